@@ -90,7 +90,8 @@ plain!(
     libc::msghdr,
     libc::pollfd,
     libc::epoll_event,
-    libc::timeval
+    libc::timeval,
+    libc::timespec
 );
 
 /// Reads a structure.

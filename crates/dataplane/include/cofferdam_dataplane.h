@@ -16,7 +16,7 @@
 
 /* Of what a dataplane and its applications share: cofferdam_attach fails when the dataplane has
  * another. */
-#define COFFERDAM_DATAPLANE_VERSION 3
+#define COFFERDAM_DATAPLANE_VERSION 4
 
 #ifdef __cplusplus
 extern "C" {

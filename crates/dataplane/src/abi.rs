@@ -2,9 +2,14 @@
 //! line. Calls go in, conditions come out (IX, OSDI'14, table 1).
 
 mod encoding;
+mod info;
+mod options;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use info::{Parts, parts};
+
+use cofferdam_netstack::ConnectionOptions;
 use std::net::SocketAddr;
 
 /// One entry of a ring. Meaning of the fields: see [`Call`] and [`Condition`].
@@ -24,6 +29,11 @@ pub struct Entry {
 }
 
 const _: () = assert!(size_of::<Entry>() == 64, "one cache line");
+
+/// Conditions that together report a connection, and words of each.
+pub const INFO_PARTS: usize = 3;
+/// See [`INFO_PARTS`].
+pub const INFO_WORDS: usize = 10;
 
 /// A batched system call: what an application asks of the dataplane. There is no return value;
 /// a [`Condition`] reports what came of it.
@@ -56,6 +66,8 @@ pub enum Call {
         remote: SocketAddr,
         /// Comes back with each condition of the connection.
         cookie: u64,
+        /// In place of the dataplane's settings.
+        options: ConnectionOptions,
     },
     /// Take a connection that knocked; answered by [`Condition::Sent`] with its window.
     Accept {
@@ -96,6 +108,18 @@ pub enum Call {
     },
     /// End the connection at once.
     Abort {
+        /// The connection.
+        handle: u64,
+    },
+    /// Settings of a connection in place of the dataplane's, all of them.
+    Options {
+        /// The connection.
+        handle: u64,
+        /// The settings.
+        options: ConnectionOptions,
+    },
+    /// Report a connection as it is now, by [`INFO_PARTS`] conditions [`Condition::Info`] in a row.
+    Info {
         /// The connection.
         handle: u64,
     },
@@ -159,6 +183,8 @@ pub enum Condition {
         handle: u64,
         /// Bytes that may be sent now.
         window_bytes: u32,
+        /// Our side: address and port that the dataplane chose.
+        local: SocketAddr,
     },
     /// Data, in order.
     Recv {
@@ -202,6 +228,17 @@ pub enum Condition {
         handle: u64,
         /// Why.
         reason: Ending,
+    },
+    /// A part of the answer to `Info`.
+    Info {
+        /// The connection's.
+        cookie: u64,
+        /// The connection.
+        handle: u64,
+        /// Which part, from 0 on.
+        part: u16,
+        /// What it says.
+        words: [u32; INFO_WORDS],
     },
     /// A datagram.
     UdpRecv {

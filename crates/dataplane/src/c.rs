@@ -269,7 +269,7 @@ unsafe fn handle(session: *mut cofferdam_session, event: Event) {
                 own().session.reject(&knock);
             }
         }
-        Event::Connected(connection) => {
+        Event::Connected { connection, .. } => {
             if let Some(handler) = handlers.connected {
                 handler(session, user, out(connection), 0);
             }
@@ -313,6 +313,8 @@ unsafe fn handle(session: *mut cofferdam_session, event: Event) {
             }
             own().current = None;
         }
+        // Nothing of C's asks for it.
+        Event::Info { .. } => {}
         Event::Timer(cookie) => {
             if let Some(handler) = handlers.timer {
                 handler(session, user, cookie);

@@ -246,6 +246,7 @@ impl Control {
             addresses: (self.config.addresses.iter().map(|a| (a.ip, a.prefix_len))).collect(),
             gateways: self.config.gateways.clone(),
             connect: client.rights.connect,
+            congestion: self.config.congestion.name().to_owned(),
         };
         answer(fd, &Answer::Attached(sizes), Some(&outside)).map_err(|e| {
             life.end();

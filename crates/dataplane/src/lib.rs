@@ -32,7 +32,7 @@ mod tuning;
 
 pub use abi::{Ending, Refusal};
 pub use attach::{AttachError, INTERFACE_VERSION, move_group, status};
-pub use cofferdam_netstack::FLOW_GROUPS;
+pub use cofferdam_netstack::{ConnectionInfo, ConnectionOptions, FLOW_GROUPS, Keepalive, Repair};
 pub use cofferdam_xsk::{LinkState, PortError};
 pub use engine::{CoreTally, Engine, EngineError, Offence, Options, Stage, Tally};
 pub use metrics::SCHEMA;

@@ -11,6 +11,8 @@ pub struct Served {
     pub gateways: Vec<IpAddr>,
     /// Whether this application may open connections.
     pub connect: bool,
+    /// Congestion control, by the name that Linux has for it.
+    pub congestion: String,
 }
 
 impl Served {
@@ -68,6 +70,7 @@ mod tests {
             addresses: vec![(ip("10.0.0.9"), 24), (ip("fd00::9"), 64)],
             gateways: Vec::new(),
             connect: true,
+            congestion: String::new(),
         };
         assert!(served.is_own(ip("10.0.0.9")) && !served.is_own(ip("10.0.0.1")));
         for (remote, is_reached) in [

@@ -17,6 +17,7 @@ use crate::area::{Area, LARGEST, Piece};
 use crate::channel::Mapped;
 use crate::handle;
 use crate::served::Served;
+use cofferdam_netstack::ConnectionOptions;
 use connection::{Closing, Connections, State};
 use cores::{BoundPlace, CoreEnd, Groups};
 use received::Inbox;
@@ -127,12 +128,45 @@ impl Session {
 
     /// Opens a connection; [`Event::Connected`] or [`Event::Dead`] follows.
     pub fn connect(&mut self, remote: SocketAddr) -> Connection {
+        self.connect_with(remote, ConnectionOptions::default())
+    }
+
+    /// As [`Session::connect`], with settings in place of the dataplane's. Times of keepalive are
+    /// whole seconds; what is out of the bounds that Linux has for it becomes the bound.
+    pub fn connect_with(&mut self, remote: SocketAddr, options: ConnectionOptions) -> Connection {
         let connection = self.connections.add(State::Opening);
         self.call(Call::Connect {
             remote,
             cookie: connection.0,
+            options,
         });
         connection
+    }
+
+    /// Settings of a connection in place of the dataplane's, all of them; bounds as in
+    /// [`Session::connect_with`]. False when the connection is not open.
+    pub fn set_options(&mut self, connection: Connection, options: ConnectionOptions) -> bool {
+        let handle = self.handle_of(connection);
+        if let Some(handle) = handle {
+            self.call(Call::Options { handle, options });
+        }
+        handle.is_some()
+    }
+
+    /// Asks for a connection as it is; [`Event::Info`] answers, or [`Event::Dead`] of the
+    /// connection. False when it is not open.
+    pub fn ask_info(&mut self, connection: Connection) -> bool {
+        let handle = self.handle_of(connection);
+        if let Some(handle) = handle {
+            self.call(Call::Info { handle });
+        }
+        handle.is_some()
+    }
+
+    fn handle_of(&mut self, connection: Connection) -> Option<u64> {
+        self.connections
+            .get_mut(connection)
+            .and_then(|c| c.handle())
     }
 
     /// Takes a connection.
@@ -259,10 +293,7 @@ impl Session {
     /// Hands over what the window takes, unless its flow group is on its way to another core. At
     /// the limit of unacknowledged sends it waits for its turn.
     fn advance(&mut self, connection: Connection) {
-        let handle = self
-            .connections
-            .get_mut(connection)
-            .and_then(|c| c.handle());
+        let handle = self.handle_of(connection);
         if handle.is_some_and(|handle| self.groups.is_unsettled(handle::group(handle))) {
             return;
         }
@@ -344,11 +375,7 @@ impl Session {
 
     /// Ends the connection at once; [`Event::Dead`] follows.
     pub fn abort(&mut self, connection: Connection) {
-        let handle = self
-            .connections
-            .get_mut(connection)
-            .and_then(|c| c.handle());
-        if let Some(handle) = handle {
+        if let Some(handle) = self.handle_of(connection) {
             self.call(Call::Abort { handle });
         }
     }
@@ -388,6 +415,7 @@ impl Session {
                 cookie,
                 handle,
                 window_bytes,
+                local,
             } => {
                 let connection = Connection(cookie);
                 self.groups.is_at(handle::group(handle), core);
@@ -395,7 +423,20 @@ impl Session {
                     .get_mut(connection)?
                     .open(handle, window_bytes);
                 self.advance(connection);
-                Event::Connected(connection)
+                Event::Connected { connection, local }
+            }
+            Condition::Info {
+                cookie,
+                part,
+                words,
+                ..
+            } => {
+                let parts = &mut self.cores.get_mut(core)?.parts;
+                let info = Box::new(parts.take(cookie, part, &words)?);
+                Event::Info {
+                    connection: Connection(cookie),
+                    info,
+                }
             }
             Condition::Recv {
                 cookie,

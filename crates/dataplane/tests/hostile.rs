@@ -6,7 +6,7 @@ mod support;
 use cofferdam_dataplane::abi::Call;
 use cofferdam_dataplane::applications::{Echo, Memcached};
 use cofferdam_dataplane::hostile::Attacker;
-use cofferdam_dataplane::{Event, EventLoop, Session, move_group, status};
+use cofferdam_dataplane::{ConnectionOptions, Event, EventLoop, Session, move_group, status};
 use cofferdam_lab::fixtures::{
     exclusive, number_from_env, send_descriptor, time_limit, wait_until,
 };
@@ -353,6 +353,7 @@ fn a_greedy_application_leaves_others_their_share_of_every_table() {
                 Call::Connect {
                     remote: (unknown.ip(), 9).into(),
                     cookie: 0,
+                    options: ConnectionOptions::default(),
                 },
                 Call::Timer {
                     delay_ns: 60_000_000_000,
@@ -409,7 +410,7 @@ fn a_greedy_application_leaves_others_their_share_of_every_table() {
                 // One without a place is told at once; others count from their turn's beginning.
                 let early = start.elapsed() < Duration::from_millis(150);
                 match event {
-                    Event::Connected(_) => events.push(("connected", false)),
+                    Event::Connected { .. } => events.push(("connected", false)),
                     Event::Timer(5) => events.push(("timer", early)),
                     // Its window has grown.
                     Event::Sent { .. } => {}

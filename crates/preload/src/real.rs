@@ -210,6 +210,28 @@ pub fn epoll_pwait(
     })
 }
 
+/// `epoll_pwait2(2)`.
+pub fn epoll_pwait2(
+    fd: c_int,
+    events: (*mut epoll_event, c_int),
+    timeout: *const timespec,
+    signals: *const sigset_t,
+) -> c_int {
+    let (place, most) = events;
+    // SAFETY: the kernel checks the pointers.
+    call(unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait2,
+            fd,
+            place,
+            most,
+            timeout,
+            signals,
+            SIGNALS_BYTES,
+        )
+    })
+}
+
 /// `ppoll(2)`; the kernel may change the time.
 pub fn ppoll(
     fds: (*mut pollfd, nfds_t),

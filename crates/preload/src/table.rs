@@ -2,6 +2,7 @@
 //! descriptor name the same socket.
 
 use crate::real;
+use cofferdam_bsd::TcpOptions;
 use nix::errno::Errno;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -24,8 +25,10 @@ pub enum Stage {
 /// A connection, as calls of the program see it.
 #[derive(Debug)]
 pub struct Connected {
-    /// Our side; the port is 0 where the dataplane chose it.
-    pub local: SocketAddr,
+    /// Our side, as far as it is known before the connection is open: the dataplane chooses the port.
+    local: SocketAddr,
+    /// Our side.
+    opened_at: OnceLock<SocketAddr>,
     /// The peer.
     pub remote: SocketAddr,
     stage: AtomicU8,
@@ -40,6 +43,33 @@ pub struct Connected {
     pub is_shut: AtomicBool,
     /// What the pump calls it.
     name: AtomicU64,
+    options: Mutex<TcpOptions>,
+}
+
+/// A listener, as calls of the program see it.
+#[derive(Debug)]
+pub struct Listening {
+    /// Address and port.
+    pub local: SocketAddr,
+    options: Mutex<TcpOptions>,
+    /// SO_SNDBUF and SO_RCVBUF in bytes as they were asked for, 0 where they were not: connections
+    /// inherit them.
+    pub buffers_bytes: [AtomicI32; 2],
+}
+
+impl Listening {
+    pub fn new(local: SocketAddr, options: TcpOptions, buffers_bytes: [i32; 2]) -> Listening {
+        Listening {
+            local,
+            options: Mutex::new(options),
+            buffers_bytes: buffers_bytes.map(AtomicI32::new),
+        }
+    }
+
+    /// TCP's options, which connections inherit.
+    pub fn options(&self) -> MutexGuard<'_, TcpOptions> {
+        whole(&self.options)
+    }
 }
 
 impl Connected {
@@ -54,7 +84,31 @@ impl Connected {
             is_here: AtomicBool::new(is_here),
             is_shut: AtomicBool::new(false),
             name: AtomicU64::new(0),
+            opened_at: OnceLock::new(),
+            options: Mutex::default(),
         }
+    }
+
+    /// With TCP's options.
+    pub fn with_options(self, options: TcpOptions) -> Connected {
+        *self.options() = options;
+        self
+    }
+
+    /// TCP's options.
+    pub fn options(&self) -> MutexGuard<'_, TcpOptions> {
+        whole(&self.options)
+    }
+
+    /// Our side; its port is 0 before a connection is open that the program opens.
+    pub fn local(&self) -> SocketAddr {
+        self.opened_at.get().copied().unwrap_or(self.local)
+    }
+
+    /// It is open, at this address of ours.
+    pub fn opened(&self, local: SocketAddr) {
+        let _ = self.opened_at.set(local);
+        self.set_stage(Stage::Open);
     }
 
     pub fn stage(&self) -> Stage {
@@ -113,7 +167,7 @@ pub enum Kind {
     /// Bound to an address of the dataplane's; nothing more yet.
     Bound(SocketAddr),
     /// It listens.
-    Listener(SocketAddr),
+    Listener(Arc<Listening>),
     /// A connection.
     Connection(Arc<Connected>),
 }
@@ -169,8 +223,12 @@ pub fn connection(fd: RawFd) -> Option<(Arc<Connected>, u64)> {
 
 fn table() -> MutexGuard<'static, Table> {
     static TABLE: OnceLock<Mutex<Table>> = OnceLock::new();
-    let table = TABLE.get_or_init(Mutex::default);
-    table
+    whole(TABLE.get_or_init(Mutex::default))
+}
+
+/// What is behind a lock is whole at each moment.
+fn whole<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -20,6 +20,61 @@ pub fn pair(kind: libc::c_int) -> Result<(OwnedFd, OwnedFd)> {
     Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
 }
 
+/// SO_BUF_LOCK (asm-generic/socket.h) and its bits: which buffers were asked for.
+const SO_BUF_LOCK: libc::c_int = 72;
+const SEND_LOCK: libc::c_int = 1;
+const RECEIVE_LOCK: libc::c_int = 2;
+
+/// Gives the program's end what was set at the socket in whose place it comes, as far as a Unix
+/// socket has it. The sizes of its buffers, for sending and receiving, as they were asked for; 0 where they were not.
+pub fn adopt(from: RawFd, end: &OwnedFd) -> [i32; 2] {
+    for name in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
+        real::copy_option::<libc::timeval>(from, end.as_raw_fd(), name);
+    }
+    for name in [
+        libc::SO_REUSEADDR,
+        libc::SO_PRIORITY,
+        libc::SO_RCVLOWAT,
+        libc::SO_OOBINLINE,
+        libc::SO_DONTROUTE,
+        libc::SO_BROADCAST,
+    ] {
+        real::copy_option::<libc::c_int>(from, end.as_raw_fd(), name);
+    }
+    let option = |name| real::int_option(from, libc::SOL_SOCKET, name).unwrap_or(0);
+    let locks = option(SO_BUF_LOCK);
+    let asked = |bit: libc::c_int, name| match locks & bit {
+        0 => 0,
+        // The kernel says twice what was asked for.
+        _ => option(name) / 2,
+    };
+    let sizes = [
+        asked(SEND_LOCK, libc::SO_SNDBUF),
+        asked(RECEIVE_LOCK, libc::SO_RCVBUF),
+    ];
+    set_buffers(end, sizes);
+    sizes
+}
+
+/// Sets the sizes of buffers that were asked for.
+pub fn set_buffers(end: &impl AsFd, [send_bytes, receive_bytes]: [i32; 2]) {
+    set_bytes(end, libc::SO_SNDBUF, send_bytes);
+    set_bytes(end, libc::SO_RCVBUF, receive_bytes);
+}
+
+/// A program that receives less at once is sent less at once: for our end.
+pub fn limit_send(end: &impl AsFd, receive_bytes: i32) {
+    set_bytes(end, libc::SO_SNDBUF, receive_bytes);
+}
+
+fn set_bytes(end: &impl AsFd, name: libc::c_int, bytes: i32) {
+    if bytes > 0 {
+        let fd = end.as_fd().as_raw_fd();
+        let len = size_of::<i32>() as libc::socklen_t;
+        real::setsockopt(fd, libc::SOL_SOCKET, name, (&raw const bytes).cast(), len);
+    }
+}
+
 /// Puts `end` in the place of the program's descriptor, with its flags.
 pub fn replace(fd: RawFd, end: OwnedFd) -> Result<()> {
     let (status, descriptor) = real::flags(fd)?;

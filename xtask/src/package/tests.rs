@@ -275,6 +275,53 @@ fn an_installation_keeps_an_edited_configuration_and_is_removed_whole() {
     assert!(!root.join("etc/cofferdam").exists());
 }
 
+/// A server of C's is built against an installation with nothing but pkg-config.
+#[test]
+fn a_c_server_is_compiled_with_what_pkg_config_says() {
+    let temp = tempfile::tempdir().unwrap();
+    // Built with the tests of the workspace, beside this one.
+    let own = std::env::current_exe().unwrap();
+    let library = own.with_file_name(LIBRARY);
+    assert!(
+        library.is_file(),
+        "{} is missing: `cargo test -p cofferdam-dataplane --no-run` builds it",
+        library.display()
+    );
+    let built = Built {
+        library: Some(library),
+        ..stand_in(temp.path())
+    };
+    let root = temp.path().join("root");
+    let layout = Layout::below(Path::new("/opt"));
+    stage::write(&entries(&layout, &built, &release()).unwrap(), &root).unwrap();
+    let page = tree::read(Path::new("docs/src/dataplane/first-server.md")).unwrap();
+    let code = page.split("```c\n").nth(1).unwrap().split("```").next();
+    let (source, program) = (temp.path().join("shout.c"), temp.path().join("shout"));
+    fs::write(&source, code.unwrap()).unwrap();
+    let told = Command::new("pkg-config")
+        .args(["--cflags", "--libs", "cofferdam-dataplane"])
+        .env("PKG_CONFIG_PATH", root.join("opt/lib/pkgconfig"))
+        .env("PKG_CONFIG_SYSROOT_DIR", &root)
+        .output()
+        .unwrap();
+    assert!(told.status.success(), "{told:?}");
+    let words = String::from_utf8(told.stdout).unwrap();
+    let compiled = Command::new("cc")
+        .args(["-Wall", "-Wextra", "-Werror", "-o"])
+        .args([&program, &source])
+        .args(words.split_whitespace())
+        .output()
+        .unwrap();
+    assert!(compiled.status.success(), "{words}: {compiled:?}");
+    let out = Command::new(&program)
+        .arg(temp.path().join("no.sock"))
+        .env("LD_LIBRARY_PATH", root.join("opt/lib"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(said.contains("no dataplane answers on"), "{said}");
+}
+
 #[test]
 fn the_unit_is_valid_and_exposes_little() {
     let temp = tempfile::tempdir().unwrap();

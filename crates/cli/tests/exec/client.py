@@ -22,10 +22,10 @@ check("family", s.getsockopt(socket.SOL_SOCKET, socket.SO_DOMAIN), socket.AF_INE
 check("error", s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), 0)
 s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 try:
-    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"bbr")
     sys.exit("what is not done was promised")
 except OSError as e:
-    check("refusal", e.errno, errno.ENOPROTOOPT)
+    check("refusal", e.errno, errno.ENOENT)
 copy = s.dup()
 s.close()
 copy.sendall(b"GET / HTTP/1.0\r\n\r\n")

@@ -5,9 +5,12 @@
 
 mod callers;
 mod clients;
+mod databases;
 mod ends;
 mod hostile;
+mod options;
 mod refusals;
 mod servers;
 mod support;
+mod transfers;
 mod wire;

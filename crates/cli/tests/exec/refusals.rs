@@ -1,6 +1,6 @@
 //! What cannot be served is refused in words.
 
-use crate::support::{BINARY, Scene, alone, said, shell};
+use crate::support::{BINARY, MINUTE, Scene, alone, said, shell};
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
@@ -41,7 +41,7 @@ fn programs_that_would_run_past_the_dataplane_are_refused() {
                 "no application 'true'",
             ),
         ] {
-            let out = shell(&scene.server, &format!("{exec} {words}"));
+            let out = shell(&scene.server, &format!("{exec} {words}"), MINUTE);
             assert_eq!(out.status.code(), Some(1), "{}", said(&out));
             assert!(said(&out).contains(reason), "{}", said(&out));
         }

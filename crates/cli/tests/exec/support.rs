@@ -22,9 +22,14 @@ pub const CLIENT: &str = "10.98.5.2";
 
 /// Alone on the machine, in time, and nothing is left.
 pub fn alone(body: impl FnOnce() + Send + 'static) {
+    alone_for(Duration::from_secs(120), body);
+}
+
+/// As [`alone`], with another limit.
+pub fn alone_for(limit: Duration, body: impl FnOnce() + Send + 'static) {
     place_library();
     let _alone = exclusive();
-    time_limit(Duration::from_secs(120), body);
+    time_limit(limit, body);
     cofferdam_lab::fixtures::assert_nothing_left();
 }
 
@@ -89,7 +94,19 @@ impl Scene {
         Scene::with_link(true)
     }
 
+    /// As [`Scene::new`], with an application of another user beside, by the user's name.
+    pub fn with_user(user: &str) -> Scene {
+        let other = format!(
+            "[[application]]\nname = \"{user}\"\nuser = \"{user}\"\nbind = [\"tcp/*:*\"]\n"
+        );
+        Scene::with(false, &other)
+    }
+
     fn with_link(is_bad: bool) -> Scene {
+        Scene::with(is_bad, "")
+    }
+
+    fn with(is_bad: bool, extra: &str) -> Scene {
         let (server, client) = (Namespace::new("server"), Namespace::new("client"));
         let wire = is_bad.then(|| Wire::new(&server, &client));
         let pair = (!is_bad).then(|| VethPair::new((&server, "eth0"), (&client, "eth0")));
@@ -108,7 +125,7 @@ impl Scene {
         let text = format!(
             "socket = \"{}\"\n[device]\nname = \"eth0\"\n[network]\n\
              addresses = [\"{ADDRESS}/24\", \"{ADDRESS_V6}/64\"]\n\
-             [[application]]\nname = \"web\"\nuser = \"root\"\nbind = [\"tcp/*:*\"]\nconnect = true\n",
+             [[application]]\nname = \"web\"\nuser = \"root\"\nbind = [\"tcp/*:*\"]\nconnect = true\n{extra}",
             scene.socket()
         );
         std::fs::write(scene.path("dataplane.toml"), text).unwrap();
@@ -175,6 +192,15 @@ impl Scene {
         self.start(&self.server, label, &self.exec(line))
     }
 
+    /// As [`Scene::serve`], as another user, who is the application's.
+    pub fn serve_as(&self, user: &str, label: &str, line: &str) -> Program {
+        let socket = self.socket();
+        let line = format!(
+            "{BINARY} dataplane exec --name {user} --user {user} --socket {socket} -- {line}"
+        );
+        self.start(&self.server, label, &line)
+    }
+
     /// Starts a program of the kernel's at the client.
     pub fn at_client(&self, label: &str, line: &str) -> Program {
         self.start(&self.client, label, line)
@@ -182,13 +208,24 @@ impl Scene {
 
     /// Runs a program on the dataplane to its end.
     pub fn run_on_dataplane(&self, line: &str) -> Output {
-        shell(&self.server, &self.exec(line))
+        self.run_on_dataplane_for(line, MINUTE)
+    }
+
+    /// As [`Scene::run_on_dataplane`], so long at most.
+    pub fn run_on_dataplane_for(&self, line: &str, limit: Duration) -> Output {
+        shell(&self.server, &self.exec(line), limit)
     }
 
     /// What a command says in the client's namespace; panics when it fails.
     #[track_caller]
     pub fn client(&self, line: &str) -> String {
-        let out = shell(&self.client, line);
+        self.long_client(line, MINUTE)
+    }
+
+    /// As [`Scene::client`], so long at most.
+    #[track_caller]
+    pub fn long_client(&self, line: &str, limit: Duration) -> String {
+        let out = shell(&self.client, line, limit);
         let said = String::from_utf8_lossy(&out.stdout).into_owned();
         let errors = String::from_utf8_lossy(&out.stderr);
         assert!(
@@ -233,11 +270,15 @@ impl Scene {
     }
 }
 
-/// Runs a line of the shell in a namespace, a minute at most.
-pub fn shell(net: &Namespace, line: &str) -> Output {
+/// How long a command runs at most.
+pub const MINUTE: Duration = Duration::from_secs(60);
+
+/// Runs a line of the shell in a namespace, so long at most.
+pub fn shell(net: &Namespace, line: &str, limit: Duration) -> Output {
+    let limit_s = limit.as_secs().to_string();
     Command::new("ip")
         .args(["netns", "exec", net.name()])
-        .args(["timeout", "--kill-after=5", "60", "sh", "-c", line])
+        .args(["timeout", "--kill-after=5", &limit_s, "sh", "-c", line])
         .stdin(Stdio::null())
         .output()
         .unwrap()

@@ -1,7 +1,7 @@
 //! Calls and conditions as entries of a ring, and back. What comes from an application is not
 //! trusted: an unknown kind is no call.
 
-use super::{Call, Condition, Ending, Entry, Refusal};
+use super::{Call, Condition, Ending, Entry, INFO_PARTS, INFO_WORDS, Refusal, options};
 use std::net::{IpAddr, SocketAddr};
 
 macro_rules! kinds {
@@ -10,9 +10,10 @@ macro_rules! kinds {
 kinds! {
     LISTEN = 1, UDP_BIND = 2, UNBIND = 3, CONNECT = 4, ACCEPT = 5, REJECT = 6, SEND = 7,
     RECV_DONE = 8, SHUTDOWN = 9, CLOSE = 10, ABORT = 11, UDP_SEND = 12, UDP_RECV_DONE = 13,
-    TIMER = 14, PASSED = 15,
+    TIMER = 14, PASSED = 15, OPTIONS = 16, INFO = 17,
     BOUND = 32, KNOCK = 33, CONNECTED = 34, RECV = 35, PEER_CLOSED = 36, SENT = 37, DEAD = 38,
     UDP_RECV = 39, UDP_SENT = 40, TIMER_DUE = 41, LEFT = 42, ARRIVED = 43, SETTLED = 44,
+    INFO_PART = 45,
 }
 
 impl Entry {
@@ -59,6 +60,39 @@ impl Entry {
         self.more = more;
         self
     }
+
+    /// Words in all fields but kind, names and port.
+    fn words(mut self, part: u16, words: [u32; INFO_WORDS]) -> Entry {
+        let [len, value, a, b, c, d, e, f, g, h] = words;
+        let pair = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
+        (self.len, self.value, self.reserved) = (len, value, part);
+        (self.offset, self.more) = (pair(a, b), pair(c, d));
+        for (to, word) in self.ip.chunks_exact_mut(4).zip([e, f, g, h]) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        self
+    }
+
+    fn all_words(&self) -> [u32; INFO_WORDS] {
+        let (low, high) = (|both: u64| both as u32, |both: u64| (both >> 32) as u32);
+        let ip = |at: usize| {
+            let bytes = self.ip.get(at..).and_then(|rest| rest.first_chunk());
+            bytes.map_or(0, |bytes| u32::from_ne_bytes(*bytes))
+        };
+        let (offset, more) = (self.offset, self.more);
+        [
+            self.len,
+            self.value,
+            low(offset),
+            high(offset),
+            low(more),
+            high(more),
+            ip(0),
+            ip(4),
+            ip(8),
+            ip(12),
+        ]
+    }
 }
 
 // Inlined, so that what a call or a condition is known to be is settled where it is made.
@@ -73,7 +107,11 @@ impl From<Call> for Entry {
             } => Entry::of(LISTEN, 0, cookie).at(local).value(backlog),
             Call::UdpBind { local, cookie } => Entry::of(UDP_BIND, 0, cookie).at(local),
             Call::Unbind { handle } => Entry::of(UNBIND, handle, 0),
-            Call::Connect { remote, cookie } => Entry::of(CONNECT, 0, cookie).at(remote),
+            Call::Connect {
+                remote,
+                cookie,
+                options,
+            } => options::put(Entry::of(CONNECT, 0, cookie).at(remote), options),
             Call::Accept { handle, cookie } => Entry::of(ACCEPT, handle, cookie),
             Call::Reject { handle } => Entry::of(REJECT, handle, 0),
             Call::Send {
@@ -85,6 +123,10 @@ impl From<Call> for Entry {
             Call::Shutdown { handle } => Entry::of(SHUTDOWN, handle, 0),
             Call::Close { handle } => Entry::of(CLOSE, handle, 0),
             Call::Abort { handle } => Entry::of(ABORT, handle, 0),
+            Call::Options { handle, options } => {
+                options::put(Entry::of(OPTIONS, handle, 0), options)
+            }
+            Call::Info { handle } => Entry::of(INFO, handle, 0),
             Call::UdpSend {
                 handle,
                 remote,
@@ -127,6 +169,7 @@ impl Call {
             CONNECT => Call::Connect {
                 remote: entry.address(),
                 cookie,
+                options: options::get(entry)?,
             },
             ACCEPT => Call::Accept { handle, cookie },
             REJECT => Call::Reject { handle },
@@ -139,6 +182,11 @@ impl Call {
             SHUTDOWN => Call::Shutdown { handle },
             CLOSE => Call::Close { handle },
             ABORT => Call::Abort { handle },
+            OPTIONS => Call::Options {
+                handle,
+                options: options::get(entry)?,
+            },
+            INFO => Call::Info { handle },
             UDP_SEND => Call::UdpSend {
                 handle,
                 remote: entry.address(),
@@ -180,7 +228,16 @@ impl From<Condition> for Entry {
                 cookie,
                 handle,
                 window_bytes,
-            } => Entry::of(CONNECTED, handle, cookie).value(window_bytes),
+                local,
+            } => Entry::of(CONNECTED, handle, cookie)
+                .value(window_bytes)
+                .at(local),
+            Condition::Info {
+                cookie,
+                handle,
+                part,
+                words,
+            } => Entry::of(INFO_PART, handle, cookie).words(part, words),
             Condition::Recv {
                 cookie,
                 handle,
@@ -262,6 +319,13 @@ impl Condition {
                 cookie,
                 handle,
                 window_bytes: value,
+                local: entry.address(),
+            },
+            INFO_PART => Condition::Info {
+                cookie,
+                handle,
+                part: (usize::from(entry.reserved) < INFO_PARTS).then_some(entry.reserved)?,
+                words: entry.all_words(),
             },
             RECV => Condition::Recv {
                 cookie,

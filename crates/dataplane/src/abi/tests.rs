@@ -1,6 +1,7 @@
 //! Each call and condition through an entry and back.
 
 use super::*;
+use std::time::Duration;
 
 #[test]
 fn what_is_encoded_is_decoded_and_nothing_else() {
@@ -20,6 +21,10 @@ fn what_is_encoded_is_decoded_and_nothing_else() {
         Call::Connect {
             remote: v6,
             cookie: 2,
+            options: ConnectionOptions {
+                user_timeout: Some(Duration::from_secs(20)),
+                ..ConnectionOptions::default()
+            },
         },
         Call::Accept {
             handle: 3,
@@ -35,6 +40,11 @@ fn what_is_encoded_is_decoded_and_nothing_else() {
         Call::Shutdown { handle: 9 },
         Call::Close { handle: 10 },
         Call::Abort { handle: 11 },
+        Call::Options {
+            handle: 11,
+            options: ConnectionOptions::default(),
+        },
+        Call::Info { handle: 11 },
         Call::UdpSend {
             handle: 12,
             remote: v4,
@@ -77,6 +87,13 @@ fn what_is_encoded_is_decoded_and_nothing_else() {
             cookie: 1,
             handle: 2,
             window_bytes: 3,
+            local: v4,
+        },
+        Condition::Info {
+            cookie: 1,
+            handle: 2,
+            part: 2,
+            words: [1, 2, 3, 4, 5, 6, 7, 8, 9, u32::MAX],
         },
         Condition::Recv {
             cookie: 1,

@@ -77,7 +77,10 @@ impl Application for Echo {
                     self.failure = Some(refused(self.address, why));
                 }
             }
-            Event::Bound { .. } | Event::Connected(_) | Event::Timer(_) => {}
+            Event::Bound { .. }
+            | Event::Connected { .. }
+            | Event::Info { .. }
+            | Event::Timer(_) => {}
         }
     }
 

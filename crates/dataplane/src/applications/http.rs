@@ -206,7 +206,8 @@ impl Application for Http {
                 result: Err(why), ..
             } => self.failure = Some(refused(self.address, why)),
             Event::Bound { .. }
-            | Event::Connected(_)
+            | Event::Connected { .. }
+            | Event::Info { .. }
             | Event::Datagram { .. }
             | Event::Timer(_) => {}
         }

@@ -368,7 +368,7 @@ impl Application for Load {
     fn event(&mut self, session: &mut Session, event: Event) {
         match event {
             Event::Received { connection, data } => self.answered(session, connection, &data),
-            Event::Connected(connection) => {
+            Event::Connected { connection, .. } => {
                 let flow = self.flow(connection);
                 flow.is_open = true;
                 let due = flow.due.front().copied();

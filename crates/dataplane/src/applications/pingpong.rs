@@ -91,7 +91,7 @@ impl Application for PingPong {
 
     fn event(&mut self, session: &mut Session, event: Event) {
         match event {
-            Event::Connected(connection) => self.next_size(session, connection),
+            Event::Connected { connection, .. } => self.next_size(session, connection),
             Event::Received { connection, data } => self.answered(session, connection, data.len()),
             Event::Sent { connection, .. } => self.send_on(session, connection),
             Event::PeerClosed(connection) => session.close(connection),

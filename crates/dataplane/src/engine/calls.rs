@@ -5,12 +5,12 @@ use super::buffers::mark;
 use super::domain::Domain;
 use super::held::Holding;
 use super::offence::Offence;
-use crate::abi::{Call, Condition, Ending};
+use crate::abi::{self, Call, Condition, Ending};
 use crate::handle;
 use crate::policy::Transport;
 use crate::tuning::MOST_APPLICATIONS;
 use crate::tuning::turns::MOST_CALLS;
-use cofferdam_netstack::{ConnectError, ConnectionId, Time, UdpId};
+use cofferdam_netstack::{ConnectError, ConnectionId, ConnectionOptions, Time, UdpId};
 use cofferdam_xsk::Port;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -87,7 +87,11 @@ impl<P: Port> Engine<P> {
                 domain.deliver(Condition::Bound { cookie, result });
             }
             Call::Unbind { handle } => self.unbind(now, place, domain.client(), handle),
-            Call::Connect { remote, cookie } => self.connect(now, place, domain, remote, cookie),
+            Call::Connect {
+                remote,
+                cookie,
+                options,
+            } => self.connect(now, place, domain, (remote, options), cookie),
             Call::Accept { handle, cookie } => {
                 let Some(connection) = self.own(place, handle)? else {
                     domain.deliver(Condition::Dead {
@@ -166,6 +170,15 @@ impl<P: Port> Engine<P> {
                     let _ = self.stack.abort(now, connection);
                 }
             }
+            Call::Options { handle, options } => {
+                if let Some(connection) = self.own(place, handle)? {
+                    let _ = self.stack.set_options(now, connection, options);
+                }
+            }
+            Call::Info { handle } => {
+                let connection = self.own(place, handle)?;
+                self.report(domain, connection);
+            }
             Call::UdpSend {
                 handle,
                 remote,
@@ -234,12 +247,33 @@ impl<P: Port> Engine<P> {
         }
     }
 
+    /// Reports a connection as it is. One that has ended was reported by its end.
+    fn report(&mut self, domain: &mut Domain, connection: Option<ConnectionId>) {
+        let Some(connection) = connection else {
+            return;
+        };
+        let owner = self.owners.get_mut(connection);
+        let names = owner.map(|owner| (owner.cookie, owner.handle));
+        let (Some((cookie, handle)), Some(info)) = (names, self.stack.connection(connection))
+        else {
+            return;
+        };
+        for (part, words) in (0..).zip(abi::parts(&info)) {
+            domain.deliver(Condition::Info {
+                cookie,
+                handle,
+                part,
+                words,
+            });
+        }
+    }
+
     fn connect(
         &mut self,
         now: Time,
         place: u8,
         domain: &mut Domain,
-        remote: SocketAddr,
+        (remote, options): (SocketAddr, ConnectionOptions),
         cookie: u64,
     ) {
         let refused = |reason| Condition::Dead {
@@ -263,6 +297,7 @@ impl<P: Port> Engine<P> {
                 let handle = self.name(connection);
                 self.owners.set(connection, handle, place, cookie);
                 self.stack.set_reader(connection, place);
+                let _ = self.stack.set_options(now, connection, options);
                 domain.account.open(0);
             }
             Err(ConnectError::Full(_) | ConnectError::InUse(_)) => {

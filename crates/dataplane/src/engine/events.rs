@@ -36,10 +36,14 @@ impl<P: Port> Engine<P> {
                 window_bytes,
                 ..
             } => {
+                let Some(local) = self.stack.connection(connection).map(|info| info.local) else {
+                    return;
+                };
                 self.deliver_to_owner(connection, |cookie, owner| Condition::Connected {
                     cookie,
                     handle: owner.handle,
                     window_bytes,
+                    local,
                 });
             }
             Event::Recv {

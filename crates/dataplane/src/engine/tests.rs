@@ -2,6 +2,7 @@
 //! `tests/`.
 
 mod ownership;
+mod reports;
 mod sends;
 
 use super::*;

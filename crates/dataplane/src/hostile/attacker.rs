@@ -7,6 +7,7 @@ use crate::attach::{AttachError, reason};
 use crate::channel::Mapped;
 use crate::ring::ENTRIES;
 use crate::session::Session;
+use cofferdam_netstack::ConnectionOptions;
 use cofferdam_xsk::Mapping;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -198,9 +199,21 @@ impl Attacker {
                 cookie: b,
             },
             5 => Call::Unbind { handle: bound },
-            6..9 => Call::Connect {
+            6..8 => Call::Connect {
                 remote: pick(peers, a),
                 cookie: b,
+                options: ConnectionOptions::default(),
+            },
+            8 => match b % 4 {
+                0 => Call::Options {
+                    handle: connection,
+                    options: ConnectionOptions {
+                        user_timeout: Some(Duration::from_millis(c % 10_000 + 1)),
+                        segment_bytes: Some(d as u16 % 2000 + 88),
+                        ..ConnectionOptions::default()
+                    },
+                },
+                _ => Call::Info { handle: connection },
             },
             9..14 => Call::UdpSend {
                 handle: bound,

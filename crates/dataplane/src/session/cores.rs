@@ -1,7 +1,7 @@
 //! The rings of the dataplane's cores, where its flow groups are, and addresses that all cores
 //! have.
 
-use crate::abi::{Entry, Refusal};
+use crate::abi::{Entry, Parts, Refusal};
 use crate::ring::ApplicationEnd;
 use crate::tuning::MOST_CORES;
 use cofferdam_netstack::FLOW_GROUPS;
@@ -19,6 +19,8 @@ pub(super) struct CoreEnd {
     /// A flow group that has arrived here, and the core whose ring must be read first up to where
     /// it left.
     pub stalled: Option<(u8, u8)>,
+    /// A report of a connection that has come in part.
+    pub parts: Parts,
 }
 
 impl CoreEnd {
@@ -28,6 +30,7 @@ impl CoreEnd {
             door,
             waiting: VecDeque::new(),
             stalled: None,
+            parts: Parts::default(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::Received;
 use crate::abi::{Ending, Refusal};
+use cofferdam_netstack::ConnectionInfo;
 use std::net::SocketAddr;
 
 /// A connection of this application. The handle of one that ended names nothing.
@@ -43,7 +44,12 @@ pub enum Event {
     /// A peer opened a connection: `accept` or `reject` it.
     Knock(Knock),
     /// A connection that `connect` began is open.
-    Connected(Connection),
+    Connected {
+        /// Which.
+        connection: Connection,
+        /// Our side: the dataplane chose the port.
+        local: SocketAddr,
+    },
     /// Data, in order. It lies in the received memory until it is dropped.
     Received {
         /// From whom.
@@ -61,6 +67,13 @@ pub enum Event {
         bytes: u32,
         /// Bytes that go out at once now; more is queued.
         window_bytes: u32,
+    },
+    /// The answer to `ask_info`.
+    Info {
+        /// Which.
+        connection: Connection,
+        /// As it was when the dataplane answered.
+        info: Box<ConnectionInfo>,
     },
     /// A connection has ended, or could not be opened.
     Dead {

@@ -15,7 +15,9 @@ impl Session {
             | Call::Send { handle, .. }
             | Call::Shutdown { handle }
             | Call::Close { handle }
-            | Call::Abort { handle } => self.groups.core(handle::group(handle)),
+            | Call::Abort { handle }
+            | Call::Options { handle, .. }
+            | Call::Info { handle } => self.groups.core(handle::group(handle)),
             // Their connections are spread as those of peers are.
             Call::Connect { .. } => {
                 self.next_connect = (self.groups).next_in_use(self.next_connect, self.cores.len());

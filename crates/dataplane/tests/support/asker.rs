@@ -50,7 +50,7 @@ impl Application for Asker {
 
     fn event(&mut self, session: &mut Session, event: Event) {
         match event {
-            Event::Connected(connection) | Event::Sent { connection, .. } => {
+            Event::Connected { connection, .. } | Event::Sent { connection, .. } => {
                 self.send_on(session, connection);
             }
             Event::Received { connection, data } => {

@@ -127,6 +127,16 @@ pub enum Congestion {
     Cubic,
 }
 
+impl Congestion {
+    /// The name that Linux has for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Congestion::NewReno => "reno",
+            Congestion::Cubic => "cubic",
+        }
+    }
+}
+
 /// Explicit congestion notification (RFC 3168).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ecn {

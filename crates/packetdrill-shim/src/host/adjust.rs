@@ -1,41 +1,14 @@
 //! Settings of sockets and of the network namespace as the stack has them.
 
 use super::errors::Result;
-use super::settings::Settings;
 use super::{File, Host, Role};
-use cofferdam_netstack::{Congestion, ConnectionOptions, Keepalive};
+use cofferdam_netstack::Congestion;
 use nix::errno::Errno;
-use std::time::Duration;
-
-/// Linux's times (Documentation/networking/ip-sysctl.rst).
-pub(super) const KEEPALIVE: Keepalive = Keepalive {
-    idle: Duration::from_secs(7200),
-    interval: Duration::from_secs(75),
-    probes: 9,
-};
-
-/// A socket's settings in the stack's words.
-fn options(settings: &Settings) -> ConnectionOptions {
-    let keepalive = settings.keepalive.then(|| Keepalive {
-        idle: settings.keep_idle.unwrap_or(KEEPALIVE.idle),
-        interval: settings.keep_interval.unwrap_or(KEEPALIVE.interval),
-        probes: settings.keep_count.unwrap_or(KEEPALIVE.probes),
-    });
-    ConnectionOptions {
-        syn_retries: settings.syn_retries,
-        user_timeout: settings.user_timeout,
-        keepalive,
-        segment_bytes: (settings.most_segment_bytes).and_then(|bytes| bytes.try_into().ok()),
-    }
-}
 
 impl Host {
     /// The name of the congestion control.
     pub(super) fn congestion_name(&self) -> &'static str {
-        match self.stack.config().tcp.congestion {
-            Congestion::NewReno => "reno",
-            Congestion::Cubic => "cubic",
-        }
+        self.stack.config().tcp.congestion.name()
     }
 
     /// TCP_CONGESTION, for connections to come.
@@ -67,7 +40,7 @@ impl Host {
             return;
         };
         let settings = socket.settings.clone();
-        let options = options(&settings);
+        let options = settings.tcp.of_connection();
         if let Role::Listening { id, .. } = socket.role {
             self.stack.set_listener_options(id, options);
         }
@@ -76,13 +49,13 @@ impl Host {
         };
         let now = self.now;
         if let Some(place) = self.connections.get_mut(&bits) {
-            let nagle = nagle && !settings.no_delay;
+            let nagle = nagle && !settings.tcp.no_delay;
             let written = place.out.written();
             place.notices.stamping(settings.timestamping, written);
             place.out.nagle = nagle;
             let _ = self.stack.set_nagle(place.id, nagle);
             let _ = self.stack.set_options(now, place.id, options);
-            self.flush_corked(bits, settings.cork && !settings.no_delay);
+            self.flush_corked(bits, settings.tcp.cork && !settings.tcp.no_delay);
             self.turn();
         }
     }

@@ -132,7 +132,7 @@ impl Host {
         let socket = self.fresh(file, to)?;
         let local = socket.local;
         let without_cookie = socket.settings.fast_open_without_cookie;
-        let most_segment = socket.settings.most_segment_bytes;
+        let most_segment = socket.settings.tcp.most_segment_bytes;
         let mut tcp = self.stack.config().tcp.clone();
         tcp.fast_open_without_cookie =
             without_cookie || self.fast_open_bits() & CLIENT_WITHOUT_COOKIE != 0;

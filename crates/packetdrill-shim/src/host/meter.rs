@@ -1,6 +1,6 @@
 //! What a connection has done, as `TCP_INFO` reports it: counts of segments, and where time went.
 
-use cofferdam_netstack::{ConnectionInfo, Time};
+use cofferdam_netstack::Time;
 use std::time::Duration;
 
 /// What keeps a sender from sending (Linux's `tcp_chrono`).
@@ -86,15 +86,6 @@ impl Meter {
             }
         }
         (self.held, self.since) = (held, now);
-    }
-
-    /// What the SYN had and its acknowledgement did not take was sent again, until it is acknowledged.
-    pub fn syn_bytes_again(&self, info: &ConnectionInfo) -> u32 {
-        let acked = info.acked_bytes.saturating_sub(1);
-        match info.acked_bytes {
-            0 => 0,
-            _ => self.syn_bytes.saturating_sub(acked).min(info.flight_bytes),
-        }
     }
 
     /// Nothing of what went with the SYN had to be sent again.

@@ -29,7 +29,6 @@ use crate::descriptors::Descriptors;
 use crate::flags::Setup;
 use crate::link::{self, Sent};
 use crate::sysctls::Sysctls;
-use adjust::KEEPALIVE;
 use cofferdam_netstack::{
     BufferId, ConfigError, Disposition, Event, ListenerId, MAX_HEADER_BYTES, Stack, Time,
 };

@@ -8,17 +8,10 @@ use super::settings::{
 };
 use super::{File, Host, Role};
 use crate::control::Control;
+use cofferdam_bsd::{Defaults, KEEPALIVE};
 use libc::{IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, SOL_SOCKET};
 use nix::errno::Errno;
 use std::net::SocketAddr;
-use std::time::Duration;
-
-/// Longest times of TCP_KEEPIDLE and TCP_KEEPINTVL, most of TCP_KEEPCNT and TCP_SYNCNT
-/// (include/net/tcp.h).
-const MOST_KEEP_S: i32 = 32_767;
-const MOST_PROBES: i32 = 127;
-/// Bounds of TCP_MAXSEG (include/net/tcp.h).
-const SEGMENT_BYTES: std::ops::RangeInclusive<i32> = 88..=32_767;
 
 /// An integer of C: of any length up to its own (`IP_TOS` takes a byte).
 fn integer(value: &[u8]) -> Result<i32> {
@@ -29,25 +22,6 @@ fn integer(value: &[u8]) -> Result<i32> {
             Ok(i32::from_ne_bytes(*first))
         }
     }
-}
-
-/// A whole number of seconds.
-fn seconds(value: i32) -> Result<Option<Duration>> {
-    match value {
-        1..=MOST_KEEP_S => Ok(Some(Duration::from_secs(value as u64))),
-        _ => Err(Errno::EINVAL),
-    }
-}
-
-fn count(value: i32) -> Result<Option<u8>> {
-    match value {
-        1..=MOST_PROBES => Ok(Some(value as u8)),
-        _ => Err(Errno::EINVAL),
-    }
-}
-
-fn in_seconds(time: Duration) -> i32 {
-    i32::try_from(time.as_secs()).unwrap_or(i32::MAX)
 }
 
 impl Host {
@@ -116,7 +90,7 @@ impl Host {
             libc::SO_REUSEADDR => settings.reuse_address.into(),
             libc::SO_REUSEPORT => settings.reuse_port.into(),
             libc::SO_ACCEPTCONN => matches!(socket.role, Role::Listening { .. }).into(),
-            libc::SO_KEEPALIVE => settings.keepalive.into(),
+            libc::SO_KEEPALIVE => settings.tcp.keepalive.into(),
             libc::SO_SNDBUF => bytes(settings.send_buffer_bytes.unwrap_or(send)),
             libc::SO_RCVBUF => bytes(settings.receive_buffer_bytes.unwrap_or(receive)),
             libc::SO_PRIORITY => settings.priority,
@@ -158,44 +132,30 @@ impl Host {
 
     fn tcp_option(&mut self, file: i32, name: i32) -> Result<i32> {
         let config = &self.stack.config().tcp;
-        let (syn_retries, keepalive) = (config.syn_retries, config.keepalive);
-        let nagle = config.nagle;
+        let defaults = Defaults {
+            nagle: config.nagle,
+            keepalive: config.keepalive.unwrap_or(KEEPALIVE),
+            syn_retries: config.syn_retries,
+            segment_bytes: None,
+        };
+        let place = self.connection_of(file).ok().map(|place| place.id);
+        let info = place.and_then(|id| self.stack.connection(id));
         let settings = &self.socket_of(file)?.settings;
         Ok(match name {
-            libc::TCP_NODELAY => (settings.no_delay || !nagle).into(),
-            libc::TCP_CORK => settings.cork.into(),
             TCP_INQ => settings.tells_queue.into(),
-            libc::TCP_KEEPIDLE => in_seconds((settings.keep_idle).unwrap_or_else(|| {
-                keepalive.map_or(super::KEEPALIVE.idle, |keepalive| keepalive.idle)
-            })),
-            libc::TCP_KEEPINTVL => in_seconds((settings.keep_interval).unwrap_or_else(|| {
-                keepalive.map_or(super::KEEPALIVE.interval, |keepalive| keepalive.interval)
-            })),
-            libc::TCP_KEEPCNT => (settings.keep_count)
-                .or(keepalive.map(|keepalive| keepalive.probes))
-                .unwrap_or(super::KEEPALIVE.probes)
-                .into(),
-            libc::TCP_SYNCNT => settings.syn_retries.unwrap_or(syn_retries).into(),
-            libc::TCP_USER_TIMEOUT => {
-                let time = settings.user_timeout.unwrap_or_default();
-                i32::try_from(time.as_millis()).unwrap_or(i32::MAX)
-            }
             libc::TCP_NOTSENT_LOWAT => settings.not_sent_low_bytes.unwrap_or(0) as i32,
             libc::TCP_FASTOPEN => settings.fast_open_backlog as i32,
             libc::TCP_FASTOPEN_CONNECT => settings.fast_open_connect.into(),
             TCP_FASTOPEN_NO_COOKIE => settings.fast_open_without_cookie.into(),
-            libc::TCP_MAXSEG => {
-                let set = settings.most_segment_bytes;
-                let info = self.connection_of(file).ok().map(|place| place.id);
-                match info.and_then(|id| self.stack.connection(id)) {
-                    Some(info) => info.mss_bytes as i32,
-                    None => set.unwrap_or(536) as i32,
-                }
+            _ => {
+                let segment_bytes = info.map(|info| info.mss_bytes);
+                let defaults = Defaults {
+                    segment_bytes,
+                    ..defaults
+                };
+                let value = settings.tcp.value(name, &defaults);
+                return value.ok_or(Errno::ENOPROTOOPT);
             }
-            libc::TCP_QUICKACK | libc::TCP_DEFER_ACCEPT | libc::TCP_LINGER2 => {
-                settings.kept_value(IPPROTO_TCP, name)
-            }
-            _ => return Err(Errno::ENOPROTOOPT),
         })
     }
 
@@ -269,31 +229,14 @@ impl Host {
         let may_fast_open = self.may_fast_open();
         let settings = &mut self.socket_of(file)?.settings;
         match name {
-            libc::TCP_NODELAY => settings.no_delay = first != 0,
-            libc::TCP_CORK => settings.cork = first != 0,
             TCP_INQ => {
                 if ![0, 1].contains(&first) {
                     return Err(Errno::EINVAL);
                 }
                 settings.tells_queue = first == 1;
             }
-            libc::TCP_KEEPIDLE => settings.keep_idle = seconds(first)?,
-            libc::TCP_KEEPINTVL => settings.keep_interval = seconds(first)?,
-            libc::TCP_KEEPCNT => settings.keep_count = count(first)?,
-            libc::TCP_SYNCNT => settings.syn_retries = count(first)?,
-            libc::TCP_USER_TIMEOUT => {
-                let time = u64::try_from(first).map_err(|_| Errno::EINVAL)?;
-                let time = Duration::from_millis(time);
-                settings.user_timeout = Some(time).filter(|time| !time.is_zero());
-            }
             libc::TCP_NOTSENT_LOWAT => {
                 settings.not_sent_low_bytes = Some(first as u32).filter(|bytes| *bytes > 0);
-            }
-            libc::TCP_MAXSEG => {
-                if first != 0 && !SEGMENT_BYTES.contains(&first) {
-                    return Err(Errno::EINVAL);
-                }
-                settings.most_segment_bytes = Some(first as u32).filter(|bytes| *bytes > 0);
             }
             libc::TCP_FASTOPEN => {
                 settings.fast_open_backlog = u32::try_from(first).map_err(|_| Errno::EINVAL)?;
@@ -310,11 +253,7 @@ impl Host {
                     _ => settings.fast_open_without_cookie = first == 1,
                 }
             }
-            libc::TCP_LINGER2 | libc::TCP_DEFER_ACCEPT | libc::TCP_QUICKACK => {
-                // Hints; this stack has times of its own for what they ask.
-                settings.kept.insert((IPPROTO_TCP, name), first);
-            }
-            _ => return Err(Errno::ENOPROTOOPT),
+            _ => return settings.tcp.set(name, first),
         }
         Ok(())
     }
@@ -350,7 +289,7 @@ fn set_socket_option(settings: &mut Settings, name: i32, first: i32, value: &[u8
     match name {
         libc::SO_REUSEADDR => settings.reuse_address = first != 0,
         libc::SO_REUSEPORT => settings.reuse_port = first != 0,
-        libc::SO_KEEPALIVE => settings.keepalive = first != 0,
+        libc::SO_KEEPALIVE => settings.tcp.keepalive = first != 0,
         libc::SO_LINGER => {
             let seconds = value.get(4..8).ok_or(Errno::EINVAL)?;
             // Close never waits here: only the time of zero differs.

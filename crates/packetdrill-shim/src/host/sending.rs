@@ -259,7 +259,7 @@ impl Host {
         if bytes.is_empty() {
             return Ok(0);
         }
-        let is_corked = flags.more || (settings.cork && !settings.no_delay);
+        let is_corked = flags.more || (settings.tcp.cork && !settings.tcp.no_delay);
         let waits = flags.waits() && !socket_is_nonblocking;
         if waits && place.out.was_full && !self.is_writable(bits, &settings) {
             return Err(Errno::EAGAIN);
@@ -306,7 +306,7 @@ impl Host {
         if !flags.more {
             place.out.push();
         }
-        place.out.waits_for_ack = flags.more && settings.no_delay;
+        place.out.waits_for_ack = flags.more && settings.tcp.no_delay;
         let (id, end) = (place.id, place.out.written);
         let zero_copy = flags.zero_copy && settings.zero_copy;
         (place.notices).written(end, zero_copy, settings.timestamping);

@@ -1,6 +1,6 @@
 //! What `setsockopt` sets at a socket. A connection that is accepted inherits its listener's.
 
-use std::time::Duration;
+use cofferdam_bsd::TcpOptions;
 
 /// linux/tcp.h; libc does not have all of them.
 pub const TCP_INQ: i32 = 36;
@@ -21,23 +21,8 @@ pub struct Settings {
     pub close_resets: bool,
     /// TCP_INQ: reading reports how much is left.
     pub tells_queue: bool,
-    /// TCP_NODELAY.
-    pub no_delay: bool,
-    /// TCP_CORK: only full segments leave.
-    pub cork: bool,
-    /// SO_KEEPALIVE.
-    pub keepalive: bool,
-    /// TCP_KEEPIDLE, TCP_KEEPINTVL.
-    pub keep_idle: Option<Duration>,
-    pub keep_interval: Option<Duration>,
-    /// TCP_KEEPCNT.
-    pub keep_count: Option<u8>,
-    /// TCP_USER_TIMEOUT; none or zero: the stack's.
-    pub user_timeout: Option<Duration>,
-    /// TCP_SYNCNT.
-    pub syn_retries: Option<u8>,
-    /// TCP_MAXSEG, as it was set.
-    pub most_segment_bytes: Option<u32>,
+    /// TCP's own, and SO_KEEPALIVE.
+    pub tcp: TcpOptions,
     /// SO_SNDBUF as the kernel keeps it: twice what was asked for.
     pub send_buffer_bytes: Option<u32>,
     /// SO_RCVBUF, likewise.
@@ -63,7 +48,7 @@ pub struct Settings {
     pub fast_open_without_cookie: bool,
     /// TCP_FASTOPEN_KEY: one or two keys of 16 bytes.
     pub fast_open_keys: Vec<u8>,
-    /// TCP_QUICKACK, TCP_DEFER_ACCEPT, TCP_LINGER2 and such: kept, for what reads them back.
+    /// What is kept for those who read it back.
     pub kept: std::collections::BTreeMap<(i32, i32), i32>,
 }
 

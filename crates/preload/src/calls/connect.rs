@@ -79,13 +79,14 @@ fn open(fd: RawFd, local: IpAddr, remote: SocketAddr, is_v6: bool) -> Result<()>
     let before = real::inode(fd).ok_or(Errno::ENOTSOCK)?;
     let (theirs, ours) = unix::pair(libc::SOCK_STREAM)?;
     let inode = real::inode(theirs.as_raw_fd()).ok_or(Errno::ENOTSOCK)?;
-    for name in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
-        real::copy_option::<libc::timeval>(fd, theirs.as_raw_fd(), name);
-    }
     let resets = super::options::resets_at_close(fd);
+    let options = super::options::of_kernel(fd);
+    let [_, receive_bytes] = unix::adopt(fd, &theirs);
+    unix::limit_send(&ours, receive_bytes);
     let filler_bytes = unix::fill(theirs.as_fd());
     let local = SocketAddr::new(local, 0);
-    let shown = Arc::new(Connected::new(local, remote, Stage::Connecting, true));
+    let shown = Connected::new(local, remote, Stage::Connecting, true).with_options(options);
+    let shown = Arc::new(shown);
     shown.is_at(fd);
     shown.resets_at_close.store(resets, Ordering::Relaxed);
     unix::replace(fd, theirs)?;

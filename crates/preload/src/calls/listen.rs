@@ -5,7 +5,7 @@ use crate::errors::of_refusal;
 use crate::inside::Inside;
 use crate::pump::Pump;
 use crate::settings::ANSWER_PATIENCE;
-use crate::table::{self, Kind, Sock};
+use crate::table::{self, Kind, Listening, Sock};
 use crate::{process, real, unix};
 use cofferdam_bsd::{Result, read_address};
 use cofferdam_dataplane::Refusal;
@@ -13,6 +13,7 @@ use libc::{c_int, sockaddr, socklen_t};
 use nix::errno::Errno;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 
 /// `bind(2)`.
 ///
@@ -111,7 +112,11 @@ fn serve(
         true => Some(real::copy_above(fd, 0)?),
         false => None,
     };
-    let added = process::attached(|pump| pump.add_listener((ours, inode), kernel, is_v6, backlog));
+    let (options, buffers) = (super::options::of_kernel(fd), unix::adopt(fd, &theirs));
+    let listening = Arc::new(Listening::new(local, options, buffers));
+    let shown = listening.clone();
+    let added =
+        process::attached(|pump| pump.add_listener((ours, inode), shown, kernel, (is_v6, backlog)));
     let name = added??;
     let mut refused = None;
     let mut is_served = false;
@@ -166,7 +171,7 @@ fn serve(
     unix::replace(fd, theirs)?;
     process::with_pump(|pump| pump.kernel_ready(name));
     table::remove(before);
-    let kind = Kind::Listener(local);
+    let kind = Kind::Listener(listening);
     table::put(inode, Sock { kind, is_v6 });
     Ok(true)
 }

@@ -28,8 +28,9 @@ pub unsafe extern "C" fn getsockname(
         return done(Err(Errno::EFAULT));
     }
     let local = match &sock.kind {
-        Kind::Bound(local) | Kind::Listener(local) => *local,
-        Kind::Connection(connected) => connected.local,
+        Kind::Bound(local) => *local,
+        Kind::Listener(listening) => listening.local,
+        Kind::Connection(connected) => connected.local(),
     };
     done(write_address(local, sock.is_v6, address, len))
 }

@@ -3,11 +3,14 @@
 //! What a Unix socket has as TCP does (timeouts, buffer sizes), the kernel answers. An option that
 //! asks the stack for something that it does not do is refused as by a kernel without it.
 
-use super::done;
+use super::{done, wait};
 use crate::inside::Inside;
-use crate::real;
-use crate::table::{self, Connected, Kind, Sock};
-use cofferdam_bsd::{Result, memory};
+use crate::settings::ANSWER_PATIENCE;
+use crate::table::{self, Connected, Kind, Sock, Stage};
+use crate::{process, real, unix};
+use cofferdam_bsd::{CLOSED, Counts, Defaults, KEEPALIVE, LISTEN, Result, TcpOptions, memory};
+use cofferdam_bsd::{only_state, tcp_info};
+use cofferdam_dataplane::ConnectionInfo;
 use libc::{c_int, c_void, socklen_t};
 use nix::errno::Errno;
 use std::os::fd::RawFd;
@@ -41,9 +44,83 @@ pub fn send_timeout_ms(fd: RawFd) -> c_int {
     }
 }
 
+/// What the program has set at a socket of the kernel's before it becomes one of the dataplane's.
+pub fn of_kernel(fd: RawFd) -> TcpOptions {
+    let mut options = TcpOptions::default();
+    let option = |level, name| real::int_option(fd, level, name);
+    options.keepalive = option(libc::SOL_SOCKET, libc::SO_KEEPALIVE).is_ok_and(|on| on != 0);
+    for name in [
+        libc::TCP_NODELAY,
+        libc::TCP_CORK,
+        libc::TCP_KEEPIDLE,
+        libc::TCP_KEEPINTVL,
+        libc::TCP_KEEPCNT,
+        libc::TCP_SYNCNT,
+        libc::TCP_USER_TIMEOUT,
+        libc::TCP_DEFER_ACCEPT,
+        libc::TCP_LINGER2,
+    ] {
+        if let Ok(value) = option(libc::IPPROTO_TCP, name) {
+            let _ = options.set(name, value);
+        }
+    }
+    // The kernel's 536 may be its default, and may have been asked for: cutting to it is right for
+    // one of them.
+    match option(libc::IPPROTO_TCP, libc::TCP_MAXSEG) {
+        Ok(bytes) if bytes != UNKNOWN_SEGMENT_BYTES => {
+            let _ = options.set(libc::TCP_MAXSEG, bytes);
+        }
+        _ => {}
+    }
+    options
+}
+
+/// What TCP_MAXSEG says of a socket without a connection (TCP_MSS_DEFAULT).
+const UNKNOWN_SEGMENT_BYTES: c_int = 536;
+/// SYNs that are sent again, by Linux's default and the stack's.
+const SYN_RETRIES: u8 = 6;
+/// Bytes of an algorithm's name (TCP_CA_NAME_MAX).
+const NAME_BYTES: usize = 16;
+
 /// The socket, unless it is the kernel's, as one is still that only has an address.
 fn of_the_dataplane(fd: c_int) -> Option<Sock> {
     table::find(fd).filter(|sock| !matches!(sock.kind, Kind::Bound(_)))
+}
+
+/// A connection as it is, if it is open and this process'.
+fn info(connected: &Connected) -> Option<ConnectionInfo> {
+    let name = connected.name();
+    let asked = process::with_pump(|pump| pump.ask_info(name)).flatten()?;
+    wait::for_answer(ANSWER_PATIENCE, |pump| pump.info(name, asked)).ok()?
+}
+
+/// TCP_INFO.
+///
+/// # Errors
+/// `ENOPROTOOPT` where another process has the connection.
+fn info_bytes(kind: &Kind) -> Result<Vec<u8>> {
+    let Kind::Connection(connected) = kind else {
+        return Ok(only_state(LISTEN));
+    };
+    if !connected.is_here() {
+        return Err(Errno::ENOPROTOOPT);
+    }
+    Ok(match connected.stage() {
+        Stage::Connecting => only_state("SYN-SENT"),
+        Stage::Failed => only_state(CLOSED),
+        Stage::Open => match info(connected) {
+            Some(info) => {
+                let waiting = info.send_queue_bytes.saturating_sub(info.flight_bytes);
+                let counts = Counts {
+                    advertised_bytes: info.mss_bytes,
+                    not_sent_bytes: waiting,
+                    ..Counts::default()
+                };
+                tcp_info(&info, &counts)
+            }
+            None => only_state(CLOSED),
+        },
+    })
 }
 
 /// `getsockopt(2)`.
@@ -64,9 +141,9 @@ pub unsafe extern "C" fn getsockopt(
     let Some(sock) = of_the_dataplane(fd) else {
         return real::getsockopt(fd, level, name, value, len);
     };
-    match answer(&sock, level, name) {
-        Answer::Kernel => real::getsockopt(fd, level, name, value, len),
-        Answer::Refused => done(Err(Errno::ENOPROTOOPT)),
+    done(match answer(&sock, level, name) {
+        Answer::Kernel => return real::getsockopt(fd, level, name, value, len),
+        Answer::Refused => Err(Errno::ENOPROTOOPT),
         Answer::Error => {
             // The pair's own error is about nothing that the program knows.
             let pending = real::int_option(fd, level, name).unwrap_or(0);
@@ -78,16 +155,16 @@ pub unsafe extern "C" fn getsockopt(
                 },
                 _ => 0,
             };
-            done(put(error, value, len))
+            put(&error.to_ne_bytes(), value, len)
         }
-        Answer::Value(answer) => done(put(answer, value, len)),
-    }
+        Answer::Value(answer) => put(&answer.to_ne_bytes(), value, len),
+        Answer::Bytes(bytes) => bytes.and_then(|bytes| put(&bytes, value, len)),
+    })
 }
 
-fn put(answer: c_int, value: *mut c_void, len: *mut socklen_t) -> Result<()> {
-    let room = memory::get(len)? as usize;
-    let bytes = answer.to_ne_bytes();
-    let part = &bytes[..room.min(bytes.len())];
+fn put(answer: &[u8], value: *mut c_void, len: *mut socklen_t) -> Result<()> {
+    let room = c_int::try_from(memory::get(len)?).map_err(|_| Errno::EINVAL)?;
+    let part = &answer[..answer.len().min(room as usize)];
     memory::write(value, part)?;
     memory::put(len, part.len() as socklen_t)
 }
@@ -97,6 +174,7 @@ enum Answer {
     Refused,
     Error,
     Value(c_int),
+    Bytes(Result<Vec<u8>>),
 }
 
 fn answer(sock: &Sock, level: c_int, name: c_int) -> Answer {
@@ -110,15 +188,50 @@ fn answer(sock: &Sock, level: c_int, name: c_int) -> Answer {
         (libc::SOL_SOCKET, libc::SO_TYPE) => Answer::Value(libc::SOCK_STREAM),
         (libc::SOL_SOCKET, libc::SO_PROTOCOL) => Answer::Value(libc::IPPROTO_TCP),
         (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => Answer::Value(is_listener.into()),
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE) => {
+            Answer::Value(tcp_options(sock).map_or(0, |options| options.keepalive.into()))
+        }
         (libc::SOL_SOCKET, libc::SO_PEERCRED | libc::SO_PASSCRED | libc::SO_PEERSEC) => {
             Answer::Refused
         }
         (libc::SOL_SOCKET, _) => Answer::Kernel,
-        // The stack has no Nagle algorithm: what is written goes out.
-        (libc::IPPROTO_TCP, libc::TCP_NODELAY) => Answer::Value(1),
-        (libc::IPPROTO_TCP, libc::TCP_CORK) => Answer::Value(0),
+        (libc::IPPROTO_TCP, libc::TCP_INFO) => Answer::Bytes(info_bytes(&sock.kind)),
+        (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
+            let name = process::with_pump(|pump| pump.last_served().congestion.clone());
+            let mut bytes = name.unwrap_or_default().into_bytes();
+            bytes.resize(NAME_BYTES, 0);
+            Answer::Bytes(Ok(bytes))
+        }
+        (libc::IPPROTO_TCP, _) => {
+            let segment_bytes = match &sock.kind {
+                Kind::Connection(connected) if name == libc::TCP_MAXSEG => {
+                    info(connected).map(|info| info.mss_bytes)
+                }
+                _ => None,
+            };
+            let defaults = Defaults {
+                // As Linux's default says; the stack sends what is written at once in any case.
+                nagle: true,
+                keepalive: KEEPALIVE,
+                syn_retries: SYN_RETRIES,
+                segment_bytes,
+            };
+            let options = tcp_options(sock).unwrap_or_default();
+            match options.value(name, &defaults) {
+                Some(value) => Answer::Value(value),
+                None => Answer::Refused,
+            }
+        }
         (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) => Answer::Value(0),
         _ => Answer::Refused,
+    }
+}
+
+fn tcp_options(sock: &Sock) -> Option<TcpOptions> {
+    match &sock.kind {
+        Kind::Bound(_) => None,
+        Kind::Listener(listening) => Some(*listening.options()),
+        Kind::Connection(connected) => Some(*connected.options()),
     }
 }
 
@@ -140,6 +253,10 @@ pub unsafe extern "C" fn setsockopt(
     let Some(sock) = of_the_dataplane(fd) else {
         return real::setsockopt(fd, level, name, value, len);
     };
+    let number = || match len {
+        4.. => memory::get(value.cast::<c_int>()),
+        _ => Err(Errno::EINVAL),
+    };
     match (level, name) {
         (libc::SOL_SOCKET, libc::SO_LINGER) => match &sock.kind {
             Kind::Connection(connected) => done(linger(fd, connected, value, len)),
@@ -160,15 +277,91 @@ pub unsafe extern "C" fn setsockopt(
             | libc::SO_MAX_PACING_RATE
             | libc::SO_BUSY_POLL,
         ) => done(Err(Errno::ENOPROTOOPT)),
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE) => done(number().and_then(|on| {
+            change(&sock.kind, |options| {
+                options.keepalive = on != 0;
+                Ok(())
+            })
+        })),
+        (libc::SOL_SOCKET, libc::SO_SNDBUF | libc::SO_RCVBUF) => {
+            let set = real::setsockopt(fd, level, name, value, len);
+            if let (0, Ok(bytes)) = (set, number()) {
+                keep_buffer(&sock.kind, name, bytes);
+            }
+            set
+        }
         (libc::SOL_SOCKET, _) => real::setsockopt(fd, level, name, value, len),
-        // Only advice about when a segment leaves: every write does at once.
-        (libc::IPPROTO_TCP, libc::TCP_NODELAY | libc::TCP_CORK | libc::TCP_QUICKACK) => done(
-            memory::read(value, len as usize).and_then(|bytes| match bytes.len() {
-                4.. => Ok(()),
-                _ => Err(Errno::EINVAL),
-            }),
-        ),
+        (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => done(choose_congestion(value, len)),
+        (libc::IPPROTO_TCP, _) => done(number().and_then(|number| {
+            if let Kind::Connection(connected) = &sock.kind
+                && !connected.is_here()
+                && !is_advice(name)
+            {
+                // The stack is told of it by another process.
+                return Err(Errno::ENOPROTOOPT);
+            }
+            change(&sock.kind, |options| options.set(name, number))
+        })),
         _ => done(Err(Errno::ENOPROTOOPT)),
+    }
+}
+
+/// Options that only advise when a segment leaves: every write does at once.
+fn is_advice(name: c_int) -> bool {
+    matches!(
+        name,
+        libc::TCP_NODELAY | libc::TCP_CORK | libc::TCP_QUICKACK | libc::TCP_LINGER2
+    )
+}
+
+/// Changes TCP's options, and tells the stack.
+fn change(kind: &Kind, set: impl FnOnce(&mut TcpOptions) -> Result<()>) -> Result<()> {
+    match kind {
+        Kind::Bound(_) => Err(Errno::ENOPROTOOPT),
+        Kind::Listener(listening) => set(&mut listening.options()),
+        Kind::Connection(connected) => {
+            let before = connected.options().of_connection();
+            set(&mut connected.options())?;
+            let after = connected.options().of_connection();
+            if after != before && connected.is_here() {
+                process::with_pump(|pump| pump.set_options(connected.name(), after));
+            }
+            Ok(())
+        }
+    }
+}
+
+/// What was asked for of a buffer counts for a listener's connections too, and for what the library
+/// sends to a connection's reader.
+fn keep_buffer(kind: &Kind, name: c_int, bytes: c_int) {
+    match kind {
+        Kind::Bound(_) => {}
+        Kind::Listener(listening) => {
+            let place = usize::from(name == libc::SO_RCVBUF);
+            if let Some(kept) = listening.buffers_bytes.get(place) {
+                kept.store(bytes, Ordering::Relaxed);
+            }
+        }
+        Kind::Connection(connected) if name == libc::SO_RCVBUF => {
+            let name = connected.name();
+            process::with_pump(|pump| pump.with_end(name, |end| unix::limit_send(end, bytes)));
+        }
+        Kind::Connection(_) => {}
+    }
+}
+
+/// The dataplane has one algorithm for all.
+///
+/// # Errors
+/// `ENOENT` for another, as of a kernel that does not have it.
+fn choose_congestion(value: *const c_void, len: socklen_t) -> Result<()> {
+    let bytes = memory::read(value, (len as usize).min(NAME_BYTES - 1))?;
+    let wanted = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    let is_ours = process::with_pump(|pump| pump.last_served().congestion.as_bytes() == wanted);
+    match (wanted.is_empty(), is_ours) {
+        (true, _) => Err(Errno::EINVAL),
+        (false, Some(true)) => Ok(()),
+        (false, _) => Err(Errno::ENOENT),
     }
 }
 

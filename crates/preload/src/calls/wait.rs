@@ -6,8 +6,9 @@
 use super::give;
 use crate::inside::{self, Inside};
 use crate::process::{self, Rest};
+use crate::pump::Pump;
 use crate::real;
-use cofferdam_bsd::Result;
+use cofferdam_bsd::{Result, memory};
 use libc::{c_int, epoll_event, nfds_t, pollfd, sigset_t, timespec};
 use nix::errno::Errno;
 use std::os::fd::RawFd;
@@ -50,9 +51,9 @@ fn wait(
         };
         all[0].events = libc::POLLIN;
         let waited = inside::outside(|| pause(&mut all[..=fds.len()], left, signals));
-        let is_over = all[0].revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0;
         if let Rest::Bell(_) = rest {
-            process::with_pump(|pump| pump.caller_woken(is_over && waited.is_ok()));
+            let is_over = is_over(&all[0]) && waited.is_ok();
+            process::with_pump(|pump| pump.caller_woken(is_over));
         }
         waited?;
     }
@@ -135,14 +136,61 @@ pub unsafe extern "C" fn epoll_pwait(
     let Some(_inside) = entered else {
         return real::epoll_pwait(fd, events, timeout_ms, signals);
     };
-    let set = [pollfd {
-        fd,
-        events: libc::POLLIN,
-        revents: 0,
-    }];
+    let set = [readable(fd)];
     give(wait(&set, of_ms(timeout_ms), signals, || {
         real::epoll_pwait(fd, events, 0, signals)
     }))
+}
+
+/// `epoll_pwait2(2)`.
+///
+/// # Safety
+/// As the system call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_pwait2(
+    fd: c_int,
+    events: *mut epoll_event,
+    most: c_int,
+    timeout: *const timespec,
+    signals: *const sigset_t,
+) -> c_int {
+    let kernel = |timeout| real::epoll_pwait2(fd, (events, most), timeout, signals);
+    let Some(_inside) = Inside::enter().filter(|_| process::has_pump()) else {
+        return kernel(timeout);
+    };
+    // The kernel reads the time, and says when it is none.
+    let Ok(limit) = limit(timeout) else {
+        return kernel(timeout);
+    };
+    let set = [readable(fd)];
+    give(wait(&set, limit, signals, || {
+        real::epoll_pwait(fd, (events, most), 0, signals)
+    }))
+}
+
+fn readable(fd: RawFd) -> pollfd {
+    pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    }
+}
+
+/// A time of the program's; none: without end.
+///
+/// # Errors
+/// `EINVAL`: it is none. `EFAULT`: it is not there.
+fn limit(timeout: *const timespec) -> Result<Option<Duration>> {
+    if timeout.is_null() {
+        return Ok(None);
+    }
+    let time = memory::get(timeout)?;
+    let part = u32::try_from(time.tv_nsec)
+        .ok()
+        .filter(|ns| *ns < 1_000_000_000);
+    let whole = u64::try_from(time.tv_sec).ok();
+    let limit = whole.zip(part).map(|(s, ns)| Duration::new(s, ns));
+    limit.map(Some).ok_or(Errno::EINVAL)
 }
 
 /// `poll(2)`.
@@ -183,18 +231,12 @@ pub unsafe extern "C" fn ppoll(
             .map_or(std::ptr::null_mut(), |time| &raw mut *time);
         real::ppoll((fds, count), time, signals)
     };
-    let limit = told.map(|time| {
-        let part = u32::try_from(time.tv_nsec)
-            .ok()
-            .filter(|ns| *ns < 1_000_000_000);
-        let whole = u64::try_from(time.tv_sec).ok();
-        whole.zip(part).map(|(s, ns)| Duration::new(s, ns))
-    });
-    let limit = match limit {
-        None => None,
-        Some(Some(limit)) => Some(limit),
-        // The kernel says that it is invalid.
-        Some(None) => return kernel(),
+    // The kernel says that it is invalid.
+    let Ok(limit) = limit(
+        told.as_ref()
+            .map_or(std::ptr::null(), |time| &raw const *time),
+    ) else {
+        return kernel();
     };
     let Some(_inside) = Inside::enter().filter(|_| process::has_pump()) else {
         return kernel();
@@ -222,6 +264,61 @@ pub unsafe extern "C" fn __poll_chk(
     }
     // SAFETY: as the caller guarantees.
     unsafe { poll(fds, count, timeout_ms) }
+}
+
+/// `ppoll(2)`, as [`__poll_chk`].
+///
+/// # Safety
+/// As the system call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __ppoll_chk(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    signals: *const sigset_t,
+    room: libc::size_t,
+) -> c_int {
+    if room / size_of::<pollfd>() < count as usize {
+        std::process::abort();
+    }
+    // SAFETY: as the caller guarantees.
+    unsafe { ppoll(fds, count, timeout, signals) }
+}
+
+/// Waits until `body` has an answer of the dataplane's, for the library's caller, who is inside
+/// already.
+///
+/// # Errors
+/// `ENETDOWN` when none comes.
+pub fn for_answer<T>(limit: Duration, mut body: impl FnMut(&mut Pump) -> Option<T>) -> Result<T> {
+    let until = Instant::now() + limit;
+    loop {
+        let found = process::with_pump(|pump| {
+            pump.caller_turns();
+            body(pump).ok_or_else(|| pump.caller_rests())
+        });
+        let left = until.saturating_duration_since(Instant::now());
+        match found {
+            Some(Ok(answer)) => return Ok(answer),
+            None => return Err(Errno::ENETDOWN),
+            Some(Err(Rest::Not)) => {}
+            Some(Err(Rest::Alone)) => return process::wait(left, body),
+            Some(Err(Rest::Bell(bell))) => {
+                let mut bell = [readable(bell)];
+                let waited = inside::outside(|| pause(&mut bell, Some(left), std::ptr::null()));
+                let is_over = is_over(&bell[0]) && waited.is_ok();
+                process::with_pump(|pump| pump.caller_woken(is_over));
+                if left.is_zero() {
+                    return Err(Errno::ENETDOWN);
+                }
+            }
+        }
+    }
+}
+
+/// The dataplane has given the bell up.
+fn is_over(bell: &pollfd) -> bool {
+    bell.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0
 }
 
 /// Waits for one descriptor of the library's caller, who is inside already.

@@ -3,10 +3,11 @@
 use crate::internal::Internal;
 use crate::table::{self, Connected, Stage};
 use crate::unix;
-use cofferdam_dataplane::{Connection, Received, Session};
+use cofferdam_dataplane::{Connection, ConnectionOptions, Received, Session};
 use nix::errno::Errno;
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -100,9 +101,10 @@ impl Conn {
         (self.readable, self.closed, self.exiting) = (true, true, true);
     }
 
-    /// It is open: the program's end becomes writable.
-    pub fn opened(&mut self) {
-        self.shown.set_stage(Stage::Open);
+    /// It is open, at this address of ours: the program's end becomes writable. The settings that
+    /// the program has given it.
+    pub fn opened(&mut self, local: SocketAddr) -> ConnectionOptions {
+        self.shown.opened(local);
         let mut bytes = [0; 16 << 10];
         while self.filler_bytes > 0 {
             let most = self.filler_bytes.min(bytes.len());
@@ -111,6 +113,7 @@ impl Conn {
                 _ => break,
             }
         }
+        self.shown.options().of_connection()
     }
 
     pub fn received(&mut self, data: Received) {

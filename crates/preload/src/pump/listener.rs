@@ -3,6 +3,7 @@
 use crate::internal::Internal;
 use crate::real;
 use crate::said::Said;
+use crate::table::Listening;
 use cofferdam_dataplane::Bound;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -11,6 +12,7 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
 
 /// A listener.
 pub struct Listener {
@@ -18,6 +20,8 @@ pub struct Listener {
     end: Internal,
     /// Inode of the program's end.
     pub inode: u64,
+    /// What calls of the program see.
+    pub shown: Arc<Listening>,
     /// Addresses at the dataplane, with the names that it gave them.
     pub bounds: Vec<(Bound, SocketAddr)>,
     /// What the kernel has of it: loopback and the host's own addresses.
@@ -34,13 +38,14 @@ impl Listener {
     pub fn new(
         end: Internal,
         inode: u64,
+        shown: Arc<Listening>,
         kernel: Option<Internal>,
-        is_v6: bool,
-        backlog: u32,
+        (is_v6, backlog): (bool, u32),
     ) -> Listener {
         Listener {
             end,
             inode,
+            shown,
             bounds: Vec::new(),
             kernel,
             is_kernel_ready: false,

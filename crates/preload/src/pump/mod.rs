@@ -15,10 +15,12 @@ use crate::errors::{of_ending, say_once};
 use crate::internal::{self, Internal};
 use crate::said::Said;
 use crate::settings::{EXIT_PATIENCE, RETRY, Settings};
-use crate::table::{self, Connected, Kind, Sock, Stage};
+use crate::table::{self, Connected, Kind, Listening, Sock, Stage};
 use crate::{process, real, unix};
 use cofferdam_bsd::Result;
-use cofferdam_dataplane::{Bound, Connection, Event, Knock, Refusal, Served, Session};
+use cofferdam_dataplane::{
+    Bound, Connection, ConnectionInfo, ConnectionOptions, Event, Knock, Refusal, Served, Session,
+};
 use connection::{Conn, State};
 use lead::Lead;
 use listener::Listener;
@@ -29,6 +31,7 @@ use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// What an event of the epoll set is about, in its upper byte.
@@ -59,6 +62,8 @@ pub struct Pump {
     of_place: Vec<Option<(Connection, Name)>>,
     of_bound: HashMap<Bound, Name>,
     answers: HashMap<Bound, std::result::Result<(), Refusal>>,
+    /// What the dataplane has reported, until it is asked for.
+    infos: HashMap<Connection, Box<ConnectionInfo>>,
     dirty: Vec<Name>,
     buffer: Box<[u8]>,
     said_farewell: bool,
@@ -87,6 +92,7 @@ impl Pump {
             of_place: Vec::new(),
             of_bound: HashMap::new(),
             answers: HashMap::new(),
+            infos: HashMap::new(),
             dirty: Vec::new(),
             buffer: vec![0; BUFFER_BYTES].into(),
             said_farewell: false,
@@ -157,16 +163,16 @@ impl Pump {
     pub fn add_listener(
         &mut self,
         (ours, inode): (OwnedFd, u64),
+        shown: Arc<Listening>,
         kernel: Option<OwnedFd>,
-        is_v6: bool,
-        backlog: u32,
+        (is_v6, backlog): (bool, u32),
     ) -> Result<Name> {
         let end = Internal::new(ours)?;
         let kernel = kernel.map(Internal::new).transpose()?;
         let (fd, kernel_fd) = (end.as_raw_fd(), kernel.as_ref().map(AsRawFd::as_raw_fd));
         let name = self
             .listeners
-            .add(|_| Listener::new(end, inode, kernel, is_v6, backlog));
+            .add(|_| Listener::new(end, inode, shown, kernel, (is_v6, backlog)));
         let edges = libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
         self.watch(fd, edges, LISTENER | name);
         if let Some(fd) = kernel_fd {
@@ -216,7 +222,8 @@ impl Pump {
     ) -> Result<()> {
         let end = Internal::new(ours)?;
         let session = self.session.as_mut().ok_or(Errno::ENETDOWN)?;
-        let connection = session.connect(shown.remote);
+        let options = shown.options().of_connection();
+        let connection = session.connect_with(shown.remote, options);
         session.flush();
         self.add(end, inode, shown, connection, filler_bytes);
         Ok(())
@@ -252,6 +259,44 @@ impl Pump {
             session.flush();
         }
         sent
+    }
+
+    /// Settings of a connection; one that is not open yet gets them when it is.
+    pub fn set_options(&mut self, name: Name, options: ConnectionOptions) {
+        let connection = self.conns.get_mut(name).and_then(|conn| conn.connection());
+        if let (Some(connection), Some(session)) = (connection, &mut self.session) {
+            session.set_options(connection, options);
+            session.flush();
+        }
+    }
+
+    /// Uses our end of a connection's pair.
+    pub fn with_end(&mut self, name: Name, body: impl FnOnce(&Internal)) {
+        if let Some(conn) = self.conns.get_mut(name) {
+            body(conn.end());
+        }
+    }
+
+    /// Asks for a connection as it is; none when it is not open. [`Pump::info`] has the answer.
+    pub fn ask_info(&mut self, name: Name) -> Option<Connection> {
+        let connection = self.conns.get_mut(name)?.connection()?;
+        let session = self.session.as_mut()?;
+        if !session.ask_info(connection) {
+            return None;
+        }
+        self.infos.remove(&connection);
+        session.flush();
+        Some(connection)
+    }
+
+    /// The answer, once it is there; none in it where the connection has ended meanwhile.
+    pub fn info(&mut self, name: Name, asked: Connection) -> Option<Option<ConnectionInfo>> {
+        if let Some(info) = self.infos.remove(&asked) {
+            return Some(Some(*info));
+        }
+        let is_there = |conn: &mut Conn| conn.connection() == Some(asked);
+        let is_there = self.conns.get_mut(name).is_some_and(is_there);
+        (!is_there).then_some(None)
     }
 
     fn named(&self, connection: Connection) -> Option<Name> {
@@ -319,7 +364,22 @@ impl Pump {
                 process::changed();
             }
             Event::Knock(knock) => self.knock(&knock),
-            Event::Connected(connection) => self.with(connection, Conn::opened),
+            Event::Connected { connection, local } => {
+                let mut options = ConnectionOptions::default();
+                self.with(connection, |conn| options = conn.opened(local));
+                // What was set since is not known there.
+                if let Some(session) = &mut self.session
+                    && options != ConnectionOptions::default()
+                {
+                    session.set_options(connection, options);
+                }
+            }
+            Event::Info { connection, info } => {
+                if self.named(connection).is_some() {
+                    self.infos.insert(connection, info);
+                }
+                process::changed();
+            }
             Event::Received { connection, data } => {
                 self.with(connection, |conn| conn.received(data));
             }
@@ -331,6 +391,8 @@ impl Pump {
                 if let Some(place) = self.of_place.get_mut(connection.place()) {
                     *place = None;
                 }
+                self.infos.remove(&connection);
+                process::changed();
             }
             Event::Timer(FAREWELL) => self.said_farewell = true,
             Event::Datagram { .. } | Event::Timer(_) => {}
@@ -360,7 +422,17 @@ impl Pump {
             return session.reject(knock);
         };
         let connection = session.accept(knock);
-        let shown = Arc::new(Connected::new(local, knock.remote, Stage::Open, true));
+        let options = *listener.shown.options();
+        let of_connection = options.of_connection();
+        if of_connection != ConnectionOptions::default() {
+            session.set_options(connection, of_connection);
+        }
+        let buffers = listener.shown.buffers_bytes.each_ref();
+        let buffers = buffers.map(|bytes| bytes.load(Ordering::Relaxed));
+        unix::set_buffers(&theirs, buffers);
+        unix::limit_send(&ours, buffers[1]);
+        let shown = Connected::new(local, knock.remote, Stage::Open, true).with_options(options);
+        let shown = Arc::new(shown);
         let kind = Kind::Connection(shown.clone());
         let is_v6 = listener.is_v6;
         table::put(inode, Sock { kind, is_v6 });
@@ -409,6 +481,7 @@ impl Pump {
         self.retry_at = Instant::now() + RETRY;
         self.of_place.clear();
         self.of_bound.clear();
+        self.infos.clear();
         for name in self.conns.names() {
             if let Some(conn) = self.conns.get_mut(name)
                 && conn.connection().is_some()

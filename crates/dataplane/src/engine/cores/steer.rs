@@ -105,7 +105,9 @@ pub(super) fn group_of(call: &Call) -> Option<u8> {
         | Call::Send { handle, .. }
         | Call::Shutdown { handle }
         | Call::Close { handle }
-        | Call::Abort { handle } => Some(handle::group(handle)),
+        | Call::Abort { handle }
+        | Call::Options { handle, .. }
+        | Call::Info { handle } => Some(handle::group(handle)),
         Call::Passed { group } => Some(group),
         _ => None,
     }

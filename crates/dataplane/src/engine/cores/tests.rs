@@ -143,7 +143,7 @@ impl Application for Streams {
 
     fn event(&mut self, session: &mut Session, event: Event) {
         match event {
-            Event::Connected(connection) | Event::Sent { connection, .. } => {
+            Event::Connected { connection, .. } | Event::Sent { connection, .. } => {
                 self.send(session, connection);
             }
             Event::Received { connection, data } => {

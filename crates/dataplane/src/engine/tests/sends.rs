@@ -4,6 +4,7 @@
 use super::*;
 use crate::abi::Condition;
 use crate::policy::Shares;
+use cofferdam_netstack::ConnectionOptions;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -34,14 +35,14 @@ fn node(port: Pipe, node: u8) -> Engine<Pipe> {
 }
 
 /// Two dataplanes, and the one application of the second.
-struct Pair {
-    engine: Engine<Pipe>,
+pub(super) struct Pair {
+    pub engine: Engine<Pipe>,
     peer: Engine<Pipe>,
     server: Mapped,
 }
 
 impl Pair {
-    fn new() -> Pair {
+    pub fn new() -> Pair {
         let (one, other) = pipe(1500).expect("a pipe");
         let (engine, mut peer) = (node(one, 0), node(other, 1));
         let mut server = attach(&mut peer, "server");
@@ -53,13 +54,13 @@ impl Pair {
         }
     }
 
-    fn turns(&mut self) {
+    pub fn turns(&mut self) {
         turns(&mut self.engine, 1);
         turns(&mut self.peer, 1);
     }
 
     /// Connects each of `applications` to the server; the names of their connections.
-    fn connect(&mut self, applications: &mut [Mapped]) -> Vec<u64> {
+    pub fn connect(&mut self, applications: &mut [Mapped]) -> Vec<u64> {
         for application in &mut *applications {
             say(application, [connect(1)]);
         }
@@ -107,11 +108,14 @@ fn listen(node: u8) -> Call {
 }
 
 fn connect(node: u8) -> Call {
-    let (remote, cookie) = (at(node), 0);
-    Call::Connect { remote, cookie }
+    Call::Connect {
+        remote: at(node),
+        cookie: 0,
+        options: ConnectionOptions::default(),
+    }
 }
 
-fn send(handle: u64) -> Call {
+pub(super) fn send(handle: u64) -> Call {
     let (offset, len) = (0, 1);
     Call::Send {
         handle,
@@ -120,14 +124,14 @@ fn send(handle: u64) -> Call {
     }
 }
 
-fn say(application: &mut Mapped, calls: impl IntoIterator<Item = Call>) {
+pub(super) fn say(application: &mut Mapped, calls: impl IntoIterator<Item = Call>) {
     for call in calls {
         assert!(application.first().push(call.into()));
     }
     application.first().publish();
 }
 
-fn told(application: &mut Mapped) -> Vec<Condition> {
+pub(super) fn told(application: &mut Mapped) -> Vec<Condition> {
     let end = application.first();
     let all = std::iter::from_fn(|| end.take());
     let all = all.filter_map(|entry| Condition::decode(&entry)).collect();

@@ -1,0 +1,70 @@
+//! What sockets say of themselves, what their options do, and the calls that wait.
+
+use crate::support::{ADDRESS, CLIENT, PATIENCE, Scene, alone};
+use cofferdam_lab::fixtures::wait_until;
+use nix::sys::signal::Signal;
+
+#[test]
+fn sockets_report_their_connections_and_their_options_act() {
+    alone(|| {
+        let scene = Scene::new();
+        let mirror = scene.script("mirror.py", include_str!("mirror.py"));
+        let line = format!("/usr/bin/python3 {mirror} {CLIENT} 8000 8001");
+        let mirror = scene.at_client("mirror", &line);
+        wait_until("the mirror", PATIENCE, || {
+            scene
+                .try_client(&format!("ncat -z {CLIENT} 8000"))
+                .is_some()
+        });
+        let script = scene.script("options.py", include_str!("options.py"));
+        let silent = scene.path("silent");
+        let line = format!(
+            "/usr/bin/python3 {script} {CLIENT} {ADDRESS} {}",
+            silent.display()
+        );
+        let program = scene.serve("options", &line);
+        wait_until("the program to ask for silence", PATIENCE, || {
+            let said = program.said();
+            let has_failed = ["instead of", "less than", "Traceback"]
+                .iter()
+                .any(|word| said.contains(word));
+            assert!(!has_failed, "{said}");
+            said.contains("silence")
+        });
+        // The link stays, and addresses are resolved: only TCP is silent.
+        scene.client("iptables -A INPUT -p tcp -j DROP && iptables -A OUTPUT -p tcp -j DROP");
+        std::fs::write(&silent, "").unwrap();
+        assert_eq!(program.end(), Some(0), "{}", program.said());
+        assert!(program.said().contains("done"), "{}", program.said());
+        mirror.signal(Signal::SIGKILL);
+        mirror.end();
+    });
+}
+
+#[test]
+fn calls_that_wait_for_nanoseconds_are_woken_by_data() {
+    alone(|| {
+        let scene = Scene::new();
+        let source = scene.script("waits.c", include_str!("waits.c"));
+        let program = scene.path("waits").display().to_string();
+        scene.client(&format!(
+            "cc -O2 -Wall -Werror -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -o {program} {source}"
+        ));
+        let imports = scene.client(&format!("nm --dynamic --undefined-only {program}"));
+        for call in ["epoll_pwait2", "__ppoll_chk"] {
+            assert!(imports.contains(call), "{call}: {imports}");
+        }
+        let server = scene.serve("waits", &format!("{program} {ADDRESS} 8000"));
+        scene.wait_for_port(8000);
+        // An echo: each byte comes back, the first of the client.
+        scene.client(&format!(
+            "ncat {ADDRESS} 8000 --exec '/usr/bin/python3 {}'",
+            scene.script("echo.py", ECHO)
+        ));
+        assert_eq!(server.end(), Some(0), "{}", server.said());
+    });
+}
+
+/// Sends a byte, and all bytes back that come.
+const ECHO: &str = "import os\nos.write(1, b'x')\nos.read(0, 1)\n\
+    while part := os.read(0, 100): os.write(1, part)\n";

@@ -1,0 +1,169 @@
+//! Large transfers of unmodified programs over a link that loses, repeats and reorders: every byte
+//! arrives, once and in order.
+
+use crate::support::{ADDRESS, CLIENT, PATIENCE, Scene, alone_for};
+use cofferdam_lab::fixtures::{number_from_env, wait_until};
+use nix::sys::signal::Signal;
+use std::time::{Duration, Instant};
+
+/// MiB that each program sends, and redis receives as well; COFFERDAM_TRANSFER_MIB for others.
+const TRANSFER_MIB: u64 = 64;
+
+fn mib() -> u64 {
+    number_from_env("COFFERDAM_TRANSFER_MIB").unwrap_or(TRANSFER_MIB)
+}
+
+/// A minute, and for the bytes what the link takes for them at a MiB a second.
+fn limit() -> Duration {
+    Duration::from_secs(120 + mib())
+}
+
+/// The frames on the way were lost, repeated and reordered; for the report.
+fn tell(scene: &Scene, what: &str, bytes: u64, began: Instant) {
+    let (lost, repeated, reordered) = scene.link_did();
+    println!(
+        "{what}: {bytes} bytes in {:.1} s, {lost} frames lost, {repeated} repeated, {reordered} reordered",
+        began.elapsed().as_secs_f64()
+    );
+    assert!(lost > 0 && repeated > 0 && reordered > 0);
+}
+
+/// The first word of a command's output at the client.
+fn word(scene: &Scene, line: &str) -> String {
+    let said = scene.long_client(line, limit());
+    said.split_whitespace()
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+#[test]
+fn nginx_sends_a_large_file_over_a_bad_link() {
+    alone_for(limit(), || {
+        let scene = Scene::with_bad_link();
+        let folder = scene.folder();
+        let bytes = mib() << 20;
+        scene.long_client(
+            &format!("head -c {bytes} /dev/urandom > {folder}/file"),
+            limit(),
+        );
+        let text = format!(
+            "daemon off; user root; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log;\n\
+             events {{ worker_connections 64; }}\n\
+             http {{ access_log off; sendfile on; server {{ listen 80; root {folder}; }} }}\n"
+        );
+        std::fs::write(scene.path("nginx.conf"), text).unwrap();
+        let server = scene.serve(
+            "nginx",
+            &format!("nginx -p {folder} -c {folder}/nginx.conf"),
+        );
+        scene.wait_for_port(80);
+        let began = Instant::now();
+        let got = word(
+            &scene,
+            &format!("curl -sS http://{ADDRESS}/file | sha256sum"),
+        );
+        tell(&scene, "nginx", bytes, began);
+        assert_eq!(got, word(&scene, &format!("sha256sum {folder}/file")));
+        server.signal(Signal::SIGQUIT);
+        assert_eq!(server.end(), Some(0), "{}", server.said());
+    });
+}
+
+#[test]
+fn redis_gets_and_gives_large_values_over_a_bad_link() {
+    alone_for(limit(), || {
+        let scene = Scene::with_bad_link();
+        let server = scene.serve(
+            "redis",
+            "redis-server --port 6379 --protected-mode no --save ''",
+        );
+        scene.wait_for_port(6379);
+        let script = scene.script("values.py", include_str!("values.py"));
+        let (mib, began) = (mib(), Instant::now());
+        let line = format!("/usr/bin/python3 {script} {ADDRESS} 6379 {mib}");
+        let said = scene.long_client(&line, limit());
+        let bytes = mib << 20;
+        tell(&scene, "redis, each way", bytes, began);
+        assert!(
+            said.starts_with(&format!("set {bytes} got {bytes} sha256 ")),
+            "{said}"
+        );
+        server.signal(Signal::SIGTERM);
+        assert_eq!(server.end(), Some(0), "{}", server.said());
+    });
+}
+
+/// The number of a name that comes last in iperf3's report.
+fn last(report: &serde_json::Value, part: &str, name: &str) -> u64 {
+    let found = report.pointer(&format!("/end/{part}/{name}"));
+    found
+        .and_then(serde_json::Value::as_u64)
+        .unwrap_or_else(|| panic!("no {part}/{name} in {report}"))
+}
+
+#[test]
+fn iperf3_sends_and_receives_over_a_bad_link_as_server_and_as_client() {
+    alone_for(limit(), || {
+        let scene = Scene::with_bad_link();
+        let bytes = mib() << 20;
+        let json = |text: &str| -> serde_json::Value {
+            serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
+        };
+        let server = scene.serve("server", "iperf3 -s -p 5201");
+        scene.wait_for_port(5201);
+        let peer = scene.at_client("peer", "iperf3 -s -p 5202");
+        wait_until("iperf3", PATIENCE, || {
+            scene
+                .try_client(&format!("ncat -z {CLIENT} 5202"))
+                .is_some()
+        });
+        for reverse in ["", "-R"] {
+            let began = Instant::now();
+            let line = format!("iperf3 -c {ADDRESS} -p 5201 -n {bytes} -J {reverse}");
+            let report = json(&scene.long_client(&line, limit()));
+            tell(&scene, &format!("iperf3 -s {reverse}"), bytes, began);
+            check(&report, bytes, reverse == "-R", false);
+        }
+        for reverse in ["", "-R"] {
+            let began = Instant::now();
+            let line = format!("iperf3 -c {CLIENT} -p 5202 -n {bytes} -J {reverse}");
+            let out = scene.run_on_dataplane_for(&line, limit());
+            let report = json(&String::from_utf8_lossy(&out.stdout));
+            tell(&scene, &format!("iperf3 -c {reverse}"), bytes, began);
+            check(&report, bytes, reverse.is_empty(), true);
+        }
+        server.signal(Signal::SIGTERM);
+        server.end();
+        peer.signal(Signal::SIGTERM);
+        peer.end();
+    });
+}
+
+/// All was sent, and all of it received but for what was under way at the end; `TCP_INFO` of a sender
+/// on the dataplane has what was sent again, and, where the sender itself reports, its window.
+#[track_caller]
+fn check(report: &serde_json::Value, bytes: u64, is_sender_ours: bool, is_senders: bool) {
+    assert!(report.get("error").is_none(), "{report}");
+    let (sent, received) = (
+        last(report, "sum_sent", "bytes"),
+        last(report, "sum_received", "bytes"),
+    );
+    // The last block is whole: 128 KiB.
+    assert!((bytes..=bytes + (128 << 10)).contains(&sent), "{sent}");
+    assert!(
+        received <= sent && received >= bytes - (4 << 20),
+        "{received} of {sent}"
+    );
+    if is_sender_ours {
+        assert!(last(report, "sum_sent", "retransmits") > 0, "{report}");
+    }
+    if is_sender_ours && is_senders {
+        let stream = report.pointer("/end/streams/0/sender");
+        let of = |name: &str| stream.and_then(|s| s.get(name)?.as_u64());
+        assert!(
+            of("max_snd_cwnd") > Some(0) && of("max_rtt") > Some(0),
+            "{report}"
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! What an application asks about its connections, and about others'.
+
+use super::sends::{Pair, say, send, told};
+use super::*;
+use crate::abi::{Condition, INFO_PARTS, Parts};
+use cofferdam_netstack::{ConnectionInfo, ConnectionOptions};
+use std::time::Duration;
+
+/// The report that an application was given, if it is whole.
+fn report(application: &mut Mapped) -> Option<ConnectionInfo> {
+    let mut parts = Parts::default();
+    told(application)
+        .iter()
+        .find_map(|condition| match condition {
+            Condition::Info {
+                cookie,
+                part,
+                words,
+                ..
+            } => parts.take(*cookie, *part, words),
+            _ => None,
+        })
+}
+
+#[test]
+fn a_connection_is_reported_as_the_stack_has_it() {
+    let mut pair = Pair::new();
+    let mut own = [attach_as(&mut pair.engine, 0, "own")];
+    let handle = pair.connect(&mut own)[0];
+    let [own] = &mut own;
+    let options = ConnectionOptions {
+        segment_bytes: Some(700),
+        ..ConnectionOptions::default()
+    };
+    // Nothing is acknowledged: the peer's loop stands still.
+    say(own, [Call::Options { handle, options }, send(handle)]);
+    turns(&mut pair.engine, 2);
+    say(own, [Call::Info { handle }]);
+    turns(&mut pair.engine, 1);
+    let info = report(own).expect("a report");
+    let connection = pair.engine.local(handle).expect("a connection");
+    let known = pair.engine.stack.connection(connection);
+    // A report has whole microseconds.
+    let micros = |time: Duration| Duration::from_micros(time.as_micros() as u64);
+    let known = known.map(|known| ConnectionInfo {
+        srtt: known.srtt.map(micros),
+        rttvar: known.rttvar.map(micros),
+        rto: micros(known.rto),
+        ..known
+    });
+    assert_eq!(Some(info), known);
+    assert_eq!((info.state, info.flight_bytes), ("ESTABLISHED", 1));
+    assert_eq!(info.mss_bytes, 700 - 12, "less the timestamps");
+
+    // One that has ended is not reported, and asking is no offence.
+    say(own, [Call::Abort { handle }, Call::Info { handle }]);
+    turns(&mut pair.engine, 2);
+    let said = told(own);
+    let is_report = |condition: &Condition| matches!(condition, Condition::Info { .. });
+    assert!(
+        said.iter().any(|c| matches!(c, Condition::Dead { .. })),
+        "{said:?}"
+    );
+    assert!(said.iter().filter(|c| is_report(c)).count() <= INFO_PARTS);
+    say(own, [Call::Info { handle }]);
+    turns(&mut pair.engine, 2);
+    assert_eq!(report(own), None);
+    assert_eq!(pair.engine.tally().offences, 0);
+}
+
+#[test]
+fn a_connection_of_another_application_is_neither_reported_nor_set() {
+    let mut pair = Pair::new();
+    let mut own = [attach_as(&mut pair.engine, 0, "own")];
+    let handle = pair.connect(&mut own)[0];
+    let options = ConnectionOptions {
+        user_timeout: Some(Duration::from_millis(1)),
+        ..ConnectionOptions::default()
+    };
+    for (offences, call) in (1..).zip([Call::Info { handle }, Call::Options { handle, options }]) {
+        let mut curious = attach_as(&mut pair.engine, 1, "curious");
+        say(&mut curious, [call]);
+        pair.turns();
+        assert_eq!(report(&mut curious), None);
+        let tally = pair.engine.tally();
+        assert_eq!(tally.offences, offences);
+        let said = tally.last_offence.expect("a reason");
+        assert!(
+            said.starts_with("curious: ") && said.contains("connection"),
+            "{said}"
+        );
+    }
+}
