@@ -35,6 +35,16 @@ pub const INFO_PARTS: usize = 3;
 /// See [`INFO_PARTS`].
 pub const INFO_WORDS: usize = 10;
 
+/// Who may listen at an address beside others: sessions of one application that name the same group.
+/// They get connections by turns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sharing {
+    /// A name that is not easily guessed by accident; 0: nobody else.
+    pub group: u64,
+    /// It gets connections only while the group has no other.
+    pub is_standby: bool,
+}
+
 /// A batched system call: what an application asks of the dataplane. There is no return value;
 /// a [`Condition`] reports what came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +57,8 @@ pub enum Call {
         backlog: u32,
         /// Comes back with each condition of the listener.
         cookie: u64,
+        /// Who else may listen there.
+        sharing: Sharing,
     },
     /// Take the datagrams for an address; answered by [`Condition::Bound`].
     UdpBind {

@@ -37,6 +37,9 @@ pub(crate) enum Request {
         version: u32,
         /// Name of the application.
         application: String,
+        /// Of a process of this application, in place of its user.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
     },
     /// Tell what was counted.
     Status {},
@@ -97,7 +100,21 @@ pub enum AttachError {
 impl Session {
     /// Attaches to the dataplane that listens on `path`, as `application` of its configuration.
     pub fn attach(path: &Path, application: &str) -> Result<Session, AttachError> {
-        let (mapped, socket) = Session::ask_to_attach(path, application)?;
+        let (mapped, socket) = Session::ask_to_attach(path, application, None)?;
+        Ok(Session::new(mapped, Some(socket)))
+    }
+
+    /// As [`Session::attach`], with the key of a session of this application ([`Session::key`]): for a
+    /// process that was forked by it, and runs as another user than the application's by now.
+    ///
+    /// # Errors
+    /// As [`Session::attach`]; the key is of a dataplane that has ended.
+    pub fn attach_by_key(
+        path: &Path,
+        application: &str,
+        key: &str,
+    ) -> Result<Session, AttachError> {
+        let (mapped, socket) = Session::ask_to_attach(path, application, Some(key.to_owned()))?;
         Ok(Session::new(mapped, Some(socket)))
     }
 
@@ -105,10 +122,12 @@ impl Session {
     pub(crate) fn ask_to_attach(
         path: &Path,
         application: &str,
+        key: Option<String>,
     ) -> Result<(Mapped, OwnedFd), AttachError> {
         let request = Request::Attach {
             version: INTERFACE_VERSION,
             application: application.to_owned(),
+            key,
         };
         let (socket, answer, descriptors) = ask(path, &request)?;
         match answer {

@@ -29,6 +29,9 @@ pub struct Sizes {
     /// The dataplane's addresses; empty when they are unknown.
     #[serde(default)]
     pub served: Served,
+    /// What lets others attach as this application; empty for nobody.
+    #[serde(default)]
+    pub key: String,
 }
 
 /// The dataplane's side.
@@ -89,6 +92,7 @@ pub(crate) fn channel(
             ranges,
             owners: Vec::new(),
             served: Served::default(),
+            key: String::new(),
         },
         area,
     };

@@ -43,6 +43,8 @@ pub(crate) struct Control {
     door: Door,
     metrics: Option<Exporter>,
     clients: Clients,
+    /// Of each application of the configuration: random, and known to those that are attached.
+    keys: Vec<String>,
     config: Config,
     hub: Arc<Hub>,
     maker: Maker,
@@ -70,6 +72,7 @@ impl Control {
                 Some(metrics)
             }
         };
+        let keys: io::Result<Vec<String>> = config.applications.iter().map(|_| new_key()).collect();
         let elastic = config.elastic.unwrap_or_else(|| Elastic::for_cores(1));
         Ok(Control {
             meter: Meter::new(elastic.interval, hub.count()),
@@ -77,6 +80,7 @@ impl Control {
             door,
             metrics,
             clients: Clients::default(),
+            keys: keys?,
             moves: Moves::new(hub.clone()),
             device: DeviceWatch::new(config.device.name.clone(), device),
             config,
@@ -191,8 +195,9 @@ impl Control {
             Ok(Request::Attach {
                 version,
                 application,
+                key,
             }) => self
-                .attach(&fd, uid, version, &application)
+                .attach(&fd, (uid, key), version, &application)
                 .map_err(Answer::Refused),
             Err(e) => Err(Answer::Refused(format!("this is not a request: {e}"))),
         };
@@ -208,7 +213,7 @@ impl Control {
     fn attach(
         &self,
         fd: &OwnedFd,
-        uid: u32,
+        (uid, key): (u32, Option<String>),
         version: u32,
         name: &str,
     ) -> Result<Arc<Life>, String> {
@@ -225,7 +230,10 @@ impl Control {
                 name.escape_debug()
             )
         })?;
-        if client.uid != uid {
+        let own_key = self.keys.get(usize::from(place));
+        let own_key = own_key.map(String::as_str).unwrap_or_default();
+        let is_known = key.is_some_and(|key| !key.is_empty() && key == own_key);
+        if client.uid != uid && !is_known {
             return Err(format!(
                 "application '{name}' belongs to user {}, not to user {uid}",
                 client.uid
@@ -242,6 +250,7 @@ impl Control {
             }
         }
         let mut sizes = outside.sizes.clone();
+        own_key.clone_into(&mut sizes.key);
         sizes.served = Served {
             addresses: (self.config.addresses.iter().map(|a| (a.ip, a.prefix_len))).collect(),
             gateways: self.config.gateways.clone(),
@@ -267,6 +276,12 @@ impl Control {
         let elastic = self.scaler.as_ref().map(Scaler::status);
         metrics::text(&tally, &cores, elastic.as_ref(), &self.config.device.name)
     }
+}
+
+/// A key of 128 random bits.
+fn new_key() -> io::Result<String> {
+    let bytes = crate::run::secret()?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ mod served;
 mod session;
 mod tuning;
 
-pub use abi::{Ending, Refusal};
+pub use abi::{Ending, Refusal, Sharing};
 pub use attach::{AttachError, INTERFACE_VERSION, move_group, status};
 pub use cofferdam_netstack::{ConnectionInfo, ConnectionOptions, FLOW_GROUPS, Keepalive, Repair};
 pub use cofferdam_xsk::{LinkState, PortError};

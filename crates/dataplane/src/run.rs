@@ -215,7 +215,7 @@ fn pin(config: &Config, core: usize) -> io::Result<()> {
     run_on(number).map_err(|e| io::Error::new(e.kind(), format!("core {core}: cpu = {cpu}: {e}")))
 }
 
-fn secret() -> io::Result<[u8; 16]> {
+pub(crate) fn secret() -> io::Result<[u8; 16]> {
     let mut secret = [0; 16];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut secret)?;
     Ok(secret)

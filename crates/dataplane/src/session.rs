@@ -12,7 +12,7 @@ pub use event::{Bound, Connection, Event, Knock};
 pub use event_loop::{Application, EventLoop};
 pub use received::Received;
 
-use crate::abi::{Call, Condition};
+use crate::abi::{Call, Condition, Sharing};
 use crate::area::{Area, LARGEST, Piece};
 use crate::channel::Mapped;
 use crate::handle;
@@ -63,6 +63,7 @@ pub struct Session {
     free_datagrams: Vec<u32>,
     next_check: Instant,
     served: Served,
+    key: String,
 }
 
 impl Session {
@@ -87,7 +88,14 @@ impl Session {
             free_datagrams: Vec::new(),
             next_check: Instant::now(),
             served: mapped.sizes.served,
+            key: mapped.sizes.key,
         }
+    }
+
+    /// What lets processes that this one has forked attach as this application, whatever user they
+    /// are by then: see [`Session::attach_by_key`].
+    pub fn key(&self) -> &str {
+        &self.key
     }
 
     /// What of the network is the dataplane's.
@@ -97,11 +105,17 @@ impl Session {
 
     /// Accepts connections to `local`; [`Event::Bound`] reports whether it worked.
     pub fn listen(&mut self, local: SocketAddr, backlog: u32) -> Bound {
+        self.listen_shared(local, backlog, Sharing::default())
+    }
+
+    /// As [`Session::listen`], at an address that other sessions of this application may have as well.
+    pub fn listen_shared(&mut self, local: SocketAddr, backlog: u32, sharing: Sharing) -> Bound {
         let cookie = self.new_bound();
         self.call_all(Call::Listen {
             local,
             backlog,
             cookie,
+            sharing,
         });
         Bound(cookie)
     }

@@ -6,7 +6,9 @@ mod support;
 use cofferdam_dataplane::abi::Call;
 use cofferdam_dataplane::applications::{Echo, Memcached};
 use cofferdam_dataplane::hostile::Attacker;
-use cofferdam_dataplane::{ConnectionOptions, Event, EventLoop, Session, move_group, status};
+use cofferdam_dataplane::{
+    ConnectionOptions, Event, EventLoop, Session, Sharing, move_group, status,
+};
 use cofferdam_lab::fixtures::{
     exclusive, number_from_env, send_descriptor, time_limit, wait_until,
 };
@@ -338,6 +340,7 @@ fn a_greedy_application_leaves_others_their_share_of_every_table() {
                 local,
                 backlog: 1,
                 cookie,
+                sharing: Sharing::default(),
             });
         }
         evil.show();

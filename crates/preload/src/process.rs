@@ -28,6 +28,15 @@ pub fn has_pump() -> bool {
     HAS_PUMP.load(Ordering::Relaxed)
 }
 
+/// Where this process attaches, as whom, and by which key, where its parent was attached.
+type Inherited = Option<(Settings, Option<String>)>;
+
+static INHERITED: Mutex<Inherited> = Mutex::new(None);
+
+fn inherited() -> MutexGuard<'static, Inherited> {
+    INHERITED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A pump that goes from thread to thread.
 struct Owned(Pump);
 
@@ -64,8 +73,11 @@ pub fn with_pump<T>(body: impl FnOnce(&mut Pump) -> T) -> Option<T> {
 pub fn attached<T>(body: impl FnOnce(&mut Pump) -> T) -> Result<T> {
     let mut pump = lock();
     if pump.is_none() {
-        let settings = Settings::read().ok_or(Errno::ENETDOWN)?;
-        let made = Pump::new(settings).map_err(|why| {
+        // A program may have changed its environment since.
+        let inherited = inherited().clone();
+        let read = || Settings::read().map(|settings| (settings, None));
+        let (settings, key) = inherited.or_else(read).ok_or(Errno::ENETDOWN)?;
+        let made = Pump::new(settings, key).map_err(|why| {
             say_once(&format!("cannot attach to the dataplane: {why}"));
             Errno::ENETDOWN
         })?;
@@ -133,6 +145,8 @@ impl Held {
     /// In the child: the session and the other ends are the parent's.
     pub fn drop_in_child(mut self) {
         HAS_PUMP.store(false, Ordering::Relaxed);
-        drop(self.0.take());
+        if let Some(owned) = self.0.take() {
+            *inherited() = Some(owned.0.for_children());
+        }
     }
 }

@@ -188,6 +188,12 @@ pub fn shutdown(fd: c_int, how: c_int) -> c_int {
     call(unsafe { libc::syscall(libc::SYS_shutdown, fd, how) })
 }
 
+/// `epoll_ctl(2)`.
+pub fn epoll_ctl(set: c_int, what: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
+    // SAFETY: the kernel checks the pointer.
+    call(unsafe { libc::syscall(libc::SYS_epoll_ctl, set, what, fd, event) })
+}
+
 /// `epoll_pwait(2)`.
 pub fn epoll_pwait(
     fd: c_int,

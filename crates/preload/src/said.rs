@@ -1,9 +1,13 @@
 //! What comes with a connection through a listener's queue.
 
+use cofferdam_bsd::Result;
+use libc::{c_int, c_void};
+use nix::errno::Errno;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 /// Bytes of a message.
-pub const BYTES: usize = 2 * ADDRESS + 5;
+const BYTES: usize = 2 * ADDRESS + 5;
 const ADDRESS: usize = 19;
 
 /// A message of the queue.
@@ -39,6 +43,39 @@ impl Said {
             }
         }
         bytes
+    }
+
+    /// The next message of a queue, with the descriptor that comes along; `flags` of recvmsg(2). The
+    /// message is none where the queue has ended.
+    ///
+    /// # Errors
+    /// As recvmsg(2).
+    pub fn receive(fd: RawFd, flags: c_int) -> Result<(Option<Said>, Option<OwnedFd>)> {
+        let mut bytes = [0_u8; BYTES];
+        // Aligned as control messages are.
+        let mut control = [0_u64; 8];
+        let mut part = libc::iovec {
+            iov_base: bytes.as_mut_ptr().cast::<c_void>(),
+            iov_len: bytes.len(),
+        };
+        // SAFETY: all zeros are a value of it.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(&control);
+        // SAFETY: the message names memory of ours.
+        let got = Errno::result(unsafe { libc::recvmsg(fd, &raw mut message, flags) })?;
+        let mut descriptor = None;
+        // SAFETY: the kernel has filled the message; descriptors in it are new, and ours.
+        unsafe {
+            let header = libc::CMSG_FIRSTHDR(&raw const message);
+            if !header.is_null() && (*header).cmsg_type == libc::SCM_RIGHTS {
+                let number = libc::CMSG_DATA(header).cast::<RawFd>().read_unaligned();
+                descriptor = Some(OwnedFd::from_raw_fd(number));
+            }
+        }
+        Ok((Said::decode(&bytes[..got as usize]), descriptor))
     }
 
     /// From bytes; none where they are no message.

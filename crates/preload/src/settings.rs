@@ -21,6 +21,7 @@ pub const GRACE: Duration = Duration::from_millis(2);
 pub const RETRY: Duration = Duration::from_secs(1);
 
 /// Where to attach, and as whom.
+#[derive(Clone)]
 pub struct Settings {
     /// The dataplane's control socket.
     pub socket: PathBuf,

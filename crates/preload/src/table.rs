@@ -55,15 +55,45 @@ pub struct Listening {
     /// SO_SNDBUF and SO_RCVBUF in bytes as they were asked for, 0 where they were not: connections
     /// inherit them.
     pub buffers_bytes: [AtomicI32; 2],
+    /// By what processes that inherit it share its addresses.
+    pub group: u64,
+    /// Its addresses at the dataplane.
+    addresses: Mutex<Vec<SocketAddr>>,
+    is_here: AtomicBool,
 }
 
 impl Listening {
-    pub fn new(local: SocketAddr, options: TcpOptions, buffers_bytes: [i32; 2]) -> Listening {
+    pub fn new(
+        local: SocketAddr,
+        options: TcpOptions,
+        buffers_bytes: [i32; 2],
+        group: u64,
+    ) -> Listening {
         Listening {
             local,
             options: Mutex::new(options),
             buffers_bytes: buffers_bytes.map(AtomicI32::new),
+            group,
+            addresses: Mutex::default(),
+            is_here: AtomicBool::new(true),
         }
+    }
+
+    /// For the process that inherited it.
+    pub fn inherited(&self) -> Listening {
+        let buffers = self.buffers_bytes.each_ref();
+        let buffers = buffers.map(|bytes| bytes.load(Ordering::Relaxed));
+        Listening::new(self.local, *self.options(), buffers, self.group)
+    }
+
+    /// Its addresses at the dataplane.
+    pub fn addresses(&self) -> MutexGuard<'_, Vec<SocketAddr>> {
+        whole(&self.addresses)
+    }
+
+    /// Whether this process' pump has the other end.
+    pub fn is_here(&self) -> bool {
+        self.is_here.load(Ordering::Relaxed)
     }
 
     /// TCP's options, which connections inherit.
@@ -284,10 +314,23 @@ pub fn closes(fd: RawFd) {
 /// This process is a child that has copies of its parent's descriptors: the other ends are there.
 pub fn is_elsewhere() {
     for sock in table().socks.values() {
-        if let Kind::Connection(connected) = &sock.kind {
-            connected.is_here.store(false, Ordering::Relaxed);
+        match &sock.kind {
+            Kind::Connection(connected) => connected.is_here.store(false, Ordering::Relaxed),
+            Kind::Listener(listening) => {
+                listening.is_here.store(false, Ordering::Relaxed);
+                INHERITS.store(true, Ordering::Relaxed);
+            }
+            Kind::Bound(_) => {}
         }
     }
+}
+
+/// Whether this process has listeners of its parent's.
+static INHERITS: AtomicBool = AtomicBool::new(false);
+
+/// See [`INHERITS`].
+pub fn inherits_listeners() -> bool {
+    INHERITS.load(Ordering::Relaxed)
 }
 
 /// Kept while the process forks, so that the child's copy is whole.

@@ -1,6 +1,6 @@
 //! Servers.
 
-use crate::support::{ADDRESS, ADDRESS_V6, CLIENT, PATIENCE, Scene, alone};
+use crate::support::{ADDRESS, ADDRESS_V6, BINARY, CLIENT, PATIENCE, Scene, alone};
 use cofferdam_lab::fixtures::wait_until;
 use nix::sys::signal::Signal;
 
@@ -198,5 +198,81 @@ fn nginx_serves_from_two_workers() {
         assert_eq!(pids.len(), 2, "{pids:?}");
         server.signal(Signal::SIGQUIT);
         assert_eq!(server.end(), Some(0), "{}", server.said());
+    });
+}
+
+/// The connections of each session, the fewest first.
+fn sessions(scene: &Scene) -> Vec<u64> {
+    let line = format!("{BINARY} dataplane top --json --socket {}", scene.socket());
+    let said = scene.client(&line);
+    let status: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let all = status["applications"].as_array().unwrap();
+    let connections = all.iter().map(|one| one["connections"].as_u64().unwrap());
+    let mut connections: Vec<u64> = connections.collect();
+    connections.sort_unstable();
+    connections
+}
+
+#[test]
+fn each_worker_of_nginx_has_a_session_of_its_own_also_as_another_user() {
+    alone(|| {
+        let scene = Scene::new();
+        std::fs::write(scene.path("small"), "small\n").unwrap();
+        let folder = scene.folder();
+        scene.client(&format!("chmod 755 {folder}"));
+        let text = format!(
+            "daemon off; user nobody nogroup; worker_processes 2; pid {folder}/pid; error_log {folder}/error.log;\n\
+             events {{ worker_connections 512; }}\n\
+             http {{ access_log off; keepalive_timeout 60s;\n\
+             server {{ listen 80; root {folder};\n\
+             location /pid {{ return 200 \"$pid\\n\"; }}\n\
+             location /rtt {{ return 200 \"$tcpinfo_snd_cwnd\\n\"; }} }} }}\n"
+        );
+        std::fs::write(scene.path("nginx.conf"), text).unwrap();
+        let line = format!("nginx -p {folder} -c {folder}/nginx.conf");
+        let server = scene.serve("nginx", &line);
+        scene.wait_for_port(80);
+        wait_until(
+            "a session of the master's and of each worker's",
+            PATIENCE,
+            || sessions(&scene).len() == 3,
+        );
+        // Kept connections: the workers have them by turns, and the master has none.
+        let script = scene.script("kept.py", include_str!("kept.py"));
+        let keep = format!("/usr/bin/python3 {script} {ADDRESS} 80 /small");
+        let kept: Vec<_> = (0..8)
+            .map(|n| scene.at_client(&format!("kept{n}"), &keep))
+            .collect();
+        wait_until("all to be answered", PATIENCE, || {
+            kept.iter().all(|client| client.said().contains("small"))
+        });
+        assert_eq!(sessions(&scene), [0, 4, 4]);
+        let window = scene.client(&format!("curl -sS http://{ADDRESS}/rtt"));
+        assert!(window.trim().parse::<u32>().unwrap() > 0, "{window}");
+
+        // A worker is killed: its connections end, the other's do not, and a new one serves.
+        let pid = scene.client(&format!("curl -sS http://{ADDRESS}/pid"));
+        scene.client(&format!("kill -KILL {}", pid.trim()));
+        wait_until("its session to be gone, and a new one", PATIENCE, || {
+            sessions(&scene) == [0, 0, 4]
+        });
+        let pids = (0..4).map(|_| scene.client(&format!("curl -sS http://{ADDRESS}/pid")));
+        let pids: std::collections::BTreeSet<String> = pids.collect();
+        assert!(pids.len() == 2 && !pids.contains(&pid), "{pid}: {pids:?}");
+        for client in &kept {
+            client.signal(Signal::SIGKILL);
+            client.end();
+        }
+
+        // New workers take over, and the old ones leave.
+        scene.client(&format!("kill -HUP $(cat {folder}/pid)"));
+        wait_until("the new workers alone", PATIENCE, || {
+            let now = (0..4).map(|_| scene.client(&format!("curl -sS http://{ADDRESS}/pid")));
+            let now: std::collections::BTreeSet<String> = now.collect();
+            sessions(&scene).len() == 3 && now.is_disjoint(&pids)
+        });
+        server.signal(Signal::SIGQUIT);
+        assert_eq!(server.end(), Some(0), "{}", server.said());
+        wait_until("no session", PATIENCE, || sessions(&scene).is_empty());
     });
 }

@@ -1,7 +1,7 @@
 //! Calls and conditions as entries of a ring, and back. What comes from an application is not
 //! trusted: an unknown kind is no call.
 
-use super::{Call, Condition, Ending, Entry, INFO_PARTS, INFO_WORDS, Refusal, options};
+use super::{Call, Condition, Ending, Entry, INFO_PARTS, INFO_WORDS, Refusal, Sharing, options};
 use std::net::{IpAddr, SocketAddr};
 
 macro_rules! kinds {
@@ -104,7 +104,12 @@ impl From<Call> for Entry {
                 local,
                 backlog,
                 cookie,
-            } => Entry::of(LISTEN, 0, cookie).at(local).value(backlog),
+                sharing,
+            } => Entry::of(LISTEN, 0, cookie)
+                .at(local)
+                .value(backlog)
+                .range(0, sharing.is_standby.into())
+                .more(sharing.group),
             Call::UdpBind { local, cookie } => Entry::of(UDP_BIND, 0, cookie).at(local),
             Call::Unbind { handle } => Entry::of(UNBIND, handle, 0),
             Call::Connect {
@@ -160,6 +165,14 @@ impl Call {
                 local: entry.address(),
                 backlog: value,
                 cookie,
+                sharing: Sharing {
+                    group: entry.more,
+                    is_standby: match len {
+                        0 => false,
+                        1 => true,
+                        _ => return None,
+                    },
+                },
             },
             UDP_BIND => Call::UdpBind {
                 local: entry.address(),

@@ -12,6 +12,10 @@ fn what_is_encoded_is_decoded_and_nothing_else() {
             local: v4,
             backlog: 9,
             cookie: 1,
+            sharing: Sharing {
+                group: u64::MAX,
+                is_standby: true,
+            },
         },
         Call::UdpBind {
             local: v6,

@@ -3,7 +3,7 @@
 use super::Engine;
 use super::bounds::{Bound, Kind};
 use super::domain::Domain;
-use crate::abi::Refusal;
+use crate::abi::{Refusal, Sharing};
 use crate::policy::Transport;
 use cofferdam_netstack::{BindError, Time};
 use cofferdam_xsk::Port;
@@ -13,10 +13,9 @@ impl<P: Port> Engine<P> {
     /// Binds an address for an application: its number.
     pub(super) fn bind(
         &mut self,
-        place: u8,
-        domain: &Domain,
+        (place, domain): (u8, &Domain),
         transport: Transport,
-        local: SocketAddr,
+        (local, sharing): (SocketAddr, Sharing),
         backlog: u32,
         cookie: u64,
     ) -> Result<u64, Refusal> {
@@ -29,7 +28,13 @@ impl<P: Port> Engine<P> {
             return Err(Refusal::Full);
         }
         let kind = match transport {
-            Transport::Tcp => self.stack.listen(local, backlog, index).map(Kind::Listener),
+            Transport::Tcp => match self.stack.listen(local, backlog, index) {
+                Err(BindError::InUse(at)) => {
+                    let shared = self.bounds.shared(domain.client(), local, sharing.group);
+                    shared.map(Kind::Listener).ok_or(BindError::InUse(at))
+                }
+                listens => listens.map(Kind::Listener),
+            },
             Transport::Udp => self.stack.udp_bind(local, index).map(Kind::Udp),
         };
         let kind = kind.map_err(|error| {
@@ -48,6 +53,9 @@ impl<P: Port> Engine<P> {
             domain: place,
             cookie,
             kind,
+            client: domain.client(),
+            local,
+            sharing,
         };
         self.bounds.set(index, bound);
         Ok(index)
@@ -60,7 +68,9 @@ impl<P: Port> Engine<P> {
         };
         let transport = match bound.kind {
             Kind::Listener(listener) => {
-                self.stack.unlisten(now, listener);
+                if !self.bounds.has(listener) {
+                    self.stack.unlisten(now, listener);
+                }
                 Transport::Tcp
             }
             Kind::Udp(udp) => {

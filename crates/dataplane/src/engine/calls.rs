@@ -5,7 +5,7 @@ use super::buffers::mark;
 use super::domain::Domain;
 use super::held::Holding;
 use super::offence::Offence;
-use crate::abi::{self, Call, Condition, Ending};
+use crate::abi::{self, Call, Condition, Ending, Sharing};
 use crate::handle;
 use crate::policy::Transport;
 use crate::tuning::MOST_APPLICATIONS;
@@ -78,12 +78,15 @@ impl<P: Port> Engine<P> {
                 local,
                 backlog,
                 cookie,
+                sharing,
             } => {
-                let result = self.bind(place, domain, Transport::Tcp, local, backlog, cookie);
+                let at = (local, sharing);
+                let result = self.bind((place, domain), Transport::Tcp, at, backlog, cookie);
                 domain.deliver(Condition::Bound { cookie, result });
             }
             Call::UdpBind { local, cookie } => {
-                let result = self.bind(place, domain, Transport::Udp, local, 0, cookie);
+                let at = (local, Sharing::default());
+                let result = self.bind((place, domain), Transport::Udp, at, 0, cookie);
                 domain.deliver(Condition::Bound { cookie, result });
             }
             Call::Unbind { handle } => self.unbind(now, place, domain.client(), handle),

@@ -6,7 +6,7 @@ use super::buffers::{buffer_place, unmark};
 use super::domain::Domain;
 use super::held::Holding;
 use crate::abi::{Condition, Ending};
-use cofferdam_netstack::{Chunk, ConnectionId, DeadReason, Event, Time};
+use cofferdam_netstack::{Chunk, ConnectionId, DeadReason, Event, ListenerId, Time};
 use cofferdam_xsk::Port;
 
 impl<P: Port> Engine<P> {
@@ -24,12 +24,13 @@ impl<P: Port> Engine<P> {
     fn event(&mut self, now: Time, event: Event) {
         match event {
             Event::Knock {
+                listener,
                 cookie,
                 connection,
                 remote,
                 ..
             } => {
-                self.knock(now, cookie, connection, remote);
+                self.knock(now, (cookie, listener), connection, remote);
             }
             Event::Connected {
                 connection,
@@ -151,11 +152,11 @@ impl<P: Port> Engine<P> {
     fn knock(
         &mut self,
         now: Time,
-        index: u64,
+        (index, listener): (u64, ListenerId),
         connection: ConnectionId,
         remote: std::net::SocketAddr,
     ) {
-        let Some(bound) = self.bounds.get(index) else {
+        let Some(bound) = self.bounds.next(index, listener) else {
             // Its listener has gone meanwhile; so has the peer, then.
             let _ = self.stack.reject(now, connection);
             return;

@@ -4,9 +4,10 @@
 mod ownership;
 mod reports;
 mod sends;
+mod sharing;
 
 use super::*;
-use crate::abi::{Call, Entry};
+use crate::abi::{Call, Entry, Sharing};
 use crate::channel::Mapped;
 use crate::policy::Rights;
 use crate::tuning::MOST_APPLICATIONS;
@@ -148,6 +149,7 @@ fn an_application_that_reads_nothing_is_ended_and_its_memory_is_bounded() {
                     local,
                     backlog: 1,
                     cookie: 0,
+                    sharing: Sharing::default(),
                 }
                 .into(),
             );

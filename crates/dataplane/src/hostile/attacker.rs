@@ -2,7 +2,7 @@
 //! calls, by the shared memory and by the descriptors that it was given.
 
 use super::entry;
-use crate::abi::{Call, Condition, Ending, Entry};
+use crate::abi::{Call, Condition, Ending, Entry, Sharing};
 use crate::attach::{AttachError, reason};
 use crate::channel::Mapped;
 use crate::ring::ENTRIES;
@@ -42,7 +42,7 @@ impl Attacker {
     /// # Errors
     /// As [`Session::attach`].
     pub fn attach(path: &Path, application: &str) -> Result<Attacker, AttachError> {
-        let (mapped, socket) = Session::ask_to_attach(path, application)?;
+        let (mapped, socket) = Session::ask_to_attach(path, application, None)?;
         Ok(Attacker::new(mapped, socket))
     }
 
@@ -197,6 +197,11 @@ impl Attacker {
                 local: pick(ports, a),
                 backlog: b as u32,
                 cookie: b,
+                // Some of them share addresses.
+                sharing: Sharing {
+                    group: c % 3,
+                    is_standby: d % 2 == 0,
+                },
             },
             5 => Call::Unbind { handle: bound },
             6..8 => Call::Connect {

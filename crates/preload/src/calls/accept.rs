@@ -2,13 +2,13 @@
 
 use super::{done, give};
 use crate::inside::Inside;
-use crate::said::{self, Said};
+use crate::said::Said;
 use crate::table::{self, Connected, Kind, Sock, Stage};
 use crate::{errors, real};
 use cofferdam_bsd::{Result, write_address};
-use libc::{c_int, c_void, sockaddr, socklen_t};
+use libc::{c_int, sockaddr, socklen_t};
 use nix::errno::Errno;
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 /// `accept(2)`.
@@ -35,9 +35,18 @@ pub unsafe extern "C" fn accept4(
     let Some(_inside) = Inside::enter() else {
         return real::accept4(fd, address, len, flags);
     };
-    let Some(Sock { kind, is_v6 }) = table::find(fd) else {
+    let Some(mut sock) = table::find(fd) else {
         return real::accept4(fd, address, len, flags);
     };
+    if let Kind::Listener(listening) = &sock.kind
+        && !listening.is_here()
+        && real::flags(fd).is_ok_and(|(status, _)| status & libc::O_NONBLOCK == 0)
+    {
+        // It waits for nothing but this.
+        super::listen::take_part(fd);
+        sock = table::find(fd).unwrap_or(sock);
+    }
+    let Sock { kind, is_v6 } = sock;
     if !matches!(kind, Kind::Listener(_))
         || flags & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) != 0
     {
@@ -83,7 +92,11 @@ struct Peer {
 
 /// Waits as the listener's descriptor says.
 fn next(fd: RawFd, flags: c_int) -> Result<(OwnedFd, Option<Peer>)> {
-    let (said, got) = receive(fd, flags & libc::SOCK_CLOEXEC != 0)?;
+    let cloexec = match flags & libc::SOCK_CLOEXEC {
+        0 => 0,
+        _ => libc::MSG_CMSG_CLOEXEC,
+    };
+    let (said, got) = Said::receive(fd, cloexec)?;
     if let Some(Said::Failure(error)) = said {
         return Err(Errno::from_raw(error));
     }
@@ -102,34 +115,4 @@ fn next(fd: RawFd, flags: c_int) -> Result<(OwnedFd, Option<Peer>)> {
     let got = got.ok_or(Errno::EMFILE)?;
     real::set_nonblocking(got.as_raw_fd(), flags & libc::SOCK_NONBLOCK != 0)?;
     Ok((got, shown))
-}
-
-/// One message of the queue, with the descriptor that comes along.
-fn receive(fd: RawFd, cloexec: bool) -> Result<(Option<Said>, Option<OwnedFd>)> {
-    let mut bytes = [0_u8; said::BYTES];
-    // Aligned as control messages are.
-    let mut control = [0_u64; 8];
-    let mut part = libc::iovec {
-        iov_base: bytes.as_mut_ptr().cast::<c_void>(),
-        iov_len: bytes.len(),
-    };
-    // SAFETY: all zeros are a value of it.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = &raw mut part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.as_mut_ptr().cast();
-    message.msg_controllen = size_of_val(&control);
-    let flags = if cloexec { libc::MSG_CMSG_CLOEXEC } else { 0 };
-    // SAFETY: the message names memory of ours.
-    let got = Errno::result(unsafe { libc::recvmsg(fd, &raw mut message, flags) })?;
-    let mut descriptor = None;
-    // SAFETY: the kernel has filled the message; descriptors in it are new, and ours.
-    unsafe {
-        let header = libc::CMSG_FIRSTHDR(&raw const message);
-        if !header.is_null() && (*header).cmsg_type == libc::SCM_RIGHTS {
-            let number = libc::CMSG_DATA(header).cast::<RawFd>().read_unaligned();
-            descriptor = Some(OwnedFd::from_raw_fd(number));
-        }
-    }
-    Ok((Said::decode(&bytes[..got as usize]), descriptor))
 }

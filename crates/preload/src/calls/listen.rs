@@ -3,7 +3,7 @@
 use super::{any, done, is_tcp, kernel_name};
 use crate::errors::of_refusal;
 use crate::inside::Inside;
-use crate::pump::Pump;
+use crate::pump::{Name, Pump, Source};
 use crate::settings::ANSWER_PATIENCE;
 use crate::table::{self, Kind, Listening, Sock};
 use crate::{process, real, unix};
@@ -14,6 +14,7 @@ use nix::errno::Errno;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// `bind(2)`.
 ///
@@ -87,6 +88,99 @@ pub extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
     }
 }
 
+/// Listens at an address for a listener, and waits for the dataplane's answer.
+fn ask(
+    listener: Name,
+    at: SocketAddr,
+    backlog: u32,
+    is_standby: bool,
+) -> Result<std::result::Result<(), Refusal>> {
+    let bound = process::attached(|pump| pump.ask(listener, at, backlog, is_standby))??;
+    process::wait(ANSWER_PATIENCE, |pump| pump.answer(bound))
+}
+
+/// The name of a new group.
+fn group() -> u64 {
+    let mut bytes = [0; 8];
+    // SAFETY: there is room for as many. Without an answer the group has nobody else.
+    unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), libc::GRND_NONBLOCK) };
+    u64::from_ne_bytes(bytes)
+}
+
+/// A process that has inherited a listener is about to serve it: it attaches a session of its own, and
+/// shares the listener's addresses. Where it may not, the process that listened serves on.
+pub fn take_part(fd: RawFd) {
+    if !table::inherits_listeners() {
+        return;
+    }
+    let _one = OneAtATime::enter();
+    if let Some(Sock {
+        kind: Kind::Listener(listening),
+        is_v6,
+    }) = table::find(fd)
+        && !listening.is_here()
+        && listening.group != 0
+    {
+        let _ = serve_inherited(fd, &listening, is_v6);
+    }
+}
+
+/// The process of which a thread is in [`take_part`]: not a lock, which a child would inherit locked.
+static TAKES_PART: AtomicU32 = AtomicU32::new(0);
+
+struct OneAtATime;
+
+impl OneAtATime {
+    fn enter() -> OneAtATime {
+        let own = std::process::id();
+        loop {
+            let held = TAKES_PART.load(Ordering::Relaxed);
+            let order = (Ordering::Acquire, Ordering::Relaxed);
+            if held != own
+                && TAKES_PART
+                    .compare_exchange(held, own, order.0, order.1)
+                    .is_ok()
+            {
+                return OneAtATime;
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for OneAtATime {
+    fn drop(&mut self) {
+        TAKES_PART.store(0, Ordering::Release);
+    }
+}
+
+fn serve_inherited(fd: RawFd, inherited: &Listening, is_v6: bool) -> Result<()> {
+    let addresses = inherited.addresses().clone();
+    let (theirs, ours) = unix::pair(libc::SOCK_SEQPACKET)?;
+    let inode = real::inode(theirs.as_raw_fd()).ok_or(Errno::ENOTSOCK)?;
+    let queue = real::copy_above(fd, 0)?;
+    let listening = Arc::new(inherited.inherited());
+    let (shown, backlog) = (listening.clone(), process::MOST_BACKLOG);
+    let added = process::attached(|pump| {
+        let source = Some(Source::Queue(queue));
+        pump.add_listener((ours, inode), shown, source, (is_v6, backlog))
+    });
+    let name = added??;
+    for at in &addresses {
+        let answer = ask(name, *at, backlog, false);
+        if !matches!(answer, Ok(Ok(()))) {
+            process::with_pump(|pump| pump.drop_listener(name));
+            return Err(Errno::EADDRINUSE);
+        }
+    }
+    unix::replace(fd, theirs)?;
+    listening.addresses().clone_from(&addresses);
+    let kind = Kind::Listener(listening);
+    table::put(inode, Sock { kind, is_v6 });
+    process::with_pump(|pump| pump.source_ready(name));
+    Ok(())
+}
+
 /// Listens at the dataplane, in the place of `fd`. False when the dataplane serves none of the
 /// addresses, and the kernel alone does.
 fn serve(
@@ -113,10 +207,12 @@ fn serve(
         false => None,
     };
     let (options, buffers) = (super::options::of_kernel(fd), unix::adopt(fd, &theirs));
-    let listening = Arc::new(Listening::new(local, options, buffers));
+    let listening = Arc::new(Listening::new(local, options, buffers, group()));
     let shown = listening.clone();
-    let added =
-        process::attached(|pump| pump.add_listener((ours, inode), shown, kernel, (is_v6, backlog)));
+    let added = process::attached(|pump| {
+        let source = kernel.map(Source::Kernel);
+        pump.add_listener((ours, inode), shown, source, (is_v6, backlog))
+    });
     let name = added??;
     let mut refused = None;
     let mut is_served = false;
@@ -126,9 +222,13 @@ fn serve(
         (true, true, false) => &[true],
         (true, false, _) => &[false],
     };
-    let ask = |at: SocketAddr| -> Result<std::result::Result<(), Refusal>> {
-        let bound = process::attached(|pump| pump.ask(name, at, backlog))??;
-        process::wait(ANSWER_PATIENCE, |pump| pump.answer(bound))
+    // A process that inherits it and serves it comes before this one.
+    let ask = |at: SocketAddr| {
+        let answer = ask(name, at, backlog, true);
+        if matches!(answer, Ok(Ok(()))) {
+            listening.addresses().push(at);
+        }
+        answer
     };
     let mut answers = Vec::new();
     if families.is_empty() {
@@ -169,7 +269,7 @@ fn serve(
         };
     }
     unix::replace(fd, theirs)?;
-    process::with_pump(|pump| pump.kernel_ready(name));
+    process::with_pump(|pump| pump.source_ready(name));
     table::remove(before);
     let kind = Kind::Listener(listening);
     table::put(inode, Sock { kind, is_v6 });

@@ -7,7 +7,7 @@ use super::give;
 use crate::inside::{self, Inside};
 use crate::process::{self, Rest};
 use crate::pump::Pump;
-use crate::real;
+use crate::{real, table};
 use cofferdam_bsd::{Result, memory};
 use libc::{c_int, epoll_event, nfds_t, pollfd, sigset_t, timespec};
 use nix::errno::Errno;
@@ -166,6 +166,27 @@ pub unsafe extern "C" fn epoll_pwait2(
     give(wait(&set, limit, signals, || {
         real::epoll_pwait(fd, (events, most), 0, signals)
     }))
+}
+
+/// `epoll_ctl(2)`: a process that waits for connections of a listener that it has inherited serves it
+/// itself.
+///
+/// # Safety
+/// As the system call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_ctl(
+    set: c_int,
+    what: c_int,
+    fd: c_int,
+    event: *mut epoll_event,
+) -> c_int {
+    if what == libc::EPOLL_CTL_ADD
+        && table::inherits_listeners()
+        && let Some(_inside) = Inside::enter()
+    {
+        super::listen::take_part(fd);
+    }
+    real::epoll_ctl(set, what, fd, event)
 }
 
 fn readable(fd: RawFd) -> pollfd {

@@ -11,8 +11,58 @@ use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
+
+/// Where else connections come from.
+pub enum Source<T> {
+    /// The kernel's listener: at loopback and the host's own addresses.
+    Kernel(T),
+    /// The queue of the process that this one has inherited the listener from.
+    Queue(T),
+}
+
+impl<T> Source<T> {
+    /// With another descriptor.
+    pub fn try_map<U, E>(self, change: impl FnOnce(T) -> Result<U, E>) -> Result<Source<U>, E> {
+        Ok(match self {
+            Source::Kernel(fd) => Source::Kernel(change(fd)?),
+            Source::Queue(fd) => Source::Queue(change(fd)?),
+        })
+    }
+}
+
+impl Source<Internal> {
+    /// Its descriptor.
+    pub fn fd(&self) -> RawFd {
+        match self {
+            Source::Kernel(fd) | Source::Queue(fd) => fd.as_raw_fd(),
+        }
+    }
+
+    /// The next, without waiting.
+    fn next(&self) -> Option<(Said, OwnedFd)> {
+        match self {
+            Source::Kernel(kernel) => {
+                let none = std::ptr::null_mut();
+                let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+                let fd = real::accept4(kernel.as_raw_fd(), none, none.cast(), flags);
+                // SAFETY: just made, and nobody else's.
+                let fd = (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })?;
+                Some((Said::Kernel, fd))
+            }
+            Source::Queue(queue) => loop {
+                let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
+                match Said::receive(queue.as_raw_fd(), flags).ok()? {
+                    (Some(said), Some(fd)) => return Some((said, fd)),
+                    // Its own failures are no other's.
+                    (Some(_), None) => {}
+                    (None, _) => return None,
+                }
+            },
+        }
+    }
+}
 
 /// A listener.
 pub struct Listener {
@@ -24,9 +74,9 @@ pub struct Listener {
     pub shown: Arc<Listening>,
     /// Addresses at the dataplane, with the names that it gave them.
     pub bounds: Vec<(Bound, SocketAddr)>,
-    /// What the kernel has of it: loopback and the host's own addresses.
-    kernel: Option<Internal>,
-    is_kernel_ready: bool,
+    /// Where connections come from that are not the session's.
+    source: Option<Source<Internal>>,
+    is_source_ready: bool,
     /// Of the family of IPv6.
     pub is_v6: bool,
     most: usize,
@@ -39,7 +89,7 @@ impl Listener {
         end: Internal,
         inode: u64,
         shown: Arc<Listening>,
-        kernel: Option<Internal>,
+        source: Option<Source<Internal>>,
         (is_v6, backlog): (bool, u32),
     ) -> Listener {
         Listener {
@@ -47,20 +97,21 @@ impl Listener {
             inode,
             shown,
             bounds: Vec::new(),
-            kernel,
-            is_kernel_ready: false,
+            source,
+            is_source_ready: false,
             is_v6,
             most: backlog.max(1) as usize,
             queue: VecDeque::new(),
         }
     }
 
-    /// The program's number is the pair's now: the kernel's socket is ours alone.
-    pub fn kernel_ready(&mut self) {
-        if let Some(kernel) = &self.kernel {
+    /// The program's number is the pair's now: the kernel's socket is ours alone. A queue is that of
+    /// other processes as well: its flags stay.
+    pub fn source_ready(&mut self) {
+        if let Some(Source::Kernel(kernel)) = &self.source {
             let _ = real::set_nonblocking(kernel.as_raw_fd(), true);
-            self.is_kernel_ready = true;
         }
+        self.is_source_ready = true;
         self.advance();
     }
 
@@ -82,7 +133,7 @@ impl Listener {
         self.advance();
     }
 
-    /// Our end takes more, or the kernel has more.
+    /// Our end takes more, or the source has more.
     pub fn advance(&mut self) {
         loop {
             while let Some((said, fd)) = self.queue.front() {
@@ -98,10 +149,11 @@ impl Listener {
                     }
                 }
             }
-            let Some(fd) = self.accept_kernel() else {
+            let source = self.source.as_ref().filter(|_| self.is_source_ready);
+            let Some((said, fd)) = source.and_then(Source::next) else {
                 return;
             };
-            self.queue.push_back((Said::Kernel, Some(fd)));
+            self.queue.push_back((said, Some(fd)));
         }
     }
 
@@ -113,14 +165,5 @@ impl Listener {
         let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
         let parts = [IoSlice::new(&bytes)];
         sendmsg::<()>(self.end.as_raw_fd(), &parts, control, flags, None).map(drop)
-    }
-
-    fn accept_kernel(&self) -> Option<OwnedFd> {
-        let kernel = self.kernel.as_ref().filter(|_| self.is_kernel_ready)?;
-        let none = std::ptr::null_mut();
-        let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        let fd = real::accept4(kernel.as_raw_fd(), none, none.cast(), flags);
-        // SAFETY: just made, and nobody else's.
-        (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
     }
 }

@@ -3,19 +3,22 @@
 //! A thread of its own sleeps until the dataplane or the program has something ([`run`]); calls of
 //! the program that need the session use it under the same lock.
 
+mod asks;
 mod connection;
 mod lead;
 mod listener;
+mod listening;
 mod slots;
 
 pub use lead::Rest;
+pub use listener::Source;
 pub use slots::Name;
 
 use crate::errors::{of_ending, say_once};
 use crate::internal::{self, Internal};
 use crate::said::Said;
 use crate::settings::{EXIT_PATIENCE, RETRY, Settings};
-use crate::table::{self, Connected, Kind, Listening, Sock, Stage};
+use crate::table::{self, Connected, Kind, Sock, Stage};
 use crate::{process, real, unix};
 use cofferdam_bsd::Result;
 use cofferdam_dataplane::{
@@ -52,6 +55,8 @@ const FAREWELL: u64 = 1;
 /// The process' session and its sockets.
 pub struct Pump {
     settings: Settings,
+    /// The key that it has attached by.
+    inherited: Option<String>,
     session: Option<Session>,
     served: Served,
     retry_at: Instant,
@@ -71,9 +76,9 @@ pub struct Pump {
 }
 
 impl Pump {
-    /// Attaches.
-    pub fn new(settings: Settings) -> std::result::Result<Pump, String> {
-        let session = attach(&settings)?;
+    /// Attaches, by the key of the process that this one was forked from, if there is one.
+    pub fn new(settings: Settings, inherited: Option<String>) -> std::result::Result<Pump, String> {
+        let session = attach(&settings, inherited.as_deref())?;
         // SAFETY: no pointers.
         let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         let epoll = Errno::result(epoll).map_err(|e| format!("no epoll set: {e}"))?;
@@ -83,6 +88,7 @@ impl Pump {
         let lead = Lead::new().map_err(|e| format!("no descriptor is free: {e}"))?;
         let mut pump = Pump {
             settings,
+            inherited,
             served: session.served().clone(),
             session: None,
             retry_at: Instant::now(),
@@ -102,6 +108,13 @@ impl Pump {
         pump.watch(wake, libc::EPOLLIN | libc::EPOLLET, WAKE);
         pump.use_session(session);
         Ok(pump)
+    }
+
+    /// Where children of this process attach, as whom, and by which key.
+    pub fn for_children(&self) -> (Settings, Option<String>) {
+        let session = self.session.as_ref();
+        let key = session.map(|session| session.key().to_owned());
+        (self.settings.clone(), key)
     }
 
     fn use_session(&mut self, session: Session) {
@@ -134,83 +147,6 @@ impl Pump {
     /// What the dataplane serves, or did when it was last there.
     pub fn last_served(&self) -> &Served {
         &self.served
-    }
-
-    /// Listens at an address for a listener; the answer comes to [`Pump::answer`].
-    fn listen_at(&mut self, listener: Name, local: SocketAddr, backlog: u32) -> Option<Bound> {
-        let session = self.session.as_mut()?;
-        let bound = session.listen(local, backlog);
-        session.flush();
-        self.of_bound.insert(bound, listener);
-        if let Some(listener) = self.listeners.get_mut(listener) {
-            listener.bounds.push((bound, local));
-        }
-        Some(bound)
-    }
-
-    /// See [`Pump::listen_at`].
-    pub fn ask(&mut self, listener: Name, local: SocketAddr, backlog: u32) -> Result<Bound> {
-        self.listen_at(listener, local, backlog)
-            .ok_or(Errno::ENETDOWN)
-    }
-
-    /// Takes the dataplane's answer.
-    pub fn answer(&mut self, bound: Bound) -> Option<std::result::Result<(), Refusal>> {
-        self.answers.remove(&bound)
-    }
-
-    /// A listener whose other end is the program's: it has no address yet.
-    pub fn add_listener(
-        &mut self,
-        (ours, inode): (OwnedFd, u64),
-        shown: Arc<Listening>,
-        kernel: Option<OwnedFd>,
-        (is_v6, backlog): (bool, u32),
-    ) -> Result<Name> {
-        let end = Internal::new(ours)?;
-        let kernel = kernel.map(Internal::new).transpose()?;
-        let (fd, kernel_fd) = (end.as_raw_fd(), kernel.as_ref().map(AsRawFd::as_raw_fd));
-        let name = self
-            .listeners
-            .add(|_| Listener::new(end, inode, shown, kernel, (is_v6, backlog)));
-        let edges = libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
-        self.watch(fd, edges, LISTENER | name);
-        if let Some(fd) = kernel_fd {
-            self.watch(fd, libc::EPOLLIN | libc::EPOLLET, LISTENER | name);
-        }
-        Ok(name)
-    }
-
-    /// The kernel's part of a listener does not block from now on.
-    pub fn kernel_ready(&mut self, name: Name) {
-        if let Some(listener) = self.listeners.get_mut(name) {
-            listener.kernel_ready();
-        }
-    }
-
-    /// Listeners that the program has closed: their addresses are free before it binds them again.
-    pub fn sweep(&mut self) {
-        for name in self.listeners.names() {
-            let listener = self.listeners.get_mut(name);
-            if listener.is_some_and(|listener| listener.is_closed()) {
-                self.drop_listener(name);
-            }
-        }
-        self.turn();
-    }
-
-    /// Nobody listens any more.
-    pub fn drop_listener(&mut self, name: Name) {
-        let Some(listener) = self.listeners.remove(name) else {
-            return;
-        };
-        table::remove(listener.inode);
-        for (bound, _) in &listener.bounds {
-            self.of_bound.remove(bound);
-            if let Some(session) = &mut self.session {
-                session.unbind(*bound);
-            }
-        }
     }
 
     /// Opens a connection for the program's socket.
@@ -259,44 +195,6 @@ impl Pump {
             session.flush();
         }
         sent
-    }
-
-    /// Settings of a connection; one that is not open yet gets them when it is.
-    pub fn set_options(&mut self, name: Name, options: ConnectionOptions) {
-        let connection = self.conns.get_mut(name).and_then(|conn| conn.connection());
-        if let (Some(connection), Some(session)) = (connection, &mut self.session) {
-            session.set_options(connection, options);
-            session.flush();
-        }
-    }
-
-    /// Uses our end of a connection's pair.
-    pub fn with_end(&mut self, name: Name, body: impl FnOnce(&Internal)) {
-        if let Some(conn) = self.conns.get_mut(name) {
-            body(conn.end());
-        }
-    }
-
-    /// Asks for a connection as it is; none when it is not open. [`Pump::info`] has the answer.
-    pub fn ask_info(&mut self, name: Name) -> Option<Connection> {
-        let connection = self.conns.get_mut(name)?.connection()?;
-        let session = self.session.as_mut()?;
-        if !session.ask_info(connection) {
-            return None;
-        }
-        self.infos.remove(&connection);
-        session.flush();
-        Some(connection)
-    }
-
-    /// The answer, once it is there; none in it where the connection has ended meanwhile.
-    pub fn info(&mut self, name: Name, asked: Connection) -> Option<Option<ConnectionInfo>> {
-        if let Some(info) = self.infos.remove(&asked) {
-            return Some(Some(*info));
-        }
-        let is_there = |conn: &mut Conn| conn.connection() == Some(asked);
-        let is_there = self.conns.get_mut(name).is_some_and(is_there);
-        (!is_there).then_some(None)
     }
 
     fn named(&self, connection: Connection) -> Option<Name> {
@@ -501,7 +399,8 @@ impl Pump {
     /// The dataplane may be there again: listeners get their addresses back.
     fn attach_again(&mut self) {
         self.retry_at = Instant::now() + RETRY;
-        let Ok(session) = attach(&self.settings) else {
+        // The key of a dataplane that has ended opens no other: its user may.
+        let Ok(session) = attach(&self.settings, None) else {
             return;
         };
         self.use_session(session);
@@ -511,7 +410,8 @@ impl Pump {
                 None => continue,
             };
             for (_, local) in bounds {
-                self.listen_at(name, local, process::MOST_BACKLOG);
+                let is_standby = self.inherited.is_none();
+                self.listen_at(name, local, process::MOST_BACKLOG, is_standby);
             }
         }
     }
@@ -555,8 +455,12 @@ impl Pump {
 }
 
 /// A session whose descriptors are out of the program's way.
-fn attach(settings: &Settings) -> std::result::Result<Session, String> {
-    let session = Session::attach(&settings.socket, &settings.name);
+fn attach(settings: &Settings, key: Option<&str>) -> std::result::Result<Session, String> {
+    let (socket, name) = (&settings.socket, &settings.name);
+    let session = match key {
+        Some(key) => Session::attach_by_key(socket, name, key),
+        None => Session::attach(socket, name),
+    };
     let mut session = session.map_err(|e| e.to_string())?;
     let moved = session.move_descriptors(internal::base());
     internal::adopt(&moved.map_err(|e| format!("no descriptor is free: {e}"))?);

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 /// What the stack is configured with, fewer than two applications may have together.
 const CHUNKS: u32 = 256;
 const FRAMES: u32 = 4096;
-const LIMIT: Duration = Duration::from_secs(20);
+pub(super) const LIMIT: Duration = Duration::from_secs(20);
 
-fn at(node: u8) -> SocketAddr {
+pub(super) fn at(node: u8) -> SocketAddr {
     ([10, 0, 0, 9 + node], 1000).into()
 }
 
@@ -38,7 +38,7 @@ fn node(port: Pipe, node: u8) -> Engine<Pipe> {
 pub(super) struct Pair {
     pub engine: Engine<Pipe>,
     peer: Engine<Pipe>,
-    server: Mapped,
+    pub server: Mapped,
 }
 
 impl Pair {
@@ -104,10 +104,11 @@ fn listen(node: u8) -> Call {
         local: at(node),
         backlog: 64,
         cookie: 0,
+        sharing: Sharing::default(),
     }
 }
 
-fn connect(node: u8) -> Call {
+pub(super) fn connect(node: u8) -> Call {
     Call::Connect {
         remote: at(node),
         cookie: 0,

@@ -1,0 +1,106 @@
+//! What the program's listeners ask of the session.
+
+use super::listener::{Listener, Source};
+use super::{LISTENER, Name, Pump};
+use crate::internal::Internal;
+use crate::table::{self, Listening};
+use cofferdam_bsd::Result;
+use cofferdam_dataplane::{Bound, Refusal, Sharing};
+use nix::errno::Errno;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+impl Pump {
+    /// Listens at an address for a listener; the answer comes to [`Pump::answer`].
+    pub(super) fn listen_at(
+        &mut self,
+        listener: Name,
+        local: SocketAddr,
+        backlog: u32,
+        is_standby: bool,
+    ) -> Option<Bound> {
+        let session = self.session.as_mut()?;
+        let group = self.listeners.get_mut(listener)?.shown.group;
+        let bound = session.listen_shared(local, backlog, Sharing { group, is_standby });
+        session.flush();
+        self.of_bound.insert(bound, listener);
+        if let Some(listener) = self.listeners.get_mut(listener) {
+            listener.bounds.push((bound, local));
+        }
+        Some(bound)
+    }
+
+    /// See [`Pump::listen_at`].
+    pub fn ask(
+        &mut self,
+        listener: Name,
+        local: SocketAddr,
+        backlog: u32,
+        is_standby: bool,
+    ) -> Result<Bound> {
+        self.listen_at(listener, local, backlog, is_standby)
+            .ok_or(Errno::ENETDOWN)
+    }
+
+    /// Takes the dataplane's answer.
+    pub fn answer(&mut self, bound: Bound) -> Option<std::result::Result<(), Refusal>> {
+        self.answers.remove(&bound)
+    }
+
+    /// A listener whose other end is the program's: it has no address yet.
+    pub fn add_listener(
+        &mut self,
+        (ours, inode): (OwnedFd, u64),
+        shown: Arc<Listening>,
+        source: Option<Source<OwnedFd>>,
+        (is_v6, backlog): (bool, u32),
+    ) -> Result<Name> {
+        let end = Internal::new(ours)?;
+        let source = source
+            .map(|source| source.try_map(Internal::new))
+            .transpose()?;
+        let (fd, source_fd) = (end.as_raw_fd(), source.as_ref().map(Source::fd));
+        let name = self
+            .listeners
+            .add(|_| Listener::new(end, inode, shown, source, (is_v6, backlog)));
+        let edges = libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
+        self.watch(fd, edges, LISTENER | name);
+        if let Some(fd) = source_fd {
+            self.watch(fd, libc::EPOLLIN | libc::EPOLLET, LISTENER | name);
+        }
+        Ok(name)
+    }
+
+    /// What comes from elsewhere is the listener's from now on.
+    pub fn source_ready(&mut self, name: Name) {
+        if let Some(listener) = self.listeners.get_mut(name) {
+            listener.source_ready();
+        }
+    }
+
+    /// Listeners that the program has closed: their addresses are free before it binds them again.
+    pub fn sweep(&mut self) {
+        for name in self.listeners.names() {
+            let listener = self.listeners.get_mut(name);
+            if listener.is_some_and(|listener| listener.is_closed()) {
+                self.drop_listener(name);
+            }
+        }
+        self.turn();
+    }
+
+    /// Nobody listens any more.
+    pub fn drop_listener(&mut self, name: Name) {
+        let Some(listener) = self.listeners.remove(name) else {
+            return;
+        };
+        table::remove(listener.inode);
+        for (bound, _) in &listener.bounds {
+            self.of_bound.remove(bound);
+            if let Some(session) = &mut self.session {
+                session.unbind(*bound);
+            }
+        }
+    }
+}
