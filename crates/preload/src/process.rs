@@ -138,7 +138,12 @@ pub struct Held(MutexGuard<'static, Option<Owned>>);
 
 /// See [`Held`].
 pub fn hold() -> Held {
-    Held(lock())
+    let mut held = lock();
+    if let Some(owned) = held.as_mut() {
+        // The child reads from the pair.
+        owned.0.give_up_held(Duration::ZERO);
+    }
+    Held(held)
 }
 
 impl Held {

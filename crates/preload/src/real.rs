@@ -183,6 +183,32 @@ pub fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     (unsafe { libc::syscall(libc::SYS_sendmsg, fd, message, flags) }) as ssize_t
 }
 
+pub fn read(fd: c_int, bytes: *mut c_void, len: size_t) -> ssize_t {
+    // SAFETY: the kernel checks the pointer.
+    (unsafe { libc::syscall(libc::SYS_read, fd, bytes, len) }) as ssize_t
+}
+
+pub fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: the kernel checks the pointers.
+    (unsafe { libc::syscall(libc::SYS_readv, fd, parts, count) }) as ssize_t
+}
+
+pub fn recvfrom(
+    fd: c_int,
+    bytes: *mut c_void,
+    len: size_t,
+    flags: c_int,
+    from: (*mut sockaddr, *mut socklen_t),
+) -> ssize_t {
+    // SAFETY: the kernel checks the pointers.
+    (unsafe { libc::syscall(libc::SYS_recvfrom, fd, bytes, len, flags, from.0, from.1) }) as ssize_t
+}
+
+pub fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: the kernel checks the pointers.
+    (unsafe { libc::syscall(libc::SYS_recvmsg, fd, message, flags) }) as ssize_t
+}
+
 pub fn shutdown(fd: c_int, how: c_int) -> c_int {
     // SAFETY: no pointers.
     call(unsafe { libc::syscall(libc::SYS_shutdown, fd, how) })

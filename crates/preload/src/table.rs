@@ -4,7 +4,7 @@
 use crate::real;
 use cofferdam_bsd::TcpOptions;
 use nix::errno::Errno;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64, Ordering};
@@ -44,6 +44,21 @@ pub struct Connected {
     /// What the pump calls it.
     name: AtomicU64,
     options: Mutex<TcpOptions>,
+    watch: Mutex<Watch>,
+}
+
+/// An epoll set: its number, and which of those that have had it.
+pub type Set = (RawFd, u32);
+
+/// Where the program waits for a connection's data by epoll.
+#[derive(Clone, Copy, Debug, Default)]
+enum Watch {
+    #[default]
+    Nowhere,
+    /// In this set; the data that comes back, and whether it is told of what can be read each time.
+    In { set: Set, data: u64, is_plain: bool },
+    /// In several sets, or it reads past the library: it gets its data through the pair.
+    Never,
 }
 
 /// A listener, as calls of the program see it.
@@ -116,6 +131,7 @@ impl Connected {
             name: AtomicU64::new(0),
             opened_at: OnceLock::new(),
             options: Mutex::default(),
+            watch: Mutex::default(),
         }
     }
 
@@ -128,6 +144,43 @@ impl Connected {
     /// TCP's options.
     pub fn options(&self) -> MutexGuard<'_, TcpOptions> {
         whole(&self.options)
+    }
+
+    /// The program has changed what an epoll set waits for; none: it waits no more.
+    pub fn watched(&self, set: Set, event: Option<(u32, u64)>) {
+        let mut watch = whole(&self.watch);
+        *watch = match (*watch, event) {
+            (Watch::Nowhere, Some((events, data))) => Watch::In {
+                set,
+                data,
+                is_plain: is_plain(events),
+            },
+            (Watch::In { set: own, .. }, Some((events, data))) if own == set => Watch::In {
+                set,
+                data,
+                is_plain: is_plain(events),
+            },
+            (Watch::In { set: own, .. }, None) if own == set => Watch::Nowhere,
+            (Watch::Nowhere, None) => Watch::Nowhere,
+            _ => Watch::Never,
+        };
+    }
+
+    /// What the set returns for it, if data is reported there each time that some comes.
+    pub fn in_set(&self, set: Set) -> Option<u64> {
+        match *whole(&self.watch) {
+            Watch::In {
+                set: own,
+                data,
+                is_plain: true,
+            } if own == set => Some(data),
+            _ => None,
+        }
+    }
+
+    /// The program was told of data and did not read it where the library sees it.
+    pub fn reads_elsewhere(&self) {
+        *whole(&self.watch) = Watch::Never;
     }
 
     /// Our side; its port is 0 before a connection is open that the program opens.
@@ -233,6 +286,31 @@ fn hint(fd: RawFd, is_connection: bool) {
     }
 }
 
+fn is_plain(events: u32) -> bool {
+    let events = events as i32;
+    let once = libc::EPOLLONESHOT | libc::EPOLLEXCLUSIVE;
+    events & libc::EPOLLIN != 0 && events & once == 0
+}
+
+/// How often each number of an epoll set has been closed.
+static SETS: Mutex<BTreeMap<RawFd, u32>> = Mutex::new(BTreeMap::new());
+static ANY_SETS: AtomicBool = AtomicBool::new(false);
+
+/// The set under a number.
+pub fn set(fd: RawFd) -> Set {
+    ANY_SETS.store(true, Ordering::Relaxed);
+    (fd, *whole(&SETS).entry(fd).or_insert(0))
+}
+
+/// What is closed under this number may be a set.
+fn set_closes(fd: RawFd) {
+    if ANY_SETS.load(Ordering::Relaxed)
+        && let Some(count) = whole(&SETS).get_mut(&fd)
+    {
+        *count += 1;
+    }
+}
+
 /// False where a descriptor is certainly no connection whose calls are answered here.
 pub fn may_be_connection(fd: RawFd) -> bool {
     let word = usize::try_from(fd).ok().and_then(|fd| HINTS.get(fd / 64));
@@ -292,6 +370,7 @@ pub fn closes(fd: RawFd) {
         return;
     }
     hint(fd, false);
+    set_closes(fd);
     let Some(inode) = real::inode(fd) else {
         return;
     };
@@ -333,10 +412,15 @@ pub fn inherits_listeners() -> bool {
     INHERITS.load(Ordering::Relaxed)
 }
 
-/// Kept while the process forks, so that the child's copy is whole.
-pub struct Held(#[expect(dead_code, reason = "released when dropped")] MutexGuard<'static, Table>);
+/// Kept while the process forks, so that the child's copy is whole, and while what a child may read is
+/// changed.
+pub struct Held(
+    #[expect(dead_code, reason = "released when dropped")] MutexGuard<'static, Table>,
+    #[expect(dead_code, reason = "released when dropped")]
+    MutexGuard<'static, BTreeMap<RawFd, u32>>,
+);
 
-/// Holds the table.
+/// Holds the tables.
 pub fn hold() -> Held {
-    Held(table())
+    Held(table(), whole(&SETS))
 }

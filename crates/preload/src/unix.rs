@@ -155,3 +155,12 @@ pub fn waiting(end: &impl AsFd) -> Result<usize> {
     Errno::result(unsafe { libc::syscall(libc::SYS_ioctl, fd, libc::FIONREAD, &raw mut bytes) })?;
     Ok(bytes as usize)
 }
+
+/// What this end has written and the other has not read, in the kernel's count; 0 where it has all.
+pub fn unread(end: &impl AsFd) -> Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    let fd = end.as_fd().as_raw_fd();
+    // SAFETY: the place is one for the answer.
+    Errno::result(unsafe { libc::syscall(libc::SYS_ioctl, fd, libc::TIOCOUTQ, &raw mut bytes) })?;
+    Ok(bytes as usize)
+}

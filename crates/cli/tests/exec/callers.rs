@@ -37,6 +37,27 @@ fn a_thread_that_leaves_the_dataplane_alone_leaves_no_other_unserved() {
     });
 }
 
+/// Connections of told.py, one for each way to read, by level and by edge; and bursts of each.
+const WAYS: usize = 24;
+const BURSTS: usize = 60;
+
+#[test]
+fn what_epoll_tells_of_is_read_in_every_way_and_arrives_once() {
+    alone(|| {
+        let scene = Scene::new();
+        let server = scene.script("told.py", include_str!("told.py"));
+        let client = scene.script("bursts.py", include_str!("bursts.py"));
+        let line = format!("/usr/bin/python3 {server} {ADDRESS} 8000");
+        let server = scene.serve("server", &line);
+        scene.wait_for_port(8000);
+        scene.client(&format!(
+            "/usr/bin/python3 {client} {ADDRESS} 8000 {WAYS} {BURSTS}"
+        ));
+        assert_eq!(server.end(), Some(0), "{}", server.said());
+        assert!(server.said().contains("told"), "{}", server.said());
+    });
+}
+
 #[test]
 fn unmodified_programs_are_measured_on_both() {
     alone(|| {

@@ -226,6 +226,7 @@ fn serve(
     let ask = |at: SocketAddr| {
         let answer = ask(name, at, backlog, true);
         if matches!(answer, Ok(Ok(()))) {
+            let _held = table::hold();
             listening.addresses().push(at);
         }
         answer

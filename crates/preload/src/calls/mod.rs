@@ -6,7 +6,9 @@ mod files;
 mod listen;
 mod names;
 mod options;
+mod receive;
 mod send;
+mod slices;
 mod wait;
 
 use cofferdam_bsd::Result;

@@ -228,6 +228,7 @@ fn answer(sock: &Sock, level: c_int, name: c_int) -> Answer {
 }
 
 fn tcp_options(sock: &Sock) -> Option<TcpOptions> {
+    let _held = table::hold();
     match &sock.kind {
         Kind::Bound(_) => None,
         Kind::Listener(listening) => Some(*listening.options()),
@@ -318,11 +319,18 @@ fn is_advice(name: c_int) -> bool {
 fn change(kind: &Kind, set: impl FnOnce(&mut TcpOptions) -> Result<()>) -> Result<()> {
     match kind {
         Kind::Bound(_) => Err(Errno::ENOPROTOOPT),
-        Kind::Listener(listening) => set(&mut listening.options()),
+        Kind::Listener(listening) => {
+            let _held = table::hold();
+            set(&mut listening.options())
+        }
         Kind::Connection(connected) => {
-            let before = connected.options().of_connection();
-            set(&mut connected.options())?;
-            let after = connected.options().of_connection();
+            let (before, after) = {
+                let _held = table::hold();
+                let mut options = connected.options();
+                let before = options.of_connection();
+                set(&mut options)?;
+                (before, options.of_connection())
+            };
             if after != before && connected.is_here() {
                 process::with_pump(|pump| pump.set_options(connected.name(), after));
             }

@@ -4,6 +4,7 @@
 //! Calls of these names inside the C library (stdio), sendfile and splice do not come here. They
 //! write to the socket, and what lies there goes first: order holds.
 
+use super::slices;
 use crate::inside::Inside;
 use crate::{process, real, table};
 use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
@@ -54,31 +55,6 @@ fn with(sent: usize, more: ssize_t) -> ssize_t {
     }
 }
 
-/// The program's memory as a slice; none where the kernel must look at it.
-///
-/// # Safety
-/// As `write(2)`, except that the memory must be there.
-unsafe fn slice<'a>(bytes: *const c_void, len: size_t) -> Option<IoSlice<'a>> {
-    let is_any = !bytes.is_null() && len > 0 && len <= isize::MAX as usize;
-    // SAFETY: as the caller guarantees.
-    is_any.then(|| IoSlice::new(unsafe { std::slice::from_raw_parts(bytes.cast(), len) }))
-}
-
-/// # Safety
-/// As `writev(2)`, except that the memory must be there.
-unsafe fn slices<'a>(parts: *const iovec, count: usize) -> Option<Vec<IoSlice<'a>>> {
-    if parts.is_null() || count == 0 || count > libc::UIO_MAXIOV as usize {
-        return None;
-    }
-    // SAFETY: as the caller guarantees.
-    let parts = unsafe { std::slice::from_raw_parts(parts, count) };
-    let slices = parts.iter().filter(|part| part.iov_len > 0);
-    // SAFETY: as the caller guarantees.
-    slices
-        .map(|part| unsafe { slice(part.iov_base, part.iov_len) })
-        .collect()
-}
-
 /// `write(2)`.
 ///
 /// # Safety
@@ -89,7 +65,7 @@ pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: size_t) -> 
         return real::write(fd, bytes, len);
     }
     // SAFETY: as the caller guarantees.
-    let Some(part) = (unsafe { slice(bytes, len) }) else {
+    let Some(part) = (unsafe { slices::one(bytes, len) }) else {
         return real::write(fd, bytes, len);
     };
     match taken(fd, &[part]) {
@@ -111,7 +87,7 @@ pub unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, count: c_int) ->
         return real::writev(fd, parts, count);
     }
     // SAFETY: as the caller guarantees.
-    let Some(all) = (unsafe { slices(parts, usize::try_from(count).unwrap_or(0)) }) else {
+    let Some(all) = (unsafe { slices::all(parts, usize::try_from(count).unwrap_or(0)) }) else {
         return real::writev(fd, parts, count);
     };
     let sent = taken(fd, &all);
@@ -156,7 +132,7 @@ pub unsafe extern "C" fn sendto(
         return real::sendto(fd, bytes, len, flags, to);
     }
     // SAFETY: as the caller guarantees.
-    let Some(part) = (unsafe { slice(bytes, len) }) else {
+    let Some(part) = (unsafe { slices::one(bytes, len) }) else {
         return real::sendto(fd, bytes, len, flags, to);
     };
     match taken(fd, &[part]) {
@@ -183,7 +159,7 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
         return real::sendmsg(fd, message, flags);
     }
     // SAFETY: as the caller guarantees.
-    let Some(all) = (unsafe { slices(told.msg_iov, told.msg_iovlen) }) else {
+    let Some(all) = (unsafe { slices::all(told.msg_iov, told.msg_iovlen) }) else {
         return real::sendmsg(fd, message, flags);
     };
     let sent = taken(fd, &all);

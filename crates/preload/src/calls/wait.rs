@@ -7,8 +7,9 @@ use super::give;
 use crate::inside::{self, Inside};
 use crate::process::{self, Rest};
 use crate::pump::Pump;
-use crate::{real, table};
-use cofferdam_bsd::{Result, memory};
+use crate::real;
+use crate::table::{self, Set};
+use cofferdam_bsd::Result;
 use libc::{c_int, epoll_event, nfds_t, pollfd, sigset_t, timespec};
 use nix::errno::Errno;
 use std::os::fd::RawFd;
@@ -18,9 +19,11 @@ use std::time::{Duration, Instant};
 /// pump's thread serves as if nobody waited.
 const MOST_FDS: usize = 63;
 
-/// Waits until `look`, which does not wait, finds something. It is what `fds` become ready for.
+/// Waits until `look`, which does not wait, finds something. It is what `fds` become ready for; `home`:
+/// they are this epoll set.
 fn wait(
     fds: &[pollfd],
+    home: Option<Set>,
     limit: Option<Duration>,
     signals: *const sigset_t,
     mut look: impl FnMut() -> c_int,
@@ -32,7 +35,7 @@ fn wait(
         revents: 0,
     }; MOST_FDS + 1];
     all[1..=fds.len()].copy_from_slice(fds);
-    process::with_pump(|pump| pump.caller_turns());
+    process::with_pump(|pump| pump.caller_turns(home));
     loop {
         let found = Errno::result(look())?;
         if found != 0 || limit == Some(Duration::ZERO) {
@@ -42,7 +45,7 @@ fn wait(
         if left == Some(Duration::ZERO) {
             return Ok(0);
         }
-        let rest = process::with_pump(|pump| pump.caller_rests()).unwrap_or(Rest::Alone);
+        let rest = process::with_pump(|pump| pump.caller_rests(home)).unwrap_or(Rest::Alone);
         all[0].fd = match rest {
             // There is something to do.
             Rest::Not => continue,
@@ -53,7 +56,7 @@ fn wait(
         let waited = inside::outside(|| pause(&mut all[..=fds.len()], left, signals));
         if let Rest::Bell(_) = rest {
             let is_over = is_over(&all[0]) && waited.is_ok();
-            process::with_pump(|pump| pump.caller_woken(is_over));
+            process::with_pump(|pump| pump.caller_woken(is_over, home));
         }
         waited?;
     }
@@ -101,7 +104,7 @@ pub unsafe fn poll_at(
     }
     // SAFETY: the kernel has read the array.
     let own = unsafe { std::slice::from_raw_parts(fds, count as usize) };
-    wait(own, limit, signals, look)
+    wait(own, None, limit, signals, look)
 }
 
 /// `epoll_wait(2)`.
@@ -136,10 +139,88 @@ pub unsafe extern "C" fn epoll_pwait(
     let Some(_inside) = entered else {
         return real::epoll_pwait(fd, events, timeout_ms, signals);
     };
-    let set = [readable(fd)];
-    give(wait(&set, of_ms(timeout_ms), signals, || {
-        real::epoll_pwait(fd, events, 0, signals)
-    }))
+    let limit = of_ms(timeout_ms);
+    // SAFETY: as the caller guarantees.
+    give(unsafe { wait_in_set(fd, events, limit, signals) })
+}
+
+/// `epoll_pwait` with the times of all its kin.
+///
+/// # Safety
+/// As the system call, except that the memory must be there.
+unsafe fn wait_in_set(
+    fd: RawFd,
+    events: (*mut epoll_event, c_int),
+    limit: Option<Duration>,
+    signals: *const sigset_t,
+) -> Result<c_int> {
+    let home = table::set(fd);
+    // SAFETY: as the caller guarantees.
+    let look = || unsafe { look_in_set(home, events, signals) };
+    wait(&[readable(fd)], Some(home), limit, signals, look)
+}
+
+/// What the library holds for this set's thread, and what the kernel has, each connection once.
+///
+/// # Safety
+/// There is room for so many events.
+unsafe fn look_in_set(
+    home: Set,
+    (events, most): (*mut epoll_event, c_int),
+    signals: *const sigset_t,
+) -> c_int {
+    let mut count = 0;
+    process::with_pump(|pump| {
+        pump.tell_held(home, |data| {
+            if count >= most {
+                return false;
+            }
+            let event = epoll_event {
+                events: libc::EPOLLIN as u32,
+                u64: data,
+            };
+            // SAFETY: as the caller of epoll_wait guarantees: there is room for `most`.
+            unsafe { events.add(count as usize).write_unaligned(event) };
+            count += 1;
+            true
+        });
+    });
+    if count == 0 {
+        return real::epoll_pwait(home.0, (events, most), 0, signals);
+    }
+    if count >= most {
+        return count;
+    }
+    let rest = (events.wrapping_add(count as usize), most - count);
+    let more = real::epoll_pwait(home.0, rest, 0, signals);
+    let Ok(more) = usize::try_from(more) else {
+        return count;
+    };
+    // SAFETY: all have just been written, by the kernel the last.
+    let all = unsafe { std::slice::from_raw_parts_mut(events, count as usize + more) };
+    join(all, count as usize) as c_int
+}
+
+/// Joins the kernel's events, from place `first` on, with those before them that return the same data.
+/// How many are left.
+fn join(all: &mut [epoll_event], first: usize) -> usize {
+    let mut left = first;
+    for place in first..all.len() {
+        let event = all[place];
+        let (events, data) = (event.events, event.u64);
+        let same = all[..first].iter_mut().find(|told| {
+            let known = told.u64;
+            known == data
+        });
+        match same {
+            Some(told) => told.events |= events,
+            None => {
+                all[left] = event;
+                left += 1;
+            }
+        }
+    }
+    left
 }
 
 /// `epoll_pwait2(2)`.
@@ -158,14 +239,14 @@ pub unsafe extern "C" fn epoll_pwait2(
     let Some(_inside) = Inside::enter().filter(|_| process::has_pump()) else {
         return kernel(timeout);
     };
-    // The kernel reads the time, and says when it is none.
-    let Ok(limit) = limit(timeout) else {
+    // SAFETY: as the caller guarantees.
+    let told = (!timeout.is_null()).then(|| unsafe { timeout.read() });
+    // The kernel says that it is invalid.
+    let Ok(limit) = limit(told) else {
         return kernel(timeout);
     };
-    let set = [readable(fd)];
-    give(wait(&set, limit, signals, || {
-        real::epoll_pwait(fd, (events, most), 0, signals)
-    }))
+    // SAFETY: as the caller guarantees.
+    give(unsafe { wait_in_set(fd, (events, most), limit, signals) })
 }
 
 /// `epoll_ctl(2)`: a process that waits for connections of a listener that it has inherited serves it
@@ -186,7 +267,21 @@ pub unsafe extern "C" fn epoll_ctl(
     {
         super::listen::take_part(fd);
     }
-    real::epoll_ctl(set, what, fd, event)
+    let done = real::epoll_ctl(set, what, fd, event);
+    if done == 0
+        && table::may_be_connection(fd)
+        && let Some(_inside) = Inside::enter()
+        && let Some((connected, _)) = table::connection(fd)
+    {
+        let told = match what {
+            libc::EPOLL_CTL_DEL => None,
+            // SAFETY: the kernel has read it.
+            _ => Some(unsafe { event.read_unaligned() }),
+        };
+        let told = told.map(|event| (event.events, event.u64));
+        connected.watched(table::set(set), told);
+    }
+    done
 }
 
 fn readable(fd: RawFd) -> pollfd {
@@ -200,12 +295,11 @@ fn readable(fd: RawFd) -> pollfd {
 /// A time of the program's; none: without end.
 ///
 /// # Errors
-/// `EINVAL`: it is none. `EFAULT`: it is not there.
-fn limit(timeout: *const timespec) -> Result<Option<Duration>> {
-    if timeout.is_null() {
+/// `EINVAL`: it is none.
+fn limit(timeout: Option<timespec>) -> Result<Option<Duration>> {
+    let Some(time) = timeout else {
         return Ok(None);
-    }
-    let time = memory::get(timeout)?;
+    };
     let part = u32::try_from(time.tv_nsec)
         .ok()
         .filter(|ns| *ns < 1_000_000_000);
@@ -253,10 +347,7 @@ pub unsafe extern "C" fn ppoll(
         real::ppoll((fds, count), time, signals)
     };
     // The kernel says that it is invalid.
-    let Ok(limit) = limit(
-        told.as_ref()
-            .map_or(std::ptr::null(), |time| &raw const *time),
-    ) else {
+    let Ok(limit) = limit(told) else {
         return kernel();
     };
     let Some(_inside) = Inside::enter().filter(|_| process::has_pump()) else {
@@ -315,8 +406,8 @@ pub fn for_answer<T>(limit: Duration, mut body: impl FnMut(&mut Pump) -> Option<
     let until = Instant::now() + limit;
     loop {
         let found = process::with_pump(|pump| {
-            pump.caller_turns();
-            body(pump).ok_or_else(|| pump.caller_rests())
+            pump.caller_turns(None);
+            body(pump).ok_or_else(|| pump.caller_rests(None))
         });
         let left = until.saturating_duration_since(Instant::now());
         match found {
@@ -328,7 +419,7 @@ pub fn for_answer<T>(limit: Duration, mut body: impl FnMut(&mut Pump) -> Option<
                 let mut bell = [readable(bell)];
                 let waited = inside::outside(|| pause(&mut bell, Some(left), std::ptr::null()));
                 let is_over = is_over(&bell[0]) && waited.is_ok();
-                process::with_pump(|pump| pump.caller_woken(is_over));
+                process::with_pump(|pump| pump.caller_woken(is_over, None));
                 if left.is_zero() {
                     return Err(Errno::ENETDOWN);
                 }
@@ -351,4 +442,35 @@ pub fn for_one(fd: RawFd, events: i16, limit_ms: c_int) -> Result<c_int> {
     };
     // SAFETY: one entry of ours.
     unsafe { poll_at(&raw mut one, 1, of_ms(limit_ms), std::ptr::null()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_of_the_kernel_and_of_the_library_are_one_for_each_connection() {
+        let event = |events: i32, data: u64| epoll_event {
+            events: events as u32,
+            u64: data,
+        };
+        let mut all = [
+            event(libc::EPOLLIN, 1),
+            event(libc::EPOLLIN, 2),
+            event(libc::EPOLLIN, 3),
+            event(libc::EPOLLOUT, 2),
+            event(libc::EPOLLHUP, 4),
+        ];
+        assert_eq!(join(&mut all, 2), 4);
+        let left = all[..4]
+            .iter()
+            .map(|event| (event.events as i32, event.u64));
+        let expected = [
+            (libc::EPOLLIN, 1),
+            (libc::EPOLLIN | libc::EPOLLOUT, 2),
+            (libc::EPOLLIN, 3),
+            (libc::EPOLLHUP, 4),
+        ];
+        assert_eq!(left.collect::<Vec<_>>(), expected);
+    }
 }

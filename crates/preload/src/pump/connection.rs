@@ -1,12 +1,12 @@
 //! One connection: what comes from the session goes to the program's socket, and back.
 
 use crate::internal::Internal;
-use crate::table::{self, Connected, Stage};
+use crate::table::{self, Connected, Set, Stage};
 use crate::unix;
 use cofferdam_dataplane::{Connection, ConnectionOptions, Received, Session};
 use nix::errno::Errno;
 use std::collections::VecDeque;
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -42,6 +42,10 @@ pub struct Conn {
     /// Received and not taken by our end yet, the first from this byte on.
     inbound: VecDeque<Received>,
     inbound_at: usize,
+    /// What is received waits for a thread that was told of it and reads it here.
+    pub is_held: bool,
+    /// Something was put into our end that the program may not have read.
+    is_delivered: bool,
     /// The peer's data has ended, and whether our end knows.
     peer_closed: bool,
     is_told: bool,
@@ -80,6 +84,8 @@ impl Conn {
             pending_at: 0,
             inbound: VecDeque::new(),
             inbound_at: 0,
+            is_held: false,
+            is_delivered: false,
             peer_closed: false,
             is_told: false,
             ended: None,
@@ -163,9 +169,18 @@ impl Conn {
         &self.end
     }
 
-    /// Moves what can be moved.
-    pub fn serve(&mut self, session: Option<&mut Session>, buffer: &mut [u8]) -> State {
-        self.deliver();
+    /// Moves what can be moved; but what is received is kept for the thread that waits in `home`, if that
+    /// is where the program waits for it.
+    pub fn serve(
+        &mut self,
+        session: Option<&mut Session>,
+        buffer: &mut [u8],
+        home: Option<Set>,
+    ) -> State {
+        match home {
+            Some(home) if self.may_hold(home) => self.is_held = true,
+            _ => self.deliver(),
+        }
         if let (Some(session), Some(connection)) = (session, self.connection) {
             if self.closed && !self.is_ending {
                 self.closes(session, connection);
@@ -200,12 +215,59 @@ impl Conn {
         session.abort(connection);
     }
 
+    fn may_hold(&mut self, home: Set) -> bool {
+        let is_any = !self.inbound.is_empty() && !self.closed && self.ended.is_none();
+        if !is_any || self.shown.in_set(home).is_none() {
+            return false;
+        }
+        // Nothing that came before may still be in the pair.
+        self.is_delivered = self.is_delivered && unix::unread(&self.end) != Ok(0);
+        !self.is_delivered
+    }
+
+    /// What calls of the program see.
+    pub fn shown(&self) -> &Connected {
+        &self.shown
+    }
+
+    /// Gives the program what is held for it, and what of it finds no place to its end of the pair;
+    /// none: nothing is held.
+    pub fn take(&mut self, inode: u64, parts: &mut [IoSliceMut<'_>]) -> Option<usize> {
+        if !self.is_held || self.inode != inode {
+            return None;
+        }
+        let mut taken = 0;
+        for part in parts {
+            let mut room: &mut [u8] = part;
+            while let (Some(data), false) = (self.inbound.front(), room.is_empty()) {
+                let left = &data[self.inbound_at..];
+                let now = left.len().min(room.len());
+                room[..now].copy_from_slice(&left[..now]);
+                room = &mut room[now..];
+                taken += now;
+                self.inbound_at += now;
+                if self.inbound_at >= data.len() {
+                    self.inbound.pop_front();
+                    self.inbound_at = 0;
+                }
+            }
+        }
+        // No room: the program asks for nothing.
+        (taken > 0).then(|| {
+            self.deliver();
+            taken
+        })
+    }
+
     /// To the program.
-    fn deliver(&mut self) {
-        self.is_full = false;
+    pub fn deliver(&mut self) {
+        (self.is_full, self.is_held) = (false, false);
         while let Some(data) = self.inbound.front() {
             match unix::send(self.end.as_fd(), &data[self.inbound_at..]) {
-                Ok(sent) => self.inbound_at += sent,
+                Ok(sent) => {
+                    self.inbound_at += sent;
+                    self.is_delivered = true;
+                }
                 Err(Errno::EAGAIN) => {
                     self.is_full = true;
                     return;

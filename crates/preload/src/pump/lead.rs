@@ -8,6 +8,7 @@
 use super::{Pump, SESSION};
 use crate::internal::Internal;
 use crate::settings::GRACE;
+use crate::table::Set;
 use cofferdam_bsd::Result;
 use cofferdam_dataplane::Session;
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -71,14 +72,24 @@ pub enum Rest {
 }
 
 impl Pump {
-    /// A caller is about to wait: it does what there is to do.
-    pub fn caller_turns(&mut self) {
+    /// A caller is about to wait, in `home` if that is an epoll set: it does what there is to do.
+    pub fn caller_turns(&mut self, home: Option<Set>) {
         self.lead.at = Instant::now();
-        self.turn();
+        match home {
+            Some(home) => self.give_up_told(home),
+            None => self.give_up_held(Duration::ZERO),
+        }
+        self.turn_at(self.holds(home));
+    }
+
+    /// Where data may be held: only while the library's own thread looks after what is not read soon, as
+    /// it does unless it leads, or sleeps because another caller waits.
+    fn holds(&self, home: Option<Set>) -> Option<Set> {
+        home.filter(|_| !self.lead.is_threads && !self.lead.is_waited)
     }
 
     /// It has found nothing for itself.
-    pub fn caller_rests(&mut self) -> Rest {
+    pub fn caller_rests(&mut self, home: Option<Set>) -> Rest {
         if self.lead.is_waited || self.lead.is_over {
             return Rest::Alone;
         }
@@ -90,7 +101,7 @@ impl Pump {
             self.lead.wake_thread();
         }
         if !self.session.as_mut().is_some_and(Session::sleeps) {
-            self.turn();
+            self.turn_at(self.holds(home));
             return Rest::Not;
         }
         self.lead.is_waited = true;
@@ -98,7 +109,7 @@ impl Pump {
     }
 
     /// A caller with the bell was woken; `is_over`: the dataplane has given the bell up.
-    pub fn caller_woken(&mut self, is_over: bool) {
+    pub fn caller_woken(&mut self, is_over: bool, home: Option<Set>) {
         (self.lead.is_waited, self.lead.at) = (false, Instant::now());
         self.lead.wake_thread();
         self.lead.is_over |= is_over;
@@ -106,7 +117,7 @@ impl Pump {
             self.thread_leads();
         }
         self.session_woken();
-        self.turn();
+        self.turn_at(self.holds(home));
     }
 
     fn bell(&self) -> Option<RawFd> {
@@ -144,6 +155,7 @@ impl Pump {
         if !lead.is_threads && !lead.is_waited && lead.at.elapsed() >= GRACE {
             self.thread_leads();
         }
+        self.give_up_held(GRACE);
         self.turn();
     }
 
@@ -161,7 +173,7 @@ impl Pump {
             // Who waits, with the bell, may have been passed over by what was just done here.
             Some(session) => match session.sleeps() {
                 false => Some(Duration::ZERO),
-                true if is_threads || is_quiet => None,
+                true if (is_threads || is_quiet) && self.held.is_empty() => None,
                 true => Some(GRACE),
             },
         };

@@ -5,6 +5,7 @@
 
 mod asks;
 mod connection;
+mod held;
 mod lead;
 mod listener;
 mod listening;
@@ -18,13 +19,14 @@ use crate::errors::{of_ending, say_once};
 use crate::internal::{self, Internal};
 use crate::said::Said;
 use crate::settings::{EXIT_PATIENCE, RETRY, Settings};
-use crate::table::{self, Connected, Kind, Sock, Stage};
+use crate::table::{self, Connected, Kind, Set, Sock, Stage};
 use crate::{process, real, unix};
 use cofferdam_bsd::Result;
 use cofferdam_dataplane::{
     Bound, Connection, ConnectionInfo, ConnectionOptions, Event, Knock, Refusal, Served, Session,
 };
 use connection::{Conn, State};
+use held::HeldData;
 use lead::Lead;
 use listener::Listener;
 use nix::errno::Errno;
@@ -70,6 +72,7 @@ pub struct Pump {
     /// What the dataplane has reported, until it is asked for.
     infos: HashMap<Connection, Box<ConnectionInfo>>,
     dirty: Vec<Name>,
+    held: HeldData,
     buffer: Box<[u8]>,
     said_farewell: bool,
     lead: Lead,
@@ -100,6 +103,7 @@ impl Pump {
             answers: HashMap::new(),
             infos: HashMap::new(),
             dirty: Vec::new(),
+            held: HeldData::default(),
             buffer: vec![0; BUFFER_BYTES].into(),
             said_farewell: false,
             lead,
@@ -204,6 +208,11 @@ impl Pump {
 
     /// Does all that there is to do.
     pub fn turn(&mut self) {
+        self.turn_at(None);
+    }
+
+    /// As [`Pump::turn`], for a thread that waits in an epoll set.
+    fn turn_at(&mut self, home: Option<Set>) {
         loop {
             while let Some(event) = self.session.as_mut().and_then(Session::next_event) {
                 self.event(event);
@@ -212,7 +221,7 @@ impl Pump {
                 break;
             }
             while let Some(name) = self.dirty.pop() {
-                self.serve(name);
+                self.serve(name, home);
             }
         }
         if let Some(session) = &mut self.session {
@@ -222,12 +231,16 @@ impl Pump {
         }
     }
 
-    fn serve(&mut self, name: Name) {
+    fn serve(&mut self, name: Name, home: Option<Set>) {
         let Some(conn) = self.conns.get_mut(name) else {
             return;
         };
-        let was_full = conn.is_full;
-        if conn.serve(self.session.as_mut(), &mut self.buffer) == State::Gone {
+        let (was_full, was_held) = (conn.is_full, conn.is_held);
+        let state = conn.serve(self.session.as_mut(), &mut self.buffer, home);
+        if let Some(home) = home.filter(|_| conn.is_held && !was_held) {
+            self.held.add(home, name);
+        }
+        if state == State::Gone {
             self.conns.remove(name);
         } else if conn.is_full != was_full {
             // Watched for room only while there is none: each read of the program makes some.
