@@ -18,6 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "accounting",
         "delay",
         "enforce",
+        "interruption",
         "latency",
         "redirect",
         "reference",

@@ -7,6 +7,7 @@ mod delay;
 mod enforce;
 mod events;
 mod gate;
+mod interruption;
 pub mod latency;
 mod ledger;
 mod link;
@@ -29,6 +30,7 @@ pub use enforce::{
 };
 pub use events::decode_event;
 pub use gate::{Gate, GateError};
+pub use interruption::{Interruptions, SeenInterruptions};
 pub use ledger::{LedgerReader, RowReading};
 pub use libbpf_rs::{Error as MapError, ErrorKind as MapErrorKind};
 pub use load::LoadError;

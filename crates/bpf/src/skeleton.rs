@@ -12,6 +12,9 @@ mod accounting {
 mod enforce {
     include!(concat!(env!("OUT_DIR"), "/enforce.skel.rs"));
 }
+mod interruption {
+    include!(concat!(env!("OUT_DIR"), "/interruption.skel.rs"));
+}
 mod reference {
     include!(concat!(env!("OUT_DIR"), "/reference.skel.rs"));
 }
@@ -34,6 +37,7 @@ mod latency {
 pub use accounting::*;
 pub use delay::{DelaySkel, DelaySkelBuilder};
 pub use enforce::{EnforceSkel, EnforceSkelBuilder, types as enforce_types};
+pub use interruption::{InterruptionSkel, InterruptionSkelBuilder};
 pub use latency::{LatencySkel, LatencySkelBuilder, types as latency_types};
 pub use redirect::{RedirectSkel, RedirectSkelBuilder, types as redirect_types};
 pub use reference::{ReferenceSkel, ReferenceSkelBuilder, types as reference_types};

@@ -154,7 +154,7 @@ pub(crate) mod network {
     pub const MOST_DEVICES: usize = 64;
 }
 
-/// What an interrupt costs, measured once when enforcement begins.
+/// What an interrupt costs, estimated when enforcement begins and measured while much is received.
 pub(crate) mod interrupt {
     use std::time::Duration;
 
@@ -162,10 +162,22 @@ pub(crate) mod interrupt {
     pub const ROUNDS: u32 = 1_000;
     /// Between two of them: rather more than one takes.
     pub const APART: Duration = Duration::from_micros(10);
-    /// Fewer gaps than this tell nothing.
-    pub const ENOUGH: usize = 100;
+    /// Fewer interrupts than this tell nothing.
+    pub const ENOUGH: usize = 50;
     /// No interrupt costs more; a measurement that says so is not believed.
     pub const MOST: Duration = Duration::from_micros(20);
+    /// A CPU with this many receive softirqs a second is worth a measurement.
+    pub const PRESSED_RATE: f64 = 5_000.0;
+    /// CPU time that one takes there, a thousandth of a CPU with `AGAIN_AFTER` …
+    pub const LOOK: Duration = Duration::from_millis(10);
+    /// … but not more than this many interrupts …
+    pub const MOST_COSTS: usize = 4_096;
+    /// … and this time.
+    pub const LOOK_AT_MOST: Duration = Duration::from_millis(200);
+    /// Until the next one, once there was an answer …
+    pub const AGAIN_AFTER: Duration = Duration::from_secs(10);
+    /// … and before.
+    pub const FIRST_AGAIN_AFTER: Duration = Duration::from_millis(500);
 }
 
 /// Reservations: when CPUs are lent.

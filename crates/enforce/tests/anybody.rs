@@ -6,12 +6,14 @@
 mod common;
 
 use cofferdam_accounting::{Accountant, Options};
+use cofferdam_affinity::run_on;
+use cofferdam_bpf::Interruptions;
 use cofferdam_host::{CgroupLayout, HostFs};
 use cofferdam_lab::fixtures::traffic::{self, Udp};
 use cofferdam_lab::fixtures::{
     Cgroup, FakeContainer, Host, Namespace, Net, Router, VethPair, unique_link, wait_until,
 };
-use cofferdam_types::{ContainerLedger, Interval, Means};
+use cofferdam_types::{ContainerLedger, CpuId, Interval, Means};
 use common::*;
 use std::fs;
 use std::path::Path;
@@ -249,5 +251,40 @@ fn a_named_service_that_receives_is_bounded_at_its_sockets() {
         assert_eq!(enforcer.status().failed_changes, 0);
         let report = enforcer.undo();
         assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
+    });
+}
+
+/// What a flood's interruptions take of a task is told by the task's own clock and by programs that see
+/// this one thread: every receive softirq on its CPU, and none on another or of another thread.
+#[test]
+fn what_interrupts_a_task_is_seen_of_that_task_alone() {
+    alone(60, || {
+        let offender = FakeContainer::new("offender");
+        let router = Router::new("router");
+        let port = router.attach(&offender);
+        offender.steer("eth0", 1);
+        let mut programs = Interruptions::load().unwrap();
+        let mut watch = |cpu| {
+            run_on(CpuId(cpu)).unwrap();
+            let spin = |seen: &dyn Fn() -> _| {
+                let until = Instant::now() + Duration::from_millis(300);
+                while Instant::now() < until {
+                    std::hint::spin_loop();
+                }
+                seen()
+            };
+            programs.watch(spin).unwrap()
+        };
+        let quiet = watch(0);
+        let flood = Udp::to(port.v4(9000)).bytes(200).flood(LIMIT);
+        let flood = traffic::udp_send(&*router, Some(1), flood);
+        let mut flooded = quiet;
+        wait_until("a flood to CPU 0 to interrupt a task there", LIMIT, || {
+            flooded = watch(0);
+            flooded.receive_softirqs > 100 + 2 * quiet.receive_softirqs
+        });
+        assert!(flooded.time > quiet.time, "{flooded:?}, quiet {quiet:?}");
+        assert!(flooded.time < Duration::from_millis(300), "{flooded:?}");
+        drop(flood);
     });
 }

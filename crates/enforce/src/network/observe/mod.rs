@@ -7,8 +7,6 @@ mod quota;
 mod usage;
 mod weights;
 
-pub(super) use interrupt::measure as measure_interrupt;
-
 use super::means::{Applied, Means};
 use super::place::Located;
 use super::policy::{Active, ContainerFacts, IdleParts};
@@ -61,10 +59,9 @@ impl Observer {
 
     /// Makes ready to count interrupts, which cost `cost` each; measured where it is not given.
     pub fn prepare(&mut self, cost: Option<Duration>) {
-        if self.interrupts.is_none() {
-            let cost = cost.or_else(measure_interrupt).unwrap_or_default();
-            self.interrupts = Some(Interrupts::new(cost));
-        }
+        let measured = || Interrupts::estimated(interrupt::measure().unwrap_or_default());
+        self.interrupts
+            .get_or_insert_with(|| cost.map_or_else(measured, Interrupts::new));
     }
 
     /// Idle time and interrupts of an interval that ends now.

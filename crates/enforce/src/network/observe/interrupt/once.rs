@@ -1,13 +1,10 @@
-//! What an interrupt costs whoever it interrupts. No tracepoint brackets the way into the kernel
-//! and out again; on a virtual machine it is longer than the work on a small packet. It is
-//! measured once, on this host: a thread that does nothing but look at the clock is interrupted
-//! from another CPU, and the gaps are what it loses.
+//! The first estimate, before there is traffic: a thread that does nothing but look at the clock is
+//! interrupted from another CPU, and the gaps are what it loses.
 
 use crate::tuning::interrupt::{APART, ENOUGH, MOST, ROUNDS};
 use cofferdam_affinity::run_on;
 use cofferdam_host::parse;
 use cofferdam_types::CpuId;
-use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,7 +15,7 @@ const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 /// What one interrupt takes from the task that runs; `None` where this host cannot tell: one CPU, a
 /// cpuset without the first two, or no `membarrier` (Linux 4.14). A host that is busy may hide it from
 /// one attempt, hardly from three; each takes some 30 ms.
-pub(in crate::network) fn measure() -> Option<Duration> {
+pub(in crate::network::observe) fn measure() -> Option<Duration> {
     (0..3).find_map(|_| attempt())
 }
 
@@ -87,66 +84,9 @@ fn membarrier(command: libc::c_int) -> Option<()> {
     (done == 0).then_some(())
 }
 
-/// Receive softirqs of each CPU: nearly every one follows an interrupt.
-#[derive(Debug, Default)]
-pub(super) struct Interrupts {
-    /// What one costs, nanoseconds.
-    cost_ns: f64,
-    total: HashMap<u32, u64>,
-}
-
-impl Interrupts {
-    /// None seen yet; `cost` is what one takes.
-    pub fn new(cost: Duration) -> Interrupts {
-        Interrupts {
-            cost_ns: cost.as_nanos() as f64,
-            total: HashMap::new(),
-        }
-    }
-
-    /// Counts anew with the next look: nobody looked for a while.
-    pub fn forget(&mut self) {
-        self.total.clear();
-    }
-
-    /// What interrupts took on each CPU since the last look, nanoseconds, from `/proc/softirqs`.
-    pub fn look(&mut self) -> BTreeMap<u32, f64> {
-        self.take(&fs::read_to_string("/proc/softirqs").unwrap_or_default())
-    }
-
-    fn take(&mut self, text: &str) -> BTreeMap<u32, f64> {
-        let mut lines = text.lines();
-        let cpus = lines.next().unwrap_or_default().split_whitespace();
-        let cpus: Vec<u32> = cpus
-            .filter_map(|name| name.strip_prefix("CPU")?.parse().ok())
-            .collect();
-        let counts = lines.find_map(|line| line.trim_start().strip_prefix("NET_RX:"));
-        let counts = counts.unwrap_or_default().split_whitespace();
-        let mut since = BTreeMap::new();
-        for (cpu, count) in cpus.into_iter().zip(counts) {
-            let Ok(count) = count.parse() else { continue };
-            let before = self.total.insert(cpu, count).unwrap_or(count);
-            since.insert(cpu, count.saturating_sub(before) as f64 * self.cost_ns);
-        }
-        since
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn receive_softirqs_are_counted_a_cpu() {
-        let mut interrupts = Interrupts::new(Duration::from_micros(2));
-        let text = |a: u64, b: u64| {
-            format!("       CPU0   CPU2\n HI: 1 1\n NET_TX: 5 5\n NET_RX: {a} {b}\n RCU: 9 9\n")
-        };
-        let first = interrupts.take(&text(100, 7));
-        assert_eq!(first, [(0, 0.0), (2, 0.0)].into());
-        let second = interrupts.take(&text(130, 8));
-        assert_eq!(second, [(0, 60_000.0), (2, 2_000.0)].into());
-    }
 
     /// Whatever the machine does meanwhile: either no answer, or a sane one.
     #[test]

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * How long softirqs and device interrupts last that interrupt one thread: what the accounting sees
+ * of an interruption. What the thread misses beyond it is the way into the kernel and out again.
+ * Attached for milliseconds, while that thread looks at its clock.
+ */
+#include "../include/kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+struct bpf_pidns_info {
+	__u32 pid;
+	__u32 tgid;
+};
+
+/* The thread: its id in its process namespace, and that namespace. It keeps to one CPU. */
+volatile __u32 thread = 0;
+volatile __u64 namespace_device = 0;
+volatile __u64 namespace_inode = 0;
+
+volatile __u64 seen_ns = 0;	     /* in softirqs, and in device interrupts outside of them */
+volatile __u64 receive_softirqs = 0; /* that interrupted it */
+
+volatile __u64 softirq_start_ns = 0;
+volatile __u64 hardirq_start_ns = 0;
+
+static __always_inline bool in_is_thread(void)
+{
+	struct bpf_pidns_info id = {};
+
+	return thread &&
+	       !bpf_get_ns_current_pid_tgid(namespace_device, namespace_inode, &id, sizeof(id)) &&
+	       id.pid == thread;
+}
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(interruption_softirq_entry)
+{
+	if (in_is_thread())
+		softirq_start_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(interruption_softirq_exit, unsigned int vector)
+{
+	if (!softirq_start_ns || !in_is_thread())
+		return 0;
+	seen_ns += bpf_ktime_get_ns() - softirq_start_ns;
+	softirq_start_ns = 0;
+	if (vector == CF_NET_RX_SOFTIRQ)
+		receive_softirqs++;
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(interruption_irq_entry)
+{
+	if (!softirq_start_ns && in_is_thread())
+		hardirq_start_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_exit")
+int BPF_PROG(interruption_irq_exit)
+{
+	if (!hardirq_start_ns || !in_is_thread())
+		return 0;
+	seen_ns += bpf_ktime_get_ns() - hardirq_start_ns;
+	hardirq_start_ns = 0;
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";
