@@ -10,8 +10,9 @@ const INSTALLED: &str = "/usr/src/cofferdam";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
+    // A link in the workspace, so that the package of the crate has the sources.
     let bpf = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?)
-        .join("../../bpf")
+        .join("bpf")
         .canonicalize()?;
     println!("cargo:rerun-if-changed={}", bpf.display());
     for skeleton in [
