@@ -12,7 +12,7 @@ int BPF_PROG(irq_handler_entry)
 {
 	struct cf_cpu *s = cf_this_cpu();
 
-	if (!s)
+	if (!s || !window_open)
 		return 0;
 	s->in_hardirq = 1;
 	s->hardirq_network = 0;

@@ -27,7 +27,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		}
 		s->watch = 0;
 	}
-	if (!cf_is_napi_thread(next))
+	if (!window_open || !cf_is_napi_thread(next))
 		return 0;
 	now = bpf_ktime_get_ns();
 	s->napi_thread = 1;

@@ -143,20 +143,42 @@ int BPF_PROG(napi_gro_receive_entry, struct sk_buff *skb)
 	return 0;
 }
 
+/* A window of measurement begins, or ends, between two polls of a NAPI thread that has the CPU. */
+static __always_inline void cf_napi_thread_join(struct cf_cpu *s)
+{
+	if (s->mode != CF_IDLE || !window_open || !cf_is_napi_thread(bpf_get_current_task_btf()))
+		return;
+	s->napi_thread = 1;
+	cf_napi_thread_begin(s, bpf_ktime_get_ns());
+}
+
+static __always_inline void cf_napi_thread_part(struct cf_cpu *s)
+{
+	s->napi_thread = 0;
+	s->watch = 0;
+	s->mode = CF_IDLE;
+}
+
 SEC("tp_btf/napi_poll")
 int BPF_PROG(napi_poll)
 {
 	struct cf_cpu *s = cf_this_cpu();
 	__u64 now;
 
-	if (!s || !(s->watch & CF_WATCH_RECEIVE))
+	if (!s)
 		return 0;
+	if (!(s->watch & CF_WATCH_RECEIVE)) {
+		cf_napi_thread_join(s);
+		return 0;
+	}
 	now = bpf_ktime_get_ns();
-	if (cf_poll_leave_open(s, now))
+	if (window_open && cf_poll_leave_open(s, now))
 		return 0;
 	cf_poll_close(s, now, s->interrupt_ns);
 	s->watch = CF_WATCH_RECEIVE;
 	cf_run_count(s);
+	if (!window_open && s->mode == CF_NAPI_THREAD)
+		cf_napi_thread_part(s);
 	return 0;
 }
 

@@ -41,6 +41,12 @@ int BPF_PROG(softirq_entry, unsigned int vector)
 		return 0;
 	now = bpf_ktime_get_ns();
 	cf_leave_outer(s, now);
+	if (!window_open) {
+		s->watch = 0;
+		s->queued = 0;
+		s->napi_thread = 0;
+		return 0;
+	}
 	cf_batch_reset(s);
 	s->handed_row = CF_NO_ROW;
 	s->vector = vector;
@@ -84,7 +90,9 @@ int BPF_PROG(softirq_exit, unsigned int vector)
 		s->queued = 0;
 	s->watch = 0;
 	s->mode = CF_IDLE;
-	if (s->napi_thread)
+	if (!window_open)
+		s->napi_thread = 0;
+	else if (s->napi_thread)
 		cf_napi_thread_begin(s, now);
 	return 0;
 }

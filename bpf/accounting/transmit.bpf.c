@@ -46,7 +46,8 @@ int BPF_PROG(net_dev_queue, struct sk_buff *skb)
 		return 0;
 	if (!(s->watch & CF_WATCH_QUEUE)) {
 		if (s->mode == CF_IDLE) {
-			cf_note_queued(s, skb->dev);
+			if (window_open)
+				cf_note_queued(s, skb->dev);
 		} else {
 			cf_note_handed(s);
 			cf_pair_count(s, skb);
@@ -155,7 +156,7 @@ static __always_inline void cf_drain(struct cf_cpu *s, struct sk_buff *skb)
 			row = CF_NO_ROW;
 	}
 	if (s->mode != CF_DRAIN) {
-		if (row == CF_NO_ROW)
+		if (row == CF_NO_ROW || !window_open)
 			return;
 		now = bpf_ktime_get_ns();
 		cf_batch_reset(s);

@@ -42,6 +42,10 @@ __u32 identity_generation __weak = 1;
 /* Cgroups without a row are reported when they are charged, or a socket of theirs gets a packet:
  * cleared by the agent while it has no row for them. */
 __u32 report_cgroups __weak = 1;
+/* Whether what begins now is measured. The agent clears it to end a window of measurement: what is
+ * under way is still measured to its end, so that each run counts in the window that it began in
+ * and none is cut off. Then every CPU is idle (CF_IDLE), and the markers can be detached. */
+__u32 window_open __weak = 1;
 /* Events that found the ring full. */
 __u64 events_lost __weak = 0;
 /* Never written: puts the types that no map names into the object's BTF, for the reader. */

@@ -3,15 +3,16 @@
 use crate::hosts::HostCgroups;
 use crate::hotplug::OnlineCpus;
 use crate::identities::Identities;
-use crate::reading::{Reading, note_senders};
+use crate::reading::{Reading, note_senders, read_pairs};
+use crate::sampled::Watching;
 use crate::unseen::Unseen;
 use crate::{ReadError, StartError};
 use cofferdam_bpf::{AccountingPrograms, EmptyProgram, ProgramCost, RuntimeStatistics, Sizes};
 use cofferdam_host::irq_time_accounting;
 use cofferdam_host::{HostFs, HostLock, Introduction, Inventory, MOST_HOST_CGROUPS, RUN_FOLDER};
 use cofferdam_types::{
-    CgroupId, Container, ContainerChange, ContainerLedger, Health, KernelEvent, Reason, Selector,
-    Snapshot,
+    AccountingMode, CgroupId, Container, ContainerChange, ContainerLedger, Health, KernelEvent,
+    Reason, Selector, Snapshot,
 };
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -41,22 +42,24 @@ impl Default for Options {
 
 /// The running accounting. Dropping it detaches every program and leaves nothing behind.
 pub struct Accountant {
-    programs: AccountingPrograms,
-    inventory: Inventory,
-    identities: Identities,
+    // The markers go before the rest of the programs.
+    pub(crate) watching: Watching,
+    pub(crate) programs: AccountingPrograms,
+    pub(crate) inventory: Inventory,
+    pub(crate) identities: Identities,
     hosts: HostCgroups,
     /// Containers that went away since the last snapshot, with their last counts.
     gone: Vec<ContainerLedger>,
-    started: Instant,
+    pub(crate) started: Instant,
     /// The scheduler returns interrupt time itself.
-    returned: bool,
-    unseen: Unseen,
+    pub(crate) returned: bool,
+    pub(crate) unseen: Unseen,
     health: Health,
     online_cpus: OnlineCpus,
     /// Changes of containers so far.
     generation: u64,
     /// When the CPU use of all containers was last read.
-    usage_read: Option<Instant>,
+    pub(crate) usage_read: Option<Instant>,
     /// Time of the last query for skipped runs.
     missed_asked: Option<Instant>,
     statistics: Option<(RuntimeStatistics, EmptyProgram)>,
@@ -106,12 +109,13 @@ impl Accountant {
         // Programs first: whatever appears while the host is scanned is then an event.
         let hosts = MOST_HOST_CGROUPS as u32;
         let sizes = Sizes::for_containers(options.slots).and_hosts(hosts);
-        let programs = AccountingPrograms::load(
+        let (programs, markers) = AccountingPrograms::load(
             sizes,
             cofferdam_host::host_netns(&HostFs::host()).map_err(|e| failed(&e))?,
         )?;
         let inventory = Inventory::scan().map_err(|e| failed(&e))?;
         let mut accountant = Accountant {
+            watching: Watching::Always(markers),
             programs,
             inventory,
             identities: Identities::new(options.slots, hosts),
@@ -141,8 +145,9 @@ impl Accountant {
         Ok(accountant)
     }
 
-    /// Follows containers that come and go until `until`, or until `wake` is readable.
-    /// Returns true when `wake` ended it.
+    /// Follows containers that come and go until `until`, until `wake` is readable, or until there is
+    /// something new to read while the accounting samples: a window is over, or all is counted from
+    /// now on. Returns true when `wake` ended it.
     pub fn follow(
         &mut self,
         until: Instant,
@@ -150,12 +155,17 @@ impl Accountant {
     ) -> Result<bool, ReadError> {
         loop {
             let timeout = timeout(until);
-            let (events, links, woken) = {
+            let (events, links, woken, notices) = {
                 let mut fds = vec![
                     PollFd::new(self.programs.event_fd(), PollFlags::POLLIN),
                     PollFd::new(self.inventory.link_fd(), PollFlags::POLLIN),
                 ];
+                let at = |fds: &[PollFd<'_>], fd: Option<_>| fd.map(|_: &BorrowedFd<'_>| fds.len());
+                let wake_at = at(&fds, wake.as_ref());
                 fds.extend(wake.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+                let windows = self.watching.fd();
+                let windows_at = at(&fds, windows.as_ref());
+                fds.extend(windows.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
                 match poll(&mut fds, timeout) {
                     Ok(_) | Err(Errno::EINTR) => {}
                     Err(errno) => {
@@ -163,7 +173,8 @@ impl Accountant {
                     }
                 }
                 let ready = |i: usize| fds.get(i).and_then(|fd| fd.any()).unwrap_or(false);
-                (ready(0), ready(1), ready(2))
+                let is = |at: Option<usize>| at.is_some_and(ready);
+                (ready(0), ready(1), is(wake_at), is(windows_at))
             };
             if events {
                 self.take_events()?;
@@ -172,10 +183,11 @@ impl Accountant {
                 let changes = self.inventory.handle_links();
                 self.take_changes(changes)?;
             }
+            let news = notices && self.take_notices()?;
             if woken {
                 return Ok(true);
             }
-            if Instant::now() >= until {
+            if news || Instant::now() >= until {
                 return Ok(false);
             }
         }
@@ -186,7 +198,8 @@ impl Accountant {
         self.usage_read = None;
         let mut snapshot = self.quick_snapshot()?;
         let rows = self.identities.cgroups_of_rows();
-        note_senders(&self.programs, &rows, &mut snapshot.containers)?;
+        let pairs = self.watching.pairs(read_pairs(&self.programs)?);
+        note_senders(pairs, &rows, &mut snapshot.containers);
         Ok(snapshot)
     }
 
@@ -204,23 +217,19 @@ impl Accountant {
             self.take_changes(changes)?;
         }
         self.health.cpu_hotplugs += u64::from(self.online_cpus.changed());
-        let reading = Reading::take(&self.programs, self.identities.rows_used())?;
+        self.take_notices()?;
+        let reading = self.reading()?;
         let softirqs = reading.cpus().map(|cpu| cpu.softirqs).sum();
         let mut containers = mem::take(&mut self.gone);
-        // Each is a system call that has the kernel add up its cgroups.
-        let usage = self
-            .usage_read
-            .is_none_or(|at| at.elapsed() >= USAGE_AT_MOST_EVERY);
+        // Between windows it stays as it was when the last one ended, like all else.
+        let usage = self.mode() == AccountingMode::Exact
+            && self
+                .usage_read
+                .is_none_or(|at| at.elapsed() >= USAGE_AT_MOST_EVERY);
         if usage {
-            self.usage_read = Some(Instant::now());
+            self.read_usage();
         }
         for slot in self.identities.slots_mut() {
-            if usage {
-                match self.inventory.cpu_usage_ns(&slot.container) {
-                    Ok(ns) => slot.cpu_usage_last_ns = ns,
-                    Err(_) => self.health.cpu_usage_unreadable += 1,
-                }
-            }
             containers.push(reading.slot(slot, self.returned));
         }
         self.look_at_hosts(&reading, &containers)?;
@@ -229,13 +238,46 @@ impl Accountant {
         self.count_missed_markers()?;
         self.health.containers_without_slot = self.identities.without_slot();
         self.health.events_lost = self.programs.events_lost();
-        Ok(reading.snapshot(self.started, containers, self.health))
+        let mut snapshot = reading.snapshot(self.started, containers, self.health);
+        self.date(&mut snapshot);
+        Ok(snapshot)
+    }
+
+    /// Reads the CPU use of all containers: for each a system call that has the kernel add up its
+    /// cgroups.
+    pub(crate) fn read_usage(&mut self) {
+        self.usage_read = Some(Instant::now());
+        for slot in self.identities.slots_mut() {
+            match self.inventory.cpu_usage_ns(&slot.container) {
+                Ok(ns) => slot.cpu_usage_last_ns = ns,
+                Err(_) => self.health.cpu_usage_unreadable += 1,
+            }
+        }
+    }
+
+    /// The counts: the programs' own, or as estimated from windows.
+    pub(crate) fn reading(&self) -> Result<Reading, ReadError> {
+        match self.watching.estimate() {
+            Some(estimate) if estimate.mode() == AccountingMode::Sampled => Ok(estimate.held()),
+            Some(estimate) => Ok(estimate.live(&self.raw()?)),
+            None => self.raw(),
+        }
+    }
+
+    /// What the programs have counted.
+    pub(crate) fn raw(&self) -> Result<Reading, ReadError> {
+        Reading::take(&self.programs, self.identities.rows_used())
     }
 
     /// Time that each CPU has spent on packets since the start, nanoseconds, whatever its cause:
     /// one map look-up per CPU, whereas [`Accountant::snapshot`] needs several per container and
     /// CPU.
     pub fn network_ns(&self) -> Result<Vec<u64>, ReadError> {
+        if self.mode() == AccountingMode::Sampled {
+            let estimate = self.watching.estimate();
+            let times = estimate.map(|e| e.held().times()).unwrap_or_default();
+            return Ok(times.into_iter().map(|(_, t)| t.network_ns()).collect());
+        }
         let readings = (0..self.programs.cpus()).map(|cpu| self.programs.cpu_reading(cpu));
         let times = readings.map(|r| r.map(|r| r.time.network_ns()));
         times
@@ -312,7 +354,7 @@ impl Accountant {
     }
 
     /// Softirqs that the programs have seen, all CPUs.
-    fn softirqs(&self) -> Result<u64, ReadError> {
+    pub(crate) fn softirqs(&self) -> Result<u64, ReadError> {
         let readings = (0..self.programs.cpus()).map(|cpu| self.programs.cpu_reading(cpu));
         let counts = readings.map(|r| r.map(|r| r.softirqs).map_err(|e| ReadError(e.to_string())));
         counts.sum()
@@ -357,8 +399,8 @@ impl Accountant {
 
     fn ask_sockets(&mut self) -> Result<(), ReadError> {
         let wanted = self.identities.need_sockets() || self.hosts.asks_sockets(Instant::now());
-        let attached = self.programs.attach_socket_markers(wanted);
-        attached.map_err(|e| ReadError(e.to_string()))
+        let asked = self.watching.ask_sockets(wanted);
+        asked.map_err(|e| ReadError(format!("cannot attach the accounting programs: {e}")))
     }
 
     /// Notes which cgroups of the host are quiet, and has sockets asked while the host has traffic.
@@ -379,10 +421,7 @@ impl Accountant {
     fn apply(&mut self, changes: Vec<ContainerChange>) {
         // Rows of those that go are read once, before anyone else gets them.
         let goes = |change: &ContainerChange| matches!(change, ContainerChange::Removed(_));
-        let last = changes
-            .iter()
-            .any(goes)
-            .then(|| Reading::take(&self.programs, self.identities.rows_used()));
+        let last = changes.iter().any(goes).then(|| self.reading());
         for change in changes {
             match change {
                 ContainerChange::Added(c) | ContainerChange::Changed(c) => {
@@ -399,6 +438,7 @@ impl Accountant {
                 }
             }
         }
+        self.begin_rows();
     }
 
     /// The query costs one system call per program, so it is made at most once a second. The count

@@ -3,7 +3,7 @@
 use crate::accountant::wait;
 use crate::hotplug::OnlineCpus;
 use crate::identities::Slot;
-use crate::reading::{Reading, note_senders};
+use crate::reading::{Reading, note_senders, read_pairs};
 use crate::unseen::Unseen;
 use crate::{ReadError, StartError};
 use cofferdam_bpf::{NO_SLOT_ROW, RunningCounts};
@@ -96,7 +96,7 @@ impl Beside {
             containers.push(reading.slot(slot, self.returned));
         }
         let rows = self.slots.iter().map(|(id, slot)| (slot.row, *id));
-        note_senders(&self.counts, &rows.collect(), &mut containers)?;
+        note_senders(read_pairs(&self.counts)?, &rows.collect(), &mut containers);
         self.health.segments_rejected = reading.cpus().map(|cpu| cpu.segments_rejected).sum();
         self.health.softirqs_unseen = self.unseen.count(softirqs);
         Ok(reading.snapshot(self.started, containers, self.health))

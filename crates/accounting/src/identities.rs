@@ -75,6 +75,8 @@ pub(crate) struct Identities {
     without_slot: u64,
     /// One more than the highest row that was ever anyone's.
     rows_used: u32,
+    /// Those that got a row since [`Identities::take_fresh`].
+    fresh: Vec<CgroupId>,
 }
 
 impl Identities {
@@ -88,6 +90,7 @@ impl Identities {
             netns: HashMap::new(),
             without_slot: 0,
             rows_used: FIRST_CONTAINER_ROW,
+            fresh: Vec::new(),
         }
     }
 
@@ -106,6 +109,12 @@ impl Identities {
 
     pub(crate) fn slot_mut(&mut self, id: CgroupId) -> Option<&mut Slot> {
         self.slots.get_mut(&id)
+    }
+
+    /// Those that got a row since the last call, in this order: what their `base` is, is what the programs
+    /// had counted.
+    pub(crate) fn take_fresh(&mut self) -> Vec<CgroupId> {
+        std::mem::take(&mut self.fresh)
     }
 
     /// Containers that ever had to go without a row.
@@ -193,6 +202,7 @@ impl Identities {
             .map(|cpu| programs.ledger().read(cpu, row))
             .collect();
         slot.cpu_usage_base_ns = slot.cpu_usage_last_ns;
+        self.fresh.push(slot.container.cgroup);
         self.rows_used = self.rows_used.max(row + 1);
     }
 

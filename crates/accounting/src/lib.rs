@@ -5,14 +5,18 @@
 mod accountant;
 mod beside;
 mod error;
+mod estimate;
 mod hosts;
 mod hotplug;
 mod identities;
 mod reading;
+mod sampled;
 mod unseen;
+mod windows;
 
 pub use accountant::{Accountant, Options};
 pub use beside::Beside;
 pub use cofferdam_bpf::ProgramCost;
 pub use error::{ReadError, StartError};
 pub use unseen::unseen_by_reference;
+pub use windows::WindowOptions;

@@ -2,20 +2,30 @@
 
 use crate::ReadError;
 use crate::identities::Slot;
-use cofferdam_bpf::{Counts, CpuReading, RowReading, reason_row};
-use cofferdam_types::{CgroupId, ContainerLedger, CpuId, Health, Ledger, Reason, Snapshot};
+use cofferdam_bpf::{Counts, CpuReading, PairReading, RowReading, reason_row};
+use cofferdam_types::{
+    CgroupId, ContainerLedger, CpuId, CpuTime, Health, Ledger, Reason, Snapshot,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Instant, SystemTime};
 
 /// All CPUs and all rows, read in one pass: what is printed of them adds up.
+#[derive(Clone, Default)]
 pub(crate) struct Reading {
     cpus: Vec<OneCpu>,
 }
 
 /// A CPU's totals together with its rows.
+#[derive(Clone, Default)]
 struct OneCpu {
     reading: CpuReading,
     rows: Vec<RowReading>,
+}
+
+impl OneCpu {
+    fn row(&self, row: usize) -> RowReading {
+        self.rows.get(row).copied().unwrap_or_default()
+    }
 }
 
 impl Reading {
@@ -29,8 +39,85 @@ impl Reading {
 
     /// What each CPU's row `row` holds now: where a container begins that counts from here.
     pub(crate) fn row(&self, row: u32) -> Vec<RowReading> {
-        let of_cpu = |cpu: &OneCpu| cpu.rows.get(row as usize).copied().unwrap_or_default();
+        let of_cpu = |cpu: &OneCpu| cpu.row(row as usize);
         self.cpus.iter().map(of_cpu).collect()
+    }
+
+    /// What was counted after `earlier`.
+    pub(crate) fn since(&self, earlier: &Reading) -> Reading {
+        let none = OneCpu::default();
+        let cpus = self.cpus.iter().enumerate().map(|(i, now)| {
+            let old = earlier.cpus.get(i).unwrap_or(&none);
+            let rows = now.rows.iter().enumerate();
+            OneCpu {
+                reading: CpuReading {
+                    time: now.reading.time - old.reading.time,
+                    ..now.reading
+                },
+                rows: rows.map(|(row, now)| now.minus(&old.row(row))).collect(),
+            }
+        });
+        Reading {
+            cpus: cpus.collect(),
+        }
+    }
+
+    /// Adds `scale` times what `more` has; what is no time and no row's becomes as there.
+    pub(crate) fn add(&mut self, more: &Reading, scale: f64) {
+        self.cpus.resize_with(more.cpus.len(), OneCpu::default);
+        for (cpu, more) in self.cpus.iter_mut().zip(&more.cpus) {
+            cpu.reading = CpuReading {
+                time: cpu.reading.time.plus(more.reading.time, scale),
+                ..more.reading
+            };
+            let rows = cpu.rows.len().max(more.rows.len());
+            cpu.rows.resize(rows, RowReading::default());
+            for (row, more) in cpu.rows.iter_mut().zip(&more.rows) {
+                *row = row.plus(more, scale);
+            }
+        }
+    }
+
+    /// Puts `rows` in the place of each CPU's row `row`; returns what they cause more than those did.
+    pub(crate) fn replace_row(&mut self, row: u32, rows: &[RowReading]) -> Vec<u64> {
+        let at = row as usize;
+        let cpus = self.cpus.iter_mut().zip(rows);
+        cpus.map(|(cpu, new)| {
+            let old = cpu.row(at);
+            cpu.rows
+                .resize(cpu.rows.len().max(at + 1), RowReading::default());
+            cpu.rows[at] = *new;
+            ledger_of(&new.minus(&old)).caused_ns()
+        })
+        .collect()
+    }
+
+    /// What row `row` causes on each CPU, nanoseconds.
+    pub(crate) fn caused_of(&self, row: u32) -> Vec<u64> {
+        let rows = self.row(row);
+        rows.iter().map(|row| ledger_of(row).caused_ns()).collect()
+    }
+
+    /// Gives time on each CPU to row `row`.
+    pub(crate) fn give(&mut self, row: u32, ns: &[u64]) {
+        for (cpu, ns) in self.cpus.iter_mut().zip(ns) {
+            if let Some(row) = cpu.rows.get_mut(row as usize) {
+                row.rx_ns += ns;
+            }
+        }
+    }
+
+    /// Caused and charged network CPU of each row on all CPUs, nanoseconds.
+    pub(crate) fn sums(&self) -> Vec<(u64, u64)> {
+        let rows = self.cpus.iter().map(|cpu| cpu.rows.len()).max();
+        let mut sums = vec![(0, 0); rows.unwrap_or(0)];
+        for cpu in &self.cpus {
+            for (sum, row) in sums.iter_mut().zip(&cpu.rows) {
+                sum.0 += ledger_of(row).caused_ns();
+                sum.1 += row.charged_network_ns;
+            }
+        }
+        sums
     }
 
     /// What each CPU measured, in CPU order.
@@ -42,11 +129,25 @@ impl Reading {
     /// interrupt time from the interrupted task (IRQ_TIME_ACCOUNTING): no container is charged
     /// then, and what ran in a container's slices is not in its CPU use.
     pub(crate) fn slot(&self, slot: &Slot, returned: bool) -> ContainerLedger {
+        let mut counted = self.counts_of(slot, &slot.base, returned);
+        counted.ledger.cpu_usage_ns = slot
+            .cpu_usage_last_ns
+            .saturating_sub(slot.cpu_usage_base_ns);
+        counted
+    }
+
+    /// Of a reading that is a difference: all counts of a container in it, without its CPU use.
+    pub(crate) fn difference(&self, slot: &Slot, returned: bool) -> ContainerLedger {
+        let nothing = vec![RowReading::default(); self.cpus.len()];
+        self.counts_of(slot, &nothing, returned)
+    }
+
+    fn counts_of(&self, slot: &Slot, base: &[RowReading], returned: bool) -> ContainerLedger {
         let mut ledger = Ledger::default();
         let mut caused_by_cpu_ns = Vec::new();
         let mut charged_by_cpu_ns = Vec::new();
-        for (cpu, base) in self.cpus.iter().zip(&slot.base) {
-            let row = cpu.rows.get(slot.row as usize).copied().unwrap_or_default();
+        for (cpu, base) in self.cpus.iter().zip(base) {
+            let row = cpu.row(slot.row as usize);
             let mut on_cpu = ledger_of(&row) - ledger_of(base);
             if returned {
                 (on_cpu.charged_network_ns, on_cpu.charged_other_ns) = (0, 0);
@@ -55,9 +156,6 @@ impl Reading {
             charged_by_cpu_ns.push(on_cpu.charged_network_ns);
             ledger += on_cpu;
         }
-        ledger.cpu_usage_ns = slot
-            .cpu_usage_last_ns
-            .saturating_sub(slot.cpu_usage_base_ns);
         let container = slot.container.clone();
         ContainerLedger {
             container,
@@ -75,15 +173,21 @@ impl Reading {
         containers: Vec<ContainerLedger>,
         health: Health,
     ) -> Snapshot {
-        let cpus = self.cpus().map(|cpu| cpu.time);
         Snapshot {
             time: SystemTime::now(),
             uptime: started.elapsed(),
-            cpus: (0..).map(CpuId).zip(cpus).collect(),
+            cpus: self.times(),
             containers,
             unattributed_ns: self.reasons(),
             health,
+            sampling: None,
         }
+    }
+
+    /// What each CPU measured, by its number.
+    pub(crate) fn times(&self) -> Vec<(CpuId, CpuTime)> {
+        let times = self.cpus().map(|cpu| cpu.time);
+        (0..).map(CpuId).zip(times).collect()
     }
 
     /// Time that belongs to no container, by reason, all CPUs.
@@ -104,12 +208,12 @@ impl Reading {
 
 /// Notes in `containers` which of them sends to which; `cgroup_of_row` names those that have a row.
 pub(crate) fn note_senders(
-    programs: &impl Counts,
+    pairs: Vec<PairReading>,
     cgroup_of_row: &HashMap<u32, CgroupId>,
     containers: &mut [ContainerLedger],
-) -> Result<(), ReadError> {
+) {
     let mut senders: HashMap<CgroupId, BTreeMap<CgroupId, u64>> = HashMap::new();
-    for pair in programs.pairs().map_err(|e| ReadError(e.to_string()))? {
+    for pair in pairs {
         let cgroup = |row: u32| cgroup_of_row.get(&row).copied();
         if let (Some(sender), Some(receiver)) = (cgroup(pair.sender), cgroup(pair.receiver)) {
             let from = senders.entry(receiver).or_default();
@@ -119,7 +223,11 @@ pub(crate) fn note_senders(
     for entry in containers {
         entry.received_from = senders.remove(&entry.container.cgroup).unwrap_or_default();
     }
-    Ok(())
+}
+
+/// Which row sends to which.
+pub(crate) fn read_pairs(programs: &impl Counts) -> Result<Vec<PairReading>, ReadError> {
+    programs.pairs().map_err(|e| ReadError(e.to_string()))
 }
 
 fn ledger_of(row: &RowReading) -> Ledger {

@@ -9,24 +9,40 @@ const SOFTIRQS: &str = "/proc/softirqs";
 
 /// The difference of the two counts, from the moment the programs were attached.
 pub(crate) struct Unseen {
-    kernel_base: u64,
-    ours_base: u64,
+    /// Of stretches that are over.
+    counted: u64,
+    /// Both counts at the beginning of this one; `None` while only windows are measured.
+    base: Option<(u64, u64)>,
 }
 
 impl Unseen {
     /// `ours`: softirqs that the programs have seen so far.
     pub(crate) fn new(ours: u64) -> Unseen {
         Unseen {
-            kernel_base: kernel_count(),
-            ours_base: ours,
+            counted: 0,
+            base: Some((kernel_count(), ours)),
         }
+    }
+
+    /// From now on not every softirq shall be seen.
+    pub(crate) fn pause(&mut self, ours: u64) {
+        self.counted = self.count(ours);
+        self.base = None;
+    }
+
+    /// From now on every one shall be again.
+    pub(crate) fn resume(&mut self, ours: u64) {
+        self.base = Some((kernel_count(), ours));
     }
 
     /// Softirqs since the start that were not seen. The two counts are not read at the same
     /// instant, so that up to one softirq a CPU is in flight between them.
     pub(crate) fn count(&self, ours: u64) -> u64 {
-        let kernel = kernel_count().saturating_sub(self.kernel_base);
-        kernel.saturating_sub(ours.saturating_sub(self.ours_base))
+        let Some((kernel_base, ours_base)) = self.base else {
+            return self.counted;
+        };
+        let kernel = kernel_count().saturating_sub(kernel_base);
+        self.counted + kernel.saturating_sub(ours.saturating_sub(ours_base))
     }
 }
 
@@ -68,10 +84,16 @@ mod tests {
 
     #[test]
     fn counts_from_its_start() {
-        let unseen = Unseen {
-            kernel_base: kernel_count() + 1_000_000_000,
-            ours_base: 10,
+        let mut unseen = Unseen {
+            counted: 3,
+            base: Some((kernel_count() + 1_000_000_000, 10)),
         };
-        assert_eq!(unseen.count(5), 0, "never negative");
+        assert_eq!(unseen.count(5), 3, "never negative");
+        unseen.pause(5);
+        assert_eq!(
+            unseen.count(5),
+            3,
+            "nothing is missed while windows are taken"
+        );
     }
 }

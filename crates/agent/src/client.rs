@@ -94,10 +94,22 @@ impl Client {
         serde_json::from_value(document).map_err(|e| self.broken(&e))
     }
 
-    /// A fresh reading of the ledger, with the containers gone since this client's last one.
+    /// A fresh reading of the ledger, with the containers gone since this client's last one. The agent
+    /// counts everything for a while because of it.
     pub fn snapshot(&mut self) -> Result<Snapshot, ClientError> {
+        self.read_snapshot(false)
+    }
+
+    /// As [`Client::snapshot`], for a client that nobody looks at: the agent goes on as it does, and part
+    /// of the ledger may be estimated.
+    pub fn glance(&mut self) -> Result<Snapshot, ClientError> {
+        self.read_snapshot(true)
+    }
+
+    fn read_snapshot(&mut self, estimates: bool) -> Result<Snapshot, ClientError> {
         let request = Request::Snapshot {
             gone_after: self.last,
+            estimates,
         };
         let line = self.answer(&request)?;
         let wire: WireSnapshot = self

@@ -1,11 +1,13 @@
 //! The control loop: follow, read, decide, act, show. It owns everything that acts on the host.
 
+mod attend;
 mod requests;
 mod runtime;
 mod show;
 mod told;
 
 use crate::assign::{Assigner, Pods};
+use crate::attention::{Attention, Signs};
 use crate::conditions::Conditions;
 use crate::config::{Config, Loaded, Source};
 use crate::effects::{Effects, ObserveOnly, Undone};
@@ -24,17 +26,13 @@ use crate::view::{Cost, View};
 use crate::wake::{Sleeper, Waker};
 use cofferdam_accounting::ReadError;
 use cofferdam_records::status::{ConfigurationRecord, RuleRecord};
-use cofferdam_types::{Container, Degraded, EnforcementStatus, Interval, Snapshot};
+use cofferdam_types::{AccountingMode, Container, Degraded, EnforcementStatus, Interval, Snapshot};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Time between two steps while no rule changes the host.
-const OBSERVING: Duration = Duration::from_secs(1);
-/// While no container pays for others, the period between steps is this many times as long.
-const QUIET: u32 = 5;
 /// How often the process looks at what it uses itself.
 const LOOK_AT_COST: Duration = Duration::from_secs(1);
 /// What is in force is put into words so often, and whenever something changes.
@@ -119,6 +117,12 @@ pub(crate) struct Control<L> {
     followed: Option<Arc<[Arc<Container>]>>,
     /// Somebody pays for others: enforcement must follow closely.
     busy: bool,
+    attention: Attention,
+    signs: Signs,
+    /// How the ledger was last asked to be kept.
+    ordered: AccountingMode,
+    /// The last window that was looked at.
+    window: Option<Arc<Interval>>,
     told: told::Told,
     /// Rules without a container, and whether the log has said so.
     unmatched: told::Told,
@@ -163,6 +167,7 @@ impl<L: Ledger> Control<L> {
                 refused: None,
                 warnings: warnings(&source, &loaded),
             },
+            attention: Attention::new(loaded.config.accounting, Instant::now()),
             config: loaded.config,
             source,
             signals,
@@ -183,6 +188,9 @@ impl<L: Ledger> Control<L> {
             shown: None,
             followed: None,
             busy: false,
+            signs: Signs::default(),
+            ordered: AccountingMode::Exact,
+            window: None,
             told: told::Told::default(),
             unmatched: told::Told::default(),
             restart_needed: false,
@@ -193,6 +201,7 @@ impl<L: Ledger> Control<L> {
         for warning in &control.configuration.warnings {
             tracing::warn!("{warning}");
         }
+        control.switch_accounting();
         control.losses.switch(control.config.diagnosis);
         control.latency.switch(&control.config.latency);
         control.otlp.switch(&control.config.otlp);
@@ -236,6 +245,8 @@ impl<L: Ledger> Control<L> {
     fn turn(&mut self, channels: &Channels) -> Result<Option<Ended>, ReadError> {
         loop {
             let until = self.nri.due().map_or(self.due, |due| due.min(self.due));
+            let attends = self.attends_at(Instant::now());
+            let until = attends.map_or(until, |at| at.min(until));
             let wake = self.nri.wake(channels.sleeper.fd());
             if let Err(error) = self.readings.ledger().follow(until, wake) {
                 self.failed(error)?;
@@ -256,6 +267,9 @@ impl<L: Ledger> Control<L> {
                 show = true;
             }
             show |= self.serve(channels);
+            if let Err(error) = self.attend() {
+                self.failed(error)?;
+            }
             if Instant::now() >= self.due && !self.rests() {
                 self.step();
                 if let Some(since) = self.failing_since
@@ -270,19 +284,6 @@ impl<L: Ledger> Control<L> {
                 return Ok(None);
             }
         }
-    }
-
-    /// Leaves a step out when there is nothing to do: a reading of many containers costs more than
-    /// all else. True when this one was.
-    fn rests(&mut self) -> bool {
-        let may = self.effects.as_ref().is_some_and(|e| e.may_rest());
-        let lately = self.stepped.is_some_and(|at| at.elapsed() < OBSERVING);
-        // The step reports a failed reading.
-        if self.busy || !may || !lately || !self.readings.are_calm().unwrap_or(false) {
-            return false;
-        }
-        self.due = Instant::now() + self.period();
-        true
     }
 
     /// One control step: a reading, the classes, the enforcement.
@@ -344,13 +345,22 @@ impl<L: Ledger> Control<L> {
                 entry
             }));
         let now = Instant::now();
-        self.conditions.pay(&interval, now);
+        let judges = self.judges(&interval);
+        match judges {
+            true => self.conditions.pay(&interval, now),
+            // While nobody is pressed, what was paid before is forgotten.
+            false => (self.conditions).pay(&attend::nothing(&interval, interval.length), now),
+        }
         self.name_containers();
         let containers = self.readings.containers();
         let changed = self.follow_rules(&containers);
         self.settle();
         if let Some(effects) = &mut self.effects {
-            effects.step(&interval);
+            match judges {
+                true => effects.step(&interval),
+                // Reservations are looked after all the same.
+                false => effects.step(&attend::nothing(&interval, Duration::ZERO)),
+            }
             self.busy = effects.is_pressed();
         }
         if changed {
@@ -376,6 +386,9 @@ impl<L: Ledger> Control<L> {
             for event in self.events.update(&conditions, offender, now) {
                 event.log();
             }
+        }
+        if judges {
+            self.note_reasons(&interval);
         }
         self.last = snapshot.clone();
     }
@@ -451,15 +464,6 @@ impl<L: Ledger> Control<L> {
     /// What an earlier agent left and that is still there.
     pub fn not_taken_back(&mut self, failure: Option<String>) {
         self.undo_failures.extend(failure);
-    }
-
-    fn period(&self) -> Duration {
-        let control = self.config.enforcement.control_period;
-        match &self.effects {
-            Some(_) if self.busy => control,
-            Some(_) => (control * QUIET).min(OBSERVING).max(control),
-            None => OBSERVING,
-        }
     }
 
     fn failed(&mut self, error: ReadError) -> Result<(), ReadError> {

@@ -6,6 +6,7 @@ use crate::wire::Request;
 use cofferdam_records::diagnosis::NeighbourRecord;
 use cofferdam_types::{Container, Runtime};
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 const ENFORCE_WEB: &str = "[[rule]]\nmatch = \"web-*\"\nnetwork_cpu = \"enforce\"\n";
 
@@ -65,6 +66,37 @@ fn containers_get_their_classes_as_they_come_and_go_and_the_end_takes_all_back()
         (1, 1)
     );
     assert!(!agent.socket().exists());
+}
+
+#[test]
+fn estimates_judge_nobody() {
+    let world = World::default();
+    world.add(1, "web-1");
+    world.pays.store(true, Relaxed);
+    world.estimates.store(true, Relaxed);
+    let config = format!("{ENFORCE_WEB}[diagnosis]\nenabled = false\n");
+    let mut agent = TestAgent::with(&config, world);
+    let steps = || agent.world.steps.load(Relaxed);
+    // What was paid is averaged over two seconds.
+    let first = agent.world.steps.load(Relaxed);
+    until("it has long paid", || steps() > first + 30);
+    let status = agent.client().status().unwrap();
+    assert!(status.conditions.is_empty(), "{:?}", status.conditions);
+    assert_eq!(status.accounting.unwrap().mode, "sampled");
+    for (containers, length) in agent.world.judged.lock().unwrap().drain(..) {
+        assert_eq!((containers, length), (0, Duration::ZERO));
+    }
+    agent.world.estimates.store(false, Relaxed);
+    until("all is measured", || {
+        let judged = agent.world.judged.lock().unwrap();
+        judged
+            .iter()
+            .any(|(containers, length)| *containers == 1 && !length.is_zero())
+    });
+    until("it pays", || {
+        !agent.client().status().unwrap().conditions.is_empty()
+    });
+    assert_eq!(agent.stop(), Some(Ended::Stopped));
 }
 
 /// No rule matches a cgroup of the host; one that is to be matched is named by its path.

@@ -60,6 +60,11 @@ pub trait Effects {
         false
     }
 
+    /// Whether a step might act if what happened in `seen`, a sample of the time, were to go on.
+    fn would_look(&self, _seen: &Interval) -> bool {
+        false
+    }
+
     /// Whether steps may be left out while next to nothing is spent on packets.
     fn may_rest(&self) -> bool {
         false
@@ -173,6 +178,10 @@ impl Effects for HostEffects {
 
     fn is_pressed(&self) -> bool {
         self.0.is_pressed()
+    }
+
+    fn would_look(&self, seen: &Interval) -> bool {
+        self.0.would_look(seen)
     }
 
     fn may_rest(&self) -> bool {

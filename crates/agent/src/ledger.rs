@@ -1,8 +1,10 @@
 //! Where readings come from, and the containers that went between two of them.
 
-use cofferdam_accounting::{Accountant, ReadError};
+use cofferdam_accounting::{Accountant, ReadError, WindowOptions};
 use cofferdam_host::Introduction;
-use cofferdam_types::{CgroupId, Container, ContainerLedger, Selector, Snapshot};
+use cofferdam_types::{
+    AccountingMode, CgroupId, Container, ContainerLedger, Interval, Selector, Snapshot,
+};
 use std::collections::{HashSet, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -50,6 +52,34 @@ pub trait Ledger {
 
     /// Grows whenever [`Ledger::containers`] would say something else.
     fn generation(&self) -> u64;
+
+    /// From now on it can sample, in these windows.
+    fn sample(&mut self, _windows: WindowOptions) -> Result<(), ReadError> {
+        Ok(())
+    }
+
+    /// Has everything counted, or windows only, soon.
+    fn set_exact(&mut self, _exact: bool) -> Result<(), ReadError> {
+        Ok(())
+    }
+
+    /// Has everything counted, and waits for it so long at most.
+    fn become_exact(&mut self, _at_most: Duration) -> Result<(), ReadError> {
+        Ok(())
+    }
+
+    /// How it is kept now.
+    fn mode(&self) -> AccountingMode {
+        AccountingMode::Exact
+    }
+
+    /// The last window, as it was seen.
+    fn window(&self) -> Option<Arc<Interval>> {
+        None
+    }
+
+    /// Has the next window begin now.
+    fn look_now(&self) {}
 }
 
 impl Ledger for Accountant {
@@ -92,6 +122,30 @@ impl Ledger for Accountant {
     fn generation(&self) -> u64 {
         Accountant::generation(self)
     }
+
+    fn sample(&mut self, windows: WindowOptions) -> Result<(), ReadError> {
+        Accountant::sample(self, windows)
+    }
+
+    fn set_exact(&mut self, exact: bool) -> Result<(), ReadError> {
+        Accountant::set_exact(self, exact)
+    }
+
+    fn become_exact(&mut self, at_most: Duration) -> Result<(), ReadError> {
+        Accountant::become_exact(self, at_most).map(|_| ())
+    }
+
+    fn mode(&self) -> AccountingMode {
+        Accountant::mode(self)
+    }
+
+    fn window(&self) -> Option<Arc<Interval>> {
+        Accountant::window(self)
+    }
+
+    fn look_now(&self) {
+        Accountant::look_now(self);
+    }
 }
 
 /// Less than this share of a CPU spent on packets is not worth a reading: the enforcement acts on
@@ -130,6 +184,16 @@ impl<L: Ledger> Readings<L> {
 
     pub fn ledger(&mut self) -> &mut L {
         &mut self.ledger
+    }
+
+    /// How the ledger is kept now.
+    pub fn mode(&self) -> AccountingMode {
+        self.ledger.mode()
+    }
+
+    /// The last reading is not one of now any more.
+    pub fn expire(&mut self) {
+        self.taken = None;
     }
 
     /// The containers known now; the same as last time unless one came, went or changed.
@@ -241,6 +305,7 @@ mod tests {
                 containers: Vec::new(),
                 unattributed_ns: BTreeMap::new(),
                 health: cofferdam_types::Health::default(),
+                sampling: None,
             })
         }
 

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod assign;
+mod attention;
 mod client;
 mod conditions;
 pub mod config;

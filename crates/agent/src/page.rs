@@ -14,6 +14,7 @@ use cofferdam_web::{
 };
 use past::StorePast;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub(crate) struct LivePage {
     group: Option<String>,
     history: Option<PathBuf>,
     page: Option<Page>,
+    /// Somebody has looked since [`LivePage::was_watched`].
+    watched: Arc<AtomicBool>,
     failure: Option<Degraded>,
 }
 
@@ -74,7 +77,7 @@ impl LivePage {
                 why,
             })
             .and_then(|dataplanes| {
-                let feed = ViewFeed::new(view.clone(), dataplanes);
+                let feed = ViewFeed::new(view.clone(), dataplanes, self.watched.clone());
                 Page::start(&options, Box::new(feed), past)
             });
         match started {
@@ -91,6 +94,11 @@ impl LivePage {
                 });
             }
         }
+    }
+
+    /// Whether somebody has looked at it since the last call.
+    pub fn was_watched(&self) -> bool {
+        self.watched.swap(false, Ordering::Relaxed)
     }
 
     /// What is not as the configuration says.
@@ -114,20 +122,29 @@ struct ViewFeed {
     view: Arc<Mutex<Arc<View>>>,
     last: Option<Arc<Snapshot>>,
     dataplanes: Dataplanes,
+    watched: Arc<AtomicBool>,
 }
 
 impl ViewFeed {
-    fn new(view: Arc<Mutex<Arc<View>>>, dataplanes: Dataplanes) -> ViewFeed {
+    fn new(
+        view: Arc<Mutex<Arc<View>>>,
+        dataplanes: Dataplanes,
+        watched: Arc<AtomicBool>,
+    ) -> ViewFeed {
         ViewFeed {
             view,
             last: None,
             dataplanes,
+            watched,
         }
     }
 }
 
 impl Feed for ViewFeed {
     fn read(&mut self, looks: bool) -> Result<Option<Reading>, FeedError> {
+        if looks {
+            self.watched.store(true, Ordering::Relaxed);
+        }
         let view = self.view.lock();
         let view = view.unwrap_or_else(PoisonError::into_inner).clone();
         let now = view.snapshot.clone();

@@ -13,10 +13,10 @@ use cofferdam_accounting::ReadError;
 use cofferdam_enforce::Wanted;
 use cofferdam_host::{HostFs, Introduction};
 use cofferdam_types::{
-    CgroupId, Container, ContainerLedger, ContainerStatus, CpuAmount, CpuId, CpuLoss, CpuTime,
-    Degraded, DiagnosedContainer, DiagnosisHealth, EnforcementStatus, Entitlement, Health,
-    Interval, Ledger as Counts, Neighbour, NetnsId, NetworkEnforcement, Policy, ScheduleInterval,
-    ScheduleTime, Selector, Snapshot,
+    AccountingMode, CgroupId, Container, ContainerLedger, ContainerStatus, CpuAmount, CpuId,
+    CpuLoss, CpuTime, Degraded, DiagnosedContainer, DiagnosisHealth, EnforcementStatus,
+    Entitlement, Health, Interval, Ledger as Counts, Neighbour, NetnsId, NetworkEnforcement,
+    Policy, Sampling, ScheduleInterval, ScheduleTime, Selector, Snapshot,
 };
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::BTreeMap;
@@ -48,6 +48,12 @@ pub(crate) struct World {
     pub opened: Arc<AtomicU64>,
     pub unavailable: Arc<AtomicBool>,
     pub unreadable: Arc<AtomicBool>,
+    /// Every container pays for others with half a CPU.
+    pub pays: Arc<AtomicBool>,
+    /// What the ledger says is estimated.
+    pub estimates: Arc<AtomicBool>,
+    /// Of each step of the effects: containers that it was told of, and the length of the interval.
+    pub judged: Arc<Mutex<Vec<(usize, Duration)>>>,
 }
 
 impl World {
@@ -116,6 +122,7 @@ pub(crate) fn paying(length: Duration, paid: &[(u64, u64)]) -> Interval {
             .collect(),
         unattributed_ns: BTreeMap::new(),
         health: Health::default(),
+        sampling: None,
     };
     snapshot(length, 1).since(&snapshot(Duration::ZERO, 0))
 }
@@ -167,10 +174,15 @@ impl Ledger for FakeLedger {
         let gone = before
             .iter()
             .filter(|c| !self.known.iter().any(|k| k.cgroup == c.cgroup));
+        let uptime = self.started.elapsed();
+        let uptime_ns = uptime.as_nanos() as u64;
+        let paid_ns = u64::from(self.world.pays.load(Ordering::Relaxed)) * uptime_ns / 2;
+        let estimates = self.mode() == AccountingMode::Sampled;
         let entry = |c: &Arc<Container>| ContainerLedger {
             container: c.clone(),
             ledger: Counts {
                 caused_rx_ns: c.cgroup.0 * 1000,
+                charged_network_ns: paid_ns,
                 ..Counts::default()
             },
             caused_by_cpu_ns: vec![1],
@@ -179,11 +191,16 @@ impl Ledger for FakeLedger {
         };
         Ok(Snapshot {
             time: SystemTime::now(),
-            uptime: self.started.elapsed(),
+            uptime,
             cpus: vec![(CpuId(0), CpuTime::default())],
             containers: gone.chain(&self.known).map(entry).collect(),
             unattributed_ns: BTreeMap::new(),
             health: Health::default(),
+            sampling: Some(Arc::new(Sampling {
+                mode: self.mode(),
+                estimated_ns: u64::from(estimates) * uptime_ns,
+                ..Sampling::default()
+            })),
         })
     }
 
@@ -208,6 +225,13 @@ impl Ledger for FakeLedger {
 
     fn generation(&self) -> u64 {
         self.generation
+    }
+
+    fn mode(&self) -> AccountingMode {
+        match self.world.estimates.load(Ordering::Relaxed) {
+            true => AccountingMode::Sampled,
+            false => AccountingMode::Exact,
+        }
     }
 }
 
@@ -234,7 +258,9 @@ impl Effects for FakeEffects {
         self.0.settled.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn step(&mut self, _: &Interval) {
+    fn step(&mut self, interval: &Interval) {
+        let told = (interval.containers.len(), interval.length);
+        self.0.judged.lock().unwrap().push(told);
         self.0.steps.fetch_add(1, Ordering::Relaxed);
     }
 

@@ -6,8 +6,8 @@ use crate::losses::LossView;
 use crate::otlp::Sent;
 use crate::recorder::HistoryView;
 use cofferdam_records::status::{
-    AgentRecord, ConfigurationRecord, ContainerRecord, DegradedRecord, NriRecord, RuleRecord,
-    STATUS, StatusReport,
+    AccountingStatusRecord, AgentRecord, ConfigurationRecord, ContainerRecord, DegradedRecord,
+    NriRecord, RuleRecord, STATUS, StatusReport,
 };
 use cofferdam_types::{CgroupId, Degraded, EnforcementStatus, Snapshot};
 use std::collections::HashMap;
@@ -28,6 +28,7 @@ pub(crate) struct View {
     pub rules: Arc<Vec<RuleRecord>>,
     pub paths: Arc<HashMap<CgroupId, String>>,
     pub configuration: Arc<ConfigurationRecord>,
+    pub accounting: AccountingStatusRecord,
     /// What the control loop itself finds wrong.
     pub degraded: Vec<Degraded>,
     pub started: Instant,
@@ -83,6 +84,7 @@ impl View {
                 .collect(),
             history: self.history.record(),
             nri: self.nri.clone(),
+            accounting: Some(self.accounting.clone()),
             containers_known: self.paths.len() as u64,
             degraded,
             changes_in_force: self.enforcement.changes_in_force,

@@ -42,7 +42,22 @@ impl Watch {
     /// # Errors
     /// [`ClientError`] when it does not answer; the next reading connects again.
     pub fn read(&mut self) -> Result<(StatusReport, Option<AccountingRecord>), ClientError> {
-        let read = self.ask();
+        self.read_as(Client::snapshot)
+    }
+
+    /// As [`Watch::read`] while nobody looks: see [`Client::glance`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn glance(&mut self) -> Result<(StatusReport, Option<AccountingRecord>), ClientError> {
+        self.read_as(Client::glance)
+    }
+
+    fn read_as(
+        &mut self,
+        snapshot: fn(&mut Client) -> Result<Snapshot, ClientError>,
+    ) -> Result<(StatusReport, Option<AccountingRecord>), ClientError> {
+        let read = self.ask(snapshot);
         if read.is_err() {
             self.client = None;
             self.last = None;
@@ -50,12 +65,15 @@ impl Watch {
         read
     }
 
-    fn ask(&mut self) -> Result<(StatusReport, Option<AccountingRecord>), ClientError> {
+    fn ask(
+        &mut self,
+        snapshot: fn(&mut Client) -> Result<Snapshot, ClientError>,
+    ) -> Result<(StatusReport, Option<AccountingRecord>), ClientError> {
         let client = match &mut self.client {
             Some(client) => client,
             none => none.insert(Client::connect(&self.socket)?),
         };
-        let now = client.snapshot()?;
+        let now = snapshot(client)?;
         let status = client.status()?;
         let last = self.last.replace(now.clone());
         let last = last.filter(|last| last.uptime < now.uptime);

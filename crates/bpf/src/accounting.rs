@@ -4,13 +4,12 @@ use crate::cost::{self, ProgramCost};
 use crate::events::decode_event;
 use crate::ledger::LedgerReader;
 use crate::load::{LoadError, loading};
+use crate::markers::{Markers, is_marker};
 use crate::pairs::{self, PairReading};
 use crate::skeleton::types::{cf_cpu, cf_limits, cf_link_key, cf_mode, cf_netns_value};
 use crate::skeleton::{AccountingSkel, AccountingSkelBuilder};
 use crate::support::{failed, kernel_has_tracepoint, possible_cpus, require_tracepoints};
-use cofferdam_types::{
-    CgroupId, CpuTime, IfIndex, KernelEvent, NetnsId, REQUIRED_TRACEPOINTS, SOCKET_TRACEPOINTS,
-};
+use cofferdam_types::{CgroupId, CpuTime, IfIndex, KernelEvent, NetnsId, REQUIRED_TRACEPOINTS};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
 use std::cell::RefCell;
@@ -70,12 +69,12 @@ pub struct CpuReading {
 /// No run lasts longer.
 const OPEN_MAX_NS: u64 = cf_limits::CF_SEGMENT_MAX_MS.0 as u64 * 1_000_000;
 
-/// Loaded and attached. Dropping it detaches all programs and frees all maps.
+/// Loaded, and those that tell of containers attached. All is detached and freed when this and its
+/// [`Markers`] are dropped.
 pub struct AccountingPrograms {
     // Links go first, then the ring and the mapping, the object last.
     #[allow(dead_code, reason = "held: dropping a link detaches its program")]
     links: Vec<Link>,
-    socket_links: Vec<Link>,
     ring: RingBuffer<'static>,
     received: Rc<RefCell<Vec<KernelEvent>>>,
     ledger: LedgerReader,
@@ -85,9 +84,12 @@ pub struct AccountingPrograms {
 }
 
 impl AccountingPrograms {
-    /// Loads and attaches everything. `host_netns` is the namespace whose packets are the
-    /// host's own.
-    pub fn load(sizes: Sizes, host_netns: NetnsId) -> Result<AccountingPrograms, LoadError> {
+    /// Loads everything, and attaches all but the markers that ask sockets. `host_netns` is the namespace
+    /// whose packets are the host's own.
+    pub fn load(
+        sizes: Sizes,
+        host_netns: NetnsId,
+    ) -> Result<(AccountingPrograms, Markers), LoadError> {
         require_tracepoints(&REQUIRED_TRACEPOINTS)?;
         // The skeleton borrows this small block for its life; it is leaked once a load.
         let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
@@ -131,7 +133,6 @@ impl AccountingPrograms {
         let ring = builder.build().map_err(failed("open the ring of events"))?;
         let mut programs = AccountingPrograms {
             links: Vec::new(),
-            socket_links: Vec::new(),
             ring,
             received,
             ledger,
@@ -139,16 +140,17 @@ impl AccountingPrograms {
             cpus,
             events_lost_seen: 0,
         };
-        programs.links = programs.attach(|name| !is_socket_marker(name))?;
-        Ok(programs)
+        let mut markers = Markers::of(&programs.skeleton).map_err(LoadError::Attach)?;
+        markers.attach().map_err(LoadError::Attach)?;
+        programs.links = programs.attach_lifecycle()?;
+        Ok((programs, markers))
     }
 
-    fn attach(&mut self, which: fn(&str) -> bool) -> Result<Vec<Link>, LoadError> {
+    fn attach_lifecycle(&mut self) -> Result<Vec<Link>, LoadError> {
         let mut links = Vec::new();
         for program in self.skeleton.object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
-            // Not loaded: the kernel has no such tracepoint.
-            if program.autoload() && which(&name) {
+            if !is_marker(&name) {
                 links.push(
                     program
                         .attach()
@@ -157,20 +159,6 @@ impl AccountingPrograms {
             }
         }
         Ok(links)
-    }
-
-    /// Attaches or detaches the markers that report a received packet's socket. They run once per
-    /// packet and are useful only where the device does not identify the owner.
-    pub fn attach_socket_markers(&mut self, wanted: bool) -> Result<(), LoadError> {
-        if wanted != self.socket_links.is_empty() {
-            return Ok(());
-        }
-        self.socket_links = if wanted {
-            self.attach(is_socket_marker)?
-        } else {
-            Vec::new()
-        };
-        Ok(())
     }
 
     /// CPUs that memory was taken for.
@@ -370,10 +358,6 @@ fn open_ns(state: &cf_cpu) -> u64 {
     let cut_ns = state.start_ns.wrapping_sub(state.run_start_ns);
     let open_ns = cut_ns.wrapping_sub(interrupted_ns);
     if open_ns > OPEN_MAX_NS { 0 } else { open_ns }
-}
-
-fn is_socket_marker(program: &str) -> bool {
-    SOCKET_TRACEPOINTS.contains(&program)
 }
 
 fn put(bytes: &mut [u8], offset: usize, value: u32) {

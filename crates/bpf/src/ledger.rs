@@ -54,6 +54,33 @@ impl LedgerReader {
 }
 
 impl RowReading {
+    /// Field by field.
+    fn with(&self, other: &RowReading, join: impl Fn(u64, u64) -> u64) -> RowReading {
+        RowReading {
+            rx_ns: join(self.rx_ns, other.rx_ns),
+            tx_ns: join(self.tx_ns, other.tx_ns),
+            hardirq_ns: join(self.hardirq_ns, other.hardirq_ns),
+            rx_packets: join(self.rx_packets, other.rx_packets),
+            rx_bytes: join(self.rx_bytes, other.rx_bytes),
+            tx_packets: join(self.tx_packets, other.tx_packets),
+            tx_bytes: join(self.tx_bytes, other.tx_bytes),
+            charged_network_ns: join(self.charged_network_ns, other.charged_network_ns),
+            charged_other_ns: join(self.charged_other_ns, other.charged_other_ns),
+        }
+    }
+
+    /// What came after `earlier`; a count that went back reads as 0.
+    #[must_use]
+    pub fn minus(&self, earlier: &RowReading) -> RowReading {
+        self.with(earlier, u64::saturating_sub)
+    }
+
+    /// With `scale` times the counts of `more`.
+    #[must_use]
+    pub fn plus(&self, more: &RowReading, scale: f64) -> RowReading {
+        self.with(more, |now, more| now + (more as f64 * scale).round() as u64)
+    }
+
     /// Of a row as the programs write it.
     pub fn of(row: &cf_row) -> RowReading {
         RowReading {

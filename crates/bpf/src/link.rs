@@ -1,10 +1,12 @@
 //! Attaching programs to devices and cgroups by links: detached when the descriptor closes.
 
 use cofferdam_types::IfIndex;
-use std::io;
+use std::ffi::CStr;
+use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+const BPF_RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 const BPF_LINK_CREATE: libc::c_int = 28;
 pub(crate) const BPF_CGROUP_INET_INGRESS: u32 = 0;
 pub(crate) const BPF_XDP: u32 = 37;
@@ -34,23 +36,42 @@ pub(crate) fn cgroup_link_create(program: RawFd, cgroup: BorrowedFd<'_>) -> io::
     create(program, target, BPF_CGROUP_INET_INGRESS, 0)
 }
 
+/// Attaches `program` to a tracepoint: to `tracepoint`, or where that is `None` to the one that the
+/// program was loaded for.
+///
+/// # Errors
+/// The kernel's: no such tracepoint.
+pub(crate) fn tracepoint_open(
+    program: BorrowedFd<'_>,
+    tracepoint: Option<&CStr>,
+) -> io::Result<OwnedFd> {
+    // union bpf_attr, raw_tracepoint: name, prog_fd.
+    let name = tracepoint.map_or(0, |name| name.as_ptr() as u64);
+    let program = program.as_raw_fd();
+    bpf(
+        BPF_RAW_TRACEPOINT_OPEN,
+        &[&name.to_ne_bytes(), &program.to_ne_bytes()],
+    )
+}
+
 fn create(program: RawFd, target: u32, kind: u32, flags: u32) -> io::Result<OwnedFd> {
-    // union bpf_attr, link_create: prog_fd, target_ifindex or target_fd, attach_type, flags; the
-    // rest zero.
-    let mut attr = [0_u32; 16];
-    attr[0] = program.cast_unsigned();
-    attr[1] = target;
-    attr[2] = kind;
-    attr[3] = flags;
-    // SAFETY: `attr` is valid for the size that is passed, and outlives the call.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            BPF_LINK_CREATE,
-            attr.as_ptr(),
-            size_of_val(&attr),
-        )
-    };
+    // union bpf_attr, link_create: prog_fd, target_ifindex or target_fd, attach_type, flags.
+    let fields = [program.cast_unsigned(), target, kind, flags];
+    let fields = fields.map(u32::to_ne_bytes);
+    bpf(BPF_LINK_CREATE, &fields.each_ref().map(<[u8; 4]>::as_slice))
+}
+
+/// The system call, for a command that makes a descriptor; `fields` are the first ones of its part of
+/// union bpf_attr, the rest is zero.
+fn bpf(command: libc::c_int, fields: &[&[u8]]) -> io::Result<OwnedFd> {
+    let mut attr = [0_u8; 64];
+    let mut rest = &mut attr[..];
+    for field in fields {
+        rest.write_all(field)?;
+    }
+    // SAFETY: `attr` is valid for the size that is passed, and outlives the call, as does what it
+    // points to (its maker holds that).
+    let fd = unsafe { libc::syscall(libc::SYS_bpf, command, attr.as_ptr(), attr.len()) };
     let fd = RawFd::try_from(fd).unwrap_or(-1);
     if fd < 0 {
         return Err(io::Error::last_os_error());

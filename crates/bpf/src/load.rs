@@ -40,6 +40,9 @@ pub enum LoadError {
         /// Why.
         source: libbpf_rs::Error,
     },
+    /// A loaded program could not be attached.
+    #[error("cannot attach the accounting programs: {0}")]
+    Attach(std::io::Error),
     /// A map's memory could not be mapped.
     #[error("cannot map the memory of a map: {0}")]
     Map(std::io::Error),
@@ -50,7 +53,10 @@ impl LoadError {
     pub fn is_unsupported(&self) -> bool {
         match self {
             LoadError::Permission | LoadError::NoBtf | LoadError::NoTracepoint(_) => true,
-            LoadError::Refused { .. } | LoadError::Libbpf { .. } | LoadError::Map(_) => false,
+            LoadError::Refused { .. }
+            | LoadError::Libbpf { .. }
+            | LoadError::Attach(_)
+            | LoadError::Map(_) => false,
         }
     }
 }

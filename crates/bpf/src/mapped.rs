@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The values of a mapped array, for reading.
 pub(crate) struct MappedArray<T> {
@@ -32,24 +33,9 @@ impl<T: Plain> MappedArray<T> {
         // The kernel begins each value at a multiple of 8 bytes.
         const { assert!(size_of::<T>().is_multiple_of(8) && align_of::<T>() <= 8) };
         let length = length as usize;
-        // SAFETY: a fresh shared read-only mapping; the kernel checks that the map is that
-        // large; no existing memory is touched.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                length * size_of::<T>(),
-                libc::PROT_READ,
-                libc::MAP_SHARED,
-                fd.as_raw_fd(),
-                0,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let first = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let first = mmap(fd, length * size_of::<T>(), libc::PROT_READ)?;
         Ok(MappedArray {
-            first,
+            first: first.cast(),
             length,
             _values: PhantomData,
         })
@@ -69,6 +55,61 @@ impl<T: Plain> MappedArray<T> {
         // SAFETY: inside the mapping (see `at`), which lives as long as self, is aligned to a page
         // and holds plain integers (`Plain`).
         Some(unsafe { value.read_volatile() })
+    }
+}
+
+/// The first `bytes` of a mappable map.
+fn mmap(fd: BorrowedFd<'_>, bytes: usize, access: libc::c_int) -> io::Result<NonNull<u8>> {
+    // SAFETY: a fresh shared mapping; the kernel checks that the map is that large; no existing
+    // memory is touched.
+    let address = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            access,
+            libc::MAP_SHARED,
+            fd.as_raw_fd(),
+            0,
+        )
+    };
+    if address == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory.into())
+}
+
+/// A global variable of programs, 32 bits wide, that this process sets.
+pub(crate) struct MappedWord {
+    first: NonNull<u8>,
+    offset: usize,
+}
+
+// SAFETY: the mapping is this value's own, belongs to no thread, and is accessed atomically alone.
+unsafe impl Send for MappedWord {}
+
+impl MappedWord {
+    /// The variable `offset` bytes from the beginning of the section whose map is `fd`.
+    pub(crate) fn map(fd: BorrowedFd<'_>, offset: usize) -> io::Result<Self> {
+        assert!(offset.is_multiple_of(align_of::<AtomicU32>()));
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let first = mmap(fd, offset + size_of::<u32>(), access)?;
+        Ok(MappedWord { first, offset })
+    }
+
+    /// The programs see it at once.
+    pub(crate) fn set(&self, value: u32) {
+        // SAFETY: inside the mapping, which begins at a page, and aligned (checked in `map`); others
+        // write the variable through this value or not at all.
+        let word = unsafe { AtomicU32::from_ptr(self.first.as_ptr().add(self.offset).cast()) };
+        word.store(value, Ordering::SeqCst);
+    }
+}
+
+impl Drop for MappedWord {
+    fn drop(&mut self) {
+        let bytes = self.offset + size_of::<u32>();
+        // SAFETY: exactly the mapping made in `map`; no reference into it outlives self.
+        unsafe { libc::munmap(self.first.as_ptr().cast(), bytes) };
     }
 }
 

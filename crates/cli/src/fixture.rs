@@ -89,6 +89,7 @@ pub fn snapshot(seconds: u64) -> Snapshot {
             (Reason::TimerSoftirq, s * 36 * MS),
         ]),
         health: Health::default(),
+        sampling: None,
     }
 }
 

@@ -7,7 +7,8 @@ use crate::{table, units};
 use cofferdam_agent::Client;
 use cofferdam_records::diagnosis::{DiagnosisRecord, NeighbourRecord};
 use cofferdam_records::status::{
-    ContainerRecord, HistoryRecord, MeansRecord, NriRecord, PolicyRecord, RuleRecord, StatusReport,
+    AccountingStatusRecord, ContainerRecord, HistoryRecord, MeansRecord, NriRecord, PolicyRecord,
+    RuleRecord, StatusReport,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -27,6 +28,33 @@ pub fn run(args: &StatusArgs) -> Outcome {
         text(&report, table::terminal_width())
     };
     Output::stdout().write(&text)
+}
+
+/// How the ledger is kept, since when and why.
+fn ledger(accounting: &AccountingStatusRecord) -> String {
+    let why = match accounting.why.as_str() {
+        "quiet" => "nobody is pressed and nobody looks",
+        "starting" => "the agent has just started",
+        "watched" => "a client reads it",
+        "pressed" => "somebody pays for the packets of others",
+        "enforced" => "network CPU is being enforced",
+        "configured" => "so configured",
+        other => other,
+    };
+    let length = |seconds: f64| {
+        let length = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        humantime::format_duration(length)
+    };
+    let windows = match accounting.mode.as_str() {
+        "sampled" => format!(
+            ", estimated from {} in each {}",
+            length(accounting.window_s),
+            length(accounting.period_s)
+        ),
+        _ => String::new(),
+    };
+    let (mode, since) = (one_line(&accounting.mode), one_line(&accounting.since));
+    format!("{mode} since {since}: {}{windows}", one_line(why))
 }
 
 /// Since when, where, and how much.
@@ -95,6 +123,9 @@ fn text(report: &StatusReport, width: Option<u16>) -> String {
         report.changes_in_force,
         report.failed_changes,
     );
+    if let Some(accounting) = &report.accounting {
+        let _ = writeln!(out, "ledger: {}", ledger(accounting));
+    }
     let _ = writeln!(out, "history: {}", history(report.history.as_ref()));
     if let Some(nri) = &report.nri {
         let _ = writeln!(out, "container runtime: {}", runtime(nri));

@@ -184,6 +184,12 @@ impl Enforcer {
         self.network.is_pressed()
     }
 
+    /// Whether network CPU would have to be looked at in earnest if what happened in `seen`, however short,
+    /// were to go on: see [`Enforcer::step`], which must not be given a sample.
+    pub fn would_look(&self, seen: &Interval) -> bool {
+        self.network.would_look(seen)
+    }
+
     /// Whether steps may be left out, a second at most, while next to nothing is spent on packets:
     /// nothing of what is in force needs looking after more often.
     pub fn may_rest(&self) -> bool {

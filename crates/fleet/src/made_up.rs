@@ -71,6 +71,7 @@ impl Host {
                 .zip(measured)
                 .map(|(cpu, ns)| cpu_record(cpu, ns))
                 .collect(),
+            accounting: None,
             diagnosis: None,
         }
     }

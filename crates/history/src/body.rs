@@ -10,6 +10,7 @@ use crate::sum::derive;
 use crate::wall;
 use cofferdam_records::accounting::{
     ACCOUNTING, AccountingRecord, ConservationRecord, ContainerRecord, CpuRecord, HealthRecord,
+    SamplingRecord,
 };
 use cofferdam_records::status::ConditionRecord;
 use serde::{Deserialize, Serialize};
@@ -24,8 +25,10 @@ use losses::Diagnosis;
 #[cfg(test)]
 pub(crate) use losses::ENTITLEMENTS;
 
-/// The first byte.
+/// The first byte of a frame in which everything was measured.
 const FORMAT: u8 = 1;
+/// And of one that follows after a [`Sampled`].
+const SAMPLED: u8 = 2;
 /// A frame of more bytes is not one of ours: 10,000 containers take 4 MiB.
 const LARGEST_BYTES: usize = 64 << 20;
 
@@ -38,6 +41,16 @@ struct Body {
     containers: Containers,
     diagnosis: Option<Diagnosis>,
     conditions: Vec<Condition>,
+}
+
+/// How the ledger was kept, where that is told. The intervals of its figures are not kept: those of a
+/// longer time do not follow from those of its parts.
+#[derive(Serialize, Deserialize)]
+struct Sampled {
+    mode: String,
+    windows: u64,
+    observed_s: f64,
+    estimated_s: f64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -95,9 +108,19 @@ pub(crate) fn encode(frame: &Frame, keys: &mut Keys<'_>) -> rusqlite::Result<Vec
         },
         conditions,
     };
-    let plain = postcard::to_stdvec(&body).expect("numbers can be serialised");
+    let sampled = record.accounting.as_ref().map(|a| Sampled {
+        mode: a.mode.clone(),
+        windows: a.windows,
+        observed_s: a.observed_s,
+        estimated_s: a.estimated_s,
+    });
+    let plain = match &sampled {
+        Some(sampled) => postcard::to_stdvec(&(sampled, &body)),
+        None => postcard::to_stdvec(&body),
+    };
+    let plain = plain.expect("numbers can be serialised");
     let mut bytes = Vec::with_capacity(plain.len() / 2);
-    bytes.push(FORMAT);
+    bytes.push(if sampled.is_some() { SAMPLED } else { FORMAT });
     bytes.extend(lz4_flex::compress_prepend_size(&plain));
     Ok(bytes)
 }
@@ -109,7 +132,7 @@ pub(crate) fn read(
     (end, length): (SystemTime, Duration),
     entries: &mut dyn Entries,
 ) -> Option<(AccountingRecord, Vec<ConditionRecord>)> {
-    let (&FORMAT, packed) = bytes.split_first()? else {
+    let (&format @ (FORMAT | SAMPLED), packed) = bytes.split_first()? else {
         return None;
     };
     let size = u32::from_le_bytes(packed.first_chunk::<4>().copied()?) as usize;
@@ -118,7 +141,13 @@ pub(crate) fn read(
         return None;
     }
     let plain = lz4_flex::decompress_size_prepended(packed).ok()?;
-    let body: Body = postcard::from_bytes(&plain).ok()?;
+    let (sampled, body): (Option<Sampled>, Body) = match format {
+        SAMPLED => {
+            let (sampled, body) = postcard::from_bytes(&plain).ok()?;
+            (Some(sampled), body)
+        }
+        _ => (None, postcard::from_bytes(&plain).ok()?),
+    };
     let mut word = |id| match entries.get(id) {
         Some(Entry::Word(text)) => text,
         _ => LOST.to_owned(),
@@ -166,6 +195,12 @@ pub(crate) fn read(
             cpu_usage_unreadable: h[7],
         },
         cpus: body.cpus.iter().map(cpu_record).collect(),
+        accounting: sampled.map(|s| SamplingRecord {
+            mode: s.mode,
+            windows: s.windows,
+            observed_s: s.observed_s,
+            estimated_s: s.estimated_s,
+        }),
         diagnosis,
     };
     Some((record, conditions))

@@ -1,7 +1,7 @@
 //! Sums of frames: every count adds up exactly.
 
 use crate::frame::Frame;
-use cofferdam_records::accounting::{AccountingRecord, ContainerRecord, CpuRecord};
+use cofferdam_records::accounting::{AccountingRecord, ContainerRecord, CpuRecord, SamplingRecord};
 use cofferdam_records::diagnosis::{CpuLossRecord, DiagnosisRecord};
 use cofferdam_records::status::ConditionRecord;
 use std::collections::HashMap;
@@ -67,6 +67,7 @@ impl Sum {
                 }
             }
         }
+        add_sampling(&mut to.accounting, from.accounting.as_ref());
         let places = add_cpus(to, &from.cpus);
         for container in &from.containers {
             match self
@@ -159,6 +160,22 @@ pub(crate) fn derive(container: &mut ContainerRecord) {
 }
 
 /// Adds CPU by CPU; where each CPU of `from` has its place in the sum.
+/// A sum is an estimate as soon as a part of it is one.
+fn add_sampling(to: &mut Option<SamplingRecord>, from: Option<&SamplingRecord>) {
+    let (Some(to), Some(from)) = (&mut *to, from) else {
+        if to.is_none() {
+            *to = from.cloned();
+        }
+        return;
+    };
+    if from.estimated_s > 0.0 {
+        to.mode.clone_from(&from.mode);
+    }
+    to.windows = to.windows.saturating_add(from.windows);
+    to.observed_s += from.observed_s;
+    to.estimated_s += from.estimated_s;
+}
+
 fn add_cpus(to: &mut AccountingRecord, from: &[CpuRecord]) -> Vec<usize> {
     let mut places = Vec::with_capacity(from.len());
     for (at, cpu) in from.iter().enumerate() {

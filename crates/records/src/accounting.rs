@@ -4,7 +4,8 @@
 use crate::diagnosis::DiagnosisRecord;
 use crate::time;
 use cofferdam_types::{
-    CgroupId, Container, ContainerLedger, CpuId, CpuTime, Interval, NetnsId, Reason, Runtime,
+    AccountingMode, CgroupId, Container, ContainerLedger, CpuId, CpuTime, Interval, NetnsId,
+    Reason, Runtime, Sampling,
 };
 use schemars::JsonSchema;
 use serde::de::IntoDeserializer;
@@ -41,6 +42,9 @@ pub struct AccountingRecord {
     pub health: HealthRecord,
     /// Time measured on each CPU, whatever its owner.
     pub cpus: Vec<CpuRecord>,
+    /// How the ledger was kept; absent where that is always exactly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accounting: Option<SamplingRecord>,
     /// CPU time that containers were entitled to but did not get; only in `top --json`, and absent
     /// if the diagnosis is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -106,6 +110,36 @@ pub struct ContainerRecord {
     /// counted where they are queued to its interface, before queues that may drop them.
     #[serde(default)]
     pub received_from: BTreeMap<u64, u64>,
+    /// How well estimated its figures are; absent if nothing of them is an estimate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_95: Option<Interval95Record>,
+}
+
+/// How the ledger of an interval was kept.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SamplingRecord {
+    /// `exact` if everything in the interval was measured, `sampled` if part of it was estimated from
+    /// windows of measurement.
+    pub mode: String,
+    /// Windows whose estimates are part of the interval.
+    pub windows: u64,
+    /// Length of these windows together, seconds.
+    pub observed_s: f64,
+    /// The time that they stand for, including their own, seconds.
+    pub estimated_s: f64,
+}
+
+/// The 95% intervals of a container's figures: lower and upper end. They come from the differences between
+/// the windows (Student's t, weighted by the time that a window stands for). With fewer than two windows
+/// they are what is possible at all: no less than was seen, no more than all CPUs could have done meanwhile.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Interval95Record {
+    /// Of `caused_ns`, nanoseconds.
+    pub caused_ns: [f64; 2],
+    /// Of `charged_network_ns`, nanoseconds.
+    pub charged_network_ns: [f64; 2],
+    /// Of `owed_ns`, nanoseconds.
+    pub owed_ns: [f64; 2],
 }
 
 /// The invariant: Σ caused + Σ unattributed = measured. Counted since the accounting started.
@@ -185,7 +219,12 @@ impl AccountingRecord {
             schema: ACCOUNTING.to_owned(),
             time: time(interval.time),
             interval_s: interval.length.as_secs_f64(),
-            containers: containers.into_iter().map(ContainerRecord::new).collect(),
+            containers: (containers.into_iter())
+                .map(|entry| ContainerRecord {
+                    interval_95: interval_95(entry, interval),
+                    ..ContainerRecord::new(entry)
+                })
+                .collect(),
             unattributed_ns: interval
                 .unattributed_ns
                 .iter()
@@ -211,6 +250,7 @@ impl AccountingRecord {
                 .iter()
                 .map(|(id, time)| CpuRecord::new(*id, time))
                 .collect(),
+            accounting: interval.sampling.as_ref().map(SamplingRecord::new),
             diagnosis: None,
         }
     }
@@ -272,8 +312,38 @@ impl ContainerRecord {
             received_from: (entry.received_from.iter())
                 .map(|(sender, packets)| (sender.0, *packets))
                 .collect(),
+            interval_95: None,
         }
     }
+}
+
+impl SamplingRecord {
+    fn new(sampling: &Sampling) -> SamplingRecord {
+        let mode = match sampling.is_estimated() {
+            true => AccountingMode::Sampled,
+            false => AccountingMode::Exact,
+        };
+        SamplingRecord {
+            mode: mode.label().to_owned(),
+            windows: sampling.windows,
+            observed_s: sampling.observed_ns as f64 / 1e9,
+            estimated_s: sampling.estimated_ns as f64 / 1e9,
+        }
+    }
+}
+
+fn interval_95(entry: &ContainerLedger, interval: &Interval) -> Option<Interval95Record> {
+    let sampling = interval.sampling.as_ref().filter(|s| s.is_estimated())?;
+    let spread = sampling.spreads.get(&entry.container.cgroup);
+    let spread = spread.copied().unwrap_or_default();
+    let (ledger, cpus) = (&entry.ledger, interval.cpus.len());
+    let (caused, charged) = (ledger.caused_ns(), ledger.charged_network_ns);
+    let ends = |ns, moments, signed| sampling.interval_95(ns, moments, cpus, signed);
+    Some(Interval95Record {
+        caused_ns: ends(caused as f64, &spread.caused, false),
+        charged_network_ns: ends(charged as f64, &spread.charged, false),
+        owed_ns: ends(ledger.owed_ns() as f64, &spread.owed, true),
+    })
 }
 
 impl CpuRecord {

@@ -44,6 +44,9 @@ pub struct StatusReport {
     /// The connection to the container runtime; null if it is not configured.
     #[serde(default)]
     pub nri: Option<NriRecord>,
+    /// How the ledger is kept; absent in the status of older agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accounting: Option<AccountingStatusRecord>,
     /// Known containers, with or without a rule.
     pub containers_known: u64,
     /// Problems of the host as a whole; empty if there are none.
@@ -73,6 +76,23 @@ pub struct AgentRecord {
     pub cpu_s: f64,
     /// Resident memory of the process, bytes.
     pub resident_bytes: u64,
+}
+
+/// How the agent keeps the ledger.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AccountingStatusRecord {
+    /// `exact`: everything is measured. `sampled`: measured in windows, estimated between them.
+    pub mode: String,
+    /// Since when, RFC 3339 in UTC.
+    pub since: String,
+    /// Why: `quiet` (sampled), or for `exact` `starting`, `configured`, `watched` (a client reads the
+    /// ledger), `pressed` (somebody pays for the packets of others), `enforced` (network CPU of a container
+    /// is being enforced).
+    pub why: String,
+    /// Length of a window, seconds.
+    pub window_s: f64,
+    /// Time of which one window is taken, seconds.
+    pub period_s: f64,
 }
 
 /// Where the agent keeps what it has seen. Counted since the agent started.

@@ -58,6 +58,7 @@ impl Machine {
         unsafe {
             c::identity_generation = 1;
             c::report_cgroups = 1;
+            c::window_open = 1;
         }
         Machine {
             objects: RefCell::default(),
@@ -116,6 +117,12 @@ impl Machine {
     pub fn report_cgroups(&self, wanted: bool) {
         // SAFETY: the lock is held; programs read it on this thread alone.
         unsafe { c::report_cgroups = wanted.into() };
+    }
+
+    /// Whether what begins from now on is measured.
+    pub fn window(&self, open: bool) {
+        // SAFETY: the lock is held; programs read it on this thread alone.
+        unsafe { c::window_open = open.into() };
     }
 
     /// An interrupt comes while a program runs.

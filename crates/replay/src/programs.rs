@@ -17,6 +17,7 @@ unsafe extern "C" {
     pub(crate) static rows_per_cpu: u32;
     pub(crate) static mut identity_generation: u32;
     pub(crate) static mut report_cgroups: u32;
+    pub(crate) static mut window_open: u32;
     pub(crate) static sched_cpu_map: u8;
     pub(crate) static sched_cell_map: u8;
     pub(crate) static sched_window_map: u8;

@@ -262,6 +262,30 @@ proptest! {
         prop_assert_eq!(worked_ns, driver.worked_ns);
     }
 
+    /// Windows of measurement open and close anywhere: what is measured is in a row, and once the last
+    /// one is closed and all has come to its end, no CPU is at anything.
+    #[test]
+    fn windows_that_open_and_close_anywhere_leave_nothing_under_way(
+        steps in prop::collection::vec((step(), prop::option::weighted(0.2, any::<bool>())), 1..120),
+    ) {
+        let machine = Machine::new(2);
+        let mut driver = Driver::new(&machine);
+        for (step, window) in steps {
+            if let Some(open) = window {
+                machine.window(open);
+            }
+            driver.apply(step);
+            assert_balanced(&machine);
+        }
+        machine.window(false);
+        driver.come_to_rest();
+        assert_at_rest(&machine);
+        for cpu in 0..2 {
+            let state = machine.state(cpu);
+            prop_assert_eq!((state.mode, state.watch, state.in_hardirq), (0, 0, 0));
+        }
+    }
+
     /// The clock goes on at each reading, interrupts come in the middle of programs, and markers are
     /// lost.
     #[test]

@@ -209,6 +209,27 @@ impl CpuTime {
         self.network_softirq_ns + self.hardirq_ns + self.napi_thread_ns + self.drain_ns
     }
 
+    /// With `scale` times `more`.
+    #[must_use]
+    pub fn plus(self, more: CpuTime, scale: f64) -> CpuTime {
+        self.with(more, |now, more| now + (more as f64 * scale).round() as u64)
+    }
+
+    /// Field by field.
+    fn with(self, other: CpuTime, join: impl Fn(u64, u64) -> u64) -> CpuTime {
+        CpuTime {
+            softirq_ns: join(self.softirq_ns, other.softirq_ns),
+            network_softirq_ns: join(self.network_softirq_ns, other.network_softirq_ns),
+            hardirq_ns: join(self.hardirq_ns, other.hardirq_ns),
+            napi_thread_ns: join(self.napi_thread_ns, other.napi_thread_ns),
+            drain_ns: join(self.drain_ns, other.drain_ns),
+            attributed_ns: join(self.attributed_ns, other.attributed_ns),
+            charged_ns: join(self.charged_ns, other.charged_ns),
+            charged_nobody_ns: join(self.charged_nobody_ns, other.charged_nobody_ns),
+            charged_host_ns: join(self.charged_host_ns, other.charged_host_ns),
+        }
+    }
+
     /// softirq + hardirq + NAPI-thread + drain time.
     pub fn measured_ns(&self) -> u64 {
         self.softirq_ns + self.hardirq_ns + self.napi_thread_ns + self.drain_ns
@@ -218,20 +239,6 @@ impl CpuTime {
 impl Sub for CpuTime {
     type Output = CpuTime;
     fn sub(self, earlier: Self) -> CpuTime {
-        CpuTime {
-            softirq_ns: self.softirq_ns.saturating_sub(earlier.softirq_ns),
-            network_softirq_ns: self
-                .network_softirq_ns
-                .saturating_sub(earlier.network_softirq_ns),
-            hardirq_ns: self.hardirq_ns.saturating_sub(earlier.hardirq_ns),
-            napi_thread_ns: self.napi_thread_ns.saturating_sub(earlier.napi_thread_ns),
-            drain_ns: self.drain_ns.saturating_sub(earlier.drain_ns),
-            attributed_ns: self.attributed_ns.saturating_sub(earlier.attributed_ns),
-            charged_ns: self.charged_ns.saturating_sub(earlier.charged_ns),
-            charged_nobody_ns: self
-                .charged_nobody_ns
-                .saturating_sub(earlier.charged_nobody_ns),
-            charged_host_ns: self.charged_host_ns.saturating_sub(earlier.charged_host_ns),
-        }
+        self.with(earlier, u64::saturating_sub)
     }
 }

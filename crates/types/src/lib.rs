@@ -13,6 +13,7 @@ mod markers;
 mod policy;
 mod problem;
 pub mod quantity;
+mod sampling;
 mod schedule;
 mod selector;
 mod share;
@@ -32,6 +33,7 @@ pub use ledger::{CpuTime, Ledger, Reason};
 pub use markers::{REQUIRED_TRACEPOINTS, SOCKET_TRACEPOINTS, WAKE_TRACEPOINT};
 pub use policy::{CpuAmount, CpuAmountError, CpuPolicy, NetworkCpu, Policy};
 pub use problem::{Parsed, Problem, Severity, parse_all, place};
+pub use sampling::{AccountingMode, Moments, Sampling, Spread};
 pub use schedule::{
     CpuLoss, DiagnosedContainer, DiagnosisHealth, Entitlement, Neighbour, ScheduleInterval,
     ScheduleTime,

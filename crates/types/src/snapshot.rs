@@ -1,6 +1,6 @@
 //! Readings of the whole ledger, and the difference of two.
 
-use crate::{CgroupId, Container, CpuId, CpuTime, Ledger, Reason};
+use crate::{CgroupId, Container, CpuId, CpuTime, Ledger, Reason, Sampling};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -59,6 +59,8 @@ pub struct Snapshot {
     pub unattributed_ns: BTreeMap<Reason, u64>,
     /// What went wrong.
     pub health: Health,
+    /// How well estimated what windows stand for is; `None` for an accounting that always measures all.
+    pub sampling: Option<Arc<Sampling>>,
 }
 
 /// How well the ledgers add up to the measured time.
@@ -90,6 +92,8 @@ pub struct Interval {
     pub health: Health,
     /// The invariant, checked over the whole run so far: the later reading minus the first.
     pub conservation: Conservation,
+    /// How much of it is estimated, and how well; `None` for an accounting that always measures all.
+    pub sampling: Option<Sampling>,
 }
 
 impl Snapshot {
@@ -150,7 +154,18 @@ impl Snapshot {
             unattributed_ns,
             health: self.health,
             conservation: self.conservation(),
+            sampling: self
+                .sampling
+                .as_ref()
+                .map(|sampling| sampling.since(earlier.sampling.as_deref())),
         }
+    }
+}
+
+impl Interval {
+    /// Whether some of its counts are estimates.
+    pub fn is_estimated(&self) -> bool {
+        self.sampling.as_ref().is_some_and(Sampling::is_estimated)
     }
 }
 

@@ -231,6 +231,7 @@ impl Row {
             caused_by_cpu_ns,
             charged_by_cpu_ns,
             received_from: self.received_from.iter().copied().collect(),
+            interval_95: None,
         }
     }
 }

@@ -1,16 +1,17 @@
 //! What the form of the file cannot say: ranges, and rules that do not go together.
 
 use super::raw::{
-    Amount, Length, RawConfig, RawCpu, RawHistory, RawLatency, RawNri, RawOtlp, RawRule, RawStart,
-    RawWeb,
+    Amount, Length, RawAccounting, RawConfig, RawCpu, RawHistory, RawLatency, RawNri, RawOtlp,
+    RawRule, RawStart, RawWeb,
 };
 use super::{
-    Config, HistoryConfig, HistoryPlace, LatencyConfig, MOST_RULES, MayAsk, NriConfig, WebConfig,
+    AccountingConfig, Config, HistoryConfig, HistoryPlace, LatencyConfig, MOST_RULES, MayAsk,
+    NriConfig, WebConfig,
 };
 use crate::otlp::{EndpointError, OtlpConfig};
 use crate::rules::{Matcher, Rule};
 use cofferdam_latency::Start;
-use cofferdam_types::{CpuPolicy, Policy, Problem, Severity, place};
+use cofferdam_types::{AccountingMode, CpuPolicy, Policy, Problem, Severity, place};
 use cofferdam_web::{Address, MOST_DATAPLANES};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -21,6 +22,11 @@ use toml::Spanned;
 
 const SHORTEST_PERIOD: Duration = Duration::from_millis(10);
 const LONGEST_PERIOD: Duration = Duration::from_secs(10);
+const SHORTEST_WINDOW: Duration = Duration::from_millis(10);
+const LONGEST_WINDOW: Duration = Duration::from_secs(1);
+const SHORTEST_SAMPLED: Duration = Duration::from_millis(200);
+/// A victim is found within about a period.
+const LONGEST_SAMPLED: Duration = Duration::from_secs(10);
 const SMALLEST_DEBT: Duration = Duration::from_millis(1);
 const LARGEST_DEBT: Duration = Duration::from_secs(3600);
 /// Time between two pushes of metrics, unless given.
@@ -101,6 +107,7 @@ fn sections(checker: &mut Checker<'_>, raw: &RawConfig, config: &mut Config) {
         }
         config.metrics.containers = *count.get_ref();
     }
+    accounting(checker, &raw.accounting, &mut config.accounting);
     let enforcement = &mut config.enforcement;
     if let Some(found) = length(
         checker,
@@ -125,6 +132,30 @@ fn sections(checker: &mut Checker<'_>, raw: &RawConfig, config: &mut Config) {
     web(checker, &raw.web, &mut config.web);
     history(checker, &raw.history, &mut config.history);
     nri(checker, &raw.nri, &mut config.nri);
+}
+
+fn accounting(checker: &mut Checker<'_>, raw: &RawAccounting, config: &mut AccountingConfig) {
+    config.mode = raw.mode.unwrap_or(config.mode);
+    let windows = &mut config.windows;
+    windows.window =
+        length(checker, &raw.window, SHORTEST_WINDOW..=LONGEST_WINDOW).unwrap_or(windows.window);
+    windows.period =
+        length(checker, &raw.period, SHORTEST_SAMPLED..=LONGEST_SAMPLED).unwrap_or(windows.period);
+    let given = raw.window.as_ref().or(raw.period.as_ref());
+    let Some(given) = given.map(Spanned::span) else {
+        return;
+    };
+    if windows.window * 2 > windows.period {
+        let what = "a window may be at most half of the period: shorten window, lengthen period, or \
+                    use mode = \"exact\"";
+        checker.error(&given, what);
+    }
+    if config.mode == AccountingMode::Exact {
+        checker.warn(
+            &given,
+            "window and period have no effect with mode = \"exact\"",
+        );
+    }
 }
 
 fn nri(checker: &mut Checker<'_>, raw: &RawNri, config: &mut NriConfig) {

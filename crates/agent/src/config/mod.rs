@@ -15,9 +15,10 @@ pub use problem::ConfigError;
 use crate::otlp::OtlpConfig;
 pub use crate::pods::MayAsk;
 use crate::rules::Rule;
+use cofferdam_accounting::WindowOptions;
 use cofferdam_host::{HostFs, online_cpus};
 use cofferdam_latency::Start;
-use cofferdam_types::parse_all;
+use cofferdam_types::{AccountingMode, parse_all};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::net::SocketAddr;
@@ -46,6 +47,8 @@ pub struct Config {
     pub socket: SocketConfig,
     /// The metrics.
     pub metrics: MetricsConfig,
+    /// How the ledger is kept.
+    pub accounting: AccountingConfig,
     /// Network-CPU enforcement.
     pub enforcement: EnforcementConfig,
     /// CPU reservations.
@@ -89,6 +92,15 @@ pub struct MetricsConfig {
     pub address: Option<SocketAddr>,
     /// Containers with series of their own, at most.
     pub containers: u32,
+}
+
+/// `[accounting]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccountingConfig {
+    /// Whether the ledger may be estimated from windows while nobody is pressed and nobody looks.
+    pub mode: AccountingMode,
+    /// The windows.
+    pub windows: WindowOptions,
 }
 
 /// `[enforcement]`
@@ -201,6 +213,10 @@ impl Default for Config {
             metrics: MetricsConfig {
                 address: Some(SocketAddr::from(([127, 0, 0, 1], 9477))),
                 containers: 500,
+            },
+            accounting: AccountingConfig {
+                mode: AccountingMode::Sampled,
+                windows: WindowOptions::default(),
             },
             enforcement: EnforcementConfig {
                 control_period: Duration::from_millis(20),

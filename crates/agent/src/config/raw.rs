@@ -1,6 +1,6 @@
 //! The file as it is written, before its rules are checked against each other.
 
-use cofferdam_types::{CpuAmount, NetworkCpu};
+use cofferdam_types::{AccountingMode, CpuAmount, NetworkCpu};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Error};
 use std::fmt;
@@ -14,6 +14,7 @@ pub(super) struct RawConfig {
     pub rule: Vec<Spanned<RawRule>>,
     pub socket: RawSocket,
     pub metrics: RawMetrics,
+    pub accounting: RawAccounting,
     pub enforcement: RawEnforcement,
     pub reservation: RawReservation,
     pub diagnosis: RawDiagnosis,
@@ -101,6 +102,14 @@ pub(super) struct RawSocket {
 pub(super) struct RawMetrics {
     pub address: Option<Spanned<String>>,
     pub containers: Option<Spanned<u32>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawAccounting {
+    pub mode: Option<AccountingMode>,
+    pub window: Option<Spanned<Length>>,
+    pub period: Option<Spanned<Length>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -59,6 +59,10 @@ group = "adm"
 [metrics]
 address = "off"
 containers = 7
+[accounting]
+mode = "sampled"
+window = "100ms"
+period = "2s"
 [enforcement]
 control_period = "250ms"
 debt_bound = "2s"
@@ -93,6 +97,15 @@ remote = true
             containers: 7
         }
     );
+    let windows = WindowOptions {
+        window: Duration::from_millis(100),
+        period: Duration::from_secs(2),
+    };
+    let accounting = AccountingConfig {
+        mode: AccountingMode::Sampled,
+        windows,
+    };
+    assert_eq!(config.accounting, accounting);
     assert_eq!(
         config.enforcement.control_period,
         Duration::from_millis(250)
@@ -209,6 +222,14 @@ fn each_mistake_is_reported_with_line_column_and_remedy() {
             "[[rule]]\nmatch = \"a\"\ncpu = \"strict\"\ncpus = nan",
             "4:8",
             "at least 0.001",
+        ),
+        ("[accounting]\nmode = \"fast\"", "2:8", "`sampled`"),
+        ("[accounting]\nwindow = \"1ms\"", "2:10", "10ms"),
+        ("[accounting]\nperiod = \"1m\"", "2:10", "200ms to 10s"),
+        (
+            "[accounting]\nwindow = \"150ms\"\nperiod = \"200ms\"",
+            "2:10",
+            "at most half",
         ),
         ("[enforcement]\ncontrol_period = \"5\"", "2:18", "unit"),
         ("[enforcement]\ncontrol_period = \"1ms\"", "2:18", "10ms"),

@@ -36,14 +36,22 @@ impl<L: Ledger> Control<L> {
             };
             let client = command.client;
             let notice = match command.request {
-                Request::Snapshot { gone_after } => match self.readings.read(FRESH) {
-                    Ok(snapshot) => Notice::Reading {
-                        client,
-                        gone: self.readings.gone_since(gone_after),
-                        snapshot,
-                    },
-                    Err(error) => answer(client, Err::<(), _>(error.to_string())),
-                },
+                Request::Snapshot {
+                    gone_after,
+                    estimates,
+                } => {
+                    if !estimates {
+                        self.look_closely();
+                    }
+                    match self.readings.read(FRESH) {
+                        Ok(snapshot) => Notice::Reading {
+                            client,
+                            gone: self.readings.gone_since(gone_after),
+                            snapshot,
+                        },
+                        Err(error) => answer(client, Err::<(), _>(error.to_string())),
+                    }
+                }
                 request => {
                     show = true;
                     let notice = self.change(client, request, channels);
@@ -182,6 +190,7 @@ impl<L: Ledger> Control<L> {
         if moved {
             self.read_runtime_files(true);
         }
+        self.switch_accounting();
         self.assigner.replace(self.config.rules.clone());
         self.step();
     }

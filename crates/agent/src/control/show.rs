@@ -157,6 +157,7 @@ impl<L: Ledger> Control<L> {
             rules: self.rules.clone(),
             paths: self.paths.clone(),
             configuration: Arc::new(self.configuration.clone()),
+            accounting: self.attention.record(),
             degraded,
             started: self.started,
             control_period: self.period(),

@@ -6,7 +6,8 @@ use super::values::{Values, name, seconds};
 use crate::traffic::Traffic;
 use crate::view::View;
 use cofferdam_types::{
-    CgroupId, ContainerLedger, ContainerStatus, CpuPolicy, CpuTime, Degraded, NetworkCpu,
+    AccountingMode, CgroupId, ContainerLedger, ContainerStatus, CpuPolicy, CpuTime, Degraded,
+    NetworkCpu,
 };
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -221,6 +222,8 @@ fn agent(values: &mut Values, view: &View, more: &[Degraded]) {
     values.add(&LOADS, &[], view.configuration.loads as f64);
     values.add(&REFUSALS, &[], view.configuration.refusals as f64);
     values.add(&PERIOD, &[], view.control_period.as_secs_f64());
+    let sampled = view.accounting.mode == AccountingMode::Sampled.label();
+    values.add(&SAMPLED, &[], f64::from(u8::from(sampled)));
     values.add(&STEP, &[], view.last_step.as_secs_f64());
     values.add(&STEPS, &[], view.steps as f64);
     values.add(&FAILED_READINGS, &[], view.failed_readings as f64);

@@ -193,6 +193,8 @@ metrics! {
         "Configurations refused";
     PERIOD = Gauge "agent_control_period" "seconds" []
         "Time between two steps of the control loop";
+    SAMPLED = Gauge "agent_accounting_sampled" "" []
+        "1 while the ledger is estimated from windows of measurement, 0 while everything is measured";
     STEP = Gauge "agent_step" "seconds" []
         "Duration of the last step of the control loop, including the reading";
     STEPS = Counter "agent_steps" "" []

@@ -6,7 +6,9 @@ use crate::recorder::HistoryView;
 use crate::view::Cost;
 use cofferdam_latency::{Class, Counts, Direction, Miss};
 use cofferdam_records::status::NriRecord;
-use cofferdam_records::status::{ConfigurationRecord, PolicyRecord, RuleRecord};
+use cofferdam_records::status::{
+    AccountingStatusRecord, ConfigurationRecord, PolicyRecord, RuleRecord,
+};
 use cofferdam_types::{
     CgroupId, Container, ContainerLedger, ContainerStatus, CpuId, CpuLoss, CpuPolicy, CpuTime,
     DiagnosisHealth, EnforcementStatus, Health, Ledger, Means, MeansState, NetworkCpu,
@@ -154,6 +156,7 @@ pub(crate) fn full(containers: u64) -> View {
                 .collect(),
             unattributed_ns: Reason::ALL.iter().map(|r| (*r, MS)).collect(),
             health,
+            sampling: None,
         }),
         enforcement: Arc::new(EnforcementStatus {
             containers: vec![status],
@@ -227,6 +230,13 @@ pub(crate) fn full(containers: u64) -> View {
             refused: None,
             warnings: Vec::new(),
         }),
+        accounting: AccountingStatusRecord {
+            mode: "sampled".into(),
+            since: String::new(),
+            why: "quiet".into(),
+            window_s: 0.05,
+            period_s: 1.0,
+        },
         degraded: vec![degraded("configuration_refused")],
         started: Instant::now().checked_sub(Duration::from_secs(5)).unwrap(),
         control_period: Duration::from_millis(100),

@@ -16,6 +16,8 @@ pub enum Request {
     Snapshot {
         /// From the `uptime_ns` of the client's last reading.
         gone_after: Option<Duration>,
+        /// Estimates will do: it is no reason to count everything.
+        estimates: bool,
     },
     /// Read the configuration again. Root only.
     Reload,
@@ -57,6 +59,8 @@ struct Raw {
     op: Op,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     gone_after_ns: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    estimates: Option<bool>,
     #[serde(rename = "match", default, skip_serializing_if = "Option::is_none")]
     matches: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -106,6 +110,7 @@ impl Request {
             Op::Status => Request::Status,
             Op::Snapshot => Request::Snapshot {
                 gone_after: raw.gone_after_ns.take().map(Duration::from_nanos),
+                estimates: raw.estimates.take().unwrap_or(false),
             },
             Op::Reload => Request::Reload,
             Op::Stop => Request::Stop,
@@ -137,6 +142,7 @@ impl Request {
             }
         };
         let left = raw.gone_after_ns.is_some()
+            || raw.estimates.is_some()
             || raw.matches.is_some()
             || raw.network_cpu.is_some()
             || raw.cpu.is_some()
@@ -158,6 +164,7 @@ impl Request {
             version: VERSION,
             op: Op::Status,
             gone_after_ns: None,
+            estimates: None,
             matches: None,
             network_cpu: None,
             cpu: None,
@@ -165,8 +172,12 @@ impl Request {
         };
         match self {
             Request::Status => {}
-            Request::Snapshot { gone_after } => {
+            Request::Snapshot {
+                gone_after,
+                estimates,
+            } => {
                 raw.op = Op::Snapshot;
+                raw.estimates = estimates.then_some(true);
                 raw.gone_after_ns =
                     gone_after.map(|t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX));
             }
@@ -211,6 +222,7 @@ mod tests {
             r#"{"version":1,"op":"status"}"#,
             r#"{"version":1,"op":"snapshot"}"#,
             r#"{"version":1,"op":"snapshot","gone_after_ns":5}"#,
+            r#"{"version":1,"op":"snapshot","gone_after_ns":5,"estimates":true}"#,
             r#"{"version":1,"op":"reload"}"#,
             r#"{"version":1,"op":"stop"}"#,
             r#"{"version":1,"op":"clear","match":"web-*"}"#,

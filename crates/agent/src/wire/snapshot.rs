@@ -3,7 +3,7 @@
 use cofferdam_records::OtherSchema;
 use cofferdam_types::{
     CgroupId, Container, ContainerLedger, CpuId, CpuTime, Health, InterfacePair, Ledger, NetnsId,
-    Reason, Runtime, Snapshot,
+    Reason, Runtime, Sampling, Snapshot,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -30,6 +30,9 @@ pub struct WireSnapshot {
     pub unattributed_ns: BTreeMap<Reason, u64>,
     /// What went wrong.
     pub health: Health,
+    /// How well estimated what windows stand for is; absent in the readings of older agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampling: Option<Arc<Sampling>>,
 }
 
 /// Measured time of one CPU.
@@ -98,6 +101,7 @@ impl WireSnapshot {
             containers: containers.map(WireContainer::new).collect(),
             unattributed_ns: snapshot.unattributed_ns.clone(),
             health: snapshot.health,
+            sampling: snapshot.sampling.clone(),
         }
     }
 
@@ -124,6 +128,7 @@ impl WireSnapshot {
                 .collect(),
             unattributed_ns: self.unattributed_ns,
             health: self.health,
+            sampling: self.sampling,
         })
     }
 }

@@ -95,6 +95,7 @@ impl Maker {
                 ..HealthRecord::default()
             },
             cpus: cpus.collect(),
+            accounting: None,
             diagnosis: Some(diagnosis),
         };
         Frame {
@@ -152,6 +153,7 @@ impl Maker {
             caused_by_cpu_ns: by_cpu.to_vec(),
             charged_by_cpu_ns: charged_by_cpu.to_vec(),
             received_from,
+            interval_95: None,
         }
     }
 

@@ -1,8 +1,8 @@
 use super::*;
 use cofferdam_records::diagnosis::CpuLossRecord;
 use cofferdam_records::status::{
-    AgentRecord, ConfigurationRecord, DegradedRecord, MeansRecord, NetworkRecord,
-    ReservationRecord, STATUS,
+    AccountingStatusRecord, AgentRecord, ConfigurationRecord, DegradedRecord, MeansRecord,
+    NetworkRecord, ReservationRecord, STATUS,
 };
 use cofferdam_types::Entitlement;
 
@@ -107,6 +107,13 @@ pub(crate) fn report() -> StatusReport {
         conditions: Vec::new(),
         history: None,
         nri: None,
+        accounting: Some(AccountingStatusRecord {
+            mode: "sampled".into(),
+            since: "2026-11-24T03:12:05.000Z".into(),
+            why: "quiet".into(),
+            window_s: 0.05,
+            period_s: 1.0,
+        }),
         containers_known: 9,
         degraded: Vec::new(),
         changes_in_force: 4,
@@ -123,6 +130,8 @@ fn all_that_matters_is_on_the_screen() {
         "10.0 MiB",
         "http://127.0.0.1:9477/metrics",
         "9 known",
+        "ledger: sampled since 2026-11-24T03:12:05.000Z: nobody is pressed and nobody looks, \
+         estimated from 50ms in each 1s",
         "4 changes in force",
         "web-*",
         "napi_thread",

@@ -1,7 +1,7 @@
 //! What holds for the host as a whole: its CPUs, whether the books balance, what was lost.
 
 use crate::units::{count, pct, percent_of};
-use cofferdam_records::accounting::{AccountingRecord, HealthRecord};
+use cofferdam_records::accounting::{AccountingRecord, HealthRecord, SamplingRecord};
 
 /// The error of conservation that is still in order, percent.
 pub const CONSERVATION_GOAL_PCT: f64 = 1.0;
@@ -13,6 +13,8 @@ pub struct HostView {
     pub cpus: Vec<CpuLoad>,
     /// Difference between ledgers and measured time on the worst CPU, percent.
     pub conservation_error_pct: f64,
+    /// How the ledger was kept, in words; empty where it is always exact.
+    pub kept: String,
     /// What went wrong, a phrase each; empty when all is well.
     pub warnings: Vec<String>,
 }
@@ -50,6 +52,7 @@ impl HostView {
         HostView {
             cpus,
             conservation_error_pct: error,
+            kept: record.accounting.as_ref().map_or_else(String::new, kept),
             warnings,
         }
     }
@@ -87,12 +90,24 @@ impl HostView {
 
     /// The books and the warnings in words.
     pub fn health_line(&self) -> String {
-        let books = format!("conservation error {:.2}%", self.conservation_error_pct);
+        let error = self.conservation_error_pct;
+        let books = format!("{}conservation error {error:.2}%", self.kept);
         if self.warnings.is_empty() {
             format!("{books} · nothing lost")
         } else {
             format!("{books} · {}", self.warnings.join(" · "))
         }
+    }
+}
+
+/// Ends with a separator.
+fn kept(accounting: &SamplingRecord) -> String {
+    match accounting.mode.as_str() {
+        "sampled" => format!(
+            "sampled ({:.2} s of {:.1} s measured) · ",
+            accounting.observed_s, accounting.estimated_s
+        ),
+        mode => format!("{mode} · "),
     }
 }
 
@@ -133,6 +148,7 @@ fn complaints(health: &HealthRecord) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::fixture::interval;
+    use cofferdam_types::Sampling;
 
     fn host(interval: &cofferdam_types::Interval) -> HostView {
         HostView::new(&AccountingRecord::new(interval))
@@ -145,6 +161,26 @@ mod tests {
         assert_eq!(
             host.health_line(),
             "conservation error 0.00% · nothing lost"
+        );
+    }
+
+    #[test]
+    fn an_estimate_is_called_one() {
+        let mut some = interval();
+        some.sampling = Some(Sampling::default());
+        assert_eq!(
+            host(&some).health_line(),
+            "exact · conservation error 0.00% · nothing lost"
+        );
+        some.sampling = Some(Sampling {
+            windows: 3,
+            observed_ns: 150_000_000,
+            estimated_ns: 3_000_000_000,
+            ..Sampling::default()
+        });
+        assert_eq!(
+            host(&some).health_line(),
+            "sampled (0.15 s of 3.0 s measured) · conservation error 0.00% · nothing lost"
         );
     }
 

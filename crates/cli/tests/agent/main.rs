@@ -5,6 +5,7 @@
 mod harness;
 mod history;
 mod killed;
+mod sampled;
 mod service;
 mod strict;
 mod web;

@@ -116,8 +116,14 @@ fn sample(shared: &Shared, socket: PathBuf) {
     let mut watch = Watch::new(socket);
     let mut readings = Readings::default();
     loop {
+        let asks = |kept: &Kept| kept.asked.is_some_and(|at| at.elapsed() <= ASKS);
+        let read = match asks(&locked(&shared.kept)) {
+            true => watch.read(),
+            // The agent need not count everything for nobody.
+            false => watch.glance(),
+        };
         // Soon again: there is no interval yet, or no agent.
-        let (documents, metrics, soon) = match watch.read() {
+        let (documents, metrics, soon) = match read {
             Ok((status, ledger)) => {
                 let metrics = metrics_address(&status);
                 let documents = ledger.map(|ledger| readings.take(ledger, status));
@@ -135,7 +141,7 @@ fn sample(shared: &Shared, socket: PathBuf) {
         if let Some(documents) = documents {
             kept.documents = documents;
         }
-        let asked = kept.asked.is_some_and(|at| at.elapsed() <= ASKS);
+        let asked = asks(&kept);
         let rest = match (soon, asked) {
             (true, _) => FIRST,
             (false, true) => BUSY,

@@ -15,6 +15,7 @@ mod policy;
 mod status;
 
 use crate::journal::{Journal, UndoReport};
+use crate::tuning::network as tuning;
 use cofferdam_host::CgroupLayout;
 use cofferdam_types::{CgroupId, Container, Interval, Means};
 use means::Applied;
@@ -167,6 +168,32 @@ impl Network {
         self.pressed
     }
 
+    /// Whether steps on such intervals might act: a container under a rule causes work, and there are
+    /// others to whom it is charged, or a quota that its packets count against. Never false where a
+    /// step would act, seldom true where none does.
+    pub fn would_look(&self, seen: &Interval) -> bool {
+        let seen = self.pods.fold(seen);
+        let length_ns = seen.length.as_nanos() as f64;
+        let mut rows = seen.containers.iter();
+        rows.any(|row| {
+            let Some(member) = self.members.get(&row.container.cgroup) else {
+                return false;
+            };
+            let causes = |ns: u64, cpus: f64| ns as f64 > tuning::CAUSES_CPUS * cpus * length_ns;
+            let columns = row.caused_by_cpu_ns.iter().zip(&row.charged_by_cpu_ns);
+            let presses = columns.enumerate().any(|(cpu, (caused, own))| {
+                let others = charged_to_anybody(&seen, cpu).saturating_sub(*own);
+                causes(*caused, 1.0) && others as f64 > tuning::PAID_CPUS * length_ns
+            });
+            // Files are read for the few that cause any work.
+            let caused = row.ledger.caused_ns();
+            presses
+                || caused > 0
+                    && (member.located.place.tightest_quota(None))
+                        .is_some_and(|cpus| causes(caused, cpus))
+        })
+    }
+
     /// Acts on what happened in `interval`, which ends now.
     pub fn step(&mut self, journal: &mut Journal, interval: &Interval) {
         self.means.settle_leaving(journal, false);
@@ -253,4 +280,12 @@ impl Network {
         }
         self.means.settle_leaving(journal, true)
     }
+}
+
+/// Network CPU that was charged on the CPU at this position, to whomever, nanoseconds.
+fn charged_to_anybody(interval: &Interval, cpu: usize) -> u64 {
+    let known = interval.containers.iter();
+    let known = known.filter_map(|row| row.charged_by_cpu_ns.get(cpu));
+    let unknown = interval.cpus.get(cpu);
+    known.sum::<u64>() + unknown.map_or(0, |(_, time)| time.charged_host_ns)
 }

@@ -181,6 +181,7 @@ pub fn interval(offender: &Arc<Container>, victim: &Arc<Container>, softirq_ms: 
             attributed_ns: ns,
             worst_cpu_error_pct: 0.0,
         },
+        sampling: None,
     }
 }
 

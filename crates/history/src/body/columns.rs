@@ -109,6 +109,7 @@ impl Containers {
                 caused_by_cpu_ns: self.caused_by_cpu_ns[cpus.clone()].to_vec(),
                 charged_by_cpu_ns: self.charged_by_cpu_ns[cpus].to_vec(),
                 received_from: Default::default(),
+                interval_95: None,
             };
             derive(&mut container);
             all.push(container);

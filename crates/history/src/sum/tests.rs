@@ -1,5 +1,5 @@
 use super::*;
-use cofferdam_records::accounting::{ACCOUNTING, ConservationRecord, HealthRecord};
+use cofferdam_records::accounting::{ACCOUNTING, ConservationRecord, HealthRecord, SamplingRecord};
 use cofferdam_types::Entitlement;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -46,6 +46,7 @@ fn container(cpus: usize) -> impl Strategy<Value = ContainerRecord> {
                 caused_by_cpu_ns: caused,
                 charged_by_cpu_ns: charged,
                 received_from,
+                interval_95: None,
             };
             derive(&mut c);
             c
@@ -120,6 +121,13 @@ fn record() -> impl Strategy<Value = AccountingRecord> {
                         cpu_usage_unreadable: 0,
                     },
                     cpus,
+                    // Whole seconds, whose sums are exact in any order.
+                    accounting: n.is_multiple_of(2).then(|| SamplingRecord {
+                        mode: if n % 8 == 0 { "exact" } else { "sampled" }.to_owned(),
+                        windows: n % 8,
+                        observed_s: (n % 8) as f64,
+                        estimated_s: (n % 8 * 20) as f64,
+                    }),
                     diagnosis: losses.map(|containers| DiagnosisRecord {
                         interval_s: 1.000_000_007,
                         containers: (containers.into_iter())

@@ -129,6 +129,7 @@ impl Scene {
             },
             health: HealthRecord::default(),
             cpus: vec![cpu(0), cpu(1)],
+            accounting: None,
             diagnosis,
         }
     }
@@ -169,6 +170,7 @@ pub(crate) fn status() -> StatusReport {
         conditions: Vec::new(),
         history: None,
         nri: None,
+        accounting: None,
         containers_known: 2,
         degraded: Vec::new(),
         changes_in_force: 0,

@@ -64,6 +64,7 @@ pub fn ledger(containers: Vec<ContainerRecord>) -> AccountingRecord {
         },
         health: HealthRecord::default(),
         cpus: vec![cpu(0, caused), cpu(1, 12 * MS)],
+        accounting: None,
         diagnosis: None,
     }
 }
@@ -97,6 +98,7 @@ pub fn status() -> StatusReport {
         diagnosis: None,
         conditions: Vec::new(),
         nri: None,
+        accounting: None,
         containers_known: 2,
         degraded: Vec::new(),
         changes_in_force: 0,

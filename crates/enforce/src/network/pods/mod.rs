@@ -173,6 +173,7 @@ impl Pods {
             containers: rows,
             cpus: interval.cpus.clone(),
             unattributed_ns: interval.unattributed_ns.clone(),
+            sampling: interval.sampling.clone(),
             ..*interval
         })
     }

@@ -63,6 +63,7 @@ fn interval(rows: Vec<ContainerLedger>) -> Interval {
             attributed_ns: 0,
             worst_cpu_error_pct: 0.0,
         },
+        sampling: None,
     }
 }
 

@@ -36,6 +36,7 @@ pub(in crate::network::policy) fn interval(cpus: &[CpuTime], columns: &[(u64, u6
             attributed_ns: 0,
             worst_cpu_error_pct: 0.0,
         },
+        sampling: None,
     }
 }
 

@@ -1,0 +1,156 @@
+//! The accounting in windows, on this host's kernel: when which programs are attached, and that what is
+//! estimated adds up.
+
+mod common;
+
+use cofferdam_accounting::{Accountant, WindowOptions};
+use cofferdam_lab::fixtures::FakeContainer;
+use cofferdam_lab::fixtures::leftovers::attached_programs;
+use cofferdam_lab::fixtures::traffic::{self, Udp};
+use cofferdam_types::{AccountingMode, CgroupId, Interval, Sampling};
+use common::*;
+use std::time::{Duration, Instant};
+
+const WINDOWS: WindowOptions = WindowOptions {
+    window: Duration::from_millis(50),
+    period: Duration::from_millis(400),
+};
+/// One program of either kind.
+const MARKER: &str = "netif_receive_s"; // the kernel keeps 15 characters
+const LIFECYCLE: &str = "sched_process_e";
+
+fn is_attached(name: &str) -> bool {
+    attached_programs().contains(name)
+}
+
+/// Has it take windows, and waits until it does.
+fn take_windows(accountant: &mut Accountant) {
+    accountant.sample(WINDOWS).expect("windows can be taken");
+    assert_eq!(
+        accountant.mode(),
+        AccountingMode::Exact,
+        "until it is asked to"
+    );
+    accountant.set_exact(false).expect("it can be asked");
+    follow_until(accountant, |a| a.mode() == AccountingMode::Sampled);
+}
+
+fn follow_until(accountant: &mut Accountant, reached: impl Fn(&Accountant) -> bool) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !reached(accountant) {
+        assert!(Instant::now() < until, "it never came");
+        settle(accountant, 5);
+    }
+}
+
+/// Windows so far.
+fn windows(accountant: &mut Accountant) -> u64 {
+    let sampling = snapshot(accountant).sampling;
+    sampling.map_or(0, |sampling| sampling.windows)
+}
+
+fn sampling(interval: &Interval) -> &Sampling {
+    interval
+        .sampling
+        .as_ref()
+        .expect("an accounting that samples says so")
+}
+
+#[test]
+fn programs_that_see_packets_are_attached_in_windows_and_while_everything_is_counted() {
+    alone(90, || {
+        let mut accountant = accountant();
+        assert!(is_attached(MARKER) && is_attached(LIFECYCLE));
+        take_windows(&mut accountant);
+        let (mut with, mut without) = (0, 0);
+        let first = windows(&mut accountant);
+        let until = Instant::now() + Duration::from_secs(60);
+        while windows(&mut accountant) < first + 4 || with == 0 || without == 0 {
+            assert!(
+                Instant::now() < until,
+                "{with} times attached, {without} not"
+            );
+            match is_attached(MARKER) {
+                true => with += 1,
+                false => without += 1,
+            }
+            assert!(is_attached(LIFECYCLE), "containers come at any time");
+            settle(&mut accountant, 5);
+        }
+        // A container that comes between windows is known all the same.
+        let container = FakeContainer::new("between");
+        follow_until(&mut accountant, |a| {
+            let all = a.containers();
+            all.iter().any(|c| c.cgroup == CgroupId(container.id()))
+        });
+        assert!(accountant.become_exact(Duration::from_secs(20)).unwrap());
+        assert_eq!(accountant.mode(), AccountingMode::Exact);
+        for _ in 0..100 {
+            assert!(is_attached(MARKER), "for as long as everything is counted");
+            settle(&mut accountant, 5);
+        }
+        accountant.set_exact(false).unwrap();
+        follow_until(&mut accountant, |a| a.mode() == AccountingMode::Sampled);
+        drop(accountant);
+        assert!(!is_attached(MARKER) && !is_attached(LIFECYCLE));
+    });
+}
+
+#[test]
+fn what_is_estimated_adds_up_and_says_how_sure_it_is() {
+    alone(120, || {
+        let container = FakeContainer::new("sampled");
+        let mut accountant = accountant();
+        let mut source = Source::new();
+        let to = source.join(container.namespace(), 9000);
+        take_windows(&mut accountant);
+        let before = snapshot(&mut accountant);
+        let _sink = traffic::udp_sink(&container, Some(RECEIVER_CPU), to, u64::MAX);
+        let _flood = traffic::udp_send(
+            &source.namespace,
+            Some(SENDER_CPU),
+            Udp::to(to).flood(Duration::from_secs(60)),
+        );
+        let first = windows(&mut accountant);
+        follow_until(&mut accountant, |a| a.window().is_some());
+        while windows(&mut accountant) < first + 6 {
+            settle(&mut accountant, 50);
+        }
+        let after = snapshot(&mut accountant);
+        let estimated = after.since(&before);
+        assert_conserved(&estimated);
+        let counts = ledger(&estimated, container.id());
+        let sampling = sampling(&estimated);
+        assert_eq!(sampling.mode, AccountingMode::Sampled);
+        assert!(sampling.observed_ns < sampling.estimated_ns, "{sampling:?}");
+        // It covers as much time as the windows stand for.
+        let length_ns = estimated.length.as_nanos() as u64;
+        assert!(
+            length_ns.abs_diff(sampling.estimated_ns) < 1_000_000,
+            "{estimated:?}"
+        );
+        let spread = sampling.spreads[&CgroupId(container.id())];
+        let total = counts.caused_ns() as f64;
+        let [low, high] = sampling.interval_95(total, &spread.caused, estimated.cpus.len(), false);
+        assert!(spread.caused.seen > 0.0, "the flood was met");
+        assert!(spread.caused.seen <= low && low <= total && total <= high);
+        assert!(counts.rx_packets > 0 && counts.rx_bytes > 0);
+        // The windows themselves are no estimate.
+        let window = accountant.window().unwrap();
+        assert!(window.sampling.is_none());
+        assert!(ledger(&window, container.id()).caused_ns() <= counts.caused_ns());
+        // Exact again, counts go on from there.
+        assert!(accountant.become_exact(Duration::from_secs(20)).unwrap());
+        let exact = snapshot(&mut accountant);
+        settle(&mut accountant, 300);
+        let later = snapshot(&mut accountant).since(&exact);
+        assert!(!later.is_estimated());
+        assert!(ledger(&later, container.id()).rx_packets > 0);
+        assert_conserved(&later);
+        for (now, before) in exact.containers.iter().zip(&after.containers) {
+            assert_eq!(now.container.cgroup, before.container.cgroup);
+            assert!(now.ledger.caused_ns() >= before.ledger.caused_ns());
+            assert!(now.ledger.cpu_usage_ns >= before.ledger.cpu_usage_ns);
+        }
+    });
+}

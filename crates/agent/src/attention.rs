@@ -1,0 +1,226 @@
+//! How closely the ledger must be kept: exactly while somebody is pressed, while network CPU is being
+//! enforced or while a client looks; in windows otherwise.
+//!
+//! Windows decide nothing about containers: they only say that it is time to look. A condition, an event
+//! and every act of the enforcement come from exact intervals alone.
+
+mod signs;
+
+pub(crate) use signs::Signs;
+
+use crate::config::AccountingConfig;
+use cofferdam_records::status::{AccountingStatusRecord, SUFFERS_CPUS};
+use cofferdam_types::{AccountingMode, Interval};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant, SystemTime};
+
+/// The ledger stays exact for so long after the last reason for it.
+pub(crate) const QUIET: Duration = Duration::from_secs(5);
+/// A client that reads the ledger is taken to go on for so long.
+pub(crate) const WATCHED: Duration = Duration::from_secs(10);
+/// Part of a CPU. In a sample somebody is pressed when that much is taken for the packets of others: half of
+/// what makes a condition, since a window may have met a quieter moment.
+const PRESSED_CPUS: f64 = SUFFERS_CPUS / 2.0;
+
+/// Why everything is counted; the most telling comes last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Why {
+    /// The agent has just begun, and knows nothing of the host yet.
+    Starting,
+    /// A client reads the ledger.
+    Watched,
+    /// Somebody pays for the packets of others, or may.
+    Pressed,
+    /// Means of the enforcement are in place.
+    Enforced,
+    /// The configuration says so.
+    Configured,
+}
+
+impl Why {
+    fn label(self) -> &'static str {
+        match self {
+            Why::Starting => "starting",
+            Why::Watched => "watched",
+            Why::Pressed => "pressed",
+            Why::Enforced => "enforced",
+            Why::Configured => "configured",
+        }
+    }
+}
+
+/// The reasons there are now.
+#[derive(Debug)]
+pub(crate) struct Attention {
+    config: AccountingConfig,
+    /// Until when each holds.
+    reasons: BTreeMap<Why, Instant>,
+    mode: AccountingMode,
+    since: SystemTime,
+}
+
+impl Attention {
+    pub fn new(config: AccountingConfig, now: Instant) -> Attention {
+        Attention {
+            config,
+            reasons: BTreeMap::from([(Why::Starting, now + QUIET)]),
+            mode: AccountingMode::Exact,
+            since: SystemTime::now(),
+        }
+    }
+
+    pub fn configure(&mut self, config: AccountingConfig) {
+        self.config = config;
+    }
+
+    /// There is this reason now.
+    pub fn note(&mut self, why: Why, now: Instant) {
+        let lasts = if why == Why::Watched { WATCHED } else { QUIET };
+        self.reasons.insert(why, now + lasts);
+    }
+
+    /// How the ledger shall be kept.
+    pub fn wanted(&mut self, now: Instant) -> AccountingMode {
+        self.reasons.retain(|_, until| now < *until);
+        match self.config.mode {
+            AccountingMode::Sampled if self.reasons.is_empty() => AccountingMode::Sampled,
+            _ => AccountingMode::Exact,
+        }
+    }
+
+    /// When the last reason ends, if no other comes; `None` without one.
+    pub fn ends(&self) -> Option<Instant> {
+        match self.config.mode {
+            AccountingMode::Sampled => self.reasons.values().max().copied(),
+            AccountingMode::Exact => None,
+        }
+    }
+
+    /// How the ledger is kept now. True when that is news.
+    pub fn is_now(&mut self, mode: AccountingMode) -> bool {
+        let news = self.mode != mode;
+        if news {
+            self.mode = mode;
+            self.since = SystemTime::now();
+        }
+        news
+    }
+
+    pub fn record(&self) -> AccountingStatusRecord {
+        let why = match (self.mode, self.config.mode) {
+            (AccountingMode::Sampled, _) => "quiet",
+            (_, AccountingMode::Exact) => Why::Configured.label(),
+            _ => {
+                let last = self.reasons.keys().next_back();
+                // The last reason has just ended, and the thread that takes windows has not begun.
+                last.copied().unwrap_or(Why::Starting).label()
+            }
+        };
+        AccountingStatusRecord {
+            mode: self.mode.label().to_owned(),
+            since: cofferdam_records::time(self.since.max(SystemTime::UNIX_EPOCH)),
+            why: why.to_owned(),
+            window_s: self.config.windows.window.as_secs_f64(),
+            period_s: self.config.windows.period.as_secs_f64(),
+        }
+    }
+}
+
+/// Whether somebody, a container or a cgroup of the host, pays for others in `seen`.
+pub(crate) fn is_pressed(seen: &Interval) -> bool {
+    let most = PRESSED_CPUS * seen.length.as_nanos() as f64;
+    let pays = |paid_ns: i64| paid_ns as f64 > most;
+    seen.containers
+        .iter()
+        .any(|row| pays(-row.ledger.owed_ns()))
+        || (seen.cpus.iter()).any(|(_, time)| time.charged_host_ns as f64 > most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::testing::paying;
+
+    fn at(start: Instant, seconds: f64) -> Instant {
+        start + Duration::from_secs_f64(seconds)
+    }
+
+    fn sampled() -> AccountingConfig {
+        Config::default().accounting
+    }
+
+    #[test]
+    fn sampling_is_the_default_and_begins_when_nothing_has_happened_for_a_while() {
+        let start = Instant::now();
+        let mut attention = Attention::new(sampled(), start);
+        assert_eq!(attention.wanted(start), AccountingMode::Exact);
+        assert_eq!(attention.record().why, "starting");
+        assert_eq!(attention.ends(), Some(start + QUIET));
+        assert_eq!(attention.wanted(start + QUIET), AccountingMode::Sampled);
+        assert_eq!(attention.ends(), None);
+    }
+
+    #[test]
+    fn each_reason_makes_it_exact_at_once_and_lasts_a_while() {
+        for (why, lasts) in [
+            (Why::Pressed, QUIET),
+            (Why::Enforced, QUIET),
+            (Why::Watched, WATCHED),
+        ] {
+            let start = Instant::now();
+            let mut attention = Attention::new(sampled(), start);
+            let later = at(start, 100.0);
+            assert_eq!(attention.wanted(later), AccountingMode::Sampled);
+            assert!(attention.is_now(AccountingMode::Sampled));
+            assert_eq!(attention.record().why, "quiet");
+            attention.note(why, later);
+            assert_eq!(attention.wanted(later), AccountingMode::Exact);
+            assert!(attention.is_now(AccountingMode::Exact));
+            assert!(!attention.is_now(AccountingMode::Exact), "no news");
+            assert_eq!(attention.record().why, why.label());
+            // Again and again: it never flickers.
+            for step in 0..20 {
+                attention.note(why, later + lasts / 2 * step);
+                assert_eq!(
+                    attention.wanted(later + lasts / 2 * step),
+                    AccountingMode::Exact
+                );
+            }
+            let end = later + lasts / 2 * 19 + lasts;
+            assert_eq!(
+                attention.wanted(end - Duration::from_millis(1)),
+                AccountingMode::Exact
+            );
+            assert_eq!(attention.wanted(end), AccountingMode::Sampled);
+        }
+    }
+
+    #[test]
+    fn what_is_configured_to_be_exact_stays_so() {
+        let start = Instant::now();
+        let config = AccountingConfig {
+            mode: AccountingMode::Exact,
+            ..sampled()
+        };
+        let mut attention = Attention::new(config, start);
+        assert_eq!(attention.wanted(at(start, 1000.0)), AccountingMode::Exact);
+        assert_eq!(
+            (attention.ends(), &*attention.record().why),
+            (None, "configured")
+        );
+        attention.configure(sampled());
+        assert_eq!(attention.wanted(at(start, 1001.0)), AccountingMode::Sampled);
+    }
+
+    #[test]
+    fn somebody_is_pressed_who_pays_half_of_what_makes_a_condition() {
+        let window = Duration::from_millis(50);
+        // 1 ms and 2 ms of 50 ms: 2% and 4% of a CPU.
+        assert!(!is_pressed(&paying(window, &[(7, 1), (8, 1)])));
+        assert!(is_pressed(&paying(window, &[(7, 1), (8, 2)])));
+        let mut unknown = paying(window, &[]);
+        unknown.cpus[0].1.charged_host_ns = 2_000_000;
+        assert!(is_pressed(&unknown), "of whom no more is known");
+    }
+}

@@ -1,0 +1,124 @@
+//! Signs that cost next to nothing and are always there: the interrupt time of each CPU as the kernel
+//! samples it with its clock tick. A sudden rise has a window taken at once, and the window decides.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(250);
+/// The file lists every interrupt of the host, which takes a millisecond where there are thousands: a look
+/// may take this part of the time.
+const COSTS: u32 = 200;
+/// Part of a CPU by which interrupt time must rise. The tick sees a quarter of a second as 62 samples: of a
+/// CPU that is steadily at 10%, two looks differ by more in one case of a hundred.
+const RISES: f64 = 0.1;
+/// A sign has one window taken, and the next one only after so long: windows must not add up.
+const ONCE_IN: Duration = Duration::from_secs(1);
+/// Ticks of /proc/stat in a second: USER_HZ, the same on every Linux that this runs on.
+const TICKS_PER_S: f64 = 100.0;
+
+/// What was seen at the last looks.
+#[derive(Debug, Default)]
+pub(crate) struct Signs {
+    /// Interrupt ticks of each CPU, and when.
+    last: Option<(Instant, Vec<u64>)>,
+    /// Parts of each CPU at the look before.
+    parts: Vec<f64>,
+    due: Option<Instant>,
+    told: Option<Instant>,
+}
+
+impl Signs {
+    /// When the next look is.
+    pub fn due(&self, now: Instant) -> Instant {
+        self.due.unwrap_or(now)
+    }
+
+    /// What was seen before tells nothing about what comes: everything is counted meanwhile.
+    pub fn forget(&mut self) {
+        *self = Signs::default();
+    }
+
+    /// Looks, if it is time. True when interrupt time has risen.
+    pub fn look(&mut self, now: Instant) -> bool {
+        if now < self.due(now) {
+            return false;
+        }
+        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let took = now.elapsed();
+        self.due = Some(now + LOOK.max(took * COSTS));
+        self.take(&ticks(&text), now)
+    }
+
+    fn take(&mut self, ticks: &[u64], now: Instant) -> bool {
+        let Some((at, before)) = self.last.replace((now, ticks.to_vec())) else {
+            return false;
+        };
+        let passed = now.saturating_duration_since(at).as_secs_f64() * TICKS_PER_S;
+        if before.len() != ticks.len() || passed <= 0.0 {
+            self.parts.clear();
+            return false;
+        }
+        let part = |(now, before): (&u64, &u64)| now.saturating_sub(*before) as f64 / passed;
+        let parts: Vec<f64> = ticks.iter().zip(&before).map(part).collect();
+        let rises = |(now, before): (&f64, &f64)| now - before >= RISES;
+        let risen = parts.iter().zip(&self.parts).any(rises);
+        self.parts = parts;
+        let lately = |told: Instant| now.saturating_duration_since(told) < ONCE_IN;
+        if !risen || self.told.is_some_and(lately) {
+            return false;
+        }
+        self.told = Some(now);
+        true
+    }
+}
+
+/// Hardirq and softirq ticks of each CPU.
+fn ticks(stat: &str) -> Vec<u64> {
+    let cpu = |line: &str| {
+        let mut fields = line.split_ascii_whitespace();
+        let number = fields.next()?.strip_prefix("cpu")?;
+        // user nice system idle iowait irq softirq …
+        let ticks: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
+        (!number.is_empty()).then_some(ticks.get(5)? + ticks.get(6)?)
+    };
+    stat.lines().filter_map(cpu).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interrupt_time_is_read_for_each_cpu() {
+        let stat = "cpu  1 2 3 4 5 60 70 0 0 0\ncpu0 1 2 3 4 5 6 7 0 0 0\n\
+                    cpu1 1 2 3 4 5 10 20 0 0 0\nintr 9 9 9\nctxt 7\n";
+        assert_eq!(ticks(stat), [13, 30]);
+        assert_eq!(ticks("cpu0 1 2\n"), [0; 0], "cut off");
+    }
+
+    #[test]
+    fn only_a_rise_is_a_sign_and_only_once_in_a_while() {
+        let (start, mut signs) = (Instant::now(), Signs::default());
+        let mut ticks = [0, 0];
+        let mut signs_at = Vec::new();
+        // In each quarter of a second: a steady 8%, and on the other CPU nothing, then 60%, then none.
+        for look in 0..40_u32 {
+            ticks[0] += 2;
+            ticks[1] += if (12..30).contains(&look) { 15 } else { 0 };
+            let now = start + LOOK * look;
+            if signs.take(&ticks, now) {
+                signs_at.push(look);
+            }
+        }
+        assert_eq!(signs_at, [12]);
+        // Another soon after the last is none.
+        let mut signs = Signs::default();
+        let mut found = 0;
+        for look in 0..40_u32 {
+            ticks[0] += if look % 2 == 0 { 25 } else { 0 };
+            found += u32::from(signs.take(&ticks, start + LOOK * look));
+        }
+        assert_eq!(found, 10, "once a second in ten seconds");
+    }
+}

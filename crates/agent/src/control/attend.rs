@@ -1,0 +1,151 @@
+//! How closely the control loop looks: how it has the ledger kept, what it makes of estimates, and how often
+//! it takes a step.
+
+use super::Control;
+use crate::attention::{Why, is_pressed};
+use crate::ledger::Ledger;
+use cofferdam_accounting::ReadError;
+use cofferdam_records::status::PAYS;
+use cofferdam_types::{AccountingMode, Interval};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Time between two steps while no rule changes the host.
+const OBSERVING: Duration = Duration::from_secs(1);
+/// While no container pays for others, the period between steps is this many times as long.
+const QUIET: u32 = 5;
+/// A client that begins to read the ledger waits for it to be exact, so long at most: what it sees from its
+/// first reading on is then no estimate. Attaching takes some milliseconds.
+const BECOMES_EXACT: Duration = Duration::from_millis(100);
+/// Shorter exact intervals say no more of who is pressed than a window does.
+const SAYS_ENOUGH: Duration = Duration::from_millis(50);
+
+impl<L: Ledger> Control<L> {
+    /// Has the accounting take windows from now on, or others than before.
+    pub(super) fn switch_accounting(&mut self) {
+        self.attention.configure(self.config.accounting);
+        let sampled = self.config.accounting.mode == AccountingMode::Sampled;
+        let windows = self.config.accounting.windows;
+        if sampled && let Err(why) = self.readings.ledger().sample(windows) {
+            tracing::error!("the ledger stays exact: {why}");
+        }
+    }
+
+    /// When [`Control::attend`] has something to do, whatever happens.
+    pub(super) fn attends_at(&self, now: Instant) -> Option<Instant> {
+        match self.readings.mode() {
+            AccountingMode::Sampled => Some(self.signs.due(now)),
+            AccountingMode::Exact => self.attention.ends(),
+        }
+    }
+
+    /// Looks at what the last window saw, and at the signs between windows; has everything counted, or
+    /// windows taken, as it must be now.
+    pub(super) fn attend(&mut self) -> Result<(), ReadError> {
+        let now = Instant::now();
+        let mode = self.readings.mode();
+        if let Some(seen) = self.readings.ledger().window()
+            && !(self.window.as_ref()).is_some_and(|last| Arc::ptr_eq(last, &seen))
+        {
+            if self.is_pressed_in(&seen) {
+                self.attention.note(Why::Pressed, now);
+            }
+            self.window = Some(seen);
+            // What it adds to the ledger is read at once.
+            self.due = now;
+        }
+        if self.page.was_watched() {
+            self.attention.note(Why::Watched, now);
+        }
+        match mode {
+            AccountingMode::Exact => self.signs.forget(),
+            AccountingMode::Sampled if self.signs.look(now) => self.readings.ledger().look_now(),
+            AccountingMode::Sampled => {}
+        }
+        let wanted = self.attention.wanted(now);
+        if self.ordered != wanted {
+            self.ordered = wanted;
+            let exact = wanted == AccountingMode::Exact;
+            self.readings.ledger().set_exact(exact)?;
+        }
+        if self.attention.is_now(mode) {
+            // The next interval shall be exact as a whole, or an estimate as a whole.
+            self.due = now;
+            let record = self.attention.record();
+            tracing::debug!("the ledger is {} from now on: {}", record.mode, record.why);
+        }
+        Ok(())
+    }
+
+    /// A client reads the ledger, and is to see no estimates.
+    pub(super) fn look_closely(&mut self) {
+        self.attention.note(Why::Watched, Instant::now());
+        if self.readings.mode() == AccountingMode::Exact && self.ordered == AccountingMode::Exact {
+            return;
+        }
+        self.ordered = AccountingMode::Exact;
+        if let Err(why) = self.readings.ledger().become_exact(BECOMES_EXACT) {
+            // The next reading says it as well, and what follows from it.
+            tracing::warn!("{why}");
+        }
+        self.readings.expire();
+    }
+
+    /// Whether anybody may be judged by `interval`: nothing of it is an estimate.
+    pub(super) fn judges(&self, interval: &Interval) -> bool {
+        !interval.is_estimated() && self.readings.mode() == AccountingMode::Exact
+    }
+
+    /// Notes what is a reason to go on counting everything.
+    pub(super) fn note_reasons(&mut self, judged: &Interval) {
+        let now = Instant::now();
+        if self.busy {
+            self.attention.note(Why::Enforced, now);
+        }
+        let suffers = self.conditions.now().iter().any(|c| c.name == PAYS);
+        if suffers || (judged.length >= SAYS_ENOUGH && self.is_pressed_in(judged)) {
+            self.attention.note(Why::Pressed, now);
+        }
+    }
+
+    pub(super) fn period(&self) -> Duration {
+        let control = self.config.enforcement.control_period;
+        match &self.effects {
+            Some(_) if self.busy => control,
+            Some(_) => (control * QUIET).min(OBSERVING).max(control),
+            None => OBSERVING,
+        }
+    }
+
+    /// Leaves a step out when there is nothing to do: a reading of many containers costs more than
+    /// all else. True when this one was.
+    pub(super) fn rests(&mut self) -> bool {
+        let may = self.effects.as_ref().is_some_and(|e| e.may_rest());
+        let lately = self.stepped.is_some_and(|at| at.elapsed() < OBSERVING);
+        // The step reports a failed reading.
+        if self.busy || !may || !lately || !self.readings.are_calm().unwrap_or(false) {
+            return false;
+        }
+        self.due = Instant::now() + self.period();
+        true
+    }
+
+    fn is_pressed_in(&self, seen: &Interval) -> bool {
+        is_pressed(seen) || self.effects.as_ref().is_some_and(|e| e.would_look(seen))
+    }
+}
+
+/// An interval that says nothing about anybody.
+pub(super) fn nothing(interval: &Interval, length: Duration) -> Interval {
+    Interval {
+        time: interval.time,
+        length,
+        cpus: interval.cpus.clone(),
+        containers: Vec::new(),
+        unattributed_ns: BTreeMap::new(),
+        health: interval.health,
+        conservation: interval.conservation,
+        sampling: None,
+    }
+}
