@@ -15,6 +15,7 @@ use cofferdam_bench::simulation::data::SimulationSample;
 use cofferdam_bench::{Silent, accounting, demo, penalty, reservation, simulation};
 use cofferdam_host::{CgroupLayout, HostFs};
 use cofferdam_lab::fixtures::{exclusive, time_limit};
+use cofferdam_types::AccountingMode;
 use common::{LIMIT, worker_executable};
 
 fn penalty_of(ids: &[&str], pairs: u32) -> (RunData, tempfile::TempDir) {
@@ -296,16 +297,15 @@ fn an_accounting_run_is_whole() {
     let Some(RunResult::Accounting(result)) = &data.result else {
         panic!("{:?}", data.result)
     };
-    // The flood as carried and as read, and the stream.
-    assert_eq!(result.overhead.len(), 3);
-    // Two loads, two pairs of off and on, and the period with program statistics.
-    assert_eq!(data.samples.count(), 10);
-    assert!(
-        result
-            .overhead
-            .iter()
-            .all(|row| row.bpf_ns_per_packet.is_some())
-    );
+    // The flood as carried and as read, and the stream; exact and sampled.
+    assert_eq!(result.overhead.len(), 6);
+    // Two loads, two rounds of off, exact and sampled, and the period with program statistics.
+    assert_eq!(data.samples.count(), 14);
+    for row in &result.overhead {
+        let exact = row.mode == AccountingMode::Exact;
+        assert_eq!(row.bpf_ns_per_packet.is_some(), exact, "{row:?}");
+        assert_eq!(row.ratio.values.len(), 2);
+    }
     assert!(
         result
             .programs

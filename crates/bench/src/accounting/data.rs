@@ -1,6 +1,7 @@
 //! What `bench accounting` measured: the accounting's own cost and its accuracy.
 
 use crate::data::{Estimate, Rate};
+use cofferdam_types::AccountingMode;
 use serde::{Deserialize, Serialize};
 
 /// The load under which the cost was measured.
@@ -11,6 +12,13 @@ pub enum LoadShape {
     Flood64,
     /// One TCP stream; goodput in bytes/s.
     TcpStream,
+}
+
+impl OverheadRow {
+    /// The load and how the ledger was kept, in words.
+    pub fn label(&self) -> String {
+        format!("{}, {}", self.load.label(), self.mode.label())
+    }
 }
 
 impl LoadShape {
@@ -31,7 +39,7 @@ impl LoadShape {
     }
 }
 
-/// One period with the accounting on or off: a line of `samples.jsonl` in accounting runs.
+/// One period with the accounting off, exact or sampled: a line of `samples.jsonl` in accounting runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeriodSample {
     /// Schema of this line.
@@ -40,12 +48,15 @@ pub struct PeriodSample {
     pub time: String,
     /// The load.
     pub load: LoadShape,
-    /// Number of the off/on pair, from 0.
+    /// Number of the round in which each treatment has its turn, from 0.
     pub pair: u32,
-    /// Place within the pair, from 0.
+    /// Place within the round, from 0.
     pub position: u32,
     /// Whether the accounting ran.
     pub accounting: bool,
+    /// How, where it ran.
+    #[serde(default)]
+    pub mode: AccountingMode,
     /// Whether the kernel measured the programs (a period outside the comparison).
     pub measured_programs: bool,
     /// Length, seconds.
@@ -65,6 +76,10 @@ pub struct PeriodSample {
 pub struct OverheadRow {
     /// The load.
     pub load: LoadShape,
+    /// How the ledger was kept: all of it measured, or in windows, as the agent does while nobody is
+    /// pressed.
+    #[serde(default)]
+    pub mode: AccountingMode,
     /// Unit of `off` and `on`: `packets/s carried` (by the stack, to the socket), `packets/s read`
     /// (by the application) or `bytes/s`.
     pub unit: String,

@@ -13,7 +13,7 @@ const GOAL_ACCURACY_PCT: f64 = 5.0;
 
 pub(crate) fn goals(result: &AccountingResult) -> Vec<Judgement> {
     let overhead = result.overhead.iter().flat_map(|row| {
-        let case = Some(row.load.label().to_owned());
+        let case = Some(row.label());
         let what = format!("With the accounting on ÷ off, {}", row.unit);
         let kept = goal(
             what,

@@ -1,7 +1,7 @@
 //! What the accounting costs, and how well its ledgers fit.
 //!
 //! Cost: under a 64-byte UDP flood and under one TCP stream on a plain veth pair, periods with
-//! the accounting off and on alternate, each pair in random order; goodput on ÷ off.
+//! the accounting off, exact and sampled take turns, each round in random order; goodput on ÷ off.
 //! The kernel's own run-time statistics, which cost about 25 ns a run, are on only in a period
 //! of their own. Accuracy: see `accuracy.rs`.
 

@@ -10,7 +10,7 @@ pub struct Options {
     pub quick: bool,
     /// The run directory; default `runs/<UTC time>-accounting`.
     pub output: Option<PathBuf>,
-    /// Off/on pairs for each load, at least 1; default 21.
+    /// Rounds of off, exact and sampled for each load, at least 1; default 21.
     pub pairs: u32,
     /// Length of a period, seconds; default 1, 0.5 when `quick`.
     pub period_seconds: Option<f64>,

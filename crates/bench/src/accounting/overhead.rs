@@ -11,8 +11,10 @@ use crate::experiment::Rig;
 use crate::ledger::{Label, from_start, record};
 use crate::rundir::now;
 use crate::stats::estimate;
-use cofferdam_accounting::{Accountant, Options as AccountantOptions, ProgramCost, ReadError};
-use cofferdam_types::{Interval, Snapshot};
+use cofferdam_accounting::{
+    Accountant, Options as AccountantOptions, ProgramCost, ReadError, WindowOptions,
+};
+use cofferdam_types::{AccountingMode, Interval, Snapshot};
 use std::time::{Duration, Instant};
 
 /// After switching, before the period begins: loading programs disturbs for a moment.
@@ -47,39 +49,36 @@ pub(super) fn measure(
     load: LoadShape,
     result: &mut AccountingResult,
 ) -> Result<(), BenchError> {
-    let pairs = options.pairs as usize;
-    let steps = pairs * 2 + 1;
+    let rounds = options.pairs as usize;
+    let steps = rounds * TREATMENTS.len() + 1;
     let mut traffic = Traffic::start(rig, &[Flow::of(load)])?;
-    let (mut read, mut carried) = (Series::default(), Series::default());
-    for pair in 0..options.pairs {
-        let mut order = [false, true];
+    let mut all =
+        [AccountingMode::Exact, AccountingMode::Sampled].map(|mode| (mode, Both::default()));
+    for round in 0..options.pairs {
+        let mut order = TREATMENTS;
         rig.random.shuffle(&mut order);
-        let mut goodputs = [0.0; 2];
-        let mut carried_by = [None; 2];
+        let mut periods = Vec::with_capacity(order.len());
         for (position, accounting) in (0..).zip(order) {
-            let words = if accounting {
-                "accounting on"
-            } else {
-                "accounting off"
-            };
-            let step = pair as usize * 2 + position as usize;
-            rig.progress
-                .step(step, steps, &format!("{}: {words}", load.label()));
+            let words = accounting.map_or("off", AccountingMode::label);
+            let step = round as usize * TREATMENTS.len() + position as usize;
+            let what = format!("{}: accounting {words}", load.label());
+            rig.progress.step(step, steps, &what);
             let plan = Plan {
                 load,
-                pair,
+                pair: round,
                 position,
                 accounting,
                 measured_programs: false,
             };
             let period = plan.run(rig, options, &mut traffic)?;
-            goodputs[usize::from(accounting)] = goodput(load, period.received);
-            carried_by[usize::from(accounting)] = period.carried_packets_per_s;
             result.memory_bytes = result.memory_bytes.or(period.memory_bytes);
+            periods.push((accounting, period));
         }
-        read.push(goodputs);
-        if let [Some(off), Some(on)] = carried_by {
-            carried.push([off, on]);
+        let of = |wanted| periods.iter().find(|(with, _)| *with == wanted);
+        for (mode, both) in &mut all {
+            if let (Some((_, off)), Some((_, on))) = (of(None), of(Some(*mode))) {
+                both.push(load, [off, on]);
+            }
         }
     }
     rig.progress.step(
@@ -91,7 +90,7 @@ pub(super) fn measure(
         load,
         pair: options.pairs,
         position: 0,
-        accounting: true,
+        accounting: Some(AccountingMode::Exact),
         measured_programs: true,
     };
     let measured = plan.run(rig, options, &mut traffic)?;
@@ -128,29 +127,57 @@ pub(super) fn measure(
     // Under a flood two things can be meant. What the stack carries is the path's goodput; what
     // the application reads is what receive work leaves of its CPU, and near saturation a
     // percent of the one is many of the other.
-    for (series, unit) in [(carried, "packets/s carried"), (read, unit)] {
-        let estimates = (
-            estimate(&series.off, rig.seed),
-            estimate(&series.on, rig.seed),
-            estimate(&series.ratios, rig.seed),
-        );
-        if let (Some(off), Some(on), Some(ratio)) = estimates {
-            result.overhead.push(OverheadRow {
-                load,
-                unit: unit.to_owned(),
-                off,
-                on,
-                ratio,
-                goal,
-                bpf_ns_per_packet,
-                statistics_ns_per_run,
-            });
+    for (mode, both) in all {
+        for (series, unit) in [(both.carried, "packets/s carried"), (both.read, unit)] {
+            let estimates = (
+                estimate(&series.off, rig.seed),
+                estimate(&series.on, rig.seed),
+                estimate(&series.ratios, rig.seed),
+            );
+            let exact = mode == AccountingMode::Exact;
+            if let (Some(off), Some(on), Some(ratio)) = estimates {
+                result.overhead.push(OverheadRow {
+                    load,
+                    mode,
+                    unit: unit.to_owned(),
+                    off,
+                    on,
+                    ratio,
+                    goal,
+                    bpf_ns_per_packet: bpf_ns_per_packet.filter(|_| exact),
+                    statistics_ns_per_run: statistics_ns_per_run.filter(|_| exact),
+                });
+            }
         }
     }
     Ok(())
 }
 
-/// Off, on and on ÷ off of each pair.
+/// What takes turns in each round: off, and how the ledger is kept.
+const TREATMENTS: [Option<AccountingMode>; 3] = [
+    None,
+    Some(AccountingMode::Exact),
+    Some(AccountingMode::Sampled),
+];
+
+/// What was read, and under a flood what was carried.
+#[derive(Default)]
+struct Both {
+    read: Series,
+    carried: Series,
+}
+
+impl Both {
+    fn push(&mut self, load: LoadShape, [off, on]: [&Period; 2]) {
+        self.read
+            .push([off, on].map(|period| goodput(load, period.received)));
+        if let (Some(off), Some(on)) = (off.carried_packets_per_s, on.carried_packets_per_s) {
+            self.carried.push([off, on]);
+        }
+    }
+}
+
+/// Off, on and on ÷ off of each round.
 #[derive(Default)]
 struct Series {
     off: Vec<f64>,
@@ -205,7 +232,8 @@ struct Plan {
     load: LoadShape,
     pair: u32,
     position: u32,
-    accounting: bool,
+    /// How the ledger is kept; `None`: the accounting is off.
+    accounting: Option<AccountingMode>,
     measured_programs: bool,
 }
 
@@ -217,9 +245,14 @@ impl Plan {
         traffic: &mut Traffic,
     ) -> Result<Period, BenchError> {
         let mut accountant = match self.accounting {
-            true => Some(start(self.measured_programs)?),
-            false => None,
+            Some(_) => Some(start(self.measured_programs)?),
+            None => None,
         };
+        if let Some(accountant) = &mut accountant
+            && self.accounting == Some(AccountingMode::Sampled)
+        {
+            take_windows(rig, accountant)?;
+        }
         pass(rig, accountant.as_mut(), SETTLE)?;
         let counters = traffic.read()?;
         let carried = traffic.carried_datagrams(0)?;
@@ -248,7 +281,8 @@ impl Plan {
             load: self.load,
             pair: self.pair,
             position: self.position,
-            accounting: self.accounting,
+            accounting: self.accounting.is_some(),
+            mode: self.accounting.unwrap_or_default(),
             measured_programs: self.measured_programs,
             seconds: options.period_s(),
             offered,
@@ -306,6 +340,17 @@ impl Reading {
             costs: Some(costs),
         })
     }
+}
+
+/// From now on only windows are measured, as the agent does by default.
+fn take_windows(rig: &mut Rig<'_>, accountant: &mut Accountant) -> Result<(), BenchError> {
+    let windows = WindowOptions::default();
+    accountant.sample(windows).map_err(unreadable)?;
+    accountant.set_exact(false).map_err(unreadable)?;
+    while accountant.mode() == AccountingMode::Exact {
+        pass(rig, Some(accountant), Duration::from_millis(10))?;
+    }
+    Ok(())
 }
 
 /// Lets time pass with the accounting awake and signals seen.

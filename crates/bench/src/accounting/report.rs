@@ -30,7 +30,8 @@ impl Outcome for AccountingResult {
             .iter()
             .map(|row| {
                 format!(
-                    "With the accounting on, {} keeps {} of its {}.",
+                    "With the accounting on ({}), {} keeps {} of its {}.",
+                    row.mode.label(),
                     row.load.label(),
                     estimate(&row.ratio),
                     row.unit
@@ -110,24 +111,25 @@ fn overhead(rows: &[OverheadRow]) -> Result<Markup, ReportError> {
         let chart = Chart {
             alt: format!(
                 "{}: goodput with accounting over goodput without",
-                row.load.label()
+                row.label()
             ),
             axis: format!("goodput on ÷ off (axis begins at {})", number(from)),
             from,
             legend: PAIRS,
             references: vec![(row.goal, "goal"), (1.0, "free")],
             rows: vec![Row::of_estimate(
-                row.load.label().to_owned(),
+                row.label(),
                 estimate(&row.ratio),
                 &row.ratio,
                 [Tone::Paid, Tone::Caused],
             )],
         };
-        charts.push(figure(row.load.label(), &chart.svg()?));
+        charts.push(figure(&row.label(), &chart.svg()?));
     }
     Ok(section(
         "Goodput with the accounting on",
-        "Off and on alternate within each pair. A point right of the goal is good enough.",
+        "Off, exact and sampled (windows of measurement, as the agent does while nobody is pressed) take \
+         turns in random order. A point right of the goal is good enough.",
         html! {
             div.charts { @for chart in &charts { (chart) } }
             div.scroll tabindex="0" { table {
@@ -136,7 +138,7 @@ fn overhead(rows: &[OverheadRow]) -> Result<Markup, ReportError> {
                     th { "goal" } th { "BPF ns a packet" }
                 } }
                 tbody { @for row in rows { tr {
-                    th { (row.load.label()) }
+                    th { (row.label()) }
                     td { (scaled(row.off.median)) " " (row.unit) }
                     td { (scaled(row.on.median)) " " (row.unit) }
                     td { (spread(Some(&row.ratio))) }

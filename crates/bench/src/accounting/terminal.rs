@@ -19,7 +19,7 @@ fn overhead(result: &AccountingResult) -> Table {
     let mut table = Table::new(["load", "off", "on", "on ÷ off", "goal", "BPF ns/packet"]);
     for row in &result.overhead {
         table.row([
-            row.load.label().to_owned(),
+            row.label(),
             format!("{} {}", format::scaled(row.off.median), row.unit),
             format!("{} {}", format::scaled(row.on.median), row.unit),
             format::estimate(&row.ratio),
