@@ -13,6 +13,7 @@ fuzz_target!(|text: &str| {
     parse::proc_cgroup_v1(text, "cpu");
     parse::netns_link(text);
     parse::cpu_list(text);
+    parse::cpu_ticks(text).count();
     parse::cpu_stat_usage_us(text);
     parse::passwd_home(text, 1000);
     parse::nspawn_machine(text);

@@ -1,11 +1,9 @@
 //! `/proc/stat` of one CPU, in clock ticks. Sampled by the kernel at the tick unless it has
 //! IRQ_TIME_ACCOUNTING: rough, but always there.
 
+use cofferdam_host::parse::cpu_ticks;
 use std::fs;
 use std::ops::Sub;
-
-/// Ticks of a second (USER_HZ, proc(5); 100 on every Linux of today).
-pub(crate) const TICKS_PER_S: f64 = 100.0;
 
 /// Time of one CPU by use, in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -48,15 +46,8 @@ pub(crate) fn read(cpu: u32) -> Option<CpuStat> {
 }
 
 fn parse(text: &str, cpu: u32) -> Option<CpuStat> {
-    let name = format!("cpu{cpu}");
-    let line = text
-        .lines()
-        .find(|l| l.split(' ').next() == Some(name.as_str()))?;
-    let ticks: Vec<f64> = line
-        .split_whitespace()
-        .skip(1)
-        .filter_map(|t| t.parse().ok())
-        .collect();
+    let (_, ticks) = cpu_ticks(text).find(|(id, _)| id.0 == cpu)?;
+    let ticks: Vec<f64> = ticks.into_iter().map(|ticks| ticks as f64).collect();
     let [user, nice, system, idle, iowait, irq, softirq, steal, ..] = ticks[..] else {
         return None;
     };

@@ -162,14 +162,16 @@ pub(crate) mod interrupt {
     pub const ROUNDS: u32 = 1_000;
     /// Between two of them: rather more than one takes.
     pub const APART: Duration = Duration::from_micros(10);
-    /// Fewer interrupts than this tell nothing.
-    pub const ENOUGH: usize = 50;
+    /// Fewer gaps than this tell nothing.
+    pub const ENOUGH: usize = 100;
     /// No interrupt costs more; a measurement that says so is not believed.
     pub const MOST: Duration = Duration::from_micros(20);
     /// A CPU with this many receive softirqs a second is worth a measurement.
     pub const PRESSED_RATE: f64 = 5_000.0;
     /// CPU time that one takes there, a thousandth of a CPU with `AGAIN_AFTER` …
     pub const LOOK: Duration = Duration::from_millis(10);
+    /// … of which fewer interrupts than this tell nothing …
+    pub const ENOUGH_SEEN: usize = 50;
     /// … but not more than this many interrupts …
     pub const MOST_COSTS: usize = 4_096;
     /// … and this time.

@@ -36,6 +36,7 @@ pub use layout::{CgroupLayout, Controller};
 pub use lock::{HostLock, LockError, RUN_FOLDER, leave_run_folder};
 pub use names::labels::labels;
 pub use netns::{host_netns, in_namespace};
+pub use procfs::TICKS_PER_S;
 pub use resolve::{ResolveError, cgroup_of, named_netns, resolve, resolve_in};
 pub use socket::refuse_descriptors;
 pub use topology::topology;
@@ -56,8 +57,8 @@ pub mod parse {
     pub use crate::netlink::message::{link_message, netlink_messages, nsid_message};
     pub use crate::netlink::sockets::inet_socket;
     pub use crate::procfs::{
-        Mount, cpu_list, cpu_stat_usage_us, mountinfo, netns_link, proc_cgroup_v1, proc_cgroup_v2,
-        procs,
+        Mount, cpu_list, cpu_stat_usage_us, cpu_ticks, mountinfo, netns_link, proc_cgroup_v1,
+        proc_cgroup_v2, procs,
     };
     pub use crate::systemd::unescape as systemd_unescape;
 

@@ -126,6 +126,23 @@ pub fn cpu_list(text: &str) -> Option<Vec<CpuId>> {
     Some(cpus.into_iter().map(|n| CpuId(n.into())).collect())
 }
 
+/// Ticks of a second in `/proc/stat` and `/proc/PID/stat` (USER_HZ): the same for user space on every
+/// architecture.
+pub const TICKS_PER_S: f64 = 100.0;
+
+/// The time of each CPU that `/proc/stat` lists, in ticks: user, nice, system, idle, iowait, irq, softirq,
+/// steal and so on, up to the first that is no number.
+pub fn cpu_ticks(stat: &str) -> impl Iterator<Item = (CpuId, Vec<u64>)> {
+    // What follows may be long: every interrupt of the host.
+    let lines = stat.lines().take_while(|line| line.starts_with("cpu"));
+    lines.filter_map(|line| {
+        let mut fields = line.split_ascii_whitespace();
+        // All CPUs together have no number.
+        let cpu = CpuId(fields.next()?.strip_prefix("cpu")?.parse().ok()?);
+        Some((cpu, fields.map_while(|field| field.parse().ok()).collect()))
+    })
+}
+
 /// `usage_usec` of a v2 `cpu.stat`, microseconds.
 pub fn cpu_stat_usage_us(text: &str) -> Option<u64> {
     text.lines()

@@ -1,6 +1,8 @@
 //! Signs that cost next to nothing and are always there: the interrupt time of each CPU as the kernel
 //! samples it with its clock tick. A sudden rise has a window taken at once, and the window decides.
 
+use cofferdam_host::TICKS_PER_S;
+use cofferdam_host::parse::cpu_ticks;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -14,8 +16,6 @@ const COSTS: u32 = 200;
 const RISES: f64 = 0.1;
 /// A sign has one window taken, and the next one only after so long: windows must not add up.
 const ONCE_IN: Duration = Duration::from_secs(1);
-/// Ticks of /proc/stat in a second: USER_HZ, the same on every Linux that this runs on.
-const TICKS_PER_S: f64 = 100.0;
 
 /// What was seen at the last looks.
 #[derive(Debug, Default)]
@@ -75,14 +75,10 @@ impl Signs {
 
 /// Hardirq and softirq ticks of each CPU.
 fn ticks(stat: &str) -> Vec<u64> {
-    let cpu = |line: &str| {
-        let mut fields = line.split_ascii_whitespace();
-        let number = fields.next()?.strip_prefix("cpu")?;
-        // user nice system idle iowait irq softirq …
-        let ticks: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
-        (!number.is_empty()).then_some(ticks.get(5)? + ticks.get(6)?)
-    };
-    stat.lines().filter_map(cpu).collect()
+    let interrupts = |ticks: Vec<u64>| Some(ticks.get(5)? + ticks.get(6)?);
+    cpu_ticks(stat)
+        .filter_map(|(_, ticks)| interrupts(ticks))
+        .collect()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::spawn::{Place, Worker};
 use crate::worker::{Idle, ServerReport, Work};
+use cofferdam_host::TICKS_PER_S;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -151,9 +152,7 @@ impl Servers {
         let mut moment = Moment {
             at: Instant::now(),
             cpus: self.cpus.len(),
-            free_s: stats
-                .map(|s| (s.idle + s.steal) / cpustat::TICKS_PER_S)
-                .sum(),
+            free_s: stats.map(|s| (s.idle + s.steal) / TICKS_PER_S).sum(),
             requests: 0,
             in_vain: 0,
         };

@@ -1,7 +1,7 @@
 //! One sample: the tenants of a case run on this host.
 
 use super::containers::Containers;
-use crate::cpustat::{self, CpuStat, TICKS_PER_S};
+use crate::cpustat::{self, CpuStat};
 use crate::data::SCHEMA;
 use crate::error::BenchError;
 use crate::experiment::{Held, Rig};
@@ -9,6 +9,7 @@ use crate::host_facts;
 use crate::rundir::now;
 use crate::simulation::data::{Kept, SimulationCase, SimulationSample};
 use cofferdam_enforce::reservation::ReservationOptions;
+use cofferdam_host::TICKS_PER_S;
 use cofferdam_types::CpuAmount;
 use std::time::{Duration, Instant};
 

@@ -2,7 +2,7 @@
 
 use super::inspection::Processes;
 use crate::exit::one_line;
-use cofferdam_host::{CgroupLayout, HostFs, parse};
+use cofferdam_host::{CgroupLayout, HostFs, TICKS_PER_S, parse};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -13,8 +13,6 @@ const MOST: usize = 256;
 const MOST_CGROUPS: usize = 64;
 /// Bytes of a command line that are read.
 const COMMAND_BYTES: u64 = 1024;
-/// USER_HZ: the unit of /proc/PID/stat on every architecture that Linux has it in.
-const TICKS_PER_S: f64 = 100.0;
 
 /// One process.
 #[derive(Clone, Debug, PartialEq)]

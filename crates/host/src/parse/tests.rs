@@ -50,6 +50,9 @@ fn small_ones() {
     assert_eq!(netns_link("mnt:[1]"), None);
     assert_eq!(procs("12\n0\nx\n7\n").collect::<Vec<_>>(), [12, 7]);
     assert_eq!(cpu_stat_usage_us("usage_usec 42\nuser_usec 1\n"), Some(42));
+    let stat = "cpu  9 9\ncpu0 1 2\ncpux 3\ncpu12 4 5 x 6\nintr 7\ncpu3 8\n";
+    let ticks: Vec<_> = cpu_ticks(stat).map(|(cpu, ticks)| (cpu.0, ticks)).collect();
+    assert_eq!(ticks, [(0, vec![1, 2]), (12, vec![4, 5])]);
     assert_eq!(
         passwd_home("a:x:5:5:,,:/home/a:/bin/sh", 5),
         Some("/home/a".into())
@@ -75,6 +78,7 @@ proptest! {
         let _ = procs(&text).count();
         let _ = cpu_list(&text);
         let _ = cpu_stat_usage_us(&text);
+        let _ = cpu_ticks(&text).count();
         let _ = passwd_home(&text, 0);
         let _ = podman_graph_root(&text);
         let _ = nspawn_machine(&text);

@@ -27,12 +27,9 @@ fn taken(fd: RawFd, parts: &mut [IoSliceMut<'_>]) -> Option<ssize_t> {
 /// # Safety
 /// As `read(2)`, except that the memory must be there.
 unsafe fn one(fd: RawFd, bytes: *mut c_void, len: size_t) -> Option<ssize_t> {
-    if bytes.is_null() || len == 0 || len > isize::MAX as usize {
-        return None;
-    }
     // SAFETY: as the caller guarantees.
-    let part = unsafe { std::slice::from_raw_parts_mut(bytes.cast(), len) };
-    taken(fd, &mut [IoSliceMut::new(part)])
+    let part = unsafe { slices::one_to_fill(bytes, len) }?;
+    taken(fd, &mut [part])
 }
 
 /// `read(2)`.

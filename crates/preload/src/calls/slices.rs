@@ -13,6 +13,16 @@ pub unsafe fn one<'a>(bytes: *const c_void, len: size_t) -> Option<IoSlice<'a>> 
     is_any.then(|| IoSlice::new(unsafe { std::slice::from_raw_parts(bytes.cast(), len) }))
 }
 
+/// The same, to be filled.
+///
+/// # Safety
+/// As `read(2)`, except that the memory must be there.
+pub unsafe fn one_to_fill<'a>(bytes: *mut c_void, len: size_t) -> Option<IoSliceMut<'a>> {
+    let is_any = !bytes.is_null() && len > 0 && len <= isize::MAX as usize;
+    // SAFETY: as the caller guarantees.
+    is_any.then(|| IoSliceMut::new(unsafe { std::slice::from_raw_parts_mut(bytes.cast(), len) }))
+}
+
 /// Those parts that have a length; none where the kernel must look at them.
 ///
 /// # Safety
@@ -41,13 +51,7 @@ pub unsafe fn all<'a>(array: *const iovec, count: usize) -> Option<Vec<IoSlice<'
 pub unsafe fn to_fill<'a>(array: *const iovec, count: usize) -> Option<Vec<IoSliceMut<'a>>> {
     // SAFETY: as the caller guarantees.
     unsafe { parts(array, count) }?
-        .map(|part| {
-            let is_any = !part.iov_base.is_null() && part.iov_len <= isize::MAX as usize;
-            is_any.then(|| {
-                let base = part.iov_base.cast();
-                // SAFETY: as the caller guarantees.
-                IoSliceMut::new(unsafe { std::slice::from_raw_parts_mut(base, part.iov_len) })
-            })
-        })
+        // SAFETY: as the caller guarantees.
+        .map(|part| unsafe { one_to_fill(part.iov_base, part.iov_len) })
         .collect()
 }

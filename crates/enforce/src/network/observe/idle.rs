@@ -1,12 +1,12 @@
 //! Idle time of each CPU, from `/proc/stat`.
 
 use crate::network::policy::IdleParts;
+use cofferdam_host::TICKS_PER_S;
+use cofferdam_host::parse::cpu_ticks;
+use cofferdam_types::CpuId;
 use std::collections::HashMap;
 use std::fs;
 use std::time::Duration;
-
-/// `/proc/stat` counts in `USER_HZ`, which is 100 for user space on every architecture.
-const TICKS_PER_S: f64 = 100.0;
 
 /// Idle ticks of each CPU at the last look.
 #[derive(Debug, Default)]
@@ -23,10 +23,11 @@ impl IdleTicks {
 
     fn take(&mut self, text: &str, length: Duration) -> IdleParts {
         let seconds = length.as_secs_f64().max(1e-3);
-        let lines = text.lines().take_while(|line| line.starts_with("cpu"));
-        let since = lines.filter_map(parse).filter_map(|(cpu, ticks)| {
-            let before = self.by_cpu.insert(cpu, ticks)?;
-            let idle_s = ticks.saturating_sub(before) as f64 / TICKS_PER_S;
+        let since = cpu_ticks(text).filter_map(|(CpuId(cpu), ticks)| {
+            // Idle and waiting for disks.
+            let idle = ticks.get(3)? + ticks.get(4)?;
+            let before = self.by_cpu.insert(cpu, idle)?;
+            let idle_s = idle.saturating_sub(before) as f64 / TICKS_PER_S;
             Some((cpu, (idle_s / seconds).min(1.0)))
         });
         IdleParts {
@@ -34,15 +35,6 @@ impl IdleTicks {
             by_cpu: since.collect(),
         }
     }
-}
-
-/// CPU number and its idle ticks (idle and waiting for disks).
-fn parse(line: &str) -> Option<(u32, u64)> {
-    let mut fields = line.strip_prefix("cpu")?.split_whitespace();
-    let cpu = fields.next()?.parse().ok()?;
-    let mut idle = fields.skip(3);
-    let ticks: u64 = idle.next()?.parse().ok()?;
-    Some((cpu, ticks + idle.next()?.parse::<u64>().ok()?))
 }
 
 #[cfg(test)]

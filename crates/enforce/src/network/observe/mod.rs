@@ -75,7 +75,7 @@ impl Observer {
                 if since > interval.length * 2 {
                     interrupts.forget();
                 }
-                interrupts.look()
+                interrupts.look(since)
             }
             None => BTreeMap::new(),
         };

@@ -8,7 +8,7 @@ mod once;
 
 pub(super) use once::measure;
 
-use crate::tuning::interrupt::{AGAIN_AFTER, FIRST_AGAIN_AFTER, PRESSED_RATE};
+use crate::tuning::interrupt::{AGAIN_AFTER, FIRST_AGAIN_AFTER, MOST, PRESSED_RATE};
 use cofferdam_types::CpuId;
 use live::Watcher;
 use std::collections::{BTreeMap, HashMap};
@@ -21,7 +21,6 @@ pub(super) struct Interrupts {
     /// What one costs, nanoseconds.
     cost_ns: f64,
     total: HashMap<u32, u64>,
-    looked: Option<Instant>,
     /// `None` where the cost was given.
     live: Option<Live>,
 }
@@ -56,23 +55,19 @@ impl Interrupts {
     /// Counts anew with the next look: nobody looked for a while.
     pub fn forget(&mut self) {
         self.total.clear();
-        self.looked = None;
     }
 
-    /// What interrupts took on each CPU since the last look, nanoseconds, from `/proc/softirqs`.
-    pub fn look(&mut self) -> BTreeMap<u32, f64> {
+    /// What interrupts took on each CPU since the last look, `since` ago, nanoseconds, from
+    /// `/proc/softirqs`.
+    pub fn look(&mut self, since: Duration) -> BTreeMap<u32, f64> {
         let text = fs::read_to_string("/proc/softirqs").unwrap_or_default();
         let counts = self.take(&text);
-        let now = Instant::now();
-        let since = self.looked.replace(now).map(|at| now - at);
         if let Some(live) = &mut self.live {
             if let Some(cost) = live.watcher.answer() {
                 self.cost_ns = cost.as_nanos() as f64;
                 live.known = true;
             }
-            if let Some(since) = since {
-                live.consider(&counts, since, now);
-            }
+            live.consider(&counts, since, Instant::now());
         }
         let cost = |(cpu, count): (u32, u64)| (cpu, count as f64 * self.cost_ns);
         counts.into_iter().map(cost).collect()
@@ -124,9 +119,20 @@ impl Live {
     }
 }
 
+/// The middle one of what was lost each time, if that is `enough` times to tell and to be believed.
+fn middle(lost: &mut [Duration], enough: usize) -> Option<Duration> {
+    if lost.len() < enough {
+        return None;
+    }
+    let middle = lost.len() / 2;
+    let (_, cost, _) = lost.select_nth_unstable(middle);
+    Some(*cost).filter(|cost| *cost <= MOST)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tuning::interrupt::ENOUGH;
 
     #[test]
     fn receive_softirqs_are_counted_a_cpu() {
@@ -149,5 +155,14 @@ mod tests {
         assert_eq!(live.due, None);
         live.consider(&BTreeMap::new(), second, now);
         assert_eq!((live.due, live.asked), (None, None));
+    }
+
+    #[test]
+    fn few_costs_and_incredible_ones_tell_nothing() {
+        let us = Duration::from_micros;
+        assert_eq!(middle(&mut vec![us(6); ENOUGH - 1], ENOUGH), None);
+        assert_eq!(middle(&mut vec![MOST + us(1); ENOUGH], ENOUGH), None);
+        let mut some: Vec<Duration> = (0..2 * ENOUGH as u64).map(|i| us(i % 10)).collect();
+        assert_eq!(middle(&mut some, ENOUGH), Some(us(5)));
     }
 }

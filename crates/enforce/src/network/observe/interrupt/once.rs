@@ -1,7 +1,8 @@
 //! The first estimate, before there is traffic: a thread that does nothing but look at the clock is
 //! interrupted from another CPU, and the gaps are what it loses.
 
-use crate::tuning::interrupt::{APART, ENOUGH, MOST, ROUNDS};
+use super::middle;
+use crate::tuning::interrupt::{APART, ENOUGH, ROUNDS};
 use cofferdam_affinity::run_on;
 use cofferdam_host::parse;
 use cofferdam_types::CpuId;
@@ -37,13 +38,8 @@ fn attempt() -> Option<Duration> {
         sender.join().ok()??;
         watcher.join().ok()?
     })?;
-    if gaps.len() < ENOUGH {
-        return None;
-    }
-    // The middle one: a gap in which another task ran is among the longest.
-    let middle = gaps.len() / 2;
-    let (_, cost, _) = gaps.select_nth_unstable(middle);
-    Some(*cost).filter(|cost| *cost <= MOST)
+    // A gap in which another task ran is among the longest.
+    middle(&mut gaps, ENOUGH)
 }
 
 /// Gaps between two looks at the clock that are no ordinary ones, without what a look takes.
@@ -87,6 +83,7 @@ fn membarrier(command: libc::c_int) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tuning::interrupt::MOST;
 
     /// Whatever the machine does meanwhile: either no answer, or a sane one.
     #[test]
