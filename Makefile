@@ -10,15 +10,17 @@ endif
 export PREFIX ?= /usr/local
 export DESTDIR ?=
 
-.PHONY: demo test test-kubernetes lint fuzz kernels leftovers install uninstall deb tarball image reproducible test-package help
+.PHONY: demo test test-kubernetes bench-spark lint fuzz kernels leftovers install uninstall deb tarball image crates reproducible test-package help
 
 help:
 	@echo 'make demo       see who causes and who pays for network CPU, on this machine (a minute)'
 	@echo 'make test       build and run every test'
 	@echo 'make test-kubernetes  build Kubernetes once, and try the chart and what pods do on a real cluster of one node'
+	@echo 'make bench-spark OUTPUT=run  measure jobs of Apache Spark beside floods and floods beside them; half an hour'
 	@echo 'make install    build a release and install it below PREFIX=/usr/local, in DESTDIR if given'
 	@echo 'make uninstall  remove it again'
 	@echo 'make deb        make the Debian package; also: make tarball, make image'
+	@echo 'make crates     package the library crates, and build each from its package alone'
 	@echo 'make lint       formatting, clippy, documents'
 	@echo 'make fuzz       run every fuzz target for a minute; no other tool is needed'
 	@echo 'make kernels    boot Debian 12'"'"'s and 13'"'"'s kernels in QEMU and try everything on them; DEBS="a.deb b.deb" for others'
@@ -37,6 +39,10 @@ test:
 test-kubernetes:
 	@scripts/setup test-kubernetes
 	@cargo xtask test-kubernetes
+
+bench-spark:
+	@scripts/setup bench-spark
+	@cargo xtask bench-spark $(OUTPUT)
 
 lint:
 	@scripts/setup lint
@@ -61,6 +67,6 @@ install:
 uninstall:
 	@cargo xtask uninstall
 
-deb tarball image reproducible test-package:
+deb tarball image crates reproducible test-package:
 	@scripts/setup $@
 	@cargo xtask $@

@@ -63,8 +63,9 @@ struct cf_totals {
 	__u64 charged_host_ns;	 /* of that, network CPU in a task: neither idle nor serving, ns */
 	__u64 segments_rejected; /* segments with an impossible length */
 	__u64 softirqs;		 /* softirqs that began, to compare with /proc/softirqs */
+	__u64 polls_unseen;	 /* of NAPI threads that came to the CPU unseen */
 };
-_Static_assert(sizeof(struct cf_totals) == 144, "cf_totals is part of the ABI");
+_Static_assert(sizeof(struct cf_totals) == 152, "cf_totals is part of the ABI");
 
 /* What a CPU is at, as far as network work goes. */
 enum cf_mode {
@@ -147,6 +148,9 @@ struct cf_cpu {
 	__u32 tunnelled;       /* packets that left a tunnel's device */
 	__u64 pair_packets;    /* not in the map `pairs` yet */
 
+	__u32 pended;	    /* packets on the host's devices whose socket tells the owner */
+	__u32 pended_netns; /* inode of the device's namespace, of the last that teaches */
+
 	__u64 charge_cgroup;	 /* cache: the last charged cgroup … */
 	__u32 charge_row;	 /* … its row, or CF_NO_ROW … */
 	__u32 charge_generation; /* … and the identity generation it holds for */
@@ -193,9 +197,10 @@ struct cf_tunnel_end {
 	__u16 protocol; /* of the outer IP header */
 	__be16 port;	/* UDP; 0 for other protocols */
 };
-/* Whom a packet inside a tunnel is for: IPv4 as ::ffff:a.b.c.d. */
+/* Whom a packet is for that is inside a tunnel, or comes from a device upon which a container's
+ * lies: IPv4 as ::ffff:a.b.c.d. */
 struct cf_inner_address {
-	__u32 netns; /* inode of the namespace that the tunnel ends in */
+	__u32 netns; /* inode of the namespace that the tunnel ends in, or that has the device */
 	__u8 to[16];
 };
 struct cf_inner_row {

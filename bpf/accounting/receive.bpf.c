@@ -8,7 +8,9 @@
  * veth too (the container is sending). On a host device it is not: the packet is *pending*,
  * in a segment of its own, until it is queued to a container's veth or taken by a socket; the
  * whole segment then goes to that owner, the host stage included. A packet that carries another
- * through a tunnel is neither: the address inside tells its owner.
+ * through a tunnel is neither: the address inside tells its owner. So does the address of a
+ * container whose device lies upon the host's (macvlan): its socket is silent while its program
+ * has it locked.
  */
 #include "../include/segment.h"
 #include "../include/tunnel.h"
@@ -94,11 +96,22 @@ static __always_inline void cf_receive(struct cf_cpu *s, struct sk_buff *skb)
 				return;
 			}
 		}
+		if (uppers_seen) {
+			__u32 upper = cf_upper_row(skb);
+
+			if (upper != CF_NO_ROW)
+				row = upper;
+		}
 	}
 	cf_pend(s, skb, row);
-	if (e->tunnel && s->tunnelled++ % CF_TUNNEL_LEARNS == 0) {
-		cf_tunnel_learn(skb, e->tunnel);
-		s->watch |= CF_WATCH_ADDRESS;
+	if (e->tunnel) {
+		if (s->tunnelled++ % CF_TUNNEL_LEARNS == 0) {
+			cf_tunnel_learn(skb, e->tunnel);
+			s->watch |= CF_WATCH_ADDRESS;
+		}
+	} else if (e->kind == CF_OUTSIDE && s->pended++ % CF_UPPER_LEARNS == 0) {
+		s->pended_netns = dev->nd_net.net->ns.inum;
+		s->watch |= CF_WATCH_UPPER;
 	}
 }
 
@@ -143,12 +156,15 @@ int BPF_PROG(napi_gro_receive_entry, struct sk_buff *skb)
 	return 0;
 }
 
-/* A window of measurement begins, or ends, between two polls of a NAPI thread that has the CPU. */
+/* A window of measurement begins, or ends, between two polls of a NAPI thread that has the CPU.
+ * Outside of windows it can only join late when the kernel hid the switch to it (that of its
+ * supervisor): what the poll did is in no ledger then, and is told of. */
 static __always_inline void cf_napi_thread_join(struct cf_cpu *s)
 {
 	if (s->mode != CF_IDLE || !window_open || !cf_is_napi_thread(bpf_get_current_task_btf()))
 		return;
 	s->napi_thread = 1;
+	s->totals.polls_unseen++;
 	cf_napi_thread_begin(s, bpf_ktime_get_ns());
 }
 
@@ -186,10 +202,14 @@ int BPF_PROG(napi_poll)
 static __always_inline void cf_settle(struct sock *sk)
 {
 	struct cf_cpu *s = cf_this_cpu();
+	__u32 row;
 
 	if (!s || !cf_is_pending(s) || !sk)
 		return;
-	s->owner = cf_socket_row(s, sk);
+	row = cf_socket_row(s, sk);
+	if (s->watch & CF_WATCH_UPPER)
+		cf_upper_learn(s, sk, row);
+	s->owner = row;
 	s->watch = CF_WATCH_RECEIVE;
 }
 

@@ -96,8 +96,16 @@ struct sock_cgroup_data {
 typedef struct {
 	s64 counter;
 } atomic64_t;
+struct in6_addr {
+	union {
+		u8 u6_addr8[16];
+	} in6_u;
+};
 struct sock_common {
 	volatile unsigned char skc_state;
+	unsigned short skc_family;
+	u32 skc_rcv_saddr; /* big-endian */
+	struct in6_addr skc_v6_rcv_saddr;
 	possible_net_t skc_net;
 	u16 skc_num; /* local port, host order */
 	atomic64_t skc_cookie;

@@ -5,6 +5,8 @@
  * is said by the address inside. Which ports are a tunnel's, and which address is whose, is learned
  * from packets that were delivered: from one in CF_TUNNEL_LEARNS that leave a tunnel's device.
  *
+ * The addresses of containers whose devices lie upon the host's (macvlan) are learned beside.
+ *
  * VXLAN (RFC 7348), Geneve (RFC 8926) at its own port, and IP in IP (RFC 2003).
  */
 #ifndef COFFERDAM_TUNNEL_H
@@ -14,10 +16,16 @@
 #include "packet.h"
 
 #define CF_TUNNEL_LEARNS 16
+#define CF_UPPER_LEARNS 16
 #define CF_GENEVE_PORT 6081
+#define CF_AF_INET 2
+#define CF_AF_INET6 10
 
 /* One was seen: until then nothing is read of any packet. */
 __u32 tunnels_seen __weak = 0;
+/* So was a container whose device lies upon one of the host's (macvlan, ipvlan): a socket that is
+ * in use by its program takes packets without telling. */
+__u32 uppers_seen __weak = 0;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -89,6 +97,21 @@ static __always_inline bool cf_read_ip(struct cf_piece *piece, __u8 to[16], __u8
 	return true;
 }
 
+/* Row of the container that an address was learned of; CF_NO_ROW when it is none's. */
+static __always_inline __u32 cf_row_at(const struct cf_inner_address *at)
+{
+	struct cf_inner_row *row = bpf_map_lookup_elem(&inner_addresses, at);
+
+	return row && row->generation == identity_generation ? row->row : CF_NO_ROW;
+}
+
+static __always_inline void cf_learn_at(const struct cf_inner_address *at, __u32 row)
+{
+	struct cf_inner_row value = { .row = row, .generation = identity_generation };
+
+	bpf_map_update_elem(&inner_addresses, at, &value, 0);
+}
+
 /* Row of the container for which a packet carries another, CF_NO_ROW when it is none's. The packet
  * has just been received: its data begin with the network header. */
 static __noinline __attribute__((unused)) __u32 cf_carried_row(struct sk_buff *skb)
@@ -96,7 +119,6 @@ static __noinline __attribute__((unused)) __u32 cf_carried_row(struct sk_buff *s
 	struct cf_piece piece = { .at = skb->data, .bytes = skb->len - skb->data_len };
 	struct cf_tunnel_end end = { .netns = skb->dev->nd_net.net->ns.inum };
 	struct cf_inner_address inner = { .netns = end.netns };
-	struct cf_inner_row *row;
 	__u8 protocol = 0;
 	__u32 *kind;
 
@@ -124,8 +146,7 @@ static __noinline __attribute__((unused)) __u32 cf_carried_row(struct sk_buff *s
 	}
 	if (!cf_read_ip(&piece, inner.to, &protocol))
 		return CF_NO_ROW;
-	row = bpf_map_lookup_elem(&inner_addresses, &inner);
-	return row && row->generation == identity_generation ? row->row : CF_NO_ROW;
+	return cf_row_at(&inner);
 }
 
 /* Learns from a packet that has left the tunnel's device, and has its outer headers in front of it
@@ -157,16 +178,55 @@ static __noinline __attribute__((unused)) int cf_tunnel_learn(struct sk_buff *sk
 	return 0;
 }
 
+/* Learns that the address of the socket that takes a packet from a device of another namespace is
+ * the container's `row`: its device lies upon that one. */
+static __noinline __attribute__((unused)) int cf_upper_learn(struct cf_cpu *s, struct sock *sk,
+							     __u32 row)
+{
+	struct cf_inner_address upper = { .netns = s->pended_netns };
+	unsigned short family = sk->__sk_common.skc_family;
+	__u32 to;
+
+	if (row < CF_FIRST_CONTAINER_ROW || sk->__sk_common.skc_net.net->ns.inum == upper.netns)
+		return 0;
+	if (family == CF_AF_INET) {
+		to = sk->__sk_common.skc_rcv_saddr;
+		if (!to)
+			return 0;
+		upper.to[10] = upper.to[11] = 0xff;
+		__builtin_memcpy(upper.to + 12, &to, 4);
+	} else if (family != CF_AF_INET6 ||
+		   !bpf_core_field_exists(sk->__sk_common.skc_v6_rcv_saddr) ||
+		   bpf_probe_read_kernel(upper.to, 16, &sk->__sk_common.skc_v6_rcv_saddr)) {
+		return 0;
+	}
+	cf_learn_at(&upper, row);
+	uppers_seen = 1;
+	return 0;
+}
+
+/* Row of the container whose device lies upon the one that a packet has come from, as its address
+ * says; CF_NO_ROW when it is none's. As `cf_carried_row`. */
+static __noinline __attribute__((unused)) __u32 cf_upper_row(struct sk_buff *skb)
+{
+	struct cf_piece piece = { .at = skb->data, .bytes = skb->len - skb->data_len };
+	struct cf_inner_address upper = { .netns = skb->dev->nd_net.net->ns.inum };
+	__u8 protocol;
+
+	if (!cf_read_ip(&piece, upper.to, &protocol))
+		return CF_NO_ROW;
+	return cf_row_at(&upper);
+}
+
 /* Learns that the address of a packet that is queued to a container is the container's. */
 static __noinline __attribute__((unused)) int cf_inner_learn(struct sk_buff *skb, __u32 row)
 {
-	struct cf_inner_row value = { .row = row, .generation = identity_generation };
 	struct cf_inner_address inner = { .netns = skb->dev->nd_net.net->ns.inum };
 	struct cf_piece piece = { .at = skb->head + skb->network_header, .bytes = 40 };
 	__u8 protocol;
 
 	if (cf_read_ip(&piece, inner.to, &protocol))
-		bpf_map_update_elem(&inner_addresses, &inner, &value, 0);
+		cf_learn_at(&inner, row);
 	return 0;
 }
 

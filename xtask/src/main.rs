@@ -3,6 +3,7 @@
 //! Exit codes are those of cofferdam: 0 done, 1 failed, 2 usage.
 #![forbid(unsafe_code)]
 
+mod crates;
 mod documents;
 mod fuzz;
 mod lint;
@@ -24,6 +25,8 @@ const USAGE: &str = "usage: cargo xtask TASK
                build the parts of Kubernetes once; on a real cluster of one node, try the chart, make
                static and resized pods and many Jobs, have 50 pods a minute come and go beside an
                agent, and execute the benchmark's workflow
+  bench-spark OUTPUT [ROUNDS]
+               fetch Spark once; measure its jobs as victims and as interferers, 5 rounds by default
   soak [--runs N] [--beside COMMAND] [--output DIR]
                whole runs of the tests, 20 by default; 1 if one ever failed; a stopped soak resumes
   lint         formatting, clippy, documentation, the checks below
@@ -39,6 +42,7 @@ const USAGE: &str = "usage: cargo xtask TASK
                run the fuzz targets, 60 s each by default
   install, uninstall
                build a release and install it below PREFIX (/usr/local) in DESTDIR (/); remove it
+  crates       package the crates that others may depend on, and build each from its package
   deb          make the Debian package in target/package, and run lintian on it
   tarball      make the archive with the static program
   image        make the OCI image of the static program, by podman
@@ -67,6 +71,7 @@ fn main() -> ExitCode {
         "manifest" => manifest::write(),
         "man" | "completions" => run::generate(&task, &rest),
         "test-kubernetes" => run::kubernetes(&rest),
+        "bench-spark" => run::spark(&rest),
         "fuzz" => fuzz::fuzz(&rest),
         "kernels" => run::kernels(&rest),
         "packetdrill" => packetdrill::packetdrill(&rest),
@@ -76,6 +81,7 @@ fn main() -> ExitCode {
         // The halves of these two that may need root.
         "install-tree" => package::install::install_tree(&rest),
         "uninstall-tree" => package::install::uninstall_tree(&rest),
+        "crates" => crates::crates(),
         "deb" => package::deb(),
         "tarball" => package::tarball(),
         "image" => package::image(),

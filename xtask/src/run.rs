@@ -3,6 +3,7 @@
 use crate::tree;
 use anyhow::{Context, Result, bail};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Runs as root what follows it: nothing when we are root already. `-E` keeps the environment
@@ -60,17 +61,23 @@ fn show(command: &Command) -> String {
 }
 
 /// Where cargo builds.
-pub fn target() -> Result<std::path::PathBuf> {
+pub fn target() -> Result<PathBuf> {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or(tree::root().join("target"), Into::into);
     target.canonicalize().context("cargo made no target folder")
 }
 
+/// Builds the program, as the tests have it: features are those of the whole workspace, so that nothing is
+/// built twice.
+fn program() -> Result<PathBuf> {
+    check(cargo(&["build", "--locked", "--workspace"]))?;
+    Ok(target()?.join("debug/cofferdam"))
+}
+
 /// `cofferdam demo` from the test profile: one build for both commands. A release build was
 /// rejected: it takes as long again, and the load generators spend their time in the kernel.
 pub fn demo(arguments: &[String]) -> Result<()> {
-    check(cargo(&["build", "--locked", "--package", "cofferdam"]))?;
-    let binary = target()?.join("debug/cofferdam");
+    let binary = program()?;
     let (program, before) = match as_root() {
         [] => (binary.clone().into_os_string(), None),
         [sudo, rest @ ..] => (sudo.into(), Some(rest)),
@@ -86,27 +93,31 @@ pub fn demo(arguments: &[String]) -> Result<()> {
 
 /// Builds, then tries the program on other kernels.
 pub fn kernels(arguments: &[String]) -> Result<()> {
-    check(cargo(&["build", "--locked", "--package", "cofferdam"]))?;
     let mut command = Command::new(tree::root().join("scripts/kernels"));
-    command
-        .args(arguments)
-        .env("COFFERDAM", target()?.join("debug/cofferdam"));
+    command.args(arguments).env("COFFERDAM", program()?);
     check(command)
 }
 
 /// Builds parts of Kubernetes once, as the user; the cache that has them.
 fn parts(names: &[&str]) -> Result<std::path::PathBuf> {
     let mut build = Command::new(tree::root().join("scripts/kubernetes/build"));
-    // What it says while it builds is for whoever waits.
-    build.args(names).stderr(std::process::Stdio::inherit());
-    let out = build
+    build.args(names);
+    cache_of(build)
+}
+
+/// Runs a script that prints the folder in its cache where what it made is; that cache.
+fn cache_of(mut script: Command) -> Result<std::path::PathBuf> {
+    let line = show(&script);
+    // What it says while it works is for whoever waits.
+    script.stderr(std::process::Stdio::inherit());
+    let out = script
         .output()
-        .context("cannot run scripts/kubernetes/build")?;
+        .with_context(|| format!("cannot run `{line}`"))?;
     if !out.status.success() {
-        bail!("scripts/kubernetes/build failed: {}", out.status);
+        bail!("`{line}` failed: {}", out.status);
     }
-    let bin = String::from_utf8(out.stdout).context("the cache's path is not UTF-8")?;
-    let cache = std::path::Path::new(bin.trim()).parent();
+    let folder = String::from_utf8(out.stdout).context("the cache's path is not UTF-8")?;
+    let cache = std::path::Path::new(folder.trim()).parent();
     Ok(cache.context("the cache has no folder")?.to_owned())
 }
 
@@ -121,21 +132,48 @@ pub fn kubernetes(names: &[String]) -> Result<()> {
             CLUSTER_TESTS.join(", ")
         );
     }
-    check(cargo(&["build", "--locked", "--package", "cofferdam"]))?;
+    let program = program()?;
     let cache = parts(&["helm", "hyperkube", "containerd", "cni", "crictl", "argo"])?;
-    let program = target()?.join("debug/cofferdam");
     let wanted = |test: &&str| names.is_empty() || names.iter().any(|n| n == test);
     for test in CLUSTER_TESTS.into_iter().filter(wanted) {
-        let test = tree::root().join("scripts/kubernetes").join(test);
-        let mut command = match as_root() {
-            [] => Command::new(&test),
-            [sudo, rest @ ..] => {
-                let mut command = Command::new(sudo);
-                command.args(rest).arg(&test);
-                command
-            }
-        };
+        let mut command = script_as_root(&format!("scripts/kubernetes/{test}"));
         command.arg(&program).env("COFFERDAM_KUBERNETES", &cache);
+        check(command)?;
+    }
+    Ok(())
+}
+
+/// A script of ours, to be run as root.
+fn script_as_root(path: &str) -> Command {
+    let script = tree::root().join(path);
+    let [sudo, options @ ..] = as_root() else {
+        return Command::new(script);
+    };
+    let mut command = Command::new(sudo);
+    command.args(options).arg(script);
+    command
+}
+
+/// What `scripts/spark/bench` measures: who suffers, and Spark's job.
+const SPARK: [[&str; 2]; 3] = [
+    ["victim", "wordcount"],
+    ["victim", "terasort"],
+    ["interferer", "shuffle"],
+];
+
+/// Builds, then measures a real job as victim and as interferer: `OUTPUT [ROUNDS]`. Spark is fetched as the user.
+pub fn spark(arguments: &[String]) -> Result<()> {
+    let (output, rounds) = match arguments {
+        [output] => (output, "5"),
+        [output, rounds] => (output, rounds.as_str()),
+        _ => bail!("usage: cargo xtask bench-spark OUTPUT [ROUNDS]"),
+    };
+    let program = program()?;
+    let cache = cache_of(Command::new(tree::root().join("scripts/spark/fetch")))?;
+    for what in SPARK {
+        let mut command = script_as_root("scripts/spark/bench");
+        command.arg(&program).arg(output).args(what).arg(rounds);
+        command.env("COFFERDAM_SPARK", &cache);
         check(command)?;
     }
     Ok(())

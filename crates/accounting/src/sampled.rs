@@ -73,7 +73,7 @@ impl Accountant {
     /// then. Called again it changes the windows.
     ///
     /// # Errors
-    /// No thread, or the programs cannot be read.
+    /// No thread or descriptor is to be had, or the programs cannot be read: everything is counted as before.
     pub fn sample(&mut self, options: WindowOptions) -> Result<(), ReadError> {
         if let Watching::InWindows(inside) = &self.watching {
             inside.windows.set_options(options);
@@ -81,11 +81,12 @@ impl Accountant {
         }
         let raw = self.raw()?;
         let pairs = read_pairs(&self.programs)?;
+        let failed = |e: io::Error| ReadError(format!("cannot take windows: {e}"));
+        let prepared = Windows::prepare().map_err(failed)?;
         let Watching::Always(markers) = mem::replace(&mut self.watching, Watching::Nothing) else {
             return Err(ReadError("the accounting has no programs".to_owned()));
         };
-        let failed = |e: io::Error| ReadError(format!("cannot take windows: {e}"));
-        let windows = Windows::start(markers, options).map_err(failed)?;
+        let windows = prepared.start(markers, options);
         self.watching = Watching::InWindows(Box::new(InWindows {
             windows,
             estimate: Estimate::new(raw, &pairs, Instant::now()),
@@ -100,6 +101,9 @@ impl Accountant {
     /// # Errors
     /// The programs cannot be read.
     pub fn set_exact(&mut self, exact: bool) -> Result<(), ReadError> {
+        if !matches!(self.watching, Watching::InWindows(_)) {
+            return Ok(());
+        }
         if !exact && self.mode() == AccountingMode::Exact {
             // From here on the kernel counts softirqs that nobody is to see.
             let softirqs = self.softirqs()?;

@@ -85,41 +85,23 @@ impl Shared {
 }
 
 impl Windows {
-    /// Takes over `markers`, which are attached and open; everything is counted until
-    /// [`Windows::set_exact`] says otherwise.
-    pub(crate) fn start(markers: Markers, options: WindowOptions) -> io::Result<Windows> {
-        let sockets = markers.asks_sockets();
+    /// A thread that waits for the programs.
+    ///
+    /// # Errors
+    /// No thread or no descriptor is to be had.
+    pub(crate) fn prepare() -> io::Result<Prepared> {
         let (wake, told) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         told.set_nonblocking(true)?;
-        let (tell, notices) = channel();
-        let shared = Arc::new(Shared {
-            orders: Mutex::new(Orders {
-                options,
-                exact: true,
-                look: false,
-                sockets,
-                taken: 0,
-                end: false,
-            }),
-            changed: Condvar::new(),
-        });
-        let worker = Worker {
-            markers,
-            shared: shared.clone(),
-            tell,
-            wake: told,
-            told: 0,
-            sockets,
-        };
+        let (hand_over, worker) = channel::<Worker>();
         let thread = std::thread::Builder::new()
             .name("cofferdam-windows".into())
-            .spawn(move || worker.run())?;
-        Ok(Windows {
-            shared,
-            notices,
+            .spawn(move || worker.into_iter().for_each(Worker::run))?;
+        Ok(Prepared {
             wake,
-            thread: Some(thread),
+            told,
+            hand_over,
+            thread,
         })
     }
 
@@ -162,6 +144,49 @@ impl Windows {
     /// A notice has been dealt with: the counts may go on.
     pub(crate) fn taken(&self) {
         self.order(|orders| orders.taken += 1);
+    }
+}
+
+/// All that may fail has succeeded: see [`Windows::prepare`]. Dropping it ends the thread.
+pub(crate) struct Prepared {
+    wake: UnixStream,
+    told: UnixStream,
+    hand_over: Sender<Worker>,
+    thread: JoinHandle<()>,
+}
+
+impl Prepared {
+    /// Takes over `markers`, which are attached and open; everything is counted until
+    /// [`Windows::set_exact`] says otherwise.
+    pub(crate) fn start(self, markers: Markers, options: WindowOptions) -> Windows {
+        let sockets = markers.asks_sockets();
+        let (tell, notices) = channel();
+        let shared = Arc::new(Shared {
+            orders: Mutex::new(Orders {
+                options,
+                exact: true,
+                look: false,
+                sockets,
+                taken: 0,
+                end: false,
+            }),
+            changed: Condvar::new(),
+        });
+        // The thread waits for it.
+        let _ = self.hand_over.send(Worker {
+            markers,
+            shared: shared.clone(),
+            tell,
+            wake: self.told,
+            told: 0,
+            sockets,
+        });
+        Windows {
+            shared,
+            notices,
+            wake: self.wake,
+            thread: Some(self.thread),
+        }
     }
 }
 

@@ -151,20 +151,62 @@ fn a_tunnel_of_the_host_costs_its_containers_the_outer_packets_too() {
     });
 }
 
+/// A container at 10.95.0.2 upon the device that a plain namespace at 10.95.0.1 sends to; both devices are
+/// `eth0`. The last keeps the host's.
+fn over_macvlan() -> (FakeContainer, Namespace, (VethPair, Namespace)) {
+    let web = FakeContainer::new("web");
+    let (host, source) = (Namespace::new("host"), Namespace::new("source"));
+    let pair = VethPair::new((&source, "eth0"), (&host, "up0"));
+    macvlan(&host, "up0", web.namespace(), "eth0");
+    source.address("eth0", "10.95.0.1/24");
+    web.namespace().address("eth0", "10.95.0.2/24");
+    source.ping("10.95.0.2");
+    (web, source, (pair, host))
+}
+
 #[test]
 fn a_macvlan_container_is_known_by_its_sockets() {
     alone(90, || {
-        let web = FakeContainer::new("web");
-        let (host, source) = (Namespace::new("host"), Namespace::new("source"));
-        let _pair = VethPair::new((&source, "eth0"), (&host, "up0"));
-        macvlan(&host, "up0", web.namespace(), "eth0");
-        source.address("eth0", "10.95.0.1/24");
-        web.namespace().address("eth0", "10.95.0.2/24");
-        source.ping("10.95.0.2");
+        let (web, source, _host) = over_macvlan();
         let mut accountant = accountant();
         let to: SocketAddr = "10.95.0.2:9000".parse().expect("an address");
         let (came, interval) = deliver(&mut accountant, &source, &web, to, to);
         assert_received(&interval, web.id(), came);
+    });
+}
+
+/// A socket that its reader has locked takes packets without a word: the address tells.
+#[test]
+fn a_macvlan_stream_costs_its_container_also_while_its_reader_is_at_it() {
+    alone(120, || {
+        let (web, source, _host) = over_macvlan();
+        source.address("eth0", "fd95::1/64");
+        web.namespace().address("eth0", "fd95::2/64");
+        source.ping("fd95::2");
+        // Packets as a wire has them.
+        source.offload("eth0", "tso", false);
+        let mut accountant = accountant();
+        for to in ["10.95.0.2:9000", "[fd95::2]:9000"] {
+            let to: SocketAddr = to.parse().expect("an address");
+            let mut stream = |bytes: u64| {
+                let (_, interval) = exactly(&mut accountant, || {
+                    // Both on one CPU: the reader is interrupted in the middle of a read.
+                    let sink = traffic::tcp_sink(&web, Some(RECEIVER_CPU), to);
+                    traffic::tcp_send(&source, Some(SENDER_CPU), to, bytes).finish();
+                    sink.finish()[0]
+                });
+                assert_conserved(&interval);
+                interval
+            };
+            stream(1 << 20);
+            let interval = stream(256 << 20);
+            let caused = ledger(&interval, web.id()).caused_rx_ns;
+            assert!(
+                nobody(&interval) * 10 < caused,
+                "{to}: {} ns are nobody's beside {caused} ns",
+                nobody(&interval)
+            );
+        }
     });
 }
 

@@ -9,6 +9,8 @@ use cofferdam_lab::fixtures::leftovers::attached_programs;
 use cofferdam_lab::fixtures::traffic::{self, Udp};
 use cofferdam_types::{AccountingMode, CgroupId, Interval, Sampling};
 use common::*;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 const WINDOWS: WindowOptions = WindowOptions {
@@ -93,6 +95,28 @@ fn programs_that_see_packets_are_attached_in_windows_and_while_everything_is_cou
         follow_until(&mut accountant, |a| a.mode() == AccountingMode::Sampled);
         drop(accountant);
         assert!(!is_attached(MARKER) && !is_attached(LIFECYCLE));
+    });
+}
+
+/// An accounting that cannot take windows goes on counting everything.
+#[test]
+fn without_a_descriptor_for_it_everything_is_counted_as_before() {
+    alone(60, || {
+        let mut accountant = accountant();
+        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        // None is free below the lowest that is.
+        let lowest = std::fs::File::open("/dev/null").unwrap().as_raw_fd();
+        setrlimit(Resource::RLIMIT_NOFILE, lowest as u64, hard).unwrap();
+        let refused = accountant.sample(WINDOWS).unwrap_err().to_string();
+        setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
+        assert!(refused.contains("cannot take windows"), "{refused}");
+        assert!(is_attached(MARKER));
+        accountant.set_exact(false).unwrap();
+        settle(&mut accountant, 50);
+        assert_eq!(accountant.mode(), AccountingMode::Exact);
+        assert!(is_attached(MARKER), "windows are not taken");
+        // With one it can.
+        take_windows(&mut accountant);
     });
 }
 

@@ -27,6 +27,8 @@ const PRESSED_CPUS: f64 = SUFFERS_CPUS / 2.0;
 pub(crate) enum Why {
     /// The agent has just begun, and knows nothing of the host yet.
     Starting,
+    /// The host handles so few packets that windows would cost more.
+    FewPackets,
     /// A client reads the ledger.
     Watched,
     /// Somebody pays for the packets of others, or may.
@@ -41,6 +43,7 @@ impl Why {
     fn label(self) -> &'static str {
         match self {
             Why::Starting => "starting",
+            Why::FewPackets => "few packets",
             Why::Watched => "watched",
             Why::Pressed => "pressed",
             Why::Enforced => "enforced",
@@ -77,6 +80,20 @@ impl Attention {
     pub fn note(&mut self, why: Why, now: Instant) {
         let lasts = if why == Why::Watched { WATCHED } else { QUIET };
         self.reasons.insert(why, now + lasts);
+    }
+
+    /// Takes in an interval in which everything was counted. From windows the ledger comes back at half of the
+    /// network work only, so that it does not go to and fro.
+    pub fn note_traffic(&mut self, seen: &Interval, now: Instant) {
+        let ns: u64 = seen.cpus.iter().map(|(_, time)| time.network_ns()).sum();
+        let cpus = ns as f64 / seen.length.as_nanos().max(1) as f64;
+        let below = match self.mode {
+            AccountingMode::Exact => self.config.exact_below_cpus,
+            AccountingMode::Sampled => self.config.exact_below_cpus / 2.0,
+        };
+        if cpus < below {
+            self.note(Why::FewPackets, now);
+        }
     }
 
     /// How the ledger shall be kept.
@@ -194,6 +211,39 @@ mod tests {
             );
             assert_eq!(attention.wanted(end), AccountingMode::Sampled);
         }
+    }
+
+    #[test]
+    fn few_packets_are_all_counted_and_many_are_not() {
+        let with = |cpus: f64| {
+            let mut seen = paying(Duration::from_millis(50), &[]);
+            seen.cpus[0].1.network_softirq_ns = (cpus * 40e6) as u64;
+            seen.cpus[0].1.hardirq_ns = (cpus * 10e6) as u64;
+            seen
+        };
+        let start = Instant::now();
+        let mut attention = Attention::new(sampled(), start);
+        let mut mode_after = |at_s: f64, cpus: f64| {
+            let now = at(start, at_s);
+            attention.note_traffic(&with(cpus), now);
+            let wanted = attention.wanted(at(now, 0.001));
+            attention.is_now(wanted);
+            (wanted.label(), attention.record().why)
+        };
+        let few = || ("exact", "few packets".to_owned());
+        let many = || ("sampled", "quiet".to_owned());
+        assert_eq!(mode_after(100.0, 0.019), few());
+        assert_eq!(mode_after(106.0, 0.021), many());
+        assert_eq!(mode_after(107.0, 0.019), many(), "and not to and fro");
+        assert_eq!(mode_after(108.0, 0.009), few());
+        assert_eq!(mode_after(114.0, 0.019), few());
+        let config = AccountingConfig {
+            exact_below_cpus: 0.0,
+            ..sampled()
+        };
+        let mut never = Attention::new(config, start);
+        never.note_traffic(&with(0.0), at(start, 100.0));
+        assert_eq!(never.wanted(at(start, 100.0)), AccountingMode::Sampled);
     }
 
     #[test]

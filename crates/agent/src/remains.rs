@@ -25,7 +25,7 @@ pub(crate) fn clear(folder: &Path, socket: &Path) {
     };
     // Useless without the agent that made it; a live one holds the lock.
     for folder in [Some(folder), socket.parent()].into_iter().flatten() {
-        let _ = fs::remove_file(folder.join(crate::page::URL_FILE));
+        cofferdam_web::remove_url_file(&folder.join(crate::page::URL_FILE));
     }
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut dead: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -63,6 +63,7 @@ mod tests {
         drop(UnixListener::bind(&elsewhere).unwrap());
         fs::write(folder.join(LOCK), "4711\n").unwrap();
         fs::write(folder.join("web.url"), "http://127.0.0.1:9478/").unwrap();
+        fs::write(folder.join("web.url.new"), "http://127").unwrap();
         let names = || -> Vec<String> {
             let entries = fs::read_dir(&folder).unwrap().flatten();
             let mut names: Vec<String> = entries
@@ -73,7 +74,14 @@ mod tests {
         };
         let lock = HostLock::take(&folder, LOCK).unwrap();
         clear(&folder, &elsewhere);
-        assert_eq!(names(), [LOCK, "dataplane.sock", "latency.sock", "web.url"]);
+        let all = [
+            LOCK,
+            "dataplane.sock",
+            "latency.sock",
+            "web.url",
+            "web.url.new",
+        ];
+        assert_eq!(names(), all);
         drop(lock);
         clear(&folder, &elsewhere);
         assert_eq!(names(), ["dataplane.sock"]);

@@ -128,7 +128,8 @@ pub struct Sample {
     /// Network work that the competitors caused on the victim's CPU, as a share of it.
     #[serde(default)]
     pub offender_caused_fraction: Option<f64>,
-    /// The competitors' corrected CPU use on all CPUs, as a share of one.
+    /// The competitors' corrected CPU use, as a share of one CPU, without their network work on other
+    /// CPUs than the victim's.
     #[serde(default)]
     pub offender_corrected_fraction: Option<f64>,
     /// Network work that was charged to the victim, as a share of its CPU.

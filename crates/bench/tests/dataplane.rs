@@ -6,7 +6,7 @@
 mod common;
 
 use cofferdam_bench::dataplane::data::{
-    DataplaneExperiment, DataplaneResult, DataplaneRow, EchoServer,
+    DataplaneCell, DataplaneExperiment, DataplaneResult, DataplaneRow, EchoServer,
 };
 use cofferdam_bench::run::{RunData, RunResult};
 use cofferdam_bench::{Silent, dataplane};
@@ -119,4 +119,38 @@ fn further_cores_are_measured_and_a_cpu_shared_with_the_generator_is_reported() 
     let page = cofferdam_bench::report::html(&data).unwrap();
     assert!(page.contains("Multicore"));
     assert_eq!(page.contains("CPU shared"), is_shared);
+}
+
+#[test]
+fn messages_are_measured_in_packets_of_each_size() {
+    use DataplaneExperiment::{SizesJumbo, SizesLargest, SizesSegmented};
+    /// Bytes of an IP and a TCP header with timestamps.
+    const HEADERS: f64 = 52.0;
+    let experiments = [
+        (SizesSegmented, 1500.0),
+        (SizesJumbo, 9000.0),
+        (SizesLargest, 65_522.0),
+    ];
+    let (data, result) = measured(&experiments.map(|(experiment, _)| experiment));
+    for (experiment, mtu_bytes) in experiments {
+        for bytes in [16_384, 262_144] {
+            // What segmentation offload passes on as one packet would be fewer.
+            let least = f64::from(bytes) / (mtu_bytes - HEADERS);
+            for server in EchoServer::OWN {
+                let cell = DataplaneCell {
+                    experiment,
+                    at: bytes,
+                    server: *server,
+                };
+                let mut rows = result.rows.iter();
+                let row = rows.find(|r| r.cell == cell).unwrap();
+                let packets = row.packets_per_answer.as_ref().unwrap().median;
+                // The last answer may have been under way still.
+                assert!(packets > 0.9 * least, "{least}, {row:?}");
+                assert!(packets < 3.0 * least + 6.0, "{least}, {row:?}");
+            }
+        }
+    }
+    let page = cofferdam_bench::report::html(&data).unwrap();
+    assert!(page.contains("Message size in equal packets of 9,000 bytes"));
 }

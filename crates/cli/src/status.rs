@@ -18,6 +18,8 @@ use std::time::Duration;
 const MOST_RULES: usize = 40;
 /// Containers listed that lost CPU to others, at most.
 const MOST_LOSSES: usize = 10;
+/// Until so long after its start, seconds, the agent took what loading its programs took.
+const START_S: f64 = 60.0;
 
 /// Asks the running agent and shows its answer.
 pub fn run(args: &StatusArgs) -> Outcome {
@@ -35,6 +37,7 @@ fn ledger(accounting: &AccountingStatusRecord) -> String {
     let why = match accounting.why.as_str() {
         "quiet" => "nobody is pressed and nobody looks",
         "starting" => "the agent has just started",
+        "few packets" => "few packets are handled, and windows would cost more",
         "watched" => "a client reads it",
         "pressed" => "somebody pays for the packets of others",
         "enforced" => "network CPU is being enforced",
@@ -91,11 +94,11 @@ fn text(report: &StatusReport, width: Option<u16>) -> String {
     // Writing to a String cannot fail.
     let _ = writeln!(
         out,
-        "agent {} (pid {}), up {}, {:.2}% of a CPU, {:.1} MiB",
+        "agent {} (pid {}), up {}, {}, {:.1} MiB",
         agent.version,
         agent.pid,
         units::duration(uptime),
-        agent.cpu_s / agent.uptime_s.max(0.001) * 100.0,
+        cost(agent.cpu_s, agent.uptime_s),
         agent.resident_bytes as f64 / f64::from(1 << 20),
     );
     let configuration = &report.configuration;
@@ -170,6 +173,14 @@ fn rules(rules: &[RuleRecord], width: Option<u16>) -> String {
         );
     }
     text
+}
+
+/// What the agent takes of the host; soon after its start, what the start took.
+fn cost(cpu_s: f64, uptime_s: f64) -> String {
+    match uptime_s < START_S {
+        true => format!("{cpu_s:.2} s of CPU time since its start"),
+        false => format!("{:.2}% of a CPU", cpu_s / uptime_s * 100.0),
+    }
 }
 
 fn cpu(policy: &PolicyRecord) -> String {

@@ -86,6 +86,8 @@ pub struct Device {
     pub frame_bytes: u32,
     /// Whether received checksums are taken as right.
     pub trusts_checksums: bool,
+    /// Whether consecutive segments leave as one large packet, for the device or the kernel to cut.
+    pub segmentation: bool,
 }
 
 /// How packets come off the device.
@@ -329,6 +331,7 @@ impl Config {
                 frames,
                 frame_bytes,
                 trusts_checksums: matches!(raw.device.checksums, RawChecksums::Trust),
+                segmentation: raw.device.segmentation.unwrap_or(true),
             },
             cores,
             elastic,

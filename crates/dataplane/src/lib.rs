@@ -37,7 +37,7 @@ pub use cofferdam_xsk::{LinkState, PortError};
 pub use engine::{CoreTally, Engine, EngineError, Offence, Options, Stage, Tally};
 pub use metrics::SCHEMA;
 pub use notice::Notice;
-pub use run::{RunError, run};
+pub use run::{RunError, packet_memory, run};
 pub use served::Served;
 pub use session::{
     Application, Bound, Buffer, Connection, Event, EventLoop, Knock, Received, Session,

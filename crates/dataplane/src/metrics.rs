@@ -8,7 +8,7 @@ use std::fmt::Write;
 pub const SCHEMA: &str = "cofferdam.dataplane/1";
 
 /// Single counters: name, what it counts, value.
-fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 30] {
+fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 31] {
     [
         (
             "received_packets",
@@ -113,6 +113,11 @@ fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 30] {
             "refused_packets",
             "Packets that found the transmit ring full",
             t.port.refused_packets,
+        ),
+        (
+            "large_packets",
+            "Packets sent that the device or the kernel cuts into segments",
+            t.port.large_packets,
         ),
         (
             "system_calls",

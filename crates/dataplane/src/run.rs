@@ -51,18 +51,19 @@ pub fn run(
     say: impl Fn(Notice) + Send + Sync,
 ) -> Result<(), RunError> {
     refuse_addresses_of_linux(config)?;
+    let (frames, frame_bytes) = (config.device.frames, config.device.frame_bytes);
     match config.device.kind {
         Kind::Tap => {
             let mut mac = [2; 6];
             let random: [u8; 16] = secret()?;
             mac[1..].copy_from_slice(&random[..5]);
             let tap = Tap::open(&config.device.name, mac)?;
-            let memory = memory(config, tap.facts())?;
+            let memory = packet_memory(tap.facts(), frames, frame_bytes)?;
             serve(vec![(tap, memory)], config, stop, &say)
         }
         Kind::Xdp(mode) => {
             let device = Device::open(&config.device.name, mode)?;
-            let memory = memory(config, device.facts())?;
+            let memory = packet_memory(device.facts(), frames, frame_bytes)?;
             let sockets = sockets(&device, memory, config)?;
             // Claimed last: until now everything passed to Linux.
             for address in &config.addresses {
@@ -73,8 +74,12 @@ pub fn run(
     }
 }
 
-fn memory(config: &Config, facts: &Facts) -> io::Result<Memory> {
-    let (frames, frame_bytes) = (config.device.frames, config.device.frame_bytes);
+/// The packet memory for a device: `frames` of `frame_bytes` (2048 or 4096), and room for its packets
+/// that fit none of them.
+///
+/// # Errors
+/// As [`Memory::with_spans`].
+pub fn packet_memory(facts: &Facts, frames: u32, frame_bytes: u32) -> io::Result<Memory> {
     let spans = match Memory::fits(facts.mtu_bytes, frame_bytes) {
         true => SPANS,
         false => SPANS_FOR_LARGE_MTU,
@@ -117,6 +122,7 @@ fn sockets(
             ring_entries: (config.device.frames / RING_PART / count)
                 .next_power_of_two()
                 .clamp(LEAST_RING_ENTRIES, MOST_RING_ENTRIES),
+            segmentation: config.device.segmentation,
             ..SocketOptions::default()
         };
         // The socket that has the queue, or else the one that has registered the memory.

@@ -44,6 +44,10 @@ pub(crate) mod turns {
     /// peers' windows open again. Higher: windows open and close with every few frames; lower: the
     /// application runs dry first.
     pub const RESUME_PART: (u32, u32) = (3, 4);
+    /// Payload of a segment that the next one of its connection is waited for within the turn's sending.
+    /// Smaller: segments that stand alone are looked at twice; larger: peers with a small segment
+    /// size get no large packets.
+    pub const LEAST_TRAIN_SEGMENT_BYTES: usize = 512;
     /// Entries of the lane from one core to another, and packets that wait for a flow group on its
     /// way. More: memory for each pair of cores; fewer: bursts are lost on the way.
     pub const LANE_ENTRIES: u32 = 4096;

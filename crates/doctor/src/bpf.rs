@@ -2,6 +2,7 @@
 //! of a few instructions.
 
 use super::{Check, Status};
+use cofferdam_bpf::Interruptions;
 use cofferdam_types::{REQUIRED_TRACEPOINTS, SOCKET_TRACEPOINTS, WAKE_TRACEPOINT};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Func, Typedef};
@@ -38,6 +39,7 @@ pub(super) fn optional() -> Vec<Check> {
         optional_tracepoints(btf.as_ref()),
         fentry(btf.as_ref()),
         raw_tp(),
+        interrupts(),
         loads(
             Check::new(
                 "cgroup-skb",
@@ -186,6 +188,22 @@ fn raw_tp() -> Check {
             .load()
             .and_then(|fd| raw_tracepoint(&fd, Some(c"softirq_entry"))),
     )
+}
+
+/// The programs themselves, which need more than a tiny one tells.
+fn interrupts() -> Check {
+    let check = Check::new(
+        "interrupts",
+        "interrupts timed by BPF",
+        "charges what interrupts take as measured in place, not as estimated",
+    );
+    match Interruptions::load() {
+        Ok(_) => check.is(Status::Yes, "loads"),
+        Err(_) if !privileged() => check
+            .is(Status::No, "could not be tested: needs root")
+            .or(NEEDS_ROOT),
+        Err(e) => check.is(Status::No, e.to_string()),
+    }
 }
 
 fn ring_buffer() -> Check {

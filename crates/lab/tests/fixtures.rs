@@ -3,6 +3,7 @@
 use cofferdam_lab::fixtures::traffic::{Udp, tcp_send, tcp_sink, udp_echo, udp_send, udp_sink};
 use cofferdam_lab::fixtures::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Runs `body` alone, within a minute, and checks that it left nothing.
@@ -49,8 +50,13 @@ fn fixtures_are_undone_in_reverse_order_when_a_test_panics() {
 #[test]
 fn time_limit_undoes_the_fixtures_of_a_stuck_test() {
     let _alone = exclusive();
+    static INODE: AtomicU64 = AtomicU64::new(0);
     let result = catch_unwind(|| {
         time_limit(Duration::from_millis(500), || {
+            let namespace = Namespace::new("stuck");
+            // Its child is nobody's.
+            namespace.spawn("setsid -f sleep 1000").wait();
+            INODE.store(namespace.inode(), Ordering::Relaxed);
             let container = FakeContainer::new("stuck");
             let sleeper = container.start("sleep 1000");
             sleeper.wait();
@@ -59,6 +65,18 @@ fn time_limit_undoes_the_fixtures_of_a_stuck_test() {
     let message = *result.unwrap_err().downcast::<String>().unwrap();
     assert!(message.contains("longer than its limit"), "{message}");
     assert_nothing_left();
+    let namespace = format!("net:[{}]", INODE.load(Ordering::Relaxed));
+    wait_until(
+        "what ran in the namespace to end",
+        Duration::from_secs(10),
+        || {
+            let mut all = std::fs::read_dir("/proc").unwrap().flatten();
+            !all.any(|process| {
+                let link = std::fs::read_link(process.path().join("ns/net"));
+                link.is_ok_and(|link| link.to_str() == Some(&namespace))
+            })
+        },
+    );
 }
 
 #[test]

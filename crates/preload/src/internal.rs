@@ -53,6 +53,13 @@ pub fn adopt(numbers: &[RawFd]) {
     }
 }
 
+/// Another owner has closed them.
+pub fn disown(numbers: &[RawFd]) {
+    for number in numbers {
+        mark(*number, false);
+    }
+}
+
 /// The library has no descriptors any more.
 pub fn forget_all() {
     lock().clear();

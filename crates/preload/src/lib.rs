@@ -23,5 +23,7 @@ mod pump;
 mod real;
 mod said;
 mod settings;
+mod signals;
 mod table;
 mod unix;
+mod watched;

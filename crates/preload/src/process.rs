@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-pub use crate::pump::Rest;
+pub use crate::pump::{Home, Rest};
 
 /// Connections that may wait at a listener, whatever the program asks for; Linux's default limit.
 pub const MOST_BACKLOG: u32 = 4096;
@@ -144,6 +144,11 @@ pub fn hold() -> Held {
         owned.0.give_up_held(Duration::ZERO);
     }
     Held(held)
+}
+
+/// In a child whose parent's pump cannot be used or dropped.
+pub fn forget() {
+    HAS_PUMP.store(false, Ordering::Relaxed);
 }
 
 impl Held {

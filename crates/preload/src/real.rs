@@ -2,8 +2,8 @@
 
 use cofferdam_bsd::Result;
 use libc::{
-    c_int, c_long, c_uint, c_void, epoll_event, iovec, msghdr, nfds_t, pollfd, sigset_t, size_t,
-    sockaddr, socklen_t, ssize_t, timespec,
+    c_int, c_long, c_uint, c_void, epoll_event, fd_set, iovec, msghdr, nfds_t, pollfd, sigset_t,
+    size_t, sockaddr, socklen_t, ssize_t, timespec,
 };
 use nix::errno::Errno;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -131,6 +131,13 @@ pub fn flags(fd: RawFd) -> Result<(c_int, c_int)> {
     let status = Errno::result(get(libc::F_GETFL))? as c_int;
     let descriptor = Errno::result(get(libc::F_GETFD))? as c_int;
     Ok((status, descriptor))
+}
+
+/// Whether calls on a file wait.
+pub fn blocks(fd: RawFd) -> bool {
+    // SAFETY: no pointers.
+    let status = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL) };
+    status >= 0 && status as c_int & libc::O_NONBLOCK == 0
 }
 
 /// Makes a file non-blocking, or not.
@@ -283,5 +290,27 @@ pub fn ppoll(
     })
 }
 
+/// `pselect6(2)`; the kernel changes sets and time.
+pub fn pselect(
+    count: c_int,
+    sets: [*mut fd_set; 3],
+    timeout: *mut timespec,
+    signals: *const sigset_t,
+) -> c_int {
+    let signals = (signals, SIGNALS_BYTES);
+    // SAFETY: the kernel checks the pointers.
+    call(unsafe {
+        libc::syscall(
+            libc::SYS_pselect6,
+            count,
+            sets[0],
+            sets[1],
+            sets[2],
+            timeout,
+            &raw const signals,
+        )
+    })
+}
+
 /// Bytes of the kernel's set of signals.
-const SIGNALS_BYTES: size_t = 8;
+pub const SIGNALS_BYTES: size_t = 8;

@@ -178,6 +178,11 @@ impl Connected {
         }
     }
 
+    /// Whether the program waits for it by epoll, or has.
+    pub fn is_watched(&self) -> bool {
+        !matches!(*whole(&self.watch), Watch::Nowhere)
+    }
+
     /// The program was told of data and did not read it where the library sees it.
     pub fn reads_elsewhere(&self) {
         *whole(&self.watch) = Watch::Never;

@@ -1,6 +1,6 @@
 //! The pairs of Unix sockets under a program's descriptors.
 
-use crate::real;
+use crate::{real, watched};
 use cofferdam_bsd::Result;
 use nix::errno::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -10,14 +10,16 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 const FILLER: [u8; 16 << 10] = [0; 16 << 10];
 const MOST_FILLERS: usize = 256;
 
-/// Both ends, the program's first; closed on exec and not blocking.
-pub fn pair(kind: libc::c_int) -> Result<(OwnedFd, OwnedFd)> {
+/// Both ends, the program's first, and the inode of that; closed on exec and not blocking.
+pub fn pair(kind: libc::c_int) -> Result<(OwnedFd, OwnedFd, u64)> {
     let mut fds = [-1; 2];
     let kind = kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: there is room for two.
     Errno::result(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) })?;
     // SAFETY: just made, and nobody else's.
-    Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
+    let [theirs, ours] = fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+    let inode = real::inode(theirs.as_raw_fd()).ok_or(Errno::ENOTSOCK)?;
+    Ok((theirs, ours, inode))
 }
 
 /// SO_BUF_LOCK (asm-generic/socket.h) and its bits: which buffers were asked for.
@@ -84,6 +86,18 @@ pub fn replace(fd: RawFd, end: OwnedFd) -> Result<()> {
         _ => libc::O_CLOEXEC,
     };
     Errno::result(real::dup3(end.as_raw_fd(), fd, cloexec)).map(drop)
+}
+
+/// As [`replace`], also in the epoll sets where the program waits for it.
+pub fn replace_watched(fd: RawFd, end: OwnedFd) -> Result<()> {
+    let mut sets = watched::of(fd);
+    // Another process may have the old end as well: it would stay in the set, out of reach.
+    sets.retain(|watch| watch.remove(fd));
+    let replaced = replace(fd, end);
+    for watch in &sets {
+        watch.add(fd);
+    }
+    replaced
 }
 
 /// Fills the program's end until it is not writable; how many bytes that took.

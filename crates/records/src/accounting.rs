@@ -170,8 +170,8 @@ pub struct HealthRecord {
     pub segments_rejected: u64,
     /// Program runs at markers that the kernel skipped.
     pub markers_missed: u64,
-    /// Softirqs that the kernel counted but no tracepoint reported: their time is in no ledger and
-    /// in no total.
+    /// Softirqs that the kernel counted but no tracepoint reported, and polls of NAPI threads that came to
+    /// their CPU unseen. Their time is in no ledger and in no total.
     pub softirqs_unseen: u64,
     /// Times a cgroup's CPU use could not be read.
     pub cpu_usage_unreadable: u64,

@@ -91,6 +91,31 @@ fn a_napi_thread_is_joined_and_left_between_two_polls() {
     assert_idle(&machine);
 }
 
+/// The kernel may hide the switch to it. What it did until its first poll ended is in no ledger, and missing
+/// from the count of softirqs.
+#[test]
+fn a_napi_thread_that_comes_to_its_cpu_unseen_is_told_of() {
+    let machine = Machine::new(1);
+    let scene = Scene::new(&machine);
+    receive(&scene, 10);
+    receive(&scene, 10);
+    assert_eq!(reading(&machine, 0).softirqs, 2);
+    machine.run(Runs::Napi);
+    scene.receive(scene.in_a, 1_000);
+    machine.napi_poll();
+    assert_eq!(reading(&machine, 0).softirqs, 1, "one poll was not seen");
+    scene.receive(scene.in_a, 70);
+    machine.sched_switch(scene.napi, scene.task);
+    assert_eq!(reading(&machine, 0).time.napi_thread_ns, 70);
+    // One that is seen takes nothing off.
+    machine.sched_switch(scene.task, scene.napi);
+    scene.receive(scene.in_a, 30);
+    machine.napi_poll();
+    machine.sched_switch(scene.napi, scene.task);
+    assert_eq!(reading(&machine, 0).softirqs, 1);
+    assert_eq!(total(&machine, A), 20 + 70 + 30);
+}
+
 #[test]
 fn a_window_that_ends_in_a_softirq_above_a_napi_thread_ends_that_as_well() {
     let machine = Machine::new(1);

@@ -33,7 +33,7 @@ pub use access::{Access, Decision, Shown, Token};
 pub use address::{Address, AddressError};
 pub use dataplanes::{Ask, Dataplane, Dataplanes, MOST_DATAPLANES};
 pub use feed::{Feed, FeedError, Latency, Past, PastError, Point, Points, Reading};
-pub use listen::ListenError;
+pub use listen::{ListenError, remove_url_file};
 pub use page::{Options, Page, StartError};
 pub use ring::{KEPT, MOST_BYTES, points};
 pub use route::{MOST_POINTS, NoRoute, Route, route, token};

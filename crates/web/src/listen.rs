@@ -154,24 +154,45 @@ fn unix(path: &Path, group: Option<u32>) -> io::Result<(UnixListener, Made)> {
     Ok((listener, made))
 }
 
-/// Writes `text` to a new file that its owner alone can read, in place of an older one.
+/// Writes `text` to a new file that its owner alone can read, in place of an older one. A reader sees
+/// all of it or no file: it is written beside, as [`unfinished`], and renamed.
 pub(crate) fn write_secret(path: &Path, text: &str) -> io::Result<Made> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
     match fs::symlink_metadata(path) {
         Ok(meta) if !meta.is_file() => {
             return Err(io::Error::new(ErrorKind::AlreadyExists, "it is not a file"));
         }
+        // Useless from now on, whatever follows.
         Ok(_) => fs::remove_file(path)?,
         Err(_) => {}
     }
+    let beside = unfinished(path);
+    // A process was killed there.
+    let _ = fs::remove_file(&beside);
+    let written = write_new(&beside, text).and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written.and_then(|()| Made::of(path))
+}
+
+/// Removes the file with a page's URL that a process left which was killed, and what it had not finished.
+pub fn remove_url_file(path: &Path) {
+    let _ = fs::remove_file(unfinished(path));
+    let _ = fs::remove_file(path);
+}
+
+/// Where a secret is until all of it is written.
+fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    name.into()
+}
+
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
     let mut options = fs::OpenOptions::new();
     // New: a link that somebody put there in the meantime is not followed.
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(text.as_bytes())?;
-    Made::of(path)
+    let options = options.write(true).create_new(true).mode(0o600);
+    options.open(path)?.write_all(text.as_bytes())
 }

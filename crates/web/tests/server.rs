@@ -15,6 +15,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 fn page() -> Page {
@@ -446,4 +448,41 @@ fn the_url_is_for_its_owner_alone_and_goes_with_the_page() {
     );
     drop(page);
     assert!(!file.exists());
+}
+
+/// A script waits for the file and reads it: at no moment may it see a part.
+#[test]
+fn the_file_with_the_url_appears_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("web.url");
+    let mut options = options("127.0.0.1:0".parse().unwrap());
+    options.url_file = Some(file.clone());
+    // The page removes an empty folder.
+    std::fs::write(folder.path().join("other"), "").unwrap();
+    // What a process that was killed has left.
+    std::fs::write(folder.path().join("web.url.new"), "http://127").unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let reads = {
+        let (over, file) = (over.clone(), file.clone());
+        std::thread::spawn(move || {
+            let mut whole = 0;
+            while !over.load(Ordering::Relaxed) {
+                let Ok(text) = std::fs::read_to_string(&file) else {
+                    continue;
+                };
+                assert!(
+                    text.starts_with("http://127.0.0.1:") && text.ends_with('\n'),
+                    "'{text}'"
+                );
+                whole += 1;
+            }
+            whole
+        })
+    };
+    for _ in 0..50 {
+        drop(Page::start(&options, Box::new(Repeats::new(flooded(0))), None).unwrap());
+    }
+    over.store(true, Ordering::Relaxed);
+    assert!(reads.join().unwrap() > 0);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }

@@ -3,6 +3,8 @@
 use crate::error::PortError;
 use crate::memory::Memory;
 use crate::packet::Packet;
+use crate::segmenter::Large;
+use crate::tuning::MOST_LARGE_PARTS;
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -92,6 +94,8 @@ pub struct PortCounters {
     /// Packets lost before they reached us, as the device counts them: no free frame, a full
     /// ring, too long.
     pub lost_packets: u64,
+    /// Of the packets sent, those that were to be cut into segments by the device or the kernel.
+    pub large_packets: u64,
     /// System calls made to send or to be given packets.
     pub system_calls: u64,
 }
@@ -100,6 +104,9 @@ pub struct PortCounters {
 ///
 /// Nothing here blocks but what the descriptor is waited for, and nothing allocates.
 pub trait Port {
+    /// Ranges of payload that one large packet is gathered from at most.
+    const MOST_LARGE_PARTS: usize = MOST_LARGE_PARTS;
+
     /// What it is.
     fn facts(&self) -> &Facts;
 
@@ -123,6 +130,28 @@ pub trait Port {
     /// # Errors
     /// The device is gone or down; what was queued stays queued.
     fn flush(&mut self, memory: &mut Memory) -> io::Result<()>;
+
+    /// Whether [`Port::transmit_large`] works.
+    fn sends_large(&self) -> bool {
+        false
+    }
+
+    /// Sends a packet of one or several TCP segments, behind what was queued and at once: its
+    /// headers, then `parts`, at most [`Port::MOST_LARGE_PARTS`].
+    ///
+    /// # Errors
+    /// The device is down, or its queue is full, or this port cannot: the packet is lost.
+    ///
+    /// # Safety
+    /// `parts` name memory that is mapped and readable until this returns. It may change meanwhile.
+    unsafe fn transmit_large(
+        &mut self,
+        _memory: &mut Memory,
+        _large: &Large<'_>,
+        _parts: &[libc::iovec],
+    ) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Becomes readable when packets wait.
     fn descriptor(&self) -> BorrowedFd<'_>;

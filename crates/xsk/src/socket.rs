@@ -11,8 +11,10 @@ use crate::memory::{ETHERNET_BYTES, KERNEL_HEADROOM_BYTES, Memory};
 use crate::packet::{Frame, Packet};
 use crate::port::{Facts, Port, PortCounters};
 use crate::ring::Ring;
+use crate::segmenter::{Large, Segmenter};
 use crate::tuning::{BUSY_LOOK, BUSY_PATIENCE, MOST_PARTS};
 use nix::errno::Errno;
+pub(crate) use setup::set_option;
 use setup::{Frames, bind, get_option, map_rings, unbound};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -35,6 +37,8 @@ pub struct Socket {
     /// Packets queued, not yet shown to the kernel.
     queued: u32,
     counters: PortCounters,
+    /// For large packets; `None` where they are not wanted, or the kernel has no packet sockets.
+    segmenter: Option<Segmenter>,
     /// A packet in several frames, of which more are to come.
     parts: Option<Parts>,
 }
@@ -139,6 +143,13 @@ impl Socket {
         if frames.has_rings() {
             device.set_socket(options.queue, fd.as_fd())?;
         }
+        let segmenter = match options.segmentation {
+            false => None,
+            true => match Segmenter::open(device.index(), name) {
+                Err(PortError::Unsupported { .. }) => None,
+                opened => Some(opened?),
+            },
+        };
         Ok(Socket {
             facts: device.facts().clone(),
             receive: rings.receive,
@@ -150,6 +161,7 @@ impl Socket {
             fill_target,
             queued: 0,
             counters: PortCounters::default(),
+            segmenter,
             parts: None,
         })
     }
@@ -361,6 +373,37 @@ impl Port for Socket {
             tries -= 1;
         }
         Ok(())
+    }
+
+    fn sends_large(&self) -> bool {
+        self.segmenter.is_some()
+    }
+
+    unsafe fn transmit_large(
+        &mut self,
+        memory: &mut Memory,
+        large: &Large<'_>,
+        parts: &[libc::iovec],
+    ) -> io::Result<()> {
+        if self.queued > 0 {
+            // Of the same connection, perhaps: they are to arrive first. What fails here fails
+            // again at the end of the turn, and is counted there.
+            let _ = self.flush(memory);
+        }
+        let Some(segmenter) = &self.segmenter else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        self.counters.system_calls += 1;
+        // SAFETY: the caller's promise.
+        let sent = unsafe { segmenter.send(large, parts) };
+        match sent {
+            Ok(()) => {
+                self.counters.sent_packets += 1;
+                self.counters.large_packets += 1;
+            }
+            Err(_) => self.counters.refused_packets += 1,
+        }
+        sent
     }
 
     fn descriptor(&self) -> BorrowedFd<'_> {

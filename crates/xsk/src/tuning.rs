@@ -6,6 +6,12 @@ use std::time::Duration;
 /// Frames that one packet is sent in: the kernel takes 17 (MAX_SKB_FRAGS). More: it refuses the
 /// packet.
 pub const MOST_PARTS: u32 = 16;
+/// Ranges of payload that one large packet is gathered from at most. More: a longer list for the kernel
+/// to copy; fewer: applications that send in small pieces get smaller packets.
+pub const MOST_LARGE_PARTS: usize = 62;
+/// Bytes of large packets that wait in the kernel for the device. More: a slow device delays what is sent
+/// by more; fewer: bursts of several connections are lost.
+pub const SEGMENTER_SEND_BYTES: i32 = 8 << 20;
 /// How long a socket waits for its queue. That of a killed owner stays bound for a moment, until the
 /// kernel has released its memory.
 pub const BUSY_PATIENCE: Duration = Duration::from_secs(2);

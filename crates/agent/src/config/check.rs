@@ -141,8 +141,15 @@ fn accounting(checker: &mut Checker<'_>, raw: &RawAccounting, config: &mut Accou
         length(checker, &raw.window, SHORTEST_WINDOW..=LONGEST_WINDOW).unwrap_or(windows.window);
     windows.period =
         length(checker, &raw.period, SHORTEST_SAMPLED..=LONGEST_SAMPLED).unwrap_or(windows.period);
+    if let Some(below) = &raw.exact_below {
+        match (0.0..=1.0).contains(below.get_ref()) {
+            true => config.exact_below_cpus = *below.get_ref(),
+            false => checker.error(&below.span(), "exact_below is a part of a CPU, 0 to 1"),
+        }
+    }
     let given = raw.window.as_ref().or(raw.period.as_ref());
-    let Some(given) = given.map(Spanned::span) else {
+    let below = raw.exact_below.as_ref().map(Spanned::span);
+    let Some(given) = given.map(Spanned::span).or(below) else {
         return;
     };
     if windows.window * 2 > windows.period {
@@ -153,7 +160,7 @@ fn accounting(checker: &mut Checker<'_>, raw: &RawAccounting, config: &mut Accou
     if config.mode == AccountingMode::Exact {
         checker.warn(
             &given,
-            "window and period have no effect with mode = \"exact\"",
+            "window, period and exact_below have no effect with mode = \"exact\"",
         );
     }
 }

@@ -110,6 +110,7 @@ pub(super) struct RawAccounting {
     pub mode: Option<AccountingMode>,
     pub window: Option<Spanned<Length>>,
     pub period: Option<Spanned<Length>>,
+    pub exact_below: Option<Spanned<f64>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

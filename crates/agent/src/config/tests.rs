@@ -63,6 +63,7 @@ containers = 7
 mode = "sampled"
 window = "100ms"
 period = "2s"
+exact_below = 0.5
 [enforcement]
 control_period = "250ms"
 debt_bound = "2s"
@@ -104,6 +105,7 @@ remote = true
     let accounting = AccountingConfig {
         mode: AccountingMode::Sampled,
         windows,
+        exact_below_cpus: 0.5,
     };
     assert_eq!(config.accounting, accounting);
     assert_eq!(
@@ -231,6 +233,9 @@ fn each_mistake_is_reported_with_line_column_and_remedy() {
             "2:10",
             "at most half",
         ),
+        ("[accounting]\nexact_below = 1.5", "2:15", "0 to 1"),
+        ("[accounting]\nexact_below = nan", "2:15", "0 to 1"),
+        ("[accounting]\nexact_below = \"2%\"", "2:15", "string"),
         ("[enforcement]\ncontrol_period = \"5\"", "2:18", "unit"),
         ("[enforcement]\ncontrol_period = \"1ms\"", "2:18", "10ms"),
         ("[enforcement]\ndebt_bound = 5", "2:14", "string"),

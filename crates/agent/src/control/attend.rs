@@ -51,6 +51,7 @@ impl<L: Ledger> Control<L> {
             if self.is_pressed_in(&seen) {
                 self.attention.note(Why::Pressed, now);
             }
+            self.attention.note_traffic(&seen, now);
             self.window = Some(seen);
             // What it adds to the ledger is read at once.
             self.due = now;
@@ -103,8 +104,12 @@ impl<L: Ledger> Control<L> {
         if self.busy {
             self.attention.note(Why::Enforced, now);
         }
+        let says_enough = judged.length >= SAYS_ENOUGH;
+        if says_enough {
+            self.attention.note_traffic(judged, now);
+        }
         let suffers = self.conditions.now().iter().any(|c| c.name == PAYS);
-        if suffers || (judged.length >= SAYS_ENOUGH && self.is_pressed_in(judged)) {
+        if suffers || (says_enough && self.is_pressed_in(judged)) {
             self.attention.note(Why::Pressed, now);
         }
     }

@@ -74,6 +74,7 @@ fn row(cell: &DataplaneCell, samples: &[DataplaneSample], seed: u64) -> Option<D
             .then(|| against(EchoServer::Inline, rate))
             .flatten(),
         cpu_us_per_request: some(|s| s.cpu_us_per_request),
+        packets_per_answer: some(|s| s.packets_per_answer),
         capacity_to_blocking: against(EchoServer::Blocking, capacity),
         capacity_to_busy: against(EchoServer::BusyPolling, capacity),
         capacity_to_inline: (cell.server == EchoServer::Process)
@@ -190,6 +191,7 @@ mod tests {
             stage_cycles: BTreeMap::new(),
             cpu_us_per_request: Some(1e6 / rate),
             bytes_per_connection: None,
+            packets_per_answer: None,
             shares_cpu: false,
             generator_busy: None,
         }

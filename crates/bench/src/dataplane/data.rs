@@ -1,6 +1,7 @@
 //! What `bench dataplane` measured: the same servers on sockets and on the dataplane, alternated.
 
 use crate::data::{Estimate, Latency};
+use cofferdam_xsk::Memory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -74,6 +75,13 @@ pub enum DataplaneExperiment {
     Cost,
     /// Size of the message, bytes: NetPIPE's ping-pong with a Linux client.
     Sizes,
+    /// The same with segmentation offload off on Linux' pair: all send packets of the device's MTU.
+    SizesSegmented,
+    /// The same, with an MTU of 9,000 bytes on both pairs.
+    SizesJumbo,
+    /// As `Sizes`, Linux with its offloads, with the largest MTU that the dataplane takes on both
+    /// pairs.
+    SizesLargest,
     /// Connections at a time, each for one request.
     ShortConnections,
     /// memcached's protocol, Facebook's USR mix, thousands of requests a second offered in an
@@ -94,7 +102,8 @@ pub enum DataplaneExperiment {
 }
 labels!(DataplaneExperiment {
     Unloaded => "unloaded", Paced => "paced", Connections => "connections", Cores => "cores", OneCpu => "one-cpu",
-    Batch => "batch", Load => "load", Cost => "cost", Sizes => "sizes", ShortConnections => "short-connections", Usr => "usr",
+    Batch => "batch", Load => "load", Cost => "cost", Sizes => "sizes", SizesSegmented => "sizes-segmented",
+    SizesJumbo => "sizes-jumbo", SizesLargest => "sizes-largest", ShortConnections => "short-connections", Usr => "usr",
     Etc => "etc", Idle => "idle", Redis => "redis", RedisPipelined => "redis-pipelined",
     Memcached => "memcached", Nginx => "nginx",
 });
@@ -103,6 +112,27 @@ impl DataplaneExperiment {
     /// Whether it is one of the memcached mixes, in which latency is drawn against throughput.
     pub fn is_mix(self) -> bool {
         matches!(self, DataplaneExperiment::Usr | DataplaneExperiment::Etc)
+    }
+
+    /// Whether it varies the size of the message.
+    pub fn is_of_sizes(self) -> bool {
+        matches!(
+            self,
+            DataplaneExperiment::Sizes
+                | DataplaneExperiment::SizesSegmented
+                | DataplaneExperiment::SizesJumbo
+                | DataplaneExperiment::SizesLargest
+        )
+    }
+
+    /// The links that it is measured over.
+    pub(crate) fn link(self) -> Link {
+        match self {
+            DataplaneExperiment::SizesSegmented => Link::of(1500, false),
+            DataplaneExperiment::SizesJumbo => Link::of(9000, false),
+            DataplaneExperiment::SizesLargest => Link::of(65_522, true),
+            _ => Link::of(1500, true),
+        }
     }
 
     /// Whether unmodified programs serve.
@@ -125,6 +155,33 @@ impl DataplaneExperiment {
     }
 }
 
+/// What the pairs of devices are like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Link {
+    /// Of all four devices.
+    pub mtu_bytes: u32,
+    /// The devices have their segmentation and receive offloads; those that send to the dataplane
+    /// have none ever.
+    pub has_offloads: bool,
+}
+
+impl Link {
+    /// Size of the dataplane's frames: the smaller one where a packet fits it.
+    pub fn frame_bytes(self) -> u32 {
+        match Memory::fits(self.mtu_bytes, 2048) {
+            true => 2048,
+            false => 4096,
+        }
+    }
+
+    fn of(mtu_bytes: u32, has_offloads: bool) -> Link {
+        Link {
+            mtu_bytes,
+            has_offloads,
+        }
+    }
+}
+
 /// Highest p99 at which a memcached mix counts as served, microseconds (IX's).
 pub const SERVICE_P99_US: f64 = 500.0;
 /// Least share of the offered requests that must be answered there.
@@ -136,8 +193,7 @@ pub struct DataplaneCell {
     /// What is varied.
     pub experiment: DataplaneExperiment,
     /// Its value: connections, cores, batch bound, percent, bytes, requests a second (in thousands for
-    /// the mixes);
-    /// 0 where nothing is varied.
+    /// the mixes); 0 where nothing is varied.
     pub at: u32,
     /// Who answers.
     pub server: EchoServer,
@@ -175,6 +231,10 @@ pub struct DataplaneSample {
     /// polled in vain. `None` where it is not measured, and where the generator has one of them.
     #[serde(default)]
     pub cpu_us_per_request: Option<f64>,
+    /// Where sizes are varied: packets that the client's device received for an answer, with
+    /// acknowledgements; one of many segments, before segmentation, counts once.
+    #[serde(default)]
+    pub packets_per_answer: Option<f64>,
     /// One of the server's CPUs was the generator's: the host had no other left.
     #[serde(default)]
     pub shares_cpu: bool,
@@ -213,6 +273,9 @@ pub struct DataplaneRow {
     /// Time of the server's CPU that a request took, microseconds.
     #[serde(default)]
     pub cpu_us_per_request: Option<Estimate>,
+    /// Where sizes are varied: packets that the client's device received for an answer.
+    #[serde(default)]
+    pub packets_per_answer: Option<Estimate>,
     /// Requests a second that the server's CPU could carry at this cost, ÷ those of the blocking
     /// server in the same round.
     #[serde(default)]

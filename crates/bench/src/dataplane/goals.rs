@@ -12,12 +12,16 @@ const GOAL_RATE: [f64; 2] = [3.0, 1.3];
 const GOAL_CONNECTIONS: f64 = 0.9;
 /// Least requests a second of `process` ÷ `inline`.
 const GOAL_PROCESS: f64 = 0.85;
+/// Least messages a second ÷ blocking, of 16 KiB and more in packets of equal size.
+const GOAL_MESSAGES: f64 = 0.8;
+/// Messages that this is judged of, bytes.
+const LARGE_BYTES: u32 = 16 << 10;
 /// Most bytes of an idle connection.
 const GOAL_MEMORY_BYTES: f64 = 2048.0;
 
 /// All of them, in the order of the experiments.
 pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
-    use DataplaneExperiment::{Connections, Idle, Paced, Unloaded};
+    use DataplaneExperiment::{Connections, Idle, Paced, SizesJumbo, SizesSegmented, Unloaded};
     use EchoServer::{Inline, Process};
     let rows = |experiment, server| {
         let own = result.rows.iter();
@@ -43,6 +47,19 @@ pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
     // The most of any round: memory has no spread that an interval could show.
     let memory = idle.and_then(|r| r.bytes_per_connection.as_ref());
     let memory = memory.map(|e| e.values.iter().copied().fold(e.median, f64::max));
+    let messages = |experiment: DataplaneExperiment, mtu| {
+        let large = rows(experiment, Inline).filter(|r| r.cell.at >= LARGE_BYTES);
+        let ratios = large.filter_map(|r| r.rate_to_blocking.as_ref());
+        judged(
+            &format!(
+                "Messages of 16 KiB and more in packets of {mtu} bytes, at the worst size, inline ÷ \
+                 blocking sockets"
+            ),
+            experiment.label(),
+            Bound::AtLeast(GOAL_MESSAGES),
+            ratios.min_by(|a, b| a.median.total_cmp(&b.median)),
+        )
+    };
     let [blocking, busy] = GOAL_RATE.map(Bound::AtLeast);
     vec![
         judged(
@@ -105,6 +122,8 @@ pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
             Bound::AtLeast(GOAL_PROCESS),
             process.and_then(|r| r.rate_to_inline.as_ref()),
         ),
+        messages(SizesSegmented, "1,500"),
+        messages(SizesJumbo, "9,000"),
     ]
 }
 

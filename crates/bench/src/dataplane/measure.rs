@@ -50,6 +50,8 @@ struct Run {
     plan: Plan,
     warm_s: f64,
     seconds: f64,
+    /// One request at a time: its CPU time says something, as it does with many.
+    cost_is_told: bool,
 }
 
 /// What it gave.
@@ -57,6 +59,8 @@ struct Told {
     client: LoadReport,
     server: ServerReport,
     cpu_us_per_request: Option<f64>,
+    /// Packets that the client's device received for an answer, acknowledgements included.
+    packets_per_answer: Option<f64>,
     /// Of the server, before the client came and while its connections were idle.
     memory_bytes: [u64; 2],
 }
@@ -92,6 +96,7 @@ pub(super) fn sample(
         },
         warm_s,
         seconds,
+        cost_is_told: cell.experiment.is_of_sizes(),
     };
     let mut peak = |rig: &mut Rig<'_>, server: EchoServer| {
         if let Some(peak) = peaks.get(&server) {
@@ -116,13 +121,14 @@ pub(super) fn sample(
         _ => None,
     };
     let work = match cell.experiment {
-        DataplaneExperiment::Sizes => Work::Echo(cell.at),
+        experiment if experiment.is_of_sizes() => Work::Echo(cell.at),
         DataplaneExperiment::Usr => Work::Usr,
         DataplaneExperiment::Etc | DataplaneExperiment::Memcached => Work::Etc,
         _ => ECHO,
     };
     let client = match cell.experiment {
-        DataplaneExperiment::Unloaded | DataplaneExperiment::Sizes => Client::Ask { rate: 0.0 },
+        DataplaneExperiment::Unloaded => Client::Ask { rate: 0.0 },
+        experiment if experiment.is_of_sizes() => Client::Ask { rate: 0.0 },
         DataplaneExperiment::Paced => Client::Ask {
             rate: f64::from(cell.at),
         },
@@ -181,6 +187,7 @@ pub(super) fn sample(
         stage_cycles: told.server.stage_cycles,
         // Which of a shared CPU's time was the server's cannot be told.
         cpu_us_per_request: told.cpu_us_per_request.filter(|_| !shares_cpu),
+        packets_per_answer: told.packets_per_answer,
         shares_cpu,
         generator_busy: told.client.busy.filter(|_| !shares_cpu),
         bytes_per_connection: (cell.experiment == DataplaneExperiment::Idle)
@@ -273,8 +280,10 @@ fn once(rig: &mut Rig<'_>, testbed: &Testbed, run: &Run) -> Result<Told, BenchEr
         Ok(servers.memory_bytes()? + kernel)
     };
     let at_start = memory(&servers)?;
+    let received = pair.received()?;
     client.go()?;
     let mut cpu_us_per_request = None;
+    let mut packets_per_answer = None;
     let mut at_end = at_start;
     wait(rig, &mut client)?;
     if !is_asked {
@@ -286,7 +295,10 @@ fn once(rig: &mut Rig<'_>, testbed: &Testbed, run: &Run) -> Result<Told, BenchEr
             let to = servers.moment()?;
             cpu_us_per_request = to
                 .cpu_us_per_request(&begun, poll_cost_s)
-                .filter(|_| run.plan.adapts);
+                .filter(|_| run.plan.adapts || run.cost_is_told);
+            if run.cost_is_told {
+                packets_per_answer = to.per_request(&begun, pair.received()? - received);
+            }
             last_answer(client)?
         }
         Client::Load { .. } | Client::Fresh { .. } => {
@@ -310,6 +322,7 @@ fn once(rig: &mut Rig<'_>, testbed: &Testbed, run: &Run) -> Result<Told, BenchEr
         client: told,
         server: servers.end()?,
         cpu_us_per_request,
+        packets_per_answer,
         memory_bytes: [at_start, at_end],
     })
 }
@@ -334,6 +347,7 @@ fn own_client(
     let memory_bytes = [servers.memory_bytes()?; 2];
     Ok(Told {
         cpu_us_per_request: to.cpu_us_per_request(&begun, poll_cost_s),
+        packets_per_answer: None,
         client,
         server: servers.end()?,
         memory_bytes,

@@ -86,6 +86,15 @@ impl Options {
                 | DataplaneExperiment::Nginx,
                 _,
             ) => &[50],
+            (
+                DataplaneExperiment::SizesSegmented
+                | DataplaneExperiment::SizesJumbo
+                | DataplaneExperiment::SizesLargest,
+                quick,
+            ) => match quick {
+                true => &[16384, 262_144],
+                false => &[4096, 16384, 262_144],
+            },
             (DataplaneExperiment::Sizes, true) => &[64, 16384],
             (DataplaneExperiment::Sizes, false) => &[64, 512, 1448, 4096, 16384, 65536, 262_144],
         };
@@ -164,7 +173,6 @@ fn measure_all(
     options: &Options,
     result: &mut DataplaneResult,
 ) -> Result<(), BenchError> {
-    let testbed = testbed::Testbed::make()?;
     let mut samples = Vec::new();
     // Each server's peak, for the share of it that is offered.
     let mut peaks = measure::Peaks::new();
@@ -172,7 +180,16 @@ fn measure_all(
     let experiments = chosen(DataplaneExperiment::ALL, &options.experiments);
     let online = host_facts::online_cpus();
     let cpus = cores::order(&online, rig.victim_cpu, rig.peer_cpu).len() as u32;
+    let mut kept: Option<testbed::Testbed> = None;
     for experiment in &experiments {
+        let same = kept.take_if(|made| made.link() == experiment.link());
+        // The other one's devices go before new ones are made.
+        drop(kept.take());
+        let testbed = match same {
+            Some(testbed) => testbed,
+            None => testbed::Testbed::make(experiment.link())?,
+        };
+        let testbed = kept.insert(testbed);
         for round in 0..options.rounds() {
             let mut cells = options.cells(*experiment, cpus);
             rig.random.shuffle(&mut cells);
@@ -188,7 +205,7 @@ fn measure_all(
                 let place = round as usize * cells.len() + i;
                 let all = options.rounds() as usize * cells.len();
                 rig.progress.step(place, all, &cell.id());
-                match measure::sample(rig, &testbed, options, cell, round, &mut peaks) {
+                match measure::sample(rig, testbed, options, cell, round, &mut peaks) {
                     Ok(sample) => {
                         rig.dir.sample(&sample)?;
                         beaten.note(&sample);

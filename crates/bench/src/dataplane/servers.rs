@@ -84,8 +84,11 @@ impl Servers {
         } = plan;
         let serves = format!("--port {PORT} --work {work}");
         let several = format!("{serves} --ports {ports}");
-        let loops =
-            format!("--device eth0 --address {address} --batch {batch} --connections {room}");
+        let frame_bytes = testbed.link().frame_bytes();
+        let loops = format!(
+            "--device eth0 --address {address} --batch {batch} --connections {room} \
+             --frame-bytes {frame_bytes}"
+        );
         let shared = u8::from(cpus.len() > 1);
         let linux = |spin: u8| {
             let line = format!("dp-epoll {serves} --spin {spin} --shared {shared}");
@@ -210,6 +213,12 @@ impl Moment {
         let free_s = self.free_s - earlier.free_s;
         let busy_s = self.given_s(earlier) - free_s - in_vain_s;
         (requests > 0 && busy_s > 0.0).then(|| busy_s * 1e6 / requests as f64)
+    }
+
+    /// A count since `earlier` ÷ requests since then; `None` when there were none.
+    pub fn per_request(&self, earlier: &Moment, count: u64) -> Option<f64> {
+        let requests = self.requests.saturating_sub(earlier.requests);
+        (requests > 0).then(|| count as f64 / requests as f64)
     }
 
     /// Time of all CPUs.

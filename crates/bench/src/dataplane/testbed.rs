@@ -1,12 +1,12 @@
 //! Two veth pairs, one for the Linux servers and one for the dataplane: a baseline must not pay
 //! for XDP on its device.
 
-use crate::dataplane::data::EchoServer;
+use crate::dataplane::data::{EchoServer, Link};
 use crate::error::BenchError;
 use crate::topology::make_netns;
 use cofferdam_lab::UndoStack;
 use cofferdam_lab::names::{CGROUP_PREFIX, SOCKET_ROOT};
-use cofferdam_lab::{Netns, sweep, veth};
+use cofferdam_lab::{LabError, Netns, sweep, veth};
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -26,12 +26,13 @@ pub(super) struct Pair {
 pub(super) struct Testbed {
     linux: Pair,
     dataplane: Pair,
+    link: Link,
     folder: PathBuf,
     _undo: UndoStack,
 }
 
 impl Testbed {
-    pub fn make() -> Result<Testbed, BenchError> {
+    pub fn make(link: Link) -> Result<Testbed, BenchError> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         sweep::leftovers();
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
@@ -41,6 +42,9 @@ impl Testbed {
             let server = make_netns(&format!("{tag}-{name}s"), &mut undo)?;
             let client = make_netns(&format!("{tag}-{name}c"), &mut undo)?;
             veth::pair((&server, "eth0"), (&client, "eth0"), 1)?;
+            for end in [&server, &client] {
+                end.run(&format!("ip link set eth0 mtu {}", link.mtu_bytes))?;
+            }
             let ip = |last| Ipv4Addr::new(10, 79, net, last);
             server.address("eth0", ip(1))?;
             client.address("eth0", ip(2))?;
@@ -55,8 +59,13 @@ impl Testbed {
             .join(format!("{CGROUP_PREFIX}{}-dp{serial}", std::process::id()));
         let linux = pair("l", 1, 1)?;
         let dataplane = pair("d", 2, 9)?;
-        // AF_XDP takes no packets larger than a frame; the Linux pair keeps its offloads.
+        // AF_XDP takes no packets larger than the MTU, and no checksums that are still to be made.
         dataplane.client.offload("eth0", "tx off tso off gso off")?;
+        if !link.has_offloads {
+            for end in [&linux.server, &linux.client, &dataplane.server] {
+                end.offload("eth0", "tso off gso off gro off")?;
+            }
+        }
         fs::create_dir(&folder).map_err(BenchError::host("make", &folder))?;
         let gone = folder.clone();
         undo.push(folder.display().to_string(), move || {
@@ -65,9 +74,15 @@ impl Testbed {
         Ok(Testbed {
             linux,
             dataplane,
+            link,
             folder,
             _undo: undo,
         })
+    }
+
+    /// What its pairs are like.
+    pub fn link(&self) -> Link {
+        self.link
     }
 
     /// Where the dataplane and its application meet.
@@ -91,6 +106,17 @@ impl Testbed {
 }
 
 impl Pair {
+    /// Packets that the client's device has received.
+    pub fn received(&self) -> Result<u64, BenchError> {
+        let read = "cat /sys/class/net/eth0/statistics/rx_packets";
+        let shown = self.client.script(read)?;
+        shown.trim().parse().map_err(|_| {
+            let reason = format!("no number in '{}'", shown.trim());
+            let command = read.to_owned();
+            BenchError::Lab(LabError::Command { command, reason })
+        })
+    }
+
     /// Steers receive work to its receiver's CPUs; where there are none it stays with the
     /// sender, as on any veth.
     pub fn steer(&self, server: &[u32], client: &[u32]) -> Result<(), BenchError> {

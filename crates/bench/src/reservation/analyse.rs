@@ -122,6 +122,7 @@ mod tests {
             reserved_cpus: 1.0,
             neighbour_cpus: 1.0,
             threads: 2,
+            neighbour_count: 1,
             neighbour_threads: 3,
             runtime: ReservationRuntime::Process,
         }

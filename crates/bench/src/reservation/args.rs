@@ -21,9 +21,12 @@ pub struct ReservationArgs {
     /// CPUs that the target requests [default: half of the host's]
     #[arg(long, value_name = "N", value_parser = quantity::positive)]
     pub cpus: Option<u32>,
-    /// Threads of a batch target [default: two for each CPU that it requests]
-    #[arg(long, value_name = "N", value_parser = quantity::positive)]
-    pub threads: Option<u32>,
+    /// Threads of a batch target, each number a condition; may be repeated or separated by commas [default: two for each CPU that it requests]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = quantity::positive)]
+    pub threads: Vec<u32>,
+    /// Neighbours, which have requested the same each and have three threads for two of the host's CPUs, each number a condition; may be repeated or separated by commas [default: 1]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = quantity::positive)]
+    pub neighbour_count: Vec<u32>,
     /// Makes target and neighbours: this program (process), or kubernetes: pods of the cluster's node
     /// that this runs on, by kubectl; with the same --output, policies of another configuration of
     /// the kubelet are added to the run
@@ -53,6 +56,7 @@ impl From<ReservationArgs> for Options {
             seconds: None,
             cpus: args.cpus,
             threads: args.threads,
+            neighbour_counts: args.neighbour_count,
             seed: args.run.seed,
             runtime: args.runtime,
             targets: args.target,

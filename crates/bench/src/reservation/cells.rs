@@ -9,6 +9,10 @@ use crate::reservation::data::{
 /// What neighbours that are pods request of the CPUs that the target leaves: a node keeps some for
 /// itself and its system's pods.
 const LEFT_TO_PODS: f64 = 0.75;
+/// Most threads of a target.
+const MOST_THREADS: u32 = 1_024;
+/// Most neighbours: the share of each is a whole number of milliseconds of a period.
+const MOST_NEIGHBOURS: u32 = 64;
 
 /// The cells that `options` select on a host with `online` CPUs, in the order they are measured.
 pub(super) fn cells(options: &Options, online: u32) -> Result<Vec<ReservationCell>, BenchError> {
@@ -30,9 +34,21 @@ pub(super) fn cells(options: &Options, online: u32) -> Result<Vec<ReservationCel
             online - 1
         ));
     }
-    let threads = options.threads.unwrap_or(2 * reserved);
-    if threads == 0 {
-        return usage("--threads 0 measures nothing: give at least 1".to_owned());
+    let or = |list: &[u32], default| match list {
+        [] => vec![default],
+        list => list.to_vec(),
+    };
+    let (threads, counts) = (
+        or(&options.threads, 2 * reserved),
+        or(&options.neighbour_counts, 1),
+    );
+    for (what, list, most) in [
+        ("--threads", &threads, MOST_THREADS),
+        ("--neighbour-count", &counts, MOST_NEIGHBOURS),
+    ] {
+        if let Some(other) = list.iter().find(|n| !(1..=most).contains(*n)) {
+            return usage(format!("{what} {other}: give 1 to {most}"));
+        }
     }
     if !(0.1..=60.0).contains(&options.seconds()) {
         return usage("a sample must last between 100ms and 60s".to_owned());
@@ -44,6 +60,11 @@ pub(super) fn cells(options: &Options, online: u32) -> Result<Vec<ReservationCel
             policies_of(runtime)
         ));
     }
+    if runtime == ReservationRuntime::Kubernetes && counts != [1] {
+        return usage(
+            "--neighbour-count: with --runtime kubernetes there is one neighbour".to_owned(),
+        );
+    }
     let part = match runtime {
         ReservationRuntime::Process => 1.0,
         ReservationRuntime::Kubernetes => LEFT_TO_PODS,
@@ -52,22 +73,33 @@ pub(super) fn cells(options: &Options, online: u32) -> Result<Vec<ReservationCel
     for &target in Target::ALL {
         for &neighbours in Neighbours::ALL {
             for &limit in NeighbourLimit::ALL {
-                let cell = ReservationCell {
-                    id: format!("{target}/{neighbours}/{limit}"),
-                    target,
-                    neighbours,
-                    limit,
-                    reserved_cpus: f64::from(reserved),
-                    neighbour_cpus: f64::from(online - reserved) * part,
-                    threads: match target {
-                        Target::Wakeups => 1,
-                        _ => threads,
-                    },
-                    neighbour_threads: 3 * online / 2,
-                    runtime,
+                // One thread that wakes has no use for another.
+                let threads = match target {
+                    Target::Wakeups => &[1][..],
+                    _ => &threads,
                 };
-                if keeps(options, &cell) {
-                    cells.push(cell);
+                let sizes = counts
+                    .iter()
+                    .flat_map(|n| threads.iter().map(move |t| (*n, *t)));
+                for (neighbour_count, threads) in sizes {
+                    let mut cell = ReservationCell {
+                        id: format!("{target}/{neighbours}/{limit}"),
+                        target,
+                        neighbours,
+                        limit,
+                        reserved_cpus: f64::from(reserved),
+                        neighbour_cpus: f64::from(online - reserved) * part,
+                        threads,
+                        neighbour_count,
+                        neighbour_threads: 3 * online / 2,
+                        runtime,
+                    };
+                    if !options.neighbour_counts.is_empty() || options.threads.len() > 1 {
+                        cell.id += &format!("/{neighbour_count}x{threads}");
+                    }
+                    if keeps(options, &cell) {
+                        cells.push(cell);
+                    }
                 }
             }
         }
@@ -150,6 +182,43 @@ mod tests {
         let reason = cells(&mixed, 4).unwrap_err();
         assert_eq!(reason.exit_code(), 2);
         assert!(reason.to_string().contains("cpu-manager"), "{reason}");
+    }
+
+    #[test]
+    fn each_number_of_neighbours_and_of_threads_is_a_condition() {
+        let options = Options {
+            threads: vec![1, 4],
+            neighbour_counts: vec![2, 8],
+            targets: vec![Target::Xz, Target::Wakeups],
+            neighbours: vec![Neighbours::Cpu],
+            limits: vec![NeighbourLimit::Capped],
+            ..Options::default()
+        };
+        let ids: Vec<_> = cells(&options, 2)
+            .unwrap()
+            .into_iter()
+            .map(|c| c.id)
+            .collect();
+        let expected = [
+            "xz/cpu/capped/2x1",
+            "xz/cpu/capped/2x4",
+            "xz/cpu/capped/8x1",
+            "xz/cpu/capped/8x4",
+            "wakeups/cpu/capped/2x1",
+            "wakeups/cpu/capped/8x1",
+        ];
+        assert_eq!(ids, expected);
+        let refused = |options| cells(&options, 2).unwrap_err().to_string();
+        let many = Options {
+            neighbour_counts: vec![1, 65],
+            ..options.clone()
+        };
+        assert!(refused(many).contains("--neighbour-count 65: give 1 to 64"));
+        let pods = Options {
+            runtime: ReservationRuntime::Kubernetes,
+            ..options
+        };
+        assert!(refused(pods).contains("one neighbour"));
     }
 
     #[test]

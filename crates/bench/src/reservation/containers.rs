@@ -1,4 +1,4 @@
-//! Two containers of our own, target and neighbours, with requests as Kubernetes writes them.
+//! Containers of our own, target and neighbours, with requests as Kubernetes writes them.
 
 use crate::error::BenchError;
 use crate::reservation::data::{NeighbourLimit, ReservationCell, ReservationPolicy};
@@ -21,28 +21,36 @@ const PERIOD_US: u64 = 100_000;
 
 /// One container's cgroups.
 pub(super) struct Member {
-    name: &'static str,
+    name: String,
     group: Cgroup,
 }
 
-/// The two containers; their cgroups are removed when it is dropped.
+/// The containers; their cgroups are removed when it is dropped.
 pub(super) struct Containers {
     pub target: Member,
-    pub neighbours: Member,
+    /// As many as any cell has; see [`Containers::neighbours`].
+    all: Vec<Member>,
     _undo: UndoStack,
 }
 
 impl Containers {
     /// Of two that are there; `undo` is done when it is dropped.
-    pub fn new(target: Member, neighbours: Member, undo: UndoStack) -> Containers {
+    pub fn new(target: Member, neighbour: Member, undo: UndoStack) -> Containers {
         Containers {
             target,
-            neighbours,
+            all: vec![neighbour],
             _undo: undo,
         }
     }
 
-    pub fn build() -> Result<Containers, BenchError> {
+    /// The neighbours of a cell.
+    pub fn neighbours(&self, cell: &ReservationCell) -> &[Member] {
+        let count = (cell.neighbour_count as usize).min(self.all.len());
+        &self.all[..count]
+    }
+
+    /// A target and so many neighbours.
+    pub fn build(neighbours: u32) -> Result<Containers, BenchError> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         sweep::leftovers();
         let tag = format!(
@@ -58,13 +66,15 @@ impl Containers {
         let mounts = mounts(&layout, &["cpu", "cpuacct", "cpuset"]);
         let parent = Cgroup::make(&mounts, &Path::new("/").join(&tag), &mut undo)?;
         enable(&layout, &controllers, parent.dir(), None)?;
-        let mut member = |name: &'static str| {
-            let group = parent.child(name, &mut undo)?;
+        let mut member = |name: String| {
+            let group = parent.child(&name, &mut undo)?;
             Ok::<_, BenchError>(Member { name, group })
         };
         Ok(Containers {
-            target: member("target")?,
-            neighbours: member("neighbours")?,
+            target: member("target".to_owned())?,
+            all: (1..=neighbours)
+                .map(|n| member(format!("neighbour-{n}")))
+                .collect::<Result<_, _>>()?,
             _undo: undo,
         })
     }
@@ -83,14 +93,19 @@ impl Containers {
         let cpus = cell.reserved_cpus * if scaled { SCALE } else { 1.0 };
         self.target.request(cpus, true)?;
         let capped = cell.limit == NeighbourLimit::Capped;
-        self.neighbours.request(cell.neighbour_cpus, capped)
+        let each = cell.neighbour_cpus / f64::from(cell.neighbour_count);
+        let mut neighbours = self.neighbours(cell).iter();
+        neighbours.try_for_each(|neighbour| neighbour.request(each, capped))
     }
 }
 
 impl Member {
     /// A container in `group`.
-    pub fn of(name: &'static str, group: Cgroup) -> Member {
-        Member { name, group }
+    pub fn of(name: &str, group: Cgroup) -> Member {
+        Member {
+            name: name.to_owned(),
+            group,
+        }
     }
 
     /// Below the v2 mount.
@@ -112,7 +127,7 @@ impl Member {
         Ok(Arc::new(Container::plain(
             CgroupId(self.group.id()?),
             self.group.path(),
-            self.name,
+            &self.name,
         )))
     }
 

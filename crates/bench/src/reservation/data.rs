@@ -17,12 +17,14 @@ pub enum Target {
     Batch,
     /// The same with a working set larger than the private caches.
     BatchMemory,
+    /// A real batch program: xz compresses text in several threads.
+    Xz,
     /// One thread that wakes a thousand times a second and works a little.
     Wakeups,
     /// memcached, asked at a fixed rate.
     Memcached,
 }
-labels!(Target { Batch => "batch", BatchMemory => "batch-memory", Wakeups => "wakeups", Memcached => "memcached" });
+labels!(Target { Batch => "batch", BatchMemory => "batch-memory", Xz => "xz", Wakeups => "wakeups", Memcached => "memcached" });
 
 impl Target {
     /// Judged by its latency, not by when it is done.
@@ -160,7 +162,8 @@ impl<T> Entitled<T> {
 /// One condition: a target and its neighbours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReservationCell {
-    /// `TARGET/NEIGHBOURS/LIMIT`, unique within a run.
+    /// `TARGET/NEIGHBOURS/LIMIT`, and `/COUNTxTHREADS` (of the neighbours and of the target) where
+    /// these are varied; unique within a run.
     pub id: String,
     /// What is judged.
     pub target: Target,
@@ -170,15 +173,23 @@ pub struct ReservationCell {
     pub limit: NeighbourLimit,
     /// CPUs that the target has requested.
     pub reserved_cpus: f64,
-    /// CPUs that the neighbours have requested.
+    /// CPUs that the neighbours have requested, all together.
     pub neighbour_cpus: f64,
     /// Threads of the target.
     pub threads: u32,
-    /// Threads of the neighbours.
+    /// Neighbours, which have requested the same each.
+    #[serde(default = "one")]
+    pub neighbour_count: u32,
+    /// Threads of each neighbour.
     pub neighbour_threads: u32,
     /// What made them.
     #[serde(default)]
     pub runtime: ReservationRuntime,
+}
+
+/// Neighbours of a run that was written before they were counted.
+fn one() -> u32 {
+    1
 }
 
 /// One run of the target: a line of `samples.jsonl` in reservation runs.

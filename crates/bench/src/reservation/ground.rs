@@ -1,6 +1,6 @@
 //! Where target and neighbours are, and who holds the target's reservation.
 
-use super::containers::Containers;
+use super::containers::{Containers, Member};
 use super::options::Options;
 use super::pods::Pods;
 use crate::error::BenchError;
@@ -10,16 +10,16 @@ use cofferdam_enforce::reservation::ReservationOptions;
 use cofferdam_types::CpuAmount;
 use std::time::Instant;
 
-/// Two containers that can be put under one policy after the other.
+/// Containers that can be put under one policy after the other.
 pub(super) trait Ground {
-    /// Puts both under `policy`.
+    /// Puts them under `policy`.
     fn arrange(
         &mut self,
         cell: &ReservationCell,
         policy: ReservationPolicy,
     ) -> Result<(), BenchError>;
 
-    /// The two; fails before the first [`Ground::arrange`].
+    /// They; fails before the first [`Ground::arrange`].
     fn containers(&self) -> Result<&Containers, BenchError>;
 
     /// Called every few milliseconds while a sample is taken.
@@ -58,7 +58,7 @@ impl Own {
     fn build(options: &Options) -> Result<Own, BenchError> {
         Ok(Own {
             held: Held::open(ReservationOptions::default())?,
-            containers: Containers::build()?,
+            containers: Containers::build(options.most_neighbours())?,
             policies: options.policies(),
         })
     }
@@ -71,10 +71,11 @@ impl Ground for Own {
         policy: ReservationPolicy,
     ) -> Result<(), BenchError> {
         self.containers.request(cell, policy)?;
-        let (target, others) = (
-            self.containers.target.container()?,
-            self.containers.neighbours.container()?,
-        );
+        let target = self.containers.target.container()?;
+        let others = self.containers.neighbours(cell).iter();
+        let others = others
+            .map(Member::container)
+            .collect::<Result<Vec<_>, _>>()?;
         let Held {
             journal,
             reservations,
@@ -87,7 +88,7 @@ impl Ground for Own {
             lending: policy == ReservationPolicy::Lending,
             ..ReservationOptions::default()
         });
-        reservations.set(journal, &[(target, amount)], &[others]);
+        reservations.set(journal, &[(target, amount)], &others);
         let degraded = reservations.states().flat_map(|(_, _, d)| d).next();
         match degraded {
             Some(d) => Err(BenchError::Unsupported(d.text)),

@@ -1,6 +1,6 @@
 //! One sample: containers set up by a policy, neighbours running, the target measured.
 
-use super::containers::{Containers, SCALE};
+use super::containers::{Containers, Member, SCALE};
 use super::ground::{self, Ground, reserved};
 use super::options::Options;
 use super::watch::Watch;
@@ -137,39 +137,31 @@ impl<'a> Bench<'a> {
     ) -> Result<ReservationSample, BenchError> {
         self.ground.arrange(cell, policy)?;
         let containers = self.ground.containers()?;
-        let mut neighbours = match policy {
-            ReservationPolicy::Alone => None,
-            _ => {
-                let memory = u32::from(cell.neighbours == Neighbours::Memory);
-                let threads = cell.neighbour_threads;
-                let args = format!(
-                    "neighbour --threads {threads} --memory {memory} --any-cpu 1 --limit {LIMIT_S}"
-                );
-                let mut worker = Worker::start(&containers.neighbours.place(), &args)?;
-                worker.go()?;
-                Some(worker)
-            }
+        let neighbours = match policy {
+            ReservationPolicy::Alone => Vec::new(),
+            _ => start_neighbours(containers, cell)?,
         };
         let (_server, mut target) = self.start_target(rig, containers, cell, policy)?;
         pass(self.ground.as_mut(), rig, SETTLE)?;
         let lendings = self.ground.lendings();
         let containers = self.ground.containers()?;
         let promised = reserved(cell, policy)?;
-        let watched = self.watch.as_mut().map(|w| w.begin(containers, promised));
+        let watched = self.watch.as_mut();
+        let watched = watched.map(|w| w.begin(containers, cell, promised));
         let watched = watched.transpose()?;
-        let before = used(containers);
+        let before = used(containers, cell);
         target.go()?;
         while !target.has_line(Duration::from_millis(20))? {
             pass(self.ground.as_mut(), rig, Duration::ZERO)?;
         }
-        let after = used(self.ground.containers()?);
+        let after = used(self.ground.containers()?, cell);
         let entitled = match (&mut self.watch, &watched) {
             (Some(watch), Some(begun)) => watch.end(begun)?,
             _ => None,
         };
         let told = told(&mut target, cell.target)?;
-        if let Some(neighbours) = neighbours.take() {
-            neighbours.end()?;
+        for neighbour in neighbours {
+            neighbour.end()?;
         }
         let cpu_s = after.1 - before.1;
         let passed = after.0.since(&before.0);
@@ -232,7 +224,7 @@ impl<'a> Bench<'a> {
                 );
                 Ok((Some(server), Worker::start(&outside, &args)?))
             }
-            Target::Batch | Target::BatchMemory => {
+            Target::Batch | Target::BatchMemory | Target::Xz => {
                 let phases = self.phases.get(&cell.target).copied().unwrap_or(1);
                 let args = batch(cell, threads, phases);
                 Ok((None, Worker::start(&place, &args)?))
@@ -255,12 +247,31 @@ fn pass(ground: &mut dyn Ground, rig: &mut Rig<'_>, time: Duration) -> Result<()
     }
 }
 
+/// One worker in each of the neighbours.
+fn start_neighbours(
+    containers: &Containers,
+    cell: &ReservationCell,
+) -> Result<Vec<Worker>, BenchError> {
+    let memory = u32::from(cell.neighbours == Neighbours::Memory);
+    let threads = cell.neighbour_threads;
+    let args =
+        format!("neighbour --threads {threads} --memory {memory} --any-cpu 1 --limit {LIMIT_S}");
+    let neighbours = containers.neighbours(cell).iter();
+    let workers = neighbours.map(|neighbour| {
+        let mut worker = Worker::start(&neighbour.place(), &args)?;
+        worker.go()?;
+        Ok(worker)
+    });
+    workers.collect()
+}
+
 /// Of the host, of the target, and of the neighbours.
-fn used(containers: &Containers) -> (CpuStat, f64, f64) {
+fn used(containers: &Containers, cell: &ReservationCell) -> (CpuStat, f64, f64) {
+    let neighbours = containers.neighbours(cell).iter();
     (
         stat(),
         containers.target.cpu_s(),
-        containers.neighbours.cpu_s(),
+        neighbours.map(Member::cpu_s).sum(),
     )
 }
 
@@ -274,6 +285,11 @@ fn free_port() -> Result<u16, BenchError> {
 
 fn batch(cell: &ReservationCell, threads: u32, phases: u64) -> String {
     let units = (UNITS_PER_CPU * cell.reserved_cpus) as u64;
+    if cell.target == Target::Xz {
+        return format!(
+            "compress --threads {threads} --phases {phases} --any-cpu 1 --limit {LIMIT_S}"
+        );
+    }
     let memory = u32::from(cell.target == Target::BatchMemory);
     format!(
         "phases --threads {threads} --phases {phases} --units {units} --memory {memory} \

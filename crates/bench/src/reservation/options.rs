@@ -18,8 +18,10 @@ pub struct Options {
     pub seconds: Option<f64>,
     /// CPUs that the target requests, whole; default half of the host's.
     pub cpus: Option<u32>,
-    /// Threads of a batch target; default two for each CPU that it requests.
-    pub threads: Option<u32>,
+    /// Threads of a batch target, each number a condition; empty: two for each CPU that it requests.
+    pub threads: Vec<u32>,
+    /// Neighbours, each number a condition; empty: one.
+    pub neighbour_counts: Vec<u32>,
     /// Seed of orders and bootstrap; default 1.
     pub seed: u64,
     /// What makes target and neighbours; default this program.
@@ -42,7 +44,8 @@ impl Default for Options {
             rounds: 5,
             seconds: None,
             cpus: None,
-            threads: None,
+            threads: Vec::new(),
+            neighbour_counts: Vec::new(),
             seed: 1,
             runtime: ReservationRuntime::Process,
             targets: Vec::new(),
@@ -56,6 +59,11 @@ impl Default for Options {
 impl Options {
     pub(crate) fn seconds(&self) -> f64 {
         self.seconds.unwrap_or(if self.quick { 1.0 } else { 2.0 })
+    }
+
+    /// Neighbours of the cell that has most.
+    pub(crate) fn most_neighbours(&self) -> u32 {
+        self.neighbour_counts.iter().copied().max().unwrap_or(1)
     }
 
     /// Those of its runtime that were asked for, and `alone`.

@@ -116,11 +116,13 @@ impl Pods {
     }
 
     /// Waits until the kubelet keeps the neighbours off the target's CPUs.
-    fn exclusive(&self) -> Result<(), BenchError> {
+    fn exclusive(&self, cell: &ReservationCell) -> Result<(), BenchError> {
         let deadline = Instant::now() + PATIENCE;
         let containers = self.containers()?;
         loop {
-            let (own, others) = (containers.target.cpus()?, containers.neighbours.cpus()?);
+            let own = containers.target.cpus()?;
+            let others = containers.neighbours(cell).iter().map(Member::cpus);
+            let others = others.collect::<Result<Vec<_>, _>>()?.concat();
             if !own.is_empty() && own.iter().all(|cpu| !others.contains(cpu)) {
                 return Ok(());
             }
@@ -153,7 +155,7 @@ impl Ground for Pods {
         let neighbours = self.start("neighbours", neighbours(cell), Value::Null, &mut undo)?;
         self.containers = Some(Containers::new(target, neighbours, undo));
         match policy {
-            ReservationPolicy::CpuManager => self.exclusive(),
+            ReservationPolicy::CpuManager => self.exclusive(cell),
             p if is_strict(p) => self.kept(),
             _ => Ok(()),
         }

@@ -51,10 +51,23 @@ pub fn sections(result: &ReservationResult) -> Result<Vec<Markup>, ReportError> 
 
 /// A condition in words.
 pub fn words(cell: &ReservationCell) -> String {
-    format!(
-        "{} next to {} {} neighbours",
-        cell.target, cell.limit, cell.neighbours
-    )
+    let (target, limit, neighbours) = (cell.target, cell.limit, cell.neighbours);
+    match cell.id.matches('/').count() {
+        0..=2 => format!("{target} next to {limit} {neighbours} neighbours"),
+        _ => {
+            let threads = counted(cell.threads, "thread");
+            let count = counted(cell.neighbour_count, "neighbour");
+            let count = count.replacen(' ', &format!(" {limit} {neighbours} "), 1);
+            format!("{target} with {threads} next to {count}")
+        }
+    }
+}
+
+fn counted(count: u32, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    }
 }
 
 /// The worst loss without a policy, and what is left of it with one.
@@ -129,12 +142,16 @@ pub fn one(result: &ReservationCellResult) -> Result<Markup, ReportError> {
         false => "completion time",
     };
     let told = format!(
-        "The target has requested {} and has {} threads; the neighbours have requested {} \
-         and have {}. Every policy is measured once a round, in a random order.",
+        "The target has requested {} and has {}; {} requested {} in all and {} each. Every \
+         policy is measured once a round, in a random order.",
         cpu_count(cell.reserved_cpus),
-        cell.threads,
+        counted(cell.threads, "thread"),
+        match cell.neighbour_count {
+            1 => "the neighbour has".to_owned(),
+            count => format!("{count} neighbours have"),
+        },
         cpu_count(cell.neighbour_cpus),
-        cell.neighbour_threads
+        counted(cell.neighbour_threads, "thread"),
     );
     let diagnosed = result.rows.iter().any(|row| row.entitled.is_some());
     let got = chart(

@@ -1,9 +1,9 @@
 //! Where the target's CPU went: the product's own diagnosis, on under every policy alike, so that
 //! what it costs is the same for all.
 
-use super::containers::Containers;
+use super::containers::{Containers, Member};
 use crate::error::BenchError;
-use crate::reservation::data::Entitled;
+use crate::reservation::data::{Entitled, ReservationCell};
 use cofferdam_diagnosis::{Diagnosis, Options, Reading};
 use cofferdam_types::{CgroupId, Container, CpuAmount};
 use std::collections::BTreeMap;
@@ -14,7 +14,8 @@ pub(super) struct Watch(Diagnosis);
 
 /// A reading before the target works.
 pub(super) struct Begun {
-    containers: [Arc<Container>; 2],
+    /// The target first.
+    containers: Vec<Arc<Container>>,
     reading: Reading,
 }
 
@@ -29,12 +30,11 @@ impl Watch {
     pub fn begin(
         &mut self,
         containers: &Containers,
+        cell: &ReservationCell,
         reserved: Option<CpuAmount>,
     ) -> Result<Begun, BenchError> {
-        let containers = [
-            containers.target.container()?,
-            containers.neighbours.container()?,
-        ];
+        let all = std::iter::once(&containers.target).chain(containers.neighbours(cell));
+        let containers = all.map(Member::container).collect::<Result<Vec<_>, _>>()?;
         let reserved: BTreeMap<CgroupId, CpuAmount> = reserved
             .map(|amount| (containers[0].cgroup, amount))
             .into_iter()

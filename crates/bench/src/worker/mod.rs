@@ -8,6 +8,7 @@
 //! its parent and has a time limit of its own, so no driver failure leaves a flood running.
 
 mod args;
+mod compress;
 mod control;
 mod dataplane;
 mod flood;
@@ -75,6 +76,7 @@ fn run(args: &[String]) -> Result<(), Failure> {
         "rpc-server" => rpc::serve(args, &mut control),
         "rpc-client" => rpc::ask(args, &mut control),
         "victim" => victim::run(args, &mut control),
+        "compress" => compress::run(args, &mut control),
         "phases" => phases::run(args, &mut control),
         "waker" => waker::run(args, &mut control),
         "memcached" => memcached::serve(args, &mut control),

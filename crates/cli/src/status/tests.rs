@@ -122,6 +122,18 @@ pub(crate) fn report() -> StatusReport {
 }
 
 #[test]
+fn what_the_start_took_is_no_share_of_a_cpu() {
+    let mut young = report();
+    (young.agent.uptime_s, young.agent.cpu_s) = (0.4, 1.2);
+    let text = text(&young, None);
+    assert!(
+        text.contains("1.20 s of CPU time since its start"),
+        "{text}"
+    );
+    assert!(!text.contains("% of a CPU"), "{text}");
+}
+
+#[test]
 fn all_that_matters_is_on_the_screen() {
     let text = text(&report(), None);
     for word in [

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 /// One of the programs that see packets.
 const MARKER: &str = "netif_receive_s"; // the kernel keeps 15 characters
+/// However few the packets are.
+const ALWAYS: &str = "[accounting]\nexact_below = 0.0\n";
 const LIMIT: Duration = Duration::from_secs(40);
 
 fn is_attached() -> bool {
@@ -30,7 +32,7 @@ fn a_quiet_host_is_sampled_and_a_victim_makes_it_exact_and_is_protected() {
         let mut testbed = Testbed::new();
         let before = testbed.state();
         let programs = leftovers::bpf_programs();
-        let agent = Agent::start(&enforce(testbed.flooded.name()));
+        let agent = Agent::start(&(ALWAYS.to_owned() + &enforce(testbed.flooded.name())));
         wait_until("nobody is pressed", LIMIT, || is_sampled(&agent));
         wait_until("a window begins", LIMIT, is_attached);
         wait_until("a window ends", LIMIT, || !is_attached());
@@ -61,7 +63,7 @@ fn a_quiet_host_is_sampled_and_a_victim_makes_it_exact_and_is_protected() {
 fn a_client_that_reads_the_ledger_sees_no_estimates() {
     alone(|| {
         let container = FakeContainer::new("read");
-        let agent = Agent::start("");
+        let agent = Agent::start(ALWAYS);
         wait_until("nobody looks", LIMIT, || is_sampled(&agent));
         let top = agent.ask(&["top", "--once", "--json", "--interval", "300ms"]);
         assert_eq!(top.status.code(), Some(0), "{top:?}");
@@ -87,7 +89,7 @@ fn the_configuration_decides_whether_windows_do() {
         assert_eq!(kept(&agent), configured);
         write(
             agent.folder.path(),
-            "[accounting]\nwindow = \"20ms\"\nperiod = \"300ms\"\n",
+            "[accounting]\nwindow = \"20ms\"\nperiod = \"300ms\"\nexact_below = 0.0\n",
         );
         agent.signal(Signal::SIGHUP);
         wait_until("windows are taken", LIMIT, || is_sampled(&agent));
@@ -102,11 +104,25 @@ fn the_configuration_decides_whether_windows_do() {
 }
 
 #[test]
+fn a_host_with_few_packets_is_measured_all_the_time() {
+    alone(|| {
+        let agent = Agent::start("");
+        let few = ("exact".to_owned(), "few packets".to_owned());
+        // The first seconds have a reason of their own.
+        wait_until("nothing else is a reason", LIMIT, || kept(&agent) == few);
+        let text = String::from_utf8(agent.ask(&["status"]).stdout).unwrap();
+        assert!(text.contains("windows would cost more"), "{text}");
+        assert!(is_attached());
+        assert_eq!(agent.end(Signal::SIGTERM), Some(0));
+    });
+}
+
+#[test]
 fn killed_between_windows_and_in_one_nothing_is_left() {
     alone(|| {
         let programs = leftovers::bpf_programs();
         for in_window in [true, false] {
-            let mut agent = Agent::start("");
+            let mut agent = Agent::start(ALWAYS);
             wait_until("nobody is pressed", LIMIT, || is_sampled(&agent));
             wait_until("the moment", LIMIT, || is_attached() == in_window);
             agent.signal(Signal::SIGKILL);

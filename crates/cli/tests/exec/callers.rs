@@ -22,18 +22,40 @@ fn what_goes_past_the_socket_and_what_goes_through_it_arrives_in_order() {
     });
 }
 
+/// What a server in Python on the dataplane says until its end, which is a success, as is that of its
+/// client, which is told the address and `more`.
+#[track_caller]
+fn served(server: &str, client: &str, more: &str) -> String {
+    let scene = Scene::new();
+    let [server, client] =
+        [("server.py", server), ("client.py", client)].map(|(name, text)| scene.script(name, text));
+    let server = scene.serve(
+        "server",
+        &format!("/usr/bin/python3 {server} {ADDRESS} 8000"),
+    );
+    scene.wait_for_port(8000);
+    scene.client(&format!("/usr/bin/python3 {client} {ADDRESS} 8000 {more}"));
+    assert_eq!(server.end(), Some(0), "{}", server.said());
+    server.said()
+}
+
 #[test]
 fn a_thread_that_leaves_the_dataplane_alone_leaves_no_other_unserved() {
     alone(|| {
-        let scene = Scene::new();
-        let server = scene.script("leads.py", include_str!("leads.py"));
-        let client = scene.script("lead_client.py", include_str!("lead_client.py"));
-        let line = format!("/usr/bin/python3 {server} {ADDRESS} 8000");
-        let server = scene.serve("server", &line);
-        scene.wait_for_port(8000);
-        scene.client(&format!("/usr/bin/python3 {client} {ADDRESS} 8000"));
-        assert_eq!(server.end(), Some(0), "{}", server.said());
-        assert_eq!(server.said().matches("served").count(), 3);
+        let said = served(include_str!("leads.py"), include_str!("lead_client.py"), "");
+        assert_eq!(said.matches("served").count(), 4);
+    });
+}
+
+#[test]
+fn calls_that_block_and_select_are_woken_by_data_signals_and_limits() {
+    alone(|| {
+        let said = served(
+            include_str!("blocks.py"),
+            include_str!("block_client.py"),
+            "",
+        );
+        assert!(said.contains("done"), "{said}");
     });
 }
 
@@ -44,17 +66,9 @@ const BURSTS: usize = 60;
 #[test]
 fn what_epoll_tells_of_is_read_in_every_way_and_arrives_once() {
     alone(|| {
-        let scene = Scene::new();
-        let server = scene.script("told.py", include_str!("told.py"));
-        let client = scene.script("bursts.py", include_str!("bursts.py"));
-        let line = format!("/usr/bin/python3 {server} {ADDRESS} 8000");
-        let server = scene.serve("server", &line);
-        scene.wait_for_port(8000);
-        scene.client(&format!(
-            "/usr/bin/python3 {client} {ADDRESS} 8000 {WAYS} {BURSTS}"
-        ));
-        assert_eq!(server.end(), Some(0), "{}", server.said());
-        assert!(server.said().contains("told"), "{}", server.said());
+        let more = format!("{WAYS} {BURSTS}");
+        let said = served(include_str!("told.py"), include_str!("bursts.py"), &more);
+        assert!(said.contains("told"), "{said}");
     });
 }
 

@@ -71,6 +71,49 @@ fn a_program_whose_dataplane_ends_gets_errors_and_does_not_hang() {
     });
 }
 
+/// A child that waits by epoll for connections of its parent's listener, when the dataplane has been
+/// killed in between and the parent is killed then.
+fn orphan(is_dataplane_back: bool, expected: &'static str) {
+    alone(move || {
+        let mut scene = Scene::new();
+        let script = scene.script("orphan.py", include_str!("orphan.py"));
+        let folder = scene.folder();
+        let line = format!("/usr/bin/python3 {script} {ADDRESS} {folder}");
+        let parent = scene.serve("parent", &line);
+        wait_until("the child", PATIENCE, || parent.said().contains("forked"));
+        let dataplane = scene.dataplane.take().unwrap();
+        dataplane.signal(Signal::SIGKILL);
+        dataplane.end();
+        std::fs::write(scene.path("wait"), "").unwrap();
+        wait_until("it to wait", PATIENCE, || parent.said().contains("waiting"));
+        if is_dataplane_back {
+            scene.start_dataplane();
+        }
+        parent.signal(Signal::SIGKILL);
+        parent.end();
+        wait_until("the child's answer", PATIENCE, || {
+            if is_dataplane_back {
+                scene.try_client(&format!("ncat --recv-only {ADDRESS} 8000"));
+            }
+            parent.said().contains("done")
+        });
+        assert!(parent.said().contains(expected), "{}", parent.said());
+        if !is_dataplane_back {
+            scene.start_dataplane();
+        }
+    });
+}
+
+#[test]
+fn a_child_whose_listening_parent_ends_serves_on() {
+    orphan(true, "served 1 failed 0 silent True");
+}
+
+#[test]
+fn a_child_that_cannot_serve_its_ended_parents_listener_is_told_once_and_is_not_kept_busy() {
+    orphan(false, "served 0 failed 1 silent True");
+}
+
 #[test]
 fn what_a_program_wrote_before_its_end_arrives() {
     alone(|| {

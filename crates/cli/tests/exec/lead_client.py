@@ -16,7 +16,7 @@ def ask(connection):
         got += part
 
 
-for _ in range(3):
+for _ in range(4):
     first, second = socket.create_connection(to), socket.create_connection(to)
     first.settimeout(20)
     second.settimeout(20)

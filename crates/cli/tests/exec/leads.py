@@ -1,4 +1,4 @@
-"""One thread waits for its connections by poll, epoll or select, and then does something else for good;
+"""One thread waits for its connections by poll, epoll, select or in a read, and then does something else for good;
 another is served on. Arguments: address, port."""
 
 import select
@@ -26,6 +26,10 @@ def echo(connection):
     connection.close()
 
 
+def by_read(_connection):
+    return lambda: None
+
+
 def by_poll(connection):
     poll = select.poll()
     poll.register(connection, select.POLLIN)
@@ -42,7 +46,7 @@ def by_select(connection):
     return lambda: select.select([connection], [], [])
 
 
-for how in by_poll, by_epoll, by_select:
+for how in by_poll, by_epoll, by_select, by_read:
     first, second = accept(), accept()
     wait = how(first)
     other = threading.Thread(target=echo, args=[second])

@@ -45,24 +45,44 @@ fn sockets_report_their_connections_and_their_options_act() {
 fn calls_that_wait_for_nanoseconds_are_woken_by_data() {
     alone(|| {
         let scene = Scene::new();
-        let source = scene.script("waits.c", include_str!("waits.c"));
-        let program = scene.path("waits").display().to_string();
-        scene.client(&format!(
-            "cc -O2 -Wall -Werror -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -o {program} {source}"
-        ));
+        let program = compiled(&scene, "waits", include_str!("waits.c"));
         let imports = scene.client(&format!("nm --dynamic --undefined-only {program}"));
         for call in ["epoll_pwait2", "__ppoll_chk"] {
             assert!(imports.contains(call), "{call}: {imports}");
         }
-        let server = scene.serve("waits", &format!("{program} {ADDRESS} 8000"));
-        scene.wait_for_port(8000);
-        // An echo: each byte comes back, the first of the client.
-        scene.client(&format!(
-            "ncat {ADDRESS} 8000 --exec '/usr/bin/python3 {}'",
-            scene.script("echo.py", ECHO)
-        ));
-        assert_eq!(server.end(), Some(0), "{}", server.said());
+        beside_an_echo(&scene, &program);
     });
+}
+
+#[test]
+fn a_handler_of_a_signal_may_fork_while_its_thread_waits() {
+    alone(|| {
+        let scene = Scene::new();
+        let program = compiled(&scene, "handlers", include_str!("handlers.c"));
+        beside_an_echo(&scene, &program);
+    });
+}
+
+/// A program in C; its path.
+fn compiled(scene: &Scene, name: &str, text: &str) -> String {
+    scene.script("serve.h", include_str!("serve.h"));
+    let source = scene.script(&format!("{name}.c"), text);
+    let program = scene.path(name).display().to_string();
+    scene.client(&format!(
+        "cc -O2 -Wall -Werror -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -o {program} {source}"
+    ));
+    program
+}
+
+/// Serves a client that sends a byte, and then each back that it gets.
+fn beside_an_echo(scene: &Scene, program: &str) {
+    let server = scene.serve("server", &format!("{program} {ADDRESS} 8000"));
+    scene.wait_for_port(8000);
+    scene.client(&format!(
+        "ncat {ADDRESS} 8000 --exec '/usr/bin/python3 {}'",
+        scene.script("echo.py", ECHO)
+    ));
+    assert_eq!(server.end(), Some(0), "{}", server.said());
 }
 
 /// Sends a byte, and all bytes back that come.

@@ -271,8 +271,25 @@ fn each_worker_of_nginx_has_a_session_of_its_own_also_as_another_user() {
             let now: std::collections::BTreeSet<String> = now.collect();
             sessions(&scene).len() == 3 && now.is_disjoint(&pids)
         });
-        server.signal(Signal::SIGQUIT);
-        assert_eq!(server.end(), Some(0), "{}", server.said());
+        // The master is killed: its workers serve on, and nothing keeps them busy.
+        let workers: std::collections::BTreeSet<String> = (0..8)
+            .map(|_| scene.client(&format!("curl -sS http://{ADDRESS}/pid")))
+            .collect();
+        assert_eq!(workers.len(), 2, "{workers:?}");
+        server.signal(Signal::SIGKILL);
+        server.end();
+        wait_until("the master's session to be gone", PATIENCE, || {
+            sessions(&scene).len() == 2
+        });
+        let now: std::collections::BTreeSet<String> = (0..8)
+            .map(|_| scene.client(&format!("curl -sS http://{ADDRESS}/pid")))
+            .collect();
+        assert_eq!(now, workers);
+        let errors = std::fs::read_to_string(scene.path("error.log")).unwrap();
+        assert!(!errors.contains("accept"), "{errors}");
+        for pid in workers {
+            scene.client(&format!("kill -TERM {}", pid.trim()));
+        }
         wait_until("no session", PATIENCE, || sessions(&scene).is_empty());
     });
 }

@@ -114,6 +114,10 @@ impl Scene {
         client.address("eth0", &format!("{CLIENT}/24"));
         client.address("eth0", "fd98:5::2/64");
         client.offload("eth0", "tx", false);
+        if is_bad {
+            // What is on a wire is no larger than its MTU, and has a checksum.
+            server.offload("eth0", "tx", false);
+        }
         let mut scene = Scene {
             _pair: pair,
             wire,

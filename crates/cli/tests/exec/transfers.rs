@@ -1,7 +1,7 @@
 //! Large transfers of unmodified programs over a link that loses, repeats and reorders: every byte
 //! arrives, once and in order.
 
-use crate::support::{ADDRESS, CLIENT, PATIENCE, Scene, alone_for};
+use crate::support::{ADDRESS, CLIENT, PATIENCE, Program, Scene, alone_for};
 use cofferdam_lab::fixtures::{number_from_env, wait_until};
 use nix::sys::signal::Signal;
 use std::time::{Duration, Instant};
@@ -110,28 +110,29 @@ fn iperf3_sends_and_receives_over_a_bad_link_as_server_and_as_client() {
         let json = |text: &str| -> serde_json::Value {
             serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
         };
-        let server = scene.serve("server", "iperf3 -s -p 5201");
-        scene.wait_for_port(5201);
-        let peer = scene.at_client("peer", "iperf3 -s -p 5202");
-        wait_until("iperf3", PATIENCE, || {
-            scene
-                .try_client(&format!("ncat -z {CLIENT} 5202"))
-                .is_some()
-        });
-        for reverse in ["", "-R"] {
+        // It listens anew for each test, and resets what has connected before: only its word is asked.
+        let listens = |server: &Program, test: usize| {
+            let line = format!("(test #{test})");
+            wait_until("iperf3", PATIENCE, || server.said().contains(&line));
+        };
+        let server = scene.serve("server", "iperf3 -s -p 5201 --forceflush");
+        let peer = scene.at_client("peer", "iperf3 -s -p 5202 --forceflush");
+        for (test, reverse) in (1..).zip(["", "-R"]) {
+            listens(&server, test);
             let began = Instant::now();
             let line = format!("iperf3 -c {ADDRESS} -p 5201 -n {bytes} -J {reverse}");
             let report = json(&scene.long_client(&line, limit()));
-            tell(&scene, &format!("iperf3 -s {reverse}"), bytes, began);
             check(&report, bytes, reverse == "-R", false);
+            tell(&scene, &format!("iperf3 -s {reverse}"), bytes, began);
         }
-        for reverse in ["", "-R"] {
+        for (test, reverse) in (1..).zip(["", "-R"]) {
+            listens(&peer, test);
             let began = Instant::now();
             let line = format!("iperf3 -c {CLIENT} -p 5202 -n {bytes} -J {reverse}");
             let out = scene.run_on_dataplane_for(&line, limit());
             let report = json(&String::from_utf8_lossy(&out.stdout));
-            tell(&scene, &format!("iperf3 -c {reverse}"), bytes, began);
             check(&report, bytes, reverse.is_empty(), true);
+            tell(&scene, &format!("iperf3 -c {reverse}"), bytes, began);
         }
         server.signal(Signal::SIGTERM);
         server.end();

@@ -4,21 +4,11 @@
  * the compiler does not know whether the count fits into the array.
  */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
+#include "serve.h"
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-static void fail(const char *what)
-{
-	perror(what);
-	exit(1);
-}
 
 static void check(const char *what, long got, long expected)
 {
@@ -37,31 +27,13 @@ static void take(int fd)
 
 int main(int argc, char **argv)
 {
-	struct sockaddr_in address = { .sin_family = AF_INET };
 	const struct timespec moment = { .tv_nsec = 1000000 }, long_time = { .tv_sec = 60 };
 	const struct timespec none = { .tv_nsec = 1000000000 };
 	struct epoll_event event = { .events = EPOLLIN };
 	volatile nfds_t one = 1;
 	struct pollfd fds[2];
-	int listener, fd, set;
-	char byte;
+	int fd = serve(argc, argv), set;
 
-	if (argc != 3)
-		return 2;
-	address.sin_port = htons((uint16_t)atoi(argv[2]));
-	inet_pton(AF_INET, argv[1], &address.sin_addr);
-	listener = socket(AF_INET, SOCK_STREAM, 0);
-	if (bind(listener, (struct sockaddr *)&address, sizeof(address)) || listen(listener, 8))
-		fail("listen");
-	/* Whoever only looks whether somebody listens sends nothing. */
-	for (;;) {
-		fd = accept(listener, NULL, NULL);
-		if (fd < 0)
-			fail("accept");
-		if (recv(fd, &byte, 1, MSG_PEEK) == 1)
-			break;
-		close(fd);
-	}
 	take(fd);
 	check("send", send(fd, "x", 1, 0), 1);
 	fds[0] = (struct pollfd){ .fd = fd, .events = POLLIN };

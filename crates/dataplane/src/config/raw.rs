@@ -37,6 +37,7 @@ pub(super) struct RawDevice {
     pub frame_bytes: Option<Spanned<u32>>,
     #[serde(default)]
     pub checksums: RawChecksums,
+    pub segmentation: Option<bool>,
 }
 
 #[derive(Deserialize)]

@@ -22,7 +22,7 @@ fn the_least_file_has_the_documented_defaults() {
     );
     assert_eq!(config.options.batch, 64);
     assert_eq!(config.options.spin, Duration::from_millis(20));
-    assert!(!config.device.trusts_checksums);
+    assert!(!config.device.trusts_checksums && config.device.segmentation);
     assert!(config.applications.is_empty());
 }
 

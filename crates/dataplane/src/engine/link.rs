@@ -1,6 +1,6 @@
 //! The device's side of a loop: batches in, packets out, and what the device has not taken yet.
 
-use cofferdam_xsk::{Frame, Memory, Packet, Port};
+use cofferdam_xsk::{Frame, Large, Memory, Packet, Port};
 use std::os::fd::BorrowedFd;
 
 /// A port, the last batch from it, and the packet that it had no room for.
@@ -74,6 +74,32 @@ impl<P: Port> Link<P> {
             self.is_stuck = true;
         }
         has_room
+    }
+
+    /// Queues a packet; false when it found the ring full, and is still the caller's.
+    #[inline]
+    pub fn try_send(&mut self, memory: &mut Memory, packet: Packet) -> bool {
+        self.port.transmit(memory, packet)
+    }
+
+    /// Whether [`Link::send_large`] works.
+    #[inline]
+    pub fn sends_large(&self) -> bool {
+        self.port.sends_large()
+    }
+
+    /// Sends a large packet, behind what was queued; what the device refuses is lost.
+    ///
+    /// # Safety
+    /// As [`Port::transmit_large`].
+    pub unsafe fn send_large(
+        &mut self,
+        memory: &mut Memory,
+        large: &Large<'_>,
+        parts: &[libc::iovec],
+    ) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { self.port.transmit_large(memory, large, parts) }.is_ok()
     }
 
     /// There is no frame to send from: they may lie in the device's ring.

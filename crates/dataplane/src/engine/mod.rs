@@ -33,6 +33,7 @@ mod sleep;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod trains;
 mod transmit;
 
 pub(crate) use clock::cycles;
@@ -61,6 +62,7 @@ use owners::Owners;
 use shares::Pools;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
+use trains::Trains;
 
 /// One core of a dataplane: a port, driven by one thread.
 pub struct Engine<P> {
@@ -75,6 +77,7 @@ pub struct Engine<P> {
     pools: Pools,
     idle: Idle,
     tally: Tally,
+    trains: Trains,
     orders: Receiver<Order>,
     cores: Cores,
     maker: Maker,

@@ -13,6 +13,7 @@ use super::order::Order;
 use super::owners::Owners;
 use super::shares::Pools;
 use super::tally::Tally;
+use super::trains::Trains;
 use crate::handle;
 use crate::policy::Rights;
 use crate::session::Session;
@@ -118,6 +119,7 @@ impl<P: Port> Engine<P> {
             link: Link::new(port, options.batch),
             idle: Idle::new(options.spin),
             tally: Tally::default(),
+            trains: Trains::new(P::MOST_LARGE_PARTS),
             shown_at: Time::ZERO,
             memory,
             clock,

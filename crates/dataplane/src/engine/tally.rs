@@ -284,7 +284,7 @@ impl Tally {
     }
 
     /// The counters that cores' sums are made of.
-    fn numbers(&mut self) -> [&mut u64; 32] {
+    fn numbers(&mut self) -> [&mut u64; 33] {
         let port = &mut self.port;
         [
             &mut self.batches,
@@ -317,6 +317,7 @@ impl Tally {
             &mut self.idle_cycles,
             &mut port.lost_packets,
             &mut port.refused_packets,
+            &mut port.large_packets,
             &mut port.received_packets,
             &mut port.system_calls,
         ]

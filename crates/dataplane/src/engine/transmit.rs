@@ -12,6 +12,7 @@ impl<P: Port> Engine<P> {
         let Some(mut sent) = self.link.retry(&mut self.memory) else {
             return 0;
         };
+        let sends_large = self.link.sends_large();
         while self.stack.has_transmit() {
             let Some(frame) = self.memory.take() else {
                 self.tally.out_of_frames += 1;
@@ -26,6 +27,16 @@ impl<P: Port> Engine<P> {
                 self.memory.give(frame);
                 break;
             };
+            if sends_large {
+                if self.join(frame, &transmit) {
+                    self.memory.give(frame);
+                    continue;
+                }
+                sent += self.send_held();
+                if self.wait(frame, &transmit) {
+                    continue;
+                }
+            }
             let Some(frame) = self.room_for(frame, &transmit) else {
                 // Lost, as on the wire: TCP sends it again.
                 self.tally.out_of_frames += 1;
@@ -34,31 +45,37 @@ impl<P: Port> Engine<P> {
                 }
                 continue;
             };
-            let mut end = transmit.header_len;
-            for chunk in transmit.payload.chunks() {
-                self.gather(*chunk, frame, end);
-                end += chunk.len as usize;
-            }
-            if let Some(checksum) = transmit.checksum
-                && let Some(bytes) = self.memory.bytes_mut(frame).get_mut(..end)
-            {
-                checksum.complete(bytes);
-            }
+            let packet = self.assemble(frame, &transmit);
             if let Some(buffer) = transmit.release {
                 self.memory.give(buffer_place(buffer).0);
             }
-            let packet = Packet {
-                frame,
-                start: 0,
-                len: end as u32,
-            };
             if !self.link.send(&mut self.memory, packet) {
                 break;
             }
             sent += 1;
         }
+        sent += self.send_held();
         self.tally.sent += sent as u64;
         sent
+    }
+
+    /// Puts the payload behind the headers that are in `frame`, and completes the checksum.
+    pub(super) fn assemble(&mut self, frame: Frame, transmit: &Transmit) -> Packet {
+        let mut end = transmit.header_len;
+        for chunk in transmit.payload.chunks() {
+            self.gather(*chunk, frame, end);
+            end += chunk.len as usize;
+        }
+        if let Some(checksum) = transmit.checksum
+            && let Some(bytes) = self.memory.bytes_mut(frame).get_mut(..end)
+        {
+            checksum.complete(bytes);
+        }
+        Packet {
+            frame,
+            start: 0,
+            len: end as u32,
+        }
     }
 
     /// Where a packet is put together: in the frame that its headers were written to, or, when it
@@ -79,17 +96,16 @@ impl<P: Port> Engine<P> {
     /// it is found: its own data, its own harm.
     fn gather(&mut self, chunk: Chunk, frame: Frame, at: usize) {
         let len = chunk.len as usize;
-        let Some((owner, generation)) = buffer_owner(chunk.buffer) else {
+        if buffer_owner(chunk.buffer).is_none() {
             let (from, start) = buffer_place(chunk.buffer);
             self.memory
                 .copy((from, start + chunk.offset as usize), (frame, at), len);
             return;
-        };
-        let domain = self.domains.of(owner, generation);
-        let from = domain.and_then(|d| d.range(u64::from(chunk.offset), chunk.len));
+        }
+        let from = self.source(chunk);
         let into = self.memory.bytes_mut(frame).get_mut(at..at + len);
         if let (Some(from), Some(into)) = (from, into) {
-            // SAFETY: `range` has checked that the bytes lie inside the application's memory,
+            // SAFETY: `source` has checked that the bytes lie inside the application's memory,
             // which is mapped as long as its domain lives; `into` is `len` bytes of a frame of
             // ours. The application may write meanwhile: any bytes are valid.
             unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), len) };

@@ -143,6 +143,9 @@ impl Network {
             Means::NapiThread if napi.any() => {
                 no("its interface's NAPI thread is being moved into its cgroup")
             }
+            Means::NapiThread if account.is_outweighed() && !account.wants_napi() => {
+                no("a NAPI thread receives, and most of its network CPU is for what it sends")
+            }
             Means::NapiThread if !account.wants_napi() => {
                 no("its weight alone gives back what its packets take")
             }

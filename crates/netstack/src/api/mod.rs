@@ -7,6 +7,7 @@ mod error;
 mod event;
 mod ids;
 mod time;
+mod train;
 mod transmit;
 
 pub use buffer::{BufferId, BufferPool, Chunk, Disposition};
@@ -19,4 +20,5 @@ pub use error::{BindError, ConfigError, ConnectError, GoneError, SendError, UdpS
 pub use event::{DeadReason, Event};
 pub use ids::{ConnectionId, ListenerId, MacAddress, TimerId, UdpId};
 pub use time::Time;
+pub use train::Train;
 pub use transmit::{Checksum, MAX_CHUNKS, MAX_HEADER_BYTES, Payload, Transmit};

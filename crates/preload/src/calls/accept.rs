@@ -2,9 +2,9 @@
 
 use super::{done, give};
 use crate::inside::Inside;
+use crate::real;
 use crate::said::Said;
 use crate::table::{self, Connected, Kind, Sock, Stage};
-use crate::{errors, real};
 use cofferdam_bsd::{Result, write_address};
 use libc::{c_int, sockaddr, socklen_t};
 use nix::errno::Errno;
@@ -92,6 +92,7 @@ struct Peer {
 
 /// Waits as the listener's descriptor says.
 fn next(fd: RawFd, flags: c_int) -> Result<(OwnedFd, Option<Peer>)> {
+    super::blocking::until_readable(fd)?;
     let cloexec = match flags & libc::SOCK_CLOEXEC {
         0 => 0,
         _ => libc::MSG_CMSG_CLOEXEC,
@@ -104,11 +105,9 @@ fn next(fd: RawFd, flags: c_int) -> Result<(OwnedFd, Option<Peer>)> {
         Some(Said::Connection { local, remote }) => Some(Peer { local, remote }),
         Some(Said::Kernel) => None,
         _ => {
-            errors::say_once(
-                "the process that listens has ended, and with it the listener that this one has \
-                 from it: let the program stay in the foreground (nginx: `daemon off;`)",
-            );
-            return Err(Errno::EINVAL);
+            // The process that has listened is gone.
+            super::listen::outlive(fd)?;
+            return next(fd, flags);
         }
     };
     // The descriptor is lost where the process may open no more.

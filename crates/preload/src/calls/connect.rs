@@ -8,7 +8,7 @@ use cofferdam_bsd::{Result, read_address};
 use libc::{c_int, sockaddr, socklen_t};
 use nix::errno::Errno;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -77,8 +77,7 @@ pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, len: sockl
 
 fn open(fd: RawFd, local: IpAddr, remote: SocketAddr, is_v6: bool) -> Result<()> {
     let before = real::inode(fd).ok_or(Errno::ENOTSOCK)?;
-    let (theirs, ours) = unix::pair(libc::SOCK_STREAM)?;
-    let inode = real::inode(theirs.as_raw_fd()).ok_or(Errno::ENOTSOCK)?;
+    let (theirs, ours, inode) = unix::pair(libc::SOCK_STREAM)?;
     let resets = super::options::resets_at_close(fd);
     let options = super::options::of_kernel(fd);
     let [_, receive_bytes] = unix::adopt(fd, &theirs);
@@ -102,8 +101,8 @@ fn open(fd: RawFd, local: IpAddr, remote: SocketAddr, is_v6: bool) -> Result<()>
 
 /// Waits until it is open or has failed.
 fn wait(fd: RawFd, shown: &Connected) -> Result<()> {
-    let limit_ms = super::options::send_timeout_ms(fd);
-    match super::wait::for_one(fd, libc::POLLOUT, limit_ms)? {
+    let limit = super::options::timeout(fd, libc::SO_SNDTIMEO);
+    match super::wait::for_one(fd, libc::POLLOUT, limit)? {
         0 => Err(Errno::EINPROGRESS),
         _ => match shown.take_error() {
             0 => Ok(()),

@@ -1,8 +1,9 @@
 //! `bind` and `listen`.
 
 use super::{any, done, is_tcp, kernel_name};
-use crate::errors::of_refusal;
+use crate::errors::{of_refusal, say_once};
 use crate::inside::Inside;
+use crate::internal::Internal;
 use crate::pump::{Name, Pump, Source};
 use crate::settings::ANSWER_PATIENCE;
 use crate::table::{self, Kind, Listening, Sock};
@@ -12,7 +13,7 @@ use cofferdam_dataplane::Refusal;
 use libc::{c_int, sockaddr, socklen_t};
 use nix::errno::Errno;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -125,6 +126,34 @@ pub fn take_part(fd: RawFd) {
     }
 }
 
+/// The process that this one has a listener from has ended. This one serves it itself; where it may not,
+/// nobody connects any more, and its descriptor stays silent: one that has ended would be reported by
+/// each poll.
+///
+/// # Errors
+/// `EINVAL`, as of a listener that is shut: nobody connects any more.
+pub fn outlive(fd: RawFd) -> Result<()> {
+    take_part(fd);
+    let Some(sock) = table::find(fd) else {
+        return Err(Errno::EINVAL);
+    };
+    if matches!(&sock.kind, Kind::Listener(listening) if listening.is_here()) {
+        return Ok(());
+    }
+    say_once(
+        "the process that listens has ended, and this one, which has the listener from it, cannot \
+         serve it itself: nobody can connect any more; start the program again",
+    );
+    let before = real::inode(fd).ok_or(Errno::ENOTSOCK)?;
+    let (theirs, ours, inode) = unix::pair(libc::SOCK_SEQPACKET)?;
+    // Open as long as the process is.
+    std::mem::forget(Internal::new(ours)?);
+    unix::replace_watched(fd, theirs)?;
+    table::remove(before);
+    table::put(inode, sock);
+    Err(Errno::EINVAL)
+}
+
 /// The process of which a thread is in [`take_part`]: not a lock, which a child would inherit locked.
 static TAKES_PART: AtomicU32 = AtomicU32::new(0);
 
@@ -156,8 +185,7 @@ impl Drop for OneAtATime {
 
 fn serve_inherited(fd: RawFd, inherited: &Listening, is_v6: bool) -> Result<()> {
     let addresses = inherited.addresses().clone();
-    let (theirs, ours) = unix::pair(libc::SOCK_SEQPACKET)?;
-    let inode = real::inode(theirs.as_raw_fd()).ok_or(Errno::ENOTSOCK)?;
+    let (theirs, ours, inode) = unix::pair(libc::SOCK_SEQPACKET)?;
     let queue = real::copy_above(fd, 0)?;
     let listening = Arc::new(inherited.inherited());
     let (shown, backlog) = (listening.clone(), process::MOST_BACKLOG);
@@ -173,7 +201,7 @@ fn serve_inherited(fd: RawFd, inherited: &Listening, is_v6: bool) -> Result<()> 
             return Err(Errno::EADDRINUSE);
         }
     }
-    unix::replace(fd, theirs)?;
+    unix::replace_watched(fd, theirs)?;
     listening.addresses().clone_from(&addresses);
     let kind = Kind::Listener(listening);
     table::put(inode, Sock { kind, is_v6 });
@@ -200,8 +228,7 @@ fn serve(
         .map(|(ip, _)| *ip)
         .collect();
     let before = real::inode(fd).ok_or(Errno::ENOTSOCK)?;
-    let (theirs, ours) = unix::pair(libc::SOCK_SEQPACKET)?;
-    let inode = real::inode(theirs.as_raw_fd()).ok_or(Errno::ENOTSOCK)?;
+    let (theirs, ours, inode) = unix::pair(libc::SOCK_SEQPACKET)?;
     let kernel = match with_kernel {
         true => Some(real::copy_above(fd, 0)?),
         false => None,

@@ -1,12 +1,14 @@
 //! The C library's names that programs call. What is not the dataplane's goes to the kernel.
 
 mod accept;
+mod blocking;
 mod connect;
 mod files;
 mod listen;
 mod names;
 mod options;
 mod receive;
+mod select;
 mod send;
 mod slices;
 mod wait;

@@ -15,6 +15,7 @@ use libc::{c_int, c_void, socklen_t};
 use nix::errno::Errno;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Whether closing the socket resets its connection: SO_LINGER with no time.
 pub fn resets_at_close(fd: RawFd) -> bool {
@@ -28,20 +29,17 @@ pub fn resets_at_close(fd: RawFd) -> bool {
     got == 0 && linger.l_onoff != 0 && linger.l_linger == 0
 }
 
-/// SO_SNDTIMEO as poll has it.
-pub fn send_timeout_ms(fd: RawFd) -> c_int {
+/// How long calls on a socket wait at most: SO_SNDTIMEO or SO_RCVTIMEO.
+pub fn timeout(fd: RawFd, name: c_int) -> Option<Duration> {
     let mut time = libc::timeval {
         tv_sec: 0,
         tv_usec: 0,
     };
     let mut len = size_of::<libc::timeval>() as socklen_t;
     let place = (&raw mut time).cast();
-    let got = real::getsockopt(fd, libc::SOL_SOCKET, libc::SO_SNDTIMEO, place, &raw mut len);
-    match (got, time.tv_sec, time.tv_usec) {
-        (0, 0, 0) => -1,
-        (0, s, us) => c_int::try_from(s.saturating_mul(1000) + us / 1000 + 1).unwrap_or(c_int::MAX),
-        _ => -1,
-    }
+    let got = real::getsockopt(fd, libc::SOL_SOCKET, name, place, &raw mut len);
+    let limit = wait::duration_of(time)?;
+    (got == 0 && !limit.is_zero()).then_some(limit)
 }
 
 /// What the program has set at a socket of the kernel's before it becomes one of the dataplane's.

@@ -5,29 +5,37 @@
 
 use super::give;
 use crate::inside::{self, Inside};
-use crate::process::{self, Rest};
+use crate::process::{self, Home, Rest};
 use crate::pump::Pump;
 use crate::real;
+use crate::signals::Blocked;
 use crate::table::{self, Set};
 use cofferdam_bsd::Result;
-use libc::{c_int, epoll_event, nfds_t, pollfd, sigset_t, timespec};
+use libc::{c_int, epoll_event, nfds_t, pollfd, sigset_t, timespec, timeval};
 use nix::errno::Errno;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
 /// Descriptors that are waited for beside the dataplane without memory for them; with more, the
 /// pump's thread serves as if nobody waited.
-const MOST_FDS: usize = 63;
+pub const MOST_FDS: usize = 63;
 
-/// Waits until `look`, which does not wait, finds something. It is what `fds` become ready for; `home`:
-/// they are this epoll set.
-fn wait(
+/// Waits until `look`, which does not wait, finds something; handlers of `signals` that it does not block
+/// (none: of what the thread does not block) run meanwhile. It is what `fds` become ready for; `home`: what
+/// of the dataplane's the caller waits for.
+pub fn wait(
     fds: &[pollfd],
-    home: Option<Set>,
+    home: Option<Home>,
     limit: Option<Duration>,
     signals: *const sigset_t,
     mut look: impl FnMut() -> c_int,
 ) -> Result<c_int> {
+    let blocked = Blocked::all();
+    let signals = match signals.is_null() {
+        true => blocked.before(),
+        false => signals,
+    };
+    let is_for_data = home.is_some() || fds.iter().any(|one| table::may_be_connection(one.fd));
     let until = limit.and_then(|limit| Instant::now().checked_add(limit));
     let mut all = [pollfd {
         fd: -1,
@@ -45,7 +53,8 @@ fn wait(
         if left == Some(Duration::ZERO) {
             return Ok(0);
         }
-        let rest = process::with_pump(|pump| pump.caller_rests(home)).unwrap_or(Rest::Alone);
+        let rest = process::with_pump(|pump| pump.caller_rests(home, is_for_data));
+        let rest = rest.unwrap_or(Rest::Alone);
         all[0].fd = match rest {
             // There is something to do.
             Rest::Not => continue,
@@ -63,15 +72,67 @@ fn wait(
 }
 
 fn pause(fds: &mut [pollfd], left: Option<Duration>, signals: *const sigset_t) -> Result<c_int> {
-    let mut time = left.map(|left| timespec {
-        tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(left.subsec_nanos()),
-    });
-    let time = time
-        .as_mut()
-        .map_or(std::ptr::null_mut(), |time| &raw mut *time);
+    let mut time = left.map(timespec_of);
     let fds = (fds.as_mut_ptr(), fds.len() as nfds_t);
-    Errno::result(real::ppoll(fds, time, signals))
+    Errno::result(real::ppoll(fds, place(&mut time), signals))
+}
+
+/// None where it is negative.
+pub fn duration_of(time: timeval) -> Option<Duration> {
+    let whole = Duration::from_secs(u64::try_from(time.tv_sec).ok()?);
+    let part = Duration::from_micros(u64::try_from(time.tv_usec).ok()?);
+    Some(whole.saturating_add(part))
+}
+
+/// As C has it.
+pub fn timespec_of(time: Duration) -> timespec {
+    timespec {
+        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(time.subsec_nanos()),
+    }
+}
+
+/// A time as the kernel takes it.
+pub fn place(time: &mut Option<timespec>) -> *mut timespec {
+    time.as_mut()
+        .map_or(std::ptr::null_mut(), |time| &raw mut *time)
+}
+
+/// No time.
+pub const NOW: timespec = timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
+
+/// What descriptors are ready, without waiting; as `ppoll(2)`.
+pub fn look_at(fds: *mut pollfd, count: nfds_t) -> c_int {
+    real::ppoll((fds, count), &mut { NOW }, std::ptr::null())
+}
+
+/// Calls that wait with a time: by `wait`, or by `kernel` where that is none or has no answer (`ENOSYS`), with a
+/// time of its own: the kernel writes what is left of it, and C's functions do not.
+///
+/// # Safety
+/// The time must be there, or null.
+pub unsafe fn timed(
+    timeout: *const timespec,
+    kernel: impl Fn(*mut timespec) -> c_int,
+    wait: impl FnOnce(Option<Duration>) -> Result<c_int>,
+) -> c_int {
+    // SAFETY: as the caller guarantees.
+    let told = (!timeout.is_null()).then(|| unsafe { timeout.read() });
+    let kernel = || kernel(place(&mut { told }));
+    // The kernel says that it is invalid.
+    let Ok(limit) = limit(told) else {
+        return kernel();
+    };
+    let Some(_inside) = Inside::enter().filter(|_| process::has_pump()) else {
+        return kernel();
+    };
+    match wait(limit) {
+        Err(Errno::ENOSYS) => kernel(),
+        result => give(result),
+    }
 }
 
 /// A time in milliseconds; negative: without end.
@@ -89,11 +150,7 @@ pub unsafe fn poll_at(
     limit: Option<Duration>,
     signals: *const sigset_t,
 ) -> Result<c_int> {
-    let mut now = timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let mut look = || real::ppoll((fds, count), &raw mut now, signals);
+    let look = || look_at(fds, count);
     if count == 0 || count as usize > MOST_FDS {
         return Err(Errno::ENOSYS);
     }
@@ -156,19 +213,16 @@ unsafe fn wait_in_set(
 ) -> Result<c_int> {
     let home = table::set(fd);
     // SAFETY: as the caller guarantees.
-    let look = || unsafe { look_in_set(home, events, signals) };
-    wait(&[readable(fd)], Some(home), limit, signals, look)
+    let look = || unsafe { look_in_set(home, events) };
+    let fds = [readable(fd)];
+    wait(&fds, Some(Home::Set(home)), limit, signals, look)
 }
 
 /// What the library holds for this set's thread, and what the kernel has, each connection once.
 ///
 /// # Safety
 /// There is room for so many events.
-unsafe fn look_in_set(
-    home: Set,
-    (events, most): (*mut epoll_event, c_int),
-    signals: *const sigset_t,
-) -> c_int {
+unsafe fn look_in_set(home: Set, (events, most): (*mut epoll_event, c_int)) -> c_int {
     let mut count = 0;
     process::with_pump(|pump| {
         pump.tell_held(home, |data| {
@@ -186,13 +240,13 @@ unsafe fn look_in_set(
         });
     });
     if count == 0 {
-        return real::epoll_pwait(home.0, (events, most), 0, signals);
+        return real::epoll_pwait(home.0, (events, most), 0, std::ptr::null());
     }
     if count >= most {
         return count;
     }
     let rest = (events.wrapping_add(count as usize), most - count);
-    let more = real::epoll_pwait(home.0, rest, 0, signals);
+    let more = real::epoll_pwait(home.0, rest, 0, std::ptr::null());
     let Ok(more) = usize::try_from(more) else {
         return count;
     };
@@ -235,18 +289,14 @@ pub unsafe extern "C" fn epoll_pwait2(
     timeout: *const timespec,
     signals: *const sigset_t,
 ) -> c_int {
-    let kernel = |timeout| real::epoll_pwait2(fd, (events, most), timeout, signals);
-    let Some(_inside) = Inside::enter().filter(|_| process::has_pump()) else {
-        return kernel(timeout);
-    };
+    let events = (events, most);
+    let kernel = |time: *mut timespec| real::epoll_pwait2(fd, events, time, signals);
     // SAFETY: as the caller guarantees.
-    let told = (!timeout.is_null()).then(|| unsafe { timeout.read() });
-    // The kernel says that it is invalid.
-    let Ok(limit) = limit(told) else {
-        return kernel(timeout);
-    };
-    // SAFETY: as the caller guarantees.
-    give(unsafe { wait_in_set(fd, (events, most), limit, signals) })
+    unsafe {
+        timed(timeout, kernel, |limit| {
+            wait_in_set(fd, events, limit, signals)
+        })
+    }
 }
 
 /// `epoll_ctl(2)`: a process that waits for connections of a listener that it has inherited serves it
@@ -284,7 +334,8 @@ pub unsafe extern "C" fn epoll_ctl(
     done
 }
 
-fn readable(fd: RawFd) -> pollfd {
+/// What is ready when a descriptor can be read.
+pub fn readable(fd: RawFd) -> pollfd {
     pollfd {
         fd,
         events: libc::POLLIN,
@@ -314,15 +365,9 @@ fn limit(timeout: Option<timespec>) -> Result<Option<Duration>> {
 /// As the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int {
-    let mut time = of_ms(timeout_ms).map(|limit| timespec {
-        tv_sec: limit.as_secs() as i64,
-        tv_nsec: i64::from(limit.subsec_nanos()),
-    });
-    let time = time
-        .as_mut()
-        .map_or(std::ptr::null_mut(), |time| &raw mut *time);
+    let mut time = of_ms(timeout_ms).map(timespec_of);
     // SAFETY: as the caller guarantees.
-    unsafe { ppoll(fds, count, time, std::ptr::null()) }
+    unsafe { ppoll(fds, count, place(&mut time), std::ptr::null()) }
 }
 
 /// `ppoll(2)`.
@@ -336,28 +381,9 @@ pub unsafe extern "C" fn ppoll(
     timeout: *const timespec,
     signals: *const sigset_t,
 ) -> c_int {
-    // The kernel writes what is left of the time, and C's function does not.
+    let kernel = |time: *mut timespec| real::ppoll((fds, count), time, signals);
     // SAFETY: as the caller guarantees.
-    let told = (!timeout.is_null()).then(|| unsafe { timeout.read() });
-    let kernel = || {
-        let mut time = told;
-        let time = time
-            .as_mut()
-            .map_or(std::ptr::null_mut(), |time| &raw mut *time);
-        real::ppoll((fds, count), time, signals)
-    };
-    // The kernel says that it is invalid.
-    let Ok(limit) = limit(told) else {
-        return kernel();
-    };
-    let Some(_inside) = Inside::enter().filter(|_| process::has_pump()) else {
-        return kernel();
-    };
-    // SAFETY: as the caller guarantees.
-    match unsafe { poll_at(fds, count, limit, signals) } {
-        Err(Errno::ENOSYS) => kernel(),
-        result => give(result),
-    }
+    unsafe { timed(timeout, kernel, |limit| poll_at(fds, count, limit, signals)) }
 }
 
 /// `poll(2)` as programs that are built with checks call it.
@@ -407,7 +433,7 @@ pub fn for_answer<T>(limit: Duration, mut body: impl FnMut(&mut Pump) -> Option<
     loop {
         let found = process::with_pump(|pump| {
             pump.caller_turns(None);
-            body(pump).ok_or_else(|| pump.caller_rests(None))
+            body(pump).ok_or_else(|| pump.caller_rests(None, true))
         });
         let left = until.saturating_duration_since(Instant::now());
         match found {
@@ -434,14 +460,14 @@ fn is_over(bell: &pollfd) -> bool {
 }
 
 /// Waits for one descriptor of the library's caller, who is inside already.
-pub fn for_one(fd: RawFd, events: i16, limit_ms: c_int) -> Result<c_int> {
+pub fn for_one(fd: RawFd, events: i16, limit: Option<Duration>) -> Result<c_int> {
     let mut one = pollfd {
         fd,
         events,
         revents: 0,
     };
     // SAFETY: one entry of ours.
-    unsafe { poll_at(&raw mut one, 1, of_ms(limit_ms), std::ptr::null()) }
+    unsafe { poll_at(&raw mut one, 1, limit, std::ptr::null()) }
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! One connection: what comes from the session goes to the program's socket, and back.
 
+use super::Home;
 use crate::internal::Internal;
-use crate::table::{self, Connected, Set, Stage};
+use crate::table::{self, Connected, Stage};
 use crate::unix;
 use cofferdam_dataplane::{Connection, ConnectionOptions, Received, Session};
 use nix::errno::Errno;
@@ -169,13 +170,13 @@ impl Conn {
         &self.end
     }
 
-    /// Moves what can be moved; but what is received is kept for the thread that waits in `home`, if that
+    /// Moves what can be moved; but what is received is kept for the thread that waits at `home`, if that
     /// is where the program waits for it.
     pub fn serve(
         &mut self,
         session: Option<&mut Session>,
         buffer: &mut [u8],
-        home: Option<Set>,
+        home: Option<Home>,
     ) -> State {
         match home {
             Some(home) if self.may_hold(home) => self.is_held = true,
@@ -215,9 +216,13 @@ impl Conn {
         session.abort(connection);
     }
 
-    fn may_hold(&mut self, home: Set) -> bool {
+    fn may_hold(&mut self, home: Home) -> bool {
         let is_any = !self.inbound.is_empty() && !self.closed && self.ended.is_none();
-        if !is_any || self.shown.in_set(home).is_none() {
+        let is_there = match home {
+            Home::Set(set) => self.shown.in_set(set).is_some(),
+            Home::Read(name) => self.shown.name() == name,
+        };
+        if !is_any || !is_there {
             return false;
         }
         // Nothing that came before may still be in the pair.

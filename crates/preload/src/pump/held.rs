@@ -95,7 +95,8 @@ impl Pump {
         old.into_iter().for_each(|name| self.give_up(name));
     }
 
-    fn give_up(&mut self, name: Name) {
+    /// What is held for a connection goes through the pair.
+    pub fn give_up(&mut self, name: Name) {
         if let Some(conn) = self.conns.get_mut(name)
             && conn.is_held
         {

@@ -5,7 +5,7 @@
 //! again when none of the program's threads has waited for [`GRACE`]. Rejected: leaving the bell to the thread
 //! and waking the caller from there, which is two switches for each message.
 
-use super::{Pump, SESSION};
+use super::{Name, Pump, SESSION};
 use crate::internal::Internal;
 use crate::settings::GRACE;
 use crate::table::Set;
@@ -14,6 +14,16 @@ use cofferdam_dataplane::Session;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
+
+/// What a caller waits for; data that comes for it is kept for it, where it reads it without the way through
+/// the pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// For what an epoll set reports.
+    Set(Set),
+    /// For the data of this connection, in a call that blocks.
+    Read(Name),
+}
 
 /// The state of it.
 pub struct Lead {
@@ -55,8 +65,12 @@ impl Lead {
 
     fn wake_thread(&mut self) {
         if std::mem::take(&mut self.sleeps) {
-            let _ = nix::unistd::write(self.wake.as_fd(), &1_u64.to_ne_bytes());
+            self.kick_thread();
         }
+    }
+
+    fn kick_thread(&self) {
+        let _ = nix::unistd::write(self.wake.as_fd(), &1_u64.to_ne_bytes());
     }
 }
 
@@ -72,25 +86,36 @@ pub enum Rest {
 }
 
 impl Pump {
-    /// A caller is about to wait, in `home` if that is an epoll set: it does what there is to do.
-    pub fn caller_turns(&mut self, home: Option<Set>) {
+    /// A caller is about to wait: it does what there is to do.
+    pub fn caller_turns(&mut self, home: Option<Home>) {
         self.lead.at = Instant::now();
         match home {
-            Some(home) => self.give_up_told(home),
-            None => self.give_up_held(Duration::ZERO),
+            Some(Home::Set(home)) => self.give_up_told(home),
+            Some(Home::Read(_)) | None => self.give_up_held(Duration::ZERO),
         }
         self.turn_at(self.holds(home));
     }
 
-    /// Where data may be held: only while the library's own thread looks after what is not read soon, as
-    /// it does unless it leads, or sleeps because another caller waits.
-    fn holds(&self, home: Option<Set>) -> Option<Set> {
-        home.filter(|_| !self.lead.is_threads && !self.lead.is_waited)
+    /// Where data may be held: in a set only while the library's own thread looks after what is not read
+    /// soon, as it does unless it leads, or sleeps because another caller waits. What is held for a call
+    /// that blocks, that call takes, or gives up before it ends.
+    fn holds(&self, home: Option<Home>) -> Option<Home> {
+        let looks_after = !self.lead.is_threads && !self.lead.is_waited;
+        home.filter(|home| looks_after || matches!(home, Home::Read(_)))
     }
 
-    /// It has found nothing for itself.
-    pub fn caller_rests(&mut self, home: Option<Set>) -> Rest {
+    /// It has found nothing for itself. `is_for_data`: it may wait for a connection's, not only for new
+    /// connections: a thread that is busy with those, as it forks for each, serves others late.
+    pub fn caller_rests(&mut self, home: Option<Home>, is_for_data: bool) -> Rest {
         if self.lead.is_waited || self.lead.is_over {
+            return Rest::Alone;
+        }
+        if !is_for_data && !self.conns.is_empty() {
+            if !self.lead.is_threads {
+                self.thread_leads();
+                // It has not asked for the bell to be rung.
+                self.lead.kick_thread();
+            }
             return Rest::Alone;
         }
         let Some(bell) = self.bell() else {
@@ -109,7 +134,7 @@ impl Pump {
     }
 
     /// A caller with the bell was woken; `is_over`: the dataplane has given the bell up.
-    pub fn caller_woken(&mut self, is_over: bool, home: Option<Set>) {
+    pub fn caller_woken(&mut self, is_over: bool, home: Option<Home>) {
         (self.lead.is_waited, self.lead.at) = (false, Instant::now());
         self.lead.wake_thread();
         self.lead.is_over |= is_over;

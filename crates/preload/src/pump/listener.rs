@@ -115,6 +115,11 @@ impl Listener {
         self.advance();
     }
 
+    /// Takes the source away, which has ended.
+    pub fn end_source(&mut self) -> Option<Source<Internal>> {
+        self.source.take()
+    }
+
     /// Whether the program has closed it.
     pub fn is_closed(&self) -> bool {
         let mut fds = [PollFd::new(self.end.as_fd(), PollFlags::empty())];

@@ -1,7 +1,7 @@
 //! What the program's listeners ask of the session.
 
 use super::listener::{Listener, Source};
-use super::{LISTENER, Name, Pump};
+use super::{LISTENER, Name, Pump, SOURCE};
 use crate::internal::Internal;
 use crate::table::{self, Listening};
 use cofferdam_bsd::Result;
@@ -67,7 +67,8 @@ impl Pump {
         let edges = libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
         self.watch(fd, edges, LISTENER | name);
         if let Some(fd) = source_fd {
-            self.watch(fd, libc::EPOLLIN | libc::EPOLLET, LISTENER | name);
+            let edges = libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET;
+            self.watch(fd, edges, SOURCE | name);
         }
         Ok(name)
     }

@@ -11,7 +11,7 @@ mod listener;
 mod listening;
 mod slots;
 
-pub use lead::Rest;
+pub use lead::{Home, Rest};
 pub use listener::Source;
 pub use slots::Name;
 
@@ -19,8 +19,8 @@ use crate::errors::{of_ending, say_once};
 use crate::internal::{self, Internal};
 use crate::said::Said;
 use crate::settings::{EXIT_PATIENCE, RETRY, Settings};
-use crate::table::{self, Connected, Kind, Set, Sock, Stage};
-use crate::{process, real, unix};
+use crate::table::{self, Connected, Kind, Sock, Stage};
+use crate::{process, unix};
 use cofferdam_bsd::Result;
 use cofferdam_dataplane::{
     Bound, Connection, ConnectionInfo, ConnectionOptions, Event, Knock, Refusal, Served, Session,
@@ -44,9 +44,13 @@ const SESSION: u64 = 1 << 56;
 const CONN: u64 = 2 << 56;
 const LISTENER: u64 = 3 << 56;
 const WAKE: u64 = 4 << 56;
+/// Where a listener has connections from that are not the session's.
+const SOURCE: u64 = 5 << 56;
 const KIND: u64 = 0xff << 56;
 /// What a connection's end is always watched for.
 const EDGES: i32 = libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET;
+/// The other end is gone.
+const ENDS: i32 = libc::EPOLLHUP | libc::EPOLLRDHUP;
 /// Events taken at once.
 const MOST_EVENTS: usize = 256;
 /// Bytes moved at once.
@@ -60,6 +64,8 @@ pub struct Pump {
     /// The key that it has attached by.
     inherited: Option<String>,
     session: Option<Session>,
+    /// The session's, among the library's descriptors.
+    numbers: Vec<RawFd>,
     served: Served,
     retry_at: Instant,
     epoll: Internal,
@@ -79,9 +85,16 @@ pub struct Pump {
 }
 
 impl Pump {
-    /// Attaches, by the key of the process that this one was forked from, if there is one.
-    pub fn new(settings: Settings, inherited: Option<String>) -> std::result::Result<Pump, String> {
-        let session = attach(&settings, inherited.as_deref())?;
+    /// Attaches, by the key of the process that this one was forked from, if there is one. The key of a
+    /// dataplane that has ended opens no other: its user may.
+    pub fn new(
+        settings: Settings,
+        mut inherited: Option<String>,
+    ) -> std::result::Result<Pump, String> {
+        let attached = match attach(&settings, inherited.as_deref()) {
+            Err(_) if inherited.take().is_some() => attach(&settings, None)?,
+            attached => attached?,
+        };
         // SAFETY: no pointers.
         let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         let epoll = Errno::result(epoll).map_err(|e| format!("no epoll set: {e}"))?;
@@ -92,8 +105,9 @@ impl Pump {
         let mut pump = Pump {
             settings,
             inherited,
-            served: session.served().clone(),
+            served: attached.0.served().clone(),
             session: None,
+            numbers: Vec::new(),
             retry_at: Instant::now(),
             epoll,
             conns: Slots::new(),
@@ -110,7 +124,7 @@ impl Pump {
         };
         let wake = pump.lead.wake();
         pump.watch(wake, libc::EPOLLIN | libc::EPOLLET, WAKE);
-        pump.use_session(session);
+        pump.use_session(attached);
         Ok(pump)
     }
 
@@ -121,13 +135,14 @@ impl Pump {
         (self.settings.clone(), key)
     }
 
-    fn use_session(&mut self, session: Session) {
+    fn use_session(&mut self, (session, numbers): Attached) {
         for fd in session.descriptors() {
             self.watch(fd.as_raw_fd(), libc::EPOLLIN, SESSION);
         }
         self.lead.is_the_threads();
         self.served = session.served().clone();
         self.session = Some(session);
+        self.numbers = numbers;
     }
 
     fn watch(&self, fd: RawFd, events: i32, data: u64) {
@@ -211,8 +226,8 @@ impl Pump {
         self.turn_at(None);
     }
 
-    /// As [`Pump::turn`], for a thread that waits in an epoll set.
-    fn turn_at(&mut self, home: Option<Set>) {
+    /// As [`Pump::turn`], for a thread that waits.
+    fn turn_at(&mut self, home: Option<Home>) {
         loop {
             while let Some(event) = self.session.as_mut().and_then(Session::next_event) {
                 self.event(event);
@@ -231,13 +246,13 @@ impl Pump {
         }
     }
 
-    fn serve(&mut self, name: Name, home: Option<Set>) {
+    fn serve(&mut self, name: Name, home: Option<Home>) {
         let Some(conn) = self.conns.get_mut(name) else {
             return;
         };
         let (was_full, was_held) = (conn.is_full, conn.is_held);
         let state = conn.serve(self.session.as_mut(), &mut self.buffer, home);
-        if let Some(home) = home.filter(|_| conn.is_held && !was_held) {
+        if let Some(Home::Set(home)) = home.filter(|_| conn.is_held && !was_held) {
             self.held.add(home, name);
         }
         if state == State::Gone {
@@ -324,10 +339,8 @@ impl Pump {
         let Some(local) = at.map(|(_, at)| local(&self.served, *at, knock.remote)) else {
             return session.reject(knock);
         };
-        let made = unix::pair(libc::SOCK_STREAM).and_then(|(theirs, ours)| {
-            let inode = real::inode(theirs.as_raw_fd()).ok_or(Errno::ENOTSOCK)?;
-            Ok((theirs, Internal::new(ours)?, inode))
-        });
+        let made = unix::pair(libc::SOCK_STREAM);
+        let made = made.and_then(|(theirs, ours, inode)| Ok((theirs, Internal::new(ours)?, inode)));
         let Ok((theirs, ours, inode)) = made else {
             // No descriptors are left.
             return session.reject(knock);
@@ -370,12 +383,16 @@ impl Pump {
                         self.dirty.push(name);
                     }
                 }
-                LISTENER if bits & (libc::EPOLLHUP | libc::EPOLLRDHUP) != 0 => {
-                    self.drop_listener(name);
-                }
-                LISTENER => {
+                LISTENER if bits & ENDS != 0 => self.drop_listener(name),
+                LISTENER | SOURCE => {
                     if let Some(listener) = self.listeners.get_mut(name) {
                         listener.advance();
+                        // The process that has listened first is gone: this one serves on.
+                        if bits & ENDS != 0
+                            && let Some(source) = listener.end_source()
+                        {
+                            self.control(libc::EPOLL_CTL_DEL, source.fd(), 0, 0);
+                        }
                     }
                 }
                 _ => {}
@@ -389,6 +406,7 @@ impl Pump {
             "{why}; its connections are reset, and this process attaches again as soon as it can"
         ));
         self.session = None;
+        internal::disown(&std::mem::take(&mut self.numbers));
         self.retry_at = Instant::now() + RETRY;
         self.of_place.clear();
         self.of_bound.clear();
@@ -412,11 +430,11 @@ impl Pump {
     /// The dataplane may be there again: listeners get their addresses back.
     fn attach_again(&mut self) {
         self.retry_at = Instant::now() + RETRY;
-        // The key of a dataplane that has ended opens no other: its user may.
-        let Ok(session) = attach(&self.settings, None) else {
+        // See `Pump::new`.
+        let Ok(attached) = attach(&self.settings, None) else {
             return;
         };
-        self.use_session(session);
+        self.use_session(attached);
         for name in self.listeners.names() {
             let bounds = match self.listeners.get_mut(name) {
                 Some(listener) => std::mem::take(&mut listener.bounds),
@@ -467,8 +485,10 @@ impl Pump {
     }
 }
 
-/// A session whose descriptors are out of the program's way.
-fn attach(settings: &Settings, key: Option<&str>) -> std::result::Result<Session, String> {
+/// A session, and the numbers of its descriptors, which are out of the program's way.
+type Attached = (Session, Vec<RawFd>);
+
+fn attach(settings: &Settings, key: Option<&str>) -> std::result::Result<Attached, String> {
     let (socket, name) = (&settings.socket, &settings.name);
     let session = match key {
         Some(key) => Session::attach_by_key(socket, name, key),
@@ -476,8 +496,9 @@ fn attach(settings: &Settings, key: Option<&str>) -> std::result::Result<Session
     };
     let mut session = session.map_err(|e| e.to_string())?;
     let moved = session.move_descriptors(internal::base());
-    internal::adopt(&moved.map_err(|e| format!("no descriptor is free: {e}"))?);
-    Ok(session)
+    let moved = moved.map_err(|e| format!("no descriptor is free: {e}"))?;
+    internal::adopt(&moved);
+    Ok((session, moved))
 }
 
 /// The address that a peer has connected to.

@@ -43,6 +43,11 @@ impl<T> Slots<T> {
         gone
     }
 
+    /// Whether no place is in use.
+    pub fn is_empty(&self) -> bool {
+        self.places.len() == self.free.len()
+    }
+
     /// The names in use.
     pub fn names(&self) -> Vec<Name> {
         let places = (0_u64..).zip(&self.places);
@@ -59,6 +64,7 @@ mod tests {
     #[test]
     fn a_name_is_not_given_again() {
         let mut slots = Slots::new();
+        assert!(slots.is_empty());
         let first = slots.add(|_| 'a');
         let other = slots.add(|_| 'b');
         assert_eq!(slots.remove(first), Some('a'));
@@ -69,5 +75,9 @@ mod tests {
         assert_eq!(slots.get_mut(second), Some(&mut 'c'));
         assert_eq!(slots.names().len(), 2);
         assert_eq!(slots.get_mut(other), Some(&mut 'b'));
+        assert!(!slots.is_empty());
+        slots.remove(second);
+        slots.remove(other);
+        assert!(slots.is_empty());
     }
 }

@@ -15,6 +15,9 @@ pub struct SocketOptions {
     pub ring_entries: u32,
     /// Copy mode even where the driver could do without; default no.
     pub copy: bool,
+    /// Large packets are sent through a packet socket, for the device or the kernel to cut them;
+    /// default yes.
+    pub segmentation: bool,
 }
 
 impl Default for SocketOptions {
@@ -23,6 +26,7 @@ impl Default for SocketOptions {
             queue: 0,
             ring_entries: 2048,
             copy: false,
+            segmentation: true,
         }
     }
 }
@@ -69,14 +73,14 @@ pub(super) fn unbound(frames: &Frames<'_>, entries: u32) -> io::Result<OwnedFd> 
         registration.addr = map.base().as_ptr() as u64;
         registration.len = memory.frames_len_bytes();
         registration.chunk_size = memory.frame_bytes();
-        set_option(&fd, libc::XDP_UMEM_REG, &registration)?;
+        set_option(&fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &registration)?;
     }
     if frames.has_rings() {
-        set_option(&fd, libc::XDP_UMEM_FILL_RING, &entries)?;
-        set_option(&fd, libc::XDP_UMEM_COMPLETION_RING, &entries)?;
+        set_option(&fd, libc::SOL_XDP, libc::XDP_UMEM_FILL_RING, &entries)?;
+        set_option(&fd, libc::SOL_XDP, libc::XDP_UMEM_COMPLETION_RING, &entries)?;
     }
-    set_option(&fd, libc::XDP_RX_RING, &entries)?;
-    set_option(&fd, libc::XDP_TX_RING, &entries)?;
+    set_option(&fd, libc::SOL_XDP, libc::XDP_RX_RING, &entries)?;
+    set_option(&fd, libc::SOL_XDP, libc::XDP_TX_RING, &entries)?;
     Ok(fd)
 }
 
@@ -134,12 +138,17 @@ pub(super) fn bind(
     Errno::result(code).map(drop)
 }
 
-fn set_option<T>(fd: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
+pub(crate) fn set_option<T>(
+    fd: &OwnedFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
     // SAFETY: `value` is a plain struct or integer of the given length.
     let code = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
-            libc::SOL_XDP,
+            level,
             option,
             std::ptr::from_ref(value).cast(),
             size_of::<T>() as u32,

@@ -143,6 +143,20 @@ fn told(experiment: DataplaneExperiment) -> (&'static str, &'static str) {
             "One message at a time and the same back, from a Linux client that polls. The Linux \
              servers have their segmentation offloads; AF_XDP has none.",
         ),
+        DataplaneExperiment::SizesSegmented => (
+            "Message size in equal packets",
+            "As above, with segmentation and receive offloads off on the Linux servers' pair too: all send \
+             packets of at most 1,500 bytes.",
+        ),
+        DataplaneExperiment::SizesJumbo => (
+            "Message size in equal packets of 9,000 bytes",
+            "As above, with an MTU of 9,000 bytes on both pairs.",
+        ),
+        DataplaneExperiment::SizesLargest => (
+            "Message size, the largest MTU",
+            "One message at a time and the same back, with the largest MTU that the dataplane takes, \
+             65,522 bytes, on both pairs. The Linux servers have their segmentation offloads.",
+        ),
         DataplaneExperiment::Redis | DataplaneExperiment::RedisPipelined => (
             match experiment {
                 DataplaneExperiment::Redis => "redis-server, unmodified",
@@ -197,13 +211,22 @@ fn label(row: &DataplaneRow) -> String {
         DataplaneExperiment::Load | DataplaneExperiment::Cost => {
             format!("{}%, {words}", row.cell.at)
         }
-        DataplaneExperiment::Sizes => format!("{} bytes, {words}", row.cell.at),
+        DataplaneExperiment::Sizes
+        | DataplaneExperiment::SizesSegmented
+        | DataplaneExperiment::SizesJumbo
+        | DataplaneExperiment::SizesLargest => format!("{} bytes, {words}", row.cell.at),
     }
 }
 
 /// Both directions, Mbit/s.
 fn goodput(row: &DataplaneRow) -> f64 {
     row.requests_per_s.median * f64::from(row.cell.at) * 8.0 / 1e6
+}
+
+/// What a CPU of the server could carry at its time for a message, both directions, Mbit/s.
+fn goodput_of_cpu(row: &DataplaneRow) -> Option<f64> {
+    let cost = row.cpu_us_per_request.as_ref()?;
+    Some(f64::from(row.cell.at) * 8.0 / cost.median)
 }
 
 /// Of all bars only this is better when it is more.
@@ -255,7 +278,7 @@ fn one(
 }
 
 /// Columns of the tables; one that no row of a table has is left out.
-const COLUMNS: [(&str, Value); 16] = [
+const COLUMNS: [(&str, Value); 17] = [
     ("requests/s", |r| Some(&r.requests_per_s)),
     ("requests/s ÷ blocking", |r| r.rate_to_blocking.as_ref()),
     ("requests/s ÷ busy-polling", |r| r.rate_to_busy.as_ref()),
@@ -273,6 +296,7 @@ const COLUMNS: [(&str, Value); 16] = [
     ("p50 ÷ blocking", |r| r.p50_to_blocking.as_ref()),
     ("p50 ÷ busy-polling", |r| r.p50_to_busy.as_ref()),
     ("CPU µs a request", |r| r.cpu_us_per_request.as_ref()),
+    ("packets an answer", |r| r.packets_per_answer.as_ref()),
     ("CPU µs ÷ one core", |r| r.cpu_to_one_core.as_ref()),
     ("capacity of one core ÷ blocking", |r| {
         r.capacity_to_blocking.as_ref()
@@ -289,7 +313,7 @@ const COLUMNS: [(&str, Value); 16] = [
 ];
 
 fn table(experiment: DataplaneExperiment, rows: &[&DataplaneRow]) -> Markup {
-    let is_sizes = experiment == DataplaneExperiment::Sizes;
+    let is_sizes = experiment.is_of_sizes();
     let columns = COLUMNS.iter();
     let columns: Vec<&(&str, Value)> = columns
         .filter(|(_, value)| rows.iter().any(|row| value(row).is_some()))
@@ -298,12 +322,15 @@ fn table(experiment: DataplaneExperiment, rows: &[&DataplaneRow]) -> Markup {
         div.scroll tabindex="0" { table {
             thead { tr {
                 th { "condition" }
-                @if is_sizes { th { "Mbit/s, both ways" } }
+                @if is_sizes { th { "Mbit/s, both ways" } th { "Mbit/s a CPU, both ways" } }
                 @for (name, _) in &columns { th { (name) } }
             } }
             tbody { @for row in rows { tr {
                 th { (label(row)) }
-                @if is_sizes { td { (number(goodput(row))) } }
+                @if is_sizes {
+                    td { (number(goodput(row))) }
+                    td { @if let Some(most) = goodput_of_cpu(row) { (number(most)) } }
+                }
                 @for (_, value) in &columns { td { (spread(value(row))) } }
             } } }
         } }

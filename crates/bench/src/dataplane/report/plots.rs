@@ -16,7 +16,7 @@ pub(super) fn of(
     let at: Value = |r| f64::from(r.cell.at);
     let rate: Value = |r| r.requests_per_s.median / 1000.0;
     let (title, x, y, references, values): (_, _, _, _, (Value, Value)) = match experiment {
-        DataplaneExperiment::Sizes => (
+        sizes if sizes.is_of_sizes() => (
             "NetPIPE: more is better",
             Axis::log("bytes"),
             Axis::log("Mbit/s, both ways"),

@@ -2,9 +2,8 @@
 
 use super::service::Served;
 use super::work::Work;
-use super::{Args, Control, Failure, Idle, ServerReport, config, engine, report};
+use super::{Args, Control, Failure, Idle, ServerReport, Setup, config, engine, report};
 use cofferdam_dataplane::{EventLoop, Session, Stage, Tally, compiled, status};
-use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,19 +24,16 @@ fn server_report(tally: &Tally) -> ServerReport {
     }
 }
 
-/// `--device D --address IP --port P --ports N --work W --batch B --connections N --idle I`: loop and
+/// [`Setup`]'s and `--port P --ports N --work W --idle I`: loop and
 /// application on one thread. Counts requests, and turns without work in place of bytes.
 pub(super) fn inline(mut args: Args, control: &mut Control) -> Result<(), Failure> {
-    let device: String = args.need("device")?;
-    let address: Ipv4Addr = args.need("address")?;
+    let setup = Setup::take(&mut args)?;
     let port: u16 = args.need("port")?;
     let ports: u16 = args.need("ports")?;
     let work: Work = args.need("work")?;
-    let batch: u32 = args.need("batch")?;
-    let connections: u32 = args.need("connections")?;
     let adapts = args.need::<Idle>("idle")? == Idle::Adapts;
     args.finish()?;
-    let (_device, mut engine) = engine(&device, address, batch, connections, None)?;
+    let (_device, mut engine) = engine(&setup, None)?;
     let session = engine.inline().map_err(|e| e.to_string())?;
     let mut served = Served::new(work, port, ports);
     // Asleep it would not see that it is to end.
@@ -62,18 +58,15 @@ pub(super) fn inline(mut args: Args, control: &mut Control) -> Result<(), Failur
     report(&server_report(&engine.tally()))
 }
 
-/// `--device D --address IP --socket PATH --batch B --connections N --core CPU|any --idle I`: a
+/// [`Setup`]'s and `--socket PATH --core CPU|any --idle I`: a
 /// dataplane for an application elsewhere, with as many cores as `--core` is repeated.
 pub(super) fn dataplane(mut args: Args, control: &mut Control) -> Result<(), Failure> {
-    let device: String = args.need("device")?;
-    let address: Ipv4Addr = args.need("address")?;
+    let setup = Setup::take(&mut args)?;
     let socket: String = args.need("socket")?;
-    let batch: u32 = args.need("batch")?;
-    let connections: u32 = args.need("connections")?;
     let cores = args.all("core");
     let idle: Idle = args.need("idle")?;
     args.finish()?;
-    let config = config(&device, address, &socket, batch, connections, &cores, idle)?;
+    let config = config(&setup, &socket, &cores, idle)?;
     control.start()?;
     let stop = Arc::new(AtomicBool::new(false));
     let mut told = ServerReport::default();

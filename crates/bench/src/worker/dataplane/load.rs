@@ -1,7 +1,7 @@
 //! The load generator's process: a dataplane of its own with [`Load`] on it.
 
 use super::work::Work;
-use super::{Args, Control, Failure, LoadReport, engine, report};
+use super::{Args, Control, Failure, LoadReport, Setup, engine, report};
 use crate::worker::waker::{histogram, latency};
 use cofferdam_dataplane::applications::{Load, Request};
 use cofferdam_dataplane::{Engine, EventLoop, compiled};
@@ -85,13 +85,14 @@ pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     let fresh: u8 = args.need("fresh")?;
     let yields: u8 = args.need("yields")?;
     args.finish()?;
-    let (_device, mut engine) = engine(
-        &device,
+    let setup = Setup {
+        device,
         address,
-        64,
-        connections as u32 + 1024,
-        Some(UNTIL_NEXT),
-    )?;
+        batch: 64,
+        connections: connections as u32 + 1024,
+        frame_bytes: 2048,
+    };
+    let (_device, mut engine) = engine(&setup, Some(UNTIL_NEXT))?;
     let session = engine.inline().map_err(|e| e.to_string())?;
     let (before, then) = work.requests();
     control.start()?;

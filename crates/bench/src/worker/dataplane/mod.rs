@@ -11,9 +11,9 @@ pub(crate) use work::Work;
 
 use super::{Args, Control, Failure, control};
 use cofferdam_dataplane::config::Config;
-use cofferdam_dataplane::{Engine, Options};
+use cofferdam_dataplane::{Engine, Options, packet_memory};
 use cofferdam_netstack::{Config as StackConfig, InterfaceAddress, MacAddress};
-use cofferdam_xsk::{Device, Memory, Mode, Port, Socket, SocketOptions};
+use cofferdam_xsk::{Device, Mode, Port, Socket, SocketOptions};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -69,27 +69,49 @@ pub(super) fn run(kind: &str, args: Args, control: &mut Control) -> Result<(), F
 /// Frames of a dataplane in these experiments.
 const FRAMES: u32 = 32768;
 
-/// A dataplane over generic AF_XDP on `device`: the receive work is then done where RPS steers it,
+/// A dataplane in these experiments.
+struct Setup {
+    device: String,
+    address: Ipv4Addr,
+    /// The bound of a batch, packets.
+    batch: u32,
+    /// Connections that its tables have room for.
+    connections: u32,
+    frame_bytes: u32,
+}
+
+impl Setup {
+    /// `--device D --address IP --batch B --connections N --frame-bytes F`
+    fn take(args: &mut Args) -> Result<Setup, Failure> {
+        Ok(Setup {
+            device: args.need("device")?,
+            address: args.need("address")?,
+            batch: args.need("batch")?,
+            connections: args.need("connections")?,
+            frame_bytes: args.need("frame-bytes")?,
+        })
+    }
+}
+
+/// A dataplane over generic AF_XDP: the receive work is then done where RPS steers it,
 /// as for Linux. Its application's answers are waited for as long as `answer_wait`, by default for a
 /// server's time.
 fn engine(
-    device: &str,
-    address: Ipv4Addr,
-    batch: u32,
-    connections: u32,
+    setup: &Setup,
     answer_wait: Option<Duration>,
 ) -> Result<(Device, Engine<Socket>), Failure> {
     let failed = |e: &dyn std::fmt::Display| format!("cannot set a dataplane up: {e}");
-    let mut memory = Memory::new(FRAMES, 2048).map_err(|e| failed(&e))?;
-    let device = Device::open(device, Mode::Generic).map_err(|e| failed(&e))?;
+    let device = Device::open(&setup.device, Mode::Generic).map_err(|e| failed(&e))?;
+    let memory = packet_memory(device.facts(), FRAMES, setup.frame_bytes);
+    let mut memory = memory.map_err(|e| failed(&e))?;
     let options = SocketOptions {
         ring_entries: FRAMES / 4,
         ..SocketOptions::default()
     };
     let socket = Socket::open(&device, &mut memory, options).map_err(|e| failed(&e))?;
-    device.claim(address.into()).map_err(|e| failed(&e))?;
+    device.claim(setup.address.into()).map_err(|e| failed(&e))?;
     let own = InterfaceAddress {
-        ip: address.into(),
+        ip: setup.address.into(),
         prefix_len: 24,
     };
     let facts = socket.facts().clone();
@@ -100,11 +122,11 @@ fn engine(
     if let Some(wait) = answer_wait {
         config.tcp.answer_wait = wait;
     }
-    config.limits.connections = connections;
-    config.limits.time_wait = connections;
+    config.limits.connections = setup.connections;
+    config.limits.time_wait = setup.connections;
     config.limits.chunks = 65536;
     let options = Options {
-        batch,
+        batch: setup.batch,
         area_bytes: 64 << 20,
         ..Options::default()
     };
@@ -114,15 +136,7 @@ fn engine(
 
 /// The settings of a dataplane with one application in a process of its own on the same CPUs. Each
 /// of `cores` is a core's CPU, or `any`.
-fn config(
-    device: &str,
-    address: Ipv4Addr,
-    socket: &str,
-    batch: u32,
-    connections: u32,
-    cores: &[String],
-    idle: Idle,
-) -> Result<Config, Failure> {
+fn config(setup: &Setup, socket: &str, cores: &[String], idle: Idle) -> Result<Config, Failure> {
     let spin = match idle {
         Idle::Polls => "spin = \"1s\"\n",
         Idle::Sleeps => "spin = \"0s\"\n",
@@ -133,8 +147,16 @@ fn config(
         cpu => format!("[[core]]\ncpu = {cpu}\n"),
     };
     let cores: String = cores.iter().map(core).collect();
+    let Setup {
+        device,
+        address,
+        batch,
+        connections,
+        frame_bytes,
+    } = setup;
     let text = format!(
         "socket = \"{socket}\"\n[device]\nname = \"{device}\"\nmode = \"generic\"\nframes = {FRAMES}\n\
+         frame_bytes = {frame_bytes}\n\
          checksums = \"trust\"\n[network]\naddresses = [\"{address}/24\"]\n[tcp]\nconnections = {connections}\n\
          [loop]\nbatch = {batch}\n{spin}yields = true\n{cores}\
          [[application]]\nname = \"bench\"\nuser = \"0\"\nbind = [\"tcp/*:*\"]\n"

@@ -1,10 +1,10 @@
 //! Victims: a fixed amount of work, timed. The same work and seed always give the same answer.
 
-mod corpus;
+pub(crate) mod corpus;
 pub(crate) mod cpu;
 mod mapreduce;
 mod pi;
-mod text;
+pub(crate) mod text;
 
 use super::{Args, Control, Failure, control};
 use crate::data::VictimKind;

@@ -54,7 +54,15 @@ pub(crate) fn grep(corpus: &[String], units: u64, threads: usize) -> u64 {
 
 /// FNV-1a.
 fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| {
-        (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
+    hash_on(EMPTY, text.as_bytes())
+}
+
+/// [`hash_on`] of nothing.
+pub(crate) const EMPTY: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// FNV-1a of what has the hash `before`, with `bytes` behind it.
+pub(crate) fn hash_on(before: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(before, |h, b| {
+        (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3)
     })
 }

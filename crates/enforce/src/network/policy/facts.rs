@@ -91,9 +91,14 @@ pub(in crate::network) struct Billed {
 impl Billed {
     /// On the CPUs `cpus`; where the kernel does not tell, on all.
     pub fn on(&self, cpus: &[u32]) -> f64 {
-        if self.by_cpu_ns.is_empty() {
-            return self.all_ns;
+        match self.by_cpu_ns.is_empty() {
+            true => self.all_ns,
+            false => self.known_on(cpus),
         }
+    }
+
+    /// On the CPUs `cpus`; where the kernel does not tell, 0.
+    pub fn known_on(&self, cpus: &[u32]) -> f64 {
         let there = (0_u32..).zip(&self.by_cpu_ns);
         let there = there.filter(|(cpu, _)| cpus.contains(cpu));
         there.map(|(_, ns)| ns).sum()
@@ -145,6 +150,6 @@ mod tests {
         };
         assert_eq!(billed.on(&[1]), 400.0);
         billed.by_cpu_ns.clear();
-        assert_eq!(billed.on(&[1]), 600.0);
+        assert_eq!((billed.on(&[1]), billed.known_on(&[1])), (600.0, 0.0));
     }
 }

@@ -6,6 +6,7 @@
 //! cgroups whose weights say what is fair among them, [`Policy::decide`] what follows.
 
 mod account;
+mod causers;
 mod correction;
 mod debt;
 mod decision;
@@ -29,6 +30,7 @@ pub(super) use decision::{Action, Decision, Hold, NapiPlace, PacketLimit, Packet
 pub(super) use facts::{Active, Billed, ContainerFacts, Facts, IdleParts, Limiting, OwnQuota};
 pub(super) use payers::Unpaid;
 
+use causers::Causers;
 use cofferdam_types::{CgroupId, Container, ContainerLedger, Interval, Means};
 use idle::IdleTime;
 use payers::Payers;
@@ -160,21 +162,28 @@ impl Policy {
         let rows = rows_by_cgroup(facts.interval);
         let mut decision = Decision::default();
         let mut withheld = Vec::new();
-        for one in &facts.containers {
+        let shares: Vec<_> = facts
+            .containers
+            .iter()
+            .map(|one| self.shares(facts, one))
+            .collect();
+        let mut causers = Causers::default();
+        for (one, shares) in facts.containers.iter().zip(&shares) {
+            let account = self.accounts.get(&one.active.cgroup);
+            if account.is_some_and(Account::causes_work) {
+                causers.add(one.active.cgroup, shares);
+            }
+        }
+        for (one, shares) in facts.containers.iter().zip(&shares) {
             let Some(account) = self.accounts.get_mut(&one.active.cgroup) else {
                 continue;
             };
-            let full = self.idle.full(&one.active.pressed);
-            let shares = full.iter().map(|cpu| {
-                let weight = |path: &std::path::Path| facts.weights.get(path).copied();
-                let share = self.rivals.share(&account.container, *cpu, |path| {
-                    weight(path).unwrap_or(share::EQUAL_WEIGHT)
-                });
-                (*cpu, share)
+            let contest = account.pressed.worst(shares);
+            let contest = contest.map(|(cpu, share)| account::Contest {
+                cpu,
+                share,
+                causers: &causers,
             });
-            let shares: Vec<(u32, f64)> = shares.collect();
-            let contest = account.pressed.worst(&shares);
-            let contest = contest.map(|(cpu, share)| account::Contest { cpu, share });
             let row = rows.get(&one.active.cgroup).copied();
             let (action, withheld_ns) = account.step(&self.rules, facts, one, row, contest);
             withheld.push(payers::Withheld {
@@ -186,6 +195,22 @@ impl Policy {
         }
         self.to_others = payers::note_returned(&mut self.accounts, &withheld, facts.interval);
         decision
+    }
+
+    /// What a container is entitled to on the CPUs where others pay and nothing is idle.
+    fn shares(&self, facts: &Facts, of: &ContainerFacts) -> Vec<(u32, f64)> {
+        let Some(account) = self.accounts.get(&of.active.cgroup) else {
+            return Vec::new();
+        };
+        let full = self.idle.full(&of.active.pressed);
+        let weight = |path: &std::path::Path| facts.weights.get(path).copied();
+        let shares = full.iter().map(|cpu| {
+            let share = self.rivals.share(&account.container, *cpu, |path| {
+                weight(path).unwrap_or(share::EQUAL_WEIGHT)
+            });
+            (*cpu, share)
+        });
+        shares.collect()
     }
 
     /// Ends a step: takes in who paid for others.

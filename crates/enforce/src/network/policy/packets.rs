@@ -3,7 +3,7 @@
 use super::facts::ContainerFacts;
 use super::quota::Quota;
 use super::rates::Rates;
-use crate::tuning::network::RATE_MEMORY_S;
+use crate::tuning::network::{FEW_PACKETS, RATE_MEMORY_S};
 use cofferdam_types::ContainerLedger;
 use std::time::Duration;
 
@@ -43,6 +43,11 @@ impl PacketCosts {
             return;
         }
         self.dropping_cpus = 0.0;
+        if rx + tx + dropped < FEW_PACKETS {
+            // What little is seen, acknowledgements and timers, is for no packet of the interval. As the cost
+            // of the few it would be so high that none of a stream's first packets after a pause passes.
+            return;
+        }
         let (caused_rx, caused_tx) = (ledger.caused_rx_ns as f64, ledger.caused_tx_ns as f64);
         let part = caused_tx / (caused_rx + caused_tx).max(1.0);
         self.rx.update(all_ns * (1.0 - part), rx, length);
@@ -81,5 +86,48 @@ impl PacketCost {
             return 1_000.0;
         }
         (self.ns / self.packets).clamp(100.0, 1e6)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rates::Use;
+    use super::super::simulation::{facts, interval};
+    use super::*;
+
+    const STEP: Duration = Duration::from_millis(20);
+
+    /// Takes in a step with so many packets, which cost `each_ns`.
+    fn learn(costs: &mut PacketCosts, packets: u64, each_ns: f64) {
+        let all_ns = packets as f64 * each_ns;
+        let mut row = interval(&[], &[(0, 0)]).containers.remove(0);
+        row.ledger.rx_packets = packets;
+        row.ledger.caused_rx_ns = all_ns as u64;
+        let rates = Rates::of(
+            &Use {
+                softirq_ns: all_ns,
+                ..Use::default()
+            },
+            STEP,
+        );
+        costs.learn(&facts(), Some(&row), &rates, &Quota::default(), STEP);
+    }
+
+    #[test]
+    fn what_little_comes_in_a_pause_makes_no_packet_dear() {
+        let mut costs = PacketCosts::default();
+        for _ in 0..20 {
+            learn(&mut costs, 2_000, 3_000.0);
+        }
+        assert!((costs.rx.ns_per_packet() - 3_000.0).abs() < 1.0);
+        for _ in 0..50 {
+            learn(&mut costs, 1, 500_000.0);
+        }
+        assert!((costs.rx.ns_per_packet() - 3_000.0).abs() < 1.0);
+        // As many as tell are learned from.
+        for _ in 0..50 {
+            learn(&mut costs, 20, 9_000.0);
+        }
+        assert!((costs.rx.ns_per_packet() - 9_000.0).abs() < 1.0);
     }
 }

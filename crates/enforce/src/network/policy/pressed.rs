@@ -142,9 +142,13 @@ pub(super) fn pressed_cpus(
     .collect()
 }
 
-/// Whether the network work of a container counts at all.
+/// Whether the network work of a container counts at all, or it pays for others so much that a quota of
+/// its own would tell.
 pub(super) fn counts(row: &ContainerLedger, interval: &Interval) -> bool {
-    row.ledger.caused_ns() as f64 > COUNTS_CPUS * interval.length.as_nanos() as f64
+    let length_ns = interval.length.as_nanos() as f64;
+    let (caused, charged) = (row.ledger.caused_ns(), row.ledger.charged_network_ns);
+    let pays = charged.saturating_sub(caused);
+    caused as f64 > COUNTS_CPUS * length_ns || pays as f64 > CAUSES_CPUS * length_ns
 }
 
 /// What a container paid for others on these CPUs, nanoseconds.

@@ -14,10 +14,14 @@ pub(super) struct Use {
     pub usage_ns: f64,
     /// CPU time billed by the scheduler on the CPUs where others pay.
     pub billed_ns: f64,
+    /// The same where the kernel tells it for each CPU; 0 where it does not.
+    pub there_ns: f64,
     /// Network CPU caused anywhere, NAPI threads included.
     pub caused_ns: f64,
     /// Network CPU of anybody that ran in its time slices on the CPUs where others pay.
     pub charged_ns: f64,
+    /// The same of all there whose weights stay as they are, `ksoftirqd` left out.
+    pub others_charged_ns: f64,
     /// caused − charged on all CPUs.
     pub owed_ns: f64,
     /// Of what it caused, softirq work on CPUs where others run: nobody schedules that.
@@ -31,8 +35,10 @@ pub(super) struct Use {
 pub(super) struct Rates {
     usage: f64,
     billed: f64,
+    there: f64,
     caused: f64,
     charged: f64,
+    others_charged: f64,
     owed: f64,
     softirq: f64,
     napi: f64,
@@ -45,8 +51,10 @@ impl Rates {
         Rates {
             usage: used.usage_ns / ns,
             billed: used.billed_ns / ns,
+            there: used.there_ns / ns,
             caused: used.caused_ns / ns,
             charged: used.charged_ns / ns,
+            others_charged: used.others_charged_ns / ns,
             owed: used.owed_ns / ns,
             softirq: used.softirq_ns / ns,
             napi: used.napi_ns / ns,
@@ -60,8 +68,10 @@ impl Rates {
         let mix = |old: &mut f64, new: f64| *old = *old * keep + new * (1.0 - keep);
         mix(&mut self.usage, now.usage);
         mix(&mut self.billed, now.billed);
+        mix(&mut self.there, now.there);
         mix(&mut self.caused, now.caused);
         mix(&mut self.charged, now.charged);
+        mix(&mut self.others_charged, now.others_charged);
         mix(&mut self.owed, now.owed);
         mix(&mut self.softirq, now.softirq);
         mix(&mut self.napi, now.napi);
@@ -70,6 +80,11 @@ impl Rates {
     /// Caused in softirq where others run.
     pub fn softirq(&self) -> f64 {
         self.softirq
+    }
+
+    /// Time of its NAPI threads in its own cgroup.
+    pub fn napi(&self) -> f64 {
+        self.napi
     }
 
     /// Network CPU caused on the CPUs that it shares with others, its NAPI threads included.
@@ -89,9 +104,11 @@ impl Rates {
 
     /// It runs on other CPUs than those where others pay for it: next to none of the softirq time there
     /// fell into its time slices. A weight gives nothing back there then, and takes time where
-    /// nobody pays. (On cgroup v2 alone the kernel bills no single CPU; the ledger charges it.)
+    /// nobody pays. Softirqs may also be too few while it runs, as when its packets are dropped in bursts: where
+    /// the kernel bills each CPU, that decides. (On cgroup v2 alone it does not; the ledger charges it.)
     pub fn runs_elsewhere(&self) -> bool {
         self.charged < RUNS_THERE_PART * self.usage * self.softirq
+            && self.there <= RUNS_THERE_PART * self.usage
     }
 
     /// Its use of the CPUs that it shares with others, as it would read had every packet been
@@ -116,17 +133,24 @@ impl Rates {
     }
 
     /// The part of its weight that it should have, so that its scheduled time and its softirq
-    /// time together come to `share` (0.02..=1). With softirq fraction s of a CPU and share F,
-    /// scheduled time must be F − s of what is left, 1 − s; by weights that is (F − s)/F of its
-    /// own weight. Who uses more than its share at the moment comes down to it step by step: its
-    /// use u stands for F then. Who leaves part of its share unused, `slack`, has that much less taken.
-    pub fn weight_part(&self, share: f64, debt: &Debt, slack: Slack) -> f64 {
+    /// time together come to `share` (0.02..=1). Of share F with softirq fraction s of a CPU, F − s is left for its
+    /// tasks, and they are billed what softirqs take of their time, c: F − s + c. Those whose weights stay as they are shall
+    /// have `others`, V, and are billed V + d with what softirqs take of theirs. Weights divide what is billed: so its own
+    /// is multiplied by (F − s + c)/F · V/(V + d), whoever softirqs fall upon: (F − s)/F when all alike, or
+    /// none because `ksoftirqd` does the work. Who uses more than its share at the moment comes down to it step by
+    /// step: its use u stands for F then. Who leaves part of its share unused, `slack`, has that much less taken.
+    pub fn weight_part(&self, share: f64, others: f64, debt: &Debt, slack: Slack) -> f64 {
         let reference = self.corrected().max(share);
-        let stolen = self.softirq() + debt.payment() - slack.cpus();
-        if reference <= 0.0 {
+        if reference <= 0.0 || others <= 0.0 {
             return 1.0;
         }
-        (1.0 - stolen / reference).clamp(LOWEST_WEIGHT_PART, 1.0)
+        let met = (self.charged - self.napi).clamp(0.0, self.softirq);
+        let unmet = self.softirq - met;
+        // What it leaves of its share counts against both in the same proportion.
+        let counts = (1.0 - slack.cpus() / self.softirq.max(1e-9)).max(0.0);
+        let own = 1.0 - (unmet * counts + debt.payment()) / reference;
+        let part = own * others / (others + self.others_charged * counts);
+        part.clamp(LOWEST_WEIGHT_PART, 1.0)
     }
 
     /// Its softirq work takes most of `share`: a weight can only give back what its tasks would take of
@@ -161,13 +185,16 @@ mod tests {
         rates
     }
 
+    /// Beside one other that has the rest of the CPU.
     fn of(billed: f64, caused: f64, charged: f64, napi: f64) -> Rates {
         let ns = |part: f64| part * 20e6;
         steady(Use {
             usage_ns: ns(billed),
             billed_ns: ns(billed),
+            there_ns: ns(billed),
             caused_ns: ns(caused),
             charged_ns: ns(charged),
+            others_charged_ns: ns(caused - charged),
             owed_ns: ns(caused - charged),
             softirq_ns: ns(caused - napi),
             napi_ns: ns(napi),
@@ -184,7 +211,7 @@ mod tests {
                 let (offender, victim) = (share * part, 1.0 - share);
                 let billed = offender / (offender + victim);
                 let rates = of(billed, s, billed * s, 0.0);
-                part = rates.weight_part(share, &Debt::default(), Slack::default());
+                part = rates.weight_part(share, 1.0 - share, &Debt::default(), Slack::default());
             }
             let (offender, victim) = (share * part, 1.0 - share);
             let left = victim / (offender + victim) * (1.0 - s);
@@ -210,21 +237,29 @@ mod tests {
             ..used(3e6 * 0.02)
         };
         assert!(!steady(least).runs_elsewhere());
+        // It runs there, and next to no softirq meets it.
+        let unmet = Use {
+            there_ns: 1e6,
+            ..used(0.0)
+        };
+        assert!(!steady(unmet).runs_elsewhere());
         assert!(!Rates::default().runs_elsewhere());
     }
 
     #[test]
     fn what_the_kernel_charges_itself_needs_no_correction() {
         let rates = of(0.5, 0.4, 0.4, 0.4);
-        assert!((rates.weight_part(0.5, &Debt::default(), Slack::default()) - 1.0).abs() < 1e-6);
+        assert!(
+            (rates.weight_part(0.5, 0.5, &Debt::default(), Slack::default()) - 1.0).abs() < 1e-6
+        );
     }
 
     /// Who sleeps most of the time is not pushed below its share for it.
     #[test]
     fn a_container_below_its_share_keeps_the_weight_that_its_share_needs() {
-        let rates = of(0.1, 0.1, 0.05, 0.0);
-        let part = rates.weight_part(0.5, &Debt::default(), Slack::default());
-        assert!((part - 0.8).abs() < 1e-6, "{part}");
+        let rates = of(0.4, 0.1, 0.05, 0.0);
+        let part = rates.weight_part(0.5, 0.5, &Debt::default(), Slack::default());
+        assert!((part - 0.9 * 0.5 / 0.55).abs() < 1e-6, "{part}");
     }
 
     #[test]

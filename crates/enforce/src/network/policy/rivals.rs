@@ -1,8 +1,8 @@
 //! Who runs beside whom on a CPU, and what each is entitled to there.
 
 use super::share;
-use crate::tuning::network::{BESIDE, HOST_RAN_AVERAGED, RAN_CPUS, RAN_PART};
-use cofferdam_types::{CgroupId, Container, CpuTime, Interval};
+use crate::tuning::network::{BESIDE, HOST_RAN_AVERAGED, LITTLE_PART, RAN_CPUS, RAN_PART};
+use cofferdam_types::{CgroupId, Container, ContainerLedger, CpuTime, Interval};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,12 +10,18 @@ use std::time::Duration;
 /// Tasks of the host whose cgroup is not known (yet): they compete as tasks of the root do.
 const UNKNOWN: CgroupId = CgroupId(0);
 
+#[derive(Debug)]
+struct Known {
+    path: PathBuf,
+    is_of_host: bool,
+}
+
 /// Who ran where.
 #[derive(Debug, Default)]
 pub(super) struct Rivals {
     /// Who ran on which CPU, and when last.
     beside: HashMap<(u32, CgroupId), Duration>,
-    paths: HashMap<CgroupId, PathBuf>,
+    known: HashMap<CgroupId, Known>,
     /// The part of the work in anybody's time that tasks of the host are charged on each CPU, averaged
     /// over [`HOST_RAN_AVERAGED`].
     of_host: HashMap<(u32, CgroupId), f64>,
@@ -32,27 +38,28 @@ impl Rivals {
         });
         for row in &interval.containers {
             for ((cpu, time), ns) in interval.cpus.iter().zip(&row.charged_by_cpu_ns) {
-                let container = &row.container;
-                let part = part_of(time, *ns, length_ns);
-                let part = match container.is_of_host() {
+                let (container, is_of_host) = (&row.container, row.container.is_of_host());
+                let part = part_of(time, *ns, length_ns).max(ran_part(row, *ns, length_ns));
+                let part = match is_of_host {
                     true => self.average((cpu.0, container.cgroup), part, keep),
                     false => part,
                 };
                 if part > RAN_PART {
-                    self.ran(now, cpu.0, container.cgroup, &container.cgroup_path);
+                    let path = &container.cgroup_path;
+                    self.ran(now, (cpu.0, container.cgroup), path, is_of_host);
                 }
             }
         }
         for (cpu, time) in &interval.cpus {
             let part = part_of(time, time.charged_host_ns, length_ns);
             if self.average((cpu.0, UNKNOWN), part, keep) > RAN_PART {
-                self.ran(now, cpu.0, UNKNOWN, Path::new("/"));
+                self.ran(now, (cpu.0, UNKNOWN), Path::new("/"), true);
             }
         }
         self.beside
             .retain(|_, last| now.saturating_sub(*last) < BESIDE);
         let beside = &self.beside;
-        self.paths
+        self.known
             .retain(|id, _| beside.keys().any(|(_, other)| other == id));
     }
 
@@ -66,10 +73,13 @@ impl Rivals {
         self.has(cpu, UNKNOWN)
     }
 
-    fn ran(&mut self, now: Duration, cpu: u32, cgroup: CgroupId, path: &Path) {
-        self.beside.insert((cpu, cgroup), now);
-        let known = self.paths.entry(cgroup);
-        known.or_insert_with(|| path.to_owned());
+    fn ran(&mut self, now: Duration, who: (u32, CgroupId), path: &Path, is_of_host: bool) {
+        self.beside.insert(who, now);
+        let known = self.known.entry(who.1);
+        known.or_insert_with(|| Known {
+            path: path.to_owned(),
+            is_of_host,
+        });
     }
 
     /// Containers are few, and one that runs at all counts. Of the host something always runs for a
@@ -84,19 +94,38 @@ impl Rivals {
     }
 
     /// The share of `cpu` that a container is entitled to, among those that ran there a moment
-    /// ago, by the weights that cgroups would have without corrections.
-    pub fn share(&self, container: &Container, cpu: u32, weight: impl FnMut(&Path) -> f64) -> f64 {
-        let active = self.on(cpu, container.cgroup);
-        share::fair_share(&container.cgroup_path, &active, weight)
+    /// ago, by the weights that cgroups would have without corrections. What of the host uses little of its
+    /// own share leaves the rest to the others: it claims twice what it uses.
+    pub fn share(
+        &self,
+        container: &Container,
+        cpu: u32,
+        mut weight: impl FnMut(&Path) -> f64,
+    ) -> f64 {
+        let (mut all, mut busy, mut claimed) = (Vec::new(), Vec::new(), 0.0);
+        for (id, known) in self.on(cpu, container.cgroup) {
+            let path = known.path.as_path();
+            all.push(path);
+            let average = self.of_host.get(&(cpu, id)).copied().unwrap_or(0.0);
+            match known.is_of_host && average < LITTLE_PART {
+                true => claimed += 2.0 * average,
+                false => busy.push(path),
+            }
+        }
+        let share = share::fair_share(&container.cgroup_path, &all, &mut weight);
+        if busy.len() == all.len() {
+            return share;
+        }
+        let among_busy = share::fair_share(&container.cgroup_path, &busy, weight);
+        share.max(among_busy * (1.0 - claimed))
     }
 
-    /// Paths of those that ran on `cpu` a moment ago, `id` left out.
-    fn on(&self, cpu: u32, id: CgroupId) -> Vec<&Path> {
+    /// Those that ran on `cpu` a moment ago, `id` left out.
+    fn on(&self, cpu: u32, id: CgroupId) -> impl Iterator<Item = (CgroupId, &Known)> {
         self.beside
             .keys()
-            .filter(|(at, other)| *at == cpu && *other != id)
-            .filter_map(|(_, other)| self.paths.get(other).map(PathBuf::as_path))
-            .collect()
+            .filter(move |(at, other)| *at == cpu && *other != id)
+            .filter_map(|(_, other)| Some((*other, self.known.get(other)?)))
     }
 }
 
@@ -108,6 +137,17 @@ fn part_of(time: &CpuTime, ns: u64, length_ns: f64) -> f64 {
         true => ns as f64 / anybodys.max(1) as f64,
         false => 0.0,
     }
+}
+
+/// Part of a CPU that it used where it is charged `ns`: of what the scheduler billed to it as much as of what it is
+/// charged. While ksoftirqd works next to no softirq meets whoever runs, and what one is charged is too little to
+/// tell. 0 where it is not charged enough to have run there.
+fn ran_part(row: &ContainerLedger, ns: u64, length_ns: f64) -> f64 {
+    if ns as f64 <= RAN_CPUS * length_ns {
+        return 0.0;
+    }
+    let charged: u64 = row.charged_by_cpu_ns.iter().sum();
+    row.ledger.cpu_usage_ns as f64 / length_ns * (ns as f64 / charged as f64)
 }
 
 #[cfg(test)]
@@ -132,6 +172,25 @@ mod tests {
         assert_eq!(rivals.share(offender, 0, |_| 100.0), 0.5);
     }
 
+    /// Of 20 ms ksoftirqd had 15 ms, for the offender's packets. Hardly any met the victim, which had the rest.
+    #[test]
+    fn what_ksoftirqd_does_hides_no_rival() {
+        let time = CpuTime {
+            softirq_ns: 15_000_000,
+            network_softirq_ns: 15_000_000,
+            charged_nobody_ns: 10_900_000,
+            ..CpuTime::default()
+        };
+        for (used_ns, share) in [(4_500_000, 0.5), (500_000, 1.0)] {
+            let mut interval = interval(&[time], &[(15_000_000, 4_000_000), (0, 100_000)]);
+            interval.containers[1].ledger.cpu_usage_ns = used_ns;
+            let mut rivals = Rivals::default();
+            rivals.note(Duration::ZERO, &interval);
+            let offender = &interval.containers[0].container;
+            assert_eq!(rivals.share(offender, 0, |_| 100.0), share);
+        }
+    }
+
     #[test]
     fn tasks_without_a_known_cgroup_are_rivals_and_idle_time_is_none() {
         let time = |charged_host_ns, charged_nobody_ns| CpuTime {
@@ -149,6 +208,29 @@ mod tests {
             }
             let offender = interval.containers.remove(0).container;
             assert_eq!(rivals.share(&offender, 0, |_| 100.0), share, "{time:?}");
+        }
+    }
+
+    /// A service that takes a tenth of the CPU beside two jobs, one of which is enforced.
+    #[test]
+    fn what_of_the_host_uses_little_claims_little_and_a_busy_one_its_share() {
+        for (service, least, most) in [(0.1, 0.39, 0.41), (0.3, 0.33, 0.34)] {
+            let ns = |part: f64| (part * 10e6) as u64;
+            let time = CpuTime {
+                softirq_ns: 10_000_000,
+                network_softirq_ns: 10_000_000,
+                charged_host_ns: ns(service),
+                ..CpuTime::default()
+            };
+            let half = ns((1.0 - service) / 2.0);
+            let mut rivals = Rivals::default();
+            let interval = interval(&[time], &[(10_000_000, half), (0, half)]);
+            for step in 0..100_u32 {
+                rivals.note(interval.length * step, &interval);
+            }
+            let offender = &interval.containers[0].container;
+            let share = rivals.share(offender, 0, |_| 100.0);
+            assert!((least..most).contains(&share), "{service}: {share}");
         }
     }
 

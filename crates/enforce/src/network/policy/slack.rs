@@ -46,19 +46,22 @@ mod tests {
             let own = fair.min(wants * (0.3 + 0.7 * part));
             uses = own + softirq;
             let ns = |cpus: f64| cpus * STEP.as_nanos() as f64;
+            // Softirqs take the same part of everybody's time.
+            let billed = own / (1.0 - softirq);
             rates.update(
                 &Use {
-                    usage_ns: ns(own + softirq * own),
-                    billed_ns: ns(own + softirq * own),
+                    usage_ns: ns(billed),
+                    billed_ns: ns(billed),
                     caused_ns: ns(softirq),
-                    charged_ns: ns(softirq * own),
+                    charged_ns: ns(softirq * billed),
+                    others_charged_ns: ns(softirq * (1.0 - billed)),
                     softirq_ns: ns(softirq),
                     ..Use::default()
                 },
                 STEP,
             );
             slack.update(&rates, 0.5, STEP);
-            part = rates.weight_part(0.5, &Debt::default(), slack);
+            part = rates.weight_part(0.5, 0.5, &Debt::default(), slack);
         }
         (part, uses)
     }

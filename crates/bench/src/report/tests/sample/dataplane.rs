@@ -25,6 +25,7 @@ pub fn dataplane() -> RunData {
         capacity_to_blocking: ratio.map(five),
         capacity_to_busy: ratio.map(|r| five(r / 2.0)),
         capacity_to_inline: (server == EchoServer::Process).then(|| five(0.9)),
+        packets_per_answer: experiment.is_of_sizes().then(|| five(p50)),
         bytes_per_connection: (experiment == DataplaneExperiment::Idle).then(|| five(p50)),
         rate_to_one_core: (experiment.is_of_cores() && at > 1).then(|| five(0.95)),
         cpu_to_one_core: (experiment.is_of_cores() && at > 1).then(|| five(1.05)),
@@ -32,7 +33,8 @@ pub fn dataplane() -> RunData {
         generator_busy: (experiment == DataplaneExperiment::Cores && at == 1).then(|| five(0.97)),
     };
     use DataplaneExperiment::{
-        Batch, Connections, Cores, Cost, Etc, Idle, Load, OneCpu, Paced, Sizes, Unloaded,
+        Batch, Connections, Cores, Cost, Etc, Idle, Load, OneCpu, Paced, Sizes, SizesJumbo,
+        SizesSegmented, Unloaded,
     };
     let rows = vec![
         row(Unloaded, 0, EchoServer::Blocking, 5e4, 20.0, None),
@@ -72,6 +74,32 @@ pub fn dataplane() -> RunData {
         row(Idle, 100_000, EchoServer::Inline, 0.0, 1500.0, None),
         row(Sizes, 64, EchoServer::Inline, 2e5, 5.0, Some(2.0)),
         row(Sizes, 16384, EchoServer::Inline, 2e4, 40.0, Some(0.7)),
+        // Small ones are not judged, of the large ones the worst.
+        row(
+            SizesSegmented,
+            4096,
+            EchoServer::Inline,
+            2e4,
+            40.0,
+            Some(0.6),
+        ),
+        row(
+            SizesSegmented,
+            16384,
+            EchoServer::Inline,
+            2e4,
+            40.0,
+            Some(1.2),
+        ),
+        row(
+            SizesSegmented,
+            262_144,
+            EchoServer::Inline,
+            2e3,
+            400.0,
+            Some(0.95),
+        ),
+        row(SizesJumbo, 16384, EchoServer::Inline, 2e4, 40.0, Some(1.1)),
     ];
     RunData {
         result: Some(RunResult::Dataplane(DataplaneResult {

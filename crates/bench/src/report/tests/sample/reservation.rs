@@ -15,6 +15,7 @@ pub fn reservation() -> RunData {
         reserved_cpus: 1.0,
         neighbour_cpus: 1.0,
         threads: 2,
+        neighbour_count: 1,
         neighbour_threads: 3,
         runtime: ReservationRuntime::Process,
     };

@@ -229,8 +229,9 @@ impl Host {
                 ledger: Ledger {
                     caused_rx_ns: t.since.caused as u64,
                     rx_packets: t.since.packets as u64,
-                    rx_bytes: t.since.packets as u64 * 500,
+                    rx_bytes: t.since.packets as u64 * t.packet_bytes(),
                     charged_network_ns: t.since.charged as u64,
+                    cpu_usage_ns: t.since.billed as u64,
                     ..Ledger::default()
                 },
                 caused_by_cpu_ns: vec![t.since.caused as u64],

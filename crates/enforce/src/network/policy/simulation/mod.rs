@@ -8,12 +8,14 @@ mod properties;
 mod tenant;
 mod traffic;
 
+use super::{Active, ContainerFacts};
 use cofferdam_types::{
     CgroupId, Conservation, Container, ContainerLedger, CpuId, CpuTime, Health, Interval, Ledger,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use tenant::Tenant;
 
 /// An interval of 20 ms with one CPU and one container for each of `columns`: (caused, charged).
 pub(in crate::network::policy) fn interval(cpus: &[CpuTime], columns: &[(u64, u64)]) -> Interval {
@@ -38,6 +40,16 @@ pub(in crate::network::policy) fn interval(cpus: &[CpuTime], columns: &[(u64, u6
         },
         sampling: None,
     }
+}
+
+/// Of a container that does nothing, on a CPU where others pay.
+pub(in crate::network::policy) fn facts() -> ContainerFacts {
+    let active = Active {
+        cgroup: CgroupId(1),
+        pressed: vec![0],
+        pressed_now: vec![0],
+    };
+    Tenant::new(1, 100.0, 0.0).facts(active)
 }
 
 pub(super) fn container(id: u64) -> Arc<Container> {

@@ -127,6 +127,12 @@ impl Tenant {
         self.work_ns + self.caused_ns
     }
 
+    /// Full segments, or small datagrams.
+    pub fn packet_bytes(&self) -> u64 {
+        let is_stream = self.traffic.as_ref().is_some_and(Traffic::is_stream);
+        if is_stream { 1_448 } else { 500 }
+    }
+
     pub fn weight_now(&self) -> f64 {
         let written = self.weight.written.map_or(self.base_weight, |w| w.value);
         written.round().max(1.0)

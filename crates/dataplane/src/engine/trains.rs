@@ -1,0 +1,156 @@
+//! Segments of one connection that follow each other, sent as one large packet: the device or the
+//! kernel cuts it again. The payload is not copied here, but from the application's memory into the
+//! kernel's buffer.
+//!
+//! A segment waits for the next one only while a turn's packets are made; nothing stays until the next
+//! turn.
+
+use super::Engine;
+use super::buffers::{buffer_owner, buffer_place};
+use crate::tuning::turns::LEAST_TRAIN_SEGMENT_BYTES;
+use cofferdam_netstack::{Chunk, Payload, Train, Transmit};
+use cofferdam_xsk::{Frame, Large, Port};
+
+/// The segments that wait.
+pub(super) struct Trains {
+    held: Option<Held>,
+    /// Where their payload lies. Read only in the turn in which they were written.
+    parts: Vec<libc::iovec>,
+}
+
+// SAFETY: the pointers in `parts` are followed only by the thread that has written them, in the same
+// turn; `parts` is cleared before any is written.
+unsafe impl Send for Trains {}
+
+struct Held {
+    /// The first segment's headers, and room for its payload.
+    frame: Frame,
+    first: Transmit,
+    train: Train,
+}
+
+impl Trains {
+    /// With room for so many ranges.
+    pub fn new(most_parts: usize) -> Trains {
+        Trains {
+            held: None,
+            parts: Vec::with_capacity(most_parts),
+        }
+    }
+
+    /// Adds a range; false when there is no room.
+    fn push(&mut self, from: *const u8, len: usize) -> bool {
+        let base = from.cast_mut().cast::<libc::c_void>();
+        if let Some(last) = self.parts.last_mut()
+            && std::ptr::eq(last.iov_base.wrapping_byte_add(last.iov_len), base)
+        {
+            last.iov_len += len;
+            return true;
+        }
+        let has_room = self.parts.len() < self.parts.capacity();
+        if has_room {
+            self.parts.push(libc::iovec {
+                iov_base: base,
+                iov_len: len,
+            });
+        }
+        has_room
+    }
+}
+
+impl<P: Port> Engine<P> {
+    /// Adds a segment, whose headers are in `frame`, to those that wait; false when it does not
+    /// follow them. Then nothing is changed.
+    pub(super) fn join(&mut self, frame: Frame, segment: &Transmit) -> bool {
+        let Some(mut held) = self.trains.held.take() else {
+            return false;
+        };
+        // A range of more than is there takes room, and is cut off again.
+        let (ranges, last) = (self.trains.parts.len(), self.trains.parts.last().copied());
+        let mut train = held.train;
+        let joins = train.append(self.memory.bytes(frame), segment) && self.note(&segment.payload);
+        if joins {
+            held.train = train;
+        } else {
+            self.trains.parts.truncate(ranges);
+            if let (Some(place), Some(before)) = (self.trains.parts.last_mut(), last) {
+                *place = before;
+            }
+        }
+        self.trains.held = Some(held);
+        joins
+    }
+
+    /// Lets a segment wait for the next one, if that may follow; none may wait already. False:
+    /// nothing is changed.
+    pub(super) fn wait(&mut self, frame: Frame, segment: &Transmit) -> bool {
+        if segment.payload.len() < LEAST_TRAIN_SEGMENT_BYTES {
+            return false;
+        }
+        let Some(train) = Train::begin(self.memory.bytes(frame), segment) else {
+            return false;
+        };
+        self.trains.parts.clear();
+        let waits = self.note(&segment.payload);
+        if waits {
+            self.trains.held = Some(Held {
+                frame,
+                first: *segment,
+                train,
+            });
+        }
+        waits
+    }
+
+    /// Sends what waits; how many packets.
+    pub(super) fn send_held(&mut self) -> usize {
+        let Some(mut held) = self.trains.held.take() else {
+            return 0;
+        };
+        let fits = held.first.len() <= self.memory.frame_bytes() as usize;
+        if held.train.segments() == 1 && fits {
+            let packet = self.assemble(held.frame, &held.first);
+            if self.link.try_send(&mut self.memory, packet) {
+                return 1;
+            }
+        }
+        let (is_cut, is_v4) = (held.train.segments() > 1, held.train.is_v4());
+        let (tcp_start, segment_bytes) = (held.train.tcp_start(), held.train.segment_bytes());
+        let large = Large {
+            header: held.train.header(),
+            tcp_start,
+            is_v4,
+            segment_bytes,
+            is_cut,
+        };
+        // SAFETY: `note` wrote the ranges in this turn, after it had checked that they lie in the
+        // packet memory or in an application's memory. Both stay mapped: applications are
+        // detached before and after a turn's packets are made, not meanwhile.
+        let sent = unsafe {
+            self.link
+                .send_large(&mut self.memory, &large, &self.trains.parts)
+        };
+        self.memory.give(held.frame);
+        usize::from(sent)
+    }
+
+    /// Notes where a payload lies; false when there is no room, or it is not there any more.
+    fn note(&mut self, payload: &Payload) -> bool {
+        payload.chunks().iter().all(|chunk| {
+            let from = self.source(*chunk);
+            from.is_some_and(|from| self.trains.push(from, chunk.len as usize))
+        })
+    }
+
+    /// Where a range lies, as many bytes as it has; `None` when its application has ended.
+    pub(super) fn source(&self, chunk: Chunk) -> Option<*const u8> {
+        let Some((owner, generation)) = buffer_owner(chunk.buffer) else {
+            let (frame, start) = buffer_place(chunk.buffer);
+            let from = start + chunk.offset as usize;
+            let bytes = self.memory.bytes(frame).get(from..)?;
+            return Some(bytes.get(..chunk.len as usize)?.as_ptr());
+        };
+        let domain = self.domains.of(owner, generation)?;
+        domain.range(u64::from(chunk.offset), chunk.len)
+    }
+}

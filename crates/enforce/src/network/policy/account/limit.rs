@@ -1,0 +1,108 @@
+//! The limit on a container's packets: what its share and its quota leave for them, and what they may go
+//! beyond it.
+
+use super::Account;
+use crate::network::policy::Rules;
+use crate::network::policy::debt::Debt;
+use crate::network::policy::decision::{PacketLimit, Packets, Spending};
+use crate::network::policy::facts::ContainerFacts;
+use crate::tuning::network as tuning;
+use cofferdam_types::{ContainerLedger, Means};
+use std::time::Duration;
+
+impl Account {
+    /// The limit on its packets. Once in place, it stays until it has not bound for a while: nobody
+    /// waits, or its NAPI thread does all of its network work in its own time.
+    pub(super) fn packets(
+        &mut self,
+        rules: &Rules,
+        now: Duration,
+        own: &ContainerFacts,
+        row: Option<&ContainerLedger>,
+        share: Option<f64>,
+    ) -> Packets {
+        let may_rx = rules.may(Means::IngressDrop);
+        let may_tx = rules.may(Means::EgressDrop);
+        if !may_rx && !may_tx {
+            return Packets::Kept;
+        }
+        let budget = self.budget(rules, own, share);
+        let over = budget.is_some_and(|cpus| self.quota.counted(&self.rates) > cpus);
+        let is_limited = own.limiting.received || own.limiting.sent;
+        if budget.is_some() || self.bound_at.is_none() {
+            self.bound_at = Some(now);
+        }
+        let is_idle = |at| now.saturating_sub(at) >= tuning::LIMIT_IDLE;
+        match is_limited {
+            false if !over => return Packets::Kept,
+            true if self.bound_at.is_some_and(is_idle) => return Packets::Freed,
+            _ => {}
+        }
+        let burst = match self.streams {
+            true => tuning::STREAM_BURST,
+            false => tuning::BURST,
+        };
+        Packets::Limited(PacketLimit {
+            spending: Spending {
+                cpus: budget,
+                ns_per_rx_packet: self.packets.rx.ns_per_packet(),
+                ns_per_tx_packet: self.packets.tx.ns_per_packet(),
+                saves_up: self.quota.saves_up().unwrap_or_default().max(burst),
+            },
+            received: may_rx,
+            sent: may_tx && (self.packets.sends() > tuning::SENDS_PART || own.limiting.sent),
+            large: are_large(row),
+            // Without a NAPI thread of its own the last place to drop is its own interface, when
+            // the other end of it is no host that forwards.
+            at_own_interface: (!rules.may(Means::NapiThread) || self.unstoppable)
+                && self.container.interfaces.len() == 1,
+        })
+    }
+
+    /// Network CPU that it may cause, in CPUs, within its share of the CPUs where others wait and
+    /// within its quota; as [`counted`] counts it.
+    ///
+    /// [`counted`]: crate::network::policy::quota::Quota::counted
+    fn budget(&self, rules: &Rules, own: &ContainerFacts, share: Option<f64>) -> Option<f64> {
+        let of_quota = self.quota.budget(&self.rates, self.packets.dropping());
+        let of_share = share.map(|share| {
+            let counted = self.quota.counted(&self.rates);
+            let scale = counted / self.rates.at_others_cost().max(1e-6);
+            let budget = self.rates.budget(share, &self.debt) + self.room(rules, own, share);
+            budget * scale.max(1.0)
+        });
+        match (of_share, of_quota) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// CPUs by which its packets may go beyond their budget, because its weight alone takes that back: a
+    /// task that reads later closes the window of a stream, which loses nothing then. What it owes leaves less.
+    /// A stream that loses a window is silent for 200 ms and more, and one that runs BBR sends into a limit
+    /// again and again: it has all the room that it wants until it owes more than its weight will soon have back.
+    pub(super) fn room(&self, rules: &Rules, own: &ContainerFacts, share: f64) -> f64 {
+        let by_weight = self.corrects_weight(rules) && own.weight.is_some_and(|w| w.base.is_some());
+        let may_wait = (self.streams || !self.outweighed) && !self.is_upon_another_device();
+        if !by_weight || !may_wait || self.rates.runs_elsewhere() {
+            return 0.0;
+        }
+        match self.streams {
+            true => stream_room(share, &self.debt),
+            false => (tuning::ROOM_PART * share - self.debt.payment().max(0.0)).max(0.0),
+        }
+    }
+}
+
+/// Whether what came are full segments, as a stream's are.
+pub(super) fn are_large(row: Option<&ContainerLedger>) -> bool {
+    let ledger = row.map(|row| row.ledger).unwrap_or_default();
+    ledger.rx_bytes >= tuning::LARGE_BYTES * ledger.rx_packets
+}
+
+/// CPUs by which streams may go beyond what is left of `cpus`: as many, until what `debt` takes of them is half
+/// of [`tuning::STREAM_ROOM_PART`]; none beyond the whole of it.
+fn stream_room(cpus: f64, debt: &Debt) -> f64 {
+    let most = tuning::STREAM_ROOM_PART * cpus;
+    (most / debt.payment().max(1e-6) - 1.0).clamp(0.0, 1.0) * cpus
+}

@@ -1,0 +1,156 @@
+use super::*;
+use crate::network::policy::{Packets, pressed, simulation};
+use cofferdam_types::{IfIndex, InterfacePair, Interval};
+
+const SHARE: f64 = 0.5;
+
+fn rules() -> Rules {
+    Rules {
+        means: Means::ALL.to_vec(),
+        napi_in_container: true,
+        debt_bound: Duration::from_secs(1),
+        linger: Duration::from_secs(30),
+    }
+}
+
+/// Of a container whose interface has this other end on the host.
+fn account(host_ifindex: Option<IfIndex>) -> Account {
+    let mut container = (*simulation::container(1)).clone();
+    container.interfaces = vec![InterfacePair {
+        host_name: None,
+        host_ifindex,
+        host_netns: None,
+        lower_netns: None,
+        container_ifindex: IfIndex(2),
+        container_name: None,
+    }];
+    Account::new(Arc::new(container))
+}
+
+fn room(account: &Account) -> f64 {
+    account.room(&rules(), &simulation::facts(), SHARE)
+}
+
+#[test]
+fn packets_have_room_while_a_weight_can_take_it_back_and_nothing_is_owed() {
+    let mut held = account(Some(IfIndex(7)));
+    assert!((room(&held) - 0.05).abs() < 1e-9, "{}", room(&held));
+    let bounds = Bounds {
+        debt: Duration::from_secs(1),
+        credit: Duration::ZERO,
+    };
+    held.debt
+        .update(0.51, SHARE, Duration::from_secs(1), bounds);
+    assert!((room(&held) - 0.03).abs() < 1e-9, "{}", room(&held));
+    held.debt
+        .update(0.52, SHARE, Duration::from_secs(1), bounds);
+    assert_eq!(room(&held), 0.0);
+
+    let mut reserved = account(Some(IfIndex(7)));
+    reserved.weight_reserved = true;
+    assert_eq!(room(&reserved), 0.0, "its weight is its reservation's");
+    let mut flooded = account(Some(IfIndex(7)));
+    flooded.outweighed = true;
+    assert_eq!(room(&flooded), 0.0, "more than a weight can take back");
+    let without = Rules {
+        means: vec![Means::IngressDrop],
+        ..rules()
+    };
+    let held = account(Some(IfIndex(7)));
+    assert_eq!(held.room(&without, &simulation::facts(), SHARE), 0.0);
+}
+
+#[test]
+fn streams_have_all_room_until_much_is_owed() {
+    let mut held = account(Some(IfIndex(7)));
+    held.streams = true;
+    assert_eq!(room(&held), SHARE);
+    // Also where a NAPI thread is in place.
+    held.outweighed = true;
+    assert_eq!(room(&held), SHARE);
+    let bounds = Bounds {
+        debt: Duration::from_secs(1),
+        credit: Duration::ZERO,
+    };
+    let mut owe = |used: f64| {
+        let second = Duration::from_secs(1);
+        held.debt.update(SHARE + used, SHARE, second, bounds);
+        room(&held)
+    };
+    assert!((owe(0.05) - 0.25).abs() < 1e-9, "a payment of 0.1 of a CPU");
+    assert_eq!(owe(0.03), 0.0, "0.16");
+}
+
+/// The kernel bills it for others' packets, and takes that off its quota.
+#[test]
+fn who_only_pays_for_others_has_it_back_in_its_quota() {
+    let mut interval = simulation::interval(&[], &[(0, 2_000_000)]);
+    interval.containers[0].ledger.charged_network_ns = 2_000_000;
+    let row = &interval.containers[0];
+    assert!(pressed::counts(row, &interval), "it is looked at");
+    let mut own = simulation::facts();
+    (own.active.pressed, own.active.pressed_now) = (Vec::new(), Vec::new());
+    own.billed.all_ns = 10e6;
+    own.quota_cpus = Some(0.5);
+    own.own_quota = Some(OwnQuota {
+        quota_us: 50_000.0,
+        period_us: 100_000.0,
+    });
+    let facts = facts(&interval);
+    let mut held = account(Some(IfIndex(7)));
+    let mut last = None;
+    for _ in 0..30 {
+        last = Some(held.step(&rules(), &facts, &own, Some(row), None).0);
+    }
+    let Some(Action::Hold(hold)) = last else {
+        panic!("{last:?}");
+    };
+    let quota = hold.quota_us.unwrap_or_default();
+    assert!((59_000.0..62_000.0).contains(&quota), "{quota}");
+    assert_eq!(hold.napi, NapiPlace::Untouched, "it causes nothing");
+    assert!(matches!(hold.packets, Packets::Kept), "{:?}", hold.packets);
+}
+
+fn facts(interval: &Interval) -> Facts<'_> {
+    Facts {
+        now: Duration::ZERO,
+        interval,
+        interrupted_ns: Default::default(),
+        weights: Default::default(),
+        quota_stops_threads: true,
+        containers: Vec::new(),
+    }
+}
+
+#[test]
+fn a_napi_thread_is_for_containers_that_receive() {
+    let step = Duration::from_millis(20);
+    let mut interval = simulation::interval(&[], &[]);
+    interval.length = step;
+    let facts = facts(&interval);
+    let used = Use {
+        softirq_ns: 0.4 * 20e6,
+        ..Use::default()
+    };
+    let place_of = |sends_ns: f64, receives_ns: f64| {
+        let mut held = account(Some(IfIndex(7)));
+        held.packets.tx.update(sends_ns, 1_000.0, step);
+        held.packets.rx.update(receives_ns, 1_000.0, step);
+        let places = (0..30).map(|_| {
+            held.rates.update(&used, step);
+            held.napi(&rules(), &facts, Some(SHARE))
+        });
+        let place = places.last();
+        assert!(held.is_outweighed());
+        place
+    };
+    assert_eq!(place_of(9e6, 1e6), Some(NapiPlace::Untouched));
+    assert_eq!(place_of(1e6, 9e6), Some(NapiPlace::Engaged));
+}
+
+#[test]
+fn packets_that_come_through_a_device_of_the_host_have_none() {
+    assert!(account(None).is_upon_another_device());
+    assert_eq!(room(&account(None)), 0.0);
+    assert!(!account(Some(IfIndex(7))).is_upon_another_device());
+}

@@ -1,0 +1,48 @@
+//! Who causes work where, and is entitled to what: the containers whose weights are corrected.
+
+use cofferdam_types::CgroupId;
+
+/// Part of a CPU that is always somebody else's: where all that is known causes work, too.
+const LEAST_OTHERS: f64 = 0.02;
+
+/// Containers that cause work on a CPU, with their shares of it (0..=1).
+#[derive(Debug, Default)]
+pub(super) struct Causers(Vec<(CgroupId, u32, f64)>);
+
+impl Causers {
+    pub fn add(&mut self, cgroup: CgroupId, shares: &[(u32, f64)]) {
+        let shares = shares.iter().map(|(cpu, share)| (cgroup, *cpu, *share));
+        self.0.extend(shares);
+    }
+
+    pub fn contains(&self, cgroup: CgroupId, cpu: u32) -> bool {
+        self.0.iter().any(|(id, at, _)| *id == cgroup && *at == cpu)
+    }
+
+    /// What is left of `cpu` for those whose weights stay as they are, once `cgroup` has its `share`.
+    pub fn others_share(&self, cgroup: CgroupId, cpu: u32, share: f64) -> f64 {
+        let beside = self
+            .0
+            .iter()
+            .filter(|(id, at, _)| *id != cgroup && *at == cpu);
+        let taken: f64 = beside.map(|(_, _, share)| share).sum();
+        (1.0 - share - taken).max(LEAST_OTHERS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_have_what_no_causer_is_entitled_to() {
+        let mut causers = Causers::default();
+        causers.add(CgroupId(1), &[(0, 0.25), (1, 0.5)]);
+        causers.add(CgroupId(2), &[(0, 0.25)]);
+        assert_eq!(causers.others_share(CgroupId(1), 0, 0.25), 0.5);
+        assert_eq!(causers.others_share(CgroupId(3), 0, 0.25), 0.25);
+        assert_eq!(causers.others_share(CgroupId(1), 1, 0.5), 0.5);
+        assert_eq!(causers.others_share(CgroupId(3), 1, 0.5), LEAST_OTHERS);
+        assert!(causers.contains(CgroupId(2), 0) && !causers.contains(CgroupId(2), 1));
+    }
+}

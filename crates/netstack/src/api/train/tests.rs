@@ -1,0 +1,162 @@
+use super::*;
+use crate::api::{BufferId, Checksum, Chunk, MacAddress, Payload};
+use crate::wire::address::Addr;
+use crate::wire::tcp::{FIN, Options, Segment};
+use crate::wire::{ip, tcp};
+
+const SEQ: u32 = u32::MAX - 150;
+
+/// A segment's headers, and what is to be sent behind them.
+fn segment(v4: bool, seq: u32, flags: u8, len: u32) -> (Vec<u8>, Transmit) {
+    let addr = |last| match v4 {
+        true => Addr::from(std::net::IpAddr::from([10, 0, 0, last])),
+        false => Addr::from(std::net::IpAddr::from([
+            0xfd00,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            u16::from(last),
+        ])),
+    };
+    let (local, remote) = (addr(1), addr(2));
+    let header = Segment {
+        source_port: 80,
+        destination_port: 40_000,
+        seq,
+        ack: 77,
+        flags,
+        window: 500,
+        header_len: 0,
+        options: Options {
+            timestamps: Some((5, 6)),
+            ..Options::default()
+        },
+    };
+    let tcp_len = tcp::HEADER_BYTES + header.options.len();
+    let total = tcp_len + len as usize;
+    let mut out = vec![0; MAX_HEADER_BYTES];
+    let kind = if v4 { ethernet::IPV4 } else { ethernet::IPV6 };
+    ethernet::write(&mut out, MacAddress([1; 6]), MacAddress([2; 6]), kind);
+    let at = ethernet::HEADER_BYTES;
+    ip::write(&mut out[at..], &local, &remote, ip::TCP, 64, total);
+    let at = at + ip::header_bytes(v4);
+    let sum = ip::pseudo_sum(&local, &remote, ip::TCP, total);
+    tcp::write(&mut out[at..], &header, sum);
+    let mut payload = Payload::default();
+    assert!(payload.push(Chunk {
+        buffer: BufferId(1),
+        offset: 0,
+        len,
+    }));
+    let checksum = Checksum {
+        start: at as u16,
+        offset: CHECKSUM_AT,
+        zero_means_none: false,
+    };
+    let transmit = Transmit {
+        header_len: at + tcp_len,
+        payload,
+        checksum: Some(checksum),
+        release: None,
+    };
+    (out, transmit)
+}
+
+#[test]
+fn a_trains_headers_are_those_of_one_long_segment() {
+    for v4 in [true, false] {
+        let (first, transmit) = segment(v4, SEQ, ACK, 100);
+        let mut train = Train::begin(&first, &transmit).expect("it begins");
+        let (second, transmit) = segment(v4, SEQ.wrapping_add(100), ACK, 100);
+        assert!(train.append(&second, &transmit));
+        // Beyond the end of the sequence numbers.
+        let (last, transmit) = segment(v4, SEQ.wrapping_add(200), ACK | PSH, 40);
+        assert!(train.append(&last, &transmit));
+        let (whole, transmit) = segment(v4, SEQ, ACK | PSH, 240);
+        assert_eq!(train.header(), &whole[..transmit.header_len], "v4: {v4}");
+        assert_eq!(train.header(), &whole[..transmit.header_len], "again");
+        assert_eq!((train.segments(), train.segment_bytes()), (3, 100));
+        assert_eq!((train.payload_bytes, train.is_v4()), (240, v4));
+        // The last was shorter: whoever cuts could not tell where another begins.
+        let (next, transmit) = segment(v4, SEQ.wrapping_add(240), ACK, 40);
+        assert!(!train.append(&next, &transmit));
+    }
+}
+
+#[test]
+fn what_does_not_continue_a_train_leaves_it_as_it_is() {
+    let (first, transmit) = segment(true, SEQ, ACK, 100);
+    let train = Train::begin(&first, &transmit).expect("it begins");
+    let next = SEQ.wrapping_add(100);
+    let (good, good_transmit) = segment(true, next, ACK, 100);
+    assert!({ train }.append(&good, &good_transmit));
+    let refused = |header: &[u8], transmit: &Transmit, why: &str| {
+        let mut tried = train;
+        assert!(!tried.append(header, transmit), "{why}");
+        assert_eq!(tried.segments(), 1, "{why}");
+        assert_eq!(
+            tried.header(),
+            &first[..transmit.header_len.min(66)],
+            "{why}"
+        );
+    };
+    // Each byte of the headers counts but for lengths, sums, and IPv4's identification.
+    for at in 0..good_transmit.header_len {
+        let mut other = good.clone();
+        other[at] ^= 1;
+        let may_differ = [16, 17, 18, 19, 24, 25, 50, 51].contains(&at);
+        let mut tried = train;
+        assert_eq!(
+            tried.append(&other, &good_transmit),
+            may_differ,
+            "byte {at}"
+        );
+    }
+    let (header, transmit) = segment(true, next, ACK, 101);
+    refused(&header, &transmit, "larger than those before");
+    let (header, transmit) = segment(true, next.wrapping_add(1), ACK, 100);
+    refused(&header, &transmit, "a gap");
+    let (header, transmit) = segment(true, next, ACK | FIN, 100);
+    refused(&header, &transmit, "the end of the stream");
+    let (header, transmit) = segment(false, next, ACK, 100);
+    refused(&header, &transmit, "another version of IP");
+    refused(&good[..40], &good_transmit, "cut");
+}
+
+#[test]
+fn only_plain_data_begins_a_train_and_no_ip_packet_is_too_long() {
+    for flags in [ACK | FIN, FIN, 0, ACK | 0x20, ACK | 0x40, ACK | 0x80] {
+        let (header, transmit) = segment(true, SEQ, flags, 100);
+        assert!(Train::begin(&header, &transmit).is_none(), "{flags:x}");
+    }
+    let (header, transmit) = segment(true, SEQ, ACK, 100);
+    let released = Transmit {
+        release: Some(BufferId(1)),
+        ..transmit
+    };
+    assert!(Train::begin(&header, &released).is_none());
+    let without = Transmit {
+        checksum: None,
+        ..transmit
+    };
+    assert!(Train::begin(&header, &without).is_none());
+    assert!(Train::begin(&header[..50], &transmit).is_none());
+    let (header, transmit) = segment(true, 0, ACK, 10_000);
+    let mut train = Train::begin(&header, &transmit).expect("it begins");
+    let mut n = 1;
+    while let (header, transmit) = segment(true, n * 10_000, ACK, 10_000)
+        && train.append(&header, &transmit)
+    {
+        n += 1;
+    }
+    assert_eq!((n, train.payload_bytes), (6, 60_000));
+    // Up to the last byte of an IP packet's 65,535, of which 52 are headers.
+    let (header, transmit) = segment(true, 60_000, ACK, 5484);
+    assert!(!train.append(&header, &transmit));
+    let (header, transmit) = segment(true, 60_000, ACK, 5483);
+    assert!(train.append(&header, &transmit));
+    assert_eq!(train.header()[16..18], [0xff, 0xff]);
+}

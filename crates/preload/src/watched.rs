@@ -1,0 +1,117 @@
+//! In which epoll sets of the process a descriptor is, as the kernel tells in /proc (`fdinfo`).
+
+use crate::real;
+use nix::errno::Errno;
+use std::os::fd::RawFd;
+
+/// A descriptor's place in an epoll set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch {
+    set: RawFd,
+    events: u32,
+    data: u64,
+}
+
+/// Where a descriptor is waited for; nowhere, as far as /proc is not there.
+pub fn of(fd: RawFd) -> Vec<Watch> {
+    let Ok(all) = std::fs::read_dir("/proc/self/fdinfo") else {
+        return Vec::new();
+    };
+    let sets = all.filter_map(|entry| {
+        let entry = entry.ok()?;
+        let set = entry.file_name().to_str()?.parse().ok()?;
+        let text = std::fs::read_to_string(entry.path()).ok()?;
+        Some((set, text))
+    });
+    sets.flat_map(|(set, text)| parse(set, fd, &text)).collect()
+}
+
+/// Lines `tfd: 5 events: 19 data: 7 pos:0 …` of a set, events and data in hexadecimal (proc(5)).
+fn parse(set: RawFd, fd: RawFd, text: &str) -> Vec<Watch> {
+    let watch = |line: &str| {
+        let mut words = line.strip_prefix("tfd:")?.split_whitespace();
+        let own: RawFd = words.next()?.parse().ok()?;
+        let mut hex = |name| {
+            let word = (words.next()? == name).then(|| words.next())??;
+            u64::from_str_radix(word, 16).ok()
+        };
+        let (events, data) = (hex("events:")?, hex("data:")?);
+        let events = u32::try_from(events).ok()?;
+        (own == fd).then_some(Watch { set, events, data })
+    };
+    text.lines().filter_map(watch).collect()
+}
+
+impl Watch {
+    /// Takes the descriptor out of the set; false where it is another's that has the same number.
+    pub fn remove(&self, fd: RawFd) -> bool {
+        self.control(libc::EPOLL_CTL_DEL, fd)
+    }
+
+    /// Puts the descriptor in, with the same events and data.
+    pub fn add(&self, fd: RawFd) {
+        self.control(libc::EPOLL_CTL_ADD, fd);
+    }
+
+    fn control(&self, what: libc::c_int, fd: RawFd) -> bool {
+        let mut event = libc::epoll_event {
+            events: self.events,
+            u64: self.data,
+        };
+        Errno::result(real::epoll_ctl(self.set, what, fd, &raw mut event)).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn a_descriptor_is_found_in_its_set_with_its_events_and_data_and_moved() {
+        let (one, _other, _) = crate::unix::pair(libc::SOCK_SEQPACKET).unwrap();
+        let fd = one.as_raw_fd();
+        // SAFETY: no pointers.
+        let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        let events = (libc::EPOLLIN | libc::EPOLLRDHUP) as u32;
+        let watch = Watch {
+            set,
+            events,
+            data: 0xfeed_0000_0007,
+        };
+        watch.add(fd);
+        let found = of(fd);
+        assert_eq!(found.len(), 1, "{found:?}");
+        // EPOLLERR and EPOLLHUP are the kernel's.
+        assert_eq!((found[0].set, found[0].data), (set, watch.data));
+        assert_eq!(found[0].events & events, events);
+
+        // A copy elsewhere keeps the old end open: it is out of the set nevertheless.
+        let copy = crate::real::copy_above(fd, 0).unwrap();
+        let (theirs, ours, _) = crate::unix::pair(libc::SOCK_SEQPACKET).unwrap();
+        drop(_other);
+        crate::unix::replace_watched(fd, theirs).unwrap();
+        let mut told = [libc::epoll_event { events: 0, u64: 0 }; 4];
+        let mut wait =
+            || crate::real::epoll_pwait(set, (told.as_mut_ptr(), 4), 0, std::ptr::null());
+        assert_eq!(wait(), 0);
+        drop(ours);
+        assert_eq!(wait(), 1);
+        let data = told[0].u64;
+        assert_eq!(data, watch.data);
+        drop(copy);
+    }
+
+    #[test]
+    fn lines_of_other_descriptors_and_other_files_are_not_taken() {
+        let text = "pos:\t0\nflags:\t02\nmnt_id:\t15\ntfd:        7 events:       19 data:                7  pos:0 ino:1 sdev:8\ntfd: 8 events: zz data: 1\ntfd: 7\n";
+        let expected = Watch {
+            set: 3,
+            events: 0x19,
+            data: 7,
+        };
+        assert_eq!(parse(3, 7, text), [expected]);
+        assert_eq!(parse(3, 8, text), []);
+        assert_eq!(parse(3, 9, "pos: 0\n"), []);
+    }
+}
