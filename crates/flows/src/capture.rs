@@ -213,7 +213,10 @@ impl State {
 /// What the present N has cost.
 struct Period {
     begun: Instant,
+    /// CPU time of the thread at its beginning, and what it has used since for what costs the same whatever
+    /// N is.
     cpu_before: Duration,
+    cpu_apart: Duration,
     sampled: u64,
     lost: u64,
 }
@@ -223,13 +226,14 @@ impl Period {
         Period {
             begun: Instant::now(),
             cpu_before: cpu_time(),
+            cpu_apart: Duration::ZERO,
             sampled: 0,
             lost: 0,
         }
     }
 
     fn next(&self, one_in: u32) -> u32 {
-        let used = cpu_time().saturating_sub(self.cpu_before);
+        let used = cpu_time().saturating_sub(self.cpu_before + self.cpu_apart);
         rate::next(one_in, self.sampled, self.lost, used, self.begun.elapsed())
     }
 }
@@ -243,7 +247,9 @@ fn run(mut socket: PacketSocket, mut shared: Option<Shared>, seen: &Seen) -> io:
         let lost = socket.lost()?;
         period.lost += lost;
         if let Some(shared) = &mut shared {
+            let before = cpu_time();
             shared.turn()?;
+            period.cpu_apart += cpu_time().saturating_sub(before);
         }
         period.sampled += drain(&mut socket, shared.as_ref(), seen, one_in)?;
         seen.state().turn(lost);

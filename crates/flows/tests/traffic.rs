@@ -5,13 +5,13 @@
 use cofferdam_flows::{Capture, Reading, Whose};
 use cofferdam_lab::fixtures::traffic::{Udp, tcp_send, tcp_sink, udp_send, udp_sink};
 use cofferdam_lab::fixtures::{
-    Bridge, Cgroup, FakeContainer, Forked, Host, Namespace, Net, VethPair, exclusive, time_limit,
-    unique_link, wait_until,
+    Bridge, Cgroup, FakeContainer, Forked, Host, Namespace, Net, VethPair, exclusive,
+    raise_open_files, time_limit, unique_link, wait_until,
 };
 use cofferdam_types::CgroupId;
 use std::fs::File;
-use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -81,10 +81,10 @@ fn packets(reading: &Reading, protocol: u8, port: Option<u16>) -> u64 {
 }
 
 fn settled(capture: &Capture, expected: impl Fn(&Reading) -> bool) -> Reading {
-    let until = std::time::Instant::now() + Duration::from_secs(5);
+    let until = Instant::now() + Duration::from_secs(5);
     loop {
         let reading = capture.reading();
-        if expected(&reading) || std::time::Instant::now() > until {
+        if expected(&reading) || Instant::now() > until {
             return reading;
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -272,15 +272,41 @@ fn in_the_hosts_namespace_packets_are_told_by_sockets() {
                 packets(&capture.reading(), 17, Some(port)) > 0
             });
         }
-        for (port, sink) in [(9004, not_ours), (9003, listening)] {
+        // (A connection is a handful of packets: of one alone nothing may be in the sample.)
+        let connect = |port, sink| {
             tcp_send(&source, None, at(port), 1000).finish();
             assert_eq!(received(sink), 1000);
-        }
-        wait_until("the connection's packets are counted", LIMIT, || {
+        };
+        connect(9004, not_ours);
+        connect(9003, listening);
+        wait_until("the connections' packets are counted", LIMIT, || {
+            connect(9003, tcp_sink(&ours, None, at(9003)));
             packets(&capture.reading(), 6, Some(9003)) > 0
         });
         assert_eq!(packets(&capture.reading(), 6, Some(9004)), 0);
         assert_eq!(capture.reading().failed, None);
+    });
+}
+
+/// What a look at many sockets costs does not depend on how many packets are taken: it makes none rarer.
+#[test]
+fn many_sockets_in_the_hosts_namespace_make_no_sample_rarer() {
+    alone(|| {
+        raise_open_files();
+        let bed = bed();
+        let opened = bed.container.namespace().thread(|| {
+            let bind = |_| UdpSocket::bind("127.0.0.1:0").unwrap();
+            (0..4000).map(bind).collect::<Vec<_>>()
+        });
+        let _sockets = opened.join().unwrap();
+        let cgroups = Whose::Cgroups([CgroupId(1)].into());
+        let capture = capture(bed.container.pid(), &cgroups);
+        let every = || capture.reading().one_in == 1;
+        let until = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < until {
+            assert!(every(), "one in {}", capture.reading().one_in);
+            std::thread::sleep(Duration::from_millis(20));
+        }
     });
 }
 
