@@ -4,6 +4,7 @@ use cofferdam_lab::fixtures::traffic::{Udp, compute, udp_send, udp_sink};
 use cofferdam_lab::fixtures::{FakeContainer, Namespace, Net, VethPair, exclusive, time_limit};
 use cofferdam_records::status::StatusReport;
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -91,6 +92,14 @@ impl Agent {
 
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
+    }
+
+    /// Stops all of its threads, until SIGCONT.
+    pub fn hold(&self) {
+        self.signal(Signal::SIGSTOP);
+        let pid = Pid::from_raw(self.child.id().cast_signed());
+        let stopped = waitpid(pid, Some(WaitPidFlag::WUNTRACED)).unwrap();
+        assert_eq!(stopped, WaitStatus::Stopped(pid, Signal::SIGSTOP));
     }
 
     /// Ends it by `signal`; its exit code.
@@ -182,6 +191,19 @@ impl Testbed {
 
     /// All that the agent may change here, as text.
     pub fn state(&self) -> String {
+        let mut text = self.cgroups();
+        let script = "for d in /sys/class/net/*; do echo $d; cat $d/threaded; done; \
+                      ip link | sed 's/state .*//'; tc qdisc show; \
+                      cat /sys/class/net/*/queues/*/rps_cpus";
+        text += &self.flooded.namespace().sh(script);
+        text += &self.flooded.namespace().run("ethtool -k eth0");
+        text += &self.source.sh(script);
+        text += &self.source.run("ethtool -k veth0");
+        text
+    }
+
+    /// Of that what lies in cgroups: it outlives the agent whatever happens, as programs on links do not.
+    pub fn cgroups(&self) -> String {
         let mut text = String::new();
         for container in [&self.flooded, &self.victim] {
             for (controller, file) in [
@@ -204,13 +226,6 @@ impl Testbed {
                 }
             }
         }
-        let script = "for d in /sys/class/net/*; do echo $d; cat $d/threaded; done; \
-                      ip link | sed 's/state .*//'; tc qdisc show; \
-                      cat /sys/class/net/*/queues/*/rps_cpus";
-        text += &self.flooded.namespace().sh(script);
-        text += &self.flooded.namespace().run("ethtool -k eth0");
-        text += &self.source.sh(script);
-        text += &self.source.run("ethtool -k veth0");
         text
     }
 }

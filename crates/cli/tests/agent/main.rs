@@ -77,12 +77,27 @@ fn a_plain_cgroup_that_a_rule_names_is_under_it() {
 fn after_kill_9_restore_puts_everything_back_and_a_new_agent_starts() {
     alone(|| {
         let mut testbed = Testbed::new();
+        // What it owes comes off its quota for certain; of its share it may leave so much, beside whatever else
+        // runs here, that no weight has to be lowered.
+        let quota = testbed.flooded.cgroup().controller("cpu");
+        std::fs::write(quota.join("cpu.cfs_quota_us"), "50000").unwrap();
         let before = testbed.state();
         let config = enforce(testbed.flooded.name());
         let agent = Agent::start(&config);
         testbed.load();
-        wait_until("something is changed", Duration::from_secs(30), || {
-            agent.status().changes_in_force > 0
+        // Of what `status` counts, the programs that drop go with the agent's descriptors, and a
+        // weight may be as it was a step later: the host itself is looked at, with the agent held.
+        let cgroups = testbed.cgroups();
+        wait_until("a cgroup is changed", Duration::from_secs(30), || {
+            if testbed.cgroups() == cgroups {
+                return false;
+            }
+            agent.hold();
+            let changed = testbed.cgroups() != cgroups;
+            if !changed {
+                agent.signal(Signal::SIGCONT);
+            }
+            changed
         });
         let socket = agent.socket();
         let mut agent = agent;

@@ -160,13 +160,14 @@ impl Network {
                 (Some(why), _) => failed(&why.to_string()),
                 (_, None) => failed("its cgroup has no CPU controller"),
                 _ if member.applied.weight_is_lowest => no("its weight is the lowest there is"),
-                _ if weight.is_corrected() => yes("its weight is lowered by its softirq time"),
+                _ if weight.has_effect() => yes("its weight is lowered by its softirq time"),
+                _ if weight.is_corrected() => no("with its packets it uses no more than its share"),
                 _ => no("little of its work runs in softirq"),
             },
             Means::QuotaCorrection => match quota.refused() {
                 Some(why) => failed(&why.to_string()),
                 None if !account.is_under_quota() => no("it has no quota"),
-                None if quota.is_corrected() => yes("its quota is corrected by what it owes"),
+                None if quota.has_effect() => yes("its quota is corrected by what it owes"),
                 None => no("it owes little"),
             },
             Means::IngressDrop => drop_standing(

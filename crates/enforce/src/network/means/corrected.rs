@@ -53,7 +53,36 @@ impl Corrected {
         self.standing.written.is_some()
     }
 
+    /// Whether what stands in the file is another value than it would hold without us: a correction that is
+    /// not needed at the moment is written back to that.
+    pub fn has_effect(&self) -> bool {
+        let both = self.standing.written.zip(self.standing.base);
+        both.is_some_and(|(written, base)| written.value.round() != base.round())
+    }
+
     pub fn refused(&self) -> Option<&ChangeError> {
         self.refused.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_was_written_back_has_no_effect() {
+        let with = |value: f64| Corrected {
+            standing: Standing {
+                base: Some(1024.0),
+                written: Some(Written {
+                    value,
+                    at: Duration::ZERO,
+                }),
+            },
+            ..Corrected::default()
+        };
+        assert!(!Corrected::default().has_effect());
+        assert!(with(900.0).has_effect() && with(900.0).is_corrected());
+        assert!(!with(1024.0).has_effect() && with(1024.0).is_corrected());
     }
 }
