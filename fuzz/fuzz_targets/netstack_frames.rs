@@ -62,6 +62,9 @@ impl Run {
             InterfaceAddress { ip: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1).into(), prefix_len: 64 },
         ];
         let mut config = Config::new(MacAddress([2, 0, 0, 0, 0, 1]), addresses, [3; 16]);
+        // A second link, from which frames for the first's addresses come too.
+        let second = InterfaceAddress { ip: Ipv4Addr::new(10, 1, 0, 1).into(), prefix_len: 24 };
+        config.interfaces.push(Interface::new(MacAddress([2, 0, 0, 0, 0, 3]), vec![second]));
         // The sums are right: the input is not spent on them.
         config.received_checksums_verified = true;
         config.tcp.ecn = Ecn::On;
@@ -91,11 +94,11 @@ impl Run {
         Self { stack, pool: Pool::default(), now: Time::ZERO, connections: Vec::new(), last: (0, 0) }
     }
 
-    fn receive(&mut self, frame: &[u8]) {
+    fn receive(&mut self, interface: u8, frame: &[u8]) {
         self.pool.next += 1;
         let buffer = self.pool.next;
         self.pool.held.insert(buffer);
-        match self.stack.handle_frame(self.now, frame, BufferId(buffer), &mut self.pool) {
+        match self.stack.handle_frame(self.now, InterfaceId(interface), frame, BufferId(buffer), &mut self.pool) {
             Disposition::Free => assert!(self.pool.held.remove(&buffer), "free, but given back before"),
             Disposition::Held => {}
         }
@@ -121,7 +124,7 @@ impl Run {
             }
         }
         frame.extend(payload);
-        self.receive(&frame);
+        self.receive(0, &frame);
     }
 
     fn segment(&mut self, input: &mut Input<'_>) {
@@ -208,9 +211,9 @@ fuzz_target!(|bytes: &[u8]| {
     while !input.0.is_empty() {
         match input.byte() % 8 {
             0 => {
-                let len = usize::from(input.byte());
+                let (interface, len) = (input.byte() % 3, usize::from(input.byte()));
                 let frame = input.take(len);
-                run.receive(&frame);
+                run.receive(interface, &frame);
             }
             1 => {
                 let (protocol, len) = (input.byte(), usize::from(input.byte()));

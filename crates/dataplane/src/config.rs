@@ -2,21 +2,25 @@
 
 mod cores;
 mod elastic;
+mod links;
 mod raw;
 mod value;
 
 pub use cores::Core;
 pub use elastic::Elastic;
+pub use links::Link;
 
 use crate::engine::Options;
 use crate::policy::{Grant, MOST_CLIENTS, Rights, Shares};
 use crate::tuning::{KEEPALIVE, MOST_BATCH};
 use cofferdam_host::{HostError, HostFs, online_cpus};
-use cofferdam_netstack::{Config as StackConfig, Congestion, InterfaceAddress, MacAddress};
+use cofferdam_netstack::{
+    Config as StackConfig, Congestion, Interface, InterfaceAddress, MacAddress,
+};
 use cofferdam_types::{CpuId, Problem, parse_all};
 use cofferdam_xsk::Mode;
 use nix::unistd::User;
-use raw::{Raw, RawApplication, RawChecksums, RawCongestion, RawMode};
+use raw::{Raw, RawApplication, RawChecksums, RawCongestion};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -36,16 +40,14 @@ pub struct Config {
     pub socket: PathBuf,
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
-    /// The device.
-    pub device: Device,
+    /// The devices with their networks, at least one.
+    pub links: Vec<Link>,
+    /// How packets are kept and sent.
+    pub packets: Packets,
     /// The cores, at least one.
     pub cores: Vec<Core>,
     /// When cores are added and taken away; `None`: all serve always.
     pub elastic: Option<Elastic>,
-    /// The dataplane's addresses.
-    pub addresses: Vec<InterfaceAddress>,
-    /// Where packets to other networks go.
-    pub gateways: Vec<IpAddr>,
     /// TCP connections at most.
     pub connections: u32,
     /// Sizes of the other tables that applications share.
@@ -73,20 +75,16 @@ pub struct Limits {
     pub neighbours: u32,
 }
 
-/// The device and how it is used.
+/// How packets are kept and sent, on all devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Device {
-    /// Its name.
-    pub name: String,
-    /// AF_XDP, or a tap device that is made.
-    pub kind: Kind,
+pub struct Packets {
     /// Frames of the packet memory.
     pub frames: u32,
     /// Size of a frame.
     pub frame_bytes: u32,
     /// Whether received checksums are taken as right.
     pub trusts_checksums: bool,
-    /// Whether consecutive segments leave as one large packet, for the device or the kernel to cut.
+    /// Whether consecutive segments leave as one large packet, for a device or the kernel to cut.
     pub segmentation: bool,
 }
 
@@ -282,15 +280,14 @@ impl Config {
                 16..65_537,
             )?,
         };
-        let given = raw.network.addresses;
-        if given.get_ref().is_empty() {
-            let why = "network.addresses is empty: the dataplane needs an address of its own";
-            return Err(at(given.span(), why.to_owned()));
-        }
-        let addresses = given.get_ref().iter();
-        let addresses: Vec<InterfaceAddress> = addresses
-            .map(|a| interface(a.get_ref()).map_err(|why| at(a.span(), why)))
-            .collect::<Result<_, _>>()?;
+        let first = Link {
+            name: raw.device.name.clone(),
+            kind: links::kind(&raw.device.mode),
+            queue: None,
+            addresses: links::addresses("network.addresses", &raw.network.addresses)?,
+            gateways: raw.network.gateways,
+        };
+        let links = links::links(&raw.device, first, raw.links)?;
         let mut applications: Vec<Client> = Vec::new();
         let (mut shares, mut sum) = (Vec::new(), 0_u32);
         for raw in raw.applications {
@@ -320,14 +317,8 @@ impl Config {
         Ok(Config {
             socket: raw.socket.unwrap_or_else(|| DEFAULT_SOCKET.into()),
             metrics: raw.metrics,
-            device: Device {
-                name: raw.device.name,
-                kind: match raw.device.mode {
-                    RawMode::Best => Kind::Xdp(Mode::Best),
-                    RawMode::Native => Kind::Xdp(Mode::Native),
-                    RawMode::Generic => Kind::Xdp(Mode::Generic),
-                    RawMode::Tap => Kind::Tap,
-                },
+            links,
+            packets: Packets {
                 frames,
                 frame_bytes,
                 trusts_checksums: matches!(raw.device.checksums, RawChecksums::Trust),
@@ -335,8 +326,6 @@ impl Config {
             },
             cores,
             elastic,
-            addresses,
-            gateways: raw.network.gateways,
             connections,
             limits,
             congestion: match raw.tcp.congestion {
@@ -358,12 +347,23 @@ impl Config {
         })
     }
 
-    /// The network stack's settings for a device.
-    pub fn stack(&self, mac: [u8; 6], mtu_bytes: u32, secret: [u8; 16]) -> StackConfig {
-        let mut stack = StackConfig::new(MacAddress(mac), self.addresses.clone(), secret);
-        stack.mtu_bytes = mtu_bytes;
-        stack.gateways.clone_from(&self.gateways);
-        stack.received_checksums_verified = self.device.trusts_checksums;
+    /// The addresses on all devices.
+    pub fn addresses(&self) -> impl Iterator<Item = &InterfaceAddress> {
+        self.links.iter().flat_map(|link| &link.addresses)
+    }
+
+    /// The network stack's settings for devices with these hardware addresses and MTUs in bytes, in the
+    /// order of the links.
+    pub fn stack(&self, devices: &[([u8; 6], u32)], secret: [u8; 16]) -> StackConfig {
+        let interface = |(link, (mac, mtu_bytes)): (&Link, &([u8; 6], u32))| Interface {
+            mac: MacAddress(*mac),
+            mtu_bytes: *mtu_bytes,
+            addresses: link.addresses.clone(),
+            gateways: link.gateways.clone(),
+        };
+        let mut stack = StackConfig::new(MacAddress::default(), Vec::new(), secret);
+        stack.interfaces = self.links.iter().zip(devices).map(interface).collect();
+        stack.received_checksums_verified = self.packets.trusts_checksums;
         stack.tcp.congestion = self.congestion;
         stack.tcp.keepalive = Some(KEEPALIVE);
         stack.limits.connections = self.connections;
@@ -422,10 +422,11 @@ fn spin(text: &str) -> Result<Duration, String> {
     Ok(spin)
 }
 
-fn interface(text: &str) -> Result<InterfaceAddress, String> {
+/// An address with its prefix, under `key`.
+fn interface(key: &str, text: &str) -> Result<InterfaceAddress, String> {
     let wrong = || {
         format!(
-            "network.addresses: \"{text}\" is not an address with its prefix, such as 10.0.0.9/24 or fd00::9/64"
+            "{key}: \"{text}\" is not an address with its prefix, such as 10.0.0.9/24 or fd00::9/64"
         )
     };
     let (ip, prefix) = text.split_once('/').ok_or_else(wrong)?;

@@ -52,7 +52,7 @@ pub(crate) struct Control {
     meter: Meter,
     /// Elastic cores, where the configuration has them.
     scaler: Option<Scaler>,
-    device: DeviceWatch,
+    devices: Vec<DeviceWatch>,
     offences: OffenceWatch,
 }
 
@@ -61,7 +61,12 @@ impl Control {
     ///
     /// # Errors
     /// Another dataplane listens there; no rights; the metrics' address is taken.
-    pub fn open(config: Config, device: u32, hub: Arc<Hub>, maker: Maker) -> io::Result<Control> {
+    pub fn open(
+        config: Config,
+        devices: &[u32],
+        hub: Arc<Hub>,
+        maker: Maker,
+    ) -> io::Result<Control> {
         let door = Door::open(&config.socket)?;
         let metrics = match config.metrics {
             None => None,
@@ -82,7 +87,9 @@ impl Control {
             clients: Clients::default(),
             keys: keys?,
             moves: Moves::new(hub.clone()),
-            device: DeviceWatch::new(config.device.name.clone(), device),
+            devices: (config.links.iter().zip(devices))
+                .map(|(link, index)| DeviceWatch::new(link.name.clone(), *index))
+                .collect(),
             config,
             hub,
             maker,
@@ -93,7 +100,7 @@ impl Control {
     /// Serves until `stop`, and reports changes to `say`.
     ///
     /// # Errors
-    /// [`PortError::Gone`] when the device is gone.
+    /// [`PortError::Gone`] when a device is gone.
     pub fn run(mut self, stop: &AtomicBool, say: impl Fn(Notice)) -> Result<(), PortError> {
         let mut outcome = Ok(());
         while outcome.is_ok() && !stop.load(Ordering::Relaxed) {
@@ -101,7 +108,7 @@ impl Control {
             let (tally, _) = self.counted();
             self.offences.look(tally, &say);
             self.look_at_load(&say);
-            outcome = self.device.look(&say);
+            outcome = self.devices.iter_mut().try_for_each(|one| one.look(&say));
         }
         self.door.close();
         outcome
@@ -252,8 +259,10 @@ impl Control {
         let mut sizes = outside.sizes.clone();
         own_key.clone_into(&mut sizes.key);
         sizes.served = Served {
-            addresses: (self.config.addresses.iter().map(|a| (a.ip, a.prefix_len))).collect(),
-            gateways: self.config.gateways.clone(),
+            addresses: (self.config.addresses().map(|a| (a.ip, a.prefix_len))).collect(),
+            gateways: (self.config.links.iter())
+                .flat_map(|link| link.gateways.clone())
+                .collect(),
             connect: client.rights.connect,
             congestion: self.config.congestion.name().to_owned(),
         };
@@ -268,13 +277,13 @@ impl Control {
     fn status(&self) -> serde_json::Value {
         let (tally, cores) = self.counted();
         let elastic = self.scaler.as_ref().map(Scaler::status);
-        metrics::status(&tally, &cores, elastic.as_ref(), &self.config.device.name)
+        metrics::status(&tally, &cores, elastic.as_ref(), &self.config.links)
     }
 
     fn metrics_text(&self) -> String {
         let (tally, cores) = self.counted();
         let elastic = self.scaler.as_ref().map(Scaler::status);
-        metrics::text(&tally, &cores, elastic.as_ref(), &self.config.device.name)
+        metrics::text(&tally, &cores, elastic.as_ref(), &self.config.links)
     }
 }
 

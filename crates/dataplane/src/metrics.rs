@@ -1,7 +1,9 @@
 //! The counters as Prometheus text and as JSON.
 
+use crate::config::Link;
 use crate::elastic::Status as Elastic;
 use crate::engine::{CoreTally, Stage, Tally};
+use cofferdam_xsk::PortCounters;
 use std::fmt::Write;
 
 /// Schema of the JSON document.
@@ -227,15 +229,60 @@ fn changes(elastic: &Elastic) -> [(String, f64); 3] {
     .map(|(change, count)| (format!(",change=\"{change}\""), count as f64))
 }
 
+/// The devices' names, as one text.
+fn names(links: &[Link]) -> String {
+    let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
+    names.join(",")
+}
+
+/// The devices with their counters: zeros until the loop has shown any.
+fn by_device<'a>(
+    tally: &'a Tally,
+    links: &'a [Link],
+) -> impl Iterator<Item = (&'a Link, PortCounters)> {
+    let counters = |(n, link)| (link, tally.devices.get(n).copied().unwrap_or_default());
+    links.iter().enumerate().map(counters)
+}
+
+/// A text that may stand between quotes.
+fn label(text: &str) -> String {
+    text.replace(['\\', '"', '\n'], "_")
+}
+
+/// Series of each device: name, what it counts, value.
+const DEVICE_SERIES: [DeviceSeries; 4] = [
+    (
+        "cofferdam_dataplane_link_received_packets_total",
+        "Packets received from one device",
+        |c| c.received_packets,
+    ),
+    (
+        "cofferdam_dataplane_link_sent_packets_total",
+        "Packets passed to one device",
+        |c| c.sent_packets,
+    ),
+    (
+        "cofferdam_dataplane_link_lost_packets_total",
+        "Packets that one device lost for lack of frames or room",
+        |c| c.lost_packets,
+    ),
+    (
+        "cofferdam_dataplane_link_refused_packets_total",
+        "Packets that found one device's ring full",
+        |c| c.refused_packets,
+    ),
+];
+type DeviceSeries = (&'static str, &'static str, fn(&PortCounters) -> u64);
+
 /// Prometheus text (version 0.0.4).
 pub(crate) fn text(
     tally: &Tally,
     cores: &[CoreTally],
     elastic: Option<&Elastic>,
-    device: &str,
+    links: &[Link],
 ) -> String {
     let mut out = String::new();
-    let device = device.replace(['\\', '"', '\n'], "_");
+    let device = label(&names(links));
     let mut put = |name: &str, help: &str, kind: &str, series: &[(String, f64)]| {
         let _ = writeln!(out, "# HELP {name} {help}.\n# TYPE {name} {kind}");
         for (labels, value) in series {
@@ -286,6 +333,13 @@ pub(crate) fn text(
         "gauge",
         &[(String::new(), f64::from(tally.free_frames))],
     );
+    for (name, help, value) in DEVICE_SERIES {
+        let series = by_device(tally, links).map(|(link, counters)| {
+            let name = label(&link.name);
+            (format!(",link=\"{name}\""), value(&counters) as f64)
+        });
+        put(name, help, "counter", &series.collect::<Vec<_>>());
+    }
     for (name, help, kind, value) in CORE_SERIES {
         let series = cores.iter().map(|core| {
             let cpu = core
@@ -343,8 +397,8 @@ pub(crate) fn text(
                 } else {
                     a.held_frames
                 };
-                let label = a.name.replace(['\\', '"', '\n'], "_");
-                (format!(",application=\"{label}\""), f64::from(value))
+                let name = label(&a.name);
+                (format!(",application=\"{name}\""), f64::from(value))
             })
             .collect();
         put(
@@ -362,7 +416,7 @@ pub(crate) fn status(
     tally: &Tally,
     cores: &[CoreTally],
     elastic: Option<&Elastic>,
-    device: &str,
+    links: &[Link],
 ) -> serde_json::Value {
     let counts: serde_json::Map<_, _> = counters(tally)
         .into_iter()
@@ -378,9 +432,21 @@ pub(crate) fn status(
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).into()))
         .collect();
+    let devices = by_device(tally, links).map(|(link, counters)| {
+        let addresses = link.addresses.iter().map(|own| own.ip);
+        serde_json::json!({
+            "device": link.name,
+            "addresses": addresses.collect::<Vec<_>>(),
+            "received_packets": counters.received_packets,
+            "sent_packets": counters.sent_packets,
+            "lost_packets": counters.lost_packets,
+            "refused_packets": counters.refused_packets,
+        })
+    });
     serde_json::json!({
         "schema": SCHEMA,
-        "device": device,
+        "device": names(links),
+        "links": devices.collect::<Vec<_>>(),
         "counts": counts,
         "batch_sizes": tally.batch_sizes,
         "stage_cycles": stages,

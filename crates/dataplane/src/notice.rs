@@ -7,8 +7,13 @@ use cofferdam_xsk::LinkState;
 pub enum Notice {
     /// Applications can attach.
     Ready,
-    /// The device was set down, or came up again.
-    Device(LinkState),
+    /// A device was set down, or came up again.
+    Device {
+        /// Its name.
+        name: String,
+        /// How it is now.
+        link: LinkState,
+    },
     /// This many applications were ended for breaking the rules; which was the last, and why.
     Offence {
         /// Since the last notice of this kind.

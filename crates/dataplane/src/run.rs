@@ -1,6 +1,6 @@
 //! A dataplane from its configuration: device, loop and control plane.
 
-use crate::config::{Config, Kind};
+use crate::config::{Config, Kind, Link};
 use crate::control::Control;
 use crate::engine::{Engine, EngineError};
 use crate::notice::Notice;
@@ -44,34 +44,44 @@ pub enum RunError {
 ///
 /// Undone at the end, and by the kernel after a kill: the redirecting program, its addresses,
 /// the sockets. `stop` is noticed within 50 ms when its owner sends no signal, and so is the end of
-/// the device, which ends the dataplane with [`PortError::Gone`].
+/// a device, which ends the dataplane with [`PortError::Gone`].
 pub fn run(
     config: &Config,
     stop: &Arc<AtomicBool>,
     say: impl Fn(Notice) + Send + Sync,
 ) -> Result<(), RunError> {
     refuse_addresses_of_linux(config)?;
-    let (frames, frame_bytes) = (config.device.frames, config.device.frame_bytes);
-    match config.device.kind {
-        Kind::Tap => {
-            let mut mac = [2; 6];
-            let random: [u8; 16] = secret()?;
-            mac[1..].copy_from_slice(&random[..5]);
-            let tap = Tap::open(&config.device.name, mac)?;
-            let memory = packet_memory(tap.facts(), frames, frame_bytes)?;
-            serve(vec![(tap, memory)], config, stop, &say)
-        }
-        Kind::Xdp(mode) => {
-            let device = Device::open(&config.device.name, mode)?;
-            let memory = packet_memory(device.facts(), frames, frame_bytes)?;
-            let sockets = sockets(&device, memory, config)?;
-            // Claimed last: until now everything passed to Linux.
-            for address in &config.addresses {
-                device.claim(address.ip)?;
-            }
-            serve(sockets, config, stop, &say)
+    let (frames, frame_bytes) = (config.packets.frames, config.packets.frame_bytes);
+    let (mut devices, mut tap) = (Vec::new(), None);
+    for link in &config.links {
+        match link.kind {
+            Kind::Tap => tap = Some(Tap::open(&link.name, random_mac()?)?),
+            Kind::Xdp(mode) => devices.push((Device::open(&link.name, mode)?, link)),
         }
     }
+    if let Some(tap) = tap {
+        let memory = packet_memory(tap.facts(), frames, frame_bytes)?;
+        return serve(vec![(vec![tap], memory)], config, stop, &say);
+    }
+    let Some((first, _)) = devices.first() else {
+        return Err(io::Error::other("a dataplane needs a device").into());
+    };
+    let memory = packet_memory(first.facts(), frames, frame_bytes)?;
+    let sockets = sockets(&devices, memory, config)?;
+    // Claimed last: until now everything passed to Linux.
+    for (device, link) in &devices {
+        for address in &link.addresses {
+            device.claim(address.ip)?;
+        }
+    }
+    serve(sockets, config, stop, &say)
+}
+
+/// A hardware address of a device that is made.
+fn random_mac() -> io::Result<[u8; 6]> {
+    let mut mac = [2; 6];
+    mac[1..].copy_from_slice(&secret()?[..5]);
+    Ok(mac)
 }
 
 /// The packet memory for a device: `frames` of `frame_bytes` (2048 or 4096), and room for its packets
@@ -98,7 +108,7 @@ fn refuse_addresses_of_linux(config: &Config) -> Result<(), RunError> {
             (_, Some(v6)) => IpAddr::V6(v6.ip()),
             _ => continue,
         };
-        if config.addresses.iter().any(|own| own.ip == ip) {
+        if config.addresses().any(|own| own.ip == ip) {
             return Err(RunError::Address {
                 address: ip,
                 device: found.interface_name,
@@ -108,51 +118,58 @@ fn refuse_addresses_of_linux(config: &Config) -> Result<(), RunError> {
     Ok(())
 }
 
-/// One socket a core, over one packet memory.
+/// One socket a core and device, over one packet memory: of each core those of its devices, in order.
 fn sockets(
-    device: &Device,
+    devices: &[(Device, &Link)],
     memory: Memory,
     config: &Config,
-) -> Result<Vec<(Socket, Memory)>, PortError> {
-    let count = config.cores.len() as u32;
-    let mut sockets: Vec<(Socket, Memory)> = Vec::new();
-    for (core, mut part) in config.cores.iter().zip(memory.split(count)) {
-        let options = SocketOptions {
-            queue: core.queue,
-            ring_entries: (config.device.frames / RING_PART / count)
-                .next_power_of_two()
-                .clamp(LEAST_RING_ENTRIES, MOST_RING_ENTRIES),
-            segmentation: config.device.segmentation,
-            ..SocketOptions::default()
-        };
-        // The socket that has the queue, or else the one that has registered the memory.
-        let same = sockets.iter().position(|(s, _)| s.queue() == core.queue);
-        let socket = match sockets.get(same.unwrap_or(0)) {
-            None => Socket::open(device, &mut part, options)?,
-            Some((first, _)) => Socket::open_beside(first, device, &mut part, options)?,
-        };
-        sockets.push((socket, part));
+) -> Result<Vec<(Vec<Socket>, Memory)>, PortError> {
+    let cores = config.cores.len() as u32;
+    let rings = cores * devices.len() as u32;
+    let mut all: Vec<(Vec<Socket>, Memory)> = Vec::new();
+    for (core, mut part) in config.cores.iter().zip(memory.split(cores)) {
+        let mut own: Vec<Socket> = Vec::new();
+        for (n, (device, link)) in devices.iter().enumerate() {
+            let options = SocketOptions {
+                queue: link.queue.unwrap_or(core.queue),
+                ring_entries: (config.packets.frames / RING_PART / rings)
+                    .next_power_of_two()
+                    .clamp(LEAST_RING_ENTRIES, MOST_RING_ENTRIES),
+                segmentation: config.packets.segmentation,
+                ..SocketOptions::default()
+            };
+            // The socket that has the queue, or else the one that has registered the memory.
+            let mut there = all.iter().filter_map(|(sockets, _)| sockets.get(n));
+            let same = there.find(|socket| socket.queue() == options.queue);
+            let first = all.first().map_or(&own, |(sockets, _)| sockets).first();
+            let socket = match same.or(first) {
+                None => Socket::open(device, &mut part, options)?,
+                Some(other) => Socket::open_beside(other, device, &mut part, options)?,
+            };
+            own.push(socket);
+        }
+        all.push((own, part));
     }
-    Ok(sockets)
+    Ok(all)
 }
 
 fn serve<P: Port + Send>(
-    ports: Vec<(P, Memory)>,
+    ports: Vec<(Vec<P>, Memory)>,
     config: &Config,
     stop: &Arc<AtomicBool>,
     say: &(impl Fn(Notice) + Send + Sync),
 ) -> Result<(), RunError> {
-    let Some((port, _)) = ports.first() else {
-        return Err(io::Error::other("a dataplane needs a core").into());
-    };
-    let facts = port.facts().clone();
-    let stack = config.stack(facts.mac, facts.mtu_bytes, secret()?);
+    let of_first = ports.iter().take(1).flat_map(|(ports, _)| ports);
+    let facts: Vec<Facts> = of_first.map(|port| port.facts().clone()).collect();
+    let devices: Vec<_> = facts.iter().map(|one| (one.mac, one.mtu_bytes)).collect();
+    let indices: Vec<u32> = facts.iter().map(|one| one.index).collect();
+    let stack = config.stack(&devices, secret()?);
     let mut engines = Engine::several(ports, &stack, config.options)?;
     let Some((first, others)) = engines.split_first_mut() else {
         return Err(io::Error::other("a dataplane needs a core").into());
     };
     let hub = first.hub();
-    let control = Control::open(config.clone(), facts.index, hub.clone(), first.maker())?;
+    let control = Control::open(config.clone(), &indices, hub.clone(), first.maker())?;
     // The loops may sleep without end.
     let end = || {
         stop.store(true, Ordering::Relaxed);

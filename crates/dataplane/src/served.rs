@@ -32,15 +32,20 @@ impl Served {
             || (self.gateways.iter()).any(|gateway| gateway.is_ipv4() == remote.is_ipv4())
     }
 
-    /// The dataplane's address that talks to `remote`: that of the same network, or the first of
+    /// The dataplane's address that talks to `remote`: that of the same network, of a gateway's, or the first of
     /// the family.
     pub fn local_for(&self, remote: IpAddr) -> Option<IpAddr> {
         let family = || {
             let all = self.addresses.iter();
             all.filter(|(own, _)| own.is_ipv4() == remote.is_ipv4())
         };
-        let near = family().find(|(own, len)| is_same_network(*own, remote, *len));
-        near.or_else(|| family().next()).map(|(own, _)| *own)
+        let in_network_of =
+            |ip: IpAddr| family().find(|(own, len)| is_same_network(*own, ip, *len));
+        let mut gateways = self.gateways.iter();
+        in_network_of(remote)
+            .or_else(|| gateways.find_map(|gateway| in_network_of(*gateway)))
+            .or_else(|| family().next())
+            .map(|(own, _)| *own)
     }
 }
 
@@ -93,6 +98,10 @@ mod tests {
         assert!(!served.reaches(ip("127.0.0.1")));
         assert_eq!(served.local_for(ip("9.9.9.9")), Some(ip("10.0.0.9")));
         assert_eq!(served.local_for(ip("fd00::7")), Some(ip("fd00::9")));
+        // A device beside it, which has the only way out.
+        served.addresses.insert(0, (ip("10.1.0.9"), 24));
+        assert_eq!(served.local_for(ip("9.9.9.9")), Some(ip("10.0.0.9")));
+        assert_eq!(served.local_for(ip("10.1.0.1")), Some(ip("10.1.0.9")));
     }
 
     #[test]

@@ -196,8 +196,8 @@ fn wrong_cores_queues_and_groups_have_errors_of_their_own() {
             assert!(error.to_string().contains(reason), "{error}");
         }
         drop(scene);
-        let large = "eth0 has an MTU of 9000 bytes; with several cores a packet must fit one frame, \
-                     which holds 1778 bytes";
+        let large = "eth0 has an MTU of 9000 bytes; with several cores, and on every device after the \
+                     first, a packet must fit one frame, which holds 1778 bytes";
         for (cores, mtu_bytes, reason) in [
             (
                 "[[core]]\n[[core]]\nqueue = 7\n",

@@ -105,7 +105,7 @@ fn drive(
 ) -> Stream {
     let kernels = [ip(1, false), ip(1, true)];
     let mut bench = Bench {
-        cable: Cable::new(namespace, config(0).mac.0, &kernels),
+        cable: Cable::new(namespace, config(0).interfaces[0].mac.0, &kernels),
         wires: [Wire::new(faults, 1), Wire::new(faults, 2)],
         on_the_way: Vec::new(),
         start: Instant::now(),

@@ -46,7 +46,7 @@ fn defaults() -> Config {
         },
     ];
     let mut config = Config::new(OURS, addresses, SECRET);
-    config.gateways = vec![
+    config.interfaces[0].gateways = vec![
         IpAddr::from([192, 168, 0, 1]),
         at([0xfd3d, 0xfa7b, 0xd17d, 0x8888, 0, 0, 0, 0]),
     ];
@@ -97,11 +97,12 @@ pub fn parse(flags: &str, line: CommandLine) -> Result<Setup, String> {
     let (mut addresses, mut gateways) = (Vec::new(), Vec::new());
     let mut bursts = true;
     let mut sysctls = Some(Sysctls::new(sysctls::FOLDER));
+    let interface = &mut config.interfaces[0];
     if let Some(local) = line.local {
         let (address, gateway) = named(local);
-        (config.addresses, config.gateways) = (vec![address], vec![gateway]);
+        (interface.addresses, interface.gateways) = (vec![address], vec![gateway]);
     }
-    config.mtu_bytes = line.mtu_bytes.unwrap_or(config.mtu_bytes);
+    interface.mtu_bytes = line.mtu_bytes.unwrap_or(interface.mtu_bytes);
     for word in flags.split(',').map(str::trim).filter(|w| !w.is_empty()) {
         let tcp = &mut config.tcp;
         match word.split_once('=') {
@@ -112,7 +113,7 @@ pub fn parse(flags: &str, line: CommandLine) -> Result<Setup, String> {
                     .map_err(|_| format!("gateway `{value}` is no address"))?,
             ),
             Some(("mtu", value)) => {
-                config.mtu_bytes = value
+                interface.mtu_bytes = value
                     .parse()
                     .map_err(|_| format!("MTU `{value}` is no number"))?;
             }
@@ -138,11 +139,11 @@ pub fn parse(flags: &str, line: CommandLine) -> Result<Setup, String> {
         }
     }
     if !addresses.is_empty() {
-        config.addresses = addresses;
+        interface.addresses = addresses;
         // The default gateways are on the default networks.
-        config.gateways = gateways;
+        interface.gateways = gateways;
     } else if !gateways.is_empty() {
-        config.gateways = gateways;
+        interface.gateways = gateways;
     }
     Ok(Setup {
         config,

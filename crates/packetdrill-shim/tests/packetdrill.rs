@@ -463,7 +463,8 @@ fn settings_are_read_and_wrong_ones_are_named() {
     let flags = "local=10.0.0.9/24, gateway=10.0.0.1,mtu=1400,nosack,newreno,window=65536";
     let config = parse(flags).expect("fine").config;
     assert_eq!(config.tcp.receive_window_bytes, 65_536);
-    assert_eq!((config.addresses.len(), config.mtu_bytes), (1, 1400));
+    let first = &config.interfaces[0];
+    assert_eq!((first.addresses.len(), first.mtu_bytes), (1, 1400));
     assert!(!config.tcp.sack && config.tcp.nagle && config.tcp.timestamps);
     for wrong in [
         "local=10.0.0.9",

@@ -57,7 +57,7 @@ pub enum PortError {
     },
     /// Packets of several frames, on a device that several sockets share.
     #[error(
-        "{device} has an MTU of {mtu_bytes} bytes; with several cores a packet must fit one frame, which holds {room_bytes} bytes: lower the MTU, use larger frames, or have one core"
+        "{device} has an MTU of {mtu_bytes} bytes; with several cores, and on every device after the first, a packet must fit one frame, which holds {room_bytes} bytes: lower the MTU, or use larger frames"
     )]
     MtuOfSeveral {
         /// Device.

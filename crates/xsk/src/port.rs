@@ -100,6 +100,21 @@ pub struct PortCounters {
     pub system_calls: u64,
 }
 
+impl PortCounters {
+    /// What two ports have done together.
+    #[must_use]
+    pub fn with(&self, other: &PortCounters) -> PortCounters {
+        PortCounters {
+            received_packets: self.received_packets + other.received_packets,
+            sent_packets: self.sent_packets + other.sent_packets,
+            refused_packets: self.refused_packets + other.refused_packets,
+            lost_packets: self.lost_packets + other.lost_packets,
+            large_packets: self.large_packets + other.large_packets,
+            system_calls: self.system_calls + other.system_calls,
+        }
+    }
+}
+
 /// A device that packets come from and go to. One thread drives it.
 ///
 /// Nothing here blocks but what the descriptor is waited for, and nothing allocates.

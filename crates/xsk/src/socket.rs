@@ -72,8 +72,8 @@ impl Socket {
         Ok(opened)
     }
 
-    /// Opens a socket for another thread, over the packet memory of `first`; `part` is the
-    /// thread's part of it. On another queue it receives and sends by itself. On the queue of
+    /// Opens a socket for another thread or another device, over the packet memory of `first`; `part` is the
+    /// thread's part of it. On another queue or device it receives and sends by itself. On the queue of
     /// `first` it only sends: what is received, and the frames that were sent, come back at
     /// `first`.
     pub fn open_beside(
@@ -82,7 +82,7 @@ impl Socket {
         part: &mut Memory,
         options: SocketOptions,
     ) -> Result<Socket, PortError> {
-        // The first thread has the spans.
+        // The first thread has the spans, and a socket that shares memory takes no packets in parts.
         if !Memory::fits(device.facts().mtu_bytes, part.frame_bytes()) {
             return Err(PortError::MtuOfSeveral {
                 device: device.facts().name.clone(),
@@ -90,9 +90,10 @@ impl Socket {
                 room_bytes: part.frame_bytes() - KERNEL_HEADROOM_BYTES - ETHERNET_BYTES,
             });
         }
+        let is_same_device = device.facts().index == first.facts.index;
         let frames = Frames::Shared {
             with: first.socket.as_fd(),
-            has_rings: options.queue != first.queue,
+            has_rings: !is_same_device || options.queue != first.queue,
         };
         let target = Self::target(part, options);
         let mut opened = Self::bound(device, &frames, options, target)?;

@@ -10,7 +10,7 @@ use crate::args::{DataplaneCommand, DataplaneRunArgs};
 use crate::exit::{Failure, Outcome, needs_root, one_line, refused_without_root};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
-use cofferdam_dataplane::config::{Config, ConfigError, Kind};
+use cofferdam_dataplane::config::{Config, ConfigError, Kind, Link};
 use cofferdam_dataplane::{LinkState, Notice, PortError, RunError};
 use std::io::{Write, stderr};
 use std::sync::Arc;
@@ -70,17 +70,18 @@ fn run_dataplane(args: &DataplaneRunArgs, interrupt: &Interrupt) -> Outcome {
 /// One line: readiness on standard output, warnings on standard error. The process that started it
 /// may be gone; it serves nevertheless.
 fn say(config: &Config, notice: &Notice) {
-    let device = &config.device.name;
     let text = match notice {
         Notice::Ready => {
             let _ = Output::stdout().write(&ready_line(config));
             return;
         }
-        Notice::Device(LinkState::Up) => format!("{device} is up again: serving resumes"),
-        Notice::Device(_) => format!(
-            "{device} is down: nothing arrives and nothing leaves until it is up again; \
+        Notice::Device { name, link } => match link {
+            LinkState::Up => format!("{name} is up again: serving resumes"),
+            _ => format!(
+                "{name} is down: nothing arrives and nothing leaves until it is up again; \
              connections are kept as long as their timeouts allow"
-        ),
+            ),
+        },
         Notice::Offence { count: 1, last } => format!("application ended: {last}"),
         Notice::Offence { count, last } => format!("{count} applications ended, last {last}"),
         Notice::Stuck { group, core } => format!(
@@ -92,17 +93,22 @@ fn say(config: &Config, notice: &Notice) {
 }
 
 fn ready_line(config: &Config) -> String {
-    let addresses: Vec<String> = config.addresses.iter().map(|a| a.ip.to_string()).collect();
-    let by = match config.device.kind {
+    let served: Vec<String> = config.links.iter().map(served).collect();
+    format!(
+        "serving {}; applications attach at {}\n",
+        served.join(", and "),
+        config.socket.display()
+    )
+}
+
+/// A device with its addresses.
+fn served(link: &Link) -> String {
+    let addresses: Vec<String> = link.addresses.iter().map(|a| a.ip.to_string()).collect();
+    let by = match link.kind {
         Kind::Xdp(_) => "AF_XDP",
         Kind::Tap => "tap",
     };
-    format!(
-        "serving {} on {} ({by}); applications attach at {}\n",
-        addresses.join(", "),
-        config.device.name,
-        config.socket.display()
-    )
+    format!("{} on {} ({by})", addresses.join(", "), link.name)
 }
 
 impl From<RunError> for Failure {

@@ -12,6 +12,8 @@ pub(super) struct Raw {
     pub metrics: Option<SocketAddr>,
     pub device: RawDevice,
     pub network: RawNetwork,
+    #[serde(default, rename = "link")]
+    pub links: Vec<Spanned<RawLink>>,
     #[serde(default)]
     pub tcp: RawTcp,
     #[serde(default)]
@@ -81,6 +83,17 @@ pub(super) enum RawChecksums {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawNetwork {
+    pub addresses: Spanned<Vec<Spanned<String>>>,
+    #[serde(default)]
+    pub gateways: Vec<IpAddr>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawLink {
+    pub device: Spanned<String>,
+    pub mode: Option<Spanned<RawMode>>,
+    pub queue: Option<u32>,
     pub addresses: Spanned<Vec<Spanned<String>>>,
     #[serde(default)]
     pub gateways: Vec<IpAddr>,

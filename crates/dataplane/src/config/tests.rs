@@ -15,14 +15,14 @@ fn refused(text: &str) -> String {
 fn the_least_file_has_the_documented_defaults() {
     let config = Config::parse(LEAST).expect("a configuration");
     assert_eq!(config.socket, Path::new(DEFAULT_SOCKET));
-    assert_eq!(config.device.kind, Kind::Xdp(Mode::Best));
+    assert_eq!(config.links[0].kind, Kind::Xdp(Mode::Best));
     assert_eq!(
-        (config.device.frames, config.device.frame_bytes),
+        (config.packets.frames, config.packets.frame_bytes),
         (8192, 2048)
     );
     assert_eq!(config.options.batch, 64);
     assert_eq!(config.options.spin, Duration::from_millis(20));
-    assert!(!config.device.trusts_checksums && config.device.segmentation);
+    assert!(!config.packets.trusts_checksums && config.packets.segmentation);
     assert!(config.applications.is_empty());
 }
 
@@ -49,6 +49,61 @@ fn a_cpu_that_is_not_online_is_refused_where_it_stands() {
     }
     let here = core.replace("64", "1");
     assert!(Config::parse_for(&here, Some(&online)).is_ok());
+}
+
+#[test]
+fn further_devices_have_networks_of_their_own_and_wrong_ones_are_named() {
+    let link = |rest: &str| format!("{LEAST}[[link]]\ndevice = \"eth1\"\n{rest}");
+    let good = "addresses = [\"10.1.0.9/24\", \"fd00::9/64\"]\ngateways = [\"10.1.0.1\"]\n";
+    let config = Config::parse(&link(good)).expect("two devices");
+    let [first, second] = config.links.as_slice() else {
+        panic!("{:?}", config.links)
+    };
+    assert_eq!((first.name.as_str(), first.queue), ("eth0", None));
+    assert_eq!((second.name.as_str(), second.queue), ("eth1", None));
+    assert_eq!(second.kind, Kind::Xdp(Mode::Best));
+    assert_eq!(config.addresses().count(), 3);
+    let stack = config.stack(&[([2; 6], 1500), ([4; 6], 9000)], [7; 16]);
+    let mtus: Vec<u32> = stack.interfaces.iter().map(|one| one.mtu_bytes).collect();
+    assert_eq!(mtus, [1500, 9000]);
+    let queue = link(&format!("mode = \"generic\"\nqueue = 0\n{good}"));
+    let config = Config::parse(&queue).expect("one queue for all cores");
+    assert_eq!(config.links[1].queue, Some(0));
+    assert_eq!(config.links[1].kind, Kind::Xdp(Mode::Generic));
+
+    for (text, why) in [
+        (link(""), "missing field `addresses`"),
+        (link("addresses = []\n"), "link.addresses is empty"),
+        (
+            link("addresses = [\"10.1.0.9\"]\n"),
+            "link.addresses: \"10.1.0.9\" is not an address",
+        ),
+        (
+            link("addresses = [\"10.0.0.9/24\"]\n"),
+            "10.0.0.9 is an address on eth0 already",
+        ),
+        (
+            link(good).replace("\"eth1\"", "\"eth0\""),
+            "\"eth0\" is a device of this dataplane already",
+        ),
+        (
+            link(&format!("mode = \"tap\"\n{good}")),
+            "a tap device is a dataplane's only one",
+        ),
+        (
+            link(good).replace("\"eth0\"\n", "\"eth0\"\nmode = \"tap\"\n"),
+            "a dataplane with a tap device has no other",
+        ),
+        (link(&format!("que = 1\n{good}")), "unknown field `que`"),
+    ] {
+        let told = refused(&text);
+        assert!(told.contains(why), "{text}\n{told}");
+    }
+    let many: String = (1..=8)
+        .map(|n| format!("[[link]]\ndevice = \"eth{n}\"\naddresses = [\"10.1.{n}.9/24\"]\n"))
+        .collect();
+    let told = refused(&format!("{LEAST}{many}"));
+    assert!(told.contains("at most 8 devices"), "{told}");
 }
 
 #[test]

@@ -4,7 +4,6 @@ use super::*;
 use crate::elastic::{Change, Move, Plan};
 use crate::engine::Engine;
 use cofferdam_lab::fixtures::{CROWD, Crowd, time_limit};
-use cofferdam_netstack::MacAddress;
 use cofferdam_xsk::{Memory, Pipe, pipe};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -22,11 +21,14 @@ fn control(folder: &Path) -> (Control, Vec<Engine<Pipe>>) {
     let config = Config::parse(&text).expect("a configuration");
     let port = || pipe(1500).expect("a pipe").0;
     let memory = Memory::new(512, 2048).expect("memory");
-    let ports = [port(), port()].into_iter().zip(memory.split(2)).collect();
-    let stack = config.stack(MacAddress([2; 6]).0, 1500, [7; 16]);
+    let ports = [vec![port()], vec![port()]]
+        .into_iter()
+        .zip(memory.split(2))
+        .collect();
+    let stack = config.stack(&[([2; 6], 1500)], [7; 16]);
     let engines = Engine::several(ports, &stack, config.options).expect("two cores");
     let (hub, maker) = (engines[0].hub(), engines[0].maker());
-    let control = Control::open(config, 0, hub, maker).expect("a control plane");
+    let control = Control::open(config, &[0], hub, maker).expect("a control plane");
     (control, engines)
 }
 
@@ -117,15 +119,16 @@ fn a_plan_is_carried_out_one_group_after_the_other() {
         &control.counted().0,
         &control.counted().1,
         control.scaler.as_ref().map(Scaler::status).as_ref(),
-        "eth0",
+        &control.config.links,
     );
     for line in [
-        "cofferdam_dataplane_cores_in_use{device=\"eth0\"} 2",
-        "cofferdam_dataplane_core_changes_total{device=\"eth0\",change=\"added\"} 1",
-        "cofferdam_dataplane_core_changes_total{device=\"eth0\",change=\"removed\"} 0",
-        "cofferdam_dataplane_elastic_groups_moved_total{device=\"eth0\"} 10",
-        "cofferdam_dataplane_elastic_moves_stuck_total{device=\"eth0\"} 0",
-        "cofferdam_dataplane_core_queue_delay_seconds{device=\"eth0\",core=\"1\",cpu=\"any\"} 0",
+        "cofferdam_dataplane_cores_in_use{device=\"none\"} 2",
+        "cofferdam_dataplane_core_changes_total{device=\"none\",change=\"added\"} 1",
+        "cofferdam_dataplane_core_changes_total{device=\"none\",change=\"removed\"} 0",
+        "cofferdam_dataplane_elastic_groups_moved_total{device=\"none\"} 10",
+        "cofferdam_dataplane_elastic_moves_stuck_total{device=\"none\"} 0",
+        "cofferdam_dataplane_link_received_packets_total{device=\"none\",link=\"none\"} 0",
+        "cofferdam_dataplane_core_queue_delay_seconds{device=\"none\",core=\"1\",cpu=\"any\"} 0",
     ] {
         assert!(text.lines().any(|l| l == line), "no `{line}` in\n{text}");
     }

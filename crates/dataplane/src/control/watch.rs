@@ -1,10 +1,10 @@
-//! What the control plane reports as soon as it changes: the device's link, and offences.
+//! What the control plane reports as soon as it changes: the devices' links, and offences.
 
 use crate::engine::Tally;
 use crate::notice::Notice;
 use cofferdam_xsk::{LinkState, PortError, link_state};
 
-/// The device's link, as last reported.
+/// A device's link, as last reported.
 pub(super) struct DeviceWatch {
     name: String,
     /// Index of the device; 0 when it is none of the kernel's.
@@ -36,7 +36,10 @@ impl DeviceWatch {
         }
         if link != self.link {
             self.link = link;
-            say(Notice::Device(link));
+            say(Notice::Device {
+                name: self.name.clone(),
+                link,
+            });
         }
         Ok(())
     }

@@ -52,19 +52,19 @@ use bounds::Bounds;
 use buffers::{Whole, received_buffer};
 use clock::Clock;
 use cofferdam_netstack::{Disposition, Stack, Time};
-use cofferdam_xsk::{Memory, Packet, Port};
+use cofferdam_xsk::{Memory, Port};
 use cores::Cores;
 use domain::Domain;
 use domains::Domains;
 use idle::Idle;
-use link::Link;
+use link::{Link, Received};
 use owners::Owners;
 use shares::Pools;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use trains::Trains;
 
-/// One core of a dataplane: a port, driven by one thread.
+/// One core of a dataplane: a port on each device, driven by one thread.
 pub struct Engine<P> {
     link: Link<P>,
     memory: Memory,
@@ -127,8 +127,7 @@ impl<P: Port> Engine<P> {
         let sent = self.transmit(now);
         stages.end(Stage::Transmit);
         if sent > 0 || self.link.is_stuck() {
-            let flushed = self.link.flush(&mut self.memory);
-            self.tally.flush_errors += u64::from(!flushed);
+            self.tally.flush_errors += self.link.flush(&mut self.memory);
             stages.end(Stage::Flush);
         }
         if self.cores.is_many() {
@@ -145,22 +144,24 @@ impl<P: Port> Engine<P> {
     fn process(&mut self, now: Time, got: usize) {
         let steers = self.cores.is_many();
         for n in 0..got {
-            let Some(packet) = self.link.received(n) else {
+            let Some(received) = self.link.received(n) else {
                 break;
             };
-            if !steers || self.steer(packet) {
-                self.take_packet(now, packet);
+            if !steers || self.steer(received) {
+                self.take_packet(now, received);
             }
         }
     }
 
     /// Hands a packet to the stack.
     #[inline]
-    fn take_packet(&mut self, now: Time, packet: Packet) {
+    fn take_packet(&mut self, now: Time, received: Received) {
+        let Received { interface, packet } = received;
         let (bytes, spans) = self.memory.packet_and_spans(packet);
         let buffer = received_buffer(packet.frame, packet.start);
         let mut whole = Whole(spans);
-        if self.stack.handle_frame(now, bytes, buffer, &mut whole) == Disposition::Free {
+        let stack = &mut self.stack;
+        if stack.handle_frame(now, interface, bytes, buffer, &mut whole) == Disposition::Free {
             self.memory.give(packet.frame);
         }
     }
@@ -210,8 +211,8 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// The port, to ask it for facts.
-    pub fn port(&self) -> &P {
-        self.link.port()
+    /// The ports, one on each device, to ask them for facts.
+    pub fn ports(&self) -> impl Iterator<Item = &P> {
+        self.link.ports()
     }
 }

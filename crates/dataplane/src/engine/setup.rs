@@ -47,15 +47,16 @@ impl<P: Port> Engine<P> {
         config: Config,
         options: Options,
     ) -> Result<Engine<P>, EngineError> {
-        let mut one = Engine::several(vec![(port, memory)], &config, options)?;
+        let mut one = Engine::several(vec![(vec![port], memory)], &config, options)?;
         one.pop()
             .ok_or(EngineError::Options("a dataplane needs a core"))
     }
 
-    /// A dataplane of several cores, one for each port; the memories are the parts of one
-    /// ([`Memory::split`]), in order. Each loop is to be driven by a thread of its own.
+    /// A dataplane of several cores, each with a port on each device, in the order of `config`'s interfaces;
+    /// the memories are the parts of one ([`Memory::split`]), in order. Each loop is to be driven by a
+    /// thread of its own.
     pub fn several(
-        ports: Vec<(P, Memory)>,
+        ports: Vec<(Vec<P>, Memory)>,
         config: &Config,
         options: Options,
     ) -> Result<Vec<Engine<P>>, EngineError> {
@@ -76,20 +77,25 @@ impl<P: Port> Engine<P> {
         let cores = Cores::joined(&hub, config.limits.connections);
         let parts = ports.into_iter().zip(cores).zip(orders);
         parts
-            .map(|(((port, memory), cores), orders)| {
-                Engine::one(port, memory, cores, orders, config.clone(), options)
+            .map(|(((ports, memory), cores), orders)| {
+                Engine::one(ports, memory, cores, orders, config.clone(), options)
             })
             .collect()
     }
 
     fn one(
-        port: P,
+        ports: Vec<P>,
         memory: Memory,
         cores: Cores,
         orders: Receiver<Order>,
         mut config: Config,
         options: Options,
     ) -> Result<Engine<P>, EngineError> {
+        if ports.len() != config.interfaces.len() {
+            return Err(EngineError::Options(
+                "a core needs a port on each device of the dataplane",
+            ));
+        }
         let frames = memory.own_frames();
         config.limits.kept = (frames / STACK_PART.1 * STACK_PART.0).max(4);
         // A session learns its number once and keeps to it: so none of it is lent, and the table has
@@ -116,7 +122,7 @@ impl<P: Port> Engine<P> {
             owners: Owners::new(limits.connections),
             bounds: Bounds::new(limits.listeners + limits.udp),
             domains: Domains::new(),
-            link: Link::new(port, options.batch),
+            link: Link::new(ports, options.batch),
             idle: Idle::new(options.spin),
             tally: Tally::default(),
             trains: Trains::new(P::MOST_LARGE_PARTS),

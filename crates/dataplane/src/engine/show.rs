@@ -1,7 +1,7 @@
 //! What the loop has counted, for others to read.
 
 use super::{Engine, Tally, tally};
-use cofferdam_xsk::Port;
+use cofferdam_xsk::{Port, PortCounters};
 
 impl<P: Port> Engine<P> {
     /// What it has counted so far.
@@ -11,7 +11,11 @@ impl<P: Port> Engine<P> {
     }
 
     fn refresh(&mut self) {
-        self.tally.port = self.link.port().counters();
+        self.tally.devices.clear();
+        let counters = self.link.ports().map(Port::counters);
+        self.tally.devices.extend(counters);
+        let sum = |sum: PortCounters, one| sum.with(one);
+        self.tally.port = self.tally.devices.iter().fold(PortCounters::default(), sum);
         self.tally.stack.clear();
         self.tally.stack.extend(self.stack.counters().each());
         self.tally.free_frames = self.memory.available();

@@ -2,10 +2,11 @@
 
 use super::Engine;
 use crate::tuning::idle::STUCK;
-use cofferdam_netstack::Time;
+use cofferdam_netstack::{MOST_INTERFACES, Time};
 use cofferdam_xsk::Port;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
+use std::iter;
 use std::os::fd::AsFd;
 
 impl<P: Port> Engine<P> {
@@ -30,18 +31,27 @@ impl<P: Port> Engine<P> {
 
     fn block(&mut self, now: Time) {
         let timeout = self.stack.sleep_until().map(|at| at.since(now));
-        let port = self.link.descriptor();
         let doors = self.cores.my_doors();
-        let mut fds = [port, self.cores.me().bell.as_fd(), doors.as_fd()]
-            .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let watch = |fd| PollFd::new(fd, PollFlags::POLLIN);
+        // The bell, the doors, and the devices; the places behind them are not looked at.
+        let mut fds = [(); 2 + MOST_INTERFACES].map(|()| watch(doors.as_fd()));
+        let watched = iter::once(self.cores.me().bell.as_fd()).chain(iter::once(doors.as_fd()));
+        let watched = watched.chain(self.link.descriptors());
+        let mut count = 0;
+        for (place, fd) in fds.iter_mut().zip(watched) {
+            *place = watch(fd);
+            count += 1;
+        }
+        let fds = fds.get_mut(..count).unwrap_or_default();
         let timeout = match self.link.is_stuck() && self.cores.is_many() {
             // Another core takes back what this one has sent on its queue, and sends no signal.
             true => Some(timeout.map_or(STUCK, |at| at.min(STUCK))),
             false => timeout,
         };
         // Interrupted or not: the loop looks at everything next.
-        let _ = ppoll(&mut fds, timeout.map(TimeSpec::from), None);
-        let [_, bell, door] = fds.map(|fd| fd.any().unwrap_or(false));
+        let _ = ppoll(fds, timeout.map(TimeSpec::from), None);
+        let rang = |n: usize| fds.get(n).is_some_and(|fd| fd.any().unwrap_or(false));
+        let (bell, door) = (rang(0), rang(1));
         if bell {
             // Of this process alone: no other can make it block.
             let _ = self.cores.me().bell.read();

@@ -160,8 +160,10 @@ pub struct Tally {
     pub stage_cycles: [u64; Stage::ALL.len()],
     /// Free frames.
     pub free_frames: u32,
-    /// The port's counters.
+    /// The counters of all ports.
     pub port: PortCounters,
+    /// Those of each device, in order.
+    pub devices: Vec<PortCounters>,
     /// The network stack's counters, by name.
     pub stack: Vec<(&'static str, u64)>,
     /// The attached applications.
@@ -239,6 +241,9 @@ impl Tally {
             self.last_offence.clone_from(&other.last_offence);
         }
         self.free_frames += other.free_frames;
+        for (to, from) in self.devices.iter_mut().zip(&other.devices) {
+            *to = to.with(from);
+        }
         for (to, from) in self.stack.iter_mut().zip(&other.stack) {
             to.1 += from.1;
         }

@@ -107,10 +107,11 @@ impl<P: Port> Engine<P> {
         let Some(mut held) = self.trains.held.take() else {
             return 0;
         };
+        let interface = held.first.interface;
         let fits = held.first.len() <= self.memory.frame_bytes() as usize;
         if held.train.segments() == 1 && fits {
             let packet = self.assemble(held.frame, &held.first);
-            if self.link.try_send(&mut self.memory, packet) {
+            if self.link.try_send(&mut self.memory, interface, packet) {
                 return 1;
             }
         }
@@ -128,7 +129,7 @@ impl<P: Port> Engine<P> {
         // detached before and after a turn's packets are made, not meanwhile.
         let sent = unsafe {
             self.link
-                .send_large(&mut self.memory, &large, &self.trains.parts)
+                .send_large(&mut self.memory, interface, &large, &self.trains.parts)
         };
         self.memory.give(held.frame);
         usize::from(sent)

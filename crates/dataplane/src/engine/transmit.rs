@@ -12,7 +12,6 @@ impl<P: Port> Engine<P> {
         let Some(mut sent) = self.link.retry(&mut self.memory) else {
             return 0;
         };
-        let sends_large = self.link.sends_large();
         while self.stack.has_transmit() {
             let Some(frame) = self.memory.take() else {
                 self.tally.out_of_frames += 1;
@@ -27,7 +26,8 @@ impl<P: Port> Engine<P> {
                 self.memory.give(frame);
                 break;
             };
-            if sends_large {
+            let interface = transmit.interface;
+            if self.link.sends_large(interface) {
                 if self.join(frame, &transmit) {
                     self.memory.give(frame);
                     continue;
@@ -49,7 +49,7 @@ impl<P: Port> Engine<P> {
             if let Some(buffer) = transmit.release {
                 self.memory.give(buffer_place(buffer).0);
             }
-            if !self.link.send(&mut self.memory, packet) {
+            if !self.link.send(&mut self.memory, interface, packet) {
                 break;
             }
             sent += 1;

@@ -17,13 +17,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub const ADDRESS: &str = "10.98.2.9";
+/// The dataplane's address on its second device.
+pub const SECOND_ADDRESS: &str = "10.99.2.9";
 
 /// A client's namespace (10.98.2.2, fd98::2), a server's in which a dataplane has 10.98.2.9 and
 /// fd98::9 beside Linux's 10.98.2.1.
 pub struct Scene {
     pub client: Namespace,
     pub server: Namespace,
-    _pair: VethPair,
+    second: Option<Namespace>,
+    _pairs: Vec<VethPair>,
     folder: tempfile::TempDir,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -45,6 +48,26 @@ impl Scene {
     }
 
     fn with_link(device: &str, applications: &str, queues: u32, mtu_bytes: u32) -> Scene {
+        Scene::start(device, "", applications, queues, mtu_bytes)
+    }
+
+    /// As [`Scene::with_queues`], with a second device, eth1: behind it a client of its own with 10.99.2.2
+    /// and fd99::2, on it the dataplane's 10.99.2.9 and fd99::9. `link` goes into its entry; one that names a
+    /// queue has that one only.
+    pub fn with_two_devices(applications: &str, queues: u32, link: &str) -> Scene {
+        let link = format!(
+            "[[link]]\ndevice = \"eth1\"\n\
+             addresses = [\"{SECOND_ADDRESS}/24\", \"fd99::9/64\"]\n{link}\n"
+        );
+        Scene::start("", &link, applications, queues, 1500)
+    }
+
+    /// The client behind the second device.
+    pub fn second(&self) -> &Namespace {
+        self.second.as_ref().expect("a scene with two devices")
+    }
+
+    fn start(device: &str, link: &str, applications: &str, queues: u32, mtu_bytes: u32) -> Scene {
         let (server, client) = (Namespace::new("server"), Namespace::new("client"));
         let pair = VethPair::with_queues((&server, "eth0"), (&client, "eth0"), queues);
         for net in [&server, &client] {
@@ -55,10 +78,23 @@ impl Scene {
             client.address("eth0", address);
         }
         client.offload("eth0", "tx", false);
+        let mut pairs = vec![pair];
+        let second = (!link.is_empty()).then(|| {
+            let second = Namespace::new("second");
+            let ends = ((&server as &dyn Net, "eth1"), (&second as &dyn Net, "eth0"));
+            let queues = if link.contains("queue") { 1 } else { queues };
+            pairs.push(VethPair::with_queues(ends.0, ends.1, queues));
+            server.address("eth1", "10.99.2.1/24");
+            for address in ["10.99.2.2/24", "fd99::2/64"] {
+                second.address("eth0", address);
+            }
+            second.offload("eth0", "tx", false);
+            second
+        });
         let folder = tempfile::tempdir().expect("a folder");
         let text = format!(
             "socket = \"{}\"\n[device]\nname = \"eth0\"\n{device}\n[network]\n\
-             addresses = [\"{ADDRESS}/24\", \"fd98::9/64\"]\n{applications}",
+             addresses = [\"{ADDRESS}/24\", \"fd98::9/64\"]\n{link}{applications}",
             folder.path().join("dataplane.sock").display()
         );
         let config = Config::parse(&text).expect("a configuration");
@@ -72,7 +108,8 @@ impl Scene {
         Scene {
             client,
             server,
-            _pair: pair,
+            second,
+            _pairs: pairs,
             folder,
             stop,
             threads: vec![thread],

@@ -13,19 +13,62 @@ pub struct InterfaceAddress {
     pub prefix_len: u8,
 }
 
-/// All settings. [`Config::new`] fills in defaults.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// The interface's Ethernet address.
+/// Most interfaces of a stack.
+pub const MOST_INTERFACES: usize = 8;
+
+/// Number of an interface: its place in [`Config::interfaces`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct InterfaceId(pub u8);
+
+/// An interface with its networks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// Its Ethernet address.
     pub mac: MacAddress,
     /// Largest IP packet in bytes. Default 1500.
     pub mtu_bytes: u32,
-    /// The interface's addresses. An IPv6 link-local address is the caller's to give.
+    /// Its addresses, which no other interface has. An IPv6 link-local address is the caller's to give.
     pub addresses: Vec<InterfaceAddress>,
     /// Where packets to other networks go; at most one per family is used, the first.
     pub gateways: Vec<IpAddr>,
+}
+
+impl Interface {
+    /// Defaults, but for what has none.
+    pub fn new(mac: MacAddress, addresses: Vec<InterfaceAddress>) -> Self {
+        Self {
+            mac,
+            mtu_bytes: 1500,
+            addresses,
+            gateways: Vec::new(),
+        }
+    }
+
+    /// What can be checked without the addresses.
+    fn check(&self) -> Result<(), ConfigError> {
+        if !self.mac.is_unicast() {
+            return Err(ConfigError::Mac(self.mac));
+        }
+        let v6 = self.addresses.iter().any(|address| address.ip.is_ipv6());
+        let least = if v6 { 1280 } else { 576 };
+        if !(least..=65_535).contains(&self.mtu_bytes) {
+            return Err(ConfigError::Mtu {
+                mtu_bytes: self.mtu_bytes,
+                least,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// All settings. [`Config::new`] fills in defaults.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The interfaces, 1 to 8. What is sent from an address leaves by the interface that has it, and what
+    /// comes in for it is taken there alone.
+    pub interfaces: Vec<Interface>,
     /// Random and secret: keys the connection table, flow groups, sequence
-    /// numbers (RFC 6528), SYN cookies and timestamps. All stacks of one interface share it, so
+    /// numbers (RFC 6528), SYN cookies and timestamps. All stacks of the same interfaces share it, so
     /// that flow groups and cookies agree.
     pub secret: [u8; 16],
     /// The device has already verified the IP, TCP, UDP and ICMP checksums of received frames.
@@ -37,18 +80,20 @@ pub struct Config {
 }
 
 impl Config {
-    /// Defaults, but for what has none.
+    /// One interface and defaults, but for what has none.
     pub fn new(mac: MacAddress, addresses: Vec<InterfaceAddress>, secret: [u8; 16]) -> Self {
         Self {
-            mac,
-            mtu_bytes: 1500,
-            addresses,
-            gateways: Vec::new(),
+            interfaces: vec![Interface::new(mac, addresses)],
             secret,
             received_checksums_verified: false,
             tcp: TcpConfig::default(),
             limits: Limits::default(),
         }
+    }
+
+    /// The addresses of all interfaces.
+    pub fn addresses(&self) -> impl Iterator<Item = &InterfaceAddress> {
+        self.interfaces.iter().flat_map(|one| &one.addresses)
     }
 
     /// The key of Fast Open's cookies where none is set.
@@ -62,17 +107,10 @@ impl Config {
 
     /// What can be checked without the addresses.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        if !self.mac.is_unicast() {
-            return Err(ConfigError::Mac(self.mac));
+        if !(1..=MOST_INTERFACES).contains(&self.interfaces.len()) {
+            return Err(ConfigError::Interfaces(self.interfaces.len()));
         }
-        let v6 = self.addresses.iter().any(|address| address.ip.is_ipv6());
-        let least = if v6 { 1280 } else { 576 };
-        if !(least..=65_535).contains(&self.mtu_bytes) {
-            return Err(ConfigError::Mtu {
-                mtu_bytes: self.mtu_bytes,
-                least,
-            });
-        }
+        self.interfaces.iter().try_for_each(Interface::check)?;
         let (tcp, limits) = (&self.tcp, &self.limits);
         let table = 1 << 24;
         for (name, value, least, most) in [

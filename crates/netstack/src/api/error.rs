@@ -25,6 +25,12 @@ pub enum ConfigError {
     /// A gateway that no address of ours is on a link with.
     #[error("gateway {0} is in no network of this interface")]
     Gateway(IpAddr),
+    /// None, or more than a frame's number of its interface can name.
+    #[error("{0} interfaces: a stack has 1 to 8")]
+    Interfaces(usize),
+    /// Two interfaces have the address.
+    #[error("two interfaces have the address {0}")]
+    Twice(IpAddr),
     /// A limit that nothing works with.
     #[error("limit {name} = {value} is outside {least}..={most}")]
     Limit {

@@ -1,6 +1,6 @@
 //! A frame to send: headers written by the stack, payload named by range.
 
-use super::{BufferId, Chunk};
+use super::{BufferId, Chunk, InterfaceId};
 
 /// Room that [`crate::Stack::poll_transmit`] needs for headers: Ethernet 14, IPv6 40, TCP 60, and
 /// for ARP and neighbour discovery whole frames.
@@ -84,6 +84,8 @@ impl Checksum {
 /// other, completes the checksum or has the device do it, and sends.
 #[derive(Debug, Clone, Copy)]
 pub struct Transmit {
+    /// The interface that it leaves by.
+    pub interface: InterfaceId,
     /// Bytes of header at the start of the slice handed to `poll_transmit`.
     pub header_len: usize,
     /// What follows them.

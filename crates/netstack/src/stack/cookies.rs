@@ -21,7 +21,7 @@ impl Stack {
     ) {
         let theirs = &segment.header.options;
         let tcp = &self.config.tcp;
-        let ours = segment_bytes(self.config.mtu_bytes, key.local.is_v4());
+        let ours = segment_bytes(self.routes.mtu_bytes(&key.local), key.local.is_v4());
         let mss = agreed_mss(theirs.mss, ours, key.local.is_v4());
         let seq = self.cookies.make(key, segment.header.seq, mss, now);
         let offset = self.numbers.timestamp_offset(key);

@@ -74,7 +74,7 @@ impl Stack {
                 return Err(UdpSendError::TooManyChunks(data.len()));
             }
         }
-        let mtu = self.paths.mtu(&to, self.config.mtu_bytes, now);
+        let mtu = self.paths.mtu(&to, self.routes.mtu_bytes(&from), now);
         let most = mtu - (ip::header_bytes(to.is_v4()) + udp::HEADER_BYTES) as u32;
         if payload.len() > most as usize {
             return Err(UdpSendError::TooLong {
@@ -148,7 +148,7 @@ impl Stack {
     pub(super) fn poll_datagram(&mut self, now: Time, out: &mut [u8]) -> Option<Transmit> {
         loop {
             let (send, reader) = self.udp.next_send()?;
-            match self.resolve(&send.key.remote, reader, now) {
+            match self.resolve(&send.key, reader, now) {
                 NextHop::Mac(mac) => {
                     self.udp.done(&send);
                     self.counters.udp_sent += 1;

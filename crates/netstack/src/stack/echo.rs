@@ -25,9 +25,8 @@ impl Stack {
         {
             return false;
         }
-        let mtu_bytes =
-            self.paths
-                .mtu(&datagram.packet.source, self.config.mtu_bytes, now) as usize;
+        let most = self.routes.mtu_bytes(&datagram.packet.destination);
+        let mtu_bytes = self.paths.mtu(&datagram.packet.source, most, now) as usize;
         let kind = if v4 { 0 } else { 129 };
         let identifier = be32(message, 4).to_be_bytes();
         let sent = if message.len() + ip::header_bytes(v4) <= mtu_bytes {
@@ -92,8 +91,7 @@ impl Stack {
             let head: &[u8] = if start == 0 { &header } else { &[] };
             let chunk = datagram.chunk(start + head.len(), end);
             let reply = Reply::fragment(
-                datagram.mac,
-                self.config.mac,
+                self.routes.way(datagram.interface, datagram.mac),
                 &outline,
                 &fragment,
                 head,

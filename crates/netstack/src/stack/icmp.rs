@@ -70,8 +70,7 @@ impl Stack {
             hop_limit: super::transmit::HOP_LIMIT,
         };
         let mut reply = Reply::ip(
-            datagram.mac,
-            self.config.mac,
+            self.routes.way(datagram.interface, datagram.mac),
             &outline,
             icmp::HEADER_BYTES,
             chunk.len as usize,
@@ -158,7 +157,8 @@ impl Stack {
         self.counters.icmp_errors += 1;
         match message {
             Message::TooBig { mtu_bytes } => {
-                let current = self.paths.mtu(&key.remote, self.config.mtu_bytes, now);
+                let most = self.routes.mtu_bytes(&key.local);
+                let current = self.paths.mtu(&key.remote, most, now);
                 if let Some(mtu) = self.paths.too_big(&key.remote, mtu_bytes, current, now) {
                     self.counters.path_mtu_reduced += 1;
                     self.path_shrank(slot, mtu);

@@ -176,7 +176,7 @@ impl Stack {
         {
             iss = after;
         }
-        let mss = segment_bytes(self.config.mtu_bytes, key.local.is_v4());
+        let mss = segment_bytes(self.routes.mtu_bytes(&key.local), key.local.is_v4());
         let clock = Timestamps::new(self.numbers.timestamp_offset(key), now);
         let tcp = &self.config.tcp;
         let mut tcb =

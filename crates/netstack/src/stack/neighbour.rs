@@ -5,13 +5,13 @@
 //! to be sent waits. Confirmed: used for 30 s. Then still used, while one question asks again
 //! (RFC 4861, 7.3: delay and probe, in one).
 
+use super::route::Hop;
 use crate::api::{MacAddress, Time};
 use crate::core::siphash::Key;
 use crate::core::slots::Slots;
 use crate::core::table::Table;
 use crate::tuning::READERS;
 use crate::tuning::neighbours::{LEAST_ASKING, REACHABLE, RETRANSMIT, TRIES};
-use crate::wire::address::Addr;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum State {
@@ -26,7 +26,7 @@ enum State {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Entry {
-    ip: Addr,
+    hop: Hop,
     hash: u64,
     mac: MacAddress,
     state: State,
@@ -50,13 +50,13 @@ pub enum Lookup {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
     Nothing,
-    /// Ask again (this address, or all hosts), and wake in a second.
+    /// Ask again (this station, or all hosts), and wake in a second.
     Ask {
-        ip: Addr,
+        hop: Hop,
         mac: Option<MacAddress>,
     },
     /// It does not answer.
-    Failed(Addr),
+    Failed(Hop),
 }
 
 /// The table.
@@ -97,13 +97,14 @@ impl Neighbours {
         self.slots.used()
     }
 
-    fn find(&self, ip: &Addr) -> (u64, Option<u32>) {
-        let words = u128::from_ne_bytes(ip.0);
-        let hash = self.key.hash(&[words as u64, (words >> 64) as u64]);
+    fn find(&self, hop: &Hop) -> (u64, Option<u32>) {
+        let words = u128::from_ne_bytes(hop.ip.0);
+        let interface = u64::from(hop.interface.0);
+        let hash = (self.key).hash(&[words as u64, (words >> 64) as u64, interface]);
         (
             hash,
             self.table
-                .find(hash, |slot| self.entries[slot as usize].ip == *ip),
+                .find(hash, |slot| self.entries[slot as usize].hop == *hop),
         )
     }
 
@@ -117,13 +118,13 @@ impl Neighbours {
     }
 
     /// Looks up where to send; makes an entry if there is none. `asker` is below [`READERS`].
-    pub fn look_up(&mut self, ip: &Addr, asker: u8) -> Lookup {
-        let (hash, found) = self.find(ip);
+    pub fn look_up(&mut self, hop: &Hop, asker: u8) -> Lookup {
+        let (hash, found) = self.find(hop);
         let Some(slot) = found else {
             if self.asking[usize::from(asker)] >= self.most_asking {
                 return Lookup::Busy;
             }
-            let Some(slot) = self.insert(*ip, hash, true) else {
+            let Some(slot) = self.insert(*hop, hash, true) else {
                 return Lookup::Busy;
             };
             self.asking[usize::from(asker)] += 1;
@@ -147,13 +148,13 @@ impl Neighbours {
         }
     }
 
-    fn insert(&mut self, ip: Addr, hash: u64, evict: bool) -> Option<u32> {
+    fn insert(&mut self, hop: Hop, hash: u64, evict: bool) -> Option<u32> {
         if evict && self.slots.used() == self.slots.count() {
             self.evict();
         }
         let slot = self.slots.take()?;
         self.entries[slot as usize] = Entry {
-            ip,
+            hop,
             hash,
             tries: 1,
             ..Entry::default()
@@ -190,30 +191,30 @@ impl Neighbours {
         }
     }
 
-    /// The address and Ethernet address (if known) to ask about.
-    pub fn question(&self, slot: u32) -> (Addr, Option<MacAddress>) {
+    /// The neighbour and the Ethernet address (if known) to ask about.
+    pub fn question(&self, slot: u32) -> (Hop, Option<MacAddress>) {
         let entry = &self.entries[slot as usize];
         (
-            entry.ip,
+            entry.hop,
             (entry.state == State::Probing).then_some(entry.mac),
         )
     }
 
-    /// A neighbour says where it is. `asked_us`: in a question to us, which makes an entry if there
+    /// A neighbour says where it is, on its link. `asked_us`: in a question to us, which makes an entry if there
     /// is room (RFC 826; RFC 4861, 7.2.3). An answer changes only what exists: no host may fill the
     /// table unasked. `confirms`: it answers our question. Says which entry may wake others.
     pub fn heard(
         &mut self,
-        ip: &Addr,
+        hop: &Hop,
         mac: MacAddress,
         asked_us: bool,
         confirms: bool,
         replace: bool,
     ) -> Option<u32> {
-        let (hash, found) = self.find(ip);
+        let (hash, found) = self.find(hop);
         let slot = match found {
             Some(slot) => slot,
-            None if asked_us => self.insert(*ip, hash, false)?,
+            None if asked_us => self.insert(*hop, hash, false)?,
             None => return None,
         };
         let entry = &mut self.entries[slot as usize];
@@ -271,14 +272,14 @@ impl Neighbours {
                 entry.tries += 1;
                 let probing = entry.state == State::Probing;
                 Due::Ask {
-                    ip: entry.ip,
+                    hop: entry.hop,
                     mac: probing.then_some(entry.mac),
                 }
             }
             State::Incomplete | State::Probing => {
-                let ip = entry.ip;
+                let hop = entry.hop;
                 self.remove(slot);
-                Due::Failed(ip)
+                Due::Failed(hop)
             }
         }
     }

@@ -2,7 +2,8 @@
 
 use super::Stack;
 use super::fragment::Outcome;
-use crate::api::{BufferId, BufferPool, Chunk, Disposition, MacAddress, Time};
+use super::route::Hop;
+use crate::api::{BufferId, BufferPool, Chunk, Disposition, InterfaceId, MacAddress, Time};
 use crate::wire::packet::{Packet, Refused};
 use crate::wire::{arp, ethernet, ip, ipv4, ipv6};
 
@@ -15,6 +16,8 @@ pub struct Datagram<'a> {
     /// Where `bytes` begins in the buffer.
     pub base: u32,
     pub buffer: BufferId,
+    /// Where the frame came in.
+    pub interface: InterfaceId,
     /// Who sent the frame.
     pub mac: MacAddress,
     /// The frame went to us alone, not to a group.
@@ -52,17 +55,18 @@ impl Datagram<'_> {
 }
 
 impl Stack {
-    /// Takes a received Ethernet frame (without its check sequence) that lies in the caller's
-    /// `buffer`.
+    /// Takes an Ethernet frame (without its check sequence) that an interface received, and that lies in the
+    /// caller's `buffer`.
     pub fn handle_frame(
         &mut self,
         now: Time,
+        interface: InterfaceId,
         frame: &[u8],
         buffer: BufferId,
         pool: &mut impl BufferPool,
     ) -> Disposition {
         self.counters.frames_received += 1;
-        let held = self.frame(now, frame, buffer, pool);
+        let held = self.frame(now, interface, frame, buffer, pool);
         if held {
             Disposition::Held
         } else {
@@ -73,6 +77,7 @@ impl Stack {
     fn frame(
         &mut self,
         now: Time,
+        interface: InterfaceId,
         frame: &[u8],
         buffer: BufferId,
         pool: &mut impl BufferPool,
@@ -81,7 +86,11 @@ impl Stack {
             self.counters.malformed += 1;
             return false;
         };
-        let unicast = header.destination == self.config.mac;
+        if !self.routes.has(interface) {
+            self.counters.frames_not_ours += 1;
+            return false;
+        }
+        let unicast = header.destination == self.routes.mac(interface);
         if !(unicast || header.destination.0[0] & 1 == 1) || !header.source.is_unicast() {
             self.counters.frames_not_ours += 1;
             return false;
@@ -89,7 +98,7 @@ impl Stack {
         let bytes = &frame[ethernet::HEADER_BYTES..];
         let packet = match header.kind {
             ethernet::ARP => {
-                self.arp(now, bytes, header.source);
+                self.arp(now, interface, bytes, header.source);
                 return false;
             }
             ethernet::IPV4 => ipv4::parse(bytes, self.config.received_checksums_verified),
@@ -115,6 +124,7 @@ impl Stack {
             bytes,
             base: ethernet::HEADER_BYTES as u32,
             buffer,
+            interface,
             mac: header.source,
             unicast,
             reassembled: false,
@@ -165,8 +175,8 @@ impl Stack {
         false
     }
 
-    /// Whether a packet is for one of our addresses, from a source that may have sent it
-    /// (RFC 1122, 3.2.1.3).
+    /// Whether a packet is for one of our addresses on the interface that it came in by, from a source that may
+    /// have sent it (RFC 1122, 3.2.1.3).
     fn is_for_us(&mut self, datagram: &Datagram<'_>, v6: bool) -> bool {
         let Packet {
             source,
@@ -180,8 +190,9 @@ impl Stack {
         }
         // Groups are for neighbour discovery alone.
         let discovery = v6 && datagram.packet.protocol == ip::ICMPV6;
-        let group = discovery && self.routes.is_our_group(destination);
-        if !group && !self.routes.is_ours(destination) {
+        let interface = datagram.interface;
+        let group = discovery && self.routes.is_our_group(interface, destination);
+        if !group && !self.routes.is_ours_at(interface, destination) {
             self.counters.frames_not_ours += 1;
             return false;
         }
@@ -210,19 +221,19 @@ impl Stack {
     }
 
     /// ARP (RFC 826): learns from hosts that ask us and that answer us; answers.
-    fn arp(&mut self, now: Time, bytes: &[u8], from: MacAddress) {
+    fn arp(&mut self, now: Time, interface: InterfaceId, bytes: &[u8], from: MacAddress) {
         let Some(message) = arp::parse(bytes) else {
             self.counters.malformed += 1;
             return;
         };
-        if !self.routes.is_ours(&message.target) {
+        if !self.routes.is_ours_at(interface, &message.target) {
             self.counters.frames_not_ours += 1;
             return;
         }
         let probe = message.sender.is_unspecified();
         let honest = message.sender.is_unicast()
             && !self.routes.is_ours(&message.sender)
-            && self.routes.is_on_link(&message.sender)
+            && self.routes.is_on_link(interface, &message.sender)
             && message.sender_mac.is_unicast()
             && message.sender_mac == from;
         if !honest && !probe {
@@ -232,9 +243,10 @@ impl Stack {
         self.counters.neighbour_messages += 1;
         let request = message.operation == arp::REQUEST;
         if !probe {
+            let ip = message.sender;
             self.neighbour_says(
                 now,
-                &message.sender,
+                &Hop { interface, ip },
                 from,
                 request,
                 message.operation == arp::REPLY,
@@ -242,7 +254,8 @@ impl Stack {
             );
         }
         if request {
-            self.answer_arp(&message, from);
+            let way = self.routes.way(interface, from);
+            self.answer_arp(&message, way);
         }
     }
 }

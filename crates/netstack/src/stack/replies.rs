@@ -1,8 +1,9 @@
 //! Frames that belong to no connection: ARP, neighbour discovery, ICMP, RSTs. Bounded, and those
 //! that answer foreign packets are limited in rate.
 
+use super::route::Way;
 use crate::api::{
-    BufferId, Checksum, Chunk, Counters, MAX_HEADER_BYTES, MacAddress, Payload, Time, Transmit,
+    BufferId, Checksum, Chunk, Counters, InterfaceId, MAX_HEADER_BYTES, Payload, Time, Transmit,
 };
 use crate::tuning::answers::{BURST, RATE_PER_S};
 use crate::wire::address::Addr;
@@ -13,6 +14,7 @@ use std::collections::VecDeque;
 /// A frame that waits.
 #[derive(Debug, Clone, Copy)]
 pub struct Reply {
+    interface: InterfaceId,
     header: [u8; MAX_HEADER_BYTES],
     header_len: u8,
     payload: Option<Chunk>,
@@ -22,11 +24,12 @@ pub struct Reply {
 
 impl Reply {
     /// An Ethernet frame without payload yet: `len` bytes behind the header.
-    pub fn ethernet(to: MacAddress, from: MacAddress, kind: u16, len: usize) -> Self {
+    pub fn ethernet(way: Way, kind: u16, len: usize) -> Self {
         let mut header = [0; MAX_HEADER_BYTES];
-        ethernet::write(&mut header, to, from, kind);
+        ethernet::write(&mut header, way.to, way.from, kind);
         let header_len = (ethernet::HEADER_BYTES + len) as u8;
         Self {
+            interface: way.interface,
             header,
             header_len,
             payload: None,
@@ -36,17 +39,11 @@ impl Reply {
     }
 
     /// An IP packet with `len` bytes of header of `protocol`, and `quoted` bytes of payload.
-    pub fn ip(
-        to: MacAddress,
-        from: MacAddress,
-        packet: &Outline<'_>,
-        len: usize,
-        quoted: usize,
-    ) -> Self {
+    pub fn ip(way: Way, packet: &Outline<'_>, len: usize, quoted: usize) -> Self {
         let v4 = packet.source.is_v4();
         let ip_len = ip::header_bytes(v4);
         let kind = if v4 { ethernet::IPV4 } else { ethernet::IPV6 };
-        let mut reply = Self::ethernet(to, from, kind, ip_len + len);
+        let mut reply = Self::ethernet(way, kind, ip_len + len);
         let out = &mut reply.header[ethernet::HEADER_BYTES..];
         ip::write(
             out,
@@ -61,8 +58,7 @@ impl Reply {
 
     /// A part of an IP packet: `head` behind the headers, then `quoted` bytes of payload.
     pub fn fragment(
-        to: MacAddress,
-        from: MacAddress,
+        way: Way,
         packet: &Outline<'_>,
         fragment: &Fragment,
         head: &[u8],
@@ -70,7 +66,7 @@ impl Reply {
     ) -> Self {
         let v4 = packet.source.is_v4();
         let extra = ip::fragment_bytes(v4);
-        let mut reply = Self::ip(to, from, packet, extra + head.len(), quoted);
+        let mut reply = Self::ip(way, packet, extra + head.len(), quoted);
         ip::make_fragment(reply.link_body(), packet.protocol, v4, fragment);
         reply.body(v4)[extra..extra + head.len()].copy_from_slice(head);
         reply
@@ -119,6 +115,7 @@ impl Reply {
             payload.push(chunk);
         }
         Transmit {
+            interface: self.interface,
             header_len: len,
             payload,
             checksum: self.checksum,

@@ -4,8 +4,10 @@
 use super::Stack;
 use super::neighbour::{Due, Lookup, Neighbours};
 use super::replies::{Outline, Reply};
+use super::route::{Hop, Way};
 use super::timers::Timer;
 use crate::api::{DeadReason, MacAddress, Time};
+use crate::flow::FlowKey;
 use crate::tcp::state::State;
 use crate::wire::address::Addr;
 use crate::wire::{arp, ethernet, ip, ndp};
@@ -26,9 +28,9 @@ pub enum NextHop {
 }
 
 impl Stack {
-    /// The Ethernet address for packets of a reader to `remote`.
-    pub(super) fn resolve(&mut self, remote: &Addr, asker: u8, now: Time) -> NextHop {
-        let Some(hop) = self.routes.next_hop(remote) else {
+    /// The Ethernet address for packets of a reader on the flow `key`.
+    pub(super) fn resolve(&mut self, key: &FlowKey, asker: u8, now: Time) -> NextHop {
+        let Some(hop) = self.routes.next_hop(&key.local, &key.remote) else {
             return NextHop::Nowhere;
         };
         let (answer, ask) = match self.neighbours.look_up(&hop, asker) {
@@ -40,8 +42,8 @@ impl Stack {
             }
         };
         if let Some(slot) = ask {
-            let (ip, mac) = self.neighbours.question(slot);
-            self.ask(&ip, mac);
+            let (hop, mac) = self.neighbours.question(slot);
+            self.ask(&hop, mac);
             self.timers
                 .arm(Timer::Neighbour(slot), Neighbours::retry_at(now));
         }
@@ -52,14 +54,14 @@ impl Stack {
     pub(super) fn neighbour_says(
         &mut self,
         now: Time,
-        ip: &Addr,
+        hop: &Hop,
         mac: MacAddress,
         asked_us: bool,
         confirms: bool,
         replace: bool,
     ) {
         let before = self.neighbours.epoch();
-        let Some(slot) = self.neighbours.heard(ip, mac, asked_us, confirms, replace) else {
+        let Some(slot) = self.neighbours.heard(hop, mac, asked_us, confirms, replace) else {
             return;
         };
         if self.neighbours.is_reachable(slot) {
@@ -85,24 +87,24 @@ impl Stack {
     pub(super) fn neighbour_due(&mut self, slot: u32, now: Time) {
         match self.neighbours.due(slot) {
             Due::Nothing => {}
-            Due::Ask { ip, mac } => {
-                self.ask(&ip, mac);
+            Due::Ask { hop, mac } => {
+                self.ask(&hop, mac);
                 self.timers
                     .arm(Timer::Neighbour(slot), Neighbours::retry_at(now));
             }
-            Due::Failed(ip) => self.neighbour_failed(&ip, now),
+            Due::Failed(hop) => self.neighbour_failed(&hop, now),
         }
     }
 
-    /// Nothing answers for `ip`: connections that are being opened there end, datagrams are given
+    /// Nothing answers for `hop`: connections that are being opened there end, datagrams are given
     /// up, other connections try again when their timers are due.
-    fn neighbour_failed(&mut self, ip: &Addr, now: Time) {
+    fn neighbour_failed(&mut self, hop: &Hop, now: Time) {
         self.counters.neighbours_failed += 1;
         let mut waiting = self.connections.take_waiting();
         while let Some(slot) = waiting {
             waiting = self.connections.next_waiting(slot);
             let tcb = self.connections.tcb_mut(slot);
-            let there = self.routes.next_hop(&tcb.key.remote) == Some(*ip);
+            let there = self.routes.next_hop(&tcb.key.local, &tcb.key.remote) == Some(*hop);
             if there && tcb.state() == State::SynSent {
                 tcb.end(
                     DeadReason::Unreachable,
@@ -119,7 +121,7 @@ impl Stack {
         }
         let routes = &self.routes;
         self.udp
-            .give_up(|remote| routes.next_hop(remote) == Some(*ip));
+            .give_up(|key| routes.next_hop(&key.local, &key.remote) == Some(*hop));
     }
 
     /// A connection has no way to its peer now: its timer brings it back.
@@ -133,34 +135,32 @@ impl Stack {
         self.connections.free_if_done(slot);
     }
 
-    /// Asks for the Ethernet address of `target`: all hosts, or the one that had it.
-    fn ask(&mut self, target: &Addr, mac: Option<MacAddress>) {
-        let Some(source) = self.routes.source_for(target) else {
+    /// Asks for the Ethernet address of a neighbour: all hosts, or the one that had it.
+    fn ask(&mut self, hop: &Hop, mac: Option<MacAddress>) {
+        let Some(source) = self.routes.source_at(hop) else {
             return;
         };
+        let (interface, target) = (hop.interface, &hop.ip);
+        let own = self.routes.mac(interface);
+        let way = |to| self.routes.way(interface, to);
         let reply = if target.is_v4() {
             let to = mac.unwrap_or(MacAddress::BROADCAST);
-            let mut reply = Reply::ethernet(to, self.config.mac, ethernet::ARP, arp::BYTES);
+            let mut reply = Reply::ethernet(way(to), ethernet::ARP, arp::BYTES);
             let unknown = (MacAddress::default(), *target);
-            arp::write(
-                reply.link_body(),
-                arp::REQUEST,
-                (self.config.mac, source),
-                unknown,
-            );
+            arp::write(reply.link_body(), arp::REQUEST, (own, source), unknown);
             reply
         } else {
             let group = target.solicited_node();
             let destination = if mac.is_some() { target } else { &group };
             let to = mac.unwrap_or_else(|| ethernet::multicast6(&group));
-            self.ndp(to, &source, destination, ndp::SOLICITATION, 0, target)
+            self.ndp(way(to), &source, destination, ndp::SOLICITATION, 0, target)
         };
         self.replies.push(reply, &mut self.counters);
     }
 
     fn ndp(
         &self,
-        to: MacAddress,
+        way: Way,
         source: &Addr,
         destination: &Addr,
         kind: u8,
@@ -173,19 +173,19 @@ impl Stack {
             protocol: ip::ICMPV6,
             hop_limit: NDP_HOP_LIMIT,
         };
-        let mut reply = Reply::ip(to, self.config.mac, &outline, ndp::BYTES, 0);
+        let mut reply = Reply::ip(way, &outline, ndp::BYTES, 0);
         let sum = ip::pseudo_sum(source, destination, ip::ICMPV6, ndp::BYTES);
-        ndp::write(reply.body(false), kind, flags, sum, target, self.config.mac);
+        ndp::write(reply.body(false), kind, flags, sum, target, way.from);
         reply.with_checksum(false, 2)
     }
 
-    pub(super) fn answer_arp(&mut self, request: &arp::Arp, to: MacAddress) {
-        let mut reply = Reply::ethernet(to, self.config.mac, ethernet::ARP, arp::BYTES);
+    pub(super) fn answer_arp(&mut self, request: &arp::Arp, way: Way) {
+        let mut reply = Reply::ethernet(way, ethernet::ARP, arp::BYTES);
         arp::write(
             reply.link_body(),
             arp::REPLY,
-            (self.config.mac, request.target),
-            (to, request.sender),
+            (way.from, request.target),
+            (way.to, request.sender),
         );
         self.replies.push(reply, &mut self.counters);
     }
@@ -198,7 +198,7 @@ impl Stack {
         datagram: &super::receive::Datagram<'_>,
         kind: u8,
     ) {
-        let packet = datagram.packet;
+        let (interface, packet) = (datagram.interface, datagram.packet);
         if packet.hop_limit != NDP_HOP_LIMIT || datagram.reassembled {
             self.counters.spoofed += 1;
             return;
@@ -217,18 +217,15 @@ impl Stack {
             };
             if message.target.is_unicast() && !self.routes.is_ours(&message.target) {
                 self.counters.neighbour_messages += 1;
-                self.neighbour_says(
-                    now,
-                    &message.target,
-                    mac,
-                    false,
-                    message.solicited,
-                    message.replace,
-                );
+                let hop = Hop {
+                    interface,
+                    ip: message.target,
+                };
+                self.neighbour_says(now, &hop, mac, false, message.solicited, message.replace);
             }
             return;
         }
-        if !self.routes.is_ours(&message.target) {
+        if !self.routes.is_ours_at(interface, &message.target) {
             self.counters.frames_not_ours += 1;
             return;
         }
@@ -242,10 +239,14 @@ impl Stack {
             (datagram.mac, packet.source, 0x60)
         };
         if let (false, Some(mac)) = (detection, message.mac.filter(|mac| mac.is_unicast())) {
-            self.neighbour_says(now, &packet.source, mac, true, false, true);
+            let hop = Hop {
+                interface,
+                ip: packet.source,
+            };
+            self.neighbour_says(now, &hop, mac, true, false, true);
         }
         let reply = self.ndp(
-            to,
+            self.routes.way(interface, to),
             &message.target,
             &destination,
             ndp::ADVERTISEMENT,

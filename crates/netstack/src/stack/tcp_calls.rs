@@ -107,7 +107,7 @@ impl Stack {
         {
             iss = after;
         }
-        let mss = segment_bytes(self.config.mtu_bytes, from.is_v4());
+        let mss = segment_bytes(self.routes.mtu_bytes(&from), from.is_v4());
         let mut tcb = Tcb::new(key, &self.config.tcp, mss, now).connecting(iss, clock);
         if let Some(mtu) = self.paths.get(&to, now) {
             tcb.fit_path(mtu);

@@ -61,7 +61,8 @@ impl Stack {
             hop_limit: super::transmit::HOP_LIMIT,
         };
         let v4 = key.local.is_v4();
-        let mut reply = Reply::ip(datagram.mac, self.config.mac, &outline, len, 0);
+        let way = self.routes.way(datagram.interface, datagram.mac);
+        let mut reply = Reply::ip(way, &outline, len, 0);
         crate::wire::tcp::write(reply.body(v4), &header, sum);
         let sent = self
             .replies
@@ -77,7 +78,7 @@ impl Stack {
         segment: &Outgoing,
         now: Time,
     ) {
-        let to = match self.resolve(&key.remote, reader, now) {
+        let to = match self.resolve(key, reader, now) {
             super::resolve::NextHop::Mac(mac) => mac,
             _ if mac.is_unicast() => mac,
             _ => return,
@@ -90,7 +91,8 @@ impl Stack {
             protocol: ip::TCP,
             hop_limit: super::transmit::HOP_LIMIT,
         };
-        let mut reply = Reply::ip(to, self.config.mac, &outline, len, 0);
+        let way = self.routes.way(self.routes.interface_of(&key.local), to);
+        let mut reply = Reply::ip(way, &outline, len, 0);
         let sum = ip::pseudo_sum(&key.local, &key.remote, ip::TCP, len);
         crate::wire::tcp::write(reply.body(v4), &super::transmit::header(key, segment), sum);
         let sent = self

@@ -3,10 +3,11 @@
 use super::Stack;
 use super::resolve::NextHop;
 use super::timers::Timer;
-use crate::api::{Checksum, DeadReason, MAX_HEADER_BYTES, MacAddress, Payload, Time, Transmit};
+use crate::api::{
+    Checksum, DeadReason, InterfaceId, MAX_HEADER_BYTES, MacAddress, Payload, Time, Transmit,
+};
 use crate::flow::FlowKey;
 use crate::tcp::segment::Outgoing;
-use crate::wire::address::Addr;
 use crate::wire::{ethernet, ip, tcp};
 
 /// Hop limit of what we send (RFC 1700's recommended default).
@@ -76,7 +77,8 @@ impl Stack {
                 continue;
             };
             let tcb = self.connections.tcb_mut(slot);
-            let our_mss = segment_bytes(self.config.mtu_bytes, tcb.key.local.is_v4());
+            let mtu_bytes = self.routes.mtu_bytes(&tcb.key.local);
+            let our_mss = segment_bytes(mtu_bytes, tcb.key.local.is_v4());
             let segment = tcb.output(
                 our_mss,
                 &mut self.ranges.context(&self.config, &mut self.counters, now),
@@ -113,8 +115,8 @@ impl Stack {
         if let Some(mac) = connection.next_hop(self.neighbours.epoch()) {
             return Some(mac);
         }
-        let (remote, reader) = (connection.tcb.key.remote, connection.reader());
-        match self.resolve(&remote, reader, now) {
+        let (key, reader) = (connection.tcb.key, connection.reader());
+        match self.resolve(&key, reader, now) {
             NextHop::Mac(mac) => {
                 let epoch = self.neighbours.epoch();
                 self.connections.get_mut(slot).found(mac, epoch);
@@ -151,7 +153,7 @@ impl Stack {
         let header = header(key, segment);
         let len = tcp::HEADER_BYTES + header.options.len();
         let total = len + segment.len as usize;
-        let at = self.write_headers(out, mac, &key.local, &key.remote, ip::TCP, total);
+        let (interface, at) = self.write_headers(out, mac, key, ip::TCP, total);
         if segment.is_ecn_capable {
             ip::allow_marks(&mut out[ethernet::HEADER_BYTES..], key.local.is_v4());
         }
@@ -163,6 +165,7 @@ impl Stack {
             zero_means_none: false,
         };
         Transmit {
+            interface,
             header_len: at + len,
             payload: self.ranges.payload(),
             checksum: Some(checksum),
@@ -170,32 +173,32 @@ impl Stack {
         }
     }
 
-    /// Writes Ethernet and IP headers; says where they end.
+    /// Writes Ethernet and IP headers; says by which interface it leaves, and where they end.
     pub(super) fn write_headers(
         &self,
         out: &mut [u8],
         mac: MacAddress,
-        local: &Addr,
-        remote: &Addr,
+        key: &FlowKey,
         protocol: u8,
         len: usize,
-    ) -> usize {
-        let v4 = local.is_v4();
+    ) -> (InterfaceId, usize) {
+        let v4 = key.local.is_v4();
+        let interface = self.routes.interface_of(&key.local);
         ethernet::write(
             out,
             mac,
-            self.config.mac,
+            self.routes.mac(interface),
             if v4 { ethernet::IPV4 } else { ethernet::IPV6 },
         );
         ip::write(
             &mut out[ethernet::HEADER_BYTES..],
-            local,
-            remote,
+            &key.local,
+            &key.remote,
             protocol,
             HOP_LIMIT,
             len,
         );
-        ethernet::HEADER_BYTES + ip::header_bytes(v4)
+        (interface, ethernet::HEADER_BYTES + ip::header_bytes(v4))
     }
 
     /// A datagram's frame.
@@ -207,7 +210,7 @@ impl Stack {
         payload: Payload,
     ) -> Transmit {
         let total = crate::wire::udp::HEADER_BYTES + payload.len();
-        let at = self.write_headers(out, mac, &key.local, &key.remote, ip::UDP, total);
+        let (interface, at) = self.write_headers(out, mac, key, ip::UDP, total);
         let sum = ip::pseudo_sum(&key.local, &key.remote, ip::UDP, total);
         crate::wire::udp::write(&mut out[at..], key.local_port, key.remote_port, total, sum);
         let checksum = Checksum {
@@ -216,6 +219,7 @@ impl Stack {
             zero_means_none: true,
         };
         Transmit {
+            interface,
             header_len: at + crate::wire::udp::HEADER_BYTES,
             payload,
             checksum: Some(checksum),

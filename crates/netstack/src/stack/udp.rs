@@ -126,10 +126,10 @@ impl Udp {
     }
 
     /// Nobody answers: datagrams for there are given back.
-    pub fn give_up(&mut self, there: impl Fn(&Addr) -> bool) {
+    pub fn give_up(&mut self, there: impl Fn(&FlowKey) -> bool) {
         for _ in 0..self.waiting.len() {
             if let Some(send) = self.waiting.pop_front() {
-                if there(&send.key.remote) {
+                if there(&send.key) {
                     self.done(&send);
                 } else {
                     self.waiting.push_back(send);

@@ -3,6 +3,7 @@
 mod datagrams;
 mod fragments;
 mod hostile;
+mod interfaces;
 mod neighbours;
 mod settings;
 #[path = "../support/mod.rs"]

@@ -15,15 +15,26 @@ fn wrong_settings_are_refused() {
             .expect_err("cannot work")
             .to_string()
     };
-    let mtu = refused(|settings| settings.mtu_bytes = 1000);
+    let mtu = refused(|settings| settings.interfaces[0].mtu_bytes = 1000);
     assert_eq!(mtu, "MTU 1000 is outside 1280..=65535");
-    assert!(refused(|settings| settings.mac = MacAddress::BROADCAST).contains("ff:ff:ff:ff:ff:ff"));
-    assert!(refused(|settings| settings.addresses[0].prefix_len = 33).contains("10.0.0.1/33"));
     assert!(
-        refused(|settings| settings.addresses[0].ip = ip_of("224.0.0.1")).contains("224.0.0.1")
+        refused(|settings| settings.interfaces[0].mac = MacAddress::BROADCAST)
+            .contains("ff:ff:ff:ff:ff:ff")
     );
-    assert!(refused(|settings| settings.gateways.push(ip_of("10.9.0.1"))).contains("10.9.0.1"));
+    assert!(
+        refused(|settings| settings.interfaces[0].addresses[0].prefix_len = 33)
+            .contains("10.0.0.1/33")
+    );
+    assert!(
+        refused(|settings| settings.interfaces[0].addresses[0].ip = ip_of("224.0.0.1"))
+            .contains("224.0.0.1")
+    );
+    assert!(
+        refused(|settings| settings.interfaces[0].gateways.push(ip_of("10.9.0.1")))
+            .contains("10.9.0.1")
+    );
     assert!(refused(|settings| settings.limits.connections = 0).contains("connections = 0"));
+    assert!(refused(|settings| settings.interfaces.clear()).contains("0 interfaces"));
     let mut stack = Stack::new(config(0), NOW).expect("settings that work");
     assert_eq!(
         stack.listen(SocketAddr::new(ip(0, false), 0), 1, 0),

@@ -116,10 +116,15 @@ impl Node {
 
     /// A frame arrives.
     pub fn receive(&mut self, now: Time, frame: &[u8]) {
+        self.receive_at(now, InterfaceId(0), frame);
+    }
+
+    /// A frame arrives at an interface.
+    pub fn receive_at(&mut self, now: Time, interface: InterfaceId, frame: &[u8]) {
         let buffer = self.memory.add(frame, Owner::Stack);
         match self
             .stack
-            .handle_frame(now, frame, buffer, &mut self.memory)
+            .handle_frame(now, interface, frame, buffer, &mut self.memory)
         {
             Disposition::Free => self.memory.free(buffer),
             Disposition::Held => {}
@@ -143,6 +148,11 @@ impl Node {
 
     /// The next frame to send, whole, its checksum completed.
     pub fn transmit(&mut self, now: Time) -> Option<Vec<u8>> {
+        self.transmit_by(now).map(|(_, frame)| frame)
+    }
+
+    /// The next frame to send, and by which interface.
+    pub fn transmit_by(&mut self, now: Time) -> Option<(InterfaceId, Vec<u8>)> {
         let mut frame = vec![0; MAX_HEADER_BYTES];
         let transmit = without_allocation(|| self.stack.poll_transmit(now, &mut frame))?;
         frame.truncate(transmit.header_len);
@@ -156,6 +166,6 @@ impl Node {
         if let Some(buffer) = transmit.release {
             self.memory.free(buffer);
         }
-        Some(frame)
+        Some((transmit.interface, frame))
     }
 }

@@ -59,7 +59,7 @@ impl Host {
             return Ok(only_state(if listens { LISTEN } else { CLOSED }));
         };
         let headers = if info.local.is_ipv4() { 40 } else { 60 };
-        let advertised = self.stack.config().mtu_bytes - headers;
+        let advertised = self.stack.config().interfaces[0].mtu_bytes - headers;
         let waiting = info.send_queue_bytes.saturating_sub(info.flight_bytes);
         let advertised = set.map_or(advertised, |set| set.min(advertised));
         let counts = counts(&meter, advertised, waiting + pending, self.now);

@@ -30,7 +30,8 @@ use crate::flags::Setup;
 use crate::link::{self, Sent};
 use crate::sysctls::Sysctls;
 use cofferdam_netstack::{
-    BufferId, ConfigError, Disposition, Event, ListenerId, MAX_HEADER_BYTES, Stack, Time,
+    BufferId, ConfigError, Disposition, Event, InterfaceId, ListenerId, MAX_HEADER_BYTES, Stack,
+    Time,
 };
 use connection::Connection;
 use datagrams::Datagrams;
@@ -211,9 +212,9 @@ impl Host {
 
     fn receive(&mut self, frame: &[u8]) {
         let buffer = self.buffers.add(frame);
-        let kept = self
-            .stack
-            .handle_frame(self.now, frame, buffer, &mut self.buffers);
+        let kept =
+            self.stack
+                .handle_frame(self.now, InterfaceId(0), frame, buffer, &mut self.buffers);
         if kept == Disposition::Free {
             self.buffers.free(buffer);
         }

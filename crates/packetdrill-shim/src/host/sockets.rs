@@ -70,7 +70,7 @@ impl Host {
         }
         let reuse = socket.settings.reuse_address;
         let ours = address.ip().is_unspecified()
-            || (self.stack.config().addresses.iter()).any(|known| known.ip == address.ip());
+            || (self.stack.config().addresses()).any(|known| known.ip == address.ip());
         if !ours {
             return Err(Errno::EADDRNOTAVAIL);
         }
@@ -375,7 +375,7 @@ impl Host {
 
     /// An address with a free port, of IPv6 if the socket and the host have it.
     fn free_address(&self, is_v6: bool) -> Option<SocketAddr> {
-        let mut known = self.stack.config().addresses.iter();
+        let mut known = self.stack.config().addresses();
         let any = match is_v6 && known.any(|known| known.ip.is_ipv6()) {
             true => IpAddr::from(Ipv6Addr::UNSPECIFIED),
             false => IpAddr::from(Ipv4Addr::UNSPECIFIED),

@@ -116,7 +116,7 @@ fn engine(
     };
     let facts = socket.facts().clone();
     let mut config = StackConfig::new(MacAddress(facts.mac), vec![own], [42; 16]);
-    config.mtu_bytes = facts.mtu_bytes;
+    config.interfaces[0].mtu_bytes = facts.mtu_bytes;
     // The other end of a veth pair leaves checksums to a NIC that does not exist.
     config.received_checksums_verified = true;
     if let Some(wait) = answer_wait {

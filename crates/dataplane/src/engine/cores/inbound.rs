@@ -37,13 +37,13 @@ impl<P: Port> Engine<P> {
 
     pub(super) fn take_message(&mut self, now: Time, from: u8, message: Message) {
         match message {
-            Message::Packet(packet) => {
+            Message::Packet(received) => {
                 self.tally.steered_in += 1;
-                if self.steer(packet) {
-                    self.take_packet(now, packet);
+                if self.steer(received) {
+                    self.take_packet(now, received);
                 }
             }
-            Message::Copy(packet) => self.take_packet(now, packet),
+            Message::Copy(received) => self.take_packet(now, received),
             Message::Frame(frame) => {
                 self.memory.give(frame);
             }

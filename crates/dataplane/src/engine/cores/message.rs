@@ -1,18 +1,19 @@
 //! What one core has for another.
 
 use crate::abi::Entry;
+use crate::engine::link::Received;
 use crate::engine::owners::Owner;
 use crate::tuning::turns::LANE_ENTRIES;
 use cofferdam_netstack::{ConnectionId, FlowGroup};
-use cofferdam_xsk::{Frame, Packet};
+use cofferdam_xsk::Frame;
 use std::collections::HashMap;
 
 /// What one core has for another.
 pub(in crate::engine) enum Message {
     /// A packet of a flow group that the reader has, or that only the first core takes.
-    Packet(Packet),
+    Packet(Received),
     /// A copy of a packet that every core takes.
-    Copy(Packet),
+    Copy(Received),
     /// A frame of the reader's part of the memory.
     Frame(Frame),
     /// A call about a connection that the reader has.

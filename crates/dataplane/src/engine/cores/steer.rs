@@ -3,6 +3,7 @@
 use super::message::Message;
 use crate::abi::Call;
 use crate::engine::Engine;
+use crate::engine::link::Received;
 use crate::handle;
 use cofferdam_netstack::Steering;
 use cofferdam_xsk::{Packet, Port};
@@ -10,64 +11,68 @@ use cofferdam_xsk::{Packet, Port};
 impl<P: Port> Engine<P> {
     /// True when a packet is for this core's stack, now. Else it is passed on, or waits for its
     /// flow group.
-    pub(in crate::engine) fn steer(&mut self, packet: Packet) -> bool {
+    pub(in crate::engine) fn steer(&mut self, received: Received) -> bool {
         let me = self.cores.id();
-        match self.stack.steering(self.memory.packet(packet)) {
+        match self.stack.steering(self.memory.packet(received.packet)) {
             Steering::Group(group) => match self.cores.owner(group) {
                 owner if owner == me => {
-                    let is_now = self.holds_not(group, packet);
+                    let is_now = self.holds_not(group, received);
                     if is_now {
                         self.tally.group_packets.count(group);
                     }
                     is_now
                 }
-                owner => self.pass(owner, packet),
+                owner => self.pass(owner, received),
             },
-            Steering::First if me != 0 => self.pass(0, packet),
+            Steering::First if me != 0 => self.pass(0, received),
             Steering::All => {
-                self.copy_to_others(packet);
+                self.copy_to_others(received);
                 true
             }
             Steering::First | Steering::Any => true,
         }
     }
 
-    fn holds_not(&mut self, group: u8, packet: Packet) -> bool {
+    fn holds_not(&mut self, group: u8, received: Received) -> bool {
         let Some(arrival) = self.cores.arrival(group) else {
             return true;
         };
         if arrival.is_full() {
-            self.lose(packet);
+            self.lose(received);
         } else {
-            arrival.held.push(Message::Packet(packet));
+            arrival.held.push(Message::Packet(received));
         }
         false
     }
 
     /// Passes a packet on, and is done with it.
-    fn pass(&mut self, to: u8, packet: Packet) -> bool {
-        if self.cores.offer(to, Message::Packet(packet)).is_ok() {
+    fn pass(&mut self, to: u8, received: Received) -> bool {
+        if self.cores.offer(to, Message::Packet(received)).is_ok() {
             self.tally.steered_out += 1;
         } else {
-            self.lose(packet);
+            self.lose(received);
         }
         false
     }
 
     /// As a device does whose ring is full.
-    fn lose(&mut self, packet: Packet) {
+    fn lose(&mut self, received: Received) {
         self.tally.steering_lost += 1;
-        self.memory.give(packet.frame);
+        self.memory.give(received.packet.frame);
     }
 
-    fn copy_to_others(&mut self, packet: Packet) {
+    fn copy_to_others(&mut self, received: Received) {
         for other in self.cores.others() {
             let Some(frame) = self.memory.take() else {
                 self.tally.steering_lost += 1;
                 return;
             };
+            let packet = received.packet;
             let from = (packet.frame, packet.start as usize);
-            let copy = Packet { frame, ..packet };
+            let copy = Received {
+                packet: Packet { frame, ..packet },
+                ..received
+            };
             let copied = (self.memory).copy(from, (frame, from.1), packet.len as usize);
             if !copied || self.cores.offer(other, Message::Copy(copy)).is_err() {
                 self.lose(copy);

@@ -205,7 +205,10 @@ impl World {
         let (first, one) = pipe(1500).expect("a pipe");
         let (second, other) = pipe(1500).expect("a pipe");
         let memory = Memory::new(4096, 2048).expect("memory");
-        let ports = [first, second].into_iter().zip(memory.split(2)).collect();
+        let ports = [vec![first], vec![second]]
+            .into_iter()
+            .zip(memory.split(2))
+            .collect();
         let server = Options {
             private_frames: room.private_frames,
             ..options()

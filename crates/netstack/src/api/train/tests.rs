@@ -1,5 +1,5 @@
 use super::*;
-use crate::api::{BufferId, Checksum, Chunk, MacAddress, Payload};
+use crate::api::{BufferId, Checksum, Chunk, InterfaceId, MacAddress, Payload};
 use crate::wire::address::Addr;
 use crate::wire::tcp::{FIN, Options, Segment};
 use crate::wire::{ip, tcp};
@@ -57,6 +57,7 @@ fn segment(v4: bool, seq: u32, flags: u8, len: u32) -> (Vec<u8>, Transmit) {
         zero_means_none: false,
     };
     let transmit = Transmit {
+        interface: InterfaceId(0),
         header_len: at + tcp_len,
         payload,
         checksum: Some(checksum),
