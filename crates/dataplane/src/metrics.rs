@@ -10,7 +10,7 @@ use std::fmt::Write;
 pub const SCHEMA: &str = "cofferdam.dataplane/1";
 
 /// Single counters: name, what it counts, value.
-fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 31] {
+fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 33] {
     [
         (
             "received_packets",
@@ -18,6 +18,16 @@ fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 31] {
             t.received,
         ),
         ("sent_packets", "Packets passed to the device", t.sent),
+        (
+            "sent_payload_bytes",
+            "Payload passed to the device, in bytes",
+            t.sent_payload_bytes,
+        ),
+        (
+            "copied_payload_bytes",
+            "Payload that the loop copied into packets, in bytes",
+            t.copied_payload_bytes,
+        ),
         ("batches", "Turns of the loop with packets", t.batches),
         (
             "idle_cycles",

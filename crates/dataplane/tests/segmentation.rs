@@ -113,6 +113,19 @@ fn bulk_data_leaves_in_large_packets_whoever_cuts_them() {
             assert_eq!(large == 0, cut_by == "nobody", "{told}");
             // Only where nobody cuts them before are there fewer packets than segments.
             assert_eq!(packets < segments / 4 * 3, cut_by == "peer", "{told}");
+            // What leaves in large packets is not copied by the loop.
+            let payload = |what| scene.count(&format!("/counts/{what}_payload_bytes"));
+            let (sent, copied) = (payload("sent"), payload("copied"));
+            assert!(sent >= BULK as u64, "{told}: {sent}");
+            assert_eq!(
+                copied < sent / 2,
+                cut_by != "nobody",
+                "{told}: {copied} of {sent}"
+            );
+            assert!(
+                cut_by != "nobody" || copied == sent,
+                "{told}: {copied} of {sent}"
+            );
             assert_eq!(scene.count("/counts/offences"), 0);
         }
     });

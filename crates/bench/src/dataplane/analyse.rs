@@ -75,6 +75,7 @@ fn row(cell: &DataplaneCell, samples: &[DataplaneSample], seed: u64) -> Option<D
             .flatten(),
         cpu_us_per_request: some(|s| s.cpu_us_per_request),
         packets_per_answer: some(|s| s.packets_per_answer),
+        copied_part: some(|s| s.copied_part),
         capacity_to_blocking: against(EchoServer::Blocking, capacity),
         capacity_to_busy: against(EchoServer::BusyPolling, capacity),
         capacity_to_inline: (cell.server == EchoServer::Process)
@@ -192,6 +193,7 @@ mod tests {
             cpu_us_per_request: Some(1e6 / rate),
             bytes_per_connection: None,
             packets_per_answer: None,
+            copied_part: None,
             shares_cpu: false,
             generator_busy: None,
         }

@@ -235,6 +235,10 @@ pub struct DataplaneSample {
     /// acknowledgements; one of many segments, before segmentation, counts once.
     #[serde(default)]
     pub packets_per_answer: Option<f64>,
+    /// Where sizes are varied: the part (0 to 1) of the payload sent that the dataplane's loop copied; the
+    /// rest went from the application's memory to the kernel or the device. `None` for Linux.
+    #[serde(default)]
+    pub copied_part: Option<f64>,
     /// One of the server's CPUs was the generator's: the host had no other left.
     #[serde(default)]
     pub shares_cpu: bool,
@@ -276,6 +280,9 @@ pub struct DataplaneRow {
     /// Where sizes are varied: packets that the client's device received for an answer.
     #[serde(default)]
     pub packets_per_answer: Option<Estimate>,
+    /// Where sizes are varied: the part (0 to 1) of the payload sent that the dataplane's loop copied.
+    #[serde(default)]
+    pub copied_part: Option<Estimate>,
     /// Requests a second that the server's CPU could carry at this cost, ÷ those of the blocking
     /// server in the same round.
     #[serde(default)]

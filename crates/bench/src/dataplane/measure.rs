@@ -175,6 +175,7 @@ pub(super) fn sample(
     }
     let [start, idle] = told.memory_bytes;
     let grown = idle.saturating_sub(before.unwrap_or(start));
+    let copied_part = copied_part(&told.server);
     Ok(DataplaneSample {
         schema: SCHEMA,
         time: now(),
@@ -188,11 +189,18 @@ pub(super) fn sample(
         // Which of a shared CPU's time was the server's cannot be told.
         cpu_us_per_request: told.cpu_us_per_request.filter(|_| !shares_cpu),
         packets_per_answer: told.packets_per_answer,
+        copied_part: copied_part.filter(|_| cell.experiment.is_of_sizes()),
         shares_cpu,
         generator_busy: told.client.busy.filter(|_| !shares_cpu),
         bytes_per_connection: (cell.experiment == DataplaneExperiment::Idle)
             .then(|| grown as f64 / f64::from(cell.at)),
     })
+}
+
+/// The part of the payload sent that was copied.
+fn copied_part(server: &ServerReport) -> Option<f64> {
+    let [sent, copied] = server.payload_bytes;
+    (sent > 0).then(|| copied as f64 / sent as f64)
 }
 
 fn load(connections: u32, rate: f64) -> Client {

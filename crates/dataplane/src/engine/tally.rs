@@ -95,6 +95,10 @@ pub struct Tally {
     pub received: u64,
     /// Packets sent.
     pub sent: u64,
+    /// Payload sent, bytes.
+    pub sent_payload_bytes: u64,
+    /// Of that, what the loop copied into packets; the rest went from where the application wrote it.
+    pub copied_payload_bytes: u64,
     /// Batches of 1, 2, 3 to 4, 5 to 8, … 129 to 256 packets.
     pub batch_sizes: [u64; 9],
     /// Packets that waited when a batch had been taken, summed: over `batches` the mean queue.
@@ -289,13 +293,15 @@ impl Tally {
     }
 
     /// The counters that cores' sums are made of.
-    fn numbers(&mut self) -> [&mut u64; 33] {
+    fn numbers(&mut self) -> [&mut u64; 35] {
         let port = &mut self.port;
         [
             &mut self.batches,
             &mut self.empty_turns,
             &mut self.received,
             &mut self.sent,
+            &mut self.sent_payload_bytes,
+            &mut self.copied_payload_bytes,
             &mut self.queued,
             &mut self.waited,
             &mut self.packet_cycles,

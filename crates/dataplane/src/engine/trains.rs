@@ -132,6 +132,10 @@ impl<P: Port> Engine<P> {
                 .send_large(&mut self.memory, interface, &large, &self.trains.parts)
         };
         self.memory.give(held.frame);
+        if sent {
+            let bytes: usize = self.trains.parts.iter().map(|part| part.iov_len).sum();
+            self.tally.sent_payload_bytes += bytes as u64;
+        }
         usize::from(sent)
     }
 

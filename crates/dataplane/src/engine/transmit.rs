@@ -61,6 +61,9 @@ impl<P: Port> Engine<P> {
 
     /// Puts the payload behind the headers that are in `frame`, and completes the checksum.
     pub(super) fn assemble(&mut self, frame: Frame, transmit: &Transmit) -> Packet {
+        let payload_bytes = transmit.payload.len() as u64;
+        self.tally.sent_payload_bytes += payload_bytes;
+        self.tally.copied_payload_bytes += payload_bytes;
         let mut end = transmit.header_len;
         for chunk in transmit.payload.chunks() {
             self.gather(*chunk, frame, end);

@@ -278,7 +278,7 @@ fn one(
 }
 
 /// Columns of the tables; one that no row of a table has is left out.
-const COLUMNS: [(&str, Value); 17] = [
+const COLUMNS: [(&str, Value); 18] = [
     ("requests/s", |r| Some(&r.requests_per_s)),
     ("requests/s ÷ blocking", |r| r.rate_to_blocking.as_ref()),
     ("requests/s ÷ busy-polling", |r| r.rate_to_busy.as_ref()),
@@ -297,6 +297,7 @@ const COLUMNS: [(&str, Value); 17] = [
     ("p50 ÷ busy-polling", |r| r.p50_to_busy.as_ref()),
     ("CPU µs a request", |r| r.cpu_us_per_request.as_ref()),
     ("packets an answer", |r| r.packets_per_answer.as_ref()),
+    ("part of the payload copied", |r| r.copied_part.as_ref()),
     ("CPU µs ÷ one core", |r| r.cpu_to_one_core.as_ref()),
     ("capacity of one core ÷ blocking", |r| {
         r.capacity_to_blocking.as_ref()

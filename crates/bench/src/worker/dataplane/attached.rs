@@ -18,6 +18,7 @@ fn server_report(tally: &Tally) -> ServerReport {
     let stages = Stage::ALL.iter().zip(tally.stage_cycles);
     ServerReport {
         packets: tally.received,
+        payload_bytes: [tally.sent_payload_bytes, tally.copied_payload_bytes],
         stage_cycles: stages
             .map(|(stage, c)| (stage.name().to_owned(), c))
             .collect(),
@@ -88,6 +89,8 @@ pub(super) fn dataplane(mut args: Args, control: &mut Control) -> Result<(), Fai
         let shown = shown.map_err(|e| e.to_string())?;
         let number = |path: &str| shown.pointer(path).and_then(|v| v.as_u64()).unwrap_or(0);
         told.packets = number("/counts/received_packets");
+        told.payload_bytes =
+            ["sent", "copied"].map(|what| number(&format!("/counts/{what}_payload_bytes")));
         for stage in Stage::ALL {
             let cycles = number(&format!("/stage_cycles/{}", stage.name()));
             told.stage_cycles.insert(stage.name().to_owned(), cycles);

@@ -36,6 +36,9 @@ pub struct LoadReport {
 pub struct ServerReport {
     /// Packets that came in; 0 where the server cannot know.
     pub packets: u64,
+    /// Payload sent, and of that what the loop copied, bytes; 0 where the server cannot know.
+    #[serde(default)]
+    pub payload_bytes: [u64; 2],
     /// Cycles in each stage of the loop; empty for servers without one.
     pub stage_cycles: BTreeMap<String, u64>,
 }

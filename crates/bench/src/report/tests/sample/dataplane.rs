@@ -26,6 +26,7 @@ pub fn dataplane() -> RunData {
         capacity_to_busy: ratio.map(|r| five(r / 2.0)),
         capacity_to_inline: (server == EchoServer::Process).then(|| five(0.9)),
         packets_per_answer: experiment.is_of_sizes().then(|| five(p50)),
+        copied_part: None,
         bytes_per_connection: (experiment == DataplaneExperiment::Idle).then(|| five(p50)),
         rate_to_one_core: (experiment.is_of_cores() && at > 1).then(|| five(0.95)),
         cpu_to_one_core: (experiment.is_of_cores() && at > 1).then(|| five(1.05)),
