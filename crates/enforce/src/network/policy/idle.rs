@@ -20,14 +20,16 @@ impl IdleTime {
         }
     }
 
-    /// Those of `cpus` on which one task must wait while another runs.
+    /// Whether one task must wait there while another runs.
+    pub fn is_full(&self, cpu: u32) -> bool {
+        let idle = self.by_cpu.get(&cpu);
+        idle.is_some_and(|idle| *idle < FULL_IDLE_PART)
+    }
+
+    /// Those of `cpus` where that is so.
     pub fn full(&self, cpus: &[u32]) -> Vec<u32> {
-        let is_full = |cpu: &u32| {
-            self.by_cpu
-                .get(cpu)
-                .is_some_and(|idle| *idle < FULL_IDLE_PART)
-        };
-        cpus.iter().copied().filter(is_full).collect()
+        let cpus = cpus.iter().copied();
+        cpus.filter(|cpu| self.is_full(*cpu)).collect()
     }
 }
 

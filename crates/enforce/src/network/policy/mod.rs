@@ -118,12 +118,13 @@ impl Policy {
         }
         self.rivals.note(now, interval);
         let rows = rows_by_cgroup(interval);
-        let charged = pressed::Charged::of(interval, &self.rivals);
+        let charged = pressed::Charged::of(interval, &self.rivals, &self.idle);
         let mut active = Vec::new();
         for (id, account) in &mut self.accounts {
             let row = rows.get(id).copied();
             let pressed_now = row.map_or_else(Vec::new, |row| {
-                pressed::pressed_cpus(row, charged.pressing(account.is_under_quota()), interval)
+                let is_under_quota = account.is_under_quota();
+                pressed::pressed_cpus(row, &charged, is_under_quota, &self.rivals, interval)
             });
             let counts = row.is_some_and(|row| pressed::counts(row, interval));
             if account.is_held() || !pressed_now.is_empty() || counts {

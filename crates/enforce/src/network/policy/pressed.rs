@@ -1,8 +1,9 @@
 //! Who pays for whom: the CPUs on which one container's packets run in others' time. The others are
 //! whoever runs: containers, and, where they run for more than a moment, cgroups of the host and tasks
 //! whose cgroup is not known. Idle time is nobody's, and so is that of threads which do network work
-//! themselves.
+//! themselves; but where nothing is idle, such a thread takes from whoever else would run.
 
+use super::idle::IdleTime;
 use super::rivals::Rivals;
 use crate::tuning::network::{
     CAUSED_NEW_PART, CAUSES_CPUS, COUNTS_CPUS, PAID_CPUS, PRESSED, STAYS_WORST_CPUS,
@@ -79,6 +80,8 @@ impl PressedCpus {
 /// Network CPU charged on each CPU to those who can be pressed there, nanoseconds.
 #[derive(Debug)]
 pub(super) struct Charged {
+    /// To nobody on CPUs where nothing is idle: `ksoftirqd` did it, in time that the scheduler gave it.
+    pub threads: Vec<u64>,
     /// To containers.
     pub containers: Vec<u64>,
     /// To containers and to what of the host runs there on average. Of the host something always runs
@@ -87,13 +90,19 @@ pub(super) struct Charged {
 }
 
 impl Charged {
-    pub fn of(interval: &Interval, rivals: &Rivals) -> Charged {
+    pub fn of(interval: &Interval, rivals: &Rivals, idle: &IdleTime) -> Charged {
+        let threads = interval.cpus.iter();
+        let threads = threads.map(|(cpu, time)| match idle.is_full(cpu.0) {
+            true => time.charged_nobody_ns,
+            false => 0,
+        });
         let unknown = interval.cpus.iter();
         let unknown = unknown.map(|(cpu, time)| match rivals.has_unknown(cpu.0) {
             true => time.charged_host_ns,
             false => 0,
         });
         let mut charged = Charged {
+            threads: threads.collect(),
             containers: vec![0; interval.cpus.len()],
             anybody: unknown.collect(),
         };
@@ -125,18 +134,25 @@ impl Charged {
     }
 }
 
-/// CPUs on which the container of `row` causes work and others pay, and the part of each that it takes.
+/// CPUs on which the container of `row` causes work and others pay, and the part of each that it takes. Others pay
+/// with their time, or wait while `ksoftirqd` works; what that does is no quota's.
 pub(super) fn pressed_cpus(
     row: &ContainerLedger,
-    charged_by_cpu: &[u64],
+    charged: &Charged,
+    is_under_quota: bool,
+    rivals: &Rivals,
     interval: &Interval,
 ) -> Vec<(u32, f64)> {
     let length_ns = interval.length.as_nanos() as f64;
     let columns = row.caused_by_cpu_ns.iter().zip(&row.charged_by_cpu_ns);
-    let cpus = interval.cpus.iter().zip(columns).zip(charged_by_cpu);
-    cpus.filter(|((_, (caused, own)), all)| {
-        let others = all.saturating_sub(**own) as f64;
-        others > PAID_CPUS * length_ns && **caused as f64 > CAUSES_CPUS * length_ns
+    let paid = charged.pressing(is_under_quota).iter();
+    let cpus = interval.cpus.iter().zip(columns);
+    let cpus = cpus.zip(paid.zip(&charged.threads));
+    cpus.filter(|(((cpu, _), (caused, own)), (paid, threads))| {
+        let is_paid = |ns: u64| ns as f64 > PAID_CPUS * length_ns;
+        let waits = || !is_under_quota && rivals.has_other(cpu.0, row.container.cgroup);
+        let others_pay = is_paid(paid.saturating_sub(**own)) || (is_paid(**threads) && waits());
+        others_pay && **caused as f64 > CAUSES_CPUS * length_ns
     })
     .map(|(((cpu, _), (caused, _)), _)| (cpu.0, *caused as f64 / length_ns))
     .collect()
@@ -200,5 +216,39 @@ mod tests {
         assert_eq!(cause(&mut cpus, 0.6), Some(1), "nor back at once");
         cpus.note(&[], now + PRESSED);
         assert!(cpus.cpus().is_empty());
+    }
+
+    /// Of a CPU half goes to `ksoftirqd` for the offender's packets; hardly any of them meet the victim.
+    #[test]
+    fn what_ksoftirqd_does_presses_whoever_waits_for_the_cpu() {
+        use super::super::facts::IdleParts;
+        use super::super::simulation::interval;
+        use cofferdam_types::CpuTime;
+
+        let time = CpuTime {
+            softirq_ns: 8_000_000,
+            network_softirq_ns: 8_000_000,
+            charged_nobody_ns: 6_000_000,
+            ..CpuTime::default()
+        };
+        let pressed = |idle_part: f64, victim_ns: u64, is_under_quota: bool| {
+            let mut interval = interval(&[time], &[(8_000_000, 1_950_000), (0, 50_000)]);
+            interval.containers[1].ledger.cpu_usage_ns = victim_ns;
+            let mut rivals = Rivals::default();
+            rivals.note(Duration::ZERO, &interval);
+            let mut idle = IdleTime::default();
+            idle.update(&IdleParts {
+                length: STEP,
+                by_cpu: [(0, idle_part)].into(),
+            });
+            let charged = Charged::of(&interval, &rivals, &idle);
+            let row = &interval.containers[0];
+            let cpus = pressed_cpus(row, &charged, is_under_quota, &rivals, &interval);
+            !cpus.is_empty()
+        };
+        assert!(pressed(0.0, 5_000_000, false));
+        assert!(!pressed(0.5, 5_000_000, false), "nobody waits");
+        assert!(!pressed(0.0, 100_000, false), "nobody else runs there");
+        assert!(!pressed(0.0, 5_000_000, true), "its quota bounds it");
     }
 }

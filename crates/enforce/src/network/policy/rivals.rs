@@ -73,6 +73,11 @@ impl Rivals {
         self.has(cpu, UNKNOWN)
     }
 
+    /// Whether another one did than `cgroup`.
+    pub fn has_other(&self, cpu: u32, cgroup: CgroupId) -> bool {
+        self.on(cpu, cgroup).next().is_some()
+    }
+
     fn ran(&mut self, now: Duration, who: (u32, CgroupId), path: &Path, is_of_host: bool) {
         self.beside.insert(who, now);
         let known = self.known.entry(who.1);
