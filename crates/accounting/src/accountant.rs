@@ -68,8 +68,6 @@ pub struct Accountant {
 
 /// A little less than a second: a reading each second asks each time.
 const MISSED_AT_MOST_EVERY: Duration = Duration::from_millis(900);
-/// How often a loop of quick readings reads the CPU use of all containers.
-const USAGE_AT_MOST_EVERY: Duration = Duration::from_secs(1);
 
 /// Waits until `until`, or until `wake` is readable; true when `wake` ended it.
 pub(crate) fn wait(until: Instant, wake: BorrowedFd<'_>) -> Result<bool, ReadError> {
@@ -195,18 +193,17 @@ impl Accountant {
 
     /// Reads everything: cumulative counts since the start.
     pub fn snapshot(&mut self) -> Result<Snapshot, ReadError> {
-        self.usage_read = None;
-        let mut snapshot = self.quick_snapshot()?;
+        let mut snapshot = self.quick_snapshot(Duration::ZERO)?;
         let rows = self.identities.cgroups_of_rows();
         let pairs = self.watching.pairs(read_pairs(&self.programs)?);
         note_senders(pairs, &rows, &mut snapshot.containers);
         Ok(snapshot)
     }
 
-    /// As [`Accountant::snapshot`], for a loop that reads many times a second: the CPU use of
-    /// containers is read only once a second, and [`ContainerLedger::received_from`] is left empty.
-    /// Network work is always current.
-    pub fn quick_snapshot(&mut self) -> Result<Snapshot, ReadError> {
+    /// As [`Accountant::snapshot`], for a loop that reads many times a second: the CPU use of all
+    /// containers is read only when it is older than `usage_age`, and [`ContainerLedger::received_from`] is left
+    /// empty. Network work is always current.
+    pub fn quick_snapshot(&mut self, usage_age: Duration) -> Result<Snapshot, ReadError> {
         self.take_events()?;
         let changes = self.inventory.handle_links();
         self.take_changes(changes)?;
@@ -223,9 +220,7 @@ impl Accountant {
         let mut containers = mem::take(&mut self.gone);
         // Between windows it stays as it was when the last one ended, like all else.
         let usage = self.mode() == AccountingMode::Exact
-            && self
-                .usage_read
-                .is_none_or(|at| at.elapsed() >= USAGE_AT_MOST_EVERY);
+            && self.usage_read.is_none_or(|at| at.elapsed() >= usage_age);
         if usage {
             self.read_usage();
         }

@@ -35,6 +35,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// How often the process looks at what it uses itself.
 const LOOK_AT_COST: Duration = Duration::from_secs(1);
+/// How old the CPU use of containers may be for a step; it costs a system call for each.
+const USAGE_AGE: Duration = Duration::from_secs(1);
+/// The same while somebody pays for others: who waits where is told by it, too.
+const USAGE_AGE_PRESSED: Duration = Duration::from_millis(100);
 /// What is in force is put into words so often, and whenever something changes.
 const SHOW: Duration = Duration::from_millis(200);
 /// Readings may fail so long in a row before the agent gives up.
@@ -293,7 +297,10 @@ impl<L: Ledger> Control<L> {
         let frame = self.recorder.is_due();
         let reading = match frame {
             true => self.readings.read(Duration::ZERO),
-            false => self.readings.read_quickly(),
+            false => self.readings.read_quickly(match self.busy {
+                true => USAGE_AGE_PRESSED,
+                false => USAGE_AGE,
+            }),
         };
         match reading {
             Ok(snapshot) => {

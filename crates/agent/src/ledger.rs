@@ -18,8 +18,8 @@ pub trait Ledger {
     /// Cumulative counts since the start, with containers gone since the last reading.
     fn snapshot(&mut self) -> Result<Snapshot, ReadError>;
 
-    /// As [`Ledger::snapshot`], cheaper; CPU use of containers may be a second old.
-    fn quick_snapshot(&mut self) -> Result<Snapshot, ReadError> {
+    /// As [`Ledger::snapshot`], cheaper; CPU use of containers may be as old as `usage_age`.
+    fn quick_snapshot(&mut self, _usage_age: Duration) -> Result<Snapshot, ReadError> {
         self.snapshot()
     }
 
@@ -91,8 +91,8 @@ impl Ledger for Accountant {
         Accountant::snapshot(self)
     }
 
-    fn quick_snapshot(&mut self) -> Result<Snapshot, ReadError> {
-        Accountant::quick_snapshot(self)
+    fn quick_snapshot(&mut self, usage_age: Duration) -> Result<Snapshot, ReadError> {
+        Accountant::quick_snapshot(self, usage_age)
     }
 
     fn network_ns(&self) -> Result<Vec<u64>, ReadError> {
@@ -237,9 +237,9 @@ impl<L: Ledger> Readings<L> {
         Ok(self.keep_living(snapshot))
     }
 
-    /// A reading of now for the control loop: CPU use of containers may be a second old.
-    pub fn read_quickly(&mut self) -> Result<Arc<Snapshot>, ReadError> {
-        let snapshot = self.ledger.quick_snapshot()?;
+    /// A reading of now for the control loop: CPU use of containers may be as old as `usage_age`.
+    pub fn read_quickly(&mut self, usage_age: Duration) -> Result<Arc<Snapshot>, ReadError> {
+        let snapshot = self.ledger.quick_snapshot(usage_age)?;
         self.taken = None;
         Ok(self.keep_living(snapshot))
     }

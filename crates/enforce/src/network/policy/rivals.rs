@@ -16,9 +16,41 @@ struct Known {
     is_of_host: bool,
 }
 
+/// CPU use of each cgroup, in CPUs, as of the last time that it was read: not every interval brings a reading.
+#[derive(Debug, Default)]
+struct Used {
+    read_at: Option<Duration>,
+    by_cgroup: HashMap<CgroupId, f64>,
+}
+
+impl Used {
+    /// Takes an interval in that ends `now`. All are read at once: where one has used something, who has not
+    /// was idle.
+    fn note(&mut self, now: Duration, interval: &Interval) {
+        let rows = &interval.containers;
+        if rows.iter().all(|row| row.ledger.cpu_usage_ns == 0) {
+            return;
+        }
+        let since = self.read_at.replace(now);
+        let since = since.map_or(interval.length, |at| now.saturating_sub(at));
+        let length_ns = since.max(interval.length).as_nanos() as f64;
+        self.by_cgroup.clear();
+        let used = rows.iter().map(|row| {
+            let cpus = row.ledger.cpu_usage_ns as f64 / length_ns;
+            (row.container.cgroup, cpus)
+        });
+        self.by_cgroup.extend(used.filter(|(_, cpus)| *cpus > 0.0));
+    }
+
+    fn cpus(&self, cgroup: CgroupId) -> f64 {
+        self.by_cgroup.get(&cgroup).copied().unwrap_or(0.0)
+    }
+}
+
 /// Who ran where.
 #[derive(Debug, Default)]
 pub(super) struct Rivals {
+    used: Used,
     /// Who ran on which CPU, and when last.
     beside: HashMap<(u32, CgroupId), Duration>,
     known: HashMap<CgroupId, Known>,
@@ -36,10 +68,17 @@ impl Rivals {
             *part *= keep;
             *part > RAN_PART / 100.0
         });
+        self.used.note(now, interval);
         for row in &interval.containers {
+            let used_cpus = self.used.cpus(row.container.cgroup);
+            let (container, is_of_host) = (&row.container, row.container.is_of_host());
+            let unmet = self.unmet_scale(interval, row, used_cpus);
             for ((cpu, time), ns) in interval.cpus.iter().zip(&row.charged_by_cpu_ns) {
-                let (container, is_of_host) = (&row.container, row.container.is_of_host());
-                let part = part_of(time, *ns, length_ns).max(ran_part(row, *ns, length_ns));
+                let before = self.of_host.get(&(cpu.0, container.cgroup));
+                let unmet = before.map_or(0.0, |part| part * unmet);
+                let part =
+                    part_of(time, *ns, length_ns).max(ran_part(row, used_cpus, *ns, length_ns));
+                let part = part.max(unmet);
                 let part = match is_of_host {
                     true => self.average((cpu.0, container.cgroup), part, keep),
                     false => part,
@@ -76,6 +115,24 @@ impl Rivals {
     /// Whether another one did than `cgroup`.
     pub fn has_other(&self, cpu: u32, cgroup: CgroupId) -> bool {
         self.on(cpu, cgroup).next().is_some()
+    }
+
+    /// Of the host's `row`, that ran and that no softirq met anywhere: its use of CPUs in the interval ÷ its parts of
+    /// them until now. It runs where it ran before then, as beside `ksoftirqd`. 0 where it was met, and so is told of.
+    fn unmet_scale(&self, interval: &Interval, row: &ContainerLedger, used_cpus: f64) -> f64 {
+        let length_ns = interval.length.as_nanos() as f64;
+        let met: u64 = row.charged_by_cpu_ns.iter().sum();
+        if !row.container.is_of_host() || met as f64 > RAN_CPUS * length_ns {
+            return 0.0;
+        }
+        let id = row.container.cgroup;
+        let parts = interval.cpus.iter();
+        let parts = parts.filter_map(|(cpu, _)| self.of_host.get(&(cpu.0, id)));
+        let before: f64 = parts.sum();
+        match before > 0.0 {
+            true => used_cpus / before,
+            false => 0.0,
+        }
     }
 
     fn ran(&mut self, now: Duration, who: (u32, CgroupId), path: &Path, is_of_host: bool) {
@@ -147,12 +204,12 @@ fn part_of(time: &CpuTime, ns: u64, length_ns: f64) -> f64 {
 /// Part of a CPU that it used where it is charged `ns`: of what the scheduler billed to it as much as of what it is
 /// charged. While ksoftirqd works next to no softirq meets whoever runs, and what one is charged is too little to
 /// tell. 0 where it is not charged enough to have run there.
-fn ran_part(row: &ContainerLedger, ns: u64, length_ns: f64) -> f64 {
+fn ran_part(row: &ContainerLedger, used_cpus: f64, ns: u64, length_ns: f64) -> f64 {
     if ns as f64 <= RAN_CPUS * length_ns {
         return 0.0;
     }
     let charged: u64 = row.charged_by_cpu_ns.iter().sum();
-    row.ledger.cpu_usage_ns as f64 / length_ns * (ns as f64 / charged as f64)
+    used_cpus * (ns as f64 / charged as f64)
 }
 
 #[cfg(test)]
@@ -213,6 +270,50 @@ mod tests {
             }
             let offender = interval.containers.remove(0).container;
             assert_eq!(rivals.share(&offender, 0, |_| 100.0), share, "{time:?}");
+        }
+    }
+
+    /// A job of the host beside `ksoftirqd`: one softirq meets it, and then hardly any. It used half of the CPU all
+    /// the time, and so it is a rival.
+    #[test]
+    fn a_job_of_the_host_stays_a_rival_where_no_softirq_meets_it() {
+        let time = CpuTime {
+            softirq_ns: 6_000_000,
+            network_softirq_ns: 6_000_000,
+            charged_nobody_ns: 3_000_000,
+            ..CpuTime::default()
+        };
+        let share = |used_ns: u64| {
+            let mut rivals = Rivals::default();
+            let mut interval = interval(&[time], &[(6_000_000, 2_500_000), (0, 500_000)]);
+            interval.containers[1].container = std::sync::Arc::new(Container {
+                runtime: cofferdam_types::Runtime::Host,
+                ..(*interval.containers[1].container).clone()
+            });
+            interval.containers[1].ledger.cpu_usage_ns = used_ns;
+            for step in 0..50_u32 {
+                rivals.note(interval.length * step, &interval);
+                interval.containers[1].charged_by_cpu_ns = vec![0];
+            }
+            let offender = &interval.containers[0].container;
+            rivals.share(offender, 0, |_| 100.0)
+        };
+        assert_eq!(share(5_000_000), 0.5);
+        assert!(share(0) > 0.99, "{}: it has gone to sleep", share(0));
+    }
+
+    /// As the agent reads CPU use: once in many intervals, then of all the time since.
+    #[test]
+    fn what_is_read_seldom_counts_for_the_time_since_it_was_read() {
+        let mut used = Used::default();
+        let mut interval = interval(&[CpuTime::default()], &[(0, 0), (0, 0)]);
+        let ids = [0, 1].map(|n: usize| interval.containers[n].container.cgroup);
+        for step in 1..=100_u32 {
+            let is_read = step % 5 == 0;
+            interval.containers[0].ledger.cpu_usage_ns = if is_read { 40_000_000 } else { 0 };
+            used.note(interval.length * step, &interval);
+            let cpus = ids.map(|id| used.cpus(id));
+            assert!(step < 10 || cpus == [0.4, 0.0], "{step}: {cpus:?}");
         }
     }
 
