@@ -256,6 +256,8 @@ impl Control {
             gateways: self.config.gateways.clone(),
             connect: client.rights.connect,
             congestion: self.config.congestion.name().to_owned(),
+            device: self.config.device.name.clone(),
+            mtu_bytes: sizes.served.mtu_bytes,
         };
         answer(fd, &Answer::Attached(sizes), Some(&outside)).map_err(|e| {
             life.end();

@@ -13,6 +13,10 @@ pub struct Served {
     pub connect: bool,
     /// Congestion control, by the name that Linux has for it.
     pub congestion: String,
+    /// The device's name, in the dataplane's network namespace.
+    pub device: String,
+    /// Largest IP packet in bytes.
+    pub mtu_bytes: u32,
 }
 
 impl Served {
@@ -30,6 +34,24 @@ impl Served {
         let is_near = |(own, len): &(IpAddr, u8)| is_same_network(*own, remote, *len);
         self.addresses.iter().any(is_near)
             || (self.gateways.iter()).any(|gateway| gateway.is_ipv4() == remote.is_ipv4())
+    }
+
+    /// Whether the address is that of all hosts of one of the dataplane's networks.
+    pub fn is_broadcast(&self, remote: IpAddr) -> bool {
+        let IpAddr::V4(v4) = remote else {
+            return false;
+        };
+        let is_theirs = |(own, len): &(IpAddr, u8)| {
+            let host = u32::MAX.checked_shr(u32::from(*len)).unwrap_or(0);
+            *len < 31 && is_same_network(*own, remote, *len) && v4.to_bits() & host == host
+        };
+        v4.is_broadcast() || self.addresses.iter().any(is_theirs)
+    }
+
+    /// Bytes of the largest datagram that fits into a packet to `remote`.
+    pub fn most_datagram_bytes(&self, remote: IpAddr) -> usize {
+        let headers = if remote.is_ipv4() { 20 + 8 } else { 40 + 8 };
+        (self.mtu_bytes as usize).saturating_sub(headers)
     }
 
     /// The dataplane's address that talks to `remote`: that of the same network, or the first of
@@ -70,7 +92,7 @@ mod tests {
             addresses: vec![(ip("10.0.0.9"), 24), (ip("fd00::9"), 64)],
             gateways: Vec::new(),
             connect: true,
-            congestion: String::new(),
+            ..Served::default()
         };
         assert!(served.is_own(ip("10.0.0.9")) && !served.is_own(ip("10.0.0.1")));
         for (remote, is_reached) in [
@@ -91,6 +113,18 @@ mod tests {
             "but not for this family"
         );
         assert!(!served.reaches(ip("127.0.0.1")));
+        for (remote, is_broadcast) in [
+            ("10.0.0.255", true),
+            ("255.255.255.255", true),
+            ("10.0.0.254", false),
+            ("10.0.1.255", false),
+            ("fd00::ffff:ffff:ffff:ffff", false),
+        ] {
+            assert_eq!(served.is_broadcast(ip(remote)), is_broadcast, "{remote}");
+        }
+        served.mtu_bytes = 1500;
+        assert_eq!(served.most_datagram_bytes(ip("10.0.0.1")), 1472);
+        assert_eq!(served.most_datagram_bytes(ip("fd00::1")), 1452);
         assert_eq!(served.local_for(ip("9.9.9.9")), Some(ip("10.0.0.9")));
         assert_eq!(served.local_for(ip("fd00::7")), Some(ip("fd00::9")));
     }

@@ -222,4 +222,8 @@ impl Domain {
 pub(crate) struct Share {
     pub frames: u32,
     pub ranges: u32,
+    /// Datagrams that wait to be sent, of all applications.
+    pub datagrams: u32,
+    /// Of the device.
+    pub mtu_bytes: u32,
 }

@@ -97,7 +97,7 @@ impl<P: Port> Engine<P> {
         let attached = u32::from(options.shares.count()).clamp(1, MOST_APPLICATIONS as u32);
         let ranges = (config.limits.chunks / 2 / attached).max(1);
         config.limits.chunks = config.limits.kept + ranges * MOST_APPLICATIONS as u32;
-        let limits = config.limits;
+        let (limits, mtu_bytes) = (config.limits, config.mtu_bytes);
         let clock = cores.hub().clock;
         let mut stack = Stack::new(config, clock.now())?;
         stack.set_owned_groups(cores.own_groups());
@@ -109,6 +109,8 @@ impl<P: Port> Engine<P> {
                 share: Share {
                     frames: frames / HELD_PART.1 * HELD_PART.0,
                     ranges,
+                    datagrams: limits.udp_sends,
+                    mtu_bytes,
                 },
             },
             pools: Pools::new(&limits, &options.shares),
