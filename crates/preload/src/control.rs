@@ -112,7 +112,8 @@ pub unsafe fn write(message: &mut msghdr, socket: &Udp, is_v6: bool, heading: &H
     message.msg_controllen = used;
 }
 
-/// Puts one control message behind those before it; false where there is no room for all of it.
+/// Puts one control message behind those before it; false where there is no room for all of it: then
+/// as much as there is room for, as Linux does.
 unsafe fn put<T>(
     control: *mut u8,
     room: usize,
@@ -121,23 +122,26 @@ unsafe fn put<T>(
     value: T,
 ) -> bool {
     // SAFETY: only numbers.
-    let (len, space) = unsafe {
+    let (whole, space, head) = unsafe {
         let bytes = size_of::<T>() as u32;
-        (libc::CMSG_LEN(bytes) as usize, libc::CMSG_SPACE(bytes) as usize)
+        let head = libc::CMSG_LEN(0) as usize;
+        (libc::CMSG_LEN(bytes) as usize, libc::CMSG_SPACE(bytes) as usize, head)
     };
-    if control.is_null() || room < *used + len {
+    let len = whole.min(room - *used);
+    if control.is_null() || len < head {
         return false;
     }
-    // SAFETY: there is room for header and value.
+    // SAFETY: there is room for the header and for as much of the value.
     unsafe {
         let header = control.add(*used).cast::<cmsghdr>();
         let mut filled: cmsghdr = std::mem::zeroed();
         (filled.cmsg_len, filled.cmsg_level, filled.cmsg_type) = (len as _, level, kind);
         header.write_unaligned(filled);
-        libc::CMSG_DATA(header).cast::<T>().write_unaligned(value);
+        let value = (&raw const value).cast::<u8>();
+        std::ptr::copy_nonoverlapping(value, libc::CMSG_DATA(header), len - head);
     }
     *used = (*used + space).min(room);
-    true
+    len == whole
 }
 
 #[cfg(test)]
@@ -197,11 +201,15 @@ mod tests {
             };
             assert_eq!(told, expected);
         }
-        let mut control = [0_u64; 2];
-        let mut short = message(&mut control);
-        // SAFETY: memory of ours.
-        unsafe { write(&mut short, &socket, false, &heading("10.0.0.9")) };
-        assert_eq!((short.msg_controllen, short.msg_flags), (0, libc::MSG_CTRUNC));
+        for (words, used) in [(1, 0), (3, 24)] {
+            let mut control = [0_u64; 4];
+            let mut short = message(&mut control[..words]);
+            // SAFETY: memory of ours.
+            unsafe { write(&mut short, &socket, false, &heading("10.0.0.9")) };
+            let expected = (used, libc::MSG_CTRUNC);
+            assert_eq!((short.msg_controllen, short.msg_flags), expected);
+            assert_eq!(control[words], 0, "nothing behind it");
+        }
     }
 
     #[test]
