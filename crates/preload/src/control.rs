@@ -1,7 +1,7 @@
 //! Control messages of datagrams: our address, and the interface (`IP_PKTINFO`, `IPV6_PKTINFO`).
 
 use crate::heading::Heading;
-use crate::udp::{Udp, wants};
+use crate::udp::wants;
 use libc::{c_int, cmsghdr, in_pktinfo, in6_pktinfo, msghdr};
 use nix::errno::Errno;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -75,11 +75,11 @@ pub unsafe fn read(message: &msghdr) -> Result<Told, Errno> {
 ///
 /// # Safety
 /// The memory that the message names must be there.
-pub unsafe fn write(message: &mut msghdr, socket: &Udp, is_v6: bool, heading: &Heading) {
+pub unsafe fn write(message: &mut msghdr, wanted: u8, is_v6: bool, heading: &Heading) {
     let room = message.msg_controllen;
     let mut used = 0;
     let control = message.msg_control.cast::<u8>();
-    if is_v6 && socket.wants(wants::V6) {
+    if is_v6 && wanted & wants::V6 != 0 {
         let ip = match heading.local {
             IpAddr::V4(v4) => v4.to_ipv6_mapped(),
             IpAddr::V6(v6) => v6,
@@ -95,7 +95,7 @@ pub unsafe fn write(message: &mut msghdr, socket: &Udp, is_v6: bool, heading: &H
         let is_whole = unsafe { put(control, room, &mut used, kind, info) };
         message.msg_flags |= if is_whole { 0 } else { libc::MSG_CTRUNC };
     }
-    if let (IpAddr::V4(v4), true) = (heading.local, socket.wants(wants::V4)) {
+    if let (IpAddr::V4(v4), true) = (heading.local, wanted & wants::V4 != 0) {
         let ip = libc::in_addr {
             s_addr: u32::from(v4).to_be(),
         };
@@ -147,7 +147,7 @@ unsafe fn put<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::udp::State;
+    use std::net::SocketAddr;
 
     fn message(control: &mut [u64]) -> msghdr {
         // SAFETY: all zeros are a value of it.
@@ -167,17 +167,9 @@ mod tests {
         }
     }
 
-    use std::net::SocketAddr;
-
     #[test]
     fn what_is_written_is_read_and_what_has_no_room_is_cut() {
-        let state = State {
-            ip: Ipv4Addr::UNSPECIFIED.into(),
-            port: 1,
-            is_bound: true,
-            peer: None,
-        };
-        let socket = Udp::new(state, -1, wants::V4 | wants::V6);
+        let wanted = wants::V4 | wants::V6;
         for (local, is_v6, bytes) in [
             // SAFETY: only numbers.
             ("10.0.0.9", false, unsafe { libc::CMSG_SPACE(12) }),
@@ -189,7 +181,7 @@ mod tests {
             let mut control = [0_u64; 16];
             let mut whole = message(&mut control);
             // SAFETY: memory of ours.
-            unsafe { write(&mut whole, &socket, is_v6, &heading(local)) };
+            unsafe { write(&mut whole, wanted, is_v6, &heading(local)) };
             assert_eq!((whole.msg_controllen, whole.msg_flags), (bytes as usize, 0));
             // SAFETY: memory of ours.
             let told = unsafe { read(&whole) }.expect("whole");
@@ -205,7 +197,7 @@ mod tests {
             let mut control = [0_u64; 4];
             let mut short = message(&mut control[..words]);
             // SAFETY: memory of ours.
-            unsafe { write(&mut short, &socket, false, &heading("10.0.0.9")) };
+            unsafe { write(&mut short, wanted, false, &heading("10.0.0.9")) };
             let expected = (used, libc::MSG_CTRUNC);
             assert_eq!((short.msg_controllen, short.msg_flags), expected);
             assert_eq!(control[words], 0, "nothing behind it");

@@ -68,6 +68,8 @@ pub struct Udp {
     drops: AtomicU32,
     /// The program has shut it for reading, or for writing.
     shut: [AtomicBool; 2],
+    /// The process that had the other end is gone.
+    is_over: AtomicBool,
 }
 
 impl Udp {
@@ -80,6 +82,7 @@ impl Udp {
             wants: AtomicU8::new(wanted),
             drops: AtomicU32::new(0),
             shut: [const { AtomicBool::new(false) }; 2],
+            is_over: AtomicBool::new(false),
         }
     }
 
@@ -119,9 +122,9 @@ impl Udp {
         self.is_here.store(false, Ordering::Relaxed);
     }
 
-    /// Whether the program wants control messages of this kind.
-    pub fn wants(&self, kind: u8) -> bool {
-        self.wants.load(Ordering::Relaxed) & kind != 0
+    /// The control messages that the program wants, as bits of [`wants`].
+    pub fn wanted(&self) -> u8 {
+        self.wants.load(Ordering::Relaxed)
     }
 
     pub fn set_wants(&self, kind: u8, on: bool) {
@@ -129,6 +132,15 @@ impl Udp {
             true => self.wants.fetch_or(kind, Ordering::Relaxed),
             false => self.wants.fetch_and(!kind, Ordering::Relaxed),
         };
+    }
+
+    /// The process that had the other end is gone; whether that is news.
+    pub fn ends(&self) -> bool {
+        !self.is_over.swap(true, Ordering::Relaxed)
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
     }
 
     /// A datagram found no room.

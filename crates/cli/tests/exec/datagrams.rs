@@ -76,12 +76,13 @@ fn dnsmasq_answers_by_udp_and_by_tcp_what_is_too_long() {
             scene.client(&format!("dig +time=2 +tries=5 @{at} {question}"))
         };
         let both = [ADDRESS, ADDRESS_V6];
-        let ways: [(&str, &[&str]); 2] = [
-            // At all addresses: the dataplane's, and the host's own by the kernel.
-            (&all_addresses, &[ADDRESS, ADDRESS_V6, "10.98.5.1"]),
-            (&settings, &both),
+        let ways: [(&str, &[&str], bool); 2] = [
+            // At all addresses: the dataplane's, and the host's own by the kernel. By TCP it then answers
+            // only at addresses that an interface has.
+            (&all_addresses, &[ADDRESS, ADDRESS_V6, "10.98.5.1"], false),
+            (&settings, &both, true),
         ];
-        for (settings, addresses) in ways {
+        for (settings, addresses, has_tcp) in ways {
             let line = format!("dnsmasq -k -C {settings} --user=root --log-facility=-");
             let server = scene.serve("dnsmasq", &line);
             scene.wait_for_port(53);
@@ -94,7 +95,8 @@ fn dnsmasq_answers_by_udp_and_by_tcp_what_is_too_long() {
                 assert!(large.contains("(UDP)") && size(&large) > 780, "{large}");
                 let cut = dig(at, "large.test TXT +noedns +ignore");
                 assert!(cut.contains("(UDP)") && cut.contains("qr aa tc"), "{cut}");
-                for question in ["large.test TXT +noedns", "huge.test TXT"] {
+                let long = ["large.test TXT +noedns", "huge.test TXT"];
+                for question in long.iter().filter(|_| has_tcp) {
                     let long = dig(at, question);
                     assert!(long.contains("Truncated, retrying in TCP mode"), "{long}");
                     assert!(long.contains("(TCP)") && size(&long) > 780, "{long}");

@@ -159,6 +159,8 @@ def connected():
     show("message", s.recvmsg(100))
     # To another all the same; what it answers is not for this socket.
     s.sendto(b"Eelsewhere", (PEER, PORT + 1))
+    # Behind it.
+    asked(make(socket.AF_INET, (OWN, 0)), b"E", (PEER, PORT + 1))
     s.send(b"Ehome")
     show("home", s.recvfrom(100))
     s.connect((PEER, PORT + 1))

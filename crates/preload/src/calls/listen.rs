@@ -130,8 +130,7 @@ pub fn take_part(fd: RawFd) {
 }
 
 /// The process that this one has a listener from has ended. This one serves it itself; where it may not,
-/// nobody connects any more, and its descriptor stays silent: one that has ended would be reported by
-/// each poll.
+/// nobody connects any more, and its descriptor stays silent.
 ///
 /// # Errors
 /// `EINVAL`, as of a listener that is shut: nobody connects any more.
@@ -147,6 +146,16 @@ pub fn outlive(fd: RawFd) -> Result<()> {
         "the process that listens has ended, and this one, which has the listener from it, cannot \
          serve it itself: nobody can connect any more; start the program again",
     );
+    silence(fd, sock)?;
+    Err(Errno::EINVAL)
+}
+
+/// Puts a pair in the place of a socket whose other end is gone: one that has ended would be reported by
+/// each poll.
+///
+/// # Errors
+/// No descriptor is free.
+pub fn silence(fd: RawFd, sock: Sock) -> Result<()> {
     let before = real::inode(fd).ok_or(Errno::ENOTSOCK)?;
     let (theirs, ours, inode) = unix::pair(libc::SOCK_SEQPACKET)?;
     // Open as long as the process is.
@@ -154,7 +163,7 @@ pub fn outlive(fd: RawFd) -> Result<()> {
     unix::replace_watched(fd, theirs)?;
     table::remove(before);
     table::put(inode, sock);
-    Err(Errno::EINVAL)
+    Ok(())
 }
 
 /// The process of which a thread has [`OneAtATime`]: not a lock, which a child would inherit locked.

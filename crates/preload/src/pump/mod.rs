@@ -10,7 +10,6 @@ mod held;
 mod lead;
 mod listener;
 mod listening;
-mod places;
 mod slots;
 mod udp;
 

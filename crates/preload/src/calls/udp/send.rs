@@ -71,6 +71,9 @@ unsafe fn send_from(
     if to.is_some_and(|to| to.is_ipv6()) && !found.is_v6 {
         return Err(Errno::EAFNOSUPPORT);
     }
+    if found.shown.is_over() {
+        return Err(Errno::ENETDOWN);
+    }
     if found.shown.is_shut_for_writing() {
         return Err(Errno::EPIPE);
     }
@@ -144,6 +147,9 @@ fn through_pair(
     message.msg_iov = all.as_mut_ptr().cast::<iovec>();
     message.msg_iovlen = all.len();
     let flags = flags & libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    let sent = Errno::result(real::sendmsg(fd, &raw const message, flags))?;
-    Ok(sent - heading::BYTES as ssize_t)
+    match Errno::result(real::sendmsg(fd, &raw const message, flags)) {
+        Ok(sent) => Ok(sent - heading::BYTES as ssize_t),
+        Err(Errno::EPIPE | Errno::ECONNRESET) => Err(Errno::ENETDOWN),
+        Err(error) => Err(error),
+    }
 }
