@@ -163,6 +163,7 @@ mod tests {
             remote: SocketAddr::new(local, 9),
             local,
             interface: 7,
+            scope: 0,
             error: 0,
         }
     }

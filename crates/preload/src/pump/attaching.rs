@@ -23,6 +23,8 @@ impl Pump {
         self.of_place.clear();
         self.of_bound.clear();
         self.infos.clear();
+        // Another session gives the same names.
+        self.answers.clear();
         for name in self.conns.names() {
             if let Some(conn) = self.conns.get_mut(name)
                 && conn.connection().is_some()

@@ -21,7 +21,7 @@ pub use udp::{Asked, Reuse, Sending};
 use crate::errors::of_ending;
 use crate::internal::Internal;
 use crate::said::Said;
-use crate::settings::{EXIT_PATIENCE, Settings};
+use crate::settings::{DATAGRAM_PATIENCE, EXIT_PATIENCE, Settings};
 use crate::table::{self, Connected, Kind, Sock, Stage};
 use crate::{process, unix};
 use cofferdam_bsd::Result;
@@ -433,11 +433,12 @@ impl Pump {
             }
         }
         self.udp_exits();
-        let until = Instant::now() + EXIT_PATIENCE;
+        let began = Instant::now();
+        let until = began + EXIT_PATIENCE;
         let mut asked = false;
         loop {
             self.turn();
-            let has_sent = self.udp_is_finished();
+            let has_sent = self.udp_is_finished() || began.elapsed() >= DATAGRAM_PATIENCE;
             let Some(session) = &mut self.session else {
                 return;
             };

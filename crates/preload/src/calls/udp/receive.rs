@@ -6,6 +6,7 @@ use crate::calls::listen::silence;
 use crate::control;
 use crate::errors::say_once;
 use crate::heading::{self, Heading};
+use crate::inside;
 use crate::real;
 use crate::table::{Kind, Sock};
 use cofferdam_bsd::{Result, with_bytes};
@@ -28,11 +29,14 @@ pub unsafe fn recvmsg(found: &Found, message: &mut msghdr, flags: c_int) -> Resu
     if message.msg_iovlen > libc::UIO_MAXIOV as usize {
         return Err(Errno::EMSGSIZE);
     }
-    if flags & libc::MSG_DONTWAIT == 0 {
-        blocking::until_readable(found.fd)?;
-    }
     // SAFETY: as the caller guarantees.
-    let (heading, got, got_flags) = unsafe { take(found, message, flags) }?;
+    let mut taken = unsafe { take(found, message, flags | libc::MSG_DONTWAIT) };
+    if taken == Err(Errno::EAGAIN) && flags & libc::MSG_DONTWAIT == 0 {
+        blocking::until_readable(found.fd)?;
+        // SAFETY: as the caller guarantees.
+        taken = unsafe { take(found, message, flags) };
+    }
+    let (heading, got, got_flags) = taken?;
     let Some(heading) = heading else {
         // Shut for reading, or the process that has the other end is gone.
         let waits = flags & libc::MSG_DONTWAIT == 0 && real::blocks(found.fd);
@@ -48,7 +52,7 @@ pub unsafe fn recvmsg(found: &Found, message: &mut msghdr, flags: c_int) -> Resu
     message.msg_flags = got_flags & !libc::MSG_EOR;
     if !message.msg_name.is_null() {
         let room = message.msg_namelen as usize;
-        with_bytes(heading.remote, found.is_v6, |bytes| {
+        with_bytes(heading.name(), found.is_v6, |bytes| {
             let count = bytes.len().min(room);
             // SAFETY: as the caller guarantees: there is room for as many.
             unsafe {
@@ -108,7 +112,11 @@ unsafe fn take(
     // SAFETY: all zeros are a value of it.
     let mut own: msghdr = unsafe { std::mem::zeroed() };
     (own.msg_iov, own.msg_iovlen) = (parts.as_mut_ptr(), parts.len());
-    let got = Errno::result(real::recvmsg(found.fd, &raw mut own, flags))?;
+    let got = match flags & libc::MSG_DONTWAIT {
+        0 => inside::outside(|| real::recvmsg(found.fd, &raw mut own, flags)),
+        _ => real::recvmsg(found.fd, &raw mut own, flags),
+    };
+    let got = Errno::result(got)?;
     let heading = Heading::decode(&bytes);
     if got > 0 && heading.is_none() {
         // What is no heading is not the library's: nothing that it puts there.

@@ -4,6 +4,7 @@ use super::Found;
 use super::making::{give_address, toward};
 use crate::control;
 use crate::heading::{self, Heading};
+use crate::inside;
 use crate::process;
 use crate::pump::Sending;
 use crate::real;
@@ -114,6 +115,7 @@ fn way(
             remote,
             local: source.unwrap_or(crate::calls::any(remote.is_ipv6())),
             interface: 0,
+            scope: 0,
             error: 0,
         }));
     }
@@ -147,7 +149,8 @@ fn through_pair(
     message.msg_iov = all.as_mut_ptr().cast::<iovec>();
     message.msg_iovlen = all.len();
     let flags = flags & libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    match Errno::result(real::sendmsg(fd, &raw const message, flags)) {
+    let sent = inside::outside(|| real::sendmsg(fd, &raw const message, flags));
+    match Errno::result(sent) {
         Ok(sent) => Ok(sent - heading::BYTES as ssize_t),
         Err(Errno::EPIPE | Errno::ECONNRESET) => Err(Errno::ENETDOWN),
         Err(error) => Err(error),

@@ -47,6 +47,7 @@ impl Pump {
                 remote,
                 local,
                 interface: *interface,
+                scope: 0,
                 error: 0,
             };
             socket.deliver(&heading, data);

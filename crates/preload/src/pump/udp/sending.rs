@@ -69,6 +69,7 @@ impl Pump {
             remote,
             local: source.unwrap_or(crate::calls::any(remote.is_ipv6())),
             interface: 0,
+            scope: 0,
             error: 0,
         };
         if socket.has_spilled {

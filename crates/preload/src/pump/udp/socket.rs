@@ -47,6 +47,9 @@ pub struct Socket {
     pub has_spilled: bool,
 }
 
+/// Where an address of IPv6 has its scope.
+const SCOPE: usize = std::mem::offset_of!(libc::sockaddr_in6, sin6_scope_id);
+
 fn slot(remote: SocketAddr) -> usize {
     let mut hash = DefaultHasher::new();
     remote.hash(&mut hash);
@@ -126,6 +129,10 @@ impl Socket {
             remote,
             local,
             interface: told.interface,
+            scope: match name.get(SCOPE..).and_then(|rest| rest.first_chunk()) {
+                Some(scope) if remote.is_ipv6() => u32::from_ne_bytes(*scope),
+                _ => 0,
+            },
             error: 0,
         };
         Ok((heading, got))
