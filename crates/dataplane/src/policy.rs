@@ -215,7 +215,12 @@ mod tests {
             connect: true,
             ..Rights::default()
         };
-        let others = ["udp/*:50000", "udp/10.0.0.9:50001", "udp/*:*", "tcp/*:50003"];
+        let others = [
+            "udp/*:50000",
+            "udp/10.0.0.9:50001",
+            "udp/*:*",
+            "tcp/*:50003",
+        ];
         rights.reserve(&others.map(|grant| grant.parse().expect("a grant")));
         for (local, may) in [
             ("10.0.0.9:49152", true),

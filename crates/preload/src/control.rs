@@ -125,7 +125,11 @@ unsafe fn put<T>(
     let (whole, space, head) = unsafe {
         let bytes = size_of::<T>() as u32;
         let head = libc::CMSG_LEN(0) as usize;
-        (libc::CMSG_LEN(bytes) as usize, libc::CMSG_SPACE(bytes) as usize, head)
+        (
+            libc::CMSG_LEN(bytes) as usize,
+            libc::CMSG_SPACE(bytes) as usize,
+            head,
+        )
     };
     let len = whole.min(room - *used);
     if control.is_null() || len < head {

@@ -2,8 +2,8 @@
 
 use cofferdam_bsd::Result;
 use libc::{
-    c_int, c_long, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t, pollfd, sigset_t,
-    size_t, sockaddr, socklen_t, ssize_t, timespec,
+    c_int, c_long, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t,
+    pollfd, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec,
 };
 use nix::errno::Errno;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};

@@ -99,8 +99,7 @@ impl Udp {
 
     /// The kernel's socket, where this process has it.
     pub fn kernel(&self) -> Option<RawFd> {
-        self.is_here()
-            .then(|| self.kernel.load(Ordering::Relaxed))
+        self.is_here().then(|| self.kernel.load(Ordering::Relaxed))
     }
 
     /// What the pump calls it.

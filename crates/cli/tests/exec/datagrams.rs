@@ -49,7 +49,9 @@ fn udp_sockets_do_what_the_kernels_do() {
 /// An answer of 800 bytes, which only EDNS lets go by UDP, and one that needs TCP.
 fn dnsmasqs_settings(scene: &Scene) -> String {
     let part = |letter: char, len: usize| letter.to_string().repeat(len);
-    let large = ['a', 'b', 'c', 'd'].map(|letter| part(letter, 195)).join(",");
+    let large = ['a', 'b', 'c', 'd']
+        .map(|letter| part(letter, 195))
+        .join(",");
     let huge = ('a'..='h').map(|letter| format!("txt-record=huge.test,{}\n", part(letter, 230)));
     let huge: String = huge.collect();
     let text = format!(
@@ -88,7 +90,10 @@ fn dnsmasq_answers_by_udp_and_by_tcp_what_is_too_long() {
             scene.wait_for_port(53);
             for at in addresses {
                 let small = dig(at, "small.test A");
-                assert!(small.contains("192.0.2.7") && small.contains("(UDP)"), "{small}");
+                assert!(
+                    small.contains("192.0.2.7") && small.contains("(UDP)"),
+                    "{small}"
+                );
                 let v6 = dig(at, "small.test AAAA");
                 assert!(v6.contains("2001:db8::7"), "{v6}");
                 let large = dig(at, "large.test TXT +bufsize=1232");
@@ -110,7 +115,9 @@ fn dnsmasq_answers_by_udp_and_by_tcp_what_is_too_long() {
 
 /// Bytes of the answer.
 fn size(answer: &str) -> usize {
-    let size = answer.lines().find_map(|line| line.strip_prefix(";; MSG SIZE  rcvd: "));
+    let size = answer
+        .lines()
+        .find_map(|line| line.strip_prefix(";; MSG SIZE  rcvd: "));
     size.and_then(|size| size.parse().ok()).unwrap_or(0)
 }
 
@@ -123,7 +130,10 @@ fn iperf3_sends_and_receives_datagrams_as_server_and_as_client() {
         };
         let check = |report: &serde_json::Value| {
             assert!(report.get("error").is_none(), "{report}");
-            let (sent, lost) = (last(report, "sum", "packets"), last(report, "sum", "lost_packets"));
+            let (sent, lost) = (
+                last(report, "sum", "packets"),
+                last(report, "sum", "lost_packets"),
+            );
             assert!(sent > 100 && lost < sent, "{lost} of {sent}: {report}");
         };
         let server = scene.serve("server", "iperf3 -s -p 5201 --forceflush");

@@ -228,7 +228,9 @@ impl Attacker {
                     0 => None,
                     1 => Some(pick(peers, a).ip()),
                     2 => Some(pick(ports, a).ip()),
-                    _ => Some(IpAddr::from((u128::from(a) << 64 | u128::from(b)).to_be_bytes())),
+                    _ => Some(IpAddr::from(
+                        (u128::from(a) << 64 | u128::from(b)).to_be_bytes(),
+                    )),
                 },
                 offset,
                 len,

@@ -59,8 +59,7 @@ impl Place {
             }
         }
         self.unanswered = self.unanswered.saturating_sub(1);
-        self.is_answered()
-            .then(|| self.refused.map_or(Ok(()), Err))
+        self.is_answered().then(|| self.refused.map_or(Ok(()), Err))
     }
 }
 
@@ -138,7 +137,10 @@ mod tests {
         let first = bounds.add(2, local);
         let place = bounds.get_mut(first).expect("a place");
         assert_eq!(place.answer(0, Ok(7)), None);
-        assert_eq!(place.answer(1, Err(Refusal::InUse)), Some(Err(Refusal::InUse)));
+        assert_eq!(
+            place.answer(1, Err(Refusal::InUse)),
+            Some(Err(Refusal::InUse))
+        );
         assert_eq!(place.take(), [(0, 7)]);
         place.is_closing = true;
         assert_eq!(bounds.closing(([10, 0, 0, 9], 53).into()), Some(first));

@@ -24,11 +24,11 @@ use crate::said::Said;
 use crate::settings::{DATAGRAM_PATIENCE, EXIT_PATIENCE, Settings};
 use crate::table::{self, Connected, Kind, Sock, Stage};
 use crate::{process, unix};
+use attaching::{Attached, attach};
 use cofferdam_bsd::Result;
 use cofferdam_dataplane::{
     Bound, Connection, ConnectionInfo, ConnectionOptions, Event, Knock, Refusal, Served, Session,
 };
-use attaching::{Attached, attach};
 use connection::{Conn, State};
 use held::HeldData;
 use lead::Lead;

@@ -61,10 +61,12 @@ fn a_source_that_is_not_the_dataplanes_sends_nothing() {
             pair.turns();
             returned |= told(&mut own).contains(&Condition::UdpSent { cookie: 7, token });
             arrived = arrived.or_else(|| {
-                told(&mut pair.server).into_iter().find_map(|condition| match condition {
-                    Condition::UdpRecv { remote, local, .. } => Some((remote, local)),
-                    _ => None,
-                })
+                told(&mut pair.server)
+                    .into_iter()
+                    .find_map(|condition| match condition {
+                        Condition::UdpRecv { remote, local, .. } => Some((remote, local)),
+                        _ => None,
+                    })
             });
         }
         let from = (SocketAddr::new(here, 2000), at(1).ip());

@@ -12,12 +12,7 @@ use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
 /// `connect(2)`; `found`: the socket, where the dataplane serves it already.
-pub fn connect(
-    fd: RawFd,
-    found: Option<Found>,
-    address: *const sockaddr,
-    len: socklen_t,
-) -> c_int {
+pub fn connect(fd: RawFd, found: Option<Found>, address: *const sockaddr, len: socklen_t) -> c_int {
     let kernel = || real::connect(fd, address, len);
     if let Some(found) = &found
         && len as usize >= size_of::<sa_family_t>()
@@ -92,7 +87,9 @@ fn set_peer(found: &Found, peer: Option<Peer>) -> Option<State> {
             before
         })
     });
-    let was_kernels = before.and_then(|state| state.peer).is_some_and(|peer| peer.is_kernels);
+    let was_kernels = before
+        .and_then(|state| state.peer)
+        .is_some_and(|peer| peer.is_kernels);
     if was_kernels
         && peer.is_none_or(|peer| !peer.is_kernels)
         && let Some(kernel) = found.shown.kernel()

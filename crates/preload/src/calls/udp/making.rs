@@ -121,7 +121,10 @@ pub fn ask(name: Name, local: SocketAddr) -> Result<std::result::Result<(), Refu
 pub fn ask_for_any_port(name: Name, ip: IpAddr, wanted: u16) -> Result<u16> {
     let mut last = None;
     let others = std::iter::repeat_with(random_port).take(MOST_TRIES);
-    for port in std::iter::once(wanted).filter(|port| *port != 0).chain(others) {
+    for port in std::iter::once(wanted)
+        .filter(|port| *port != 0)
+        .chain(others)
+    {
         match ask(name, SocketAddr::new(ip, port))? {
             Ok(()) => return Ok(port),
             // Another may be free, or none's.

@@ -122,7 +122,11 @@ pub fn getsockopt(
                 _ if found.is_v6 => libc::AF_INET6,
                 _ => libc::AF_INET,
             };
-            return done(crate::calls::options::put(&answer.to_ne_bytes(), value, len));
+            return done(crate::calls::options::put(
+                &answer.to_ne_bytes(),
+                value,
+                len,
+            ));
         }
         _ => real::getsockopt(at, level, name, value, len),
     };

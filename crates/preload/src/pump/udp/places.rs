@@ -97,9 +97,9 @@ fn taker(
     let mut hash = DefaultHasher::new();
     (remote, local).hash(&mut hash);
     let place = (hash.finish() % group) as usize;
-    let of_group = users.iter().filter(|name| {
-        state(**name).is_some_and(|(state, shares)| shares && state.peer.is_none())
-    });
+    let of_group = users
+        .iter()
+        .filter(|name| state(**name).is_some_and(|(state, shares)| shares && state.peer.is_none()));
     of_group.copied().nth(place)
 }
 
@@ -122,7 +122,11 @@ mod tests {
                 is_kernels: false,
             }),
         };
-        let all = [(state(None), false), (state(Some(9)), false), (state(None), false)];
+        let all = [
+            (state(None), false),
+            (state(Some(9)), false),
+            (state(None), false),
+        ];
         let known = |name: Name| all.get(name as usize).copied();
         let taken = |users: &[Name], port| taker(users, (remote(port), local), known);
         assert_eq!(taken(&[0, 1, 2], 9), Some(1), "connected");
