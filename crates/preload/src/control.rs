@@ -41,6 +41,7 @@ pub unsafe fn read(message: &msghdr) -> Result<Told, Errno> {
         }
         // SAFETY: the header lies inside.
         let data = unsafe { libc::CMSG_DATA(header) };
+        // SAFETY: only numbers.
         let has = |bytes: usize| cmsg_len >= unsafe { libc::CMSG_LEN(bytes as u32) } as usize;
         match (cmsg_level, cmsg_type) {
             (libc::IPPROTO_IP, libc::IP_PKTINFO) if has(size_of::<in_pktinfo>()) => {

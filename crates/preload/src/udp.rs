@@ -46,12 +46,14 @@ impl State {
     }
 }
 
-/// Control messages that the program wants.
+/// Options that the library must know of: control messages, and families.
 pub mod wants {
     /// `IP_PKTINFO`.
     pub const V4: u8 = 1;
     /// `IPV6_RECVPKTINFO`.
     pub const V6: u8 = 2;
+    /// No message, but no IPv4 either: `IPV6_V6ONLY`.
+    pub const ONLY_V6: u8 = 4;
 }
 
 /// A UDP socket.
@@ -68,7 +70,7 @@ pub struct Udp {
     drops: AtomicU32,
     /// The program has shut it for reading, or for writing.
     shut: [AtomicBool; 2],
-    /// The process that had the other end is gone.
+    /// The process that had the other end is gone, and this one could not take its place.
     is_over: AtomicBool,
 }
 
@@ -133,9 +135,9 @@ impl Udp {
         };
     }
 
-    /// The process that had the other end is gone; whether that is news.
-    pub fn ends(&self) -> bool {
-        !self.is_over.swap(true, Ordering::Relaxed)
+    /// The process that had the other end is gone, and this one cannot take its place.
+    pub fn ends(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
     }
 
     pub fn is_over(&self) -> bool {

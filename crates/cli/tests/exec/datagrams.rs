@@ -113,6 +113,37 @@ fn dnsmasq_answers_by_udp_and_by_tcp_what_is_too_long() {
     });
 }
 
+#[test]
+fn a_daemon_serves_on_when_the_process_that_has_bound_its_sockets_ends() {
+    alone(|| {
+        let scene = Scene::new();
+        let (settings, pid) = (dnsmasqs_settings(&scene), scene.path("pid"));
+        let log = scene.path("log");
+        let line = format!(
+            "dnsmasq -C {settings} --user=root --pid-file={} --log-facility={}",
+            pid.display(),
+            log.display()
+        );
+        let starts = scene.serve("dnsmasq", &line);
+        assert_eq!(starts.end(), Some(0), "{}", starts.said());
+        let pid = std::fs::read_to_string(&pid).unwrap();
+        for at in [ADDRESS, ADDRESS_V6] {
+            for question in [
+                "small.test A",
+                "large.test TXT +bufsize=1232",
+                "huge.test TXT",
+            ] {
+                let answer = scene.client(&format!("dig +time=2 +tries=5 @{at} {question}"));
+                assert!(answer.contains("status: NOERROR"), "{answer}");
+            }
+        }
+        scene.client(&format!("kill -TERM {}", pid.trim()));
+        wait_until("its end", PATIENCE, || {
+            std::fs::read_to_string(&log).is_ok_and(|log| log.contains("exiting"))
+        });
+    });
+}
+
 /// Bytes of the answer.
 fn size(answer: &str) -> usize {
     let size = answer

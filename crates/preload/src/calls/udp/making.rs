@@ -16,7 +16,7 @@ use cofferdam_dataplane::Refusal;
 use cofferdam_dataplane::policy::DYNAMIC_PORTS;
 use nix::errno::Errno;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 /// Ports that are tried for a socket that names none.
 const MOST_TRIES: usize = 64;
@@ -30,12 +30,17 @@ pub struct Made {
 
 /// Makes it of the kernel's socket under `fd`, which is bound at `state`.
 pub fn make(fd: RawFd, is_v6: bool, state: State) -> Result<Made> {
+    make_of(fd, real::copy_above(fd, 0)?, is_v6, state)
+}
+
+/// Makes it of a socket of the kernel's, for what is under `fd`.
+pub fn make_of(fd: RawFd, kernel: OwnedFd, is_v6: bool, state: State) -> Result<Made> {
     let before = real::inode(fd).ok_or(Errno::ENOTSOCK)?;
     let (theirs, ours, inode) = unix::pair(libc::SOCK_SEQPACKET)?;
-    let kernel = real::copy_above(fd, 0)?;
+    let options_of = kernel.as_raw_fd();
     let [_, receive_bytes] = unix::adopt(fd, &theirs);
     unix::limit_send(&ours, receive_bytes);
-    let is_on = |level, name| real::int_option(fd, level, name).is_ok_and(|on| on != 0);
+    let is_on = |level, name| real::int_option(options_of, level, name).is_ok_and(|on| on != 0);
     let reuse = Reuse {
         address: is_on(libc::SOL_SOCKET, libc::SO_REUSEADDR),
         port: is_on(libc::SOL_SOCKET, libc::SO_REUSEPORT),
@@ -46,6 +51,9 @@ pub fn make(fd: RawFd, is_v6: bool, state: State) -> Result<Made> {
     }
     if is_v6 && is_on(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO) {
         wanted |= wants::V6;
+    }
+    if is_v6 && is_on(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) {
+        wanted |= wants::ONLY_V6;
     }
     let added = process::attached(|pump| {
         pump.add_udp((ours, inode), kernel, (is_v6, reuse), (state, wanted))

@@ -7,6 +7,7 @@ mod bind;
 mod connect;
 mod making;
 mod options;
+mod outlive;
 mod receive;
 mod send;
 

@@ -1,14 +1,12 @@
 //! `recv` and its kin, of UDP sockets.
 
 use super::Found;
+use super::outlive::outlive;
 use crate::calls::blocking;
-use crate::calls::listen::silence;
 use crate::control;
-use crate::errors::say_once;
 use crate::heading::{self, Heading};
 use crate::inside;
 use crate::real;
-use crate::table::{Kind, Sock};
 use cofferdam_bsd::{Result, with_bytes};
 use libc::{c_int, iovec, msghdr, ssize_t};
 use nix::errno::Errno;
@@ -43,7 +41,11 @@ pub unsafe fn recvmsg(found: &Found, message: &mut msghdr, flags: c_int) -> Resu
         return match found.shown.is_shut_for_reading() {
             true if waits => Ok(0),
             true => Err(Errno::EAGAIN),
-            false => Err(ended(found)),
+            false => {
+                let found = outlive(found)?;
+                // SAFETY: as the caller guarantees.
+                unsafe { recvmsg(&found, message, flags) }
+            }
         };
     };
     if heading.error != 0 {
@@ -64,20 +66,6 @@ pub unsafe fn recvmsg(found: &Found, message: &mut msghdr, flags: c_int) -> Resu
     // SAFETY: as the caller guarantees.
     unsafe { control::write(message, found.shown.wanted(), found.is_v6, &heading) };
     Ok(got)
-}
-
-/// The process that has bound the socket has ended.
-fn ended(found: &Found) -> Errno {
-    if found.shown.ends() {
-        say_once(
-            "the process that has bound a UDP socket has ended, and this one, which has it from it, cannot \
-             use it any more; start the program again",
-        );
-    }
-    let kind = Kind::Udp(found.shown.clone());
-    let is_v6 = found.is_v6;
-    let silenced = silence(found.fd, Sock { kind, is_v6 });
-    silenced.err().unwrap_or(Errno::ENETDOWN)
 }
 
 /// The next message of the pair; no heading where there is none any more.

@@ -2,6 +2,7 @@
 
 use super::Found;
 use super::making::{give_address, toward};
+use super::outlive::outlive;
 use crate::control;
 use crate::heading::{self, Heading};
 use crate::inside;
@@ -95,7 +96,14 @@ unsafe fn send_from(
             own.msg_iovlen = message.parts.len();
             Errno::result(real::sendmsg(kernel, &raw const own, flags))
         }
-        Sending::Pair(heading) => through_pair(found.fd, &heading, message.parts, flags),
+        Sending::Pair(heading) => match through_pair(found.fd, &heading, message.parts, flags) {
+            Err(Errno::EPIPE | Errno::ECONNRESET) => {
+                let found = outlive(found)?;
+                // SAFETY: as the caller guarantees.
+                unsafe { send_from(&found, to, message) }
+            }
+            sent => sent,
+        },
         Sending::Unplaced(_) => Err(Errno::EADDRNOTAVAIL),
     }
 }
@@ -150,9 +158,5 @@ fn through_pair(
     message.msg_iovlen = all.len();
     let flags = flags & libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     let sent = inside::outside(|| real::sendmsg(fd, &raw const message, flags));
-    match Errno::result(sent) {
-        Ok(sent) => Ok(sent - heading::BYTES as ssize_t),
-        Err(Errno::EPIPE | Errno::ECONNRESET) => Err(Errno::ENETDOWN),
-        Err(error) => Err(error),
-    }
+    Ok(Errno::result(sent)? - heading::BYTES as ssize_t)
 }
