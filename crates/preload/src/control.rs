@@ -176,13 +176,12 @@ mod tests {
     #[test]
     fn what_is_written_is_read_and_what_has_no_room_is_cut() {
         let wanted = wants::V4 | wants::V6;
+        // SAFETY: only numbers.
+        let space = |bytes| unsafe { libc::CMSG_SPACE(bytes) };
         for (local, is_v6, bytes) in [
-            // SAFETY: only numbers.
-            ("10.0.0.9", false, unsafe { libc::CMSG_SPACE(12) }),
-            ("fd00::9", true, unsafe { libc::CMSG_SPACE(20) }),
-            ("10.0.0.9", true, unsafe {
-                libc::CMSG_SPACE(12) + libc::CMSG_SPACE(20)
-            }),
+            ("10.0.0.9", false, space(12)),
+            ("fd00::9", true, space(20)),
+            ("10.0.0.9", true, space(12) + space(20)),
         ] {
             let mut control = [0_u64; 16];
             let mut whole = message(&mut control);
