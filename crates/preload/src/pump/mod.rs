@@ -240,14 +240,14 @@ impl Pump {
             while let Some(event) = self.session.as_mut().and_then(Session::next_event) {
                 self.event(event);
             }
-            let has_more = self.udp_turn();
-            if self.dirty.is_empty() && !has_more {
+            if self.dirty.is_empty() {
                 break;
             }
             while let Some(name) = self.dirty.pop() {
                 self.serve(name, home);
             }
         }
+        self.udp_turn();
         if let Some(session) = &mut self.session {
             session.flush();
         } else if Instant::now() >= self.retry_at {

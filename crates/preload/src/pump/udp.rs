@@ -40,6 +40,8 @@ pub struct UdpSockets {
     lost: Vec<Place>,
     /// Whose end of the pair may have more to send.
     unsent: Vec<Name>,
+    /// The same, once the session has room.
+    unsent_for_room: Vec<Name>,
     /// Whose kernel's socket may have more.
     unheard: Vec<Name>,
     /// The number of the dataplane's device here.
@@ -77,6 +79,7 @@ impl UdpSockets {
             places: Places::default(),
             lost: Vec::new(),
             unsent: Vec::new(),
+            unsent_for_room: Vec::new(),
             unheard: Vec::new(),
             interface: 1,
         }
@@ -247,6 +250,7 @@ impl Pump {
     /// The process ends: whether all that it has sent has left.
     pub(in crate::pump) fn udp_is_finished(&mut self) -> bool {
         self.udp.unsent.is_empty()
+            && self.udp.unsent_for_room.is_empty()
             && (self.session.as_ref()).is_none_or(|session| session.unsent_datagrams() == 0)
     }
 

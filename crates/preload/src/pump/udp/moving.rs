@@ -14,6 +14,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 /// Datagrams of the kernel's, or of the program's, that are moved before others have their turn.
 const MOST_AT_ONCE: usize = 256;
+
 /// How much of what was in a pair has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Collected {
@@ -30,28 +31,34 @@ impl Pump {
         data: &Received,
         (remote, local): (SocketAddr, IpAddr),
     ) {
+        let heading = Heading {
+            remote,
+            local,
+            interface: self.udp.interface,
+            scope: 0,
+            error: 0,
+        };
+        while let Some(name) = self.taker(bound, (remote, local)) {
+            let Some(socket) = self.udp.sockets.get_mut(name) else {
+                return;
+            };
+            socket.hears(remote, false);
+            if socket.deliver(&heading, data) {
+                return;
+            }
+            // Closed a moment ago: it is another's.
+            self.udp_woken(name, true);
+        }
+    }
+
+    fn taker(&mut self, bound: Bound, from: (SocketAddr, IpAddr)) -> Option<Name> {
         let UdpSockets {
-            sockets,
-            places,
-            interface,
-            ..
+            sockets, places, ..
         } = &mut self.udp;
-        let state = |name| {
+        places.taker(bound, from, |name| {
             let socket = sockets.get_mut(name)?;
             Some((socket.shown.with(|state| *state), socket.reuse.port))
-        };
-        let taker = places.taker(bound, (remote, local), state);
-        if let Some(socket) = taker.and_then(|name| sockets.get_mut(name)) {
-            socket.hears(remote, false);
-            let heading = Heading {
-                remote,
-                local,
-                interface: *interface,
-                scope: 0,
-                error: 0,
-            };
-            socket.deliver(&heading, data);
-        }
+        })
     }
 
     /// Our end of a socket's pair has changed.
@@ -69,28 +76,31 @@ impl Pump {
         self.udp.unheard.push(name);
     }
 
-    /// Moves what is there: of the kernel's to the program, and of the program's that came through a
-    /// pair; true when there is more.
-    pub(in crate::pump) fn udp_turn(&mut self) -> bool {
-        let mut has_more = false;
+    /// Moves what is there, as much as others can wait for: of the kernel's to the program, and of the
+    /// program's that came through a pair.
+    pub(in crate::pump) fn udp_turn(&mut self) {
         for name in std::mem::take(&mut self.udp.unheard) {
             if self.udp_hear(name) {
                 self.udp.unheard.push(name);
-                has_more = true;
             }
         }
         for name in std::mem::take(&mut self.udp.unsent) {
             match self.udp_collect(name) {
                 Collected::All => {}
-                Collected::Part => {
-                    self.udp.unsent.push(name);
-                    has_more = true;
-                }
+                Collected::Part => self.udp.unsent.push(name),
                 // The next event of the session makes some.
-                Collected::NoRoom => self.udp.unsent.push(name),
+                Collected::NoRoom => self.udp.unsent_for_room.push(name),
             }
         }
-        has_more
+        if self.has_room() {
+            let waiting = std::mem::take(&mut self.udp.unsent_for_room);
+            self.udp.unsent.extend(waiting);
+        }
+    }
+
+    /// Whether there is more to move at once.
+    pub(in crate::pump) fn udp_has_more(&self) -> bool {
+        !self.udp.unheard.is_empty() || !self.udp.unsent.is_empty()
     }
 
     /// From the kernel's socket to the program; true when there is more.
@@ -104,14 +114,14 @@ impl Pump {
                     let peer = socket.shown.with(|state| state.peer);
                     if peer.is_none_or(|peer| peer.is_kernels && peer.remote == heading.remote) {
                         socket.hears(heading.remote, true);
-                        socket.deliver(&heading, &self.buffer[..len]);
+                        let _ = socket.deliver(&heading, &self.buffer[..len]);
                     }
                 }
                 Err(Errno::EAGAIN) => return false,
                 Err(Errno::EINTR) => {}
+                // Of the one before; what is behind it comes without another event.
                 Err(error) => {
-                    socket.deliver(&Heading::of_error(error as i32), &[]);
-                    return false;
+                    let _ = socket.deliver(&Heading::of_error(error as i32), &[]);
                 }
             }
         }

@@ -57,14 +57,19 @@ fn slot(remote: SocketAddr) -> usize {
 }
 
 impl Socket {
-    /// Puts a datagram into the program's socket; one that finds no room is lost.
-    pub fn deliver(&self, heading: &Heading, data: &[u8]) {
+    /// Puts a datagram into the program's socket; one that finds no room is lost. False when the program has
+    /// closed the socket.
+    pub fn deliver(&self, heading: &Heading, data: &[u8]) -> bool {
         let heading = heading.encode();
         let parts = [IoSlice::new(&heading), IoSlice::new(data)];
         match unix::send_parts(self.end.as_fd(), &parts) {
-            // The program has shut it for reading, or has closed it.
-            Ok(_) | Err(Errno::EPIPE | Errno::ECONNRESET) => {}
-            Err(_) => self.shown.drop_one(),
+            Ok(_) => true,
+            // Or it has shut it for reading.
+            Err(Errno::EPIPE | Errno::ECONNRESET) => !unix::is_closed(self.end.as_fd()),
+            Err(_) => {
+                self.shown.drop_one();
+                true
+            }
         }
     }
 
