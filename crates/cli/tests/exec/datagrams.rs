@@ -144,6 +144,56 @@ fn a_daemon_serves_on_when_the_process_that_has_bound_its_sockets_ends() {
     });
 }
 
+#[test]
+fn udp_sockets_get_their_addresses_back_from_the_next_dataplane() {
+    alone(|| {
+        let mut scene = Scene::new();
+        let script = scene.script("udp_peer.py", include_str!("udp_peer.py"));
+        let ask = scene.script("udp_ask.py", include_str!("udp_ask.py"));
+        // At all addresses, of both families.
+        let server = scene.serve("server", &format!("/usr/bin/python3 {script} {PORT}"));
+        wait_until("the server", PATIENCE, || server.said().contains("ready"));
+        for _ in 0..2 {
+            for at in [ADDRESS, ADDRESS_V6, "10.98.5.1"] {
+                scene.client(&format!("/usr/bin/python3 {ask} {at} {PORT}"));
+            }
+            let dataplane = scene.dataplane.take().unwrap();
+            end(&dataplane);
+            scene.client(&format!("/usr/bin/python3 {ask} 10.98.5.1 {PORT}"));
+            scene.start_dataplane();
+        }
+        end(&server);
+    });
+}
+
+#[test]
+fn a_datagram_to_a_neighbour_that_is_not_known_leaves_before_its_program_ends() {
+    alone(|| {
+        let scene = Scene::new();
+        let hears = scene.script("hears.py", HEARS);
+        let hears = scene.at_client("hears", &format!("/usr/bin/python3 {hears} {PORT}"));
+        wait_until("it to listen", PATIENCE, || hears.said().contains("ready"));
+        let says = scene.script("says.py", SAYS);
+        let out = scene.run_on_dataplane(&format!("/usr/bin/python3 {says} {CLIENT} {PORT}"));
+        assert!(out.status.success(), "{}", said(&out));
+        wait_until("the datagram", PATIENCE, || {
+            hears.said().contains("last words")
+        });
+        assert_eq!(hears.end(), Some(0));
+    });
+}
+
+const HEARS: &str = "import socket, sys\n\
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+    s.bind(('0.0.0.0', int(sys.argv[1])))\n\
+    print('ready', flush=True)\n\
+    print(s.recv(100).decode(), flush=True)\n";
+
+const SAYS: &str = "import socket, sys\n\
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+    s.sendto(b'last words', (sys.argv[1], int(sys.argv[2])))\n\
+    s.close()\n";
+
 /// Bytes of the answer.
 fn size(answer: &str) -> usize {
     let size = answer
