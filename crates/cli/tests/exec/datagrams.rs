@@ -127,6 +127,14 @@ fn a_daemon_serves_on_when_the_process_that_has_bound_its_sockets_ends() {
         let starts = scene.serve("dnsmasq", &line);
         assert_eq!(starts.end(), Some(0), "{}", starts.said());
         let pid = std::fs::read_to_string(&pid).unwrap();
+        // Nobody has the addresses between the end of the one and the other's next look.
+        for at in [ADDRESS, ADDRESS_V6] {
+            wait_until("the daemon", PATIENCE, || {
+                scene
+                    .try_client(&format!("dig +time=1 +tries=1 @{at} small.test A"))
+                    .is_some()
+            });
+        }
         for at in [ADDRESS, ADDRESS_V6] {
             for question in [
                 "small.test A",
