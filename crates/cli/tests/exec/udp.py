@@ -263,6 +263,7 @@ def waiting():
     os.write(w, b"x")
     show("edge, of two", [fd == r for fd, _ in epoll.poll(0.05)])
     os.read(r, 1)
+    s.setblocking(True)
     show("left", s.recv(10), s.recv(10), error(s.recv, 10, socket.MSG_DONTWAIT))
     epoll.modify(s, select.EPOLLIN | select.EPOLLONESHOT)
     s.sendto(b"Ec", (PEER, PORT))
