@@ -5,7 +5,8 @@ use crate::support::{
 };
 use crate::transfers::last;
 use cofferdam_lab::fixtures::wait_until;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 /// The first of two ports of udp_peer.py.
 const PORT: u16 = 7001;
@@ -127,6 +128,7 @@ fn a_daemon_serves_on_when_the_process_that_has_bound_its_sockets_ends() {
         let starts = scene.serve("dnsmasq", &line);
         assert_eq!(starts.end(), Some(0), "{}", starts.said());
         let pid = std::fs::read_to_string(&pid).unwrap();
+        let daemon = Daemon(Pid::from_raw(pid.trim().parse().unwrap()));
         // Nobody has the addresses between the end of the one and the other's next look.
         for at in [ADDRESS, ADDRESS_V6] {
             wait_until("the daemon", PATIENCE, || {
@@ -145,7 +147,7 @@ fn a_daemon_serves_on_when_the_process_that_has_bound_its_sockets_ends() {
                 assert!(answer.contains("status: NOERROR"), "{answer}");
             }
         }
-        scene.client(&format!("kill -TERM {}", pid.trim()));
+        drop(daemon);
         wait_until("its end", PATIENCE, || {
             std::fs::read_to_string(&log).is_ok_and(|log| log.contains("exiting"))
         });
@@ -201,6 +203,15 @@ const SAYS: &str = "import socket, sys\n\
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
     s.sendto(b'last words', (sys.argv[1], int(sys.argv[2])))\n\
     s.close()\n";
+
+/// No child of the test's: it is ended whatever comes of the test.
+struct Daemon(Pid);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = kill(self.0, Signal::SIGTERM);
+    }
+}
 
 /// Bytes of the answer.
 fn size(answer: &str) -> usize {
