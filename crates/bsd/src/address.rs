@@ -11,17 +11,26 @@ use std::net::{IpAddr, SocketAddr};
 /// # Errors
 /// `EFAULT`, `EINVAL` for one that is too short, `EAFNOSUPPORT`.
 pub fn read_address(address: *const sockaddr, len: socklen_t) -> Result<SocketAddr> {
-    const MOST: usize = size_of::<libc::sockaddr_storage>();
     if len as usize > MOST {
         return Err(Errno::EINVAL);
     }
-    let bytes = memory::read(address.cast(), len as usize)?;
+    parse_address(&memory::read(address.cast(), len as usize)?)
+}
+
+/// As [`read_address`], from the bytes of an address.
+///
+/// # Errors
+/// `EINVAL` for one that is too short or too long, `EAFNOSUPPORT`.
+pub fn parse_address(bytes: &[u8]) -> Result<SocketAddr> {
     let mut whole = [0_u64; MOST / 8];
+    if bytes.len() > MOST {
+        return Err(Errno::EINVAL);
+    }
     // SAFETY: an address is no longer than the storage, and the storage is aligned for one.
     let storage = unsafe {
         let place = whole.as_mut_ptr();
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.cast(), bytes.len());
-        SockaddrStorage::from_raw(place.cast(), Some(len))
+        SockaddrStorage::from_raw(place.cast(), Some(bytes.len() as socklen_t))
     };
     let storage = storage.ok_or(Errno::EINVAL)?;
     let (ip, port) = if let Some(v4) = storage.as_sockaddr_in() {
@@ -33,6 +42,8 @@ pub fn read_address(address: *const sockaddr, len: socklen_t) -> Result<SocketAd
     };
     Ok(SocketAddr::new(ip, port))
 }
+
+const MOST: usize = size_of::<libc::sockaddr_storage>();
 
 /// Writes an address, as much of it as there is room for, and its whole length. Nothing where the
 /// caller wants none.
@@ -48,6 +59,15 @@ pub fn write_address(
     if to.is_null() || len.is_null() {
         return Ok(());
     }
+    with_bytes(address, as_mapped, |bytes| {
+        let room = bytes.len().min(memory::get(len)? as usize);
+        memory::write(to.cast(), &bytes[..room])?;
+        memory::put(len, bytes.len() as socklen_t)
+    })
+}
+
+/// An address as C has it.
+pub fn with_bytes<T>(address: SocketAddr, as_mapped: bool, body: impl FnOnce(&[u8]) -> T) -> T {
     let address = match address {
         SocketAddr::V4(v4) if as_mapped => {
             SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port())
@@ -60,9 +80,6 @@ pub fn write_address(
         SocketAddr::V4(_) => size_of::<libc::sockaddr_in>(),
         SocketAddr::V6(_) => size_of::<libc::sockaddr_in6>(),
     };
-    let room = whole.min(memory::get(len)? as usize);
     // SAFETY: the storage has at least the address' length.
-    let bytes = unsafe { std::slice::from_raw_parts(storage.as_ptr().cast::<u8>(), room) };
-    memory::write(to.cast(), bytes)?;
-    memory::put(len, whole as socklen_t)
+    body(unsafe { std::slice::from_raw_parts(storage.as_ptr().cast::<u8>(), whole) })
 }

@@ -9,7 +9,7 @@ pub mod memory;
 mod tcp_info;
 mod tcp_options;
 
-pub use address::{read_address, write_address};
+pub use address::{parse_address, read_address, with_bytes, write_address};
 pub use tcp_info::{CLOSED, Counts, INFO_BYTES, LISTEN, only_state, tcp_info};
 pub use tcp_options::{Defaults, KEEPALIVE, TcpOptions};
 

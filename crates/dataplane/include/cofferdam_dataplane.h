@@ -16,7 +16,7 @@
 
 /* Of what a dataplane and its applications share: cofferdam_attach fails when the dataplane has
  * another. */
-#define COFFERDAM_DATAPLANE_VERSION 4
+#define COFFERDAM_DATAPLANE_VERSION 5
 
 #ifdef __cplusplus
 extern "C" {

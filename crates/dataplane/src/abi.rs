@@ -10,7 +10,7 @@ mod tests;
 pub(crate) use info::{Parts, parts};
 
 use cofferdam_netstack::ConnectionOptions;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// One entry of a ring. Meaning of the fields: see [`Call`] and [`Condition`].
 #[repr(C, align(64))]
@@ -141,6 +141,9 @@ pub enum Call {
         handle: u64,
         /// The receiver.
         remote: SocketAddr,
+        /// The dataplane's address to send from, where all addresses are bound; none: the one
+        /// that the way to the receiver says.
+        source: Option<IpAddr>,
         /// First byte in the application's memory.
         offset: u64,
         /// Length in bytes.
@@ -256,8 +259,8 @@ pub enum Condition {
     UdpRecv {
         /// The bound address's.
         cookie: u64,
-        /// The bound address.
-        handle: u64,
+        /// The dataplane's address that it was sent to.
+        local: IpAddr,
         /// The frame, to be given back by `UdpRecvDone`.
         frame: u32,
         /// First byte in the received memory.

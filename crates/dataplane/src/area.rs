@@ -2,8 +2,8 @@
 
 /// Sizes of pieces, and which eighths of the memory they get.
 const CLASSES: [(u32, u32); 3] = [(256, 1), (2048, 3), (16384, 4)];
-/// Largest piece.
-pub(crate) const LARGEST: usize = 16384;
+/// Largest piece, in bytes.
+pub const LARGEST: usize = 16384;
 
 /// A piece of the memory that is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use std::path::Path;
 pub(crate) const LARGEST: usize = 64 << 10;
 /// Version of what a dataplane and its applications share: rings, descriptors and messages. A
 /// dataplane refuses another.
-pub const INTERFACE_VERSION: u32 = 4;
+pub const INTERFACE_VERSION: u32 = 5;
 /// Descriptors that come with an answer: of the application, and of each core.
 const DESCRIPTORS: usize = 3;
 const DESCRIPTORS_A_CORE: usize = 2;

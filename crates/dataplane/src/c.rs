@@ -305,6 +305,7 @@ unsafe fn handle(session: *mut cofferdam_session, event: Event) {
             bound,
             data,
             remote,
+            ..
         } => {
             let (first, len, peer) = (data.as_ptr(), data.len(), remote.into());
             own().current = Some(data);

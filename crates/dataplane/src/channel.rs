@@ -22,6 +22,9 @@ pub struct Sizes {
     /// Sends that may be unacknowledged at once, of all its connections: one more ends its
     /// connection.
     pub ranges: u32,
+    /// Datagrams that may be on their way to the device at once: more may find no place in the
+    /// dataplane's table, and are lost.
+    pub datagrams: u32,
     /// The core that has each flow group, when the application attaches; empty when that is
     /// unknown. Only a hint of where new connections do best.
     #[serde(default)]
@@ -90,6 +93,7 @@ pub(crate) fn channel(
             inbox_bytes,
             cores: cores as u32,
             ranges,
+            datagrams: 0,
             owners: Vec::new(),
             served: Served::default(),
             key: String::new(),

@@ -314,6 +314,13 @@ impl Config {
                 return Err(at(named, why));
             }
         }
+        let bind: Vec<Vec<Grant>> = (applications.iter())
+            .map(|client| client.rights.bind.clone())
+            .collect();
+        for (own, client) in applications.iter_mut().enumerate() {
+            let others = bind.iter().enumerate().filter(|(place, _)| *place != own);
+            others.for_each(|(_, bind)| client.rights.reserve(bind));
+        }
         Ok(Config {
             socket: raw.socket.unwrap_or_else(|| DEFAULT_SOCKET.into()),
             metrics: raw.metrics,
@@ -407,6 +414,7 @@ fn client(raw: RawApplication) -> Result<Client, Wrong> {
         rights: Rights {
             bind,
             connect: raw.connect,
+            reserved: Vec::new(),
         },
     })
 }

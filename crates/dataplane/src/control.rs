@@ -15,11 +15,11 @@ use crate::engine::cores::Hub;
 use crate::engine::{CoreTally, Life, Maker, Order, Tally};
 use crate::metrics;
 use crate::notice::Notice;
-use crate::served::Served;
+use crate::served::{Served, ServedDevice};
 use crate::tuning::control::{BUSY_WAIT_MS, LONGEST_WAIT_MS};
 use clients::{Asked, Clients};
 use cofferdam_exporter::{Exporter, Format};
-use cofferdam_xsk::PortError;
+use cofferdam_xsk::{Facts, PortError};
 use door::Door;
 use meter::Meter;
 use moves::Moves;
@@ -53,6 +53,8 @@ pub(crate) struct Control {
     /// Elastic cores, where the configuration has them.
     scaler: Option<Scaler>,
     devices: Vec<DeviceWatch>,
+    /// The same, as applications are told of them.
+    served: Vec<ServedDevice>,
     offences: OffenceWatch,
 }
 
@@ -63,7 +65,7 @@ impl Control {
     /// Another dataplane listens there; no rights; the metrics' address is taken.
     pub fn open(
         config: Config,
-        devices: &[u32],
+        devices: &[Facts],
         hub: Arc<Hub>,
         maker: Maker,
     ) -> io::Result<Control> {
@@ -88,7 +90,14 @@ impl Control {
             keys: keys?,
             moves: Moves::new(hub.clone()),
             devices: (config.links.iter().zip(devices))
-                .map(|(link, index)| DeviceWatch::new(link.name.clone(), *index))
+                .map(|(link, facts)| DeviceWatch::new(link.name.clone(), facts.index))
+                .collect(),
+            served: (config.links.iter().zip(devices))
+                .map(|(link, facts)| ServedDevice {
+                    name: link.name.clone(),
+                    mtu_bytes: facts.mtu_bytes,
+                    addresses: link.addresses.iter().map(|own| own.ip).collect(),
+                })
                 .collect(),
             config,
             hub,
@@ -265,6 +274,7 @@ impl Control {
                 .collect(),
             connect: client.rights.connect,
             congestion: self.config.congestion.name().to_owned(),
+            devices: self.served.clone(),
         };
         answer(fd, &Answer::Attached(sizes), Some(&outside)).map_err(|e| {
             life.end();

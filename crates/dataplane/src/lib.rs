@@ -31,6 +31,7 @@ mod session;
 mod tuning;
 
 pub use abi::{Ending, Refusal, Sharing};
+pub use area::LARGEST as LARGEST_DATAGRAM_BYTES;
 pub use attach::{AttachError, INTERFACE_VERSION, move_group, status};
 pub use cofferdam_netstack::{ConnectionInfo, ConnectionOptions, FLOW_GROUPS, Keepalive, Repair};
 pub use cofferdam_xsk::{LinkState, PortError};
@@ -38,7 +39,7 @@ pub use engine::{CoreTally, Engine, EngineError, Offence, Options, Stage, Tally}
 pub use metrics::SCHEMA;
 pub use notice::Notice;
 pub use run::{RunError, packet_memory, run};
-pub use served::Served;
+pub use served::{Served, ServedDevice};
 pub use session::{
     Application, Bound, Buffer, Connection, Event, EventLoop, Knock, Received, Session,
 };

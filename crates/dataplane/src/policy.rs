@@ -1,9 +1,13 @@
 //! What an application may do.
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 
 /// Applications that a configuration names at most.
 pub const MOST_CLIENTS: usize = 64;
+
+/// Ports of senders that name none (RFC 6335, 6).
+pub const DYNAMIC_PORTS: RangeInclusive<u16> = 49_152..=65_535;
 
 /// What part of each table every application of the configuration is guaranteed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,8 +141,10 @@ impl std::str::FromStr for Grant {
 pub struct Rights {
     /// Addresses that it may bind.
     pub bind: Vec<Grant>,
-    /// Whether it may open connections.
+    /// Whether it may open connections, and send datagrams from [`DYNAMIC_PORTS`].
     pub connect: bool,
+    /// Addresses that others may bind, with their ports: no sender takes them.
+    pub reserved: Vec<Grant>,
 }
 
 impl Rights {
@@ -153,12 +159,24 @@ impl Rights {
         Rights {
             bind: vec![all(Transport::Tcp), all(Transport::Udp)],
             connect: true,
+            reserved: Vec::new(),
         }
     }
 
     /// Whether an address may be bound.
     pub fn may_bind(&self, transport: Transport, local: SocketAddr) -> bool {
-        self.bind.iter().any(|grant| grant.covers(transport, local))
+        let covers = |grant: &Grant| grant.covers(transport, local);
+        let may_send = self.connect && transport == Transport::Udp;
+        self.bind.iter().any(covers)
+            || may_send
+                && DYNAMIC_PORTS.contains(&local.port())
+                && !self.reserved.iter().any(covers)
+    }
+
+    /// Others may bind these: what of them names ports is kept for them.
+    pub fn reserve(&mut self, others: &[Grant]) {
+        let names_ports = |grant: &&Grant| (grant.first_port, grant.last_port) != (1, u16::MAX);
+        self.reserved.extend(others.iter().filter(names_ports));
     }
 }
 
@@ -169,7 +187,7 @@ mod tests {
     fn may(grant: &str, transport: Transport, local: &str) -> bool {
         let rights = Rights {
             bind: vec![grant.parse().expect("a grant")],
-            connect: false,
+            ..Rights::default()
         };
         rights.may_bind(transport, local.parse().expect("an address"))
     }
@@ -189,6 +207,40 @@ mod tests {
         assert!(may("udp/*:*", Udp, "[fd00::1]:65535"));
         assert!(may("tcp/[fd00::9]:8000-8099", Tcp, "[fd00::9]:8099"));
         assert!(!may("tcp/[fd00::9]:8000-8099", Tcp, "[fd00::9]:8100"));
+    }
+
+    #[test]
+    fn a_sender_has_the_dynamic_ports_that_no_other_may_bind() {
+        let mut rights = Rights {
+            connect: true,
+            ..Rights::default()
+        };
+        let others = [
+            "udp/*:50000",
+            "udp/10.0.0.9:50001",
+            "udp/*:*",
+            "tcp/*:50003",
+        ];
+        rights.reserve(&others.map(|grant| grant.parse().expect("a grant")));
+        for (local, may) in [
+            ("10.0.0.9:49152", true),
+            ("0.0.0.0:65535", true),
+            ("10.0.0.9:49151", false),
+            ("10.0.0.9:53", false),
+            ("0.0.0.0:50000", false),
+            ("10.0.0.9:50000", false),
+            ("10.0.0.9:50001", false),
+            ("10.0.0.8:50001", true),
+            // Who has one address is found before who has all.
+            ("0.0.0.0:50001", true),
+            ("10.0.0.9:50003", true),
+        ] {
+            let local = local.parse().expect("an address");
+            assert_eq!(rights.may_bind(Transport::Udp, local), may, "{local}");
+            assert!(!rights.may_bind(Transport::Tcp, local));
+        }
+        rights.connect = false;
+        assert!(!rights.may_bind(Transport::Udp, ([10, 0, 0, 9], 49152).into()));
     }
 
     #[test]

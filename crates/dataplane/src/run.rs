@@ -162,14 +162,13 @@ fn serve<P: Port + Send>(
     let of_first = ports.iter().take(1).flat_map(|(ports, _)| ports);
     let facts: Vec<Facts> = of_first.map(|port| port.facts().clone()).collect();
     let devices: Vec<_> = facts.iter().map(|one| (one.mac, one.mtu_bytes)).collect();
-    let indices: Vec<u32> = facts.iter().map(|one| one.index).collect();
     let stack = config.stack(&devices, secret()?);
     let mut engines = Engine::several(ports, &stack, config.options)?;
     let Some((first, others)) = engines.split_first_mut() else {
         return Err(io::Error::other("a dataplane needs a core").into());
     };
     let hub = first.hub();
-    let control = Control::open(config.clone(), &indices, hub.clone(), first.maker())?;
+    let control = Control::open(config.clone(), &facts, hub.clone(), first.maker())?;
     // The loops may sleep without end.
     let end = || {
         stop.store(true, Ordering::Relaxed);

@@ -13,6 +13,19 @@ pub struct Served {
     pub connect: bool,
     /// Congestion control, by the name that Linux has for it.
     pub congestion: String,
+    /// The devices, each with some of the addresses.
+    pub devices: Vec<ServedDevice>,
+}
+
+/// A device of a dataplane.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ServedDevice {
+    /// Its name, in the dataplane's network namespace.
+    pub name: String,
+    /// Largest IP packet in bytes.
+    pub mtu_bytes: u32,
+    /// The dataplane's addresses there.
+    pub addresses: Vec<IpAddr>,
 }
 
 impl Served {
@@ -30,6 +43,34 @@ impl Served {
         let is_near = |(own, len): &(IpAddr, u8)| is_same_network(*own, remote, *len);
         self.addresses.iter().any(is_near)
             || (self.gateways.iter()).any(|gateway| gateway.is_ipv4() == remote.is_ipv4())
+    }
+
+    /// Whether the address is that of all hosts of one of the dataplane's networks.
+    pub fn is_broadcast(&self, remote: IpAddr) -> bool {
+        let IpAddr::V4(v4) = remote else {
+            return false;
+        };
+        let is_theirs = |(own, len): &(IpAddr, u8)| {
+            let host = u32::MAX.checked_shr(u32::from(*len)).unwrap_or(0);
+            *len < 31 && is_same_network(*own, remote, *len) && v4.to_bits() & host == host
+        };
+        v4.is_broadcast() || self.addresses.iter().any(is_theirs)
+    }
+
+    /// The device that has an address of the dataplane's.
+    pub fn device_of(&self, own: IpAddr) -> Option<&ServedDevice> {
+        let mut devices = self.devices.iter();
+        devices.find(|device| device.addresses.contains(&own))
+    }
+
+    /// Bytes of the largest datagram that fits into a packet to `remote`, from the address `own` or the one that talks
+    /// to it.
+    pub fn most_datagram_bytes(&self, own: Option<IpAddr>, remote: IpAddr) -> usize {
+        let headers = if remote.is_ipv4() { 20 + 8 } else { 40 + 8 };
+        let own = own.or_else(|| self.local_for(remote));
+        let device = own.and_then(|own| self.device_of(own));
+        let mtu_bytes = device.map_or(0, |device| device.mtu_bytes as usize);
+        mtu_bytes.saturating_sub(headers)
     }
 
     /// The dataplane's address that talks to `remote`: that of the same network, of a gateway's, or the first of
@@ -75,7 +116,7 @@ mod tests {
             addresses: vec![(ip("10.0.0.9"), 24), (ip("fd00::9"), 64)],
             gateways: Vec::new(),
             connect: true,
-            congestion: String::new(),
+            ..Served::default()
         };
         assert!(served.is_own(ip("10.0.0.9")) && !served.is_own(ip("10.0.0.1")));
         for (remote, is_reached) in [
@@ -96,6 +137,28 @@ mod tests {
             "but not for this family"
         );
         assert!(!served.reaches(ip("127.0.0.1")));
+        for (remote, is_broadcast) in [
+            ("10.0.0.255", true),
+            ("255.255.255.255", true),
+            ("10.0.0.254", false),
+            ("10.0.1.255", false),
+            ("fd00::ffff:ffff:ffff:ffff", false),
+        ] {
+            assert_eq!(served.is_broadcast(ip(remote)), is_broadcast, "{remote}");
+        }
+        let device = |name: &str, mtu_bytes, addresses: &[&str]| ServedDevice {
+            name: name.to_owned(),
+            mtu_bytes,
+            addresses: addresses.iter().map(|text| ip(text)).collect(),
+        };
+        served.devices = vec![
+            device("eth0", 1500, &["10.0.0.9", "fd00::9"]),
+            device("eth1", 9000, &["10.1.0.9"]),
+        ];
+        assert_eq!(served.most_datagram_bytes(None, ip("10.0.0.1")), 1472);
+        assert_eq!(served.most_datagram_bytes(None, ip("fd00::1")), 1452);
+        let own = Some(ip("10.1.0.9"));
+        assert_eq!(served.most_datagram_bytes(own, ip("10.0.0.1")), 8972);
         assert_eq!(served.local_for(ip("9.9.9.9")), Some(ip("10.0.0.9")));
         assert_eq!(served.local_for(ip("fd00::7")), Some(ip("fd00::9")));
         // A device beside it, which has the only way out.

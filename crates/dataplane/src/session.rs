@@ -1,7 +1,9 @@
 //! The application's side: connections, buffers and events over the rings.
 
+mod bounds;
 mod connection;
 mod cores;
+mod datagrams;
 mod event;
 mod event_loop;
 mod received;
@@ -17,9 +19,11 @@ use crate::area::{Area, LARGEST, Piece};
 use crate::channel::Mapped;
 use crate::handle;
 use crate::served::Served;
+use bounds::Bounds;
 use cofferdam_netstack::ConnectionOptions;
 use connection::{Closing, Connections, State};
-use cores::{BoundPlace, CoreEnd, Groups};
+use cores::{CoreEnd, Groups};
+use datagrams::Sends;
 use received::Inbox;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -57,10 +61,8 @@ pub struct Session {
     waiting: VecDeque<Connection>,
     /// Connections that found no memory to send from.
     wanting: VecDeque<Connection>,
-    /// By cookie.
-    bound: Vec<BoundPlace>,
-    datagrams: Vec<Option<Piece>>,
-    free_datagrams: Vec<u32>,
+    bounds: Bounds,
+    sends: Sends,
     next_check: Instant,
     served: Served,
     key: String,
@@ -83,9 +85,8 @@ impl Session {
             most_ranges: mapped.sizes.ranges,
             waiting: VecDeque::new(),
             wanting: VecDeque::new(),
-            bound: Vec::new(),
-            datagrams: Vec::new(),
-            free_datagrams: Vec::new(),
+            bounds: Bounds::default(),
+            sends: Sends::new(mapped.sizes.datagrams),
             next_check: Instant::now(),
             served: mapped.sizes.served,
             key: mapped.sizes.key,
@@ -110,34 +111,14 @@ impl Session {
 
     /// As [`Session::listen`], at an address that other sessions of this application may have as well.
     pub fn listen_shared(&mut self, local: SocketAddr, backlog: u32, sharing: Sharing) -> Bound {
-        let cookie = self.new_bound();
+        let bound = self.bounds.add(self.cores.len(), None);
         self.call_all(Call::Listen {
             local,
             backlog,
-            cookie,
+            cookie: bound.0,
             sharing,
         });
-        Bound(cookie)
-    }
-
-    /// Takes the datagrams for `local`; [`Event::Bound`] reports whether it worked.
-    pub fn udp_bind(&mut self, local: SocketAddr) -> Bound {
-        let cookie = self.new_bound();
-        self.call_all(Call::UdpBind { local, cookie });
-        Bound(cookie)
-    }
-
-    fn new_bound(&mut self) -> u64 {
-        self.bound.push(BoundPlace::new(self.cores.len()));
-        self.bound.len() as u64 - 1
-    }
-
-    /// Gives an address back.
-    pub fn unbind(&mut self, bound: Bound) {
-        let place = self.bound.get_mut(bound.0 as usize);
-        for (core, handle) in place.map(BoundPlace::take).unwrap_or_default() {
-            self.push(core, Call::Unbind { handle }.into());
-        }
+        bound
     }
 
     /// Opens a connection; [`Event::Connected`] or [`Event::Dead`] follows.
@@ -341,35 +322,6 @@ impl Session {
         }
     }
 
-    /// Sends one datagram, at most what fits into a frame. False when memory is in use
-    /// everywhere or the address is not bound.
-    pub fn send_datagram(&mut self, bound: Bound, remote: SocketAddr, data: &[u8]) -> bool {
-        let sender = self
-            .bound
-            .get(bound.0 as usize)
-            .and_then(BoundPlace::sender);
-        let (Some((core, handle)), Some(mut buffer)) = (sender, self.buffer(data.len())) else {
-            return false;
-        };
-        self.bytes_mut(&mut buffer).copy_from_slice(data);
-        let index = self.free_datagrams.pop().unwrap_or_else(|| {
-            self.datagrams.push(None);
-            self.datagrams.len() as u32 - 1
-        });
-        if let Some(place) = self.datagrams.get_mut(index as usize) {
-            *place = Some(buffer.piece);
-        }
-        let call = Call::UdpSend {
-            handle,
-            remote,
-            offset: u64::from(buffer.piece.offset),
-            len: buffer.piece.len,
-            token: u64::from(index),
-        };
-        self.push(core, call.into());
-        true
-    }
-
     /// Ends our side after what is queued; the peer may still send.
     pub fn shutdown(&mut self, connection: Connection) {
         self.end_with(connection, Closing::Shutdown);
@@ -404,14 +356,7 @@ impl Session {
     fn translate(&mut self, core: usize, condition: Condition) -> Option<Event> {
         Some(match condition {
             Condition::Bound { cookie, result } => {
-                let bound = Bound(cookie);
-                let place = self.bound.get_mut(cookie as usize)?;
-                let result = place.answer(core, result)?;
-                if result.is_err() {
-                    // All cores or none.
-                    self.unbind(bound);
-                }
-                Event::Bound { bound, result }
+                return self.bound(core, Bound(cookie), result);
             }
             Condition::Knock {
                 cookie,
@@ -495,29 +440,18 @@ impl Session {
             }
             Condition::UdpRecv {
                 cookie,
+                local,
                 frame,
                 offset,
                 len,
                 remote,
-                ..
             } => {
-                if let Some(bound) = self.bound.get_mut(cookie as usize) {
-                    bound.core = core;
-                }
                 let done = (core, Call::UdpRecvDone { frame });
-                Event::Datagram {
-                    bound: Bound(cookie),
-                    data: Received::new(&self.inbox, done, offset, len),
-                    remote,
-                }
+                let data = Received::new(&self.inbox, done, offset, len);
+                return self.datagram(core, Bound(cookie), data, (remote, local));
             }
             Condition::UdpSent { token, .. } => {
-                let piece = self
-                    .datagrams
-                    .get_mut(token as usize)
-                    .and_then(Option::take)?;
-                self.pieces.give(piece);
-                self.free_datagrams.push(token as u32);
+                self.datagram_sent(token);
                 return None;
             }
             Condition::Timer { cookie } => Event::Timer(cookie),

@@ -152,6 +152,10 @@ pub(crate) mod session {
     /// Between two looks of [`crate::Session::check`] whether the dataplane is there: a system call
     /// each. Longer: the end of a dataplane is noticed later.
     pub const CHECK: Duration = Duration::from_millis(100);
+    /// Datagrams of a session that may be on their way to the device, however small its application's
+    /// share of the table is. More: a burst finds the table full, and its end is lost; fewer: an
+    /// application waits for each few datagrams.
+    pub const LEAST_DATAGRAMS: u32 = 64;
     /// Seconds. Longest wait for an answer on the control socket, which comes within 100 ms.
     pub const ANSWER_PATIENCE_S: i64 = 5;
 }

@@ -30,6 +30,7 @@ impl Application for Parts {
             bound,
             data,
             remote,
+            ..
         } = event
         {
             for part in data.chunks(PART) {
@@ -147,6 +148,7 @@ impl Application for Whole {
                 bound,
                 data,
                 remote,
+                ..
             } => {
                 session.send_datagram(bound, remote, &data);
             }

@@ -161,6 +161,7 @@ fn places_come_back_when_their_application_ends_with_datagrams_that_wait() {
                 evil.call(Call::UdpSend {
                     handle: evil.last_bound().expect("bound"),
                     remote: (NOBODY, 9).into(),
+                    source: None,
                     offset: 0,
                     len: 100,
                     token,
@@ -365,6 +366,7 @@ fn a_greedy_application_leaves_others_their_share_of_every_table() {
                 Call::UdpSend {
                     handle,
                     remote: unknown,
+                    source: None,
                     offset: 0,
                     len: 9,
                     token: 0,

@@ -13,9 +13,11 @@
 //! and epoll of mixed sets, dup, fork and signals would all have to be imitated.
 
 mod calls;
+mod control;
 mod entry;
 mod errors;
 mod fork;
+mod heading;
 mod inside;
 mod internal;
 mod process;
@@ -25,5 +27,6 @@ mod said;
 mod settings;
 mod signals;
 mod table;
+mod udp;
 mod unix;
 mod watched;

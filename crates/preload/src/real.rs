@@ -2,8 +2,8 @@
 
 use cofferdam_bsd::Result;
 use libc::{
-    c_int, c_long, c_uint, c_void, epoll_event, fd_set, iovec, msghdr, nfds_t, pollfd, sigset_t,
-    size_t, sockaddr, socklen_t, ssize_t, timespec,
+    c_int, c_long, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t,
+    pollfd, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec,
 };
 use nix::errno::Errno;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -214,6 +214,27 @@ pub fn recvfrom(
 pub fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the kernel checks the pointers.
     (unsafe { libc::syscall(libc::SYS_recvmsg, fd, message, flags) }) as ssize_t
+}
+
+pub fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+    // SAFETY: the kernel checks the pointers.
+    call(unsafe { libc::syscall(libc::SYS_sendmmsg, fd, messages, count, flags) })
+}
+
+pub fn recvmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+    timeout: *mut timespec,
+) -> c_int {
+    // SAFETY: the kernel checks the pointers.
+    call(unsafe { libc::syscall(libc::SYS_recvmmsg, fd, messages, count, flags, timeout) })
+}
+
+pub fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
+    // SAFETY: as the caller of ioctl(2) guarantees; the kernel checks what it knows.
+    call(unsafe { libc::syscall(libc::SYS_ioctl, fd, request, argument) })
 }
 
 pub fn shutdown(fd: c_int, how: c_int) -> c_int {

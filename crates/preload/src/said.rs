@@ -8,7 +8,8 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 /// Bytes of a message.
 const BYTES: usize = 2 * ADDRESS + 5;
-const ADDRESS: usize = 19;
+/// Bytes of an address.
+pub const ADDRESS: usize = 19;
 
 /// A message of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +94,8 @@ impl Said {
     }
 }
 
-fn address(address: SocketAddr) -> [u8; ADDRESS] {
+/// An address as bytes.
+pub fn address(address: SocketAddr) -> [u8; ADDRESS] {
     let mut bytes = [0; ADDRESS];
     let ip = match address.ip() {
         IpAddr::V4(v4) => {
@@ -110,7 +112,8 @@ fn address(address: SocketAddr) -> [u8; ADDRESS] {
     bytes
 }
 
-fn read(bytes: &[u8]) -> Option<SocketAddr> {
+/// An address from bytes; none where they are no address.
+pub fn read(bytes: &[u8]) -> Option<SocketAddr> {
     let ip = Ipv6Addr::from(*bytes.get(1..)?.first_chunk::<16>()?);
     let port = u16::from_ne_bytes(*bytes.get(17..)?.first_chunk()?);
     let ip = match bytes.first()? {

@@ -11,6 +11,10 @@ const NAME: &str = "COFFERDAM_DATAPLANE_NAME";
 /// How long an ending process waits until its peers have what it sent. Longer: a program ends
 /// later where a peer is gone; shorter: a slow peer loses the end of the data.
 pub const EXIT_PATIENCE: Duration = Duration::from_secs(5);
+/// How long an ending process waits until its datagrams have left: those for a neighbour that is being
+/// looked for wait as long as that. Longer: a program ends later where a neighbour is gone; shorter: a
+/// program that sends one datagram and ends loses it.
+pub const DATAGRAM_PATIENCE: Duration = Duration::from_secs(1);
 /// How long `listen` waits for the dataplane's answer, which comes within microseconds.
 pub const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 /// How long the pump's thread leaves the session to threads of the program that are not waiting.

@@ -2,6 +2,7 @@
 //! descriptor name the same socket.
 
 use crate::real;
+use crate::udp::Udp;
 use cofferdam_bsd::TcpOptions;
 use nix::errno::Errno;
 use std::collections::{BTreeMap, HashMap};
@@ -258,6 +259,8 @@ pub enum Kind {
     Listener(Arc<Listening>),
     /// A connection.
     Connection(Arc<Connected>),
+    /// A UDP socket.
+    Udp(Arc<Udp>),
 }
 
 /// A socket.
@@ -334,6 +337,33 @@ pub fn connection(fd: RawFd) -> Option<(Arc<Connected>, u64)> {
     }
 }
 
+/// Whether there has been any UDP socket: others need not be looked up at each call.
+static ANY_UDP: AtomicBool = AtomicBool::new(false);
+
+/// See [`ANY_UDP`].
+pub fn has_udp() -> bool {
+    ANY_UDP.load(Ordering::Relaxed)
+}
+
+/// The UDP socket under a descriptor, its inode, and whether it is of the family of IPv6.
+pub fn udp(fd: RawFd) -> Option<(Arc<Udp>, u64, bool)> {
+    if !has_udp() {
+        return None;
+    }
+    let inode = real::inode(fd)?;
+    let table = table();
+    let sock = table.socks.get(&inode)?;
+    match &sock.kind {
+        Kind::Udp(socket) => Some((socket.clone(), inode, sock.is_v6)),
+        _ => None,
+    }
+}
+
+/// A UDP socket is under this number.
+pub fn udp_is_at(fd: RawFd) {
+    hint(fd, true);
+}
+
 fn table() -> MutexGuard<'static, Table> {
     static TABLE: OnceLock<Mutex<Table>> = OnceLock::new();
     whole(TABLE.get_or_init(Mutex::default))
@@ -358,6 +388,9 @@ pub fn find(fd: RawFd) -> Option<Sock> {
 /// Makes a socket known.
 pub fn put(inode: u64, sock: Sock) {
     ANY.store(true, Ordering::Relaxed);
+    if matches!(sock.kind, Kind::Udp(_)) {
+        ANY_UDP.store(true, Ordering::Relaxed);
+    }
     table().socks.insert(inode, sock);
 }
 
@@ -387,6 +420,8 @@ pub fn closes(fd: RawFd) {
             }
             Kind::Bound(_) => true,
             Kind::Listener(_) => false,
+            // Copies of its descriptor are read with headings as well.
+            Kind::Udp(_) => false,
         },
         None => false,
     };
@@ -404,6 +439,7 @@ pub fn is_elsewhere() {
                 listening.is_here.store(false, Ordering::Relaxed);
                 INHERITS.store(true, Ordering::Relaxed);
             }
+            Kind::Udp(socket) => socket.is_elsewhere(),
             Kind::Bound(_) => {}
         }
     }

@@ -3,6 +3,8 @@
 use crate::{real, watched};
 use cofferdam_bsd::Result;
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// What is sent before a connection is open, so that its end is not writable: more than a quarter
@@ -116,8 +118,8 @@ pub fn fill(end: BorrowedFd<'_>) -> usize {
 }
 
 fn is_writable(end: BorrowedFd<'_>) -> bool {
-    let mut fds = [nix::poll::PollFd::new(end, nix::poll::PollFlags::POLLOUT)];
-    let polled = nix::poll::poll(&mut fds, nix::poll::PollTimeout::ZERO);
+    let mut fds = [PollFd::new(end, PollFlags::POLLOUT)];
+    let polled = poll(&mut fds, PollTimeout::ZERO);
     polled.is_ok() && fds[0].any() == Some(true)
 }
 
@@ -127,6 +129,35 @@ pub fn send(end: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize> {
     // SAFETY: the slice is memory of ours.
     let sent = unsafe { libc::send(end.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
     Errno::result(sent).map(|sent| sent as usize)
+}
+
+/// Sends one message without waiting and without a signal.
+pub fn send_parts(end: BorrowedFd<'_>, parts: &[IoSlice<'_>]) -> Result<usize> {
+    // SAFETY: all zeros are a value of it.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    // Slices of this kind are laid out as C's.
+    message.msg_iov = parts.as_ptr().cast_mut().cast();
+    message.msg_iovlen = parts.len();
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    let sent = crate::real::sendmsg(end.as_raw_fd(), &raw const message, flags);
+    Errno::result(sent).map(|sent| sent as usize)
+}
+
+/// Receives one message without waiting.
+pub fn receive_parts(end: BorrowedFd<'_>, parts: &mut [IoSliceMut<'_>]) -> Result<usize> {
+    // SAFETY: all zeros are a value of it.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = parts.as_mut_ptr().cast();
+    message.msg_iovlen = parts.len();
+    let got = crate::real::recvmsg(end.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT);
+    Errno::result(got).map(|got| got as usize)
+}
+
+/// Whether the other end is gone, all copies of it.
+pub fn is_closed(end: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::new(end, PollFlags::empty())];
+    let polled = poll(&mut fds, PollTimeout::ZERO);
+    polled.is_ok() && fds[0].any() == Some(true)
 }
 
 /// Receives without waiting.

@@ -3,6 +3,7 @@
 use crate::real;
 use nix::errno::Errno;
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A descriptor's place in an epoll set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,8 +13,28 @@ pub struct Watch {
     data: u64,
 }
 
+/// Numbers that have been added to an epoll set, one bit each: to look in /proc for others takes a
+/// while where there are many descriptors.
+static ADDED: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
+const WORDS: usize = 1024;
+
+/// The program has added a descriptor to a set.
+pub fn is_added(fd: RawFd) {
+    if let Some(word) = usize::try_from(fd).ok().and_then(|fd| ADDED.get(fd / 64)) {
+        word.fetch_or(1 << (fd % 64), Ordering::Relaxed);
+    }
+}
+
+fn may_be_added(fd: RawFd) -> bool {
+    let word = usize::try_from(fd).ok().and_then(|fd| ADDED.get(fd / 64));
+    word.is_none_or(|word| word.load(Ordering::Relaxed) >> (fd % 64) & 1 == 1)
+}
+
 /// Where a descriptor is waited for; nowhere, as far as /proc is not there.
 pub fn of(fd: RawFd) -> Vec<Watch> {
+    if !may_be_added(fd) {
+        return Vec::new();
+    }
     let Ok(all) = std::fs::read_dir("/proc/self/fdinfo") else {
         return Vec::new();
     };
@@ -54,6 +75,7 @@ impl Watch {
     }
 
     fn control(&self, what: libc::c_int, fd: RawFd) -> bool {
+        is_added(fd);
         let mut event = libc::epoll_event {
             events: self.events,
             u64: self.data,

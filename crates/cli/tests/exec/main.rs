@@ -6,6 +6,7 @@
 mod callers;
 mod clients;
 mod databases;
+mod datagrams;
 mod ends;
 mod hostile;
 mod options;

@@ -19,6 +19,7 @@ pub const ADDRESS: &str = "10.98.5.9";
 pub const ADDRESS_V6: &str = "fd98:5::9";
 /// The clients'.
 pub const CLIENT: &str = "10.98.5.2";
+pub const CLIENT_V6: &str = "fd98:5::2";
 
 /// Alone on the machine, in time, and nothing is left.
 pub fn alone(body: impl FnOnce() + Send + 'static) {
@@ -112,7 +113,7 @@ impl Scene {
         let pair = (!is_bad).then(|| VethPair::new((&server, "eth0"), (&client, "eth0")));
         server.address("eth0", "10.98.5.1/24");
         client.address("eth0", &format!("{CLIENT}/24"));
-        client.address("eth0", "fd98:5::2/64");
+        client.address("eth0", &format!("{CLIENT_V6}/64"));
         client.offload("eth0", "tx", false);
         if is_bad {
             // What is on a wire is no larger than its MTU, and has a checksum.
@@ -129,7 +130,7 @@ impl Scene {
         let text = format!(
             "socket = \"{}\"\n[device]\nname = \"eth0\"\n[network]\n\
              addresses = [\"{ADDRESS}/24\", \"{ADDRESS_V6}/64\"]\n\
-             [[application]]\nname = \"web\"\nuser = \"root\"\nbind = [\"tcp/*:*\"]\nconnect = true\n{extra}",
+             [[application]]\nname = \"web\"\nuser = \"root\"\nbind = [\"tcp/*:*\", \"udp/*:*\"]\nconnect = true\n{extra}",
             scene.socket()
         );
         std::fs::write(scene.path("dataplane.toml"), text).unwrap();

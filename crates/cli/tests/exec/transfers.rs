@@ -94,8 +94,8 @@ fn redis_gets_and_gives_large_values_over_a_bad_link() {
     });
 }
 
-/// The number of a name that comes last in iperf3's report.
-fn last(report: &serde_json::Value, part: &str, name: &str) -> u64 {
+/// The number of a name at the end of iperf3's report.
+pub fn last(report: &serde_json::Value, part: &str, name: &str) -> u64 {
     let found = report.pointer(&format!("/end/{part}/{name}"));
     found
         .and_then(serde_json::Value::as_u64)

@@ -34,12 +34,21 @@ impl Entry {
     }
 
     fn at(mut self, address: SocketAddr) -> Entry {
-        self.ip = match address.ip() {
-            IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
-            IpAddr::V6(v6) => v6.octets(),
-        };
+        self.ip = octets(address.ip());
         self.port = address.port();
         self
+    }
+
+    /// A second address, in the fields `handle` and `more`; all zeros are none.
+    fn beside(mut self, ip: Option<IpAddr>) -> Entry {
+        let bits = ip.map_or(0, |ip| u128::from_be_bytes(octets(ip)));
+        (self.handle, self.more) = ((bits >> 64) as u64, bits as u64);
+        self
+    }
+
+    fn second(&self) -> Option<IpAddr> {
+        let bits = u128::from(self.handle) << 64 | u128::from(self.more);
+        (bits != 0).then(|| IpAddr::from(bits.to_be_bytes()).to_canonical())
     }
 
     fn address(&self) -> SocketAddr {
@@ -135,12 +144,16 @@ impl From<Call> for Entry {
             Call::UdpSend {
                 handle,
                 remote,
+                source,
                 offset,
                 len,
                 token,
-            } => Entry::of(UDP_SEND, handle, token)
+            } => Entry::of(UDP_SEND, 0, token)
                 .at(remote)
-                .range(offset, len),
+                .range(offset, len)
+                // Names of addresses are small numbers.
+                .value(u32::try_from(handle).unwrap_or(u32::MAX))
+                .beside(source),
             Call::UdpRecvDone { frame } => Entry::new(UDP_RECV_DONE).value(frame),
             Call::Timer { delay_ns, cookie } => Entry::of(TIMER, 0, cookie).more(delay_ns),
             Call::Passed { group } => Entry::new(PASSED).value(u32::from(group)),
@@ -201,8 +214,9 @@ impl Call {
             },
             INFO => Call::Info { handle },
             UDP_SEND => Call::UdpSend {
-                handle,
+                handle: value.into(),
                 remote: entry.address(),
+                source: entry.second(),
                 offset,
                 len,
                 token: cookie,
@@ -278,15 +292,16 @@ impl From<Condition> for Entry {
             } => Entry::of(DEAD, handle, cookie).value(reason as u32),
             Condition::UdpRecv {
                 cookie,
-                handle,
+                local,
                 frame,
                 offset,
                 len,
                 remote,
-            } => Entry::of(UDP_RECV, handle, cookie)
+            } => Entry::of(UDP_RECV, 0, cookie)
                 .range(offset, len)
                 .value(frame)
-                .at(remote),
+                .at(remote)
+                .beside(Some(local)),
             Condition::UdpSent { cookie, token } => Entry::of(UDP_SENT, 0, cookie).more(token),
             Condition::Timer { cookie } => Entry::of(TIMER_DUE, 0, cookie),
             Condition::Left { group } => Entry::new(LEFT).value(u32::from(group)),
@@ -371,7 +386,7 @@ impl Condition {
             },
             UDP_RECV => Condition::UdpRecv {
                 cookie,
-                handle,
+                local: entry.second()?,
                 frame: value,
                 offset,
                 len,
@@ -394,6 +409,14 @@ impl Condition {
             },
             _ => return None,
         })
+    }
+}
+
+/// IPv4 dressed as IPv6.
+fn octets(ip: IpAddr) -> [u8; 16] {
+    match ip {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
     }
 }
 

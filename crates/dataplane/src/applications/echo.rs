@@ -63,6 +63,7 @@ impl Application for Echo {
                 bound,
                 data,
                 remote,
+                ..
             } => {
                 // As on any network: a datagram that finds no room is lost.
                 session.send_datagram(bound, remote, &data);

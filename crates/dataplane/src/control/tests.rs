@@ -4,7 +4,7 @@ use super::*;
 use crate::elastic::{Change, Move, Plan};
 use crate::engine::Engine;
 use cofferdam_lab::fixtures::{CROWD, Crowd, time_limit};
-use cofferdam_xsk::{Memory, Pipe, pipe};
+use cofferdam_xsk::{Memory, Pipe, Port, pipe};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -28,7 +28,8 @@ fn control(folder: &Path) -> (Control, Vec<Engine<Pipe>>) {
     let stack = config.stack(&[([2; 6], 1500)], [7; 16]);
     let engines = Engine::several(ports, &stack, config.options).expect("two cores");
     let (hub, maker) = (engines[0].hub(), engines[0].maker());
-    let control = Control::open(config, &[0], hub, maker).expect("a control plane");
+    let facts = port().facts().clone();
+    let control = Control::open(config, &[facts], hub, maker).expect("a control plane");
     (control, engines)
 }
 

@@ -185,11 +185,13 @@ impl<P: Port> Engine<P> {
             Call::UdpSend {
                 handle,
                 remote,
+                source,
                 offset,
                 len,
                 token,
             } => {
-                self.udp_send(now, place, domain, handle, remote, (offset, len), token)?;
+                let way = (source, remote);
+                self.udp_send(now, place, domain, handle, way, (offset, len), token)?;
             }
             Call::Timer { delay_ns, cookie } => {
                 let at = now + Duration::from_nanos(delay_ns);

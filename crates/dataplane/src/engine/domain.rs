@@ -222,4 +222,6 @@ impl Domain {
 pub(crate) struct Share {
     pub frames: u32,
     pub ranges: u32,
+    /// Datagrams that wait to be sent, of all applications.
+    pub datagrams: u32,
 }

@@ -86,7 +86,7 @@ impl<P: Port> Engine<P> {
                 cookie,
                 chunk,
                 remote,
-                ..
+                local,
             } => {
                 let what = Holding::Datagram {
                     handle: udp.to_bits(),
@@ -101,7 +101,7 @@ impl<P: Port> Engine<P> {
                 if let Some(domain) = self.domains.get_mut(bound.domain) {
                     domain.deliver(Condition::UdpRecv {
                         cookie: bound.cookie,
-                        handle: cookie,
+                        local,
                         frame,
                         offset,
                         len: chunk.len,

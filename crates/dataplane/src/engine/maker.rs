@@ -6,6 +6,7 @@ use super::life::Life;
 use super::options::Options;
 use crate::channel::{Outside, channel};
 use crate::policy::Rights;
+use crate::tuning::session::LEAST_DATAGRAMS;
 use cofferdam_xsk::FrameFacts;
 use std::io;
 use std::sync::Arc;
@@ -42,6 +43,9 @@ impl Maker {
             self.hub.doors(),
         )?;
         outside.sizes.owners = self.hub.owners().into();
+        let guaranteed = self.options.shares.of(self.share.datagrams);
+        let guaranteed = guaranteed.get(usize::from(client)).copied();
+        outside.sizes.datagrams = guaranteed.unwrap_or(0).max(LEAST_DATAGRAMS);
         let domain = |inside| {
             let name = name.to_owned();
             let rights = rights.clone();

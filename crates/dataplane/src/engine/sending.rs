@@ -8,7 +8,7 @@ use super::offence::Offence;
 use crate::abi::Condition;
 use cofferdam_netstack::{Chunk, Stack, Time};
 use cofferdam_xsk::Port;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 impl<P: Port> Engine<P> {
     /// Sends a range of the application's memory on one of its connections.
@@ -67,7 +67,7 @@ impl<P: Port> Engine<P> {
         place: u8,
         domain: &mut Domain,
         handle: u64,
-        remote: SocketAddr,
+        (source, remote): (Option<IpAddr>, SocketAddr),
         (offset, len): (u64, u32),
         token: u64,
     ) -> Result<(), Offence> {
@@ -93,7 +93,7 @@ impl<P: Port> Engine<P> {
         };
         let marked = mark(place, domain.seat().generation, token);
         let has_room = self.pools.datagrams.take(domain.client());
-        let send = |stack: &mut Stack| stack.udp_sendv(now, udp, None, remote, &[chunk], marked);
+        let send = |stack: &mut Stack| stack.udp_sendv(now, udp, source, remote, &[chunk], marked);
         if has_room && send(&mut self.stack).is_ok() {
             domain.account.send_datagram();
             return Ok(());

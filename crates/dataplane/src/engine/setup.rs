@@ -115,6 +115,7 @@ impl<P: Port> Engine<P> {
                 share: Share {
                     frames: frames / HELD_PART.1 * HELD_PART.0,
                     ranges,
+                    datagrams: limits.udp_sends,
                 },
             },
             pools: Pools::new(&limits, &options.shares),

@@ -1,6 +1,7 @@
 //! The loop against hostile applications. What an honest one gets is tested over devices, in
 //! `tests/`.
 
+mod datagrams;
 mod ownership;
 mod reports;
 mod sends;

@@ -11,7 +11,7 @@ use cofferdam_netstack::ConnectionOptions;
 use cofferdam_xsk::Mapping;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
@@ -223,6 +223,15 @@ impl Attacker {
             9..14 => Call::UdpSend {
                 handle: bound,
                 remote: pick(peers, b),
+                // Its own address, another's, one of nobody's, and none.
+                source: match d / 2000 % 4 {
+                    0 => None,
+                    1 => Some(pick(peers, a).ip()),
+                    2 => Some(pick(ports, a).ip()),
+                    _ => Some(IpAddr::from(
+                        (u128::from(a) << 64 | u128::from(b)).to_be_bytes(),
+                    )),
+                },
                 offset,
                 len,
                 token: d,

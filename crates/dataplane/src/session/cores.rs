@@ -1,7 +1,6 @@
-//! The rings of the dataplane's cores, where its flow groups are, and addresses that all cores
-//! have.
+//! The rings of the dataplane's cores, and where its flow groups are.
 
-use crate::abi::{Entry, Parts, Refusal};
+use crate::abi::{Entry, Parts};
 use crate::ring::ApplicationEnd;
 use crate::tuning::MOST_CORES;
 use cofferdam_netstack::FLOW_GROUPS;
@@ -155,62 +154,6 @@ impl Groups {
             *count = count.saturating_sub(1);
         }
         !self.is_unsettled(group)
-    }
-}
-
-/// A bound address: every core has it.
-pub(super) struct BoundPlace {
-    /// What each core calls it; 0 is a name too.
-    handles: Vec<Option<u64>>,
-    /// Cores that have not answered.
-    unanswered: usize,
-    refused: Option<Refusal>,
-    /// Where its last datagram came from: the way back is known there.
-    pub core: usize,
-}
-
-impl BoundPlace {
-    pub fn new(cores: usize) -> BoundPlace {
-        BoundPlace {
-            handles: vec![None; cores],
-            unanswered: cores,
-            refused: None,
-            core: 0,
-        }
-    }
-
-    /// The handle at the core that a datagram is best sent from.
-    pub fn sender(&self) -> Option<(usize, u64)> {
-        let handle = self.handles.get(self.core).copied().flatten()?;
-        Some((self.core, handle))
-    }
-
-    /// Takes the handles away, with their cores.
-    pub fn take(&mut self) -> Vec<(usize, u64)> {
-        let handles = self.handles.iter_mut().enumerate();
-        handles
-            .filter_map(|(core, handle)| Some((core, handle.take()?)))
-            .collect()
-    }
-
-    /// Takes a core's answer; the whole answer when it was the last one's.
-    pub fn answer(
-        &mut self,
-        core: usize,
-        result: Result<u64, Refusal>,
-    ) -> Option<Result<(), Refusal>> {
-        match result {
-            Ok(handle) => {
-                if let Some(place) = self.handles.get_mut(core) {
-                    *place = Some(handle);
-                }
-            }
-            Err(refusal) => {
-                self.refused.get_or_insert(refusal);
-            }
-        }
-        self.unanswered = self.unanswered.saturating_sub(1);
-        (self.unanswered == 0).then(|| self.refused.map_or(Ok(()), Err))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Received;
 use crate::abi::{Ending, Refusal};
 use cofferdam_netstack::ConnectionInfo;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// A connection of this application. The handle of one that ended names nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -90,6 +90,8 @@ pub enum Event {
         data: Received,
         /// The sender.
         remote: SocketAddr,
+        /// The dataplane's address that it was sent to.
+        local: IpAddr,
     },
     /// A timer is due.
     Timer(u64),

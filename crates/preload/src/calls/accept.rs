@@ -47,6 +47,9 @@ pub unsafe extern "C" fn accept4(
         sock = table::find(fd).unwrap_or(sock);
     }
     let Sock { kind, is_v6 } = sock;
+    if matches!(kind, Kind::Udp(_)) {
+        return done(Err(Errno::EOPNOTSUPP));
+    }
     if !matches!(kind, Kind::Listener(_))
         || flags & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) != 0
     {

@@ -1,6 +1,6 @@
 //! `connect`.
 
-use super::{any, done, is_tcp};
+use super::{Inet, any, done, inet, udp};
 use crate::inside::Inside;
 use crate::table::{self, Connected, Kind, Sock, Stage};
 use crate::{process, real, unix};
@@ -34,9 +34,11 @@ pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, len: sockl
                 },
             },
             Kind::Listener(_) => return done(Err(Errno::EISCONN)),
+            Kind::Udp(_) => return udp::connect(fd, udp::known(fd), address, len),
         },
-        None => match is_tcp(fd) {
-            Some(is_v6) => (is_v6, None),
+        None => match inet(fd) {
+            Some((Inet::Tcp, is_v6)) => (is_v6, None),
+            Some((Inet::Udp, _)) => return udp::connect(fd, None, address, len),
             None => return real::connect(fd, address, len),
         },
     };

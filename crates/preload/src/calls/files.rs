@@ -1,9 +1,10 @@
-//! `close` and its kin: the library's own descriptors are not the program's to close.
+//! `close` and its kin, and `ioctl`: the library's own descriptors are not the program's to close.
 
-use super::done;
+use super::{done, udp};
 use crate::inside::Inside;
 use crate::{internal, real, table};
-use libc::{c_int, c_uint};
+use cofferdam_bsd::memory;
+use libc::{c_int, c_uint, c_ulong, c_void};
 use nix::errno::Errno;
 
 /// `close(2)`.
@@ -64,4 +65,18 @@ pub extern "C" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
         table::closes(to);
     }
     real::dup3(from, to, flags)
+}
+
+/// `ioctl(2)`. The C library's takes any arguments; what there is of them comes in one register.
+///
+/// # Safety
+/// As the system call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
+    if request == libc::FIONREAD
+        && let Some((_inside, found)) = udp::enter(fd)
+    {
+        return done(memory::put(argument.cast(), udp::waiting(&found)));
+    }
+    real::ioctl(fd, request, argument)
 }

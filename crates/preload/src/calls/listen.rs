@@ -1,6 +1,6 @@
 //! `bind` and `listen`.
 
-use super::{any, done, is_tcp, kernel_name};
+use super::{Inet, any, done, inet, is_tcp, kernel_name, udp};
 use crate::errors::{of_refusal, say_once};
 use crate::inside::Inside;
 use crate::internal::Internal;
@@ -30,8 +30,10 @@ pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, len: socklen_
         // Bound already.
         return done(Err(Errno::EINVAL));
     }
-    let Some(is_v6) = is_tcp(fd) else {
-        return real::bind(fd, address, len);
+    let is_v6 = match inet(fd) {
+        Some((Inet::Tcp, is_v6)) => is_v6,
+        Some((Inet::Udp, is_v6)) => return udp::bind(fd, is_v6, address, len),
+        None => return real::bind(fd, address, len),
     };
     let Ok(local) = read_address(address, len) else {
         return real::bind(fd, address, len);
@@ -70,6 +72,7 @@ pub extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
             // Its backlog stays.
             Kind::Listener(_) => Ok(()),
             Kind::Connection(_) => Err(Errno::EINVAL),
+            Kind::Udp(_) => Err(Errno::EOPNOTSUPP),
         }),
         None => {
             let is_v6 = is_tcp(fd);
@@ -127,8 +130,7 @@ pub fn take_part(fd: RawFd) {
 }
 
 /// The process that this one has a listener from has ended. This one serves it itself; where it may not,
-/// nobody connects any more, and its descriptor stays silent: one that has ended would be reported by
-/// each poll.
+/// nobody connects any more, and its descriptor stays silent.
 ///
 /// # Errors
 /// `EINVAL`, as of a listener that is shut: nobody connects any more.
@@ -144,6 +146,16 @@ pub fn outlive(fd: RawFd) -> Result<()> {
         "the process that listens has ended, and this one, which has the listener from it, cannot \
          serve it itself: nobody can connect any more; start the program again",
     );
+    silence(fd, sock)?;
+    Err(Errno::EINVAL)
+}
+
+/// Puts a pair in the place of a socket whose other end is gone: one that has ended would be reported by
+/// each poll.
+///
+/// # Errors
+/// No descriptor is free.
+pub fn silence(fd: RawFd, sock: Sock) -> Result<()> {
     let before = real::inode(fd).ok_or(Errno::ENOTSOCK)?;
     let (theirs, ours, inode) = unix::pair(libc::SOCK_SEQPACKET)?;
     // Open as long as the process is.
@@ -151,16 +163,17 @@ pub fn outlive(fd: RawFd) -> Result<()> {
     unix::replace_watched(fd, theirs)?;
     table::remove(before);
     table::put(inode, sock);
-    Err(Errno::EINVAL)
+    Ok(())
 }
 
-/// The process of which a thread is in [`take_part`]: not a lock, which a child would inherit locked.
+/// The process of which a thread has [`OneAtATime`]: not a lock, which a child would inherit locked.
 static TAKES_PART: AtomicU32 = AtomicU32::new(0);
 
-struct OneAtATime;
+/// One thread of the process at a time, which changes what is under a descriptor.
+pub struct OneAtATime;
 
 impl OneAtATime {
-    fn enter() -> OneAtATime {
+    pub fn enter() -> OneAtATime {
         let own = std::process::id();
         loop {
             let held = TAKES_PART.load(Ordering::Relaxed);
@@ -209,6 +222,44 @@ fn serve_inherited(fd: RawFd, inherited: &Listening, is_v6: bool) -> Result<()> 
     Ok(())
 }
 
+/// What came of asking for an address.
+type Answer = Result<std::result::Result<(), Refusal>>;
+
+/// Asks for all addresses of the families that a socket of the kernel's serves: as one, or one by one
+/// where the application is only given some.
+///
+/// # Errors
+/// `ENETDOWN`: the dataplane is not there.
+pub fn ask_all(
+    fd: RawFd,
+    is_v6: bool,
+    port: u16,
+    ask: impl Fn(SocketAddr) -> Answer,
+) -> Result<Vec<Answer>> {
+    let own = process::attached(|pump| pump.served().map(|served| served.addresses.clone()))?;
+    let own: Vec<IpAddr> = (own.ok_or(Errno::ENETDOWN)?.iter())
+        .map(|(ip, _)| *ip)
+        .collect();
+    let is_only = || real::int_option(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) != Ok(0);
+    let families: &[bool] = match is_v6 {
+        true if !is_only() => &[true, false],
+        true => &[true],
+        false => &[false],
+    };
+    let mut answers = Vec::new();
+    for family in families {
+        match ask(SocketAddr::new(any(*family), port)) {
+            Ok(Err(Refusal::Forbidden)) => {
+                for ip in own.iter().filter(|ip| ip.is_ipv6() == *family) {
+                    answers.push(ask(SocketAddr::new(*ip, port)));
+                }
+            }
+            answer => answers.push(answer),
+        }
+    }
+    Ok(answers)
+}
+
 /// Listens at the dataplane, in the place of `fd`. False when the dataplane serves none of the
 /// addresses, and the kernel alone does.
 fn serve(
@@ -220,13 +271,6 @@ fn serve(
 ) -> Result<bool> {
     let backlog = u32::try_from(backlog).unwrap_or(process::MOST_BACKLOG);
     let backlog = backlog.clamp(1, process::MOST_BACKLOG);
-    let is_dual = with_kernel
-        && is_v6
-        && real::int_option(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) == Ok(0);
-    let own = process::attached(|pump| pump.served().map(|served| served.addresses.clone()))?;
-    let own: Vec<IpAddr> = (own.ok_or(Errno::ENETDOWN)?.iter())
-        .map(|(ip, _)| *ip)
-        .collect();
     let before = real::inode(fd).ok_or(Errno::ENOTSOCK)?;
     let (theirs, ours, inode) = unix::pair(libc::SOCK_SEQPACKET)?;
     let kernel = match with_kernel {
@@ -243,12 +287,6 @@ fn serve(
     let name = added??;
     let mut refused = None;
     let mut is_served = false;
-    let families: &[bool] = match (with_kernel, is_v6, is_dual) {
-        (false, ..) => &[],
-        (true, true, true) => &[true, false],
-        (true, true, false) => &[true],
-        (true, false, _) => &[false],
-    };
     // A process that inherits it and serves it comes before this one.
     let ask = |at: SocketAddr| {
         let answer = ask(name, at, backlog, true);
@@ -258,21 +296,10 @@ fn serve(
         }
         answer
     };
-    let mut answers = Vec::new();
-    if families.is_empty() {
-        answers.push(ask(local));
-    }
-    for family in families {
-        match ask(SocketAddr::new(any(*family), local.port())) {
-            // It may be given one by one.
-            Ok(Err(Refusal::Forbidden)) => {
-                for ip in own.iter().filter(|ip| ip.is_ipv6() == *family) {
-                    answers.push(ask(SocketAddr::new(*ip, local.port())));
-                }
-            }
-            answer => answers.push(answer),
-        }
-    }
+    let answers = match with_kernel {
+        false => vec![ask(local)],
+        true => ask_all(fd, is_v6, local.port(), ask)?,
+    };
     for answer in answers {
         match answer {
             Ok(Ok(())) => is_served = true,

@@ -5,12 +5,14 @@ mod blocking;
 mod connect;
 mod files;
 mod listen;
+mod many;
 mod names;
 mod options;
 mod receive;
 mod select;
 mod send;
 mod slices;
+mod udp;
 mod wait;
 
 use cofferdam_bsd::Result;
@@ -35,20 +37,37 @@ fn done(result: Result<()>) -> c_int {
     give(result.map(|()| 0))
 }
 
-/// Whether it is a TCP socket of the kernel's, and if so whether of IPv6.
-fn is_tcp(fd: RawFd) -> Option<bool> {
+/// What of the Internet's a socket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Inet {
+    Tcp,
+    Udp,
+}
+
+/// What socket of the kernel's it is, and whether of IPv6; none where it is neither.
+fn inet(fd: RawFd) -> Option<(Inet, bool)> {
     let option = |name| crate::real::int_option(fd, libc::SOL_SOCKET, name).ok();
     let is_v6 = match option(libc::SO_DOMAIN)? {
         libc::AF_INET => false,
         libc::AF_INET6 => true,
         _ => return None,
     };
-    let is_tcp = option(libc::SO_PROTOCOL)? == libc::IPPROTO_TCP;
-    is_tcp.then_some(is_v6)
+    let inet = match option(libc::SO_PROTOCOL)? {
+        libc::IPPROTO_TCP => Inet::Tcp,
+        libc::IPPROTO_UDP => Inet::Udp,
+        _ => return None,
+    };
+    Some((inet, is_v6))
+}
+
+/// Whether it is a TCP socket of the kernel's, and if so whether of IPv6.
+fn is_tcp(fd: RawFd) -> Option<bool> {
+    let (inet, is_v6) = inet(fd)?;
+    (inet == Inet::Tcp).then_some(is_v6)
 }
 
 /// The unspecified address of a family.
-fn any(is_v6: bool) -> IpAddr {
+pub fn any(is_v6: bool) -> IpAddr {
     match is_v6 {
         true => IpAddr::from([0_u16; 8]),
         false => IpAddr::from([0_u8; 4]),

@@ -1,6 +1,6 @@
 //! `getsockname` and `getpeername`.
 
-use super::done;
+use super::{done, udp};
 use crate::inside::Inside;
 use crate::real;
 use crate::table::{self, Kind, Stage};
@@ -31,6 +31,7 @@ pub unsafe extern "C" fn getsockname(
         Kind::Bound(local) => *local,
         Kind::Listener(listening) => listening.local,
         Kind::Connection(connected) => connected.local(),
+        Kind::Udp(socket) => return udp::name(socket, sock.is_v6, false, (address, len)),
     };
     done(write_address(local, sock.is_v6, address, len))
 }
@@ -58,6 +59,7 @@ pub unsafe extern "C" fn getpeername(
         Kind::Connection(connected) if connected.stage() == Stage::Open => {
             done(write_address(connected.remote, sock.is_v6, address, len))
         }
+        Kind::Udp(socket) => udp::name(socket, sock.is_v6, true, (address, len)),
         _ => done(Err(Errno::ENOTCONN)),
     }
 }

@@ -3,7 +3,7 @@
 //! What a Unix socket has as TCP does (timeouts, buffer sizes), the kernel answers. An option that
 //! asks the stack for something that it does not do is refused as by a kernel without it.
 
-use super::{done, wait};
+use super::{done, udp, wait};
 use crate::inside::Inside;
 use crate::settings::ANSWER_PATIENCE;
 use crate::table::{self, Connected, Kind, Sock, Stage};
@@ -136,6 +136,9 @@ pub unsafe extern "C" fn getsockopt(
     let Some(_inside) = Inside::enter() else {
         return real::getsockopt(fd, level, name, value, len);
     };
+    if let Some(found) = udp::known(fd) {
+        return udp::getsockopt(&found, (level, name), (value, len));
+    }
     let Some(sock) = of_the_dataplane(fd) else {
         return real::getsockopt(fd, level, name, value, len);
     };
@@ -160,7 +163,8 @@ pub unsafe extern "C" fn getsockopt(
     })
 }
 
-fn put(answer: &[u8], value: *mut c_void, len: *mut socklen_t) -> Result<()> {
+/// Writes an answer, as much of it as there is room for.
+pub fn put(answer: &[u8], value: *mut c_void, len: *mut socklen_t) -> Result<()> {
     let room = c_int::try_from(memory::get(len)?).map_err(|_| Errno::EINVAL)?;
     let part = &answer[..answer.len().min(room as usize)];
     memory::write(value, part)?;
@@ -228,7 +232,7 @@ fn answer(sock: &Sock, level: c_int, name: c_int) -> Answer {
 fn tcp_options(sock: &Sock) -> Option<TcpOptions> {
     let _held = table::hold();
     match &sock.kind {
-        Kind::Bound(_) => None,
+        Kind::Bound(_) | Kind::Udp(_) => None,
         Kind::Listener(listening) => Some(*listening.options()),
         Kind::Connection(connected) => Some(*connected.options()),
     }
@@ -249,6 +253,9 @@ pub unsafe extern "C" fn setsockopt(
     let Some(_inside) = Inside::enter() else {
         return real::setsockopt(fd, level, name, value, len);
     };
+    if let Some(found) = udp::known(fd) {
+        return udp::setsockopt(&found, (level, name), (value, len));
+    }
     let Some(sock) = of_the_dataplane(fd) else {
         return real::setsockopt(fd, level, name, value, len);
     };
@@ -316,7 +323,7 @@ fn is_advice(name: c_int) -> bool {
 /// Changes TCP's options, and tells the stack.
 fn change(kind: &Kind, set: impl FnOnce(&mut TcpOptions) -> Result<()>) -> Result<()> {
     match kind {
-        Kind::Bound(_) => Err(Errno::ENOPROTOOPT),
+        Kind::Bound(_) | Kind::Udp(_) => Err(Errno::ENOPROTOOPT),
         Kind::Listener(listening) => {
             let _held = table::hold();
             set(&mut listening.options())
@@ -341,7 +348,7 @@ fn change(kind: &Kind, set: impl FnOnce(&mut TcpOptions) -> Result<()>) -> Resul
 /// sends to a connection's reader.
 fn keep_buffer(kind: &Kind, name: c_int, bytes: c_int) {
     match kind {
-        Kind::Bound(_) => {}
+        Kind::Bound(_) | Kind::Udp(_) => {}
         Kind::Listener(listening) => {
             let place = usize::from(name == libc::SO_RCVBUF);
             if let Some(kept) = listening.buffers_bytes.get(place) {

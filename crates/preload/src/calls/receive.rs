@@ -1,7 +1,7 @@
-//! `read` and its kin: what is held for a thread that was told of it by `epoll_wait`, and what comes while a
+//! `read` and its kin. Datagrams come by [`udp`]. Of a connection: what is held for a thread that was told of it by `epoll_wait`, and what comes while a
 //! call blocks, is copied from where the dataplane put it; all else is the kernel's to give.
 
-use super::{blocking, slices};
+use super::{blocking, slices, udp};
 use crate::inside::Inside;
 use crate::table::{self, Stage};
 use crate::{process, real};
@@ -11,6 +11,63 @@ use std::os::fd::RawFd;
 
 /// Flags that say nothing about what is read.
 const PLAIN: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_CMSG_CLOEXEC;
+
+/// The next datagram, where the socket is one that the dataplane serves.
+///
+/// # Safety
+/// As `recvmsg(2)`, except that the memory must be there.
+unsafe fn datagram(fd: RawFd, message: &mut msghdr, flags: c_int) -> Option<ssize_t> {
+    let (_inside, found) = udp::enter(fd)?;
+    // SAFETY: as the caller guarantees.
+    let got = unsafe { udp::recvmsg(&found, message, flags) };
+    Some(got.unwrap_or_else(|error| {
+        error.set();
+        -1
+    }))
+}
+
+/// In parts, see [`datagram`].
+unsafe fn parts_of_datagram(
+    fd: RawFd,
+    (parts, count): (*const iovec, size_t),
+    (from, from_len): (*mut sockaddr, *mut socklen_t),
+    flags: c_int,
+) -> Option<ssize_t> {
+    if !table::has_udp() {
+        return None;
+    }
+    // SAFETY: all zeros are a value of it.
+    let mut message: msghdr = unsafe { std::mem::zeroed() };
+    (message.msg_iov, message.msg_iovlen) = (parts.cast_mut(), count);
+    if !from.is_null() && !from_len.is_null() {
+        // SAFETY: as the caller guarantees.
+        (message.msg_name, message.msg_namelen) = (from.cast(), unsafe { from_len.read() });
+    }
+    // SAFETY: as the caller guarantees.
+    let got = unsafe { datagram(fd, &mut message, flags) }?;
+    if got >= 0 && !message.msg_name.is_null() {
+        // SAFETY: as the caller guarantees.
+        unsafe { from_len.write(message.msg_namelen) };
+    }
+    Some(got)
+}
+
+/// One part, see [`datagram`].
+unsafe fn one_datagram(
+    fd: RawFd,
+    (bytes, len): (*mut c_void, size_t),
+    from: (*mut sockaddr, *mut socklen_t),
+    flags: c_int,
+) -> Option<ssize_t> {
+    let part = iovec {
+        iov_base: bytes,
+        iov_len: len,
+    };
+    // SAFETY: as the caller guarantees.
+    unsafe { parts_of_datagram(fd, (&raw const part, 1), from, flags) }
+}
+
+const NOBODY: (*mut sockaddr, *mut socklen_t) = (std::ptr::null_mut(), std::ptr::null_mut());
 
 /// Bytes that were held, or have come while the call blocked, and are copied; none where the kernel must be
 /// asked. For a descriptor that [`table::may_be_connection`].
@@ -50,6 +107,10 @@ unsafe fn one(fd: RawFd, bytes: *mut c_void, len: size_t, flags: c_int) -> Optio
 /// As the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn read(fd: c_int, bytes: *mut c_void, len: size_t) -> ssize_t {
+    // SAFETY: as the caller guarantees.
+    if let Some(got) = unsafe { one_datagram(fd, (bytes, len), NOBODY, 0) } {
+        return got;
+    }
     if table::may_be_connection(fd)
         // SAFETY: as the caller guarantees.
         && let Some(taken) = unsafe { one(fd, bytes, len, 0) }
@@ -91,6 +152,10 @@ pub unsafe extern "C" fn recvfrom(
     from: *mut sockaddr,
     from_len: *mut socklen_t,
 ) -> ssize_t {
+    // SAFETY: as the caller guarantees.
+    if let Some(got) = unsafe { one_datagram(fd, (bytes, len), (from, from_len), flags) } {
+        return got;
+    }
     if table::may_be_connection(fd)
         && from.is_null()
         && flags & !PLAIN == 0
@@ -108,6 +173,11 @@ pub unsafe extern "C" fn recvfrom(
 /// As the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    let all = (parts, usize::try_from(count).unwrap_or(usize::MAX));
+    // SAFETY: as the caller guarantees.
+    if let Some(got) = unsafe { parts_of_datagram(fd, all, NOBODY, 0) } {
+        return got;
+    }
     if table::may_be_connection(fd)
         // SAFETY: as the caller guarantees.
         && let Some(mut all) = unsafe { slices::to_fill(parts, usize::try_from(count).unwrap_or(0)) }
@@ -124,6 +194,13 @@ pub unsafe extern "C" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> 
 /// As the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: as the caller guarantees.
+    if let Some(message) = unsafe { message.as_mut() }
+        // SAFETY: as the caller guarantees.
+        && let Some(got) = unsafe { datagram(fd, message, flags) }
+    {
+        return got;
+    }
     if !table::may_be_connection(fd) || message.is_null() || flags & !PLAIN != 0 {
         return real::recvmsg(fd, message, flags);
     }

@@ -1,10 +1,10 @@
-//! `write` and its kin: what a connection's window takes goes from the calling thread into the
+//! `write` and its kin. Datagrams go by [`udp`]. Of a connection: what a connection's window takes goes from the calling thread into the
 //! session; the rest, and what is not a connection of this process, to the kernel as ever.
 //!
 //! Calls of these names inside the C library (stdio), sendfile and splice do not come here. They
 //! write to the socket, and what lies there goes first: order holds.
 
-use super::slices;
+use super::{slices, udp};
 use crate::inside::Inside;
 use crate::{process, real, table};
 use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
@@ -14,6 +14,83 @@ use std::sync::atomic::Ordering;
 
 /// Flags that say nothing about where data goes.
 const PLAIN: c_int = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_MORE;
+
+/// Sends a datagram, where the socket is one that the dataplane serves, or `to` makes it one.
+///
+/// # Safety
+/// As `sendmsg(2)`, except that the memory must be there.
+unsafe fn datagram(
+    fd: RawFd,
+    parts: &[IoSlice<'_>],
+    to: (*const sockaddr, socklen_t),
+    control: (*mut c_void, size_t),
+    flags: c_int,
+) -> Option<ssize_t> {
+    let _inside = Inside::enter()?;
+    let message = udp::Message {
+        parts,
+        to,
+        control,
+        flags,
+    };
+    // SAFETY: as the caller guarantees.
+    let sent = unsafe { udp::send(fd, &message) }?;
+    Some(sent.unwrap_or_else(|error| {
+        error.set();
+        -1
+    }))
+}
+
+/// Of one part, see [`datagram`].
+unsafe fn datagram_of_one(
+    fd: RawFd,
+    (bytes, len): (*const c_void, size_t),
+    to: (*const sockaddr, socklen_t),
+    flags: c_int,
+) -> Option<ssize_t> {
+    if to.0.is_null() && !table::has_udp() {
+        return None;
+    }
+    // SAFETY: as the caller guarantees.
+    let part = unsafe { slices::one(bytes, len) };
+    let parts = match &part {
+        Some(part) => std::slice::from_ref(part),
+        None if len == 0 => &[],
+        // The kernel must look at it.
+        None => return None,
+    };
+    // SAFETY: as the caller guarantees.
+    unsafe { datagram(fd, parts, to, NO_CONTROL, flags) }
+}
+
+/// Of several parts, see [`datagram`].
+unsafe fn datagram_of_parts(
+    fd: RawFd,
+    (parts, count): (*const iovec, size_t),
+    to: (*const sockaddr, socklen_t),
+    control: (*mut c_void, size_t),
+    flags: c_int,
+) -> Option<ssize_t> {
+    if to.0.is_null() && !table::has_udp() {
+        return None;
+    }
+    if let (1, Some(part)) = (
+        count,
+        // SAFETY: as the caller guarantees.
+        unsafe { parts.as_ref() },
+    ) && control.0.is_null()
+    {
+        // SAFETY: as the caller guarantees.
+        return unsafe { datagram_of_one(fd, (part.iov_base, part.iov_len), to, flags) };
+    }
+    // SAFETY: as the caller guarantees.
+    let parts = unsafe { slices::of_datagram(parts, count) }?;
+    // SAFETY: as the caller guarantees.
+    unsafe { datagram(fd, &parts, to, control, flags) }
+}
+
+const NO_CONTROL: (*mut c_void, size_t) = (std::ptr::null_mut(), 0);
+const NOWHERE: (*const sockaddr, socklen_t) = (std::ptr::null(), 0);
 
 /// Bytes that the session has taken at once: none where the kernel must be asked. For a descriptor that
 /// [`table::may_be_connection`].
@@ -61,6 +138,10 @@ fn with(sent: usize, more: ssize_t) -> ssize_t {
 /// As the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: size_t) -> ssize_t {
+    // SAFETY: as the caller guarantees.
+    if let Some(sent) = unsafe { datagram_of_one(fd, (bytes, len), NOWHERE, 0) } {
+        return sent;
+    }
     if !table::may_be_connection(fd) {
         return real::write(fd, bytes, len);
     }
@@ -83,6 +164,11 @@ pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: size_t) -> 
 /// As the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    let all = (parts, usize::try_from(count).unwrap_or(usize::MAX));
+    // SAFETY: as the caller guarantees.
+    if let Some(sent) = unsafe { datagram_of_parts(fd, all, NOWHERE, NO_CONTROL, 0) } {
+        return sent;
+    }
     if !table::may_be_connection(fd) {
         return real::writev(fd, parts, count);
     }
@@ -128,6 +214,10 @@ pub unsafe extern "C" fn sendto(
     to_len: socklen_t,
 ) -> ssize_t {
     let to = (to, to_len);
+    // SAFETY: as the caller guarantees.
+    if let Some(sent) = unsafe { datagram_of_one(fd, (bytes, len), to, flags) } {
+        return sent;
+    }
     if !table::may_be_connection(fd) || !to.0.is_null() || flags & !PLAIN != 0 {
         return real::sendto(fd, bytes, len, flags, to);
     }
@@ -150,6 +240,17 @@ pub unsafe extern "C" fn sendto(
 /// As the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    if !message.is_null() {
+        // SAFETY: as the caller guarantees.
+        let told = unsafe { message.read() };
+        let to = (told.msg_name.cast_const().cast(), told.msg_namelen);
+        let parts = (told.msg_iov.cast_const(), told.msg_iovlen);
+        let control = (told.msg_control, told.msg_controllen);
+        // SAFETY: as the caller guarantees.
+        if let Some(sent) = unsafe { datagram_of_parts(fd, parts, to, control, flags) } {
+            return sent;
+        }
+    }
     if !table::may_be_connection(fd) || message.is_null() || flags & !PLAIN != 0 {
         return real::sendmsg(fd, message, flags);
     }
@@ -178,6 +279,9 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
 /// `shutdown(2)`: nothing goes past the socket's end any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
+    if let Some((_inside, found)) = udp::enter(fd) {
+        return udp::shutdown(&found, how);
+    }
     if matches!(how, libc::SHUT_WR | libc::SHUT_RDWR)
         && let Some(_inside) = Inside::enter()
         && let Some((connected, _)) = table::connection(fd)

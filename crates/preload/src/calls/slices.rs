@@ -46,6 +46,21 @@ pub unsafe fn all<'a>(array: *const iovec, count: usize) -> Option<Vec<IoSlice<'
         .collect()
 }
 
+/// The parts of a datagram, which may be none; none where they are too many, or a pointer is null.
+///
+/// # Safety
+/// As `writev(2)`, except that the memory must be there.
+pub unsafe fn of_datagram<'a>(array: *const iovec, count: usize) -> Option<Vec<IoSlice<'a>>> {
+    if count == 0 {
+        return Some(Vec::new());
+    }
+    // SAFETY: as the caller guarantees.
+    unsafe { parts(array, count) }?
+        // SAFETY: as the caller guarantees.
+        .map(|part| unsafe { one(part.iov_base, part.iov_len) })
+        .collect()
+}
+
 /// # Safety
 /// As `readv(2)`, except that the memory must be there.
 pub unsafe fn to_fill<'a>(array: *const iovec, count: usize) -> Option<Vec<IoSliceMut<'a>>> {

@@ -10,6 +10,7 @@ use crate::pump::Pump;
 use crate::real;
 use crate::signals::Blocked;
 use crate::table::{self, Set};
+use crate::watched;
 use cofferdam_bsd::Result;
 use libc::{c_int, epoll_event, nfds_t, pollfd, sigset_t, timespec, timeval};
 use nix::errno::Errno;
@@ -316,6 +317,9 @@ pub unsafe extern "C" fn epoll_ctl(
         && let Some(_inside) = Inside::enter()
     {
         super::listen::take_part(fd);
+    }
+    if what == libc::EPOLL_CTL_ADD {
+        watched::is_added(fd);
     }
     let done = real::epoll_ctl(set, what, fd, event);
     if done == 0

@@ -125,7 +125,7 @@ impl Pump {
             self.control(libc::EPOLL_CTL_MOD, bell, 0, SESSION);
             self.lead.wake_thread();
         }
-        if !self.session.as_mut().is_some_and(Session::sleeps) {
+        if self.udp_has_more() || !self.session.as_mut().is_some_and(Session::sleeps) {
             self.turn_at(self.holds(home));
             return Rest::Not;
         }
@@ -189,12 +189,14 @@ impl Pump {
         let lead = &self.lead;
         let (is_threads, is_waited) = (lead.is_threads, lead.is_waited);
         let is_quiet = is_waited && lead.at.elapsed() >= GRACE;
+        let has_more = self.udp_has_more();
         let timeout = match &mut self.session {
             None => {
                 let now = Instant::now();
                 Some(self.retry_at.saturating_duration_since(now))
             }
             Some(_) if !is_threads && !is_waited => Some(GRACE),
+            Some(_) if has_more => Some(Duration::ZERO),
             // Who waits, with the bell, may have been passed over by what was just done here.
             Some(session) => match session.sleeps() {
                 false => Some(Duration::ZERO),

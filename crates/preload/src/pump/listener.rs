@@ -6,7 +6,6 @@ use crate::said::Said;
 use crate::table::Listening;
 use cofferdam_dataplane::Bound;
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -122,9 +121,7 @@ impl Listener {
 
     /// Whether the program has closed it.
     pub fn is_closed(&self) -> bool {
-        let mut fds = [PollFd::new(self.end.as_fd(), PollFlags::empty())];
-        let polled = poll(&mut fds, PollTimeout::ZERO);
-        polled.is_ok() && fds[0].any() == Some(true)
+        crate::unix::is_closed(self.end.as_fd())
     }
 
     /// Whether another connection may wait.

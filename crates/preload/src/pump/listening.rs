@@ -80,7 +80,7 @@ impl Pump {
         }
     }
 
-    /// Listeners that the program has closed: their addresses are free before it binds them again.
+    /// Listeners and UDP sockets that the program has closed: their addresses are free before it binds them again.
     pub fn sweep(&mut self) {
         for name in self.listeners.names() {
             let listener = self.listeners.get_mut(name);
@@ -88,6 +88,7 @@ impl Pump {
                 self.drop_listener(name);
             }
         }
+        self.udp_sweep();
         self.turn();
     }
 

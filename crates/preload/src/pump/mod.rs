@@ -4,23 +4,27 @@
 //! the program that need the session use it under the same lock.
 
 mod asks;
+mod attaching;
 mod connection;
 mod held;
 mod lead;
 mod listener;
 mod listening;
 mod slots;
+mod udp;
 
 pub use lead::{Home, Rest};
 pub use listener::Source;
 pub use slots::Name;
+pub use udp::{Asked, Reuse, Sending};
 
-use crate::errors::{of_ending, say_once};
-use crate::internal::{self, Internal};
+use crate::errors::of_ending;
+use crate::internal::Internal;
 use crate::said::Said;
-use crate::settings::{EXIT_PATIENCE, RETRY, Settings};
+use crate::settings::{DATAGRAM_PATIENCE, EXIT_PATIENCE, Settings};
 use crate::table::{self, Connected, Kind, Sock, Stage};
 use crate::{process, unix};
+use attaching::{Attached, attach};
 use cofferdam_bsd::Result;
 use cofferdam_dataplane::{
     Bound, Connection, ConnectionInfo, ConnectionOptions, Event, Knock, Refusal, Served, Session,
@@ -38,6 +42,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use udp::{UDP, UDP_KERNEL, UdpSockets};
 
 /// What an event of the epoll set is about, in its upper byte.
 const SESSION: u64 = 1 << 56;
@@ -71,6 +76,7 @@ pub struct Pump {
     epoll: Internal,
     conns: Slots<Conn>,
     listeners: Slots<Listener>,
+    udp: UdpSockets,
     /// By the place of the session's connection.
     of_place: Vec<Option<(Connection, Name)>>,
     of_bound: HashMap<Bound, Name>,
@@ -112,6 +118,7 @@ impl Pump {
             epoll,
             conns: Slots::new(),
             listeners: Slots::new(),
+            udp: UdpSockets::new(),
             of_place: Vec::new(),
             of_bound: HashMap::new(),
             answers: HashMap::new(),
@@ -141,6 +148,7 @@ impl Pump {
         }
         self.lead.is_the_threads();
         self.served = session.served().clone();
+        self.udp.set_devices(&self.served.devices);
         self.session = Some(session);
         self.numbers = numbers;
     }
@@ -239,6 +247,7 @@ impl Pump {
                 self.serve(name, home);
             }
         }
+        self.udp_turn();
         if let Some(session) = &mut self.session {
             session.flush();
         } else if Instant::now() >= self.retry_at {
@@ -285,6 +294,9 @@ impl Pump {
                     listener.bounds.retain(|(known, _)| *known != bound);
                     self.answers.insert(bound, Err(refusal));
                 } else {
+                    if result.is_err() {
+                        self.udp_refused(bound);
+                    }
                     self.answers.insert(bound, result);
                 }
                 process::changed();
@@ -321,7 +333,13 @@ impl Pump {
                 process::changed();
             }
             Event::Timer(FAREWELL) => self.said_farewell = true,
-            Event::Datagram { .. } | Event::Timer(_) => {}
+            Event::Datagram {
+                bound,
+                data,
+                remote,
+                local,
+            } => self.datagram(bound, &data, (remote, local)),
+            Event::Timer(_) => {}
         }
     }
 
@@ -395,54 +413,9 @@ impl Pump {
                         }
                     }
                 }
+                UDP => self.udp_woken(name, bits & libc::EPOLLHUP != 0),
+                UDP_KERNEL => self.udp_kernel_woken(name),
                 _ => {}
-            }
-        }
-    }
-
-    /// The dataplane has ended, or has ended this application.
-    fn lose(&mut self, why: &str) {
-        say_once(&format!(
-            "{why}; its connections are reset, and this process attaches again as soon as it can"
-        ));
-        self.session = None;
-        internal::disown(&std::mem::take(&mut self.numbers));
-        self.retry_at = Instant::now() + RETRY;
-        self.of_place.clear();
-        self.of_bound.clear();
-        self.infos.clear();
-        for name in self.conns.names() {
-            if let Some(conn) = self.conns.get_mut(name)
-                && conn.connection().is_some()
-            {
-                conn.ended(Some(Errno::ENETDOWN));
-                self.dirty.push(name);
-            }
-        }
-        for name in self.listeners.names() {
-            if let Some(listener) = self.listeners.get_mut(name) {
-                listener.put(Said::Failure(Errno::ENETDOWN as i32), None);
-            }
-        }
-        process::changed();
-    }
-
-    /// The dataplane may be there again: listeners get their addresses back.
-    fn attach_again(&mut self) {
-        self.retry_at = Instant::now() + RETRY;
-        // See `Pump::new`.
-        let Ok(attached) = attach(&self.settings, None) else {
-            return;
-        };
-        self.use_session(attached);
-        for name in self.listeners.names() {
-            let bounds = match self.listeners.get_mut(name) {
-                Some(listener) => std::mem::take(&mut listener.bounds),
-                None => continue,
-            };
-            for (_, local) in bounds {
-                let is_standby = self.inherited.is_none();
-                self.listen_at(name, local, process::MOST_BACKLOG, is_standby);
             }
         }
     }
@@ -459,10 +432,13 @@ impl Pump {
                 self.dirty.push(*name);
             }
         }
-        let until = Instant::now() + EXIT_PATIENCE;
+        self.udp_exits();
+        let began = Instant::now();
+        let until = began + EXIT_PATIENCE;
         let mut asked = false;
         loop {
             self.turn();
+            let has_sent = self.udp_is_finished() || began.elapsed() >= DATAGRAM_PATIENCE;
             let Some(session) = &mut self.session else {
                 return;
             };
@@ -470,7 +446,7 @@ impl Pump {
             let mut left = names
                 .iter()
                 .filter_map(|name| conns.get_mut(*name).map(|c| c.is_finished(session)));
-            if left.all(|finished| finished) && !std::mem::replace(&mut asked, true) {
+            if left.all(|finished| finished) && has_sent && !std::mem::replace(&mut asked, true) {
                 // Comes back when the calls before it are done.
                 session.timer(Duration::ZERO, FAREWELL);
             }
@@ -483,22 +459,6 @@ impl Pump {
             }
         }
     }
-}
-
-/// A session, and the numbers of its descriptors, which are out of the program's way.
-type Attached = (Session, Vec<RawFd>);
-
-fn attach(settings: &Settings, key: Option<&str>) -> std::result::Result<Attached, String> {
-    let (socket, name) = (&settings.socket, &settings.name);
-    let session = match key {
-        Some(key) => Session::attach_by_key(socket, name, key),
-        None => Session::attach(socket, name),
-    };
-    let mut session = session.map_err(|e| e.to_string())?;
-    let moved = session.move_descriptors(internal::base());
-    let moved = moved.map_err(|e| format!("no descriptor is free: {e}"))?;
-    internal::adopt(&moved);
-    Ok((session, moved))
 }
 
 /// The address that a peer has connected to.

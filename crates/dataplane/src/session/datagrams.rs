@@ -1,0 +1,184 @@
+//! Bound addresses, and datagrams from and to them.
+
+use super::{Bound, Event, Received, Session};
+use crate::abi::{Call, Refusal};
+use crate::area::Piece;
+use std::net::{IpAddr, SocketAddr};
+
+/// Datagrams on their way to the device, by the token that comes back.
+pub(super) struct Sends {
+    all: Vec<Option<(Piece, Bound)>>,
+    free: Vec<u32>,
+    /// How many there may be.
+    most: u32,
+}
+
+impl Sends {
+    pub fn new(most: u32) -> Sends {
+        Sends {
+            all: Vec::new(),
+            free: Vec::new(),
+            most,
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.all.len() - self.free.len()
+    }
+
+    fn add(&mut self, piece: Piece, bound: Bound) -> u64 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.all.push(None);
+            self.all.len() as u32 - 1
+        });
+        if let Some(place) = self.all.get_mut(index as usize) {
+            *place = Some((piece, bound));
+        }
+        u64::from(index)
+    }
+
+    fn take(&mut self, token: u64) -> Option<(Piece, Bound)> {
+        let sent = (self.all.get_mut(token as usize)).and_then(Option::take)?;
+        self.free.push(token as u32);
+        Some(sent)
+    }
+}
+
+impl Session {
+    /// Takes the datagrams for `local`; [`Event::Bound`] reports whether it worked.
+    pub fn udp_bind(&mut self, local: SocketAddr) -> Bound {
+        // What still waits there for a neighbour is given up.
+        if let Some(closing) = self.bounds.closing(local) {
+            self.release(closing);
+        }
+        let bound = self.bounds.add(self.cores.len(), Some(local));
+        self.call_all(Call::UdpBind {
+            local,
+            cookie: bound.0,
+        });
+        bound
+    }
+
+    /// Gives an address back, once what was sent from there has left.
+    pub fn unbind(&mut self, bound: Bound) {
+        if let Some(place) = self.bounds.get_mut(bound) {
+            place.is_closing = true;
+            if place.unsent == 0 {
+                self.release(bound);
+            }
+        }
+    }
+
+    fn release(&mut self, bound: Bound) {
+        let Some(place) = self.bounds.get_mut(bound) else {
+            return;
+        };
+        let (handles, is_answered) = (place.take(), place.is_answered());
+        for (core, handle) in handles {
+            self.push(core, Call::Unbind { handle }.into());
+        }
+        if is_answered {
+            self.bounds.remove(bound);
+        }
+    }
+
+    /// A core has answered.
+    pub(super) fn bound(
+        &mut self,
+        core: usize,
+        bound: Bound,
+        result: Result<u64, Refusal>,
+    ) -> Option<Event> {
+        let place = self.bounds.get_mut(bound)?;
+        let result = place.answer(core, result);
+        if place.is_closing {
+            self.release(bound);
+            return None;
+        }
+        let result = result?;
+        if result.is_err() {
+            // All cores or none.
+            self.unbind(bound);
+        }
+        Some(Event::Bound { bound, result })
+    }
+
+    /// Sends one datagram, at most what fits into a frame. False when memory is in use
+    /// everywhere or the address is not bound.
+    pub fn send_datagram(&mut self, bound: Bound, remote: SocketAddr, data: &[u8]) -> bool {
+        self.send_datagram_from(bound, None, remote, data)
+    }
+
+    /// As [`Session::send_datagram`], from this address of the dataplane's, where all its addresses
+    /// are bound.
+    pub fn send_datagram_from(
+        &mut self,
+        bound: Bound,
+        source: Option<IpAddr>,
+        remote: SocketAddr,
+        data: &[u8],
+    ) -> bool {
+        let place = self.bounds.get_mut(bound);
+        let sender = place.and_then(|place| place.sender());
+        let (Some((core, handle)), Some(mut buffer)) = (sender, self.buffer(data.len())) else {
+            return false;
+        };
+        self.bytes_mut(&mut buffer).copy_from_slice(data);
+        if let Some(place) = self.bounds.get_mut(bound) {
+            place.unsent += 1;
+        }
+        let call = Call::UdpSend {
+            handle,
+            remote,
+            source,
+            offset: u64::from(buffer.piece.offset),
+            len: buffer.piece.len,
+            token: self.sends.add(buffer.piece, bound),
+        };
+        self.push(core, call.into());
+        true
+    }
+
+    /// Whether another datagram finds a place in the dataplane's table: else it may be lost.
+    pub fn has_room_for_datagram(&self) -> bool {
+        self.sends.count() < self.sends.most as usize
+    }
+
+    /// Datagrams that have not left yet: those for a neighbour that is being looked for, as well.
+    pub fn unsent_datagrams(&self) -> usize {
+        self.sends.count()
+    }
+
+    /// A datagram has come.
+    pub(super) fn datagram(
+        &mut self,
+        core: usize,
+        bound: Bound,
+        data: Received,
+        (remote, local): (SocketAddr, IpAddr),
+    ) -> Option<Event> {
+        let place = self.bounds.get_mut(bound);
+        let place = place.filter(|place| !place.is_closing)?;
+        place.core = core;
+        Some(Event::Datagram {
+            bound,
+            data,
+            remote,
+            local,
+        })
+    }
+
+    /// A datagram has left, or was given up: its memory is ours again.
+    pub(super) fn datagram_sent(&mut self, token: u64) {
+        let Some((piece, bound)) = self.sends.take(token) else {
+            return;
+        };
+        self.pieces.give(piece);
+        if let Some(place) = self.bounds.get_mut(bound) {
+            place.unsent = place.unsent.saturating_sub(1);
+            if place.is_closing && place.unsent == 0 {
+                self.release(bound);
+            }
+        }
+    }
+}

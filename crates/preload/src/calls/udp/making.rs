@@ -1,0 +1,218 @@
+//! A socket of the kernel's becomes one of the dataplane's: a pair of Unix sockets takes its place under
+//! the descriptor, and it keeps the options and the kernel's traffic.
+
+use super::Found;
+use crate::calls::listen::OneAtATime;
+use crate::calls::{Inet, any, inet, kernel_name, wait};
+use crate::errors::of_refusal;
+use crate::process;
+use crate::pump::{Asked, Name, Reuse};
+use crate::settings::ANSWER_PATIENCE;
+use crate::table::{self, Kind, Sock};
+use crate::udp::{State, wants};
+use crate::{real, unix};
+use cofferdam_bsd::Result;
+use cofferdam_dataplane::Refusal;
+use cofferdam_dataplane::policy::DYNAMIC_PORTS;
+use nix::errno::Errno;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+/// Ports that are tried for a socket that names none.
+const MOST_TRIES: usize = 64;
+
+/// A socket that is known to the pump, and not under the program's descriptor yet.
+pub struct Made {
+    pub found: Found,
+    theirs: OwnedFd,
+    before: u64,
+}
+
+/// Makes it of the kernel's socket under `fd`, which is bound at `state`.
+pub fn make(fd: RawFd, is_v6: bool, state: State) -> Result<Made> {
+    make_of(fd, real::copy_above(fd, 0)?, is_v6, state)
+}
+
+/// Makes it of a socket of the kernel's, for what is under `fd`.
+pub fn make_of(fd: RawFd, kernel: OwnedFd, is_v6: bool, state: State) -> Result<Made> {
+    let before = real::inode(fd).ok_or(Errno::ENOTSOCK)?;
+    let (theirs, ours, inode) = unix::pair(libc::SOCK_SEQPACKET)?;
+    let options_of = kernel.as_raw_fd();
+    let [_, receive_bytes] = unix::adopt(fd, &theirs);
+    unix::limit_send(&ours, receive_bytes);
+    let is_on = |level, name| real::int_option(options_of, level, name).is_ok_and(|on| on != 0);
+    let reuse = Reuse {
+        address: is_on(libc::SOL_SOCKET, libc::SO_REUSEADDR),
+        port: is_on(libc::SOL_SOCKET, libc::SO_REUSEPORT),
+    };
+    let mut wanted = 0;
+    if is_on(libc::IPPROTO_IP, libc::IP_PKTINFO) {
+        wanted |= wants::V4;
+    }
+    if is_v6 && is_on(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO) {
+        wanted |= wants::V6;
+    }
+    if is_v6 && is_on(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) {
+        wanted |= wants::ONLY_V6;
+    }
+    let added = process::attached(|pump| {
+        pump.add_udp((ours, inode), kernel, (is_v6, reuse), (state, wanted))
+    });
+    let (_, shown) = added??;
+    Ok(Made {
+        found: Found {
+            fd,
+            shown,
+            inode,
+            is_v6,
+        },
+        theirs,
+        before,
+    })
+}
+
+impl Made {
+    pub fn name(&self) -> Name {
+        self.found.shown.name()
+    }
+
+    /// It is not to be.
+    pub fn give_up(self) {
+        process::with_pump(|pump| pump.drop_udp(self.name()));
+    }
+
+    /// Puts it under the program's descriptor; `hears_kernel`: the kernel's socket receives, too.
+    pub fn place(self, hears_kernel: bool) -> Result<Found> {
+        let Made {
+            found,
+            theirs,
+            before,
+        } = self;
+        let kind = Kind::Udp(found.shown.clone());
+        table::put(
+            found.inode,
+            Sock {
+                kind,
+                is_v6: found.is_v6,
+            },
+        );
+        if let Err(error) = unix::replace_watched(found.fd, theirs) {
+            process::with_pump(|pump| pump.drop_udp(found.shown.name()));
+            return Err(error);
+        }
+        table::remove(before);
+        table::udp_is_at(found.fd);
+        if hears_kernel {
+            process::with_pump(|pump| pump.udp_hears_kernel(found.shown.name()));
+        }
+        Ok(found)
+    }
+}
+
+/// Asks the dataplane for an address, and waits for the answer.
+///
+/// # Errors
+/// `ENETDOWN` where none comes.
+pub fn ask(name: Name, local: SocketAddr) -> Result<std::result::Result<(), Refusal>> {
+    match process::attached(|pump| pump.udp_ask(name, local))?? {
+        Asked::Given => Ok(Ok(())),
+        Asked::Refused(refusal) => Ok(Err(refusal)),
+        Asked::Waits(bound) => wait::for_answer(ANSWER_PATIENCE, |pump| pump.answer(bound)),
+    }
+}
+
+/// Asks for an address with a port that the socket does not name: the port it has, where it may have
+/// that, or any. The port.
+///
+/// # Errors
+/// As `bind(2)`.
+pub fn ask_for_any_port(name: Name, ip: IpAddr, wanted: u16) -> Result<u16> {
+    let mut last = None;
+    let others = std::iter::repeat_with(random_port).take(MOST_TRIES);
+    for port in std::iter::once(wanted)
+        .filter(|port| *port != 0)
+        .chain(others)
+    {
+        match ask(name, SocketAddr::new(ip, port))? {
+            Ok(()) => return Ok(port),
+            // Another may be free, or none's.
+            Err(refusal @ (Refusal::InUse | Refusal::Forbidden)) => last = Some(refusal),
+            Err(refusal) => return Err(of_refusal(refusal)),
+        }
+    }
+    Err(last.map_or(Errno::EADDRINUSE, of_refusal))
+}
+
+fn random_port() -> u16 {
+    let mut bytes = [0; 2];
+    // SAFETY: there is room for as many.
+    unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    let (first, last) = (*DYNAMIC_PORTS.start(), *DYNAMIC_PORTS.end());
+    first + u16::from_ne_bytes(bytes) % (last - first + 1)
+}
+
+/// A socket gets an address at the dataplane from which it reaches `remote`.
+///
+/// # Errors
+/// As `bind(2)`.
+pub fn give_address(found: &Found, remote: IpAddr) -> Result<()> {
+    let state = found.shown.state();
+    let port = ask_for_any_port(found.shown.name(), any(remote.is_ipv6()), state.port)?;
+    let _held = table::hold();
+    found.shown.with(|state| {
+        if state.port == 0 {
+            state.port = port;
+        }
+    });
+    Ok(())
+}
+
+/// The socket of the kernel's under a descriptor, made one of the dataplane's where datagrams to `remote`
+/// are the dataplane's to send; none where they are the kernel's.
+///
+/// # Errors
+/// As `bind(2)`.
+pub fn toward(fd: RawFd, remote: SocketAddr) -> Result<Option<Found>> {
+    let ip = remote.ip();
+    if ip.is_loopback() || ip.is_unspecified() || ip.is_multicast() {
+        return Ok(None);
+    }
+    let Some((Inet::Udp, is_v6)) = inet(fd) else {
+        return Ok(None);
+    };
+    if ip.is_ipv6() && !is_v6 {
+        return Ok(None);
+    }
+    let is_served = process::attached(|pump| {
+        let served = pump.last_served();
+        served.connect && served.reaches(ip) && !served.is_broadcast(ip)
+    });
+    if !is_served? {
+        return Ok(None);
+    }
+    let _one = OneAtATime::enter();
+    if let Some(found) = super::known(fd) {
+        // Another thread was first.
+        return Ok(Some(found));
+    }
+    let at = kernel_name(fd)?;
+    if !at.ip().is_unspecified() {
+        // It has chosen the kernel's.
+        return Ok(None);
+    }
+    let state = State {
+        ip: at.ip(),
+        port: at.port(),
+        is_bound: at.port() != 0,
+        peer: None,
+    };
+    let made = make(fd, is_v6, state)?;
+    if let Err(error) = give_address(&made.found, ip) {
+        made.give_up();
+        return match error {
+            Errno::EACCES | Errno::EADDRNOTAVAIL => Ok(None),
+            error => Err(error),
+        };
+    }
+    made.place(true).map(Some)
+}

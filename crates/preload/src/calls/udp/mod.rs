@@ -1,0 +1,85 @@
+//! UDP: calls on sockets that the dataplane serves, and sockets of the kernel's that become such.
+//!
+//! What is read from the pair under a descriptor has a heading before it, and so has what is written to
+//! it: all calls that carry data of these sockets go through here, in children as well.
+
+mod bind;
+mod connect;
+mod making;
+mod options;
+mod outlive;
+mod receive;
+mod send;
+
+pub use bind::bind;
+pub use connect::connect;
+pub use options::{getsockopt, setsockopt};
+pub use receive::{recvmsg, waiting};
+pub use send::{Message, send};
+
+use crate::inside::Inside;
+use crate::table;
+use crate::udp::Udp;
+use libc::{c_int, sockaddr, socklen_t};
+use nix::errno::Errno;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+/// A socket that the dataplane serves.
+pub struct Found {
+    pub fd: RawFd,
+    pub shown: Arc<Udp>,
+    pub inode: u64,
+    pub is_v6: bool,
+}
+
+/// The socket under a descriptor; for the library's caller, who is inside already.
+pub fn known(fd: RawFd) -> Option<Found> {
+    let (shown, inode, is_v6) = table::udp(fd)?;
+    Some(Found {
+        fd,
+        shown,
+        inode,
+        is_v6,
+    })
+}
+
+/// The same, for a call of the program, which is inside until it drops what it gets.
+pub fn enter(fd: RawFd) -> Option<(Inside, Found)> {
+    if !table::has_udp() {
+        return None;
+    }
+    let inside = Inside::enter()?;
+    Some((inside, known(fd)?))
+}
+
+/// `getsockname` and `getpeername`.
+pub fn name(
+    socket: &Udp,
+    is_v6: bool,
+    of_peer: bool,
+    (address, len): (*mut sockaddr, *mut socklen_t),
+) -> c_int {
+    let state = socket.state();
+    let name = match (of_peer, state.peer) {
+        (false, _) => state.name(),
+        (true, Some(peer)) => peer.remote,
+        (true, None) => return super::done(Err(Errno::ENOTCONN)),
+    };
+    super::done(cofferdam_bsd::write_address(name, is_v6, address, len))
+}
+
+/// `shutdown(2)`: also without a peer, which it says.
+pub fn shutdown(found: &Found, how: c_int) -> c_int {
+    if !(libc::SHUT_RD..=libc::SHUT_RDWR).contains(&how) {
+        return super::done(Err(Errno::EINVAL));
+    }
+    found.shown.shut(how);
+    if how != libc::SHUT_WR {
+        crate::real::shutdown(found.fd, libc::SHUT_RD);
+    }
+    match found.shown.state().peer {
+        Some(_) => 0,
+        None => super::done(Err(Errno::ENOTCONN)),
+    }
+}

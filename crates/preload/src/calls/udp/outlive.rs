@@ -1,0 +1,123 @@
+//! The process that has bound a socket has ended, and this one has the socket from it: as a server does
+//! that becomes a daemon. It binds the same addresses itself.
+
+use super::Found;
+use super::making::{Made, ask, make_of};
+use crate::calls::listen::{ask_all, silence};
+use crate::errors::{of_refusal, say_once};
+use crate::real;
+use crate::table::{Kind, Sock};
+use crate::udp::wants;
+use cofferdam_bsd::{Result, with_bytes};
+use cofferdam_dataplane::Refusal;
+use libc::c_int;
+use nix::errno::Errno;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// How long the dataplane takes at most to free the addresses of a process that has ended.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Serves the socket from here; where this process may not, its descriptor stays silent: one that has
+/// ended would be reported by each poll.
+///
+/// # Errors
+/// `ENETDOWN`.
+pub fn outlive(found: &Found) -> Result<Found> {
+    if found.shown.is_over() {
+        return Err(Errno::ENETDOWN);
+    }
+    match serve(found) {
+        Ok(found) => Ok(found),
+        Err(why) => {
+            found.shown.ends();
+            say_once(&format!(
+                "the process that has bound a UDP socket has ended, and this one, which has it from it, \
+                 cannot bind it itself ({why}): start the program again"
+            ));
+            let kind = Kind::Udp(found.shown.clone());
+            let is_v6 = found.is_v6;
+            silence(found.fd, Sock { kind, is_v6 })?;
+            Err(Errno::ENETDOWN)
+        }
+    }
+}
+
+fn serve(found: &Found) -> Result<Found> {
+    let state = found.shown.state();
+    let is_wide = state.ip.is_unspecified();
+    let at = SocketAddr::new(state.ip, state.port);
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let made = attempt(found, at, is_wide);
+        match made {
+            Err(Errno::EADDRINUSE) if Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            made => return made?.place(is_wide),
+        }
+    }
+}
+
+fn attempt(found: &Found, at: SocketAddr, is_wide: bool) -> Result<Made> {
+    let kernel = kernels(found, is_wide.then_some(at))?;
+    let kernel_fd = kernel.as_raw_fd();
+    let made = make_of(found.fd, kernel, found.is_v6, found.shown.state())?;
+    let answers = match is_wide {
+        true => ask_all(kernel_fd, found.is_v6, at.port(), |local| {
+            ask(made.name(), local)
+        }),
+        false => Ok(vec![ask(made.name(), at)]),
+    };
+    let refused = answers.and_then(|answers| {
+        let is_served = answers.iter().any(|answer| matches!(answer, Ok(Ok(()))));
+        let refused = answers.into_iter().find_map(|answer| match answer {
+            Ok(Err(Refusal::InUse)) => Some(Errno::EADDRINUSE),
+            Ok(Err(refusal)) if !is_served => Some(of_refusal(refusal)),
+            Ok(_) => None,
+            Err(error) => Some(error),
+        });
+        refused.map_or(Ok(()), Err)
+    });
+    match refused {
+        Ok(()) => Ok(made),
+        Err(error) => {
+            made.give_up();
+            Err(error)
+        }
+    }
+}
+
+/// A socket of the kernel's with the options that the library knows of, bound at `at`.
+fn kernels(found: &Found, at: Option<SocketAddr>) -> Result<OwnedFd> {
+    let family = if found.is_v6 {
+        libc::AF_INET6
+    } else {
+        libc::AF_INET
+    };
+    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: no pointers.
+    let kernel = Errno::result(unsafe { libc::socket(family, kind, 0) })?;
+    // SAFETY: just made, and nobody else's.
+    let kernel = unsafe { OwnedFd::from_raw_fd(kernel) };
+    let on: c_int = 1;
+    let wanted = found.shown.wanted();
+    for (bit, level, name) in [
+        (wants::V4, libc::IPPROTO_IP, libc::IP_PKTINFO),
+        (wants::V6, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
+        (wants::ONLY_V6, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY),
+    ] {
+        if wanted & bit != 0 {
+            let len = size_of::<c_int>() as libc::socklen_t;
+            real::setsockopt(kernel.as_raw_fd(), level, name, (&raw const on).cast(), len);
+        }
+    }
+    if let Some(at) = at {
+        with_bytes(at, found.is_v6, |name| {
+            let len = name.len() as libc::socklen_t;
+            Errno::result(real::bind(kernel.as_raw_fd(), name.as_ptr().cast(), len))
+        })?;
+    }
+    Ok(kernel)
+}

@@ -1,0 +1,277 @@
+//! UDP sockets of the program: datagrams of the dataplane's, and of the kernel's where a socket has
+//! addresses of both, go through one pair of Unix sockets, each behind a [`Heading`].
+//!
+//! What the program sends goes from the calling thread into the session. What children send, and what
+//! the session has no room for, goes through the pair.
+
+mod moving;
+mod places;
+mod sending;
+mod socket;
+
+pub use socket::Reuse;
+
+use super::slots::Slots;
+use super::{Name, Pump};
+use crate::heading::Heading;
+use crate::internal::Internal;
+use crate::table;
+use crate::udp::{State, Udp};
+use crate::unix;
+use cofferdam_bsd::Result;
+use cofferdam_dataplane::{Bound, Refusal, ServedDevice};
+use nix::errno::Errno;
+use places::{Place, Places};
+use socket::Socket;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+/// What an event of the epoll set is about, as in [`super`].
+pub const UDP: u64 = 6 << 56;
+/// The kernel's socket of one.
+pub const UDP_KERNEL: u64 = 7 << 56;
+
+/// All of them.
+pub struct UdpSockets {
+    sockets: Slots<Socket>,
+    places: Places,
+    /// Places of a session that has ended.
+    lost: Vec<Place>,
+    /// Whose end of the pair may have more to send.
+    unsent: Vec<Name>,
+    /// The same, once the session has room.
+    unsent_for_room: Vec<Name>,
+    /// Whose kernel's socket may have more.
+    unheard: Vec<Name>,
+    /// The numbers here of the devices that have the dataplane's addresses.
+    interfaces: Vec<(IpAddr, u32)>,
+}
+
+/// What came of asking for an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Another socket of this process has it, and shares it.
+    Given,
+    /// It does not.
+    Refused(Refusal),
+    /// The dataplane answers, see [`Pump::answer`].
+    Waits(Bound),
+}
+
+/// What came of sending a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sending {
+    /// The session has it.
+    Done,
+    /// It is the kernel's to send, from this socket.
+    Kernel(RawFd),
+    /// Through the pair, behind this.
+    Pair(Heading),
+    /// From here the socket has no address yet.
+    Unplaced(IpAddr),
+}
+
+/// The number of the loopback device, in every network namespace.
+const LOOPBACK: u32 = 1;
+
+impl UdpSockets {
+    pub fn new() -> UdpSockets {
+        UdpSockets {
+            sockets: Slots::new(),
+            places: Places::default(),
+            lost: Vec::new(),
+            unsent: Vec::new(),
+            unsent_for_room: Vec::new(),
+            unheard: Vec::new(),
+            interfaces: Vec::new(),
+        }
+    }
+
+    /// The dataplane's devices; where they are in another network namespace, loopback stands for them.
+    pub fn set_devices(&mut self, devices: &[ServedDevice]) {
+        let numbered = devices.iter().flat_map(|device| {
+            let number = nix::net::if_::if_nametoindex(device.name.as_str());
+            let number = number.unwrap_or(LOOPBACK);
+            device.addresses.iter().map(move |own| (*own, number))
+        });
+        self.interfaces = numbered.collect();
+    }
+
+    /// The number of the device that has the address.
+    fn interface_of(&self, own: IpAddr) -> u32 {
+        let mut interfaces = self.interfaces.iter();
+        let found = interfaces.find(|(ip, _)| *ip == own);
+        found.map_or(LOOPBACK, |(_, number)| *number)
+    }
+}
+
+impl Pump {
+    /// A socket in the place of the kernel's `kernel`; it has no address at the dataplane yet.
+    pub fn add_udp(
+        &mut self,
+        (ours, inode): (OwnedFd, u64),
+        kernel: OwnedFd,
+        (is_v6, reuse): (bool, Reuse),
+        (state, wanted): (State, u8),
+    ) -> Result<(Name, Arc<Udp>)> {
+        let (end, kernel) = (Internal::new(ours)?, Internal::new(kernel)?);
+        let (fd, kernel_fd) = (end.as_raw_fd(), kernel.as_raw_fd());
+        let shown = Arc::new(Udp::new(state, kernel_fd, wanted));
+        let socket = Socket {
+            end,
+            inode,
+            shown: shown.clone(),
+            kernel,
+            hears_kernel: false,
+            is_v6,
+            reuse,
+            places: Vec::new(),
+            heard: Vec::new(),
+            has_spilled: false,
+        };
+        let name = self.udp.sockets.add(|_| socket);
+        shown.is_named(name);
+        self.watch(fd, libc::EPOLLIN | libc::EPOLLET, UDP | name);
+        Ok((name, shown))
+    }
+
+    /// The program's number is the pair's now: what the kernel's socket receives is moved, if it may
+    /// receive anything.
+    pub fn udp_hears_kernel(&mut self, name: Name) {
+        if let Some(socket) = self.udp.sockets.get_mut(name)
+            && !std::mem::replace(&mut socket.hears_kernel, true)
+        {
+            let fd = socket.kernel.as_raw_fd();
+            self.watch(fd, libc::EPOLLIN | libc::EPOLLET, UDP_KERNEL | name);
+        }
+    }
+
+    /// What waits for the program is bounded as it asks (`SO_RCVBUF`).
+    pub fn udp_limit(&mut self, name: Name, bytes: i32) {
+        if let Some(socket) = self.udp.sockets.get_mut(name) {
+            unix::limit_send(&socket.end, bytes);
+        }
+    }
+
+    /// Asks for an address for a socket.
+    ///
+    /// # Errors
+    /// `ENETDOWN`: the dataplane is not there.
+    pub fn udp_ask(&mut self, name: Name, local: SocketAddr) -> Result<Asked> {
+        let session = self.session.as_mut().ok_or(Errno::ENETDOWN)?;
+        let sockets = &mut self.udp.sockets;
+        let Some(reuse) = sockets.get_mut(name).map(|socket| socket.reuse) else {
+            return Err(Errno::EBADF);
+        };
+        if let Some(bound) = self.udp.places.find(local)
+            && let Some(place) = self.udp.places.get_mut(bound)
+        {
+            let all = |shares: fn(Reuse) -> bool| {
+                let mut users = place.users.iter();
+                shares(reuse)
+                    && users.all(|user| sockets.get_mut(*user).is_some_and(|s| shares(s.reuse)))
+            };
+            let mut all = all;
+            if !all(|reuse| reuse.address) && !all(|reuse| reuse.port) {
+                return Ok(Asked::Refused(Refusal::InUse));
+            }
+            place.users.push(name);
+            if let Some(socket) = sockets.get_mut(name) {
+                socket.places.push((bound, local));
+            }
+            return Ok(Asked::Given);
+        }
+        let bound = session.udp_bind(local);
+        session.flush();
+        let users = vec![name];
+        self.udp.places.add(bound, Place { local, users });
+        if let Some(socket) = sockets.get_mut(name) {
+            socket.places.push((bound, local));
+        }
+        Ok(Asked::Waits(bound))
+    }
+
+    /// The dataplane does not give an address.
+    pub(in crate::pump) fn udp_refused(&mut self, bound: Bound) {
+        let users = self.udp.places.remove(bound).map(|place| place.users);
+        for name in users.unwrap_or_default() {
+            if let Some(socket) = self.udp.sockets.get_mut(name) {
+                socket.places.retain(|(known, _)| *known != bound);
+            }
+        }
+    }
+
+    /// A socket gives its addresses at the dataplane back.
+    pub fn udp_leave(&mut self, name: Name) {
+        let socket = self.udp.sockets.get_mut(name);
+        let places = socket.map(|socket| std::mem::take(&mut socket.places));
+        for (bound, _) in places.unwrap_or_default() {
+            if self.udp.places.leave(bound, name)
+                && let Some(session) = &mut self.session
+            {
+                session.unbind(bound);
+            }
+        }
+        if let Some(session) = &mut self.session {
+            session.flush();
+        }
+    }
+
+    /// Whether a socket has an address at the dataplane from which datagrams go to `remote`.
+    pub fn udp_is_placed(&mut self, name: Name, remote: IpAddr) -> bool {
+        let socket = self.udp.sockets.get_mut(name);
+        socket.is_some_and(|socket| socket.place(remote, None).is_some())
+    }
+
+    /// UDP sockets that the program has closed.
+    pub(in crate::pump) fn udp_sweep(&mut self) {
+        for name in self.udp.sockets.names() {
+            let socket = self.udp.sockets.get_mut(name);
+            if socket.is_some_and(|socket| unix::is_closed(socket.end.as_fd())) {
+                self.udp_woken(name, true);
+            }
+        }
+    }
+
+    /// The program has closed a socket, or it could not be given its address.
+    pub fn drop_udp(&mut self, name: Name) {
+        self.udp_leave(name);
+        if let Some(socket) = self.udp.sockets.remove(name) {
+            table::remove(socket.inode);
+        }
+    }
+
+    /// The session has ended.
+    pub(in crate::pump) fn udp_lose(&mut self) {
+        let places = self.udp.places.take_all();
+        self.udp.lost.extend(places);
+        for name in self.udp.sockets.names() {
+            if let Some(socket) = self.udp.sockets.get_mut(name) {
+                socket.places.clear();
+            }
+        }
+    }
+
+    /// There is another session: sockets get their addresses back.
+    pub(in crate::pump) fn udp_return(&mut self) {
+        for place in std::mem::take(&mut self.udp.lost) {
+            for name in place.users {
+                let _ = self.udp_ask(name, place.local);
+            }
+        }
+    }
+
+    /// The process ends: whether all that it has sent has left.
+    pub(in crate::pump) fn udp_is_finished(&mut self) -> bool {
+        self.udp.unsent.is_empty()
+            && self.udp.unsent_for_room.is_empty()
+            && (self.session.as_ref()).is_none_or(|session| session.unsent_datagrams() == 0)
+    }
+
+    /// The process ends: what is in the pairs is sent.
+    pub(in crate::pump) fn udp_exits(&mut self) {
+        let names = self.udp.sockets.names();
+        self.udp.unsent.extend(names);
+    }
+}

@@ -1,0 +1,149 @@
+//! Addresses at the dataplane that UDP sockets of this process have.
+
+use crate::pump::Name;
+use crate::udp::State;
+use cofferdam_dataplane::Bound;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::{IpAddr, SocketAddr};
+
+/// An address, and the sockets that have it, the newest last.
+pub struct Place {
+    pub local: SocketAddr,
+    pub users: Vec<Name>,
+}
+
+/// All of them.
+#[derive(Default)]
+pub struct Places {
+    all: HashMap<Bound, Place>,
+}
+
+impl Places {
+    /// The dataplane is asked for an address.
+    pub fn add(&mut self, bound: Bound, place: Place) {
+        self.all.insert(bound, place);
+    }
+
+    /// The dataplane's name of an address.
+    pub fn find(&self, local: SocketAddr) -> Option<Bound> {
+        let mut all = self.all.iter();
+        all.find(|(_, place)| place.local == local)
+            .map(|(bound, _)| *bound)
+    }
+
+    pub fn get_mut(&mut self, bound: Bound) -> Option<&mut Place> {
+        self.all.get_mut(&bound)
+    }
+
+    /// The dataplane has refused it.
+    pub fn remove(&mut self, bound: Bound) -> Option<Place> {
+        self.all.remove(&bound)
+    }
+
+    /// A socket no longer has it; true when none has.
+    pub fn leave(&mut self, bound: Bound, name: Name) -> bool {
+        let Some(place) = self.all.get_mut(&bound) else {
+            return false;
+        };
+        place.users.retain(|user| *user != name);
+        let is_empty = place.users.is_empty();
+        if is_empty {
+            self.all.remove(&bound);
+        }
+        is_empty
+    }
+
+    /// All of them, whose names are those of a session that has ended.
+    pub fn take_all(&mut self) -> Vec<Place> {
+        self.all.drain().map(|(_, place)| place).collect()
+    }
+
+    /// The socket that a datagram is for: see [`taker`].
+    pub fn taker(
+        &self,
+        bound: Bound,
+        from: (SocketAddr, IpAddr),
+        state: impl FnMut(Name) -> Option<(State, bool)>,
+    ) -> Option<Name> {
+        taker(&self.all.get(&bound)?.users, from, state)
+    }
+}
+
+/// The one of `users` that a datagram is for, as Linux chooses it: one that is connected with its sender
+/// first, then the newest; of a group that shares by `SO_REUSEPORT`, which `state` says beside the state,
+/// one by the sender.
+fn taker(
+    users: &[Name],
+    (remote, local): (SocketAddr, IpAddr),
+    mut state: impl FnMut(Name) -> Option<(State, bool)>,
+) -> Option<Name> {
+    let (mut newest, mut group) = (None, 0);
+    for name in users.iter().rev() {
+        match state(*name) {
+            Some((state, _)) if !state.takes(remote, local) => {}
+            Some((state, _)) if state.peer.is_some() => return Some(*name),
+            Some((_, shares)) => {
+                newest = newest.or(Some((*name, shares)));
+                group += u64::from(shares);
+            }
+            None => {}
+        }
+    }
+    let (name, shares) = newest?;
+    if !shares || group < 2 {
+        return Some(name);
+    }
+    let mut hash = DefaultHasher::new();
+    (remote, local).hash(&mut hash);
+    let place = (hash.finish() % group) as usize;
+    let of_group = users
+        .iter()
+        .filter(|name| state(**name).is_some_and(|(state, shares)| shares && state.peer.is_none()));
+    of_group.copied().nth(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::udp::Peer;
+
+    #[test]
+    fn a_datagram_is_for_the_connected_socket_then_the_newest_or_one_of_the_group() {
+        let local: IpAddr = [10, 0, 0, 9].into();
+        let remote = |port| SocketAddr::from(([10, 0, 0, 2], port));
+        let state = |peer: Option<u16>| State {
+            ip: local,
+            port: 53,
+            is_bound: true,
+            peer: peer.map(|port| Peer {
+                remote: remote(port),
+                local,
+                is_kernels: false,
+            }),
+        };
+        let all = [
+            (state(None), false),
+            (state(Some(9)), false),
+            (state(None), false),
+        ];
+        let known = |name: Name| all.get(name as usize).copied();
+        let taken = |users: &[Name], port| taker(users, (remote(port), local), known);
+        assert_eq!(taken(&[0, 1, 2], 9), Some(1), "connected");
+        assert_eq!(taken(&[0, 1, 2], 8), Some(2), "the newest");
+        assert_eq!(taken(&[0, 1], 8), Some(0));
+        assert_eq!(taken(&[1], 8), None);
+        assert_eq!(taken(&[7], 8), None, "closed meanwhile");
+
+        let group = |name: Name| Some((state((name == 3).then_some(9)), true));
+        let taken: Vec<Option<Name>> = (0..64)
+            .map(|port| taker(&[0, 1, 2, 3], (remote(10 + port), local), group))
+            .collect();
+        for name in 0..3 {
+            assert!(taken.contains(&Some(name)), "{name}: {taken:?}");
+        }
+        assert!(!taken.contains(&Some(3)) && !taken.contains(&None));
+        let again = taker(&[0, 1, 2, 3], (remote(10), local), group);
+        assert_eq!(again, taken[0], "a sender always finds the same");
+    }
+}
