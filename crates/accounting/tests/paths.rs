@@ -200,9 +200,13 @@ fn a_macvlan_stream_costs_its_container_also_while_its_reader_is_at_it() {
             };
             stream(1 << 20);
             let interval = stream(256 << 20);
-            let caused = ledger(&interval, web.id()).caused_rx_ns;
+            let web = ledger(&interval, web.id());
+            let (came, caused) = (web.rx_bytes, web.caused_rx_ns);
+            assert!(came >= (256 << 20) / 10 * 9, "{to}: {came} bytes are known");
+            // Acknowledgements are nobody's: they come to the sender's namespace, as many as TCP likes, at
+            // most one for each packet.
             assert!(
-                nobody(&interval) * 10 < caused,
+                nobody(&interval) * 2 < caused,
                 "{to}: {} ns are nobody's beside {caused} ns",
                 nobody(&interval)
             );

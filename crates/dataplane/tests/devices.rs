@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 use support::{ADDRESS, ECHO, SECOND_ADDRESS, Scene, bytes, connect, round_trip};
 
-const LIMIT: Duration = Duration::from_secs(90);
+const LIMIT: Duration = Duration::from_secs(120);
 
 fn scene(cores: &str, queues: u32, link: &str) -> Scene {
     let v6 = ECHO.replace("\"echo\"", "\"v6\"");
@@ -130,7 +130,7 @@ fn a_device_that_is_down_leaves_the_other_its_service() {
         }
         scene.server.run("ip link set eth1 up");
         let mut back = vec![0; 200_000];
-        idle.set_read_timeout(Some(Duration::from_secs(30)))
+        idle.set_read_timeout(Some(Duration::from_secs(60)))
             .expect("a limit");
         idle.read_exact(&mut back).expect("it resumes");
         assert!(back == bytes(200_000, 6));

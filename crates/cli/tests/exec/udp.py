@@ -313,8 +313,14 @@ def sharing():
 def full():
     s = make(socket.AF_INET, (OWN, 0), (socket.SOL_SOCKET, socket.SO_RCVBUF, 8192))
     s.sendto(b"B100", (PEER, PORT))
-    time.sleep(0.5)
-    drops = struct.unpack("9I", s.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 36))[8]
+    drops, since = 0, time.monotonic()
+    # Until some were dropped and no more are.
+    while not drops or time.monotonic() < since + 1:
+        now = struct.unpack("9I", s.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 36))[8]
+        if now != drops:
+            drops, since = now, time.monotonic()
+        assert time.monotonic() < since + 20, "nothing is dropped"
+        time.sleep(0.02)
     s.setblocking(False)
     got = []
     while not isinstance(data := error(s.recv, 2000), str):
