@@ -179,6 +179,17 @@ impl Testbed {
         }
     }
 
+    /// Gives the flooded container half of a CPU. What it owes comes off that for certain; of its share it may
+    /// leave so much, beside whatever else runs here, that nothing on the host has to be changed.
+    pub fn cap(&self) {
+        let cpu = self.flooded.cgroup().controller("cpu");
+        let (file, text) = match cpu.join("cpu.max").exists() {
+            true => ("cpu.max", "50000 100000"),
+            false => ("cpu.cfs_quota_us", "50000"),
+        };
+        std::fs::write(cpu.join(file), text).unwrap();
+    }
+
     pub fn load(&mut self) {
         let length = Duration::from_secs(60);
         let to: SocketAddr = "10.98.0.2:9000".parse().unwrap();

@@ -1,7 +1,7 @@
 //! kill -9 of the agent at random moments, under load: the host is put back each time.
 
 use crate::harness::*;
-use cofferdam_lab::fixtures::{leftovers, number_from_env};
+use cofferdam_lab::fixtures::{leftovers, number_from_env, wait_until};
 use nix::sys::signal::Signal;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -28,6 +28,8 @@ fn killed_at_random_moments_under_load_the_agent_leaves_nothing_that_restore_doe
     let limit = Duration::from_secs(60 + 8 * rounds);
     alone_for(limit, move || {
         let mut testbed = Testbed::new();
+        testbed.cap();
+        let journal = Path::new("/run/cofferdam/journal");
         let state =
             |testbed: &Testbed| (testbed.state(), napi_threads(), leftovers::bpf_programs());
         let before = state(&testbed);
@@ -42,12 +44,16 @@ fn killed_at_random_moments_under_load_the_agent_leaves_nothing_that_restore_doe
                 testbed.load();
             }
             let mut agent = Agent::start(&config);
-            // Engagement begins within the first 100 ms and takes some 200 more.
+            // Engagement begins within the first 100 ms and takes some 200 more, where the CPU is there: each
+            // second round is one in which it has begun.
+            if round % 2 == 1 {
+                wait_until("a change", Duration::from_secs(8), || journal.exists());
+            }
             let moment = Duration::from_micros(random.u64(0..500_000));
             std::thread::sleep(moment);
             agent.signal(Signal::SIGKILL);
             agent.child.wait().unwrap();
-            changed += u64::from(Path::new("/run/cofferdam/journal").exists());
+            changed += u64::from(journal.exists());
             let output = agent.ask(&["agent", "--restore"]);
             assert_eq!(output.status.code(), Some(0), "round {round}: {output:?}");
             assert_eq!(

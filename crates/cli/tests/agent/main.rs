@@ -77,10 +77,7 @@ fn a_plain_cgroup_that_a_rule_names_is_under_it() {
 fn after_kill_9_restore_puts_everything_back_and_a_new_agent_starts() {
     alone(|| {
         let mut testbed = Testbed::new();
-        // What it owes comes off its quota for certain; of its share it may leave so much, beside whatever else
-        // runs here, that no weight has to be lowered.
-        let quota = testbed.flooded.cgroup().controller("cpu");
-        std::fs::write(quota.join("cpu.cfs_quota_us"), "50000").unwrap();
+        testbed.cap();
         let before = testbed.state();
         let config = enforce(testbed.flooded.name());
         let agent = Agent::start(&config);
