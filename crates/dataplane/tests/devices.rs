@@ -27,6 +27,13 @@ fn echoed(net: &Namespace, to: &'static str, sent: Vec<u8>) -> Vec<u8> {
     thread.join().expect("the client ends")
 }
 
+/// Whether no connection to `to` comes about in a namespace.
+fn is_unreachable(net: &Namespace, to: SocketAddr) -> bool {
+    let patience = Duration::from_millis(1500);
+    let thread = net.thread(move || TcpStream::connect_timeout(&to, patience).is_err());
+    thread.join().expect("the client ends")
+}
+
 /// Packets received and sent by device, in order.
 fn packets(scene: &Scene) -> Vec<(u64, u64)> {
     let status = status(&scene.socket()).expect("a status");
@@ -76,11 +83,7 @@ fn an_address_is_served_on_its_own_device_only() {
         // answer, and what it sends to the dataplane's station for it is not taken.
         second.address("eth0", "10.98.2.3/24");
         let to: SocketAddr = format!("{ADDRESS}:7").parse().expect("an address");
-        let refused = second.thread(move || {
-            let tried = TcpStream::connect_timeout(&to, Duration::from_millis(1500));
-            tried.is_err()
-        });
-        assert!(refused.join().expect("it ends"), "no neighbour answers");
+        assert!(is_unreachable(second, to), "no neighbour answers");
         second.ping(SECOND_ADDRESS);
         let mac = second.run(&format!("ip neighbour show {SECOND_ADDRESS}"));
         let mac = mac.split("lladdr ").nth(1);
@@ -89,11 +92,7 @@ fn an_address_is_served_on_its_own_device_only() {
         second.run(&format!(
             "ip neighbour replace {ADDRESS} lladdr {mac} dev eth0 nud permanent"
         ));
-        let refused = second.thread(move || {
-            let tried = TcpStream::connect_timeout(&to, Duration::from_millis(1500));
-            tried.is_err()
-        });
-        assert!(refused.join().expect("it ends"), "nor the station");
+        assert!(is_unreachable(second, to), "nor the station");
         // The first client is not concerned.
         assert_eq!(
             echoed(&scene.client, ADDRESS, bytes(9000, 4)),
