@@ -95,7 +95,9 @@ fn orphan(is_dataplane_back: bool, expected: &'static str) {
             if is_dataplane_back {
                 scene.try_client(&format!("ncat --recv-only {ADDRESS} 8000"));
             }
-            parent.said().contains("done")
+            let said = parent.said();
+            assert!(!said.contains("Traceback"), "{said}");
+            said.contains("done")
         });
         assert!(parent.said().contains(expected), "{}", parent.said());
         if !is_dataplane_back {
