@@ -159,7 +159,7 @@ fn top_shows_who_receives() {
             record.conservation
         );
 
-        let output = cofferdam(&["top", "--once", "--interval", "500ms"]);
+        let output = cofferdam(&["top", "--once", "--interval", "1s"]);
         let text = String::from_utf8(output.stdout).unwrap();
         assert_eq!(output.status.code(), Some(0), "{text}");
         assert!(text.lines().any(|line| line.starts_with(name)), "{text}");
@@ -224,7 +224,7 @@ fn several_readers_share_one_source() {
         let name = flooded.container.name();
         let dir = tempfile::tempdir().unwrap();
         let (first, second) = (dir.path().join("first"), dir.path().join("second"));
-        let top = ["top", "--once", "--json", "--interval", "500ms"];
+        let top = ["top", "--once", "--json", "--interval", "1s"];
 
         let owner = recording(&first, &[]);
         let programs = leftovers::bpf_programs();
@@ -297,7 +297,7 @@ fn a_busy_owner_is_read_and_not_asked() {
         let flooded = flooded("web");
         let options = cofferdam_accounting::Options::default();
         let owner = cofferdam_accounting::Accountant::start(options).unwrap();
-        let top = ["top", "--once", "--json", "--interval", "500ms"];
+        let top = ["top", "--once", "--json", "--interval", "1s"];
         assert_sane(&command(&top).output().unwrap(), flooded.container.name());
         drop(owner);
     });
@@ -445,7 +445,7 @@ fn flows_names_the_sender() {
         assert_eq!(flow.destination_port, Some(9000));
         assert!(flow.packets > 0 && flow.cost_ns > Some(0.0), "{flow:?}");
 
-        let output = cofferdam(&["flows", name, "--duration", "200ms", "--top", "1"]);
+        let output = cofferdam(&["flows", name, "--duration", "1s", "--top", "1"]);
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.contains("→ 10.99.0.2:9000"), "{text}");
         let output = cofferdam(&["flows", &format!("{name}x")]);

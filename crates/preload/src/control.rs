@@ -35,8 +35,8 @@ pub unsafe fn read(message: &msghdr) -> Result<Told, Errno> {
             cmsg_type,
             ..
         } = unsafe { header.read_unaligned() };
-        let end = header as usize - message.msg_control as usize + cmsg_len;
-        if cmsg_len < size_of::<cmsghdr>() || end > message.msg_controllen {
+        let left = message.msg_controllen - (header as usize - message.msg_control as usize);
+        if cmsg_len < size_of::<cmsghdr>() || cmsg_len > left {
             return Err(Errno::EINVAL);
         }
         // SAFETY: the header lies inside.
@@ -219,10 +219,11 @@ mod tests {
             let kind = (libc::SOL_UDP, libc::UDP_SEGMENT);
             assert!(put(place, 32, &mut used, kind, 1400_u16));
             assert_eq!(read(&message(&mut control)), Err(Errno::EINVAL));
-            place.cast::<usize>().write(1000);
-            assert_eq!(read(&message(&mut control)), Err(Errno::EINVAL));
-            place.cast::<usize>().write(1);
-            assert_eq!(read(&message(&mut control)), Err(Errno::EINVAL));
+            for len in [1000, 33, usize::MAX, 1, 0] {
+                place.cast::<usize>().write(len);
+                let told = read(&message(&mut control));
+                assert_eq!(told, Err(Errno::EINVAL), "{len}");
+            }
         }
     }
 }
