@@ -3,6 +3,7 @@
 use crate::gate::{end, sites};
 use crate::keys::{Keys, keys};
 use crate::region::has;
+use crate::watch::TRAP_PERF;
 use std::fmt;
 use std::io::Write;
 
@@ -59,7 +60,10 @@ impl Fault {
                 (true, false) => "the stack of the dataplane's first thread",
                 (false, _) => "the dataplane's memory",
             };
-            return format!("it {done} {what} at {address:#x} (protection key {})", self.key);
+            return format!(
+                "it {done} {what} at {address:#x} (protection key {})",
+                self.key
+            );
         }
         match self.signal {
             libc::SIGSYS => format!(
@@ -69,9 +73,16 @@ impl Fault {
             libc::SIGILL if sites().code.contains(&(at as usize)) => {
                 format!("it entered the call gate with a wrong value at {at:#x} (SIGILL)")
             }
-            libc::SIGSEGV => format!("it used memory at {address:#x} that it does not have (SIGSEGV)"),
+            libc::SIGSEGV => {
+                format!("it used memory at {address:#x} that it does not have (SIGSEGV)")
+            }
             libc::SIGBUS => format!("it used memory at {address:#x} that is not there (SIGBUS)"),
-            libc::SIGILL => format!("it ran an instruction that does not exist at {at:#x} (SIGILL)"),
+            libc::SIGILL => {
+                format!("it ran an instruction that does not exist at {at:#x} (SIGILL)")
+            }
+            libc::SIGTRAP if self.code == TRAP_PERF => {
+                format!("it jumped to bytes that would unprotect memory at {at:#x} (SIGTRAP)")
+            }
             libc::SIGFPE => format!("it divided by zero or overflowed at {at:#x} (SIGFPE)"),
             other => format!("it got signal {other} at {at:#x}"),
         }
@@ -140,10 +151,19 @@ mod tests {
         };
         let inside = BASE as u64 + 0x1000;
         for (fault, text) in [
-            (by_key(1, inside, 0x25), "it read the dataplane's memory at 0x1000001000"),
-            (by_key(1, inside, 0x27), "it wrote to the dataplane's memory"),
+            (
+                by_key(1, inside, 0x25),
+                "it read the dataplane's memory at 0x1000001000",
+            ),
+            (
+                by_key(1, inside, 0x27),
+                "it wrote to the dataplane's memory",
+            ),
             (by_key(2, inside, 0x27), "it wrote to packet memory"),
-            (by_key(2, 1 << 46, 0x27), "it wrote to the stack of the dataplane's first thread"),
+            (
+                by_key(2, 1 << 46, 0x27),
+                "it wrote to the stack of the dataplane's first thread",
+            ),
         ] {
             let found = fault.text(KEYS);
             assert!(found.starts_with(text), "{found}");
@@ -160,7 +180,10 @@ mod tests {
             ..Fault::default()
         };
         let text = of(libc::SIGSEGV, 0).text(KEYS);
-        assert_eq!(text, "it used memory at 0xdead that it does not have (SIGSEGV)");
+        assert_eq!(
+            text,
+            "it used memory at 0xdead that it does not have (SIGSEGV)"
+        );
         let text = of(libc::SIGSYS, 231).text(KEYS);
         assert!(text.ends_with("(exit_group, number 231)"), "{text}");
         let text = of(libc::SIGFPE, 0).text(KEYS);

@@ -56,7 +56,6 @@ const ALLOWED: &[i64] = &[
     libc::SYS_writev,
     libc::SYS_pread64,
     libc::SYS_pwrite64,
-    libc::SYS_close,
     libc::SYS_epoll_ctl,
     libc::SYS_epoll_create1,
     libc::SYS_eventfd2,
@@ -160,7 +159,12 @@ impl Program {
         let mut body = Program::default();
         rule(&mut body);
         let len = body.0.len() as u8;
-        self.push(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, number as u32, 0, len);
+        self.push(
+            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+            number as u32,
+            0,
+            len,
+        );
         self.0.append(&mut body.0);
     }
 
@@ -204,8 +208,8 @@ impl Program {
     }
 }
 
-/// The filter for a process whose ordinary memory is in `bounds`.
-fn program(bounds: Bounds) -> Vec<libc::sock_filter> {
+/// The filter for a process whose ordinary memory is in `bounds`, and that must keep some descriptors.
+fn program(bounds: Bounds, kept: &[i32]) -> Vec<libc::sock_filter> {
     let mut filter = Program::default();
     filter.load(std::mem::offset_of!(libc::seccomp_data, arch) as u32);
     filter.unless_equal(X86_64, Action::Refuse);
@@ -221,7 +225,10 @@ fn program(bounds: Bounds) -> Vec<libc::sock_filter> {
         rule.load(argument(2, false));
         rule.if_any(libc::PROT_EXEC as u32, Action::Refuse);
         rule.load(argument(3, false));
-        rule.if_any((libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) as u32, Action::Refuse);
+        rule.if_any(
+            (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) as u32,
+            Action::Refuse,
+        );
         rule.if_any(libc::MAP_ANONYMOUS as u32, Action::Allow);
         rule.end(Action::Refuse);
     });
@@ -233,6 +240,13 @@ fn program(bounds: Bounds) -> Vec<libc::sock_filter> {
         rule.load(argument(2, false));
         rule.if_any(!(libc::PROT_READ | libc::PROT_WRITE) as u32, Action::Refuse);
         rule.within(bounds);
+        rule.end(Action::Allow);
+    });
+    filter.rule(libc::SYS_close, |rule| {
+        rule.load(argument(0, false));
+        for fd in kept {
+            rule.if_equal(fd.cast_unsigned(), Action::Refuse);
+        }
         rule.end(Action::Allow);
     });
     // What the C library asks of descriptors.
@@ -251,8 +265,8 @@ fn program(bounds: Bounds) -> Vec<libc::sock_filter> {
 ///
 /// # Errors
 /// The kernel has no filters.
-pub(crate) fn install(bounds: Bounds) -> io::Result<()> {
-    let mut filter = program(bounds);
+pub(crate) fn install(bounds: Bounds, kept: &[i32]) -> io::Result<()> {
+    let mut filter = program(bounds, kept);
     let program = libc::sock_fprog {
         len: filter.len() as u16,
         filter: filter.as_mut_ptr(),
@@ -267,8 +281,8 @@ pub(crate) fn install(bounds: Bounds) -> io::Result<()> {
 }
 
 /// What the filter says of a call on x86-64: the filter itself, interpreted.
-pub fn decide(bounds: Bounds, number: i64, arguments: [u64; 6]) -> Action {
-    run(&program(bounds), X86_64, number, arguments)
+pub fn decide(bounds: Bounds, kept: &[i32], number: i64, arguments: [u64; 6]) -> Action {
+    run(&program(bounds, kept), X86_64, number, arguments)
 }
 
 fn run(filter: &[libc::sock_filter], arch: u32, number: i64, arguments: [u64; 6]) -> Action {

@@ -9,7 +9,7 @@
 //! and all are cleared. It gives back none but the fact that it returned.
 
 use crate::fault::Fault;
-use crate::region::{Region, state};
+use crate::region::{host_stack, state};
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -264,7 +264,7 @@ mod assembly {
 
 /// The addresses of the gate's code.
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn sites() -> Sites {
+pub fn sites() -> Sites {
     use assembly as a;
     Sites {
         back: a::cofferdam_gate_back as *const () as usize,
@@ -277,7 +277,7 @@ pub(crate) fn sites() -> Sites {
 
 /// There is none.
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn sites() -> Sites {
+pub fn sites() -> Sites {
     Sites {
         back: 0,
         out: 0,
@@ -314,8 +314,8 @@ impl Gate {
     /// what is left of the thread's ordinary stack. `body` must not end the thread: its ordinary
     /// stack, which the thread would return to, is the guest's.
     ///
-    /// One thread of the process may do so, once, after [`Region::seal`].
-    pub fn enter(_region: &Region, signal_stack: Range<usize>, body: impl FnOnce(&mut Gate)) -> ! {
+    /// One thread of the process may do so, once, with the signal stack of [`crate::Sealed::enter`].
+    pub fn enter(signal_stack: Range<usize>, body: impl FnOnce(&mut Gate)) -> ! {
         struct Begin<F>(F);
         extern "C" fn begin<F: FnOnce(&mut Gate)>(at: *mut c_void) -> ! {
             let mut gate = Gate {
@@ -324,7 +324,8 @@ impl Gate {
             // SAFETY: the box that `enter` gave away.
             let body = unsafe { Box::from_raw(at.cast::<Begin<F>>()) };
             // An unwinding host would unwind into the guest's stack.
-            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (body.0)(&mut gate)));
+            let outcome =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (body.0)(&mut gate)));
             if outcome.is_err() {
                 end(0);
             }
@@ -344,7 +345,7 @@ impl Gate {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the stack is mapped, writable and nobody else's; `begin` takes the argument.
         unsafe {
-            assembly::cofferdam_gate_enter(Region::stack_top(), function, argument)
+            assembly::cofferdam_gate_enter(host_stack().end, function, argument)
         }
         #[cfg(not(target_arch = "x86_64"))]
         {

@@ -123,8 +123,13 @@ mod tests {
         }
         let mut sizes = std::collections::BTreeMap::new();
         for size in 1..=LARGEST {
-            let (index, block) = class(Layout::from_size_align(size, 16).expect("a layout")).expect("a class");
-            assert_eq!(*sizes.entry(index).or_insert(block), block, "one size a class");
+            let (index, block) =
+                class(Layout::from_size_align(size, 16).expect("a layout")).expect("a class");
+            assert_eq!(
+                *sizes.entry(index).or_insert(block),
+                block,
+                "one size a class"
+            );
         }
         let odd = Layout::from_size_align(100, 4096).expect("a layout");
         assert_eq!(class(odd).map(|(_, block)| block), Some(4096));
@@ -144,7 +149,10 @@ mod tests {
                 let (block, layout, mark) = live.swap_remove(random.usize(0..live.len()));
                 // SAFETY: the block has that many bytes, all written.
                 let bytes = unsafe { std::slice::from_raw_parts(block, layout.size()) };
-                assert!(bytes.iter().all(|byte| *byte == mark), "somebody wrote there");
+                assert!(
+                    bytes.iter().all(|byte| *byte == mark),
+                    "somebody wrote there"
+                );
                 // SAFETY: allocated below, with this layout.
                 unsafe { heap.free(block, layout) };
             } else {
@@ -153,7 +161,8 @@ mod tests {
                     1..=3 => random.usize(1..8192),
                     _ => random.usize(1..256),
                 };
-                let layout = Layout::from_size_align(size, 1 << random.u32(0..13)).expect("a layout");
+                let layout =
+                    Layout::from_size_align(size, 1 << random.u32(0..13)).expect("a layout");
                 // SAFETY: the memory is the heap's alone.
                 let (block, zero) = unsafe { heap.alloc(layout) };
                 if block.is_null() {
@@ -172,17 +181,15 @@ mod tests {
 
     #[test]
     fn freed_memory_is_used_again_without_end() {
-        let (mut heap, _memory) = heap(1 << 20);
+        let (mut heap, _memory) = heap(4 << 20);
         for n in 0..100_000_usize {
-            let layout = Layout::from_size_align(1 + n % 500, 8).expect("a layout");
-            // SAFETY: as above.
-            let (block, _) = unsafe { heap.alloc(layout) };
-            
-            if !block.is_null() {
-                // SAFETY: just allocated.
-                unsafe { heap.free(block, layout) };
-            } else {
-                assert!(n > 10_000, "exhausted at {n}");
+            let size = if n % 10 == 0 { 100_000 } else { 1 + n % 500 };
+            let layout = Layout::from_size_align(size, 8).expect("a layout");
+            // SAFETY: the memory is the heap's alone; freed with the layout that it was allocated for.
+            unsafe {
+                let (block, _) = heap.alloc(layout);
+                assert!(!block.is_null(), "exhausted at {n}");
+                heap.free(block, layout);
             }
         }
     }

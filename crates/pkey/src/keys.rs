@@ -117,6 +117,11 @@ pub(crate) fn keys() -> Option<Keys> {
     })
 }
 
+/// Where it is said that there are keys, which nobody may write.
+pub fn facts_page() -> usize {
+    (&raw const FACTS).addr()
+}
+
 /// Whether the calling thread may use the host's memory. Where no region exists: one relaxed load.
 #[inline]
 pub fn is_inside() -> bool {

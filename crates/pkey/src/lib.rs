@@ -28,14 +28,15 @@ mod scan;
 mod seal;
 mod spans;
 mod thread;
+mod watch;
 
 pub use allocator::{Allocator, ordinary};
 pub use fault::Fault;
 #[cfg(target_arch = "x86_64")]
 pub use filter::{Action, Bounds, decide};
-pub use gate::{Gate, Sites};
-pub use keys::{Unsupported, is_inside, supported};
-pub use region::{BASE, END, Kind, OpenError, Place, Region, place};
-pub use scan::{Finding, find};
-pub use seal::{SealError, User, bind_now, is_bound_now, relinquish};
+pub use gate::{Gate, Sites, sites};
+pub use keys::{Unsupported, facts_page, is_inside, supported};
+pub use region::{BASE, END, Kind, OpenError, Place, Region, host_stack, place};
+pub use scan::{Finding, accidental, find};
+pub use seal::{SealError, Sealed, User, bind_now, is_bound_now, relinquish};
 pub use thread::Thread;

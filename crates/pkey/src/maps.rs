@@ -50,13 +50,20 @@ mod tests {
         let found = parse(line).expect("a mapping");
         assert_eq!(found.addresses, 0x7f5e_8c20_0000..0x7f5e_8c22_8000);
         assert!(found.is_readable && !found.is_writable && found.is_executable);
-        assert_eq!((found.offset, found.name.as_str()), (0x28000, "/usr/lib/a file.so"));
-        let line = "7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0                          [stack]";
+        assert_eq!(
+            (found.offset, found.name.as_str()),
+            (0x28000, "/usr/lib/a file.so")
+        );
+        let line =
+            "7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0                          [stack]";
         assert_eq!(parse(line).expect("a mapping").name, "[stack]");
         assert_eq!(parse("7ffc00000000 rw-p"), None);
         let own = mappings().expect("readable");
         let code = own_code as *const () as usize;
-        assert!(own.iter().any(|m| m.is_executable && m.addresses.contains(&code)));
+        assert!(
+            own.iter()
+                .any(|m| m.is_executable && m.addresses.contains(&code))
+        );
     }
 
     fn own_code() {}

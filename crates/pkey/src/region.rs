@@ -111,18 +111,16 @@ impl Region {
             false => Err(OpenError::Allocator),
         }
     }
+}
 
-    /// Highest address of the stack that the host runs on.
-    pub(crate) fn stack_top() -> usize {
-        STACK + STACK_BYTES
-    }
+/// The stack that the host runs on.
+pub fn host_stack() -> std::ops::Range<usize> {
+    STACK..STACK + STACK_BYTES
 }
 
 fn reserve() -> Result<(), OpenError> {
-    let flags = libc::MAP_PRIVATE
-        | libc::MAP_ANONYMOUS
-        | libc::MAP_NORESERVE
-        | libc::MAP_FIXED_NOREPLACE;
+    let flags =
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     // SAFETY: replaces nothing.
     let found = unsafe { libc::mmap(BASE as *mut _, END - BASE, libc::PROT_NONE, flags, -1, 0) };
     if found == libc::MAP_FAILED {
@@ -215,7 +213,14 @@ impl Drop for Place {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
         // SAFETY: the pages are this place's alone; whoever has mapped something there is done with it.
         let found = unsafe {
-            libc::mmap(self.start as *mut _, self.len, libc::PROT_NONE, flags, -1, 0)
+            libc::mmap(
+                self.start as *mut _,
+                self.len,
+                libc::PROT_NONE,
+                flags,
+                -1,
+                0,
+            )
         };
         // What could not be unmapped is not given out again.
         if found != libc::MAP_FAILED {

@@ -4,6 +4,8 @@
 use crate::gate::sites;
 use crate::maps::Mapped;
 use crate::seal::SealError;
+use crate::watch::{MOST, starts};
+use std::io;
 use std::ops::Range;
 
 /// An instruction that can write PKRU.
@@ -45,6 +47,8 @@ enum Fate {
     Ours,
     /// Known, and not needed any more.
     Overwritten,
+    /// Bytes of this program that nobody meant to be one.
+    Watched,
     Refused,
 }
 
@@ -69,22 +73,55 @@ impl Known {
         }
     }
 
-    fn fate(&self, linker: &str, mapped: &Mapped, at: usize, found: Finding) -> Fate {
+    fn fate(&self, (program, linker): (&str, &str), mapped: &Mapped, at: usize, found: Finding) -> Fate {
         match found {
             Finding::Wrpkru if sites().instructions().contains(&at) => Fate::Ours,
             Finding::Wrpkru if self.pkey_set.contains(&at) => Fate::Overwritten,
             Finding::Xrstor if !linker.is_empty() && mapped.name == linker => Fate::Overwritten,
+            _ if !program.is_empty() && mapped.name == program => Fate::Watched,
             _ => Fate::Refused,
         }
     }
 }
 
+/// An instruction in this program's code that nobody wrote, if there is one: for attacks.
+///
+/// # Errors
+/// /proc/self/maps cannot be read.
+pub fn accidental() -> io::Result<Option<usize>> {
+    let mappings = crate::maps::mappings()?;
+    let code = |m: &&Mapped| m.addresses.contains(&sites().code.start);
+    let Some(code) = mappings.iter().find(code) else {
+        return Ok(None);
+    };
+    // SAFETY: as in `clean`.
+    let bytes = unsafe { bytes(code) };
+    let all = find(bytes).map(|(offset, _)| code.addresses.start + offset);
+    Ok(all.into_iter().find(|at| !sites().instructions().contains(at)))
+}
+
+/// # Safety
+/// It is mapped and readable, and does not change meanwhile.
+unsafe fn bytes(mapped: &Mapped) -> &'static [u8] {
+    let start = mapped.addresses.start as *const u8;
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(start, mapped.addresses.len()) }
+}
+
 /// Leaves no instruction that writes PKRU but the gate's. The program must be bound: the dynamic
-/// linker loses what it binds lazily with.
-pub(crate) fn clean(mappings: &[Mapped]) -> Result<(), SealError> {
+/// linker loses what it binds lazily with. Returns the addresses to be watched.
+pub(crate) fn clean(mappings: &[Mapped]) -> Result<Vec<usize>, SealError> {
+    let mut watched = Vec::new();
     let known = Known::new();
     let is_linker = |m: &&Mapped| m.addresses.start == known.linker;
-    let linker = mappings.iter().find(is_linker).map_or("", |m| m.name.as_str());
+    let linker = mappings
+        .iter()
+        .find(is_linker)
+        .map_or("", |m| m.name.as_str());
+    let program = mappings
+        .iter()
+        .find(|m| m.addresses.contains(&sites().code.start));
+    let names = (program.map_or("", |m| m.name.as_str()), linker);
     for mapped in mappings.iter().filter(|m| m.is_executable) {
         if mapped.is_writable {
             return Err(SealError::Writable {
@@ -100,15 +137,18 @@ pub(crate) fn clean(mappings: &[Mapped]) -> Result<(), SealError> {
                 what: described(mapped),
             });
         }
-        let len = mapped.addresses.len();
         // SAFETY: mapped and readable; code does not change while it is read.
-        let code = unsafe { std::slice::from_raw_parts(mapped.addresses.start as *const u8, len) };
+        let code = unsafe { bytes(mapped) };
         let found: Vec<(usize, Finding)> = find(code).collect();
         for (offset, found) in found {
             let at = mapped.addresses.start + offset;
-            match known.fate(linker, mapped, at, found) {
+            match known.fate(names, mapped, at, found) {
                 Fate::Ours => {}
                 Fate::Overwritten => overwrite(at)?,
+                Fate::Watched => {
+                    let starts = starts(code, offset);
+                    watched.extend(starts.map(|start| mapped.addresses.start + start));
+                }
                 Fate::Refused => {
                     return Err(SealError::Instruction {
                         what: found.name(),
@@ -119,7 +159,10 @@ pub(crate) fn clean(mappings: &[Mapped]) -> Result<(), SealError> {
             }
         }
     }
-    Ok(())
+    match watched.len() {
+        ..=MOST => Ok(watched),
+        count => Err(SealError::Accidents { count }),
+    }
 }
 
 fn described(mapped: &Mapped) -> String {
@@ -166,22 +209,34 @@ mod tests {
 
     #[test]
     fn instructions_are_found_at_every_offset_and_inside_others() {
-        assert_eq!(found(&[0x90, 0x0f, 0x01, 0xef, 0xc3]), [(1, Finding::Wrpkru)]);
+        assert_eq!(
+            found(&[0x90, 0x0f, 0x01, 0xef, 0xc3]),
+            [(1, Finding::Wrpkru)]
+        );
         // mov eax, 0x00ef010f
-        assert_eq!(found(&[0xb8, 0x0f, 0x01, 0xef, 0x00]), [(1, Finding::Wrpkru)]);
+        assert_eq!(
+            found(&[0xb8, 0x0f, 0x01, 0xef, 0x00]),
+            [(1, Finding::Wrpkru)]
+        );
         // xrstor [rsp], xrstor64 [rsp + 0x40], xrstor [rip + …]
         assert_eq!(found(&[0x0f, 0xae, 0x2c, 0x24]), [(0, Finding::Xrstor)]);
-        assert_eq!(found(&[0x48, 0x0f, 0xae, 0x6c, 0x24, 0x40]), [(1, Finding::Xrstor)]);
-        assert_eq!(found(&[0x0f, 0xae, 0x2d, 0, 0, 0, 0]), [(0, Finding::Xrstor)]);
+        assert_eq!(
+            found(&[0x48, 0x0f, 0xae, 0x6c, 0x24, 0x40]),
+            [(1, Finding::Xrstor)]
+        );
+        assert_eq!(
+            found(&[0x0f, 0xae, 0x2d, 0, 0, 0, 0]),
+            [(0, Finding::Xrstor)]
+        );
     }
 
     #[test]
     fn neighbours_of_these_instructions_are_none_of_them() {
         for code in [
-            &[0x0f, 0x01, 0xee][..], // rdpkru
-            &[0x0f, 0xae, 0xe8],     // lfence
+            &[0x0f, 0x01, 0xee][..],         // rdpkru
+            &[0x0f, 0xae, 0xe8],             // lfence
             &[0x0f, 0xae, 0x64, 0x24, 0x40], // xsave
-            &[0x0f, 0xae, 0x1c, 0x24], // stmxcsr
+            &[0x0f, 0xae, 0x1c, 0x24],       // stmxcsr
             &[0x0f, 0x01],
             &[],
         ] {
@@ -202,23 +257,31 @@ mod tests {
 
     #[test]
     fn code_of_unknown_origin_is_refused_with_its_file_and_offset() {
-        let code = [0x90, 0x0f, 0x01, 0xef];
-        let start = code.as_ptr() as usize;
+        static CODE: [u8; 4] = [0x90, 0x0f, 0x01, 0xef];
+        let start = CODE.as_ptr() as usize;
         let mapped = Mapped {
-            addresses: start..start + code.len(),
+            addresses: start..start + CODE.len(),
             is_readable: true,
             is_writable: false,
             is_executable: true,
             offset: 0x1000,
             name: "/opt/other.so".to_owned(),
         };
-        let error = clean(std::slice::from_ref(&mapped)).expect_err("refused").to_string();
-        assert!(error.starts_with("/opt/other.so has the instruction WRPKRU at offset 0x1001"), "{error}");
+        let error = clean(std::slice::from_ref(&mapped))
+            .expect_err("refused")
+            .to_string();
+        assert!(
+            error.starts_with("/opt/other.so has the instruction WRPKRU at offset 0x1001"),
+            "{error}"
+        );
         let writable = Mapped {
             is_writable: true,
             ..mapped
         };
         let error = clean(&[writable]).expect_err("refused").to_string();
-        assert!(error.contains("/opt/other.so is writable and executable"), "{error}");
+        assert!(
+            error.contains("/opt/other.so is writable and executable"),
+            "{error}"
+        );
     }
 }

@@ -6,10 +6,12 @@ use crate::keys::keys;
 use crate::maps::{Mapped, mappings};
 use crate::region::{END, Region, protect};
 use crate::scan::clean;
+use crate::watch::{MOST, watch};
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
 use std::io;
 use std::ops::Range;
+use std::os::fd::IntoRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -22,7 +24,9 @@ const SIGNAL_STACK_BYTES: usize = 64 << 10;
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
     /// Root may open /proc/self/mem, past all keys.
-    #[error("its user is root, who may read and write all memory by /proc/self/mem: give it another user")]
+    #[error(
+        "its user is root, who may read and write all memory by /proc/self/mem: give it another user"
+    )]
     Root,
     /// The dynamic linker still binds when functions are first called.
     #[error("the program was not started with {BIND_NOW}=1")]
@@ -38,6 +42,14 @@ pub enum SealError {
         file: String,
         /// Where in it.
         offset: usize,
+    },
+    /// More places than the CPU can watch.
+    #[error(
+        "this build of the program has {count} places in its code that could unprotect memory, more than the {MOST} that the CPU can watch: use another build"
+    )]
+    Accidents {
+        /// How many.
+        count: usize,
     },
     /// Code could be written.
     #[error("{what} is writable and executable")]
@@ -119,7 +131,11 @@ pub fn relinquish(user: User) -> io::Result<()> {
         }
         Errno::result(libc::syscall(libc::SYS_setresgid, gid, gid, gid))?;
         Errno::result(libc::syscall(libc::SYS_setresuid, uid, uid, uid))?;
-        Errno::result(libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()))?;
+        Errno::result(libc::syscall(
+            libc::SYS_capset,
+            header.as_ptr(),
+            none.as_ptr(),
+        ))?;
     }
     Ok(())
 }
@@ -128,6 +144,7 @@ pub fn relinquish(user: User) -> io::Result<()> {
 #[derive(Debug)]
 pub struct Sealed {
     ordinary: Range<u64>,
+    watched: Vec<usize>,
 }
 
 impl Region {
@@ -160,9 +177,10 @@ impl Region {
             source,
         };
         let mappings = mappings().map_err(read)?;
-        clean(&mappings)?;
+        let watched = clean(&mappings)?;
         protect_first_stack(&mappings)?;
         Ok(Sealed {
+            watched,
             ordinary: ordinary(&mappings, sites().code.start),
         })
     }
@@ -209,10 +227,15 @@ fn ordinary(mappings: &[Mapped], code: usize) -> Range<u64> {
     let program = mappings.iter().find(|m| m.addresses.contains(&code));
     let program = program.map_or("", |m| m.name.as_str());
     let of_program = mappings.iter().filter(|m| m.name == program);
-    let first = of_program.map(|m| m.addresses.end).max().unwrap_or(END).max(END);
+    let first = of_program
+        .map(|m| m.addresses.end)
+        .max()
+        .unwrap_or(END)
+        .max(END);
     let has_code = |name: &str| mappings.iter().any(|m| m.is_executable && m.name == name);
     let others = mappings.iter().filter(|m| {
-        m.addresses.start >= first && (m.name == "[stack]" || !m.name.is_empty() && has_code(&m.name))
+        m.addresses.start >= first
+            && (m.name == "[stack]" || !m.name.is_empty() && has_code(&m.name))
     });
     let end = others.map(|m| m.addresses.start).min().unwrap_or(first);
     first as u64..end as u64
@@ -230,30 +253,39 @@ impl Sealed {
         }
         leave_rseq()?;
         let signal_stack = signal_stack()?;
+        let mut kept = Vec::new();
+        for address in &self.watched {
+            let fd = watch(*address).map_err(|source| SealError::Os {
+                what: "watch its code (perf_event_open, Linux 5.13)",
+                source,
+            })?;
+            // Open as long as the thread.
+            kept.push(fd.into_raw_fd());
+        }
         relinquish(user).map_err(|source| SealError::Os {
             what: "switch to its user",
             source,
         })?;
         // A change of user may have made the process dumpable again.
         undumpable()?;
-        self.filter()?;
+        self.filter(&kept)?;
         Ok(signal_stack)
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn filter(&self) -> Result<(), SealError> {
+    fn filter(&self, kept: &[i32]) -> Result<(), SealError> {
         let bounds = crate::filter::Bounds {
             first: self.ordinary.start,
             end: self.ordinary.end,
         };
-        crate::filter::install(bounds).map_err(|source| SealError::Os {
+        crate::filter::install(bounds, kept).map_err(|source| SealError::Os {
             what: "filter its system calls (a kernel with CONFIG_SECCOMP_FILTER is needed)",
             source,
         })
     }
 
     #[cfg(not(target_arch = "x86_64"))]
-    fn filter(&self) -> Result<(), SealError> {
+    fn filter(&self, _kept: &[i32]) -> Result<(), SealError> {
         Ok(())
     }
 }
@@ -297,7 +329,9 @@ fn leave_rseq() -> Result<(), SealError> {
 unsafe fn thread_pointer() -> usize {
     let pointer;
     // SAFETY: see above.
-    unsafe { std::arch::asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags)) };
+    unsafe {
+        std::arch::asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags))
+    };
     pointer
 }
 
@@ -312,7 +346,16 @@ fn signal_stack() -> Result<Range<usize>, SealError> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     let rights = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a new mapping at an address of the kernel's choice.
-    let base = unsafe { libc::mmap(std::ptr::null_mut(), SIGNAL_STACK_BYTES, rights, flags, -1, 0) };
+    let base = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            SIGNAL_STACK_BYTES,
+            rights,
+            flags,
+            -1,
+            0,
+        )
+    };
     if base == libc::MAP_FAILED {
         return Err(SealError::os("allocate a signal stack"));
     }
@@ -349,7 +392,11 @@ mod tests {
             mapped(0x5555_0010_0000..0x5555_0020_0000, false, "/bin/program"),
             mapped(0x5555_0020_0000..0x5555_0030_0000, false, ""),
             mapped(0x5555_1000_0000..0x5555_1100_0000, false, "[heap]"),
-            mapped(0x7f00_0000_0000..0x7f00_0100_0000, false, "/memfd:cofferdam-area (deleted)"),
+            mapped(
+                0x7f00_0000_0000..0x7f00_0100_0000,
+                false,
+                "/memfd:cofferdam-area (deleted)",
+            ),
             mapped(0x7f00_1000_0000..0x7f00_1000_1000, false, "/lib/libc.so.6"),
             mapped(0x7f00_1000_1000..0x7f00_1100_0000, true, "/lib/libc.so.6"),
             mapped(0x7ffc_0000_0000..0x7ffc_0100_0000, false, "[stack]"),
@@ -367,18 +414,35 @@ mod tests {
             return;
         }
         let theirs = std::thread::spawn(|| {
-            relinquish(User { uid: 65534, gid: 65534 }).expect("relinquished");
+            relinquish(User {
+                uid: 65534,
+                gid: 65534,
+            })
+            .expect("relinquished");
             let status = std::fs::read_to_string("/proc/thread-self/status").expect("readable");
             let line = |name: &str| {
                 let found = status.lines().find(|line| line.starts_with(name));
-                found.expect("a line").split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>()
+                found
+                    .expect("a line")
+                    .split_whitespace()
+                    .skip(1)
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>()
             };
-            (line("Uid:"), line("Groups:"), line("CapEff:"), line("CapPrm:"))
+            (
+                line("Uid:"),
+                line("Groups:"),
+                line("CapEff:"),
+                line("CapPrm:"),
+            )
         });
         let (uid, groups, effective, permitted) = theirs.join().expect("joined");
         assert_eq!(uid, ["65534"; 4]);
         assert_eq!(groups, ["65534"]);
-        assert_eq!((effective, permitted), (vec!["0".repeat(16)], vec!["0".repeat(16)]));
+        assert_eq!(
+            (effective, permitted),
+            (vec!["0".repeat(16)], vec!["0".repeat(16)])
+        );
         // SAFETY: asks for the user.
         assert_eq!(unsafe { libc::geteuid() }, 0);
     }

@@ -131,7 +131,11 @@ mod tests {
         spans.reset(PAGE, 101 * PAGE);
         let taken: Vec<_> = (0..10).filter_map(|_| spans.take(3 * PAGE, 0)).collect();
         assert!(taken.iter().all(|(_, fresh)| *fresh));
-        for (start, _) in taken.iter().step_by(2).chain(taken.iter().skip(1).step_by(2)) {
+        for (start, _) in taken
+            .iter()
+            .step_by(2)
+            .chain(taken.iter().skip(1).step_by(2))
+        {
             spans.give(*start, 3 * PAGE);
         }
         assert_eq!((spans.count, spans.free_bytes()), (1, 100 * PAGE));
@@ -153,7 +157,8 @@ mod tests {
                     if let Some((start, _)) = spans.take(len, align) {
                         assert!(start.is_multiple_of(align));
                         assert!((0x10_0000..=0x10_0000 + 1000 * PAGE - len).contains(&start));
-                        let is_apart = |(at, own): &(usize, usize)| start + len <= *at || at + own <= start;
+                        let is_apart =
+                            |(at, own): &(usize, usize)| start + len <= *at || at + own <= start;
                         assert!(taken.iter().all(is_apart));
                         taken.push((start, len));
                     }
@@ -172,9 +177,17 @@ mod tests {
         let mut spans = Spans::<4>::default();
         spans.reset(0, 64 * PAGE);
         let taken: Vec<_> = (0..20).filter_map(|_| spans.take(PAGE, 0)).collect();
-        taken.iter().step_by(2).for_each(|(start, _)| spans.give(*start, PAGE));
+        taken
+            .iter()
+            .step_by(2)
+            .for_each(|(start, _)| spans.give(*start, PAGE));
         let again: Vec<_> = std::iter::from_fn(|| spans.take(PAGE, 0)).collect();
-        let kept: Vec<usize> = taken.iter().skip(1).step_by(2).map(|(start, _)| *start).collect();
+        let kept: Vec<usize> = taken
+            .iter()
+            .skip(1)
+            .step_by(2)
+            .map(|(start, _)| *start)
+            .collect();
         assert!(again.iter().all(|(start, _)| !kept.contains(start)));
     }
 }

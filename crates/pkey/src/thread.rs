@@ -76,10 +76,7 @@ impl Thread {
     ///
     /// # Errors
     /// No memory, too many threads.
-    pub unsafe fn spawn<'a>(
-        name: &str,
-        body: impl FnOnce() + Send + 'a,
-    ) -> io::Result<Thread> {
+    pub unsafe fn spawn<'a>(name: &str, body: impl FnOnce() + Send + 'a) -> io::Result<Thread> {
         let stack = Stack::new()?;
         let body: Box<dyn FnOnce() + Send + 'a> = Box::new(body);
         // SAFETY: only the lifetime changes; the caller's promise.

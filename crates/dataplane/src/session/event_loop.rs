@@ -25,7 +25,7 @@ pub struct EventLoop<A> {
 }
 
 /// Not generic: compiled with this crate, however its user is built.
-fn hand_out(session: &mut Session, application: &mut dyn Application) -> bool {
+pub(crate) fn hand_out(session: &mut Session, application: &mut dyn Application) -> bool {
     let mut any = false;
     while let Some(event) = session.next_event() {
         application.event(session, event);

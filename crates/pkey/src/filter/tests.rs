@@ -11,7 +11,7 @@ const ANONYMOUS: u64 = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
 fn of(number: i64, arguments: &[u64]) -> Action {
     let mut all = [0; 6];
     all[..arguments.len()].copy_from_slice(arguments);
-    decide(BOUNDS, number, all)
+    decide(BOUNDS, &[77], number, all)
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn what_would_undo_the_protection_is_refused() {
     ] {
         assert_eq!(of(number, &[]), Action::Refuse, "{number}");
     }
-    let filter = program(BOUNDS);
+    let filter = program(BOUNDS, &[]);
     let i386 = 0x4000_0003;
     assert_eq!(run(&filter, i386, libc::SYS_getpid, [0; 6]), Action::Refuse);
 }
@@ -89,11 +89,21 @@ fn what_would_undo_the_protection_is_refused() {
 fn only_anonymous_memory_is_mapped_where_the_kernel_likes_and_never_as_code() {
     let mmap = |rights: u64, flags: u64| of(libc::SYS_mmap, &[0, 4096, rights, flags, u64::MAX, 0]);
     assert_eq!(mmap(RW, ANONYMOUS), Action::Allow);
-    assert_eq!(mmap(RW, ANONYMOUS | libc::MAP_NORESERVE as u64), Action::Allow);
+    assert_eq!(
+        mmap(RW, ANONYMOUS | libc::MAP_NORESERVE as u64),
+        Action::Allow
+    );
     assert_eq!(mmap(RW | libc::PROT_EXEC as u64, ANONYMOUS), Action::Refuse);
     assert_eq!(mmap(RW, ANONYMOUS | libc::MAP_FIXED as u64), Action::Refuse);
-    assert_eq!(mmap(RW, ANONYMOUS | libc::MAP_FIXED_NOREPLACE as u64), Action::Refuse);
-    assert_eq!(mmap(RW, libc::MAP_SHARED as u64), Action::Refuse, "a descriptor's memory");
+    assert_eq!(
+        mmap(RW, ANONYMOUS | libc::MAP_FIXED_NOREPLACE as u64),
+        Action::Refuse
+    );
+    assert_eq!(
+        mmap(RW, libc::MAP_SHARED as u64),
+        Action::Refuse,
+        "a descriptor's memory"
+    );
 }
 
 #[test]
@@ -113,19 +123,48 @@ fn no_range_that_leaves_ordinary_memory_is_changed() {
     ];
     for _ in 0..100_000 {
         let near = interesting[random.usize(0..interesting.len())];
-        let start = near.wrapping_add(random.u64(0..16) * 4096).wrapping_sub(8 * 4096);
+        let start = near
+            .wrapping_add(random.u64(0..16) * 4096)
+            .wrapping_sub(8 * 4096);
         let len = match random.u8(0..4) {
             0 => random.u64(0..16) * 4096,
             1 => random.u64(..),
             2 => u64::from(random.u32(..)),
-            _ => BOUNDS.end.wrapping_sub(start).wrapping_add(random.u64(0..3)).wrapping_sub(1),
+            _ => BOUNDS
+                .end
+                .wrapping_sub(start)
+                .wrapping_add(random.u64(0..3))
+                .wrapping_sub(1),
         };
         let end = u128::from(start) + u128::from(len);
         let is_inside = start >= BOUNDS.first && end <= u128::from(BOUNDS.end) && len >> 32 == 0;
-        let expected = if is_inside { Action::Allow } else { Action::Refuse };
-        assert_eq!(of(libc::SYS_munmap, &[start, len]), expected, "{start:#x} {len:#x}");
-        assert_eq!(of(libc::SYS_mprotect, &[start, len, RW]), expected, "{start:#x} {len:#x}");
+        let expected = if is_inside {
+            Action::Allow
+        } else {
+            Action::Refuse
+        };
+        assert_eq!(
+            of(libc::SYS_munmap, &[start, len]),
+            expected,
+            "{start:#x} {len:#x}"
+        );
+        assert_eq!(
+            of(libc::SYS_mprotect, &[start, len, RW]),
+            expected,
+            "{start:#x} {len:#x}"
+        );
         let code = RW | libc::PROT_EXEC as u64;
         assert_eq!(of(libc::SYS_mprotect, &[start, len, code]), Action::Refuse);
     }
+}
+
+#[test]
+fn descriptors_that_are_kept_cannot_be_closed() {
+    assert_eq!(of(libc::SYS_close, &[77]), Action::Refuse);
+    // The kernel looks at 32 bits.
+    assert_eq!(of(libc::SYS_close, &[0x1_0000_004d]), Action::Refuse);
+    assert_eq!(of(libc::SYS_close, &[76]), Action::Allow);
+    assert_eq!(of(libc::SYS_dup2, &[1, 77]), Action::Refuse);
+    assert_eq!(of(libc::SYS_dup3, &[1, 77, 0]), Action::Refuse);
+    assert_eq!(of(libc::SYS_close_range, &[0, 100]), Action::Refuse);
 }
