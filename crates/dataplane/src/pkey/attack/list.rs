@@ -24,6 +24,27 @@ const fn attack(name: &'static str, what: &'static str, body: fn(&Targets) -> Tr
     }
 }
 
+impl Attack {
+    /// What is to stop it: a part of what is said then.
+    pub(super) fn stopped_by(&self) -> &'static str {
+        match self.name {
+            "write-packets" => "wrote to packet memory",
+            "write-first-stack" => "the stack of the dataplane's first thread",
+            "write-facts" | "return-address" => "SIGSEGV",
+            "read-by-kernel" => "Bad address",
+            "code-wrpkru" => "has the instruction WRPKRU",
+            "library-wrpkru" => "SIGILL",
+            "gate-back" | "gate-out" | "gate-fault" => "entered the call gate with a wrong value",
+            "accident" => "bytes",
+            "proc-mem" => "Permission denied",
+            "sigreturn" | "exit" | "kill" => "system call that ends processes",
+            name if name.starts_with("read-") => "read the dataplane's memory",
+            name if name.starts_with("write-") => "wrote to the dataplane's memory",
+            _ => "Operation not permitted",
+        }
+    }
+}
+
 /// All, in the order in which they are shown.
 pub fn all() -> &'static [Attack] {
     ATTACKS
