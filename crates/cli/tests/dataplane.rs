@@ -430,7 +430,9 @@ fn an_application_behind_protection_keys_is_refused_in_words_where_there_are_non
         assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
         let running = testbed.start("run", &format!("run --config {config}"));
         if has_keys() {
-            wait_until("the dataplane", PATIENCE, || running.out().contains("serving"));
+            wait_until("the dataplane", PATIENCE, || {
+                running.out().contains("serving")
+            });
             let status = cofferdam(&["dataplane", "top", "--json", "--socket", &testbed.socket()]);
             let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
             assert_eq!(status["applications"][0]["domain"], "pkey");

@@ -99,7 +99,7 @@ pub enum Kind {
 }
 
 /// An application that may attach.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Client {
     /// The name that it gives.
     pub name: String,

@@ -73,7 +73,13 @@ impl Known {
         }
     }
 
-    fn fate(&self, (program, linker): (&str, &str), mapped: &Mapped, at: usize, found: Finding) -> Fate {
+    fn fate(
+        &self,
+        (program, linker): (&str, &str),
+        mapped: &Mapped,
+        at: usize,
+        found: Finding,
+    ) -> Fate {
         match found {
             Finding::Wrpkru if sites().instructions().contains(&at) => Fate::Ours,
             Finding::Wrpkru if self.pkey_set.contains(&at) => Fate::Overwritten,
@@ -97,7 +103,9 @@ pub fn accidental() -> io::Result<Option<usize>> {
     // SAFETY: as in `clean`.
     let bytes = unsafe { bytes(code) };
     let all = find(bytes).map(|(offset, _)| code.addresses.start + offset);
-    Ok(all.into_iter().find(|at| !sites().instructions().contains(at)))
+    Ok(all
+        .into_iter()
+        .find(|at| !sites().instructions().contains(at)))
 }
 
 /// # Safety

@@ -148,11 +148,11 @@ pub struct Sealed {
 }
 
 impl Region {
-    /// Prepares the process; to be called by its first thread, when all that is to be loaded is loaded,
+    /// Prepares the process; to be called when all that is to be loaded is loaded,
     /// and before the thread that [`Sealed::enter`]s is started: it inherits the signal mask.
     ///
-    /// Afterwards the first thread takes no signals but faults, and its stack is read-only for
-    /// threads without the keys' rights.
+    /// Afterwards the calling thread takes no signals but faults. If it is the first of the process, its stack
+    /// is read-only for threads without the keys' rights.
     ///
     /// # Errors
     /// What stands against a guest.
@@ -208,6 +208,12 @@ fn handle_faults() -> Result<(), SealError> {
 }
 
 fn protect_first_stack(mappings: &[Mapped]) -> Result<(), SealError> {
+    // SAFETY: asks for two ids.
+    let is_first = unsafe { libc::gettid() == libc::getpid() };
+    if !is_first {
+        // Another first thread has no rights.
+        return Ok(());
+    }
     let stack = mappings.iter().find(|m| m.name == "[stack]");
     let (Some(stack), Some(keys)) = (stack, keys()) else {
         return Ok(());

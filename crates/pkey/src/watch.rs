@@ -69,7 +69,14 @@ pub(crate) fn watch(address: usize) -> io::Result<OwnedFd> {
     };
     // SAFETY: a structure of the size that it says; the call makes a descriptor.
     let fd = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, &raw const attributes, 0, -1, -1, CLOSE_ON_EXEC)
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attributes,
+            0,
+            -1,
+            -1,
+            CLOSE_ON_EXEC,
+        )
     };
     let fd = Errno::result(fd)?;
     // SAFETY: the kernel has just made it for us.

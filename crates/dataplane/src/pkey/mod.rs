@@ -9,7 +9,7 @@ mod guest;
 mod program;
 mod serve;
 
-pub use cofferdam_pkey::{Allocator, bind_now, is_bound_now, supported};
+pub use cofferdam_pkey::{Allocator, bind_now, is_bound_now, ordinary, supported};
 pub use program::{Program, ProgramError};
 pub(crate) use serve::serve;
 

@@ -9,18 +9,30 @@ use std::str::FromStr;
 const MEMCACHED_BYTES: usize = 64 << 20;
 
 /// A server and the address that it serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Program {
     server: Server,
     address: SocketAddr,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Server {
     Echo,
     Http,
     Memcached,
     Faulty,
+    Own(Own),
+}
+
+/// What makes an application of another program's.
+#[derive(Clone, Copy, Debug)]
+struct Own(fn() -> Box<dyn Application>);
+
+impl PartialEq for Own {
+    /// Functions have no identity.
+    fn eq(&self, _other: &Own) -> bool {
+        false
+    }
 }
 
 /// A text that names no program.
@@ -52,6 +64,15 @@ impl FromStr for Program {
 }
 
 impl Program {
+    /// An application of the program that runs the dataplane, in place of one of the file. `make` runs as the
+    /// dataplane; what it makes lies in ordinary memory.
+    pub fn new(make: fn() -> Box<dyn Application>) -> Program {
+        Program {
+            server: Server::Own(Own(make)),
+            address: ([0, 0, 0, 0], 0).into(),
+        }
+    }
+
     /// The application.
     pub(crate) fn make(self) -> Box<dyn Application> {
         let address = self.address;
@@ -60,6 +81,7 @@ impl Program {
             Server::Http => Box::new(Http::new(address)),
             Server::Memcached => Box::new(Memcached::new(address, MEMCACHED_BYTES)),
             Server::Faulty => Box::new(Faulty::new(address)),
+            Server::Own(Own(make)) => make(),
         }
     }
 }

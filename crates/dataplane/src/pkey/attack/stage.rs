@@ -7,7 +7,9 @@ use crate::pkey::guest::Guest;
 use crate::policy::Rights;
 use crate::ring::sealed_file;
 use cofferdam_netstack::{Config, InterfaceAddress, MacAddress};
-use cofferdam_pkey::{Gate, Region, SealError, User, accidental, facts_page, host_stack, ordinary, sites};
+use cofferdam_pkey::{
+    Gate, Region, SealError, User, accidental, facts_page, host_stack, ordinary, sites,
+};
 use cofferdam_xsk::{Access, Frame, Mapping, Memory, pipe};
 use std::error::Error;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
