@@ -357,7 +357,10 @@ impl Gate {
     ///
     /// # Errors
     /// It faulted. Its stack is given up, with all that lies there.
-    pub fn call(
+    ///
+    /// # Safety
+    /// `function` takes this argument.
+    pub unsafe fn call(
         &mut self,
         function: extern "C" fn(*mut c_void),
         argument: *mut c_void,

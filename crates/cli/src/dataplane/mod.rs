@@ -80,10 +80,19 @@ fn run_dataplane(args: &DataplaneRunArgs, interrupt: &Interrupt) -> Outcome {
     });
     let outcome = cofferdam_dataplane::run(&config, &stop, |notice| say(&config, &notice));
     stop.store(true, Ordering::Relaxed);
-    if config.guest().is_none() {
-        // It does not panic, and where it did there is nothing to do about it.
-        let _ = watch.join();
+    if config.guest().is_some() {
+        // The application may have left locks of the C library held that an ordinary end waits for.
+        let code = outcome.map_err(Failure::from).map_or_else(
+            |failure| {
+                failure.report();
+                failure.code()
+            },
+            |()| 0,
+        );
+        pkey::end_process(code);
     }
+    // It does not panic, and where it did there is nothing to do about it.
+    let _ = watch.join();
     Ok(outcome?)
 }
 

@@ -73,8 +73,8 @@ impl Guest {
         gate: &mut Gate,
         function: extern "C" fn(*mut c_void),
     ) -> Result<bool, String> {
-        gate.call(function, self.0.cast())
-            .map_err(|fault| fault.to_string())?;
+        // SAFETY: the functions take what `new` has allocated.
+        unsafe { gate.call(function, self.0.cast()) }.map_err(|fault| fault.to_string())?;
         // SAFETY: allocated by `new` and never freed; the guest does not run now.
         match unsafe { (&raw const (*self.0).answer.outcome).read_volatile() } {
             IDLE => Ok(false),

@@ -37,7 +37,7 @@ pub(crate) struct Hub {
     offences: AtomicU64,
     seats: Mutex<Seats>,
     /// Applications that have ended, where the loop may not unmap what is theirs.
-    retired: Mutex<Vec<Box<Domain>>>,
+    retired: Mutex<Vec<Domain>>,
     keeps_retired: AtomicBool,
 }
 
@@ -164,7 +164,7 @@ impl Hub {
     pub(in crate::engine) fn retire(&self, domain: Box<Domain>) {
         if self.keeps_retired.load(Ordering::Relaxed) {
             let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
-            retired.push(domain);
+            retired.push(*domain);
         }
     }
 
