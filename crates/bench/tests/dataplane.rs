@@ -32,7 +32,16 @@ fn measured(experiments: &[DataplaneExperiment]) -> (RunData, DataplaneResult) {
     let Some(RunResult::Dataplane(result)) = &data.result else {
         panic!("{:?}", data.result)
     };
-    assert_eq!(result.failed, Default::default());
+    let missing: Vec<&str> = (EchoServer::OWN.iter())
+        .filter(|server| server.missing().is_some())
+        .map(|server| server.label())
+        .collect();
+    let is_missing = |cell: &str| missing.iter().any(|server| cell.ends_with(server));
+    let failed: Vec<_> = result.failed.iter().collect();
+    assert!(
+        failed.iter().all(|(cell, _)| is_missing(cell)),
+        "{failed:?}"
+    );
     let result = result.clone();
     (data, result)
 }

@@ -398,7 +398,7 @@ fn has_keys() -> bool {
 #[test]
 fn attacks_on_protection_keys_are_all_stopped_or_there_are_no_keys() {
     time_limit(Duration::from_secs(120), || {
-        let output = cofferdam(&["dataplane", "attack", "--json"]);
+        let output = cofferdam(&["attack", "--json"]);
         if has_keys() {
             let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
             assert_eq!(output.status.code(), Some(0), "{found:#}");
@@ -426,14 +426,14 @@ fn an_application_behind_protection_keys_is_refused_in_words_where_there_are_non
         let more = "[[application]]\nname = \"hot\"\nuser = \"nobody\"\nbind = [\"tcp/*:7\"]\n\
                     domain = \"pkey\"\nprogram = \"echo 10.98.95.9:7\"\n";
         let config = testbed.configure("10.98.95.9", "eth0", more);
-        let checked = cofferdam(&["dataplane", "run", "--check-config", "--config", &config]);
+        let checked = cofferdam(&["run", "--check-config", "--config", &config]);
         assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
         let running = testbed.start("run", &format!("run --config {config}"));
         if has_keys() {
             wait_until("the dataplane", PATIENCE, || {
                 running.out().contains("serving")
             });
-            let status = cofferdam(&["dataplane", "top", "--json", "--socket", &testbed.socket()]);
+            let status = cofferdam(&["top", "--json", "--socket", &testbed.socket()]);
             let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
             assert_eq!(status["applications"][0]["domain"], "pkey");
             running.process.signal(Signal::SIGTERM);

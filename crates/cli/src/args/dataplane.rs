@@ -48,8 +48,8 @@ pub struct DataplaneAttackArgs {
     /// Print one JSON document (schema cofferdam.dataplane-attack/1)
     #[arg(long)]
     pub json: bool,
-    /// Try one attack, in this process
-    #[arg(long, hide = true, value_name = "NAME")]
+    /// Try this attack alone, in this process, and print one line
+    #[arg(long, value_name = "NAME")]
     pub one: Option<String>,
 }
 
