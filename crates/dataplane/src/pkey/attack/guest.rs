@@ -287,7 +287,7 @@ pub(super) fn restore_code(_t: &Targets) -> Tried {
 }
 
 pub(super) fn proc_mem(_t: &Targets) -> Tried {
-    let path = c"/proc/self/mem".as_ptr();
+    let path = c"/proc/thread-self/mem".as_ptr();
     call!("open", libc::SYS_openat, libc::AT_FDCWD, path, libc::O_RDWR)
 }
 

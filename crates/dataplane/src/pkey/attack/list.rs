@@ -166,7 +166,7 @@ static ATTACKS: &[Attack] = &[
         "restores the C library's code (madvise)",
         code::restore_code,
     ),
-    attack("proc-mem", "opens /proc/self/mem", code::proc_mem),
+    attack("proc-mem", "opens /proc/thread-self/mem", code::proc_mem),
     attack(
         "process-vm",
         "process_vm_readv(2) of its own process",
