@@ -389,3 +389,67 @@ fn a_wrong_file_is_reported_with_line_and_reason() {
         "{output:?}"
     );
 }
+
+/// Whether this host has protection keys.
+fn has_keys() -> bool {
+    cofferdam_dataplane::pkey::supported().is_ok()
+}
+
+#[test]
+fn attacks_on_protection_keys_are_all_stopped_or_there_are_no_keys() {
+    time_limit(Duration::from_secs(120), || {
+        let output = cofferdam(&["attack", "--json"]);
+        if has_keys() {
+            let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!(output.status.code(), Some(0), "{found:#}");
+            assert_eq!(found["schema"], "cofferdam.dataplane-attack/1");
+            assert_eq!(found["succeeded"], 0, "{found:#}");
+            return;
+        }
+        assert_eq!(output.status.code(), Some(3));
+        let said = text(&output.stderr);
+        for words in [
+            "protection keys",
+            "there is nothing to attack here",
+            "use domain = \"process\"",
+        ] {
+            assert!(said.contains(words), "{said}");
+        }
+        assert_eq!(said.lines().count(), 1, "{said}");
+    });
+}
+
+#[test]
+fn an_application_behind_protection_keys_is_refused_in_words_where_there_are_none() {
+    alone(|| {
+        let testbed = Testbed::new(95);
+        let more = "[[application]]\nname = \"hot\"\nuser = \"nobody\"\nbind = [\"tcp/*:7\"]\n\
+                    domain = \"pkey\"\nprogram = \"echo 10.98.95.9:7\"\n";
+        let config = testbed.configure("10.98.95.9", "eth0", more);
+        let checked = cofferdam(&["run", "--check-config", "--config", &config]);
+        assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
+        let running = testbed.start("run", &format!("run --config {config}"));
+        if has_keys() {
+            wait_until("the dataplane", PATIENCE, || {
+                running.out().contains("serving")
+            });
+            let status = cofferdam(&["top", "--json", "--socket", &testbed.socket()]);
+            let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+            assert_eq!(status["applications"][0]["domain"], "pkey");
+            running.process.signal(Signal::SIGTERM);
+            assert_eq!(running.end(), (Some(0), String::new()));
+            return;
+        }
+        let (code, said) = running.end();
+        assert_eq!(code, Some(3), "{said}");
+        for words in [
+            "application 'hot' has domain = \"pkey\"",
+            "protection keys",
+            "set domain = \"process\" for it",
+        ] {
+            assert!(said.contains(words), "{said}");
+        }
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(!testbed.path("dataplane.sock").exists());
+    });
+}

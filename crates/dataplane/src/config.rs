@@ -1,5 +1,6 @@
 //! The dataplane's configuration file.
 
+mod application;
 mod cores;
 mod elastic;
 mod links;
@@ -11,6 +12,7 @@ pub use elastic::Elastic;
 pub use links::Link;
 
 use crate::engine::Options;
+use crate::pkey::Program;
 use crate::policy::{Grant, MOST_CLIENTS, Rights, Shares};
 use crate::tuning::{KEEPALIVE, MOST_BATCH};
 use cofferdam_host::{HostError, HostFs, online_cpus};
@@ -19,8 +21,7 @@ use cofferdam_netstack::{
 };
 use cofferdam_types::{CpuId, Problem, parse_all};
 use cofferdam_xsk::Mode;
-use nix::unistd::User;
-use raw::{Raw, RawApplication, RawChecksums, RawCongestion};
+use raw::{Raw, RawChecksums, RawCongestion};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -98,14 +99,19 @@ pub enum Kind {
 }
 
 /// An application that may attach.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Client {
     /// The name that it gives.
     pub name: String,
     /// The user that its process must be of.
     pub uid: u32,
+    /// The group of that user.
+    pub gid: u32,
     /// What it may do.
     pub rights: Rights,
+    /// What it is, where the dataplane's own thread runs it behind protection keys; `None`: a process of
+    /// its own, which attaches.
+    pub program: Option<Program>,
 }
 
 /// A configuration that cannot be put in force.
@@ -303,7 +309,13 @@ impl Config {
                 }
             }
             shares.push(raw.share_pct.as_ref().map(|share| *share.get_ref()));
-            let client = client(raw)?;
+            let domain = raw.domain.as_ref().map(Spanned::span);
+            let client = application::client(raw)?;
+            if client.program.is_some() {
+                let others = applications.iter().any(|other| other.program.is_some());
+                application::allow_guest(&client.name, others, cores.len())
+                    .map_err(|why| at(domain.unwrap_or_default(), why))?;
+            }
             if applications.iter().any(|other| other.name == client.name) {
                 let why = format!("two applications are named '{}'", client.name);
                 return Err(at(named, why));
@@ -354,6 +366,12 @@ impl Config {
         })
     }
 
+    /// The application that the dataplane's own thread runs, with its place among all.
+    pub fn guest(&self) -> Option<(u8, &Client, Program)> {
+        let mut places = (0_u8..).zip(&self.applications);
+        places.find_map(|(place, client)| Some((place, client, client.program?)))
+    }
+
     /// The addresses on all devices.
     pub fn addresses(&self) -> impl Iterator<Item = &InterfaceAddress> {
         self.links.iter().flat_map(|link| &link.addresses)
@@ -384,39 +402,6 @@ impl Config {
         stack.limits.chunks = self.connections.saturating_mul(4).clamp(16384, 1 << 20);
         stack
     }
-}
-
-fn client(raw: RawApplication) -> Result<Client, Wrong> {
-    let (named, name) = (raw.name.span(), raw.name.into_inner());
-    if name.is_empty() || name.len() > 64 || name.chars().any(char::is_control) {
-        let why = "an application's name has 1 to 64 printable characters";
-        return Err((named, why.to_owned()));
-    }
-    let grant = |text: &Spanned<String>| {
-        let grant = text.get_ref().parse::<Grant>();
-        grant.map_err(|e| (text.span(), format!("application '{name}': {e}")))
-    };
-    let bind = raw.bind.iter().map(grant).collect::<Result<_, _>>()?;
-    let user = raw.user.get_ref();
-    let uid = match user.parse() {
-        Ok(uid) => uid,
-        Err(_) => match User::from_name(user) {
-            Ok(Some(user)) => user.uid.as_raw(),
-            _ => {
-                let why = format!("application '{name}': no user '{user}' on this host");
-                return Err((raw.user.span(), why));
-            }
-        },
-    };
-    Ok(Client {
-        name,
-        uid,
-        rights: Rights {
-            bind,
-            connect: raw.connect,
-            reserved: Vec::new(),
-        },
-    })
 }
 
 /// How long to poll.

@@ -171,6 +171,7 @@ impl Control {
             let _ = self.hub.control().read();
         }
         let (asked, has_ended) = self.clients.take(others);
+        self.hub.bury();
         if has_ended {
             // On the other cores as well.
             self.hub.look();
@@ -246,6 +247,11 @@ impl Control {
                 name.escape_debug()
             )
         })?;
+        if client.program.is_some() {
+            return Err(format!(
+                "application '{name}' is part of the dataplane (domain = \"pkey\")"
+            ));
+        }
         let own_key = self.keys.get(usize::from(place));
         let own_key = own_key.map(String::as_str).unwrap_or_default();
         let is_known = key.is_some_and(|key| !key.is_empty() && key == own_key);

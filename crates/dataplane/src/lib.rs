@@ -2,8 +2,8 @@
 //!
 //! An [`Engine`] drives a port and a network stack on one core. Applications hand it batched
 //! calls and are handed event conditions, through shared rings: as processes of their own that
-//! can harm only themselves, or inline, on the loop's thread, unprotected. Either way they are
-//! written against [`Session`] and [`Application`].
+//! can harm only themselves, on the loop's thread behind protection keys ([`pkey`]), or there
+//! unprotected. Either way they are written against [`Session`] and [`Application`].
 
 pub mod abi;
 pub mod applications;
@@ -23,6 +23,7 @@ mod handle;
 pub mod hostile;
 mod metrics;
 mod notice;
+pub mod pkey;
 pub mod policy;
 mod ring;
 mod run;
@@ -35,7 +36,7 @@ pub use area::LARGEST as LARGEST_DATAGRAM_BYTES;
 pub use attach::{AttachError, INTERFACE_VERSION, move_group, status};
 pub use cofferdam_netstack::{ConnectionInfo, ConnectionOptions, FLOW_GROUPS, Keepalive, Repair};
 pub use cofferdam_xsk::{LinkState, PortError};
-pub use engine::{CoreTally, Engine, EngineError, Offence, Options, Stage, Tally};
+pub use engine::{CoreTally, Engine, EngineError, Offence, Options, Protection, Stage, Tally};
 pub use metrics::SCHEMA;
 pub use notice::Notice;
 pub use run::{RunError, packet_memory, run};

@@ -4,10 +4,12 @@ use crate::config::{Config, Kind, Link};
 use crate::control::Control;
 use crate::engine::{Engine, EngineError};
 use crate::notice::Notice;
+use crate::pkey;
 use crate::tuning::memory::{
     LEAST_RING_ENTRIES, MOST_RING_ENTRIES, RING_PART, SPANS, SPANS_FOR_LARGE_MTU,
 };
 use cofferdam_affinity::run_on;
+use cofferdam_pkey::{OpenError, Region, SealError};
 use cofferdam_types::CpuId;
 use cofferdam_xsk::{Device, Facts, Memory, Port, PortError, Socket, SocketOptions, Tap};
 use nix::ifaddrs::getifaddrs;
@@ -35,6 +37,30 @@ pub enum RunError {
     /// The loop.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// No protection keys, or no region behind them, for an application that needs them.
+    #[error(
+        "application '{application}' has domain = \"pkey\": {source}; set domain = \"process\" for it"
+    )]
+    Region {
+        /// The application.
+        application: String,
+        /// Why.
+        source: OpenError,
+    },
+    /// An application that cannot be let in.
+    #[error("application '{application}' has domain = \"pkey\": {source}")]
+    Seal {
+        /// The application.
+        application: String,
+        /// Why.
+        source: SealError,
+    },
+    /// The loop's thread did not come back from its application.
+    #[error("application '{application}' did not return to the dataplane, which ends without it")]
+    Stuck {
+        /// The application.
+        application: String,
+    },
     /// The control plane, or the CPU.
     #[error("{0}")]
     Os(#[from] io::Error),
@@ -50,6 +76,17 @@ pub fn run(
     stop: &Arc<AtomicBool>,
     say: impl Fn(Notice) + Send + Sync,
 ) -> Result<(), RunError> {
+    let region = match config.guest() {
+        None => None,
+        Some((_, client, _)) => Some(Region::open().map_err(|source| RunError::Region {
+            application: client.name.clone(),
+            source,
+        })?),
+    };
+    // Out of the application's reach: the caller's may not be.
+    let own = region.as_ref().map(|_| config.clone());
+    let config = own.as_ref().unwrap_or(config);
+    let region = region.as_ref();
     refuse_addresses_of_linux(config)?;
     let (frames, frame_bytes) = (config.packets.frames, config.packets.frame_bytes);
     let (mut devices, mut tap) = (Vec::new(), None);
@@ -61,7 +98,7 @@ pub fn run(
     }
     if let Some(tap) = tap {
         let memory = packet_memory(tap.facts(), frames, frame_bytes)?;
-        return serve(vec![(vec![tap], memory)], config, stop, &say);
+        return serve(region, vec![(vec![tap], memory)], config, stop, &say);
     }
     let Some((first, _)) = devices.first() else {
         return Err(io::Error::other("a dataplane needs a device").into());
@@ -74,7 +111,7 @@ pub fn run(
             device.claim(address.ip)?;
         }
     }
-    serve(sockets, config, stop, &say)
+    serve(region, sockets, config, stop, &say)
 }
 
 /// A hardware address of a device that is made.
@@ -153,7 +190,8 @@ fn sockets(
     Ok(all)
 }
 
-fn serve<P: Port + Send>(
+fn serve<P: Port + Send + 'static>(
+    region: Option<&Region>,
     ports: Vec<(Vec<P>, Memory)>,
     config: &Config,
     stop: &Arc<AtomicBool>,
@@ -164,6 +202,11 @@ fn serve<P: Port + Send>(
     let devices: Vec<_> = facts.iter().map(|one| (one.mac, one.mtu_bytes)).collect();
     let stack = config.stack(&devices, secret()?);
     let mut engines = Engine::several(ports, &stack, config.options)?;
+    if let (Some(region), 1) = (region, engines.len())
+        && let Some(engine) = engines.pop()
+    {
+        return pkey::serve(region, engine, &facts, config, stop, say);
+    }
     let Some((first, others)) = engines.split_first_mut() else {
         return Err(io::Error::other("a dataplane needs a core").into());
     };
@@ -228,7 +271,7 @@ fn drive<P: Port>(
 }
 
 /// Binds the calling thread to its core's CPU.
-fn pin(config: &Config, core: usize) -> io::Result<()> {
+pub(crate) fn pin(config: &Config, core: usize) -> io::Result<()> {
     let Some(cpu) = config.cores.get(core).and_then(|core| core.cpu) else {
         return Ok(());
     };

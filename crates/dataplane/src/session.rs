@@ -11,6 +11,7 @@ mod rings;
 mod wait;
 
 pub use event::{Bound, Connection, Event, Knock};
+pub(crate) use event_loop::hand_out;
 pub use event_loop::{Application, EventLoop};
 pub use received::Received;
 

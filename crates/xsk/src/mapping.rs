@@ -1,5 +1,6 @@
 //! Memory that is mapped from a file or from a socket, and unmapped when dropped.
 
+use cofferdam_pkey::{Kind, Place, place};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
@@ -13,11 +14,12 @@ pub enum Access {
     Write,
 }
 
-/// A shared mapping of a file.
+/// A shared mapping of a file; in the protected region, where its thread has one.
 #[derive(Debug)]
 pub struct Mapping {
     base: NonNull<u8>,
     len: usize,
+    place: Option<Place>,
 }
 
 // SAFETY: a mapping is plain memory, valid in every thread of the process until it is unmapped.
@@ -34,17 +36,34 @@ impl Mapping {
         len: usize,
         access: Access,
     ) -> io::Result<Mapping> {
+        Mapping::behind(file, offset, len, access, Kind::Private)
+    }
+
+    /// As [`Mapping::new`], behind the key of `kind` in a protected region.
+    pub fn behind(
+        file: BorrowedFd<'_>,
+        offset: i64,
+        len: usize,
+        access: Access,
+        kind: Kind,
+    ) -> io::Result<Mapping> {
         let protection = match access {
             Access::Read => libc::PROT_READ,
             Access::Write => libc::PROT_READ | libc::PROT_WRITE,
         };
-        // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
+        let place = place(len, kind)?;
+        let (at, fixed) = match &place {
+            Some(place) => (place.start().as_ptr().cast(), libc::MAP_FIXED),
+            None => (std::ptr::null_mut(), 0),
+        };
+        // SAFETY: a new mapping, at an address of the kernel's choice or at a place of its own,
+        // touches no other memory.
         let base = unsafe {
             libc::mmap(
-                std::ptr::null_mut(),
+                at,
                 len,
                 protection,
-                libc::MAP_SHARED | libc::MAP_POPULATE,
+                libc::MAP_SHARED | libc::MAP_POPULATE | fixed,
                 file.as_raw_fd(),
                 offset,
             )
@@ -53,7 +72,10 @@ impl Mapping {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at zero"))?;
-        Ok(Mapping { base, len })
+        if let Some(place) = &place {
+            place.protect(protection)?;
+        }
+        Ok(Mapping { base, len, place })
     }
 
     /// First byte.
@@ -74,6 +96,10 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        if self.place.is_some() {
+            // The place unmaps what lies there.
+            return;
+        }
         // SAFETY: base and len are of the mapping that `new` made, which nothing else unmaps.
         unsafe {
             libc::munmap(self.base.as_ptr().cast(), self.len);

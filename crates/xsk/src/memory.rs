@@ -3,6 +3,7 @@
 use crate::mapping::{Access, Mapping};
 use crate::packet::{Frame, Packet};
 use crate::spans::Spans;
+use cofferdam_pkey::Kind;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::io;
@@ -87,7 +88,8 @@ impl Memory {
             MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING,
         )?;
         nix::unistd::ftruncate(&file, i64::try_from(len).map_err(io::Error::other)?)?;
-        let map = Arc::new(Mapping::new(file.as_fd(), 0, len, Access::Write)?);
+        let map = Mapping::behind(file.as_fd(), 0, len, Access::Write, Kind::Packets)?;
+        let map = Arc::new(map);
         fcntl(
             &file,
             FcntlArg::F_ADD_SEALS(

@@ -60,6 +60,7 @@ fn row(cell: &DataplaneCell, samples: &[DataplaneSample], seed: u64) -> Option<D
             .then(|| ratio_to(one, value))
             .flatten()
     };
+    let is_beside_inline = matches!(cell.server, EchoServer::Process | EchoServer::Pkey);
     Some(DataplaneRow {
         cell: *cell,
         requests_per_s: all(|s| s.requests_per_s)?,
@@ -70,7 +71,7 @@ fn row(cell: &DataplaneCell, samples: &[DataplaneSample], seed: u64) -> Option<D
         rate_to_blocking: against(EchoServer::Blocking, rate),
         p50_to_busy: against(EchoServer::BusyPolling, p50),
         rate_to_busy: against(EchoServer::BusyPolling, rate),
-        rate_to_inline: (cell.server == EchoServer::Process)
+        rate_to_inline: is_beside_inline
             .then(|| against(EchoServer::Inline, rate))
             .flatten(),
         cpu_us_per_request: some(|s| s.cpu_us_per_request),
@@ -78,7 +79,7 @@ fn row(cell: &DataplaneCell, samples: &[DataplaneSample], seed: u64) -> Option<D
         copied_part: some(|s| s.copied_part),
         capacity_to_blocking: against(EchoServer::Blocking, capacity),
         capacity_to_busy: against(EchoServer::BusyPolling, capacity),
-        capacity_to_inline: (cell.server == EchoServer::Process)
+        capacity_to_inline: is_beside_inline
             .then(|| against(EchoServer::Inline, capacity))
             .flatten(),
         bytes_per_connection: some(|s| s.bytes_per_connection),

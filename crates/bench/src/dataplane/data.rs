@@ -1,6 +1,7 @@
 //! What `bench dataplane` measured: the same servers on sockets and on the dataplane, alternated.
 
 use crate::data::{Estimate, Latency};
+use cofferdam_dataplane::pkey;
 use cofferdam_xsk::Memory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ pub enum EchoServer {
     BusyPolling,
     /// The dataplane, the application on its thread.
     Inline,
+    /// The same, behind protection keys.
+    Pkey,
     /// The dataplane, the application in a process of its own on the same CPU.
     Process,
     /// The dataplane, a program as its distribution ships it on the same CPU.
@@ -22,7 +25,7 @@ pub enum EchoServer {
 }
 labels!(EchoServer {
     Blocking => "blocking", BusyPolling => "busy-polling", Inline => "inline",
-    Process => "process", Preload => "preload",
+    Pkey => "pkey", Process => "process", Preload => "preload",
 });
 
 impl EchoServer {
@@ -31,6 +34,7 @@ impl EchoServer {
         EchoServer::Blocking,
         EchoServer::BusyPolling,
         EchoServer::Inline,
+        EchoServer::Pkey,
         EchoServer::Process,
     ];
 
@@ -40,9 +44,16 @@ impl EchoServer {
             EchoServer::Blocking => "Linux, blocking epoll",
             EchoServer::BusyPolling => "Linux, busy-polling epoll",
             EchoServer::Inline => "dataplane, inline",
+            EchoServer::Pkey => "dataplane, pkey",
             EchoServer::Process => "dataplane, process",
             EchoServer::Preload => "dataplane, unmodified program",
         }
+    }
+
+    /// Why this host cannot measure it, if so.
+    pub fn missing(self) -> Option<String> {
+        let keys = (self == EchoServer::Pkey).then(pkey::supported)?;
+        keys.err().map(|why| format!("not measured: {why}"))
     }
 
     /// Whether it is Linux'.
@@ -272,7 +283,7 @@ pub struct DataplaneRow {
     pub p50_to_busy: Option<Estimate>,
     /// The same, against the busy-polling server.
     pub rate_to_busy: Option<Estimate>,
-    /// For `process`: requests a second ÷ those of `inline` in the same round.
+    /// For `process` and `pkey`: requests a second ÷ those of `inline` in the same round.
     pub rate_to_inline: Option<Estimate>,
     /// Time of the server's CPU that a request took, microseconds.
     #[serde(default)]
@@ -290,7 +301,7 @@ pub struct DataplaneRow {
     /// The same, against the busy-polling server.
     #[serde(default)]
     pub capacity_to_busy: Option<Estimate>,
-    /// For `process`, against `inline`.
+    /// For `process` and `pkey`, against `inline`.
     #[serde(default)]
     pub capacity_to_inline: Option<Estimate>,
     /// Memory that each connection took, bytes.

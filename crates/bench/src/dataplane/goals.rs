@@ -12,6 +12,9 @@ const GOAL_RATE: [f64; 2] = [3.0, 1.3];
 const GOAL_CONNECTIONS: f64 = 0.9;
 /// Least requests a second of `process` ÷ `inline`.
 const GOAL_PROCESS: f64 = 0.85;
+/// Least requests a second of `pkey` ÷ `inline`, at each of these numbers of connections.
+const GOAL_PKEY: f64 = 0.97;
+const PKEY_CONNECTIONS: [u32; 2] = [100, 10_000];
 /// Least messages a second ÷ blocking, of 16 KiB and more in packets of equal size.
 const GOAL_MESSAGES: f64 = 0.8;
 /// Messages that this is judged of, bytes.
@@ -22,7 +25,7 @@ const GOAL_MEMORY_BYTES: f64 = 2048.0;
 /// All of them, in the order of the experiments.
 pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
     use DataplaneExperiment::{Connections, Idle, Paced, SizesJumbo, SizesSegmented, Unloaded};
-    use EchoServer::{Inline, Process};
+    use EchoServer::{Inline, Pkey, Process};
     let rows = |experiment, server| {
         let own = result.rows.iter();
         own.filter(move |r: &&DataplaneRow| {
@@ -60,6 +63,16 @@ pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
             ratios.min_by(|a, b| a.median.total_cmp(&b.median)),
         )
     };
+    let pkey = |connections: u32| {
+        let row = rows(Connections, Pkey).find(|r| r.cell.at == connections);
+        judged(
+            &format!("With {connections} connections, requests a second of pkey ÷ inline"),
+            "connections",
+            Bound::AtLeast(GOAL_PKEY),
+            row.and_then(|r| r.rate_to_inline.as_ref()),
+        )
+    };
+    let [few, many_pkey] = PKEY_CONNECTIONS.map(pkey);
     let [blocking, busy] = GOAL_RATE.map(Bound::AtLeast);
     vec![
         judged(
@@ -122,6 +135,8 @@ pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
             Bound::AtLeast(GOAL_PROCESS),
             process.and_then(|r| r.rate_to_inline.as_ref()),
         ),
+        few,
+        many_pkey,
         messages(SizesSegmented, "1,500"),
         messages(SizesJumbo, "9,000"),
     ]

@@ -124,7 +124,7 @@ impl Options {
         // connection. An application on the loop's thread has one loop.
         let fits = |c: &DataplaneCell| match (experiment, c.server) {
             (DataplaneExperiment::Idle, server) => !server.is_linux() || c.at <= 16_000,
-            (DataplaneExperiment::Cores, EchoServer::Inline) => false,
+            (DataplaneExperiment::Cores, EchoServer::Inline | EchoServer::Pkey) => false,
             (DataplaneExperiment::Cores, EchoServer::Process) => c.at <= MOST_CORES,
             _ => true,
         };
@@ -200,6 +200,10 @@ fn measure_all(
             for (i, cell) in cells.iter().enumerate() {
                 rig.check()?;
                 if beaten.is(cell) {
+                    continue;
+                }
+                if let Some(why) = cell.server.missing() {
+                    result.failed.insert(cell.id(), why);
                     continue;
                 }
                 let place = round as usize * cells.len() + i;

@@ -110,6 +110,10 @@ impl Servers {
                 cpus.first().copied(),
                 format!("dp-inline {loops} {several} --idle {idle}"),
             )],
+            EchoServer::Pkey => vec![(
+                cpus.first().copied(),
+                format!("dp-pkey {loops} {several} --socket {path} --idle {idle}"),
+            )],
             EchoServer::Process => vec![
                 (None, dataplane()),
                 (None, format!("dp-attached {several} --socket {path}{any}")),
@@ -121,7 +125,10 @@ impl Servers {
             worker.go()?;
             workers.push(worker);
         }
-        let has_dataplane = matches!(plan.server, EchoServer::Process | EchoServer::Preload);
+        let has_dataplane = matches!(
+            plan.server,
+            EchoServer::Pkey | EchoServer::Process | EchoServer::Preload
+        );
         if has_dataplane {
             empty_turns(&socket)?;
         }
@@ -159,11 +166,12 @@ impl Servers {
             requests: 0,
             in_vain: 0,
         };
-        // The dataplane's own process answers no requests.
+        // A dataplane's own process answers no requests, unless the application is in it.
+        let has_others = self.workers.len() > 1;
         for worker in self
             .workers
             .iter_mut()
-            .skip(usize::from(self.socket.is_some()))
+            .skip(usize::from(self.socket.is_some() && has_others))
         {
             let reading = worker.read()?;
             moment.requests += reading.packets;

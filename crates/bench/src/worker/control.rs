@@ -50,6 +50,18 @@ impl Shared {
     }
 }
 
+/// Counts for a worker from another thread, or from behind protection keys.
+#[derive(Clone)]
+pub(crate) struct Counter(Arc<Shared>);
+
+impl Counter {
+    /// As [`Control::count`].
+    pub fn count(&self, packets: u64, bytes: u64) {
+        self.0.packets.fetch_add(packets, Ordering::Relaxed);
+        self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
 /// A worker's side of the conversation.
 pub(crate) struct Control {
     shared: Arc<Shared>,
@@ -59,6 +71,11 @@ pub(crate) struct Control {
 }
 
 impl Control {
+    /// What counts for it elsewhere.
+    pub fn counter(&self) -> Counter {
+        Counter(self.shared.clone())
+    }
+
     /// Sets the ends of this process: parent's death, SIGTERM and the time limit.
     pub fn new(args: &mut Args) -> Result<Control, Failure> {
         nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)

@@ -30,6 +30,27 @@ pub enum DataplaneCommand {
     Exec(DataplaneExecArgs),
     /// Run a small server on a running dataplane, to try it
     Serve(DataplaneServeArgs),
+    /// Try the protection of domain = "pkey" on this host, by attacks
+    ///
+    /// Starts a dataplane without a network in a process of its own for each attack, lets an
+    /// application behind protection keys try it, and shows what stopped it. Changes nothing on the
+    /// host.
+    #[command(after_help = ATTACK_HELP)]
+    Attack(DataplaneAttackArgs),
+}
+
+const ATTACK_HELP: &str = "\
+Exit code: 0 when every attack was stopped, 1 when one succeeded, 3 where there are no protection keys.";
+
+/// `cofferdam dataplane attack`
+#[derive(Debug, Args)]
+pub struct DataplaneAttackArgs {
+    /// Print one JSON document (schema cofferdam.dataplane-attack/1)
+    #[arg(long)]
+    pub json: bool,
+    /// Try this attack alone, in this process, and print one line
+    #[arg(long, value_name = "NAME")]
+    pub one: Option<String>,
 }
 
 const EXEC_HELP: &str = "\

@@ -19,8 +19,8 @@ pub use cluster::{
     KubectlExplainArgs, KubectlStatusArgs, KubectlTopArgs,
 };
 pub use dataplane::{
-    DataplaneCommand, DataplaneExecArgs, DataplaneGroupsArgs, DataplaneMoveArgs, DataplaneRunArgs,
-    DataplaneServeArgs, DataplaneTopArgs, Server,
+    DataplaneAttackArgs, DataplaneCommand, DataplaneExecArgs, DataplaneGroupsArgs,
+    DataplaneMoveArgs, DataplaneRunArgs, DataplaneServeArgs, DataplaneTopArgs, Server,
 };
 pub use flows::FlowsArgs;
 pub use history::{ExportArgs, ExportFormat, KeptArgs};

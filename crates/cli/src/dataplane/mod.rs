@@ -1,5 +1,6 @@
 //! `cofferdam dataplane`.
 
+mod attack;
 mod elastic;
 mod exec;
 mod groups;
@@ -11,7 +12,7 @@ use crate::exit::{Failure, Outcome, needs_root, one_line, refused_without_root};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use cofferdam_dataplane::config::{Config, ConfigError, Kind, Link};
-use cofferdam_dataplane::{LinkState, Notice, PortError, RunError};
+use cofferdam_dataplane::{LinkState, Notice, PortError, RunError, pkey};
 use std::io::{Write, stderr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +32,7 @@ pub fn run(command: DataplaneCommand, interrupt: &Interrupt) -> Outcome {
         DataplaneCommand::Move(args) => groups::move_one(&args),
         DataplaneCommand::Exec(args) => exec::run(&args, interrupt),
         DataplaneCommand::Serve(args) => serve::run(&args, interrupt),
+        DataplaneCommand::Attack(args) => attack::run(&args),
     }
 }
 
@@ -52,19 +54,46 @@ fn run_dataplane(args: &DataplaneRunArgs, interrupt: &Interrupt) -> Outcome {
         );
         return Output::stdout().write(&text);
     }
+    if config.guest().is_some() && pkey::supported().is_ok() && !pkey::is_bound_now() {
+        let error = pkey::bind_now();
+        return Err(Failure::failed(format!(
+            "cannot start itself again: {error}"
+        )));
+    }
     let stop = Arc::new(AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !interrupt.raised() && !stop.load(Ordering::Relaxed) {
-                std::thread::sleep(PATIENCE);
-            }
-            stop.store(true, Ordering::Relaxed);
-        });
-        let outcome = cofferdam_dataplane::run(&config, &stop, |notice| say(&config, &notice));
-        stop.store(true, Ordering::Relaxed);
-        outcome
-    })?;
-    Ok(())
+    // Of this thread nothing is the first thread's, whose stack it may not be able to read later.
+    let (raised, ends, own) = (interrupt.flag(), stop.clone(), config.clone());
+    let watch = std::thread::spawn(move || {
+        // Its stack is not protected from an application of this process: so it has no rights.
+        if let Err(e) = pkey::relinquish_thread(&own) {
+            let _ = writeln!(stderr(), "cofferdam: cannot give up rights: {e}");
+            ends.store(true, Ordering::Relaxed);
+        }
+        while !raised.load(Ordering::Relaxed) && !ends.load(Ordering::Relaxed) {
+            std::thread::sleep(PATIENCE);
+        }
+        ends.store(true, Ordering::Relaxed);
+        // Its end would read what only threads with the keys' rights can: the process's end is its own.
+        while own.guest().is_some() {
+            std::thread::park();
+        }
+    });
+    let outcome = cofferdam_dataplane::run(&config, &stop, |notice| say(&config, &notice));
+    stop.store(true, Ordering::Relaxed);
+    if config.guest().is_some() {
+        // The application may have left locks of the C library held that an ordinary end waits for.
+        let code = outcome.map_err(Failure::from).map_or_else(
+            |failure| {
+                failure.report();
+                failure.code()
+            },
+            |()| 0,
+        );
+        pkey::end_process(code);
+    }
+    // It does not panic, and where it did there is nothing to do about it.
+    let _ = watch.join();
+    Ok(outcome?)
 }
 
 /// One line: readiness on standard output, warnings on standard error. The process that started it
@@ -117,6 +146,9 @@ impl From<RunError> for Failure {
             RunError::Port(PortError::Unsupported { .. }) => Failure::Unsupported(format!(
                 "{error}; set mode = \"tap\" in [device], or use a kernel with CONFIG_XDP_SOCKETS"
             )),
+            RunError::Region { .. } | RunError::Seal { .. } => {
+                Failure::Unsupported(error.to_string())
+            }
             RunError::Port(ref port) if port.is_denied() => needs_root(error.into(), RIGHTS),
             other => refused_without_root(other.into(), RIGHTS),
         }

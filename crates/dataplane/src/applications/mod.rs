@@ -2,6 +2,7 @@
 
 mod backlog;
 mod echo;
+mod faulty;
 mod http;
 mod load;
 mod memcached;
@@ -9,6 +10,7 @@ mod pingpong;
 mod store;
 
 pub use echo::Echo;
+pub use faulty::Faulty;
 pub use http::Http;
 pub use load::{Load, Request};
 pub use memcached::Memcached;

@@ -141,4 +141,13 @@ pub(super) struct RawApplication {
     #[serde(default)]
     pub connect: bool,
     pub share_pct: Option<Spanned<u8>>,
+    pub domain: Option<Spanned<RawDomain>>,
+    pub program: Option<Spanned<String>>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawDomain {
+    Process,
+    Pkey,
 }

@@ -259,6 +259,81 @@ fn several_applications_get_frames_of_their_own() {
     assert_eq!(config.applications[1].uid, 0);
 }
 
+/// One application, of `nobody`, with `more` keys.
+fn guest(name: &str, more: &str) -> String {
+    format!("[[application]]\nname = \"{name}\"\nuser = \"65534\"\n{more}\n")
+}
+
+#[test]
+fn an_application_behind_protection_keys_has_a_program_and_a_user() {
+    let pkey = "domain = \"pkey\"\nprogram = \"echo 10.0.0.9:7\"";
+    let text = format!(
+        "{LEAST}{}{}",
+        guest("web", "domain = \"process\""),
+        guest("hot", pkey)
+    );
+    let config = Config::parse(&text).expect("a configuration");
+    let (place, client, program) = config.guest().expect("one");
+    assert_eq!((place, client.name.as_str(), client.uid), (1, "hot", 65534));
+    assert_eq!(program, "echo 10.0.0.9:7".parse().expect("a program"));
+    assert!(Config::parse(LEAST).expect("none").guest().is_none());
+}
+
+#[test]
+fn wrong_protection_domains_are_refused_with_the_reason_and_its_line() {
+    let pkey = "domain = \"pkey\"\nprogram = \"echo 10.0.0.9:7\"";
+    let two = format!("{}{}", guest("a", pkey), guest("b", pkey));
+    let cores = format!("[[core]]\n[[core]]\n{}", guest("a", pkey));
+    for (more, reason, line) in [
+        (
+            guest("a", "domain = \"thread\""),
+            "unknown variant `thread`, expected `process` or `pkey`",
+            8,
+        ),
+        (
+            guest("a", "domain = \"pkey\""),
+            "application 'a': domain = \"pkey\" needs a program",
+            8,
+        ),
+        (
+            guest("a", "program = \"echo 10.0.0.9:7\""),
+            "only one with domain = \"pkey\" has a program",
+            8,
+        ),
+        (
+            guest("a", "domain = \"process\"\nprogram = \"echo 10.0.0.9:7\""),
+            "only one with domain = \"pkey\"",
+            9,
+        ),
+        (
+            guest("a", "domain = \"pkey\"\nprogram = \"echo\""),
+            "application 'a': program = \"echo\": write a server",
+            9,
+        ),
+        (
+            guest("a", pkey).replace("65534", "0"),
+            "domain = \"pkey\" protects from no program of root",
+            7,
+        ),
+        (
+            two,
+            "application 'b': a dataplane runs one application with domain = \"pkey\"",
+            13,
+        ),
+        (
+            cores,
+            "application 'a': domain = \"pkey\" needs a dataplane with one core",
+            10,
+        ),
+    ] {
+        let text = format!("{LEAST}{more}");
+        let problems = Config::parse(&text).expect_err(&more);
+        // What depends on the mistake may be missed as well.
+        let is_it = |p: &Problem| p.text.contains(reason) && p.line == line;
+        assert!(problems.iter().any(is_it), "{more}: {problems:#?}");
+    }
+}
+
 #[test]
 fn wrong_files_are_refused_with_the_reason() {
     for (more, reason) in [

@@ -31,6 +31,8 @@ impl<P: Port> Engine<P> {
             }
             if !domain.is_leaving() || !self.clean_up(now, place, &mut domain) {
                 self.domains.put(domain);
+            } else {
+                self.cores.hub().retire(domain);
             }
         }
         self.tally.calls += done as u64;

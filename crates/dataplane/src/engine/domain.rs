@@ -4,6 +4,7 @@ use super::account::Account;
 use super::held::{Held, Holding};
 use super::life::Life;
 use super::offence::Offence;
+use super::protection::Protection;
 use super::seats::Seat;
 use crate::abi::{Condition, Entry};
 use crate::channel::Inside;
@@ -23,6 +24,9 @@ pub(crate) struct Domain {
     rights: Rights,
     life: Arc<Life>,
     offence: Option<Offence>,
+    /// What its fault was, in words.
+    fault: Option<String>,
+    protection: Protection,
     pub(super) held: Held,
     overflow: VecDeque<Entry>,
     pub(super) account: Account,
@@ -50,6 +54,8 @@ impl Domain {
             rights,
             life,
             offence: None,
+            fault: None,
+            protection: Protection::Process,
             overflow: VecDeque::with_capacity(256),
             account: Account::new(share.ranges),
             seat,
@@ -98,6 +104,35 @@ impl Domain {
         if offence != Offence::Gone {
             self.life.accuse(offence);
         }
+    }
+
+    /// Marks it for clean-up for a fault; the first reason stays.
+    pub fn terminate_faulty(&mut self, fault: String) {
+        if self.offence.is_none() {
+            self.fault = Some(fault);
+        }
+        self.terminate(Offence::Fault);
+    }
+
+    /// Why it is ended, in words.
+    pub fn reason(&self) -> Option<String> {
+        let offence = self.offence?;
+        Some(self.fault.clone().unwrap_or_else(|| offence.to_string()))
+    }
+
+    /// How it is kept apart from the dataplane.
+    pub fn protection(&self) -> Protection {
+        self.protection
+    }
+
+    /// Whether it runs behind protection keys, on the loop's thread.
+    pub fn is_guest(&self) -> bool {
+        self.protection == Protection::Pkey
+    }
+
+    /// It is kept apart like this.
+    pub fn set_protection(&mut self, protection: Protection) {
+        self.protection = protection;
     }
 
     /// The dataplane's end of its rings.

@@ -5,7 +5,7 @@ use crate::tuning::MOST_APPLICATIONS;
 
 /// The table. An application that is worked for is taken out for the while: the rest of the engine
 /// is needed beside it.
-pub(super) struct Domains(Vec<Option<Box<Domain>>>);
+pub(crate) struct Domains(Vec<Option<Box<Domain>>>);
 
 impl Domains {
     pub fn new() -> Domains {

@@ -47,7 +47,9 @@ impl<P: Port> Engine<P> {
         if !matches!(domain.offence(), None | Some(Offence::Gone)) {
             self.tally.offences += 1;
             self.tally.offence_number = self.cores.hub().next_offence();
-            self.tally.last_offence = domain.offence().map(|o| format!("{}: {o}", domain.name()));
+            self.tally.last_offence = domain
+                .reason()
+                .map(|why| format!("{}: {why}", domain.name()));
         }
         true
     }

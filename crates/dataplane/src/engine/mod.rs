@@ -24,6 +24,7 @@ mod offence;
 mod options;
 mod order;
 mod owners;
+mod protection;
 mod seats;
 mod sending;
 mod setup;
@@ -37,11 +38,14 @@ mod trains;
 mod transmit;
 
 pub(crate) use clock::cycles;
+pub(crate) use domain::Domain;
+pub(crate) use domains::Domains;
 pub(crate) use life::Life;
 pub(crate) use maker::Maker;
 pub use offence::Offence;
 pub use options::Options;
 pub(crate) use order::Order;
+pub use protection::Protection;
 pub use setup::EngineError;
 #[cfg(test)]
 pub(crate) use tally::GroupTally;
@@ -54,8 +58,6 @@ use clock::Clock;
 use cofferdam_netstack::{Disposition, Stack, Time};
 use cofferdam_xsk::{Memory, Port};
 use cores::Cores;
-use domain::Domain;
-use domains::Domains;
 use idle::Idle;
 use link::{Link, Received};
 use owners::Owners;
@@ -88,7 +90,14 @@ pub struct Engine<P> {
 impl<P: Port> Engine<P> {
     /// One turn of the loop; true when there was anything to do. `inline` runs an application of
     /// this process between the conditions and the sending.
+    #[inline]
     pub fn turn(&mut self, mut inline: impl FnMut() -> bool) -> bool {
+        self.turn_with(|_| inline())
+    }
+
+    /// As [`Engine::turn`], for an application of this process that is seen by its domain.
+    #[inline]
+    pub(crate) fn turn_with(&mut self, mut inline: impl FnMut(&mut Domains) -> bool) -> bool {
         let mut stages = self.tally.start();
         self.link.reclaim(&mut self.memory);
         stages.end(Stage::Reclaim);
@@ -118,7 +127,7 @@ impl<P: Port> Engine<P> {
         stages.end(Stage::Conditions);
 
         // What the application answers goes out with this turn's packets.
-        if inline() {
+        if inline(&mut self.domains) {
             work += 1 + self.take_calls(now);
             self.deliver(now);
         }

@@ -26,16 +26,20 @@ pub enum Offence {
     /// It does not read its conditions.
     #[error("it left {MOST_UNREAD} conditions unread")]
     Deaf,
+    /// It faulted, or failed, where the dataplane's thread runs it.
+    #[error("it faulted")]
+    Fault,
 }
 
 impl Offence {
     /// All that an application can be ended for.
-    pub const ALL: [Offence; 6] = [
+    pub const ALL: [Offence; 7] = [
         Offence::Ring,
         Offence::Call,
         Offence::Memory,
         Offence::Frame,
         Offence::Connection,
         Offence::Deaf,
+        Offence::Fault,
     ];
 }

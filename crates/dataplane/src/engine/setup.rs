@@ -11,15 +11,18 @@ use super::maker::Maker;
 use super::options::Options;
 use super::order::Order;
 use super::owners::Owners;
+use super::protection::Protection;
 use super::shares::Pools;
 use super::tally::Tally;
 use super::trains::Trains;
+use crate::channel::Outside;
 use crate::handle;
 use crate::policy::Rights;
 use crate::session::Session;
 use crate::tuning::turns::{HELD_PART, STACK_PART};
 use crate::tuning::{MOST_APPLICATIONS, MOST_BATCH, MOST_CORES};
 use cofferdam_netstack::{Config, ConfigError, Stack, Time};
+use cofferdam_pkey::ordinary;
 use cofferdam_xsk::{Memory, Port};
 use std::io;
 use std::sync::Arc;
@@ -156,14 +159,56 @@ impl<P: Port> Engine<P> {
                 "an inline application needs a dataplane with one core",
             ));
         }
-        let (domains, outside) = self
-            .maker
-            .make(0, "inline", Rights::all(), Arc::default())?;
-        let session = Session::new(outside.map()?, None);
-        for domain in domains {
+        let (session, _) = self.joined(0, "inline", Rights::all(), Protection::Inline)?;
+        Ok(session)
+    }
+
+    /// An application in this process, behind protection keys: its end lies in ordinary memory. The place
+    /// in the table of applications comes with it.
+    ///
+    /// # Errors
+    /// As [`Engine::inline`]'s.
+    pub(crate) fn guest(
+        &mut self,
+        client: u8,
+        name: &str,
+        rights: Rights,
+    ) -> io::Result<(Session, u8)> {
+        self.joined(client, name, rights, Protection::Pkey)
+    }
+
+    fn joined(
+        &mut self,
+        client: u8,
+        name: &str,
+        rights: Rights,
+        protection: Protection,
+    ) -> io::Result<(Session, u8)> {
+        if self.cores.is_many() {
+            return Err(io::Error::other(
+                "an inline application needs a dataplane with one core",
+            ));
+        }
+        let (domains, outside) = self.maker.make(client, name, rights, Arc::default())?;
+        // What the session has is the application's.
+        let session = ordinary(|| -> io::Result<Session> {
+            let sizes = outside.sizes.clone();
+            Ok(Session::new(Outside { sizes, ..outside }.map()?, None))
+        })?;
+        let mut place = 0;
+        for mut domain in domains {
+            place = domain.seat().place;
+            domain.set_protection(protection);
             self.attach(Box::new(domain));
         }
-        Ok(session)
+        Ok((session, place))
+    }
+
+    /// The application in a place, in words, has faulted or failed.
+    pub(crate) fn terminate(&mut self, place: u8, fault: String) {
+        if let Some(domain) = self.domains.get_mut(place) {
+            domain.terminate_faulty(fault);
+        }
     }
 
     pub(super) fn attach(&mut self, domain: Box<Domain>) {

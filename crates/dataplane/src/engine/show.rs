@@ -32,6 +32,7 @@ impl<P: Port> Engine<P> {
         for domain in self.domains.iter() {
             self.tally.applications.push(tally::ApplicationTally {
                 name: domain.name().to_owned(),
+                domain: domain.protection().name(),
                 place: domain.seat().place,
                 connections: domain.account.connections(),
                 held_frames: domain.held.count(),

@@ -62,6 +62,8 @@ impl Stage {
 pub struct ApplicationTally {
     /// Its name in the configuration.
     pub name: String,
+    /// Its protection domain: `process`, `pkey` or `inline`.
+    pub domain: &'static str,
     /// Its place in every core's table.
     #[serde(skip)]
     pub place: u8,

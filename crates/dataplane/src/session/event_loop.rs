@@ -10,6 +10,8 @@ pub trait Application {
     fn start(&mut self, session: &mut Session);
     /// Called for each event.
     fn event(&mut self, session: &mut Session, event: Event);
+    /// Called after each batch of events.
+    fn batch_done(&mut self) {}
     /// Why it cannot continue: ends [`EventLoop::run`]. Asked after each batch of events.
     fn failure(&self) -> Option<&str> {
         None
@@ -25,11 +27,14 @@ pub struct EventLoop<A> {
 }
 
 /// Not generic: compiled with this crate, however its user is built.
-fn hand_out(session: &mut Session, application: &mut dyn Application) -> bool {
+pub(crate) fn hand_out(session: &mut Session, application: &mut dyn Application) -> bool {
     let mut any = false;
     while let Some(event) = session.next_event() {
         application.event(session, event);
         any = true;
+    }
+    if any {
+        application.batch_done();
     }
     session.flush();
     any

@@ -282,9 +282,7 @@ const COLUMNS: [(&str, Value); 18] = [
     ("requests/s", |r| Some(&r.requests_per_s)),
     ("requests/s ÷ blocking", |r| r.rate_to_blocking.as_ref()),
     ("requests/s ÷ busy-polling", |r| r.rate_to_busy.as_ref()),
-    ("requests/s, process ÷ inline", |r| {
-        r.rate_to_inline.as_ref()
-    }),
+    ("requests/s ÷ inline", |r| r.rate_to_inline.as_ref()),
     ("requests/s ÷ one core", |r| r.rate_to_one_core.as_ref()),
     ("p50, µs", |r| Some(&r.p50_us)),
     ("p99, µs", |r| Some(&r.p99_us)),
@@ -305,7 +303,7 @@ const COLUMNS: [(&str, Value); 18] = [
     ("capacity of one core ÷ busy-polling", |r| {
         r.capacity_to_busy.as_ref()
     }),
-    ("capacity of one core, process ÷ inline", |r| {
+    ("capacity of one core ÷ inline", |r| {
         r.capacity_to_inline.as_ref()
     }),
     ("share of time the generator was busy", |r| {
@@ -401,7 +399,7 @@ fn tone(server: EchoServer) -> Tone {
         EchoServer::Blocking => Tone::Caused,
         EchoServer::BusyPolling => Tone::Other,
         EchoServer::Inline => Tone::Paid,
-        EchoServer::Process | EchoServer::Preload => Tone::Neutral,
+        EchoServer::Pkey | EchoServer::Process | EchoServer::Preload => Tone::Neutral,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::service::Served;
 use super::work::Work;
-use super::{Args, Control, Failure, Idle, ServerReport, Setup, config, engine, report};
+use super::{Args, Control, Failure, Idle, OF_ROOT, ServerReport, Setup, config, engine, report};
 use cofferdam_dataplane::{EventLoop, Session, Stage, Tally, compiled, status};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -59,6 +59,21 @@ pub(super) fn inline(mut args: Args, control: &mut Control) -> Result<(), Failur
     report(&server_report(&engine.tally()))
 }
 
+/// What a dataplane's status says.
+pub(super) fn of_status(shown: &serde_json::Value) -> ServerReport {
+    let number = |path: &str| shown.pointer(path).and_then(|v| v.as_u64()).unwrap_or(0);
+    let cycles = |stage: &Stage| {
+        let cycles = number(&format!("/stage_cycles/{}", stage.name()));
+        (stage.name().to_owned(), cycles)
+    };
+    ServerReport {
+        packets: number("/counts/received_packets"),
+        payload_bytes: ["sent", "copied"]
+            .map(|what| number(&format!("/counts/{what}_payload_bytes"))),
+        stage_cycles: Stage::ALL.iter().map(cycles).collect(),
+    }
+}
+
 /// [`Setup`]'s and `--socket PATH --core CPU|any --idle I`: a
 /// dataplane for an application elsewhere, with as many cores as `--core` is repeated.
 pub(super) fn dataplane(mut args: Args, control: &mut Control) -> Result<(), Failure> {
@@ -67,7 +82,7 @@ pub(super) fn dataplane(mut args: Args, control: &mut Control) -> Result<(), Fai
     let cores = args.all("core");
     let idle: Idle = args.need("idle")?;
     args.finish()?;
-    let config = config(&setup, &socket, &cores, idle)?;
+    let config = config(&setup, &socket, &cores, idle, OF_ROOT)?;
     control.start()?;
     let stop = Arc::new(AtomicBool::new(false));
     let mut told = ServerReport::default();
@@ -87,14 +102,7 @@ pub(super) fn dataplane(mut args: Args, control: &mut Control) -> Result<(), Fai
             .map_err(|_| "a thread panicked".to_owned())?;
         outcome.map_err(|e| e.to_string())?;
         let shown = shown.map_err(|e| e.to_string())?;
-        let number = |path: &str| shown.pointer(path).and_then(|v| v.as_u64()).unwrap_or(0);
-        told.packets = number("/counts/received_packets");
-        told.payload_bytes =
-            ["sent", "copied"].map(|what| number(&format!("/counts/{what}_payload_bytes")));
-        for stage in Stage::ALL {
-            let cycles = number(&format!("/stage_cycles/{}", stage.name()));
-            told.stage_cycles.insert(stage.name().to_owned(), cycles);
-        }
+        told = of_status(&shown);
         Ok::<(), Failure>(())
     })?;
     report(&told)

@@ -4,6 +4,7 @@ mod ask;
 mod attached;
 mod epoll;
 mod load;
+mod pkey;
 mod service;
 mod work;
 
@@ -61,6 +62,7 @@ pub(super) fn run(kind: &str, args: Args, control: &mut Control) -> Result<(), F
     match kind {
         "dp-epoll" => epoll::serve(args, control),
         "dp-inline" => attached::inline(args, control),
+        "dp-pkey" => pkey::serve(args, control),
         "dp-dataplane" => attached::dataplane(args, control),
         "dp-attached" => attached::attached(args, control),
         "dp-load" => load::run(args, control),
@@ -137,9 +139,18 @@ fn engine(
     Ok((device, engine))
 }
 
-/// The settings of a dataplane with one application in a process of its own on the same CPUs. Each
-/// of `cores` is a core's CPU, or `any`.
-fn config(setup: &Setup, socket: &str, cores: &[String], idle: Idle) -> Result<Config, Failure> {
+/// Keys of an application that root runs as a process.
+const OF_ROOT: &str = "user = \"0\"\n";
+
+/// The settings of a dataplane with one application, which has these keys, on the same CPUs. Each of
+/// `cores` is a core's CPU, or `any`.
+fn config(
+    setup: &Setup,
+    socket: &str,
+    cores: &[String],
+    idle: Idle,
+    application: &str,
+) -> Result<Config, Failure> {
     let spin = match idle {
         Idle::Polls => "spin = \"1s\"\n",
         Idle::Sleeps => "spin = \"0s\"\n",
@@ -162,7 +173,7 @@ fn config(setup: &Setup, socket: &str, cores: &[String], idle: Idle) -> Result<C
          frame_bytes = {frame_bytes}\n\
          checksums = \"trust\"\n[network]\naddresses = [\"{address}/24\"]\n[tcp]\nconnections = {connections}\n\
          [loop]\nbatch = {batch}\n{spin}yields = true\n{cores}\
-         [[application]]\nname = \"bench\"\nuser = \"0\"\nbind = [\"tcp/*:*\"]\n"
+         [[application]]\nname = \"bench\"\nbind = [\"tcp/*:*\"]\n{application}"
     );
     Config::parse(&text)
         .map_err(|problems| problems.first().map_or_else(String::new, |p| p.to_string()))

@@ -3,6 +3,7 @@
 
 use crate::bell::Doors;
 use crate::engine::clock::Clock;
+use crate::engine::domain::Domain;
 use crate::engine::order::Order;
 use crate::engine::seats::{Seat, Seats};
 use crate::engine::tally::Tally;
@@ -35,6 +36,9 @@ pub(crate) struct Hub {
     /// Offences of applications, on all cores.
     offences: AtomicU64,
     seats: Mutex<Seats>,
+    /// Applications that have ended, where the loop may not unmap what is theirs.
+    retired: Mutex<Vec<Domain>>,
+    keeps_retired: AtomicBool,
 }
 
 /// The core that has a flow group at the start: equal shares, in order.
@@ -74,6 +78,8 @@ impl Hub {
             owners,
             offences: AtomicU64::new(0),
             seats: Mutex::default(),
+            retired: Mutex::default(),
+            keeps_retired: AtomicBool::new(false),
         };
         Ok((Arc::new(hub), orders))
     }
@@ -147,6 +153,27 @@ impl Hub {
     /// The number of an offence: which was the last is known across cores.
     pub(in crate::engine) fn next_offence(&self) -> u64 {
         self.offences.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// From now on the loop only hands back what has ended: [`Hub::bury`] is called by another thread.
+    pub fn keep_retired(&self) {
+        self.keeps_retired.store(true, Ordering::Relaxed);
+    }
+
+    /// Nothing refers to this application any more.
+    pub(in crate::engine) fn retire(&self, domain: Box<Domain>) {
+        if self.keeps_retired.load(Ordering::Relaxed) {
+            let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+            retired.push(*domain);
+        }
+    }
+
+    /// Unmaps what applications that have ended had.
+    pub fn bury(&self) {
+        let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = std::mem::take(&mut *retired);
+        drop(retired);
+        drop(ended);
     }
 
     /// A place for an application: see [`Seats::take`].

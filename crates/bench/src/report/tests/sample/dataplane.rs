@@ -6,32 +6,40 @@ use crate::run::*;
 
 /// A dataplane run: all goals reached but the one for many connections.
 pub fn dataplane() -> RunData {
-    let row = |experiment, at, server, rate: f64, p50: f64, ratio: Option<f64>| DataplaneRow {
-        cell: DataplaneCell {
-            experiment,
-            at,
-            server,
-        },
-        requests_per_s: five(rate),
-        p50_us: five(p50),
-        p99_us: five(p50 * 2.0),
-        p999_us: five(p50 * 4.0),
-        p50_to_blocking: ratio.map(|r| five(1.0 / r)),
-        rate_to_blocking: ratio.map(five),
-        p50_to_busy: ratio.map(|r| five(2.0 / r)),
-        rate_to_busy: ratio.map(|r| five(r / 2.0)),
-        rate_to_inline: (server == EchoServer::Process).then(|| five(0.9)),
-        cpu_us_per_request: (rate > 0.0).then(|| five(1e6 / rate)),
-        capacity_to_blocking: ratio.map(five),
-        capacity_to_busy: ratio.map(|r| five(r / 2.0)),
-        capacity_to_inline: (server == EchoServer::Process).then(|| five(0.9)),
-        packets_per_answer: experiment.is_of_sizes().then(|| five(p50)),
-        copied_part: None,
-        bytes_per_connection: (experiment == DataplaneExperiment::Idle).then(|| five(p50)),
-        rate_to_one_core: (experiment.is_of_cores() && at > 1).then(|| five(0.95)),
-        cpu_to_one_core: (experiment.is_of_cores() && at > 1).then(|| five(1.05)),
-        shares_cpu: experiment == DataplaneExperiment::Cores && at > 1,
-        generator_busy: (experiment == DataplaneExperiment::Cores && at == 1).then(|| five(0.97)),
+    let row = |experiment, at, server, rate: f64, p50: f64, ratio: Option<f64>| {
+        let to_inline = match server {
+            EchoServer::Process => Some(0.9),
+            EchoServer::Pkey => Some(0.99),
+            _ => None,
+        };
+        DataplaneRow {
+            cell: DataplaneCell {
+                experiment,
+                at,
+                server,
+            },
+            requests_per_s: five(rate),
+            p50_us: five(p50),
+            p99_us: five(p50 * 2.0),
+            p999_us: five(p50 * 4.0),
+            p50_to_blocking: ratio.map(|r| five(1.0 / r)),
+            rate_to_blocking: ratio.map(five),
+            p50_to_busy: ratio.map(|r| five(2.0 / r)),
+            rate_to_busy: ratio.map(|r| five(r / 2.0)),
+            rate_to_inline: to_inline.map(five),
+            cpu_us_per_request: (rate > 0.0).then(|| five(1e6 / rate)),
+            capacity_to_blocking: ratio.map(five),
+            capacity_to_busy: ratio.map(|r| five(r / 2.0)),
+            capacity_to_inline: to_inline.map(five),
+            packets_per_answer: experiment.is_of_sizes().then(|| five(p50)),
+            copied_part: None,
+            bytes_per_connection: (experiment == DataplaneExperiment::Idle).then(|| five(p50)),
+            rate_to_one_core: (experiment.is_of_cores() && at > 1).then(|| five(0.95)),
+            cpu_to_one_core: (experiment.is_of_cores() && at > 1).then(|| five(1.05)),
+            shares_cpu: experiment == DataplaneExperiment::Cores && at > 1,
+            generator_busy: (experiment == DataplaneExperiment::Cores && at == 1)
+                .then(|| five(0.97)),
+        }
     };
     use DataplaneExperiment::{
         Batch, Connections, Cores, Cost, Etc, Idle, Load, OneCpu, Paced, Sizes, SizesJumbo,
@@ -52,6 +60,8 @@ pub fn dataplane() -> RunData {
             900.0,
             Some(2.0),
         ),
+        row(Connections, 100, EchoServer::Pkey, 3.96e5, 210.0, Some(3.9)),
+        row(Connections, 10_000, EchoServer::Pkey, 2e5, 900.0, Some(2.0)),
         row(
             Connections,
             100,

@@ -1,0 +1,238 @@
+//! The range of addresses that is the host's.
+
+use crate::gate::Ends;
+use crate::heap::Heap;
+use crate::keys::{self, Keys, Unsupported, supported};
+use crate::lock::Lock;
+use crate::spans::{PAGE, Spans};
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// First address: above what 32-bit addresses reach, and far below programs, heaps and libraries.
+pub const BASE: usize = 64 << 30;
+/// First address behind it.
+pub const END: usize = 128 << 30;
+
+/// The state: gate, heap, tables.
+const STATE_BYTES: usize = 4 << 20;
+/// The stack that the host runs on.
+const STACK: usize = BASE + (16 << 20);
+const STACK_BYTES: usize = 16 << 20;
+const HEAP: usize = BASE + (1 << 30);
+const MAPS: usize = BASE + (16 << 30);
+/// Holes between mappings at most.
+const HOLES: usize = 32 << 10;
+
+/// What lies at [`BASE`]; all zero is its valid beginning.
+#[repr(C)]
+pub(crate) struct State {
+    /// First, for the assembly.
+    pub ends: Ends,
+    /// How many callers of [`crate::ordinary`] there are.
+    pub ordinary: AtomicU32,
+    pub heap: Lock<Heap>,
+    maps: Lock<Spans<HOLES>>,
+}
+
+const _: () = assert!(size_of::<State>() <= STATE_BYTES);
+
+/// The state; only for a thread with the keys' rights, once there is a region.
+pub(crate) fn state() -> &'static State {
+    // SAFETY: mapped and zeroed by `Region::open`, never unmapped; callers are inside, which no thread
+    // is before.
+    unsafe { &*(BASE as *const State) }
+}
+
+/// Which of the keys memory lies behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// What the guest may not touch.
+    Private,
+    /// What it may only read.
+    Packets,
+}
+
+/// Why there is no region.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// No keys.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+    /// All keys are taken, or the kernel refuses.
+    #[error("the kernel gives no protection key: {0}")]
+    Keys(io::Error),
+    /// Something lies there.
+    #[error("the addresses {BASE:#x} to {END:#x} are in use in this process")]
+    Taken,
+    /// A process has one region.
+    #[error("this process has a protected region already")]
+    Again,
+    /// The program allocates past [`crate::Allocator`].
+    #[error("this program does not allocate by cofferdam's allocator (#[global_allocator])")]
+    Allocator,
+    /// The kernel.
+    #[error("cannot reserve the protected region: {0}")]
+    Os(#[from] io::Error),
+}
+
+/// The region of this process. Once opened it stays: its threads hold memory of it.
+#[derive(Debug)]
+pub struct Region(pub(crate) ());
+
+impl Region {
+    /// Reserves the addresses and takes the keys. From here on what this thread allocates, and
+    /// threads that it starts, lies in the region.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; what was reserved then stays reserved.
+    pub fn open() -> Result<Region, OpenError> {
+        supported()?;
+        if keys::keys().is_some() {
+            return Err(OpenError::Again);
+        }
+        reserve()?;
+        let keys = Keys::alloc().map_err(OpenError::Keys)?;
+        for (start, len) in [
+            (BASE, STATE_BYTES),
+            (STACK, STACK_BYTES),
+            (HEAP, MAPS - HEAP),
+        ] {
+            let rights = libc::PROT_READ | libc::PROT_WRITE;
+            // SAFETY: inside the reserved range, which nothing uses yet.
+            unsafe { protect(start, len, rights, keys.private)? };
+        }
+        // The state is this thread's alone until the keys are published.
+        state().heap.lock().reset(HEAP, MAPS);
+        state().maps.lock().reset(MAPS, END);
+        keys::publish(keys)?;
+        match has(std::hint::black_box(Box::new(0_u8)).as_ref()) {
+            true => Ok(Region(())),
+            false => Err(OpenError::Allocator),
+        }
+    }
+}
+
+/// The stack that the host runs on.
+pub fn host_stack() -> std::ops::Range<usize> {
+    STACK..STACK + STACK_BYTES
+}
+
+fn reserve() -> Result<(), OpenError> {
+    let flags =
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: replaces nothing.
+    let found = unsafe { libc::mmap(BASE as *mut _, END - BASE, libc::PROT_NONE, flags, -1, 0) };
+    if found == libc::MAP_FAILED {
+        let error = io::Error::last_os_error();
+        return Err(match error.raw_os_error() {
+            Some(libc::EEXIST) => OpenError::Taken,
+            _ => OpenError::Os(error),
+        });
+    }
+    if found as usize != BASE {
+        // A kernel before 4.17 takes the address as a hint.
+        // SAFETY: just mapped.
+        unsafe { libc::munmap(found, END - BASE) };
+        return Err(OpenError::Taken);
+    }
+    Ok(())
+}
+
+/// Gives pages of this process rights and a key.
+///
+/// # Safety
+/// Nothing relies on other rights there.
+pub(crate) unsafe fn protect(start: usize, len: usize, rights: i32, key: u32) -> io::Result<()> {
+    // SAFETY: the caller's promise.
+    let code = unsafe { libc::syscall(libc::SYS_pkey_mprotect, start, len, rights, key) };
+    match code {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Whether an address lies in the region.
+pub(crate) fn has<T: ?Sized>(at: *const T) -> bool {
+    (BASE..END).contains(&at.cast::<()>().addr())
+}
+
+/// Addresses of the region for a mapping.
+#[derive(Debug)]
+pub struct Place {
+    start: usize,
+    /// With a page behind it that is never mapped.
+    len: usize,
+    kind: Kind,
+}
+
+/// Where the calling thread's next mapping of `len` bytes is to lie; `None` when that is of no
+/// matter: outside, or without a region.
+///
+/// # Errors
+/// The region is full.
+pub fn place(len: usize, kind: Kind) -> io::Result<Option<Place>> {
+    if !crate::allocator::allocates_inside() {
+        return Ok(None);
+    }
+    let whole = len.next_multiple_of(PAGE) + PAGE;
+    let found = state().maps.lock().take(whole, PAGE);
+    let (start, _) = found.ok_or_else(|| io::Error::other("the protected region is full"))?;
+    Ok(Some(Place {
+        start,
+        len: whole,
+        kind,
+    }))
+}
+
+impl Place {
+    /// Address for `MAP_FIXED`.
+    pub fn start(&self) -> NonNull<u8> {
+        NonNull::new(self.start as *mut u8).unwrap_or(NonNull::dangling())
+    }
+
+    /// Puts the mapping that was made there behind its key. `rights` are those of mmap(2).
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn protect(&self, rights: i32) -> io::Result<()> {
+        let Some(keys) = keys::keys() else {
+            return Ok(());
+        };
+        let key = match self.kind {
+            Kind::Private => keys.private,
+            Kind::Packets => keys.packets,
+        };
+        // SAFETY: the pages are this place's alone.
+        unsafe { protect(self.start, self.len - PAGE, rights, key) }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        // SAFETY: the pages are this place's alone; whoever has mapped something there is done with it.
+        let found = unsafe {
+            libc::mmap(
+                self.start as *mut _,
+                self.len,
+                libc::PROT_NONE,
+                flags,
+                -1,
+                0,
+            )
+        };
+        // What could not be unmapped is not given out again.
+        if found != libc::MAP_FAILED {
+            state().maps.lock().give(self.start, self.len);
+        }
+    }
+}
+
+/// For callers of [`crate::ordinary`].
+pub(crate) fn count_ordinary(more: bool) {
+    match more {
+        true => state().ordinary.fetch_add(1, Ordering::Relaxed),
+        false => state().ordinary.fetch_sub(1, Ordering::Relaxed),
+    };
+}

@@ -1,0 +1,295 @@
+//! Which instructions of the process write PKRU. Every offset is looked at, not only where the
+//! compiler put an instruction: a jump may go anywhere.
+
+use crate::gate::sites;
+use crate::maps::Mapped;
+use crate::seal::SealError;
+use crate::watch::{MOST, starts};
+use std::io;
+use std::ops::Range;
+
+/// An instruction that can write PKRU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// `WRPKRU`.
+    Wrpkru,
+    /// `XRSTOR`, of any operand in memory.
+    Xrstor,
+}
+
+impl Finding {
+    fn name(self) -> &'static str {
+        match self {
+            Finding::Wrpkru => "WRPKRU",
+            Finding::Xrstor => "XRSTOR",
+        }
+    }
+}
+
+/// Where in `code` such an instruction begins, in order.
+pub fn find(code: &[u8]) -> impl Iterator<Item = (usize, Finding)> {
+    (0..code.len().saturating_sub(2)).filter_map(|at| {
+        let found = match code[at..at + 3] {
+            [0x0f, 0x01, 0xef] => Finding::Wrpkru,
+            // 0F AE /5 with a memory operand; a register operand would be LFENCE. XSAVES' counterpart XRSTORS
+            // is of the kernel alone.
+            [0x0f, 0xae, form] if form >> 6 != 3 && form >> 3 & 7 == 5 => Finding::Xrstor,
+            _ => return None,
+        };
+        Some((at, found))
+    })
+}
+
+/// What becomes of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// The gate's.
+    Ours,
+    /// Known, and not needed any more.
+    Overwritten,
+    /// Bytes of this program that nobody meant to be one.
+    Watched,
+    Refused,
+}
+
+/// The code of others that is known to write PKRU.
+struct Known {
+    /// The C library's `pkey_set`.
+    pkey_set: Range<usize>,
+    /// An address of the dynamic linker, whose lazy binding restores registers by XRSTOR.
+    linker: usize,
+}
+
+impl Known {
+    fn new() -> Known {
+        // SAFETY: looks a symbol up by a name that ends with a zero.
+        let pkey_set = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"pkey_set".as_ptr()) } as usize;
+        // SAFETY: reads the auxiliary vector.
+        let linker = unsafe { libc::getauxval(libc::AT_BASE) } as usize;
+        Known {
+            // It is smaller: glibc's has 60 bytes.
+            pkey_set: pkey_set..pkey_set.saturating_add(96),
+            linker,
+        }
+    }
+
+    fn fate(
+        &self,
+        (program, linker): (&str, &str),
+        mapped: &Mapped,
+        at: usize,
+        found: Finding,
+    ) -> Fate {
+        match found {
+            Finding::Wrpkru if sites().instructions().contains(&at) => Fate::Ours,
+            Finding::Wrpkru if self.pkey_set.contains(&at) => Fate::Overwritten,
+            Finding::Xrstor if !linker.is_empty() && mapped.name == linker => Fate::Overwritten,
+            _ if !program.is_empty() && mapped.name == program => Fate::Watched,
+            _ => Fate::Refused,
+        }
+    }
+}
+
+/// An instruction in this program's code that nobody wrote, if there is one: for attacks.
+///
+/// # Errors
+/// /proc/self/maps cannot be read.
+pub fn accidental() -> io::Result<Option<usize>> {
+    let mappings = crate::maps::mappings()?;
+    let code = |m: &&Mapped| m.addresses.contains(&sites().code.start);
+    let Some(code) = mappings.iter().find(code) else {
+        return Ok(None);
+    };
+    // SAFETY: as in `clean`.
+    let bytes = unsafe { bytes(code) };
+    let all = find(bytes).map(|(offset, _)| code.addresses.start + offset);
+    Ok(all
+        .into_iter()
+        .find(|at| !sites().instructions().contains(at)))
+}
+
+/// # Safety
+/// It is mapped and readable, and does not change meanwhile.
+unsafe fn bytes(mapped: &Mapped) -> &'static [u8] {
+    let start = mapped.addresses.start as *const u8;
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(start, mapped.addresses.len()) }
+}
+
+/// Leaves no instruction that writes PKRU but the gate's. The program must be bound: the dynamic
+/// linker loses what it binds lazily with. Returns the addresses to be watched.
+pub(crate) fn clean(mappings: &[Mapped]) -> Result<Vec<usize>, SealError> {
+    let mut watched = Vec::new();
+    let known = Known::new();
+    let is_linker = |m: &&Mapped| m.addresses.start == known.linker;
+    let linker = mappings
+        .iter()
+        .find(is_linker)
+        .map_or("", |m| m.name.as_str());
+    let program = mappings
+        .iter()
+        .find(|m| m.addresses.contains(&sites().code.start));
+    let names = (program.map_or("", |m| m.name.as_str()), linker);
+    for mapped in mappings.iter().filter(|m| m.is_executable) {
+        if mapped.is_writable {
+            return Err(SealError::Writable {
+                what: described(mapped),
+            });
+        }
+        if !mapped.is_readable {
+            // The kernel's [vsyscall], at a fixed address: executable only, three system calls.
+            if mapped.name == "[vsyscall]" {
+                continue;
+            }
+            return Err(SealError::Unreadable {
+                what: described(mapped),
+            });
+        }
+        // SAFETY: mapped and readable; code does not change while it is read.
+        let code = unsafe { bytes(mapped) };
+        let found: Vec<(usize, Finding)> = find(code).collect();
+        for (offset, found) in found {
+            let at = mapped.addresses.start + offset;
+            match known.fate(names, mapped, at, found) {
+                Fate::Ours => {}
+                Fate::Overwritten => overwrite(at)?,
+                Fate::Watched => {
+                    let starts = starts(code, offset);
+                    watched.extend(starts.map(|start| mapped.addresses.start + start));
+                }
+                Fate::Refused => {
+                    return Err(SealError::Instruction {
+                        what: found.name(),
+                        file: described(mapped),
+                        offset: mapped.offset + offset,
+                    });
+                }
+            }
+        }
+    }
+    match watched.len() {
+        ..=MOST => Ok(watched),
+        count => Err(SealError::Accidents { count }),
+    }
+}
+
+fn described(mapped: &Mapped) -> String {
+    match mapped.name.as_str() {
+        "" => format!("anonymous memory at {:#x}", mapped.addresses.start),
+        name => name.to_owned(),
+    }
+}
+
+/// Makes the instruction at an address `ud2`.
+fn overwrite(at: usize) -> Result<(), SealError> {
+    let page = at & !(crate::spans::PAGE - 1);
+    // Both bytes, which may lie on two pages.
+    let len = 2 * crate::spans::PAGE;
+    let rights = |rights| {
+        // SAFETY: the pages of this code, which no other thread runs now: the program is bound, and
+        // nothing calls `pkey_set`.
+        match unsafe { libc::mprotect(page as *mut _, len_of(at, page, len), rights) } {
+            0 => Ok(()),
+            _ => Err(SealError::os("make code writable")),
+        }
+    };
+    rights(libc::PROT_READ | libc::PROT_WRITE)?;
+    // SAFETY: writable now; a private copy of the file's page.
+    unsafe { (at as *mut [u8; 2]).write_unaligned([0x0f, 0x0b]) };
+    rights(libc::PROT_READ | libc::PROT_EXEC)
+}
+
+/// One page, unless the instruction lies on two.
+fn len_of(at: usize, page: usize, both: usize) -> usize {
+    match at + 2 > page + both / 2 {
+        true => both,
+        false => both / 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(code: &[u8]) -> Vec<(usize, Finding)> {
+        find(code).collect()
+    }
+
+    #[test]
+    fn instructions_are_found_at_every_offset_and_inside_others() {
+        assert_eq!(
+            found(&[0x90, 0x0f, 0x01, 0xef, 0xc3]),
+            [(1, Finding::Wrpkru)]
+        );
+        // mov eax, 0x00ef010f
+        assert_eq!(
+            found(&[0xb8, 0x0f, 0x01, 0xef, 0x00]),
+            [(1, Finding::Wrpkru)]
+        );
+        // xrstor [rsp], xrstor64 [rsp + 0x40], xrstor [rip + …]
+        assert_eq!(found(&[0x0f, 0xae, 0x2c, 0x24]), [(0, Finding::Xrstor)]);
+        assert_eq!(
+            found(&[0x48, 0x0f, 0xae, 0x6c, 0x24, 0x40]),
+            [(1, Finding::Xrstor)]
+        );
+        assert_eq!(
+            found(&[0x0f, 0xae, 0x2d, 0, 0, 0, 0]),
+            [(0, Finding::Xrstor)]
+        );
+    }
+
+    #[test]
+    fn neighbours_of_these_instructions_are_none_of_them() {
+        for code in [
+            &[0x0f, 0x01, 0xee][..],         // rdpkru
+            &[0x0f, 0xae, 0xe8],             // lfence
+            &[0x0f, 0xae, 0x64, 0x24, 0x40], // xsave
+            &[0x0f, 0xae, 0x1c, 0x24],       // stmxcsr
+            &[0x0f, 0x01],
+            &[],
+        ] {
+            assert_eq!(found(code), [], "{code:x?}");
+        }
+    }
+
+    #[test]
+    fn random_code_with_one_instruction_put_in_shows_it() {
+        let mut random = fastrand::Rng::with_seed(3);
+        for _ in 0..2000 {
+            let mut code: Vec<u8> = (0..64).map(|_| random.u8(..)).collect();
+            let at = random.usize(0..61);
+            code[at..at + 3].copy_from_slice(&[0x0f, 0x01, 0xef]);
+            assert!(found(&code).contains(&(at, Finding::Wrpkru)));
+        }
+    }
+
+    #[test]
+    fn code_of_unknown_origin_is_refused_with_its_file_and_offset() {
+        static CODE: [u8; 4] = [0x90, 0x0f, 0x01, 0xef];
+        let start = CODE.as_ptr() as usize;
+        let mapped = Mapped {
+            addresses: start..start + CODE.len(),
+            is_readable: true,
+            is_writable: false,
+            is_executable: true,
+            offset: 0x1000,
+            name: "/opt/other.so".to_owned(),
+        };
+        let error = clean(std::slice::from_ref(&mapped))
+            .expect_err("refused")
+            .to_string();
+        assert!(
+            error.starts_with("/opt/other.so has the instruction WRPKRU at offset 0x1001"),
+            "{error}"
+        );
+        let writable = Mapped {
+            is_writable: true,
+            ..mapped
+        };
+        let error = clean(&[writable]).expect_err("refused").to_string();
+        assert!(
+            error.contains("/opt/other.so is writable and executable"),
+            "{error}"
+        );
+    }
+}
