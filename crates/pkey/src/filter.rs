@@ -4,7 +4,7 @@
 //! is small: the loop has set everything up before, and the guest can neither start threads or
 //! processes nor map files.
 
-use nix::errno::Errno;
+use crate::seccomp;
 use std::io;
 
 /// Addresses that a system call may change: ordinary memory of the guest's.
@@ -266,18 +266,7 @@ fn program(bounds: Bounds, kept: &[i32]) -> Vec<libc::sock_filter> {
 /// # Errors
 /// The kernel has no filters.
 pub(crate) fn install(bounds: Bounds, kept: &[i32]) -> io::Result<()> {
-    let mut filter = program(bounds, kept);
-    let program = libc::sock_fprog {
-        len: filter.len() as u16,
-        filter: filter.as_mut_ptr(),
-    };
-    // SAFETY: the program is ours, with its length; both calls concern this thread alone.
-    unsafe {
-        Errno::result(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))?;
-        let mode = libc::SECCOMP_MODE_FILTER;
-        Errno::result(libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program))?;
-    }
-    Ok(())
+    seccomp::install(&program(bounds, kept))
 }
 
 /// What the filter says of a call on x86-64: the filter itself, interpreted.

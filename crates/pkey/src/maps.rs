@@ -22,6 +22,11 @@ pub(crate) fn mappings() -> io::Result<Vec<Mapped>> {
     all.ok_or_else(|| io::Error::other("/proc/self/maps has a line of another form"))
 }
 
+/// The one that has an address.
+pub(crate) fn mapping_at(mappings: &[Mapped], address: usize) -> Option<&Mapped> {
+    mappings.iter().find(|m| m.addresses.contains(&address))
+}
+
 /// `START-END RIGHTS OFFSET DEVICE INODE NAME`.
 fn parse(line: &str) -> Option<Mapped> {
     let mut words = line.splitn(6, ' ');

@@ -6,7 +6,6 @@ use crate::keys::{self, Keys, Unsupported, supported};
 use crate::lock::Lock;
 use crate::spans::{PAGE, Spans};
 use std::io;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// First address: above what 32-bit addresses reach, and far below programs, heaps and libraries.
@@ -159,7 +158,7 @@ pub(crate) fn has<T: ?Sized>(at: *const T) -> bool {
 
 /// Addresses of the region for a mapping.
 #[derive(Debug)]
-pub struct Place {
+pub(crate) struct Place {
     start: usize,
     /// With a page behind it that is never mapped.
     len: usize,
@@ -171,7 +170,7 @@ pub struct Place {
 ///
 /// # Errors
 /// The region is full.
-pub fn place(len: usize, kind: Kind) -> io::Result<Option<Place>> {
+pub(crate) fn place(len: usize, kind: Kind) -> io::Result<Option<Place>> {
     if !crate::allocator::allocates_inside() {
         return Ok(None);
     }
@@ -187,8 +186,8 @@ pub fn place(len: usize, kind: Kind) -> io::Result<Option<Place>> {
 
 impl Place {
     /// Address for `MAP_FIXED`.
-    pub fn start(&self) -> NonNull<u8> {
-        NonNull::new(self.start as *mut u8).unwrap_or(NonNull::dangling())
+    pub fn start(&self) -> *mut u8 {
+        self.start as *mut u8
     }
 
     /// Puts the mapping that was made there behind its key. `rights` are those of mmap(2).

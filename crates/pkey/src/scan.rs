@@ -2,8 +2,9 @@
 //! compiler put an instruction: a jump may go anywhere.
 
 use crate::gate::sites;
-use crate::maps::Mapped;
+use crate::maps::{Mapped, mapping_at};
 use crate::seal::SealError;
+use crate::spans::PAGE;
 use crate::watch::{MOST, starts};
 use std::io;
 use std::ops::Range;
@@ -96,8 +97,7 @@ impl Known {
 /// /proc/self/maps cannot be read.
 pub fn accidental() -> io::Result<Option<usize>> {
     let mappings = crate::maps::mappings()?;
-    let code = |m: &&Mapped| m.addresses.contains(&sites().code.start);
-    let Some(code) = mappings.iter().find(code) else {
+    let Some(code) = mapping_at(&mappings, sites().code.start) else {
         return Ok(None);
     };
     // SAFETY: as in `clean`.
@@ -121,15 +121,8 @@ unsafe fn bytes(mapped: &Mapped) -> &'static [u8] {
 pub(crate) fn clean(mappings: &[Mapped]) -> Result<Vec<usize>, SealError> {
     let mut watched = Vec::new();
     let known = Known::new();
-    let is_linker = |m: &&Mapped| m.addresses.start == known.linker;
-    let linker = mappings
-        .iter()
-        .find(is_linker)
-        .map_or("", |m| m.name.as_str());
-    let program = mappings
-        .iter()
-        .find(|m| m.addresses.contains(&sites().code.start));
-    let names = (program.map_or("", |m| m.name.as_str()), linker);
+    let name = |address| mapping_at(mappings, address).map_or("", |m| m.name.as_str());
+    let names = (name(sites().code.start), name(known.linker));
     for mapped in mappings.iter().filter(|m| m.is_executable) {
         if mapped.is_writable {
             return Err(SealError::Writable {
@@ -182,13 +175,13 @@ fn described(mapped: &Mapped) -> String {
 
 /// Makes the instruction at an address `ud2`.
 fn overwrite(at: usize) -> Result<(), SealError> {
-    let page = at & !(crate::spans::PAGE - 1);
+    let page = at & !(PAGE - 1);
     // Both bytes, which may lie on two pages.
-    let len = 2 * crate::spans::PAGE;
+    let len = (at + 2).next_multiple_of(PAGE) - page;
     let rights = |rights| {
         // SAFETY: the pages of this code, which no other thread runs now: the program is bound, and
         // nothing calls `pkey_set`.
-        match unsafe { libc::mprotect(page as *mut _, len_of(at, page, len), rights) } {
+        match unsafe { libc::mprotect(page as *mut _, len, rights) } {
             0 => Ok(()),
             _ => Err(SealError::os("make code writable")),
         }
@@ -197,14 +190,6 @@ fn overwrite(at: usize) -> Result<(), SealError> {
     // SAFETY: writable now; a private copy of the file's page.
     unsafe { (at as *mut [u8; 2]).write_unaligned([0x0f, 0x0b]) };
     rights(libc::PROT_READ | libc::PROT_EXEC)
-}
-
-/// One page, unless the instruction lies on two.
-fn len_of(at: usize, page: usize, both: usize) -> usize {
-    match at + 2 > page + both / 2 {
-        true => both,
-        false => both / 2,
-    }
 }
 
 #[cfg(test)]

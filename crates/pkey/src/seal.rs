@@ -3,7 +3,7 @@
 use crate::fault::SIGNALS;
 use crate::gate::{handler, sites};
 use crate::keys::keys;
-use crate::maps::{Mapped, mappings};
+use crate::maps::{Mapped, mapping_at, mappings};
 use crate::region::{END, Region, protect};
 use crate::scan::clean;
 use crate::watch::{MOST, watch};
@@ -230,8 +230,7 @@ fn protect_first_stack(mappings: &[Mapped]) -> Result<(), SealError> {
 
 /// From behind the region and the program, which has code at `code`, to the lowest library.
 fn ordinary(mappings: &[Mapped], code: usize) -> Range<u64> {
-    let program = mappings.iter().find(|m| m.addresses.contains(&code));
-    let program = program.map_or("", |m| m.name.as_str());
+    let program = mapping_at(mappings, code).map_or("", |m| m.name.as_str());
     let of_program = mappings.iter().filter(|m| m.name == program);
     let first = of_program
         .map(|m| m.addresses.end)

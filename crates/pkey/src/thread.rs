@@ -1,6 +1,7 @@
 //! Threads of the host beside the one with the guest: stack and thread-local storage in the region.
 
-use crate::region::{Kind, Place, place};
+use crate::pages::Pages;
+use crate::region::Kind;
 use std::ffi::{CString, c_void};
 use std::io;
 
@@ -12,48 +13,11 @@ const STACK_BYTES: usize = 2 << 20;
 pub struct Thread {
     id: libc::pthread_t,
     /// Its stack; unmapped after it.
-    _stack: Stack,
+    _stack: Pages,
 }
 
 // SAFETY: an id may be joined by any thread, once, which `&mut` and `Drop` see to.
 unsafe impl Send for Thread {}
-
-#[derive(Debug)]
-struct Stack {
-    base: *mut c_void,
-    place: Option<Place>,
-}
-
-impl Stack {
-    fn new() -> io::Result<Stack> {
-        let place = place(STACK_BYTES, Kind::Private)?;
-        let rights = libc::PROT_READ | libc::PROT_WRITE;
-        let (at, fixed) = match &place {
-            Some(place) => (place.start().as_ptr().cast(), libc::MAP_FIXED),
-            None => (std::ptr::null_mut(), 0),
-        };
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK | fixed;
-        // SAFETY: at a place of our own, or where the kernel likes.
-        let base = unsafe { libc::mmap(at, STACK_BYTES, rights, flags, -1, 0) };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        if let Some(place) = &place {
-            place.protect(rights)?;
-        }
-        Ok(Stack { base, place })
-    }
-}
-
-impl Drop for Stack {
-    fn drop(&mut self) {
-        // The place unmaps what lies there.
-        if self.place.is_none() {
-            // SAFETY: mapped by `new`, and the thread has ended.
-            unsafe { libc::munmap(self.base, STACK_BYTES) };
-        }
-    }
-}
 
 type Body = Box<dyn FnOnce() + Send>;
 
@@ -77,7 +41,9 @@ impl Thread {
     /// # Errors
     /// No memory, too many threads.
     pub unsafe fn spawn<'a>(name: &str, body: impl FnOnce() + Send + 'a) -> io::Result<Thread> {
-        let stack = Stack::new()?;
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK;
+        let stack = Pages::map((None, 0), STACK_BYTES, (rights, flags), Kind::Private)?;
         let body: Box<dyn FnOnce() + Send + 'a> = Box::new(body);
         // SAFETY: only the lifetime changes; the caller's promise.
         let body: Body = unsafe { std::mem::transmute(body) };
@@ -88,7 +54,11 @@ impl Thread {
         let code = unsafe {
             let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
             libc::pthread_attr_init(&raw mut attributes);
-            libc::pthread_attr_setstack(&raw mut attributes, stack.base, STACK_BYTES);
+            libc::pthread_attr_setstack(
+                &raw mut attributes,
+                stack.base().as_ptr().cast(),
+                stack.len(),
+            );
             let code = libc::pthread_create(&raw mut id, &raw const attributes, run, body.cast());
             libc::pthread_attr_destroy(&raw mut attributes);
             code
@@ -123,7 +93,7 @@ mod tests {
         };
         // SAFETY: dropped below, before what it borrows.
         let thread = unsafe { Thread::spawn("control", body) }.expect("started");
-        let base = thread._stack.base as usize;
+        let base = thread._stack.base().as_ptr() as usize;
         drop(thread);
         assert!((base..base + STACK_BYTES).contains(&done.0));
         assert_eq!(done.1, "control\n");

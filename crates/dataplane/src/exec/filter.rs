@@ -1,6 +1,6 @@
 //! io_uring makes socket calls past the C library: it is refused, as by a kernel without it.
 
-use nix::errno::Errno;
+use cofferdam_pkey::seccomp;
 use std::io;
 
 /// io_uring_setup, io_uring_enter and io_uring_register, the same on x86-64 and arm64.
@@ -27,7 +27,7 @@ pub fn refuse_io_uring() -> io::Result<()> {
     };
     let compare = libc::BPF_JMP | libc::BPF_K;
     let number = std::mem::offset_of!(libc::seccomp_data, nr) as u32;
-    let mut filter = [
+    let filter = [
         statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, number),
         jump(compare | libc::BPF_JGE, FIRST, 0, 2),
         jump(compare | libc::BPF_JGT, LAST, 1, 0),
@@ -37,15 +37,5 @@ pub fn refuse_io_uring() -> io::Result<()> {
         ),
         statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
     ];
-    let program = libc::sock_fprog {
-        len: filter.len() as u16,
-        filter: filter.as_mut_ptr(),
-    };
-    // SAFETY: the program is ours, with its length; both calls concern this process alone.
-    unsafe {
-        Errno::result(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))?;
-        let mode = libc::SECCOMP_MODE_FILTER;
-        Errno::result(libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program))?;
-    }
-    Ok(())
+    seccomp::install(&filter)
 }
