@@ -32,6 +32,9 @@ pub struct Sizes {
     /// The dataplane's addresses; empty when they are unknown.
     #[serde(default)]
     pub served: Served,
+    /// The loop yields its CPU to an application that has events: the two may share it.
+    #[serde(default)]
+    pub yields: bool,
     /// What lets others attach as this application; empty for nobody.
     #[serde(default)]
     pub key: String,
@@ -96,6 +99,7 @@ pub(crate) fn channel(
             datagrams: 0,
             owners: Vec::new(),
             served: Served::default(),
+            yields: false,
             key: String::new(),
         },
         area,

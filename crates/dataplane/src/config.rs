@@ -14,7 +14,7 @@ pub use links::Link;
 use crate::engine::Options;
 use crate::pkey::Program;
 use crate::policy::{Grant, MOST_CLIENTS, Rights, Shares};
-use crate::tuning::{KEEPALIVE, MOST_BATCH};
+use crate::tuning::{BURST_SEGMENTS, KEEPALIVE, MOST_BATCH};
 use cofferdam_host::{HostError, HostFs, online_cpus};
 use cofferdam_netstack::{
     Config as StackConfig, Congestion, Interface, InterfaceAddress, MacAddress,
@@ -381,16 +381,16 @@ impl Config {
     /// order of the links.
     pub fn stack(&self, devices: &[([u8; 6], u32)], secret: [u8; 16]) -> StackConfig {
         let interface = |(link, (mac, mtu_bytes)): (&Link, &([u8; 6], u32))| Interface {
-            mac: MacAddress(*mac),
             mtu_bytes: *mtu_bytes,
-            addresses: link.addresses.clone(),
             gateways: link.gateways.clone(),
+            ..Interface::new(MacAddress(*mac), link.addresses.clone())
         };
         let mut stack = StackConfig::new(MacAddress::default(), Vec::new(), secret);
         stack.interfaces = self.links.iter().zip(devices).map(interface).collect();
         stack.received_checksums_verified = self.packets.trusts_checksums;
         stack.tcp.congestion = self.congestion;
         stack.tcp.keepalive = Some(KEEPALIVE);
+        stack.tcp.burst_segments = BURST_SEGMENTS;
         stack.limits.connections = self.connections;
         stack.limits.listeners = self.limits.listeners;
         stack.limits.udp = self.limits.datagram_addresses;

@@ -247,6 +247,12 @@ impl ApplicationEnd {
         self.is_empty()
     }
 
+    /// Whether the dataplane sleeps.
+    pub fn dataplane_sleeps(&self) -> bool {
+        let sleeps = self.shared.word(Word::DataplaneSleeps);
+        sleeps.load(Ordering::Relaxed) != 0
+    }
+
     /// Whether no condition waits.
     pub fn is_empty(&self) -> bool {
         let written = self

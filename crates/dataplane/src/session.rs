@@ -66,6 +66,8 @@ pub struct Session {
     sends: Sends,
     next_check: Instant,
     served: Served,
+    /// The loop yields the CPU that this application may share with it.
+    yields: bool,
     key: String,
 }
 
@@ -89,6 +91,7 @@ impl Session {
             bounds: Bounds::default(),
             sends: Sends::new(mapped.sizes.datagrams),
             next_check: Instant::now(),
+            yields: mapped.sizes.yields,
             served: mapped.sizes.served,
             key: mapped.sizes.key,
         }

@@ -21,6 +21,10 @@ pub(crate) const KEEPALIVE: Keepalive = Keepalive {
     probes: 9,
 };
 
+/// Segments of a burst that one acknowledgement may stand for. More: fewer packets back; fewer: the
+/// sender's window opens in smaller steps. Linux merges as many in one receive poll.
+pub(crate) const BURST_SEGMENTS: u8 = 16;
+
 /// How often a busy loop shows its counters. More often: more of its time goes into them; rarer:
 /// the control plane's busy shares and queue delays are off by more.
 pub(crate) const SHOW_EVERY: Duration = Duration::from_millis(10);
@@ -152,6 +156,9 @@ pub(crate) mod session {
     /// Between two looks of [`crate::Session::check`] whether the dataplane is there: a system call
     /// each. Longer: the end of a dataplane is noticed later.
     pub const CHECK: Duration = Duration::from_millis(100);
+    /// How long an application that shares the loop's CPU yields it before it sleeps. Longer: it is in the
+    /// scheduler's way for nothing; shorter: packets that are rarer wake it.
+    pub const LINGER: Duration = Duration::from_millis(10);
     /// Datagrams of a session that may be on their way to the device, however small its application's
     /// share of the table is. More: a burst finds the table full, and its end is lost; fewer: an
     /// application waits for each few datagrams.

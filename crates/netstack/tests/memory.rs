@@ -141,10 +141,7 @@ fn an_idle_connection_takes_at_most_2_kib_with_100_000_of_them() {
     let each = (many - few) / i64::from(MANY - 1);
     println!("{each} bytes a connection");
     assert!(each <= IDLE_BYTES, "{each} bytes a connection");
-    let mut node = Node {
-        stack,
-        memory: Default::default(),
-    };
+    let mut node = Node::of(stack);
     node.stack.listen(at(0, false, 80), MANY, 1).expect("free");
     let before = LIVE_BYTES.get();
     let (mut ids, peers) = (Vec::new(), 250);

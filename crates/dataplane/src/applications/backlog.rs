@@ -6,7 +6,7 @@ use crate::session::{Connection, Received, Session};
 use std::collections::{HashMap, VecDeque};
 
 /// Unacknowledged answers of one connection; requests beyond wait.
-const MOST_UNSENT: usize = 64 << 10;
+const MOST_UNSENT: usize = 256 << 10;
 
 #[derive(Default)]
 struct Place {

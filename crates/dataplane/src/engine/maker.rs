@@ -42,6 +42,7 @@ impl Maker {
             self.share.ranges,
             self.hub.doors(),
         )?;
+        outside.sizes.yields = self.options.yields;
         outside.sizes.owners = self.hub.owners().into();
         let guaranteed = self.options.shares.of(self.share.datagrams);
         let guaranteed = guaranteed.get(usize::from(client)).copied();

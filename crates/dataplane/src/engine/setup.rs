@@ -99,6 +99,9 @@ impl<P: Port> Engine<P> {
                 "a core needs a port on each device of the dataplane",
             ));
         }
+        for (interface, port) in config.interfaces.iter_mut().zip(&ports) {
+            interface.segmentation = port.sends_large();
+        }
         let frames = memory.own_frames();
         config.limits.kept = (frames / STACK_PART.1 * STACK_PART.0).max(4);
         // A session learns its number once and keeps to it: so none of it is lent, and the table has

@@ -37,6 +37,11 @@ impl<P: Port> Engine<P> {
                     continue;
                 }
             }
+            if transmit.cut.is_some() {
+                // Its application has ended meanwhile.
+                self.memory.give(frame);
+                continue;
+            }
             let Some(frame) = self.room_for(frame, &transmit) else {
                 // Lost, as on the wire: TCP sends it again.
                 self.tally.out_of_frames += 1;

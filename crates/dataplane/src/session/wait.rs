@@ -3,7 +3,7 @@
 use super::Session;
 use crate::attach::reason;
 use crate::bell::BellEnd;
-use crate::tuning::session::CHECK;
+use crate::tuning::session::{CHECK, LINGER};
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io;
@@ -18,11 +18,33 @@ impl Session {
     /// error says why.
     pub fn wait(&mut self, limit: Option<Duration>) -> io::Result<()> {
         self.flush();
+        if self.linger(limit) {
+            return Ok(());
+        }
         if self.doze(true) {
             self.sleep(limit)?;
         }
         self.doze(false);
         Ok(())
+    }
+
+    /// Gives the CPU that it may share with the dataplane up to it, again and again, while that is
+    /// awake: a switch each way, and none of the four system calls by which one wakes the other. True when
+    /// an event came, or the time is over.
+    fn linger(&self, limit: Option<Duration>) -> bool {
+        if !self.yields {
+            return false;
+        }
+        let begun = Instant::now();
+        let most = limit.map_or(LINGER, |limit| limit.min(LINGER));
+        while self.is_empty() {
+            let elapsed = begun.elapsed();
+            if elapsed >= most || self.cores.iter().all(|core| core.end.dataplane_sleeps()) {
+                return limit.is_some_and(|limit| elapsed >= limit);
+            }
+            std::thread::yield_now();
+        }
+        true
     }
 
     /// What becomes readable when an event comes or the dataplane ends, for an application that

@@ -27,6 +27,9 @@ pub struct Interface {
     pub mac: MacAddress,
     /// Largest IP packet in bytes. Default 1500.
     pub mtu_bytes: u32,
+    /// Whether the caller cuts packets that hold several segments ([`super::Transmit::cut`]), or
+    /// has the device cut them. Default: no, and there are none.
+    pub segmentation: bool,
     /// Its addresses, which no other interface has. An IPv6 link-local address is the caller's to give.
     pub addresses: Vec<InterfaceAddress>,
     /// Where packets to other networks go; at most one per family is used, the first.
@@ -39,6 +42,7 @@ impl Interface {
         Self {
             mac,
             mtu_bytes: 1500,
+            segmentation: false,
             addresses,
             gateways: Vec::new(),
         }
@@ -266,6 +270,12 @@ pub struct TcpConfig {
     /// So many segments of a connection are acknowledged at once at its start, so that a peer in slow
     /// start need not wait. Default 0 (Linux: 16).
     pub quick_acks: u8,
+    /// A peer in the middle of a burst (full segments without PSH) is acknowledged after so many of
+    /// them, and after [`Self::burst_wait`] at the latest. Default 2 (RFC 5681, 4.2); a receiver that gets
+    /// segments merged (LRO, GRO) acknowledges as rarely.
+    pub burst_segments: u8,
+    /// Default 20 µs.
+    pub burst_wait: Duration,
     /// An answer that is expected from the application may carry the acknowledgement if it comes
     /// within this time. Default 1 ms.
     pub answer_wait: Duration,
@@ -311,6 +321,8 @@ impl Default for TcpConfig {
             max_rto: Duration::from_secs(60),
             delayed_ack: Duration::from_millis(40),
             quick_acks: 0,
+            burst_segments: 2,
+            burst_wait: Duration::from_micros(20),
             answer_wait: Duration::from_millis(1),
             answers_expected: 3,
             fast_open: FastOpenServer::default(),

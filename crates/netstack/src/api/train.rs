@@ -36,9 +36,12 @@ impl Train {
             header: [0; MAX_HEADER_BYTES],
             header_len: header.len(),
             tcp: usize::from(sum.start),
-            payload_bytes: transmit.payload.len(),
-            segment_bytes: u16::try_from(transmit.payload.len()).ok()?,
-            segments: 1,
+            payload_bytes: 0,
+            segment_bytes: match transmit.cut {
+                Some(segment_bytes) => segment_bytes,
+                None => u16::try_from(transmit.payload.len()).ok()?,
+            },
+            segments: 0,
             is_complete: false,
         };
         train
@@ -47,25 +50,36 @@ impl Train {
             .copy_from_slice(header);
         let is_plain = header.get(train.tcp + 13)? & !PSH == ACK;
         let fits = transmit.release.is_none() && train.segment_bytes > 0;
-        (is_plain && fits).then_some(train)
+        (is_plain && fits).then(|| train.grow(transmit.payload.len()))
+    }
+
+    /// With `bytes` more of payload.
+    fn grow(mut self, bytes: usize) -> Train {
+        let segment_bytes = usize::from(self.segment_bytes);
+        self.payload_bytes += bytes;
+        self.segments += bytes.div_ceil(segment_bytes) as u32;
+        self.is_complete = !bytes.is_multiple_of(segment_bytes);
+        self
     }
 
     /// Whether this segment is the next one; then it is part of the train. Nothing is changed
     /// otherwise.
     pub fn append(&mut self, header: &[u8], transmit: &Transmit) -> bool {
         let len = transmit.payload.len();
+        let has_size = match transmit.cut {
+            Some(segment_bytes) => segment_bytes == self.segment_bytes,
+            None => (1..=usize::from(self.segment_bytes)).contains(&len),
+        };
         let follows = !self.is_complete
+            && has_size
             && transmit.header_len == self.header_len
             && transmit.release.is_none()
-            && (1..=usize::from(self.segment_bytes)).contains(&len)
             && self.ip_bytes() + len <= MOST_IP_BYTES
             && header
                 .get(..self.header_len)
                 .is_some_and(|header| self.is_next(header));
         if follows {
-            self.payload_bytes += len;
-            self.segments += 1;
-            self.is_complete = len < usize::from(self.segment_bytes);
+            *self = self.grow(len);
             let flags = self.tcp + 13;
             self.header[flags] |= header[flags] & PSH;
         }

@@ -18,8 +18,17 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Appends a range; `false`, and nothing done, when there are [`MAX_CHUNKS`] already.
+    /// Appends a range; `false`, and nothing done, when there are [`MAX_CHUNKS`] already. One that
+    /// continues the last one makes that longer.
     pub(crate) fn push(&mut self, chunk: Chunk) -> bool {
+        if let Some(last) = self.chunks[..usize::from(self.count)].last_mut()
+            && last.buffer == chunk.buffer
+            && last.offset + last.len == chunk.offset
+        {
+            last.len += chunk.len;
+            self.bytes += chunk.len;
+            return true;
+        }
         let Some(place) = self.chunks.get_mut(usize::from(self.count)) else {
             return false;
         };
@@ -27,6 +36,19 @@ impl Payload {
         self.count += 1;
         self.bytes += chunk.len;
         true
+    }
+
+    /// Keeps the first `bytes`.
+    pub(crate) fn truncate(&mut self, bytes: u32) {
+        while let Some(last) = self.chunks[..usize::from(self.count)].last_mut()
+            && self.bytes > bytes
+        {
+            let over = self.bytes - bytes;
+            let taken = over.min(last.len);
+            last.len -= taken;
+            self.bytes -= taken;
+            self.count -= u8::from(last.len == 0);
+        }
     }
 
     /// Takes all out.
@@ -90,6 +112,9 @@ pub struct Transmit {
     pub header_len: usize,
     /// What follows them.
     pub payload: Payload,
+    /// The packet holds several segments, each of so many bytes of payload: the caller cuts it
+    /// ([`super::Interface::segmentation`]). [`super::Train`] has the headers for that.
+    pub cut: Option<u16>,
     /// The checksum to complete; `None` when there is nothing to do (ARP).
     pub checksum: Option<Checksum>,
     /// A received buffer that the stack held for this frame (echo replies, ICMP errors quote
@@ -106,5 +131,50 @@ impl Transmit {
     /// A frame is never empty.
     pub const fn is_empty(&self) -> bool {
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(buffer: u64, offset: u32, len: u32) -> Chunk {
+        let buffer = BufferId(buffer);
+        Chunk {
+            buffer,
+            offset,
+            len,
+        }
+    }
+
+    #[test]
+    fn ranges_that_continue_each_other_are_one() {
+        let mut payload = Payload::default();
+        for part in [chunk(1, 0, 10), chunk(1, 10, 5), chunk(2, 15, 5)] {
+            assert!(payload.push(part));
+        }
+        assert_eq!(payload.chunks(), [chunk(1, 0, 15), chunk(2, 15, 5)]);
+        for n in 2..MAX_CHUNKS as u32 {
+            assert!(payload.push(chunk(3, n * 10, 1)));
+        }
+        assert!(!payload.push(chunk(4, 0, 1)), "no place");
+        assert!(payload.push(chunk(3, 71, 9)), "none is needed");
+        assert_eq!(payload.len(), 15 + 5 + 5 + 10);
+    }
+
+    #[test]
+    fn a_payload_is_cut_within_ranges_and_between_them() {
+        let mut whole = Payload::default();
+        for n in 0..4 {
+            assert!(whole.push(chunk(n, 0, 10)));
+        }
+        for bytes in 0..=45 {
+            let mut payload = whole;
+            payload.truncate(bytes);
+            assert_eq!(payload.len() as u32, bytes.min(40));
+            let sum: u32 = payload.chunks().iter().map(|part| part.len).sum();
+            assert_eq!(sum, bytes.min(40));
+            assert!(payload.chunks().iter().all(|part| part.len > 0));
+        }
     }
 }

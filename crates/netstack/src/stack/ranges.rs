@@ -68,6 +68,7 @@ impl Ranges {
             released: &mut self.released,
             counters,
             payload: &mut self.payload,
+            most_packet_bytes: 0,
             reader_is_stopped: false,
             most_kept: config.limits.kept,
         }

@@ -118,6 +118,7 @@ impl Reply {
             interface: self.interface,
             header_len: len,
             payload,
+            cut: None,
             checksum: self.checksum,
             release: self.release,
         }

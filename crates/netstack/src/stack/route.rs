@@ -33,6 +33,7 @@ pub struct Routes {
 struct Link {
     mac: MacAddress,
     mtu_bytes: u32,
+    segmentation: bool,
     addresses: Vec<(Addr, u8)>,
     gateways: [Option<Addr>; 2],
 }
@@ -55,6 +56,7 @@ impl Link {
         let mut link = Self {
             mac: interface.mac,
             mtu_bytes: interface.mtu_bytes,
+            segmentation: interface.segmentation,
             addresses,
             gateways: [None; 2],
         };
@@ -167,6 +169,11 @@ impl Routes {
     #[inline]
     pub fn mtu_bytes(&self, ours: &Addr) -> u32 {
         self.link(self.interface_of(ours)).mtu_bytes
+    }
+
+    /// Whether a packet from there may hold several segments.
+    pub fn has_segmentation(&self, ours: &Addr) -> bool {
+        self.link(self.interface_of(ours)).segmentation
     }
 
     /// Whether there is such an interface.

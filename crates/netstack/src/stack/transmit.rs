@@ -10,6 +10,9 @@ use crate::flow::FlowKey;
 use crate::tcp::segment::Outgoing;
 use crate::wire::{ethernet, ip, tcp};
 
+/// Most payload of a packet of several segments, whatever its headers: an IP packet's length has 16 bits.
+const MOST_TCP_PAYLOAD_BYTES: u32 = 65_535 - MAX_HEADER_BYTES as u32;
+
 /// Hop limit of what we send (RFC 1700's recommended default).
 pub const HOP_LIMIT: u8 = 64;
 
@@ -79,10 +82,11 @@ impl Stack {
             let tcb = self.connections.tcb_mut(slot);
             let mtu_bytes = self.routes.mtu_bytes(&tcb.key.local);
             let our_mss = segment_bytes(mtu_bytes, tcb.key.local.is_v4());
-            let segment = tcb.output(
-                our_mss,
-                &mut self.ranges.context(&self.config, &mut self.counters, now),
-            );
+            let mut context = self.ranges.context(&self.config, &mut self.counters, now);
+            if self.routes.has_segmentation(&tcb.key.local) {
+                context.most_packet_bytes = MOST_TCP_PAYLOAD_BYTES;
+            }
+            let segment = tcb.output(our_mss, &mut context);
             let key = tcb.key;
             if let Some(at) = tcb.deadline() {
                 self.timers.arm_no_later(Timer::Connection(slot), at);
@@ -168,6 +172,7 @@ impl Stack {
             interface,
             header_len: at + len,
             payload: self.ranges.payload(),
+            cut: (segment.segments > 1).then(|| (segment.len / segment.segments) as u16),
             checksum: Some(checksum),
             release: None,
         }
@@ -222,6 +227,7 @@ impl Stack {
             interface,
             header_len: at + crate::wire::udp::HEADER_BYTES,
             payload,
+            cut: None,
             checksum: Some(checksum),
             release: None,
         }

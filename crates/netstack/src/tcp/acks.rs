@@ -69,15 +69,18 @@ impl Acks {
         self.question |= ends;
         let is_quick = self.quick < config.quick_acks && !self.is_answer_expected(config);
         self.quick += u8::from(is_quick);
+        let segments = u32::from(if ends { 2 } else { config.burst_segments });
         if fills
             || is_quick
-            || self.unacked_bytes >= 2 * full_segment
+            || self.unacked_bytes >= segments * full_segment
             || (ends && !self.is_answer_expected(config))
         {
             self.is_due = true;
             return None;
         }
-        Some(if ends {
+        Some(if self.unacked_bytes >= 2 * full_segment {
+            config.burst_wait
+        } else if ends {
             config.answer_wait
         } else {
             config.delayed_ack

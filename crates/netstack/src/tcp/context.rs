@@ -14,6 +14,8 @@ pub struct Context<'a> {
     pub counters: &'a mut Counters,
     /// Where the payload of the segment lies that the connection has just put out.
     pub payload: &'a mut Payload,
+    /// A packet may hold as many segments as make so many bytes of payload; one always.
+    pub most_packet_bytes: u32,
     /// Whoever reads this connection's data has no room: the segment's data is not taken.
     pub reader_is_stopped: bool,
     /// [`crate::api::Limits::kept`].

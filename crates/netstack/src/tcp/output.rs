@@ -14,7 +14,7 @@ impl Tcb {
             State::SynSent | State::SynReceived => self.opening(our_mss, context),
             _ => self.data(context).or_else(|| self.only_ack(context)),
         }?;
-        context.counters.segments_sent += 1;
+        context.counters.segments_sent += u64::from(sent.segments);
         self.sender.segment_sent(context.now);
         if sent.flags & ACK != 0 {
             self.receiver.ack_sent();
@@ -82,6 +82,7 @@ impl Tcb {
             window,
             options,
             len,
+            segments: 1,
             is_ecn_capable: false,
         })
     }
@@ -207,26 +208,40 @@ impl Tcb {
             .board
             .next_range(start)
             .map_or(u32::MAX, |left| left.wrapping_sub(start));
-        let len = waiting.min(room).min(mss).min(gap);
+        let flight = self.recovery.under_way(&self.sender, &self.terms);
+        // RFC 3042: two segments more while duplicates come in.
+        let limited = self.recovery.limited_transmit(&self.terms) * mss;
+        let most = self.sender.window.cwnd().saturating_add(limited);
+        let again = seq::lt(start, self.sender.max());
+        let segments = if again || probes_tail || !self.is_calm() {
+            1
+        } else {
+            let most = context.most_packet_bytes.min(most.saturating_sub(flight));
+            // A FIN has a segment of its own, or one with data.
+            waiting.saturating_sub(u32::from(fin_open)).min(room).min(most) / mss
+        };
+        let segments = segments.max(1);
+        let len = waiting.min(room).min(mss * segments).min(gap);
         let whole = len == waiting;
         let fin = fin_open && whole && room > len;
         if len == 0 && !fin {
             self.wait_for_window(context);
             return None;
         }
-        let again = seq::lt(start, self.sender.max());
         if !again && !self.sender.is_worth_sending(len, mss, whole, fin) {
             self.wait_for_window(context);
             return None;
         }
-        let flight = self.recovery.under_way(&self.sender, &self.terms);
-        // RFC 3042: two segments more while duplicates come in.
-        let limited = self.recovery.limited_transmit(&self.terms) * mss;
-        let most = self.sender.window.cwnd().saturating_add(limited);
         if flight > 0 && flight + len > most && !probes_tail {
             return None;
         }
         let mut segment = self.segment(start, len, fin, context);
+        if segment.len > mss {
+            // Whole ones, where all of them lie in too many places.
+            segment.segments = segment.len / mss;
+            segment.len = segment.segments * mss;
+            context.payload.truncate(segment.len);
+        }
         if self.terms.ecn() && !again && segment.len > 0 {
             // Not what is sent again (RFC 3168, 6.1.5).
             segment.is_ecn_capable = true;
@@ -241,12 +256,15 @@ impl Tcb {
         if again {
             self.count_retransmit(context);
         } else {
-            self.sender.rto.time(end, context.now);
+            let behind_first = (segment.segments - 1) * mss;
+            self.sender
+                .rto
+                .time(end.wrapping_sub(behind_first), context.now);
             self.sender.window.sent(self.sender.una(), end, mss);
             if segment.len < mss {
                 self.sender.small_sent(end);
             }
-            self.tail.begins_at(start);
+            self.tail.begins_at(start.wrapping_add(behind_first));
         }
         self.timers.start_retransmission(self.timeout_at(context));
         self.watch_tail(context);
@@ -257,6 +275,12 @@ impl Tcb {
                 .answered(heard, context.now, context.config);
         }
         Some(segment)
+    }
+
+    /// Nothing is suspected to be lost, and no segment has a mark of its own: consecutive ones differ by
+    /// their numbers only.
+    fn is_calm(&self) -> bool {
+        !self.recovery.is_on() && !self.recovery.is_suspicious() && !self.terms.ecn()
     }
 
     /// The window holds data back, and nothing is under way whose acknowledgement would open it.
@@ -311,7 +335,7 @@ impl Tcb {
             .gather(first, start, len, context.chunks, context.payload);
         let gathered = context.payload.len() as u32;
         let complete = gathered == len;
-        let last = start.wrapping_add(len) == self.sender.end();
+        let last = start.wrapping_add(gathered) == self.sender.end();
         let mut flags = ACK;
         if self.terms.ecn() {
             flags |= self.ecn.flags(false);
@@ -319,7 +343,7 @@ impl Tcb {
         if fin && complete {
             flags |= FIN;
         }
-        if len > 0 && last {
+        if gathered > 0 && last {
             flags |= PSH;
         }
         Outgoing {
@@ -329,6 +353,7 @@ impl Tcb {
             window: self.receiver.offer(&self.terms, context.config),
             options: self.options(context.now, context.chunks),
             len: gathered,
+            segments: 1,
             is_ecn_capable: false,
         }
     }

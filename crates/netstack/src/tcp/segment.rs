@@ -24,7 +24,7 @@ impl Incoming {
 }
 
 /// A segment to send.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Outgoing {
     pub seq: u32,
     pub ack: u32,
@@ -34,8 +34,25 @@ pub struct Outgoing {
     /// Bytes of payload. Where they lie is in the [`super::context::Context`]: it is large, and
     /// would be copied from rule to rule.
     pub len: u32,
+    /// It stands for so many segments of equal length that follow each other: their packet is cut.
+    pub segments: u32,
     /// Routers may mark its packet instead of dropping it (RFC 3168, 5).
     pub is_ecn_capable: bool,
+}
+
+impl Default for Outgoing {
+    fn default() -> Self {
+        Self {
+            seq: 0,
+            ack: 0,
+            flags: 0,
+            window: 0,
+            options: Options::default(),
+            len: 0,
+            segments: 1,
+            is_ecn_capable: false,
+        }
+    }
 }
 
 /// The RST that answers a segment for which there is no connection (RFC 9293, 3.5.2, group 1);

@@ -21,7 +21,7 @@ pub fn ip(n: usize, v6: bool) -> IpAddr {
     }
 }
 
-/// Node `n`'s settings: both families, no surprises.
+/// Node `n`'s settings: both families, no surprises. What node 0 sends of several segments is cut.
 pub fn config(n: usize) -> Config {
     let addresses = vec![
         InterfaceAddress {
@@ -40,13 +40,15 @@ pub fn config(n: usize) -> Config {
         timers: 16,
         ..Limits::default()
     };
+    let mac = MacAddress([2, 0, 0, 0, 0, n as u8 + 1]);
+    let interface = Interface {
+        segmentation: n == 0,
+        ..Interface::new(mac, addresses)
+    };
     Config {
         limits,
-        ..Config::new(
-            MacAddress([2, 0, 0, 0, 0, n as u8 + 1]),
-            addresses,
-            [n as u8 + 7; 16],
-        )
+        interfaces: vec![interface],
+        ..Config::new(mac, Vec::new(), [n as u8 + 7; 16])
     }
 }
 

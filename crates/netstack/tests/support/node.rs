@@ -1,8 +1,9 @@
 //! A stack with packet memory that knows the owner of each buffer.
 
+use super::segment::{Segment, addresses, flags};
 use cofferdam_netstack::*;
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 thread_local! {
     /// Allocations of this thread; counted where a test binary installs an allocator that does.
@@ -99,13 +100,24 @@ impl BufferPool for Memory {
 pub struct Node {
     pub stack: Stack,
     pub memory: Memory,
+    /// What a packet of several segments was cut into, and is not sent yet.
+    cut: VecDeque<(InterfaceId, Vec<u8>)>,
+    /// Packets that were cut.
+    pub cuts: usize,
 }
 
 impl Node {
     pub fn new(config: Config, now: Time) -> Self {
+        Self::of(Stack::new(config, now).expect("settings that work"))
+    }
+
+    /// A stack with no packet memory yet.
+    pub fn of(stack: Stack) -> Self {
         Self {
-            stack: Stack::new(config, now).expect("settings that work"),
+            stack,
             memory: Memory::default(),
+            cut: VecDeque::new(),
+            cuts: 0,
         }
     }
 
@@ -153,6 +165,9 @@ impl Node {
 
     /// The next frame to send, and by which interface.
     pub fn transmit_by(&mut self, now: Time) -> Option<(InterfaceId, Vec<u8>)> {
+        if let Some(sent) = self.cut.pop_front() {
+            return Some(sent);
+        }
         let mut frame = vec![0; MAX_HEADER_BYTES];
         let transmit = without_allocation(|| self.stack.poll_transmit(now, &mut frame))?;
         frame.truncate(transmit.header_len);
@@ -166,6 +181,32 @@ impl Node {
         if let Some(buffer) = transmit.release {
             self.memory.free(buffer);
         }
-        Some((transmit.interface, frame))
+        let Some(segment_bytes) = transmit.cut else {
+            return Some((transmit.interface, frame));
+        };
+        let segments = cut(&frame, usize::from(segment_bytes));
+        self.cuts += 1;
+        self.cut
+            .extend(segments.map(|segment| (transmit.interface, segment)));
+        self.cut.pop_front()
     }
+}
+
+/// The segments that a packet holds, each of so many bytes; at least two, and all plain data.
+fn cut(frame: &[u8], segment_bytes: usize) -> impl Iterator<Item = Vec<u8>> {
+    let whole = Segment::read(frame).expect("a TCP packet with right checksums");
+    let (macs, from, to) = addresses(frame);
+    let count = whole.data.len() / segment_bytes;
+    assert!(count > 1 && whole.data.len() == count * segment_bytes);
+    assert!(frame.len() <= 65_535 + 14 && whole.flags & !flags("P") == flags("."));
+    (0..count).map(move |n| {
+        let push = if n + 1 == count { 0 } else { flags("P") };
+        let segment = Segment {
+            seq: whole.seq.wrapping_add((n * segment_bytes) as u32),
+            flags: whole.flags & !push,
+            data: whole.data[n * segment_bytes..(n + 1) * segment_bytes].to_vec(),
+            ..whole.clone()
+        };
+        segment.write(macs, from, to)
+    })
 }

@@ -44,8 +44,15 @@ struct Run {
     sent: u64,
 }
 
-/// Runs a script; panics with the line that is not met.
+/// Runs a script, with segments one by one and with several at once: on the wire that is the same.
+/// Panics with the line that is not met.
 pub fn run(name: &str, script: &str) {
+    for segmentation in [false, true] {
+        run_with(&format!("{name}, segmentation {segmentation}"), script, segmentation);
+    }
+}
+
+fn run_with(name: &str, script: &str, segmentation: bool) {
     let lines: Vec<(usize, &str)> = script
         .lines()
         .enumerate()
@@ -53,6 +60,7 @@ pub fn run(name: &str, script: &str) {
         .filter(|(_, line)| !line.is_empty())
         .collect();
     let mut settings = config(0);
+    settings.interfaces[0].segmentation = segmentation;
     let mut v6 = false;
     let mut rest = lines.as_slice();
     while let [(_, line), after @ ..] = rest {

@@ -195,3 +195,18 @@ pub fn flags_text(flags: u8) -> String {
 pub fn plain_checksum(message: &[u8]) -> u16 {
     folded(sum(message))
 }
+
+/// Source and destination of a frame with an IP packet: hardware addresses, then IP.
+pub fn addresses(frame: &[u8]) -> ([[u8; 6]; 2], IpAddr, IpAddr) {
+    fn octets<const N: usize>(frame: &[u8], at: usize) -> [u8; N] {
+        frame[at..at + N].try_into().expect("as many")
+    }
+    let (from, to) = if frame[12] == 8 {
+        let ip = |at| IpAddr::from(octets::<4>(frame, at));
+        (ip(26), ip(30))
+    } else {
+        let ip = |at| IpAddr::from(octets::<16>(frame, at));
+        (ip(22), ip(38))
+    };
+    ([octets(frame, 6), octets(frame, 0)], from, to)
+}

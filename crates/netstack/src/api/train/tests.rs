@@ -60,6 +60,7 @@ fn segment(v4: bool, seq: u32, flags: u8, len: u32) -> (Vec<u8>, Transmit) {
         interface: InterfaceId(0),
         header_len: at + tcp_len,
         payload,
+        cut: None,
         checksum: Some(checksum),
         release: None,
     };
@@ -85,6 +86,39 @@ fn a_trains_headers_are_those_of_one_long_segment() {
         let (next, transmit) = segment(v4, SEQ.wrapping_add(240), ACK, 40);
         assert!(!train.append(&next, &transmit));
     }
+}
+
+#[test]
+fn packets_of_several_segments_are_a_train_together_with_single_ones() {
+    let several = |seq: u32, flags, len, cut| {
+        let (header, transmit) = segment(true, seq, flags, len);
+        let cut = Some(cut);
+        (header, Transmit { cut, ..transmit })
+    };
+    let (first, transmit) = several(SEQ, ACK, 300, 100);
+    let train = Train::begin(&first, &transmit).expect("it begins");
+    assert_eq!((train.segments(), train.segment_bytes()), (3, 100));
+    let next = SEQ.wrapping_add(300);
+    for (len, flags, segments) in [(200, ACK, 2), (100, ACK, 1), (30, ACK | PSH, 1)] {
+        let mut train = train;
+        let (second, transmit) = match segments {
+            2 => several(next, flags, len, 100),
+            _ => segment(true, next, flags, len),
+        };
+        assert!(train.append(&second, &transmit), "{len}");
+        assert_eq!(train.segments(), 3 + segments);
+        let (whole, transmit) = segment(true, SEQ, flags, 300 + len);
+        assert_eq!(train.header(), &whole[..transmit.header_len], "{len}");
+        let (last, transmit) = segment(true, next.wrapping_add(len), ACK, 10);
+        assert_eq!({ train }.append(&last, &transmit), len != 30);
+    }
+    let (other, transmit) = several(next, ACK, 180, 90);
+    assert!(!{ train }.append(&other, &transmit), "of another size");
+    let (single, transmit) = segment(true, SEQ, ACK, 100);
+    let mut train = Train::begin(&single, &transmit).expect("it begins");
+    let (several, transmit) = several(SEQ.wrapping_add(100), ACK, 200, 100);
+    assert!(train.append(&several, &transmit), "behind a single one");
+    assert_eq!(train.segments(), 3);
 }
 
 #[test]
