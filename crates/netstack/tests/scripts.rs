@@ -28,6 +28,7 @@ macro_rules! scripts {
 
 scripts! {
     fn abort();
+    fn ack_of_a_burst();
     fn ack_of_request_is_not_delayed();
     fn ack_of_the_future();
     fn ack_storm();

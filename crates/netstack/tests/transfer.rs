@@ -27,6 +27,9 @@ fn a_stream_arrives_whole_and_both_sides_close() {
             (0, 0, 0)
         );
         assert_eq!(world.nodes[1].stack.counters().accepted, 1);
+        // Of a million bytes; the other side has no segmentation.
+        assert!(world.nodes[0].cuts > 20, "{}", world.nodes[0].cuts);
+        assert_eq!(world.nodes[1].cuts, 0);
     }
 }
 

@@ -68,6 +68,7 @@ fn row(cell: &DataplaneCell, samples: &[DataplaneSample], seed: u64) -> Option<D
         p99_us: all(|s| s.latency.p99_us)?,
         p999_us: all(|s| s.latency.p999_us)?,
         p50_to_blocking: against(EchoServer::Blocking, p50),
+        p99_to_blocking: against(EchoServer::Blocking, |s| Some(s.latency.p99_us)),
         rate_to_blocking: against(EchoServer::Blocking, rate),
         p50_to_busy: against(EchoServer::BusyPolling, p50),
         rate_to_busy: against(EchoServer::BusyPolling, rate),

@@ -84,6 +84,9 @@ pub enum DataplaneExperiment {
     /// Percent of the slowest server's peak, offered to all in an open loop: what a request
     /// costs each.
     Cost,
+    /// Percent of the peak of an application in a process of its own, offered to all in an open loop:
+    /// latency at one rate.
+    SameRate,
     /// Size of the message, bytes: NetPIPE's ping-pong with a Linux client.
     Sizes,
     /// The same with segmentation offload off on Linux' pair: all send packets of the device's MTU.
@@ -113,7 +116,7 @@ pub enum DataplaneExperiment {
 }
 labels!(DataplaneExperiment {
     Unloaded => "unloaded", Paced => "paced", Connections => "connections", Cores => "cores", OneCpu => "one-cpu",
-    Batch => "batch", Load => "load", Cost => "cost", Sizes => "sizes", SizesSegmented => "sizes-segmented",
+    Batch => "batch", Load => "load", Cost => "cost", SameRate => "same-rate", Sizes => "sizes", SizesSegmented => "sizes-segmented",
     SizesJumbo => "sizes-jumbo", SizesLargest => "sizes-largest", ShortConnections => "short-connections", Usr => "usr",
     Etc => "etc", Idle => "idle", Redis => "redis", RedisPipelined => "redis-pipelined",
     Memcached => "memcached", Nginx => "nginx",
@@ -277,6 +280,9 @@ pub struct DataplaneRow {
     pub p999_us: Estimate,
     /// p50 ÷ that of the blocking server in the same round; `None` for the blocking server.
     pub p50_to_blocking: Option<Estimate>,
+    /// The same of the p99.
+    #[serde(default)]
+    pub p99_to_blocking: Option<Estimate>,
     /// Requests a second ÷ those of the blocking server in the same round.
     pub rate_to_blocking: Option<Estimate>,
     /// The same, against the busy-polling server.

@@ -8,6 +8,12 @@ use crate::evidence::{Figure, goal};
 const GOAL_P50: f64 = 0.45;
 /// Least requests a second ÷ blocking, and ÷ busy-polling.
 const GOAL_RATE: [f64; 2] = [3.0, 1.3];
+/// The same of an application behind protection, ÷ that of busy-polling sockets.
+const GOAL_PROTECTED_P50_TO_BUSY: f64 = 0.9;
+/// Most p99 of any round near the peak of an application behind protection, milliseconds.
+const GOAL_P99_MS: f64 = 10.0;
+/// Percent of its own peak that this is.
+const NEAR_PEAK: u32 = 90;
 /// Least share of the peak kept at 10,000 connections.
 const GOAL_CONNECTIONS: f64 = 0.9;
 /// Least requests a second of `process` ÷ `inline`.
@@ -24,7 +30,9 @@ const GOAL_MEMORY_BYTES: f64 = 2048.0;
 
 /// All of them, in the order of the experiments.
 pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
-    use DataplaneExperiment::{Connections, Idle, Paced, SizesJumbo, SizesSegmented, Unloaded};
+    use DataplaneExperiment::{
+        Connections, Idle, Load, Paced, SameRate, SizesJumbo, SizesSegmented, Unloaded,
+    };
     use EchoServer::{Inline, Pkey, Process};
     let rows = |experiment, server| {
         let own = result.rows.iter();
@@ -74,7 +82,72 @@ pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
     };
     let [few, many_pkey] = PKEY_CONNECTIONS.map(pkey);
     let [blocking, busy] = GOAL_RATE.map(Bound::AtLeast);
-    vec![
+    let protected = |server: EchoServer| {
+        let name = server.label();
+        let unloaded = fastest(Unloaded, server);
+        let peak = fastest(Connections, server);
+        let slow = rows(Paced, server).filter_map(|r| r.p50_to_blocking.as_ref());
+        let half = rows(SameRate, server).next();
+        let near = rows(Load, server).find(|r| r.cell.at == NEAR_PEAK);
+        let worst = near.map(|r| {
+            r.p99_us
+                .values
+                .iter()
+                .copied()
+                .fold(r.p99_us.median, f64::max)
+        });
+        [
+            judged(
+                &format!("Unloaded, the p50 of {name} ÷ that of blocking sockets"),
+                "unloaded",
+                Bound::AtMost(GOAL_P50),
+                unloaded.and_then(|r| r.p50_to_blocking.as_ref()),
+            ),
+            judged(
+                &format!("Unloaded, the p50 of {name} ÷ that of busy-polling sockets"),
+                "unloaded",
+                Bound::AtMost(GOAL_PROTECTED_P50_TO_BUSY),
+                unloaded.and_then(|r| r.p50_to_busy.as_ref()),
+            ),
+            judged(
+                &format!(
+                    "At low load, at its worst rate, the p50 of {name} ÷ that of blocking sockets"
+                ),
+                "paced",
+                Bound::AtMost(1.0),
+                slow.max_by(|a, b| a.median.total_cmp(&b.median)),
+            ),
+            judged(
+                &format!("At its peak, requests a second of {name} ÷ those of blocking sockets"),
+                "connections",
+                Bound::AtLeast(GOAL_RATE[0]),
+                peak.and_then(|r| r.rate_to_blocking.as_ref()),
+            ),
+            judged(
+                &format!(
+                    "At its peak, requests a second of {name} ÷ those of busy-polling sockets"
+                ),
+                "connections",
+                Bound::AtLeast(GOAL_RATE[1]),
+                peak.and_then(|r| r.rate_to_busy.as_ref()),
+            ),
+            judged(
+                &format!(
+                    "At half of the peak of process, the p99 of {name} ÷ that of blocking sockets"
+                ),
+                "same-rate",
+                Bound::AtMost(1.0),
+                half.and_then(|r| r.p99_to_blocking.as_ref()),
+            ),
+            goal(
+                &format!("At {NEAR_PEAK}% of its peak, the highest p99 of {name} in any round, ms"),
+                Some("load".to_owned()),
+                Bound::AtMost(GOAL_P99_MS),
+                worst.map(|us| Figure::Count(us / 1e3)),
+            ),
+        ]
+    };
+    let mut all = vec![
         judged(
             "Unloaded, the inline echo's p50 ÷ that of blocking sockets",
             "unloaded",
@@ -139,7 +212,9 @@ pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
         many_pkey,
         messages(SizesSegmented, "1,500"),
         messages(SizesJumbo, "9,000"),
-    ]
+    ];
+    all.extend([Process, Pkey].into_iter().flat_map(protected));
+    all
 }
 
 /// What is kept of the peak's median; the interval is that of the requests with many connections.

@@ -17,6 +17,8 @@ use std::time::Duration;
 
 /// Message of all echo experiments but the sizes.
 const ECHO: Work = Work::Echo(64);
+/// Requests of a sample at low load, however rare they are.
+const LEAST_PACED: f64 = 8.0;
 /// Connections where they are not varied.
 const CONNECTIONS: u32 = 100;
 /// Connections where cores are varied: enough for each thread to get its share by hash.
@@ -65,8 +67,9 @@ struct Told {
     memory_bytes: [u64; 2],
 }
 
-/// Each server's peak with 100 connections, requests a second.
-pub(super) type Peaks = HashMap<EchoServer, f64>;
+/// Each server's peak with 100 connections, requests a second, in each round: the host may be slower in the
+/// next one, and a share of the old peak beyond what it can carry.
+pub(super) type Peaks = HashMap<(EchoServer, u32), f64>;
 
 /// Measures one condition once.
 pub(super) fn sample(
@@ -82,6 +85,11 @@ pub(super) fn sample(
     } else {
         (0.3, 1.2)
     };
+    let seconds = match cell.experiment {
+        DataplaneExperiment::Paced => LEAST_PACED / f64::from(cell.at),
+        _ => 0.0,
+    }
+    .max(seconds);
     let run = |server: EchoServer, work: Work, client: Client| Run {
         client,
         plan: Plan {
@@ -99,12 +107,12 @@ pub(super) fn sample(
         cost_is_told: cell.experiment.is_of_sizes(),
     };
     let mut peak = |rig: &mut Rig<'_>, server: EchoServer| {
-        if let Some(peak) = peaks.get(&server) {
+        if let Some(peak) = peaks.get(&(server, round)) {
             return Ok::<f64, BenchError>(*peak);
         }
         let closed = run(server, ECHO, load(CONNECTIONS, 0.0));
         let peak = once(rig, testbed, &closed)?.client.requests_per_s;
-        peaks.insert(server, peak);
+        peaks.insert((server, round), peak);
         Ok(peak)
     };
     let share = f64::from(cell.at) / 100.0;
@@ -117,6 +125,7 @@ pub(super) fn sample(
             }
             Some(share * slowest)
         }
+        DataplaneExperiment::SameRate => Some(share * peak(rig, EchoServer::Process)?),
         DataplaneExperiment::Usr | DataplaneExperiment::Etc => Some(f64::from(cell.at) * 1000.0),
         _ => None,
     };

@@ -66,13 +66,13 @@ impl Options {
             (DataplaneExperiment::ShortConnections, true) => &[64],
             (DataplaneExperiment::ShortConnections, false) => &[1, 64],
             (DataplaneExperiment::Paced, true) => &[1000],
-            (DataplaneExperiment::Paced, false) => &[20, 100, 1000, 10_000],
+            (DataplaneExperiment::Paced, false) => &[1, 20, 100, 1000, 10_000],
             (DataplaneExperiment::Connections, true) => &[100],
             (DataplaneExperiment::Connections, false) => &[10, 100, 1000, 10_000],
             (DataplaneExperiment::Batch, true) => &[1, 64],
             (DataplaneExperiment::Batch, false) => &[1, 2, 8, 16, 64, 256],
             (DataplaneExperiment::Load, _) => &[50, 90],
-            (DataplaneExperiment::Cost, _) => &[50],
+            (DataplaneExperiment::Cost | DataplaneExperiment::SameRate, _) => &[50],
             (DataplaneExperiment::Usr | DataplaneExperiment::Etc, true) => &[20, 80, 160],
             (DataplaneExperiment::Usr | DataplaneExperiment::Etc, false) => {
                 &[25, 50, 75, 100, 125, 150, 175, 200, 250, 300, 400]

@@ -381,14 +381,15 @@ fn a_dataplane_run_says_which_goals_are_reached() {
     let run = sample::dataplane();
     let text = finding::of(&run).join("\n");
     for words in [
-        "13 of 14 goals are reached; one is missed.",
+        "26 of 28 goals are reached; 2 are missed.",
         "Missed: with 10,000 connections the share of the peak kept (connections) is 0.500 [0.495, 0.505]; the goal is at least 0.900.",
         "The code for 2 cores, on one CPU, keeps 0.950 [0.941, 0.959] of one core's",
+        "at 90% of its peak, the highest p99 of pkey in any round, ms (load) is 12",
         "dataplane, inline answers 100 k requests a second with a p99 of at most 500 µs, 2.00× [1.98, 2.02] what",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
-    assert_eq!(text.matches("Missed").count(), 1);
+    assert_eq!(text.matches("the goal is").count(), 2);
     let page = html(&run).unwrap();
     for words in [
         "Batch bound",
@@ -424,9 +425,9 @@ fn a_goal_that_was_not_measured_is_neither_reached_nor_missed() {
         .retain(|r| r.cell.experiment == DataplaneExperiment::Unloaded);
     result.service.clear();
     let text = finding::of(&run).join("\n");
-    assert_eq!(text, "2 of 2 goals are reached; 12 were not measured.");
+    assert_eq!(text, "6 of 6 goals are reached; 22 were not measured.");
     let page = html(&run).unwrap();
-    assert_eq!(page.matches("– not measured</span>").count(), 12);
+    assert_eq!(page.matches("– not measured</span>").count(), 22);
 }
 
 /// What a stranger saw: one sample, and two goals that it reached.
@@ -448,7 +449,7 @@ fn one_sample_reaches_nothing() {
     result.service.clear();
     let text = finding::of(&run).join("\n");
     assert!(
-        text.starts_with("0 of 2 goals are reached; 2 are inconclusive, 12 were not measured."),
+        text.starts_with("0 of 6 goals are reached; 6 are inconclusive, 22 were not measured."),
         "{text}"
     );
     assert!(

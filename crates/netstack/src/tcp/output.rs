@@ -218,7 +218,11 @@ impl Tcb {
         } else {
             let most = context.most_packet_bytes.min(most.saturating_sub(flight));
             // A FIN has a segment of its own, or one with data.
-            waiting.saturating_sub(u32::from(fin_open)).min(room).min(most) / mss
+            waiting
+                .saturating_sub(u32::from(fin_open))
+                .min(room)
+                .min(most)
+                / mss
         };
         let segments = segments.max(1);
         let len = waiting.min(room).min(mss * segments).min(gap);

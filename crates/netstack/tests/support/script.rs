@@ -48,7 +48,11 @@ struct Run {
 /// Panics with the line that is not met.
 pub fn run(name: &str, script: &str) {
     for segmentation in [false, true] {
-        run_with(&format!("{name}, segmentation {segmentation}"), script, segmentation);
+        run_with(
+            &format!("{name}, segmentation {segmentation}"),
+            script,
+            segmentation,
+        );
     }
 }
 
@@ -117,6 +121,7 @@ fn setting(settings: &mut Config, key: &str, value: &str) {
         "fast_open_without_cookie" => {
             (tcp.fast_open.without_cookie, tcp.fast_open_without_cookie) = (on, on);
         }
+        "burst_segments" => tcp.burst_segments = number() as u8,
         "quick_acks" => tcp.quick_acks = number() as u8,
         "timestamps_may_be_missing" => tcp.timestamps_may_be_missing = on,
         "ecn" if on => tcp.ecn = Ecn::On,

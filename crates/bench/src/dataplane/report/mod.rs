@@ -124,6 +124,10 @@ fn told(experiment: DataplaneExperiment) -> (&'static str, &'static str) {
              The kernel's work for packets is included. A server that polls takes packets as they come: under more load its \
              batches grow, and a request costs it less.",
         ),
+        DataplaneExperiment::SameRate => (
+            "Latency at the same load",
+            "All servers at this percentage of the peak of an application in a process of its own, in an              open loop. Times count from when a request was due: where a server cannot carry the rate, they grow              as long as the sample lasts.",
+        ),
         DataplaneExperiment::Usr => (
             "memcached, USR",
             "100 connections, an open loop. 10,000 keys of 16 bytes, values of 2 bytes, 99% gets.",
@@ -208,7 +212,7 @@ fn label(row: &DataplaneRow) -> String {
             format!("{} {cores}, {words}{shared}", row.cell.at)
         }
         DataplaneExperiment::Batch => format!("B = {}", row.cell.at),
-        DataplaneExperiment::Load | DataplaneExperiment::Cost => {
+        DataplaneExperiment::Load | DataplaneExperiment::Cost | DataplaneExperiment::SameRate => {
             format!("{}%, {words}", row.cell.at)
         }
         DataplaneExperiment::Sizes
@@ -247,7 +251,9 @@ fn one(
         DataplaneExperiment::Unloaded | DataplaneExperiment::Paced => {
             Some(("p50, µs", |r| Some(&r.p50_us)))
         }
-        DataplaneExperiment::Load => Some(("p99, µs", |r| Some(&r.p99_us))),
+        DataplaneExperiment::Load | DataplaneExperiment::SameRate => {
+            Some(("p99, µs", |r| Some(&r.p99_us)))
+        }
         DataplaneExperiment::Cost => Some(("CPU time, µs", |r| r.cpu_us_per_request.as_ref())),
         DataplaneExperiment::Idle => {
             Some(("bytes a connection", |r| r.bytes_per_connection.as_ref()))
@@ -278,7 +284,7 @@ fn one(
 }
 
 /// Columns of the tables; one that no row of a table has is left out.
-const COLUMNS: [(&str, Value); 18] = [
+const COLUMNS: [(&str, Value); 19] = [
     ("requests/s", |r| Some(&r.requests_per_s)),
     ("requests/s ÷ blocking", |r| r.rate_to_blocking.as_ref()),
     ("requests/s ÷ busy-polling", |r| r.rate_to_busy.as_ref()),
@@ -292,6 +298,13 @@ const COLUMNS: [(&str, Value); 18] = [
         is_told.then_some(&r.p999_us)
     }),
     ("p50 ÷ blocking", |r| r.p50_to_blocking.as_ref()),
+    ("p99 ÷ blocking", |r| {
+        let is_of_rates = matches!(
+            r.cell.experiment,
+            DataplaneExperiment::Paced | DataplaneExperiment::SameRate
+        );
+        r.p99_to_blocking.as_ref().filter(|_| is_of_rates)
+    }),
     ("p50 ÷ busy-polling", |r| r.p50_to_busy.as_ref()),
     ("CPU µs a request", |r| r.cpu_us_per_request.as_ref()),
     ("packets an answer", |r| r.packets_per_answer.as_ref()),

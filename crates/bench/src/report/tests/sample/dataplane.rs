@@ -23,6 +23,7 @@ pub fn dataplane() -> RunData {
             p99_us: five(p50 * 2.0),
             p999_us: five(p50 * 4.0),
             p50_to_blocking: ratio.map(|r| five(1.0 / r)),
+            p99_to_blocking: ratio.map(|r| five(1.0 / r)),
             rate_to_blocking: ratio.map(five),
             p50_to_busy: ratio.map(|r| five(2.0 / r)),
             rate_to_busy: ratio.map(|r| five(r / 2.0)),
@@ -42,10 +43,18 @@ pub fn dataplane() -> RunData {
         }
     };
     use DataplaneExperiment::{
-        Batch, Connections, Cores, Cost, Etc, Idle, Load, OneCpu, Paced, Sizes, SizesJumbo,
-        SizesSegmented, Unloaded,
+        Batch, Connections, Cores, Cost, Etc, Idle, Load, OneCpu, Paced, SameRate, Sizes,
+        SizesJumbo, SizesSegmented, Unloaded,
     };
-    let rows = vec![
+    let protected = |server| {
+        [
+            row(Unloaded, 0, server, 1.5e5, 7.0, Some(3.0)),
+            row(Paced, 1, server, 1.0, 80.0, Some(1.1)),
+            row(Load, 90, server, 3e5, 300.0, None),
+            row(SameRate, 50, server, 1.5e5, 60.0, Some(1.2)),
+        ]
+    };
+    let mut rows = vec![
         row(Unloaded, 0, EchoServer::Blocking, 5e4, 20.0, None),
         row(Unloaded, 0, EchoServer::Inline, 2e5, 5.0, Some(4.0)),
         row(Paced, 100, EchoServer::Inline, 1e2, 80.0, Some(1.25)),
@@ -112,6 +121,14 @@ pub fn dataplane() -> RunData {
         ),
         row(SizesJumbo, 16384, EchoServer::Inline, 2e4, 40.0, Some(1.1)),
     ];
+    rows.extend(protected(EchoServer::Process));
+    rows.extend(protected(EchoServer::Pkey));
+    let late =
+        |r: &&mut DataplaneRow| r.cell.experiment == Load && r.cell.server == EchoServer::Pkey;
+    if let Some(row) = rows.iter_mut().find(late) {
+        // One round of them.
+        row.p99_us.values[3] = 12_000.0;
+    }
     RunData {
         result: Some(RunResult::Dataplane(DataplaneResult {
             rows,
