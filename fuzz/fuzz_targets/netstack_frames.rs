@@ -62,6 +62,7 @@ impl Run {
             InterfaceAddress { ip: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1).into(), prefix_len: 64 },
         ];
         let mut config = Config::new(MacAddress([2, 0, 0, 0, 0, 1]), addresses, [3; 16]);
+        config.interfaces[0].segmentation = true;
         // A second link, from which frames for the first's addresses come too.
         let second = InterfaceAddress { ip: Ipv4Addr::new(10, 1, 0, 1).into(), prefix_len: 24 };
         config.interfaces.push(Interface::new(MacAddress([2, 0, 0, 0, 0, 3]), vec![second]));
@@ -191,7 +192,14 @@ impl Run {
         let mut header = [0; MAX_HEADER_BYTES];
         for _ in 0..1000 {
             let Some(transmit) = self.stack.poll_transmit(self.now, &mut header) else { return };
-            assert!(transmit.header_len <= MAX_HEADER_BYTES && transmit.len() <= 1514);
+            let (header_len, payload_len) = (transmit.header_len, transmit.payload.len());
+            assert!(header_len <= MAX_HEADER_BYTES && transmit.len() <= 65_535 + 14);
+            let segment_len = transmit.cut.map_or(payload_len, usize::from);
+            assert!(header_len + segment_len <= 1514);
+            if transmit.cut.is_some() {
+                assert!(payload_len > segment_len && payload_len % segment_len == 0);
+                assert!(Train::begin(&header, &transmit).is_some_and(|train| train.segments() > 1));
+            }
             if let Some(buffer) = transmit.release {
                 self.back(buffer);
             }

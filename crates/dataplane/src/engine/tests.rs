@@ -6,6 +6,7 @@ mod ownership;
 mod reports;
 mod sends;
 mod sharing;
+mod yields;
 
 use super::*;
 use crate::abi::{Call, Entry, Sharing};

@@ -32,19 +32,25 @@ impl Session {
     /// awake: a switch each way, and none of the four system calls by which one wakes the other. True when
     /// an event came, or the time is over.
     fn linger(&self, limit: Option<Duration>) -> bool {
-        if !self.yields {
+        if !self.lingers() {
             return false;
         }
         let begun = Instant::now();
         let most = limit.map_or(LINGER, |limit| limit.min(LINGER));
         while self.is_empty() {
             let elapsed = begun.elapsed();
-            if elapsed >= most || self.cores.iter().all(|core| core.end.dataplane_sleeps()) {
+            if elapsed >= most || !self.lingers() {
                 return limit.is_some_and(|limit| elapsed >= limit);
             }
             std::thread::yield_now();
         }
         true
+    }
+
+    /// Whether there may be a loop on this CPU that looks for calls.
+    pub(crate) fn lingers(&self) -> bool {
+        let mut cores = self.cores.iter();
+        self.yields && !cores.all(|core| core.end.dataplane_sleeps())
     }
 
     /// What becomes readable when an event comes or the dataplane ends, for an application that
