@@ -4,6 +4,7 @@
 //! container has an `eth0`.
 
 mod ethtool;
+mod kept;
 mod napi;
 mod superblock;
 mod sys;
@@ -17,6 +18,9 @@ use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+pub(crate) use kept::KeptOpen;
 
 /// A network device, for as long as its namespace lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -46,8 +50,8 @@ pub(crate) struct Inside {
 
 impl Inside {
     /// The namespace of a device; not found when it is gone, or another one by now.
-    pub fn of(device: &DeviceId) -> io::Result<Inside> {
-        let inside = Inside::enter(&find_namespace(device.netns, None)?)?;
+    pub fn of(device: &DeviceId) -> io::Result<Rc<Inside>> {
+        let inside = Inside::find(device.netns, None)?;
         if device.netns_cookie.is_some() && inside.cookie != device.netns_cookie {
             return Err(not_found(
                 "this number belongs to a different namespace by now",
@@ -56,8 +60,13 @@ impl Inside {
         Ok(inside)
     }
 
+    /// The namespace with this number, in which a process is expected.
+    pub fn find(netns: NetnsId, pid: Option<u32>) -> io::Result<Rc<Inside>> {
+        kept::or_enter(netns, || Inside::enter(&find_namespace(netns, pid)?))
+    }
+
     /// The namespace that `file` stands for.
-    pub fn enter(file: &File) -> io::Result<Inside> {
+    fn enter(file: &File) -> io::Result<Inside> {
         cofferdam_host::in_namespace(file, || {
             let socket = UdpSocket::bind(("0.0.0.0", 0))?;
             let cookie = sys::netns_cookie(&socket).ok();

@@ -196,6 +196,7 @@ impl Network {
 
     /// Acts on what happened in `interval`, which ends now.
     pub fn step(&mut self, journal: &mut Journal, interval: &Interval) {
+        self.means.begin_step();
         self.means.settle_leaving(journal, false);
         self.pressed = false;
         if interval.length.is_zero() {
@@ -212,8 +213,8 @@ impl Network {
         if !active.is_empty() {
             let facts = self.observe(journal, now, interval, active);
             let decision = self.policy.decide(&facts);
-            for (cgroup, action) in decision.containers {
-                let Some(member) = self.members.get_mut(&cgroup) else {
+            for (cgroup, action) in &decision.containers {
+                let Some(member) = self.members.get_mut(cgroup) else {
                     continue;
                 };
                 let (located, applied) = (&member.located, &mut member.applied);
@@ -222,8 +223,16 @@ impl Network {
                     Action::LetGo => self.means.let_go(journal, &located.container, applied),
                     Action::Hold(hold) => {
                         self.pressed = true;
-                        self.means.hold(journal, located, applied, &hold, now);
+                        self.means.hold(journal, located, applied, hold, now);
                     }
+                }
+            }
+            // What takes long comes last.
+            for (cgroup, action) in decision.containers {
+                if let (Action::Hold(hold), Some(member)) = (action, self.members.get_mut(&cgroup))
+                {
+                    let (located, napi) = (&member.located, &mut member.applied.napi);
+                    self.means.place_napi(journal, located, napi, hold.napi);
                 }
             }
         }

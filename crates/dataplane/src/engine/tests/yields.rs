@@ -19,7 +19,9 @@ fn wakeups(yields: bool) -> u64 {
                 // No address at all: it is refused at once.
                 session.udp_bind(([0, 0, 0, 0], 0).into());
                 while !matches!(session.next_event(), Some(Event::Bound { .. })) {
-                    session.wait(Some(Duration::from_secs(10))).expect("it is there");
+                    session
+                        .wait(Some(Duration::from_secs(10)))
+                        .expect("it is there");
                 }
             }
             done.store(true, Ordering::Release);
@@ -55,7 +57,9 @@ fn an_application_sleeps_when_the_loop_does() {
     for domain in engine.domains.iter() {
         domain.sleep(true);
     }
-    session.wait(Some(Duration::from_millis(1))).expect("waited");
+    session
+        .wait(Some(Duration::from_millis(1)))
+        .expect("waited");
     assert!(!session.lingers(), "the loop sleeps");
     for domain in engine.domains.iter() {
         domain.sleep(false);

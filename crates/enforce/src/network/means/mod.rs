@@ -26,6 +26,8 @@ pub(super) struct Means {
     host_ends: HostEnds,
     leaving: Leaving,
     napi_in_container: bool,
+    /// NAPI threads have been put in place in this step.
+    has_engaged: bool,
 }
 
 /// What is in force for one container.
@@ -53,6 +55,7 @@ impl Means {
             host_ends: HostEnds::default(),
             leaving: Leaving::default(),
             napi_in_container,
+            has_engaged: false,
         }
     }
 
@@ -72,7 +75,7 @@ impl Means {
             .collect();
     }
 
-    /// Holds a container as decided.
+    /// Holds a container as decided, but for its NAPI threads.
     pub fn hold(
         &mut self,
         journal: &mut Journal,
@@ -92,7 +95,6 @@ impl Means {
         if let Some(quota_us) = hold.quota_us {
             applied.set_quota(journal, &located.place, quota_us, now);
         }
-        self.place_napi(journal, located, &mut applied.napi, hold.napi);
     }
 
     /// Drops what the container may not cause any more, at the first place where that works.
@@ -122,7 +124,14 @@ impl Means {
         }
     }
 
-    fn place_napi(
+    /// A step begins.
+    pub fn begin_step(&mut self) {
+        self.has_engaged = false;
+    }
+
+    /// Puts a container's NAPI threads where they are wanted. That takes some 70 ms, in which nothing is corrected:
+    /// in one step it is done for one container, so that many offenders at once do not stop the control loop.
+    pub fn place_napi(
         &mut self,
         journal: &mut Journal,
         Located { container, place }: &Located,
@@ -137,7 +146,9 @@ impl Means {
         if leave {
             self.leaving.add(container, napi.leave(journal));
         }
-        if wanted == NapiPlace::Engaged && !self.leaving.of(container) {
+        let is_wanted = wanted == NapiPlace::Engaged && !self.leaving.of(container);
+        if is_wanted && !self.has_engaged && napi.lacks(container) {
+            self.has_engaged = true;
             napi.engage(journal, container, place, self.napi_in_container);
         }
     }

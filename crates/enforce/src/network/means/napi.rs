@@ -7,7 +7,7 @@
 //! back.
 
 use super::moving::Moving;
-use crate::device::{DeviceId, Inside, find_namespace};
+use crate::device::{DeviceId, Inside, KeptOpen};
 use crate::journal::{ChangeError, Form, Journal, Pending, Target, ThreadId, UndoReport};
 use crate::network::place::{Place, usage_ns};
 use crate::thread;
@@ -78,6 +78,7 @@ impl NapiThread {
         place: &Place,
         in_container: bool,
     ) -> Result<NapiThread, NapiError> {
+        let _kept = KeptOpen::begin();
         let mut made = NapiThread {
             targets: Vec::new(),
             threads: Vec::new(),
@@ -105,8 +106,7 @@ impl NapiThread {
         let netns = container
             .netns
             .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-        let namespace = find_namespace(netns, container.pid)?;
-        let inside = Inside::enter(&namespace)?;
+        let inside = Inside::find(netns, container.pid)?;
         let device = inside.device(netns, pair.container_ifindex);
         let name = inside.name(&device)?;
         let threaded = Path::new("threaded");
@@ -158,7 +158,7 @@ impl NapiThread {
         let (Some(netns), Some(index)) = (pair.host_netns, pair.host_ifindex) else {
             return Ok(());
         };
-        let inside = Inside::enter(&find_namespace(netns, None)?)?;
+        let inside = Inside::find(netns, None)?;
         let peer = inside.device(netns, index);
         for feature in inside.features(&peer)? {
             if feature.starts_with("tx-tcp") && feature.ends_with("-segmentation") {
@@ -336,6 +336,7 @@ impl NapiThread {
 
     /// Takes everything back, newest first.
     pub fn disengage(mut self, journal: &mut Journal) -> UndoReport {
+        let _kept = KeptOpen::begin();
         if let Some(moving) = self.moving.take() {
             // What could not be moved is taken back all the same, or reported below.
             let _ = moving.finish(journal);

@@ -32,6 +32,19 @@ struct Refused {
 }
 
 impl NapiThreads {
+    /// Whether an interface has no thread, and may be given one now.
+    pub fn lacks(&self, container: &Container) -> bool {
+        let now = Instant::now();
+        let mut pairs = container.interfaces.iter();
+        pairs.any(|pair| !self.knows(pair.container_ifindex.0, now))
+    }
+
+    fn knows(&self, interface: u32, now: Instant) -> bool {
+        let mut refused = self.refused.iter().filter(|r| r.until > now);
+        self.engaged.iter().any(|e| e.interface == interface)
+            || refused.any(|r| r.interface == interface)
+    }
+
     /// Begins to put every interface's thread in place that is not.
     pub fn engage(
         &mut self,
@@ -44,9 +57,7 @@ impl NapiThreads {
         self.refused.retain(|r| r.until > now);
         for pair in &container.interfaces {
             let interface = pair.container_ifindex.0;
-            let known = self.engaged.iter().any(|e| e.interface == interface)
-                || self.refused.iter().any(|r| r.interface == interface);
-            if known {
+            if self.knows(interface, now) {
                 continue;
             }
             match NapiThread::engage(journal, container, pair, place, in_container) {
