@@ -140,7 +140,7 @@ pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
                 half.and_then(|r| r.p99_to_blocking.as_ref()),
             ),
             goal(
-                &format!("At {NEAR_PEAK}% of its peak, the highest p99 of {name} in any round, ms"),
+                format!("At {NEAR_PEAK}% of its peak, the highest p99 of {name} in any round, ms"),
                 Some("load".to_owned()),
                 Bound::AtMost(GOAL_P99_MS),
                 worst.map(|us| Figure::Count(us / 1e3)),
