@@ -1,7 +1,7 @@
 # Enforcement of network CPU. A flood from outside goes to b, whose receive work runs on CPU 0, where
-# c computes and pays. First the NAPI thread of b, in b's cgroup, must come into force. Then b's share
-# is made so small that the flood is beyond it (emulated senders are slow), and packets must be
-# dropped where they enter the host.
+# c computes and pays. Emulated senders are slow: b's share is so small that a weight alone cannot give
+# back what the flood takes, and the NAPI thread of b, in b's cgroup, must come into force. Then the share is
+# made so small that the flood is beyond it, and packets must be dropped where they enter the host.
 . /steps/lib.sh
 
 status_has() { cofferdam status --json 2>/dev/null | tr -d '\n' >/tmp/status.json; grep -qE "$1" /tmp/status.json; }
@@ -15,6 +15,7 @@ match = "cgroup:/tenants/*"
 network_cpu = "enforce"
 END
 report 'enforcement: the agent starts' $?
+echo 10 >/sys/fs/cgroup/tenants/b/cpu.weight
 inside c 0 sh -c 'while :; do :; done'
 flood_from_outside 1 10.9.2.2
 await 60 'in_force napi_thread'

@@ -95,7 +95,7 @@ snapshot() {
         for netns in '' $(ls /run/netns); do
             echo "namespace ${netns:-host}"
             in_netns "$netns" sh -c '
-                /bin/ip -d link | sed "s/ qlen [0-9]*//"; /bin/ip addr | grep inet; /bin/ip rule; /bin/ip route
+                /bin/ip -d link | sed "s/ qlen [0-9]*//"; /bin/ip addr | grep inet | sed "s/ tentative//"; /bin/ip rule; /bin/ip route
                 /bin/tc qdisc; for d in /sys/class/net/*; do /bin/tc filter show dev ${d##*/} ingress
                 ethtool -k ${d##*/} 2>/dev/null; ethtool -l ${d##*/} 2>/dev/null; done
                 for f in /sys/class/net/*/threaded /sys/class/net/*/gro_flush_timeout \
