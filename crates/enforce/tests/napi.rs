@@ -166,6 +166,42 @@ fn moving_a_thread_does_not_hold_up_a_step() {
     });
 }
 
+/// To put a thread in place takes longer than a step: weights and limits follow in between.
+#[test]
+fn in_one_step_the_threads_of_one_offender_are_put_in_place() {
+    alone(60, || {
+        let offenders = [FakeContainer::new("first"), FakeContainer::new("second")];
+        let victim = FakeContainer::new("victim");
+        let router = Router::new("router");
+        offenders.iter().chain([&victim]).for_each(|container| {
+            router.attach(container);
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let mut enforcer = Enforcer::open(options(folder.path())).unwrap();
+        let ([first, second], v) = (offenders.each_ref().map(found), found(&victim));
+        enforcer.set(enforce(&[&first, &second, &v]));
+        let mut interval = interval(&first, &v, 10);
+        let mut other = interval.containers[0].clone();
+        other.container = second;
+        interval.containers.push(other);
+        let threaded = || {
+            let is_on = |c: &&FakeContainer| c.sh("cat /sys/class/net/eth0/threaded").trim() == "1";
+            offenders.iter().filter(is_on).count()
+        };
+        let mut before = threaded();
+        for _ in 0..40 {
+            enforcer.step(&interval);
+            let now = threaded();
+            assert!(now <= before + 1, "{now} at once, {before} before");
+            before = now;
+        }
+        assert_eq!(before, 2);
+        let report = enforcer.undo();
+        assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
+        assert_eq!(threaded(), 0);
+    });
+}
+
 fn leaf_usage(container: &FakeContainer) -> std::path::PathBuf {
     let directory = container.cgroup().controller("cpuacct");
     directory.join("cofferdam.napi/cpuacct.usage")

@@ -43,21 +43,18 @@ pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
     let rate = |r: &&DataplaneRow| r.requests_per_s.median;
     let fastest =
         |experiment, server| rows(experiment, server).max_by(|a, b| rate(a).total_cmp(&rate(b)));
-    let unloaded = fastest(Unloaded, Inline);
     let peak = fastest(Connections, Inline);
     let process = fastest(Connections, Process);
     let many = rows(Connections, Inline).find(|r| r.cell.at == 10_000);
     let kept = many.zip(peak).map(|(many, peak)| kept(many, peak));
     let idle = rows(Idle, Inline).max_by_key(|r| r.cell.at);
-    let slow = rows(Paced, Inline).filter_map(|r| r.p50_to_blocking.as_ref());
-    let slowest = slow.max_by(|a, b| a.median.total_cmp(&b.median));
     let judged = |what: &str, from: &str, bound, figure: Option<&Estimate>| {
         let figure = figure.map(Figure::Sampled);
         goal(what, Some(from.to_owned()), bound, figure)
     };
-    // The most of any round: memory has no spread that an interval could show.
+    // Memory has no spread that an interval could show.
     let memory = idle.and_then(|r| r.bytes_per_connection.as_ref());
-    let memory = memory.map(|e| e.values.iter().copied().fold(e.median, f64::max));
+    let memory = memory.map(most);
     let messages = |experiment: DataplaneExperiment, mtu| {
         let large = rows(experiment, Inline).filter(|r| r.cell.at >= LARGE_BYTES);
         let ratios = large.filter_map(|r| r.rate_to_blocking.as_ref());
@@ -82,102 +79,68 @@ pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
     };
     let [few, many_pkey] = PKEY_CONNECTIONS.map(pkey);
     let [blocking, busy] = GOAL_RATE.map(Bound::AtLeast);
-    let protected = |server: EchoServer| {
-        let name = server.label();
+    let beside_sockets = |server: EchoServer, most_to_busy: f64| {
+        let whose = format!("the {server} echo's");
         let unloaded = fastest(Unloaded, server);
         let peak = fastest(Connections, server);
         let slow = rows(Paced, server).filter_map(|r| r.p50_to_blocking.as_ref());
-        let half = rows(SameRate, server).next();
-        let near = rows(Load, server).find(|r| r.cell.at == NEAR_PEAK);
-        let worst = near.map(|r| {
-            r.p99_us
-                .values
-                .iter()
-                .copied()
-                .fold(r.p99_us.median, f64::max)
-        });
-        [
+        vec![
             judged(
-                &format!("Unloaded, the p50 of {name} ÷ that of blocking sockets"),
+                &format!("Unloaded, {whose} p50 ÷ that of blocking sockets"),
                 "unloaded",
                 Bound::AtMost(GOAL_P50),
                 unloaded.and_then(|r| r.p50_to_blocking.as_ref()),
             ),
             judged(
-                &format!("Unloaded, the p50 of {name} ÷ that of busy-polling sockets"),
+                &format!("Unloaded, {whose} p50 ÷ that of busy-polling sockets"),
                 "unloaded",
-                Bound::AtMost(GOAL_PROTECTED_P50_TO_BUSY),
+                Bound::AtMost(most_to_busy),
                 unloaded.and_then(|r| r.p50_to_busy.as_ref()),
             ),
             judged(
-                &format!(
-                    "At low load, at its worst rate, the p50 of {name} ÷ that of blocking sockets"
-                ),
+                &format!("At low load, at its worst rate, {whose} p50 ÷ that of blocking sockets"),
                 "paced",
                 Bound::AtMost(1.0),
                 slow.max_by(|a, b| a.median.total_cmp(&b.median)),
             ),
             judged(
-                &format!("At its peak, requests a second of {name} ÷ those of blocking sockets"),
+                &format!("At its peak, {whose} requests a second ÷ those of blocking sockets"),
                 "connections",
-                Bound::AtLeast(GOAL_RATE[0]),
+                blocking,
                 peak.and_then(|r| r.rate_to_blocking.as_ref()),
             ),
             judged(
-                &format!(
-                    "At its peak, requests a second of {name} ÷ those of busy-polling sockets"
-                ),
+                &format!("At its peak, {whose} requests a second ÷ those of busy-polling sockets"),
                 "connections",
-                Bound::AtLeast(GOAL_RATE[1]),
+                busy,
                 peak.and_then(|r| r.rate_to_busy.as_ref()),
             ),
+        ]
+    };
+    let under_load = |server: EchoServer| {
+        let half = rows(SameRate, server).next();
+        let near = rows(Load, server).find(|r| r.cell.at == NEAR_PEAK);
+        [
             judged(
                 &format!(
-                    "At half of the peak of process, the p99 of {name} ÷ that of blocking sockets"
+                    "At half of the peak of process, the p99 of {server} ÷ that of blocking sockets"
                 ),
                 "same-rate",
                 Bound::AtMost(1.0),
                 half.and_then(|r| r.p99_to_blocking.as_ref()),
             ),
             goal(
-                format!("At {NEAR_PEAK}% of its peak, the highest p99 of {name} in any round, ms"),
+                format!(
+                    "At {NEAR_PEAK}% of its peak, the highest p99 of {server} in any round, ms"
+                ),
                 Some("load".to_owned()),
                 Bound::AtMost(GOAL_P99_MS),
-                worst.map(|us| Figure::Count(us / 1e3)),
+                near.map(|r| Figure::Count(most(&r.p99_us) / 1e3)),
             ),
         ]
     };
-    let mut all = vec![
-        judged(
-            "Unloaded, the inline echo's p50 ÷ that of blocking sockets",
-            "unloaded",
-            Bound::AtMost(GOAL_P50),
-            unloaded.and_then(|r| r.p50_to_blocking.as_ref()),
-        ),
-        judged(
-            "Unloaded, the inline echo's p50 ÷ that of busy-polling sockets",
-            "unloaded",
-            Bound::AtMost(1.0),
-            unloaded.and_then(|r| r.p50_to_busy.as_ref()),
-        ),
-        judged(
-            "At low load, at its worst rate, the inline echo's p50 ÷ that of blocking sockets",
-            "paced",
-            Bound::AtMost(1.0),
-            slowest,
-        ),
-        judged(
-            "At its peak, the inline echo's requests a second ÷ those of blocking sockets",
-            "connections",
-            blocking,
-            peak.and_then(|r| r.rate_to_blocking.as_ref()),
-        ),
-        judged(
-            "At its peak, the inline echo's requests a second ÷ those of busy-polling sockets",
-            "connections",
-            busy,
-            peak.and_then(|r| r.rate_to_busy.as_ref()),
-        ),
+    let mut all = beside_sockets(Inline, 1.0);
+    all.extend([
         judged(
             "Capacity of a core at its peak's CPU time per request, inline ÷ blocking sockets",
             "connections",
@@ -212,9 +175,17 @@ pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
         many_pkey,
         messages(SizesSegmented, "1,500"),
         messages(SizesJumbo, "9,000"),
-    ];
-    all.extend([Process, Pkey].into_iter().flat_map(protected));
+    ]);
+    for server in [Process, Pkey] {
+        all.extend(beside_sockets(server, GOAL_PROTECTED_P50_TO_BUSY));
+        all.extend(under_load(server));
+    }
     all
+}
+
+/// The most of any round.
+fn most(e: &Estimate) -> f64 {
+    e.values.iter().copied().fold(e.median, f64::max)
 }
 
 /// What is kept of the peak's median; the interval is that of the requests with many connections.

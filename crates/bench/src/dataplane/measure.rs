@@ -86,10 +86,9 @@ pub(super) fn sample(
         (0.3, 1.2)
     };
     let seconds = match cell.experiment {
-        DataplaneExperiment::Paced => LEAST_PACED / f64::from(cell.at),
-        _ => 0.0,
-    }
-    .max(seconds);
+        DataplaneExperiment::Paced => f64::max(seconds, LEAST_PACED / f64::from(cell.at)),
+        _ => seconds,
+    };
     let run = |server: EchoServer, work: Work, client: Client| Run {
         client,
         plan: Plan {

@@ -28,10 +28,7 @@ impl Drop for KeptOpen {
         // Closed after the borrow: that may take a moment.
         let _closed = OPEN.with_borrow_mut(|(keepers, open)| {
             *keepers -= 1;
-            match *keepers {
-                0 => std::mem::take(open),
-                _ => BTreeMap::new(),
-            }
+            (*keepers == 0).then(|| std::mem::take(open))
         });
     }
 }

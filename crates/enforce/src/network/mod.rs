@@ -196,7 +196,6 @@ impl Network {
 
     /// Acts on what happened in `interval`, which ends now.
     pub fn step(&mut self, journal: &mut Journal, interval: &Interval) {
-        self.means.begin_step();
         self.means.settle_leaving(journal, false);
         self.pressed = false;
         if interval.length.is_zero() {
@@ -227,12 +226,15 @@ impl Network {
                     }
                 }
             }
-            // What takes long comes last.
+            // What takes long comes last, and for one container in each step: many offenders at once do not
+            // stop the control loop.
+            let mut may_engage = true;
             for (cgroup, action) in decision.containers {
                 if let (Action::Hold(hold), Some(member)) = (action, self.members.get_mut(&cgroup))
                 {
                     let (located, napi) = (&member.located, &mut member.applied.napi);
-                    self.means.place_napi(journal, located, napi, hold.napi);
+                    let means = &mut self.means;
+                    may_engage &= !means.place_napi(journal, located, napi, hold.napi, may_engage);
                 }
             }
         }

@@ -20,5 +20,6 @@ pub use error::{BindError, ConfigError, ConnectError, GoneError, SendError, UdpS
 pub use event::{DeadReason, Event};
 pub use ids::{ConnectionId, ListenerId, MacAddress, TimerId, UdpId};
 pub use time::Time;
+pub(crate) use train::MOST_IP_BYTES;
 pub use train::Train;
 pub use transmit::{Checksum, MAX_CHUNKS, MAX_HEADER_BYTES, Payload, Transmit};

@@ -6,7 +6,7 @@ use crate::wire::tcp::{ACK, PSH};
 use crate::wire::{be16, be32, checksum, ethernet, ipv4, ipv6};
 
 /// Largest IP packet: its length has 16 bits (RFC 791; RFC 8200 without jumbograms).
-const MOST_IP_BYTES: usize = 65_535;
+pub(crate) const MOST_IP_BYTES: usize = 65_535;
 /// Place of a TCP header's checksum.
 const CHECKSUM_AT: u16 = 16;
 

@@ -23,7 +23,7 @@ impl Payload {
     pub(crate) fn push(&mut self, chunk: Chunk) -> bool {
         if let Some(last) = self.chunks[..usize::from(self.count)].last_mut()
             && last.buffer == chunk.buffer
-            && last.offset + last.len == chunk.offset
+            && last.offset.checked_add(last.len) == Some(chunk.offset)
         {
             last.len += chunk.len;
             self.bytes += chunk.len;
@@ -160,6 +160,12 @@ mod tests {
         assert!(!payload.push(chunk(4, 0, 1)), "no place");
         assert!(payload.push(chunk(3, 71, 9)), "none is needed");
         assert_eq!(payload.len(), 15 + 5 + 5 + 10);
+        // Up to the last byte that has an offset.
+        let mut payload = Payload::default();
+        for part in [chunk(1, u32::MAX - 9, 10), chunk(1, 0, 10)] {
+            assert!(payload.push(part));
+        }
+        assert_eq!(payload.chunks().len(), 2);
     }
 
     #[test]

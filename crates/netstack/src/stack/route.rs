@@ -168,12 +168,14 @@ impl Routes {
     /// Largest IP packet of the interface that has an address of ours.
     #[inline]
     pub fn mtu_bytes(&self, ours: &Addr) -> u32 {
-        self.link(self.interface_of(ours)).mtu_bytes
+        self.packets(ours).0
     }
 
-    /// Whether a packet from there may hold several segments.
-    pub fn has_segmentation(&self, ours: &Addr) -> bool {
-        self.link(self.interface_of(ours)).segmentation
+    /// The same, and whether a packet from there may hold several segments, which are cut.
+    #[inline]
+    pub fn packets(&self, ours: &Addr) -> (u32, bool) {
+        let link = self.link(self.interface_of(ours));
+        (link.mtu_bytes, link.segmentation)
     }
 
     /// Whether there is such an interface.

@@ -4,14 +4,15 @@ use super::Stack;
 use super::resolve::NextHop;
 use super::timers::Timer;
 use crate::api::{
-    Checksum, DeadReason, InterfaceId, MAX_HEADER_BYTES, MacAddress, Payload, Time, Transmit,
+    Checksum, DeadReason, InterfaceId, MAX_HEADER_BYTES, MOST_IP_BYTES, MacAddress, Payload, Time,
+    Transmit,
 };
 use crate::flow::FlowKey;
 use crate::tcp::segment::Outgoing;
 use crate::wire::{ethernet, ip, tcp};
 
-/// Most payload of a packet of several segments, whatever its headers: an IP packet's length has 16 bits.
-const MOST_TCP_PAYLOAD_BYTES: u32 = 65_535 - MAX_HEADER_BYTES as u32;
+/// Most payload of a packet of several segments, whatever its headers.
+const MOST_PAYLOAD_BYTES: u32 = (MOST_IP_BYTES - MAX_HEADER_BYTES) as u32;
 
 /// Hop limit of what we send (RFC 1700's recommended default).
 pub const HOP_LIMIT: u8 = 64;
@@ -80,11 +81,11 @@ impl Stack {
                 continue;
             };
             let tcb = self.connections.tcb_mut(slot);
-            let mtu_bytes = self.routes.mtu_bytes(&tcb.key.local);
+            let (mtu_bytes, segmentation) = self.routes.packets(&tcb.key.local);
             let our_mss = segment_bytes(mtu_bytes, tcb.key.local.is_v4());
             let mut context = self.ranges.context(&self.config, &mut self.counters, now);
-            if self.routes.has_segmentation(&tcb.key.local) {
-                context.most_packet_bytes = MOST_TCP_PAYLOAD_BYTES;
+            if segmentation {
+                context.most_packet_bytes = MOST_PAYLOAD_BYTES;
             }
             let segment = tcb.output(our_mss, &mut context);
             let key = tcb.key;

@@ -26,8 +26,6 @@ pub(super) struct Means {
     host_ends: HostEnds,
     leaving: Leaving,
     napi_in_container: bool,
-    /// NAPI threads have been put in place in this step.
-    has_engaged: bool,
 }
 
 /// What is in force for one container.
@@ -55,7 +53,6 @@ impl Means {
             host_ends: HostEnds::default(),
             leaving: Leaving::default(),
             napi_in_container,
-            has_engaged: false,
         }
     }
 
@@ -124,33 +121,32 @@ impl Means {
         }
     }
 
-    /// A step begins.
-    pub fn begin_step(&mut self) {
-        self.has_engaged = false;
-    }
-
-    /// Puts a container's NAPI threads where they are wanted. That takes some 70 ms, in which nothing is corrected:
-    /// in one step it is done for one container, so that many offenders at once do not stop the control loop.
+    /// Puts a container's NAPI threads where they are wanted; in place only with `may_engage`. Says whether it
+    /// did: that takes some 70 ms, in which nothing is corrected.
     pub fn place_napi(
         &mut self,
         journal: &mut Journal,
         Located { container, place }: &Located,
         napi: &mut NapiThreads,
         wanted: NapiPlace,
-    ) {
+        may_engage: bool,
+    ) -> bool {
         let leave = match wanted {
-            NapiPlace::Untouched => return,
+            NapiPlace::Untouched => return false,
             NapiPlace::KeptOut => true,
             NapiPlace::Engaged => napi.is_stale(container),
         };
         if leave {
             self.leaving.add(container, napi.leave(journal));
         }
-        let is_wanted = wanted == NapiPlace::Engaged && !self.leaving.of(container);
-        if is_wanted && !self.has_engaged && napi.lacks(container) {
-            self.has_engaged = true;
+        let engages = may_engage
+            && wanted == NapiPlace::Engaged
+            && !self.leaving.of(container)
+            && napi.lacks(container);
+        if engages {
             napi.engage(journal, container, place, self.napi_in_container);
         }
+        engages
     }
 
     /// Lets NAPI threads leave whose interfaces have changed, or, with `all`, all of them.
