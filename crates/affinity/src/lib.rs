@@ -1,8 +1,13 @@
-//! Which CPUs a thread may run on: the one place that sets a thread's affinity.
+//! Which CPUs a thread may run on, and before whom: the one place that sets a thread's affinity
+//! and priority.
 //!
 //! A crate of its own, below those that load BPF programs and those that read the host, so that who
 //! binds a thread needs neither.
 #![forbid(unsafe_code)]
+
+mod urgent;
+
+pub use urgent::Urgent;
 
 use cofferdam_types::CpuId;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};

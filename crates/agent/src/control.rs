@@ -25,6 +25,7 @@ use crate::server::{Command, Notice};
 use crate::view::{Cost, View};
 use crate::wake::{Sleeper, Waker};
 use cofferdam_accounting::ReadError;
+use cofferdam_affinity::Urgent;
 use cofferdam_records::status::{ConfigurationRecord, RuleRecord};
 use cofferdam_types::{AccountingMode, Container, Degraded, EnforcementStatus, Interval, Snapshot};
 use std::collections::HashMap;
@@ -252,6 +253,9 @@ impl<L: Ledger> Control<L> {
             let attends = self.attends_at(Instant::now());
             let until = attends.map_or(until, |at| at.min(until));
             let wake = self.nri.wake(channels.sleeper.fd());
+            // What waits here for a CPU is late for everyone. Threads of other work are started where
+            // this has ended: they would inherit it.
+            let urgent = Urgent::begin();
             if let Err(error) = self.readings.ledger().follow(until, wake) {
                 self.failed(error)?;
                 std::thread::sleep(Duration::from_millis(100));
@@ -259,6 +263,7 @@ impl<L: Ledger> Control<L> {
             channels.sleeper.rest();
             // First: the runtime waits for its answers.
             let mut show = self.serve_runtime(channels.sleeper.fd());
+            drop(urgent);
             self.notifier.beat(Instant::now());
             if self.signals.interrupt.load(Ordering::Relaxed) {
                 return Ok(Some(Ended::Interrupted));
@@ -295,6 +300,7 @@ impl<L: Ledger> Control<L> {
         let begin = Instant::now();
         self.stepped = Some(begin);
         let frame = self.recorder.is_due();
+        let urgent = Urgent::begin();
         let reading = match frame {
             true => self.readings.read(Duration::ZERO),
             false => self.readings.read_quickly(match self.busy {
@@ -302,6 +308,7 @@ impl<L: Ledger> Control<L> {
                 false => USAGE_AGE,
             }),
         };
+        drop(urgent);
         match reading {
             Ok(snapshot) => {
                 if self.failing_since.take().is_some() {
@@ -363,6 +370,7 @@ impl<L: Ledger> Control<L> {
         let changed = self.follow_rules(&containers);
         self.settle();
         if let Some(effects) = &mut self.effects {
+            let _urgent = Urgent::begin();
             match judges {
                 true => effects.step(&interval),
                 // Reservations are looked after all the same.

@@ -2,6 +2,7 @@
 //! verifier with the same code; they differ only in the verifier's log, which libbpf prints. It is
 //! kept here and its last line shown.
 
+use cofferdam_affinity::Urgent;
 use libbpf_rs::{ErrorKind, PrintLevel};
 use std::cell::RefCell;
 
@@ -83,6 +84,10 @@ fn keep(_: PrintLevel, text: String) {
 
 /// Runs `load`, which loads programs. `what` completes "cannot …".
 ///
+/// It is urgent work: the verifier needs half a second of CPU for all programs together, and it is
+/// under a flood that they are wanted most; with an equal share of a full CPU that took as many times
+/// longer as there were rivals.
+///
 /// # Errors
 /// [`LoadError`]: missing rights, the verifier's refusal, or what else libbpf said.
 pub(crate) fn loading<T>(
@@ -96,38 +101,6 @@ pub(crate) fn loading<T>(
         let printed = PRINTED.with_borrow_mut(std::mem::take);
         why(what, source, &printed)
     })
-}
-
-/// The calling thread goes before all others of its cgroup until this is dropped. The verifier needs
-/// half a second of CPU for all programs together, and it is under a flood that they are wanted most:
-/// with an equal share of a full CPU that took as many times longer as there were rivals.
-struct Urgent {
-    before: libc::c_int,
-}
-
-impl Urgent {
-    fn begin() -> Urgent {
-        let before = niceness();
-        set_niceness(-20);
-        Urgent { before }
-    }
-}
-
-impl Drop for Urgent {
-    fn drop(&mut self) {
-        set_niceness(self.before);
-    }
-}
-
-fn niceness() -> libc::c_int {
-    // SAFETY: takes integers; 0 stands for the calling thread, which exists.
-    unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
-}
-
-/// Without CAP_SYS_NICE it stays as it is: loading takes longer then, no more.
-fn set_niceness(value: libc::c_int) {
-    // SAFETY: takes integers.
-    let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value) };
 }
 
 fn why(what: &str, source: libbpf_rs::Error, printed: &str) -> LoadError {
@@ -226,6 +199,13 @@ libbpf: prog 'lt_netif_receive_skb': failed to load: -13
             Err(other) => panic!("{other}"),
             Ok(_) => panic!("the verifier took it"),
         }
+    }
+
+    /// Field 19 of `/proc/thread-self/stat`, after the name in brackets.
+    fn niceness() -> i32 {
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let (_, fields) = stat.rsplit_once(')').unwrap();
+        fields.split_whitespace().nth(16).unwrap().parse().unwrap()
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::progress::Progress;
 use crate::run::{Kind, RunResult};
 use crate::rundir::{About, MANIFEST, RunDir};
 use crate::signals::Signals;
-use cofferdam_affinity::Affinity;
+use cofferdam_affinity::{Affinity, Urgent};
 use cofferdam_types::CpuId;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -155,6 +155,8 @@ impl<'a> Rig<'a> {
     /// Lets `time` pass, with the ledger awake and signals seen.
     pub fn pass(&mut self, time: Duration) -> Result<(), BenchError> {
         let deadline = Instant::now() + time;
+        // As the agent's control loop.
+        let _urgent = self.treatment.as_ref().map(|_| Urgent::begin());
         loop {
             self.check()?;
             let now = Instant::now();

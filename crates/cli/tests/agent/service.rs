@@ -60,6 +60,49 @@ fn systemd_is_told_of_readiness_life_reload_and_end() {
     });
 }
 
+/// Name and niceness of each thread of a process.
+fn threads(pid: u32) -> Vec<(String, i32)> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let stat = |task: std::io::Result<std::fs::DirEntry>| {
+        // A thread may have ended meanwhile.
+        let stat = std::fs::read_to_string(task.ok()?.path().join("stat")).ok()?;
+        let (name, fields) = stat.split_once('(')?.1.rsplit_once(')')?;
+        // Field 19 of proc_pid_stat(5); the name is field 2.
+        let niceness = fields.split_whitespace().nth(16)?;
+        Some((name.to_owned(), niceness.parse().unwrap()))
+    };
+    tasks.filter_map(stat).collect()
+}
+
+#[test]
+fn the_control_loop_goes_before_others_and_the_threads_that_it_starts_do_not() {
+    alone(|| {
+        let agent = Agent::start("");
+        // These are started by the loop, long after it has begun.
+        let history = agent.folder.path().join("history");
+        let more = format!(
+            "history.path = \"{}\"\n[latency]\nhistograms = true\n",
+            history.display()
+        );
+        write(agent.folder.path(), &more);
+        assert_eq!(agent.ask(&["agent", "--reload"]).status.code(), Some(0));
+        let pid = agent.child.id();
+        let of = |threads: &[(String, i32)], wanted: &str| {
+            let found = threads.iter().find(|(name, _)| name == wanted);
+            found.map(|(_, niceness)| *niceness)
+        };
+        // In between it serves clients like anybody else.
+        wait_until("the loop goes first", Duration::from_secs(30), || {
+            let seen = threads(pid);
+            let started = ["cofferdam-serve", "cofferdam-histo", "cofferdam-laten"];
+            let started = started.map(|name| of(&seen, name));
+            assert!(started.iter().flatten().all(|one| *one == 0), "{seen:?}");
+            started.iter().all(Option::is_some) && of(&seen, "cofferdam") == Some(-20)
+        });
+        assert_eq!(agent.end(Signal::SIGTERM), Some(0));
+    });
+}
+
 fn explained(agent: &Agent) -> Explanation {
     let output = agent.ask(&["explain", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
