@@ -268,20 +268,10 @@ pub unsafe extern "C" fn setsockopt(
             Kind::Connection(connected) => done(linger(fd, connected, value, len)),
             _ => real::setsockopt(fd, level, name, value, len),
         },
+        (libc::SOL_SOCKET, name) if is_undone(name) => done(Err(Errno::ENOPROTOOPT)),
         (
             libc::SOL_SOCKET,
-            libc::SO_PASSCRED
-            | libc::SO_PASSSEC
-            | libc::SO_ZEROCOPY
-            | libc::SO_BINDTODEVICE
-            | libc::SO_MARK
-            | libc::SO_ATTACH_FILTER
-            | libc::SO_ATTACH_BPF
-            | libc::SO_ATTACH_REUSEPORT_CBPF
-            | libc::SO_ATTACH_REUSEPORT_EBPF
-            | libc::SO_TIMESTAMPING
-            | libc::SO_MAX_PACING_RATE
-            | libc::SO_BUSY_POLL,
+            libc::SO_PASSCRED | libc::SO_PASSSEC | libc::SO_MAX_PACING_RATE | libc::SO_BUSY_POLL,
         ) => done(Err(Errno::ENOPROTOOPT)),
         (libc::SOL_SOCKET, libc::SO_KEEPALIVE) => done(number().and_then(|on| {
             change(&sock.kind, |options| {
@@ -310,6 +300,22 @@ pub unsafe extern "C" fn setsockopt(
         })),
         _ => done(Err(Errno::ENOPROTOOPT)),
     }
+}
+
+/// Options of `SOL_SOCKET` that ask for something of the kernel's path, which packets of the
+/// dataplane do not take: TCP's are refused as UDP's.
+pub fn is_undone(name: c_int) -> bool {
+    matches!(
+        name,
+        libc::SO_ZEROCOPY
+            | libc::SO_BINDTODEVICE
+            | libc::SO_MARK
+            | libc::SO_ATTACH_FILTER
+            | libc::SO_ATTACH_BPF
+            | libc::SO_ATTACH_REUSEPORT_CBPF
+            | libc::SO_ATTACH_REUSEPORT_EBPF
+            | libc::SO_TIMESTAMPING
+    )
 }
 
 /// Options that only advise when a segment leaves: every write does at once.

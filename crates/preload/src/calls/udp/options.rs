@@ -2,6 +2,7 @@
 
 use super::Found;
 use crate::calls::done;
+use crate::calls::options::{is_undone, put};
 use crate::udp::wants;
 use crate::{process, real};
 use cofferdam_bsd::memory;
@@ -15,21 +16,16 @@ const MEMINFO_DROPS: usize = 8;
 /// Whether the option asks for something that is not done.
 fn is_refused(level: c_int, name: c_int) -> bool {
     match level {
-        libc::SOL_SOCKET => matches!(
-            name,
-            libc::SO_ZEROCOPY
-                | libc::SO_BINDTODEVICE
-                | libc::SO_MARK
-                | libc::SO_ATTACH_FILTER
-                | libc::SO_ATTACH_BPF
-                | libc::SO_ATTACH_REUSEPORT_CBPF
-                | libc::SO_ATTACH_REUSEPORT_EBPF
-                | libc::SO_TIMESTAMP
-                | libc::SO_TIMESTAMPNS
-                | libc::SO_TIMESTAMPING
-                | libc::SO_RXQ_OVFL
-                | libc::SO_PEEK_OFF
-        ),
+        libc::SOL_SOCKET => {
+            is_undone(name)
+                || matches!(
+                    name,
+                    libc::SO_TIMESTAMP
+                        | libc::SO_TIMESTAMPNS
+                        | libc::SO_RXQ_OVFL
+                        | libc::SO_PEEK_OFF
+                )
+        }
         libc::IPPROTO_IP => matches!(
             name,
             libc::IP_OPTIONS
@@ -122,11 +118,7 @@ pub fn getsockopt(
                 _ if found.is_v6 => libc::AF_INET6,
                 _ => libc::AF_INET,
             };
-            return done(crate::calls::options::put(
-                &answer.to_ne_bytes(),
-                value,
-                len,
-            ));
+            return done(put(&answer.to_ne_bytes(), value, len));
         }
         _ => real::getsockopt(at, level, name, value, len),
     };
