@@ -33,7 +33,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   fmt          format Rust and BPF C
   loc          no tracked source file is longer than 800 lines
   links        every file that a document points to exists
-  spec         every promise of SPECIFICATION.md has its tests, and every bound its constant
+  spec         every promise of the specifications has its tests, and every bound its constant
   manifest     render etc/kubernetes.yaml from the chart in packaging/helm
   man [DIR]    write manual pages; DIR is target/man by default
   completions [DIR]

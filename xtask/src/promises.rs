@@ -1,4 +1,4 @@
-//! What SPECIFICATION.md promises, held against the tests.
+//! What the specifications promise, held against the tests.
 //!
 //! A row names its tests in the last column, as `` `crate::test` ``, and the bounds that it promises
 //! in the first, as `` (`BOUND`) ``: constants of the crates whose tests it names, or of the laboratory.
@@ -10,7 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The documents that name a test for each promise.
-const DOCUMENTS: [&str; 2] = ["SPECIFICATION.md", "docs/src/security.md"];
+const DOCUMENTS: [&str; 3] = [
+    "SPECIFICATION.md",
+    "crates/netstack/SPECIFICATION.md",
+    "docs/src/security.md",
+];
 
 /// The crate whose constants every row may name.
 const LABORATORY: &str = "lab";

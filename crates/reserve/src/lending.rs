@@ -5,7 +5,8 @@
 //! within the scheduler, and when it stays it has more than 99% of the CPU (256 to 1 against the
 //! default weight). So the wake-up never waits for us. The slow part is ours: an owner that
 //! keeps its CPUs busy has nothing to lend, and borrowers stuck behind it would crawl; then
-//! they are taken off by their cpuset.
+//! they are taken off by their cpuset. Time that the hypervisor gives to other machines is nobody's:
+//! an owner that gets the rest keeps its CPUs busy.
 //!
 //! Rejected: narrowing cpusets at each wake-up (user space is too slow for 1 kHz); `cpu.idle` on
 //! the borrowers, which preempts as fast (measured), but takes their relative weights away on
@@ -58,9 +59,10 @@ impl<T: Copy + Sub<Output = Duration>> Lending<T> {
         self.lent
     }
 
-    /// Looks at the owner's CPU use so far. `milli_cpus` is what it has reserved. True when the
-    /// decision changed.
-    pub fn look(&mut self, now: T, used_ns: u64, milli_cpus: u32) -> bool {
+    /// Looks at the owner's CPU use so far. `milli_cpus` is what it has reserved, `stolen_milli` the part
+    /// of its CPUs' time that the hypervisor took, thousandths: who gets all that is left is busy. True when
+    /// the decision changed.
+    pub fn look(&mut self, now: T, used_ns: u64, milli_cpus: u32, stolen_milli: u32) -> bool {
         let Some((then, before)) = self.last else {
             self.last = Some((now, used_ns));
             return false;
@@ -70,7 +72,9 @@ impl<T: Copy + Sub<Output = Duration>> Lending<T> {
             return false;
         }
         self.last = Some((now, used_ns));
-        let reserved_ns = passed.as_nanos() * u128::from(milli_cpus) / 1000;
+        let left_milli = 1000_u32.saturating_sub(stolen_milli);
+        let reserved_ns =
+            passed.as_nanos() * u128::from(milli_cpus) * u128::from(left_milli) / 1_000_000;
         let busy = u128::from(used_ns.saturating_sub(before)) * 1000 / reserved_ns.max(1);
         let busy = u64::try_from(busy).unwrap_or(u64::MAX);
         let rested = self.taken_back.is_none_or(|at| now - at >= REST);
@@ -106,32 +110,45 @@ mod tests {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut lending = Lending::default();
-        assert!(!lending.look(at(0), 0, 1000), "nothing is known yet");
-        assert!(!lending.look(at(10), 0, 1000), "too short to tell");
-        assert!(lending.look(at(100), 10 * MS, 1000));
+        assert!(!lending.look(at(0), 0, 1000, 0), "nothing is known yet");
+        assert!(!lending.look(at(10), 0, 1000, 0), "too short to tell");
+        assert!(lending.look(at(100), 10 * MS, 1000, 0));
         assert!(lending.is_lent());
-        assert!(!lending.look(at(200), 100 * MS, 1000), "90% is in between");
-        assert!(lending.look(at(300), 199 * MS, 1000));
+        assert!(!lending.look(at(200), 100 * MS, 1000, 0), "90% is in between");
+        assert!(lending.look(at(300), 199 * MS, 1000, 0));
         assert!(!lending.is_lent());
-        assert!(!lending.look(at(400), 199 * MS, 1000), "it must rest");
-        assert!(lending.look(at(800), 199 * MS, 1000));
+        assert!(!lending.look(at(400), 199 * MS, 1000, 0), "it must rest");
+        assert!(lending.look(at(800), 199 * MS, 1000, 0));
     }
 
     #[test]
     fn half_of_two_cpus_is_idle() {
         let start = Instant::now();
         let mut lending = Lending::default();
-        lending.look(start, 0, 2000);
-        assert!(lending.look(start + Duration::from_millis(100), 100 * MS, 2000));
+        lending.look(start, 0, 2000, 0);
+        assert!(lending.look(start + Duration::from_millis(100), 100 * MS, 2000, 0));
+    }
+
+    #[test]
+    fn who_gets_all_that_the_hypervisor_leaves_is_busy() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut lending = Lending::default();
+        lending.look(at(0), 0, 1000, 100);
+        assert!(!lending.look(at(100), 80 * MS, 1000, 100), "80 of 90 is in between");
+        assert!(lending.look(at(200), 90 * MS, 1000, 100));
+        assert!(lending.look(at(300), 176 * MS, 1000, 100), "86 of 90 is busy");
+        assert!(!lending.is_lent());
+        assert!(lending.look(at(900), 176 * MS, 1000, 1000), "all is stolen");
     }
 
     #[test]
     fn a_count_that_goes_backwards_does_no_harm() {
         let start = Instant::now();
         let mut lending = Lending::default();
-        lending.look(start, 500 * MS, 1);
-        assert!(lending.look(start + Duration::from_secs(1), 0, 1));
-        assert!(lending.look(start + Duration::from_secs(2), u64::MAX, 1));
+        lending.look(start, 500 * MS, 1, 0);
+        assert!(lending.look(start + Duration::from_secs(1), 0, 1, 0));
+        assert!(lending.look(start + Duration::from_secs(2), u64::MAX, 1, 0));
         assert!(!lending.is_lent());
     }
 }

@@ -233,8 +233,14 @@ impl Strict {
         }
     }
 
-    /// Decides about lending; true when something changed.
-    pub fn look(&mut self, fs: &HostFs, now: Instant, milli_cpus: u32, lending: bool) -> bool {
+    /// Decides about lending; true when something changed. For the two parts of a CPU see [`Lending::look`].
+    pub fn look(
+        &mut self,
+        fs: &HostFs,
+        now: Instant,
+        (milli_cpus, stolen_milli): (u32, u32),
+        lending: bool,
+    ) -> bool {
         let blocked = self
             .member
             .degraded
@@ -246,7 +252,7 @@ impl Strict {
             return was;
         }
         match self.member.used_ns(fs) {
-            Some(used_ns) => self.lending.look(now, used_ns, milli_cpus),
+            Some(used_ns) => self.lending.look(now, used_ns, milli_cpus, stolen_milli),
             None => false,
         }
     }

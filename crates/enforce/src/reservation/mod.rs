@@ -14,6 +14,7 @@ mod irq;
 mod member;
 mod places;
 mod promise;
+mod stolen;
 
 use crate::cpus::Cpus;
 use crate::journal::Journal;
@@ -24,6 +25,7 @@ use cofferdam_reserve::{Plan, weight};
 use cofferdam_types::{CgroupId, Container, CpuAmount, Degraded, ReservationState, Topology};
 use member::{Member, Strict};
 use promise::Promise;
+use stolen::Stolen;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -105,6 +107,7 @@ pub struct Reservations {
     /// Promises so far.
     promised: u64,
     looked_over: Option<Instant>,
+    stolen: Stolen,
     degraded: Vec<Degraded>,
     /// Whether standard containers could use more CPUs than they have.
     wanted: bool,
@@ -128,6 +131,7 @@ impl Reservations {
             promises: BTreeMap::new(),
             promised: 0,
             looked_over: None,
+            stolen: Stolen::default(),
             degraded: Vec::new(),
             wanted: true,
         })
@@ -219,10 +223,16 @@ impl Reservations {
         }
         let mut changed = false;
         let lending = self.options.lending && self.wanted;
+        if lending && !self.strict.is_empty() {
+            self.stolen.look(&self.fs, now);
+        }
         for (id, strict) in &mut self.strict {
-            let milli = self.plan.placements.get(id).map_or(0, |p| p.milli_cpus());
+            let Some(place) = self.plan.placements.get(id) else {
+                continue;
+            };
+            let milli = (place.milli_cpus(), self.stolen.milli(&place.cpus()));
             let lending = lending && strict.lends;
-            changed |= milli > 0 && strict.look(&self.fs, now, milli, lending);
+            changed |= strict.look(&self.fs, now, milli, lending);
         }
         if changed {
             self.place_standard(journal);

@@ -198,6 +198,29 @@ fn idle_cpus_are_lent_to_siblings_and_taken_back() {
 }
 
 #[test]
+fn an_owner_that_gets_all_that_the_hypervisor_leaves_takes_its_cpus_back() {
+    let fake = Fake::v2(4);
+    let (s, a) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
+    let (mut journal, mut r) = fake.start(options(true));
+    r.set(&mut journal, &[(s, cpus("1"))], &[a]);
+    let start = Instant::now();
+    let mut step = |r: &mut Reservations, ms: u64, (used_ms, stolen): (u64, u64)| {
+        fake.used(S, used_ms);
+        fake.write_host("/proc/stat", &format!("cpu3 0 0 0 0 0 0 0 {stolen} 0 0\n"));
+        r.step(&mut journal, start + Duration::from_millis(ms));
+    };
+    step(&mut r, 0, (0, 0));
+    step(&mut r, 100, (0, 0));
+    assert_eq!(fake.cpuset(A), "0-3");
+    // Nine tenths are no reason where the rest is idle or borrowed.
+    step(&mut r, 1100, (900, 0));
+    assert_eq!(fake.cpuset(A), "0-3");
+    // A tenth of the CPU went to another machine.
+    step(&mut r, 2200, (1890, 11));
+    assert_eq!(fake.cpuset(A), "0-2");
+}
+
+#[test]
 fn nothing_is_lent_to_those_whose_quotas_would_not_let_them_use_it() {
     let fake = Fake::v2(4);
     let (s, a) = (fake.container(S, "0-3"), fake.container(A, "0-3"));

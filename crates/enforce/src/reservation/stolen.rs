@@ -1,0 +1,93 @@
+//! CPU time that the hypervisor gave to other machines, from `/proc/stat`.
+
+use crate::tuning::reservation::LOOK_OVER;
+use cofferdam_host::parse::cpu_ticks;
+use cofferdam_host::{HostFs, TICKS_PER_S};
+use cofferdam_types::CpuId;
+use std::collections::HashMap;
+use std::time::Instant;
+
+/// Place of the stolen ticks in a CPU's line.
+const STEAL: usize = 7;
+
+/// What was stolen from each CPU between the last two looks.
+#[derive(Debug, Default)]
+pub(super) struct Stolen {
+    looked: Option<Instant>,
+    /// Ticks so far, and the part of the time between the looks.
+    by_cpu: HashMap<CpuId, (u64, f64)>,
+}
+
+impl Stolen {
+    /// Reads the counters, once a second at most: they come in ticks of 10 ms, and the file lists
+    /// every interrupt of the host.
+    pub fn look(&mut self, fs: &HostFs, now: Instant) {
+        let passed = self.looked.map(|at| now.saturating_duration_since(at));
+        if passed.is_some_and(|passed| passed < LOOK_OVER) {
+            return;
+        }
+        self.looked = Some(now);
+        let Ok(text) = fs.read_text("/proc/stat") else {
+            self.by_cpu.clear();
+            return;
+        };
+        let before = std::mem::take(&mut self.by_cpu);
+        self.by_cpu = cpu_ticks(&text)
+            .filter_map(|(cpu, ticks)| Some((cpu, *ticks.get(STEAL)?)))
+            .map(|(cpu, ticks)| {
+                let since = before.get(&cpu).map_or(0, |(b, _)| ticks.saturating_sub(*b));
+                let passed_s = passed.map_or(f64::INFINITY, |passed| passed.as_secs_f64());
+                (cpu, (ticks, since as f64 / TICKS_PER_S / passed_s))
+            })
+            .collect();
+    }
+
+    /// The stolen part of the time of `cpus`, thousandths.
+    pub fn milli<'a>(&self, cpus: impl IntoIterator<Item = &'a CpuId>) -> u32 {
+        let parts = cpus
+            .into_iter()
+            .map(|cpu| self.by_cpu.get(cpu).map_or(0.0, |(_, part)| *part));
+        let (count, sum) = parts.fold((0_u32, 0.0), |(n, sum), part| (n + 1, sum + part));
+        (sum / f64::from(count.max(1)) * 1000.0).min(1000.0) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn the_stolen_part_is_of_the_time_since_the_last_look() {
+        let root = tempfile::tempdir().unwrap();
+        let fs = HostFs::below(root.path());
+        let write = |first: u64, second: u64| {
+            std::fs::create_dir_all(root.path().join("proc")).unwrap();
+            let text = format!(
+                "cpu  1 1 1 1 1 0 0 9\ncpu0 1 1 1 1 1 0 0 {first} 0 0\ncpu1 1 1 1 1 1 0 0 {second}\ncpu2 1 1\n"
+            );
+            std::fs::write(root.path().join("proc/stat"), text).unwrap();
+        };
+        let start = Instant::now();
+        let mut stolen = Stolen::default();
+        write(500, 70);
+        stolen.look(&fs, start);
+        assert_eq!(stolen.milli(&[CpuId(0), CpuId(1)]), 0, "nothing is known yet");
+        write(540, 70);
+        stolen.look(&fs, start + Duration::from_millis(500));
+        assert_eq!(stolen.milli(&[CpuId(0)]), 0, "too soon");
+        stolen.look(&fs, start + 2 * LOOK_OVER);
+        assert_eq!(stolen.milli(&[CpuId(0)]), 200);
+        assert_eq!(stolen.milli(&[CpuId(0), CpuId(1)]), 100);
+        assert_eq!(stolen.milli(&[CpuId(2), CpuId(9)]), 0, "not counted here");
+        assert_eq!(stolen.milli(&[]), 0);
+        // A CPU that comes back counts from the beginning, another clock may leap.
+        write(3, 1_000_000);
+        stolen.look(&fs, start + 4 * LOOK_OVER);
+        assert_eq!(stolen.milli(&[CpuId(0)]), 0);
+        assert_eq!(stolen.milli(&[CpuId(1)]), 1000);
+        std::fs::remove_file(root.path().join("proc/stat")).unwrap();
+        stolen.look(&fs, start + 6 * LOOK_OVER);
+        assert_eq!(stolen.milli(&[CpuId(1)]), 0);
+    }
+}
