@@ -114,7 +114,10 @@ mod tests {
         assert!(!lending.look(at(10), 0, 1000, 0), "too short to tell");
         assert!(lending.look(at(100), 10 * MS, 1000, 0));
         assert!(lending.is_lent());
-        assert!(!lending.look(at(200), 100 * MS, 1000, 0), "90% is in between");
+        assert!(
+            !lending.look(at(200), 100 * MS, 1000, 0),
+            "90% is in between"
+        );
         assert!(lending.look(at(300), 199 * MS, 1000, 0));
         assert!(!lending.is_lent());
         assert!(!lending.look(at(400), 199 * MS, 1000, 0), "it must rest");
@@ -135,9 +138,15 @@ mod tests {
         let at = |ms| start + Duration::from_millis(ms);
         let mut lending = Lending::default();
         lending.look(at(0), 0, 1000, 100);
-        assert!(!lending.look(at(100), 80 * MS, 1000, 100), "80 of 90 is in between");
+        assert!(
+            !lending.look(at(100), 80 * MS, 1000, 100),
+            "80 of 90 is in between"
+        );
         assert!(lending.look(at(200), 90 * MS, 1000, 100));
-        assert!(lending.look(at(300), 176 * MS, 1000, 100), "86 of 90 is busy");
+        assert!(
+            lending.look(at(300), 176 * MS, 1000, 100),
+            "86 of 90 is busy"
+        );
         assert!(!lending.is_lent());
         assert!(lending.look(at(900), 176 * MS, 1000, 1000), "all is stolen");
     }

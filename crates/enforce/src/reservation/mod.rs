@@ -25,10 +25,10 @@ use cofferdam_reserve::{Plan, weight};
 use cofferdam_types::{CgroupId, Container, CpuAmount, Degraded, ReservationState, Topology};
 use member::{Member, Strict};
 use promise::Promise;
-use stolen::Stolen;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
+use stolen::Stolen;
 
 /// How reservations are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

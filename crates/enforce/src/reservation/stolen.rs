@@ -35,7 +35,9 @@ impl Stolen {
         self.by_cpu = cpu_ticks(&text)
             .filter_map(|(cpu, ticks)| Some((cpu, *ticks.get(STEAL)?)))
             .map(|(cpu, ticks)| {
-                let since = before.get(&cpu).map_or(0, |(b, _)| ticks.saturating_sub(*b));
+                let since = before
+                    .get(&cpu)
+                    .map_or(0, |(b, _)| ticks.saturating_sub(*b));
                 let passed_s = passed.map_or(f64::INFINITY, |passed| passed.as_secs_f64());
                 (cpu, (ticks, since as f64 / TICKS_PER_S / passed_s))
             })
@@ -72,7 +74,11 @@ mod tests {
         let mut stolen = Stolen::default();
         write(500, 70);
         stolen.look(&fs, start);
-        assert_eq!(stolen.milli(&[CpuId(0), CpuId(1)]), 0, "nothing is known yet");
+        assert_eq!(
+            stolen.milli(&[CpuId(0), CpuId(1)]),
+            0,
+            "nothing is known yet"
+        );
         write(540, 70);
         stolen.look(&fs, start + Duration::from_millis(500));
         assert_eq!(stolen.milli(&[CpuId(0)]), 0, "too soon");

@@ -139,7 +139,10 @@ impl Lender {
         let mut changed = false;
         for (tenant, owner) in self.owners.iter_mut().enumerate() {
             let Some(owner) = owner else { continue };
-            if owner.lending.look(now, used_ns(tenant), owner.milli_cpus, 0) {
+            if owner
+                .lending
+                .look(now, used_ns(tenant), owner.milli_cpus, 0)
+            {
                 owner.lendings += u64::from(owner.lending.is_lent());
                 changed = true;
             }
