@@ -8,6 +8,7 @@ pub mod journal;
 pub mod network;
 pub mod reservation;
 mod thread;
+mod ticks;
 mod tuning;
 
 pub use error::EnforceError;

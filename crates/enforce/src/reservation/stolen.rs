@@ -1,21 +1,31 @@
 //! CPU time that the hypervisor gave to other machines, from `/proc/stat`.
 
+use crate::ticks::TickParts;
 use crate::tuning::reservation::LOOK_OVER;
-use cofferdam_host::parse::cpu_ticks;
-use cofferdam_host::{HostFs, TICKS_PER_S};
+use cofferdam_host::HostFs;
 use cofferdam_types::CpuId;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// Place of the stolen ticks in a CPU's line.
-const STEAL: usize = 7;
+const STEAL: &[usize] = &[7];
 
 /// What was stolen from each CPU between the last two looks.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Stolen {
     looked: Option<Instant>,
-    /// Ticks so far, and the part of the time between the looks.
-    by_cpu: HashMap<CpuId, (u64, f64)>,
+    ticks: TickParts,
+    parts: BTreeMap<u32, f64>,
+}
+
+impl Default for Stolen {
+    fn default() -> Stolen {
+        Stolen {
+            looked: None,
+            ticks: TickParts::of(STEAL),
+            parts: BTreeMap::new(),
+        }
+    }
 }
 
 impl Stolen {
@@ -26,31 +36,21 @@ impl Stolen {
         if passed.is_some_and(|passed| passed < LOOK_OVER) {
             return;
         }
-        self.looked = Some(now);
         let Ok(text) = fs.read_text("/proc/stat") else {
-            self.by_cpu.clear();
+            self.parts.clear();
             return;
         };
-        let before = std::mem::take(&mut self.by_cpu);
-        self.by_cpu = cpu_ticks(&text)
-            .filter_map(|(cpu, ticks)| Some((cpu, *ticks.get(STEAL)?)))
-            .map(|(cpu, ticks)| {
-                let since = before
-                    .get(&cpu)
-                    .map_or(0, |(b, _)| ticks.saturating_sub(*b));
-                let passed_s = passed.map_or(f64::INFINITY, |passed| passed.as_secs_f64());
-                (cpu, (ticks, since as f64 / TICKS_PER_S / passed_s))
-            })
-            .collect();
+        self.looked = Some(now);
+        self.parts = self.ticks.take(&text, passed.unwrap_or_default());
     }
 
     /// The stolen part of the time of `cpus`, thousandths.
     pub fn milli<'a>(&self, cpus: impl IntoIterator<Item = &'a CpuId>) -> u32 {
         let parts = cpus
             .into_iter()
-            .map(|cpu| self.by_cpu.get(cpu).map_or(0.0, |(_, part)| *part));
+            .map(|cpu| self.parts.get(&cpu.0).copied().unwrap_or(0.0));
         let (count, sum) = parts.fold((0_u32, 0.0), |(n, sum), part| (n + 1, sum + part));
-        (sum / f64::from(count.max(1)) * 1000.0).min(1000.0) as u32
+        (sum / f64::from(count.max(1)) * 1000.0) as u32
     }
 }
 

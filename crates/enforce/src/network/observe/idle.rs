@@ -1,17 +1,21 @@
 //! Idle time of each CPU, from `/proc/stat`.
 
 use crate::network::policy::IdleParts;
-use cofferdam_host::TICKS_PER_S;
-use cofferdam_host::parse::cpu_ticks;
-use cofferdam_types::CpuId;
-use std::collections::HashMap;
+use crate::ticks::TickParts;
 use std::fs;
 use std::time::Duration;
 
+/// Idle, and waiting for disks.
+const IDLE: &[usize] = &[3, 4];
+
 /// Idle ticks of each CPU at the last look.
-#[derive(Debug, Default)]
-pub(super) struct IdleTicks {
-    by_cpu: HashMap<u32, u64>,
+#[derive(Debug)]
+pub(super) struct IdleTicks(TickParts);
+
+impl Default for IdleTicks {
+    fn default() -> IdleTicks {
+        IdleTicks(TickParts::of(IDLE))
+    }
 }
 
 impl IdleTicks {
@@ -22,17 +26,9 @@ impl IdleTicks {
     }
 
     fn take(&mut self, text: &str, length: Duration) -> IdleParts {
-        let seconds = length.as_secs_f64().max(1e-3);
-        let since = cpu_ticks(text).filter_map(|(CpuId(cpu), ticks)| {
-            // Idle and waiting for disks.
-            let idle = ticks.get(3)? + ticks.get(4)?;
-            let before = self.by_cpu.insert(cpu, idle)?;
-            let idle_s = idle.saturating_sub(before) as f64 / TICKS_PER_S;
-            Some((cpu, (idle_s / seconds).min(1.0)))
-        });
         IdleParts {
             length,
-            by_cpu: since.collect(),
+            by_cpu: self.0.take(text, length),
         }
     }
 }

@@ -1,0 +1,38 @@
+//! Which part of each CPU's time went where, from `/proc/stat`.
+
+use cofferdam_host::TICKS_PER_S;
+use cofferdam_host::parse::cpu_ticks;
+use cofferdam_types::CpuId;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+/// Ticks of each CPU at the last look, in some of its fields together.
+#[derive(Debug)]
+pub(crate) struct TickParts {
+    fields: &'static [usize],
+    by_cpu: HashMap<u32, u64>,
+}
+
+impl TickParts {
+    /// `fields` are places in a CPU's line, from 0.
+    pub fn of(fields: &'static [usize]) -> TickParts {
+        TickParts {
+            fields,
+            by_cpu: HashMap::new(),
+        }
+    }
+
+    /// The part of each CPU's time, 0 to 1, since the last time, which was `length` ago; of CPUs that were
+    /// seen then. `stat` is the text of `/proc/stat`.
+    pub fn take(&mut self, stat: &str, length: Duration) -> BTreeMap<u32, f64> {
+        let seconds = length.as_secs_f64().max(1e-3);
+        let parts = cpu_ticks(stat).filter_map(|(CpuId(cpu), ticks)| {
+            let fields = self.fields.iter().map(|field| ticks.get(*field).copied());
+            let now = fields.sum::<Option<u64>>()?;
+            let before = self.by_cpu.insert(cpu, now)?;
+            let since_s = now.saturating_sub(before) as f64 / TICKS_PER_S;
+            Some((cpu, (since_s / seconds).min(1.0)))
+        });
+        parts.collect()
+    }
+}
