@@ -167,7 +167,7 @@ impl Account {
             Some(_) => {}
         }
         self.packets.learn(own, row, &now, &self.quota, length);
-        self.streams = limit::are_large(row) && !own.is_flooded();
+        self.streams = limit::are_streams(row) && !own.is_flooded();
         // What dropping costs no limit can lower: as a debt it would only grow.
         let anywhere = (now.corrected_anywhere() - self.packets.dropping()).max(0.0);
         self.quota.update(anywhere, length, rules.debt_bound);

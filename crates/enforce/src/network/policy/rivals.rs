@@ -1,9 +1,11 @@
 //! Who runs beside whom on a CPU, and what each is entitled to there.
 
 use super::share;
-use crate::tuning::network::{BESIDE, HOST_RAN_AVERAGED, LITTLE_PART, RAN_CPUS, RAN_PART};
+use crate::tuning::network::{
+    BESIDE, HOST_RAN_AVERAGED, LITTLE_PART, RAN_CPUS, RAN_PART, RESTS, WANTED_PART,
+};
 use cofferdam_types::{CgroupId, Container, ContainerLedger, CpuTime, Interval};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,6 +23,8 @@ struct Known {
 struct Used {
     read_at: Option<Duration>,
     by_cgroup: HashMap<CgroupId, f64>,
+    /// The same of all that were ever found to use any: what each used last, or a while ago.
+    recent: HashMap<CgroupId, f64>,
 }
 
 impl Used {
@@ -40,6 +44,16 @@ impl Used {
             (row.container.cgroup, cpus)
         });
         self.by_cgroup.extend(used.filter(|(_, cpus)| *cpus > 0.0));
+        let here: HashSet<CgroupId> = rows.iter().map(|row| row.container.cgroup).collect();
+        let keep = (-since.as_secs_f64() / RESTS.as_secs_f64()).exp();
+        self.recent.retain(|id, cpus| {
+            *cpus *= keep;
+            here.contains(id)
+        });
+        for (id, cpus) in &self.by_cgroup {
+            let recent = self.recent.entry(*id).or_insert(0.0);
+            *recent = recent.max(*cpus);
+        }
     }
 
     fn cpus(&self, cgroup: CgroupId) -> f64 {
@@ -112,9 +126,21 @@ impl Rivals {
         self.has(cpu, UNKNOWN)
     }
 
-    /// Whether another one did than `cgroup`.
+    /// Whether others than `cgroup` did, and want more of the CPU than a moment.
     pub fn has_other(&self, cpu: u32, cgroup: CgroupId) -> bool {
-        self.on(cpu, cgroup).next().is_some()
+        let others = self.on(cpu, cgroup);
+        let wanted = others.map(|(id, known)| self.claim(cpu, id, known).unwrap_or(1.0));
+        wanted.sum::<f64>() > WANTED_PART
+    }
+
+    /// Part of `cpu` that one claims which uses little of its own share, and leaves the rest to the others: twice what
+    /// it uses. `None` of whoever uses more, or is not known to use less.
+    fn claim(&self, cpu: u32, id: CgroupId, known: &Known) -> Option<f64> {
+        let uses = match known.is_of_host {
+            true => self.of_host.get(&(cpu, id)).copied().unwrap_or(0.0),
+            false => self.used.recent.get(&id).copied()?,
+        };
+        (uses < LITTLE_PART).then_some(2.0 * uses)
     }
 
     /// Of the host's `row`, that ran and that no softirq met anywhere: its use of CPUs in the interval ÷ its parts of
@@ -168,10 +194,9 @@ impl Rivals {
         for (id, known) in self.on(cpu, container.cgroup) {
             let path = known.path.as_path();
             all.push(path);
-            let average = self.of_host.get(&(cpu, id)).copied().unwrap_or(0.0);
-            match known.is_of_host && average < LITTLE_PART {
-                true => claimed += 2.0 * average,
-                false => busy.push(path),
+            match self.claim(cpu, id, known) {
+                Some(part) => claimed += part,
+                None => busy.push(path),
             }
         }
         let share = share::fair_share(&container.cgroup_path, &all, &mut weight);
@@ -314,6 +339,45 @@ mod tests {
             used.note(interval.length * step, &interval);
             let cpus = ids.map(|id| used.cpus(id));
             assert!(step < 10 || cpus == [0.4, 0.0], "{step}: {cpus:?}");
+        }
+    }
+
+    /// The victim ends, the offender goes on and fills the CPU.
+    #[test]
+    fn who_has_not_run_for_a_while_leaves_its_share() {
+        let time = CpuTime {
+            softirq_ns: 10_000_000,
+            network_softirq_ns: 10_000_000,
+            ..CpuTime::default()
+        };
+        // A reading in every step, or once in five.
+        for every in [1_u32, 5] {
+            let mut rivals = Rivals::default();
+            let mut after = |step: u32, victim_ns: u64| {
+                let charged = if victim_ns > 0 { 5_000_000 } else { 0 };
+                let mut interval = interval(&[time], &[(10_000_000, 5_000_000), (0, charged)]);
+                if step.is_multiple_of(every) {
+                    interval.containers[0].ledger.cpu_usage_ns = 5_000_000 * u64::from(every);
+                    interval.containers[1].ledger.cpu_usage_ns = victim_ns * u64::from(every);
+                }
+                rivals.note(interval.length * step, &interval);
+                let offender = &interval.containers[0].container;
+                let share = rivals.share(offender, 0, |_| 100.0);
+                (share, rivals.has_other(0, offender.cgroup))
+            };
+            for step in 0..=20 {
+                assert_eq!(after(step, 10_000_000), (0.5, true), "{every}: {step}");
+            }
+            let shares: Vec<(f64, bool)> = (21..60).map(|step| after(step, 0)).collect();
+            assert!(
+                shares.is_sorted_by(|a, b| a.0 <= b.0),
+                "{every}: {shares:?}"
+            );
+            let (share, _) = shares[1];
+            assert_eq!(share, 0.5, "{every}: it may be back at once");
+            let (share, is_there) = shares[25];
+            assert!(share > 0.98 && !is_there, "{every}: {share}");
+            assert_eq!(after(60, 10_000_000), (0.5, true), "{every}: it is back");
         }
     }
 

@@ -95,9 +95,18 @@ impl Account {
 }
 
 /// Whether what came are full segments, as a stream's are.
-pub(super) fn are_large(row: Option<&ContainerLedger>) -> bool {
+fn are_large(row: Option<&ContainerLedger>) -> bool {
     let ledger = row.map(|row| row.ledger).unwrap_or_default();
     ledger.rx_bytes >= tuning::LARGE_BYTES * ledger.rx_packets
+}
+
+/// Whether what it mostly moves are full segments: what comes back of a stream that is sent are acknowledgements.
+pub(super) fn are_streams(row: Option<&ContainerLedger>) -> bool {
+    let ledger = row.map(|row| row.ledger).unwrap_or_default();
+    match ledger.tx_bytes > ledger.rx_bytes {
+        true => ledger.tx_bytes >= tuning::LARGE_BYTES * ledger.tx_packets,
+        false => are_large(row),
+    }
 }
 
 /// CPUs by which streams may go beyond what is left of `cpus`: as many, until what `debt` takes of them is half
