@@ -158,7 +158,8 @@ pub(crate) mod network {
     /// second of [`BESIDE`] the sender owed what it took of a CPU that nobody else wanted, and lost whole windows for
     /// it. Shorter: shares jump with pauses; longer: a share is withheld for one that is gone.
     pub const RESTS: Duration = Duration::from_millis(100);
-    /// Others wait for a CPU while `ksoftirqd` works there when they want more than this part of it.
+    /// Others wait for a CPU where nothing is idle when they want more than this part of it. Higher: those that use
+    /// little wait behind an offender; lower: streams are held for what wakes for a moment, and lose windows.
     pub const WANTED_PART: f64 = 0.1;
     /// A container ran on a CPU when this part of the network work there was charged to it, and
     /// [`RAN_CPUS`] of the CPU.

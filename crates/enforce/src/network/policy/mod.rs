@@ -198,14 +198,15 @@ impl Policy {
         decision
     }
 
-    /// What a container is entitled to on the CPUs where others pay and nothing is idle.
+    /// What a container is entitled to on the CPUs where others pay and nothing is idle, and others want it.
     fn shares(&self, facts: &Facts, of: &ContainerFacts) -> Vec<(u32, f64)> {
         let Some(account) = self.accounts.get(&of.active.cgroup) else {
             return Vec::new();
         };
         let full = self.idle.full(&of.active.pressed);
         let weight = |path: &std::path::Path| facts.weights.get(path).copied();
-        let shares = full.iter().map(|cpu| {
+        let wanted = (full.iter()).filter(|cpu| self.rivals.has_other(**cpu, of.active.cgroup));
+        let shares = wanted.map(|cpu| {
             let share = self.rivals.share(&account.container, *cpu, |path| {
                 weight(path).unwrap_or(share::EQUAL_WEIGHT)
             });
