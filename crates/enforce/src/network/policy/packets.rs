@@ -28,12 +28,19 @@ impl PacketCosts {
     ) {
         let ledger = row.map(|row| row.ledger).unwrap_or_default();
         let (limiting, counts) = (own.limiting, own.limiting.counts);
-        let passed = |limited: bool, counted: u64, seen: u64| match limited {
-            true => counted as f64,
-            false => seen as f64,
+        // A limit counts while it has a budget: where nobody waits, all pass and none is counted.
+        let passed = |limited: bool, passed: u64, dropped: u64, seen: u64| match limited {
+            true if passed + dropped > 0 => passed as f64,
+            _ => seen as f64,
         };
-        let rx = passed(limiting.received, counts.rx_passed, ledger.rx_packets);
-        let tx = passed(limiting.sent, counts.tx_passed, ledger.tx_packets);
+        let (seen_rx, seen_tx) = (ledger.rx_packets, ledger.tx_packets);
+        let rx = passed(
+            limiting.received,
+            counts.rx_passed,
+            counts.rx_dropped,
+            seen_rx,
+        );
+        let tx = passed(limiting.sent, counts.tx_passed, counts.tx_dropped, seen_tx);
         let dropped = (counts.rx_dropped + counts.tx_dropped) as f64;
         let length_ns = length.as_nanos() as f64;
         let all_ns = quota.counted(rates) * length_ns;
@@ -99,6 +106,10 @@ mod tests {
 
     /// Takes in a step with so many packets, which cost `each_ns`.
     fn learn(costs: &mut PacketCosts, packets: u64, each_ns: f64) {
+        learn_of(costs, &facts(), packets, each_ns);
+    }
+
+    fn learn_of(costs: &mut PacketCosts, own: &ContainerFacts, packets: u64, each_ns: f64) {
         let all_ns = packets as f64 * each_ns;
         let mut row = interval(&[], &[(0, 0)]).containers.remove(0);
         row.ledger.rx_packets = packets;
@@ -110,7 +121,28 @@ mod tests {
             },
             STEP,
         );
-        costs.learn(&facts(), Some(&row), &rates, &Quota::default(), STEP);
+        costs.learn(own, Some(&row), &rates, &Quota::default(), STEP);
+    }
+
+    /// It is in place, and has no budget: whatever it does not count has passed.
+    #[test]
+    fn a_limit_that_lets_all_pass_makes_no_packet_dear() {
+        let mut costs = PacketCosts::default();
+        let mut own = facts();
+        own.limiting.received = true;
+        for _ in 0..50 {
+            learn_of(&mut costs, &own, 2_000, 3_000.0);
+        }
+        assert!((costs.rx.ns_per_packet() - 3_000.0).abs() < 1.0);
+        // Where it counts, what was dropped is no packet that passed.
+        (
+            own.limiting.counts.rx_passed,
+            own.limiting.counts.rx_dropped,
+        ) = (1_000, 1_000);
+        for _ in 0..50 {
+            learn_of(&mut costs, &own, 2_000, 3_000.0);
+        }
+        assert!((costs.rx.ns_per_packet() - 6_000.0).abs() < 1.0);
     }
 
     #[test]
