@@ -141,7 +141,7 @@ pub(crate) mod network {
     /// A limit on packets that nobody needed for so long is taken away: XDP in a veth's driver copies
     /// every packet. Chosen, not measured. Shorter: programs are attached and detached more often;
     /// longer: the container pays for the programs.
-    pub const LIMIT_IDLE: Duration = Duration::from_secs(2);
+    pub const LIMIT_IDLE: Duration = Duration::from_secs(1);
 
     /// Time constant of a CPU's idle part, seconds; `/proc/stat` counts in ticks of 10 ms, so
     /// shorter shows the ticks.

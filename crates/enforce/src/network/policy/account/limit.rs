@@ -83,7 +83,7 @@ impl Account {
     /// again and again: it has all the room that it wants until it owes more than its weight will soon have back.
     pub(super) fn room(&self, rules: &Rules, own: &ContainerFacts, share: f64) -> f64 {
         let by_weight = self.corrects_weight(rules) && own.weight.is_some_and(|w| w.base.is_some());
-        let may_wait = self.streams || (!self.outweighed && !self.is_upon_another_device());
+        let may_wait = self.streams || !self.outweighed;
         if !by_weight || !may_wait || self.rates.runs_elsewhere() {
             return 0.0;
         }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::network::policy::{Packets, pressed, simulation};
-use cofferdam_types::{IfIndex, InterfacePair, Interval};
+use cofferdam_types::Interval;
 
 const SHARE: f64 = 0.5;
 
@@ -13,18 +13,8 @@ fn rules() -> Rules {
     }
 }
 
-/// Of a container whose interface has this other end on the host.
-fn account(host_ifindex: Option<IfIndex>) -> Account {
-    let mut container = (*simulation::container(1)).clone();
-    container.interfaces = vec![InterfacePair {
-        host_name: None,
-        host_ifindex,
-        host_netns: None,
-        lower_netns: None,
-        container_ifindex: IfIndex(2),
-        container_name: None,
-    }];
-    Account::new(Arc::new(container))
+fn account() -> Account {
+    Account::new(simulation::container(1))
 }
 
 fn room(account: &Account) -> f64 {
@@ -33,7 +23,7 @@ fn room(account: &Account) -> f64 {
 
 #[test]
 fn packets_have_room_while_a_weight_can_take_it_back_and_nothing_is_owed() {
-    let mut held = account(Some(IfIndex(7)));
+    let mut held = account();
     assert!((room(&held) - 0.05).abs() < 1e-9, "{}", room(&held));
     let bounds = Bounds {
         debt: Duration::from_secs(1),
@@ -46,23 +36,23 @@ fn packets_have_room_while_a_weight_can_take_it_back_and_nothing_is_owed() {
         .update(0.52, SHARE, Duration::from_secs(1), bounds);
     assert_eq!(room(&held), 0.0);
 
-    let mut reserved = account(Some(IfIndex(7)));
+    let mut reserved = account();
     reserved.weight_reserved = true;
     assert_eq!(room(&reserved), 0.0, "its weight is its reservation's");
-    let mut flooded = account(Some(IfIndex(7)));
+    let mut flooded = account();
     flooded.outweighed = true;
     assert_eq!(room(&flooded), 0.0, "more than a weight can take back");
     let without = Rules {
         means: vec![Means::IngressDrop],
         ..rules()
     };
-    let held = account(Some(IfIndex(7)));
+    let held = account();
     assert_eq!(held.room(&without, &simulation::facts(), SHARE), 0.0);
 }
 
 #[test]
 fn streams_have_all_room_until_much_is_owed() {
-    let mut held = account(Some(IfIndex(7)));
+    let mut held = account();
     held.streams = true;
     assert_eq!(room(&held), SHARE);
     // Also where a NAPI thread is in place.
@@ -97,7 +87,7 @@ fn who_only_pays_for_others_has_it_back_in_its_quota() {
         period_us: 100_000.0,
     });
     let facts = facts(&interval);
-    let mut held = account(Some(IfIndex(7)));
+    let mut held = account();
     let mut last = None;
     for _ in 0..30 {
         last = Some(held.step(&rules(), &facts, &own, Some(row), None).0);
@@ -133,7 +123,7 @@ fn a_napi_thread_is_for_containers_that_receive() {
         ..Use::default()
     };
     let place_of = |sends_ns: f64, receives_ns: f64| {
-        let mut held = account(Some(IfIndex(7)));
+        let mut held = account();
         held.packets.tx.update(sends_ns, 1_000.0, step);
         held.packets.rx.update(receives_ns, 1_000.0, step);
         let places = (0..30).map(|_| {
@@ -146,11 +136,4 @@ fn a_napi_thread_is_for_containers_that_receive() {
     };
     assert_eq!(place_of(9e6, 1e6), Some(NapiPlace::Untouched));
     assert_eq!(place_of(1e6, 9e6), Some(NapiPlace::Engaged));
-}
-
-#[test]
-fn packets_that_come_through_a_device_of_the_host_have_none() {
-    assert!(account(None).is_upon_another_device());
-    assert_eq!(room(&account(None)), 0.0);
-    assert!(!account(Some(IfIndex(7))).is_upon_another_device());
 }
