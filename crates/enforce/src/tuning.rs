@@ -161,6 +161,10 @@ pub(crate) mod network {
     /// Others wait for a CPU where nothing is idle when they want more than this part of it. Higher: those that use
     /// little wait behind an offender; lower: streams are held for what wakes for a moment, and lose windows.
     pub const WANTED_PART: f64 = 0.1;
+    /// A weight stays as corrected for so long after the last step in which somebody waited: whether a CPU is full
+    /// scatters from step to step. Shorter: a rival meets the full weight now and then; longer: a container that runs
+    /// alone waits behind `ksoftirqd`.
+    pub const WAITED: Duration = Duration::from_millis(100);
     /// A container ran on a CPU when this part of the network work there was charged to it, and
     /// [`RAN_CPUS`] of the CPU.
     pub const RAN_PART: f64 = 0.05;

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// Between the start of the competitor and that of the victim's work.
 const SETTLE: Duration = Duration::from_millis(300);
 /// After the victim's end, until nobody waits any more; then so long the traffic is measured alone.
-const CALM: Duration = Duration::from_millis(1_300);
+const CALM: Duration = Duration::from_millis(1_750);
 const IDLE: Duration = Duration::from_millis(400);
 /// Longest life of a worker within a sample.
 const LIMIT_S: u64 = 180;

@@ -35,7 +35,9 @@ pub(in crate::network) struct Account {
     pub(super) pressed: PressedCpus,
     /// Until when its means stay in place without being needed.
     held_until: Option<Duration>,
-    /// When the limit on its packets last bound, or could have.
+    /// When somebody last waited for a CPU where it causes work.
+    waited_at: Option<Duration>,
+    /// When the limit on its packets last bound.
     bound_at: Option<Duration>,
     /// When the means last took something from it.
     held_back: Option<Duration>,
@@ -76,6 +78,7 @@ impl Account {
             added_quota_cpus: 0.0,
             pressed: PressedCpus::default(),
             held_until: None,
+            waited_at: None,
             bound_at: None,
             held_back: None,
             rates: Rates::default(),
@@ -173,6 +176,7 @@ impl Account {
         self.quota.update(anywhere, length, rules.debt_bound);
         let share = contest.map(|contest| contest.share);
         if let Some(share) = share {
+            self.waited_at = Some(facts.now);
             // Beyond this CPU it may use what nobody else wants.
             let used = now.corrected().min(1.0);
             let bounds = Bounds {
@@ -194,7 +198,7 @@ impl Account {
             packets: self.packets(rules, facts.now, own, row, share),
             weight: self.weight(rules, facts.now, own, contest),
             quota_us: self.quota_us(rules, facts.now, own),
-            napi: self.napi(rules, facts, share),
+            napi: self.napi(rules, facts, own, share),
         };
         let lowered = own.weight.is_some_and(|w| w.written.is_some()) || hold.weight.is_some();
         let withheld = share.filter(|_| lowered).map_or(0.0, |share| {
@@ -220,7 +224,7 @@ impl Account {
 
     fn let_go(&mut self) -> Action {
         self.held_until = None;
-        self.bound_at = None;
+        (self.waited_at, self.bound_at) = (None, None);
         (self.outweighed, self.threaded) = (false, false);
         self.slack = Slack::default();
         self.beyond = Duration::ZERO;
@@ -300,6 +304,11 @@ impl Account {
         !interfaces.is_empty() && interfaces.iter().all(|one| one.host_ifindex.is_none())
     }
 
+    /// Its weight can be lowered.
+    fn is_by_weight(&self, rules: &Rules, own: &ContainerFacts) -> bool {
+        self.corrects_weight(rules) && own.weight.is_some_and(|w| w.base.is_some())
+    }
+
     fn corrects_weight(&self, rules: &Rules) -> bool {
         rules.may(Means::WeightCorrection) && !self.weight_reserved
     }
@@ -317,13 +326,15 @@ impl Account {
         }
         let standing = own.weight?;
         let base = standing.base?;
-        if own.active.pressed.is_empty() || self.rates.runs_elsewhere() {
-            // Nobody pays any more, as when its NAPI thread has come into its cgroup, or not where it
-            // runs: a weight that stayed low would withhold what it is entitled to.
+        let waits = |at| now.saturating_sub(at) < tuning::WAITED;
+        let nobody_waits = !self.waited_at.is_some_and(waits);
+        if own.active.pressed.is_empty() || nobody_waits || self.rates.runs_elsewhere() {
+            // Nobody pays or waits any more, as when its NAPI thread has come into its cgroup, or not where it
+            // runs: a weight that stayed low would withhold what it is entitled to, and `ksoftirqd` have it.
             standing.written?;
             return standing.rewrite(base, 0.0, tuning::WEIGHT_INTERVAL, now);
         }
-        // Where nobody waits a weight says nothing, and nothing new is learned.
+        // Where nobody waits for a moment a weight says nothing, and nothing new is learned.
         let Contest {
             cpu,
             share,
@@ -365,7 +376,13 @@ impl Account {
 
     /// Once they are wanted they stay until it is let go: what they take over is no softirq any more, and
     /// says nothing about what would be without them.
-    fn napi(&mut self, rules: &Rules, facts: &Facts, share: Option<f64>) -> NapiPlace {
+    fn napi(
+        &mut self,
+        rules: &Rules,
+        facts: &Facts,
+        own: &ContainerFacts,
+        share: Option<f64>,
+    ) -> NapiPlace {
         // Where nobody waits at the moment a weight says nothing: as beside one other then.
         let share = share.unwrap_or(tuning::NOBODY_WAITS_SHARE);
         self.beyond = match self.rates.is_beyond_weight(share) {
@@ -376,7 +393,8 @@ impl Account {
         self.outweighed |= of_quota || self.beyond >= tuning::BEYOND_WEIGHT;
         // A NAPI thread receives: what is sent is in softirq with it as without.
         let receives = self.packets.sends() < tuning::SENDER_PART;
-        self.threaded |= self.outweighed && (receives || self.is_under_quota());
+        let by_weight = self.streams && self.is_by_weight(rules, own) && !self.is_under_quota();
+        self.threaded |= self.outweighed && !by_weight && (receives || self.is_under_quota());
         self.unstoppable =
             rules.napi_in_container && self.is_under_quota() && !facts.quota_stops_threads;
         match self.threaded {

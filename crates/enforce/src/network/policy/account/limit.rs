@@ -29,7 +29,9 @@ impl Account {
         let budget = self.budget(rules, own, share);
         let over = budget.is_some_and(|cpus| self.quota.counted(&self.rates) > cpus);
         let is_limited = own.limiting.received || own.limiting.sent;
-        if budget.is_some() || self.bound_at.is_none() {
+        let counts = own.limiting.counts;
+        let binds = over || counts.rx_dropped + counts.tx_dropped > 0;
+        if binds || self.bound_at.is_none() {
             self.bound_at = Some(now);
         }
         let is_idle = |at| now.saturating_sub(at) >= tuning::LIMIT_IDLE;
@@ -82,9 +84,8 @@ impl Account {
     /// A stream that loses a window is silent for 200 ms and more, and one that runs BBR sends into a limit
     /// again and again: it has all the room that it wants until it owes more than its weight will soon have back.
     pub(super) fn room(&self, rules: &Rules, own: &ContainerFacts, share: f64) -> f64 {
-        let by_weight = self.corrects_weight(rules) && own.weight.is_some_and(|w| w.base.is_some());
         let may_wait = self.streams || !self.outweighed;
-        if !by_weight || !may_wait || self.rates.runs_elsewhere() {
+        if !self.is_by_weight(rules, own) || !may_wait || self.rates.runs_elsewhere() {
             return 0.0;
         }
         match self.streams {
