@@ -48,6 +48,8 @@ pub(crate) mod network {
     pub const HELD_BACK: Duration = Duration::from_millis(250);
     /// A weight is never lowered below this part of its own: the container must be able to run.
     pub const LOWEST_WEIGHT_PART: f64 = 0.02;
+    /// A weight below this, in its file's unit, has no room to be lowered, as that of a best-effort pod.
+    pub const LEAST_WEIGHT: f64 = 10.0;
     /// A container with less than this part of its time on the CPUs where others pay runs elsewhere.
     pub const RUNS_THERE_PART: f64 = 0.05;
     /// A NAPI thread is put in place when softirq work takes this part of a container's share. TCP

@@ -306,7 +306,8 @@ impl Account {
 
     /// Its weight can be lowered.
     fn is_by_weight(&self, rules: &Rules, own: &ContainerFacts) -> bool {
-        self.corrects_weight(rules) && own.weight.is_some_and(|w| w.base.is_some())
+        let base = own.weight.and_then(|weight| weight.base);
+        self.corrects_weight(rules) && base.is_some_and(|base| base >= tuning::LEAST_WEIGHT)
     }
 
     fn corrects_weight(&self, rules: &Rules) -> bool {
@@ -393,6 +394,8 @@ impl Account {
         self.outweighed |= of_quota || self.beyond >= tuning::BEYOND_WEIGHT;
         // A NAPI thread receives: what is sent is in softirq with it as without.
         let receives = self.packets.sends() < tuning::SENDER_PART;
+        // Streams come in large segments, put together on the way. For the thread they would be cut again, and go through a ring
+        // of 256 of the pieces; a weight alone holds them.
         let by_weight = self.streams && self.is_by_weight(rules, own) && !self.is_under_quota();
         self.threaded |= self.outweighed && !by_weight && (receives || self.is_under_quota());
         self.unstoppable =

@@ -1,5 +1,5 @@
 use super::*;
-use crate::network::policy::{Packets, pressed, simulation};
+use crate::network::policy::{Packets, Written, pressed, simulation};
 use cofferdam_types::Interval;
 
 const SHARE: f64 = 0.5;
@@ -122,18 +122,90 @@ fn a_napi_thread_is_for_containers_that_receive() {
         softirq_ns: 0.4 * 20e6,
         ..Use::default()
     };
-    let place_of = |sends_ns: f64, receives_ns: f64| {
-        let mut held = account();
+    let place_of = |sends_ns: f64, receives_ns: f64, held: Account, weight: f64| {
+        let mut held = held;
+        let mut own = simulation::facts();
+        own.weight = Some(Standing {
+            base: Some(weight),
+            written: None,
+        });
         held.packets.tx.update(sends_ns, 1_000.0, step);
         held.packets.rx.update(receives_ns, 1_000.0, step);
         let places = (0..30).map(|_| {
             held.rates.update(&used, step);
-            held.napi(&rules(), &facts, Some(SHARE))
+            held.napi(&rules(), &facts, &own, Some(SHARE))
         });
         let place = places.last();
         assert!(held.is_outweighed());
         place
     };
-    assert_eq!(place_of(9e6, 1e6), Some(NapiPlace::Untouched));
-    assert_eq!(place_of(1e6, 9e6), Some(NapiPlace::Engaged));
+    let (untouched, engaged) = (Some(NapiPlace::Untouched), Some(NapiPlace::Engaged));
+    assert_eq!(place_of(9e6, 1e6, account(), 100.0), untouched);
+    assert_eq!(place_of(1e6, 9e6, account(), 100.0), engaged);
+    // Streams are held by their weight, where that can be lowered.
+    let streams = || Account {
+        streams: true,
+        ..account()
+    };
+    assert_eq!(place_of(1e6, 9e6, streams(), 100.0), untouched);
+    assert_eq!(place_of(1e6, 9e6, streams(), 2.0), engaged);
+    let reserved = Account {
+        weight_reserved: true,
+        ..streams()
+    };
+    assert_eq!(place_of(1e6, 9e6, reserved, 100.0), engaged);
+}
+
+/// A CPU that is full at one step and not at the next, and then nobody waits for it any more.
+#[test]
+fn a_weight_does_not_stay_low_where_nobody_waits() {
+    let interval = simulation::interval(&[], &[]);
+    let mut facts = facts(&interval);
+    let mut own = simulation::facts();
+    own.weight = Some(Standing {
+        base: Some(100.0),
+        written: Some(Written {
+            value: 40.0,
+            at: Duration::ZERO,
+        }),
+    });
+    let causers = Causers::default();
+    let contest = Contest {
+        cpu: 0,
+        share: SHARE,
+        causers: &causers,
+    };
+    let mut held = account();
+    let mut weight_at = |ms: u64, contest| {
+        facts.now = Duration::from_millis(ms);
+        match held.step(&rules(), &facts, &own, None, contest).0 {
+            Action::Hold(hold) => hold.weight,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(
+        weight_at(1_000, Some(contest)),
+        Some(100.0),
+        "it owes nothing"
+    );
+    assert_eq!(weight_at(1_020, None), None, "it stays for a moment");
+    assert_eq!(weight_at(1_100, None), Some(100.0));
+}
+
+#[test]
+fn a_limit_that_drops_nothing_is_taken_away() {
+    let interval = simulation::interval(&[], &[]);
+    let mut facts = facts(&interval);
+    let mut own = simulation::facts();
+    own.limiting.received = true;
+    let mut held = account();
+    let mut packets_at = |ms: u64, dropped: u64| {
+        own.limiting.counts.rx_dropped = dropped;
+        facts.now = Duration::from_millis(ms);
+        held.packets(&rules(), facts.now, &own, None, Some(SHARE))
+    };
+    assert!(matches!(packets_at(0, 1), Packets::Limited(_)));
+    assert!(matches!(packets_at(900, 1), Packets::Limited(_)));
+    assert!(matches!(packets_at(1_500, 0), Packets::Limited(_)));
+    assert_eq!(packets_at(1_900, 0), Packets::Freed);
 }
