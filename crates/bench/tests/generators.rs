@@ -39,6 +39,18 @@ fn udp_flood_arrives(path: Path) {
     });
 }
 
+/// TCP small queues would have it go on sending in the receiver's softirqs.
+#[test]
+fn the_peer_sends_at_its_own_cost() {
+    on(spec(Path::Veth), |net| {
+        let peer = net.peer().netns;
+        for name in ["tcp_pacing_ss_ratio", "tcp_pacing_ca_ratio"] {
+            let ratio = peer.run(&format!("cat /proc/sys/net/ipv4/{name}"));
+            assert_eq!(ratio.unwrap().trim(), "1000", "{name}");
+        }
+    });
+}
+
 #[test]
 fn udp_flood_over_a_veth_pair() {
     udp_flood_arrives(Path::Veth);

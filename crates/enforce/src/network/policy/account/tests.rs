@@ -156,6 +156,22 @@ fn a_napi_thread_is_for_containers_that_receive() {
     assert_eq!(place_of(1e6, 9e6, reserved, 100.0), engaged);
 }
 
+/// What comes back of a stream that is sent are acknowledgements: no reason to call it a flood.
+#[test]
+fn full_segments_are_a_stream_in_either_direction() {
+    let are = |rx: (u64, u64), tx: (u64, u64)| {
+        let mut row = simulation::interval(&[], &[(0, 0)]).containers.remove(0);
+        (row.ledger.rx_packets, row.ledger.rx_bytes) = rx;
+        (row.ledger.tx_packets, row.ledger.tx_bytes) = tx;
+        limit::are_streams(Some(&row))
+    };
+    assert!(are((100, 140_000), (30, 1_560)));
+    assert!(are((30, 1_560), (100, 140_000)));
+    assert!(!are((100, 20_000), (0, 0)));
+    assert!(!are((0, 0), (100, 20_000)));
+    assert!(!are((1_000, 200_000), (100, 140_000)), "mostly a flood");
+}
+
 /// A CPU that is full at one step and not at the next, and then nobody waits for it any more.
 #[test]
 fn a_weight_does_not_stay_low_where_nobody_waits() {
