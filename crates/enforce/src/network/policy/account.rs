@@ -56,6 +56,8 @@ pub(in crate::network) struct Account {
     slack: Slack,
     /// For how long its packets have taken more than its weight can give back.
     beyond: Duration,
+    /// For how long they have taken nearly all of its share while others waited.
+    spent: Duration,
 }
 
 /// The CPU that a container is held to: others want to run there while it causes work.
@@ -91,6 +93,7 @@ impl Account {
             threaded: false,
             slack: Slack::default(),
             beyond: Duration::ZERO,
+            spent: Duration::ZERO,
         }
     }
 
@@ -227,7 +230,7 @@ impl Account {
         (self.waited_at, self.bound_at) = (None, None);
         (self.outweighed, self.threaded) = (false, false);
         self.slack = Slack::default();
-        self.beyond = Duration::ZERO;
+        (self.beyond, self.spent) = (Duration::ZERO, Duration::ZERO);
         self.added_quota_cpus = 0.0;
         Action::LetGo
     }
@@ -384,10 +387,16 @@ impl Account {
         own: &ContainerFacts,
         share: Option<f64>,
     ) -> NapiPlace {
+        let length = facts.interval.length;
+        let spends = share.is_some_and(|share| self.rates.softirq() > tuning::SPENT_PART * share);
+        self.spent = match spends {
+            true => (self.spent + length).min(tuning::SPENT),
+            false => self.spent.saturating_sub(length),
+        };
         // Where nobody waits at the moment a weight says nothing: as beside one other then.
         let share = share.unwrap_or(tuning::NOBODY_WAITS_SHARE);
         self.beyond = match self.rates.is_beyond_weight(share) {
-            true => self.beyond + facts.interval.length,
+            true => self.beyond + length,
             false => Duration::ZERO,
         };
         let of_quota = self.tells_in_quota(self.rates.caused());
@@ -395,8 +404,9 @@ impl Account {
         // A NAPI thread receives: what is sent is in softirq with it as without.
         let receives = self.packets.sends() < tuning::SENDER_PART;
         // Streams come in large segments, put together on the way. For the thread they would be cut again, and go through a ring
-        // of 256 of the pieces; a weight alone holds them.
+        // of 256 of the pieces; a weight alone holds them while it has something left to take.
         let by_weight = self.streams && self.is_by_weight(rules, own) && !self.is_under_quota();
+        let by_weight = by_weight && self.spent < tuning::SPENT;
         self.threaded |= self.outweighed && !by_weight && (receives || self.is_under_quota());
         self.unstoppable =
             rules.napi_in_container && self.is_under_quota() && !facts.quota_stops_threads;

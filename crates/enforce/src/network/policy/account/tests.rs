@@ -149,6 +149,12 @@ fn a_napi_thread_is_for_containers_that_receive() {
     };
     assert_eq!(place_of(1e6, 9e6, streams(), 100.0), untouched);
     assert_eq!(place_of(1e6, 9e6, streams(), 2.0), engaged);
+    // They take all of its share: the weight has nothing left to take.
+    let spent = Account {
+        spent: tuning::SPENT,
+        ..streams()
+    };
+    assert_eq!(place_of(1e6, 9e6, spent, 100.0), engaged);
     let reserved = Account {
         weight_reserved: true,
         ..streams()
