@@ -118,19 +118,19 @@ fn a_napi_thread_is_for_containers_that_receive() {
     let mut interval = simulation::interval(&[], &[]);
     interval.length = step;
     let facts = facts(&interval);
-    let used = Use {
-        softirq_ns: 0.4 * 20e6,
-        ..Use::default()
-    };
-    let place_of = |sends_ns: f64, receives_ns: f64, held: Account, weight: f64| {
+    let place_of = |sends_ns: f64, held: Account, weight: f64, softirq_cpus: f64| {
         let mut held = held;
+        let used = Use {
+            softirq_ns: softirq_cpus * 20e6,
+            ..Use::default()
+        };
         let mut own = simulation::facts();
         own.weight = Some(Standing {
             base: Some(weight),
             written: None,
         });
         held.packets.tx.update(sends_ns, 1_000.0, step);
-        held.packets.rx.update(receives_ns, 1_000.0, step);
+        held.packets.rx.update(10e6 - sends_ns, 1_000.0, step);
         let places = (0..30).map(|_| {
             held.rates.update(&used, step);
             held.napi(&rules(), &facts, &own, Some(SHARE))
@@ -140,26 +140,21 @@ fn a_napi_thread_is_for_containers_that_receive() {
         place
     };
     let (untouched, engaged) = (Some(NapiPlace::Untouched), Some(NapiPlace::Engaged));
-    assert_eq!(place_of(9e6, 1e6, account(), 100.0), untouched);
-    assert_eq!(place_of(1e6, 9e6, account(), 100.0), engaged);
-    // Streams are held by their weight, where that can be lowered.
+    assert_eq!(place_of(9e6, account(), 100.0, 0.4), untouched);
+    assert_eq!(place_of(1e6, account(), 100.0, 0.4), engaged);
+    // Streams are held by their weight, where that can be lowered and has something left to take.
     let streams = || Account {
         streams: true,
         ..account()
     };
-    assert_eq!(place_of(1e6, 9e6, streams(), 100.0), untouched);
-    assert_eq!(place_of(1e6, 9e6, streams(), 2.0), engaged);
-    // They take all of its share: the weight has nothing left to take.
-    let spent = Account {
-        spent: tuning::SPENT,
-        ..streams()
-    };
-    assert_eq!(place_of(1e6, 9e6, spent, 100.0), engaged);
+    assert_eq!(place_of(1e6, streams(), 100.0, 0.4), untouched);
+    assert_eq!(place_of(1e6, streams(), 100.0, 0.48), engaged);
+    assert_eq!(place_of(1e6, streams(), 2.0, 0.4), engaged);
     let reserved = Account {
         weight_reserved: true,
         ..streams()
     };
-    assert_eq!(place_of(1e6, 9e6, reserved, 100.0), engaged);
+    assert_eq!(place_of(1e6, reserved, 100.0, 0.4), engaged);
 }
 
 /// What comes back of a stream that is sent are acknowledgements: no reason to call it a flood.
