@@ -49,7 +49,7 @@ pub(in crate::network) struct Account {
     unstoppable: bool,
     /// Its packets take more than its weight can give back, or are a flood; until it is let go.
     outweighed: bool,
-    /// What it receives are full segments, and no flood.
+    /// What it mostly moves are full segments, and no flood.
     streams: bool,
     /// Its NAPI threads are wanted, until it is let go.
     threaded: bool,
