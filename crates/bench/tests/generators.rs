@@ -44,9 +44,13 @@ fn udp_flood_arrives(path: Path) {
 fn the_peer_sends_at_its_own_cost() {
     on(spec(Path::Veth), |net| {
         let peer = net.peer().netns;
-        for name in ["tcp_pacing_ss_ratio", "tcp_pacing_ca_ratio"] {
-            let ratio = peer.run(&format!("cat /proc/sys/net/ipv4/{name}"));
-            assert_eq!(ratio.unwrap().trim(), "1000", "{name}");
+        for (name, value) in [
+            ("tcp_pacing_ss_ratio", "1000"),
+            ("tcp_pacing_ca_ratio", "1000"),
+            ("tcp_limit_output_bytes", "1000000000"),
+        ] {
+            let found = peer.run(&format!("cat /proc/sys/net/ipv4/{name}"));
+            assert_eq!(found.unwrap().trim(), value, "{name}");
         }
     });
 }

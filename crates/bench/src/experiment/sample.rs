@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 
 /// Between the start of the competitor and that of the victim's work.
 const SETTLE: Duration = Duration::from_millis(300);
-/// After the victim's end, until nobody waits any more; then so long the traffic is measured alone.
+/// After the victim's end, until nobody waits any more and limits on packets have gone (1 s); then so long the traffic is
+/// measured alone.
 const CALM: Duration = Duration::from_millis(1_750);
 const IDLE: Duration = Duration::from_millis(400);
 /// Longest life of a worker within a sample.

@@ -5,7 +5,7 @@ use crate::tuning::network::{
     BESIDE, HOST_RAN_AVERAGED, LITTLE_PART, RAN_CPUS, RAN_PART, RESTS, WANTED_PART,
 };
 use cofferdam_types::{CgroupId, Container, ContainerLedger, CpuTime, Interval};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -44,16 +44,14 @@ impl Used {
             (row.container.cgroup, cpus)
         });
         self.by_cgroup.extend(used.filter(|(_, cpus)| *cpus > 0.0));
-        let here: HashSet<CgroupId> = rows.iter().map(|row| row.container.cgroup).collect();
         let keep = (-since.as_secs_f64() / RESTS.as_secs_f64()).exp();
-        self.recent.retain(|id, cpus| {
-            *cpus *= keep;
-            here.contains(id)
+        let recent = rows.iter().filter_map(|row| {
+            let id = row.container.cgroup;
+            let faded = self.recent.get(&id).map(|cpus| cpus * keep);
+            let used = self.by_cgroup.get(&id).copied();
+            Some((id, faded.into_iter().chain(used).reduce(f64::max)?))
         });
-        for (id, cpus) in &self.by_cgroup {
-            let recent = self.recent.entry(*id).or_insert(0.0);
-            *recent = recent.max(*cpus);
-        }
+        self.recent = recent.collect();
     }
 
     fn cpus(&self, cgroup: CgroupId) -> f64 {
