@@ -7,6 +7,9 @@ use std::time::Duration;
 pub const MOST_SAMPLES_PER_S: u32 = 4_000;
 /// CPU time of the reading thread that is too much, as a share of one CPU.
 const MOST_CPU: f64 = 0.008;
+/// The most that one sample can have cost. The thread's CPU time holds more than the samples: its own looks,
+/// and whatever softirq or hypervisor took the CPU from it, which no larger N makes cheaper.
+const MOST_CPU_PER_SAMPLE: Duration = Duration::from_micros(20);
 /// One in this many while nothing is known of the load.
 pub const FIRST: u32 = 256;
 /// Fewer than one in this many are never taken.
@@ -20,7 +23,8 @@ pub fn next(n: u32, sampled: u64, lost: u64, cpu: Duration, length: Duration) ->
         return n;
     }
     let samples_per_s = (sampled + lost) as f64 / seconds;
-    let cpu_share = cpu.as_secs_f64() / seconds;
+    let most_cpu_s = MOST_CPU_PER_SAMPLE.as_secs_f64() * sampled as f64;
+    let cpu_share = cpu.as_secs_f64().min(most_cpu_s) / seconds;
     let load = (samples_per_s / f64::from(MOST_SAMPLES_PER_S)).max(cpu_share / MOST_CPU);
     let load = if lost > 0 { load.max(2.0) } else { load };
     // Half of the aim is kept, a quarter is not: between them N stands still.
@@ -69,5 +73,14 @@ mod tests {
         assert_eq!(next(8, 2000, 1, Duration::ZERO, SECOND), 16);
         assert_eq!(next(LAST, u64::MAX / 2, 1, SECOND, SECOND), LAST);
         assert_eq!(next(8, 5, 5, SECOND, Duration::ZERO), 8);
+    }
+
+    #[test]
+    fn what_the_samples_cannot_have_cost_makes_none_rarer() {
+        assert_eq!(next(1, 0, 0, SECOND, SECOND), 1);
+        assert_eq!(next(1, 390, 0, SECOND, SECOND), 1);
+        assert_eq!(next(1, 1000, 0, SECOND, SECOND), 4);
+        // Nor does it keep N from falling.
+        assert_eq!(next(FIRST, 3, 0, Duration::from_millis(2), SECOND), 4);
     }
 }
