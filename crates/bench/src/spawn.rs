@@ -29,7 +29,7 @@ pub fn use_worker(path: &Path) {
 
 /// How long a worker may take to prepare, to answer or to end. Long, because its CPU may be
 /// flooded and shared.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Where a worker runs.
 #[derive(Clone, Debug, Default)]
@@ -106,8 +106,13 @@ impl Worker {
 
     /// Its counters now.
     pub fn read(&mut self) -> Result<Reading, BenchError> {
-        self.say("read")?;
+        self.ask()?;
         self.answer()
+    }
+
+    /// Asks for its counters, which [`Worker::answer`] returns.
+    pub fn ask(&mut self) -> Result<(), BenchError> {
+        self.say("read")
     }
 
     /// Whether it has printed a line that was not yet taken, waiting at most `patience`.

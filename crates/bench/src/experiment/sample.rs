@@ -10,19 +10,22 @@ use crate::data::{
 use crate::error::BenchError;
 use crate::ledger::{Label, record};
 use crate::rundir::now;
-use crate::spawn::{Place, Worker};
+use crate::spawn::{PATIENCE, Place, Worker};
 use crate::topology::{MadeBy, Spec, Tenant, Topology};
 use crate::worker::{RpcReport, VictimReport};
 use cofferdam_lab::Netns;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Between the start of the competitor and that of the victim's work.
-const SETTLE: Duration = Duration::from_millis(300);
+/// Between the start of the competitor and that of the victim's work: the starting of all these processes claims part of
+/// the CPU for its own, and is forgotten by then.
+const SETTLE: Duration = Duration::from_millis(600);
 /// After the victim's end, until nobody waits any more and limits on packets have gone (1 s); then so long the traffic is
 /// measured alone.
 const CALM: Duration = Duration::from_millis(1_750);
 const IDLE: Duration = Duration::from_millis(400);
+/// Between two looks for the workers' answers.
+const ANSWER: Duration = Duration::from_millis(2);
 /// Longest life of a worker within a sample.
 const LIMIT_S: u64 = 180;
 /// Requests a second to the `rpc` victim, and rounds of work on each (about 20 µs): 2% load.
@@ -166,7 +169,7 @@ impl Bench {
             }
         }
         rig.pass(SETTLE)?;
-        let counters = read_all(&mut traffic)?;
+        let counters = read_all(rig, &mut traffic)?;
         let stat = cpustat::read(rig.victim_cpu);
         let snapshot = rig.ledger.as_mut().map(|l| l.snapshot()).transpose()?;
         victim.go()?;
@@ -174,14 +177,14 @@ impl Bench {
         // First what changes fastest; the workers answer late on a flooded CPU.
         let later = rig.ledger.as_mut().map(|l| l.snapshot()).transpose()?;
         let stat_later = cpustat::read(rig.victim_cpu);
-        let rates = rates_of(&read_all(&mut traffic)?, &counters);
+        let rates = rates_of(&read_all(rig, &mut traffic)?, &counters);
         drop(burners);
         let mut idle = None;
         if !traffic.is_empty() {
             rig.pass(CALM)?;
-            let begin = read_all(&mut traffic)?;
+            let begin = read_all(rig, &mut traffic)?;
             rig.pass(IDLE)?;
-            idle = rates_of(&read_all(&mut traffic)?, &begin);
+            idle = rates_of(&read_all(rig, &mut traffic)?, &begin);
         }
         for traffic in traffic {
             traffic.end()?;
@@ -356,8 +359,18 @@ fn tenants(cell: &Cell) -> Vec<Tenant> {
         .collect()
 }
 
-fn read_all(traffic: &mut [Traffic]) -> Result<Vec<Counters>, BenchError> {
-    traffic.iter_mut().map(Traffic::read).collect()
+/// Reads all of them, while what is in force goes on: on a flooded CPU each takes some 25 ms to answer.
+fn read_all(rig: &mut Rig<'_>, traffic: &mut [Traffic]) -> Result<Vec<Counters>, BenchError> {
+    for one in &mut *traffic {
+        one.ask()?;
+    }
+    for one in &mut *traffic {
+        let deadline = Instant::now() + PATIENCE;
+        while !one.has_answered()? && Instant::now() < deadline {
+            rig.pass(ANSWER)?;
+        }
+    }
+    traffic.iter_mut().map(Traffic::answer).collect()
 }
 
 /// Offered and received by all together since `earlier`; `None` without traffic.

@@ -7,6 +7,7 @@ use crate::topology::Topology;
 use crate::worker::Reading;
 use std::ffi::OsStr;
 use std::path::Path;
+use std::time::Duration;
 
 /// The peer's port for what the competitor sends.
 const PEER_PORT: u16 = 40_000;
@@ -72,11 +73,22 @@ impl Traffic {
         Ok(Traffic { generator, sink })
     }
 
-    /// Reads both ends.
-    pub fn read(&mut self) -> Result<Counters, BenchError> {
+    /// Asks both ends for their counters.
+    pub fn ask(&mut self) -> Result<(), BenchError> {
+        self.generator.ask()?;
+        self.sink.ask()
+    }
+
+    /// Whether both have answered.
+    pub fn has_answered(&mut self) -> Result<bool, BenchError> {
+        Ok(self.generator.has_line(Duration::ZERO)? && self.sink.has_line(Duration::ZERO)?)
+    }
+
+    /// What both answer to [`Traffic::ask`].
+    pub fn answer(&mut self) -> Result<Counters, BenchError> {
         Ok(Counters {
-            offered: self.generator.read()?,
-            received: self.sink.read()?,
+            offered: self.generator.answer()?,
+            received: self.sink.answer()?,
         })
     }
 

@@ -196,6 +196,8 @@ impl Account {
                 true => self.slack = Slack::default(),
                 false => self.slack.update(&self.rates, share, length),
             }
+        } else {
+            self.debt.fade(length);
         }
         let hold = Hold {
             packets: self.packets(rules, facts.now, own, row, share),

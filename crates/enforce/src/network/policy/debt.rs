@@ -1,6 +1,6 @@
 //! Debt: CPU time that a container had beyond its share.
 
-use crate::tuning::network::PAY_BACK_S;
+use crate::tuning::network::{PAY_BACK_S, RESTS};
 use std::time::Duration;
 
 /// CPU time that a container had beyond its share while others waited.
@@ -28,6 +28,15 @@ impl Debt {
         let least = -share * bounds.credit.as_secs_f64() * 1e9;
         self.forgiven_ns += (ns - most).max(0.0);
         self.ns = ns.clamp(least, most);
+    }
+
+    /// Takes in an interval in which nobody waited: those who paid have gone, and who comes later has nothing
+    /// to get back. A pause of theirs leaves most of it.
+    pub fn fade(&mut self, length: Duration) {
+        let owed = self.ns.max(0.0);
+        let forgiven = owed * (1.0 - (-length.as_secs_f64() / RESTS.as_secs_f64()).exp());
+        self.forgiven_ns += forgiven;
+        self.ns -= forgiven;
     }
 
     /// Lets it lapse: nobody waits any more.
@@ -75,6 +84,23 @@ mod tests {
         debt.update(0.0, 0.5, Duration::from_secs(100), bounds);
         assert_eq!((debt.ns(), debt.forgiven_ns()), (0, 500_000_000));
         assert!((debt.payment() + 0.02).abs() < 1e-9, "{}", debt.payment());
+    }
+
+    #[test]
+    fn a_debt_fades_while_nobody_waits_and_a_credit_stays() {
+        let step = Duration::from_millis(20);
+        let mut debt = Debt::default();
+        debt.update(1.0, 0.5, Duration::from_millis(100), BOUNDS);
+        assert_eq!(debt.ns(), 50_000_000);
+        debt.fade(step);
+        assert!((40_000_000..42_000_000).contains(&debt.ns()), "{debt:?}");
+        (0..50).for_each(|_| debt.fade(step));
+        assert!(debt.ns() < 10_000, "{debt:?}");
+        assert_eq!(debt.ns() + debt.forgiven_ns(), 50_000_000 - 1);
+        debt.update(0.0, 0.5, Duration::from_millis(100), BOUNDS);
+        let credit = debt.payment();
+        debt.fade(step);
+        assert_eq!(debt.payment(), credit);
     }
 
     #[test]

@@ -180,29 +180,38 @@ impl Rivals {
     }
 
     /// The share of `cpu` that a container is entitled to, among those that ran there a moment
-    /// ago, by the weights that cgroups would have without corrections. What of the host uses little of its
-    /// own share leaves the rest to the others: it claims twice what it uses.
+    /// ago, by the weights that cgroups would have without corrections. Who claims less than what it is
+    /// entitled to has that, and leaves the rest to the others.
     pub fn share(
         &self,
         container: &Container,
         cpu: u32,
         mut weight: impl FnMut(&Path) -> f64,
     ) -> f64 {
-        let (mut all, mut busy, mut claimed) = (Vec::new(), Vec::new(), 0.0);
-        for (id, known) in self.on(cpu, container.cgroup) {
-            let path = known.path.as_path();
-            all.push(path);
-            match self.claim(cpu, id, known) {
-                Some(part) => claimed += part,
-                None => busy.push(path),
+        let own = container.cgroup_path.as_path();
+        let rivals = self.on(cpu, container.cgroup);
+        let rivals = rivals.map(|(id, known)| (known.path.as_path(), self.claim(cpu, id, known)));
+        let mut rivals: Vec<(&Path, Option<f64>)> = rivals.collect();
+        let paths: Vec<&Path> = rivals.iter().map(|rival| rival.0).collect();
+        let share = share::fair_share(own, &paths, &mut weight);
+        let mut left = 1.0;
+        // Each round leaves more to the rest, of whom others may then claim less than they could have.
+        loop {
+            let paths: Vec<&Path> = rivals.iter().map(|rival| rival.0).chain([own]).collect();
+            let fair = share::fair_shares(&paths, &mut weight);
+            let (less, rest): (Vec<_>, Vec<_>) = (rivals.iter().zip(fair))
+                .partition(|((_, claim), fair)| claim.is_some_and(|claim| claim < fair * left));
+            if less.is_empty() {
+                break;
             }
+            left -= less
+                .iter()
+                .filter_map(|((_, claim), _)| *claim)
+                .sum::<f64>();
+            rivals = rest.into_iter().map(|(rival, _)| *rival).collect();
         }
-        let share = share::fair_share(&container.cgroup_path, &all, &mut weight);
-        if busy.len() == all.len() {
-            return share;
-        }
-        let among_busy = share::fair_share(&container.cgroup_path, &busy, weight);
-        share.max(among_busy * (1.0 - claimed))
+        let paths: Vec<&Path> = rivals.iter().map(|rival| rival.0).collect();
+        share.max(share::fair_share(own, &paths, weight) * left)
     }
 
     /// Those that ran on `cpu` a moment ago, `id` left out.
@@ -400,6 +409,29 @@ mod tests {
             let share = rivals.share(offender, 0, |_| 100.0);
             assert!((least..most).contains(&share), "{service}: {share}");
         }
+    }
+
+    /// Four that use a little less than a fifth of the CPU each could use more, in all more than there is: beside them a task of the host that uses little still
+    /// claims no more than twice that.
+    #[test]
+    fn what_claims_little_claims_it_beside_many_as_well() {
+        let time = CpuTime {
+            softirq_ns: 10_000_000,
+            network_softirq_ns: 10_000_000,
+            charged_host_ns: 800_000,
+            ..CpuTime::default()
+        };
+        let mut rivals = Rivals::default();
+        let mut interval = interval(&[time], &[(2_500_000, 2_300_000); 4]);
+        for row in &mut interval.containers {
+            row.ledger.cpu_usage_ns = 3_800_000;
+        }
+        for step in 0..100_u32 {
+            rivals.note(interval.length * step, &interval);
+        }
+        let offender = &interval.containers[0].container;
+        let share = rivals.share(offender, 0, |_| 100.0);
+        assert!((0.205..0.215).contains(&share), "{share}");
     }
 
     /// A service that wakes for a moment a few times a second, as our own agent does.

@@ -45,6 +45,40 @@ pub(super) fn fair_share(of: &Path, active: &[&Path], mut weight: impl FnMut(&Pa
     share
 }
 
+/// Shares (0..=1) of one CPU that the cgroups `active` are entitled to among themselves, in their order; as
+/// [`fair_share`], but that one above another always stands for the tasks directly in it.
+pub(super) fn fair_shares(active: &[&Path], mut weight: impl FnMut(&Path) -> f64) -> Vec<f64> {
+    let mut shares = vec![0.0; active.len()];
+    let mut undivided = vec![(
+        PathBuf::from("/"),
+        1.0,
+        (0..active.len()).collect::<Vec<_>>(),
+    )];
+    while let Some((above, share, members)) = undivided.pop() {
+        let mut rivals: BTreeMap<PathBuf, Vec<usize>> = BTreeMap::new();
+        for i in members {
+            let Ok(rest) = active[i].strip_prefix(&above) else {
+                continue;
+            };
+            let next = rest.iter().next().unwrap_or(OsStr::new(TASKS));
+            rivals.entry(above.join(next)).or_default().push(i);
+        }
+        let weights: Vec<f64> = rivals.keys().map(|path| weight(path)).collect();
+        let all: f64 = weights.iter().sum();
+        for ((path, members), weight) in rivals.into_iter().zip(weights) {
+            let share = if all > 0.0 { share * weight / all } else { 0.0 };
+            match members.as_slice() {
+                [one] => shares[*one] = share,
+                _ if path.file_name() == Some(OsStr::new(TASKS)) => {
+                    members.iter().for_each(|i| shares[*i] = share);
+                }
+                _ => undivided.push((path, share, members)),
+            }
+        }
+    }
+    shares
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +116,27 @@ mod tests {
         assert_eq!(share("/p/a", &["/p"], &[]), 0.5);
         assert_eq!(share("/p/a", &["/p", "/p/b", "/", "/q"], &[]), 1.0 / 9.0);
         assert_eq!(share("/p", &["/p/a", "/p"], &[]), 1.0, "its own");
+    }
+
+    #[test]
+    fn the_shares_of_all_are_those_of_each() {
+        let active = ["/p/a", "/p/b", "/", "/q/c/d", "/q"];
+        let weights = [("/p", 300.0), ("/p/a", 50.0)];
+        let paths: Vec<&Path> = active.iter().map(Path::new).collect();
+        let weight = |path: &Path| {
+            let found = weights.iter().find(|(p, _)| Path::new(p) == path);
+            found.map_or(100.0, |(_, w)| *w)
+        };
+        let shares = fair_shares(&paths, weight);
+        assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+        for i in [0, 1, 3] {
+            assert!((shares[i] - share(active[i], &active, &weights)).abs() < 1e-9);
+        }
+        assert!((shares[2] - 0.2).abs() < 1e-9 && (shares[4] - 0.1).abs() < 1e-9);
+        assert_eq!(fair_shares(&[], |_| 1.0), [0.0; 0]);
+        // The tasks of the root, known and not (yet).
+        let root = [Path::new("/"), Path::new("/a"), Path::new("/")];
+        assert_eq!(fair_shares(&root, |_| 100.0), [0.5; 3]);
     }
 
     #[test]
