@@ -192,7 +192,7 @@ impl Account {
             self.outweighed |= own.is_flooded();
             let takes_over =
                 own.is_flooded() || (!self.streams && self.rates.napi() > tuning::SLACK_LEFT_CPUS);
-            match takes_over || self.is_upon_another_device() {
+            match takes_over {
                 true => self.slack = Slack::default(),
                 false => self.slack.update(&self.rates, share, length),
             }
@@ -245,9 +245,6 @@ impl Account {
 
     /// Network CPU that fell into the time of those whose weights stay as they are, nanoseconds.
     fn others_charged_ns(&self, facts: &Facts, contest: Contest<'_>) -> f64 {
-        if self.is_upon_another_device() {
-            return 0.0;
-        }
         let cpus = &facts.interval.cpus;
         let Some(at) = cpus.iter().position(|(cpu, _)| cpu.0 == contest.cpu) else {
             return 0.0;
@@ -298,15 +295,6 @@ impl Account {
         self.rates.update(&used, interval.length);
         self.charged_ns += own.napi_ns;
         Rates::of(&used, interval.length)
-    }
-
-    /// Its interfaces have no other end on the host and lie upon its devices (macvlan, ipvlan): nothing puts its packets
-    /// together, so that they take several times what its tasks do. Nothing is taken for left, and whose time its
-    /// softirqs fall into does not count. Measured while the bench's peer sent on the victim's CPU: 0.88 [0.82, 0.97] and
-    /// less goodput without. Since it does not, both ways are alike (0.99 and 1.00, two alternated runs).
-    fn is_upon_another_device(&self) -> bool {
-        let interfaces = &self.container.interfaces;
-        !interfaces.is_empty() && interfaces.iter().all(|one| one.host_ifindex.is_none())
     }
 
     /// Its weight can be lowered.

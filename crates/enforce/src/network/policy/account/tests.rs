@@ -1,6 +1,6 @@
 use super::*;
 use crate::network::policy::{Packets, Written, pressed, simulation};
-use cofferdam_types::{IfIndex, InterfacePair, Interval};
+use cofferdam_types::Interval;
 
 const SHARE: f64 = 0.5;
 
@@ -15,28 +15,6 @@ fn rules() -> Rules {
 
 fn account() -> Account {
     Account::new(simulation::container(1))
-}
-
-/// Of a container whose interface has this other end on the host.
-fn account_of_interface(host_ifindex: Option<IfIndex>) -> Account {
-    let mut container = (*simulation::container(1)).clone();
-    container.interfaces = vec![InterfacePair {
-        host_name: None,
-        host_ifindex,
-        host_netns: None,
-        lower_netns: None,
-        container_ifindex: IfIndex(2),
-        container_name: None,
-    }];
-    Account::new(Arc::new(container))
-}
-
-#[test]
-fn packets_that_come_through_a_device_of_the_host_are_told_by_their_interface() {
-    let upon = |host_ifindex| account_of_interface(host_ifindex).is_upon_another_device();
-    assert!(upon(None));
-    assert!(!upon(Some(IfIndex(7))));
-    assert!(!account().is_upon_another_device(), "it has none");
 }
 
 fn room(account: &Account) -> f64 {
