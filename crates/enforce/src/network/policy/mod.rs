@@ -10,6 +10,7 @@ mod causers;
 mod correction;
 mod debt;
 mod decision;
+mod divided;
 mod facts;
 mod idle;
 mod packets;
@@ -36,7 +37,7 @@ use idle::IdleTime;
 use payers::Payers;
 use rivals::Rivals;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -143,16 +144,19 @@ impl Policy {
     /// whose weights, without corrections, must be known to decide about `active`.
     pub fn weights_wanted(&mut self, idle: &IdleParts, active: &[Active]) -> BTreeSet<PathBuf> {
         self.idle.update(idle);
-        let mut wanted = BTreeSet::new();
+        let (mut wanted, mut divided) = (BTreeSet::new(), BTreeMap::new());
+        let mut want = |path: &Path| {
+            wanted.insert(path.to_owned());
+            1.0
+        };
         for one in active {
             let Some(account) = self.accounts.get(&one.cgroup) else {
                 continue;
             };
             for cpu in self.idle.full(&one.pressed) {
-                self.rivals.share(&account.container, cpu, |path| {
-                    wanted.insert(path.to_owned());
-                    1.0
-                });
+                let known = divided.entry(cpu);
+                let there = known.or_insert_with(|| self.rivals.divide(cpu, &mut want));
+                there.share(&account.container.cgroup_path, &mut want);
             }
         }
         wanted
@@ -163,11 +167,7 @@ impl Policy {
         let rows = rows_by_cgroup(facts.interval);
         let mut decision = Decision::default();
         let mut withheld = Vec::new();
-        let shares: Vec<_> = facts
-            .containers
-            .iter()
-            .map(|one| self.shares(facts, one))
-            .collect();
+        let shares = self.shares(facts);
         let mut causers = Causers::default();
         for (one, shares) in facts.containers.iter().zip(&shares) {
             let account = self.accounts.get(&one.active.cgroup);
@@ -198,21 +198,28 @@ impl Policy {
         decision
     }
 
-    /// What a container is entitled to on the CPUs where others pay and nothing is idle, and others want it.
-    fn shares(&self, facts: &Facts, of: &ContainerFacts) -> Vec<(u32, f64)> {
-        let Some(account) = self.accounts.get(&of.active.cgroup) else {
-            return Vec::new();
+    /// What each container is entitled to on the CPUs where others pay and nothing is idle, and others want it.
+    fn shares(&self, facts: &Facts) -> Vec<Vec<(u32, f64)>> {
+        let weight = |path: &Path| {
+            let known = facts.weights.get(path).copied();
+            known.unwrap_or(share::EQUAL_WEIGHT)
         };
-        let full = self.idle.full(&of.active.pressed);
-        let weight = |path: &std::path::Path| facts.weights.get(path).copied();
-        let wanted = (full.iter()).filter(|cpu| self.rivals.has_other(**cpu, of.active.cgroup));
-        let shares = wanted.map(|cpu| {
-            let share = self.rivals.share(&account.container, *cpu, |path| {
-                weight(path).unwrap_or(share::EQUAL_WEIGHT)
+        let mut divided = BTreeMap::new();
+        let mut shares = |of: &ContainerFacts| {
+            let Some(account) = self.accounts.get(&of.active.cgroup) else {
+                return Vec::new();
+            };
+            let full = self.idle.full(&of.active.pressed);
+            let wanted = full.into_iter();
+            let wanted = wanted.filter(|cpu| self.rivals.has_other(*cpu, of.active.cgroup));
+            let shares = wanted.map(|cpu| {
+                let known = divided.entry(cpu);
+                let there = known.or_insert_with(|| self.rivals.divide(cpu, weight));
+                (cpu, there.share(&account.container.cgroup_path, weight))
             });
-            (*cpu, share)
-        });
-        shares.collect()
+            shares.collect()
+        };
+        facts.containers.iter().map(&mut shares).collect()
     }
 
     /// Ends a step: takes in who paid for others.

@@ -1,11 +1,11 @@
 //! Who runs beside whom on a CPU, and what each is entitled to there.
 
-use super::share;
+use super::divided::Divided;
 use crate::tuning::network::{
     BESIDE, HOST_RAN_AVERAGED, LITTLE_PART, RAN_CPUS, RAN_PART, RESTS, WANTED_PART,
 };
-use cofferdam_types::{CgroupId, Container, ContainerLedger, CpuTime, Interval};
-use std::collections::HashMap;
+use cofferdam_types::{CgroupId, ContainerLedger, CpuTime, Interval};
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -126,7 +126,7 @@ impl Rivals {
 
     /// Whether others than `cgroup` did, and want more of the CPU than a moment.
     pub fn has_other(&self, cpu: u32, cgroup: CgroupId) -> bool {
-        let others = self.on(cpu, cgroup);
+        let others = self.on(cpu).filter(|(id, _)| *id != cgroup);
         let wanted = others.map(|(id, known)| self.claim(cpu, id, known).unwrap_or(1.0));
         wanted.sum::<f64>() > WANTED_PART
     }
@@ -179,47 +179,23 @@ impl Rivals {
         *average
     }
 
-    /// The share of `cpu` that a container is entitled to, among those that ran there a moment
-    /// ago, by the weights that cgroups would have without corrections. Who claims less than what it is
-    /// entitled to has that, and leaves the rest to the others.
-    pub fn share(
-        &self,
-        container: &Container,
-        cpu: u32,
-        mut weight: impl FnMut(&Path) -> f64,
-    ) -> f64 {
-        let own = container.cgroup_path.as_path();
-        let rivals = self.on(cpu, container.cgroup);
-        let rivals = rivals.map(|(id, known)| (known.path.as_path(), self.claim(cpu, id, known)));
-        let mut rivals: Vec<(&Path, Option<f64>)> = rivals.collect();
-        let paths: Vec<&Path> = rivals.iter().map(|rival| rival.0).collect();
-        let share = share::fair_share(own, &paths, &mut weight);
-        let mut left = 1.0;
-        // Each round leaves more to the rest, of whom others may then claim less than they could have.
-        loop {
-            let paths: Vec<&Path> = rivals.iter().map(|rival| rival.0).chain([own]).collect();
-            let fair = share::fair_shares(&paths, &mut weight);
-            let (less, rest): (Vec<_>, Vec<_>) = (rivals.iter().zip(fair))
-                .partition(|((_, claim), fair)| claim.is_some_and(|claim| claim < fair * left));
-            if less.is_empty() {
-                break;
-            }
-            left -= less
-                .iter()
-                .filter_map(|((_, claim), _)| *claim)
-                .sum::<f64>();
-            rivals = rest.into_iter().map(|(rival, _)| *rival).collect();
+    /// Divides `cpu` among those that ran there a moment ago, by the weights that cgroups would have without
+    /// corrections.
+    pub fn divide(&self, cpu: u32, weight: impl FnMut(&Path) -> f64) -> Divided<'_> {
+        let mut claims = BTreeMap::<&Path, Option<f64>>::new();
+        for (id, known) in self.on(cpu) {
+            let claim = self.claim(cpu, id, known);
+            // Tasks whose cgroup is not known (yet) are with those of the root.
+            let all = claims.entry(&known.path).or_insert(Some(0.0));
+            *all = all.zip(claim).map(|(all, claim)| all + claim);
         }
-        let paths: Vec<&Path> = rivals.iter().map(|rival| rival.0).collect();
-        share.max(share::fair_share(own, &paths, weight) * left)
+        Divided::among(claims, weight)
     }
 
-    /// Those that ran on `cpu` a moment ago, `id` left out.
-    fn on(&self, cpu: u32, id: CgroupId) -> impl Iterator<Item = (CgroupId, &Known)> {
-        self.beside
-            .keys()
-            .filter(move |(at, other)| *at == cpu && *other != id)
-            .filter_map(|(_, other)| Some((*other, self.known.get(other)?)))
+    /// Those that ran on `cpu` a moment ago.
+    fn on(&self, cpu: u32) -> impl Iterator<Item = (CgroupId, &Known)> {
+        let there = self.beside.keys().filter(move |(at, _)| *at == cpu);
+        there.filter_map(|(_, id)| Some((*id, self.known.get(id)?)))
     }
 }
 
@@ -248,6 +224,13 @@ fn ran_part(row: &ContainerLedger, used_cpus: f64, ns: u64, length_ns: f64) -> f
 mod tests {
     use super::super::simulation::interval;
     use super::*;
+    use cofferdam_types::Container;
+
+    /// Of CPU 0, among equals.
+    fn share_of(rivals: &Rivals, container: &Container) -> f64 {
+        let divided = rivals.divide(0, |_| 100.0);
+        divided.share(&container.cgroup_path, |_| 100.0)
+    }
 
     /// Of 10 ms of network work 0.2 ms ran in softirq, half of that in the victim's time; the rest
     /// ran in the offender's own NAPI thread.
@@ -263,7 +246,7 @@ mod tests {
         let mut rivals = Rivals::default();
         rivals.note(Duration::ZERO, &interval);
         let offender = &interval.containers[0].container;
-        assert_eq!(rivals.share(offender, 0, |_| 100.0), 0.5);
+        assert_eq!(share_of(&rivals, offender), 0.5);
     }
 
     /// Of 20 ms ksoftirqd had 15 ms, for the offender's packets. Hardly any met the victim, which had the rest.
@@ -281,7 +264,7 @@ mod tests {
             let mut rivals = Rivals::default();
             rivals.note(Duration::ZERO, &interval);
             let offender = &interval.containers[0].container;
-            assert_eq!(rivals.share(offender, 0, |_| 100.0), share);
+            assert_eq!(share_of(&rivals, offender), share);
         }
     }
 
@@ -301,7 +284,7 @@ mod tests {
                 rivals.note(interval.length * step, &interval);
             }
             let offender = interval.containers.remove(0).container;
-            assert_eq!(rivals.share(&offender, 0, |_| 100.0), share, "{time:?}");
+            assert_eq!(share_of(&rivals, &offender), share, "{time:?}");
         }
     }
 
@@ -328,7 +311,7 @@ mod tests {
                 interval.containers[1].charged_by_cpu_ns = vec![0];
             }
             let offender = &interval.containers[0].container;
-            rivals.share(offender, 0, |_| 100.0)
+            share_of(&rivals, offender)
         };
         assert_eq!(share(5_000_000), 0.5);
         assert!(share(0) > 0.99, "{}: it has gone to sleep", share(0));
@@ -369,7 +352,7 @@ mod tests {
                 }
                 rivals.note(interval.length * step, &interval);
                 let offender = &interval.containers[0].container;
-                let share = rivals.share(offender, 0, |_| 100.0);
+                let share = share_of(&rivals, offender);
                 (share, rivals.has_other(0, offender.cgroup))
             };
             for step in 0..=20 {
@@ -406,13 +389,13 @@ mod tests {
                 rivals.note(interval.length * step, &interval);
             }
             let offender = &interval.containers[0].container;
-            let share = rivals.share(offender, 0, |_| 100.0);
+            let share = share_of(&rivals, offender);
             assert!((least..most).contains(&share), "{service}: {share}");
         }
     }
 
-    /// Four that use a little less than a fifth of the CPU each could use more, in all more than there is: beside them a task of the host that uses little still
-    /// claims no more than twice that.
+    /// Four that use a little less than a fifth of the CPU each could use more, in all more than there is. Beside them a
+    /// task of the host that uses little still claims no more than twice that.
     #[test]
     fn what_claims_little_claims_it_beside_many_as_well() {
         let time = CpuTime {
@@ -430,7 +413,7 @@ mod tests {
             rivals.note(interval.length * step, &interval);
         }
         let offender = &interval.containers[0].container;
-        let share = rivals.share(offender, 0, |_| 100.0);
+        let share = share_of(&rivals, offender);
         assert!((0.205..0.215).contains(&share), "{share}");
     }
 
@@ -449,7 +432,7 @@ mod tests {
             let interval = interval(&[time(charged_ns)], &[(10_000_000, 9_000_000)]);
             rivals.note(interval.length * step, &interval);
             let offender = &interval.containers[0].container;
-            assert_eq!(rivals.share(offender, 0, |_| 100.0), 1.0, "step {step}");
+            assert_eq!(share_of(&rivals, offender), 1.0, "step {step}");
         }
     }
 }

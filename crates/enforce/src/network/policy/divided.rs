@@ -1,0 +1,110 @@
+//! Who may have what of a contested CPU.
+
+use super::share;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+/// A CPU, divided among the cgroups that run there by their weights. Who claims less than what it is entitled to has
+/// that; what it leaves is the others'.
+#[derive(Debug)]
+pub(super) struct Divided<'a> {
+    /// Those who could use more than they are entitled to.
+    busy: Vec<&'a Path>,
+    /// What the others claim, parts (0..=1) of the CPU.
+    claimed: HashMap<&'a Path, f64>,
+    /// What those leave.
+    left: f64,
+}
+
+impl<'a> Divided<'a> {
+    /// Divides a CPU among the cgroups at these paths, each of which claims a part (0..=1) of it, or with `None` all
+    /// that it can get. `weight` gives the weight of a cgroup path.
+    pub fn among(
+        claims: BTreeMap<&'a Path, Option<f64>>,
+        mut weight: impl FnMut(&Path) -> f64,
+    ) -> Divided<'a> {
+        let mut rest: Vec<(&Path, Option<f64>)> = claims.into_iter().collect();
+        let (mut claimed, mut left) = (HashMap::new(), 1.0);
+        // Each round leaves more to the rest, of whom others may then claim less than they could have.
+        while rest.iter().any(|(_, claim)| claim.is_some()) {
+            let paths: Vec<&Path> = rest.iter().map(|(path, _)| *path).collect();
+            let mut fair = share::fair_shares(&paths, &mut weight).into_iter();
+            let (mut asked, known) = (0.0, claimed.len());
+            rest.retain(|(path, claim)| {
+                let fair = fair.next().unwrap_or(0.0) * left;
+                let Some(less) = claim.filter(|claim| *claim < fair) else {
+                    return true;
+                };
+                asked += less;
+                claimed.insert(*path, less);
+                false
+            });
+            if claimed.len() == known {
+                break;
+            }
+            left -= asked;
+        }
+        Divided {
+            busy: rest.into_iter().map(|(path, _)| path).collect(),
+            claimed,
+            left,
+        }
+    }
+
+    /// What the cgroup at `own` is entitled to (0..=1), whatever it claims itself.
+    pub fn share(&self, own: &Path, weight: impl FnMut(&Path) -> f64) -> f64 {
+        let left = self.left + self.claimed.get(own).copied().unwrap_or(0.0);
+        let others: Vec<&Path> = self.busy.iter().copied().filter(|p| *p != own).collect();
+        share::fair_share(own, &others, weight) * left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shares(claims: &[(&str, Option<f64>)], of: &[&str]) -> Vec<f64> {
+        let claims = claims
+            .iter()
+            .map(|(path, claim)| (Path::new(*path), *claim));
+        let divided = Divided::among(claims.collect(), |_| 100.0);
+        let share = |path: &&str| divided.share(Path::new(path), |_| 100.0);
+        of.iter().map(share).collect()
+    }
+
+    #[test]
+    fn what_is_not_claimed_is_the_others() {
+        let claims = [
+            ("/a", None),
+            ("/b", Some(0.1)),
+            ("/c", None),
+            ("/", Some(0.05)),
+        ];
+        let got = shares(&claims, &["/a", "/b", "/c", "/new"]);
+        let expected = [0.425, 0.95 / 3.0, 0.425, 0.85 / 3.0];
+        for (got, expected) in got.iter().zip(expected) {
+            assert!((got - expected).abs() < 1e-9, "{got} {expected}");
+        }
+    }
+
+    /// In the first round only one claims less than its third, in the second another does.
+    #[test]
+    fn what_one_leaves_lets_another_have_all_that_it_claims() {
+        let got = shares(
+            &[("/a", None), ("/b", Some(0.1)), ("/c", Some(0.4))],
+            &["/a"],
+        );
+        assert!((got[0] - 0.5).abs() < 1e-9, "{got:?}");
+    }
+
+    #[test]
+    fn who_claims_more_than_there_is_shares_alike() {
+        let ten: Vec<String> = (0..10).map(|i| format!("/p/{i}")).collect();
+        let claims: Vec<_> = ten.iter().map(|path| (path.as_str(), Some(0.3))).collect();
+        let got = shares(&claims, &["/p/0", "/p/9"]);
+        assert!(
+            got.iter().all(|share| (share - 0.1).abs() < 1e-9),
+            "{got:?}"
+        );
+    }
+}
