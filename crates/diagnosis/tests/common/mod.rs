@@ -52,13 +52,32 @@ pub fn during(
 }
 
 /// Waits until each has been seen to run: the slice of a thread that runs already when its container
-/// becomes known counts for the host.
+/// becomes known counts for the host. One that runs without a pause, on a CPU that nobody else wants, may have
+/// the same slice for more than 0.1 s; so all are taken off their CPUs once.
 pub fn await_runners(diagnosis: &mut Diagnosis, runners: &[&FakeContainer]) {
     let first = read(diagnosis);
+    runners.iter().for_each(|container| pause(container));
     wait_until("the containers to be seen", Duration::from_secs(30), || {
         let interval = read(diagnosis).since(&first);
         runners.iter().all(|c| of(&interval, c).time.run_ns > 0)
     });
+}
+
+/// Stops each process of the container, and lets it go on.
+fn pause(container: &FakeContainer) {
+    let file = container.cgroup().controller("cpu").join("cgroup.procs");
+    let processes = std::fs::read_to_string(file).expect("its processes");
+    for process in processes.lines() {
+        let pid: i32 = process.parse().expect("a number");
+        // SAFETY: plain values.
+        let signal = |signal| assert_eq!(unsafe { libc::kill(pid, signal) }, 0, "{pid}");
+        signal(libc::SIGSTOP);
+        wait_until("a process to stop", Duration::from_secs(10), || {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+            stat.is_ok_and(|stat| stat.contains(") T "))
+        });
+        signal(libc::SIGCONT);
+    }
 }
 
 pub fn reserve(diagnosis: &mut Diagnosis, of: &FakeContainer, cpus: f64) {
