@@ -126,7 +126,7 @@ metrics! {
     DEBT = Gauge "enforcement_debt" "seconds" ["container", "pod", "cgroup"]
         "CPU time that the container owes and has not repaid";
     FORGIVEN = Counter "enforcement_forgiven" "seconds" ["container", "pod", "cgroup"]
-        "Debt forgiven because it reached its bound";
+        "Debt forgiven because it reached its bound, or because nobody waited any more";
     ENFORCED_CHARGE = Counter "enforcement_charged" "seconds" ["container", "pod", "cgroup"]
         "Network CPU charged to the container by enforcement";
     RETURNED = Counter "enforcement_returned" "seconds" ["container", "pod", "cgroup"]

@@ -31,7 +31,7 @@ impl Debt {
     }
 
     /// Takes in an interval in which nobody waited: those who paid have gone, and who comes later has nothing
-    /// to get back. A pause of theirs leaves most of it.
+    /// to get back. A short pause of theirs leaves most of it.
     pub fn fade(&mut self, length: Duration) {
         let owed = self.ns.max(0.0);
         let forgiven = owed * (1.0 - (-length.as_secs_f64() / RESTS.as_secs_f64()).exp());

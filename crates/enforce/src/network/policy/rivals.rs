@@ -1,4 +1,4 @@
-//! Who runs beside whom on a CPU, and what each is entitled to there.
+//! Who runs beside whom on a CPU, and what each claims of it.
 
 use super::divided::Divided;
 use crate::tuning::network::{

@@ -2,7 +2,6 @@
 //! it. Pure.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -15,38 +14,16 @@ pub(super) const EQUAL_WEIGHT: f64 = 100.0;
 const TASKS: &str = "\0tasks";
 
 /// Share (0..=1) of one CPU that the cgroup `of` is entitled to among the cgroups `active`
-/// (which may hold `of`), by the weights of them and of the cgroups above them. `weight` gives
-/// the weight of a cgroup path; siblings compete by weight at each level. A cgroup above `of` in
-/// `active` stands for the tasks directly in it.
-pub(super) fn fair_share(of: &Path, active: &[&Path], mut weight: impl FnMut(&Path) -> f64) -> f64 {
-    let mut share = 1.0;
-    let mut above = PathBuf::from("/");
-    for part in of.iter().skip(1) {
-        let here = above.join(part);
-        let mut rivals = BTreeMap::new();
-        rivals.insert(here.clone(), weight(&here));
-        for other in active {
-            let Ok(rest) = other.strip_prefix(&above) else {
-                continue;
-            };
-            let next = rest.iter().next().unwrap_or(OsStr::new(TASKS));
-            let rival = above.join(next);
-            if let Entry::Vacant(vacant) = rivals.entry(rival) {
-                let weight = weight(vacant.key());
-                vacant.insert(weight);
-            }
-        }
-        let all: f64 = rivals.values().sum();
-        if all > 0.0 {
-            share *= rivals.get(&here).copied().unwrap_or(0.0) / all;
-        }
-        above = here;
-    }
-    share
+/// (which may hold `of`), by the weights of them and of the cgroups above them; those below it are its own.
+/// `weight` gives the weight of a cgroup path.
+pub(super) fn fair_share(of: &Path, active: &[&Path], weight: impl FnMut(&Path) -> f64) -> f64 {
+    let others = active.iter().copied().filter(|path| !path.starts_with(of));
+    let all: Vec<&Path> = others.chain([of]).collect();
+    fair_shares(&all, weight).pop().unwrap_or(1.0)
 }
 
-/// Shares (0..=1) of one CPU that the cgroups `active` are entitled to among themselves, in their order; as
-/// [`fair_share`], but that one above another always stands for the tasks directly in it.
+/// Shares (0..=1) of one CPU that the cgroups `active` are entitled to among themselves, in their order: siblings
+/// compete by weight at each level. One above another stands for the tasks directly in it.
 pub(super) fn fair_shares(active: &[&Path], mut weight: impl FnMut(&Path) -> f64) -> Vec<f64> {
     let mut shares = vec![0.0; active.len()];
     let mut undivided = vec![(
@@ -66,7 +43,11 @@ pub(super) fn fair_shares(active: &[&Path], mut weight: impl FnMut(&Path) -> f64
         let weights: Vec<f64> = rivals.keys().map(|path| weight(path)).collect();
         let all: f64 = weights.iter().sum();
         for ((path, members), weight) in rivals.into_iter().zip(weights) {
-            let share = if all > 0.0 { share * weight / all } else { 0.0 };
+            let share = if all > 0.0 {
+                share * (weight / all)
+            } else {
+                share
+            };
             match members.as_slice() {
                 [one] => shares[*one] = share,
                 _ if path.file_name() == Some(OsStr::new(TASKS)) => {
