@@ -181,6 +181,10 @@ pub(crate) mod network {
     pub const RAN_PART: f64 = 0.05;
     /// See [`RAN_PART`].
     pub const RAN_CPUS: f64 = 0.001;
+    /// Where one ran is told by the softirqs that meet it, averaged over so much of their time, nanoseconds. Less: a few
+    /// that meet it on one CPU while `ksoftirqd` hides it on another move all of it there, a rival that it is not
+    /// (measured, TCP over veth: a share of 0.41 for 0.5); more: one that moves is late where it goes.
+    pub const PLACED_NS: f64 = 10e6;
     /// Tasks of the host count as having run by their [`RAN_PART`] on average over about so long.
     /// Shorter: each wake-up of a service, our own agent's too, takes a share for [`BESIDE`]; longer: a
     /// job that has just begun waits for its share.

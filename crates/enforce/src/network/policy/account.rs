@@ -2,7 +2,7 @@
 
 use super::causers::Causers;
 use super::correction::Standing;
-use super::debt::{Bounds, Debt};
+use super::debt::{Bounds, Debts};
 use super::decision::{Action, Hold, NapiPlace};
 use super::facts::{ContainerFacts, Facts, OwnQuota};
 use super::packets::PacketCosts;
@@ -42,7 +42,7 @@ pub(in crate::network) struct Account {
     /// When the means last took something from it.
     held_back: Option<Duration>,
     rates: Rates,
-    debt: Debt,
+    debts: Debts,
     quota: Quota,
     packets: PacketCosts,
     /// Its NAPI threads must not run in its cgroup, because a quota does not stop them.
@@ -66,6 +66,8 @@ pub(super) struct Contest<'a> {
     pub cpu: u32,
     /// The part of it that the container is entitled to.
     pub share: f64,
+    /// All CPUs where others want to run while it causes work, and its share of each.
+    pub shares: &'a [(u32, f64)],
     /// Whose weights are corrected, there and elsewhere.
     pub causers: &'a Causers,
 }
@@ -84,7 +86,7 @@ impl Account {
             bound_at: None,
             held_back: None,
             rates: Rates::default(),
-            debt: Debt::default(),
+            debts: Debts::default(),
             quota: Quota::default(),
             packets: PacketCosts::default(),
             unstoppable: false,
@@ -126,14 +128,14 @@ impl Account {
         self.threaded
     }
 
-    /// Of its share, not of its quota; nanoseconds.
+    /// Of its shares of all CPUs, not of its quota; nanoseconds.
     pub fn debt_ns(&self) -> u64 {
-        self.debt.ns()
+        self.debts.ns()
     }
 
     /// Debt that was forgiven, nanoseconds.
     pub fn forgiven_ns(&self) -> u64 {
-        self.debt.forgiven_ns()
+        self.debts.forgiven_ns()
     }
 
     /// Takes an interval in. Returns what is to be done, and the scheduled time that was withheld
@@ -166,7 +168,7 @@ impl Account {
         match self.held_until {
             None => return (Action::Nothing, 0.0),
             Some(until) if facts.now >= until => {
-                self.debt.lapse();
+                self.debts.lapse();
                 self.quota.debt.lapse();
                 return (self.let_go(), 0.0);
             }
@@ -178,7 +180,7 @@ impl Account {
         let anywhere = (now.corrected_anywhere() - self.packets.dropping()).max(0.0);
         self.quota.update(anywhere, length, rules.debt_bound);
         let share = contest.map(|contest| contest.share);
-        if let Some(share) = share {
+        if let Some(Contest { cpu, share, .. }) = contest {
             self.waited_at = Some(facts.now);
             // Beyond this CPU it may use what nobody else wants.
             let used = now.corrected().min(1.0);
@@ -186,7 +188,7 @@ impl Account {
                 debt: rules.debt_bound,
                 credit: self.credit(facts.now, own),
             };
-            self.debt.update(used, share, length, bounds);
+            self.debts.update(cpu, used, share, length, bounds);
             // What a limit keeps from it is not left by it, and what is in softirq once a NAPI thread has
             // taken over is what it costs to drop packets, but for streams, which none are dropped of.
             self.outweighed |= own.is_flooded();
@@ -196,9 +198,10 @@ impl Account {
                 true => self.slack = Slack::default(),
                 false => self.slack.update(&self.rates, share, length),
             }
-        } else {
-            self.debt.fade(length);
         }
+        let waited = contest.map_or(&[][..], |contest| contest.shares);
+        self.debts
+            .fade(|cpu| waited.iter().any(|(at, _)| *at == cpu), length);
         let hold = Hold {
             packets: self.packets(rules, facts.now, own, row, share),
             weight: self.weight(rules, facts.now, own, contest),
@@ -333,11 +336,12 @@ impl Account {
             cpu,
             share,
             causers,
+            ..
         } = contest?;
         let others = causers.others_share(self.container.cgroup, cpu, share);
         let part = self
             .rates
-            .weight_part(share, others, &self.debt, self.slack);
+            .weight_part(share, others, &self.debts.here(), self.slack);
         let value = base * part;
         standing.rewrite(value, tuning::WEIGHT_STEP, tuning::WEIGHT_INTERVAL, now)
     }

@@ -1,6 +1,7 @@
 //! Debt: CPU time that a container had beyond its share.
 
 use crate::tuning::network::{PAY_BACK_S, RESTS};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// CPU time that a container had beyond its share while others waited.
@@ -61,6 +62,49 @@ impl Debt {
     }
 }
 
+/// Debts of one container by CPU. What it leaves on one gives nothing back to those who wait on another.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Debts {
+    by_cpu: BTreeMap<u32, Debt>,
+    /// The CPU that counts, or did last.
+    here: u32,
+}
+
+impl Debts {
+    /// That on the CPU that counts.
+    pub fn here(&self) -> Debt {
+        self.by_cpu.get(&self.here).copied().unwrap_or_default()
+    }
+
+    /// As [`Debt::update`], on `cpu`: that counts from now on.
+    pub fn update(&mut self, cpu: u32, used: f64, share: f64, length: Duration, bounds: Bounds) {
+        self.here = cpu;
+        let debt = self.by_cpu.entry(cpu).or_default();
+        debt.update(used, share, length, bounds);
+    }
+
+    /// As [`Debt::fade`], on all CPUs where nobody waited.
+    pub fn fade(&mut self, waited: impl Fn(u32) -> bool, length: Duration) {
+        let rest = self.by_cpu.iter_mut().filter(|(cpu, _)| !waited(**cpu));
+        rest.for_each(|(_, debt)| debt.fade(length));
+    }
+
+    /// As [`Debt::lapse`], on all.
+    pub fn lapse(&mut self) {
+        self.by_cpu.values_mut().for_each(Debt::lapse);
+    }
+
+    /// Of all, nanoseconds.
+    pub fn ns(&self) -> u64 {
+        self.by_cpu.values().map(Debt::ns).sum()
+    }
+
+    /// Of all, nanoseconds, cumulative.
+    pub fn forgiven_ns(&self) -> u64 {
+        self.by_cpu.values().map(Debt::forgiven_ns).sum()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,5 +158,23 @@ mod tests {
         assert!((debt.payment() + 0.05).abs() < 1e-9, "{}", debt.payment());
         debt.update(0.5, 0.5, Duration::from_millis(20), BOUNDS);
         assert!((debt.payment() + 0.02).abs() < 1e-9, "{}", debt.payment());
+    }
+
+    /// It went beyond its share of CPU 1 while nobody waited on CPU 0, where a victim comes now.
+    #[test]
+    fn what_is_owed_on_one_cpu_is_not_paid_on_another() {
+        let step = Duration::from_millis(100);
+        let mut debts = Debts::default();
+        debts.update(1, 1.0, 0.5, step, BOUNDS);
+        debts.fade(|cpu| cpu == 1, step);
+        assert_eq!(debts.here().ns(), 50_000_000);
+        debts.update(0, 0.75, 0.5, step, BOUNDS);
+        debts.fade(|_| true, step);
+        assert_eq!((debts.here().ns(), debts.ns()), (25_000_000, 75_000_000));
+        debts.fade(|cpu| cpu == 0, step);
+        assert_eq!(debts.here().ns(), 25_000_000, "they wait for it");
+        assert!((43_000_000..44_000_000).contains(&debts.ns()), "{debts:?}");
+        debts.lapse();
+        assert_eq!((debts.ns(), debts.forgiven_ns()), (0, 75_000_000 - 1));
     }
 }

@@ -15,6 +15,7 @@ mod facts;
 mod idle;
 mod packets;
 mod payers;
+mod placement;
 mod pressed;
 mod quota;
 mod rates;
@@ -183,6 +184,7 @@ impl Policy {
             let contest = contest.map(|(cpu, share)| account::Contest {
                 cpu,
                 share,
+                shares,
                 causers: &causers,
             });
             let row = rows.get(&one.active.cgroup).copied();

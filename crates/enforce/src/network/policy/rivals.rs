@@ -1,10 +1,11 @@
 //! Who runs beside whom on a CPU, and what each claims of it.
 
 use super::divided::Divided;
+use super::placement::Placement;
 use crate::tuning::network::{
     BESIDE, HOST_RAN_AVERAGED, LITTLE_PART, RAN_CPUS, RAN_PART, RESTS, WANTED_PART,
 };
-use cofferdam_types::{CgroupId, ContainerLedger, CpuTime, Interval};
+use cofferdam_types::{CgroupId, CpuTime, Interval};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -63,6 +64,7 @@ impl Used {
 #[derive(Debug, Default)]
 pub(super) struct Rivals {
     used: Used,
+    placement: Placement,
     /// Who ran on which CPU, and when last.
     beside: HashMap<(u32, CgroupId), Duration>,
     known: HashMap<CgroupId, Known>,
@@ -81,16 +83,17 @@ impl Rivals {
             *part > RAN_PART / 100.0
         });
         self.used.note(now, interval);
+        self.placement.note(interval);
         for row in &interval.containers {
             let used_cpus = self.used.cpus(row.container.cgroup);
             let (container, is_of_host) = (&row.container, row.container.is_of_host());
-            let unmet = self.unmet_scale(interval, row, used_cpus);
             for ((cpu, time), ns) in interval.cpus.iter().zip(&row.charged_by_cpu_ns) {
-                let before = self.of_host.get(&(cpu.0, container.cgroup));
-                let unmet = before.map_or(0.0, |part| part * unmet);
-                let part =
-                    part_of(time, *ns, length_ns).max(ran_part(row, used_cpus, *ns, length_ns));
-                let part = part.max(unmet);
+                // Tasks of the host that no softirq meets run where they ran before, as beside `ksoftirqd`.
+                let used = match is_of_host || *ns as f64 > RAN_CPUS * length_ns {
+                    true => used_cpus * self.placement.part(container.cgroup, cpu.0),
+                    false => 0.0,
+                };
+                let part = part_of(time, *ns, length_ns).max(used);
                 let part = match is_of_host {
                     true => self.average((cpu.0, container.cgroup), part, keep),
                     false => part,
@@ -141,24 +144,6 @@ impl Rivals {
         (uses < LITTLE_PART).then_some(2.0 * uses)
     }
 
-    /// Of the host's `row`, that ran and that no softirq met anywhere: its use of CPUs in the interval ÷ its parts of
-    /// them until now. It runs where it ran before then, as beside `ksoftirqd`. 0 where it was met, and so is told of.
-    fn unmet_scale(&self, interval: &Interval, row: &ContainerLedger, used_cpus: f64) -> f64 {
-        let length_ns = interval.length.as_nanos() as f64;
-        let met: u64 = row.charged_by_cpu_ns.iter().sum();
-        if !row.container.is_of_host() || met as f64 > RAN_CPUS * length_ns {
-            return 0.0;
-        }
-        let id = row.container.cgroup;
-        let parts = interval.cpus.iter();
-        let parts = parts.filter_map(|(cpu, _)| self.of_host.get(&(cpu.0, id)));
-        let before: f64 = parts.sum();
-        match before > 0.0 {
-            true => used_cpus / before,
-            false => 0.0,
-        }
-    }
-
     fn ran(&mut self, now: Duration, who: (u32, CgroupId), path: &Path, is_of_host: bool) {
         self.beside.insert(who, now);
         let known = self.known.entry(who.1);
@@ -207,17 +192,6 @@ fn part_of(time: &CpuTime, ns: u64, length_ns: f64) -> f64 {
         true => ns as f64 / anybodys.max(1) as f64,
         false => 0.0,
     }
-}
-
-/// Part of a CPU that it used where it is charged `ns`: of what the scheduler billed to it as much as of what it is
-/// charged. While ksoftirqd works next to no softirq meets whoever runs, and what one is charged is too little to
-/// tell. 0 where it is not charged enough to have run there.
-fn ran_part(row: &ContainerLedger, used_cpus: f64, ns: u64, length_ns: f64) -> f64 {
-    if ns as f64 <= RAN_CPUS * length_ns {
-        return 0.0;
-    }
-    let charged: u64 = row.charged_by_cpu_ns.iter().sum();
-    used_cpus * (ns as f64 / charged as f64)
 }
 
 #[cfg(test)]

@@ -70,7 +70,8 @@ impl Account {
         let of_share = share.map(|share| {
             let counted = self.quota.counted(&self.rates);
             let scale = counted / self.rates.at_others_cost().max(1e-6);
-            let budget = self.rates.budget(share, &self.debt) + self.room(rules, own, share);
+            let budget =
+                self.rates.budget(share, &self.debts.here()) + self.room(rules, own, share);
             budget * scale.max(1.0)
         });
         match (of_share, of_quota) {
@@ -89,8 +90,8 @@ impl Account {
             return 0.0;
         }
         match self.streams {
-            true => stream_room(share, &self.debt),
-            false => (tuning::ROOM_PART * share - self.debt.payment().max(0.0)).max(0.0),
+            true => stream_room(share, &self.debts.here()),
+            false => (tuning::ROOM_PART * share - self.debts.here().payment().max(0.0)).max(0.0),
         }
     }
 }

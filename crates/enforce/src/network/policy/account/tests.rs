@@ -29,11 +29,11 @@ fn packets_have_room_while_a_weight_can_take_it_back_and_nothing_is_owed() {
         debt: Duration::from_secs(1),
         credit: Duration::ZERO,
     };
-    held.debt
-        .update(0.51, SHARE, Duration::from_secs(1), bounds);
+    held.debts
+        .update(0, 0.51, SHARE, Duration::from_secs(1), bounds);
     assert!((room(&held) - 0.03).abs() < 1e-9, "{}", room(&held));
-    held.debt
-        .update(0.52, SHARE, Duration::from_secs(1), bounds);
+    held.debts
+        .update(0, 0.52, SHARE, Duration::from_secs(1), bounds);
     assert_eq!(room(&held), 0.0);
 
     let mut reserved = account();
@@ -64,7 +64,7 @@ fn streams_have_all_room_until_much_is_owed() {
     };
     let mut owe = |used: f64| {
         let second = Duration::from_secs(1);
-        held.debt.update(SHARE + used, SHARE, second, bounds);
+        held.debts.update(0, SHARE + used, SHARE, second, bounds);
         room(&held)
     };
     assert!((owe(0.05) - 0.25).abs() < 1e-9, "a payment of 0.1 of a CPU");
@@ -190,6 +190,7 @@ fn a_weight_does_not_stay_low_where_nobody_waits() {
     let contest = Contest {
         cpu: 0,
         share: SHARE,
+        shares: &[(0, SHARE)],
         causers: &causers,
     };
     let mut held = account();

@@ -1,0 +1,130 @@
+//! Where each ran: which part of the CPU time that the scheduler bills to a cgroup it used on each CPU. On cgroup v2
+//! the kernel tells the sum alone; softirqs meet whoever runs.
+
+use crate::tuning::network::{PLACED_NS, RAN_CPUS};
+use cofferdam_types::{CgroupId, CpuTime, Interval};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Parts of what each used, by CPU: 0..=1, together 1.
+#[derive(Debug, Default)]
+pub(super) struct Placement {
+    parts: HashMap<CgroupId, BTreeMap<u32, f64>>,
+}
+
+impl Placement {
+    /// Takes in which softirqs met whom. What met one only once in a while says little, so what was seen before
+    /// counts too: on one CPU `ksoftirqd` may hide it, as where it sends, while a few softirqs meet it on
+    /// another, where it hardly runs.
+    pub fn note(&mut self, interval: &Interval) {
+        let ids = interval.containers.iter().map(|row| row.container.cgroup);
+        let present: HashSet<CgroupId> = ids.collect();
+        self.parts.retain(|id, _| present.contains(id));
+        let length_ns = interval.length.as_nanos() as f64;
+        for row in &interval.containers {
+            let met_ns: u64 = row.charged_by_cpu_ns.iter().sum();
+            if met_ns as f64 <= RAN_CPUS * length_ns {
+                continue;
+            }
+            let columns = interval.cpus.iter().zip(&row.charged_by_cpu_ns);
+            let columns = columns.filter(|(_, ns)| **ns > 0);
+            let met: Vec<_> = columns
+                .map(|((cpu, time), ns)| (cpu.0, met_part(time, *ns)))
+                .collect();
+            let all: f64 = met.iter().map(|(_, part)| part).sum();
+            let known = self.parts.entry(row.container.cgroup).or_default();
+            let new = match known.is_empty() {
+                true => 1.0,
+                false => met_ns as f64 / (met_ns as f64 + PLACED_NS),
+            };
+            known.values_mut().for_each(|part| *part *= 1.0 - new);
+            for (cpu, part) in met {
+                *known.entry(cpu).or_default() += part / all * new;
+            }
+        }
+    }
+
+    /// The part of what it used that it used on `cpu`. 0 where no softirq ever met it.
+    pub fn part(&self, cgroup: CgroupId, cpu: u32) -> f64 {
+        let parts = self.parts.get(&cgroup);
+        parts
+            .and_then(|parts| parts.get(&cpu))
+            .copied()
+            .unwrap_or(0.0)
+    }
+}
+
+/// Of the softirqs that met anybody on a CPU, which part met the one that is charged `ns`, more than 0.
+fn met_part(time: &CpuTime, ns: u64) -> f64 {
+    let nobodys = time.napi_thread_ns + time.charged_nobody_ns;
+    ns as f64 / time.measured_ns().saturating_sub(nobodys).max(ns) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::simulation::interval;
+    use super::*;
+
+    /// An interval in which softirqs met the first of two for `met_ns` on CPUs 0 and 1, the second for 3 ms on CPU 0,
+    /// and nobody for 5 ms on CPU 1.
+    fn met(met_ns: [u64; 2]) -> Interval {
+        let time = |softirq_ns, charged_nobody_ns| CpuTime {
+            softirq_ns,
+            network_softirq_ns: softirq_ns,
+            charged_nobody_ns,
+            ..CpuTime::default()
+        };
+        let cpus = [
+            time(3_000_000 + met_ns[0], 0),
+            time(5_000_000 + met_ns[1], 5_000_000),
+        ];
+        let mut interval = interval(&cpus, &[(0, 0), (0, 0)]);
+        interval.containers[0].charged_by_cpu_ns = met_ns.to_vec();
+        interval.containers[1].charged_by_cpu_ns = vec![3_000_000, 0];
+        interval
+    }
+
+    fn parts(placement: &Placement) -> [f64; 2] {
+        [0, 1].map(|cpu| placement.part(CgroupId(1), cpu))
+    }
+
+    /// It sends from CPU 1, where `ksoftirqd` does the work, and wakes on CPU 0 for a moment.
+    #[test]
+    fn a_few_softirqs_on_one_cpu_move_little_of_what_another_hides() {
+        let mut placement = Placement::default();
+        assert_eq!(parts(&placement), [0.0, 0.0]);
+        (0..10).for_each(|_| placement.note(&met([0, 2_000_000])));
+        assert_eq!(parts(&placement), [0.0, 1.0]);
+        placement.note(&met([200_000, 0]));
+        placement.note(&met([10_000, 0]));
+        let [here, there] = parts(&placement);
+        assert!(
+            here < 0.02 && (here + there - 1.0).abs() < 1e-9,
+            "{here} {there}"
+        );
+    }
+
+    #[test]
+    fn one_that_moves_is_found_where_it_goes() {
+        let mut placement = Placement::default();
+        (0..10).for_each(|_| placement.note(&met([0, 2_000_000])));
+        (0..15).for_each(|_| placement.note(&met([2_000_000, 0])));
+        let [here, there] = parts(&placement);
+        assert!(
+            here > 0.9 && (here + there - 1.0).abs() < 1e-9,
+            "{here} {there}"
+        );
+    }
+
+    /// On CPU 0 softirqs meet it for half of their time, on CPU 1 for all of the little that `ksoftirqd` leaves.
+    #[test]
+    fn what_ksoftirqd_takes_counts_for_nobody() {
+        let mut placement = Placement::default();
+        placement.note(&met([3_000_000, 30_000]));
+        let [here, there] = parts(&placement);
+        assert!((here - 1.0 / 3.0).abs() < 1e-9, "{here} {there}");
+        let mut gone = interval(&[], &[]);
+        gone.containers.clear();
+        placement.note(&gone);
+        assert_eq!(parts(&placement), [0.0, 0.0], "nothing is kept of it");
+    }
+}
