@@ -1,14 +1,17 @@
 //! Where each ran: which part of the CPU time that the scheduler bills to a cgroup it used on each CPU. On cgroup v2
 //! the kernel tells the sum alone; softirqs meet whoever runs.
 
+use super::pressed::paid_at;
 use crate::tuning::network::{PLACED_NS, RAN_CPUS};
-use cofferdam_types::{CgroupId, CpuTime, Interval};
+use cofferdam_types::{CgroupId, ContainerLedger, CpuTime, Interval};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Parts of what each used, by CPU: 0..=1, together 1.
 #[derive(Debug, Default)]
 pub(super) struct Placement {
     parts: HashMap<CgroupId, BTreeMap<u32, f64>>,
+    /// What was paid for others in the interval, nanoseconds, by CPU in its order.
+    paid_ns: Vec<u64>,
 }
 
 impl Placement {
@@ -19,6 +22,15 @@ impl Placement {
         let ids = interval.containers.iter().map(|row| row.container.cgroup);
         let present: HashSet<CgroupId> = ids.collect();
         self.parts.retain(|id, _| present.contains(id));
+        self.paid_ns.clear();
+        let all = |at: usize| {
+            interval
+                .containers
+                .iter()
+                .map(|row| paid_at(row, at))
+                .sum::<u64>()
+        };
+        self.paid_ns.extend((0..interval.cpus.len()).map(all));
         let length_ns = interval.length.as_nanos() as f64;
         for row in &interval.containers {
             let met_ns: u64 = row.charged_by_cpu_ns.iter().sum();
@@ -43,13 +55,24 @@ impl Placement {
         }
     }
 
-    /// The part of what it used that it used on `cpu`. 0 where no softirq ever met it.
-    pub fn part(&self, cgroup: CgroupId, cpu: u32) -> f64 {
-        let parts = self.parts.get(&cgroup);
-        parts
-            .and_then(|parts| parts.get(&cpu))
-            .copied()
-            .unwrap_or(0.0)
+    /// CPUs that the cgroup of `row` used on one, the interval's `at`th, of the `used_cpus` that it used in the
+    /// interval. 0 where no softirq ever met it. Softirqs for others meet whoever runs: where they met somebody else
+    /// for long and hardly ever it, it used little.
+    pub fn used_on(
+        &self,
+        at: usize,
+        row: &ContainerLedger,
+        used_cpus: f64,
+        interval: &Interval,
+    ) -> f64 {
+        let parts = self.parts.get(&row.container.cgroup);
+        let cpu = interval.cpus[at].0.0;
+        let part = parts.and_then(|parts| parts.get(&cpu)).copied();
+        let met_ns = row.charged_by_cpu_ns.get(at).copied().unwrap_or(0) as f64;
+        let met_ns = met_ns + RAN_CPUS * interval.length.as_nanos() as f64;
+        let all_ns = self.paid_ns.get(at).copied().unwrap_or(0);
+        let others_ns = all_ns.saturating_sub(paid_at(row, at)) as f64;
+        (part.unwrap_or(0.0) * used_cpus).min(met_ns / (met_ns + others_ns))
     }
 }
 
@@ -84,7 +107,13 @@ mod tests {
     }
 
     fn parts(placement: &Placement) -> [f64; 2] {
-        [0, 1].map(|cpu| placement.part(CgroupId(1), cpu))
+        [0, 1].map(|cpu| {
+            let parts = placement.parts.get(&CgroupId(1));
+            parts
+                .and_then(|parts| parts.get(&cpu))
+                .copied()
+                .unwrap_or(0.0)
+        })
     }
 
     /// It sends from CPU 1, where `ksoftirqd` does the work, and wakes on CPU 0 for a moment.
@@ -126,5 +155,34 @@ mod tests {
         gone.containers.clear();
         placement.note(&gone);
         assert_eq!(parts(&placement), [0.0, 0.0], "nothing is kept of it");
+    }
+
+    /// It is known to have run on CPU 0 half of the time, and uses a CPU. Softirqs meet the other there, and not it.
+    #[test]
+    fn one_that_softirqs_miss_where_they_meet_others_runs_elsewhere() {
+        let mut placement = Placement::default();
+        let both = met([3_000_000, 3_000_000]);
+        placement.note(&both);
+        let used = |placement: &Placement, interval: &Interval| {
+            let row = &interval.containers[0];
+            [0, 1].map(|at| placement.used_on(at, row, 1.0, interval))
+        };
+        let [here, there] = used(&placement, &both);
+        assert!(
+            (here - 1.0 / 3.0).abs() < 0.01 && there > 0.66,
+            "{here} {there}"
+        );
+        let missed = met([0, 3_000_000]);
+        placement.note(&missed);
+        let [here, there] = used(&placement, &missed);
+        assert!(here < 0.01 && there > 0.7, "{here} {there}");
+        let mut hidden = met([0, 0]);
+        hidden.containers[1].caused_by_cpu_ns = vec![6_000_000, 0];
+        placement.note(&hidden);
+        let [here, there] = used(&placement, &hidden);
+        assert!(
+            here > 0.2,
+            "the other meets its own softirqs: {here} {there}"
+        );
     }
 }

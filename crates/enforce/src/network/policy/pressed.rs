@@ -167,14 +167,17 @@ pub(super) fn counts(row: &ContainerLedger, interval: &Interval) -> bool {
     caused as f64 > COUNTS_CPUS * length_ns || pays as f64 > CAUSES_CPUS * length_ns
 }
 
+/// What one paid for others on the interval's `at`th CPU, nanoseconds: it was charged so much more than it caused.
+pub(super) fn paid_at(row: &ContainerLedger, at: usize) -> u64 {
+    let ns = |column: &[u64]| column.get(at).copied().unwrap_or(0);
+    ns(&row.charged_by_cpu_ns).saturating_sub(ns(&row.caused_by_cpu_ns))
+}
+
 /// What a container paid for others on these CPUs, nanoseconds.
 pub(super) fn paid_ns(row: &ContainerLedger, cpus: &[u32], interval: &Interval) -> f64 {
-    let columns = row.caused_by_cpu_ns.iter().zip(&row.charged_by_cpu_ns);
-    let columns = interval.cpus.iter().zip(columns);
-    let paid = columns
-        .filter(|((cpu, _), _)| cpus.contains(&cpu.0))
-        .map(|(_, (caused, charged))| charged.saturating_sub(*caused));
-    paid.sum::<u64>() as f64
+    let there = interval.cpus.iter().enumerate();
+    let there = there.filter(|(_, (cpu, _))| cpus.contains(&cpu.0));
+    there.map(|(at, _)| paid_at(row, at)).sum::<u64>() as f64
 }
 
 #[cfg(test)]

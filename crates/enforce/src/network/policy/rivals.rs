@@ -87,13 +87,14 @@ impl Rivals {
         for row in &interval.containers {
             let used_cpus = self.used.cpus(row.container.cgroup);
             let (container, is_of_host) = (&row.container, row.container.is_of_host());
-            for ((cpu, time), ns) in interval.cpus.iter().zip(&row.charged_by_cpu_ns) {
+            for (at, (cpu, time)) in interval.cpus.iter().enumerate() {
+                let ns = row.charged_by_cpu_ns.get(at).copied().unwrap_or(0);
                 // Tasks of the host that no softirq meets run where they ran before, as beside `ksoftirqd`.
-                let used = match is_of_host || *ns as f64 > RAN_CPUS * length_ns {
-                    true => used_cpus * self.placement.part(container.cgroup, cpu.0),
+                let used = match is_of_host || ns as f64 > RAN_CPUS * length_ns {
+                    true => self.placement.used_on(at, row, used_cpus, interval),
                     false => 0.0,
                 };
-                let part = part_of(time, *ns, length_ns).max(used);
+                let part = part_of(time, ns, length_ns).max(used);
                 let part = match is_of_host {
                     true => self.average((cpu.0, container.cgroup), part, keep),
                     false => part,
