@@ -208,7 +208,8 @@ impl Network {
     }
 
     fn step_folded(&mut self, journal: &mut Journal, interval: &Interval, now: Duration) {
-        let active = self.policy.attention(now, interval);
+        let looked_at = self.observer.looks_at();
+        let active = self.policy.attention(now, interval, looked_at);
         if !active.is_empty() {
             let facts = self.observe(journal, now, interval, active);
             let decision = self.policy.decide(&facts);

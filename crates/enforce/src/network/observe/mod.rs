@@ -64,6 +64,11 @@ impl Observer {
             .get_or_insert_with(|| cost.map_or_else(measured, Interrupts::new));
     }
 
+    /// The CPU on which a thread of ours measured in the last interval, what an interrupt costs.
+    pub fn looks_at(&self) -> Option<u32> {
+        self.interrupts.as_ref().and_then(Interrupts::looks_at)
+    }
+
     /// Idle time and interrupts of an interval that ends now.
     pub fn look_around(&mut self, interval: &Interval) -> Around {
         // After a pause the first figures are of a longer time than the interval.

@@ -113,12 +113,17 @@ impl Policy {
     }
 
     /// The containers that need a look. Most did nothing, or nothing that counts: they cost this
-    /// comparison, no more.
-    pub fn attention(&mut self, now: Duration, interval: &Interval) -> Vec<Active> {
+    /// comparison, no more. Who ran on the CPU that we `looked_at`, in time of our own, is not told.
+    pub fn attention(
+        &mut self,
+        now: Duration,
+        interval: &Interval,
+        looked_at: Option<u32>,
+    ) -> Vec<Active> {
         if self.accounts.is_empty() {
             return Vec::new();
         }
-        self.rivals.note(now, interval);
+        self.rivals.note(now, interval, looked_at);
         let rows = rows_by_cgroup(interval);
         let charged = pressed::Charged::of(interval, &self.rivals, &self.idle);
         let mut active = Vec::new();

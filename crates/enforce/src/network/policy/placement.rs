@@ -3,7 +3,7 @@
 
 use super::pressed::paid_at;
 use crate::tuning::network::{PLACED_NS, RAN_CPUS};
-use cofferdam_types::{CgroupId, ContainerLedger, CpuTime, Interval};
+use cofferdam_types::{CgroupId, ContainerLedger, CpuId, CpuTime, Interval};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Parts of what each used, by CPU: 0..=1, together 1.
@@ -17,8 +17,8 @@ pub(super) struct Placement {
 impl Placement {
     /// Takes in which softirqs met whom. What met one only once in a while says little, so what was seen before
     /// counts too: on one CPU `ksoftirqd` may hide it, as where it sends, while a few softirqs meet it on
-    /// another, where it hardly runs.
-    pub fn note(&mut self, interval: &Interval) {
+    /// another, where it hardly runs. Nothing is learned of the CPU that we `looked_at`: our own thread ran there.
+    pub fn note(&mut self, interval: &Interval, looked_at: Option<u32>) {
         let ids = interval.containers.iter().map(|row| row.container.cgroup);
         let present: HashSet<CgroupId> = ids.collect();
         self.parts.retain(|id, _| present.contains(id));
@@ -33,12 +33,13 @@ impl Placement {
         self.paid_ns.extend((0..interval.cpus.len()).map(all));
         let length_ns = interval.length.as_nanos() as f64;
         for row in &interval.containers {
-            let met_ns: u64 = row.charged_by_cpu_ns.iter().sum();
+            let columns = interval.cpus.iter().zip(&row.charged_by_cpu_ns);
+            let told = |(cpu, _): &(CpuId, CpuTime)| looked_at != Some(cpu.0);
+            let columns = columns.filter(|(cpu, ns)| **ns > 0 && told(cpu));
+            let met_ns: u64 = columns.clone().map(|(_, ns)| ns).sum();
             if met_ns as f64 <= RAN_CPUS * length_ns {
                 continue;
             }
-            let columns = interval.cpus.iter().zip(&row.charged_by_cpu_ns);
-            let columns = columns.filter(|(_, ns)| **ns > 0);
             let met: Vec<_> = columns
                 .map(|((cpu, time), ns)| (cpu.0, met_part(time, *ns)))
                 .collect();
@@ -121,10 +122,10 @@ mod tests {
     fn a_few_softirqs_on_one_cpu_move_little_of_what_another_hides() {
         let mut placement = Placement::default();
         assert_eq!(parts(&placement), [0.0, 0.0]);
-        (0..10).for_each(|_| placement.note(&met([0, 2_000_000])));
+        (0..10).for_each(|_| placement.note(&met([0, 2_000_000]), None));
         assert_eq!(parts(&placement), [0.0, 1.0]);
-        placement.note(&met([200_000, 0]));
-        placement.note(&met([10_000, 0]));
+        placement.note(&met([200_000, 0]), None);
+        placement.note(&met([10_000, 0]), None);
         let [here, there] = parts(&placement);
         assert!(
             here < 0.02 && (here + there - 1.0).abs() < 1e-9,
@@ -135,8 +136,8 @@ mod tests {
     #[test]
     fn one_that_moves_is_found_where_it_goes() {
         let mut placement = Placement::default();
-        (0..10).for_each(|_| placement.note(&met([0, 2_000_000])));
-        (0..15).for_each(|_| placement.note(&met([2_000_000, 0])));
+        (0..10).for_each(|_| placement.note(&met([0, 2_000_000]), None));
+        (0..15).for_each(|_| placement.note(&met([2_000_000, 0]), None));
         let [here, there] = parts(&placement);
         assert!(
             here > 0.9 && (here + there - 1.0).abs() < 1e-9,
@@ -148,12 +149,12 @@ mod tests {
     #[test]
     fn what_ksoftirqd_takes_counts_for_nobody() {
         let mut placement = Placement::default();
-        placement.note(&met([3_000_000, 30_000]));
+        placement.note(&met([3_000_000, 30_000]), None);
         let [here, there] = parts(&placement);
         assert!((here - 1.0 / 3.0).abs() < 1e-9, "{here} {there}");
         let mut gone = interval(&[], &[]);
         gone.containers.clear();
-        placement.note(&gone);
+        placement.note(&gone, None);
         assert_eq!(parts(&placement), [0.0, 0.0], "nothing is kept of it");
     }
 
@@ -162,7 +163,7 @@ mod tests {
     fn one_that_softirqs_miss_where_they_meet_others_runs_elsewhere() {
         let mut placement = Placement::default();
         let both = met([3_000_000, 3_000_000]);
-        placement.note(&both);
+        placement.note(&both, None);
         let used = |placement: &Placement, interval: &Interval| {
             let row = &interval.containers[0];
             [0, 1].map(|at| placement.used_on(at, row, 1.0, interval))
@@ -173,12 +174,12 @@ mod tests {
             "{here} {there}"
         );
         let missed = met([0, 3_000_000]);
-        placement.note(&missed);
+        placement.note(&missed, None);
         let [here, there] = used(&placement, &missed);
         assert!(here < 0.01 && there > 0.7, "{here} {there}");
         let mut hidden = met([0, 0]);
         hidden.containers[1].caused_by_cpu_ns = vec![6_000_000, 0];
-        placement.note(&hidden);
+        placement.note(&hidden, None);
         let [here, there] = used(&placement, &hidden);
         assert!(
             here > 0.2,

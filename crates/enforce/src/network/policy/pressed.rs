@@ -238,7 +238,7 @@ mod tests {
             let mut interval = interval(&[time], &[(8_000_000, 1_950_000), (0, 50_000)]);
             interval.containers[1].ledger.cpu_usage_ns = victim_ns;
             let mut rivals = Rivals::default();
-            rivals.note(Duration::ZERO, &interval);
+            rivals.note(Duration::ZERO, &interval, None);
             let mut idle = IdleTime::default();
             idle.update(&IdleParts {
                 length: STEP,

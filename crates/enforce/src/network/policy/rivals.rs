@@ -74,20 +74,22 @@ pub(super) struct Rivals {
 }
 
 impl Rivals {
-    /// Takes an interval in that ends `now`.
-    pub fn note(&mut self, now: Duration, interval: &Interval) {
+    /// Takes an interval in that ends `now`. Nothing is learned of the CPU that we `looked_at`: our own thread ran
+    /// there for some milliseconds, and would count as a rival for as long as they take to fade.
+    pub fn note(&mut self, now: Duration, interval: &Interval, looked_at: Option<u32>) {
         let length_ns = interval.length.as_nanos() as f64;
         let keep = (-interval.length.as_secs_f64() / HOST_RAN_AVERAGED.as_secs_f64()).exp();
-        self.of_host.retain(|_, part| {
-            *part *= keep;
+        self.of_host.retain(|(cpu, _), part| {
+            *part *= if looked_at == Some(*cpu) { 1.0 } else { keep };
             *part > RAN_PART / 100.0
         });
         self.used.note(now, interval);
-        self.placement.note(interval);
+        self.placement.note(interval, looked_at);
         for row in &interval.containers {
             let used_cpus = self.used.cpus(row.container.cgroup);
             let (container, is_of_host) = (&row.container, row.container.is_of_host());
-            for (at, (cpu, time)) in interval.cpus.iter().enumerate() {
+            let told = interval.cpus.iter().enumerate();
+            for (at, (cpu, time)) in told.filter(|(_, (cpu, _))| looked_at != Some(cpu.0)) {
                 let ns = row.charged_by_cpu_ns.get(at).copied().unwrap_or(0);
                 // Tasks of the host that no softirq meets run where they ran before, as beside `ksoftirqd`.
                 let used = match is_of_host || ns as f64 > RAN_CPUS * length_ns {
@@ -105,7 +107,8 @@ impl Rivals {
                 }
             }
         }
-        for (cpu, time) in &interval.cpus {
+        let told = interval.cpus.iter();
+        for (cpu, time) in told.filter(|(cpu, _)| looked_at != Some(cpu.0)) {
             let part = part_of(time, time.charged_host_ns, length_ns);
             if self.average((cpu.0, UNKNOWN), part, keep) > RAN_PART {
                 self.ran(now, (cpu.0, UNKNOWN), Path::new("/"), true);
@@ -219,7 +222,7 @@ mod tests {
         };
         let interval = interval(&[time], &[(10_000_000, 9_900_000), (0, 100_000)]);
         let mut rivals = Rivals::default();
-        rivals.note(Duration::ZERO, &interval);
+        rivals.note(Duration::ZERO, &interval, None);
         let offender = &interval.containers[0].container;
         assert_eq!(share_of(&rivals, offender), 0.5);
     }
@@ -237,7 +240,7 @@ mod tests {
             let mut interval = interval(&[time], &[(15_000_000, 4_000_000), (0, 100_000)]);
             interval.containers[1].ledger.cpu_usage_ns = used_ns;
             let mut rivals = Rivals::default();
-            rivals.note(Duration::ZERO, &interval);
+            rivals.note(Duration::ZERO, &interval, None);
             let offender = &interval.containers[0].container;
             assert_eq!(share_of(&rivals, offender), share);
         }
@@ -256,7 +259,7 @@ mod tests {
             let mut rivals = Rivals::default();
             let mut interval = interval(&[time], &[(10_000_000, 5_000_000)]);
             for step in 0..10_u32 {
-                rivals.note(interval.length * step, &interval);
+                rivals.note(interval.length * step, &interval, None);
             }
             let offender = interval.containers.remove(0).container;
             assert_eq!(share_of(&rivals, &offender), share, "{time:?}");
@@ -282,7 +285,7 @@ mod tests {
             });
             interval.containers[1].ledger.cpu_usage_ns = used_ns;
             for step in 0..50_u32 {
-                rivals.note(interval.length * step, &interval);
+                rivals.note(interval.length * step, &interval, None);
                 interval.containers[1].charged_by_cpu_ns = vec![0];
             }
             let offender = &interval.containers[0].container;
@@ -325,7 +328,7 @@ mod tests {
                     interval.containers[0].ledger.cpu_usage_ns = 5_000_000 * u64::from(every);
                     interval.containers[1].ledger.cpu_usage_ns = victim_ns * u64::from(every);
                 }
-                rivals.note(interval.length * step, &interval);
+                rivals.note(interval.length * step, &interval, None);
                 let offender = &interval.containers[0].container;
                 let share = share_of(&rivals, offender);
                 (share, rivals.has_other(0, offender.cgroup))
@@ -361,7 +364,7 @@ mod tests {
             let mut rivals = Rivals::default();
             let interval = interval(&[time], &[(10_000_000, half), (0, half)]);
             for step in 0..100_u32 {
-                rivals.note(interval.length * step, &interval);
+                rivals.note(interval.length * step, &interval, None);
             }
             let offender = &interval.containers[0].container;
             let share = share_of(&rivals, offender);
@@ -385,7 +388,7 @@ mod tests {
             row.ledger.cpu_usage_ns = 3_800_000;
         }
         for step in 0..100_u32 {
-            rivals.note(interval.length * step, &interval);
+            rivals.note(interval.length * step, &interval, None);
         }
         let offender = &interval.containers[0].container;
         let share = share_of(&rivals, offender);
@@ -405,9 +408,36 @@ mod tests {
         for step in 0..100_u32 {
             let charged_ns = if step % 10 == 0 { 2_000_000 } else { 0 };
             let interval = interval(&[time(charged_ns)], &[(10_000_000, 9_000_000)]);
-            rivals.note(interval.length * step, &interval);
+            rivals.note(interval.length * step, &interval, None);
             let offender = &interval.containers[0].container;
             assert_eq!(share_of(&rivals, offender), 1.0, "step {step}");
         }
+    }
+
+    /// What an interrupt costs is measured in place: our own thread has most of the CPU for an interval.
+    #[test]
+    fn our_own_measurement_claims_nothing() {
+        let time = CpuTime {
+            softirq_ns: 10_000_000,
+            network_softirq_ns: 10_000_000,
+            charged_host_ns: 8_000_000,
+            ..CpuTime::default()
+        };
+        let share = |looked_at| {
+            let mut rivals = Rivals::default();
+            let interval = interval(&[time], &[(10_000_000, 1_000_000), (0, 1_000_000)]);
+            let quiet = super::super::simulation::interval(
+                &[CpuTime {
+                    charged_host_ns: 0,
+                    ..time
+                }],
+                &[(10_000_000, 5_000_000), (0, 5_000_000)],
+            );
+            (0..10).for_each(|step| rivals.note(quiet.length * step, &quiet, None));
+            rivals.note(quiet.length * 11, &interval, looked_at);
+            share_of(&rivals, &interval.containers[0].container)
+        };
+        assert!(share(None) < 0.47, "{}", share(None));
+        assert_eq!(share(Some(0)), 0.5);
     }
 }

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Watcher {
     thread: Option<(Sender<CpuId>, Receiver<Option<Duration>>)>,
     asked: bool,
+    ended: bool,
 }
 
 impl Watcher {
@@ -33,6 +34,11 @@ impl Watcher {
         self.asked
     }
 
+    /// Whether it measures now, or did when it was last asked for the answer.
+    pub fn looks(&self) -> bool {
+        self.asked && !self.ended
+    }
+
     /// The cost of one interrupt, once for each answer that says something.
     pub fn answer(&mut self) -> Option<Duration> {
         let (_, answers) = self.thread.as_ref()?;
@@ -41,8 +47,12 @@ impl Watcher {
                 self.asked = false;
                 answer
             }
-            // It ended: programs that cannot be loaded now cannot be loaded later. `asked` stays.
-            Err(TryRecvError::Disconnected | TryRecvError::Empty) => None,
+            Err(TryRecvError::Empty) => None,
+            // Programs that cannot be loaded now cannot be loaded later. `asked` stays.
+            Err(TryRecvError::Disconnected) => {
+                self.ended = true;
+                None
+            }
         }
     }
 }

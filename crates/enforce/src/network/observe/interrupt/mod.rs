@@ -52,6 +52,12 @@ impl Interrupts {
         }
     }
 
+    /// The CPU on which the cost is measured now, or was at the last look.
+    pub fn looks_at(&self) -> Option<u32> {
+        let live = self.live.as_ref()?;
+        live.asked.filter(|_| live.watcher.looks())
+    }
+
     /// Counts anew with the next look: nobody looked for a while.
     pub fn forget(&mut self) {
         self.total.clear();

@@ -172,7 +172,7 @@ impl Host {
         let length = self.now - self.last_step;
         self.last_step = self.now;
         let interval = self.interval(length);
-        let active = policy.attention(self.now, &interval);
+        let active = policy.attention(self.now, &interval, None);
         let idle = IdleParts {
             length,
             by_cpu: [(0, self.idle_since_ns / length.as_nanos() as f64)].into(),
