@@ -161,7 +161,10 @@ impl Policy {
             };
             for cpu in self.idle.full(&one.pressed) {
                 let known = divided.entry(cpu);
-                let there = known.or_insert_with(|| self.rivals.divide(cpu, &mut want));
+                let there = known.or_insert_with(|| {
+                    let is_held = |id| self.is_held_back(id);
+                    self.rivals.divide(cpu, is_held, &mut want)
+                });
                 there.share(&account.container.cgroup_path, &mut want);
             }
         }
@@ -221,12 +224,21 @@ impl Policy {
             let wanted = wanted.filter(|cpu| self.rivals.has_other(*cpu, of.active.cgroup));
             let shares = wanted.map(|cpu| {
                 let known = divided.entry(cpu);
-                let there = known.or_insert_with(|| self.rivals.divide(cpu, weight));
+                let there = known.or_insert_with(|| {
+                    let is_held = |id| self.is_held_back(id);
+                    self.rivals.divide(cpu, is_held, weight)
+                });
                 (cpu, there.share(&account.container.cgroup_path, weight))
             });
             shares.collect()
         };
         facts.containers.iter().map(&mut shares).collect()
+    }
+
+    /// Whether its means may keep it from what it would use.
+    fn is_held_back(&self, cgroup: CgroupId) -> bool {
+        let account = self.accounts.get(&cgroup);
+        account.is_some_and(|account| account.is_held() && account.causes_work())
     }
 
     /// Ends a step: takes in who paid for others.

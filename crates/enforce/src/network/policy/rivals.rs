@@ -169,11 +169,16 @@ impl Rivals {
     }
 
     /// Divides `cpu` among those that ran there a moment ago, by the weights that cgroups would have without
-    /// corrections.
-    pub fn divide(&self, cpu: u32, weight: impl FnMut(&Path) -> f64) -> Divided<'_> {
+    /// corrections. What a container that `is_held` back leaves is not its own choice: it claims its whole share.
+    pub fn divide(
+        &self,
+        cpu: u32,
+        is_held: impl Fn(CgroupId) -> bool,
+        weight: impl FnMut(&Path) -> f64,
+    ) -> Divided<'_> {
         let mut claims = BTreeMap::<&Path, Option<f64>>::new();
         for (id, known) in self.on(cpu) {
-            let claim = self.claim(cpu, id, known);
+            let claim = self.claim(cpu, id, known).filter(|_| !is_held(id));
             // Tasks whose cgroup is not known (yet) are with those of the root.
             let all = claims.entry(&known.path).or_insert(Some(0.0));
             *all = all.zip(claim).map(|(all, claim)| all + claim);
@@ -206,7 +211,7 @@ mod tests {
 
     /// Of CPU 0, among equals.
     fn share_of(rivals: &Rivals, container: &Container) -> f64 {
-        let divided = rivals.divide(0, |_| 100.0);
+        let divided = rivals.divide(0, |_| false, |_| 100.0);
         divided.share(&container.cgroup_path, |_| 100.0)
     }
 
