@@ -109,6 +109,9 @@ pub(crate) mod network {
     /// The kernel's default quota period (kernel/sched/fair.c, `default_cfs_period`), used where
     /// only a cgroup above has a quota.
     pub const QUOTA_PERIOD: Duration = Duration::from_millis(100);
+    /// Containers whose file of CPU time stays open while they need a look; the files of others are opened
+    /// for each. Bounds the descriptors that enforcement takes of the 1,024 that a process may have by default.
+    pub const USAGE_FILES: usize = 128;
     /// How often quota files are read again: a quota may be set or lifted at any time. Only
     /// the cost of a step and the delay of a new quota depend on it.
     pub const QUOTA_LOOK: Duration = Duration::from_secs(1);

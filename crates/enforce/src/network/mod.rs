@@ -271,6 +271,9 @@ impl Network {
                 ));
             }
         }
+        let mut open = 0;
+        let members = self.members.values_mut();
+        members.for_each(|member| member.observed.settle(&mut open));
         let under_quota = containers.iter().any(|c| c.quota_cpus.is_some());
         Facts {
             now,

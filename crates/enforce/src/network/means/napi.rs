@@ -9,9 +9,9 @@
 use super::moving::Moving;
 use crate::device::{DeviceId, Inside, KeptOpen};
 use crate::journal::{ChangeError, Form, Journal, Pending, Target, ThreadId, UndoReport};
-use crate::network::place::{Place, usage_ns};
+use crate::network::place::{Place, open_sum};
 use crate::thread;
-use cofferdam_host::parse;
+use cofferdam_host::{CpuUsage, parse};
 use cofferdam_types::{Container, InterfacePair};
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,7 +30,7 @@ pub(super) struct NapiThread {
     targets: Vec<Target>,
     threads: Vec<ThreadId>,
     /// Counts what the threads use; `None` where they stay in the root.
-    leaf: Option<PathBuf>,
+    usage: Option<CpuUsage>,
     /// CPUs to which they are kept; `None` for all.
     cpus: Option<String>,
     /// Its threads are on their way into the leaf, or out of it.
@@ -82,7 +82,7 @@ impl NapiThread {
         let mut made = NapiThread {
             targets: Vec::new(),
             threads: Vec::new(),
-            leaf: None,
+            usage: None,
             cpus: None,
             moving: None,
         };
@@ -249,7 +249,7 @@ impl NapiThread {
                 self.targets.push(target.clone());
                 moves.extend(journal.begin(&target, Form::Text, &path)?);
             }
-            self.leaf = Some(leaf);
+            self.usage = open_sum(&leaf);
         }
         Ok(())
     }
@@ -326,7 +326,7 @@ impl NapiThread {
 
     /// CPU time of everything in the leaf, nanoseconds.
     pub fn usage_ns(&self) -> Option<u64> {
-        usage_ns(self.leaf.as_ref()?)
+        self.usage.as_ref()?.read_ns().ok()
     }
 
     /// Whether its threads are still on their way.

@@ -46,6 +46,13 @@ pub(super) struct Around {
     pub interrupted_ns: BTreeMap<u32, f64>,
 }
 
+impl Observed {
+    /// Ends a step, as [`Usage::settle`] says.
+    pub fn settle(&mut self, open: &mut usize) {
+        self.usage.settle(open);
+    }
+}
+
 impl Observer {
     pub fn new() -> Observer {
         Observer {

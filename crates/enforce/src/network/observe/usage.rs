@@ -1,43 +1,53 @@
 //! What the scheduler billed a container, read only while it matters: most containers of a host
 //! do nothing that others pay for.
 
-use crate::network::place::{Place, usage_ns};
+use crate::network::place::{BilledTime, Place, UsageFile};
 use crate::network::policy::Billed;
+use crate::tuning::network::USAGE_FILES;
 use std::time::{Duration, Instant};
 
 /// CPU time of one container at the last look.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     last: Option<Seen>,
+    /// Stays open from one step to the next.
+    file: Option<UsageFile>,
+    /// It was looked at in this step.
+    looked: bool,
 }
 
 #[derive(Debug)]
 struct Seen {
     at: Instant,
-    /// Nanoseconds on each CPU; empty where the kernel does not tell (pure cgroup v2).
-    by_cpu_ns: Vec<u64>,
-    all_ns: u64,
+    billed: BilledTime,
 }
 
 impl Usage {
     /// What was billed in an interval of `length` that ends now. When the last look was longer ago,
     /// what was billed since then is taken to have come evenly.
     pub fn look(&mut self, place: &Place, length: Duration) -> Billed {
-        let by_cpu_ns = place.usage_by_cpu_ns();
-        let all_ns = if by_cpu_ns.is_empty() {
-            let directory = place.directories.first().map(|d| d.full());
-            directory.and_then(|d| usage_ns(&d)).unwrap_or(0)
-        } else {
-            by_cpu_ns.iter().sum()
-        };
+        self.looked = true;
+        let read = self.file.as_ref().and_then(UsageFile::read);
+        let read = read.or_else(|| {
+            self.file = place.open_usage();
+            self.file.as_ref()?.read()
+        });
         let now = Seen {
             at: Instant::now(),
-            by_cpu_ns,
-            all_ns,
+            billed: read.unwrap_or_default(),
         };
         let billed = self.last.as_ref().map(|last| now.since(last, length));
         self.last = Some(now);
         billed.unwrap_or_default()
+    }
+
+    /// Ends a step in which `open` files of others stay open: closes its own when nobody looked, or when they are many.
+    pub fn settle(&mut self, open: &mut usize) {
+        let looked = std::mem::take(&mut self.looked);
+        match looked && *open < USAGE_FILES {
+            true => *open += 1,
+            false => self.file = None,
+        }
     }
 }
 
@@ -50,9 +60,10 @@ impl Seen {
             false => 1.0,
         };
         let since = |now: u64, before: u64| now.saturating_sub(before) as f64 * part;
-        let by_cpu = self.by_cpu_ns.iter().zip(&earlier.by_cpu_ns);
+        let (now, before) = (&self.billed, &earlier.billed);
+        let by_cpu = now.by_cpu_ns.iter().zip(&before.by_cpu_ns);
         Billed {
-            all_ns: since(self.all_ns, earlier.all_ns),
+            all_ns: since(now.all_ns, before.all_ns),
             by_cpu_ns: by_cpu.map(|(now, before)| since(*now, *before)).collect(),
         }
     }
@@ -61,14 +72,17 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::network::place::Directory;
 
     #[test]
     fn a_pause_is_spread_evenly_and_a_usual_interval_is_not() {
         let at = Instant::now();
         let seen = |ms: u64, by_cpu_ns: Vec<u64>| Seen {
             at: at + Duration::from_millis(ms),
-            all_ns: by_cpu_ns.iter().sum(),
-            by_cpu_ns,
+            billed: BilledTime {
+                all_ns: by_cpu_ns.iter().sum(),
+                by_cpu_ns,
+            },
         };
         let (first, length) = (seen(0, vec![100, 1000]), Duration::from_millis(20));
         let billed = seen(25, vec![300, 1400]).since(&first, length);
@@ -81,5 +95,30 @@ mod tests {
             (billed.all_ns, billed.by_cpu_ns),
             (750.0, vec![250.0, 500.0])
         );
+    }
+
+    #[test]
+    fn a_file_stays_open_while_it_is_looked_at_and_not_too_many() {
+        let mount = tempfile::tempdir().unwrap();
+        std::fs::write(mount.path().join("cpu.stat"), "usage_usec 7\n").unwrap();
+        let place = Place {
+            directories: vec![Directory {
+                mount: mount.path().to_owned(),
+                path: "/".into(),
+            }],
+            cpu: None,
+            cpuset: None,
+            is_pods: false,
+        };
+        let (mut usage, mut open) = (Usage::default(), 0);
+        usage.look(&place, Duration::ZERO);
+        usage.settle(&mut open);
+        assert!(usage.file.is_some() && open == 1);
+        usage.settle(&mut open);
+        assert!(usage.file.is_none() && open == 1, "nobody looked");
+        open = USAGE_FILES;
+        usage.look(&place, Duration::ZERO);
+        usage.settle(&mut open);
+        assert!(usage.file.is_none() && open == USAGE_FILES);
     }
 }

@@ -1,10 +1,13 @@
 //! Where a container's cgroup is in the hierarchies that matter here.
 
 mod quota;
+mod usage;
+
+pub(in crate::network) use usage::{BilledTime, UsageFile, open_sum};
 
 use super::pods::Shape;
 use crate::thread;
-use cofferdam_host::{CgroupLayout, CpuUsage, HostFs};
+use cofferdam_host::CgroupLayout;
 use cofferdam_types::Container;
 use quota::QuotaFile;
 use std::fs;
@@ -200,23 +203,6 @@ impl Place {
                 .any(|pid| fs::read_link(format!("/proc/{pid}/exe")).is_ok())
         })
     }
-
-    /// CPU time that it was billed on each CPU, nanoseconds; empty where only v2 counts.
-    pub fn usage_by_cpu_ns(&self) -> Vec<u64> {
-        let files = self.directories.iter().map(|d| d.full());
-        let text = files
-            .filter_map(|d| fs::read_to_string(d.join("cpuacct.usage_percpu")).ok())
-            .next();
-        let text = text.unwrap_or_default();
-        let numbers = text.split_whitespace().map(str::parse);
-        numbers.collect::<Result<_, _>>().unwrap_or_default()
-    }
-}
-
-/// CPU time of a cgroup directory, nanoseconds.
-pub(in crate::network) fn usage_ns(directory: &Path) -> Option<u64> {
-    let usage = CpuUsage::open(&HostFs::host(), directory).ok()?;
-    usage.read_ns().ok()
 }
 
 #[cfg(test)]

@@ -1,0 +1,131 @@
+//! The CPU time of a container's cgroup, read through files that stay open.
+
+use super::{Directory, Place};
+use cofferdam_host::{CpuUsage, HostFs};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Where the kernel counts what a cgroup was billed.
+#[derive(Debug)]
+pub(in crate::network) enum UsageFile {
+    /// v1's `cpuacct.usage_percpu`.
+    ByCpu(File),
+    /// Where only v2 counts.
+    Sum(CpuUsage),
+}
+
+/// CPU time that a cgroup was billed, nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::network) struct BilledTime {
+    /// On each CPU; empty where only v2 counts.
+    pub by_cpu_ns: Vec<u64>,
+    pub all_ns: u64,
+}
+
+impl Place {
+    /// Opens the file with its CPU time; `None` where there is none, as when the cgroup is gone.
+    pub fn open_usage(&self) -> Option<UsageFile> {
+        let mut directories = self.directories.iter().map(Directory::full);
+        let by_cpu = directories.find_map(|d| File::open(d.join("cpuacct.usage_percpu")).ok());
+        by_cpu.map(UsageFile::ByCpu).or_else(|| {
+            let directory = self.directories.first()?.full();
+            open_sum(&directory).map(UsageFile::Sum)
+        })
+    }
+}
+
+/// Opens the file with the CPU time of a cgroup's directory.
+pub(in crate::network) fn open_sum(directory: &Path) -> Option<CpuUsage> {
+    CpuUsage::open(&HostFs::host(), directory).ok()
+}
+
+impl UsageFile {
+    /// What is in it now; `None` once the cgroup is gone.
+    pub fn read(&self) -> Option<BilledTime> {
+        match self {
+            UsageFile::ByCpu(file) => by_cpu(&read_all(file)?),
+            UsageFile::Sum(usage) => Some(BilledTime {
+                by_cpu_ns: Vec::new(),
+                all_ns: usage.read_ns().ok()?,
+            }),
+        }
+    }
+}
+
+fn by_cpu(text: &[u8]) -> Option<BilledTime> {
+    let text = std::str::from_utf8(text).ok()?;
+    let numbers = text.split_whitespace().map(str::parse);
+    let by_cpu_ns = numbers.collect::<Result<Vec<u64>, _>>().ok()?;
+    Some(BilledTime {
+        all_ns: by_cpu_ns.iter().sum(),
+        by_cpu_ns,
+    })
+}
+
+/// All of a file of the kernel, from its beginning.
+fn read_all(file: &File) -> Option<Vec<u8>> {
+    let mut text = vec![0; 1024];
+    let mut length = 0;
+    loop {
+        match file.read_at(text.get_mut(length..)?, length as u64).ok()? {
+            0 => break,
+            read => length += read,
+        }
+        if length == text.len() {
+            text.resize(2 * length, 0);
+        }
+    }
+    text.truncate(length);
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn place(mount: &Path) -> Place {
+        Place {
+            directories: vec![Directory {
+                mount: mount.to_owned(),
+                path: "/one".into(),
+            }],
+            cpu: None,
+            cpuset: None,
+            is_pods: false,
+        }
+    }
+
+    /// Of more CPUs than one reading takes.
+    #[test]
+    fn the_time_on_each_cpu_is_read_again_and_again() {
+        let mount = tempfile::tempdir().unwrap();
+        let file = mount.path().join("one/cpuacct.usage_percpu");
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        assert!(place(mount.path()).open_usage().is_none());
+        let write = |ns: u64| fs::write(&file, format!("{ns} ").repeat(300) + "\n").unwrap();
+        write(1_000_000_000);
+        let open = place(mount.path()).open_usage().unwrap();
+        for ns in [1_000_000_000, 9_999_999_999] {
+            write(ns);
+            let read = open.read().unwrap();
+            assert_eq!((read.by_cpu_ns, read.all_ns), (vec![ns; 300], 300 * ns));
+        }
+        fs::write(&file, "none\n").unwrap();
+        assert_eq!(open.read(), None);
+    }
+
+    #[test]
+    fn where_only_v2_counts_the_sum_is_told() {
+        let mount = tempfile::tempdir().unwrap();
+        let file = mount.path().join("one/cpu.stat");
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, "usage_usec 7\nuser_usec 5\n").unwrap();
+        let open = place(mount.path()).open_usage().unwrap();
+        let read = open.read().unwrap();
+        assert_eq!((read.by_cpu_ns, read.all_ns), (vec![], 7_000));
+        fs::write(&file, "").unwrap();
+        assert_eq!(open.read(), None);
+    }
+}
