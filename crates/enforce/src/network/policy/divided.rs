@@ -8,8 +8,10 @@ use std::path::Path;
 /// that; what it leaves is the others'.
 #[derive(Debug)]
 pub(super) struct Divided<'a> {
-    /// Those who could use more than they are entitled to.
+    /// Those who could use more than they are entitled to, in order, …
     busy: Vec<&'a Path>,
+    /// … and what they are entitled to, parts (0..=1) of what the others leave.
+    shares: Vec<f64>,
     /// What the others claim, parts (0..=1) of the CPU.
     claimed: HashMap<&'a Path, f64>,
     /// What those leave.
@@ -44,8 +46,10 @@ impl<'a> Divided<'a> {
             }
             left -= asked;
         }
+        let busy: Vec<&Path> = rest.into_iter().map(|(path, _)| path).collect();
         Divided {
-            busy: rest.into_iter().map(|(path, _)| path).collect(),
+            shares: share::fair_shares(&busy, weight),
+            busy,
             claimed,
             left,
         }
@@ -53,6 +57,15 @@ impl<'a> Divided<'a> {
 
     /// What the cgroup at `own` is entitled to (0..=1), whatever it claims itself.
     pub fn share(&self, own: &Path, weight: impl FnMut(&Path) -> f64) -> f64 {
+        // In order, those below it follow it.
+        if let Ok(at) = self.busy.binary_search(&own)
+            && self
+                .busy
+                .get(at + 1)
+                .is_none_or(|next| !next.starts_with(own))
+        {
+            return self.shares[at] * self.left;
+        }
         let left = self.left + self.claimed.get(own).copied().unwrap_or(0.0);
         let others: Vec<&Path> = self.busy.iter().copied().filter(|p| *p != own).collect();
         share::fair_share(own, &others, weight) * left
