@@ -215,7 +215,7 @@ pub struct NetworkRecord {
     pub means: Vec<MeansRecord>,
     /// CPU time that it owes and has not repaid, nanoseconds.
     pub debt_ns: u64,
-    /// Debt forgiven because it reached the bound, nanoseconds.
+    /// Debt forgiven because it reached the bound, or because nobody waited any more, nanoseconds.
     pub forgiven_ns: u64,
     /// Network CPU charged to it, nanoseconds.
     pub charged_ns: u64,

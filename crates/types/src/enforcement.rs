@@ -69,7 +69,7 @@ pub struct NetworkEnforcement {
     pub means: Vec<MeansState>,
     /// What it owes and has not yet paid, nanoseconds of CPU; never below zero.
     pub debt_ns: u64,
-    /// Debt forgiven because it reached the bound, nanoseconds.
+    /// Debt forgiven because it reached the bound, or because nobody waited any more, nanoseconds.
     pub forgiven_ns: u64,
     /// Network CPU charged to it by Cofferdam or by the kernel on Cofferdam's arrangement.
     pub charged_ns: u64,

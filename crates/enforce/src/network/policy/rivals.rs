@@ -400,6 +400,29 @@ mod tests {
         assert!((0.205..0.215).contains(&share), "{share}");
     }
 
+    /// One of two offenders pauses, as a stream does that lost a window: what it leaves is not given away.
+    #[test]
+    fn one_that_is_held_back_claims_its_whole_share() {
+        let time = CpuTime {
+            softirq_ns: 10_000_000,
+            network_softirq_ns: 10_000_000,
+            ..CpuTime::default()
+        };
+        let mut interval = interval(&[time], &[(10_000_000, 9_000_000), (0, 1_000_000)]);
+        interval.containers[0].ledger.cpu_usage_ns = 18_000_000;
+        interval.containers[1].ledger.cpu_usage_ns = 2_000_000;
+        let mut rivals = Rivals::default();
+        rivals.note(Duration::ZERO, &interval, None);
+        let [offender, paused] = [0, 1].map(|i: usize| &interval.containers[i].container);
+        let share = |is_held: bool| {
+            let is_held = |id| is_held && id == paused.cgroup;
+            let divided = rivals.divide(0, is_held, |_| 100.0);
+            divided.share(&offender.cgroup_path, |_| 100.0)
+        };
+        assert!((share(false) - 0.8).abs() < 1e-9, "{}", share(false));
+        assert_eq!(share(true), 0.5);
+    }
+
     /// A service that wakes for a moment a few times a second, as our own agent does.
     #[test]
     fn what_of_the_host_runs_for_a_moment_takes_no_share() {
