@@ -42,6 +42,8 @@ pub(in crate::network) struct Account {
     /// When the means last took something from it.
     held_back: Option<Duration>,
     rates: Rates,
+    /// Its rates are of CPUs where others pay.
+    is_measured: bool,
     debts: Debts,
     quota: Quota,
     packets: PacketCosts,
@@ -86,6 +88,7 @@ impl Account {
             bound_at: None,
             held_back: None,
             rates: Rates::default(),
+            is_measured: false,
             debts: Debts::default(),
             quota: Quota::default(),
             packets: PacketCosts::default(),
@@ -295,6 +298,10 @@ impl Account {
             softirq_ns: (caused as f64 - napi_ns).max(0.0) + unseen_ns,
             napi_ns,
         };
+        let was_measured = std::mem::replace(&mut self.is_measured, !pressed.is_empty());
+        if self.is_measured && !was_measured {
+            self.rates.begin(&used, interval.length);
+        }
         self.rates.update(&used, interval.length);
         self.charged_ns += own.napi_ns;
         Rates::of(&used, interval.length)

@@ -61,6 +61,16 @@ impl Rates {
         }
     }
 
+    /// Begins anew, with an interval, on the CPUs where others pay: what was there before is of others, or of none.
+    pub fn begin(&mut self, used: &Use, length: Duration) {
+        *self = Rates {
+            usage: self.usage,
+            caused: self.caused,
+            owed: self.owed,
+            ..Rates::of(used, length)
+        };
+    }
+
     /// Takes an interval in.
     pub fn update(&mut self, used: &Use, length: Duration) {
         let now = Rates::of(used, length);
@@ -217,6 +227,23 @@ mod tests {
             let left = victim / (offender + victim) * (1.0 - s);
             assert!((left - (1.0 - share)).abs() < 0.005, "{share} {s}: {left}");
         }
+    }
+
+    /// Nobody paid for it so far. It uses as much as it does from the first step on, not a third of it.
+    #[test]
+    fn the_first_interval_on_a_cpu_stands_for_itself() {
+        let length = Duration::from_nanos(20_000_000);
+        let used = |softirq_ns: f64| Use {
+            softirq_ns,
+            ..Use::default()
+        };
+        let mut rates = Rates::default();
+        rates.update(&used(0.0), length);
+        rates.begin(&used(16e6), length);
+        rates.update(&used(16e6), length);
+        assert_eq!(rates.softirq(), 0.8);
+        rates.update(&used(0.0), length);
+        assert!((0.5..0.6).contains(&rates.softirq()), "{rates:?}");
     }
 
     /// A sender whose packets make work for another CPU: it never runs there.
