@@ -279,6 +279,7 @@ impl Network {
             now,
             interval,
             interrupted_ns: around.interrupted_ns,
+            late_ns: around.late_ns,
             weights,
             quota_stops_threads: under_quota && self.observer.quota_stops_threads(),
             containers,

@@ -3,6 +3,7 @@
 
 mod idle;
 mod interrupt;
+mod ksoftirqd;
 mod quota;
 mod usage;
 mod weights;
@@ -14,6 +15,7 @@ use cofferdam_host::CgroupLayout;
 use cofferdam_types::Interval;
 use idle::IdleTicks;
 use interrupt::Interrupts;
+use ksoftirqd::Ksoftirqd;
 use quota::QuotaFiles;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -26,6 +28,7 @@ pub(super) struct Observer {
     idle: IdleTicks,
     /// `None` until something is enforced.
     interrupts: Option<Interrupts>,
+    ksoftirqd: Ksoftirqd,
     weights: Weights,
     looked: Option<Instant>,
     /// A quota stops a NAPI thread as it stops a task. Asked when first needed.
@@ -44,6 +47,8 @@ pub(super) struct Around {
     pub idle: IdleParts,
     /// What interrupts took on each CPU, nanoseconds.
     pub interrupted_ns: BTreeMap<u32, f64>,
+    /// What was billed to `ksoftirqd` on each CPU of others' time, nanoseconds.
+    pub late_ns: BTreeMap<u32, f64>,
 }
 
 impl Observed {
@@ -58,6 +63,7 @@ impl Observer {
         Observer {
             idle: IdleTicks::default(),
             interrupts: None,
+            ksoftirqd: Ksoftirqd::default(),
             weights: Weights::default(),
             looked: None,
             quota_stops_threads: None,
@@ -66,6 +72,9 @@ impl Observer {
 
     /// Makes ready to count interrupts, which cost `cost` each; measured where it is not given.
     pub fn prepare(&mut self, cost: Option<Duration>) {
+        if self.interrupts.is_none() {
+            self.ksoftirqd = Ksoftirqd::find();
+        }
         let measured = || Interrupts::estimated(interrupt::measure().unwrap_or_default());
         self.interrupts
             .get_or_insert_with(|| cost.map_or_else(measured, Interrupts::new));
@@ -82,18 +91,23 @@ impl Observer {
         let since = self.looked.map_or(interval.length, |at| at.elapsed());
         self.looked = Some(Instant::now());
         let idle = self.idle.look(since.max(interval.length));
+        let was_away = since > interval.length * 2;
         let interrupted_ns = match &mut self.interrupts {
             Some(interrupts) => {
-                if since > interval.length * 2 {
+                if was_away {
                     interrupts.forget();
                 }
                 interrupts.look(since)
             }
             None => BTreeMap::new(),
         };
+        if was_away {
+            self.ksoftirqd.forget();
+        }
         Around {
             idle,
             interrupted_ns,
+            late_ns: self.ksoftirqd.look(interval),
         }
     }
 

@@ -283,8 +283,7 @@ impl Account {
         let caused = row.map_or(0, |row| at_pressed(&row.caused_by_cpu_ns));
         let charged = row.map_or(0, |row| at_pressed(&row.charged_by_cpu_ns));
         let unseen_ns = row.map_or(0.0, |row| {
-            let interrupted_ns = &facts.interrupted_ns;
-            unseen::unseen_ns(interrupted_ns, row, interval, pressed, own.napi_ns)
+            unseen::unseen_ns(facts, row, pressed, own.napi_ns)
         });
         let napi_ns = unseen::napi_on(interval, pressed, own.napi_ns);
         let used = Use {

@@ -22,7 +22,7 @@ mod rates;
 mod rivals;
 mod share;
 #[cfg(test)]
-mod simulation;
+pub(super) mod simulation;
 mod slack;
 mod unseen;
 

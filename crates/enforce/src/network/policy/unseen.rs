@@ -1,19 +1,20 @@
-//! What the interrupts for a container's packets took from others: the ledger cannot see it.
+//! What a container's packets took from others and the ledger cannot see: interrupts, and time billed to `ksoftirqd`.
 
+use super::facts::Facts;
 use cofferdam_types::{ContainerLedger, Interval};
 use std::collections::BTreeMap;
 
-/// What the interrupts for the packets of `row` took from others on the CPUs `pressed`,
-/// nanoseconds: of each CPU's (`interrupted_ns`) its part of the softirq work there, without what
-/// ran in its own time, which is billed to it anyway. `napi_ns` is what its NAPI threads ran: that
-/// is both caused and charged, and is no softirq.
+/// What the packets of `row` took from others on the CPUs `pressed` and nobody is charged for, nanoseconds: of each CPU's
+/// interrupts its part of the softirq work there, without what ran in its own time, which is billed to it anyway; and
+/// the same part of what was billed to `ksoftirqd` of the time of those that have softirqs handled. `napi_ns` is what
+/// its NAPI threads ran: that is both caused and charged, and is no softirq.
 pub(super) fn unseen_ns(
-    interrupted_ns: &BTreeMap<u32, f64>,
+    facts: &Facts<'_>,
     row: &ContainerLedger,
-    interval: &Interval,
     pressed: &[u32],
     napi_ns: u64,
 ) -> f64 {
+    let interval = facts.interval;
     let part_of_threads = part_of_threads(interval, napi_ns);
     let columns = row.caused_by_cpu_ns.iter().zip(&row.charged_by_cpu_ns);
     let cpus = interval.cpus.iter().zip(columns);
@@ -25,8 +26,9 @@ pub(super) fn unseen_ns(
             }
             let in_thread = time.napi_thread_ns as f64 * part_of_threads;
             let part = |ns: u64| ((ns as f64 - in_thread).max(0.0) / all).min(1.0);
-            let interrupted = interrupted_ns.get(&cpu.0).copied().unwrap_or(0.0);
-            interrupted * part(*caused) * (1.0 - part(*own))
+            let of = |each: &BTreeMap<u32, f64>| each.get(&cpu.0).copied().unwrap_or(0.0);
+            let interrupted = of(&facts.interrupted_ns) * (1.0 - part(*own));
+            (interrupted + of(&facts.late_ns)) * part(*caused)
         })
         .sum()
 }
@@ -51,6 +53,7 @@ mod tests {
     use super::super::simulation::interval;
     use super::*;
     use cofferdam_types::CpuTime;
+    use std::time::Duration;
 
     /// A CPU whose softirq work is the container's: what of it ran in its own time counts apart from
     /// what its NAPI thread ran there.
@@ -62,12 +65,24 @@ mod tests {
             ..CpuTime::default()
         };
         let interval = interval(&[time], &[(500, 200)]);
-        let interrupted = BTreeMap::from([(0, 1_000_000.0)]);
         let row = &interval.containers[0];
-        let unseen = |pressed| unseen_ns(&interrupted, row, &interval, &[pressed], 100);
+        let mut facts = Facts {
+            now: Duration::ZERO,
+            interval: &interval,
+            interrupted_ns: BTreeMap::from([(0, 1_000_000.0)]),
+            late_ns: BTreeMap::new(),
+            weights: Default::default(),
+            quota_stops_threads: true,
+            containers: Vec::new(),
+        };
+        let unseen = |facts: &Facts<'_>, pressed| unseen_ns(facts, row, &[pressed], 100);
         // Of 400 in softirq 100 ran in its own time: three quarters of 1 ms are others'.
-        assert!((unseen(0) - 750_000.0).abs() < 1.0, "{}", unseen(0));
-        assert_eq!(unseen(1), 0.0);
+        let first = unseen(&facts, 0);
+        assert!((first - 750_000.0).abs() < 1.0, "{first}");
+        assert_eq!(unseen(&facts, 1), 0.0);
+        facts.late_ns = BTreeMap::from([(0, 2_000_000.0)]);
+        let both = unseen(&facts, 0);
+        assert!((both - 2_750_000.0).abs() < 1.0, "{both}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use cofferdam_affinity::run_on;
 use cofferdam_bpf::{Interruptions, SeenInterruptions};
 use cofferdam_types::CpuId;
 use nix::time::{ClockId, clock_gettime};
+use std::collections::VecDeque;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -64,8 +65,12 @@ fn start() -> Option<(Sender<CpuId>, Receiver<Option<Duration>>)> {
         let Ok(mut programs) = Interruptions::load() else {
             return;
         };
+        let mut costs = VecDeque::new();
         for cpu in inbox {
-            if outbox.send(measure(&mut programs, cpu)).is_err() {
+            if outbox
+                .send(measure(&mut programs, cpu, &mut costs))
+                .is_err()
+            {
                 return;
             }
         }
@@ -74,14 +79,22 @@ fn start() -> Option<(Sender<CpuId>, Receiver<Option<Duration>>)> {
     builder.spawn(work).ok().map(|_| (orders, answers))
 }
 
-/// What one interrupt on `cpu` takes from a task there; `None` where too few came, or this thread
-/// may not run there.
-fn measure(programs: &mut Interruptions, cpu: CpuId) -> Option<Duration> {
+/// What one interrupt takes from a task, by a look at `cpu` and what `costs` are left of those before; `None` where too few
+/// came so far, or this thread may not run there.
+fn measure(
+    programs: &mut Interruptions,
+    cpu: CpuId,
+    costs: &mut VecDeque<Duration>,
+) -> Option<Duration> {
     run_on(cpu).ok()?;
-    let mut costs = Vec::with_capacity(MOST_COSTS);
-    programs.watch(|seen| look(seen, &mut costs)).ok()?;
+    let mut seen_now = Vec::with_capacity(MOST_COSTS);
+    programs.watch(|seen| look(seen, &mut seen_now)).ok()?;
+    costs.extend(seen_now);
+    let old = costs.len().saturating_sub(MOST_COSTS);
+    costs.drain(..old);
     // Neither a timer's nor the hypervisor's part in one of them counts.
-    middle(&mut costs, ENOUGH_SEEN)
+    let mut all: Vec<Duration> = costs.iter().copied().collect();
+    middle(&mut all, ENOUGH_SEEN)
 }
 
 /// Looks at this thread's clock for a while. Where it went on by more than a look takes because packets

@@ -33,6 +33,8 @@ struct Live {
     /// On which CPU last.
     asked: Option<u32>,
     known: bool,
+    /// Looks so far that told nothing.
+    in_vain: u32,
 }
 
 impl Interrupts {
@@ -114,14 +116,20 @@ impl Live {
         };
         if self.watcher.ask(CpuId(*cpu)) {
             self.asked = Some(*cpu);
-            self.due = Some(
-                now + if self.known {
-                    AGAIN_AFTER
-                } else {
-                    FIRST_AGAIN_AFTER
-                },
-            );
+            self.due = Some(now + self.pause());
         }
+    }
+}
+
+impl Live {
+    /// Until the next look: each takes 10 ms of a CPU that is wanted, and those that tell nothing come rarely.
+    fn pause(&mut self) -> Duration {
+        if self.known {
+            return AGAIN_AFTER;
+        }
+        let doubled = 2_u32.saturating_pow(self.in_vain);
+        self.in_vain = self.in_vain.saturating_add(1);
+        FIRST_AGAIN_AFTER.saturating_mul(doubled).min(AGAIN_AFTER)
     }
 }
 
@@ -170,5 +178,15 @@ mod tests {
         assert_eq!(middle(&mut vec![MOST + us(1); ENOUGH], ENOUGH), None);
         let mut some: Vec<Duration> = (0..2 * ENOUGH as u64).map(|i| us(i % 10)).collect();
         assert_eq!(middle(&mut some, ENOUGH), Some(us(5)));
+    }
+
+    #[test]
+    fn looks_that_tell_nothing_come_ever_more_rarely() {
+        let mut live = Live::default();
+        let pauses: Vec<u64> = (0..40).map(|_| live.pause().as_millis() as u64).collect();
+        assert_eq!(pauses[..6], [500, 1_000, 2_000, 4_000, 8_000, 10_000]);
+        assert_eq!(pauses[39], 10_000);
+        live.known = true;
+        assert_eq!(live.pause(), AGAIN_AFTER);
     }
 }

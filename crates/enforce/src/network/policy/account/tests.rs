@@ -106,6 +106,7 @@ fn facts(interval: &Interval) -> Facts<'_> {
         now: Duration::ZERO,
         interval,
         interrupted_ns: Default::default(),
+        late_ns: Default::default(),
         weights: Default::default(),
         quota_stops_threads: true,
         containers: Vec::new(),

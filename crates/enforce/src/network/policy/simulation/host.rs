@@ -191,6 +191,7 @@ impl Host {
                 now: self.now,
                 interval: &interval,
                 interrupted_ns: [(0, self.interrupted_ns)].into(),
+                late_ns: Default::default(),
                 weights,
                 quota_stops_threads: false,
                 containers: active.into_iter().map(|a| self.facts(a)).collect(),

@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime};
 use tenant::Tenant;
 
 /// An interval of 20 ms with one CPU and one container for each of `columns`: (caused, charged).
-pub(in crate::network::policy) fn interval(cpus: &[CpuTime], columns: &[(u64, u64)]) -> Interval {
+pub(in crate::network) fn interval(cpus: &[CpuTime], columns: &[(u64, u64)]) -> Interval {
     let row = |(i, (caused, charged)): (usize, &(u64, u64))| ContainerLedger {
         container: container(i as u64 + 1),
         ledger: Ledger::default(),
