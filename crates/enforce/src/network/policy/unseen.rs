@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// What the packets of `row` took from others on the CPUs `pressed` and nobody is charged for, nanoseconds: of each CPU's
 /// interrupts its part of the softirq work there, without what ran in its own time, which is billed to it anyway; and
-/// the same part of what was billed to `ksoftirqd` of the time of those that have softirqs handled. `napi_ns` is what
+/// of what was billed to `ksoftirqd` of the time of tasks, its part of the softirqs that met tasks. `napi_ns` is what
 /// its NAPI threads ran: that is both caused and charged, and is no softirq.
 pub(super) fn unseen_ns(
     facts: &Facts<'_>,
@@ -27,8 +27,12 @@ pub(super) fn unseen_ns(
             let in_thread = time.napi_thread_ns as f64 * part_of_threads;
             let part = |ns: u64| ((ns as f64 - in_thread).max(0.0) / all).min(1.0);
             let of = |each: &BTreeMap<u32, f64>| each.get(&cpu.0).copied().unwrap_or(0.0);
-            let interrupted = of(&facts.interrupted_ns) * (1.0 - part(*own));
-            (interrupted + of(&facts.late_ns)) * part(*caused)
+            let interrupted = of(&facts.interrupted_ns) * part(*caused) * (1.0 - part(*own));
+            let in_tasks = time
+                .network_softirq_ns
+                .saturating_sub(time.charged_nobody_ns);
+            let own = (*own as f64 - in_thread).max(0.0);
+            interrupted + of(&facts.late_ns) * (own / in_tasks.max(1) as f64).min(1.0)
         })
         .sum()
 }
@@ -62,6 +66,7 @@ mod tests {
         let time = CpuTime {
             network_softirq_ns: 400,
             napi_thread_ns: 100,
+            charged_nobody_ns: 200,
             ..CpuTime::default()
         };
         let interval = interval(&[time], &[(500, 200)]);
@@ -82,7 +87,8 @@ mod tests {
         assert_eq!(unseen(&facts, 1), 0.0);
         facts.late_ns = BTreeMap::from([(0, 2_000_000.0)]);
         let both = unseen(&facts, 0);
-        assert!((both - 2_750_000.0).abs() < 1.0, "{both}");
+        // Of 200 that met tasks 100 met its own: so much of what followed was its.
+        assert!((both - 1_750_000.0).abs() < 1.0, "{both}");
     }
 
     #[test]
