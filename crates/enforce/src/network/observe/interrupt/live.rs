@@ -9,7 +9,6 @@ use cofferdam_affinity::run_on;
 use cofferdam_bpf::{Interruptions, SeenInterruptions};
 use cofferdam_types::CpuId;
 use nix::time::{ClockId, clock_gettime};
-use std::collections::VecDeque;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -65,7 +64,7 @@ fn start() -> Option<(Sender<CpuId>, Receiver<Option<Duration>>)> {
         let Ok(mut programs) = Interruptions::load() else {
             return;
         };
-        let mut costs = VecDeque::new();
+        let mut costs = Vec::new();
         for cpu in inbox {
             if outbox
                 .send(measure(&mut programs, cpu, &mut costs))
@@ -84,7 +83,7 @@ fn start() -> Option<(Sender<CpuId>, Receiver<Option<Duration>>)> {
 fn measure(
     programs: &mut Interruptions,
     cpu: CpuId,
-    costs: &mut VecDeque<Duration>,
+    costs: &mut Vec<Duration>,
 ) -> Option<Duration> {
     run_on(cpu).ok()?;
     let mut seen_now = Vec::with_capacity(MOST_COSTS);
@@ -93,8 +92,7 @@ fn measure(
     let old = costs.len().saturating_sub(MOST_COSTS);
     costs.drain(..old);
     // Neither a timer's nor the hypervisor's part in one of them counts.
-    let mut all: Vec<Duration> = costs.iter().copied().collect();
-    middle(&mut all, ENOUGH_SEEN)
+    middle(&mut costs.clone(), ENOUGH_SEEN)
 }
 
 /// Looks at this thread's clock for a while. Where it went on by more than a look takes because packets

@@ -119,9 +119,7 @@ impl Live {
             self.due = Some(now + self.pause());
         }
     }
-}
 
-impl Live {
     /// Until the next look: each takes 10 ms of a CPU that is wanted, and those that tell nothing come rarely.
     fn pause(&mut self) -> Duration {
         if self.known {
