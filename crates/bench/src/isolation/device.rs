@@ -58,9 +58,12 @@ impl BlockDevice {
 
 /// What of a large file system is left alone at most.
 const RESERVE: u64 = 4 << 30;
+/// A file of one part in so many of what is free cannot fill a disk, however full it is.
+const SMALL: u64 = 50;
 
 /// Fails unless the file system of `path` has room for `bytes` and a twentieth of it, or 4 GiB of a
-/// large one, stays free: a benchmark must not fill the host's disk.
+/// large one, stays free, or `bytes` are at most a fiftieth of what is free: a benchmark must not
+/// fill the host's disk.
 pub(super) fn room_for(path: &Path, bytes: u64) -> Result<(), BenchError> {
     let space = statvfs(path).map_err(|e| BenchError::host("read", path)(e.into()))?;
     let unit = space.fragment_size();
@@ -80,7 +83,7 @@ pub(super) fn room_for(path: &Path, bytes: u64) -> Result<(), BenchError> {
 /// As [`room_for`], for a file system with `free` of `all` bytes; fails with what is left alone.
 fn room_in(free: u64, all: u64, bytes: u64) -> Result<(), u64> {
     let reserve = (all / 20).min(RESERVE);
-    if bytes.saturating_add(reserve) <= free {
+    if bytes.saturating_add(reserve) <= free || bytes <= free / SMALL {
         return Ok(());
     }
     Err(reserve)
@@ -106,5 +109,13 @@ mod tests {
         assert_eq!(room_in(2 * GIB, 20 * GIB, GIB + 1), Err(GIB));
         assert_eq!(room_in(5 * GIB, 1000 * GIB, GIB), Ok(()));
         assert_eq!(room_in(5 * GIB, 1000 * GIB, GIB + 1), Err(RESERVE));
+    }
+
+    #[test]
+    fn a_small_file_needs_no_reserve() {
+        const MIB: u64 = 1 << 20;
+        assert_eq!(room_in(1000 * MIB, 1 << 40, 20 * MIB), Ok(()));
+        assert_eq!(room_in(1000 * MIB, 1 << 40, 20 * MIB + 1), Err(RESERVE));
+        assert_eq!(room_in(0, 1 << 40, 1), Err(RESERVE));
     }
 }
