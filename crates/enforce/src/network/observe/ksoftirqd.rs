@@ -48,11 +48,16 @@ impl Ksoftirqd {
     }
 
     /// What was billed to the thread of each CPU since the last look, beyond what ran in softirqs that `interval`, which ends
-    /// now, charges to nobody there, nanoseconds.
+    /// now, charges to nobody there, nanoseconds. Where none ran, the thread did not either, and is not looked at: of a large
+    /// host few CPUs are busy.
     pub fn look(&mut self, interval: &Interval) -> BTreeMap<u32, f64> {
         let cpus = interval.cpus.iter();
         let late = cpus.filter_map(|(cpu, time)| {
             let thread = self.threads.get_mut(&cpu.0)?;
+            if time.charged_nobody_ns == 0 {
+                thread.billed_ns = None;
+                return None;
+            }
             let billed_ns = thread.look()?;
             let late = billed_ns.saturating_sub(time.charged_nobody_ns);
             Some((cpu.0, late as f64))
@@ -116,9 +121,12 @@ mod tests {
             };
             threads.look(&interval(&[time], &[])).get(&0).copied()
         };
-        assert_eq!(look(1_000_000, 0), None, "the first look");
+        assert_eq!(look(1_000_000, 1), None, "the first look");
         assert_eq!(look(10_000_000, 5_000_000), Some(4e6));
         assert_eq!(look(10_000_000, 5_000_000), Some(0.0));
+        assert_eq!(look(20_000_000, 0), None, "no softirq of the thread");
+        assert_eq!(look(30_000_000, 5_000_000), None, "the first one after it");
+        assert_eq!(look(36_000_000, 5_000_000), Some(1e6));
     }
 
     /// Where the threads of the kernel can be seen, one for each CPU.

@@ -3,8 +3,7 @@
 //! softirqs and device interrupts in it, is the way into the kernel and out again, with what the
 //! accounting itself adds outside its own brackets.
 
-use super::middle;
-use crate::tuning::interrupt::{ENOUGH_SEEN, LOOK, LOOK_AT_MOST, MOST_COSTS};
+use crate::tuning::interrupt::{ENOUGH_SEEN, LOOK, LOOK_AT_MOST, MOST, MOST_COSTS};
 use cofferdam_affinity::run_on;
 use cofferdam_bpf::{Interruptions, SeenInterruptions};
 use cofferdam_types::CpuId;
@@ -91,8 +90,20 @@ fn measure(
     costs.extend(seen_now);
     let old = costs.len().saturating_sub(MOST_COSTS);
     costs.drain(..old);
-    // Neither a timer's nor the hypervisor's part in one of them counts.
-    middle(&mut costs.clone(), ENOUGH_SEEN)
+    average(costs)
+}
+
+/// What each took on average, if those to be believed are enough to tell. The average, as what a task loses is their sum: some
+/// cost half as much again as the middle one. Neither a timer's nor the hypervisor's part in one of them counts.
+fn average(costs: &[Duration]) -> Option<Duration> {
+    let believed = costs.iter().filter(|cost| **cost <= MOST);
+    let count = believed.clone().count();
+    if count < ENOUGH_SEEN {
+        return None;
+    }
+    believed
+        .sum::<Duration>()
+        .checked_div(u32::try_from(count).ok()?)
 }
 
 /// Looks at this thread's clock for a while. Where it went on by more than a look takes because packets
@@ -154,6 +165,16 @@ mod tests {
             None,
             "deducted by the scheduler"
         );
+    }
+
+    #[test]
+    fn the_average_is_of_what_can_be_believed() {
+        let us = Duration::from_micros;
+        let mut costs = vec![us(6); ENOUGH_SEEN - 1];
+        costs.push(MOST + us(1));
+        assert_eq!(average(&costs), None, "one too few");
+        costs.extend([us(12); ENOUGH_SEEN - 1]);
+        assert_eq!(average(&costs), Some(us(9)));
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod once;
 
 pub(super) use once::measure;
 
-use crate::tuning::interrupt::{AGAIN_AFTER, FIRST_AGAIN_AFTER, MOST, PRESSED_RATE};
+use crate::tuning::interrupt::{AGAIN_AFTER, FIRST_AGAIN_AFTER, MANY_MORE, MOST, PRESSED_RATE};
 use cofferdam_types::CpuId;
 use live::Watcher;
 use std::collections::{BTreeMap, HashMap};
@@ -29,12 +29,22 @@ pub(super) struct Interrupts {
 #[derive(Debug, Default)]
 struct Live {
     watcher: Watcher,
+    /// Once it is known: until then it is good enough.
     due: Option<Instant>,
     /// On which CPU last.
     asked: Option<u32>,
     known: bool,
+    looks: HashMap<u32, Looked>,
+}
+
+/// When one CPU was looked at last, with what else was going on there.
+#[derive(Debug)]
+struct Looked {
+    again: Instant,
     /// Looks so far that told nothing.
     in_vain: u32,
+    /// Receive softirqs a second.
+    rate: f64,
 }
 
 impl Interrupts {
@@ -104,30 +114,48 @@ impl Live {
     /// Has the cost measured on a CPU that receives much, when it is time: on each in turn, since where
     /// packets are sent to a neighbour they are received without an interrupt, and nothing is learnt.
     fn consider(&mut self, counts: &BTreeMap<u32, u64>, since: Duration, now: Instant) {
-        if self.due.is_some_and(|due| now < due) {
-            return;
-        }
-        let much = PRESSED_RATE * since.as_secs_f64();
-        let pressed = |(_, count): &(&u32, &u64)| **count as f64 >= much;
-        let pressed: Vec<u32> = counts.iter().filter(pressed).map(|(cpu, _)| *cpu).collect();
-        let next = pressed.iter().find(|cpu| Some(**cpu) > self.asked);
-        let Some(cpu) = next.or(pressed.first()) else {
+        let rate = |count: &u64| *count as f64 / since.as_secs_f64().max(1e-3);
+        let rates = counts.iter().map(|(cpu, count)| (*cpu, rate(count)));
+        let is_due =
+            |(cpu, rate): &(u32, f64)| *rate >= PRESSED_RATE && self.is_due(*cpu, *rate, now);
+        let due: Vec<(u32, f64)> = rates.filter(is_due).collect();
+        let next = due.iter().find(|(cpu, _)| Some(*cpu) > self.asked);
+        let Some(&(cpu, rate)) = next.or(due.first()) else {
             return;
         };
-        if self.watcher.ask(CpuId(*cpu)) {
-            self.asked = Some(*cpu);
-            self.due = Some(now + self.pause());
+        if self.watcher.ask(CpuId(cpu)) {
+            self.asked = Some(cpu);
+            self.note_look(cpu, rate, now);
         }
     }
 
-    /// Until the next look: each takes 10 ms of a CPU that is wanted, and those that tell nothing come rarely.
-    fn pause(&mut self) -> Duration {
-        if self.known {
-            return AGAIN_AFTER;
+    /// Packets that come one by one interrupt a CPU that `ksoftirqd` had kept free of interrupts: then there is
+    /// something to see, at once.
+    fn is_due(&self, cpu: u32, rate: f64, now: Instant) -> bool {
+        match self.looks.get(&cpu) {
+            _ if rate < PRESSED_RATE => false,
+            Some(last) if rate >= MANY_MORE * last.rate => true,
+            Some(last) if now < last.again => false,
+            _ => self.due.is_none_or(|due| due <= now),
         }
-        let doubled = 2_u32.saturating_pow(self.in_vain);
-        self.in_vain = self.in_vain.saturating_add(1);
-        FIRST_AGAIN_AFTER.saturating_mul(doubled).min(AGAIN_AFTER)
+    }
+
+    /// Sets when the next look is: each takes 10 ms of a CPU that is wanted, and those that tell nothing come rarely.
+    fn note_look(&mut self, cpu: u32, rate: f64, now: Instant) {
+        let before = self
+            .looks
+            .get(&cpu)
+            .filter(|last| rate < MANY_MORE * last.rate);
+        let in_vain = before.map_or(0, |last| last.in_vain.saturating_add(1));
+        let doubled = FIRST_AGAIN_AFTER.saturating_mul(2_u32.saturating_pow(in_vain));
+        let again = now + doubled.min(AGAIN_AFTER);
+        self.due = self.known.then_some(now + AGAIN_AFTER);
+        let look = Looked {
+            again,
+            in_vain,
+            rate,
+        };
+        self.looks.insert(cpu, look);
     }
 }
 
@@ -178,13 +206,41 @@ mod tests {
         assert_eq!(middle(&mut some, ENOUGH), Some(us(5)));
     }
 
+    /// `Live` that looks as often as it may, and the times of its looks at CPU 0 in seconds, where both CPUs receive `rates`.
+    fn looks(live: &mut Live, rates: impl Fn(f64) -> [f64; 2]) -> Vec<f64> {
+        let start = Instant::now();
+        let mut at = Vec::new();
+        for step in 0..1_600_u32 {
+            let now = start + step * Duration::from_millis(20);
+            let seconds = f64::from(step) * 0.02;
+            for cpu in [0, 1] {
+                let rate = rates(seconds)[cpu as usize];
+                if live.is_due(cpu, rate, now) {
+                    live.note_look(cpu, rate, now);
+                    at.extend((cpu == 0).then_some(seconds));
+                }
+            }
+        }
+        at
+    }
+
     #[test]
     fn looks_that_tell_nothing_come_ever_more_rarely() {
-        let mut live = Live::default();
-        let pauses: Vec<u64> = (0..40).map(|_| live.pause().as_millis() as u64).collect();
-        assert_eq!(pauses[..6], [500, 1_000, 2_000, 4_000, 8_000, 10_000]);
-        assert_eq!(pauses[39], 10_000);
-        live.known = true;
-        assert_eq!(live.pause(), AGAIN_AFTER);
+        let at = looks(&mut Live::default(), |_| [20e3, 90e3]);
+        assert_eq!(at, [0.0, 0.5, 1.5, 3.5, 7.5, 15.5, 25.5]);
+        let mut known = Live {
+            known: true,
+            ..Live::default()
+        };
+        assert_eq!(looks(&mut known, |_| [20e3, 0.0]), [0.0, 10.0, 20.0, 30.0]);
+    }
+
+    /// Until 4 s `ksoftirqd` handles the packets of CPU 0; then they interrupt whoever runs there.
+    #[test]
+    fn interrupts_that_set_in_are_looked_at() {
+        let at = looks(&mut Live::default(), |s| {
+            [if s < 4.0 { 18e3 } else { 50e3 }, 90e3]
+        });
+        assert_eq!(at[..6], [0.0, 0.5, 1.5, 3.5, 4.0, 4.5]);
     }
 }
