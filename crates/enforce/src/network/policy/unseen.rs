@@ -5,9 +5,9 @@ use cofferdam_types::{ContainerLedger, Interval};
 use std::collections::BTreeMap;
 
 /// What the packets of `row` took from others on the CPUs `pressed` and nobody is charged for, nanoseconds: of each CPU's
-/// interrupts its part of the softirq work there, without what ran in its own time, which is billed to it anyway; and
-/// of what was billed to `ksoftirqd` of the time of tasks, its part of the softirqs that met tasks. `napi_ns` is what
-/// its NAPI threads ran: that is both caused and charged, and is no softirq.
+/// interrupts that met others, its part of the softirq work there (what met its own tasks is billed to it anyway, and
+/// softirqs in `ksoftirqd` follow no interrupt); and of what was billed to `ksoftirqd` of the time of tasks, its part of
+/// the softirqs that met tasks. `napi_ns` is what its NAPI threads ran: that is both caused and charged, and is no softirq.
 pub(super) fn unseen_ns(
     facts: &Facts<'_>,
     row: &ContainerLedger,
@@ -27,12 +27,10 @@ pub(super) fn unseen_ns(
             let in_thread = time.napi_thread_ns as f64 * part_of_threads;
             let part = |ns: u64| ((ns as f64 - in_thread).max(0.0) / all).min(1.0);
             let of = |each: &BTreeMap<u32, f64>| each.get(&cpu.0).copied().unwrap_or(0.0);
-            let interrupted = of(&facts.interrupted_ns) * part(*caused) * (1.0 - part(*own));
-            let in_tasks = time
-                .network_softirq_ns
-                .saturating_sub(time.charged_nobody_ns);
-            let own = (*own as f64 - in_thread).max(0.0);
-            interrupted + of(&facts.late_ns) * (own / in_tasks.max(1) as f64).min(1.0)
+            let in_tasks = (all - time.charged_nobody_ns as f64).max(0.0);
+            let own = (*own as f64 - in_thread).clamp(0.0, in_tasks);
+            let interrupted = of(&facts.interrupted_ns) * part(*caused) * (in_tasks - own) / all;
+            interrupted + of(&facts.late_ns) * own / in_tasks.max(1.0)
         })
         .sum()
 }
@@ -81,14 +79,14 @@ mod tests {
             containers: Vec::new(),
         };
         let unseen = |facts: &Facts<'_>, pressed| unseen_ns(facts, row, &[pressed], 100);
-        // Of 400 in softirq 100 ran in its own time: three quarters of 1 ms are others'.
+        // Of 400 in softirq `ksoftirqd` ran 200, and 100 met its own tasks: a quarter of 1 ms is others'.
         let first = unseen(&facts, 0);
-        assert!((first - 750_000.0).abs() < 1.0, "{first}");
+        assert!((first - 250_000.0).abs() < 1.0, "{first}");
         assert_eq!(unseen(&facts, 1), 0.0);
         facts.late_ns = BTreeMap::from([(0, 2_000_000.0)]);
         let both = unseen(&facts, 0);
         // Of 200 that met tasks 100 met its own: so much of what followed was its.
-        assert!((both - 1_750_000.0).abs() < 1.0, "{both}");
+        assert!((both - 1_250_000.0).abs() < 1.0, "{both}");
     }
 
     #[test]

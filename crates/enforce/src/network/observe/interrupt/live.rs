@@ -11,24 +11,32 @@ use nix::time::{ClockId, clock_gettime};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
+/// Where to look.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Order {
+    pub cpu: CpuId,
+    /// Packets come otherwise than before: what was lost until now says nothing of it.
+    pub anew: bool,
+}
+
 /// Asks a thread of its own, which is started with the first question and ends with this.
 #[derive(Debug, Default)]
 pub(super) struct Watcher {
-    thread: Option<(Sender<CpuId>, Receiver<Option<Duration>>)>,
+    thread: Option<(Sender<Order>, Receiver<Option<Duration>>)>,
     asked: bool,
     ended: bool,
 }
 
 impl Watcher {
-    /// Has the cost measured on `cpu`; false while the last question has no answer.
-    pub fn ask(&mut self, cpu: CpuId) -> bool {
+    /// Has the cost measured; false while the last question has no answer.
+    pub fn ask(&mut self, order: Order) -> bool {
         if self.asked {
             return false;
         }
         if self.thread.is_none() {
             self.thread = start();
         }
-        let sent = self.thread.as_ref().map(|(orders, _)| orders.send(cpu));
+        let sent = self.thread.as_ref().map(|(orders, _)| orders.send(order));
         self.asked = matches!(sent, Some(Ok(())));
         self.asked
     }
@@ -56,19 +64,19 @@ impl Watcher {
     }
 }
 
-fn start() -> Option<(Sender<CpuId>, Receiver<Option<Duration>>)> {
+fn start() -> Option<(Sender<Order>, Receiver<Option<Duration>>)> {
     let (orders, inbox) = mpsc::channel();
     let (outbox, answers) = mpsc::channel();
     let work = move || {
         let Ok(mut programs) = Interruptions::load() else {
             return;
         };
-        let mut costs = Vec::new();
-        for cpu in inbox {
-            if outbox
-                .send(measure(&mut programs, cpu, &mut costs))
-                .is_err()
-            {
+        let mut lost = Vec::new();
+        for Order { cpu, anew } in inbox {
+            if anew {
+                lost.clear();
+            }
+            if outbox.send(measure(&mut programs, cpu, &mut lost)).is_err() {
                 return;
             }
         }
@@ -77,61 +85,63 @@ fn start() -> Option<(Sender<CpuId>, Receiver<Option<Duration>>)> {
     builder.spawn(work).ok().map(|_| (orders, answers))
 }
 
-/// What one interrupt takes from a task, by a look at `cpu` and what `costs` are left of those before; `None` where too few
-/// came so far, or this thread may not run there.
-fn measure(
-    programs: &mut Interruptions,
-    cpu: CpuId,
-    costs: &mut Vec<Duration>,
-) -> Option<Duration> {
+/// What a task lost between two looks at its clock beyond what was seen of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Lost {
+    time: Duration,
+    /// Receive softirqs meanwhile. After an interrupt the kernel runs them up to ten times, while packets come.
+    softirqs: u32,
+}
+
+/// What a receive softirq takes from a task beyond its own time, by a look at `cpu` and what is left of `lost` before; `None`
+/// where too little came so far, or this thread may not run there.
+fn measure(programs: &mut Interruptions, cpu: CpuId, lost: &mut Vec<Lost>) -> Option<Duration> {
     run_on(cpu).ok()?;
-    let mut seen_now = Vec::with_capacity(MOST_COSTS);
-    programs.watch(|seen| look(seen, &mut seen_now)).ok()?;
-    costs.extend(seen_now);
-    let old = costs.len().saturating_sub(MOST_COSTS);
-    costs.drain(..old);
-    average(costs)
+    let mut lost_now = Vec::with_capacity(MOST_COSTS);
+    programs.watch(|seen| look(seen, &mut lost_now)).ok()?;
+    lost.extend(lost_now);
+    let old = lost.len().saturating_sub(MOST_COSTS);
+    lost.drain(..old);
+    average(lost)
 }
 
 /// What each took on average, if those to be believed are enough to tell. The average, as what a task loses is their sum: some
 /// cost half as much again as the middle one. Neither a timer's nor the hypervisor's part in one of them counts.
-fn average(costs: &[Duration]) -> Option<Duration> {
-    let believed = costs.iter().filter(|cost| **cost <= MOST);
-    let count = believed.clone().count();
-    if count < ENOUGH_SEEN {
+fn average(lost: &[Lost]) -> Option<Duration> {
+    let believed = lost.iter().filter(|lost| lost.time <= MOST);
+    if believed.clone().count() < ENOUGH_SEEN {
         return None;
     }
-    believed
-        .sum::<Duration>()
-        .checked_div(u32::try_from(count).ok()?)
+    let softirqs = believed.clone().map(|lost| lost.softirqs).sum();
+    let time: Duration = believed.map(|lost| lost.time).sum();
+    time.checked_div(softirqs)
 }
 
 /// Looks at this thread's clock for a while. Where it went on by more than a look takes because packets
-/// were received, what that took is noted for each receive softirq, without what `seen` saw of it. Time
-/// in which another task ran is none of this thread's.
-fn look(seen: &dyn Fn() -> SeenInterruptions, costs: &mut Vec<Duration>) {
+/// were received, that is noted, without what `seen` saw of it. Time in which another task ran is none of this thread's.
+fn look(seen: &dyn Fn() -> SeenInterruptions, lost: &mut Vec<Lost>) {
     let (begin, first) = (Instant::now(), thread_time());
     let mut usual = Duration::MAX;
     let (mut last, mut before) = (first, seen());
-    while last - first < LOOK && begin.elapsed() < LOOK_AT_MOST && costs.len() < MOST_COSTS {
+    while last - first < LOOK && begin.elapsed() < LOOK_AT_MOST && lost.len() < MOST_COSTS {
         let now = thread_time();
         let gap = now.saturating_sub(last);
         last = now;
         usual = usual.min(gap.max(Duration::from_nanos(10)));
         let after = seen();
         if after != before {
-            costs.extend(cost(gap.saturating_sub(usual), &before, &after));
+            lost.extend(lost_in(gap.saturating_sub(usual), &before, &after));
             before = after;
         }
     }
 }
 
-/// What each receive softirq between two looks took beyond what was seen of it, of `gap` in all.
-fn cost(gap: Duration, before: &SeenInterruptions, after: &SeenInterruptions) -> Option<Duration> {
+/// What was lost in a `gap` between two looks; nothing where no packets were received.
+fn lost_in(gap: Duration, before: &SeenInterruptions, after: &SeenInterruptions) -> Option<Lost> {
     let softirqs = u32::try_from(after.receive_softirqs - before.receive_softirqs).ok()?;
     // Less than was seen: the scheduler deducts interrupts itself (IRQ_TIME_ACCOUNTING).
-    gap.checked_sub(after.time - before.time)?
-        .checked_div(softirqs)
+    let time = gap.checked_sub(after.time - before.time)?;
+    (softirqs > 0).then_some(Lost { time, softirqs })
 }
 
 fn thread_time() -> Duration {
@@ -149,38 +159,42 @@ mod tests {
         }
     }
 
+    fn lost(us: u64, softirqs: u32) -> Lost {
+        Lost {
+            time: Duration::from_micros(us),
+            softirqs,
+        }
+    }
+
     #[test]
     fn what_the_tracepoints_show_is_not_the_way_in_and_out() {
-        let us = Duration::from_micros;
-        let before = seen(100, 7);
-        assert_eq!(cost(us(9), &before, &seen(103, 8)), Some(us(6)));
-        assert_eq!(
-            cost(us(18), &before, &seen(108, 9)),
-            Some(us(5)),
-            "two in one gap"
-        );
-        assert_eq!(cost(us(9), &before, &seen(103, 7)), None, "a timer");
-        assert_eq!(
-            cost(us(2), &before, &seen(103, 8)),
-            None,
-            "deducted by the scheduler"
-        );
+        let in_gap = |us: u64, after| lost_in(Duration::from_micros(us), &seen(100, 7), &after);
+        assert_eq!(in_gap(9, seen(103, 8)), Some(lost(6, 1)));
+        assert_eq!(in_gap(18, seen(108, 9)), Some(lost(10, 2)));
+        assert_eq!(in_gap(9, seen(103, 7)), None, "a timer");
+        assert_eq!(in_gap(2, seen(103, 8)), None, "deducted by the scheduler");
     }
 
     #[test]
     fn the_average_is_of_what_can_be_believed() {
-        let us = Duration::from_micros;
-        let mut costs = vec![us(6); ENOUGH_SEEN - 1];
-        costs.push(MOST + us(1));
-        assert_eq!(average(&costs), None, "one too few");
-        costs.extend([us(12); ENOUGH_SEEN - 1]);
-        assert_eq!(average(&costs), Some(us(9)));
+        let mut some = vec![lost(6, 1); ENOUGH_SEEN - 1];
+        some.push(lost(MOST.as_micros() as u64 + 1, 1));
+        assert_eq!(average(&some), None, "one too few");
+        some.extend([lost(12, 1); ENOUGH_SEEN - 1]);
+        assert_eq!(average(&some), Some(Duration::from_micros(9)));
+    }
+
+    /// Every interrupt is followed by one softirq, or by three.
+    #[test]
+    fn softirqs_that_follow_others_cost_nothing_more() {
+        let some: Vec<Lost> = (0..20).map(|i| lost(6, 1 + i % 2 * 2)).collect();
+        assert_eq!(average(&some), Some(Duration::from_micros(3)));
     }
 
     #[test]
     fn nothing_is_noted_while_nothing_is_received() {
-        let mut costs = Vec::new();
-        look(&|| seen(1, 1), &mut costs);
-        assert_eq!(costs, []);
+        let mut lost = Vec::new();
+        look(&|| seen(1, 1), &mut lost);
+        assert_eq!(lost, []);
     }
 }

@@ -10,12 +10,12 @@ pub(super) use once::measure;
 
 use crate::tuning::interrupt::{AGAIN_AFTER, FIRST_AGAIN_AFTER, MANY_MORE, MOST, PRESSED_RATE};
 use cofferdam_types::CpuId;
-use live::Watcher;
+use live::{Order, Watcher};
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Receive softirqs of each CPU: nearly every one follows an interrupt.
+/// Receive softirqs of each CPU. Those that meet tasks follow an interrupt, or another softirq that did.
 #[derive(Debug, Default)]
 pub(super) struct Interrupts {
     /// What one costs, nanoseconds.
@@ -116,14 +116,17 @@ impl Live {
     fn consider(&mut self, counts: &BTreeMap<u32, u64>, since: Duration, now: Instant) {
         let rate = |count: &u64| *count as f64 / since.as_secs_f64().max(1e-3);
         let rates = counts.iter().map(|(cpu, count)| (*cpu, rate(count)));
-        let is_due =
-            |(cpu, rate): &(u32, f64)| *rate >= PRESSED_RATE && self.is_due(*cpu, *rate, now);
+        let is_due = |(cpu, rate): &(u32, f64)| self.is_due(*cpu, *rate, now);
         let due: Vec<(u32, f64)> = rates.filter(is_due).collect();
         let next = due.iter().find(|(cpu, _)| Some(*cpu) > self.asked);
         let Some(&(cpu, rate)) = next.or(due.first()) else {
             return;
         };
-        if self.watcher.ask(CpuId(cpu)) {
+        let order = Order {
+            cpu: CpuId(cpu),
+            anew: self.looks.get(&cpu).is_some_and(|last| last.is_over(rate)),
+        };
+        if self.watcher.ask(order) {
             self.asked = Some(cpu);
             self.note_look(cpu, rate, now);
         }
@@ -134,7 +137,7 @@ impl Live {
     fn is_due(&self, cpu: u32, rate: f64, now: Instant) -> bool {
         match self.looks.get(&cpu) {
             _ if rate < PRESSED_RATE => false,
-            Some(last) if rate >= MANY_MORE * last.rate => true,
+            Some(last) if last.is_over(rate) => true,
             Some(last) if now < last.again => false,
             _ => self.due.is_none_or(|due| due <= now),
         }
@@ -142,10 +145,7 @@ impl Live {
 
     /// Sets when the next look is: each takes 10 ms of a CPU that is wanted, and those that tell nothing come rarely.
     fn note_look(&mut self, cpu: u32, rate: f64, now: Instant) {
-        let before = self
-            .looks
-            .get(&cpu)
-            .filter(|last| rate < MANY_MORE * last.rate);
+        let before = self.looks.get(&cpu).filter(|last| !last.is_over(rate));
         let in_vain = before.map_or(0, |last| last.in_vain.saturating_add(1));
         let doubled = FIRST_AGAIN_AFTER.saturating_mul(2_u32.saturating_pow(in_vain));
         let again = now + doubled.min(AGAIN_AFTER);
@@ -156,6 +156,13 @@ impl Live {
             rate,
         };
         self.looks.insert(cpu, look);
+    }
+}
+
+impl Looked {
+    /// Whether a CPU with this rate of receive softirqs handles them otherwise than then.
+    fn is_over(&self, rate: f64) -> bool {
+        rate >= MANY_MORE * self.rate
     }
 }
 
