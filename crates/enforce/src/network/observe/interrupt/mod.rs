@@ -8,7 +8,7 @@ mod once;
 
 pub(super) use once::measure;
 
-use crate::tuning::interrupt::{AGAIN_AFTER, FIRST_AGAIN_AFTER, MANY_MORE, MOST, PRESSED_RATE};
+use crate::tuning::interrupt::{AGAIN_AFTER, FIRST_AGAIN_AFTER, MANY_MORE, PRESSED_RATE};
 use cofferdam_types::CpuId;
 use live::{Order, Watcher};
 use std::collections::{BTreeMap, HashMap};
@@ -166,20 +166,9 @@ impl Looked {
     }
 }
 
-/// The middle one of what was lost each time, if that is `enough` times to tell and to be believed.
-fn middle(lost: &mut [Duration], enough: usize) -> Option<Duration> {
-    if lost.len() < enough {
-        return None;
-    }
-    let middle = lost.len() / 2;
-    let (_, cost, _) = lost.select_nth_unstable(middle);
-    Some(*cost).filter(|cost| *cost <= MOST)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tuning::interrupt::ENOUGH;
 
     #[test]
     fn receive_softirqs_are_counted_a_cpu() {
@@ -202,15 +191,6 @@ mod tests {
         assert_eq!(live.due, None);
         live.consider(&BTreeMap::new(), second, now);
         assert_eq!((live.due, live.asked), (None, None));
-    }
-
-    #[test]
-    fn few_costs_and_incredible_ones_tell_nothing() {
-        let us = Duration::from_micros;
-        assert_eq!(middle(&mut vec![us(6); ENOUGH - 1], ENOUGH), None);
-        assert_eq!(middle(&mut vec![MOST + us(1); ENOUGH], ENOUGH), None);
-        let mut some: Vec<Duration> = (0..2 * ENOUGH as u64).map(|i| us(i % 10)).collect();
-        assert_eq!(middle(&mut some, ENOUGH), Some(us(5)));
     }
 
     /// `Live` that looks as often as it may, and the times of its looks at CPU 0 in seconds, where both CPUs receive `rates`.

@@ -1,8 +1,7 @@
 //! The first estimate, before there is traffic: a thread that does nothing but look at the clock is
 //! interrupted from another CPU, and the gaps are what it loses.
 
-use super::middle;
-use crate::tuning::interrupt::{APART, ENOUGH, ROUNDS};
+use crate::tuning::interrupt::{APART, ENOUGH, MOST, ROUNDS};
 use cofferdam_affinity::run_on;
 use cofferdam_host::parse;
 use cofferdam_types::CpuId;
@@ -39,7 +38,17 @@ fn attempt() -> Option<Duration> {
         watcher.join().ok()?
     })?;
     // A gap in which another task ran is among the longest.
-    middle(&mut gaps, ENOUGH)
+    middle(&mut gaps)
+}
+
+/// The middle one of the gaps, if they are enough to tell and it is to be believed.
+fn middle(gaps: &mut [Duration]) -> Option<Duration> {
+    if gaps.len() < ENOUGH {
+        return None;
+    }
+    let middle = gaps.len() / 2;
+    let (_, cost, _) = gaps.select_nth_unstable(middle);
+    Some(*cost).filter(|cost| *cost <= MOST)
 }
 
 /// Gaps between two looks at the clock that are no ordinary ones, without what a look takes.
@@ -83,7 +92,6 @@ fn membarrier(command: libc::c_int) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tuning::interrupt::MOST;
 
     /// Whatever the machine does meanwhile: either no answer, or a sane one.
     #[test]
@@ -91,5 +99,14 @@ mod tests {
         if let Some(cost) = measure() {
             assert!(cost > Duration::from_nanos(50) && cost <= MOST, "{cost:?}");
         }
+    }
+
+    #[test]
+    fn few_costs_and_incredible_ones_tell_nothing() {
+        let us = Duration::from_micros;
+        assert_eq!(middle(&mut vec![us(6); ENOUGH - 1]), None);
+        assert_eq!(middle(&mut vec![MOST + us(1); ENOUGH]), None);
+        let mut some: Vec<Duration> = (0..2 * ENOUGH as u64).map(|i| us(i % 10)).collect();
+        assert_eq!(middle(&mut some), Some(us(5)));
     }
 }
