@@ -37,7 +37,7 @@ struct cf_row {
 	__u64 tx_bytes;	  /* bytes of those */
 	__u64 charged_network_ns; /* network CPU inside the container's time slices, ns */
 	__u64 charged_other_ns;	  /* other interrupt time inside its time slices, ns */
-	__u64 reserved;
+	__u64 interruptions;	  /* receive softirqs inside its time slices */
 };
 _Static_assert(sizeof(struct cf_row) == 80, "cf_row is part of the ABI");
 
@@ -64,8 +64,9 @@ struct cf_totals {
 	__u64 segments_rejected; /* segments with an impossible length */
 	__u64 softirqs;		 /* softirqs that began, to compare with /proc/softirqs */
 	__u64 polls_unseen;	 /* of NAPI threads that came to the CPU unseen */
+	__u64 interruptions;	 /* receive softirqs in a task: neither idle nor serving */
 };
-_Static_assert(sizeof(struct cf_totals) == 152, "cf_totals is part of the ABI");
+_Static_assert(sizeof(struct cf_totals) == 160, "cf_totals is part of the ABI");
 
 /* What a CPU is at, as far as network work goes. */
 enum cf_mode {

@@ -48,11 +48,11 @@ int BPF_PROG(irq_handler_exit)
 	if (s->hardirq_network) {
 		s->totals.hardirq_network_ns += ns;
 		s->hardirq_pending_ns += ns;
-		cf_charge(s, ns, 0);
+		cf_charge(s, ns, 0, 0);
 	} else {
 		s->totals.hardirq_other_ns += ns;
 		cf_give(CF_ROW_OTHER_HARDIRQ, CF_RX, ns, 0);
-		cf_charge(s, 0, ns);
+		cf_charge(s, 0, ns, 0);
 	}
 	return 0;
 }

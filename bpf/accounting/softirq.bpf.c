@@ -85,7 +85,7 @@ int BPF_PROG(softirq_exit, unsigned int vector)
 		return 0;
 	now = bpf_ktime_get_ns();
 	cf_batch_end(s, now);
-	cf_run_count(s);
+	cf_run_count_with(s, s->mode == CF_RECEIVE);
 	if (s->mode == CF_RECEIVE)
 		s->queued = 0;
 	s->watch = 0;

@@ -274,8 +274,9 @@ static __always_inline bool cf_serves(struct task_struct *task)
 }
 
 /* Charges what ran to the cgroup that runs: a container's or one of the host's. Once a softirq
- * and a poll, not a packet. */
-static __always_inline void cf_charge(struct cf_cpu *s, __u64 network_ns, __u64 other_ns)
+ * and a poll, not a packet. `interruptions` is the number of receive softirqs that end with it. */
+static __always_inline void cf_charge(struct cf_cpu *s, __u64 network_ns, __u64 other_ns,
+				      __u32 interruptions)
 {
 	__u32 index = cf_charged_row(s);
 	struct cf_row *row;
@@ -284,6 +285,7 @@ static __always_inline void cf_charge(struct cf_cpu *s, __u64 network_ns, __u64 
 		s->totals.charged_nobody_ns += network_ns + other_ns;
 		return;
 	}
+	s->totals.interruptions += interruptions;
 	if (index == CF_NO_ROW) {
 		s->totals.charged_nobody_ns += network_ns + other_ns;
 		s->totals.charged_host_ns += network_ns;
@@ -297,6 +299,7 @@ static __always_inline void cf_charge(struct cf_cpu *s, __u64 network_ns, __u64 
 		return;
 	row->charged_network_ns += network_ns;
 	row->charged_other_ns += other_ns;
+	row->interruptions += interruptions;
 }
 
 #endif

@@ -375,8 +375,9 @@ static __always_inline void cf_poll_close(struct cf_cpu *s, __u64 now, __u64 int
 }
 
 /* Counts the run up to the open segment, and charges it. Called at each poll and not
- * only at the end of a softirq or a NAPI thread's slice, so that the charge is not late. */
-static __always_inline void cf_run_count(struct cf_cpu *s)
+ * only at the end of a softirq or a NAPI thread's slice, so that the charge is not late.
+ * `interruptions` is 1 at the end of a receive softirq. */
+static __always_inline void cf_run_count_with(struct cf_cpu *s, __u32 interruptions)
 {
 	__u64 ns = cf_run_ns(s);
 	__u32 vector = s->vector;
@@ -390,10 +391,15 @@ static __always_inline void cf_run_count(struct cf_cpu *s)
 	else if (vector < CF_SOFTIRQS)
 		s->totals.softirq_ns[vector] += ns;
 	if (s->mode == CF_OTHER)
-		cf_charge(s, s->run_network_ns, ns - s->run_network_ns);
+		cf_charge(s, s->run_network_ns, ns - s->run_network_ns, interruptions);
 	else
-		cf_charge(s, ns, 0);
+		cf_charge(s, ns, 0, interruptions);
 	cf_run_begin(s);
+}
+
+static __always_inline void cf_run_count(struct cf_cpu *s)
+{
+	cf_run_count_with(s, 0);
 }
 
 /* A NAPI thread has this CPU from now on: it came, or a softirq that interrupted it ended. */

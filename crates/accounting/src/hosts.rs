@@ -102,6 +102,7 @@ mod tests {
             },
             caused_by_cpu_ns: Vec::new(),
             charged_by_cpu_ns: Vec::new(),
+            interruptions_by_cpu: Vec::new(),
             received_from: BTreeMap::new(),
         }
     }

@@ -146,14 +146,18 @@ impl Reading {
         let mut ledger = Ledger::default();
         let mut caused_by_cpu_ns = Vec::new();
         let mut charged_by_cpu_ns = Vec::new();
+        let mut interruptions_by_cpu = Vec::new();
         for (cpu, base) in self.cpus.iter().zip(base) {
             let row = cpu.row(slot.row as usize);
             let mut on_cpu = ledger_of(&row) - ledger_of(base);
+            let mut interruptions = row.interruptions.saturating_sub(base.interruptions);
             if returned {
                 (on_cpu.charged_network_ns, on_cpu.charged_other_ns) = (0, 0);
+                interruptions = 0;
             }
             caused_by_cpu_ns.push(on_cpu.caused_ns());
             charged_by_cpu_ns.push(on_cpu.charged_network_ns);
+            interruptions_by_cpu.push(interruptions);
             ledger += on_cpu;
         }
         let container = slot.container.clone();
@@ -162,6 +166,7 @@ impl Reading {
             ledger,
             caused_by_cpu_ns,
             charged_by_cpu_ns,
+            interruptions_by_cpu,
             received_from: BTreeMap::new(),
         }
     }

@@ -117,6 +117,7 @@ pub(crate) fn paying(length: Duration, paid: &[(u64, u64)]) -> Interval {
                 },
                 caused_by_cpu_ns: vec![0],
                 charged_by_cpu_ns: vec![share * ms * 1_000_000],
+                interruptions_by_cpu: vec![0],
                 received_from: Default::default(),
             })
             .collect(),
@@ -187,6 +188,7 @@ impl Ledger for FakeLedger {
             },
             caused_by_cpu_ns: vec![1],
             charged_by_cpu_ns: vec![1],
+            interruptions_by_cpu: vec![1],
             received_from: Default::default(),
         };
         Ok(Snapshot {

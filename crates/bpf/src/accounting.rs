@@ -327,6 +327,7 @@ impl CpuReading {
             drain_ns: totals.drain_ns,
             charged_nobody_ns: totals.charged_nobody_ns,
             charged_host_ns: totals.charged_host_ns,
+            interruptions: totals.interruptions,
             ..CpuTime::default()
         };
         let open_ns = open_ns(state);

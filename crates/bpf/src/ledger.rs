@@ -21,6 +21,7 @@ pub struct RowReading {
     pub tx_bytes: u64,
     pub charged_network_ns: u64,
     pub charged_other_ns: u64,
+    pub interruptions: u64,
 }
 
 // SAFETY: generated from a C struct of 64-bit integers.
@@ -66,6 +67,7 @@ impl RowReading {
             tx_bytes: join(self.tx_bytes, other.tx_bytes),
             charged_network_ns: join(self.charged_network_ns, other.charged_network_ns),
             charged_other_ns: join(self.charged_other_ns, other.charged_other_ns),
+            interruptions: join(self.interruptions, other.interruptions),
         }
     }
 
@@ -93,6 +95,7 @@ impl RowReading {
             tx_bytes: row.tx_bytes,
             charged_network_ns: row.charged_network_ns,
             charged_other_ns: row.charged_other_ns,
+            interruptions: row.interruptions,
         }
     }
 }

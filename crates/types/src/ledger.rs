@@ -201,6 +201,10 @@ pub struct CpuTime {
     /// The network CPU of it that ran in tasks of cgroups that have no row of their own (yet).
     #[serde(default)]
     pub charged_host_ns: u64,
+    /// Receive softirqs that ran in the time of a task: of neither the idle task nor a thread that does network
+    /// work itself. A number, not a time.
+    #[serde(default)]
+    pub interruptions: u64,
 }
 
 impl CpuTime {
@@ -227,6 +231,7 @@ impl CpuTime {
             charged_ns: join(self.charged_ns, other.charged_ns),
             charged_nobody_ns: join(self.charged_nobody_ns, other.charged_nobody_ns),
             charged_host_ns: join(self.charged_host_ns, other.charged_host_ns),
+            interruptions: join(self.interruptions, other.interruptions),
         }
     }
 

@@ -16,6 +16,8 @@ pub struct ContainerLedger {
     pub caused_by_cpu_ns: Vec<u64>,
     /// Network CPU charged to it on each CPU, nanoseconds.
     pub charged_by_cpu_ns: Vec<u64>,
+    /// Receive softirqs in its time slices on each CPU.
+    pub interruptions_by_cpu: Vec<u64>,
     /// Packets that other containers of this host sent to it, by the sender's cgroup: counted
     /// where they are queued to its interface, before queues that may drop them. Empty in the
     /// readings of a loop that has no use for it.
@@ -177,6 +179,7 @@ impl ContainerLedger {
             ledger: self.ledger - earlier.ledger,
             caused_by_cpu_ns: minus(&self.caused_by_cpu_ns, &earlier.caused_by_cpu_ns),
             charged_by_cpu_ns: minus(&self.charged_by_cpu_ns, &earlier.charged_by_cpu_ns),
+            interruptions_by_cpu: minus(&self.interruptions_by_cpu, &earlier.interruptions_by_cpu),
             received_from: since(&self.received_from, &earlier.received_from),
         }
     }

@@ -41,6 +41,7 @@ fn container(id: u64, name: &str) -> ContainerLedger {
         },
         caused_by_cpu_ns: vec![1],
         charged_by_cpu_ns: vec![1],
+        interruptions_by_cpu: vec![1],
         received_from: Default::default(),
     }
 }

@@ -76,6 +76,9 @@ pub struct WireContainer {
     pub caused_by_cpu_ns: Vec<u64>,
     /// Network CPU charged on each CPU, in the order of `cpus`.
     pub charged_by_cpu_ns: Vec<u64>,
+    /// Receive softirqs in its time slices on each CPU, in the order of `cpus`.
+    #[serde(default)]
+    pub interruptions_by_cpu: Vec<u64>,
     /// Packets that other containers sent to it, by the id of the sender's cgroup.
     #[serde(default)]
     pub received_from: BTreeMap<u64, u64>,
@@ -169,6 +172,7 @@ impl WireContainer {
             ledger: entry.ledger,
             caused_by_cpu_ns: entry.caused_by_cpu_ns.clone(),
             charged_by_cpu_ns: entry.charged_by_cpu_ns.clone(),
+            interruptions_by_cpu: entry.interruptions_by_cpu.clone(),
             received_from: (entry.received_from.iter())
                 .map(|(sender, packets)| (sender.0, *packets))
                 .collect(),
@@ -193,6 +197,7 @@ impl WireContainer {
             ledger: self.ledger,
             caused_by_cpu_ns: self.caused_by_cpu_ns,
             charged_by_cpu_ns: self.charged_by_cpu_ns,
+            interruptions_by_cpu: self.interruptions_by_cpu,
             received_from: (self.received_from.into_iter())
                 .map(|(sender, packets)| (CgroupId(sender), packets))
                 .collect(),

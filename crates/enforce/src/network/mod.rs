@@ -278,7 +278,7 @@ impl Network {
         Facts {
             now,
             interval,
-            interrupted_ns: around.interrupted_ns,
+            interruption_ns: around.interruption_ns,
             late_ns: around.late_ns,
             weights,
             quota_stops_threads: under_quota && self.observer.quota_stops_threads(),

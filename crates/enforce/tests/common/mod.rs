@@ -161,12 +161,14 @@ pub fn interval(offender: &Arc<Container>, victim: &Arc<Container>, softirq_ms: 
         },
         caused_by_cpu_ns: vec![caused_ns, 0],
         charged_by_cpu_ns: vec![ns / 2, 0],
+        interruptions_by_cpu: vec![ns / 20_000, 0],
         received_from: Default::default(),
     };
     let cpu = CpuTime {
         softirq_ns: ns,
         network_softirq_ns: ns,
         attributed_ns: ns,
+        interruptions: ns / 10_000,
         ..CpuTime::default()
     };
     Interval {

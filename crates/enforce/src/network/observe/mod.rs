@@ -45,8 +45,8 @@ pub(super) struct Observed {
 /// What all containers that need a look are measured by.
 pub(super) struct Around {
     pub idle: IdleParts,
-    /// What interrupts took on each CPU, nanoseconds.
-    pub interrupted_ns: BTreeMap<u32, f64>,
+    /// What a receive softirq takes from the task that it meets, beyond its own time, nanoseconds.
+    pub interruption_ns: f64,
     /// What was billed to `ksoftirqd` on each CPU of others' time, nanoseconds.
     pub late_ns: BTreeMap<u32, f64>,
 }
@@ -70,7 +70,7 @@ impl Observer {
         }
     }
 
-    /// Makes ready to count interrupts, which cost `cost` each; measured where it is not given.
+    /// Makes ready to say what interrupts cost: `cost` each; measured where it is not given.
     pub fn prepare(&mut self, cost: Option<Duration>) {
         if self.interrupts.is_none() {
             self.ksoftirqd = Ksoftirqd::find();
@@ -85,28 +85,21 @@ impl Observer {
         self.interrupts.as_ref().and_then(Interrupts::looks_at)
     }
 
-    /// Idle time and interrupts of an interval that ends now.
+    /// Idle time during `interval`, which ends now, and what interrupts cost in it.
     pub fn look_around(&mut self, interval: &Interval) -> Around {
         // After a pause the first figures are of a longer time than the interval.
         let since = self.looked.map_or(interval.length, |at| at.elapsed());
         self.looked = Some(Instant::now());
         let idle = self.idle.look(since.max(interval.length));
         let was_away = since > interval.length * 2;
-        let interrupted_ns = match &mut self.interrupts {
-            Some(interrupts) => {
-                if was_away {
-                    interrupts.forget();
-                }
-                interrupts.look(since)
-            }
-            None => BTreeMap::new(),
-        };
+        let interrupts = self.interrupts.as_mut();
+        let interruption_ns = interrupts.map_or(0.0, |interrupts| interrupts.look(interval));
         if was_away {
             self.ksoftirqd.forget();
         }
         Around {
             idle,
-            interrupted_ns,
+            interruption_ns,
             late_ns: self.ksoftirqd.look(interval),
         }
     }

@@ -260,10 +260,11 @@ fn add(sum: &mut ContainerLedger, row: &ContainerLedger) {
     for (column, other) in [
         (&mut sum.caused_by_cpu_ns, &row.caused_by_cpu_ns),
         (&mut sum.charged_by_cpu_ns, &row.charged_by_cpu_ns),
+        (&mut sum.interruptions_by_cpu, &row.interruptions_by_cpu),
     ] {
         column.resize(column.len().max(other.len()), 0);
-        for (ns, more) in column.iter_mut().zip(other) {
-            *ns += more;
+        for (count, more) in column.iter_mut().zip(other) {
+            *count += more;
         }
     }
     for (sender, packets) in &row.received_from {

@@ -43,6 +43,7 @@ fn row(container: &Arc<Container>, caused: u64, charged: u64) -> ContainerLedger
         ledger: Default::default(),
         caused_by_cpu_ns: vec![caused, 1],
         charged_by_cpu_ns: vec![charged],
+        interruptions_by_cpu: vec![2],
         received_from: BTreeMap::from([(CgroupId(9), 5)]),
     };
     row.ledger.caused_rx_ns = caused;
@@ -132,6 +133,7 @@ fn a_pod_is_one_container_in_its_own_cgroup_and_one_row() {
         ]
     );
     assert_eq!(folded.containers[0].charged_by_cpu_ns, [40]);
+    assert_eq!(folded.containers[0].interruptions_by_cpu, [6]);
     assert_eq!(folded.containers[0].received_from[&CgroupId(9)], 15);
 
     let reserved = pods.reserved(&HashSet::from([main.cgroup]));

@@ -23,8 +23,8 @@ pub(in crate::network) struct Facts<'a> {
     pub now: Duration,
     /// What the accounting measured.
     pub interval: &'a Interval,
-    /// What interrupts took on each CPU, beyond what the ledger sees, nanoseconds.
-    pub interrupted_ns: BTreeMap<u32, f64>,
+    /// What a receive softirq takes from the task that it meets, beyond what the ledger sees, nanoseconds.
+    pub interruption_ns: f64,
     /// What the scheduler billed to `ksoftirqd` on each CPU of the time of those that ran before it, nanoseconds.
     pub late_ns: BTreeMap<u32, f64>,
     /// Weights of cgroups as they would be without corrections.

@@ -2,12 +2,11 @@
 
 use super::facts::Facts;
 use cofferdam_types::{ContainerLedger, Interval};
-use std::collections::BTreeMap;
 
-/// What the packets of `row` took from others on the CPUs `pressed` and nobody is charged for, nanoseconds: of each CPU's
-/// interrupts that met others, its part of the softirq work there (what met its own tasks is billed to it anyway, and
-/// softirqs in `ksoftirqd` follow no interrupt); and of what was billed to `ksoftirqd` of the time of tasks, its part of
-/// the softirqs that met tasks. `napi_ns` is what its NAPI threads ran: that is both caused and charged, and is no softirq.
+/// What the packets of `row` took from others on the CPUs `pressed` and nobody is charged for, nanoseconds: of what each CPU's
+/// receive softirqs took from others' tasks, its part of the softirq work there (what they took from its own tasks is billed
+/// to it anyway, and those in `ksoftirqd` follow no interrupt); and of what was billed to `ksoftirqd` of the time of tasks,
+/// its tasks' part of the softirqs that met tasks. `napi_ns` is what its NAPI threads ran: caused, and no softirq.
 pub(super) fn unseen_ns(
     facts: &Facts<'_>,
     row: &ContainerLedger,
@@ -16,21 +15,20 @@ pub(super) fn unseen_ns(
 ) -> f64 {
     let interval = facts.interval;
     let part_of_threads = part_of_threads(interval, napi_ns);
-    let columns = row.caused_by_cpu_ns.iter().zip(&row.charged_by_cpu_ns);
+    let columns = row.caused_by_cpu_ns.iter().zip(&row.interruptions_by_cpu);
     let cpus = interval.cpus.iter().zip(columns);
     cpus.filter(|((cpu, _), _)| pressed.contains(&cpu.0))
         .map(|((cpu, time), (caused, own))| {
             let all = time.network_softirq_ns as f64;
-            if all <= 0.0 {
+            let in_tasks = time.interruptions as f64;
+            if all <= 0.0 || in_tasks <= 0.0 {
                 return 0.0;
             }
             let in_thread = time.napi_thread_ns as f64 * part_of_threads;
-            let part = |ns: u64| ((ns as f64 - in_thread).max(0.0) / all).min(1.0);
-            let of = |each: &BTreeMap<u32, f64>| each.get(&cpu.0).copied().unwrap_or(0.0);
-            let in_tasks = (all - time.charged_nobody_ns as f64).max(0.0);
-            let own = (*own as f64 - in_thread).clamp(0.0, in_tasks);
-            let interrupted = of(&facts.interrupted_ns) * part(*caused) * (in_tasks - own) / all;
-            interrupted + of(&facts.late_ns) * own / in_tasks.max(1.0)
+            let part = ((*caused as f64 - in_thread).max(0.0) / all).min(1.0);
+            let own = (*own as f64).min(in_tasks);
+            let late = facts.late_ns.get(&cpu.0).copied().unwrap_or(0.0);
+            facts.interruption_ns * part * (in_tasks - own) + late * own / in_tasks
         })
         .sum()
 }
@@ -55,38 +53,36 @@ mod tests {
     use super::super::simulation::interval;
     use super::*;
     use cofferdam_types::CpuTime;
+    use std::collections::BTreeMap;
     use std::time::Duration;
 
-    /// A CPU whose softirq work is the container's: what of it ran in its own time counts apart from
-    /// what its NAPI thread ran there.
+    /// A CPU whose softirq work is the container's, beside what its NAPI thread ran there. Of the ten softirqs that met tasks
+    /// four met its own.
     #[test]
     fn the_time_of_a_napi_thread_is_no_softirq() {
         let time = CpuTime {
             network_softirq_ns: 400,
             napi_thread_ns: 100,
-            charged_nobody_ns: 200,
+            interruptions: 10,
             ..CpuTime::default()
         };
-        let interval = interval(&[time], &[(500, 200)]);
+        let mut interval = interval(&[time], &[(500, 200)]);
+        interval.containers[0].interruptions_by_cpu = vec![4];
         let row = &interval.containers[0];
         let mut facts = Facts {
             now: Duration::ZERO,
             interval: &interval,
-            interrupted_ns: BTreeMap::from([(0, 1_000_000.0)]),
+            interruption_ns: 1_000.0,
             late_ns: BTreeMap::new(),
             weights: Default::default(),
             quota_stops_threads: true,
             containers: Vec::new(),
         };
         let unseen = |facts: &Facts<'_>, pressed| unseen_ns(facts, row, &[pressed], 100);
-        // Of 400 in softirq `ksoftirqd` ran 200, and 100 met its own tasks: a quarter of 1 ms is others'.
-        let first = unseen(&facts, 0);
-        assert!((first - 250_000.0).abs() < 1.0, "{first}");
+        assert_eq!(unseen(&facts, 0), 6_000.0);
         assert_eq!(unseen(&facts, 1), 0.0);
         facts.late_ns = BTreeMap::from([(0, 2_000_000.0)]);
-        let both = unseen(&facts, 0);
-        // Of 200 that met tasks 100 met its own: so much of what followed was its.
-        assert!((both - 1_250_000.0).abs() < 1.0, "{both}");
+        assert_eq!(unseen(&facts, 0), 806_000.0, "so much of what followed was its");
     }
 
     #[test]

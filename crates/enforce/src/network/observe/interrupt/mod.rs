@@ -9,18 +9,15 @@ mod once;
 pub(super) use once::measure;
 
 use crate::tuning::interrupt::{AGAIN_AFTER, FIRST_AGAIN_AFTER, MANY_MORE, PRESSED_RATE};
-use cofferdam_types::CpuId;
+use cofferdam_types::{CpuId, Interval};
 use live::{Order, Watcher};
-use std::collections::{BTreeMap, HashMap};
-use std::fs;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Receive softirqs of each CPU. Those that meet tasks follow an interrupt, or another softirq that did.
+/// What a receive softirq takes from the task that it meets: it follows an interrupt, or another softirq that did.
 #[derive(Debug, Default)]
 pub(super) struct Interrupts {
-    /// What one costs, nanoseconds.
     cost_ns: f64,
-    total: HashMap<u32, u64>,
     /// `None` where the cost was given.
     live: Option<Live>,
 }
@@ -43,12 +40,12 @@ struct Looked {
     again: Instant,
     /// Looks so far that told nothing.
     in_vain: u32,
-    /// Receive softirqs a second.
+    /// Receive softirqs a second that met tasks.
     rate: f64,
 }
 
 impl Interrupts {
-    /// None seen yet; each takes `cost`.
+    /// Each takes `cost`.
     pub fn new(cost: Duration) -> Interrupts {
         Interrupts {
             cost_ns: cost.as_nanos() as f64,
@@ -56,7 +53,7 @@ impl Interrupts {
         }
     }
 
-    /// None seen yet; `estimate` is what one takes until it is measured in place.
+    /// Each takes `estimate`, until it is measured in place.
     pub fn estimated(estimate: Duration) -> Interrupts {
         Interrupts {
             live: Some(Live::default()),
@@ -70,52 +67,27 @@ impl Interrupts {
         live.asked.filter(|_| live.watcher.looks())
     }
 
-    /// Counts anew with the next look: nobody looked for a while.
-    pub fn forget(&mut self) {
-        self.total.clear();
-    }
-
-    /// What interrupts took on each CPU since the last look, `since` ago, nanoseconds, from
-    /// `/proc/softirqs`.
-    pub fn look(&mut self, since: Duration) -> BTreeMap<u32, f64> {
-        let text = fs::read_to_string("/proc/softirqs").unwrap_or_default();
-        let counts = self.take(&text);
+    /// The cost as far as it is known now, nanoseconds. Has it measured where many tasks were interrupted in `interval`,
+    /// which ends now.
+    pub fn look(&mut self, interval: &Interval) -> f64 {
         if let Some(live) = &mut self.live {
             if let Some(cost) = live.watcher.answer() {
                 self.cost_ns = cost.as_nanos() as f64;
                 live.known = true;
             }
-            live.consider(&counts, since, Instant::now());
+            live.consider(interval, Instant::now());
         }
-        let cost = |(cpu, count): (u32, u64)| (cpu, count as f64 * self.cost_ns);
-        counts.into_iter().map(cost).collect()
-    }
-
-    /// Receive softirqs of each CPU since the last look.
-    fn take(&mut self, text: &str) -> BTreeMap<u32, u64> {
-        let mut lines = text.lines();
-        let cpus = lines.next().unwrap_or_default().split_whitespace();
-        let cpus: Vec<u32> = cpus
-            .filter_map(|name| name.strip_prefix("CPU")?.parse().ok())
-            .collect();
-        let counts = lines.find_map(|line| line.trim_start().strip_prefix("NET_RX:"));
-        let counts = counts.unwrap_or_default().split_whitespace();
-        let mut since = BTreeMap::new();
-        for (cpu, count) in cpus.into_iter().zip(counts) {
-            let Ok(count) = count.parse() else { continue };
-            let before = self.total.insert(cpu, count).unwrap_or(count);
-            since.insert(cpu, count.saturating_sub(before));
-        }
-        since
+        self.cost_ns
     }
 }
 
 impl Live {
-    /// Has the cost measured on a CPU that receives much, when it is time: on each in turn, since where
+    /// Has the cost measured on a CPU where tasks meet many receive softirqs, when it is time: on each in turn, since where
     /// packets are sent to a neighbour they are received without an interrupt, and nothing is learnt.
-    fn consider(&mut self, counts: &BTreeMap<u32, u64>, since: Duration, now: Instant) {
-        let rate = |count: &u64| *count as f64 / since.as_secs_f64().max(1e-3);
-        let rates = counts.iter().map(|(cpu, count)| (*cpu, rate(count)));
+    fn consider(&mut self, interval: &Interval, now: Instant) {
+        let seconds = interval.length.as_secs_f64().max(1e-3);
+        let cpus = interval.cpus.iter();
+        let rates = cpus.map(|(cpu, time)| (cpu.0, time.interruptions as f64 / seconds));
         let is_due = |(cpu, rate): &(u32, f64)| self.is_due(*cpu, *rate, now);
         let due: Vec<(u32, f64)> = rates.filter(is_due).collect();
         let next = due.iter().find(|(cpu, _)| Some(*cpu) > self.asked);
@@ -169,28 +141,34 @@ impl Looked {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::network::policy::simulation::interval;
+    use cofferdam_types::CpuTime;
 
     #[test]
-    fn receive_softirqs_are_counted_a_cpu() {
-        let mut interrupts = Interrupts::new(Duration::from_micros(2));
-        let text = |a: u64, b: u64| {
-            format!("       CPU0   CPU2\n HI: 1 1\n NET_TX: 5 5\n NET_RX: {a} {b}\n RCU: 9 9\n")
+    fn a_given_cost_is_not_measured() {
+        let time = |interruptions| CpuTime {
+            interruptions,
+            ..CpuTime::default()
         };
-        let first = interrupts.take(&text(100, 7));
-        assert_eq!(first, [(0, 0), (2, 0)].into());
-        let second = interrupts.take(&text(130, 8));
-        assert_eq!(second, [(0, 30), (2, 1)].into());
+        let mut interrupts = Interrupts::new(Duration::from_micros(2));
+        let cost = interrupts.look(&interval(&[time(90_000)], &[]));
+        assert_eq!((cost, interrupts.looks_at()), (2_000.0, None));
     }
 
     #[test]
-    fn only_a_cpu_that_receives_much_is_watched() {
-        let mut live = Live::default();
-        let now = Instant::now();
-        let second = Duration::from_secs(1);
-        live.consider(&[(0, 10), (1, PRESSED_RATE as u64 - 1)].into(), second, now);
-        assert_eq!(live.due, None);
-        live.consider(&BTreeMap::new(), second, now);
-        assert_eq!((live.due, live.asked), (None, None));
+    fn only_a_cpu_whose_tasks_are_interrupted_much_is_watched() {
+        let in_20_ms = (PRESSED_RATE * 0.02) as u64;
+        let time = |interruptions| CpuTime {
+            interruptions,
+            ..CpuTime::default()
+        };
+        let live = Live::default();
+        let mut consider = |mut live: Live, times: &[CpuTime]| {
+            live.consider(&interval(times, &[]), Instant::now());
+            live.asked
+        };
+        assert_eq!(consider(live, &[time(10), time(in_20_ms - 1)]), None);
+        assert_eq!(consider(Live::default(), &[]), None);
     }
 
     /// `Live` that looks as often as it may, and the times of its looks at CPU 0 in seconds, where both CPUs receive `rates`.

@@ -105,7 +105,7 @@ fn facts(interval: &Interval) -> Facts<'_> {
     Facts {
         now: Duration::ZERO,
         interval,
-        interrupted_ns: Default::default(),
+        interruption_ns: 0.0,
         late_ns: Default::default(),
         weights: Default::default(),
         quota_stops_threads: true,

@@ -26,7 +26,7 @@ pub(super) struct Host {
     pub interrupt_ns: f64,
     pub random: fastrand::Rng,
     idle_since_ns: f64,
-    interrupted_ns: f64,
+    interruptions: f64,
     softirq_ns: f64,
     napi_ns: f64,
     last_step: Duration,
@@ -41,7 +41,7 @@ impl Host {
             interrupt_ns: 0.0,
             random: fastrand::Rng::with_seed(seed),
             idle_since_ns: 0.0,
-            interrupted_ns: 0.0,
+            interruptions: 0.0,
             softirq_ns: 0.0,
             napi_ns: 0.0,
             last_step: Duration::ZERO,
@@ -73,7 +73,7 @@ impl Host {
         }
         let (softirq_ns, unseen_ns) = self.arrivals();
         self.softirq_ns += softirq_ns;
-        self.interrupted_ns += unseen_ns;
+        self.interruptions += unseen_ns / self.interrupt_ns.max(1.0);
         self.schedule(&computing, softirq_ns, unseen_ns);
         self.now += Duration::from_nanos(TICK_NS as u64);
     }
@@ -190,7 +190,7 @@ impl Host {
             let facts = Facts {
                 now: self.now,
                 interval: &interval,
-                interrupted_ns: [(0, self.interrupted_ns)].into(),
+                interruption_ns: self.interrupt_ns,
                 late_ns: Default::default(),
                 weights,
                 quota_stops_threads: false,
@@ -203,12 +203,17 @@ impl Host {
         }
         policy.note_payers(&interval);
         self.idle_since_ns = 0.0;
-        self.interrupted_ns = 0.0;
+        self.interruptions = 0.0;
         self.softirq_ns = 0.0;
         self.napi_ns = 0.0;
         for tenant in &mut self.tenants {
             tenant.since = Since::default();
         }
+    }
+
+    /// Receive softirqs in its time.
+    fn interruptions_of(&self, tenant: &Tenant) -> f64 {
+        self.interruptions * tenant.since.charged / self.softirq_ns.max(1.0)
     }
 
     fn interval(&self, length: Duration) -> Interval {
@@ -219,6 +224,7 @@ impl Host {
             softirq_ns: self.softirq_ns as u64,
             network_softirq_ns: self.softirq_ns as u64,
             napi_thread_ns: self.napi_ns as u64,
+            interruptions: self.interruptions as u64,
             ..CpuTime::default()
         };
         let mut interval = super::interval(&[cpu], &[]);
@@ -237,6 +243,7 @@ impl Host {
                 },
                 caused_by_cpu_ns: vec![t.since.caused as u64],
                 charged_by_cpu_ns: vec![t.since.charged as u64],
+                interruptions_by_cpu: vec![self.interruptions_of(t) as u64],
                 received_from: std::collections::BTreeMap::new(),
             })
             .collect();

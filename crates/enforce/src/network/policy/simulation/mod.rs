@@ -24,6 +24,7 @@ pub(in crate::network) fn interval(cpus: &[CpuTime], columns: &[(u64, u64)]) -> 
         ledger: Ledger::default(),
         caused_by_cpu_ns: vec![*caused],
         charged_by_cpu_ns: vec![*charged],
+        interruptions_by_cpu: vec![*charged],
         received_from: BTreeMap::new(),
     };
     Interval {
