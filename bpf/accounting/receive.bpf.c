@@ -24,15 +24,33 @@ static __always_inline void cf_count(struct cf_cpu *s, struct sk_buff *skb)
 	s->bytes += skb->len;
 }
 
-/* Opens a segment for one packet whose owner is known later; `row` has it until then. */
+/* Whether more packets follow in the list that this one was just taken from: `prev` is the list's head
+ * then, which begins as a packet does, with a pointer to the next one. */
+static __always_inline bool cf_list_goes_on(struct sk_buff *skb)
+{
+	struct sk_buff *head = skb->prev;
+
+	return head && (__u64)head->next != (__u64)head;
+}
+
+/* Opens a segment for a packet whose owner is known later; `row` has it until then. Those of a list
+ * that came before it are in it already. */
 static __always_inline void cf_pend(struct cf_cpu *s, struct sk_buff *skb, __u32 row)
 {
-	cf_boundary_cut(s);
-	cf_segment_close_now(s);
-	s->owner = row;
-	s->direction = CF_RX;
-	s->owner_dev = 0;
-	s->watch = CF_WATCH_RECEIVE | CF_WATCH_QUEUE | CF_WATCH_SOCKET;
+	__u64 dev = (__u64)skb->dev;
+
+	if (cf_is_pending(s) && s->list_dev == dev && s->owner == row) {
+		s->list_packets++;
+	} else {
+		cf_boundary_cut(s);
+		cf_segment_close_now(s);
+		s->owner = row;
+		s->direction = CF_RX;
+		s->owner_dev = 0;
+		s->watch = CF_WATCH_RECEIVE | CF_WATCH_QUEUE | CF_WATCH_SOCKET;
+		s->list_packets = 1;
+	}
+	s->list_dev = cf_list_goes_on(skb) ? dev : 0;
 	cf_count(s, skb);
 }
 
@@ -198,19 +216,26 @@ int BPF_PROG(napi_poll)
 	return 0;
 }
 
-/* The pending packet reached a socket: its container owns the segment. */
+/* The pending packet reached a socket: its container owns the segment, up to a packet of the same list
+ * that reaches another's. How many of them are whose is not known: the first has them all. */
 static __always_inline void cf_settle(struct sock *sk)
 {
 	struct cf_cpu *s = cf_this_cpu();
 	__u32 row;
 
-	if (!s || !cf_is_pending(s) || !sk)
+	if (!s || !(s->watch & (CF_WATCH_SOCKET | CF_WATCH_LIST)) || !sk)
 		return;
 	row = cf_socket_row(s, sk);
+	if (cf_is_listed(s)) {
+		cf_segment_switch(s, row, CF_RX);
+		return;
+	}
 	if (s->watch & CF_WATCH_UPPER)
 		cf_upper_learn(s, sk, row);
 	s->owner = row;
 	s->watch = CF_WATCH_RECEIVE;
+	if (s->list_packets > 1)
+		s->watch |= CF_WATCH_LIST;
 }
 
 SEC("tp_btf/sk_data_ready")

@@ -36,6 +36,26 @@ static __always_inline void cf_note_handed(struct cf_cpu *s)
 	}
 }
 
+/* A pending packet is queued to the container of `row`, which owns the segment; or one more of a list
+ * is, each of which weighs the same. They are counted when the container receives them. */
+static __always_inline void cf_own_queued(struct cf_cpu *s, __u32 row)
+{
+	if (cf_is_listed(s)) {
+		cf_segment_switch(s, row, CF_RX);
+		s->weight += s->list_each;
+		return;
+	}
+	s->owner = row;
+	s->watch = CF_WATCH_RECEIVE;
+	s->packets = 0;
+	s->bytes = 0;
+	if (s->list_packets > 1) {
+		s->list_each = s->weight / s->list_packets;
+		s->weight = s->list_each;
+		s->watch |= CF_WATCH_QUEUE | CF_WATCH_LIST;
+	}
+}
+
 SEC("tp_btf/net_dev_queue")
 int BPF_PROG(net_dev_queue, struct sk_buff *skb)
 {
@@ -61,16 +81,14 @@ int BPF_PROG(net_dev_queue, struct sk_buff *skb)
 	e = cf_device_identity(s, skb->dev);
 	if (e->kind == CF_OUTSIDE) {
 		/* A bridge or tunnel may come before the container's veth: still pending. */
-		s->owner = CF_ROW_FORWARDING;
+		if (cf_is_pending(s))
+			s->owner = CF_ROW_FORWARDING;
 		return 0;
 	}
-	s->owner = e->row;
 	if (s->watch & CF_WATCH_ADDRESS)
 		cf_inner_learn(skb, e->row);
+	cf_own_queued(s, e->row);
 	cf_note_handed(s);
-	s->watch = CF_WATCH_RECEIVE;
-	s->packets = 0; /* counted when the container receives them; the weight stays */
-	s->bytes = 0;
 	return 0;
 }
 

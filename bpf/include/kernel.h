@@ -118,6 +118,7 @@ struct sock {
 
 struct sk_buff {
 	struct sk_buff *next;
+	struct sk_buff *prev;
 	struct sock *sk;
 	struct net_device *dev;
 	unsigned int len;

@@ -23,13 +23,15 @@
  *
  * A softirq whose end no tracepoint reported is ended by the next one (cf_leave_outer).
  *
- * In RECEIVE and NAPI_THREAD the open segment is in one of these states:
+ * In RECEIVE and NAPI_THREAD the open segment is in one of these states. The kernel may take the packets
+ * of a list through its first steps one by one, and only then handle them: they are pending together.
  *
  *   state       told by                       its time goes to
  *   HEAD        owner == CF_OWNER_BATCH       the batch
  *   OWNED       none of the others            its owner
  *   PENDING     watch & CF_WATCH_SOCKET       the container that its one packet turns out to be
  *                                             for; else a reason
+ *   LISTED      watch & CF_WATCH_LIST         as OWNED, and others of a list may tell other owners
  *   DETOUR      draining                      the owner of the packets that a qdisc lets go
  *   LEFT_OPEN   boundary_ns                   its owner up to the boundary; the next packet decides
  *                                             what follows
@@ -47,6 +49,10 @@
  *   another CPU is woken (RPS)            OWNED *    OWNED      PENDING    DETOUR     OWNED * [2]
  *   napi_poll                             HEAD *     [5]        HEAD *     HEAD *     LEFT_OPEN [5]
  *   the mode ends: closed, and the batch is shared out
+ *
+ * LISTED is what PENDING becomes instead of OWNED [3] when it is of several packets; it is as OWNED,
+ * but for these events: queued to another container's device, or taken by another's socket: LISTED *;
+ * napi_poll: HEAD *. A PENDING packet's successor in its list leaves it PENDING, without a cut.
  *
  *   *    the clock is read and the segment cut.
  *   [1]  cf_boundary_pass: what was common to the poll before is the owner's; nothing is cut.
@@ -75,6 +81,11 @@ static __always_inline bool cf_is_head(const struct cf_cpu *s)
 static __always_inline bool cf_is_pending(const struct cf_cpu *s)
 {
 	return s->watch & CF_WATCH_SOCKET;
+}
+
+static __always_inline bool cf_is_listed(const struct cf_cpu *s)
+{
+	return s->watch & CF_WATCH_LIST;
 }
 
 static __always_inline bool cf_is_left_open(const struct cf_cpu *s)

@@ -19,6 +19,7 @@
 #define CF_WATCH_SOCKET 4  /* the socket that takes the packet tells its owner */
 #define CF_WATCH_ADDRESS 8 /* its address becomes known as the owner's */
 #define CF_WATCH_UPPER 16  /* so does its socket's, where that is in another namespace */
+#define CF_WATCH_LIST 32   /* the segment holds a list of packets, and one of them told its owner */
 
 #define CF_RX 0
 #define CF_TX 1
