@@ -240,6 +240,11 @@ pub(crate) mod interrupt {
     pub const MOST_COSTS: usize = 4_096;
     /// … and this time.
     pub const LOOK_AT_MOST: Duration = Duration::from_millis(200);
+    /// The thread's own clock is compared with it at least so often …
+    pub const CHECK: Duration = Duration::from_millis(1);
+    /// … and what was lost meanwhile does not count where other tasks had the CPU for so long: a switch to one and back
+    /// takes more, and reading the two clocks one after the other less.
+    pub const AWAY: Duration = Duration::from_micros(1);
     /// Until the next one, once there was an answer …
     pub const AGAIN_AFTER: Duration = Duration::from_secs(10);
     /// … and before, doubled each time on the same CPU.
