@@ -51,7 +51,7 @@ pub(in crate::network) struct Account {
     unstoppable: bool,
     /// Its packets take more than its weight can give back, or are a flood; until it is let go.
     outweighed: bool,
-    /// What it mostly moves are full segments, and no flood.
+    /// What it mostly moves are full segments that are answered, and no flood.
     streams: bool,
     /// Its NAPI threads are wanted, until it is let go.
     threaded: bool,
@@ -178,7 +178,7 @@ impl Account {
             Some(_) => {}
         }
         self.packets.learn(own, row, &now, &self.quota, length);
-        self.streams = limit::are_streams(row) && !own.is_flooded();
+        self.streams = self.are_streams(row) && !own.is_flooded();
         // What dropping costs no limit can lower: as a debt it would only grow.
         let anywhere = (now.corrected_anywhere() - self.packets.dropping()).max(0.0);
         self.quota.update(anywhere, length, rules.debt_bound);

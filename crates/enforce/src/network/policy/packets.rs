@@ -3,7 +3,7 @@
 use super::facts::ContainerFacts;
 use super::quota::Quota;
 use super::rates::Rates;
-use crate::tuning::network::{FEW_PACKETS, RATE_MEMORY_S};
+use crate::tuning::network::{ANSWERED, FEW_PACKETS, RATE_MEMORY_S};
 use cofferdam_types::ContainerLedger;
 use std::time::Duration;
 
@@ -64,6 +64,12 @@ impl PacketCosts {
     /// Network CPU that went into packets that were dropped, in CPUs; known under a quota.
     pub fn dropping(&self) -> f64 {
         self.dropping_cpus
+    }
+
+    /// Whether anything comes back of what is mostly received, or mostly sent.
+    pub fn are_answered(&self) -> bool {
+        let (rx, tx) = (self.rx.packets, self.tx.packets);
+        rx.min(tx) * ANSWERED >= rx.max(tx)
     }
 
     /// The part (0..=1) of its network CPU that is for what it sends.
@@ -143,6 +149,25 @@ mod tests {
             learn_of(&mut costs, &own, 2_000, 3_000.0);
         }
         assert!((costs.rx.ns_per_packet() - 6_000.0).abs() < 1.0);
+    }
+
+    /// A stream's acknowledgements are few where segments are put together on the way.
+    #[test]
+    fn a_flood_is_not_answered_and_a_stream_is() {
+        let answered = |answers: u64| {
+            let mut costs = PacketCosts::default();
+            let mut row = interval(&[], &[(0, 0)]).containers.remove(0);
+            row.ledger.rx_packets = 2_750;
+            for _ in 0..10 {
+                costs.learn(&facts(), Some(&row), &Rates::default(), &Quota::default(), STEP);
+            }
+            row.ledger.tx_packets = answers;
+            costs.learn(&facts(), Some(&row), &Rates::default(), &Quota::default(), STEP);
+            costs.are_answered()
+        };
+        assert!(!answered(0) && !answered(1));
+        assert!(answered(7));
+        assert!(PacketCosts::default().are_answered(), "there is nothing to answer");
     }
 
     #[test]

@@ -80,6 +80,15 @@ impl Account {
         }
     }
 
+    /// Whether it mostly moves full segments, and the other side answers as far as that can be seen: of a device upon the
+    /// host's (macvlan) what is sent is not.
+    pub(super) fn are_streams(&self, row: Option<&ContainerLedger>) -> bool {
+        let devices = &self.container.interfaces;
+        let sees_both = devices.iter().all(|device| device.host_ifindex.is_some());
+        let tells = sees_both && !devices.is_empty();
+        are_full(row) && (!tells || self.packets.are_answered())
+    }
+
     /// CPUs by which its packets may go beyond their budget, because its weight alone takes that back: a
     /// task that reads later closes the window of a stream, which loses nothing then. What it owes leaves less.
     /// A stream that loses a window is silent for 200 ms and more, and one that runs BBR sends into a limit
@@ -103,7 +112,7 @@ fn are_large(row: Option<&ContainerLedger>) -> bool {
 }
 
 /// Whether what it mostly moves are full segments: what comes back of a stream that is sent are acknowledgements.
-pub(super) fn are_streams(row: Option<&ContainerLedger>) -> bool {
+pub(super) fn are_full(row: Option<&ContainerLedger>) -> bool {
     let ledger = row.map(|row| row.ledger).unwrap_or_default();
     match ledger.tx_bytes > ledger.rx_bytes {
         true => ledger.tx_bytes >= tuning::LARGE_BYTES * ledger.tx_packets,

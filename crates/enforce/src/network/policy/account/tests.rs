@@ -165,7 +165,7 @@ fn full_segments_are_a_stream_in_either_direction() {
         let mut row = simulation::interval(&[], &[(0, 0)]).containers.remove(0);
         (row.ledger.rx_packets, row.ledger.rx_bytes) = rx;
         (row.ledger.tx_packets, row.ledger.tx_bytes) = tx;
-        limit::are_streams(Some(&row))
+        limit::are_full(Some(&row))
     };
     assert!(are((100, 140_000), (30, 1_560)));
     assert!(are((30, 1_560), (100, 140_000)));
