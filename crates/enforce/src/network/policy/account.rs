@@ -285,6 +285,7 @@ impl Account {
         let unseen_ns = row.map_or(0.0, |row| {
             unseen::unseen_ns(facts, row, pressed, own.napi_ns)
         });
+        let met_ns = row.map_or(0.0, |row| unseen::met_ns(facts, row, own.napi_ns));
         let napi_ns = unseen::napi_on(interval, pressed, own.napi_ns);
         let used = Use {
             usage_ns: own.billed.all_ns,
@@ -293,7 +294,7 @@ impl Account {
             caused_ns: ledger.caused_ns() as f64 + unseen_ns,
             charged_ns: charged as f64,
             others_charged_ns,
-            owed_ns: ledger.owed_ns() as f64 + unseen_ns,
+            owed_ns: ledger.owed_ns() as f64 + unseen_ns - met_ns,
             softirq_ns: (caused as f64 - napi_ns).max(0.0) + unseen_ns,
             napi_ns,
         };

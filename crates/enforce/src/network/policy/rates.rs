@@ -22,7 +22,7 @@ pub(super) struct Use {
     pub charged_ns: f64,
     /// The same of all there whose weights stay as they are, `ksoftirqd` left out.
     pub others_charged_ns: f64,
-    /// caused − charged on all CPUs.
+    /// caused − charged on all CPUs, and the same of what softirqs take beside.
     pub owed_ns: f64,
     /// Of what it caused, softirq work on CPUs where others run: nobody schedules that.
     pub softirq_ns: f64,

@@ -14,23 +14,56 @@ pub(super) fn unseen_ns(
     napi_ns: u64,
 ) -> f64 {
     let interval = facts.interval;
+    let cpus = each_cpu(interval, row, napi_ns).filter(|here| pressed.contains(&here.cpu));
+    cpus.map(|here| {
+        let late = facts.late_ns.get(&here.cpu).copied().unwrap_or(0.0);
+        let others = here.in_tasks - here.own;
+        facts.interruption_ns * here.caused_part * others + late * here.own / here.in_tasks
+    })
+    .sum()
+}
+
+/// What the packets of others took from the tasks of `row` beside what is charged to it, on all CPUs, nanoseconds.
+pub(super) fn met_ns(facts: &Facts<'_>, row: &ContainerLedger, napi_ns: u64) -> f64 {
+    let of_others = |here: Here| here.own * (1.0 - here.caused_part);
+    let met: f64 = each_cpu(facts.interval, row, napi_ns).map(of_others).sum();
+    met * facts.interruption_ns
+}
+
+/// Receive softirqs of one CPU that met tasks.
+struct Here {
+    cpu: u32,
+    /// The part (0..=1) of the softirq work there that a container caused.
+    caused_part: f64,
+    /// Those that met anybody's tasks: more than none.
+    in_tasks: f64,
+    /// Those of them that met the container's own.
+    own: f64,
+}
+
+/// Of each CPU where there were any.
+fn each_cpu(
+    interval: &Interval,
+    row: &ContainerLedger,
+    napi_ns: u64,
+) -> impl Iterator<Item = Here> {
     let part_of_threads = part_of_threads(interval, napi_ns);
     let columns = row.caused_by_cpu_ns.iter().zip(&row.interruptions_by_cpu);
     let cpus = interval.cpus.iter().zip(columns);
-    cpus.filter(|((cpu, _), _)| pressed.contains(&cpu.0))
-        .map(|((cpu, time), (caused, own))| {
-            let all = time.network_softirq_ns as f64;
-            let in_tasks = time.interruptions as f64;
-            if all <= 0.0 || in_tasks <= 0.0 {
-                return 0.0;
-            }
-            let in_thread = time.napi_thread_ns as f64 * part_of_threads;
-            let part = ((*caused as f64 - in_thread).max(0.0) / all).min(1.0);
-            let own = (*own as f64).min(in_tasks);
-            let late = facts.late_ns.get(&cpu.0).copied().unwrap_or(0.0);
-            facts.interruption_ns * part * (in_tasks - own) + late * own / in_tasks
+    cpus.filter_map(move |((cpu, time), (caused, own))| {
+        let all = time.network_softirq_ns as f64;
+        let in_tasks = time.interruptions as f64;
+        if all <= 0.0 || in_tasks <= 0.0 {
+            return None;
+        }
+        let in_thread = time.napi_thread_ns as f64 * part_of_threads;
+        Some(Here {
+            cpu: cpu.0,
+            caused_part: ((*caused as f64 - in_thread).max(0.0) / all).min(1.0),
+            in_tasks,
+            own: (*own as f64).min(in_tasks),
         })
-        .sum()
+    })
 }
 
 /// The part (0..=1) of all time in NAPI threads that `napi_ns` are.
@@ -80,9 +113,16 @@ mod tests {
         };
         let unseen = |facts: &Facts<'_>, pressed| unseen_ns(facts, row, &[pressed], 100);
         assert_eq!(unseen(&facts, 0), 6_000.0);
+        assert_eq!(met_ns(&facts, row, 100), 0.0, "all of it is its own");
         assert_eq!(unseen(&facts, 1), 0.0);
         facts.late_ns = BTreeMap::from([(0, 2_000_000.0)]);
         assert_eq!(unseen(&facts, 0), 806_000.0, "so much of what followed was its");
+        let mut victim = row.clone();
+        victim.caused_by_cpu_ns = vec![0];
+        victim.interruptions_by_cpu = vec![6];
+        assert_eq!(met_ns(&facts, &victim, 0), 6_000.0);
+        victim.caused_by_cpu_ns = vec![100];
+        assert_eq!(met_ns(&facts, &victim, 0), 4_500.0, "a quarter is its own");
     }
 
     #[test]
