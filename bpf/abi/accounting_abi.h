@@ -152,10 +152,10 @@ struct cf_cpu {
 	__u32 pended;	    /* packets on the host's devices whose socket tells the owner */
 	__u32 pended_netns; /* inode of the device's namespace, of the last that teaches */
 
-	__u64 list_dev;	     /* device of the pending packet while more of its list follow, or 0 */
-	__u32 list_packets;  /* of a list, that the segment has been pending for */
+	__u64 list_dev;	    /* device of the pending packet while more of its list follow, or 0 */
+	__u32 list_packets; /* of a list, that the segment has been pending for */
 	__u32 list_pad;
-	__u64 list_each;     /* what one of them weighs, once the first has told its owner */
+	__u64 list_each; /* what one of them weighs, once the first has told its owner */
 
 	__u64 charge_cgroup;	 /* cache: the last charged cgroup … */
 	__u32 charge_row;	 /* … its row, or CF_NO_ROW … */

@@ -24,8 +24,8 @@ static __always_inline void cf_count(struct cf_cpu *s, struct sk_buff *skb)
 	s->bytes += skb->len;
 }
 
-/* Whether more packets follow in the list that this one was just taken from: `prev` is the list's head
- * then, which begins as a packet does, with a pointer to the next one. */
+/* Whether more packets follow in the list that this one was just taken from: `prev` is the list's
+ * head then, which begins as a packet does, with a pointer to the next one. */
 static __always_inline bool cf_list_goes_on(struct sk_buff *skb)
 {
 	struct sk_buff *head = skb->prev;
@@ -216,8 +216,8 @@ int BPF_PROG(napi_poll)
 	return 0;
 }
 
-/* The pending packet reached a socket: its container owns the segment, up to a packet of the same list
- * that reaches another's. How many of them are whose is not known: the first has them all. */
+/* The pending packet reached a socket: its container owns the segment, up to a packet of the same
+ * list that reaches another's. How many of them are whose is not known: the first has them all. */
 static __always_inline void cf_settle(struct sock *sk)
 {
 	struct cf_cpu *s = cf_this_cpu();

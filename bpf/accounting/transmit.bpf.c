@@ -36,8 +36,8 @@ static __always_inline void cf_note_handed(struct cf_cpu *s)
 	}
 }
 
-/* A pending packet is queued to the container of `row`, which owns the segment; or one more of a list
- * is, each of which weighs the same. They are counted when the container receives them. */
+/* A pending packet is queued to the container of `row`, which owns the segment; or one more of a
+ * list is, each of which weighs the same. They are counted when the container receives them. */
 static __always_inline void cf_own_queued(struct cf_cpu *s, __u32 row)
 {
 	if (cf_is_listed(s)) {

@@ -23,8 +23,9 @@
  *
  * A softirq whose end no tracepoint reported is ended by the next one (cf_leave_outer).
  *
- * In RECEIVE and NAPI_THREAD the open segment is in one of these states. The kernel may take the packets
- * of a list through its first steps one by one, and only then handle them: they are pending together.
+ * In RECEIVE and NAPI_THREAD the open segment is in one of these states. The kernel may take the
+ * packets of a list through its first steps one by one, and only then handle them: they are pending
+ * together.
  *
  *   state       told by                       its time goes to
  *   HEAD        owner == CF_OWNER_BATCH       the batch
@@ -50,9 +51,10 @@
  *   napi_poll                             HEAD *     [5]        HEAD *     HEAD *     LEFT_OPEN [5]
  *   the mode ends: closed, and the batch is shared out
  *
- * LISTED is what PENDING becomes instead of OWNED [3] when it is of several packets; it is as OWNED,
- * but for these events: queued to another container's device, or taken by another's socket: LISTED *;
- * napi_poll: HEAD *. A PENDING packet's successor in its list leaves it PENDING, without a cut.
+ * LISTED is what PENDING becomes instead of OWNED [3] when it is of several packets; it is as
+ * OWNED, but for these events: queued to another container's device, or taken by another's socket:
+ * LISTED *; napi_poll: HEAD *. A PENDING packet's successor in its list leaves it PENDING, without
+ * a cut.
  *
  *   *    the clock is read and the segment cut.
  *   [1]  cf_boundary_pass: what was common to the poll before is the owner's; nothing is cut.

@@ -45,6 +45,7 @@ pub fn entry(
         },
         caused_by_cpu_ns: vec![caused_ms * MS, 0],
         charged_by_cpu_ns: vec![charged_ms * MS, 0],
+        interruptions_by_cpu: vec![charged_ms, 0],
         received_from: Default::default(),
     }
 }

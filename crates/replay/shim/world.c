@@ -55,9 +55,12 @@ void *world_socket(struct net *net, struct cgroup *cgroup, unsigned char state)
 	return sk;
 }
 
+/* `list`: 0 for a packet that came alone, 1 for the last of a list, 2 where more follow in it. */
 void *world_packet(struct net_device *dev, struct sock *sk, struct sk_buff *next, __u32 bytes,
-		   unsigned short segments, int iif)
+		   unsigned short segments, int iif, int list)
 {
+	static struct sk_buff last = { .next = &last };
+	static struct sk_buff goes_on;
 	struct {
 		struct sk_buff skb;
 		struct skb_shared_info info;
@@ -66,6 +69,7 @@ void *world_packet(struct net_device *dev, struct sock *sk, struct sk_buff *next
 	p->skb.dev = dev;
 	p->skb.sk = sk;
 	p->skb.next = next;
+	p->skb.prev = list == 2 ? &goes_on : list ? &last : NULL;
 	p->skb.len = bytes;
 	p->skb.skb_iif = iif;
 	p->skb.head = (unsigned char *)&p->info;

@@ -40,8 +40,10 @@ pub struct Packets<'m> {
     pub iif: i32,
     /// Its socket on the way out.
     pub socket: Option<Socket<'m>>,
-    /// What follows it in a list.
+    /// What follows it in a list of packets that are sent together.
     pub next: Option<Packet<'m>>,
+    /// Whether more follow in the list of received packets that it was just taken from; `None`: it came alone.
+    pub more_follow: Option<bool>,
 }
 
 impl Machine {
@@ -78,9 +80,10 @@ impl Machine {
             what.socket.map_or(null, |s| s.0),
             what.next.map_or(null, |p| p.0),
         );
+        let list = what.more_follow.map_or(0, |more| 1 + i32::from(more));
+        let (bytes, segments, iif) = (what.bytes, what.segments, what.iif);
         // SAFETY: all of them live as long as this machine does.
-        let packet =
-            unsafe { world_packet(device.0, sk, next, what.bytes, what.segments, what.iif) };
+        let packet = unsafe { world_packet(device.0, sk, next, bytes, segments, iif, list) };
         Packet(self.keep(packet), PhantomData)
     }
 

@@ -64,6 +64,7 @@ unsafe extern "C" {
         bytes: u32,
         segments: u16,
         iif: c_int,
+        list: c_int,
     ) -> Object;
     pub(crate) fn world_task(napi: bool) -> Object;
     pub(crate) fn world_current(what: c_int) -> Object;

@@ -81,6 +81,41 @@ fn a_cgroup_of_the_host_is_charged_by_name_once_it_has_a_row() {
     assert_at_rest(&machine);
 }
 
+/// Receive softirqs, however many polls they are of: those of other vectors are counted apart.
+#[test]
+fn receive_softirqs_are_counted_where_they_meet_tasks() {
+    let machine = Machine::new(1);
+    let scene = Scene::new(&machine);
+    let counts = || {
+        let container = machine.row_of(0, A).interruptions;
+        (reading(&machine, 0).time.interruptions, container)
+    };
+    for serves in [Runs::Idle, Runs::Softirqd, Runs::Napi] {
+        machine.run(serves);
+        interrupt(&scene);
+        assert_eq!(counts(), (0, 0), "{serves:?}");
+    }
+    machine.run_as(SERVICE);
+    interrupt(&scene);
+    assert_eq!(counts(), (1, 0), "a task without a row");
+    machine.run_as(cgroup_of(A));
+    machine.softirq_entry(softirq::NET_RX);
+    for _ in 0..3 {
+        scene.receive(scene.in_b, 1_000);
+        machine.pass(1_000_000);
+        machine.napi_poll();
+    }
+    assert_eq!(counts(), (1, 0), "it goes on");
+    machine.softirq_exit(softirq::NET_RX);
+    assert_eq!(counts(), (2, 1));
+    machine.softirq_entry(softirq::TIMER);
+    machine.pass(100);
+    machine.softirq_exit(softirq::TIMER);
+    machine.hardirq(300, false);
+    assert_eq!(counts(), (2, 1));
+    assert_at_rest(&machine);
+}
+
 /// However often it is interrupted: one report a generation of the identities and CPU.
 #[test]
 fn a_cgroup_without_a_row_is_reported_once() {

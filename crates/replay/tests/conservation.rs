@@ -14,7 +14,7 @@ enum Step {
     Pass(u64),
     SoftirqEntry(usize),
     SoftirqExit,
-    Receive(usize, bool),
+    Receive(usize, bool, Option<bool>),
     Gro(usize),
     Poll,
     Queue(usize, Option<usize>),
@@ -60,7 +60,8 @@ fn step() -> impl Strategy<Value = Step> {
         6 => ns.clone().prop_map(Step::Pass),
         2 => (0..VECTORS.len()).prop_map(Step::SoftirqEntry),
         2 => Just(Step::SoftirqExit),
-        6 => (device.clone(), any::<bool>()).prop_map(|(d, iif)| Step::Receive(d, iif)),
+        6 => (device.clone(), any::<bool>(), any::<Option<bool>>())
+            .prop_map(|(d, iif, more)| Step::Receive(d, iif, more)),
         1 => device.clone().prop_map(Step::Gro),
         3 => Just(Step::Poll),
         3 => (device.clone(), socket.clone()).prop_map(|(d, s)| Step::Queue(d, s)),
@@ -152,10 +153,12 @@ impl<'m> Driver<'m> {
                     machine.softirq_exit(vector);
                 }
             }
-            Step::Receive(device, through) if packets => {
+            Step::Receive(device, through, more_follow) if packets => {
                 let device = self.scene.devices()[device];
                 let iif = if through { VETH_B } else { 0 };
-                let packet = self.scene.packet_with(device, |p| p.iif = iif);
+                let packet = self.scene.packet_with(device, |p| {
+                    (p.iif, p.more_follow) = (iif, more_follow);
+                });
                 machine.netif_receive_skb(packet);
             }
             Step::Gro(device) if packets => {

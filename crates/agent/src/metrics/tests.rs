@@ -101,6 +101,7 @@ pub(crate) fn full(containers: u64) -> View {
         charged_ns: 3 * MS,
         charged_nobody_ns: 2 * MS,
         charged_host_ns: MS,
+        interruptions: 5,
     };
     let health = Health {
         containers_without_slot: 1,

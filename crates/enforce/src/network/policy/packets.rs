@@ -159,15 +159,30 @@ mod tests {
             let mut row = interval(&[], &[(0, 0)]).containers.remove(0);
             row.ledger.rx_packets = 2_750;
             for _ in 0..10 {
-                costs.learn(&facts(), Some(&row), &Rates::default(), &Quota::default(), STEP);
+                costs.learn(
+                    &facts(),
+                    Some(&row),
+                    &Rates::default(),
+                    &Quota::default(),
+                    STEP,
+                );
             }
             row.ledger.tx_packets = answers;
-            costs.learn(&facts(), Some(&row), &Rates::default(), &Quota::default(), STEP);
+            costs.learn(
+                &facts(),
+                Some(&row),
+                &Rates::default(),
+                &Quota::default(),
+                STEP,
+            );
             costs.are_answered()
         };
         assert!(!answered(0) && !answered(1));
         assert!(answered(7));
-        assert!(PacketCosts::default().are_answered(), "there is nothing to answer");
+        assert!(
+            PacketCosts::default().are_answered(),
+            "there is nothing to answer"
+        );
     }
 
     #[test]

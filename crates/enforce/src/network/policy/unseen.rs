@@ -116,7 +116,11 @@ mod tests {
         assert_eq!(met_ns(&facts, row, 100), 0.0, "all of it is its own");
         assert_eq!(unseen(&facts, 1), 0.0);
         facts.late_ns = BTreeMap::from([(0, 2_000_000.0)]);
-        assert_eq!(unseen(&facts, 0), 806_000.0, "so much of what followed was its");
+        assert_eq!(
+            unseen(&facts, 0),
+            806_000.0,
+            "so much of what followed was its"
+        );
         let mut victim = row.clone();
         victim.caused_by_cpu_ns = vec![0];
         victim.interruptions_by_cpu = vec![6];

@@ -162,13 +162,13 @@ mod tests {
             interruptions,
             ..CpuTime::default()
         };
-        let live = Live::default();
-        let mut consider = |mut live: Live, times: &[CpuTime]| {
+        let asked = |times: &[CpuTime]| {
+            let mut live = Live::default();
             live.consider(&interval(times, &[]), Instant::now());
             live.asked
         };
-        assert_eq!(consider(live, &[time(10), time(in_20_ms - 1)]), None);
-        assert_eq!(consider(Live::default(), &[]), None);
+        assert_eq!(asked(&[time(10), time(in_20_ms - 1)]), None);
+        assert_eq!(asked(&[]), None);
     }
 
     /// `Live` that looks as often as it may, and the times of its looks at CPU 0 in seconds, where both CPUs receive `rates`.

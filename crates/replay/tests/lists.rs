@@ -1,0 +1,92 @@
+//! Packets that the kernel takes through its first steps one by one, as a list, and handles after that: those that GRO
+//! passes on.
+
+mod common;
+
+use cofferdam_replay::{Device, Machine, softirq};
+use common::*;
+
+/// The packets of a list on `device`, which take 10 ns each until they are handled.
+fn list(scene: &Scene<'_>, device: Device<'_>, packets: usize) {
+    for after in (0..packets).rev() {
+        let packet = scene.packet_with(device, |p| p.more_follow = Some(after > 0));
+        scene.machine.netif_receive_skb(packet);
+        scene.machine.pass(10);
+    }
+}
+
+/// One of them is forwarded to the container behind `veth`, in `ns`.
+fn forward(scene: &Scene<'_>, veth: Device<'_>, ns: u64) {
+    scene.machine.net_dev_queue(scene.packet(veth));
+    scene.machine.pass(ns);
+}
+
+#[test]
+fn packets_of_a_list_are_those_whom_they_are_forwarded_to() {
+    let machine = Machine::new(1);
+    let scene = Scene::new(&machine);
+    machine.softirq_entry(softirq::NET_RX);
+    machine.pass(90);
+    list(&scene, scene.card, 3);
+    forward(&scene, scene.veth_a, 100);
+    forward(&scene, scene.veth_a, 100);
+    forward(&scene, scene.veth_b, 70);
+    machine.softirq_exit(softirq::NET_RX);
+    // What is common, 90 ns, is shared two to one.
+    assert_eq!(all_totals(&machine), [(A, 230 + 60), (B, 70 + 30)]);
+    assert_eq!(machine.row_of(0, HOST_TRAFFIC).rx_packets, 0);
+    assert_at_rest(&machine);
+}
+
+#[test]
+fn a_list_that_nobody_takes_is_not_the_next_ones() {
+    let machine = Machine::new(1);
+    let scene = Scene::new(&machine);
+    machine.softirq_entry(softirq::NET_RX);
+    list(&scene, scene.card, 2);
+    list(&scene, scene.card, 2);
+    forward(&scene, scene.veth_a, 100);
+    machine.napi_poll();
+    // The first one of another device does not wait with those of this.
+    let more = scene.packet_with(scene.card, |p| p.more_follow = Some(true));
+    machine.netif_receive_skb(more);
+    machine.pass(10);
+    scene.receive(scene.bridge, 10);
+    forward(&scene, scene.veth_b, 100);
+    machine.softirq_exit(softirq::NET_RX);
+    let expected = [(HOST_TRAFFIC, 30), (A, 120), (B, 110)];
+    assert_eq!(all_totals(&machine), expected);
+    assert_at_rest(&machine);
+}
+
+#[test]
+fn packets_that_come_alone_wait_for_no_other() {
+    let machine = Machine::new(1);
+    let scene = Scene::new(&machine);
+    machine.softirq_entry(softirq::NET_RX);
+    scene.receive(scene.card, 10);
+    scene.receive(scene.card, 10);
+    forward(&scene, scene.veth_a, 100);
+    // And what follows one of them is its owner's, whoever is queued to.
+    forward(&scene, scene.veth_b, 100);
+    machine.softirq_exit(softirq::NET_RX);
+    assert_eq!(all_totals(&machine), [(HOST_TRAFFIC, 10), (A, 210)]);
+    assert_at_rest(&machine);
+}
+
+/// How many of them are whose is not known: the first has them all.
+#[test]
+fn packets_of_a_list_are_those_whose_sockets_take_them() {
+    let machine = Machine::new(1);
+    let scene = Scene::new(&machine);
+    machine.softirq_entry(softirq::NET_RX);
+    list(&scene, scene.shared, 3);
+    for (row, ns) in [(C, 50), (C, 50), (D, 60)] {
+        machine.sk_data_ready(scene.socket_of(row));
+        machine.pass(ns);
+    }
+    machine.softirq_exit(softirq::NET_RX);
+    assert_eq!(all_totals(&machine), [(C, 130), (D, 60)]);
+    assert_eq!(machine.row_of(0, C).rx_packets, 3);
+    assert_at_rest(&machine);
+}
