@@ -23,10 +23,10 @@ report 'enforcement: napi_thread is in force' $? "$(why_not napi_thread)"
 check 'enforcement: the thread is in the cgroup of b' 'grep -l "^Name:.napi/" /proc/[0-9]*/status |
     while read -r f; do cat "${f%status}cgroup"; done | grep "/tenants/b"'
 echo 1 >/sys/fs/cgroup/tenants/b/cpu.weight
-await 60 'in_force ingress_drop'
-report 'enforcement: ingress_drop is in force' $? "$(why_not ingress_drop)"
-await 30 'status_has "\"dropped_rx_packets\": *[1-9]"'
-report 'enforcement: packets are dropped' $? 'no dropped_rx_packets'
+# In force for moments only: with such a weight the thread itself soon does so little that no limit is needed until
+# the next burst. That packets were dropped is told for ever.
+await 90 'status_has "\"dropped_rx_packets\": *[1-9]"'
+report 'enforcement: packets are dropped by ingress_drop' $? "$(why_not ingress_drop)"
 in_netns '' /bin/ip -d link show host-outside | grep -E 'xdp|prog'
 cofferdam status; cat /tmp/status.json
 quiet a b c

@@ -1,6 +1,6 @@
 use super::*;
 use crate::network::policy::{Packets, Written, pressed, simulation};
-use cofferdam_types::Interval;
+use cofferdam_types::{CpuTime, Interval};
 
 const SHARE: f64 = 0.5;
 
@@ -71,11 +71,17 @@ fn streams_have_all_room_until_much_is_owed() {
     assert_eq!(owe(0.03), 0.0, "0.16");
 }
 
-/// The kernel bills it for others' packets, and takes that off its quota.
+/// The kernel bills it for others' packets, and takes that off its quota; so does what an interrupt costs beside.
 #[test]
 fn who_only_pays_for_others_has_it_back_in_its_quota() {
-    let mut interval = simulation::interval(&[], &[(0, 2_000_000)]);
+    let cpu = CpuTime {
+        network_softirq_ns: 2_000_000,
+        interruptions: 200,
+        ..CpuTime::default()
+    };
+    let mut interval = simulation::interval(&[cpu], &[(0, 2_000_000)]);
     interval.containers[0].ledger.charged_network_ns = 2_000_000;
+    interval.containers[0].interruptions_by_cpu = vec![200];
     let row = &interval.containers[0];
     assert!(pressed::counts(row, &interval), "it is looked at");
     let mut own = simulation::facts();
@@ -86,19 +92,22 @@ fn who_only_pays_for_others_has_it_back_in_its_quota() {
         quota_us: 50_000.0,
         period_us: 100_000.0,
     });
-    let facts = facts(&interval);
-    let mut held = account();
-    let mut last = None;
-    for _ in 0..30 {
-        last = Some(held.step(&rules(), &facts, &own, Some(row), None).0);
+    for (interruption_ns, least) in [(0.0, 59_000.0), (5_000.0, 64_000.0)] {
+        let mut facts = facts(&interval);
+        facts.interruption_ns = interruption_ns;
+        let mut held = account();
+        let mut last = None;
+        for _ in 0..30 {
+            last = Some(held.step(&rules(), &facts, &own, Some(row), None).0);
+        }
+        let Some(Action::Hold(hold)) = last else {
+            panic!("{last:?}");
+        };
+        let quota = hold.quota_us.unwrap_or_default();
+        assert!((least..least + 3_000.0).contains(&quota), "{quota}");
+        assert_eq!(hold.napi, NapiPlace::Untouched, "it causes nothing");
+        assert!(matches!(hold.packets, Packets::Kept), "{:?}", hold.packets);
     }
-    let Some(Action::Hold(hold)) = last else {
-        panic!("{last:?}");
-    };
-    let quota = hold.quota_us.unwrap_or_default();
-    assert!((59_000.0..62_000.0).contains(&quota), "{quota}");
-    assert_eq!(hold.napi, NapiPlace::Untouched, "it causes nothing");
-    assert!(matches!(hold.packets, Packets::Kept), "{:?}", hold.packets);
 }
 
 fn facts(interval: &Interval) -> Facts<'_> {
