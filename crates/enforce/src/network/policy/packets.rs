@@ -158,23 +158,11 @@ mod tests {
             let mut costs = PacketCosts::default();
             let mut row = interval(&[], &[(0, 0)]).containers.remove(0);
             row.ledger.rx_packets = 2_750;
-            for _ in 0..10 {
-                costs.learn(
-                    &facts(),
-                    Some(&row),
-                    &Rates::default(),
-                    &Quota::default(),
-                    STEP,
-                );
+            for tx_packets in [0; 10].into_iter().chain([answers]) {
+                row.ledger.tx_packets = tx_packets;
+                let (rates, quota) = (Rates::default(), Quota::default());
+                costs.learn(&facts(), Some(&row), &rates, &quota, STEP);
             }
-            row.ledger.tx_packets = answers;
-            costs.learn(
-                &facts(),
-                Some(&row),
-                &Rates::default(),
-                &Quota::default(),
-                STEP,
-            );
             costs.are_answered()
         };
         assert!(!answered(0) && !answered(1));
