@@ -31,9 +31,11 @@ pub(crate) mod network {
     /// scatter of an interval reaches weights and buckets; longer: each correction comes later, and
     /// bucket and work swing against each other.
     pub const RATE_MEMORY_S: f64 = 0.06;
-    /// Debt is paid back over this time, seconds. Shorter: more than a share is withheld after a
+    /// Debt is paid back over this time. Shorter: more than a share is withheld after a
     /// start; longer: a rival waits longer for its time.
-    pub const PAY_BACK_S: f64 = 0.5;
+    pub const PAY_BACK: Duration = Duration::from_millis(500);
+    /// The same of a container whose packets are a flood: no window collapses when more of it is dropped.
+    pub const FLOOD_PAY_BACK: Duration = Duration::from_millis(200);
     /// What was used less than the share is kept for so long a time of the share. Measured rates
     /// scatter, and a container that is held to its share on average must be given the average.
     /// Longer: a container that slept may take more than its share for a while afterwards.

@@ -190,6 +190,10 @@ impl Account {
             let bounds = Bounds {
                 debt: rules.debt_bound,
                 credit: self.credit(facts.now, own),
+                pay_back: match self.outweighed && !self.streams {
+                    true => tuning::FLOOD_PAY_BACK,
+                    false => tuning::PAY_BACK,
+                },
             };
             self.debts.update(cpu, used, share, length, bounds);
             // What a limit keeps from it is not left by it, and what is in softirq once a NAPI thread has

@@ -1,23 +1,36 @@
 //! Debt: CPU time that a container had beyond its share.
 
-use crate::tuning::network::{PAY_BACK_S, RESTS};
+use crate::tuning::network::{PAY_BACK, RESTS};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// CPU time that a container had beyond its share while others waited.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Debt {
     ns: f64,
     forgiven_ns: f64,
+    pay_back: Duration,
 }
 
-/// How far a debt may go.
+impl Default for Debt {
+    fn default() -> Debt {
+        Debt {
+            ns: 0.0,
+            forgiven_ns: 0.0,
+            pay_back: PAY_BACK,
+        }
+    }
+}
+
+/// How far a debt may go, and how soon it is paid.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     /// CPU time.
     pub debt: Duration,
     /// So long a time of the share may be saved.
     pub credit: Duration,
+    /// A debt is paid back over this time; a credit is spent over [`PAY_BACK`].
+    pub pay_back: Duration,
 }
 
 impl Debt {
@@ -29,6 +42,7 @@ impl Debt {
         let least = -share * bounds.credit.as_secs_f64() * 1e9;
         self.forgiven_ns += (ns - most).max(0.0);
         self.ns = ns.clamp(least, most);
+        self.pay_back = bounds.pay_back;
     }
 
     /// Takes in an interval in which nobody waited: those who paid have gone, and who comes later has nothing
@@ -48,7 +62,11 @@ impl Debt {
 
     /// CPUs that should be paid now; below zero: that may be had more.
     pub fn payment(&self) -> f64 {
-        self.ns / 1e9 / PAY_BACK_S
+        let over = match self.ns > 0.0 {
+            true => self.pay_back,
+            false => PAY_BACK,
+        };
+        self.ns / over.as_nanos() as f64
     }
 
     /// Nanoseconds.
@@ -112,6 +130,7 @@ mod tests {
     const BOUNDS: Bounds = Bounds {
         debt: Duration::from_secs(1),
         credit: Duration::from_millis(20),
+        pay_back: PAY_BACK,
     };
 
     #[test]
@@ -158,6 +177,21 @@ mod tests {
         assert!((debt.payment() + 0.05).abs() < 1e-9, "{}", debt.payment());
         debt.update(0.5, 0.5, Duration::from_millis(20), BOUNDS);
         assert!((debt.payment() + 0.02).abs() < 1e-9, "{}", debt.payment());
+    }
+
+    #[test]
+    fn a_debt_is_paid_as_soon_as_the_bounds_say_and_a_credit_is_spent_as_ever() {
+        let soon = Bounds {
+            pay_back: PAY_BACK / 2,
+            ..BOUNDS
+        };
+        let paid = |used, bounds| {
+            let mut debt = Debt::default();
+            debt.update(used, 0.5, Duration::from_millis(100), bounds);
+            debt.payment()
+        };
+        assert!((paid(1.0, soon) - 2.0 * paid(1.0, BOUNDS)).abs() < 1e-9);
+        assert_eq!(paid(0.0, soon), paid(0.0, BOUNDS));
     }
 
     /// It went beyond its share of CPU 1 while nobody waited on CPU 0, where a victim comes now.

@@ -2,7 +2,7 @@
 
 use super::debt::{Bounds, Debt};
 use super::rates::Rates;
-use crate::tuning::network::{CREDIT, LOWEST_BUDGET_PART, QUOTA_HALF, QUOTA_QUARTER};
+use crate::tuning::network::{CREDIT, LOWEST_BUDGET_PART, PAY_BACK, QUOTA_HALF, QUOTA_QUARTER};
 use std::time::Duration;
 
 /// The tightest quota above and of one container.
@@ -52,6 +52,7 @@ impl Quota {
             let bounds = Bounds {
                 debt: bound,
                 credit: CREDIT,
+                pay_back: PAY_BACK,
             };
             self.debt.update(used, cpus, length, bounds);
         }

@@ -28,6 +28,7 @@ fn packets_have_room_while_a_weight_can_take_it_back_and_nothing_is_owed() {
     let bounds = Bounds {
         debt: Duration::from_secs(1),
         credit: Duration::ZERO,
+        pay_back: tuning::PAY_BACK,
     };
     held.debts
         .update(0, 0.51, SHARE, Duration::from_secs(1), bounds);
@@ -61,6 +62,7 @@ fn streams_have_all_room_until_much_is_owed() {
     let bounds = Bounds {
         debt: Duration::from_secs(1),
         credit: Duration::ZERO,
+        pay_back: tuning::PAY_BACK,
     };
     let mut owe = |used: f64| {
         let second = Duration::from_secs(1);
