@@ -98,6 +98,14 @@ struct cf_identity {
 };
 _Static_assert(sizeof(struct cf_identity) == 24, "cf_identity is part of the ABI");
 
+/* The row of a cgroup that was charged. */
+struct cf_charge_cache {
+	__u64 cgroup;	  /* v2 id */
+	__u32 row;	  /* or CF_NO_ROW */
+	__u32 generation; /* of the identity maps when this was looked up */
+};
+_Static_assert(sizeof(struct cf_charge_cache) == 16, "cf_charge_cache is part of the ABI");
+
 /* The state of one CPU. Written by programs that run on that CPU only. */
 struct cf_cpu {
 	/* hot: one cache line decides the common case */
@@ -157,9 +165,7 @@ struct cf_cpu {
 	__u32 list_pad;
 	__u64 list_each; /* what one of them weighs, once the first has told its owner */
 
-	__u64 charge_cgroup;	 /* cache: the last charged cgroup … */
-	__u32 charge_row;	 /* … its row, or CF_NO_ROW … */
-	__u32 charge_generation; /* … and the identity generation it holds for */
+	struct cf_charge_cache charged[2]; /* the last charged cgroup, and the root */
 
 	__u64 batch_ns;		/* common to the packets of this batch */
 	__u64 batch_hardirq_ns; /* the hardirq part, shared out apart */

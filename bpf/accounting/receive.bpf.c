@@ -95,7 +95,7 @@ static __always_inline void cf_receive(struct cf_cpu *s, struct sk_buff *skb)
 		/* A container's packet that passes another host device (a bridge, a tunnel). */
 		iif = skb->skb_iif;
 		if (iif) {
-			__u32 sender = cf_link_row(dev, iif);
+			__u32 sender = cf_iif_row(s, dev, iif);
 
 			if (sender != CF_NO_ROW) {
 				cf_boundary_cut(s);

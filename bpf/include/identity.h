@@ -122,6 +122,20 @@ static __always_inline __u32 cf_link_row(struct net_device *dev, __u32 ifindex)
 	return row ? *row : CF_NO_ROW;
 }
 
+/* As cf_link_row, where each packet asks again: a hash look-up costs as much as all else that is
+ * done for one. */
+static __always_inline __u32 cf_iif_row(struct cf_cpu *s, struct net_device *dev, __u32 iif)
+{
+	__u32 netns = dev->nd_net.net->ns.inum;
+	/* No kernel address: those begin with ones, and inodes of namespaces with 0xf0. */
+	__u64 object = (__u64)netns << 32 | iif;
+	struct cf_identity *e = &s->identities[(netns * 5 ^ iif * 37) & (CF_IDENTITIES - 1)];
+
+	if (!cf_identity_holds(e, object, iif))
+		cf_identity_set(e, object, iif, cf_link_row(dev, iif), CF_OUTSIDE);
+	return e->row;
+}
+
 static __always_inline bool cf_is_kind(__u64 kind, const char name[8])
 {
 	__u64 word;
@@ -232,7 +246,7 @@ static __always_inline __u32 cf_transmit_row(struct cf_cpu *s, struct sk_buff *s
 	}
 	iif = skb->skb_iif;
 	if (iif && kind != CF_SHARED) {
-		__u32 owner = cf_link_row(dev, iif);
+		__u32 owner = cf_iif_row(s, dev, iif);
 
 		if (owner != CF_NO_ROW)
 			return owner;
@@ -242,19 +256,26 @@ static __always_inline __u32 cf_transmit_row(struct cf_cpu *s, struct sk_buff *s
 	return row;
 }
 
-/* Row that pays for what runs now, by its cgroup; CF_NO_ROW where that has none. */
-static __always_inline __u32 cf_charged_row(struct cf_cpu *s)
+/* Row of the v2 cgroup with this id; CF_NO_ROW where it has none. The root's, in which the idle
+ * task is, and that of the last other one are kept: a CPU goes to and fro between them. */
+static __always_inline __u32 cf_paying_row(struct cf_cpu *s, __u64 id)
 {
-	__u64 id = bpf_get_current_cgroup_id();
+	struct cf_charge_cache *kept = &s->charged[id == CF_ROOT_CGROUP];
 
-	if (s->charge_cgroup != id || s->charge_generation != identity_generation) {
+	if (kept->cgroup != id || kept->generation != identity_generation) {
 		__u32 *row = bpf_map_lookup_elem(&cgroup_rows, &id);
 
-		s->charge_cgroup = id;
-		s->charge_generation = identity_generation;
-		s->charge_row = row ? *row : CF_NO_ROW;
+		kept->cgroup = id;
+		kept->generation = identity_generation;
+		kept->row = row ? *row : CF_NO_ROW;
 	}
-	return s->charge_row;
+	return kept->row;
+}
+
+/* Row that pays for what runs now. */
+static __always_inline __u32 cf_charged_row(struct cf_cpu *s)
+{
+	return cf_paying_row(s, bpf_get_current_cgroup_id());
 }
 
 /* Whether what runs is nobody who could be kept from running: the idle task, or a thread that
@@ -278,10 +299,11 @@ static __always_inline bool cf_serves(struct task_struct *task)
 static __always_inline void cf_charge(struct cf_cpu *s, __u64 network_ns, __u64 other_ns,
 				      __u32 interruptions)
 {
-	__u32 index = cf_charged_row(s);
+	__u64 id = bpf_get_current_cgroup_id();
+	__u32 index = cf_paying_row(s, id);
 	struct cf_row *row;
 
-	if (s->charge_cgroup == CF_ROOT_CGROUP && cf_serves(bpf_get_current_task_btf())) {
+	if (id == CF_ROOT_CGROUP && cf_serves(bpf_get_current_task_btf())) {
 		s->totals.charged_nobody_ns += network_ns + other_ns;
 		return;
 	}
@@ -290,8 +312,7 @@ static __always_inline void cf_charge(struct cf_cpu *s, __u64 network_ns, __u64 
 		s->totals.charged_nobody_ns += network_ns + other_ns;
 		s->totals.charged_host_ns += network_ns;
 		if (network_ns)
-			cf_report_unknown_cgroup(s, s->charge_cgroup,
-						 bpf_get_current_pid_tgid() >> 32);
+			cf_report_unknown_cgroup(s, id, bpf_get_current_pid_tgid() >> 32);
 		return;
 	}
 	row = cf_ledger_row(index);

@@ -353,6 +353,14 @@ static __always_inline void cf_batch_end(struct cf_cpu *s, __u64 now)
 	__u64 hardirq_ns = s->batch_hardirq_ns;
 
 	s->boundary_ns = 0;
+	/* No packet at all, as on the CPU of a sender whose packets another one processes. */
+	if (cf_is_head(s) && !s->shares_used && !s->weight) {
+		cf_batch_orphan(s, s->batch_ns + cf_segment_cut(s, now, s->interrupt_ns),
+				hardirq_ns);
+		s->batch_ns = 0;
+		s->batch_hardirq_ns = 0;
+		return;
+	}
 	if (alone) {
 		struct cf_row *row = hardirq_ns ? cf_ledger_row(s->owner) : NULL;
 

@@ -5,6 +5,7 @@
 
 mod common;
 
+use cofferdam_bench::accounting::data::Watch;
 use cofferdam_bench::data::{Role, Sample, SoftirqSource, Treatment, VictimKind};
 use cofferdam_bench::penalty::data::PenaltyResult;
 use cofferdam_bench::reservation::data::{
@@ -15,7 +16,6 @@ use cofferdam_bench::simulation::data::SimulationSample;
 use cofferdam_bench::{Silent, accounting, demo, penalty, reservation, simulation};
 use cofferdam_host::{CgroupLayout, HostFs};
 use cofferdam_lab::fixtures::{exclusive, time_limit};
-use cofferdam_types::AccountingMode;
 use common::{LIMIT, worker_executable};
 
 fn penalty_of(ids: &[&str], pairs: u32) -> (RunData, tempfile::TempDir) {
@@ -311,13 +311,14 @@ fn an_accounting_run_is_whole() {
     let Some(RunResult::Accounting(result)) = &data.result else {
         panic!("{:?}", data.result)
     };
-    // The flood as carried and as read, and the stream; exact and sampled.
-    assert_eq!(result.overhead.len(), 6);
-    // Two loads, two rounds of off, exact and sampled, and the period with program statistics.
-    assert_eq!(data.samples.count(), 14);
+    // The flood as carried and as read, and the stream; exact, sampled and empty programs.
+    assert_eq!(result.overhead.len(), 9);
+    // Two loads, two rounds of off and of these, and the period with program statistics.
+    assert_eq!(data.samples.count(), 18);
     for row in &result.overhead {
-        let exact = row.mode == AccountingMode::Exact;
+        let exact = row.mode == Watch::Exact;
         assert_eq!(row.bpf_ns_per_packet.is_some(), exact, "{row:?}");
+        assert_eq!(row.goal.is_none(), row.mode == Watch::Nothing, "{row:?}");
         assert_eq!(row.ratio.values.len(), 2);
     }
     assert!(

@@ -3,6 +3,7 @@
 use crate::cost::{ProgramCost, read_cost};
 use crate::load::{LoadError, loading};
 use crate::skeleton::{ReferenceSkel, ReferenceSkelBuilder, reference_types::cf_reference};
+use crate::support::kernel_has_tracepoint;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, OpenObject};
 use std::mem::{MaybeUninit, offset_of};
@@ -24,11 +25,11 @@ pub struct ReferenceClock {
     skeleton: ReferenceSkel<'static>,
 }
 
-pub(crate) fn load(wanted: fn(&str) -> bool) -> Result<ReferenceSkel<'static>, LoadError> {
+pub(crate) fn load(wanted: impl Fn(&str) -> bool) -> Result<ReferenceSkel<'static>, LoadError> {
     loading("load the reference programs", || try_load(wanted))
 }
 
-fn try_load(wanted: fn(&str) -> bool) -> libbpf_rs::Result<ReferenceSkel<'static>> {
+fn try_load(wanted: impl Fn(&str) -> bool) -> libbpf_rs::Result<ReferenceSkel<'static>> {
     // The skeleton borrows this small block for its life; it is leaked once a start.
     let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
     let mut open = ReferenceSkelBuilder::default().open(storage)?;
@@ -47,6 +48,8 @@ fn try_load(wanted: fn(&str) -> bool) -> libbpf_rs::Result<ReferenceSkel<'static
 pub(crate) const GATE: &str = "gate_hold";
 const EMPTY: &str = "reference_empty";
 const EMPTY_SWITCH: &str = "reference_empty_switch";
+/// Begins the names of those of [`EmptyMarkers`]; the tracepoint's name follows.
+const MARKER: &str = "reference_marker_";
 
 /// A program that does nothing, once a received packet or once a context switch. Its cost by
 /// the kernel's statistics is the statistics' own.
@@ -83,11 +86,36 @@ impl EmptyProgram {
     }
 }
 
+/// Programs that do nothing at the tracepoints of the accounting's markers, but for those that ask sockets:
+/// what they cost is what any programs there cost. Dropping it detaches them.
+pub struct EmptyMarkers {
+    #[allow(dead_code, reason = "held: dropping it detaches the programs")]
+    skeleton: ReferenceSkel<'static>,
+}
+
+impl EmptyMarkers {
+    /// Loads and attaches them: those of them that this kernel has.
+    ///
+    /// # Errors
+    /// As the accounting's programs.
+    pub fn start() -> Result<EmptyMarkers, LoadError> {
+        let wanted = |name: &str| {
+            let tracepoint = name.strip_prefix(MARKER);
+            tracepoint.is_some_and(|name| kernel_has_tracepoint(name) != Some(false))
+        };
+        Ok(EmptyMarkers {
+            skeleton: load(wanted)?,
+        })
+    }
+}
+
 impl ReferenceClock {
     /// Loads and attaches the clock's four programs.
     pub fn start() -> Result<ReferenceClock, LoadError> {
+        let others = [EMPTY, EMPTY_SWITCH, GATE];
+        let wanted = |name: &str| !others.contains(&name) && !name.starts_with(MARKER);
         Ok(ReferenceClock {
-            skeleton: load(|name| ![EMPTY, EMPTY_SWITCH, GATE].contains(&name))?,
+            skeleton: load(wanted)?,
         })
     }
 
@@ -117,5 +145,37 @@ impl ReferenceClock {
             hardirq_ns: field(offset_of!(cf_reference, hardirq_ns)),
             softirqs: field(offset_of!(cf_reference, softirqs)),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::markers::is_marker;
+    use crate::skeleton::AccountingSkelBuilder;
+    use cofferdam_types::SOCKET_TRACEPOINTS;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_marker_that_runs_with_packets_has_one_that_does_nothing() {
+        let (mut one, mut other) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+        let reference = ReferenceSkelBuilder::default().open(&mut one).unwrap();
+        let accounting = AccountingSkelBuilder::default().open(&mut other).unwrap();
+        let names = |object: &libbpf_rs::OpenObject| -> Vec<String> {
+            let programs = object.progs();
+            programs
+                .map(|program| program.name().to_string_lossy().into_owned())
+                .collect()
+        };
+        let markers: BTreeSet<String> = names(accounting.open_object())
+            .into_iter()
+            .filter(|name| is_marker(name) && !SOCKET_TRACEPOINTS.contains(&name.as_str()))
+            .collect();
+        let nothing: BTreeSet<String> = names(reference.open_object())
+            .iter()
+            .filter_map(|name| Some(name.strip_prefix(MARKER)?.to_owned()))
+            .collect();
+        assert!(markers.len() > 5);
+        assert_eq!(nothing, markers);
     }
 }

@@ -156,6 +156,24 @@ fn on_another_host_device_the_incoming_interface_names_the_sender() {
     assert_eq!(caused(&machine, B), (0, 330, 0));
 }
 
+/// The answer is kept between packets, and asked for again once the agent has changed it.
+#[test]
+fn an_incoming_interface_that_changes_hands_names_its_new_owner_at_once() {
+    let machine = Machine::new(1);
+    let scene = Scene::new(&machine);
+    in_receive(&machine, || {
+        for (row, ns) in [(B, 330), (B, 20), (A, 500)] {
+            machine.set_link(Machine::HOST_NETNS, VETH_B, row);
+            let through = scene.packet_with(scene.bridge, |p| p.iif = VETH_B);
+            machine.netif_receive_skb(through);
+            machine.pass(ns);
+        }
+        machine.napi_poll();
+    });
+    assert_eq!(caused(&machine, B), (0, 350, 0));
+    assert_eq!(caused(&machine, A), (0, 500, 0));
+}
+
 #[test]
 fn an_interface_that_changes_hands_has_its_new_owner_at_once() {
     let machine = Machine::new(1);

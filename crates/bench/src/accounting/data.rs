@@ -1,7 +1,6 @@
 //! What `bench accounting` measured: the accounting's own cost and its accuracy.
 
 use crate::data::{Estimate, Rate};
-use cofferdam_types::AccountingMode;
 use serde::{Deserialize, Serialize};
 
 /// The load under which the cost was measured.
@@ -14,8 +13,32 @@ pub enum LoadShape {
     TcpStream,
 }
 
+/// What ran with the packets of a period.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Watch {
+    /// The accounting: everything is measured.
+    #[default]
+    Exact,
+    /// The accounting, in windows; the time between them is estimated.
+    Sampled,
+    /// Programs that do nothing, at the tracepoints of the accounting.
+    Nothing,
+}
+
+impl Watch {
+    /// Words for tables.
+    pub fn label(self) -> &'static str {
+        match self {
+            Watch::Exact => "exact",
+            Watch::Sampled => "sampled",
+            Watch::Nothing => "empty programs",
+        }
+    }
+}
+
 impl OverheadRow {
-    /// The load and how the ledger was kept, in words.
+    /// The load and what ran with it, in words.
     pub fn label(&self) -> String {
         format!("{}, {}", self.load.label(), self.mode.label())
     }
@@ -39,7 +62,7 @@ impl LoadShape {
     }
 }
 
-/// One period with the accounting off, exact or sampled: a line of `samples.jsonl` in accounting runs.
+/// One period with the accounting off, exact or sampled, or with empty programs: a line of `samples.jsonl` in accounting runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeriodSample {
     /// Schema of this line.
@@ -54,9 +77,9 @@ pub struct PeriodSample {
     pub position: u32,
     /// Whether the accounting ran.
     pub accounting: bool,
-    /// How, where it ran.
+    /// How, where it ran; or what ran in its place.
     #[serde(default)]
-    pub mode: AccountingMode,
+    pub mode: Watch,
     /// Whether the kernel measured the programs (a period outside the comparison).
     pub measured_programs: bool,
     /// Length, seconds.
@@ -77,9 +100,9 @@ pub struct OverheadRow {
     /// The load.
     pub load: LoadShape,
     /// How the ledger was kept: all of it measured, or in windows, as the agent does while nobody is
-    /// pressed.
+    /// pressed. Or not at all, but with as many programs.
     #[serde(default)]
-    pub mode: AccountingMode,
+    pub mode: Watch,
     /// Unit of `off` and `on`: `packets/s carried` (by the stack, to the socket), `packets/s read`
     /// (by the application) or `bytes/s`.
     pub unit: String,
@@ -89,8 +112,8 @@ pub struct OverheadRow {
     pub on: Estimate,
     /// on ÷ off, pair by pair.
     pub ratio: Estimate,
-    /// Smallest median ratio that is good enough.
-    pub goal: f64,
+    /// Smallest median ratio that is good enough; none for programs that do nothing.
+    pub goal: Option<f64>,
     /// BPF run time ÷ received packets, nanoseconds, the statistics' own time taken off; `None`
     /// where the kernel did not tell.
     pub bpf_ns_per_packet: Option<f64>,

@@ -15,12 +15,14 @@ pub(crate) fn goals(result: &AccountingResult) -> Vec<Judgement> {
     let overhead = result.overhead.iter().flat_map(|row| {
         let case = Some(row.label());
         let what = format!("With the accounting on ÷ off, {}", row.unit);
-        let kept = goal(
-            what,
-            case.clone(),
-            Bound::AtLeast(row.goal),
-            Some(Figure::Sampled(&row.ratio)),
-        );
+        let kept = row.goal.map(|least| {
+            goal(
+                what,
+                case.clone(),
+                Bound::AtLeast(least),
+                Some(Figure::Sampled(&row.ratio)),
+            )
+        });
         let cost = row.bpf_ns_per_packet.map(|ns| {
             goal(
                 "BPF time a received packet, ns",
@@ -29,7 +31,7 @@ pub(crate) fn goals(result: &AccountingResult) -> Vec<Judgement> {
                 Some(Figure::Once(ns)),
             )
         });
-        std::iter::once(kept).chain(cost)
+        kept.into_iter().chain(cost)
     });
     let conservation = result.conservation.iter().map(|row| {
         goal(

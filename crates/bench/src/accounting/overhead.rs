@@ -3,7 +3,7 @@
 use super::options::Options;
 use super::traffic::{Counters, Flow, Traffic};
 use crate::accounting::data::{
-    AccountingResult, ConservationRow, LoadShape, OverheadRow, PeriodSample, ProgramRow,
+    AccountingResult, ConservationRow, LoadShape, OverheadRow, PeriodSample, ProgramRow, Watch,
 };
 use crate::data::{Rate, SCHEMA, Treatment};
 use crate::error::BenchError;
@@ -14,6 +14,7 @@ use crate::stats::estimate;
 use cofferdam_accounting::{
     Accountant, Options as AccountantOptions, ProgramCost, ReadError, WindowOptions,
 };
+use cofferdam_bpf::EmptyMarkers;
 use cofferdam_types::{AccountingMode, Interval, Snapshot};
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,10 @@ pub(super) fn start(measure_programs: bool) -> Result<Accountant, BenchError> {
     .map_err(from_start)
 }
 
+fn start_nothing() -> Result<EmptyMarkers, BenchError> {
+    EmptyMarkers::start().map_err(|e| from_start(e.into()))
+}
+
 pub(super) fn unreadable(error: ReadError) -> BenchError {
     BenchError::Ledger(error.to_string())
 }
@@ -53,13 +58,13 @@ pub(super) fn measure(
     let steps = rounds * TREATMENTS.len() + 1;
     let mut traffic = Traffic::start(rig, &[Flow::of(load)])?;
     let mut all =
-        [AccountingMode::Exact, AccountingMode::Sampled].map(|mode| (mode, Both::default()));
+        [Watch::Exact, Watch::Sampled, Watch::Nothing].map(|mode| (mode, Both::default()));
     for round in 0..options.pairs {
         let mut order = TREATMENTS;
         rig.random.shuffle(&mut order);
         let mut periods = Vec::with_capacity(order.len());
-        for (position, accounting) in (0..).zip(order) {
-            let words = accounting.map_or("off", AccountingMode::label);
+        for (position, watch) in (0..).zip(order) {
+            let words = watch.map_or("off", Watch::label);
             let step = round as usize * TREATMENTS.len() + position as usize;
             let what = format!("{}: accounting {words}", load.label());
             rig.progress.step(step, steps, &what);
@@ -67,12 +72,12 @@ pub(super) fn measure(
                 load,
                 pair: round,
                 position,
-                accounting,
+                watch,
                 measured_programs: false,
             };
             let period = plan.run(rig, options, &mut traffic)?;
             result.memory_bytes = result.memory_bytes.or(period.memory_bytes);
-            periods.push((accounting, period));
+            periods.push((watch, period));
         }
         let of = |wanted| periods.iter().find(|(with, _)| *with == wanted);
         for (mode, both) in &mut all {
@@ -90,7 +95,7 @@ pub(super) fn measure(
         load,
         pair: options.pairs,
         position: 0,
-        accounting: Some(AccountingMode::Exact),
+        watch: Some(Watch::Exact),
         measured_programs: true,
     };
     let measured = plan.run(rig, options, &mut traffic)?;
@@ -134,7 +139,7 @@ pub(super) fn measure(
                 estimate(&series.on, rig.seed),
                 estimate(&series.ratios, rig.seed),
             );
-            let exact = mode == AccountingMode::Exact;
+            let exact = mode == Watch::Exact;
             if let (Some(off), Some(on), Some(ratio)) = estimates {
                 result.overhead.push(OverheadRow {
                     load,
@@ -143,7 +148,7 @@ pub(super) fn measure(
                     off,
                     on,
                     ratio,
-                    goal,
+                    goal: (mode != Watch::Nothing).then_some(goal),
                     bpf_ns_per_packet: bpf_ns_per_packet.filter(|_| exact),
                     statistics_ns_per_run: statistics_ns_per_run.filter(|_| exact),
                 });
@@ -153,11 +158,12 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// What takes turns in each round: off, and how the ledger is kept.
-const TREATMENTS: [Option<AccountingMode>; 3] = [
+/// What takes turns in each round: off, how the ledger is kept, and empty programs.
+const TREATMENTS: [Option<Watch>; 4] = [
     None,
-    Some(AccountingMode::Exact),
-    Some(AccountingMode::Sampled),
+    Some(Watch::Exact),
+    Some(Watch::Sampled),
+    Some(Watch::Nothing),
 ];
 
 /// What was read, and under a flood what was carried.
@@ -232,8 +238,8 @@ struct Plan {
     load: LoadShape,
     pair: u32,
     position: u32,
-    /// How the ledger is kept; `None`: the accounting is off.
-    accounting: Option<AccountingMode>,
+    /// What runs with the packets; `None`: nothing.
+    watch: Option<Watch>,
     measured_programs: bool,
 }
 
@@ -244,14 +250,15 @@ impl Plan {
         options: &Options,
         traffic: &mut Traffic,
     ) -> Result<Period, BenchError> {
-        let mut accountant = match self.accounting {
-            Some(_) => Some(start(self.measured_programs)?),
-            None => None,
-        };
-        if let Some(accountant) = &mut accountant
-            && self.accounting == Some(AccountingMode::Sampled)
-        {
-            take_windows(rig, accountant)?;
+        let (mut accountant, mut nothing) = (None, None);
+        match self.watch {
+            None => {}
+            Some(Watch::Nothing) => nothing = Some(start_nothing()?),
+            Some(Watch::Exact) => accountant = Some(start(self.measured_programs)?),
+            Some(Watch::Sampled) => {
+                let accountant = accountant.insert(start(self.measured_programs)?);
+                take_windows(rig, accountant)?;
+            }
         }
         pass(rig, accountant.as_mut(), SETTLE)?;
         let counters = traffic.read()?;
@@ -269,7 +276,8 @@ impl Plan {
         let carried_packets_per_s = (self.load == LoadShape::Flood64)
             .then(|| carried as f64 / began.elapsed().as_secs_f64());
         let memory_bytes = accountant.as_ref().map(Accountant::memory_bytes);
-        drop(accountant);
+        let accounting = accountant.is_some();
+        drop((accountant, nothing.take()));
         let (offered, received) = rates(&counters, &counters_later);
         let interval = match (&earlier.snapshot, &later.snapshot) {
             (Some(earlier), Some(later)) => Some(later.since(earlier)),
@@ -281,8 +289,8 @@ impl Plan {
             load: self.load,
             pair: self.pair,
             position: self.position,
-            accounting: self.accounting.is_some(),
-            mode: self.accounting.unwrap_or_default(),
+            accounting,
+            mode: self.watch.unwrap_or_default(),
             measured_programs: self.measured_programs,
             seconds: options.period_s(),
             offered,

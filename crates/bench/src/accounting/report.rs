@@ -2,7 +2,7 @@
 
 use super::goals::goals;
 use super::terminal;
-use crate::accounting::data::{AccountingResult, LoadShape, OverheadRow};
+use crate::accounting::data::{AccountingResult, LoadShape, OverheadRow, Watch};
 use crate::data::Judgement;
 use crate::report::chart::{Chart, Mark, Row, Tone};
 use crate::report::error::ReportError;
@@ -29,9 +29,12 @@ impl Outcome for AccountingResult {
             .overhead
             .iter()
             .map(|row| {
+                let with = match row.mode {
+                    Watch::Nothing => "empty programs in place of the accounting's".to_owned(),
+                    mode => format!("the accounting on ({})", mode.label()),
+                };
                 format!(
-                    "With the accounting on ({}), {} keeps {} of its {}.",
-                    row.mode.label(),
+                    "With {with}, {} keeps {} of its {}.",
                     row.load.label(),
                     estimate(&row.ratio),
                     row.unit
@@ -101,7 +104,7 @@ const PAIRS: &[(Tone, &str)] = &[
 fn overhead(rows: &[OverheadRow]) -> Result<Markup, ReportError> {
     let lowest = rows
         .iter()
-        .flat_map(|r| r.ratio.values.iter().copied().chain([r.goal]))
+        .flat_map(|r| r.ratio.values.iter().copied().chain(r.goal))
         .filter(|v| v.is_finite())
         .fold(0.95, f64::min);
     // Ratios stand close together near 1: the axis begins where they do, and says so.
@@ -116,7 +119,12 @@ fn overhead(rows: &[OverheadRow]) -> Result<Markup, ReportError> {
             axis: format!("goodput on ÷ off (axis begins at {})", number(from)),
             from,
             legend: PAIRS,
-            references: vec![(row.goal, "goal"), (1.0, "free")],
+            references: row
+                .goal
+                .map(|goal| (goal, "goal"))
+                .into_iter()
+                .chain([(1.0, "free")])
+                .collect(),
             rows: vec![Row::of_estimate(
                 row.label(),
                 estimate(&row.ratio),
@@ -128,8 +136,9 @@ fn overhead(rows: &[OverheadRow]) -> Result<Markup, ReportError> {
     }
     Ok(section(
         "Goodput with the accounting on",
-        "Off, exact and sampled (windows of measurement, as the agent does while nobody is pressed) take \
-         turns in random order. A point right of the goal is good enough.",
+        "Off, exact, sampled (windows of measurement, as the agent does while nobody is pressed) and empty programs at \
+         the same tracepoints take turns in random order. A point right of the goal is good enough; what is lost \
+         with empty programs no program at these tracepoints can avoid.",
         html! {
             div.charts { @for chart in &charts { (chart) } }
             div.scroll tabindex="0" { table {
@@ -143,7 +152,7 @@ fn overhead(rows: &[OverheadRow]) -> Result<Markup, ReportError> {
                     td { (scaled(row.on.median)) " " (row.unit) }
                     td { (spread(Some(&row.ratio))) }
                     td { (row.ratio.values.len()) }
-                    td { "≥ " (number(row.goal)) }
+                    td { (row.goal.map_or("–".to_owned(), |goal| format!("≥ {}", number(goal)))) }
                     td { (row.bpf_ns_per_packet.map_or("–".to_owned(), number)) }
                 } } }
             } }

@@ -23,7 +23,7 @@ fn overhead(result: &AccountingResult) -> Table {
             format!("{} {}", format::scaled(row.off.median), row.unit),
             format!("{} {}", format::scaled(row.on.median), row.unit),
             format::estimate(&row.ratio),
-            format!("≥ {}", format::number(row.goal)),
+            optional(row.goal, |goal| format!("≥ {}", format::number(goal))),
             optional(row.bpf_ns_per_packet, format::number),
         ]);
     }

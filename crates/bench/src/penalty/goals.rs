@@ -68,7 +68,13 @@ fn of_cell(cell: &CellResult, treated: &TreatedResult) -> Vec<(&'static str, Jud
         of(&treated.penalty),
     );
     let mut goals = vec![("penalty", mended(penalty, &cell.penalty))];
-    if let Some(corrected) = &treated.offender_corrected {
+    // A server that sleeps most of the time leaves the rest of the CPU to its competitors.
+    let wants_its_share = cell.metric == Metric::ElapsedS;
+    if let Some(corrected) = treated
+        .offender_corrected
+        .as_ref()
+        .filter(|_| wants_its_share)
+    {
         let what = "The competitors' CPU use with what they owe, CPUs";
         let share = f64::from(100 - cell.cell.victim_share_pct.min(100)) / 100.0;
         let most = Bound::AtMost(share + SHARE_EXCEEDED);
@@ -146,6 +152,10 @@ mod tests {
         cell.treated[0].offender_corrected = set(0.5 + 2.0 * SHARE_EXCEEDED);
         cell.treated[0].idle_goodput_kept = set(0.8);
         assert_eq!(missed(&cell), ["share", "idle goodput"]);
+        // A server that answers a request now and then wants no share: what it leaves may be used.
+        let mut server = cell.clone();
+        server.metric = Metric::P99Us;
+        assert_eq!(missed(&server), ["idle goodput"]);
         // A quota holds on an idle CPU too; TCP must keep what flow control alone leaves.
         cell.cell.limit = Limit::Quota;
         cell.cell.victim_share_pct = 80;

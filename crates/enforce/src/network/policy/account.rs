@@ -190,10 +190,7 @@ impl Account {
             let bounds = Bounds {
                 debt: rules.debt_bound,
                 credit: self.credit(facts.now, own),
-                pay_back: match self.outweighed && !self.streams {
-                    true => tuning::FLOOD_PAY_BACK,
-                    false => tuning::PAY_BACK,
-                },
+                pay_back: self.pay_back(),
             };
             self.debts.update(cpu, used, share, length, bounds);
             // What a limit keeps from it is not left by it, and what is in softirq once a NAPI thread has
@@ -234,6 +231,14 @@ impl Account {
         match self.held_back.is_some_and(is_recent) {
             true => tuning::HELD_BACK_CREDIT,
             false => tuning::CREDIT,
+        }
+    }
+
+    /// Over which time it pays a debt back.
+    fn pay_back(&self) -> Duration {
+        match self.outweighed && !self.streams {
+            true => tuning::FLOOD_PAY_BACK,
+            false => tuning::PAY_BACK,
         }
     }
 

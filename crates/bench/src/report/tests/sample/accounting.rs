@@ -3,23 +3,23 @@
 use super::{estimate, run};
 use crate::accounting::data::*;
 use crate::run::*;
-use cofferdam_types::AccountingMode;
 
 pub fn accounting() -> RunData {
     let overhead = |load, unit: &str, goal, goodput: f64, ratios: &[f64]| OverheadRow {
         load,
-        mode: AccountingMode::Exact,
+        mode: Watch::Exact,
         unit: unit.to_owned(),
         off: estimate(&vec![goodput; ratios.len()]),
         on: estimate(&ratios.iter().map(|r| r * goodput).collect::<Vec<_>>()),
         ratio: estimate(ratios),
-        goal,
+        goal: Some(goal),
         bpf_ns_per_packet: Some(84.0),
         statistics_ns_per_run: Some(24.0),
     };
     let flood = [0.962, 0.971, 0.958, 0.975, 0.969, 0.964, 0.98];
     let stream = [0.997, 1.004, 0.991, 0.999, 1.0, 0.994, 1.002];
     let sampled = [0.992, 0.998, 1.003, 0.989, 0.996, 0.997, 1.001];
+    let empty = [0.978, 0.981, 0.969, 0.985, 0.979, 0.974, 0.988];
     let program = |name: &str, ns_per_run, runs_per_packet| ProgramRow {
         load: LoadShape::Flood64,
         name: name.to_owned(),
@@ -33,10 +33,17 @@ pub fn accounting() -> RunData {
                 overhead(LoadShape::Flood64, "packets/s", 0.96, 710e3, &flood),
                 overhead(LoadShape::TcpStream, "bytes/s", 0.99, 2.1e9, &stream),
                 OverheadRow {
-                    mode: AccountingMode::Sampled,
+                    mode: Watch::Sampled,
                     bpf_ns_per_packet: None,
                     statistics_ns_per_run: None,
                     ..overhead(LoadShape::Flood64, "packets/s", 0.96, 710e3, &sampled)
+                },
+                OverheadRow {
+                    mode: Watch::Nothing,
+                    goal: None,
+                    bpf_ns_per_packet: None,
+                    statistics_ns_per_run: None,
+                    ..overhead(LoadShape::Flood64, "packets/s", 0.96, 710e3, &empty)
                 },
             ],
             programs: vec![

@@ -52,6 +52,16 @@ fn packets_have_room_while_a_weight_can_take_it_back_and_nothing_is_owed() {
 }
 
 #[test]
+fn a_flood_pays_back_sooner_than_a_stream() {
+    let mut held = account();
+    assert_eq!(held.pay_back(), tuning::PAY_BACK);
+    held.outweighed = true;
+    assert!(held.pay_back() < tuning::PAY_BACK);
+    held.streams = true;
+    assert_eq!(held.pay_back(), tuning::PAY_BACK);
+}
+
+#[test]
 fn streams_have_all_room_until_much_is_owed() {
     let mut held = account();
     held.streams = true;
