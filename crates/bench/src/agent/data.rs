@@ -97,6 +97,9 @@ pub struct AgentSample {
     pub off_per_s: Option<f64>,
     /// Round trips a second with the diagnosis on.
     pub on_per_s: Option<f64>,
+    /// Round trips a second with a program that does nothing at each switch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub empty_per_s: Option<f64>,
     /// Half of the runtime's requests were answered within this time, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer_p50_ms: Option<f64>,
@@ -151,6 +154,10 @@ pub struct DiagnosisCostRow {
     pub on: Estimate,
     /// On ÷ off of each pair.
     pub ratio: Estimate,
+    /// The same with a program that does nothing at each switch: what any program there costs. Absent from runs before it
+    /// was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub empty_ratio: Option<Estimate>,
     /// The same by the kernel's statistics: time of the programs in a round trip, percent of
     /// it. Steadier than `ratio`, and blind to what the programs do to caches.
     pub programs_pct: f64,

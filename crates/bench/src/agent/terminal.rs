@@ -25,12 +25,19 @@ fn cost(result: &AgentResult) -> Table {
 }
 
 fn diagnosis(result: &AgentResult) -> Table {
-    let mut table = Table::new(["diagnosis", "off /s", "on ÷ off", "programs %"]);
+    let mut table = Table::new([
+        "diagnosis",
+        "off /s",
+        "on ÷ off",
+        "empty ÷ off",
+        "programs %",
+    ]);
     for row in &result.diagnosis {
         table.row([
             row.case.label().to_owned(),
             format::scaled(row.off.median),
             format::estimate(&row.ratio),
+            crate::table::estimate(row.empty_ratio.as_ref()),
             format::number(row.programs_pct),
         ]);
     }

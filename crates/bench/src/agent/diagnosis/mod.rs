@@ -1,8 +1,8 @@
 //! What the diagnosis costs where it costs most: two processes that do nothing but wake each
 //! other over a pipe.
 //!
-//! Periods with the diagnosis off and on alternate, each pair in random order; the
-//! figure is round trips on ÷ off of each pair. The kernel's own run-time statistics, which
+//! Periods with the diagnosis off and on, and with an empty program at each switch, take turns in random
+//! order; the figure is round trips on ÷ off of each pair. The kernel's own run-time statistics, which
 //! cost about 25 ns a run, are on only in a period of their own.
 
 mod ping_pong;
@@ -14,6 +14,7 @@ use crate::agent::data::{
 use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::stats::estimate;
+use cofferdam_bpf::EmptyProgram;
 use cofferdam_diagnosis::{
     Diagnosis, DiagnosisError, Options as DiagnosisOptions, ProgramCost, StartError,
 };
@@ -30,6 +31,14 @@ const PERIOD: Duration = Duration::from_millis(60);
 const MEASURED: Duration = Duration::from_millis(500);
 /// The program that does nothing.
 const EMPTY: &str = "reference_empty_switch";
+/// What takes turns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Off,
+    On,
+    Empty,
+}
+
 /// What it costs to call a program that does nothing, measured without the statistics.
 const CALL_NS: f64 = 8.0;
 
@@ -71,27 +80,36 @@ fn one(
 ) -> Result<Option<DiagnosisCostRow>, BenchError> {
     let mut players = PingPong::start(case)?;
     let unusable = |e: DiagnosisError| BenchError::Ledger(e.to_string());
-    let (mut off, mut on, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let mut rates: [Vec<f64>; 3] = Default::default();
     let mut diagnosis = watch(&players, false)?;
     for pair in 0..options.pairs() {
         rig.check()?;
-        let mut order = [false, true];
+        let mut order = [Turn::Off, Turn::On, Turn::Empty];
         rig.random.shuffle(&mut order);
-        let mut rates = [0.0; 2];
-        for diagnosing in order {
-            diagnosis.switch(diagnosing).map_err(unusable)?;
+        for turn in order {
+            diagnosis.switch(turn == Turn::On).map_err(unusable)?;
+            let empty = match turn {
+                Turn::Empty => Some(EmptyProgram::start_at_switches()),
+                Turn::Off | Turn::On => None,
+            };
+            let empty = empty.transpose();
+            let _empty = empty.map_err(|e| start_failed(e.into()))?;
             std::thread::sleep(SETTLE);
-            rates[usize::from(diagnosing)] = players.round_trips_per_s(PERIOD)?;
+            rates[turn as usize].push(players.round_trips_per_s(PERIOD)?);
         }
-        off.push(rates[0]);
-        on.push(rates[1]);
-        ratios.push(rates[1] / rates[0]);
+        let last = |turn: Turn| rates[turn as usize].last().copied();
         rig.dir.sample(&AgentSample {
-            off_per_s: Some(rates[0]),
-            on_per_s: Some(rates[1]),
+            off_per_s: last(Turn::Off),
+            on_per_s: last(Turn::On),
+            empty_per_s: last(Turn::Empty),
             ..sample(AgentExperiment::Diagnosis, case.label(), pair)
         })?;
     }
+    let [off, on, empty] = rates;
+    let to_off = |rates: &[f64]| -> Vec<f64> {
+        let pairs = rates.iter().zip(&off);
+        pairs.map(|(rate, off)| rate / off).collect()
+    };
     drop(diagnosis);
     let costs = |d: &Diagnosis| {
         let mut costs = d.program_costs().map_err(unusable)?;
@@ -105,8 +123,9 @@ fn one(
     let estimates = (
         estimate(&off, rig.seed),
         estimate(&on, rig.seed),
-        estimate(&ratios, rig.seed),
+        estimate(&to_off(&on), rig.seed),
     );
+    let empty_ratio = estimate(&to_off(&empty), rig.seed);
     let (Some(off), Some(on), Some(ratio)) = estimates else {
         return Ok(None);
     };
@@ -125,6 +144,7 @@ fn one(
         off,
         on,
         ratio,
+        empty_ratio,
         programs: own,
     }))
 }
@@ -144,10 +164,14 @@ fn start(measure_programs: bool) -> Result<Diagnosis, BenchError> {
         measure_programs,
         ..DiagnosisOptions::default()
     };
-    Diagnosis::start(options).map_err(|e| match e {
+    Diagnosis::start(options).map_err(start_failed)
+}
+
+fn start_failed(error: StartError) -> BenchError {
+    match error {
         StartError::Unsupported(text) => BenchError::Unsupported(text),
-        StartError::Failed(_) => BenchError::Ledger(e.to_string()),
-    })
+        StartError::Failed(_) => BenchError::Ledger(error.to_string()),
+    }
 }
 
 fn watch(players: &PingPong, measure_programs: bool) -> Result<Diagnosis, BenchError> {
