@@ -38,7 +38,9 @@ pub use load::LoadError;
 pub use markers::Markers;
 pub use pairs::PairReading;
 pub use redirect::{RedirectCounts, RedirectLink, RedirectMode, RedirectPrograms};
-pub use reference::{EmptyMarkers, EmptyProgram, ReferenceClock, ReferenceTime};
+pub use reference::{
+    EmptyHooks, EmptyMarkers, EmptyProgram, HookDescriptors, ReferenceClock, ReferenceTime,
+};
 pub use running::{Counts, RunningCounts};
 pub use schedule::{
     SCHEDULE_FIRST_CONTAINER_ROW, SCHEDULE_HOST_ROW, SCHEDULE_TRACEPOINTS, ScheduleCell,

@@ -11,6 +11,7 @@ const BPF_LINK_CREATE: libc::c_int = 28;
 pub(crate) const BPF_CGROUP_INET_INGRESS: u32 = 0;
 pub(crate) const BPF_XDP: u32 = 37;
 pub(crate) const BPF_TCX_INGRESS: u32 = 46;
+pub(crate) const BPF_TCX_EGRESS: u32 = 47;
 pub(crate) const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 pub(crate) const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 

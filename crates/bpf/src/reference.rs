@@ -1,13 +1,16 @@
 //! An independent clock of softirq and hardirq time, to check the ledger against.
 
 use crate::cost::{ProgramCost, read_cost};
+use crate::link::{BPF_TCX_EGRESS, BPF_TCX_INGRESS, link_create};
 use crate::load::{LoadError, loading};
 use crate::skeleton::{ReferenceSkel, ReferenceSkelBuilder, reference_types::cf_reference};
 use crate::support::kernel_has_tracepoint;
+use cofferdam_types::IfIndex;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, OpenObject};
+use std::io;
 use std::mem::{MaybeUninit, offset_of};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 /// Time on one CPU since the clock started, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +53,8 @@ const EMPTY: &str = "reference_empty";
 const EMPTY_SWITCH: &str = "reference_empty_switch";
 /// Begins the names of those of [`EmptyMarkers`]; the tracepoint's name follows.
 const MARKER: &str = "reference_marker_";
+/// Begins the names of those of [`EmptyHooks`].
+const HOOK: &str = "reference_hook_";
 
 /// A program that does nothing, once a received packet or once a context switch. Its cost by
 /// the kernel's statistics is the statistics' own.
@@ -76,7 +81,7 @@ impl EmptyProgram {
     }
 
     /// Its runs and their time.
-    pub fn cost(&self) -> std::io::Result<ProgramCost> {
+    pub fn cost(&self) -> io::Result<ProgramCost> {
         let programs = &self.skeleton.progs;
         let program = match self.name {
             EMPTY_SWITCH => programs.reference_empty_switch.as_fd(),
@@ -109,11 +114,73 @@ impl EmptyMarkers {
     }
 }
 
+/// Programs that do nothing where packets enter and leave devices (tcx, Linux 6.6). Dropping it detaches them.
+pub struct EmptyHooks {
+    links: Vec<OwnedFd>,
+    skeleton: ReferenceSkel<'static>,
+}
+
+/// Descriptors of the programs, to attach them in another network namespace.
+#[derive(Clone, Copy, Debug)]
+pub struct HookDescriptors {
+    ingress: RawFd,
+    egress: RawFd,
+}
+
+impl HookDescriptors {
+    /// Attaches both to a device of the network namespace that the calling thread is in; they are detached when the
+    /// links are closed.
+    ///
+    /// # Errors
+    /// The kernel's: it has no such hooks, the device is gone.
+    pub fn attach(self, device: IfIndex) -> io::Result<[OwnedFd; 2]> {
+        let ingress = link_create(self.ingress, device, BPF_TCX_INGRESS, 0)?;
+        Ok([
+            ingress,
+            link_create(self.egress, device, BPF_TCX_EGRESS, 0)?,
+        ])
+    }
+}
+
+impl EmptyHooks {
+    /// Loads them; nothing is attached yet.
+    ///
+    /// # Errors
+    /// This kernel or this caller cannot.
+    pub fn load() -> Result<EmptyHooks, LoadError> {
+        Ok(EmptyHooks {
+            links: Vec::new(),
+            skeleton: load(|name| name.starts_with(HOOK))?,
+        })
+    }
+
+    /// What attaches them.
+    pub fn programs(&self) -> HookDescriptors {
+        let programs = &self.skeleton.progs;
+        HookDescriptors {
+            ingress: programs.reference_hook_ingress.as_fd().as_raw_fd(),
+            egress: programs.reference_hook_egress.as_fd().as_raw_fd(),
+        }
+    }
+
+    /// Keeps links of theirs.
+    pub fn keep(&mut self, links: [OwnedFd; 2]) {
+        self.links.extend(links);
+    }
+
+    /// Closes the links that are kept.
+    pub fn detach(&mut self) {
+        self.links.clear();
+    }
+}
+
 impl ReferenceClock {
     /// Loads and attaches the clock's four programs.
     pub fn start() -> Result<ReferenceClock, LoadError> {
         let others = [EMPTY, EMPTY_SWITCH, GATE];
-        let wanted = |name: &str| !others.contains(&name) && !name.starts_with(MARKER);
+        let wanted = |name: &str| {
+            !others.contains(&name) && !name.starts_with(MARKER) && !name.starts_with(HOOK)
+        };
         Ok(ReferenceClock {
             skeleton: load(wanted)?,
         })

@@ -102,6 +102,12 @@ pub(crate) mod network {
     /// 0.85 [0.82, 1.07] with 0.1, and losses; 1.00 [0.92, 1.04] with 0.3. Higher: what is owed before a limit acts grows.
     pub const STREAM_ROOM_PART: f64 = 0.3;
 
+    /// Part of its share up to which a container's packets have a stream's room whatever they are: its weight takes so little back
+    /// at once. Measured: an executor of Spark that computes with all of its share lost the requests of its shuffle to a
+    /// limit, and the job stood still for seconds. Higher: a flood that begins is limited later; lower: a job that
+    /// communicates a little stalls.
+    pub const MODEST_PART: f64 = 0.3;
+
     /// Of a quota that packets and tasks both want, each has this part. It decides which gives way
     /// under a quota, nothing else.
     pub const QUOTA_HALF: f64 = 0.5;

@@ -1,5 +1,6 @@
 //! What the measurement costs those it measures: off, loaded and idle (no container, or one whose
-//! packets the filter refuses), on, and, for comparison, ftrace on the same events. The order of
+//! packets the filter refuses), on, and, for comparison, empty programs at the devices of the path (tcx)
+//! and ftrace on the same events. The order of
 //! the states is drawn anew each round; within one, blocks on and off take turns.
 
 use super::testbed::Testbed;
@@ -9,7 +10,7 @@ use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::latency::data::{LatencyProgramRow, LatencyResult, PerturbationRow};
 use crate::stats::{estimate, median};
-use cofferdam_bpf::{EmptyProgram, RuntimeStatistics};
+use cofferdam_bpf::{EmptyHooks, EmptyProgram, RuntimeStatistics};
 use cofferdam_latency::ping::Kind;
 use cofferdam_latency::{Filter, Meter, Start};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -19,8 +20,17 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Measured with blocks of being off in between.
-const STATES: [&str; 5] = ["idle", "no match", "on (queue)", "on (send)", "ftrace"];
+const STATES: [&str; 6] = [
+    "idle",
+    "no match",
+    "on (queue)",
+    "on (send)",
+    AT_DEVICES,
+    "ftrace",
+];
 const OFF: &str = "off";
+const AT_DEVICES: &str = "empty at devices";
+const NO_TCX: &str = "cannot attach programs to devices (tcx, Linux 6.6)";
 /// Round trips of a block: some 3 ms.
 const PINGS: u32 = 200;
 /// The tracepoints of the programs, as ftrace names them.
@@ -40,6 +50,7 @@ const EVENTS: [&str; 10] = [
 /// What is switched on and off; gone when dropped.
 enum State {
     Meter(Box<Meter>),
+    Hooks(Box<EmptyHooks>),
     Ftrace(Ftrace),
 }
 
@@ -63,13 +74,37 @@ impl State {
             "no match" => meter(Start::Queue, Some(none)),
             "on (queue)" => meter(Start::Queue, Some(Filter::default())),
             "on (send)" => meter(Start::Send, Some(Filter::default())),
+            AT_DEVICES => {
+                let hooks = EmptyHooks::load();
+                let hooks = hooks.map_err(|e| BenchError::Latency(format!("no tcx: {e}")))?;
+                Ok(State::Hooks(Box::new(hooks)))
+            }
             _ => Ok(State::Ftrace(Ftrace::start()?)),
         }
     }
 
-    fn switch(&mut self, on: bool) -> Result<(), BenchError> {
+    fn switch(&mut self, on: bool, testbed: &Testbed) -> Result<(), BenchError> {
         match self {
             State::Meter(meter) => meter.attach(on).map_err(lost),
+            State::Hooks(hooks) => {
+                hooks.detach();
+                if on {
+                    let programs = hooks.programs();
+                    hooks.keep(
+                        testbed
+                            .inside(|| programs.attach(testbed.inner))?
+                            .map_err(failed(NO_TCX))?,
+                    );
+                    for device in [testbed.device, testbed.nic] {
+                        hooks.keep(
+                            testbed
+                                .outside(|| programs.attach(device))?
+                                .map_err(failed(NO_TCX))?,
+                        );
+                    }
+                }
+                Ok(())
+            }
             State::Ftrace(ftrace) => ftrace.switch(on),
         }
     }
@@ -98,7 +133,7 @@ fn round(testbed: &Testbed, options: &Options, name: &str) -> Result<Round, Benc
         let mut medians = [0.0; 2];
         for second in [false, true] {
             let on = second != (turn % 2 == 0);
-            state.switch(on)?;
+            state.switch(on, testbed)?;
             let trips = pings(testbed, PINGS)?;
             let side = usize::from(!on);
             medians[side] = median(&trips).unwrap_or_default();
@@ -108,7 +143,7 @@ fn round(testbed: &Testbed, options: &Options, name: &str) -> Result<Round, Benc
         round.added_us.push(medians[0] - medians[1]);
     }
     for on in [true, false] {
-        state.switch(on)?;
+        state.switch(on, testbed)?;
         round.rates[usize::from(!on)] = flood(testbed, seconds)?;
     }
     Ok(round)
@@ -121,17 +156,21 @@ pub(super) fn measure(
     testbed: &Testbed,
     result: &mut LatencyResult,
 ) -> Result<(), BenchError> {
+    let mut states = STATES.to_vec();
+    if !has_tcx(testbed)? {
+        states.retain(|state| *state != AT_DEVICES);
+    }
     // The last is `off`, from the blocks beside all states.
-    let off = STATES.len();
+    let off = states.len();
     let mut rtt: Vec<Vec<f64>> = vec![Vec::new(); off + 1];
     let (mut added, mut rate) = (rtt.clone(), rtt.clone());
     for number in 0..options.rounds() {
         let mut order: Vec<usize> = (0..off).collect();
         rig.random.shuffle(&mut order);
         for state in order {
-            let round = round(testbed, options, STATES[state])?;
+            let round = round(testbed, options, states[state])?;
             let [on_us, off_us] = &round.trips_us;
-            keep(rig, "perturbation", STATES[state], number, on_us)?;
+            keep(rig, "perturbation", states[state], number, on_us)?;
             keep(rig, "perturbation", OFF, number, off_us)?;
             for (side, row) in [state, off].into_iter().enumerate() {
                 rtt[row].extend(median(&round.blocks_us[side]));
@@ -142,7 +181,7 @@ pub(super) fn measure(
             rig.check()?;
         }
     }
-    for (row, name) in [(off, OFF)].into_iter().chain((0..).zip(STATES)) {
+    for (row, name) in [(off, OFF)].into_iter().chain((0..).zip(states)) {
         let of = |values: &[f64]| estimate(values, rig.seed);
         if let (Some(rtt_us), Some(added_us), Some(packets_per_s)) =
             (of(&rtt[row]), of(&added[row]), of(&rate[row]))
@@ -157,6 +196,15 @@ pub(super) fn measure(
     }
     result.programs = programs(testbed, options)?;
     Ok(())
+}
+
+/// Whether this kernel has the hooks of [`AT_DEVICES`].
+fn has_tcx(testbed: &Testbed) -> Result<bool, BenchError> {
+    let Ok(hooks) = EmptyHooks::load() else {
+        return Ok(false);
+    };
+    let programs = hooks.programs();
+    testbed.outside(|| programs.attach(testbed.nic).is_ok())
 }
 
 fn pings(testbed: &Testbed, count: u32) -> Result<Vec<f64>, BenchError> {

@@ -34,6 +34,10 @@ pub(super) struct Testbed {
     pub host_netns: NetnsId,
     /// The host's end of the container's pair.
     pub device: IfIndex,
+    /// The container's own end.
+    pub inner: IfIndex,
+    /// The host's NIC.
+    pub nic: IfIndex,
     _undo: UndoStack,
 }
 
@@ -60,7 +64,7 @@ impl Testbed {
             .map_err(failed("cannot enter a namespace"))?
             .map_err(failed("cannot make a tun device (modprobe tun)"))?;
         host.address("nic0", Ipv4Addr::new(10, 97, 0, 1))?;
-        let mut files = Vec::new();
+        let (mut files, mut inner) = (Vec::new(), Vec::new());
         for i in 0..=NEIGHBOURS as u8 {
             let member = make_netns(&format!("{tag}-c{i}"), &mut undo)?;
             let device = format!("d{i}");
@@ -69,6 +73,7 @@ impl Testbed {
             member.address("eth0", Ipv4Addr::new(10, 97, i + 1, 2))?;
             member.route(&format!("default via 10.97.{}.1", i + 1))?;
             files.push(member.open()?);
+            inner.push(IfIndex(member.ifindex("eth0")?));
         }
         let container = files.remove(0);
         let testbed = Testbed {
@@ -79,6 +84,8 @@ impl Testbed {
             container,
             neighbours: files,
             device: IfIndex(host.ifindex("d0")?),
+            inner: inner[0],
+            nic: IfIndex(host.ifindex("nic0")?),
             _undo: undo,
         };
         // Everyone knows everyone's address before anything is measured.
@@ -89,6 +96,11 @@ impl Testbed {
     /// Runs `work` in the container's namespace.
     pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, BenchError> {
         in_namespace(&self.container, work).map_err(failed("cannot enter a namespace"))
+    }
+
+    /// Runs `work` in the host's namespace.
+    pub fn outside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, BenchError> {
+        in_namespace(&self.host, work).map_err(failed("cannot enter a namespace"))
     }
 
     /// A prober in the calling thread's namespace that has had `count` answers.
@@ -103,8 +115,7 @@ impl Testbed {
 
     /// A prober in the host's namespace, for any thread.
     pub fn host_prober(&self, kind: Kind) -> Result<Prober, BenchError> {
-        in_namespace(&self.host, || self.probe(kind, 3))
-            .map_err(failed("cannot enter a namespace"))?
+        self.outside(|| self.probe(kind, 3))?
     }
 
     /// Runs `work` in the first neighbour's namespace; its address is 10.97.2.2.

@@ -185,8 +185,10 @@ impl Account {
         let share = contest.map(|contest| contest.share);
         if let Some(Contest { cpu, share, .. }) = contest {
             self.waited_at = Some(facts.now);
-            // Beyond this CPU it may use what nobody else wants.
+            // Beyond this CPU it may use what nobody else wants. What its tasks had beyond the share the scheduler gave
+            // them, as when those that claim a part pause: only what its packets took of others is owed.
             let used = now.corrected().min(1.0);
+            let used = used.min(share + now.at_others_cost());
             let bounds = Bounds {
                 debt: rules.debt_bound,
                 credit: self.credit(facts.now, own),

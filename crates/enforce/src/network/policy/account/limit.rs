@@ -98,7 +98,8 @@ impl Account {
         if !self.is_by_weight(rules, own) || !may_wait || self.rates.runs_elsewhere() {
             return 0.0;
         }
-        match self.streams {
+        let is_modest = self.rates.at_others_cost() < tuning::MODEST_PART * share;
+        match self.streams || is_modest {
             true => stream_room(share, &self.debts.here()),
             false => (tuning::ROOM_PART * share - self.debts.here().payment().max(0.0)).max(0.0),
         }

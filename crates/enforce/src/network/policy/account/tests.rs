@@ -17,13 +17,25 @@ fn account() -> Account {
     Account::new(simulation::container(1))
 }
 
+/// Its packets take 0.4 of its share.
+fn communicating() -> Account {
+    let mut account = account();
+    let length = Duration::from_secs(1);
+    let used = super::Use {
+        softirq_ns: 0.4 * SHARE * length.as_nanos() as f64,
+        ..super::Use::default()
+    };
+    account.rates.update(&used, length);
+    account
+}
+
 fn room(account: &Account) -> f64 {
     account.room(&rules(), &simulation::facts(), SHARE)
 }
 
 #[test]
 fn packets_have_room_while_a_weight_can_take_it_back_and_nothing_is_owed() {
-    let mut held = account();
+    let mut held = communicating();
     assert!((room(&held) - 0.05).abs() < 1e-9, "{}", room(&held));
     let bounds = Bounds {
         debt: Duration::from_secs(1),
@@ -59,6 +71,17 @@ fn a_flood_pays_back_sooner_than_a_stream() {
     assert!(held.pay_back() < tuning::PAY_BACK);
     held.streams = true;
     assert_eq!(held.pay_back(), tuning::PAY_BACK);
+}
+
+/// As an executor of a batch job: its packets take little, whatever they are.
+#[test]
+fn who_communicates_a_little_has_a_streams_room() {
+    let modest = account();
+    assert_eq!(room(&modest), SHARE);
+    assert!(room(&communicating()) < 0.1 * SHARE + 1e-9);
+    let mut flooded = account();
+    flooded.outweighed = true;
+    assert_eq!(room(&flooded), 0.0);
 }
 
 #[test]
