@@ -186,9 +186,13 @@ impl Account {
         if let Some(Contest { cpu, share, .. }) = contest {
             self.waited_at = Some(facts.now);
             // Beyond this CPU it may use what nobody else wants. What its tasks had beyond the share the scheduler gave
-            // them, as when those that claim a part pause: only what its packets took of others is owed.
+            // them, as when those that claim a part pause: only what its packets took of others is owed, unless they are
+            // more than a weight can give back.
             let used = now.corrected().min(1.0);
-            let used = used.min(share + now.at_others_cost());
+            let used = match self.outweighed {
+                true => used,
+                false => used.min(share + now.at_others_cost()),
+            };
             let bounds = Bounds {
                 debt: rules.debt_bound,
                 credit: self.credit(facts.now, own),
