@@ -3,21 +3,19 @@
  * Programs that do nothing where packets enter and leave a device, for `bench latency`: what they
  * cost is what a capture by devices would cost at least.
  */
-#include "../include/kernel.h"
+#include "../include/packet.h"
 #include <bpf/bpf_helpers.h>
-
-#define CF_TCX_NEXT -1
 
 SEC("tcx/ingress")
 int reference_hook_ingress(void *packet)
 {
-	return CF_TCX_NEXT;
+	return TC_NEXT;
 }
 
 SEC("tcx/egress")
 int reference_hook_egress(void *packet)
 {
-	return CF_TCX_NEXT;
+	return TC_NEXT;
 }
 
 char LICENSE[] __weak SEC("license") = "GPL";

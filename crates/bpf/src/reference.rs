@@ -114,9 +114,8 @@ impl EmptyMarkers {
     }
 }
 
-/// Programs that do nothing where packets enter and leave devices (tcx, Linux 6.6). Dropping it detaches them.
+/// Programs that do nothing where packets enter and leave devices (tcx, Linux 6.6).
 pub struct EmptyHooks {
-    links: Vec<OwnedFd>,
     skeleton: ReferenceSkel<'static>,
 }
 
@@ -149,7 +148,6 @@ impl EmptyHooks {
     /// This kernel or this caller cannot.
     pub fn load() -> Result<EmptyHooks, LoadError> {
         Ok(EmptyHooks {
-            links: Vec::new(),
             skeleton: load(|name| name.starts_with(HOOK))?,
         })
     }
@@ -161,16 +159,6 @@ impl EmptyHooks {
             ingress: programs.reference_hook_ingress.as_fd().as_raw_fd(),
             egress: programs.reference_hook_egress.as_fd().as_raw_fd(),
         }
-    }
-
-    /// Keeps links of theirs.
-    pub fn keep(&mut self, links: [OwnedFd; 2]) {
-        self.links.extend(links);
-    }
-
-    /// Closes the links that are kept.
-    pub fn detach(&mut self) {
-        self.links.clear();
     }
 }
 

@@ -57,8 +57,8 @@ pub(super) fn measure(
     let rounds = options.pairs as usize;
     let steps = rounds * TREATMENTS.len() + 1;
     let mut traffic = Traffic::start(rig, &[Flow::of(load)])?;
-    let mut all =
-        [Watch::Exact, Watch::Sampled, Watch::Nothing].map(|mode| (mode, Both::default()));
+    let watches = TREATMENTS.into_iter().flatten();
+    let mut all: Vec<_> = watches.map(|mode| (mode, Both::default())).collect();
     for round in 0..options.pairs {
         let mut order = TREATMENTS;
         rig.random.shuffle(&mut order);
@@ -277,7 +277,7 @@ impl Plan {
             .then(|| carried as f64 / began.elapsed().as_secs_f64());
         let memory_bytes = accountant.as_ref().map(Accountant::memory_bytes);
         let accounting = accountant.is_some();
-        drop((accountant, nothing.take()));
+        drop((accountant, nothing));
         let (offered, received) = rates(&counters, &counters_later);
         let interval = match (&earlier.snapshot, &later.snapshot) {
             (Some(earlier), Some(later)) => Some(later.since(earlier)),

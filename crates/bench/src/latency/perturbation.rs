@@ -16,6 +16,7 @@ use cofferdam_latency::{Filter, Meter, Start};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -50,7 +51,8 @@ const EVENTS: [&str; 10] = [
 /// What is switched on and off; gone when dropped.
 enum State {
     Meter(Box<Meter>),
-    Hooks(Box<EmptyHooks>),
+    /// The programs, and where they are attached.
+    Hooks(Box<EmptyHooks>, Vec<[OwnedFd; 2]>),
     Ftrace(Ftrace),
 }
 
@@ -77,7 +79,7 @@ impl State {
             AT_DEVICES => {
                 let hooks = EmptyHooks::load();
                 let hooks = hooks.map_err(|e| BenchError::Latency(format!("no tcx: {e}")))?;
-                Ok(State::Hooks(Box::new(hooks)))
+                Ok(State::Hooks(Box::new(hooks), Vec::new()))
             }
             _ => Ok(State::Ftrace(Ftrace::start()?)),
         }
@@ -86,21 +88,17 @@ impl State {
     fn switch(&mut self, on: bool, testbed: &Testbed) -> Result<(), BenchError> {
         match self {
             State::Meter(meter) => meter.attach(on).map_err(lost),
-            State::Hooks(hooks) => {
-                hooks.detach();
+            State::Hooks(hooks, links) => {
+                links.clear();
                 if on {
                     let programs = hooks.programs();
-                    hooks.keep(
-                        testbed
-                            .inside(|| programs.attach(testbed.inner))?
-                            .map_err(failed(NO_TCX))?,
-                    );
-                    for device in [testbed.device, testbed.nic] {
-                        hooks.keep(
-                            testbed
-                                .outside(|| programs.attach(device))?
-                                .map_err(failed(NO_TCX))?,
-                        );
+                    let attached = [
+                        testbed.inside(|| programs.attach(testbed.inner))?,
+                        testbed.outside(|| programs.attach(testbed.device))?,
+                        testbed.outside(|| programs.attach(testbed.nic))?,
+                    ];
+                    for link in attached {
+                        links.push(link.map_err(failed(NO_TCX))?);
                     }
                 }
                 Ok(())

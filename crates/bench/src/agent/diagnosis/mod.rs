@@ -31,6 +31,9 @@ const PERIOD: Duration = Duration::from_millis(60);
 const MEASURED: Duration = Duration::from_millis(500);
 /// The program that does nothing.
 const EMPTY: &str = "reference_empty_switch";
+/// What it costs to call a program that does nothing, measured without the statistics.
+const CALL_NS: f64 = 8.0;
+
 /// What takes turns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
@@ -38,9 +41,6 @@ enum Turn {
     On,
     Empty,
 }
-
-/// What it costs to call a program that does nothing, measured without the statistics.
-const CALL_NS: f64 = 8.0;
 
 /// The container of each process.
 pub(super) fn containers(case: SwitchCase) -> [Option<usize>; 2] {
@@ -88,12 +88,8 @@ fn one(
         rig.random.shuffle(&mut order);
         for turn in order {
             diagnosis.switch(turn == Turn::On).map_err(unusable)?;
-            let empty = match turn {
-                Turn::Empty => Some(EmptyProgram::start_at_switches()),
-                Turn::Off | Turn::On => None,
-            };
-            let empty = empty.transpose();
-            let _empty = empty.map_err(|e| start_failed(e.into()))?;
+            let empty = (turn == Turn::Empty).then(EmptyProgram::start_at_switches);
+            let _attached = empty.transpose().map_err(|e| start_failed(e.into()))?;
             std::thread::sleep(SETTLE);
             rates[turn as usize].push(players.round_trips_per_s(PERIOD)?);
         }
