@@ -101,6 +101,10 @@ struct in6_addr {
 		u8 u6_addr8[16];
 	} in6_u;
 };
+struct timespec64 {
+	s64 tv_sec;
+	long tv_nsec;
+};
 struct sock_common {
 	volatile unsigned char skc_state;
 	unsigned short skc_family;
@@ -128,6 +132,7 @@ struct sk_buff {
 	int skb_iif;
 	u16 inner_network_header; /* offsets from head */
 	u16 network_header;
+	u16 mac_len;
 	unsigned int end; /* offset from head: sk_buff_data_t on 64-bit kernels */
 	unsigned char *head;
 	unsigned char *data;

@@ -7,85 +7,7 @@
  * Which packet a socket was woken for, `sk_data_ready` does not say: it is the one that the
  * stack has in hand on this CPU.
  */
-#include "arrive.h"
-#include "merge.h"
-
-/* The packet that the stack has in hand on this CPU; NULL when its skb is another's by now. */
-static __always_inline struct lt_entry *lt_in_hand(const struct lt_cpu *cpu)
-{
-	struct lt_entry *e = lt_find(cpu->receiving);
-
-	return e && e->claimed_ns == cpu->in_hand_ns ? e : NULL;
-}
-
-static __always_inline struct lt_entry *lt_receive_host(struct lt_device *d, struct sk_buff *skb)
-{
-	struct lt_entry *e = lt_find(lt_id(skb));
-	struct lt_packet p;
-	__u64 now;
-
-	if (d->passes) {
-		if (!e)
-			return NULL;
-		/* A second look by the same host; a tunnel took its headers off. */
-		e->used_ns = bpf_ktime_get_ns();
-		if (d->tunnel && lt_read(&p, skb->data))
-			e->check = p.check;
-		return e;
-	}
-	/* Nobody waits for what comes. */
-	if (!e && !ingress_classes)
-		return NULL;
-	now = bpf_ktime_get_ns();
-	if (e && e->row[LT_EGRESS] && e->stamp[LT_XMIT_IN] && !e->stamp[LT_RECV_HOST]) {
-		e->stamp[LT_RECV_HOST] = now;
-		e->first_host_ifindex = d->ifindex;
-		e->used_ns = now;
-		if (e->packet.class == LT_TCP && skb->len > e->packet.bytes)
-			lt_merged(e, skb->len - e->packet.bytes);
-		return e;
-	}
-	if (!ingress_classes || !lt_read(&p, skb->data))
-		return NULL;
-	/* UDP and others may be a tunnel's, with anything inside. */
-	if ((p.class == LT_ICMP || p.class == LT_TCP) && !(ingress_classes >> p.class & 1))
-		return NULL;
-	e = lt_claim(lt_id(skb), lt_head(skb), now);
-	if (!e)
-		return NULL;
-	e->stamp[LT_RECV_HOST] = now;
-	e->check = p.check;
-	if (hardware_stamps)
-		e->hardware_ns = lt_hardware_stamp(skb);
-	e->first_host_ifindex = d->ifindex;
-	if (skb->data_len) {
-		e->packet = p;
-		e->packet.segments = lt_segments(skb, p.payload_bytes);
-	} else {
-		e->packet.segments = 1;
-	}
-	return e;
-}
-
-/* The stack is done with the packet it had in hand. When no socket told, the device was the last
- * point seen: TCP puts packets on a backlog while a system call has the socket, and may merge
- * them there; since 6.18 another CPU may queue UDP for this one. */
-static __always_inline void lt_let_go(struct lt_cpu *cpu, __u64 next)
-{
-	struct lt_entry *e;
-
-	if (!cpu->arrived || cpu->receiving == next)
-		return;
-	cpu->arrived = 0;
-	if (!cpu->receiving)
-		return;
-	e = lt_in_hand(cpu);
-	if (e && e->row[LT_INGRESS] && !e->stamp[LT_READY] &&
-	    (e->packet.class == LT_UDP || e->packet.class == LT_TCP)) {
-		lt_emit(e, LT_INGRESS, LT_END_ARRIVED);
-		lt_remove(e);
-	}
-}
+#include "receive.h"
 
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(lt_netif_receive_skb, struct sk_buff *skb)
@@ -110,7 +32,7 @@ int BPF_PROG(lt_netif_receive_skb, struct sk_buff *skb)
 		lt_arrive(d, e, skb->data, skb, bpf_ktime_get_ns());
 		cpu->arrived = 1;
 	} else {
-		e = lt_receive_host(d, skb);
+		e = lt_receive_host(d, lt_find(lt_id(skb)), skb, skb->data, skb->len);
 	}
 	cpu->in_hand_ns = e ? e->claimed_ns : 0;
 	return 0;
@@ -122,11 +44,11 @@ int BPF_PROG(lt_sk_data_ready, const struct sock *sk)
 	struct lt_entry *e;
 	struct lt_cpu *cpu;
 
-	if (!active)
+	/* TCP has a tracepoint that names the packet; Unix and tun have no protocol. */
+	if (!active || !sk->sk_protocol || sk->sk_protocol == LT_IPPROTO_TCP)
 		return 0;
 	cpu = lt_this_cpu();
-	/* TCP has a tracepoint that names the packet; Unix and tun have no protocol. */
-	if (!cpu || !cpu->receiving || !sk->sk_protocol || sk->sk_protocol == LT_IPPROTO_TCP)
+	if (!cpu || !cpu->receiving)
 		return 0;
 	e = lt_in_hand(cpu);
 	if (!e || e->stamp[LT_READY])
@@ -136,12 +58,17 @@ int BPF_PROG(lt_sk_data_ready, const struct sock *sk)
 	/* A Unix socket may be woken as well while the packet is in hand. */
 	if (!e->row[LT_INGRESS] || e->packet.protocol != sk->sk_protocol)
 		return 0;
+	/* Of a packet that passes no hook the CPU knows nothing. */
+	if (by_devices &&
+	    (e->netns[LT_INGRESS] != sk->__sk_common.skc_net.net->ns.inum ||
+	     (e->packet.class == LT_UDP && e->packet.destination_port != sk->__sk_common.skc_num)))
+		return 0;
 	e->used_ns = bpf_ktime_get_ns();
 	e->stamp[LT_READY] = e->used_ns;
 	e->cookie = lt_cookie(sk);
 	cpu->receiving = 0;
 	/* Most UDP is copied to its reader where no tracepoint is: the socket is its end. */
-	if (e->packet.class != LT_ICMP) {
+	if (by_devices || e->packet.class != LT_ICMP) {
 		lt_emit(e, LT_INGRESS, LT_END_READY);
 		lt_remove(e);
 	}

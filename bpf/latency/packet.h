@@ -16,8 +16,25 @@
 
 /* As much as an IPv6 header, a TCP header and four bytes take. */
 struct lt_bytes {
-	__u8 b[64];
+	union {
+		__u8 b[64];
+		__u64 word[8];
+	};
 };
+
+/* Copies what is at `from`, which may be no memory at all. */
+static __always_inline bool lt_copy(struct lt_bytes *to, const __u8 *from)
+{
+	if (!bpf_ksym_exists(bpf_rdonly_cast))
+		return !bpf_probe_read_kernel(to, sizeof(*to), from);
+	for (int i = 0; i < 4; i++) {
+		const struct timespec64 *part = LT_SIXTEEN(from + 16 * i);
+
+		to->word[2 * i] = part->tv_sec;
+		to->word[2 * i + 1] = part->tv_nsec;
+	}
+	return true;
+}
 
 static __always_inline __u16 lt_be16(const __u8 *p)
 {
@@ -36,47 +53,70 @@ static __always_inline __u32 lt_tcp_check(__u32 sequence, __u32 acknowledged)
 	return lt_mix(sequence, acknowledged, LT_IPPROTO_TCP);
 }
 
-/* `l4` points to 24 readable bytes; `room` is what the packet has there. */
-static __always_inline void lt_read_l4(struct lt_packet *p, const __u8 *l4, __u32 room)
+/* What tells the packet from others; `room` is what it has from `l4` on. */
+static __always_inline __u32 lt_check_l4(__u8 protocol, const __u8 *l4, __u32 room)
 {
 	__u32 a = 0, b = 0;
 
-	switch (p->protocol) {
+	switch (protocol) {
+	case LT_IPPROTO_TCP:
+		return lt_tcp_check(lt_be32(l4 + 4), lt_be32(l4 + 8));
 	case LT_IPPROTO_UDP:
-		p->class = LT_UDP;
-		p->source_port = lt_be16(l4);
-		p->destination_port = lt_be16(l4 + 2);
-		p->payload_bytes = room >= 8 ? room - 8 : 0;
 		if (room >= 16) {
 			a = *(__u32 *)(l4 + 8);
 			b = *(__u32 *)(l4 + 12);
 		}
 		break;
-	case LT_IPPROTO_TCP:
-		p->class = LT_TCP;
-		p->source_port = lt_be16(l4);
-		p->destination_port = lt_be16(l4 + 2);
-		p->sequence = lt_be32(l4 + 4);
-		p->acknowledged = lt_be32(l4 + 8);
-		p->payload_bytes = (l4[12] >> 4) * 4;
-		p->payload_bytes = room > p->payload_bytes ? room - p->payload_bytes : 0;
-		p->check = lt_tcp_check(p->sequence, p->acknowledged);
-		return;
 	case LT_IPPROTO_ICMP:
 	case LT_IPPROTO_ICMPV6:
-		p->class = LT_ICMP;
-		p->destination_port = lt_be16(l4);
-		p->payload_bytes = room >= 8 ? room - 8 : 0;
-		p->source_port = lt_be16(l4 + 4);
-		p->sequence = lt_be16(l4 + 6);
-		a = p->sequence << 16 | p->destination_port;
+		a = lt_be16(l4 + 6) << 16 | lt_be16(l4);
 		if (room >= 16)
 			b = *(__u32 *)(l4 + 8) ^ *(__u32 *)(l4 + 12);
 		break;
-	default:
-		p->class = LT_OTHER;
 	}
-	p->check = lt_mix(a, b, p->protocol << 16 | (room & 0xffff));
+	return lt_mix(a, b, protocol << 16 | (room & 0xffff));
+}
+
+static __always_inline __u8 lt_class_of(__u8 protocol)
+{
+	switch (protocol) {
+	case LT_IPPROTO_TCP:
+		return LT_TCP;
+	case LT_IPPROTO_UDP:
+		return LT_UDP;
+	case LT_IPPROTO_ICMP:
+	case LT_IPPROTO_ICMPV6:
+		return LT_ICMP;
+	}
+	return LT_OTHER;
+}
+
+/* `l4` points to 24 readable bytes; `room` is what the packet has there. */
+static __always_inline void lt_read_l4(struct lt_packet *p, const __u8 *l4, __u32 room)
+{
+	__u32 header = 8;
+
+	p->class = lt_class_of(p->protocol);
+	p->check = lt_check_l4(p->protocol, l4, room);
+	switch (p->class) {
+	case LT_TCP:
+		p->sequence = lt_be32(l4 + 4);
+		p->acknowledged = lt_be32(l4 + 8);
+		header = (l4[12] >> 4) * 4;
+		/* fall through */
+	case LT_UDP:
+		p->source_port = lt_be16(l4);
+		p->destination_port = lt_be16(l4 + 2);
+		break;
+	case LT_ICMP:
+		p->destination_port = lt_be16(l4);
+		p->source_port = lt_be16(l4 + 4);
+		p->sequence = lt_be16(l4 + 6);
+		break;
+	default:
+		return;
+	}
+	p->payload_bytes = room > header ? room - header : 0;
 }
 
 /* False for what is no IP packet. A function of its own, for its 64 bytes of stack: inlined, the
@@ -88,7 +128,7 @@ static __noinline __attribute__((unused)) bool lt_read(struct lt_packet *p, cons
 	__u32 offset, room;
 
 	__builtin_memset(p, 0, sizeof(*p));
-	if (bpf_probe_read_kernel(&h, sizeof(h), l3))
+	if (!lt_copy(&h, l3))
 		return false;
 	p->version = h.b[0] >> 4;
 	p->segments = 1;
@@ -143,20 +183,33 @@ static __noinline __attribute__((unused)) bool lt_read(struct lt_packet *p, cons
 	return true;
 }
 
+/* Of most packets (IPv4, whole, without options) no more than the class and the check; false for
+ * others. */
+static __always_inline bool lt_glance(__u32 *class, __u32 *check, const __u8 *l3)
+{
+	struct lt_bytes h;
+
+	if (!lt_copy(&h, l3) || h.b[0] != 0x45 || lt_be16(h.b + 6) & 0x3fff)
+		return false;
+	*class = lt_class_of(h.b[9]);
+	*check = lt_check_l4(h.b[9], h.b + 20, lt_be16(h.b + 2) - 20);
+	return true;
+}
+
 /* Packets that one skb stands for. Small packets are linear: no look needed. What a virtual
  * machine sends tells the size of its segments, not their number. */
 static __always_inline __u32 lt_segments(const struct sk_buff *skb, __u32 payload_bytes)
 {
 	struct skb_shared_info *info;
-	__u16 segments = 0, size = 0;
+	__u16 segments, size;
 
 	if (!skb->data_len)
 		return 1;
 	info = (struct skb_shared_info *)(skb->head + skb->end);
-	bpf_core_read(&segments, sizeof(segments), &info->gso_segs);
+	segments = (__u16)lt_word(LT_FIELD(info->gso_segs));
 	if (segments)
 		return segments;
-	bpf_core_read(&size, sizeof(size), &info->gso_size);
+	size = (__u16)lt_word(LT_FIELD(info->gso_size));
 	if (!size || payload_bytes <= size)
 		return 1;
 	return (payload_bytes + size - 1) / size;

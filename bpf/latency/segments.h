@@ -64,8 +64,9 @@ static __noinline struct lt_entry *lt_segment(struct lt_cpu *cpu, const struct s
 	if (!lt_read(&p, lt_sent_l3(skb)) || p.class != LT_TCP || !p.payload_bytes)
 		return NULL;
 	whole = lt_parent_of(cpu, &p);
-	if (!whole)
-		return NULL;
+	/* Not cut on its way here. */
+	if (!whole || whole == lt_find(id))
+		return whole;
 	claimed = whole->claimed_ns;
 	e = lt_claim(id, lt_head(skb), now);
 	if (!e)

@@ -34,11 +34,11 @@ static __always_inline __u64 lt_send_begun(const struct lt_cpu *cpu)
 static __always_inline bool lt_sent_before(struct sock *sk, const struct lt_packet *p)
 {
 	unsigned char state = sk->__sk_common.skc_state;
-	__u32 next = p->sequence;
+	__u32 next;
 
 	if (!p->payload_bytes || state == CF_TCP_TIME_WAIT || state == CF_TCP_NEW_SYN_RECV)
 		return false;
-	bpf_core_read(&next, sizeof(next), &((struct tcp_sock *)sk)->snd_nxt);
+	next = (__u32)lt_word(LT_FIELD(((struct tcp_sock *)sk)->snd_nxt));
 	return (__s32)(p->sequence - next) < 0;
 }
 

@@ -61,12 +61,19 @@ static __always_inline struct lt_entry *lt_find_head(__u64 head)
 	return &b->way[way & 3];
 }
 
-/* Only a clone has the head of another skb. */
+/* Only a clone has the head of another skb. By devices no packet is seen freed: what is known of a
+ * clone's address may be an earlier packet's, which had it before. */
 static __always_inline struct lt_entry *lt_find_any(const struct sk_buff *skb)
 {
-	struct lt_entry *e = lt_find(lt_id(skb));
+	bool cloned = BPF_CORE_READ_BITFIELD(skb, cloned);
+	struct lt_entry *e;
 
-	return e || !BPF_CORE_READ_BITFIELD(skb, cloned) ? e : lt_find_head(lt_head(skb));
+	if (by_devices && cloned) {
+		e = lt_find_head(lt_head(skb));
+		return e ? e : lt_find(lt_id(skb));
+	}
+	e = lt_find(lt_id(skb));
+	return e || !cloned ? e : lt_find_head(lt_head(skb));
 }
 
 /* Another's packet, which a bridge that does not know where it belongs has flooded to this device

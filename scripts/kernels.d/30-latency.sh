@@ -9,6 +9,13 @@ check 'latency record: loads and reports' 'cofferdam latency record --duration 3
 tail -2 /tmp/latency
 check 'latency record: packets in both directions' 'grep -q "\"direction\":\"egress\"" /tmp/latency &&
     grep -q "\"direction\":\"ingress\"" /tmp/latency'
+# tcx, and with it this start, is in Linux 6.6 and later.
+check 'latency record by devices: reports, or says why not' 'cofferdam latency record --start device --duration 3s --interval 3s \
+    --format jsonl >/tmp/devices 2>/tmp/devices.error; code=$?; cat /tmp/devices.error; tail -2 /tmp/devices
+    case $(uname -r) in
+    6.1.*) [ $code -eq 3 ] && grep -q "(tcx): boot Linux 6.6" /tmp/devices.error ;;
+    *) [ $code -eq 0 ] && grep -q "\"direction\":\"egress\"" /tmp/devices && grep -q "\"direction\":\"ingress\"" /tmp/devices ;;
+    esac'
 check 'latency ping: from a container' 'cofferdam latency ping 10.9.2.2 --container a -c 5 --json >/tmp/ping; code=$?
     cat /tmp/ping; [ $code -eq 0 ] && grep -qE "\"added_us\":[0-9]|\"egress_[a-z_]*\":[0-9]" /tmp/ping'
 check 'latency watch: draws on a terminal' '(sleep 60; printf q) |

@@ -8,10 +8,13 @@ pub use report::{Class, Direction, End, Miss, Point, Report, decode_report};
 pub use ring::{ReportRing, Taken};
 
 use crate::cost::{self, ProgramCost};
+use crate::hooks::HookDescriptors;
 use crate::load::{LoadError, loading};
 use crate::skeleton::latency_types::{lt_config, lt_counts, lt_way_counts};
 use crate::skeleton::{LatencySkel, LatencySkelBuilder};
-use crate::support::{failed, kernel_has_tracepoint, possible_cpus, require_tracepoints};
+use crate::support::{
+    failed, kernel_has_tracepoint, possible_cpus, require_device_hooks, require_tracepoints,
+};
 use cofferdam_types::NetnsId;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
@@ -49,6 +52,8 @@ pub enum Start {
     Send,
     /// The queue of the container's device.
     Queue,
+    /// The same, seen by programs on devices ([`LatencyPrograms::hooks`]) in place of the host's tracepoints.
+    Device,
 }
 
 /// What is measured for one container.
@@ -108,6 +113,11 @@ pub struct LatencyPrograms {
 /// Attached only when egress begins at the system call.
 const SEND_PROGRAMS: [&str; 3] = ["lt_sys_enter", "lt_softirq_entry", "lt_softirq_exit"];
 
+/// Attached where packets enter and leave devices.
+const HOOKS: [&str; 2] = ["lt_hook_ingress", "lt_hook_egress"];
+/// They tell that a socket has the packet.
+const SOCKET_PROGRAMS: [&str; 3] = ["lt_sk_data_ready", "lt_tcp_probe", "lt_inet_sock_set_state"];
+
 /// Called, not attached.
 const SWEEP_PROGRAM: &str = "lt_sweep";
 
@@ -132,7 +142,10 @@ impl LatencyPrograms {
         start: Start,
         hardware_stamps: bool,
     ) -> Result<LatencyPrograms, LoadError> {
-        require_tracepoints(&LATENCY_TRACEPOINTS)?;
+        match start {
+            Start::Device => require_device_hooks()?,
+            Start::Send | Start::Queue => require_tracepoints(&LATENCY_TRACEPOINTS)?,
+        }
         let sizes = LatencySizes {
             packets: sizes.packets.clamp(64, 1 << 22).next_power_of_two(),
             reports_per_cpu: sizes.reports_per_cpu.clamp(64, 1 << 22).next_power_of_two(),
@@ -148,6 +161,7 @@ impl LatencyPrograms {
             rodata.bucket_mask = sizes.packets / 4 - 1;
             rodata.ring_mask = sizes.reports_per_cpu - 1;
             rodata.watch_sends = u32::from(start == Start::Send);
+            rodata.by_devices = u32::from(start == Start::Device);
             rodata.hardware_stamps = u32::from(hardware_stamps);
         }
         let set = |map: &mut libbpf_rs::OpenMapMut<'_>, entries: u32| {
@@ -168,9 +182,13 @@ impl LatencyPrograms {
             if name == SWEEP_PROGRAM {
                 continue;
             }
-            if kernel_has_tracepoint(point) == Some(false)
-                || (SEND_PROGRAMS.contains(&name.as_str()) && start == Start::Queue)
-            {
+            let is_hook = HOOKS.contains(&name.as_str());
+            let wanted = match start {
+                Start::Device => is_hook || SOCKET_PROGRAMS.contains(&name.as_str()),
+                Start::Queue => !is_hook && !SEND_PROGRAMS.contains(&name.as_str()),
+                Start::Send => !is_hook,
+            };
+            if !wanted || (!is_hook && kernel_has_tracepoint(point) == Some(false)) {
                 program.set_autoload(false);
             }
         }
@@ -198,13 +216,24 @@ impl LatencyPrograms {
         }
         for program in self.skeleton.object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
-            if program.autoload() && name != SWEEP_PROGRAM {
+            if program.autoload() && name != SWEEP_PROGRAM && !HOOKS.contains(&name.as_str()) {
                 let link = program.attach();
                 self.links
                     .push(link.map_err(failed(format!("attach {name}")))?);
             }
         }
         Ok(())
+    }
+
+    /// What is to be attached to devices, where these are what packets are seen by.
+    pub fn hooks(&self) -> Option<HookDescriptors> {
+        let programs = &self.skeleton.progs;
+        (self.start == Start::Device).then(|| {
+            HookDescriptors::of(
+                programs.lt_hook_ingress.as_fd(),
+                programs.lt_hook_egress.as_fd(),
+            )
+        })
     }
 
     /// Where egress begins.

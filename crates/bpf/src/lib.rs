@@ -7,6 +7,7 @@ mod delay;
 mod enforce;
 mod events;
 mod gate;
+mod hooks;
 mod interruption;
 pub mod latency;
 mod ledger;
@@ -31,6 +32,7 @@ pub use enforce::{
 };
 pub use events::decode_event;
 pub use gate::{Gate, GateError};
+pub use hooks::HookDescriptors;
 pub use interruption::{Interruptions, SeenInterruptions};
 pub use ledger::{LedgerReader, RowReading};
 pub use libbpf_rs::{Error as MapError, ErrorKind as MapErrorKind};
@@ -38,9 +40,7 @@ pub use load::LoadError;
 pub use markers::Markers;
 pub use pairs::PairReading;
 pub use redirect::{RedirectCounts, RedirectLink, RedirectMode, RedirectPrograms};
-pub use reference::{
-    EmptyHooks, EmptyMarkers, EmptyProgram, HookDescriptors, ReferenceClock, ReferenceTime,
-};
+pub use reference::{EmptyHooks, EmptyMarkers, EmptyProgram, ReferenceClock, ReferenceTime};
 pub use running::{Counts, RunningCounts};
 pub use schedule::{
     SCHEDULE_FIRST_CONTAINER_ROW, SCHEDULE_HOST_ROW, SCHEDULE_TRACEPOINTS, ScheduleCell,

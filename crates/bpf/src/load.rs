@@ -20,6 +20,12 @@ pub enum LoadError {
     /// A tracepoint that nothing can stand in for.
     #[error("this kernel lacks the required tracepoint {0}: boot Linux 6.1 or later")]
     NoTracepoint(&'static str),
+    /// No programs where packets enter and leave devices.
+    #[error(
+        "this kernel cannot attach programs to network devices (tcx): boot Linux 6.6 or later with CONFIG_NET_XGRESS=y, \
+         or choose another start than device"
+    )]
+    NoDeviceHooks,
     /// The verifier took a program for unsafe: a defect of Cofferdam on this kernel.
     #[error(
         "cannot {what}: this kernel's verifier refuses the program {program}: {line}. \
@@ -53,7 +59,10 @@ impl LoadError {
     /// The host or the caller lacks something, which the text names; nothing is wrong otherwise.
     pub fn is_unsupported(&self) -> bool {
         match self {
-            LoadError::Permission | LoadError::NoBtf | LoadError::NoTracepoint(_) => true,
+            LoadError::Permission
+            | LoadError::NoBtf
+            | LoadError::NoTracepoint(_)
+            | LoadError::NoDeviceHooks => true,
             LoadError::Refused { .. }
             | LoadError::Libbpf { .. }
             | LoadError::Attach(_)
@@ -169,6 +178,15 @@ processed 31337 insns (limit 1000000) max_states_per_insn 3 total_states 5 peak_
 -- END PROG LOAD LOG --
 libbpf: prog 'lt_netif_receive_skb': failed to load: -13
 ";
+
+    #[test]
+    fn a_kernel_without_device_hooks_is_named_with_the_remedy() {
+        let error = LoadError::NoDeviceHooks;
+        assert!(error.is_unsupported());
+        let text = error.to_string();
+        assert!(text.contains("Linux 6.6"), "{text}");
+        assert!(text.contains("another start than device"), "{text}");
+    }
 
     /// A program that reads an uninitialised register; the kernel's answer is EACCES.
     #[test]

@@ -1,16 +1,15 @@
 //! An independent clock of softirq and hardirq time, to check the ledger against.
 
 use crate::cost::{ProgramCost, read_cost};
-use crate::link::{BPF_TCX_EGRESS, BPF_TCX_INGRESS, link_create};
+use crate::hooks::HookDescriptors;
 use crate::load::{LoadError, loading};
 use crate::skeleton::{ReferenceSkel, ReferenceSkelBuilder, reference_types::cf_reference};
 use crate::support::kernel_has_tracepoint;
-use cofferdam_types::IfIndex;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, OpenObject};
 use std::io;
 use std::mem::{MaybeUninit, offset_of};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::AsFd;
 
 /// Time on one CPU since the clock started, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,28 +118,6 @@ pub struct EmptyHooks {
     skeleton: ReferenceSkel<'static>,
 }
 
-/// Descriptors of the programs, to attach them in another network namespace.
-#[derive(Clone, Copy, Debug)]
-pub struct HookDescriptors {
-    ingress: RawFd,
-    egress: RawFd,
-}
-
-impl HookDescriptors {
-    /// Attaches both to a device of the network namespace that the calling thread is in; they are detached when the
-    /// links are closed.
-    ///
-    /// # Errors
-    /// The kernel's: it has no such hooks, the device is gone.
-    pub fn attach(self, device: IfIndex) -> io::Result<[OwnedFd; 2]> {
-        let ingress = link_create(self.ingress, device, BPF_TCX_INGRESS, 0)?;
-        Ok([
-            ingress,
-            link_create(self.egress, device, BPF_TCX_EGRESS, 0)?,
-        ])
-    }
-}
-
 impl EmptyHooks {
     /// Loads them; nothing is attached yet.
     ///
@@ -155,10 +132,10 @@ impl EmptyHooks {
     /// What attaches them.
     pub fn programs(&self) -> HookDescriptors {
         let programs = &self.skeleton.progs;
-        HookDescriptors {
-            ingress: programs.reference_hook_ingress.as_fd().as_raw_fd(),
-            egress: programs.reference_hook_egress.as_fd().as_raw_fd(),
-        }
+        HookDescriptors::of(
+            programs.reference_hook_ingress.as_fd(),
+            programs.reference_hook_egress.as_fd(),
+        )
     }
 }
 

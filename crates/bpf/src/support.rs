@@ -30,6 +30,18 @@ pub fn quota_stops_kernel_threads() -> Option<bool> {
     Some(!per_task)
 }
 
+/// That programs can be attached where packets enter and leave devices (tcx, Linux 6.6).
+///
+/// # Errors
+/// [`LoadError::NoBtf`], or that it cannot.
+pub(crate) fn require_device_hooks() -> Result<(), LoadError> {
+    let btf = Btf::from_vmlinux().map_err(|_| LoadError::NoBtf)?;
+    match btf.type_by_name::<Struct<'_>>("tcx_link") {
+        Some(_) => Ok(()),
+        None => Err(LoadError::NoDeviceHooks),
+    }
+}
+
 /// That the kernel has all of these.
 ///
 /// # Errors

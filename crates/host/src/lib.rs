@@ -35,7 +35,7 @@ pub use kernel::{Mitigations, irq_time_accounting, kernel_release, mitigations};
 pub use layout::{CgroupLayout, Controller};
 pub use lock::{HostLock, LockError, RUN_FOLDER, leave_run_folder};
 pub use names::labels::labels;
-pub use netns::{host_netns, in_namespace};
+pub use netns::{find_namespace, host_netns, in_namespace, namespaces, open as open_namespace};
 pub use procfs::TICKS_PER_S;
 pub use resolve::{ResolveError, cgroup_of, named_netns, resolve, resolve_in};
 pub use socket::refuse_descriptors;

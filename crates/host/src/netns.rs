@@ -4,7 +4,8 @@ use crate::HostError;
 use crate::fs::HostFs;
 use cofferdam_types::NetnsId;
 use nix::sched::{CloneFlags, setns};
-use std::fs::File;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -49,7 +50,7 @@ pub fn in_namespace<T: Send>(file: &File, work: impl FnOnce() -> T + Send) -> io
 
 /// Opens the file of a namespace, if it still stands for `expected`: a process id may have
 /// been given to another process since.
-pub(crate) fn open(file: &Path, expected: NetnsId) -> io::Result<File> {
+pub fn open(file: &Path, expected: NetnsId) -> io::Result<File> {
     let file = File::open(file)?;
     if file.metadata()?.ino() == u64::from(expected.0) {
         Ok(file)
@@ -73,4 +74,53 @@ pub(crate) fn named(fs: &HostFs) -> Vec<(PathBuf, NetnsId)> {
 /// The namespace that is mounted on `file`.
 pub(crate) fn netns_of_file(fs: &HostFs, file: &Path) -> Option<NetnsId> {
     u32::try_from(fs.inode(file).ok()?).ok().map(NetnsId)
+}
+
+/// A file that stands for a namespace: that of a process expected in it, one with a name, or
+/// that of whatever process is in it.
+///
+/// # Errors
+/// None is left.
+pub fn find_namespace(netns: NetnsId, pid: Option<u32>) -> io::Result<File> {
+    let expected = pid.map(of_process).into_iter();
+    for path in expected.chain(files_of_namespaces()) {
+        let matches = fs::metadata(&path).is_ok_and(|m| m.ino() == u64::from(netns.0));
+        // Opened, then looked at again: a process id may have changed hands.
+        if matches && let Ok(file) = open(&path, netns) {
+            return Ok(file);
+        }
+    }
+    let gone = "the network namespace is gone";
+    Err(io::Error::new(io::ErrorKind::NotFound, gone))
+}
+
+fn of_process(pid: u32) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/ns/net"))
+}
+
+/// The caller's, those that have a name, and those of all processes; one namespace may have many.
+fn files_of_namespaces() -> impl Iterator<Item = PathBuf> {
+    let named = names(NAMED).map(|name| Path::new(NAMED).join(name));
+    let processes =
+        names("/proc").filter_map(|name| Some(of_process(name.to_str()?.parse().ok()?)));
+    std::iter::once(PathBuf::from(OWN))
+        .chain(named)
+        .chain(processes)
+}
+
+/// All network namespaces that have a name or a process, with a file that stands for each now.
+pub fn namespaces() -> BTreeMap<NetnsId, PathBuf> {
+    let mut found = BTreeMap::new();
+    for path in files_of_namespaces() {
+        let inode = fs::metadata(&path).map(|m| u32::try_from(m.ino()));
+        if let Ok(Ok(inode)) = inode {
+            found.entry(NetnsId(inode)).or_insert(path);
+        }
+    }
+    found
+}
+
+fn names(directory: &str) -> impl Iterator<Item = std::ffi::OsString> + use<> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    entries.filter_map(|entry| Some(entry.ok()?.file_name()))
 }

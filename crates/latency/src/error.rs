@@ -20,6 +20,17 @@ pub enum MeasureError {
         /// Why.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The programs could not be attached to devices.
+    #[error("the latency programs cannot be attached to the devices of network namespace {}: {source}", netns.0)]
+    Devices {
+        /// Of which.
+        netns: NetnsId,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The devices of measured containers could not be followed.
+    #[error("the latency programs cannot follow the network devices of the host: {0}")]
+    Look(#[source] std::io::Error),
     /// No row is free.
     #[error(
         "network namespace {} cannot be measured: {rows} containers are measured already; \

@@ -5,6 +5,7 @@
 //! splits one into its parts; [`Summary`] keeps histograms of them.
 
 mod clock;
+mod devices;
 mod error;
 mod fleet;
 mod meter;

@@ -1,6 +1,7 @@
 //! Measuring: programs, the containers they watch, and readers of the reports.
 
 use crate::clock::Clock;
+use crate::devices::Devices;
 use crate::error::MeasureError;
 use crate::sample::Sample;
 use cofferdam_bpf::ProgramCost;
@@ -14,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// The loaded measurement. Dropping it detaches every program and leaves nothing behind.
 pub struct Meter {
+    // Detached before the programs go.
+    devices: Option<Devices>,
     programs: LatencyPrograms,
     rows: BTreeMap<NetnsId, u32>,
     /// Free rows, the longest free first: packets of the previous owner may still be in flight.
@@ -55,6 +58,7 @@ impl Meter {
     ) -> Result<Meter, MeasureError> {
         let programs = LatencyPrograms::load(sizes, start, !stamping.is_empty())?;
         Ok(Meter {
+            devices: programs.hooks().map(Devices::new),
             free: (1..=programs.rows()).collect(),
             programs,
             rows: BTreeMap::new(),
@@ -67,6 +71,11 @@ impl Meter {
     /// Detaches the programs temporarily, or attaches them again: detached they cost nothing.
     /// Packets in flight at that moment are missed as unseen.
     pub fn attach(&mut self, on: bool) -> Result<(), MeasureError> {
+        match &mut self.devices {
+            Some(devices) if on => devices.look().map_err(MeasureError::Look)?,
+            Some(devices) => devices.detach(),
+            None => {}
+        }
         Ok(self.programs.attach(on)?)
     }
 
@@ -86,9 +95,16 @@ impl Meter {
                 row
             }
         };
-        self.programs
-            .set(netns, row, filter)
-            .map_err(map_error("written"))
+        let written = self.programs.set(netns, row, filter);
+        written.map_err(map_error("written"))?;
+        if let Some(devices) = &mut self.devices {
+            let added = devices.add(netns);
+            added.map_err(|source| {
+                self.off(netns);
+                MeasureError::Devices { netns, source }
+            })?;
+        }
+        Ok(())
     }
 
     /// Stops measuring `netns`; its counts are gone. Unknown is fine.
@@ -96,6 +112,9 @@ impl Meter {
         if let Some(row) = self.rows.remove(&netns) {
             self.programs.clear(netns, row);
             self.free.push_back(row);
+        }
+        if let Some(devices) = &mut self.devices {
+            devices.remove(netns);
         }
     }
 
@@ -113,8 +132,11 @@ impl Meter {
     }
 
     /// Settles packets whose end was not seen (TCP frees some where no tracepoint is), a piece
-    /// of the table at a time. To be called about as often as the reports are read.
+    /// of the table at a time, and follows the host's devices. To be called about as often as the reports are read.
     pub fn tend(&mut self) -> Result<(), MeasureError> {
+        if let Some(devices) = &mut self.devices {
+            devices.tend().map_err(MeasureError::Look)?;
+        }
         if self.tended.elapsed() < TEND_EVERY {
             return Ok(());
         }

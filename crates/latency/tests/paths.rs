@@ -2,28 +2,18 @@
 
 mod common;
 
-use cofferdam_lab::fixtures::traffic::{self, Udp};
 use cofferdam_lab::fixtures::{
     FakeContainer, Lan, Namespace, Net, Router, htb, masquerade, port_forward, vxlan,
 };
 use cofferdam_latency::{Class, Direction, Stage};
 use common::bulk::{self, Ends};
+use common::datagrams::{PACKETS, assert_stages, udp};
 use common::scenes::{Macvlan, Tunnel};
 use common::{Watch, alone, netns};
 use std::net::SocketAddr;
 
-const PACKETS: u64 = 500;
-
 fn address(text: &str) -> SocketAddr {
     text.parse().expect("an address")
-}
-
-/// Sends [`PACKETS`] from one place to another, where they arrive at `at`.
-fn udp(from: &Namespace, to: &Namespace, address: SocketAddr, at: SocketAddr) {
-    let sink = traffic::udp_sink(to, None, at, PACKETS);
-    let udp = Udp::to(address).packets(PACKETS).rate(10_000);
-    traffic::udp_send(from, None, udp).finish();
-    assert_eq!(sink.finish()[0], PACKETS);
 }
 
 /// UDP and ICMP in both directions between the container and its peer, all measured.
@@ -50,15 +40,6 @@ fn assert_pinged(watch: &Watch) {
             watch.of(direction, Class::Icmp).count() > 0,
             "{direction:?}"
         );
-    }
-}
-
-/// Every UDP packet passed exactly these stages.
-#[track_caller]
-fn assert_stages(watch: &Watch, direction: Direction, stages: &[Stage]) {
-    for sample in watch.of(direction, Class::Udp) {
-        let passed: Vec<Stage> = sample.stages.parts_ns.iter().map(|(s, _)| *s).collect();
-        assert_eq!(passed, stages, "{sample:?}");
     }
 }
 

@@ -265,6 +265,7 @@ fn latency(checker: &mut Checker<'_>, raw: &RawLatency, config: &mut LatencyConf
     match raw.start {
         Some(RawStart::Queue) => config.start = Start::Queue,
         Some(RawStart::Send) => config.start = Start::Send,
+        Some(RawStart::Device) => config.start = Start::Device,
         None => {}
     }
     if let Some(count) = &raw.containers {

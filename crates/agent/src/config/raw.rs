@@ -163,6 +163,7 @@ pub(super) struct RawWeb {
 pub(super) enum RawStart {
     Queue,
     Send,
+    Device,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -119,7 +119,7 @@ pub struct CoverageRow {
 /// What the measurement does to what it measures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PerturbationRow {
-    /// `off`, `idle`, `no match`, `on (queue)`, `on (send)`, `empty at devices` or `ftrace`.
+    /// `off`, `idle`, `no match`, `on (queue)`, `on (send)`, `idle (device)`, `on (device)`, `empty at devices` or `ftrace`.
     pub state: String,
     /// Median round trip, block by block.
     pub rtt_us: Estimate,

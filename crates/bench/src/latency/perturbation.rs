@@ -21,11 +21,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Measured with blocks of being off in between.
-const STATES: [&str; 6] = [
+const STATES: [&str; 8] = [
     "idle",
     "no match",
     "on (queue)",
     "on (send)",
+    "idle (device)",
+    "on (device)",
     AT_DEVICES,
     "ftrace",
 ];
@@ -76,6 +78,8 @@ impl State {
             "no match" => meter(Start::Queue, Some(none)),
             "on (queue)" => meter(Start::Queue, Some(Filter::default())),
             "on (send)" => meter(Start::Send, Some(Filter::default())),
+            "idle (device)" => meter(Start::Device, None),
+            "on (device)" => meter(Start::Device, Some(Filter::default())),
             AT_DEVICES => {
                 let hooks = EmptyHooks::load();
                 let hooks = hooks.map_err(|e| BenchError::Latency(format!("no tcx: {e}")))?;

@@ -1,21 +1,17 @@
 //! `cofferdam latency serve`.
 
-use super::args::{ServeArgs, StartPoint};
+use super::args::ServeArgs;
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use anyhow::Context;
 use cofferdam_host::{HostFs, host_netns};
 use cofferdam_latency::serve::{Limits, Live, Server, bind, peer_of};
-use cofferdam_latency::{LatencySizes, Meter, Start};
+use cofferdam_latency::{LatencySizes, Meter};
 
 /// Serves until a signal comes.
 pub fn run(args: &ServeArgs, interrupt: &Interrupt) -> Outcome {
     let host = host_netns(&HostFs::host()).map_err(|e| Failure::failed(e.to_string()))?;
-    let start = match args.start {
-        StartPoint::Queue => Start::Queue,
-        StartPoint::Send => Start::Send,
-    };
-    let meter = Meter::load(LatencySizes::default(), start)?;
+    let meter = Meter::load(LatencySizes::default(), args.start.into())?;
     let source = Live::new(meter, host)?;
     let limits = Limits {
         clients_per_netns: args.clients as usize,

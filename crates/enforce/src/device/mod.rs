@@ -12,11 +12,10 @@ mod sys;
 use cofferdam_types::{IfIndex, NetnsId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -62,7 +61,9 @@ impl Inside {
 
     /// The namespace with this number, in which a process is expected.
     pub fn find(netns: NetnsId, pid: Option<u32>) -> io::Result<Rc<Inside>> {
-        kept::or_enter(netns, || Inside::enter(&find_namespace(netns, pid)?))
+        kept::or_enter(netns, || {
+            Inside::enter(&cofferdam_host::find_namespace(netns, pid)?)
+        })
     }
 
     /// The namespace that `file` stands for.
@@ -167,30 +168,4 @@ pub(crate) fn not_found(why: &str) -> io::Error {
 
 fn unsupported(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, why)
-}
-
-/// A file that stands for a namespace: that of a process expected in it, one with a name, or
-/// that of whatever process is in it.
-pub(crate) fn find_namespace(netns: NetnsId, pid: Option<u32>) -> io::Result<File> {
-    let of_pid = |pid: u32| PathBuf::from(format!("/proc/{pid}/ns/net"));
-    let expected = pid.map(of_pid).into_iter();
-    let own = std::iter::once(PathBuf::from("/proc/self/ns/net"));
-    let named = names("/run/netns").map(|name| Path::new("/run/netns").join(name));
-    let processes = names("/proc").filter_map(|name| Some(of_pid(name.to_str()?.parse().ok()?)));
-    for path in expected.chain(own).chain(named).chain(processes) {
-        let matches = fs::metadata(&path).is_ok_and(|m| m.ino() == u64::from(netns.0));
-        // Opened, then looked at again: a process id may have changed hands.
-        if matches
-            && let Ok(file) = File::open(&path)
-            && file.metadata().is_ok_and(|m| m.ino() == u64::from(netns.0))
-        {
-            return Ok(file);
-        }
-    }
-    Err(not_found("the network namespace is gone"))
-}
-
-fn names(directory: &str) -> impl Iterator<Item = std::ffi::OsString> + use<> {
-    let entries = fs::read_dir(directory).into_iter().flatten();
-    entries.filter_map(|entry| Some(entry.ok()?.file_name()))
 }

@@ -30,7 +30,19 @@ impl Ends {
 /// Sends `bytes` each way, one after the other; every byte must be in some report, none twice.
 #[track_caller]
 pub fn transfer(web: &Namespace, peer: &Namespace, ends: &Ends, bytes: u64) -> Watch {
-    let watch = send_both_ways(web, peer, ends, bytes);
+    transfer_seen(Watch::on(web), web, peer, ends, bytes)
+}
+
+/// The same, by a measurement that runs.
+#[track_caller]
+pub fn transfer_seen(
+    watch: Watch,
+    web: &Namespace,
+    peer: &Namespace,
+    ends: &Ends,
+    bytes: u64,
+) -> Watch {
+    let watch = seen_both_ways(watch, web, peer, ends, bytes);
     for direction in Direction::ALL {
         assert_told(&watch, direction, ends, bytes);
     }
@@ -40,7 +52,18 @@ pub fn transfer(web: &Namespace, peer: &Namespace, ends: &Ends, bytes: u64) -> W
 /// The same, where only packets = reports + misses is asserted, and reports of [`REPORTED`] of them.
 #[track_caller]
 pub fn send_both_ways(web: &Namespace, peer: &Namespace, ends: &Ends, bytes: u64) -> Watch {
-    let mut watch = Watch::on(web);
+    seen_both_ways(Watch::on(web), web, peer, ends, bytes)
+}
+
+/// The same, by a measurement that runs.
+#[track_caller]
+pub fn seen_both_ways(
+    mut watch: Watch,
+    web: &Namespace,
+    peer: &Namespace,
+    ends: &Ends,
+    bytes: u64,
+) -> Watch {
     let sink = traffic::tcp_sink(peer, None, ends.there);
     traffic::tcp_send(web, None, ends.there, bytes).finish();
     assert_eq!(sink.finish()[0], bytes);
@@ -48,7 +71,7 @@ pub fn send_both_ways(web: &Namespace, peer: &Namespace, ends: &Ends, bytes: u64
     let sink = traffic::tcp_sink(web, None, ends.here);
     traffic::tcp_send(peer, None, ends.door, bytes).finish();
     assert_eq!(sink.finish()[0], bytes);
-    watch.settle();
+    watch.settle_unseen();
     for direction in Direction::ALL {
         watch.assert_nearly_covered(direction, Class::Tcp, bytes >> 16);
     }

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod bulk;
+pub mod datagrams;
 pub mod scenes;
 
 use cofferdam_accounting::unseen_by_reference;
@@ -30,6 +31,11 @@ pub fn netns(namespace: &Namespace) -> NetnsId {
 impl Watch {
     pub fn on(namespace: &Namespace) -> Watch {
         Watch::with(namespace, &Filter::default(), Start::Send)
+    }
+
+    /// Seen by devices alone.
+    pub fn by_devices(namespace: &Namespace) -> Watch {
+        Watch::with(namespace, &Filter::default(), Start::Device)
     }
 
     pub fn with(namespace: &Namespace, filter: &Filter, start: Start) -> Watch {
@@ -85,6 +91,13 @@ impl Watch {
         let settled = self.meter.settle(Duration::from_millis(40));
         settled.expect("the table can be swept");
         self.read();
+    }
+
+    /// As [`Watch::settle`], where no packet is seen freed: what came last of the host's own has no end.
+    pub fn settle_unseen(&mut self) {
+        self.settle();
+        std::thread::sleep(Duration::from_millis(100));
+        self.settle();
     }
 
     pub fn read(&mut self) {

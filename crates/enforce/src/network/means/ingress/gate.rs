@@ -1,14 +1,13 @@
 //! The dropping programs in one network namespace.
 
 use super::refusal::{LimitError, Refusal};
-use crate::device::find_namespace;
 use crate::network::policy::Spending;
 use crate::tuning::network::{DEVICES_LOOK, FLOOD_PACKETS, FLOOD_STEPS, MOST_DEVICES};
 use cofferdam_bpf::{
     Bucket, DropCounts, DropDescriptors, DropLink, DropPrograms, Entry, attach_drop,
 };
 use cofferdam_host::netlink::LinkMessage;
-use cofferdam_host::{in_namespace, inside};
+use cofferdam_host::{find_namespace, in_namespace, inside};
 use cofferdam_types::{CgroupId, Container, IfIndex, NetnsId, Tunnel};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
