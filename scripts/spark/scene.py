@@ -347,10 +347,20 @@ class Scene:
             worker.stop()
 
     @contextlib.contextmanager
+    def several(self, kind, options=lambda flow: {}):
+        """[`FLOWS`] workers of the peer on CPU 1. One alone would not do: on Linux 6.18 a task that has a CPU to itself for a
+        while keeps a cgroup that wakes there (Spark's master) waiting for up to three seconds, runnable, whatever their weights."""
+        with contextlib.ExitStack() as workers:
+            for flow in range(FLOWS):
+                workers.enter_context(self.worker(kind, cpu=1, **options(flow)))
+            yield
+
+    @contextlib.contextmanager
     def flood(self):
         """Three UDP floods by the peer at the neighbour, which reads what it gets: the reader."""
         with self.worker("udp-sink", NEIGHBOUR, port=FLOOD_PORT, flows=FLOWS) as sink:
-            with self.worker("udp-flood", cpu=1, to=ADDRESS[NEIGHBOUR], port=FLOOD_PORT, flows=FLOWS, size=SIZE_BYTES):
+            with self.several("udp-flood", lambda flow: {"to": ADDRESS[NEIGHBOUR], "port": FLOOD_PORT + flow, "flows": 1,
+                                                         "size": SIZE_BYTES}):
                 yield sink
 
     def cpu_s(self):

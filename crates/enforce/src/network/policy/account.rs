@@ -185,14 +185,7 @@ impl Account {
         let share = contest.map(|contest| contest.share);
         if let Some(Contest { cpu, share, .. }) = contest {
             self.waited_at = Some(facts.now);
-            // Beyond this CPU it may use what nobody else wants. What its tasks had beyond the share the scheduler gave
-            // them, as when those that claim a part pause: only what its packets took of others is owed, unless they are
-            // more than a weight can give back.
-            let used = now.corrected().min(1.0);
-            let used = match self.outweighed {
-                true => used,
-                false => used.min(share + now.at_others_cost()),
-            };
+            let used = self.counted(&now, share);
             let bounds = Bounds {
                 debt: rules.debt_bound,
                 credit: self.credit(facts.now, own),
@@ -223,6 +216,17 @@ impl Account {
             self.rates.withheld(share) * length.as_nanos() as f64
         });
         (Action::Hold(hold), withheld)
+    }
+
+    /// What counts of an interval as used of its share. Beyond this CPU it may use what nobody else wants. What its tasks had
+    /// beyond the share the scheduler gave them, as when those that claim a part pause, and gave the others as much: no more
+    /// is owed than what its packets took of these beyond that, unless they are more than a weight can give back.
+    fn counted(&self, now: &Rates, share: f64) -> f64 {
+        let used = now.corrected().min(1.0);
+        match self.outweighed {
+            true => used,
+            false => used.min(share + now.taken_beyond(share)),
+        }
     }
 
     /// What it may save of its share. A stream that loses packets slows down by more than it must,

@@ -102,6 +102,13 @@ impl Rates {
         self.softirq + self.napi
     }
 
+    /// What its packets took of the time of others, less what packets of anybody took of its own, and less what it was billed
+    /// beyond `share`.
+    pub fn taken_beyond(&self, share: f64) -> f64 {
+        let had = (self.billed - share).max(0.0);
+        (self.softirq - self.charged - had).max(0.0)
+    }
+
     /// Network CPU caused, wherever it ran.
     pub fn caused(&self) -> f64 {
         self.caused

@@ -84,6 +84,36 @@ fn who_communicates_a_little_has_a_streams_room() {
     assert_eq!(room(&flooded), 0.0);
 }
 
+/// As an executor of a batch job while its siblings pause: the scheduler gave it more than its share.
+#[test]
+fn what_tasks_had_beyond_the_share_is_owed_by_a_flood_alone() {
+    let second = Duration::from_secs(1);
+    let of = |tasks_ns: f64, packets_ns: f64, charged_ns: f64| {
+        let used = super::Use {
+            usage_ns: tasks_ns,
+            billed_ns: tasks_ns,
+            there_ns: tasks_ns,
+            softirq_ns: packets_ns,
+            charged_ns,
+            ..super::Use::default()
+        };
+        Rates::of(&used, second)
+    };
+    let is = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found}");
+    let mut held = account();
+    is(held.counted(&of(0.9e9, 0.0, 0.0), SHARE), SHARE);
+    is(held.counted(&of(0.3e9, 0.0, 0.0), SHARE), 0.3);
+    // Its packets took of what the scheduler gave the others as well, or more than that.
+    is(held.counted(&of(0.8e9, 0.05e9, 0.0), SHARE), SHARE);
+    is(held.counted(&of(0.52e9, 0.05e9, 0.0), SHARE), 0.53);
+    is(held.counted(&of(0.5e9, 0.05e9, 0.0), SHARE), 0.55);
+    // It pays for more than it causes: a flood runs in its time slices.
+    is(held.counted(&of(0.55e9, 0.05e9, 0.1e9), SHARE), SHARE);
+    held.outweighed = true;
+    assert!(held.counted(&of(0.8e9, 0.05e9, 0.1e9), SHARE) > 0.7);
+    is(held.counted(&of(0.9e9, 0.4e9, 0.0), SHARE), 1.0);
+}
+
 #[test]
 fn streams_have_all_room_until_much_is_owed() {
     let mut held = account();

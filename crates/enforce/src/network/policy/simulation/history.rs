@@ -30,6 +30,17 @@ pub(super) struct Plan {
     /// The offender's.
     pub quota_cpus: Option<f64>,
     pub victim: Kind,
+    /// CPUs that the victim's packets take; its sibling computes for a part of the time then, and pauses.
+    pub job: Option<Job>,
+}
+
+/// A victim of several containers that communicate, as a batch job's executors.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Job {
+    /// CPUs that the packets of the victim take.
+    pub communicates: f64,
+    /// Part of the time in which another container of the job computes.
+    pub sibling_computes: f64,
 }
 
 impl Plan {
@@ -63,6 +74,7 @@ impl Plan {
             interrupt_ns: [0.0, 1_500.0][between(0.0, 2.0) as usize],
             quota_cpus: None,
             victim: Kind::Enforced,
+            job: None,
         }
     }
 
@@ -103,6 +115,26 @@ impl Plan {
         }
     }
 
+    /// A flood beside a container of a batch job: it computes with all that it gets, which is more while its sibling
+    /// pauses, and its packets take up to a quarter of its share.
+    pub fn beside_a_job(seed: u64) -> Plan {
+        let mut random = fastrand::Rng::with_seed(!seed);
+        let plan = Plan {
+            stream: false,
+            ..Plan::from_seed(seed)
+        };
+        let (offender, victim) = plan.weights;
+        let share = victim / (offender + 2.0 * victim);
+        let job = Job {
+            communicates: (0.02 + 0.23 * random.f64()) * share,
+            sibling_computes: 0.2 + 0.8 * random.f64(),
+        };
+        Plan {
+            job: Some(job),
+            ..plan
+        }
+    }
+
     /// The host, and the policy that rules it.
     pub fn begin(&self) -> History {
         let mut offender = Tenant::new(1, self.weights.0, self.offender_computes);
@@ -121,7 +153,14 @@ impl Plan {
             };
             victim.container = Arc::new(of_host);
         }
-        let mut host = Host::new(vec![offender, victim], self.seed);
+        let mut tenants = vec![offender, victim];
+        if let Some(job) = self.job {
+            let datagrams = job.communicates * 1e6 / self.cost.all();
+            tenants[1].traffic = Some(Traffic::Datagrams(datagrams));
+            tenants[1].cost = self.cost;
+            tenants.push(Tenant::new(3, self.weights.1, job.sibling_computes));
+        }
+        let mut host = Host::new(tenants, self.seed);
         host.napi_lag = self.napi_lag.unwrap_or_default();
         host.interrupt_ns = self.interrupt_ns;
         let mut means = Means::ALL.to_vec();

@@ -175,6 +175,16 @@ fn nothing_is_dropped_while_the_cpu_has_room_in_every_history() {
     });
 }
 
+/// What it computes beyond its share while a sibling pauses is no debt: the requests of its shuffle are not dropped for it.
+#[test]
+fn a_job_that_communicates_loses_no_packets_beside_a_flood_in_every_history() {
+    in_every_history(Plan::beside_a_job, |_, mut history| {
+        history.pass(Duration::from_secs(5));
+        let dropped = history.host.tenants[VICTIM].bucket.dropped_in_all;
+        ensure(dropped == 0.0, || format!("{dropped} dropped"))
+    });
+}
+
 #[test]
 fn weights_are_respected_in_every_history() {
     let plan = |seed| {
