@@ -99,6 +99,9 @@ int lt_hook_egress(struct __sk_buff *context)
 		lt_remove(e);
 		return TC_NEXT;
 	}
+	/* Delivered: another clone of what a bridge floods, or a new packet in its buffer. */
+	if (e->stamp[LT_RECV_IN])
+		return TC_NEXT;
 	e->used_ns = bpf_ktime_get_ns();
 	e->stamp[LT_QUEUE_HOST] = e->used_ns;
 	if (lt_no_queue(skb->dev))

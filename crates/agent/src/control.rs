@@ -303,10 +303,7 @@ impl<L: Ledger> Control<L> {
         let urgent = Urgent::begin();
         let reading = match frame {
             true => self.readings.read(Duration::ZERO),
-            false => self.readings.read_quickly(match self.busy {
-                true => USAGE_AGE_PRESSED,
-                false => USAGE_AGE,
-            }),
+            false => self.readings.read_quickly(self.usage_age()),
         };
         drop(urgent);
         match reading {
@@ -333,6 +330,16 @@ impl<L: Ledger> Control<L> {
         if self.due < Instant::now() {
             // Late: steps that were missed are not made up for.
             self.due = Instant::now() + period;
+        }
+    }
+
+    /// How old the CPU use of containers may be for the next step.
+    fn usage_age(&self) -> Duration {
+        let wanted = self.effects.as_ref().is_some_and(|e| e.wants_reading());
+        match self.busy {
+            _ if wanted => Duration::ZERO,
+            true => USAGE_AGE_PRESSED,
+            false => USAGE_AGE,
         }
     }
 

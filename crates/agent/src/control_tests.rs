@@ -69,6 +69,24 @@ fn containers_get_their_classes_as_they_come_and_go_and_the_end_takes_all_back()
 }
 
 #[test]
+fn cpu_use_is_read_anew_while_the_enforcement_wants_it() {
+    let mut agent = TestAgent::start(ENFORCE_WEB);
+    agent.world.add(1, "web-1");
+    let steps = || agent.world.steps.load(Relaxed);
+    let go_on = || {
+        let before = steps();
+        until("steps go on", || steps() > before + 5);
+    };
+    go_on();
+    let readings = || agent.world.usage_readings.load(Relaxed);
+    assert_eq!(readings(), 0, "it may be a second old");
+    agent.world.wants_reading.store(true, Relaxed);
+    go_on();
+    assert!(readings() >= 5, "{}", readings());
+    assert_eq!(agent.stop(), Some(Ended::Stopped));
+}
+
+#[test]
 fn estimates_judge_nobody() {
     let world = World::default();
     world.add(1, "web-1");

@@ -60,6 +60,11 @@ pub trait Effects {
         false
     }
 
+    /// Whether the next step needs CPU use as of then.
+    fn wants_reading(&self) -> bool {
+        false
+    }
+
     /// Whether a step might act if what happened in `seen`, a sample of the time, were to go on.
     fn would_look(&self, _seen: &Interval) -> bool {
         false
@@ -178,6 +183,10 @@ impl Effects for HostEffects {
 
     fn is_pressed(&self) -> bool {
         self.0.is_pressed()
+    }
+
+    fn wants_reading(&self) -> bool {
+        self.0.wants_reading()
     }
 
     fn would_look(&self, seen: &Interval) -> bool {

@@ -54,6 +54,10 @@ pub(crate) struct World {
     pub estimates: Arc<AtomicBool>,
     /// Of each step of the effects: containers that it was told of, and the length of the interval.
     pub judged: Arc<Mutex<Vec<(usize, Duration)>>>,
+    /// A container came of which the effects do not know yet how much it uses.
+    pub wants_reading: Arc<AtomicBool>,
+    /// Readings between two frames of the recorder for which CPU use had to be read anew.
+    pub usage_readings: Arc<AtomicU64>,
 }
 
 impl World {
@@ -163,6 +167,14 @@ impl Ledger for FakeLedger {
         Ok(())
     }
 
+    fn quick_snapshot(&mut self, usage_age: Duration) -> Result<Snapshot, ReadError> {
+        let readings = u64::from(usage_age.is_zero());
+        self.world
+            .usage_readings
+            .fetch_add(readings, Ordering::Relaxed);
+        self.snapshot()
+    }
+
     fn snapshot(&mut self) -> Result<Snapshot, ReadError> {
         if self.world.unreadable.load(Ordering::Relaxed) {
             return Err(ReadError("the map is gone".into()));
@@ -264,6 +276,10 @@ impl Effects for FakeEffects {
         let told = (interval.containers.len(), interval.length);
         self.0.judged.lock().unwrap().push(told);
         self.0.steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn wants_reading(&self) -> bool {
+        self.0.wants_reading.load(Ordering::Relaxed)
     }
 
     fn status(&self) -> EnforcementStatus {

@@ -163,6 +163,7 @@ fn what_it_got_is_what_the_kernel_billed() {
         std::thread::sleep(LENGTH);
         let third = bills();
         let interval = read(&mut diagnosis).since(&before);
+        note_hidden(&interval);
         let fourth = bills();
         let ticks = 2 * TICK * interval.cpus as u32;
         let slack = unbilled_time().saturating_sub(unbilled) + ticks;

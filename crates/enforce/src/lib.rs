@@ -185,6 +185,12 @@ impl Enforcer {
         self.network.is_pressed()
     }
 
+    /// Whether the next step needs the CPU use of containers as of then: one came beside an offender, and how much it uses is
+    /// not known yet. For some steps in half a second at most.
+    pub fn wants_reading(&self) -> bool {
+        self.network.wants_reading()
+    }
+
     /// Whether network CPU would have to be looked at in earnest if what happened in `seen`, however short,
     /// were to go on: see [`Enforcer::step`], which must not be given a sample.
     pub fn would_look(&self, seen: &Interval) -> bool {

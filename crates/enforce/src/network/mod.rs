@@ -168,6 +168,11 @@ impl Network {
         self.pressed
     }
 
+    /// Whether the CPU use of containers should be read in the next step: one came of which nothing is known yet.
+    pub fn wants_reading(&self) -> bool {
+        self.pressed && self.policy.wants_reading()
+    }
+
     /// Whether steps on such intervals might act: a container under a rule causes work, and there are
     /// others to whom it is charged, or a quota that its packets count against. Never false where a
     /// step would act, seldom true where none does.

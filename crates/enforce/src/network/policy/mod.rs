@@ -112,6 +112,11 @@ impl Policy {
         self.payers.others(&self.accounts)
     }
 
+    /// Whether CPU use should be read in the next step, as [`Rivals::wants_reading`] says.
+    pub fn wants_reading(&self) -> bool {
+        self.rivals.wants_reading()
+    }
+
     /// The containers that need a look. Most did nothing, or nothing that counts: they cost this
     /// comparison, no more. Who ran on the CPU that we `looked_at`, in time of our own, is not told.
     pub fn attention(

@@ -3,7 +3,8 @@
 use super::divided::Divided;
 use super::placement::Placement;
 use crate::tuning::network::{
-    BESIDE, HOST_RAN_AVERAGED, LITTLE_PART, RAN_CPUS, RAN_PART, RESTS, WANTED_PART,
+    BESIDE, HOST_RAN_AVERAGED, LITTLE_PART, RAN_CPUS, RAN_PART, READS_SOON, READS_SOON_AGAIN,
+    RESTS, WANTED_PART,
 };
 use cofferdam_types::{CgroupId, CpuTime, Interval};
 use std::collections::{BTreeMap, HashMap};
@@ -17,12 +18,16 @@ const UNKNOWN: CgroupId = CgroupId(0);
 struct Known {
     path: PathBuf,
     is_of_host: bool,
+    /// When it was first found to run, after it had not run anywhere for [`BESIDE`].
+    came: Duration,
 }
 
 /// CPU use of each cgroup, in CPUs, as of the last time that it was read: not every interval brings a reading.
 #[derive(Debug, Default)]
 struct Used {
     read_at: Option<Duration>,
+    /// When the last but one reading was: what was read last is the use from then on.
+    since: Option<Duration>,
     by_cgroup: HashMap<CgroupId, f64>,
     /// The same of all that were ever found to use any: what each used last, or a while ago.
     recent: HashMap<CgroupId, f64>,
@@ -36,7 +41,8 @@ impl Used {
         if rows.iter().all(|row| row.ledger.cpu_usage_ns == 0) {
             return;
         }
-        let since = self.read_at.replace(now);
+        self.since = self.read_at.replace(now);
+        let since = self.since;
         let since = since.map_or(interval.length, |at| now.saturating_sub(at));
         let length_ns = since.max(interval.length).as_nanos() as f64;
         self.by_cgroup.clear();
@@ -58,6 +64,12 @@ impl Used {
     fn cpus(&self, cgroup: CgroupId) -> f64 {
         self.by_cgroup.get(&cgroup).copied().unwrap_or(0.0)
     }
+
+    /// Whether the last reading is of a time in which one that `came` then could run from beginning to end. Any other says
+    /// how late it came, not how much it wants.
+    fn tells_of_one_that(&self, came: Duration) -> bool {
+        self.since.is_some_and(|since| came <= since)
+    }
 }
 
 /// Who ran where.
@@ -71,6 +83,9 @@ pub(super) struct Rivals {
     /// The part of the work in anybody's time that tasks of the host are charged on each CPU, averaged
     /// over [`HOST_RAN_AVERAGED`].
     of_host: HashMap<(u32, CgroupId), f64>,
+    wants_reading: bool,
+    /// Since when CPU use is, or was last, read out of turn.
+    soon_since: Option<Duration>,
 }
 
 impl Rivals {
@@ -119,6 +134,7 @@ impl Rivals {
         let beside = &self.beside;
         self.known
             .retain(|id, _| beside.keys().any(|(_, other)| other == id));
+        self.wants_reading = self.is_reading_due(now);
     }
 
     /// Whether it ran on `cpu` a moment ago.
@@ -138,11 +154,30 @@ impl Rivals {
         wanted.sum::<f64>() > WANTED_PART
     }
 
+    /// Whether a container came of which it is not known yet how much it uses: CPU use should be read in the next step.
+    pub fn wants_reading(&self) -> bool {
+        self.wants_reading
+    }
+
+    /// All are read at once, which costs something: out of turn for [`READS_SOON`] in [`READS_SOON_AGAIN`].
+    fn is_reading_due(&mut self, now: Duration) -> bool {
+        let mut known = self.known.values().filter(|known| !known.is_of_host);
+        if known.all(|known| self.used.tells_of_one_that(known.came)) {
+            return false;
+        }
+        let ago = |at: &mut Duration| now.saturating_sub(*at);
+        if self.soon_since.as_mut().map(ago) >= Some(READS_SOON_AGAIN) {
+            self.soon_since = None;
+        }
+        ago(self.soon_since.get_or_insert(now)) < READS_SOON
+    }
+
     /// Part of `cpu` that one claims which uses little of its own share, and leaves the rest to the others: twice what
     /// it uses. `None` of whoever uses more, or is not known to use less.
     fn claim(&self, cpu: u32, id: CgroupId, known: &Known) -> Option<f64> {
         let uses = match known.is_of_host {
             true => self.of_host.get(&(cpu, id)).copied().unwrap_or(0.0),
+            false if !self.used.tells_of_one_that(known.came) => return None,
             false => self.used.recent.get(&id).copied()?,
         };
         (uses < LITTLE_PART).then_some(2.0 * uses)
@@ -154,6 +189,7 @@ impl Rivals {
         known.or_insert_with(|| Known {
             path: path.to_owned(),
             is_of_host,
+            came: now,
         });
     }
 
@@ -412,7 +448,7 @@ mod tests {
         interval.containers[0].ledger.cpu_usage_ns = 18_000_000;
         interval.containers[1].ledger.cpu_usage_ns = 2_000_000;
         let mut rivals = Rivals::default();
-        rivals.note(Duration::ZERO, &interval, None);
+        (0..3).for_each(|step| rivals.note(interval.length * step, &interval, None));
         let [offender, paused] = [0, 1].map(|i: usize| &interval.containers[i].container);
         let share = |is_held: bool| {
             let is_held = |id| is_held && id == paused.cgroup;
@@ -421,6 +457,85 @@ mod tests {
         };
         assert!((share(false) - 0.8).abs() < 1e-9, "{}", share(false));
         assert_eq!(share(true), 0.5);
+    }
+
+    /// CPU use is read in every fifth step; the victim comes between two readings and wants half of the CPU, or a tenth.
+    #[test]
+    fn one_that_comes_claims_its_whole_share_until_it_is_known_what_it_uses() {
+        let time = CpuTime {
+            softirq_ns: 10_000_000,
+            network_softirq_ns: 10_000_000,
+            ..CpuTime::default()
+        };
+        let offers = |comes_at: u32, uses: f64, heeds: bool| {
+            let mut rivals = Rivals::default();
+            let (mut since, mut soon) = (0.0, false);
+            let step = |step: u32| {
+                let is_there = step >= comes_at;
+                let part = if is_there { uses } else { 0.0 };
+                since += part;
+                let charged = (part * 10e6) as u64;
+                let mut interval =
+                    interval(&[time], &[(10_000_000, 10_000_000 - charged), (0, charged)]);
+                if step.is_multiple_of(5) || soon {
+                    interval.containers[0].ledger.cpu_usage_ns = 5_000_000;
+                    interval.containers[1].ledger.cpu_usage_ns = (since * 20e6) as u64;
+                    since = 0.0;
+                }
+                rivals.note(interval.length * step, &interval, None);
+                soon = heeds && rivals.wants_reading();
+                let share = share_of(&rivals, &interval.containers[0].container);
+                (share, soon)
+            };
+            (0..55).map(step).collect::<Vec<(f64, bool)>>()
+        };
+        for comes_at in 30..35 {
+            let told = offers(comes_at, 0.5, true);
+            let at = comes_at as usize;
+            assert!(told[at - 1].0 > 0.98, "{comes_at}: {told:?}");
+            assert!(
+                told[at..].iter().all(|(share, _)| *share == 0.5),
+                "{comes_at}: {told:?}"
+            );
+            // Two readings out of turn at most, and none before it came.
+            let soon: Vec<usize> = (10..55).filter(|i| told[*i].1).collect();
+            assert!(soon == [at] || soon == [at, at + 1], "{comes_at}: {soon:?}");
+            // One that wants little has its whole share for these two steps, no longer; else for five to ten.
+            let told = offers(comes_at, 0.1, true);
+            assert!(
+                told[at + 2..].iter().all(|(share, _)| *share > 0.79),
+                "{told:?}"
+            );
+            let told = offers(comes_at, 0.1, false);
+            assert!(
+                told[at..at + 5].iter().all(|(share, _)| *share == 0.5),
+                "{told:?}"
+            );
+            assert!(
+                told[at + 10..].iter().all(|(share, _)| *share > 0.79),
+                "{told:?}"
+            );
+        }
+    }
+
+    /// A container comes in every step: CPU use is not read in every step for that.
+    #[test]
+    fn where_many_come_cpu_use_is_read_out_of_turn_now_and_then() {
+        let time = CpuTime {
+            softirq_ns: 10_000_000,
+            network_softirq_ns: 10_000_000,
+            ..CpuTime::default()
+        };
+        let mut rivals = Rivals::default();
+        let wanted = (0..200_usize).filter(|step| {
+            let mut work = vec![(0, 0); 201];
+            (work[0], work[step + 1]) = ((10_000_000, 5_000_000), (0, 5_000_000));
+            let interval = interval(&[time], &work);
+            rivals.note(interval.length * *step as u32, &interval, None);
+            rivals.wants_reading()
+        });
+        // Of 4 s: three steps of 25.
+        assert_eq!(wanted.count(), 24);
     }
 
     /// A service that wakes for a moment a few times a second, as our own agent does.
