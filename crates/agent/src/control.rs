@@ -335,11 +335,10 @@ impl<L: Ledger> Control<L> {
 
     /// How old the CPU use of containers may be for the next step.
     fn usage_age(&self) -> Duration {
-        let wanted = self.effects.as_ref().is_some_and(|e| e.wants_reading());
-        match self.busy {
-            _ if wanted => Duration::ZERO,
-            true => USAGE_AGE_PRESSED,
-            false => USAGE_AGE,
+        match &self.effects {
+            Some(effects) if effects.wants_reading() => Duration::ZERO,
+            _ if self.busy => USAGE_AGE_PRESSED,
+            _ => USAGE_AGE,
         }
     }
 

@@ -178,9 +178,10 @@ pub(crate) mod network {
     /// with every pause; longer: a share is withheld for a container that is gone.
     pub const BESIDE: Duration = Duration::from_secs(1);
     /// CPU use is read in every step for so long when a container comes of which nothing is known yet: until two readings
-    /// enclose a step in which it was there. Measured (UDP flood through NAT, penalty): see [`READS_SOON_AGAIN`].
+    /// enclose a step in which it was there. Three control periods; chosen, not measured. Shorter: where steps come late it stays
+    /// unknown until the next usual reading; longer: more readings where it is not told by two.
     pub const READS_SOON: Duration = Duration::from_millis(60);
-    /// … and no more often than this. Shorter: where many come and go each step has the kernel add up every cgroup's time;
+    /// … and no more often than this; chosen, not measured. Shorter: where many come and go each step has the kernel add up every cgroup's time;
     /// longer: one that comes right after another is given its whole share, whatever it wants, until the next reading.
     pub const READS_SOON_AGAIN: Duration = Duration::from_millis(500);
     /// Time constant by which the CPU use that a container is known for fades once it uses less; it rises at once. CPU

@@ -101,10 +101,7 @@ impl Watch {
             Duration::from_secs(20),
             || {
                 self.settle();
-                let counts = self.counts();
-                Direction::ALL
-                    .iter()
-                    .all(|d| owed(&counts, *d as usize) == 0)
+                owed(&self.counts()) == [0, 0]
             },
         );
     }
@@ -164,9 +161,7 @@ impl Watch {
         let totals = self.reader.totals();
         assert_eq!((totals.lost, totals.rejected), (0, 0));
         let counts = self.counts();
-        for d in 0..2 {
-            assert_eq!(owed(&counts, d), 0, "{counts:?} {:?}", Miss::ALL);
-        }
+        assert_eq!(owed(&counts), [0, 0], "{counts:?} {:?}", Miss::ALL);
         for sample in &self.samples {
             let sum: u32 = sample.stages.parts_ns.iter().map(|(_, ns)| ns).sum();
             assert_eq!(sum, sample.stages.total_ns, "{sample:?}");
@@ -174,11 +169,12 @@ impl Watch {
     }
 }
 
-/// Packets of a direction that have neither a report nor a miss (yet).
-fn owed(counts: &Counts, direction: usize) -> i64 {
+/// Packets of each direction that have neither a report nor a miss (yet).
+fn owed(counts: &Counts) -> [i64; 2] {
     let sum = |all: &[u64]| all.iter().sum::<u64>() as i64;
-    let ended = sum(&counts.reports[direction]) + sum(&counts.misses[direction]);
-    sum(&counts.packets[direction]) - ended
+    Direction::ALL
+        .map(|d| d as usize)
+        .map(|d| sum(&counts.packets[d]) - sum(&counts.reports[d]) - sum(&counts.misses[d]))
 }
 
 /// One root test at a time, with a limit.

@@ -42,8 +42,7 @@ impl Used {
             return;
         }
         self.since = self.read_at.replace(now);
-        let since = self.since;
-        let since = since.map_or(interval.length, |at| now.saturating_sub(at));
+        let since = (self.since).map_or(interval.length, |at| now.saturating_sub(at));
         let length_ns = since.max(interval.length).as_nanos() as f64;
         self.by_cgroup.clear();
         let used = rows.iter().map(|row| {
@@ -165,11 +164,10 @@ impl Rivals {
         if known.all(|known| self.used.tells_of_one_that(known.came)) {
             return false;
         }
-        let ago = |at: &mut Duration| now.saturating_sub(*at);
-        if self.soon_since.as_mut().map(ago) >= Some(READS_SOON_AGAIN) {
-            self.soon_since = None;
-        }
-        ago(self.soon_since.get_or_insert(now)) < READS_SOON
+        let is_recent = |at: &Duration| now.saturating_sub(*at) < READS_SOON_AGAIN;
+        let since = self.soon_since.filter(is_recent).unwrap_or(now);
+        self.soon_since = Some(since);
+        now.saturating_sub(since) < READS_SOON
     }
 
     /// Part of `cpu` that one claims which uses little of its own share, and leaves the rest to the others: twice what
@@ -245,6 +243,15 @@ mod tests {
     use super::*;
     use cofferdam_types::Container;
 
+    /// Of one CPU in an interval: so much of it went into softirqs, all of it on packets.
+    fn network_work(ns: u64) -> CpuTime {
+        CpuTime {
+            softirq_ns: ns,
+            network_softirq_ns: ns,
+            ..CpuTime::default()
+        }
+    }
+
     /// Of CPU 0, among equals.
     fn share_of(rivals: &Rivals, container: &Container) -> f64 {
         let divided = rivals.divide(0, |_| false, |_| 100.0);
@@ -256,10 +263,8 @@ mod tests {
     #[test]
     fn what_runs_in_napi_threads_hides_no_rival() {
         let time = CpuTime {
-            softirq_ns: 200_000,
-            network_softirq_ns: 200_000,
             napi_thread_ns: 9_800_000,
-            ..CpuTime::default()
+            ..network_work(200_000)
         };
         let interval = interval(&[time], &[(10_000_000, 9_900_000), (0, 100_000)]);
         let mut rivals = Rivals::default();
@@ -272,10 +277,8 @@ mod tests {
     #[test]
     fn what_ksoftirqd_does_hides_no_rival() {
         let time = CpuTime {
-            softirq_ns: 15_000_000,
-            network_softirq_ns: 15_000_000,
             charged_nobody_ns: 10_900_000,
-            ..CpuTime::default()
+            ..network_work(15_000_000)
         };
         for (used_ns, share) in [(4_500_000, 0.5), (500_000, 1.0)] {
             let mut interval = interval(&[time], &[(15_000_000, 4_000_000), (0, 100_000)]);
@@ -290,11 +293,9 @@ mod tests {
     #[test]
     fn tasks_without_a_known_cgroup_are_rivals_and_idle_time_is_none() {
         let time = |charged_host_ns, charged_nobody_ns| CpuTime {
-            softirq_ns: 10_000_000,
-            network_softirq_ns: 10_000_000,
             charged_host_ns,
             charged_nobody_ns,
-            ..CpuTime::default()
+            ..network_work(10_000_000)
         };
         for (time, share) in [(time(5_000_000, 5_000_000), 0.5), (time(0, 5_000_000), 1.0)] {
             let mut rivals = Rivals::default();
@@ -312,10 +313,8 @@ mod tests {
     #[test]
     fn a_job_of_the_host_stays_a_rival_where_no_softirq_meets_it() {
         let time = CpuTime {
-            softirq_ns: 6_000_000,
-            network_softirq_ns: 6_000_000,
             charged_nobody_ns: 3_000_000,
-            ..CpuTime::default()
+            ..network_work(6_000_000)
         };
         let share = |used_ns: u64| {
             let mut rivals = Rivals::default();
@@ -354,11 +353,7 @@ mod tests {
     /// The victim ends, the offender goes on and fills the CPU.
     #[test]
     fn who_has_not_run_for_a_while_leaves_its_share() {
-        let time = CpuTime {
-            softirq_ns: 10_000_000,
-            network_softirq_ns: 10_000_000,
-            ..CpuTime::default()
-        };
+        let time = network_work(10_000_000);
         // A reading in every step, or once in five.
         for every in [1_u32, 5] {
             let mut rivals = Rivals::default();
@@ -396,10 +391,8 @@ mod tests {
         for (service, least, most) in [(0.1, 0.39, 0.41), (0.3, 0.33, 0.34)] {
             let ns = |part: f64| (part * 10e6) as u64;
             let time = CpuTime {
-                softirq_ns: 10_000_000,
-                network_softirq_ns: 10_000_000,
                 charged_host_ns: ns(service),
-                ..CpuTime::default()
+                ..network_work(10_000_000)
             };
             let half = ns((1.0 - service) / 2.0);
             let mut rivals = Rivals::default();
@@ -418,10 +411,8 @@ mod tests {
     #[test]
     fn what_claims_little_claims_it_beside_many_as_well() {
         let time = CpuTime {
-            softirq_ns: 10_000_000,
-            network_softirq_ns: 10_000_000,
             charged_host_ns: 800_000,
-            ..CpuTime::default()
+            ..network_work(10_000_000)
         };
         let mut rivals = Rivals::default();
         let mut interval = interval(&[time], &[(2_500_000, 2_300_000); 4]);
@@ -439,11 +430,7 @@ mod tests {
     /// One of two offenders pauses, as a stream does that lost a window: what it leaves is not given away.
     #[test]
     fn one_that_is_held_back_claims_its_whole_share() {
-        let time = CpuTime {
-            softirq_ns: 10_000_000,
-            network_softirq_ns: 10_000_000,
-            ..CpuTime::default()
-        };
+        let time = network_work(10_000_000);
         let mut interval = interval(&[time], &[(10_000_000, 9_000_000), (0, 1_000_000)]);
         interval.containers[0].ledger.cpu_usage_ns = 18_000_000;
         interval.containers[1].ledger.cpu_usage_ns = 2_000_000;
@@ -462,11 +449,7 @@ mod tests {
     /// CPU use is read in every fifth step; the victim comes between two readings and wants half of the CPU, or a tenth.
     #[test]
     fn one_that_comes_claims_its_whole_share_until_it_is_known_what_it_uses() {
-        let time = CpuTime {
-            softirq_ns: 10_000_000,
-            network_softirq_ns: 10_000_000,
-            ..CpuTime::default()
-        };
+        let time = network_work(10_000_000);
         let offers = |comes_at: u32, uses: f64, heeds: bool| {
             let mut rivals = Rivals::default();
             let (mut since, mut soon) = (0.0, false);
@@ -521,11 +504,7 @@ mod tests {
     /// A container comes in every step: CPU use is not read in every step for that.
     #[test]
     fn where_many_come_cpu_use_is_read_out_of_turn_now_and_then() {
-        let time = CpuTime {
-            softirq_ns: 10_000_000,
-            network_softirq_ns: 10_000_000,
-            ..CpuTime::default()
-        };
+        let time = network_work(10_000_000);
         let mut rivals = Rivals::default();
         let wanted = (0..200_usize).filter(|step| {
             let mut work = vec![(0, 0); 201];
@@ -542,10 +521,8 @@ mod tests {
     #[test]
     fn what_of_the_host_runs_for_a_moment_takes_no_share() {
         let time = |charged_host_ns| CpuTime {
-            softirq_ns: 10_000_000,
-            network_softirq_ns: 10_000_000,
             charged_host_ns,
-            ..CpuTime::default()
+            ..network_work(10_000_000)
         };
         let mut rivals = Rivals::default();
         for step in 0..100_u32 {
@@ -561,10 +538,8 @@ mod tests {
     #[test]
     fn our_own_measurement_claims_nothing() {
         let time = CpuTime {
-            softirq_ns: 10_000_000,
-            network_softirq_ns: 10_000_000,
             charged_host_ns: 8_000_000,
-            ..CpuTime::default()
+            ..network_work(10_000_000)
         };
         let share = |looked_at| {
             let mut rivals = Rivals::default();
