@@ -7,22 +7,29 @@
 
 #include "table.h"
 
-/* The way to use: the skb's own, a free one, or the oldest. */
+/* The way to use: the skb's own, a free one, or the oldest. By devices a whole outlives its skb,
+ * of which TCP makes the next packet while the segments are on their way: it keeps its place, one
+ * such a bucket. */
 static __always_inline __u32 lt_choose(struct lt_bucket *b, __u64 skb)
 {
+	int way = 0, kept = LT_WAYS;
 	__u64 oldest = ~0ULL;
-	__u32 way = 0;
 
 	for (int i = 0; i < LT_WAYS; i++) {
-		if (b->skb[i] == skb)
+		if (b->skb[i] != skb)
+			continue;
+		if (!by_devices || !b->way[i].whole)
+			return i;
+		b->skb[i] = LT_DETACHED;
+		b->head[i] = 0;
+		kept = i;
+	}
+	for (int i = 0; i < LT_WAYS; i++) {
+		if (!b->skb[i] || (by_devices && b->skb[i] == LT_DETACHED && i != kept))
 			return i;
 	}
 	for (int i = 0; i < LT_WAYS; i++) {
-		if (!b->skb[i])
-			return i;
-	}
-	for (int i = 0; i < LT_WAYS; i++) {
-		if (b->way[i].used_ns < oldest) {
+		if (i != kept && b->way[i].used_ns < oldest) {
 			oldest = b->way[i].used_ns;
 			way = i;
 		}

@@ -112,7 +112,7 @@ int BPF_PROG(lt_qdisc_dequeue, struct Qdisc *qdisc, struct netdev_queue *queue, 
 	if (!cpu)
 		return 0;
 	cpu->handed = 0;
-	for (int i = 0; i < LT_PARENTS && skb; i++) {
+	for (int i = 0; i < LT_CUT && skb; i++) {
 		struct lt_entry *e = lt_find(lt_id(skb));
 
 		if (e) {

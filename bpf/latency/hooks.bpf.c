@@ -18,7 +18,7 @@ static __always_inline struct lt_entry *lt_known(struct lt_cpu *cpu, const struc
 	struct lt_entry *e = lt_find_any(skb), *part;
 	__u32 class, check;
 
-	if (d->leaves || !cpu->next_parent || (e && e->row[LT_EGRESS]))
+	if (d->leaves || !wholes_seen)
 		return e;
 	if (e && lt_glance(&class, &check, lt_sent_l3(skb)) && check == e->check)
 		return e;

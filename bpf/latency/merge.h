@@ -26,7 +26,7 @@ static __noinline void lt_merged(struct lt_entry *e, __u32 extra)
 	__u32 step = e->packet.payload_bytes;
 
 	for (int i = 0; i < LT_PARTS && (__s32)(end - next) > 0; i++) {
-		__u32 check = lt_tcp_check(next, e->packet.acknowledged);
+		__u32 check = lt_tcp_check(next, e->packet.acknowledged, true);
 		struct lt_entry *part = lt_range_find(check);
 
 		if (part && part != e && part->row[LT_EGRESS] == e->row[LT_EGRESS] &&

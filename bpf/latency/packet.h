@@ -46,11 +46,11 @@ static __always_inline __u32 lt_be32(const __u8 *p)
 	return __builtin_bswap32(*(const __u32 *)p);
 }
 
-/* Of a TCP segment: where it begins, whatever its length. Cutting and merging keep the
- * acknowledgement (the kernel merges only segments that agree in it). */
-static __always_inline __u32 lt_tcp_check(__u32 sequence, __u32 acknowledged)
+/* Of a TCP segment: where it begins and whether it has bytes, whatever its length. Cutting and
+ * merging keep the acknowledgement (the kernel merges only segments that agree in it). */
+static __always_inline __u32 lt_tcp_check(__u32 sequence, __u32 acknowledged, bool bytes)
 {
-	return lt_mix(sequence, acknowledged, LT_IPPROTO_TCP);
+	return lt_mix(sequence, acknowledged, LT_IPPROTO_TCP | (__u32)bytes << 16);
 }
 
 /* What tells the packet from others; `room` is what it has from `l4` on. */
@@ -60,7 +60,7 @@ static __always_inline __u32 lt_check_l4(__u8 protocol, const __u8 *l4, __u32 ro
 
 	switch (protocol) {
 	case LT_IPPROTO_TCP:
-		return lt_tcp_check(lt_be32(l4 + 4), lt_be32(l4 + 8));
+		return lt_tcp_check(lt_be32(l4 + 4), lt_be32(l4 + 8), room > (l4[12] >> 4) * 4);
 	case LT_IPPROTO_UDP:
 		if (room >= 16) {
 			a = *(__u32 *)(l4 + 8);

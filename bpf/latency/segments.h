@@ -5,14 +5,28 @@
  * Cut: super-packets that the kernel cuts before a device that takes none. The segments are new
  * skbs with new heads, the whole is freed first. Cutting and transmitting happen on one CPU right
  * after the whole was queued or dequeued, so each CPU remembers the last wholes it had; a segment
- * is found by its bytes and inherits their past. The one that brings the last byte takes what is
- * left of the whole's count, should the kernel have cut in another way than it said.
+ * is found by its bytes and inherits their past. By devices segments are seen once they are
+ * received, on another CPU perhaps: which CPU's list a whole is in is told by what all of them
+ * acknowledge. The one that brings the last byte takes what is left of the whole's count, should
+ * the kernel have cut in another way than it said.
  */
 #ifndef COFFERDAM_LATENCY_SEGMENTS_H
 #define COFFERDAM_LATENCY_SEGMENTS_H
 
 #include "claim.h"
 #include "packet.h"
+
+/* The one with the list for segments that acknowledge this. */
+static __always_inline struct lt_cpu *lt_home(struct lt_cpu *cpu, __u32 acknowledged)
+{
+	__u32 key = acknowledged % cpu_count;
+	struct lt_cpu *home;
+
+	if (!by_devices)
+		return cpu;
+	home = bpf_map_lookup_elem(&cpus, &key);
+	return home ? home : cpu;
+}
 
 /* `e` may be cut from here on. */
 static __always_inline void lt_whole(struct lt_cpu *cpu, struct lt_entry *e)
@@ -23,7 +37,10 @@ static __always_inline void lt_whole(struct lt_cpu *cpu, struct lt_entry *e)
 		return;
 	e->whole = 1;
 	e->left_bytes = e->packet.payload_bytes;
-	p = &cpu->parents[cpu->next_parent++ & (LT_PARENTS - 1)];
+	if (!wholes_seen)
+		wholes_seen = 1;
+	cpu = lt_home(cpu, e->packet.acknowledged);
+	p = &cpu->parents[__sync_fetch_and_add(&cpu->next_parent, 1) & (LT_PARENTS - 1)];
 	p->claimed_ns = e->claimed_ns;
 	p->slot = e->slot;
 	p->sequence = e->packet.sequence;
@@ -34,7 +51,7 @@ static __always_inline void lt_whole(struct lt_cpu *cpu, struct lt_entry *e)
 /* The newest first: what is sent again may be cut in another way. */
 static __always_inline struct lt_entry *lt_parent_of(struct lt_cpu *cpu, const struct lt_packet *s)
 {
-	for (int i = 1; i <= LT_PARENTS; i++) {
+	for (int i = 1; i <= (by_devices ? LT_PARENTS : LT_CUT); i++) {
 		struct lt_parent *p = &cpu->parents[(cpu->next_parent - i) & (LT_PARENTS - 1)];
 		__u32 bucket, way;
 		struct lt_bucket *b;
@@ -47,7 +64,9 @@ static __always_inline struct lt_entry *lt_parent_of(struct lt_cpu *cpu, const s
 		if (b && b->skb[way] && b->way[way].claimed_ns == p->claimed_ns &&
 		    b->way[way].whole)
 			return &b->way[way];
-		p->bytes = 0;
+		/* Another CPU may be writing it by devices. */
+		if (!by_devices)
+			p->bytes = 0;
 	}
 	return NULL;
 }
@@ -63,7 +82,7 @@ static __noinline struct lt_entry *lt_segment(struct lt_cpu *cpu, const struct s
 
 	if (!lt_read(&p, lt_sent_l3(skb)) || p.class != LT_TCP || !p.payload_bytes)
 		return NULL;
-	whole = lt_parent_of(cpu, &p);
+	whole = lt_parent_of(lt_home(cpu, p.acknowledged), &p);
 	/* Not cut on its way here. */
 	if (!whole || whole == lt_find(id))
 		return whole;

@@ -119,6 +119,9 @@ const volatile __u32 watch_sends __weak = 0;
 /* Packets are seen where they enter and leave devices, and nowhere on the way between. */
 const volatile __u32 by_devices __weak = 0;
 
+/* Elements of `cpus`. */
+const volatile __u32 cpu_count __weak = 1;
+
 /* A device of the host stamps in hardware what it receives. */
 const volatile __u32 hardware_stamps __weak = 0;
 
@@ -128,6 +131,8 @@ __u32 generation __weak = 1;
 __u32 active __weak = 0;
 /* Bit per lt_class: what comes is measured. */
 __u32 ingress_classes __weak = 0;
+/* A packet that may be cut into segments was seen. */
+__u32 wholes_seen __weak = 0;
 /* What distinguishes packets: see lt_id. */
 __u64 anchor __weak = 0;
 /* Never written: puts the types that no map names into the object's BTF, for the reader. */

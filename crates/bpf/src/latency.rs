@@ -161,6 +161,7 @@ impl LatencyPrograms {
             rodata.bucket_mask = sizes.packets / 4 - 1;
             rodata.ring_mask = sizes.reports_per_cpu - 1;
             rodata.watch_sends = u32::from(start == Start::Send);
+            rodata.cpu_count = cpus;
             rodata.by_devices = u32::from(start == Start::Device);
             rodata.hardware_stamps = u32::from(hardware_stamps);
         }

@@ -101,6 +101,8 @@ struct ToldBytes {
     bytes: u64,
     /// Bytes in more than one that is not marked as sent again.
     twice: u64,
+    /// The ranges that say so: where they begin and end, by which port.
+    again: Vec<(u64, u64, u16)>,
 }
 
 /// The bytes that the container sent to the peer's port, or got at its own, by connection.
@@ -118,7 +120,7 @@ fn told(watch: &Watch, direction: Direction, ends: &Ends) -> ToldBytes {
         }
     }
     let mut told = ToldBytes::default();
-    for mut ranges in connections.into_values() {
+    for (port, mut ranges) in connections {
         // Sequence numbers may wrap: counted from the first that was told.
         let first = ranges[0].0.wrapping_sub(1 << 31);
         ranges.sort_by_key(|r| r.0.wrapping_sub(first));
@@ -129,7 +131,10 @@ fn told(watch: &Watch, direction: Direction, ends: &Ends) -> ToldBytes {
             told.bytes += stop.saturating_sub(begin.max(end));
             end = end.max(stop);
             if !again {
-                told.twice += stop.min(end_once).saturating_sub(begin);
+                if begin < end_once {
+                    told.twice += stop.min(end_once) - begin;
+                    told.again.push((begin, stop, port));
+                }
                 end_once = end_once.max(stop);
             }
         }
