@@ -11,12 +11,14 @@ use cofferdam_bpf::Interruptions;
 use cofferdam_host::{CgroupLayout, HostFs};
 use cofferdam_lab::fixtures::traffic::{self, Udp};
 use cofferdam_lab::fixtures::{
-    Cgroup, FakeContainer, Host, Namespace, Net, Router, VethPair, unique_link, wait_until,
+    Cgroup, FakeContainer, Host, Namespace, Net, Router, VethPair, fork, unique_link, wait_until,
 };
-use cofferdam_types::{ContainerLedger, CpuId, Interval, Means};
+use cofferdam_types::{CgroupId, ContainerLedger, CpuId, Interval, Means};
 use common::*;
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -31,8 +33,11 @@ struct Flooded {
 
 impl Flooded {
     fn new() -> Flooded {
+        Flooded::behind(Router::new("router"))
+    }
+
+    fn behind(router: Router) -> Flooded {
         let offender = FakeContainer::new("offender");
-        let router = Router::new("router");
         let port = router.attach(&offender);
         offender.steer("eth0", 1);
         // Programs first: loading takes long under a flood.
@@ -48,7 +53,7 @@ impl Flooded {
     /// Enforces the container until its NAPI thread is in its cgroup. Returns what the cgroup at
     /// `path` was charged meanwhile, by the ledger, and what the container was caused.
     fn bounded(&mut self, path: &Path) -> (u64, u64) {
-        let id = cofferdam_types::CgroupId(self.offender.id());
+        let id = CgroupId(self.offender.id());
         let mut all = self.accountant.containers().into_iter();
         let o = all.find(|c| c.cgroup == id).unwrap();
         let folder = tempfile::tempdir().unwrap();
@@ -77,6 +82,14 @@ impl Flooded {
         let report = enforcer.undo();
         assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
         (paid_ns, caused_ns)
+    }
+
+    /// The offender's CPU weight, in its file's unit.
+    fn weight(&self) -> u64 {
+        let directory = self.offender.cgroup().controller("cpu");
+        let mut files = ["cpu.shares", "cpu.weight"].iter();
+        let text = files.find_map(|name| fs::read_to_string(directory.join(name)).ok());
+        text.unwrap().trim().parse().unwrap()
     }
 
     fn interval(&mut self, last: &mut cofferdam_types::Snapshot) -> Interval {
@@ -145,6 +158,60 @@ fn a_service_below_a_slice_is_a_victim_by_its_own_name() {
             let (paid_ns, caused_ns) = flooded.bounded(service.path());
             assert!(caused_ns > paid_ns / 2, "{caused_ns} {paid_ns}");
         }
+    });
+}
+
+/// As a runtime makes it: the first task computes in its cgroup before it enters a namespace, and is one of
+/// the host's until then. The offender stays held as long as the container computes.
+#[test]
+fn a_container_that_enters_its_namespace_late_stays_protected() {
+    alone(240, || {
+        let job = Cgroup::new("job");
+        // What the router does for the offender's packets, on CPU 0, is in no NAPI thread.
+        let uplink = Uplink::new();
+        uplink.router.steer("up0", 1);
+        uplink.peer.route("default via 10.97.0.2");
+        let mut flooded = Flooded::behind(uplink.router);
+        let offender = CgroupId(flooded.offender.id());
+        let mut all = flooded.accountant.containers().into_iter();
+        let o = all.find(|c| c.cgroup == offender).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut enforcer = cofferdam_enforce::Enforcer::open(options(folder.path())).unwrap();
+        enforcer.set(enforce(&[&o]));
+        let before = flooded.weight();
+        let _sink = traffic::udp_sink(&flooded.offender, Some(0), flooded.to, u64::MAX);
+        let flood = Udp::to(flooded.to).bytes(200).flood(LIMIT * 3);
+        let _flood = traffic::udp_send(&uplink.peer, Some(1), flood);
+        let _victim = fork(&job, Some(0), |_| {
+            let compute = |length: &str| format!("timeout {length} sh -c 'while :; do :; done'");
+            let line = format!("{}; exec unshare -n {}", compute("2"), compute("300"));
+            Err(Command::new("sh").args(["-c", &line]).exec())
+        });
+        let mut last = flooded.accountant.snapshot().unwrap();
+        let mut step = |flooded: &mut Flooded| {
+            let interval = flooded.interval(&mut last);
+            enforcer.step(&interval);
+            let id = CgroupId(job.id());
+            let rows = interval.containers.iter();
+            let mut rows = rows.filter(|row| row.container.cgroup == id);
+            rows.find(|row| row.ledger.charged_network_ns > 0)
+                .map(|row| row.container.is_of_host())
+        };
+        wait_until("a job of the host to pay", LIMIT, || {
+            step(&mut flooded) == Some(true)
+        });
+        wait_until("the job to be a container", LIMIT, || {
+            step(&mut flooded) == Some(false)
+        });
+        // What the host's tasks use on average is forgotten after some 0.2 s.
+        let held = (0..60).filter(|_| {
+            step(&mut flooded);
+            flooded.weight() < before
+        });
+        let held = held.count();
+        assert!(held > 45, "the offender was held in {held} of 60 steps");
+        let report = enforcer.undo();
+        assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
     });
 }
 

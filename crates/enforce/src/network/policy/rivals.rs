@@ -18,7 +18,7 @@ const UNKNOWN: CgroupId = CgroupId(0);
 struct Known {
     path: PathBuf,
     is_of_host: bool,
-    /// When it was first found to run, after it had not run anywhere for [`BESIDE`].
+    /// When it was first found to run as what it is, after it had not run anywhere for [`BESIDE`].
     came: Duration,
 }
 
@@ -183,12 +183,16 @@ impl Rivals {
 
     fn ran(&mut self, now: Duration, who: (u32, CgroupId), path: &Path, is_of_host: bool) {
         self.beside.insert(who, now);
-        let known = self.known.entry(who.1);
-        known.or_insert_with(|| Known {
+        let new = || Known {
             path: path.to_owned(),
             is_of_host,
             came: now,
-        });
+        };
+        let known = self.known.entry(who.1).or_insert_with(new);
+        // Its first task enters its namespace after it has come into the cgroup.
+        if known.is_of_host != is_of_host {
+            *known = new();
+        }
     }
 
     /// Containers are few, and one that runs at all counts. Of the host something always runs for a
@@ -333,6 +337,33 @@ mod tests {
         };
         assert_eq!(share(5_000_000), 0.5);
         assert!(share(0) > 0.99, "{}: it has gone to sleep", share(0));
+    }
+
+    /// A container is a cgroup of the host until its first task has entered its namespace. What the host's tasks
+    /// use on average is counted no more from then on.
+    #[test]
+    fn a_container_that_was_of_the_host_for_a_moment_claims_as_a_container() {
+        let mut rivals = Rivals::default();
+        let mut interval = interval(
+            &[network_work(10_000_000)],
+            &[(10_000_000, 5_000_000), (0, 5_000_000)],
+        );
+        let entered = interval.containers[1].container.clone();
+        for step in 0..100_u32 {
+            interval.containers[1].container = match step {
+                0..20 => std::sync::Arc::new(Container {
+                    runtime: cofferdam_types::Runtime::Host,
+                    ..(*entered).clone()
+                }),
+                _ => entered.clone(),
+            };
+            interval.containers[1].ledger.cpu_usage_ns = 10_000_000;
+            rivals.note(interval.length * step, &interval, None);
+            let offender = &interval.containers[0].container;
+            let share = share_of(&rivals, offender);
+            assert!(step < 20 || share == 0.5, "{step}: {share}");
+            assert!(step < 20 || rivals.has_other(0, offender.cgroup), "{step}");
+        }
     }
 
     /// As the agent reads CPU use: once in many intervals, then of all the time since.
