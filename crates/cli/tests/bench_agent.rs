@@ -1,4 +1,4 @@
-//! `cofferdam bench agent` from the command line. Needs root.
+//! Benchmarks that start Cofferdam's agent, from the command line. Need root.
 
 use cofferdam_lab::fixtures::{exclusive, time_limit};
 use std::process::Command;
@@ -38,5 +38,35 @@ fn bench_agent_measures_an_agent_that_knows_its_containers_and_leaves_nothing() 
         assert!(!programs.is_empty(), "the programs did not run: {row}");
     }
     assert!(dir.join("report.html").exists());
+    cofferdam_lab::fixtures::assert_nothing_left();
+}
+
+/// The agent is started and ended for its sample, the benchmark's own accounting goes on after, and nothing stays in force.
+#[test]
+fn bench_penalty_measures_what_the_agent_makes_of_a_flood() {
+    let _alone = exclusive();
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("run");
+    let cell = "cpu/flood/receiver/veth/3x200B";
+    let (output, dir) = time_limit(Duration::from_secs(120), move || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cofferdam"));
+        command.args(["bench", "penalty", "--cell", cell, "--with", "agent"]);
+        command.args(["--pairs", "2", "--victim-time", "300ms", "--output"]);
+        (command.arg(&dir).output().unwrap(), dir)
+    });
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{complained}");
+    let text = std::fs::read_to_string(dir.join("result.json")).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(result["failed"], serde_json::json!({}));
+    let treated = &result["cells"][0]["treated"][0];
+    assert_eq!(treated["treatment"], "agent");
+    assert!(treated["penalty"]["median"].as_f64().unwrap() > 0.0);
+    let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
+    let ledgers = read("ledger.jsonl").lines().count();
+    assert_eq!(ledgers, 4, "of all samples but the agent's");
+    assert!(read("grid.md").contains(&format!("`{cell}` by the agent")));
+    let journal = std::fs::read_to_string("/run/cofferdam/journal").unwrap_or_default();
+    assert_eq!(journal.trim(), "");
     cofferdam_lab::fixtures::assert_nothing_left();
 }

@@ -4,7 +4,7 @@
 //! second each. In every round each duty is measured once, in random order, with an
 //! agent of its own, which is scraped once.
 
-use super::process::{Agent, Status};
+use super::process::{Agent, Folder, Status};
 use super::viewer::Viewer;
 use super::{Options, sample};
 use crate::agent::data::{AgentCostRow, AgentDuty, AgentExperiment, AgentResult, AgentSample};
@@ -14,7 +14,6 @@ use crate::experiment::Rig;
 use crate::spawn::Worker;
 use crate::stats::estimate;
 use crate::topology::{MadeBy, Spec, Tenant, Topology};
-use cofferdam_lab::names::{CGROUP_PREFIX, DATA_ROOT};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -83,17 +82,17 @@ fn period(
     duty: AgentDuty,
     round: u32,
 ) -> Result<AgentSample, BenchError> {
-    let dir = Folder::make(round, duty)?;
+    let dir = Folder::make(&format!("agent-{round}-{duty}"))?;
     let history = match duty {
-        AgentDuty::History | AgentDuty::Page => dir.0.join("history"),
+        AgentDuty::History | AgentDuty::Page => dir.path().join("history"),
         _ => PathBuf::from("off"),
     };
     let mut more = format!("[history]\npath = \"{}\"\n", history.display());
-    let page = dir.0.join("page.sock");
+    let page = dir.path().join("page.sock");
     if duty == AgentDuty::Page {
         more += &format!("[web]\naddress = \"unix:{}\"\n", page.display());
     }
-    let agent = Agent::start(&dir.0, &(crowd.rules(duty) + &more), "127.0.0.1:0")?;
+    let agent = Agent::start(dir.path(), &(crowd.rules(duty) + &more), "127.0.0.1:0")?;
     rig.pass(SETTLE)?;
     let status = known(&agent, options.containers())?;
     let viewer = match duty {
@@ -243,24 +242,5 @@ impl Crowd {
                 others.collect::<String>() + &rule(&self.names, "enforce")
             }
         }
-    }
-}
-
-/// Where an agent's files are; removed when dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn make(round: u32, duty: AgentDuty) -> Result<Folder, BenchError> {
-        let name = format!("{CGROUP_PREFIX}{}-agent-{round}-{duty}", std::process::id());
-        let path = std::path::Path::new(DATA_ROOT).join(name);
-        std::fs::create_dir_all(&path).map_err(BenchError::host("make", &path))?;
-        Ok(Folder(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // The next run's sweep takes what cannot be removed now.
-        let _kept = std::fs::remove_dir_all(&self.0);
     }
 }

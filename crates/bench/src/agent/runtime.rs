@@ -7,18 +7,16 @@
 //! request's first byte to the answer's last.
 
 use super::cost::Crowd;
-use super::process::Agent;
+use super::process::{Agent, Folder};
 use super::{Options, sample};
 use crate::agent::data::{AgentExperiment, AgentResult, AnswerRow};
 use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::stats::estimate;
-use cofferdam_lab::names::{CGROUP_PREFIX, DATA_ROOT};
 use cofferdam_nri::api::{ContainerRequest, CreateContainerResponse, PodSandbox};
 use cofferdam_nri::simulated::{Runtime, container, pod};
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Pods that are there, and containers that are made.
@@ -73,14 +71,14 @@ pub(super) fn measure(
 
 /// One agent and one runtime: the time that each container's request took, milliseconds.
 fn one(rig: &mut Rig<'_>, round: u32) -> Result<Vec<f64>, BenchError> {
-    let dir = Folder::make(round)?;
-    let socket = dir.0.join("nri.sock");
+    let dir = Folder::make(&format!("nri-{round}"))?;
+    let socket = dir.path().join("nri.sock");
     let listener = UnixListener::bind(&socket).map_err(BenchError::host("make", &socket))?;
     let rules = format!(
         "[history]\npath = \"off\"\n[nri]\nsocket = \"{}\"\nmay_ask = [\"*\"]\n",
         socket.display()
     );
-    let agent = Agent::start(&dir.0, &rules, "off")?;
+    let agent = Agent::start(dir.path(), &rules, "off")?;
     let failed = |e: io::Error| BenchError::Worker {
         worker: "agent".to_owned(),
         reason: format!("its session with the simulated runtime failed: {e}"),
@@ -157,23 +155,4 @@ fn at(values: &[f64], part: f64) -> f64 {
         .get(index.saturating_sub(1).min(last))
         .copied()
         .unwrap_or(f64::NAN)
-}
-
-/// Where an agent's files are; removed when dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn make(round: u32) -> Result<Folder, BenchError> {
-        let name = format!("{CGROUP_PREFIX}{}-nri-{round}", std::process::id());
-        let path = Path::new(DATA_ROOT).join(name);
-        std::fs::create_dir_all(&path).map_err(BenchError::host("make", &path))?;
-        Ok(Folder(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // The next run's sweep takes what cannot be removed now.
-        let _kept = std::fs::remove_dir_all(&self.0);
-    }
 }

@@ -155,8 +155,10 @@ pub enum Treatment {
     NapiDrop,
     /// No thread, no drop: corrections by the accounting alone.
     CorrectionOnly,
-    /// All that Cofferdam does.
+    /// All that Cofferdam does, in the benchmark's own loop.
     Enforced,
+    /// The same by Cofferdam's agent: a process of its own, which reads what it needs when it needs it.
+    Agent,
 }
 labels!(Treatment {
     Vanilla => "vanilla",
@@ -166,7 +168,15 @@ labels!(Treatment {
     NapiDrop => "napi-drop",
     CorrectionOnly => "correction-only",
     Enforced => "enforced",
+    Agent => "agent",
 });
+
+impl Treatment {
+    /// Whether all that Cofferdam does is done: judged by the goals. The others are ablations.
+    pub fn is_whole(self) -> bool {
+        matches!(self, Treatment::Enforced | Treatment::Agent)
+    }
+}
 
 /// Where the victim runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

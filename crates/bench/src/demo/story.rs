@@ -1,7 +1,7 @@
 //! What the demo prints: the same job without Cofferdam and with it, side by side.
 
 use super::data::DemoResult;
-use crate::data::{CellResult, Estimate, Treatment};
+use crate::data::{CellResult, Estimate};
 use crate::report::format;
 use crate::reservation::data::{Entitled, PolicyRow, ReservationCellResult, ReservationPolicy};
 use crate::table::{Table, optional, time};
@@ -23,10 +23,7 @@ fn flood(c: &CellResult) -> Table {
         table.row(["nothing", &took(alone), ""]);
     }
     table.row(["a job that computes", &took(&c.baseline), ""]);
-    let enforced = c
-        .treated
-        .iter()
-        .find(|t| t.treatment == Treatment::Enforced);
+    let enforced = c.treated.iter().find(|t| t.treatment.is_whole());
     table.row([
         "a container that is flooded".to_owned(),
         // The penalty factor: the median over rounds, not of medians.

@@ -67,6 +67,8 @@ pub(crate) struct Rig<'a> {
     lacking: Option<String>,
     /// What is done against the competitors' network CPU now.
     treatment: Option<Enforcement>,
+    /// The ledger makes room for an agent's.
+    pauses_ledger: bool,
     /// Units of work by victim, found once a run.
     pub calibrated: HashMap<VictimKind, u64>,
     signals: Signals,
@@ -125,6 +127,7 @@ impl<'a> Rig<'a> {
             ledger,
             lacking,
             treatment: None,
+            pauses_ledger: false,
             calibrated: HashMap::new(),
             signals,
             absence: Absence::from_cpu(victim_cpu),
@@ -179,6 +182,9 @@ impl<'a> Rig<'a> {
         if treatment == Treatment::Vanilla {
             return Ok(());
         }
+        if treatment == Treatment::Agent {
+            return self.treat_by_agent(&paths);
+        }
         let ledger = self.ledger.as_mut().ok_or_else(|| {
             let why = self.lacking.as_deref().unwrap_or("this run has none");
             BenchError::Unsupported(format!("enforcement needs the accounting: {why}"))
@@ -187,9 +193,24 @@ impl<'a> Rig<'a> {
         Ok(())
     }
 
+    /// The agent accounts; two that do would cost twice the overhead.
+    fn treat_by_agent(&mut self, paths: &[String]) -> Result<(), BenchError> {
+        self.pauses_ledger = self.ledger.take().is_some();
+        // It runs where its host has it run.
+        self.absence.end();
+        let begun = enforcement::by_agent(paths);
+        self.absence = Absence::from_cpu(self.victim_cpu);
+        self.treatment = Some(begun?);
+        Ok(())
+    }
+
     /// Ends what [`Rig::treat`] began and takes its changes back.
     pub fn untreat(&mut self) -> Result<(), BenchError> {
-        self.treatment.take().map_or(Ok(()), |t| t.end())
+        let ended = self.treatment.take().map_or(Ok(()), |t| t.end());
+        if std::mem::take(&mut self.pauses_ledger) {
+            self.ledger = Some(ledger::start()?);
+        }
+        ended
     }
 
     /// Ends the run: the outcome so far and how it ended go into the directory. The first

@@ -131,8 +131,8 @@ impl Bench {
         if self.cell.victim_in == VictimIn::Container {
             paths.push(self.victim_path.clone());
         }
-        rig.treat(turn.treatment, paths)?;
-        let measured = self.treated_sample(rig, turn);
+        let treated = rig.treat(turn.treatment, paths);
+        let measured = treated.and_then(|()| self.treated_sample(rig, turn));
         let undone = rig.untreat();
         measured.and_then(|measured| undone.map(|()| measured))
     }

@@ -2,7 +2,7 @@
 
 use super::data::PenaltyResult;
 use super::goals::{Judged, judged};
-use crate::data::Estimate;
+use crate::data::{Estimate, Treatment};
 use crate::error::BenchError;
 use std::fmt::Write as _;
 use std::fs;
@@ -28,11 +28,15 @@ fn table(judged: &[Judged<'_>]) -> String {
     );
     for row in judged {
         let missed = row.missed();
+        let by = match row.treated.treatment {
+            Treatment::Agent => " by the agent",
+            _ => "",
+        };
         let figure = |e: Option<&Estimate>| e.map_or("–".to_owned(), shown);
         // A String takes all that is written.
         let _taken = writeln!(
             text,
-            "| `{}` | {} | {} | {} | {} | {} | {} |",
+            "| `{}`{by} | {} | {} | {} | {} | {} | {} |",
             row.cell.cell.id,
             shown(&row.cell.penalty),
             shown(&row.treated.penalty),

@@ -1,7 +1,7 @@
 //! The goals of enforcement, cell by cell.
 
 use crate::data::{
-    Bound, CellResult, Interferer, Judgement, Limit, Metric, TreatedResult, Treatment, Verdict,
+    Bound, CellResult, Interferer, Judgement, Limit, Metric, TreatedResult, Verdict,
 };
 use crate::evidence::{Figure, goal, mended};
 use std::ops::RangeInclusive;
@@ -39,12 +39,11 @@ impl Judged<'_> {
     }
 }
 
-/// Every enforced cell.
+/// Every enforced cell, by the benchmark's loop, by the agent, or by each.
 pub(super) fn judged(cells: &[CellResult]) -> Vec<Judged<'_>> {
-    let enforced = cells.iter().filter_map(|cell| {
-        let mut treated = cell.treated.iter();
-        let treated = treated.find(|t| t.treatment == Treatment::Enforced)?;
-        Some(Judged {
+    let enforced = cells.iter().flat_map(|cell| {
+        let whole = cell.treated.iter().filter(|t| t.treatment.is_whole());
+        whole.map(move |treated| Judged {
             cell,
             treated,
             goals: of_cell(cell, treated),

@@ -1,6 +1,6 @@
 //! What a penalty run and the demo say first.
 
-use crate::data::{Bound, CellResult, Direction, Metric, Role, TreatedResult, Treatment, Verdict};
+use crate::data::{Bound, CellResult, Direction, Metric, Role, TreatedResult, Verdict};
 use crate::evidence::{judge, largest};
 use crate::penalty::goals::FAIR;
 use crate::report::format::{certainty, factor, path, share, traffic};
@@ -48,9 +48,7 @@ pub fn finding(run: &RunData, cells: &[CellResult]) -> Vec<String> {
 fn enforced(cells: &[CellResult]) -> Option<String> {
     let of = |c: &'_ CellResult| -> Option<TreatedResult> {
         let mut treated = c.treated.iter();
-        treated
-            .find(|t| t.treatment == Treatment::Enforced)
-            .cloned()
+        treated.find(|t| t.treatment.is_whole()).cloned()
     };
     let all: Vec<(TreatedResult, f64)> = cells
         .iter()

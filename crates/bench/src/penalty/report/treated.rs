@@ -1,6 +1,6 @@
 //! Vanilla against what Cofferdam does, cell by cell.
 
-use crate::data::{CellResult, Direction, Protocol, Treatment};
+use crate::data::{CellResult, Direction, Protocol};
 use crate::report::chart::{Chart, Mark, Row, Tone};
 use crate::report::error::ReportError;
 use crate::report::format::{cell_without_direction, number, rate, share};
@@ -53,10 +53,7 @@ pub(super) fn section_of(cells: &[CellResult]) -> Result<Markup, ReportError> {
 }
 
 fn row(cell: &CellResult) -> Row {
-    let enforced = cell
-        .treated
-        .iter()
-        .find(|t| t.treatment == Treatment::Enforced);
+    let enforced = cell.treated.iter().find(|t| t.treatment.is_whole());
     let mut lanes = vec![vec![Mark::of_estimate(&cell.penalty, Tone::Caused)]];
     let mut note = number(cell.penalty.median);
     if let Some(enforced) = enforced {
