@@ -142,9 +142,8 @@ enum lt_limits {
 	LT_DEVICES = 256, /* direct-mapped cache of devices, a CPU */
 	LT_SENDS = 4096,  /* direct-mapped table of tasks inside a sending system call */
 	LT_CUT = 16,	  /* TCP wholes remembered a CPU while they are cut into segments, */
-	LT_PARENTS =
-		64,    /* and by devices until these are received: a CPU's backlog has 22 wholes */
-	LT_PARTS = 64, /* TCP segments that one poll can merge into one packet */
+	LT_PARENTS = 64,  /* and by devices until they are received: a backlog has 22 */
+	LT_PARTS = 64,	  /* TCP segments that one poll can merge into one packet */
 };
 
 struct lt_layout {

@@ -16,11 +16,8 @@ static __always_inline struct lt_entry *lt_known(struct lt_cpu *cpu, const struc
 						 struct sk_buff *skb)
 {
 	struct lt_entry *e = lt_find_any(skb), *part;
-	__u32 class, check;
 
-	if (d->leaves || !wholes_seen)
-		return e;
-	if (e && lt_glance(&class, &check, lt_sent_l3(skb)) && check == e->check)
+	if (d->leaves || !wholes_seen || (e && lt_same(e, skb)))
 		return e;
 	part = lt_segment(cpu, skb, lt_id(skb), bpf_ktime_get_ns());
 	return part ? part : e;
