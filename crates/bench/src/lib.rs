@@ -14,6 +14,7 @@ pub mod demo;
 mod error;
 pub mod evidence;
 mod experiment;
+mod folder;
 pub mod history;
 mod host_facts;
 pub mod isolation;

@@ -8,17 +8,19 @@ mod common;
 use cofferdam_accounting::{Accountant, Options};
 use cofferdam_affinity::run_on;
 use cofferdam_bpf::Interruptions;
+use cofferdam_enforce::Enforcer;
 use cofferdam_host::{CgroupLayout, HostFs};
 use cofferdam_lab::fixtures::traffic::{self, Udp};
 use cofferdam_lab::fixtures::{
     Cgroup, FakeContainer, Host, Namespace, Net, Router, VethPair, fork, unique_link, wait_until,
 };
-use cofferdam_types::{CgroupId, ContainerLedger, CpuId, Interval, Means};
+use cofferdam_types::{CgroupId, Container, ContainerLedger, CpuId, Interval, Means};
 use common::*;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -50,15 +52,22 @@ impl Flooded {
         }
     }
 
+    /// The container under a rule, with a journal in `folder`.
+    fn enforced(&self, folder: &Path) -> (Enforcer, Arc<Container>) {
+        let id = CgroupId(self.offender.id());
+        let mut all = self.accountant.containers().into_iter();
+        let offender = all.find(|c| c.cgroup == id).unwrap();
+        let mut enforcer = Enforcer::open(options(folder)).unwrap();
+        enforcer.set(enforce(&[&offender]));
+        (enforcer, offender)
+    }
+
     /// Enforces the container until its NAPI thread is in its cgroup. Returns what the cgroup at
     /// `path` was charged meanwhile, by the ledger, and what the container was caused.
     fn bounded(&mut self, path: &Path) -> (u64, u64) {
         let id = CgroupId(self.offender.id());
-        let mut all = self.accountant.containers().into_iter();
-        let o = all.find(|c| c.cgroup == id).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let mut enforcer = cofferdam_enforce::Enforcer::open(options(folder.path())).unwrap();
-        enforcer.set(enforce(&[&o]));
+        let (mut enforcer, o) = self.enforced(folder.path());
         let flood = Udp::to(self.to).bytes(200).flood(LIMIT * 2);
         let _flood = traffic::udp_send(&*self.router, Some(1), flood);
         let (mut paid_ns, mut caused_ns) = (0, 0);
@@ -172,12 +181,8 @@ fn a_container_that_enters_its_namespace_late_stays_protected() {
         uplink.router.steer("up0", 1);
         uplink.peer.route("default via 10.97.0.2");
         let mut flooded = Flooded::behind(uplink.router);
-        let offender = CgroupId(flooded.offender.id());
-        let mut all = flooded.accountant.containers().into_iter();
-        let o = all.find(|c| c.cgroup == offender).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let mut enforcer = cofferdam_enforce::Enforcer::open(options(folder.path())).unwrap();
-        enforcer.set(enforce(&[&o]));
+        let (mut enforcer, _) = flooded.enforced(folder.path());
         let before = flooded.weight();
         let _sink = traffic::udp_sink(&flooded.offender, Some(0), flooded.to, u64::MAX);
         let flood = Udp::to(flooded.to).bytes(200).flood(LIMIT * 3);
@@ -282,13 +287,13 @@ fn a_named_service_that_receives_is_bounded_at_its_sockets() {
         };
         let s = find(&accountant).expect("it has a process");
         let folder = tempfile::tempdir().unwrap();
-        let mut enforcer = cofferdam_enforce::Enforcer::open(options(folder.path())).unwrap();
+        let mut enforcer = Enforcer::open(options(folder.path())).unwrap();
         enforcer.set(enforce(&[&s]));
         let flood = Udp::to(to.at).bytes(200).flood(LIMIT * 2);
         let _flood = traffic::udp_send(&source, Some(1), flood);
 
         let mut last = accountant.snapshot().unwrap();
-        let mut step = |accountant: &mut Accountant, enforcer: &mut cofferdam_enforce::Enforcer| {
+        let mut step = |accountant: &mut Accountant, enforcer: &mut Enforcer| {
             let soon = Instant::now() + Duration::from_millis(20);
             accountant.follow(soon, None).unwrap();
             let now = accountant.snapshot().unwrap();

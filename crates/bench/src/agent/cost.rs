@@ -4,13 +4,14 @@
 //! second each. In every round each duty is measured once, in random order, with an
 //! agent of its own, which is scraped once.
 
-use super::process::{Agent, Folder, Status};
+use super::process::{Agent, Status};
 use super::viewer::Viewer;
 use super::{Options, sample};
 use crate::agent::data::{AgentCostRow, AgentDuty, AgentExperiment, AgentResult, AgentSample};
 use crate::data::{Limit, Path};
 use crate::error::BenchError;
 use crate::experiment::Rig;
+use crate::folder::Folder;
 use crate::spawn::Worker;
 use crate::stats::estimate;
 use crate::topology::{MadeBy, Spec, Tenant, Topology};
@@ -82,7 +83,7 @@ fn period(
     duty: AgentDuty,
     round: u32,
 ) -> Result<AgentSample, BenchError> {
-    let dir = Folder::make(&format!("agent-{round}-{duty}"))?;
+    let dir = Folder::of_this_process(&format!("agent-{round}-{duty}"))?;
     let history = match duty {
         AgentDuty::History | AgentDuty::Page => dir.path().join("history"),
         _ => PathBuf::from("off"),

@@ -1,7 +1,6 @@
 //! Cofferdam's own agent as a process of the benchmark: started, asked, ended in order.
 
 use crate::error::BenchError;
-use cofferdam_lab::names::{CGROUP_PREFIX, DATA_ROOT};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::Deserialize;
@@ -22,30 +21,6 @@ pub(crate) struct Agent {
     child: Child,
     log: PathBuf,
     socket: PathBuf,
-}
-
-/// Where an agent's files are; removed when dropped.
-pub(crate) struct Folder(PathBuf);
-
-impl Folder {
-    /// A new one; `name` tells it from others of this process.
-    pub fn make(name: &str) -> Result<Folder, BenchError> {
-        let name = format!("{CGROUP_PREFIX}{}-{name}", std::process::id());
-        let path = Path::new(DATA_ROOT).join(name);
-        fs::create_dir_all(&path).map_err(BenchError::host("make", &path))?;
-        Ok(Folder(path))
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // The next run's sweep takes what cannot be removed now.
-        let _kept = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// What an agent says of itself: a part of `cofferdam status --json`.

@@ -7,11 +7,12 @@
 //! request's first byte to the answer's last.
 
 use super::cost::Crowd;
-use super::process::{Agent, Folder};
+use super::process::Agent;
 use super::{Options, sample};
 use crate::agent::data::{AgentExperiment, AgentResult, AnswerRow};
 use crate::error::BenchError;
 use crate::experiment::Rig;
+use crate::folder::Folder;
 use crate::stats::estimate;
 use cofferdam_nri::api::{ContainerRequest, CreateContainerResponse, PodSandbox};
 use cofferdam_nri::simulated::{Runtime, container, pod};
@@ -71,7 +72,7 @@ pub(super) fn measure(
 
 /// One agent and one runtime: the time that each container's request took, milliseconds.
 fn one(rig: &mut Rig<'_>, round: u32) -> Result<Vec<f64>, BenchError> {
-    let dir = Folder::make(&format!("nri-{round}"))?;
+    let dir = Folder::of_this_process(&format!("nri-{round}"))?;
     let socket = dir.path().join("nri.sock");
     let listener = UnixListener::bind(&socket).map_err(BenchError::host("make", &socket))?;
     let rules = format!(

@@ -1,7 +1,6 @@
 //! What is done against the competitors' network CPU while a sample runs: the product's own
-//! enforcement, with all of its means or with some (the ablations), or its agent.
+//! enforcement, with all of its means or with some (the ablations).
 
-use crate::agent::process::{Agent, Folder};
 use crate::data::Treatment;
 use crate::error::BenchError;
 use crate::ledger::LedgerSource;
@@ -14,32 +13,10 @@ use std::time::{Duration, Instant};
 const PERIOD: Duration = Duration::from_millis(20);
 
 /// Something in force.
-pub(super) enum Enforcement {
-    Here(Box<Loop>),
-    // Dropped in this order.
-    ByAgent { _agent: Agent, _files: Folder },
-}
-
-/// A control loop in this process: each step reads everything.
-pub(super) struct Loop {
+pub(super) struct Enforcement {
     enforcer: Enforcer,
     last: Snapshot,
     next: Instant,
-}
-
-/// Starts an agent that enforces the containers at `paths`. It counts everything in its first seconds: what it
-/// does when it takes windows is not in a sample.
-pub(super) fn by_agent(paths: &[String]) -> Result<Enforcement, BenchError> {
-    let rules = paths.iter().map(|path| {
-        let name = format!("cgroup:{path}");
-        format!("[[rule]]\nmatch = {name:?}\nnetwork_cpu = \"enforce\"\n")
-    });
-    let settings = rules.collect::<String>() + "[history]\npath = \"off\"\n";
-    let files = Folder::make("enforcing")?;
-    Ok(Enforcement::ByAgent {
-        _agent: Agent::start(files.path(), &settings, "off")?,
-        _files: files,
-    })
 }
 
 /// Begins `treatment` for the containers at `paths`, below the v2 mount.
@@ -70,35 +47,29 @@ pub(super) fn begin(
         })
         .collect::<Result<_, BenchError>>()?;
     enforcer.set(wanted);
-    Ok(Enforcement::Here(Box::new(Loop {
+    Ok(Enforcement {
         enforcer,
         last,
         next: Instant::now() + PERIOD,
-    })))
+    })
 }
 
 impl Enforcement {
     /// Acts on what was measured since the last step, when it is time to.
     pub fn step(&mut self, ledger: &mut dyn LedgerSource) -> Result<(), BenchError> {
-        let Enforcement::Here(here) = self else {
-            return Ok(());
-        };
-        if Instant::now() < here.next {
+        if Instant::now() < self.next {
             return Ok(());
         }
         let now = ledger.snapshot()?;
-        here.enforcer.step(&now.since(&here.last));
-        here.last = now;
-        here.next = Instant::now() + PERIOD;
+        self.enforcer.step(&now.since(&self.last));
+        self.last = now;
+        self.next = Instant::now() + PERIOD;
         Ok(())
     }
 
     /// Takes its changes back.
     pub fn end(self) -> Result<(), BenchError> {
-        let Enforcement::Here(here) = self else {
-            return Ok(());
-        };
-        let report = here.enforcer.undo();
+        let report = self.enforcer.undo();
         match report.failed.first() {
             None => Ok(()),
             Some(problem) => Err(BenchError::Enforcement(problem.clone())),

@@ -2,6 +2,7 @@
 //! a victim beside something.
 
 mod analyse;
+mod by_agent;
 mod enforcement;
 mod held;
 mod paid;

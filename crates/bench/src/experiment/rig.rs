@@ -1,5 +1,6 @@
 //! The rig: which CPUs, the signals, the ledger, the run directory.
 
+use super::by_agent::ByAgent;
 use super::enforcement::{self, Enforcement};
 use crate::data::{Treatment, VictimKind};
 use crate::error::BenchError;
@@ -67,7 +68,9 @@ pub(crate) struct Rig<'a> {
     lacking: Option<String>,
     /// What is done against the competitors' network CPU now.
     treatment: Option<Enforcement>,
-    /// The ledger makes room for an agent's.
+    /// The agent that does it instead.
+    agent: Option<ByAgent>,
+    /// The ledger makes room for the agent's.
     pauses_ledger: bool,
     /// Units of work by victim, found once a run.
     pub calibrated: HashMap<VictimKind, u64>,
@@ -127,6 +130,7 @@ impl<'a> Rig<'a> {
             ledger,
             lacking,
             treatment: None,
+            agent: None,
             pauses_ledger: false,
             calibrated: HashMap::new(),
             signals,
@@ -198,14 +202,15 @@ impl<'a> Rig<'a> {
         self.pauses_ledger = self.ledger.take().is_some();
         // It runs where its host has it run.
         self.absence.end();
-        let begun = enforcement::by_agent(paths);
+        let started = ByAgent::start(paths);
         self.absence = Absence::from_cpu(self.victim_cpu);
-        self.treatment = Some(begun?);
+        self.agent = Some(started?);
         Ok(())
     }
 
     /// Ends what [`Rig::treat`] began and takes its changes back.
     pub fn untreat(&mut self) -> Result<(), BenchError> {
+        self.agent = None;
         let ended = self.treatment.take().map_or(Ok(()), |t| t.end());
         if std::mem::take(&mut self.pauses_ledger) {
             self.ledger = Some(ledger::start()?);

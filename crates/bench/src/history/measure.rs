@@ -6,11 +6,12 @@ use super::made_up::Maker;
 use crate::data::SCHEMA;
 use crate::error::BenchError;
 use crate::experiment::Rig;
+use crate::folder::Folder;
 use crate::rundir;
 use crate::stats::estimate;
 use cofferdam_history::{Limits, Reader, Store};
 use nix::time::{ClockId, clock_gettime};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Appends whose mean is one value.
@@ -25,8 +26,8 @@ pub(super) fn case(
     options: &Options,
     case: HistoryCase,
 ) -> Result<HistoryRow, BenchError> {
-    let folder = Folder::make(&rig.dir.path().join("store"))?;
-    let path = folder.0.join("history");
+    let folder = Folder::make(rig.dir.path().join("store"))?;
+    let path = folder.path().join("history");
     // Not bounded by what the goal is: a store that reaches it shows that.
     let limits = Limits {
         bytes: 8 << 30,
@@ -148,21 +149,4 @@ fn cpu_time() -> Duration {
 
 fn failed(error: impl std::fmt::Display) -> BenchError {
     BenchError::Unsupported(error.to_string())
-}
-
-/// Where the store is; removed when dropped: it is data for nobody.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn make(path: &Path) -> Result<Folder, BenchError> {
-        std::fs::create_dir_all(path).map_err(BenchError::host("make", path))?;
-        Ok(Folder(path.to_owned()))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // A run directory with a store in it is none the worse.
-        let _kept = std::fs::remove_dir_all(&self.0);
-    }
 }
