@@ -77,6 +77,7 @@ scripts! {
     fn half_open_unreachable();
     fn idle_restart();
     fn initial_window();
+    fn invited_by_the_peers_window();
     fn keepalive();
     fn keepalive_answered();
     fn keepalive_not_answered_by_refused_segment();

@@ -172,16 +172,13 @@ impl Socket {
         self.queue
     }
 
-    /// Packets that the kernel had for this socket and lost: no free frame, a full ring, other.
+    /// Packets that the kernel had for this socket and lost: no free frame, a full ring, other. How
+    /// often it found no frame to fill is no number of packets: each of those is dropped, and counted, too.
     fn lost(&self) -> u64 {
         // SAFETY: all-zero integers are valid statistics.
         let mut statistics: libc::xdp_statistics = unsafe { std::mem::zeroed() };
         match get_option(&self.socket, libc::XDP_STATISTICS, &mut statistics) {
-            Ok(()) => {
-                statistics.rx_dropped
-                    + statistics.rx_ring_full
-                    + statistics.rx_fill_ring_empty_descs
-            }
+            Ok(()) => statistics.rx_dropped + statistics.rx_ring_full,
             Err(_) => 0,
         }
     }

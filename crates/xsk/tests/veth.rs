@@ -255,7 +255,9 @@ fn packets_larger_than_a_frame_come_and_go_in_several() {
                     "one twice"
                 );
                 assert_eq!(memory.spans_mut().available(), SPANS);
-                // A receiver that keeps them gets no more, and the losses are counted.
+                // A receiver that keeps them gets no more, and the losses are counted. The kernel
+                // has frames to receive all into before the client sends.
+                socket.reclaim(&mut memory);
                 hoard.send(()).expect("the client waits");
                 let mut kept = 0;
                 wait_until("the losses", Duration::from_secs(5), || {
@@ -292,6 +294,48 @@ fn packets_larger_than_a_frame_come_and_go_in_several() {
             let (lens, kept) = server.join().expect("the server ends");
             assert_eq!(lens[..4], [82, 8042, 1793, 9014]);
             assert_eq!(kept, SPANS as usize);
+        }
+    });
+}
+
+#[test]
+fn a_packet_for_which_no_frame_is_free_is_lost_once() {
+    const SENT: u8 = 100;
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        for mode in [Mode::Native, Mode::Generic] {
+            let scene = Scene::new();
+            scene.neighbour(9);
+            let (ready, is_ready) = std::sync::mpsc::channel();
+            let (all_sent, are_sent) = std::sync::mpsc::channel();
+            let server = scene.server.thread(move || {
+                // Fewer frames than packets come, and than the ring of received ones holds.
+                let mut memory = Memory::new(32, 2048).expect("memory");
+                let device = Device::open("eth0", mode).expect("the program attaches");
+                let mut socket = Socket::open(&device, &mut memory, SocketOptions::default())
+                    .expect("the socket binds");
+                let address = Ipv4Addr::new(10, 98, 0, 9).into();
+                device.claim(address).expect("claimed");
+                ready.send(()).expect("the test waits");
+                are_sent.recv().expect("the test signals");
+                let mut got = 0;
+                wait_until("every packet is received or lost", LIMIT, || {
+                    let mut one = [Packet {
+                        frame: Frame(0),
+                        start: 0,
+                        len: 0,
+                    }];
+                    got += socket.receive(&mut memory, &mut one);
+                    got as u64 + socket.counters().lost_packets >= u64::from(SENT)
+                });
+                (got, socket.counters().lost_packets)
+            });
+            is_ready.recv().expect("the server is ready");
+            scene.send(9, 5000, SENT);
+            all_sent.send(()).expect("the server waits");
+            let (got, lost) = server.join().expect("the server ends");
+            assert!((1..=32).contains(&got), "{got} received");
+            assert_eq!(got as u64 + lost, u64::from(SENT), "{got} received");
         }
     });
 }

@@ -54,7 +54,7 @@ impl Stack {
                 local: SocketAddr::new(key.local.ip(), key.local_port),
             });
         }
-        let window_bytes = tcb.sender().room(&self.config.tcp);
+        let window_bytes = tcb.sender().invited(&self.config.tcp);
         if tcb.notices.take_connected() {
             return Some(Event::Connected {
                 connection,

@@ -159,7 +159,7 @@ impl Stack {
         self.leave_listener(slot);
         let connection = self.connections.get_mut(slot);
         connection.own(cookie);
-        let room = connection.tcb.sender().room(&self.config.tcp);
+        let room = connection.tcb.sender().invited(&self.config.tcp);
         self.settle(slot);
         Ok(room)
     }

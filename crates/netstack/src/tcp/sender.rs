@@ -10,6 +10,10 @@ use super::terms::Terms;
 use crate::api::{TcpConfig, Time};
 use crate::wire::tcp::Segment;
 
+/// How far beyond the peer's window the application's data may wait here: what a full receiver's reader
+/// makes room for at once is sent without asking the application.
+const AHEAD_BYTES: u32 = 16 << 10;
+
 /// Our FIN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fin {
@@ -235,6 +239,15 @@ impl Sender {
     /// The FIN is acknowledged.
     pub fn is_fin_acked(&self) -> bool {
         self.fin == Fin::Acked
+    }
+
+    /// Bytes of the application's data that it is invited to hand over. Beyond the peer's window only a
+    /// little, so that a peer that never reads keeps little of the memory that all connections share. Where
+    /// it is 0 something is unacknowledged, and the acknowledgement reports the next.
+    pub fn invited(&self, config: &TcpConfig) -> u32 {
+        let useful = self.peer_window.saturating_add(AHEAD_BYTES);
+        let room = useful.saturating_sub(self.queue.bytes());
+        room.min(self.room(config))
     }
 
     /// Room for more data from the application, in bytes.
