@@ -26,6 +26,10 @@ MASTER_PORT = 7077
 FLOOD_PORT = 20_000
 FLOWS = 3
 SIZE_BYTES = 200
+# Datagrams a second of each flow: more than CPU 0 can receive.
+FLOW_RATE = 200_000
+# What computes on CPU 1 in place of the senders: as much of it as they take, with as many sleeps.
+RUN_US, SLEEP_US = 25, 75
 SHARES = 1024
 # Which of its managers of cgroups podman takes by itself depends on the host.
 PODMAN = ("podman", "--runtime", "runc", "--cgroup-manager", "cgroupfs")
@@ -347,21 +351,23 @@ class Scene:
             worker.stop()
 
     @contextlib.contextmanager
-    def several(self, kind, options=lambda flow: {}):
-        """[`FLOWS`] workers of the peer on CPU 1. One alone would not do: on Linux 6.18 a task that has a CPU to itself for a
-        while keeps a cgroup that wakes there (Spark's master) waiting for up to three seconds, runnable, whatever their weights."""
+    def several(self, kind, options):
+        """[`FLOWS`] workers of the peer on CPU 1. They sleep often: on Linux 6.18 what computes there without a pause keeps a
+        cgroup that wakes there (Spark's master) waiting for up to three seconds, runnable, whatever their weights."""
         with contextlib.ExitStack() as workers:
-            for flow in range(FLOWS):
-                workers.enter_context(self.worker(kind, cpu=1, **options(flow)))
-            yield
+            yield [workers.enter_context(self.worker(kind, cpu=1, **options(flow))) for flow in range(FLOWS)]
+
+    def as_senders(self):
+        """What takes CPU 1 as the flood's senders do, and sends nothing."""
+        return self.several("periodic", lambda flow: {"threads": 1, "run-us": RUN_US, "sleep-us": SLEEP_US})
 
     @contextlib.contextmanager
     def flood(self):
-        """Three UDP floods by the peer at the neighbour, which reads what it gets: the reader."""
+        """Three UDP floods by the peer at the neighbour, which reads what it gets: the reader and the senders."""
         with self.worker("udp-sink", NEIGHBOUR, port=FLOOD_PORT, flows=FLOWS) as sink:
             with self.several("udp-flood", lambda flow: {"to": ADDRESS[NEIGHBOUR], "port": FLOOD_PORT + flow, "flows": 1,
-                                                         "size": SIZE_BYTES}):
-                yield sink
+                                                         "size": SIZE_BYTES, "rate": FLOW_RATE}) as senders:
+                yield sink, senders
 
     def cpu_s(self):
         """CPU time that each container has used, seconds, that of its NAPI thread included."""

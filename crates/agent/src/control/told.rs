@@ -2,11 +2,14 @@
 
 use cofferdam_records::status::{PolicyRecord, RuleRecord};
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 use std::time::{Duration, Instant};
 
 /// A container that is degraded for a shorter time is not worth a line: it has ended, or was only
 /// beginning.
 const LASTS: Duration = Duration::from_secs(2);
+/// What comes back sooner has not ended.
+const ENDED: Duration = Duration::from_secs(10);
 
 /// One thing that is degraded, of the host when `container` is `None`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,9 +41,32 @@ pub(super) struct News {
     pub ends: Vec<Line>,
 }
 
-/// Since when each thing is degraded, and whether that was logged.
+impl Line {
+    /// Tells it from others: without its figures, which change from moment to moment. They follow "about".
+    fn key(&self) -> Line {
+        let mut is_figure = false;
+        let words = self.text.split(' ');
+        let kept = words.filter(|word| !mem::replace(&mut is_figure, *word == "about"));
+        Line {
+            container: self.container.clone(),
+            text: kept.collect::<Vec<_>>().join(" "),
+        }
+    }
+}
+
+/// A thing that is degraded, or was until a moment ago.
+#[derive(Debug)]
+struct Known {
+    /// As it was first seen, which is what was logged.
+    line: Line,
+    since: Instant,
+    seen: Instant,
+    logged: bool,
+}
+
+/// What is degraded, by key.
 #[derive(Debug, Default)]
-pub(super) struct Told(BTreeMap<Line, (Instant, bool)>);
+pub(super) struct Told(BTreeMap<Line, Known>);
 
 impl Told {
     /// These are degraded now, all that are; `known` says whether there is a container of a name.
@@ -51,23 +77,33 @@ impl Told {
         now: Instant,
     ) -> News {
         let mut news = News::default();
-        self.0.retain(|line, (_, logged)| {
-            let stays = lines.contains(line);
-            // Nothing became better with a container that has ended.
-            let there = line.container.as_deref().is_none_or(&known);
-            if !stays && *logged && there {
-                news.ends.push(line.clone());
-            }
-            stays
-        });
         for line in lines {
-            let (since, logged) = self.0.entry(line.clone()).or_insert((now, false));
-            let lasts = line.container.is_none() || now.saturating_duration_since(*since) >= LASTS;
-            if lasts && !*logged {
-                *logged = true;
-                news.begins.push(line);
+            let known = self.0.entry(line.key()).or_insert_with(|| Known {
+                line: line.clone(),
+                since: now,
+                seen: now,
+                logged: false,
+            });
+            known.seen = now;
+            let lasts = now.saturating_duration_since(known.since) >= LASTS;
+            if (lasts || line.container.is_none()) && !known.logged {
+                known.logged = true;
+                known.line = line;
+                news.begins.push(known.line.clone());
             }
         }
+        self.0.retain(|_, it| {
+            let is_there = it.line.container.as_deref().is_none_or(&known);
+            let absent = now.saturating_duration_since(it.seen);
+            if absent.is_zero() || (it.logged && is_there && absent < ENDED) {
+                return true;
+            }
+            // Nothing became better with a container that has ended.
+            if it.logged && is_there {
+                news.ends.push(it.line.clone());
+            }
+            false
+        });
         news
     }
 }
@@ -117,10 +153,36 @@ mod tests {
             assert_eq!(begins[0], [line(None)], "the host's at once");
             assert_eq!(begins[2], [line(Some("web"))]);
             assert_eq!(begins.concat().len(), 2);
-            let ends = told.update(BTreeSet::new(), |_| stays, start).ends;
+            let end = start + Duration::from_secs(4) + ENDED;
+            let ends = told.update(BTreeSet::new(), |_| stays, end).ends;
             assert_eq!(ends.contains(&line(Some("web"))), stays);
             assert!(ends.contains(&line(None)));
         }
+    }
+
+    #[test]
+    fn what_comes_and_goes_and_changes_its_figure_is_two_lines() {
+        let (mut told, start) = (Told::default(), Instant::now());
+        let pays = |cpus: &str| Line {
+            container: None,
+            text: format!("/ pays about {cpus} CPUs for packets of others"),
+        };
+        let mut all = Vec::new();
+        for step in 0..200_u32 {
+            let lines = match step % 4 {
+                0 => BTreeSet::from([pays("0.1")]),
+                1 | 2 => BTreeSet::from([pays("0.2")]),
+                _ => BTreeSet::new(),
+            };
+            let news = told.update(lines, |_| true, start + step * Duration::from_millis(200));
+            all.extend([news.begins, news.ends].concat());
+        }
+        assert_eq!(all, [pays("0.1")]);
+        let later = |seconds: u64| start + Duration::from_secs(40 + seconds);
+        let news = told.update(BTreeSet::new(), |_| true, later(5));
+        assert_eq!(news, News::default());
+        let news = told.update(BTreeSet::new(), |_| true, later(11));
+        assert_eq!(news.ends, [pays("0.1")]);
     }
 
     #[test]
