@@ -30,8 +30,8 @@ fn two_on_one_cpu_are_forced_to_share() {
         let mut diagnosis = diagnosis();
         reserve(&mut diagnosis, &a, 1.0);
         // What else the host runs there is not their neighbour of most of the time.
-        outweigh(&a);
-        outweigh(&b);
+        a.outweigh();
+        b.outweigh();
         let _threads = (spin(&a, Some(1)), spin(&b, Some(1)));
         let interval = during(&mut diagnosis, &[&a, &b], LENGTH);
         let wall = interval.length.as_nanos() as u64;
@@ -74,7 +74,7 @@ fn capped_neighbours_are_throttled_and_the_target_is_not() {
         let (target, neighbour) = (FakeContainer::new("target"), FakeContainer::new("capped"));
         quota(&neighbour, 60_000);
         // However busy the host is, it gets as far as its quota.
-        outweigh(&neighbour);
+        neighbour.outweigh();
         let mut diagnosis = diagnosis();
         reserve(&mut diagnosis, &target, 1.0);
         for threads in [3, 8] {
@@ -97,7 +97,7 @@ fn its_own_quota_is_not_its_neighbours_fault() {
     alone(60, || {
         let container = FakeContainer::new("small");
         quota(&container, 30_000);
-        outweigh(&container);
+        container.outweigh();
         let mut diagnosis = diagnosis();
         reserve(&mut diagnosis, &container, 1.0);
         let _thread = spin(&container, Some(1));
@@ -120,7 +120,7 @@ fn a_sleeper_lacks_threads() {
         let mut diagnosis = diagnosis();
         reserve(&mut diagnosis, &sleeper, 1.0);
         let ms = Duration::from_millis;
-        outweigh(&sleeper);
+        sleeper.outweigh();
         let _thread = doze(&sleeper, Some(1), ms(2), ms(8));
         let interval = during(&mut diagnosis, &[&sleeper], LENGTH);
         let one = of(&interval, &sleeper);

@@ -42,22 +42,6 @@ fn leaf(pod: &PodmanPod) -> Vec<String> {
     pids.map(comm).collect()
 }
 
-/// Gives a container ten times the weight of others: what the flood takes of its CPU is then beyond the pod's
-/// share, on fast machines too.
-fn raise_weight(container: &Container) {
-    let path = container.cgroup_path.strip_prefix("/").unwrap();
-    let above = ["cpu", ""].map(|m| Path::new("/sys/fs/cgroup").join(m).join(path));
-    let files = above.iter().flat_map(|d| {
-        [
-            (d.join("cpu.shares"), "10240"),
-            (d.join("cpu.weight"), "1000"),
-        ]
-    });
-    let there = files.filter(|(file, _)| file.exists());
-    let written = there.map(|(file, weight)| fs::write(file, weight).unwrap());
-    assert!(written.count() > 0, "the container has a weight");
-}
-
 /// What enforcement may change for a pod, as text.
 fn state(pod: &PodmanPod, router: &Router, device: &str) -> String {
     let mut text =
@@ -213,7 +197,8 @@ fn a_flooded_pod_sheds_packets_and_its_ledger_is_its_containers() {
         let folder = tempfile::tempdir().unwrap();
         let mut enforcer = Enforcer::open(options(folder.path())).unwrap();
         let (members, v) = (found_members(&pod), found(&victim));
-        raise_weight(&v);
+        // What the flood takes is then beyond the pod's share, on fast machines too.
+        victim.outweigh();
         let all: Vec<&Arc<Container>> = members.iter().chain([&v]).collect();
         enforcer.set(enforce(&all));
         let mut last = accountant.snapshot().unwrap();

@@ -57,7 +57,7 @@ impl Line {
 /// A thing that is degraded, or was until a moment ago.
 #[derive(Debug)]
 struct Known {
-    /// As it was first seen, which is what was logged.
+    /// As it was logged, or first seen until then.
     line: Line,
     since: Instant,
     seen: Instant,
@@ -78,18 +78,18 @@ impl Told {
     ) -> News {
         let mut news = News::default();
         for line in lines {
-            let known = self.0.entry(line.key()).or_insert_with(|| Known {
+            let it = self.0.entry(line.key()).or_insert_with(|| Known {
                 line: line.clone(),
                 since: now,
                 seen: now,
                 logged: false,
             });
-            known.seen = now;
-            let lasts = now.saturating_duration_since(known.since) >= LASTS;
-            if (lasts || line.container.is_none()) && !known.logged {
-                known.logged = true;
-                known.line = line;
-                news.begins.push(known.line.clone());
+            it.seen = now;
+            let lasts = now.saturating_duration_since(it.since) >= LASTS;
+            if (lasts || line.container.is_none()) && !it.logged {
+                it.logged = true;
+                it.line = line.clone();
+                news.begins.push(line);
             }
         }
         self.0.retain(|_, it| {

@@ -147,19 +147,6 @@ pub fn quota(container: &FakeContainer, us: u64) {
     }
 }
 
-/// Gives the container the largest weight, so that what else runs on the host hardly counts.
-pub fn outweigh(container: &FakeContainer) {
-    let dir = container.cgroup().controller("cpu");
-    let (file, text) = if dir.join("cpu.weight").exists() {
-        ("cpu.weight", "10000")
-    } else {
-        ("cpu.shares", "262144")
-    };
-    if let Err(e) = std::fs::write(dir.join(file), text) {
-        panic!("cannot set a weight in {}: {e}", dir.display());
-    }
-}
-
 /// The four losses add up to what is missing, for every container, and the CPUs' time adds up
 /// to the wall clock's.
 pub fn assert_sums(interval: &ScheduleInterval) {

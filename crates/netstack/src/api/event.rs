@@ -29,7 +29,7 @@ pub enum Event {
         connection: ConnectionId,
         /// Its cookie.
         cookie: u64,
-        /// Bytes that `sendv` takes now.
+        /// Bytes to hand to `sendv` now, which takes them: what the peer's window does, and a little more.
         window_bytes: u32,
     },
     /// Data in order. The application has the buffer now: the caller frees it when the
@@ -61,7 +61,7 @@ pub enum Event {
         /// Ranges given to `sendv` that are wholly acknowledged since then: their places in the
         /// stack's tables are free.
         ranges: u32,
-        /// Bytes that `sendv` takes now.
+        /// Bytes to hand to `sendv` now, which takes them: what the peer's window does, and a little more.
         window_bytes: u32,
     },
     /// The connection has ended.

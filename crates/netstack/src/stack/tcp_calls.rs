@@ -191,8 +191,9 @@ impl Stack {
     }
 
     /// Sends ranges of the application's memory, in order. Returns how many bytes were taken:
-    /// a prefix, as long as the window (`Sent`'s `window_bytes`) and the stack's ranges
-    /// ([`Limits::chunks`]) have room.
+    /// a prefix, as long as the connection (`send_window_bytes` in all, of which `Sent`'s
+    /// `window_bytes` invites what is useful now) and the stack's ranges ([`Limits::chunks`]) have
+    /// room.
     ///
     /// # Errors
     /// When the connection is not open, or our side is closed.
