@@ -14,7 +14,7 @@ use cofferdam_records::status::{ContainerRecord, NriRecord};
 use harness::{Agent, alone_for};
 use nix::sys::signal::Signal;
 use node::{Node, Pod, Started};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(30);
 /// One CPU, as the kubelet writes it.
@@ -64,6 +64,23 @@ fn connected(agent: &Agent, sessions: u64) {
         let nri = nri(agent);
         nri.connected && nri.sessions >= sessions
     });
+}
+
+/// Waits until so many pods, containers and changes are left.
+#[track_caller]
+fn left(agent: &Agent, wanted: (u64, u64, u64)) {
+    let until = Instant::now() + LIMIT;
+    loop {
+        let status = agent.status();
+        let nri = status.nri.as_ref().unwrap();
+        let now = (nri.pods, nri.containers, status.changes_in_force);
+        if now == wanted {
+            return;
+        }
+        let late = Instant::now() > until;
+        assert!(!late, "{now:?} and not {wanted:?}: {status:#?}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 fn record(agent: &Agent, started: &Started) -> Option<ContainerRecord> {
@@ -264,12 +281,7 @@ fn promises_outlive_a_restart_of_containerd() {
         assert_eq!(strict.cpuset(), last);
         assert!(agent.status().degraded.is_empty());
         node.remove(&strict);
-        wait_until("nothing of it is left", LIMIT, || {
-            let status = agent.status();
-            let nri = status.nri.unwrap();
-            let left = (nri.pods, nri.containers, status.changes_in_force);
-            left == (0, 0, 0)
-        });
+        left(&agent, (0, 0, 0));
     });
 }
 
@@ -328,11 +340,7 @@ fn pods_that_come_and_go_leave_no_row_and_no_promise() {
             };
             node.remove(&short);
         }
-        wait_until("nothing of them is left", LIMIT, || {
-            let status = agent.status();
-            let nri = status.nri.unwrap();
-            (nri.pods, nri.containers, status.changes_in_force) == (1, 1, 0)
-        });
+        left(&agent, (1, 1, 0));
         assert_eq!(keeper.cpuset(), all);
         let strict = node.run(&strict("web"));
         assert_eq!(strict.first_cpus(), last);

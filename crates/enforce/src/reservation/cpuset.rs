@@ -112,19 +112,23 @@ pub(super) fn put_back(fs: &HostFs, journal: &mut Journal, directory: &Directory
     }
 }
 
-/// Takes back what was written to `file`. When its cgroup is gone, what was written there and
-/// below it is forgotten.
+/// Takes back what was written to `file`.
 pub(super) fn undo(journal: &mut Journal, file: &Path) {
     if let Ok(target) = Target::file(file) {
         journal.undo(&target);
-        return;
     }
-    let folder = file.parent().unwrap_or(file);
-    let gone: Vec<Target> = journal
-        .targets()
-        .filter(|t| matches!(t, Target::File { path, .. } if path.starts_with(folder)))
-        .cloned()
-        .collect();
+}
+
+/// Forgets what was written to files called `name` in `folder` and below it where the cgroup is gone, also
+/// when another one has its path by now.
+pub(super) fn forget_gone(journal: &mut Journal, folder: &Path, name: &str) {
+    let gone = |target: &&Target| match target {
+        Target::File { path, .. } if path.starts_with(folder) && path.ends_with(name) => {
+            Target::file(path).ok().as_ref() != Some(target)
+        }
+        _ => false,
+    };
+    let gone: Vec<Target> = journal.targets().filter(gone).cloned().collect();
     for target in gone {
         journal.undo(&target);
     }

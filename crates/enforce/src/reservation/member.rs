@@ -1,6 +1,6 @@
 //! One container under reservations.
 
-use super::places::{Directory, Places};
+use super::places::Places;
 use super::{Given, cpuset};
 use crate::cpus::{Cpus, spell};
 use crate::journal::{Form, Journal};
@@ -17,6 +17,9 @@ use std::time::Instant;
 pub(super) struct Member {
     name: String,
     pub places: Places,
+    /// Where its settings were found last: what is in the journal is closed by these paths, also when the
+    /// cgroup is half removed.
+    last: Places,
     pub rewrites: u64,
     pub degraded: Vec<Degraded>,
 }
@@ -49,17 +52,19 @@ pub(super) fn impossible(one: &Impossible) -> String {
 impl Member {
     pub fn locate(&mut self, fs: &HostFs, layout: &CgroupLayout, container: &Container) {
         self.name.clone_from(&container.name);
-        let found = Places::of(fs, layout, container);
-        let known = std::mem::replace(&mut self.places, found);
-        // A cgroup that is gone stays known until the container is: what was written there is closed in
-        // the journal by its path.
-        let gone = |directory: &Directory| !fs.exists(&directory.path);
-        self.places.cpuset = self
-            .places
-            .cpuset
-            .take()
-            .or_else(|| known.cpuset.filter(gone));
-        self.places.cpu = self.places.cpu.take().or_else(|| known.cpu.filter(gone));
+        let mut found = Places::of(fs, layout, container);
+        let last = &mut self.last;
+        for (found, last) in [
+            (&mut found.cpuset, &mut last.cpuset),
+            (&mut found.cpu, &mut last.cpu),
+        ] {
+            match found {
+                Some(directory) => *last = Some(directory.clone()),
+                // A cgroup that is gone stays known until the container is.
+                None => *found = last.clone().filter(|d| !fs.exists(&d.path)),
+            }
+        }
+        self.places = found;
     }
 
     /// Notes that it was made with CPUs that are ours, so that it gets those that it would have
@@ -183,17 +188,20 @@ impl Member {
     }
 
     pub fn put_back_cpuset(&self, fs: &HostFs, journal: &mut Journal) {
-        if let Some(directory) = &self.places.cpuset {
+        if let Some(directory) = &self.last.cpuset {
             cpuset::put_back(fs, journal, directory);
+            cpuset::forget_gone(journal, &fs.path(&directory.path), "cpuset.cpus");
         }
     }
 
     pub fn put_back_weight(&self, fs: &HostFs, journal: &mut Journal) {
-        let Some(directory) = &self.places.cpu else {
+        let Some(directory) = &self.last.cpu else {
             return;
         };
         let (file, _) = value(0, directory.v1);
-        cpuset::undo(journal, &fs.path(directory.path.join(file)));
+        let folder = fs.path(&directory.path);
+        cpuset::undo(journal, &folder.join(file));
+        cpuset::forget_gone(journal, &folder, file);
     }
 
     /// Its quota in thousandths of a CPU; `None` when it has none.

@@ -37,8 +37,10 @@ impl Places {
                     let path = proc
                         .as_deref()
                         .and_then(|text| parse::proc_cgroup_v1(text, controller))
+                        // The root is the whole host's; a process that exits is shown there, in whichever
+                        // cgroup it was.
+                        .filter(|path| path.parent().is_some())
                         .unwrap_or_else(|| container.cgroup_path.clone());
-                    // The root is the whole host's.
                     path.parent()?;
                     Directory {
                         path: layout.v1_directory(controller, &path)?,

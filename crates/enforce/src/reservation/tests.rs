@@ -361,3 +361,65 @@ fn what_was_written_to_a_cgroup_that_is_gone_is_closed_in_the_journal_though_it_
         assert_eq!((journal.in_force(), journal.failed_changes()), (0, 0));
     }
 }
+
+/// The kernel shows a process that exits in the root of every v1 hierarchy.
+#[test]
+fn a_container_whose_process_exits_keeps_its_reservation_until_its_cgroup_is_gone() {
+    let fake = Fake::hybrid(4);
+    let (s, a) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
+    let (mut journal, mut r) = fake.start(options(false));
+    let strict = [(s.clone(), cpus("1"))];
+    r.set(&mut journal, &strict, std::slice::from_ref(&a));
+    for one in [&s, &a] {
+        let path = format!("/proc/{}/cgroup", one.pid.unwrap());
+        let line = format!("3:cpu:/\n2:cpuset:/\n0::{}\n", one.cgroup_path.display());
+        fake.write_host(&path, &line);
+    }
+    r.set(&mut journal, &strict, std::slice::from_ref(&a));
+    assert!(names(&r, S).is_empty(), "{:?}", names(&r, S));
+    assert_eq!((fake.cpuset(S), fake.cpuset(A)), ("3".into(), "0-2".into()));
+    for id in [S, A] {
+        fake.remove_cgroup(id);
+    }
+    r.set(&mut journal, &[], &[]);
+    assert_eq!((journal.in_force(), journal.failed_changes()), (0, 0));
+}
+
+/// The kernel removes the files of a cgroup before its directory.
+#[test]
+fn what_was_written_to_a_cgroup_that_was_half_removed_is_closed_in_the_journal() {
+    for fake in [Fake::v2(4), Fake::hybrid(4)] {
+        let (s, a) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
+        let (mut journal, mut r) = fake.start(options(false));
+        let strict = [(s.clone(), cpus("1"))];
+        r.set(&mut journal, &strict, std::slice::from_ref(&a));
+        for id in [S, A] {
+            fake.remove_files(id);
+        }
+        r.set(&mut journal, &strict, std::slice::from_ref(&a));
+        r.set(&mut journal, &[], &[]);
+        assert_eq!((journal.in_force(), journal.failed_changes()), (0, 0));
+    }
+}
+
+/// A service that is restarted: its new cgroup has the path of the old one.
+#[test]
+fn what_was_written_to_a_cgroup_whose_path_another_has_is_closed_in_the_journal() {
+    for fake in [Fake::v2(4), Fake::hybrid(4)] {
+        let (s, a) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
+        let (mut journal, mut r) = fake.start(options(false));
+        r.set(&mut journal, &[(s, cpus("1"))], std::slice::from_ref(&a));
+        let changes = journal.in_force();
+        fake.rename_cgroup(S);
+        let again = fake.container_at(S + 1000, &S.to_string(), "0-3");
+        r.set(
+            &mut journal,
+            &[(again, cpus("1"))],
+            std::slice::from_ref(&a),
+        );
+        assert_eq!(journal.in_force(), changes);
+        r.set(&mut journal, &[], &[]);
+        assert_eq!((journal.in_force(), journal.failed_changes()), (0, 0));
+        assert_eq!(fake.cpuset(S), "0-3");
+    }
+}

@@ -6,7 +6,7 @@ use crate::journal::{Journal, UndoReport};
 use crate::reservation::{ReservationOptions, Reservations};
 use cofferdam_host::HostFs;
 use cofferdam_types::{CgroupId, Container, CpuAmount};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -133,10 +133,30 @@ impl Fake {
 
     /// Removes a container's cgroup in all hierarchies.
     pub fn remove_cgroup(&self, id: u64) {
-        let mounts: std::collections::BTreeSet<_> = ["cpu", "cpuset"].map(|c| self.mount(c)).into();
-        for mount in mounts {
-            std::fs::remove_dir_all(self.host_path(&format!("{mount}/{id}"))).unwrap();
+        for directory in self.directories(id) {
+            std::fs::remove_dir_all(directory).unwrap();
         }
+    }
+
+    /// Removes the files of a container's cgroup, and leaves its directories.
+    pub fn remove_files(&self, id: u64) {
+        for directory in self.directories(id) {
+            for file in std::fs::read_dir(directory).unwrap().flatten() {
+                std::fs::remove_file(file.path()).unwrap();
+            }
+        }
+    }
+
+    /// Makes way for another cgroup, which then surely has another inode.
+    pub fn rename_cgroup(&self, id: u64) {
+        for directory in self.directories(id) {
+            std::fs::rename(&directory, directory.with_extension("old")).unwrap();
+        }
+    }
+
+    fn directories(&self, id: u64) -> BTreeSet<PathBuf> {
+        let directory = |c| self.host_path(&format!("{}/{id}", self.mount(c)));
+        ["cpu", "cpuset"].map(directory).into()
     }
 
     pub fn cpuset(&self, id: u64) -> String {
