@@ -78,7 +78,8 @@ struct cf_sched_cpu {
 	__u64 css_set;		/* cgroups of the task that runs */
 	__u32 generation;	/* of the identity that `row` stands for */
 	__u32 row;		/* the one that runs */
-	__u64 began_at_ns;	/* the open segment; 0 until the first switch was seen */
+	__u64 began_at_ns;	/* the open segment; 0 until a task was seen */
+	__u64 counting_at_ns;	/* counting began: what cells say of before is stale */
 	__u64 idle_began_at_ns; /* the last idle stretch that ended … */
 	__u64 idle_ended_at_ns;
 	__u64 throttled_at_ns; /* a container was last throttled here … */
@@ -96,7 +97,7 @@ struct cf_sched_cpu {
 	struct cf_sched_run runs[CF_SCHED_RUNS];
 	struct cf_sched_identity identities[CF_SCHED_IDENTITIES];
 };
-_Static_assert(sizeof(struct cf_sched_cpu) == 120 + 16 * 8 + 16 * 128,
+_Static_assert(sizeof(struct cf_sched_cpu) == 128 + 16 * 8 + 16 * 128,
 	       "cf_sched_cpu is part of the ABI");
 
 struct cf_sched_layout {

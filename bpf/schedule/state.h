@@ -77,4 +77,13 @@ static __always_inline __u32 cf_sched_row(struct cf_sched_cpu *s, struct cgroup 
 	return e->row;
 }
 
+/* Remembers the segment that ends. */
+static __always_inline void cf_run_ended(struct cf_sched_cpu *s)
+{
+	struct cf_sched_run *run = &s->runs[s->next_run++ & (CF_SCHED_RUNS - 1)];
+
+	run->began_at_ns = s->began_at_ns;
+	run->row = s->row;
+}
+
 #endif

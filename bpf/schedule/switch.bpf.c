@@ -92,7 +92,7 @@ static __always_inline void cf_waited(struct cf_sched_cpu *s, struct cf_sched_ce
 
 	if (now - cell->looked_at_ns >= CF_SCHED_LOOK_NS) {
 		cell->looked_at_ns = now;
-		cf_window_turn(row, now, next);
+		cf_window_turn(row, now, s->counting_at_ns, next);
 	}
 	if (ns >= CF_SCHED_LONG_WAIT_NS && next->nr_cpus_allowed > 1) {
 		struct cf_mask mask = {};
@@ -119,8 +119,13 @@ static __always_inline void cf_enter(struct cf_sched_cpu *s, struct cf_sched_cel
 	cell->stopped = CF_SCHED_ASLEEP;
 	if (s->throttled_row == row)
 		s->throttled_row = 0;
-	if (stopped != CF_SCHED_ASLEEP || since < cell->stopped_at_ns)
+	if (cell->stopped_at_ns < s->counting_at_ns) {
+		/* It may have run, slept and been queued again since. */
+		if (since && since < s->counting_at_ns)
+			since = s->counting_at_ns;
+	} else if (stopped != CF_SCHED_ASLEEP || since < cell->stopped_at_ns) {
 		since = cell->stopped_at_ns;
+	}
 	if (!since || since >= now)
 		return;
 	ns = now - since;
@@ -153,15 +158,6 @@ static __always_inline void cf_idle_end(struct cf_sched_cpu *s, __u32 cpu, __u64
 	if (cell)
 		cell->idled_ns += ns;
 	s->idle_row = 0;
-}
-
-/* Remembers the segment that ends. */
-static __always_inline void cf_run_ended(struct cf_sched_cpu *s)
-{
-	struct cf_sched_run *run = &s->runs[s->next_run++ & (CF_SCHED_RUNS - 1)];
-
-	run->began_at_ns = s->began_at_ns;
-	run->row = s->row;
 }
 
 /* How far CLOCK_MONOTONIC is ahead of the scheduler's clock, for the reader: once a period. */

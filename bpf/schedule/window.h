@@ -101,7 +101,8 @@ static __noinline int cf_window_sums(const struct cf_mask *mask, __u32 row, __u6
  * part is phantom that throttled others left idle in it. One CPU wins the exchange; the
  * others go on. Called before the wait that has just ended is counted, which so falls into
  * the next window. */
-static __always_inline void cf_window_turn(__u32 row, __u64 now, struct task_struct___sched *p)
+static __always_inline void cf_window_turn(__u32 row, __u64 now, __u64 counting_at_ns,
+					   struct task_struct___sched *p)
 {
 	struct cf_sched_window *w = bpf_map_lookup_elem(&sched_window_map, &row);
 	__u64 began, shared_ns, idle_ns;
@@ -111,13 +112,13 @@ static __always_inline void cf_window_turn(__u32 row, __u64 now, struct task_str
 	if (!w)
 		return;
 	began = w->began_at_ns;
-	if (began && (now < began || now - began < CF_SCHED_PERIOD_NS))
+	if (began && began >= counting_at_ns && (now < began || now - began < CF_SCHED_PERIOD_NS))
 		return;
 	if (__sync_val_compare_and_swap(&w->began_at_ns, began, now) != began)
 		return;
 	cf_mask_read(&mask, p);
 	cf_window_sums(&mask, row, now, &sums);
-	if (began && p->nr_cpus_allowed > 1) {
+	if (began && began >= counting_at_ns && p->nr_cpus_allowed > 1) {
 		shared_ns = sums.shared_ns - w->shared_base_ns;
 		/* The mask may have changed: then this window says nothing. */
 		idle_ns = sums.idle_ns > w->idle_base_ns ? sums.idle_ns - w->idle_base_ns : 0;

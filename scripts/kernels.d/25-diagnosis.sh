@@ -18,5 +18,13 @@ check 'diagnosis: status names a as the neighbour of c' 'grep -qE "\"name\": *\"
 cofferdam status
 quiet a c
 kill $host
+# Nobody loses anything any more: counted in windows, with what runs on each CPU at their begin.
+windows() {
+    cofferdam status --json | tr -d '\n' >/tmp/status.line
+    grep -qE '"counted_s": *[0-9]' /tmp/status.line
+}
+await 60 windows
+check 'diagnosis: counts in windows when nobody loses anything' windows
+check 'diagnosis: windows can be begun' '! grep -q diagnosis_unreadable /tmp/status.line'
 stop_agent
 report 'diagnosis: the agent ends in good order' $?

@@ -279,6 +279,7 @@ impl<L: Ledger> Control<L> {
             if let Err(error) = self.attend() {
                 self.failed(error)?;
             }
+            self.diagnose();
             if Instant::now() >= self.due && !self.rests() {
                 self.step();
                 if let Some(since) = self.failing_since
@@ -392,13 +393,7 @@ impl<L: Ledger> Control<L> {
             };
             self.latency.follow(&measured);
         }
-        if self.losses.is_due() {
-            self.losses.step(&containers, self.assigner.reserved());
-            match &self.losses.view.interval {
-                Some(losses) => self.conditions.lose(losses, now),
-                None => self.conditions.forget_losses(),
-            }
-        }
+        self.diagnose();
         if changed || self.shown.is_none_or(|at| at.elapsed() >= SHOW) {
             self.tell_changes();
             self.tell_unmatched_rules();

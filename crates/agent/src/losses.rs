@@ -1,23 +1,41 @@
 //! The diagnosis next to the ledger: CPU time that containers were entitled to but did not get.
+//!
+//! A program at each context switch costs, whatever it does. So switches are counted in windows while
+//! nobody loses anything to others and nobody looks: what comes of a window is an estimate for the time
+//! since the one before. A window in which somebody loses time has everything counted from then on.
 
+use crate::attention::{QUIET, WATCHED};
+use crate::config::DiagnosisConfig;
+use cofferdam_diagnosis::windows::{self, WINDOW};
 use cofferdam_diagnosis::{Diagnosis, Options, Reading};
 use cofferdam_records::diagnosis::DiagnosisRecord;
-use cofferdam_types::{CgroupId, Container, CpuAmount, CpuLoss, Degraded, ScheduleInterval};
+use cofferdam_records::status::SUFFERS_CPUS;
+use cofferdam_types::{
+    AccountingMode, CgroupId, Container, CpuAmount, CpuLoss, Degraded, ScheduleInterval,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Time between two readings, over which promises are compared; a shorter one shows less.
 const BETWEEN: Duration = Duration::from_secs(1);
+/// Somebody loses time in a window, of which more must be known: half of what makes a condition.
+const LOSES_CPUS: f64 = SUFFERS_CPUS / 2.0;
 
 /// Something that diagnoses. The agent sees this, so that its tests need no kernel.
 pub(crate) trait Diagnose {
-    /// What happened since the last call; `None` at the first.
+    /// What happened since the last call, or since counting began; `None` at the first call.
     fn read(
         &mut self,
         containers: &[Arc<Container>],
         reserved: BTreeMap<CgroupId, CpuAmount>,
     ) -> Result<Option<ScheduleInterval>, String>;
+
+    /// Counts nothing until [`Diagnose::resume`].
+    fn rest(&mut self) -> Result<(), String>;
+
+    /// Counts from now on.
+    fn resume(&mut self, containers: &[Arc<Container>]) -> Result<(), String>;
 }
 
 /// Starts it, or says why it cannot.
@@ -41,6 +59,20 @@ impl Diagnose for Running {
         let interval = self.last.as_ref().map(|last| now.since(last));
         self.last = Some(now);
         Ok(interval)
+    }
+
+    fn rest(&mut self) -> Result<(), String> {
+        self.diagnosis.switch(false).map_err(|e| e.to_string())
+    }
+
+    fn resume(&mut self, containers: &[Arc<Container>]) -> Result<(), String> {
+        let diagnosis = &mut self.diagnosis;
+        // First: whose the tasks are that run then.
+        let told = diagnosis.follow(containers);
+        told.and_then(|()| diagnosis.switch(true))
+            .and_then(|()| diagnosis.snapshot(containers))
+            .map(|begin| self.last = Some(begin))
+            .map_err(|e| e.to_string())
     }
 }
 
@@ -75,57 +107,134 @@ impl LossView {
 pub(crate) struct Losses {
     open: OpenDiagnosis,
     running: Option<Box<dyn Diagnose>>,
+    mode: AccountingMode,
     pub degraded: Option<Degraded>,
-    read: Option<Instant>,
+    /// The next reading, or the begin of a window.
+    due: Instant,
+    /// Whether switches are counted now, and whether that is a window.
+    counts: bool,
+    in_window: bool,
+    /// Everything is counted until then.
+    exact_until: Instant,
+    /// Up to here the view tells of.
+    told: Instant,
     pub view: Arc<LossView>,
 }
 
 impl Losses {
     pub fn new(open: OpenDiagnosis) -> Losses {
+        let now = Instant::now();
         Losses {
             open,
             running: None,
+            mode: AccountingMode::Exact,
             degraded: None,
-            read: None,
+            due: now,
+            counts: false,
+            in_window: false,
+            exact_until: now,
+            told: now,
             view: Arc::default(),
         }
     }
 
     /// Begins or ends it.
-    pub fn switch(&mut self, on: bool) {
-        if on == self.running.is_some() {
+    pub fn switch(&mut self, config: DiagnosisConfig) {
+        let now = Instant::now();
+        self.mode = config.mode;
+        // What is asked for now is done at once.
+        self.due = now;
+        if config.enabled == self.running.is_some() {
             return;
         }
         self.running = None;
         self.degraded = None;
-        self.read = None;
         self.view = Arc::default();
-        if on {
+        if config.enabled {
             match (self.open)() {
-                Ok(running) => self.running = Some(running),
+                Ok(running) => {
+                    self.running = Some(running);
+                    (self.counts, self.in_window) = (true, false);
+                    (self.told, self.exact_until) = (now, now + QUIET);
+                }
                 Err(why) => self.fail("diagnosis_unavailable", &why),
             }
         }
     }
 
-    /// True when it is time for a reading.
-    pub fn is_due(&self) -> bool {
-        self.running.is_some() && self.read.is_none_or(|t| t.elapsed() >= BETWEEN)
+    /// When [`Losses::step`] has something to do; `None` while it is off.
+    pub fn due(&self) -> Option<Instant> {
+        self.running.is_some().then_some(self.due)
     }
 
-    pub fn step(&mut self, containers: &[Arc<Container>], reserved: BTreeMap<CgroupId, CpuAmount>) {
-        let Some(running) = &mut self.running else {
-            return;
-        };
-        self.read = Some(Instant::now());
-        match running.read(containers, reserved) {
-            Ok(None) => {}
-            Ok(Some(interval)) => {
-                self.degraded = None;
-                self.take(interval);
-            }
-            Err(why) => self.fail("diagnosis_unreadable", &why),
+    /// A client reads the losses, and is to see no estimates for long.
+    pub fn look_closely(&mut self, now: Instant) {
+        self.exact_until = self.exact_until.max(now + WATCHED);
+        if !self.counts {
+            self.due = now;
         }
+    }
+
+    /// Reads what was lost, or begins a window. True when the view is news.
+    pub fn step(
+        &mut self,
+        containers: &[Arc<Container>],
+        reserved: BTreeMap<CgroupId, CpuAmount>,
+        now: Instant,
+    ) -> bool {
+        let Some(running) = &mut self.running else {
+            return false;
+        };
+        self.due = now + BETWEEN;
+        let is_exact = |until: Instant| now < until || self.mode == AccountingMode::Exact;
+        if !self.counts {
+            if let Err(why) = running.resume(containers) {
+                self.fail("diagnosis_unreadable", &why);
+                return true;
+            }
+            self.counts = true;
+            self.in_window = !is_exact(self.exact_until);
+            match self.in_window {
+                true => self.due = now + WINDOW,
+                // What happened since the last window is not known.
+                false => self.told = now,
+            }
+            return false;
+        }
+        let interval = match running.read(containers, reserved) {
+            Ok(Some(interval)) => interval,
+            Ok(None) => {
+                self.told = now;
+                return false;
+            }
+            Err(why) => {
+                self.fail("diagnosis_unreadable", &why);
+                return true;
+            }
+        };
+        self.degraded = None;
+        let lost = loses(&interval);
+        if lost {
+            self.exact_until = self.exact_until.max(now + QUIET);
+        }
+        let rests = !is_exact(self.exact_until);
+        let rested = if rests { running.rest() } else { Ok(()) };
+        let passed = now.saturating_duration_since(self.told);
+        self.take(match self.in_window && !lost {
+            true => interval.standing_for(passed),
+            false => interval,
+        });
+        self.told = now;
+        self.in_window = false;
+        match (rests, rested) {
+            (true, Ok(())) => {
+                self.counts = false;
+                self.due = now + windows::pause(fastrand::f64());
+            }
+            (_, Err(why)) => self.fail("diagnosis_unreadable", &why),
+            (false, Ok(())) => {}
+        }
+        true
     }
 
     fn take(&mut self, interval: ScheduleInterval) {
@@ -161,3 +270,13 @@ impl Losses {
         });
     }
 }
+
+/// Whether a container lost time to others.
+fn loses(interval: &ScheduleInterval) -> bool {
+    let most = LOSES_CPUS * interval.length.as_nanos() as f64;
+    let mut losses = interval.containers.iter().map(|c| c.loss.taken_ns());
+    losses.any(|ns| ns as f64 > most)
+}
+
+#[cfg(test)]
+mod tests;

@@ -318,6 +318,7 @@ impl Diagnose for FakeDiagnosis {
         };
         Ok(Some(ScheduleInterval {
             length: Duration::from_secs(1),
+            counted: Duration::from_secs(1),
             cpus: 1,
             idle_ns: 0,
             left_idle_ns: 0,
@@ -325,6 +326,14 @@ impl Diagnose for FakeDiagnosis {
             containers: containers.iter().map(one).collect(),
             health: DiagnosisHealth::default(),
         }))
+    }
+
+    fn rest(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn resume(&mut self, _: &[Arc<Container>]) -> Result<(), String> {
+        Ok(())
     }
 }
 

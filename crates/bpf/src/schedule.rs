@@ -10,9 +10,10 @@ use crate::skeleton::{ScheduleSkel, ScheduleSkelBuilder};
 use crate::support::{failed, possible_cpus, require_tracepoints};
 use cofferdam_types::CgroupId;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
-use std::mem::{MaybeUninit, size_of};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramInput, libbpf_sys};
+use std::mem::{MaybeUninit, offset_of, size_of};
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 /// Rows below this one are no containers.
 pub const SCHEDULE_FIRST_CONTAINER_ROW: u32 = cf_sched_row_index::CF_SCHED_FIRST_CONTAINER.0;
@@ -22,6 +23,9 @@ pub const SCHEDULE_HOST_ROW: u32 = cf_sched_row_index::CF_SCHED_HOST.0;
 
 /// The tracepoints of the diagnosis, and its programs in that order.
 pub const SCHEDULE_TRACEPOINTS: [&str; 2] = ["sched_switch", "sched_migrate_task"];
+
+/// The program that is attached to nothing.
+const BEGIN: &str = "schedule_begin";
 
 // SAFETY: these three are generated from C structs of integers, with padding spelt out.
 unsafe impl Plain for cf_sched_cell {}
@@ -123,8 +127,8 @@ impl SchedulePrograms {
         })
     }
 
-    /// Attaches or detaches. Attached again they begin anew: the CPUs' state is set to zero, and
-    /// rows must be cleared by their owner.
+    /// Attaches or detaches. Attached again the CPUs begin anew, from this moment on; rows go on from what
+    /// they have.
     pub fn attach(&mut self, wanted: bool) -> Result<(), LoadError> {
         if wanted != self.links.is_empty() {
             return Ok(());
@@ -133,18 +137,79 @@ impl SchedulePrograms {
         if !wanted {
             return Ok(());
         }
-        let zero = [0; size_of::<cf_sched_cpu>()];
         for cpu in 0..self.cpus {
             let cpus = &self.skeleton.maps.sched_cpu_map;
-            let cleared = cpus.update(&cpu.to_ne_bytes(), &zero, MapFlags::ANY);
+            let cleared = cpus.update(&cpu.to_ne_bytes(), &self.cleared(cpu), MapFlags::ANY);
             cleared.map_err(failed("clear a CPU's state"))?;
         }
-        for program in self.skeleton.object_mut().progs_mut() {
+        let attached = |program: &libbpf_rs::ProgramMut<'_>| program.name() != BEGIN;
+        for program in self.skeleton.object_mut().progs_mut().filter(attached) {
             let link = program.attach();
             let link = link.map_err(failed("attach the diagnosis to the scheduler"))?;
             self.links.push(link);
         }
-        Ok(())
+        self.await_clock();
+        let begun = self.begin();
+        if begun.is_err() {
+            self.links.clear();
+        }
+        begun
+    }
+
+    /// A CPU's state of which all but the clocks is forgotten.
+    fn cleared(&self, cpu: u32) -> [u8; size_of::<cf_sched_cpu>()] {
+        let mut bytes = [0; size_of::<cf_sched_cpu>()];
+        if let Some(state) = self.cpu_states.read(cpu as usize) {
+            for (at, value) in [
+                (
+                    offset_of!(cf_sched_cpu, clock_ahead_ns),
+                    state.clock_ahead_ns,
+                ),
+                (offset_of!(cf_sched_cpu, clock_at_ns), state.clock_at_ns),
+            ] {
+                bytes[at..at + 8].copy_from_slice(&value.to_ne_bytes());
+            }
+        }
+        bytes
+    }
+
+    /// What is open can be told once a CPU has switched: this thread's, if no other.
+    fn await_clock(&self) {
+        for _ in 0..100 {
+            if self.scheduler_clock(0).is_some() {
+                return;
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+
+    /// Whether it counts.
+    pub fn is_attached(&self) -> bool {
+        !self.links.is_empty()
+    }
+
+    /// Has each CPU counted from now on, and not from its next switch. One that is offline refuses.
+    fn begin(&self) -> Result<(), LoadError> {
+        let begin = |cpu| {
+            let program = &self.skeleton.progs.schedule_begin;
+            program.test_run(ProgramInput {
+                cpu,
+                flags: libbpf_sys::BPF_F_TEST_RUN_ON_CPU,
+                ..ProgramInput::default()
+            })
+        };
+        let mut refused = None;
+        let mut any = false;
+        for cpu in 0..self.cpus {
+            match begin(cpu) {
+                Ok(_) => any = true,
+                Err(e) => refused = Some(e),
+            }
+        }
+        match refused {
+            Some(e) if !any => Err(failed("see what runs on the CPUs")(e)),
+            _ => Ok(()),
+        }
     }
 
     /// CPUs that memory was taken for.
@@ -235,10 +300,10 @@ impl SchedulePrograms {
             let Some(cell) = self.cells.read(index) else {
                 return ScheduleCell::default();
             };
-            let off_ns = if s.row == row {
-                0
-            } else {
-                since(cell.stopped_at_ns)
+            // What it left before counting began says nothing of it.
+            let off_ns = match s.row == row || cell.stopped_at_ns < s.counting_at_ns {
+                true => 0,
+                false => since(cell.stopped_at_ns),
             };
             ScheduleCell {
                 run_ns: cell.run_ns + on(row),

@@ -226,6 +226,7 @@ mod tests {
         };
         ScheduleInterval {
             length: Duration::from_secs(1),
+            counted: Duration::from_secs(1),
             cpus: 2,
             idle_ns: 0,
             left_idle_ns: 0,

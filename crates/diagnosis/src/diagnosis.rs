@@ -44,6 +44,8 @@ pub struct Diagnosis {
     fs: HostFs,
     reserved: BTreeMap<CgroupId, CpuAmount>,
     statistics: Option<(RuntimeStatistics, EmptyProgram)>,
+    /// What had gone wrong when the programs were attached last.
+    before: DiagnosisHealth,
 }
 
 impl Diagnosis {
@@ -68,6 +70,7 @@ impl Diagnosis {
             fs,
             reserved: BTreeMap::new(),
             statistics,
+            before: DiagnosisHealth::default(),
         })
     }
 
@@ -75,15 +78,28 @@ impl Diagnosis {
     pub fn stop(self) {}
 
     /// Detaches the programs for a while, or attaches them again: off it costs nothing, and
-    /// what happens is not counted. Counts begin anew, so that intervals must not reach across.
+    /// what happens is not counted. Intervals must not reach across: the first [`Diagnosis::snapshot`]
+    /// after it is their beginning.
     pub fn switch(&mut self, on: bool) -> Result<(), DiagnosisError> {
-        let failed = |e: &dyn std::fmt::Display| DiagnosisError(e.to_string());
-        if on {
-            for slot in self.rows.slots.values() {
-                self.programs.clear(slot.row).map_err(|e| failed(&e))?;
-            }
+        if on == self.programs.is_attached() {
+            return Ok(());
         }
-        self.programs.attach(on).map_err(|e| failed(&e))
+        if !on {
+            // The CPUs' counts begin anew with the next window.
+            self.before = self.health(&self.read_cpus()?.1);
+        }
+        let switched = self.programs.attach(on);
+        switched.map_err(|e| DiagnosisError(e.to_string()))
+    }
+
+    /// What has gone wrong since the start.
+    fn health(&self, cpus: &[ScheduleReading]) -> DiagnosisHealth {
+        let sum = |field: fn(&ScheduleReading) -> u64| cpus.iter().map(field).sum::<u64>();
+        DiagnosisHealth {
+            containers_without_slot: self.rows.without_slot,
+            mismatches: self.before.mismatches + sum(|c| c.cpu.mismatches),
+            segments_rejected: self.before.segments_rejected + sum(|c| c.cpu.rejected),
+        }
     }
 
     /// What rules reserve; a container without one is entitled to its weight's share.
@@ -126,11 +142,7 @@ impl Diagnosis {
             host_ns: sum(|c| c.cpu.host_ns),
             containers: counted,
             levels,
-            health: DiagnosisHealth {
-                containers_without_slot: self.rows.without_slot,
-                mismatches: sum(|c| c.cpu.mismatches),
-                segments_rejected: sum(|c| c.cpu.rejected),
-            },
+            health: self.health(&cpus),
         })
     }
 

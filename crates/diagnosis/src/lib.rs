@@ -14,6 +14,7 @@ mod promise;
 mod reading;
 mod rows;
 mod told;
+pub mod windows;
 
 pub use cofferdam_bpf::ProgramCost;
 pub use diagnosis::{Diagnosis, Options};

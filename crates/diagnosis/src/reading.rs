@@ -61,6 +61,7 @@ impl Reading {
         });
         ScheduleInterval {
             length,
+            counted: length,
             cpus: self.cpus,
             idle_ns: self.idle_ns.saturating_sub(earlier.idle_ns),
             left_idle_ns: self.left_idle_ns.saturating_sub(earlier.left_idle_ns),

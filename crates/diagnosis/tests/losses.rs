@@ -137,6 +137,52 @@ fn a_sleeper_lacks_threads() {
     });
 }
 
+/// In windows: a CPU that does not switch is counted from their begin. Nothing of what is between them
+/// is.
+#[test]
+fn a_thread_that_has_a_cpu_to_itself_is_counted_in_every_window() {
+    alone(60, || {
+        let one = FakeContainer::new("one");
+        one.outweigh();
+        let mut diagnosis = diagnosis();
+        let _thread = spin(&one, Some(1));
+        await_runners(&mut diagnosis, &[&one]);
+        let ms = Duration::from_millis;
+        let (mut seen, mut least, mut most) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
+        let (mut wall_ns, mut counted_ns) = (0, 0);
+        let unbilled = unbilled_time();
+        const WINDOWS: u32 = 10;
+        for _ in 0..WINDOWS {
+            diagnosis.switch(false).expect("it is detached");
+            std::thread::sleep(ms(100));
+            let first = one.cgroup().cpu_usage();
+            diagnosis.switch(true).expect("it is attached");
+            let before = read(&mut diagnosis);
+            let second = one.cgroup().cpu_usage();
+            std::thread::sleep(ms(50));
+            let third = one.cgroup().cpu_usage();
+            let interval = read(&mut diagnosis).since(&before);
+            let fourth = one.cgroup().cpu_usage();
+            note_hidden(&interval);
+            seen += Duration::from_nanos(of(&interval, &one).time.run_ns);
+            least += third - second;
+            most += fourth - first;
+            wall_ns += interval.length.as_nanos() as u64 * interval.cpus as u64;
+            let ran = interval.containers.iter().map(|c| c.time.run_ns);
+            counted_ns += ran.sum::<u64>() + interval.idle_ns + interval.host_ns;
+        }
+        assert!(
+            (counted_ns.abs_diff(wall_ns) as f64) < WITHIN * wall_ns as f64,
+            "{counted_ns} ns counted of {wall_ns} ns"
+        );
+        let slack = unbilled_time().saturating_sub(unbilled) + 2 * TICK * WINDOWS;
+        assert!(
+            seen + slack >= least && seen <= most + slack,
+            "seen {seen:?}, billed {least:?} to {most:?}, slack {slack:?}"
+        );
+    });
+}
+
 /// The time that the programs saw a container run is the time that the kernel billed it. The two
 /// are read one after the other: the programs' interval is longer than the kernel's inner one and
 /// shorter than its outer one, however long the reader is held up. The scheduler's clock goes on

@@ -240,7 +240,12 @@ fn add_diagnosis(
     index: &mut HashMap<u64, usize>,
 ) {
     // To the nanosecond, so that the order of additions makes no difference.
-    to.interval_s = ((to.interval_s + from.interval_s) * 1e9).round() / 1e9;
+    let sum = |a: f64, b: f64| ((a + b) * 1e9).round() / 1e9;
+    if to.counted_s.is_some() || from.counted_s.is_some() {
+        let counted = |d: &DiagnosisRecord| d.counted_s.unwrap_or(d.interval_s);
+        to.counted_s = Some(sum(counted(to), counted(from)));
+    }
+    to.interval_s = sum(to.interval_s, from.interval_s);
     add!(to, from: idle_ns, left_idle_ns, host_ns);
     to.containers_without_slot = from.containers_without_slot;
     to.mismatches = from.mismatches;

@@ -15,6 +15,10 @@ use std::time::Duration;
 pub struct DiagnosisRecord {
     /// Length of the interval, seconds.
     pub interval_s: f64,
+    /// Of it, the time in which everything was counted, seconds, where the rest is estimated from that;
+    /// null where all was, and in the history, which does not keep it.
+    #[serde(default)]
+    pub counted_s: Option<f64>,
     /// Every container (or every selected container) that existed for the whole interval; largest
     /// losses to others first.
     pub containers: Vec<CpuLossRecord>,
@@ -84,6 +88,7 @@ impl DiagnosisRecord {
         let health = &interval.health;
         DiagnosisRecord {
             interval_s: interval.length.as_secs_f64(),
+            counted_s: (interval.is_estimated()).then_some(interval.counted.as_secs_f64()),
             containers: shown.into_iter().map(CpuLossRecord::new).collect(),
             idle_ns: interval.idle_ns,
             left_idle_ns: interval.left_idle_ns,
@@ -102,8 +107,11 @@ impl DiagnosisRecord {
             let container = known.iter().find(|c| c.cgroup == cgroup)?;
             Some(record.diagnosed(Arc::clone(container)))
         };
+        let length = Duration::try_from_secs_f64(self.interval_s).unwrap_or_default();
+        let counted = (self.counted_s).and_then(|s| Duration::try_from_secs_f64(s).ok());
         ScheduleInterval {
-            length: Duration::try_from_secs_f64(self.interval_s).unwrap_or_default(),
+            length,
+            counted: counted.unwrap_or(length),
             cpus: 0,
             idle_ns: self.idle_ns,
             left_idle_ns: self.left_idle_ns,

@@ -36,6 +36,8 @@ pub(crate) struct State {
     pub cgroup: u64,
     /// What runs there.
     pub runs: Runs,
+    /// The task itself, where the scheduler is replayed.
+    pub task: Option<Object>,
     /// Events sent through the ring.
     pub events: u64,
     pub interrupt: Option<Interrupt>,
@@ -59,6 +61,7 @@ impl State {
             cpu: 0,
             cgroup: 1,
             runs: Runs::Idle,
+            task: None,
             events: 0,
             interrupt: None,
             masked: false,
@@ -148,7 +151,10 @@ extern "C" fn replay_current_cgroup() -> u64 {
 
 #[unsafe(no_mangle)]
 extern "C" fn replay_current_task() -> Object {
-    let runs = with(|state| state.runs);
+    let (runs, task) = with(|state| (state.runs, state.task));
+    if let Some(task) = task {
+        return task;
+    }
     // SAFETY: returns a task that is never freed.
     unsafe { world_current(runs as i32) }
 }

@@ -26,6 +26,7 @@ unsafe extern "C" {
     pub(crate) static mut sched_generation: u32;
 
     pub(crate) fn replay_schedule_switch(preempt: bool, prev: Object, next: Object) -> c_int;
+    pub(crate) fn schedule_begin(context: Object) -> c_int;
     pub(crate) fn replay_schedule_migrate(task: Object, to: c_int) -> c_int;
 
     pub(crate) fn replay_softirq_entry(vector: c_uint) -> c_int;

@@ -135,6 +135,15 @@ impl<'m> Runqueues<'m> {
 
     /// What runs on this CPU leaves, and `next` has it; `None`: the CPU is idle.
     pub fn switch(&mut self, cpu: u32, leave: Leave, next: Option<Thread>) {
+        self.change(cpu, leave, next, true);
+    }
+
+    /// As [`Runqueues::switch`], while the programs are not attached.
+    pub fn uncounted(&mut self, cpu: u32, leave: Leave, next: Option<Thread>) {
+        self.change(cpu, leave, next, false);
+    }
+
+    fn change(&mut self, cpu: u32, leave: Leave, next: Option<Thread>, counted: bool) {
         let now = self.machine.now_ns();
         let (prev, next) = (self.running[cpu as usize], next.unwrap_or(cpu as usize));
         let idle = |thread: Thread| thread < CPUS as usize;
@@ -154,15 +163,35 @@ impl<'m> Runqueues<'m> {
         for thread in [prev, next] {
             self.show(thread, cpu);
         }
-        self.machine.on(cpu);
-        let (from, to) = (self.threads[prev].object, self.threads[next].object);
-        // SAFETY: as above.
-        unsafe { c::replay_schedule_switch(leave == Leave::Preempted, from, to) };
+        if counted {
+            self.machine.on(cpu);
+            let (from, to) = (self.threads[prev].object, self.threads[next].object);
+            // SAFETY: as above.
+            unsafe { c::replay_schedule_switch(leave == Leave::Preempted, from, to) };
+        }
         self.running[cpu as usize] = next;
         // A thread that stays waits from now on.
         if let Some((_, since)) = &mut self.threads[prev].queued {
             *since = now;
         }
+    }
+
+    /// Counting begins on both CPUs, whatever runs there.
+    pub fn begin(&mut self) {
+        let now = self.machine.now_ns();
+        for cpu in 0..CPUS {
+            let running = self.running[cpu as usize];
+            self.show(running, cpu);
+            let object = self.threads[running].object;
+            self.machine.on(cpu);
+            with(|state| state.task = Some(object));
+            // SAFETY: as in `switch`; the program does not look at its context.
+            unsafe {
+                c::world_clock(self.clocks[cpu as usize], now);
+                c::schedule_begin(std::ptr::null_mut());
+            }
+        }
+        with(|state| state.task = None);
     }
 
     /// A waiting thread is moved to another CPU.

@@ -118,6 +118,60 @@ fn its_own_quota_is_not_its_neighbours_fault() {
     assert_eq!((cpu.idle_ns, cpu.left_idle_ns), (700 * MS, 700 * MS));
 }
 
+/// In windows the programs are attached again and again: nothing of what was before is counted.
+#[test]
+fn counting_begins_in_the_middle_of_waits_and_runs() {
+    let machine = Machine::new(CPUS);
+    let mut queues = queues(&machine);
+    let [a, b] = [A, B].map(|row| queues.thread(Runqueues::group_of(row), FIRST));
+    let alone = queues.thread(Runqueues::group_of(4), 2);
+    wake(&mut queues, 0, &[a, b]);
+    wake(&mut queues, 1, &[alone]);
+    queues.switch(1, Leave::Asleep, Some(alone));
+    queues.switch(0, Leave::Asleep, Some(a));
+    queues.pass(3 * MS);
+    queues.switch(0, Leave::Preempted, Some(b));
+    // B has the CPU for a second, in which nobody counts.
+    let before = [A, B].map(|row| queues.cell(0, row));
+    queues.pass(1000 * MS);
+    queues.begin();
+    queues.pass(2 * MS);
+    queues.switch(0, Leave::Preempted, Some(a));
+    let after = [A, B].map(|row| queues.cell(0, row));
+    assert_eq!(after[0].shared_ns - before[0].shared_ns, 2 * MS);
+    assert_eq!(after[1].run_ns - before[1].run_ns, 2 * MS);
+    assert_eq!((after[0].with_row, after[0].with_ns), (B, 2 * MS));
+    // The thread that has the other CPU to itself runs since then, though the CPU has not switched.
+    let cpu = queues.cpu(1);
+    assert_eq!((cpu.row, cpu.began_at_ns), (4, cpu.counting_at_ns));
+    queues.pass(5 * MS);
+    queues.switch(1, Leave::Asleep, None);
+    assert_eq!(queues.cell(1, 4).run_ns, 7 * MS);
+}
+
+#[test]
+fn a_wait_that_is_over_when_counting_begins_is_none() {
+    let machine = Machine::new(CPUS);
+    let mut queues = queues(&machine);
+    let [a, b] = [A, B].map(|row| queues.thread(Runqueues::group_of(row), FIRST));
+    wake(&mut queues, 0, &[a, b]);
+    queues.switch(0, Leave::Asleep, Some(a));
+    queues.pass(MS);
+    queues.switch(0, Leave::Preempted, Some(b));
+    // Nobody counts while A runs once more and goes to sleep; the cell says that it is still queued.
+    queues.uncounted(0, Leave::Preempted, Some(a));
+    queues.pass(MS);
+    queues.uncounted(0, Leave::Asleep, Some(b));
+    queues.pass(100 * MS);
+    queues.begin();
+    queues.pass(10 * MS);
+    wake(&mut queues, 0, &[a]);
+    queues.pass(MS);
+    let before = queues.cell(0, A).shared_ns;
+    queues.switch(0, Leave::Preempted, Some(a));
+    assert_eq!(queues.cell(0, A).shared_ns - before, MS);
+}
+
 #[test]
 fn from_a_sleeper_nothing_is_taken_and_a_host_task_is_waited_for() {
     let machine = Machine::new(CPUS);

@@ -187,6 +187,8 @@ pub struct DiagnosisHealth {
 pub struct ScheduleInterval {
     /// Length.
     pub length: Duration,
+    /// Of it, the time in which everything was counted; the rest is estimated from that.
+    pub counted: Duration,
     /// CPUs that switched at least once since the start.
     pub cpus: usize,
     /// Idle time of all CPUs, nanoseconds.
@@ -202,6 +204,38 @@ pub struct ScheduleInterval {
 }
 
 impl ScheduleInterval {
+    /// What probably happened in `length`, of which this interval was counted.
+    #[must_use]
+    pub fn standing_for(mut self, length: Duration) -> ScheduleInterval {
+        if length <= self.length || self.length.is_zero() {
+            return self;
+        }
+        let factor = length.as_secs_f64() / self.length.as_secs_f64();
+        let of = |ns: u64| (ns as f64 * factor) as u64;
+        for one in &mut self.containers {
+            let time = &mut one.time;
+            *time = ScheduleTime {
+                run_ns: of(time.run_ns),
+                shared_ns: of(time.shared_ns),
+                phantom_ns: of(time.phantom_ns),
+                throttled_ns: of(time.throttled_ns),
+            };
+            one.loss = CpuLoss::split(of(one.loss.entitled_ns), time);
+        }
+        ScheduleInterval {
+            length,
+            idle_ns: of(self.idle_ns),
+            left_idle_ns: of(self.left_idle_ns),
+            host_ns: of(self.host_ns),
+            ..self
+        }
+    }
+
+    /// Whether a part of it is estimated.
+    pub fn is_estimated(&self) -> bool {
+        self.counted < self.length
+    }
+
     /// Its containers, those that lost most to others first.
     pub fn worst_first(&self) -> Vec<&DiagnosedContainer> {
         let mut all: Vec<_> = self.containers.iter().collect();
@@ -286,6 +320,36 @@ mod tests {
         let loss = CpuLoss::split(S, &time(2 * S, S, S, S));
         assert_eq!(loss.lost_ns(), 0);
         assert_eq!(loss.taken_ns() + loss.throttled_ns + loss.lack_ns, 0);
+    }
+
+    #[test]
+    fn an_estimate_has_the_rates_of_what_was_counted() {
+        let length = Duration::from_millis(400);
+        let time = time(S / 10, S / 20, 0, 0);
+        let counted = ScheduleInterval {
+            length,
+            counted: length,
+            cpus: 2,
+            idle_ns: S / 2,
+            left_idle_ns: 7,
+            host_ns: S / 5,
+            containers: vec![DiagnosedContainer {
+                container: Arc::new(Container::plain(crate::CgroupId(1), "/a", "a")),
+                loss: CpuLoss::split(S / 5, &time),
+                entitlement: Entitlement::Weight,
+                time,
+                neighbour: None,
+            }],
+            health: DiagnosisHealth::default(),
+        };
+        assert_eq!(counted.clone().standing_for(length), counted);
+        assert!(!counted.is_estimated());
+        let whole = counted.standing_for(length * 5);
+        assert!(whole.is_estimated() && whole.counted == length);
+        let loss = &whole.containers[0].loss;
+        assert_eq!((loss.entitled_ns, loss.got_ns), (S, S / 2));
+        assert_eq!((loss.forced_sharing_ns, loss.lack_ns), (S / 4, S / 4));
+        assert_eq!((whole.idle_ns, whole.host_ns), (5 * S / 2, S));
     }
 
     proptest! {

@@ -126,7 +126,9 @@ fn sections(checker: &mut Checker<'_>, raw: &RawConfig, config: &mut Config) {
     config.reservation.lend = raw.reservation.lend.unwrap_or(config.reservation.lend);
     let move_irqs = raw.reservation.move_irqs;
     config.reservation.move_irqs = move_irqs.unwrap_or(config.reservation.move_irqs);
-    config.diagnosis = raw.diagnosis.enabled.unwrap_or(config.diagnosis);
+    let diagnosis = &mut config.diagnosis;
+    diagnosis.enabled = raw.diagnosis.enabled.unwrap_or(diagnosis.enabled);
+    diagnosis.mode = raw.diagnosis.mode.unwrap_or(diagnosis.mode);
     latency(checker, &raw.latency, &mut config.latency);
     config.otlp = otlp(checker, &raw.otlp);
     web(checker, &raw.web, &mut config.web);

@@ -56,8 +56,8 @@ pub struct Config {
     pub enforcement: EnforcementConfig,
     /// CPU reservations.
     pub reservation: ReservationConfig,
-    /// Whether lost CPU time is diagnosed.
-    pub diagnosis: bool,
+    /// Whether and how lost CPU time is diagnosed.
+    pub diagnosis: DiagnosisConfig,
     /// Latency of containers' packets.
     pub latency: LatencyConfig,
     /// Where metrics are pushed to; `None`: nowhere.
@@ -95,6 +95,15 @@ pub struct MetricsConfig {
     pub address: Option<SocketAddr>,
     /// Containers with series of their own, at most.
     pub containers: u32,
+}
+
+/// `[diagnosis]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiagnosisConfig {
+    /// Diagnose lost CPU time.
+    pub enabled: bool,
+    /// Count all switches, or in windows while nobody loses anything.
+    pub mode: AccountingMode,
 }
 
 /// `[accounting]`
@@ -233,7 +242,10 @@ impl Default for Config {
                 lend: true,
                 move_irqs: false,
             },
-            diagnosis: true,
+            diagnosis: DiagnosisConfig {
+                enabled: true,
+                mode: AccountingMode::Sampled,
+            },
             latency: LatencyConfig::default(),
             otlp: None,
             web: WebConfig::default(),

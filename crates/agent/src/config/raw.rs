@@ -131,6 +131,7 @@ pub(super) struct RawReservation {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawDiagnosis {
     pub enabled: Option<bool>,
+    pub mode: Option<AccountingMode>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -72,6 +72,7 @@ lend = false
 move_irqs = true
 [diagnosis]
 enabled = false
+mode = "exact"
 [latency]
 histograms = true
 containers = 9
@@ -113,7 +114,12 @@ remote = true
         Duration::from_millis(250)
     );
     assert_eq!(config.enforcement.debt_bound, Duration::from_secs(2));
-    assert!(!config.reservation.lend && config.reservation.move_irqs && !config.diagnosis);
+    assert!(!config.reservation.lend && config.reservation.move_irqs);
+    let diagnosis = DiagnosisConfig {
+        enabled: false,
+        mode: AccountingMode::Exact,
+    };
+    assert_eq!(config.diagnosis, diagnosis);
     let latency = LatencyConfig {
         histograms: true,
         containers: 9,
@@ -226,6 +232,7 @@ fn each_mistake_is_reported_with_line_column_and_remedy() {
             "at least 0.001",
         ),
         ("[accounting]\nmode = \"fast\"", "2:8", "`sampled`"),
+        ("[diagnosis]\nmode = \"fast\"", "2:8", "`sampled`"),
         ("[accounting]\nwindow = \"1ms\"", "2:10", "10ms"),
         ("[accounting]\nperiod = \"1m\"", "2:10", "200ms to 10s"),
         (

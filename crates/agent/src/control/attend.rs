@@ -34,9 +34,26 @@ impl<L: Ledger> Control<L> {
 
     /// When [`Control::attend`] has something to do, whatever happens.
     pub(super) fn attends_at(&self, now: Instant) -> Option<Instant> {
-        match self.readings.mode() {
+        let ledger = match self.readings.mode() {
             AccountingMode::Sampled => Some(self.signs.due(now)),
             AccountingMode::Exact => self.attention.ends(),
+        };
+        ledger.into_iter().chain(self.losses.due()).min()
+    }
+
+    /// Reads what containers lost, when it is time.
+    pub(super) fn diagnose(&mut self) {
+        let now = Instant::now();
+        if self.losses.due().is_none_or(|due| now < due) {
+            return;
+        }
+        let containers = self.readings.containers();
+        let reserved = self.assigner.reserved();
+        if self.losses.step(&containers, reserved, now) {
+            match &self.losses.view.interval {
+                Some(losses) => self.conditions.lose(losses, now),
+                None => self.conditions.forget_losses(),
+            }
         }
     }
 
@@ -58,6 +75,7 @@ impl<L: Ledger> Control<L> {
         }
         if self.page.was_watched() {
             self.attention.note(Why::Watched, now);
+            self.losses.look_closely(now);
         }
         match mode {
             AccountingMode::Exact => self.signs.forget(),
@@ -81,7 +99,9 @@ impl<L: Ledger> Control<L> {
 
     /// A client reads the ledger, and is to see no estimates.
     pub(super) fn look_closely(&mut self) {
-        self.attention.note(Why::Watched, Instant::now());
+        let now = Instant::now();
+        self.attention.note(Why::Watched, now);
+        self.losses.look_closely(now);
         if self.readings.mode() == AccountingMode::Exact && self.ordered == AccountingMode::Exact {
             return;
         }

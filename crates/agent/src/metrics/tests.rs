@@ -171,6 +171,7 @@ pub(crate) fn full(containers: u64) -> View {
         losses: Arc::new(LossView {
             interval: Some(ScheduleInterval {
                 length: Duration::from_secs(1),
+                counted: Duration::from_secs(1),
                 cpus: 1,
                 idle_ns: 0,
                 left_idle_ns: 0,

@@ -100,6 +100,9 @@ pub struct AgentSample {
     /// Round trips a second with a program that does nothing at each switch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty_per_s: Option<f64>,
+    /// Round trips a second of a period of the agent's windows, one window in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows_per_s: Option<f64>,
     /// Half of the runtime's requests were answered within this time, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer_p50_ms: Option<f64>,
@@ -158,6 +161,10 @@ pub struct DiagnosisCostRow {
     /// was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty_ratio: Option<Estimate>,
+    /// The same with the diagnosis in windows, as the agent takes them while nobody loses anything: a period of them and as
+    /// long without, in turns. Absent where there were too few rounds, and on two CPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows_ratio: Option<Estimate>,
     /// The same by the kernel's statistics: time of the programs in a round trip, percent of
     /// it. Steadier than `ratio`, and blind to what the programs do to caches.
     pub programs_pct: f64,

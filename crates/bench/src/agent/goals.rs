@@ -42,6 +42,15 @@ pub(crate) fn goals(result: &AgentResult) -> Vec<Judgement> {
             Some(Figure::Sampled(&row.ratio)),
         )
     });
+    let windows = result.diagnosis.iter().filter_map(|row| {
+        let ratio = row.windows_ratio.as_ref()?;
+        Some(goal(
+            "Round trips with the diagnosis in windows ÷ off",
+            Some(row.case.to_string()),
+            Bound::AtLeast(GOAL_SWITCHES),
+            Some(Figure::Sampled(ratio)),
+        ))
+    });
     let answers = result.answers.iter().map(|row| {
         goal(
             "99th percentile of the answers to a container runtime, ms",
@@ -50,5 +59,6 @@ pub(crate) fn goals(result: &AgentResult) -> Vec<Judgement> {
             Some(Figure::Sampled(&row.p99_ms)),
         )
     });
+    let diagnosis = diagnosis.chain(windows);
     cost.chain(diagnosis).chain(answers).collect()
 }

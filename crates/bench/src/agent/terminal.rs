@@ -30,6 +30,7 @@ fn diagnosis(result: &AgentResult) -> Table {
         "off /s",
         "on ÷ off",
         "empty ÷ off",
+        "windows ÷ off",
         "programs %",
     ]);
     for row in &result.diagnosis {
@@ -38,6 +39,7 @@ fn diagnosis(result: &AgentResult) -> Table {
             format::scaled(row.off.median),
             format::estimate(&row.ratio),
             crate::table::estimate(row.empty_ratio.as_ref()),
+            crate::table::estimate(row.windows_ratio.as_ref()),
             format::number(row.programs_pct),
         ]);
     }

@@ -50,6 +50,7 @@ impl Maker {
         let mut any = |most: u64| self.random.u64(0..most) * scale;
         let diagnosis = DiagnosisRecord {
             interval_s: length.as_secs_f64(),
+            counted_s: None,
             containers: losses,
             idle_ns: any(1_000_000_000),
             left_idle_ns: any(10_000_000),

@@ -83,6 +83,7 @@ pub(crate) fn report() -> StatusReport {
         }],
         diagnosis: Some(DiagnosisRecord {
             interval_s: 1.0,
+            counted_s: None,
             containers: vec![CpuLossRecord {
                 name: "web-1".into(),
                 cgroup_id: 5,

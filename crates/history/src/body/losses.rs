@@ -141,6 +141,7 @@ impl Diagnosis {
         let c = self.counts;
         Some(DiagnosisRecord {
             interval_s: self.interval_ns as f64 / 1e9,
+            counted_s: None,
             containers,
             idle_ns: c[0],
             left_idle_ns: c[1],

@@ -130,6 +130,7 @@ fn record() -> impl Strategy<Value = AccountingRecord> {
                     }),
                     diagnosis: losses.map(|containers| DiagnosisRecord {
                         interval_s: 1.000_000_007,
+                        counted_s: None,
                         containers: (containers.into_iter())
                             .filter(|c| lost.insert(c.cgroup_id))
                             .collect(),

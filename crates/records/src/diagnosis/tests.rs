@@ -27,6 +27,7 @@ fn diagnosed(id: u64, name: &str, neighbour: Option<Neighbour>) -> DiagnosedCont
 fn interval() -> ScheduleInterval {
     ScheduleInterval {
         length: Duration::from_millis(1500),
+        counted: Duration::from_millis(300),
         cpus: 0,
         idle_ns: 5,
         left_idle_ns: 4,

@@ -133,6 +133,7 @@ pub fn loss(
 pub fn diagnosis(containers: Vec<CpuLossRecord>) -> DiagnosisRecord {
     DiagnosisRecord {
         interval_s: 1.0,
+        counted_s: None,
         containers,
         idle_ns: 0,
         left_idle_ns: 0,

@@ -15,6 +15,7 @@ use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::stats::estimate;
 use cofferdam_bpf::EmptyProgram;
+use cofferdam_diagnosis::windows::{PERIOD as WINDOWS, WINDOW};
 use cofferdam_diagnosis::{
     Diagnosis, DiagnosisError, Options as DiagnosisOptions, ProgramCost, StartError,
 };
@@ -29,6 +30,10 @@ const SETTLE: Duration = Duration::from_millis(20);
 const PERIOD: Duration = Duration::from_millis(60);
 /// Length of the period with the kernel's statistics on.
 const MEASURED: Duration = Duration::from_millis(500);
+/// Rounds of windows that say something; a round takes two of their periods.
+const ENOUGH: u32 = 5;
+/// Pairs for each of them.
+const PAIRS: u32 = 3;
 /// The program that does nothing.
 const EMPTY: &str = "reference_empty_switch";
 /// What it costs to call a program that does nothing, measured without the statistics.
@@ -101,6 +106,12 @@ fn one(
             ..sample(AgentExperiment::Diagnosis, case.label(), pair)
         })?;
     }
+    let windows = windows(
+        rig,
+        &mut players,
+        &mut diagnosis,
+        (case, options.pairs() / PAIRS),
+    )?;
     let [off, on, empty] = rates;
     let to_off = |rates: &[f64]| -> Vec<f64> {
         let pairs = rates.iter().zip(&off);
@@ -122,6 +133,7 @@ fn one(
         estimate(&to_off(&on), rig.seed),
     );
     let empty_ratio = estimate(&to_off(&empty), rig.seed);
+    let windows_ratio = estimate(&windows, rig.seed);
     let (Some(off), Some(on), Some(ratio)) = estimates else {
         return Ok(None);
     };
@@ -141,8 +153,64 @@ fn one(
         on,
         ratio,
         empty_ratio,
+        windows_ratio,
         programs: own,
     }))
+}
+
+/// Round trips of a period of windows ÷ those of a period without. Nothing where the two processes have a CPU each: which idles,
+/// and how deeply, differs more from one period to the next.
+fn windows(
+    rig: &mut Rig<'_>,
+    players: &mut PingPong,
+    diagnosis: &mut Diagnosis,
+    (case, rounds): (SwitchCase, u32),
+) -> Result<Vec<f64>, BenchError> {
+    let unusable = |e: DiagnosisError| BenchError::Ledger(e.to_string());
+    let mut ratios = Vec::new();
+    if rounds < ENOUGH || two_cpus(case) {
+        return Ok(ratios);
+    }
+    diagnosis.switch(false).map_err(unusable)?;
+    for round in 0..rounds {
+        rig.check()?;
+        let mut rates = [0.0; 2];
+        let mut order = [0, 1];
+        rig.random.shuffle(&mut order);
+        for turn in order {
+            let containers = players.containers.clone();
+            rates[turn] = players.round_trips_while(|| {
+                let counted = turn == 1;
+                // As the agent does it: a reading at the begin, and one at the end.
+                let mut read = |begins: bool| {
+                    if begins {
+                        diagnosis.switch(true)?;
+                    }
+                    diagnosis.snapshot(&containers)?;
+                    if !begins {
+                        diagnosis.switch(false)?;
+                    }
+                    Ok::<_, DiagnosisError>(())
+                };
+                if counted {
+                    read(true).map_err(unusable)?;
+                }
+                std::thread::sleep(WINDOW);
+                if counted {
+                    read(false).map_err(unusable)?;
+                }
+                std::thread::sleep(WINDOWS - WINDOW);
+                Ok(())
+            })?;
+        }
+        rig.dir.sample(&AgentSample {
+            off_per_s: Some(rates[0]),
+            windows_per_s: Some(rates[1]),
+            ..sample(AgentExperiment::Diagnosis, case.label(), round)
+        })?;
+        ratios.push(rates[1] / rates[0]);
+    }
+    Ok(ratios)
 }
 
 fn program(before: &ProgramCost, after: &ProgramCost, trips: f64) -> Option<SwitchProgramRow> {

@@ -72,8 +72,19 @@ impl PingPong {
 
     /// Round trips a second over `period`.
     pub(super) fn round_trips_per_s(&mut self, period: Duration) -> Result<f64, BenchError> {
+        self.round_trips_while(|| {
+            std::thread::sleep(period);
+            Ok(())
+        })
+    }
+
+    /// Round trips a second while this happens.
+    pub(super) fn round_trips_while(
+        &mut self,
+        body: impl FnOnce() -> Result<(), BenchError>,
+    ) -> Result<f64, BenchError> {
         let before = self.player.read()?;
-        std::thread::sleep(period);
+        body()?;
         let after = self.player.read()?;
         Ok(after.since(&before).packets_per_s)
     }

@@ -290,6 +290,7 @@ fn busy() -> AccountingRecord {
     web.received_from = [(13, 650_000), (99, 10)].into();
     record.diagnosis = Some(DiagnosisRecord {
         interval_s: 1.0,
+        counted_s: None,
         containers: vec![CpuLossRecord {
             name: "db-1".to_owned(),
             cgroup_id: 11,

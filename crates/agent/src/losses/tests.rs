@@ -1,0 +1,204 @@
+use super::*;
+use cofferdam_diagnosis::windows::PERIOD;
+use cofferdam_types::{DiagnosedContainer, DiagnosisHealth, Entitlement, ScheduleTime};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+const MS: u64 = 1_000_000;
+
+/// What the diagnosis of a test is told, and what it was asked.
+#[derive(Default)]
+struct Host {
+    /// Milliseconds that the container loses to others in each second.
+    lost_ms: u64,
+    broken: bool,
+    counts: bool,
+    now: Duration,
+    read: Duration,
+    log: Vec<String>,
+}
+
+struct Made(Rc<RefCell<Host>>);
+
+impl Diagnose for Made {
+    fn read(
+        &mut self,
+        containers: &[Arc<Container>],
+        _: BTreeMap<CgroupId, CpuAmount>,
+    ) -> Result<Option<ScheduleInterval>, String> {
+        let mut host = self.0.borrow_mut();
+        assert!(host.counts, "read while nothing is counted");
+        let length = host.now - host.read;
+        host.read = host.now;
+        host.log.push(format!("read {} ms", length.as_millis()));
+        let of = |ms_a_second: u64| ms_a_second * length.as_millis() as u64 * MS / 1000;
+        let time = ScheduleTime {
+            run_ns: of(500),
+            shared_ns: of(host.lost_ms),
+            ..ScheduleTime::default()
+        };
+        let one = |container: &Arc<Container>| DiagnosedContainer {
+            container: container.clone(),
+            loss: CpuLoss::split(of(1000), &time),
+            entitlement: Entitlement::Weight,
+            time,
+            neighbour: None,
+        };
+        Ok((!length.is_zero()).then(|| ScheduleInterval {
+            length,
+            counted: length,
+            cpus: 1,
+            idle_ns: 0,
+            left_idle_ns: 0,
+            host_ns: 0,
+            containers: containers.iter().map(one).collect(),
+            health: DiagnosisHealth::default(),
+        }))
+    }
+
+    fn rest(&mut self) -> Result<(), String> {
+        let mut host = self.0.borrow_mut();
+        host.counts = false;
+        host.log.push("rests".to_owned());
+        Ok(())
+    }
+
+    fn resume(&mut self, _: &[Arc<Container>]) -> Result<(), String> {
+        let mut host = self.0.borrow_mut();
+        if host.broken {
+            return Err("it is broken".to_owned());
+        }
+        (host.counts, host.read) = (true, host.now);
+        host.log.push("counts".to_owned());
+        Ok(())
+    }
+}
+
+struct Scene {
+    host: Rc<RefCell<Host>>,
+    losses: Losses,
+    start: Instant,
+}
+
+impl Scene {
+    fn new(mode: AccountingMode) -> Scene {
+        let host = Rc::new(RefCell::new(Host {
+            counts: true,
+            ..Host::default()
+        }));
+        let theirs = Rc::clone(&host);
+        let open = move || Ok(Box::new(Made(Rc::clone(&theirs))) as Box<dyn Diagnose>);
+        let mut losses = Losses::new(Box::new(open));
+        losses.switch(DiagnosisConfig {
+            enabled: true,
+            mode,
+        });
+        Scene {
+            host,
+            start: losses.told,
+            losses,
+        }
+    }
+
+    /// What the loop does for so long, and what the diagnosis was asked meanwhile.
+    fn pass(&mut self, length: Duration) -> Vec<String> {
+        let until = self.host.borrow().now + length;
+        let container = Arc::new(Container::plain(CgroupId(7), "/a", "a"));
+        while let Some(due) = self.losses.due().filter(|due| *due <= self.start + until) {
+            let now = due.max(self.start + self.host.borrow().now);
+            self.host.borrow_mut().now = now - self.start;
+            let containers = std::slice::from_ref(&container);
+            self.losses.step(containers, BTreeMap::new(), now);
+        }
+        self.host.borrow_mut().now = until;
+        std::mem::take(&mut self.host.borrow_mut().log)
+    }
+
+    fn got(&self) -> Duration {
+        let totals = self.losses.view.totals.get(&CgroupId(7));
+        Duration::from_nanos(totals.map_or(0, |t| t.got_ns))
+    }
+
+    fn counted_part(&self) -> f64 {
+        let interval = self.losses.view.interval.as_ref().expect("there was one");
+        interval.counted.as_secs_f64() / interval.length.as_secs_f64()
+    }
+}
+
+#[test]
+fn windows_begin_when_nobody_has_lost_anything_for_a_while_and_stand_for_all_of_the_time() {
+    let mut scene = Scene::new(AccountingMode::Sampled);
+    let log = scene.pass(QUIET + Duration::from_millis(10));
+    assert_eq!(log.last().map(String::as_str), Some("rests"), "{log:?}");
+    assert_eq!(scene.counted_part(), 1.0);
+    let before = scene.got();
+    let log = scene.pass(PERIOD * 100);
+    let windows = log.iter().filter(|l| *l == "read 400 ms").count();
+    assert!((80..125).contains(&windows), "{windows} in 100 periods");
+    assert_eq!(
+        log.iter().filter(|l| l.starts_with("read")).count(),
+        windows
+    );
+    assert!(scene.counted_part() < 0.5);
+    // Half a CPU all the time.
+    let got = (scene.got() - before).as_secs_f64();
+    assert!((95.0..=100.1).contains(&got), "{got}");
+}
+
+#[test]
+fn a_loss_in_a_window_has_everything_counted_until_it_is_over() {
+    let mut scene = Scene::new(AccountingMode::Sampled);
+    scene.pass(QUIET * 4);
+    // 2% of a CPU is none that must be looked at, 3% is.
+    scene.host.borrow_mut().lost_ms = 20;
+    assert!(scene.pass(PERIOD * 10).contains(&"rests".to_owned()));
+    scene.host.borrow_mut().lost_ms = 30;
+    scene.pass(PERIOD * 2);
+    let log = scene.pass(PERIOD * 10);
+    assert_eq!(log, vec!["read 1000 ms"; log.len()]);
+    assert_eq!(scene.counted_part(), 1.0);
+    scene.host.borrow_mut().lost_ms = 0;
+    let log = scene.pass(QUIET + PERIOD);
+    assert!(log.contains(&"rests".to_owned()), "{log:?}");
+}
+
+#[test]
+fn who_looks_sees_what_was_counted() {
+    let mut scene = Scene::new(AccountingMode::Sampled);
+    scene.pass(QUIET * 4);
+    scene
+        .losses
+        .look_closely(scene.start + scene.host.borrow().now);
+    scene.pass(BETWEEN * 2);
+    let log = scene.pass(WATCHED - BETWEEN * 3);
+    assert_eq!(log, vec!["read 1000 ms"; log.len()]);
+    assert_eq!(scene.counted_part(), 1.0);
+    assert!(scene.pass(BETWEEN * 4).contains(&"rests".to_owned()));
+}
+
+#[test]
+fn what_is_configured_to_be_exact_stays_so() {
+    let mut scene = Scene::new(AccountingMode::Exact);
+    let log = scene.pass(QUIET * 10);
+    assert_eq!(log[1..], vec!["read 1000 ms"; 50]);
+    scene.losses.switch(DiagnosisConfig {
+        enabled: false,
+        mode: AccountingMode::Exact,
+    });
+    assert_eq!(scene.losses.due(), None);
+}
+
+#[test]
+fn what_cannot_count_again_is_said_and_tried_again() {
+    let mut scene = Scene::new(AccountingMode::Sampled);
+    scene.pass(QUIET * 2);
+    scene.host.borrow_mut().broken = true;
+    scene.pass(PERIOD * 3);
+    let degraded = scene.losses.degraded.clone().expect("it is said");
+    assert_eq!(degraded.name, "diagnosis_unreadable");
+    assert!(degraded.text.contains("it is broken"), "{degraded:?}");
+    scene.host.borrow_mut().broken = false;
+    let log = scene.pass(PERIOD * 3);
+    assert!(log.contains(&"read 400 ms".to_owned()), "{log:?}");
+    assert_eq!(scene.losses.degraded, None);
+}
