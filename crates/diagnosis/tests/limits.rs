@@ -73,7 +73,7 @@ fn stopping_it_leaves_no_program() {
         // The kernel frees those of the test before a moment after they are let go.
         wait_until("no program", Duration::from_secs(5), gone);
         let diagnosis = diagnosis();
-        assert_eq!(attached(), 3);
+        assert_eq!(attached(), 2);
         diagnosis.stop();
         wait_until("the programs to go", Duration::from_secs(5), gone);
     });

@@ -137,7 +137,7 @@ fn an_agent_report_names_the_goals_that_are_missed() {
     );
     assert_eq!(
         told[5],
-        "5 of 9 goals are reached; 2 are missed, 2 are inconclusive."
+        "7 of 11 goals are reached; 2 are missed, 2 are inconclusive."
     );
     assert!(
         told[6].starts_with("Missed: CPU time of the agent, % of one CPU (enforces (1,000 rules)"),

@@ -1,6 +1,6 @@
 //! A run of `bench agent`.
 
-use super::{estimate, run};
+use super::{estimate, five, run};
 use crate::agent::data::*;
 use crate::run::*;
 
@@ -19,7 +19,7 @@ pub fn agent() -> RunData {
         on: estimate(&ratios.iter().map(|r| r * 180e3).collect::<Vec<_>>()),
         ratio: estimate(ratios),
         empty_ratio: Some(estimate(&vec![0.99; ratios.len()])),
-        windows_ratio: Some(estimate(&vec![0.995; ratios.len()])),
+        windows_ratio: Some(five(0.995)),
         programs_pct: 1.4,
         statistics_ns_per_run: 26.0,
         programs: vec![SwitchProgramRow {
