@@ -118,6 +118,9 @@ impl Diagnosis {
     /// Reads everything: counts since each container was first seen.
     pub fn snapshot(&mut self, containers: &[Arc<Container>]) -> Result<Reading, DiagnosisError> {
         self.follow(containers)?;
+        for slot in self.rows.slots.values_mut().filter(|s| !s.same_path) {
+            slot.same_path = self.groups.has_same_path(&slot.container);
+        }
         let (monotonic, cpus) = self.read_cpus()?;
         let names: HashMap<u32, &str> = self
             .rows
@@ -217,7 +220,10 @@ impl Diagnosis {
         });
         Counted {
             container: Arc::clone(&slot.container),
-            path: self.groups.path_of(&slot.container),
+            path: match slot.same_path {
+                true => slot.container.cgroup_path.clone(),
+                false => self.groups.other_path(&slot.container),
+            },
             time,
             neighbour,
             reserved: self.reserved.get(&slot.container.cgroup).copied(),

@@ -4,16 +4,22 @@
 use cofferdam_host::HostFs;
 use std::collections::HashMap;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 /// Descriptors kept at most; files beyond are opened for each reading.
 const OPEN_MAX: usize = 4096;
+/// Rounds for which a file that is not there is not asked for again. Many cgroups have no cpuset, and a
+/// look for one costs as much as several readings.
+const ABSENT: u64 = 10;
 
 /// Open files and when each was last requested.
 #[derive(Default)]
 pub(crate) struct Files {
     open: HashMap<PathBuf, (File, u64)>,
+    /// Files that are not there, and since which round that is known.
+    absent: HashMap<PathBuf, u64>,
     round: u64,
 }
 
@@ -28,7 +34,18 @@ impl Files {
             // Removed, and perhaps made anew.
             self.open.remove(&path);
         }
-        let file = fs.open(&path).ok()?;
+        if self.absent.contains_key(&path) {
+            return None;
+        }
+        let file = match fs.open(&path) {
+            Ok(file) => file,
+            Err(e) => {
+                if e.kind() == ErrorKind::NotFound {
+                    self.absent.insert(path, self.round);
+                }
+                return None;
+            }
+        };
         let text = read(&file)?;
         if self.open.len() < OPEN_MAX {
             self.open.insert(path, (file, self.round));
@@ -40,6 +57,7 @@ impl Files {
     pub(crate) fn end_round(&mut self) {
         let round = self.round;
         self.open.retain(|_, (_, used)| *used == round);
+        self.absent.retain(|_, since| round < *since + ABSENT);
         self.round += 1;
     }
 }
@@ -49,4 +67,30 @@ fn read(file: &File) -> Option<String> {
     let length = file.read_at(&mut buffer, 0).ok()?;
     let text = String::from_utf8_lossy(buffer.get(..length)?);
     Some(text.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_comes_is_found_some_rounds_later_and_one_that_was_made_anew_at_once() {
+        let root = tempfile::tempdir().unwrap();
+        let (fs, mut files) = (HostFs::below(root.path()), Files::default());
+        let path = PathBuf::from("/cpuset.cpus");
+        let text = |files: &mut Files| {
+            let text = files.text(&fs, path.clone());
+            files.end_round();
+            text
+        };
+        assert_eq!(text(&mut files), None);
+        std::fs::write(root.path().join("cpuset.cpus"), "0-1").unwrap();
+        let rounds = (0..100).find(|_| text(&mut files).is_some());
+        assert!(rounds.is_some_and(|n| n <= ABSENT), "{rounds:?}");
+        std::fs::remove_file(root.path().join("cpuset.cpus")).unwrap();
+        std::fs::write(root.path().join("cpuset.cpus"), "1").unwrap();
+        // A cgroup's file can no longer be read once its cgroup is gone; this one can.
+        files.open.clear();
+        assert_eq!(text(&mut files).as_deref(), Some("1"));
+    }
 }

@@ -45,12 +45,13 @@ impl Groups {
         }
     }
 
-    /// Path of the container's cgroup in the hierarchy of the cpu controller.
-    pub(crate) fn path_of(&self, container: &Container) -> PathBuf {
-        let same = container.cgroup_path.clone();
-        if !self.v1 || self.fs.exists(below(&self.cpu, &same)) {
-            return same;
-        }
+    /// Whether the container's cgroup has the same path in the hierarchy of the cpu controller.
+    pub(crate) fn has_same_path(&self, container: &Container) -> bool {
+        !self.v1 || self.fs.exists(below(&self.cpu, &container.cgroup_path))
+    }
+
+    /// Path of the container's cgroup in the hierarchy of the cpu controller, where it has another one.
+    pub(crate) fn other_path(&self, container: &Container) -> PathBuf {
         let text = container
             .pid
             .and_then(|pid| self.fs.read_text(format!("/proc/{pid}/cgroup")).ok());

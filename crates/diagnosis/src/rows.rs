@@ -10,6 +10,8 @@ pub(crate) struct Slot {
     pub(crate) row: u32,
     pub(crate) container: Arc<Container>,
     told: HashSet<CgroupId>,
+    /// Its cgroup has the same path in the cpu controller's hierarchy: asked until it is so.
+    pub(crate) same_path: bool,
 }
 
 /// All rows and their owners.
@@ -86,6 +88,7 @@ impl Rows {
                 row,
                 container: Arc::clone(container),
                 told: HashSet::new(),
+                same_path: false,
             };
             self.slots.insert(id, slot);
         }
