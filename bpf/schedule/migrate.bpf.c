@@ -25,8 +25,7 @@ int BPF_PROG(schedule_migrate, struct task_struct___sched *p, int to)
 	if (row < CF_SCHED_FIRST_CONTAINER || from_cpu->row == row)
 		return 0;
 	cell = cf_sched_cell(from, row);
-	if (!cell || cell->stopped != CF_SCHED_QUEUED ||
-	    cell->stopped_at_ns < from_cpu->counting_at_ns)
+	if (!cell || cell->stopped != CF_SCHED_QUEUED || cf_sched_is_stale(from_cpu, cell))
 		return 0;
 	now = p->se.cfs_rq->rq->clock;
 	if (from_cpu->row != CF_SCHED_IDLE && now > cell->stopped_at_ns)

@@ -77,6 +77,14 @@ static __always_inline __u32 cf_sched_row(struct cf_sched_cpu *s, struct cgroup 
 	return e->row;
 }
 
+/* The container left this CPU before counting began: it may have run, slept and been queued again
+ * since. */
+static __always_inline bool cf_sched_is_stale(const struct cf_sched_cpu *s,
+					      const struct cf_sched_cell *cell)
+{
+	return cell->stopped_at_ns < s->counting_at_ns;
+}
+
 /* Remembers the segment that ends. */
 static __always_inline void cf_run_ended(struct cf_sched_cpu *s)
 {

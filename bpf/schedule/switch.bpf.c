@@ -119,8 +119,7 @@ static __always_inline void cf_enter(struct cf_sched_cpu *s, struct cf_sched_cel
 	cell->stopped = CF_SCHED_ASLEEP;
 	if (s->throttled_row == row)
 		s->throttled_row = 0;
-	if (cell->stopped_at_ns < s->counting_at_ns) {
-		/* It may have run, slept and been queued again since. */
+	if (cf_sched_is_stale(s, cell)) {
 		if (since && since < s->counting_at_ns)
 			since = s->counting_at_ns;
 	} else if (stopped != CF_SCHED_ASLEEP || since < cell->stopped_at_ns) {

@@ -108,17 +108,19 @@ static __always_inline void cf_window_turn(__u32 row, __u64 now, __u64 counting_
 	__u64 began, shared_ns, idle_ns;
 	struct cf_sums sums = {};
 	struct cf_mask mask = {};
+	bool open;
 
 	if (!w)
 		return;
 	began = w->began_at_ns;
-	if (began && began >= counting_at_ns && (now < began || now - began < CF_SCHED_PERIOD_NS))
+	open = began && began >= counting_at_ns;
+	if (open && (now < began || now - began < CF_SCHED_PERIOD_NS))
 		return;
 	if (__sync_val_compare_and_swap(&w->began_at_ns, began, now) != began)
 		return;
 	cf_mask_read(&mask, p);
 	cf_window_sums(&mask, row, now, &sums);
-	if (began && began >= counting_at_ns && p->nr_cpus_allowed > 1) {
+	if (open && p->nr_cpus_allowed > 1) {
 		shared_ns = sums.shared_ns - w->shared_base_ns;
 		/* The mask may have changed: then this window says nothing. */
 		idle_ns = sums.idle_ns > w->idle_base_ns ? sums.idle_ns - w->idle_base_ns : 0;

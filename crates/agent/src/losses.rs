@@ -66,13 +66,9 @@ impl Diagnose for Running {
     }
 
     fn resume(&mut self, containers: &[Arc<Container>]) -> Result<(), String> {
-        let diagnosis = &mut self.diagnosis;
-        // First: whose the tasks are that run then.
-        let told = diagnosis.follow(containers);
-        told.and_then(|()| diagnosis.switch(true))
-            .and_then(|()| diagnosis.snapshot(containers))
-            .map(|begin| self.last = Some(begin))
-            .map_err(|e| e.to_string())
+        let begin = self.diagnosis.begin(containers);
+        self.last = Some(begin.map_err(|e| e.to_string())?);
+        Ok(())
     }
 }
 
@@ -182,25 +178,13 @@ impl Losses {
         reserved: BTreeMap<CgroupId, CpuAmount>,
         now: Instant,
     ) -> bool {
+        self.due = now + BETWEEN;
+        if !self.counts {
+            return self.resume(containers, now);
+        }
         let Some(running) = &mut self.running else {
             return false;
         };
-        self.due = now + BETWEEN;
-        let is_exact = |until: Instant| now < until || self.mode == AccountingMode::Exact;
-        if !self.counts {
-            if let Err(why) = running.resume(containers) {
-                self.fail("diagnosis_unreadable", &why);
-                return true;
-            }
-            self.counts = true;
-            self.in_window = !is_exact(self.exact_until);
-            match self.in_window {
-                true => self.due = now + WINDOW,
-                // What happened since the last window is not known.
-                false => self.told = now,
-            }
-            return false;
-        }
         let interval = match running.read(containers, reserved) {
             Ok(Some(interval)) => interval,
             Ok(None) => {
@@ -217,8 +201,6 @@ impl Losses {
         if lost {
             self.exact_until = self.exact_until.max(now + QUIET);
         }
-        let rests = !is_exact(self.exact_until);
-        let rested = if rests { running.rest() } else { Ok(()) };
         let passed = now.saturating_duration_since(self.told);
         self.take(match self.in_window && !lost {
             true => interval.standing_for(passed),
@@ -226,15 +208,47 @@ impl Losses {
         });
         self.told = now;
         self.in_window = false;
-        match (rests, rested) {
-            (true, Ok(())) => {
+        if !self.is_exact(now) {
+            self.rest(now);
+        }
+        true
+    }
+
+    fn is_exact(&self, now: Instant) -> bool {
+        now < self.exact_until || self.mode == AccountingMode::Exact
+    }
+
+    /// Counts from now on, in a window or for good. True when that fails, which is news.
+    fn resume(&mut self, containers: &[Arc<Container>], now: Instant) -> bool {
+        let Some(running) = &mut self.running else {
+            return false;
+        };
+        if let Err(why) = running.resume(containers) {
+            self.fail("diagnosis_unreadable", &why);
+            return true;
+        }
+        self.counts = true;
+        self.in_window = !self.is_exact(now);
+        match self.in_window {
+            true => self.due = now + WINDOW,
+            // What happened since the last window is not known.
+            false => self.told = now,
+        }
+        false
+    }
+
+    /// Counts nothing until the next window.
+    fn rest(&mut self, now: Instant) {
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        match running.rest() {
+            Ok(()) => {
                 self.counts = false;
                 self.due = now + windows::pause(fastrand::f64());
             }
-            (_, Err(why)) => self.fail("diagnosis_unreadable", &why),
-            (false, Ok(())) => {}
+            Err(why) => self.fail("diagnosis_unreadable", &why),
         }
-        true
     }
 
     fn take(&mut self, interval: ScheduleInterval) {

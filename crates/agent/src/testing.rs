@@ -298,34 +298,44 @@ impl Effects for FakeEffects {
 /// Each container got half a second of one, and waited for the rest.
 struct FakeDiagnosis;
 
+/// Each container is entitled to a CPU, gets half of it, and loses `lost_ms` of each second to the host.
+pub(crate) fn losing(
+    containers: &[Arc<Container>],
+    length: Duration,
+    lost_ms: u64,
+) -> ScheduleInterval {
+    let of = |ms_a_second: u64| ms_a_second * length.as_millis() as u64 * 1000;
+    let time = ScheduleTime {
+        run_ns: of(500),
+        shared_ns: of(lost_ms),
+        ..ScheduleTime::default()
+    };
+    let one = |container: &Arc<Container>| DiagnosedContainer {
+        container: container.clone(),
+        loss: CpuLoss::split(of(1000), &time),
+        entitlement: Entitlement::Weight,
+        time,
+        neighbour: Some(Neighbour::Host),
+    };
+    ScheduleInterval {
+        length,
+        counted: length,
+        cpus: 1,
+        idle_ns: 0,
+        left_idle_ns: 0,
+        host_ns: 0,
+        containers: containers.iter().map(one).collect(),
+        health: DiagnosisHealth::default(),
+    }
+}
+
 impl Diagnose for FakeDiagnosis {
     fn read(
         &mut self,
         containers: &[Arc<Container>],
         _: BTreeMap<CgroupId, CpuAmount>,
     ) -> Result<Option<ScheduleInterval>, String> {
-        let one = |container: &Arc<Container>| DiagnosedContainer {
-            container: container.clone(),
-            loss: CpuLoss {
-                entitled_ns: 1_000_000_000,
-                got_ns: 500_000_000,
-                forced_sharing_ns: 500_000_000,
-                ..CpuLoss::default()
-            },
-            entitlement: Entitlement::Weight,
-            time: ScheduleTime::default(),
-            neighbour: Some(Neighbour::Host),
-        };
-        Ok(Some(ScheduleInterval {
-            length: Duration::from_secs(1),
-            counted: Duration::from_secs(1),
-            cpus: 1,
-            idle_ns: 0,
-            left_idle_ns: 0,
-            host_ns: 0,
-            containers: containers.iter().map(one).collect(),
-            health: DiagnosisHealth::default(),
-        }))
+        Ok(Some(losing(containers, Duration::from_secs(1), 500)))
     }
 
     fn rest(&mut self) -> Result<(), String> {

@@ -53,7 +53,7 @@ pub struct ScheduleCell {
 /// What one CPU did since load, nanoseconds, the open segment included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScheduleCpu {
-    /// False until it first switched: nothing is known of it.
+    /// False until a task was seen on it: nothing is known of it.
     pub seen: bool,
     /// Idle.
     pub idle_ns: u64,
@@ -156,7 +156,7 @@ impl SchedulePrograms {
         begun
     }
 
-    /// A CPU's state of which all but the clocks is forgotten.
+    /// A CPU's state of which all but the clocks and the failures is forgotten.
     fn cleared(&self, cpu: u32) -> [u8; size_of::<cf_sched_cpu>()] {
         let mut bytes = [0; size_of::<cf_sched_cpu>()];
         if let Some(state) = self.cpu_states.read(cpu as usize) {
@@ -166,6 +166,8 @@ impl SchedulePrograms {
                     state.clock_ahead_ns,
                 ),
                 (offset_of!(cf_sched_cpu, clock_at_ns), state.clock_at_ns),
+                (offset_of!(cf_sched_cpu, mismatches), state.mismatches),
+                (offset_of!(cf_sched_cpu, rejected), state.rejected),
             ] {
                 bytes[at..at + 8].copy_from_slice(&value.to_ne_bytes());
             }
@@ -181,11 +183,6 @@ impl SchedulePrograms {
             }
             std::thread::sleep(Duration::from_micros(100));
         }
-    }
-
-    /// Whether it counts.
-    pub fn is_attached(&self) -> bool {
-        !self.links.is_empty()
     }
 
     /// Has each CPU counted from now on, and not from its next switch. One that is offline refuses.

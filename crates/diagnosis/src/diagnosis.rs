@@ -44,8 +44,6 @@ pub struct Diagnosis {
     fs: HostFs,
     reserved: BTreeMap<CgroupId, CpuAmount>,
     statistics: Option<(RuntimeStatistics, EmptyProgram)>,
-    /// What had gone wrong when the programs were attached last.
-    before: DiagnosisHealth,
 }
 
 impl Diagnosis {
@@ -70,7 +68,6 @@ impl Diagnosis {
             fs,
             reserved: BTreeMap::new(),
             statistics,
-            before: DiagnosisHealth::default(),
         })
     }
 
@@ -81,25 +78,16 @@ impl Diagnosis {
     /// what happens is not counted. Intervals must not reach across: the first [`Diagnosis::snapshot`]
     /// after it is their beginning.
     pub fn switch(&mut self, on: bool) -> Result<(), DiagnosisError> {
-        if on == self.programs.is_attached() {
-            return Ok(());
-        }
-        if !on {
-            // The CPUs' counts begin anew with the next window.
-            self.before = self.health(&self.read_cpus()?.1);
-        }
         let switched = self.programs.attach(on);
         switched.map_err(|e| DiagnosisError(e.to_string()))
     }
 
-    /// What has gone wrong since the start.
-    fn health(&self, cpus: &[ScheduleReading]) -> DiagnosisHealth {
-        let sum = |field: fn(&ScheduleReading) -> u64| cpus.iter().map(field).sum::<u64>();
-        DiagnosisHealth {
-            containers_without_slot: self.rows.without_slot,
-            mismatches: self.before.mismatches + sum(|c| c.cpu.mismatches),
-            segments_rejected: self.before.segments_rejected + sum(|c| c.cpu.rejected),
-        }
+    /// Counts from now on: attaches the programs and reads the beginning of the next interval.
+    pub fn begin(&mut self, containers: &[Arc<Container>]) -> Result<Reading, DiagnosisError> {
+        // First: whose the tasks are that run then.
+        self.follow(containers)?;
+        self.switch(true)?;
+        self.snapshot(containers)
     }
 
     /// What rules reserve; a container without one is entitled to its weight's share.
@@ -145,7 +133,11 @@ impl Diagnosis {
             host_ns: sum(|c| c.cpu.host_ns),
             containers: counted,
             levels,
-            health: self.health(&cpus),
+            health: DiagnosisHealth {
+                containers_without_slot: self.rows.without_slot,
+                mismatches: sum(|c| c.cpu.mismatches),
+                segments_rejected: sum(|c| c.cpu.rejected),
+            },
         })
     }
 

@@ -74,8 +74,7 @@ impl<L: Ledger> Control<L> {
             self.due = now;
         }
         if self.page.was_watched() {
-            self.attention.note(Why::Watched, now);
-            self.losses.look_closely(now);
+            self.note_watched(now);
         }
         match mode {
             AccountingMode::Exact => self.signs.forget(),
@@ -99,9 +98,7 @@ impl<L: Ledger> Control<L> {
 
     /// A client reads the ledger, and is to see no estimates.
     pub(super) fn look_closely(&mut self) {
-        let now = Instant::now();
-        self.attention.note(Why::Watched, now);
-        self.losses.look_closely(now);
+        self.note_watched(Instant::now());
         if self.readings.mode() == AccountingMode::Exact && self.ordered == AccountingMode::Exact {
             return;
         }
@@ -111,6 +108,11 @@ impl<L: Ledger> Control<L> {
             tracing::warn!("{why}");
         }
         self.readings.expire();
+    }
+
+    fn note_watched(&mut self, now: Instant) {
+        self.attention.note(Why::Watched, now);
+        self.losses.look_closely(now);
     }
 
     /// Whether anybody may be judged by `interval`: nothing of it is an estimate.

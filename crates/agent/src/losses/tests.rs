@@ -1,10 +1,8 @@
 use super::*;
+use crate::testing::losing;
 use cofferdam_diagnosis::windows::PERIOD;
-use cofferdam_types::{DiagnosedContainer, DiagnosisHealth, Entitlement, ScheduleTime};
 use std::cell::RefCell;
 use std::rc::Rc;
-
-const MS: u64 = 1_000_000;
 
 /// What the diagnosis of a test is told, and what it was asked.
 #[derive(Default)]
@@ -31,29 +29,7 @@ impl Diagnose for Made {
         let length = host.now - host.read;
         host.read = host.now;
         host.log.push(format!("read {} ms", length.as_millis()));
-        let of = |ms_a_second: u64| ms_a_second * length.as_millis() as u64 * MS / 1000;
-        let time = ScheduleTime {
-            run_ns: of(500),
-            shared_ns: of(host.lost_ms),
-            ..ScheduleTime::default()
-        };
-        let one = |container: &Arc<Container>| DiagnosedContainer {
-            container: container.clone(),
-            loss: CpuLoss::split(of(1000), &time),
-            entitlement: Entitlement::Weight,
-            time,
-            neighbour: None,
-        };
-        Ok((!length.is_zero()).then(|| ScheduleInterval {
-            length,
-            counted: length,
-            cpus: 1,
-            idle_ns: 0,
-            left_idle_ns: 0,
-            host_ns: 0,
-            containers: containers.iter().map(one).collect(),
-            health: DiagnosisHealth::default(),
-        }))
+        Ok((!length.is_zero()).then(|| losing(containers, length, host.lost_ms)))
     }
 
     fn rest(&mut self) -> Result<(), String> {

@@ -180,24 +180,14 @@ fn windows(
         for turn in order {
             let containers = players.containers.clone();
             rates[turn] = players.round_trips_while(|| {
-                let counted = turn == 1;
                 // As the agent does it: a reading at the begin, and one at the end.
-                let mut read = |begins: bool| {
-                    if begins {
-                        diagnosis.switch(true)?;
-                    }
-                    diagnosis.snapshot(&containers)?;
-                    if !begins {
-                        diagnosis.switch(false)?;
-                    }
-                    Ok::<_, DiagnosisError>(())
-                };
-                if counted {
-                    read(true).map_err(unusable)?;
+                if turn == 1 {
+                    diagnosis.begin(&containers).map_err(unusable)?;
                 }
                 std::thread::sleep(WINDOW);
-                if counted {
-                    read(false).map_err(unusable)?;
+                if turn == 1 {
+                    diagnosis.snapshot(&containers).map_err(unusable)?;
+                    diagnosis.switch(false).map_err(unusable)?;
                 }
                 std::thread::sleep(WINDOWS - WINDOW);
                 Ok(())
