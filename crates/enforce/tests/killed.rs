@@ -8,8 +8,10 @@ use cofferdam_lab::fixtures::{FakeContainer, Host, Net, Router, fork};
 use common::*;
 use std::time::Duration;
 
-/// Enough to meet every change of an engagement more than once.
-const ROUNDS: u32 = 60;
+/// Kills while a change is in force: enough to meet every change of an engagement more than once.
+/// They are counted, not the rounds: two thirds of a life are the loading of programs, so how many of a
+/// number of rounds meet a change is chance.
+const KILLS_IN_THE_MIDDLE: u32 = 20;
 
 #[test]
 fn after_kill_9_at_any_moment_the_host_is_as_before() {
@@ -32,7 +34,10 @@ fn after_kill_9_at_any_moment_the_host_is_as_before() {
         };
         let interval = interval(&o, &v, 12);
         let (mut changed, mut random) = (0, fastrand::Rng::with_seed(7));
-        for round in 0..ROUNDS {
+        let mut round = 0;
+        while changed < KILLS_IN_THE_MIDDLE {
+            round += 1;
+            assert!(round < 1000, "killed in the middle {changed} times only");
             let child = fork(&Host, None, |child| {
                 child.ready(0)?;
                 loop {
@@ -48,7 +53,7 @@ fn after_kill_9_at_any_moment_the_host_is_as_before() {
             });
             let mut child = child;
             child.wait_ready();
-            std::thread::sleep(Duration::from_micros(random.u64(0..250_000)));
+            std::thread::sleep(Duration::from_micros(random.u64(0..60_000)));
             assert!(child.is_alive(), "the enforcer ended by itself");
             drop(child); // SIGKILL, and waited for
             let report = restore(&options).unwrap();
@@ -63,9 +68,5 @@ fn after_kill_9_at_any_moment_the_host_is_as_before() {
                 "round {round}: {report:?}"
             );
         }
-        assert!(
-            changed > ROUNDS / 4,
-            "killed in the middle {changed} times only"
-        );
     });
 }
