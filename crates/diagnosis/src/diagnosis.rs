@@ -1,6 +1,6 @@
 //! The running diagnosis.
 
-use crate::groups::Groups;
+use crate::groups::{Asked, Groups};
 use crate::reading::{Counted, Reading};
 use crate::rows::{Rows, Slot};
 use crate::told::diagnosed;
@@ -82,12 +82,13 @@ impl Diagnosis {
         switched.map_err(|e| DiagnosisError(e.to_string()))
     }
 
-    /// Counts from now on: attaches the programs and reads the beginning of the next interval.
+    /// Counts from now on: attaches the programs and reads the beginning of the next interval, and nothing
+    /// that only its end needs.
     pub fn begin(&mut self, containers: &[Arc<Container>]) -> Result<Reading, DiagnosisError> {
         // First: whose the tasks are that run then.
         self.follow(containers)?;
         self.switch(true)?;
-        self.snapshot(containers)
+        self.read(containers, Asked::Usage)
     }
 
     /// What rules reserve; a container without one is entitled to its weight's share.
@@ -105,6 +106,14 @@ impl Diagnosis {
 
     /// Reads everything: counts since each container was first seen.
     pub fn snapshot(&mut self, containers: &[Arc<Container>]) -> Result<Reading, DiagnosisError> {
+        self.read(containers, Asked::All)
+    }
+
+    fn read(
+        &mut self,
+        containers: &[Arc<Container>],
+        asked: Asked,
+    ) -> Result<Reading, DiagnosisError> {
         self.follow(containers)?;
         for slot in self.rows.slots.values_mut().filter(|s| !s.same_path) {
             slot.same_path = self.groups.has_same_path(&slot.container);
@@ -122,7 +131,7 @@ impl Diagnosis {
             .values()
             .map(|slot| self.count(slot, &cpus, &names))
             .collect();
-        let levels = self.groups.read(counted.iter().map(|c| &c.path));
+        let levels = self.groups.read(counted.iter().map(|c| &c.path), asked);
         let sum = |field: fn(&ScheduleReading) -> u64| cpus.iter().map(field).sum();
         Ok(Reading {
             monotonic,

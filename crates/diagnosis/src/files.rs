@@ -53,10 +53,11 @@ impl Files {
         Some(text)
     }
 
-    /// Ends a round: closes files that were not requested in it.
+    /// Ends a round: closes files that were not requested in it nor in the one before; every other round
+    /// asks for less.
     pub(crate) fn end_round(&mut self) {
         let round = self.round;
-        self.open.retain(|_, (_, used)| *used == round);
+        self.open.retain(|_, (_, used)| *used + 1 >= round);
         self.absent.retain(|_, since| round < *since + ABSENT);
         self.round += 1;
     }

@@ -10,6 +10,15 @@ use std::path::{Path, PathBuf};
 const SHARES: u64 = 1024;
 const WEIGHT: u64 = 100;
 
+/// What of the groups is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// What they used: all that counts at the begin of an interval.
+    Usage,
+    /// Weights, quotas and cpusets as well.
+    All,
+}
+
 /// Reader of the cpu controller, v1 or v2.
 pub(crate) struct Groups {
     fs: HostFs,
@@ -60,12 +69,16 @@ impl Groups {
     }
 
     /// The levels above and around `paths`.
-    pub(crate) fn read<'a>(&mut self, paths: impl Iterator<Item = &'a PathBuf>) -> Levels {
+    pub(crate) fn read<'a>(
+        &mut self,
+        paths: impl Iterator<Item = &'a PathBuf>,
+        asked: Asked,
+    ) -> Levels {
         let mut levels = Levels::new();
         for path in paths {
             for parent in path.ancestors().skip(1) {
                 if !levels.contains_key(parent) {
-                    let level = self.level(parent);
+                    let level = self.level(parent, asked);
                     levels.insert(parent.to_owned(), level);
                 }
             }
@@ -74,23 +87,23 @@ impl Groups {
         levels
     }
 
-    fn level(&mut self, parent: &Path) -> Level {
+    fn level(&mut self, parent: &Path, asked: Asked) -> Level {
         let names = self.fs.directories(below(&self.cpu, parent));
         let mut children = Vec::new();
         for name in names.unwrap_or_default() {
             let path = parent.join(&name);
-            let (weight, quota_cpus) = if self.v1 {
-                self.v1(&path)
-            } else {
-                self.v2(&path)
-            };
-            children.push(Group {
-                weight,
-                quota_cpus,
-                cpuset_cpus: self.cpuset(&path),
+            let mut child = Group {
                 usage_ns: self.usage_ns(&path).unwrap_or(0),
-                name,
-            });
+                ..Group::named(name)
+            };
+            if asked == Asked::All {
+                (child.weight, child.quota_cpus) = match self.v1 {
+                    true => self.v1(&path),
+                    false => self.v2(&path),
+                };
+                child.cpuset_cpus = self.cpuset(&path);
+            }
+            children.push(child);
         }
         Level {
             usage_ns: self.usage_ns(parent),

@@ -28,6 +28,19 @@ pub struct Group {
     pub usage_ns: u64,
 }
 
+impl Group {
+    /// A group of which only its name is known.
+    pub fn named(name: PathBuf) -> Group {
+        Group {
+            name,
+            weight: 0,
+            quota_cpus: None,
+            cpuset_cpus: None,
+            usage_ns: 0,
+        }
+    }
+}
+
 /// The children of one cgroup.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Level {
@@ -51,74 +64,106 @@ pub struct Promise {
     pub by: Entitlement,
 }
 
-/// The promise to the group at `path`, from two readings `seconds` apart.
-pub fn promise(
-    path: &Path,
-    before: &Levels,
-    after: &Levels,
-    seconds: f64,
+/// What all groups are promised, from two readings. What the members of a level wanted is worked out
+/// once per level: a container has a hundred siblings on some hosts.
+pub struct Promises<'a> {
+    wants: HashMap<&'a Path, Wants<'a>>,
     online_cpus: usize,
-) -> Promise {
-    let mut promise = Promise {
-        cpus: online_cpus as f64,
-        by: Entitlement::Weight,
-    };
-    let mut parent = PathBuf::from("/");
-    for name in path.iter().skip(1) {
-        let Some(level) = after.get(&parent) else {
-            break;
-        };
-        let Some(own) = level.children.iter().find(|c| c.name.as_os_str() == name) else {
-            break;
-        };
-        let others = demands(own, level, before.get(&parent), seconds);
-        promise.cpus = share(promise.cpus, own.weight, &others);
-        let caps = [
-            (own.quota_cpus, Entitlement::Quota),
-            (own.cpuset_cpus.map(|n| n as f64), Entitlement::Cpuset),
-        ];
-        for (cap, by) in caps {
-            if let Some(cpus) = cap.filter(|cpus| *cpus < promise.cpus) {
-                promise = Promise { cpus, by };
-            }
-        }
-        parent.push(name);
-    }
-    promise
 }
 
-/// Weight and demand of all others at a level.
-fn demands(own: &Group, level: &Level, before: Option<&Level>, seconds: f64) -> Vec<(u64, f64)> {
-    let cpus = |ns: u64| ns as f64 / 1e9 / seconds.max(1e-9);
-    // Names as they are written: taking paths apart costs more than all the rest of this, for
-    // each container and each of its siblings.
-    let old: HashMap<&OsStr, u64> = before
-        .into_iter()
-        .flat_map(|l| &l.children)
-        .map(|c| (c.name.as_os_str(), c.usage_ns))
-        .collect();
-    let used: Vec<f64> = level
-        .children
-        .iter()
-        .map(|c| {
-            let before = old.get(c.name.as_os_str()).unwrap_or(&c.usage_ns);
-            cpus(c.usage_ns.saturating_sub(*before))
-        })
-        .collect();
-    let children = level.children.iter().zip(&used);
-    let mut others: Vec<(u64, f64)> = children
-        .filter(|(c, _)| c.name.as_os_str() != own.name.as_os_str())
-        .map(|(c, used)| (c.weight, *used))
-        .collect();
-    // Tasks in the parent itself compete as well; how many is not known: they count as one.
-    if let (Some(now), Some(old)) = (level.usage_ns, before.and_then(|b| b.usage_ns)) {
-        let children: f64 = used.iter().sum();
-        let rest = cpus(now.saturating_sub(old)) - children;
-        if rest > 0.001 {
-            others.push((level.task_weight, rest));
+impl<'a> Promises<'a> {
+    /// From readings `seconds` apart; of `before` only what was used counts.
+    pub fn new(
+        before: &Levels,
+        after: &'a Levels,
+        seconds: f64,
+        online_cpus: usize,
+    ) -> Promises<'a> {
+        let wants = after.iter().map(|(parent, level)| {
+            let wants = Wants::new(level, before.get(parent), seconds);
+            (parent.as_path(), wants)
+        });
+        Promises {
+            wants: wants.collect(),
+            online_cpus,
         }
     }
-    others
+
+    /// The promise to the group at `path`.
+    pub fn of(&self, path: &Path) -> Promise {
+        let mut promise = Promise {
+            cpus: self.online_cpus as f64,
+            by: Entitlement::Weight,
+        };
+        let mut parent = PathBuf::from("/");
+        for name in path.iter().skip(1) {
+            let Some(wants) = self.wants.get(parent.as_path()) else {
+                break;
+            };
+            let Some(own) = wants.of_children.get(name) else {
+                break;
+            };
+            promise.cpus = share(promise.cpus, own.weight, &wants.beside(name));
+            let caps = [
+                (own.quota_cpus, Entitlement::Quota),
+                (own.cpuset_cpus.map(|n| n as f64), Entitlement::Cpuset),
+            ];
+            for (cap, by) in caps {
+                if let Some(cpus) = cap.filter(|cpus| *cpus < promise.cpus) {
+                    promise = Promise { cpus, by };
+                }
+            }
+            parent.push(name);
+        }
+        promise
+    }
+}
+
+/// What the members of one level wanted.
+struct Wants<'a> {
+    of_children: HashMap<&'a OsStr, &'a Group>,
+    /// Weight and demand of each child and of the tasks in the parent, which have no name, those that
+    /// want least for their weight first: [`share`] need not sort them.
+    all: Vec<(Option<&'a OsStr>, u64, f64)>,
+}
+
+impl<'a> Wants<'a> {
+    fn new(level: &'a Level, before: Option<&Level>, seconds: f64) -> Wants<'a> {
+        let cpus = |ns: u64| ns as f64 / 1e9 / seconds.max(1e-9);
+        // Names as they are written: taking paths apart costs more than all the rest of this.
+        let name = |child: &'a Group| child.name.as_os_str();
+        let old: HashMap<&OsStr, u64> = before
+            .into_iter()
+            .flat_map(|level| &level.children)
+            .map(|c| (c.name.as_os_str(), c.usage_ns))
+            .collect();
+        let wanted = level.children.iter().map(|c| {
+            let before = old.get(name(c)).unwrap_or(&c.usage_ns);
+            let used = cpus(c.usage_ns.saturating_sub(*before));
+            (Some(name(c)), c.weight, used)
+        });
+        let mut all: Vec<_> = wanted.collect();
+        // Tasks in the parent itself compete as well; how many is not known: they count as one.
+        if let (Some(now), Some(old)) = (level.usage_ns, before.and_then(|b| b.usage_ns)) {
+            let children: f64 = all.iter().map(|(_, _, used)| used).sum();
+            let rest = cpus(now.saturating_sub(old)) - children;
+            if rest > 0.001 {
+                all.push((None, level.task_weight, rest));
+            }
+        }
+        let relative = |(_, weight, used): &(_, u64, f64)| used / (*weight).max(1) as f64;
+        all.sort_by(|a, b| relative(a).total_cmp(&relative(b)));
+        Wants {
+            of_children: level.children.iter().map(|c| (name(c), c)).collect(),
+            all,
+        }
+    }
+
+    /// Weight and demand of all but the child `own`.
+    fn beside(&self, own: &OsStr) -> Vec<(u64, f64)> {
+        let others = self.all.iter().filter(|(name, ..)| *name != Some(own));
+        others.map(|(_, weight, used)| (*weight, *used)).collect()
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A reading of all counters, and the difference of two.
 
-use crate::promise::{Levels, Promise, promise};
+use crate::promise::{Levels, Promise, Promises};
 use cofferdam_types::{
     CgroupId, Container, CpuAmount, CpuLoss, DiagnosedContainer, DiagnosisHealth, Entitlement,
     Neighbour, ScheduleInterval, ScheduleTime,
@@ -46,10 +46,22 @@ impl Reading {
             .iter()
             .map(|c| (c.container.cgroup, c))
             .collect();
+        let promises = Promises::new(
+            &earlier.levels,
+            &self.levels,
+            length.as_secs_f64(),
+            self.online_cpus,
+        );
         let diagnosed = self.containers.iter().filter_map(|now| {
             let old = before.get(&now.container.cgroup)?;
             let time = now.time - old.time;
-            let promise = self.promise(now, &earlier.levels, length);
+            let promise = match now.reserved {
+                Some(amount) => Promise {
+                    cpus: amount.into(),
+                    by: Entitlement::Reserved,
+                },
+                None => promises.of(&now.path),
+            };
             let entitled_ns = (promise.cpus * length.as_nanos() as f64) as u64;
             Some(DiagnosedContainer {
                 container: Arc::clone(&now.container),
@@ -69,22 +81,5 @@ impl Reading {
             containers: diagnosed.collect(),
             health: self.health,
         }
-    }
-
-    fn promise(&self, counted: &Counted, before: &Levels, length: Duration) -> Promise {
-        if let Some(amount) = counted.reserved {
-            return Promise {
-                cpus: amount.into(),
-                by: Entitlement::Reserved,
-            };
-        }
-        let seconds = length.as_secs_f64();
-        promise(
-            &counted.path,
-            before,
-            &self.levels,
-            seconds,
-            self.online_cpus,
-        )
     }
 }

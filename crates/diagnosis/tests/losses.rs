@@ -183,6 +183,29 @@ fn a_thread_that_has_a_cpu_to_itself_is_counted_in_every_window() {
     });
 }
 
+/// A window's begin reads usage alone; what a container is promised is what its files say at the end.
+#[test]
+fn a_window_tells_what_is_promised_at_its_end() {
+    alone(60, || {
+        let one = FakeContainer::new("one");
+        one.outweigh();
+        let mut diagnosis = diagnosis();
+        let _thread = spin(&one, Some(1));
+        await_runners(&mut diagnosis, &[&one]);
+        for (us, cpus) in [(30_000, 0.3), (20_000, 0.2), (20_000, 0.2)] {
+            diagnosis.switch(false).expect("it is detached");
+            let before = diagnosis.begin(&containers()).expect("it counts");
+            quota(&one, us);
+            std::thread::sleep(Duration::from_millis(50));
+            let interval = read(&mut diagnosis).since(&before);
+            let promised = of(&interval, &one);
+            assert_eq!(promised.entitlement, Entitlement::Quota, "{promised:?}");
+            let entitled = promised.loss.entitled_ns as f64 / interval.length.as_nanos() as f64;
+            assert!((entitled - cpus).abs() < 1e-3, "{promised:?}");
+        }
+    });
+}
+
 /// The time that the programs saw a container run is the time that the kernel billed it. The two
 /// are read one after the other: the programs' interval is longer than the kernel's inner one and
 /// shorter than its outer one, however long the reader is held up. The scheduler's clock goes on

@@ -43,7 +43,7 @@ fn quota_and_cpuset_cut_the_share() {
     let before = levels(group("t", 1024, 0.0), group("n", 1024, 0.0), 0.0);
     let mut t = group("t", 1024, 0.4);
     let after = levels(t.clone(), group("n", 1024, 3.6), 0.0);
-    let all = promise(Path::new("/t"), &before, &after, 2.0, 2);
+    let all = Promises::new(&before, &after, 2.0, 2).of(Path::new("/t"));
     assert!(
         close(all.cpus, 1.0) && all.by == Entitlement::Weight,
         "{all:?}"
@@ -51,7 +51,7 @@ fn quota_and_cpuset_cut_the_share() {
     t.cpuset_cpus = Some(2);
     t.quota_cpus = Some(0.5);
     let after = levels(t, group("n", 1024, 3.6), 0.0);
-    let cut = promise(Path::new("/t"), &before, &after, 2.0, 2);
+    let cut = Promises::new(&before, &after, 2.0, 2).of(Path::new("/t"));
     assert!(
         close(cut.cpus, 0.5) && cut.by == Entitlement::Quota,
         "{cut:?}"
@@ -62,14 +62,42 @@ fn quota_and_cpuset_cut_the_share() {
 fn tasks_of_the_root_compete_too() {
     let before = levels(group("t", 1024, 0.0), group("n", 1024, 0.0), 0.0);
     let after = levels(group("t", 1024, 0.5), group("n", 1024, 0.0), 1.5);
-    let got = promise(Path::new("/t"), &before, &after, 1.0, 2);
+    let got = Promises::new(&before, &after, 1.0, 2).of(Path::new("/t"));
     assert!(close(got.cpus, 1.0), "{got:?}");
     // A group that is not there is not competed with: the host's CPUs.
-    let none = promise(Path::new("/x"), &before, &after, 1.0, 2);
+    let none = Promises::new(&before, &after, 1.0, 2).of(Path::new("/x"));
     assert!(close(none.cpus, 2.0));
 }
 
 proptest! {
+    /// What is worked out per level once is what each would be promised alone; of the earlier reading
+    /// only usage counts.
+    #[test]
+    fn promises_of_a_level_are_those_of_each_alone(
+        groups in prop::collection::vec((1..10_000u64, 0.0..4.0f64), 1..12), host_s in 0.01..2.0f64) {
+        let name = |i: usize| format!("c{i}");
+        let level = |weights: bool, seconds: f64| {
+            let children = groups.iter().enumerate().map(|(i, (weight, used))| Group {
+                usage_ns: (used * seconds * 1e9) as u64,
+                weight: if weights { *weight } else { 0 },
+                ..Group::named(name(i).into())
+            });
+            let children: Vec<Group> = children.collect();
+            let used: u64 = children.iter().map(|c| c.usage_ns).sum();
+            let usage_ns = Some(used + (host_s * seconds * 1e9) as u64);
+            Levels::from([(PathBuf::from("/"), Level { usage_ns, task_weight: 1024, children })])
+        };
+        let (before, after) = (level(false, 1.0), level(true, 2.0));
+        let promises = Promises::new(&before, &after, 1.0, 4);
+        for (own, (weight, _)) in groups.iter().enumerate() {
+            let beside = groups.iter().enumerate().filter(|(i, _)| *i != own);
+            let mut others: Vec<_> = beside.map(|(_, group)| *group).collect();
+            others.push((1024, host_s));
+            let got = promises.of(Path::new(&format!("/{}", name(own))));
+            prop_assert!((got.cpus - share(4.0, *weight, &others)).abs() < 1e-6, "{got:?}");
+        }
+    }
+
     /// Never more than available, never less than the share when all want everything.
     #[test]
     fn shares_stay_in_bounds(capacity in 0.1..64.0f64, weight in 1..10_000u64,

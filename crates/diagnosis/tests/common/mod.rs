@@ -7,8 +7,9 @@ use cofferdam_host::Inventory;
 use cofferdam_lab::fixtures::{
     Exclusive, FakeContainer, Forked, exclusive, fork, repeat_when_hidden, time_limit, wait_until,
 };
-use cofferdam_types::{CgroupId, CpuAmount, DiagnosedContainer, ScheduleInterval};
+use cofferdam_types::{CgroupId, Container, CpuAmount, DiagnosedContainer, ScheduleInterval};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -43,11 +44,15 @@ pub fn diagnosis() -> Diagnosis {
 }
 
 pub fn read(diagnosis: &mut Diagnosis) -> Reading {
-    let inventory = Inventory::scan().expect("the host can be scanned");
-    let containers: Vec<_> = inventory.containers().cloned().collect();
     diagnosis
-        .snapshot(&containers)
+        .snapshot(&containers())
         .expect("the diagnosis can be read")
+}
+
+/// The containers that there are.
+pub fn containers() -> Vec<Arc<Container>> {
+    let inventory = Inventory::scan().expect("the host can be scanned");
+    inventory.containers().cloned().collect()
 }
 
 /// What happens in `length` of wall-clock time, once all of `runners` are known.

@@ -2,6 +2,7 @@
 
 use crate::network::policy::OwnQuota;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Of one cgroup directory.
@@ -14,12 +15,11 @@ pub(in crate::network) struct QuotaFile {
 /// The tightest quota from `directory` up, in CPUs. `own_us` is the container's own quota where its
 /// file holds a correction.
 pub(super) fn tightest(directory: &Path, v2: bool, own_us: Option<f64>) -> Option<f64> {
-    let file = if v2 { "cpu.max" } else { "cpu.cfs_quota_us" };
     let mut cpus: Option<f64> = None;
     // The root of a hierarchy has no such file.
-    let with_file = directory.ancestors().take_while(|d| d.join(file).exists());
-    for (level, at) in with_file.enumerate() {
-        let Some(found) = read(at, v2) else { continue };
+    let levels = directory.ancestors().map_while(|at| look(at, v2).ok());
+    for (level, found) in levels.enumerate() {
+        let Some(found) = found else { continue };
         let quota_us = own_us
             .filter(|_| level == 0)
             .unwrap_or(found.quota.quota_us);
@@ -31,27 +31,30 @@ pub(super) fn tightest(directory: &Path, v2: bool, own_us: Option<f64>) -> Optio
 
 /// The quota of one directory; `None` without one.
 pub(super) fn read(directory: &Path, v2: bool) -> Option<QuotaFile> {
-    let read = |file: &str| fs::read_to_string(directory.join(file)).ok();
-    let (file, quota, period) = if v2 {
-        let text = read("cpu.max")?;
-        let (quota, period) = text.trim().split_once(' ')?;
-        ("cpu.max", quota.to_owned(), period.to_owned())
-    } else {
-        (
-            "cpu.cfs_quota_us",
-            read("cpu.cfs_quota_us")?,
-            read("cpu.cfs_period_us")?,
-        )
+    look(directory, v2).ok().flatten()
+}
+
+/// As [`read`]; an error where there is no such file.
+fn look(directory: &Path, v2: bool) -> io::Result<Option<QuotaFile>> {
+    let name = if v2 { "cpu.max" } else { "cpu.cfs_quota_us" };
+    let file = directory.join(name);
+    let text = fs::read_to_string(&file)?;
+    let number = |text: &str| text.trim().parse().ok().filter(|n: &f64| *n > 0.0);
+    let (quota, period) = text.trim().split_once(' ').unwrap_or((text.as_str(), ""));
+    let Some(quota_us) = number(quota) else {
+        return Ok(None);
     };
-    let quota_us: f64 = quota.trim().parse().ok()?;
-    let period_us: f64 = period.trim().parse().ok()?;
-    (quota_us > 0.0 && period_us > 0.0).then(|| QuotaFile {
-        file: directory.join(file),
+    let period_us = match v2 {
+        true => number(period),
+        false => number(&fs::read_to_string(directory.join("cpu.cfs_period_us"))?),
+    };
+    Ok(period_us.map(|period_us| QuotaFile {
+        file,
         quota: OwnQuota {
             quota_us,
             period_us,
         },
-    })
+    }))
 }
 
 #[cfg(test)]
