@@ -7,7 +7,7 @@ use crate::rules::Rule;
 use crate::view::View;
 use cofferdam_records::status::{PolicyRecord, RuleRecord};
 use cofferdam_types::{ContainerStatus, Degraded, EnforcementStatus};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
@@ -84,7 +84,9 @@ impl<L: Ledger> Control<L> {
     pub(super) fn tell_unmatched_rules(&mut self) {
         let rules = self.rules.clone();
         let lines = unmatched(&rules);
-        let known = |matches: &str| rules.iter().any(|rule| rule.matches == matches);
+        // There may be a thousand, and each is looked up.
+        let all: HashSet<&str> = rules.iter().map(|rule| rule.matches.as_str()).collect();
+        let known = |matches: &str| all.contains(matches);
         let news = self.unmatched.update(lines, known, Instant::now());
         let name = |line: &Line| {
             let matches = line.container.as_deref().unwrap_or_default();
