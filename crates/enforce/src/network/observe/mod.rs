@@ -114,15 +114,12 @@ impl Observer {
         let mut known = HashMap::new();
         for (located, applied) in members {
             let path = &located.container.cgroup_path;
-            let base = &mut applied.weight.standing.base;
-            if let Some(weight) = *base {
-                known.insert(path.clone(), weight);
-            } else if wanted.contains(path)
-                && let Some(weight) = located.place.weight()
-            {
-                *base = Some(weight);
-                known.insert(path.clone(), weight);
+            let standing = &mut applied.weight.standing;
+            // Until we write, it is its owner's, who may change it.
+            if standing.written.is_none() && wanted.contains(path) {
+                standing.base = self.weights.of(path, &located.place).or(standing.base);
             }
+            known.extend(standing.base.map(|weight| (path.clone(), weight)));
         }
         let weight = |path: PathBuf| {
             let found = known.get(&path).copied();

@@ -1,5 +1,6 @@
 //! Weights of cgroups that are not corrected.
 
+use crate::network::place::Place;
 use crate::tuning::network::{WEIGHT_LIFE, WEIGHTS_KNOWN};
 use cofferdam_host::CgroupLayout;
 use std::collections::HashMap;
@@ -26,10 +27,8 @@ struct Known {
 impl Weights {
     /// Weight of the cgroup at `path`; v1 shares on hybrid hosts.
     pub fn read(&mut self, layout: &CgroupLayout, path: &Path) -> f64 {
-        if let Some(known) = self.known.get(path)
-            && known.read.elapsed() < WEIGHT_LIFE
-        {
-            return known.weight;
+        if let Some(weight) = self.fresh(path) {
+            return weight;
         }
         let (file, default) = match layout.v1_directory("cpu", path) {
             Some(directory) => (directory.join("cpu.shares"), DEFAULT_SHARES),
@@ -37,11 +36,30 @@ impl Weights {
         };
         let text = fs::read_to_string(file).unwrap_or_default();
         let weight = text.trim().parse().unwrap_or(default);
+        self.keep(path, weight);
+        weight
+    }
+
+    /// Weight of a container at `path` that nobody corrects, which `place` can read.
+    pub fn of(&mut self, path: &Path, place: &Place) -> Option<f64> {
+        if let Some(weight) = self.fresh(path) {
+            return Some(weight);
+        }
+        let weight = place.weight()?;
+        self.keep(path, weight);
+        Some(weight)
+    }
+
+    fn fresh(&self, path: &Path) -> Option<f64> {
+        let known = self.known.get(path)?;
+        (known.read.elapsed() < WEIGHT_LIFE).then_some(known.weight)
+    }
+
+    fn keep(&mut self, path: &Path, weight: f64) {
         if self.known.len() > WEIGHTS_KNOWN {
             self.known.clear();
         }
         let read = Instant::now();
         self.known.insert(path.to_owned(), Known { weight, read });
-        weight
     }
 }

@@ -164,6 +164,9 @@ impl Policy {
             let Some(account) = self.accounts.get(&one.cgroup) else {
                 continue;
             };
+            // Also where nobody waits: a stream whose weight is not known would be taken for one that no weight
+            // can hold, and get a NAPI thread.
+            want(&account.container.cgroup_path);
             for cpu in self.idle.full(&one.pressed) {
                 let known = divided.entry(cpu);
                 let there = known.or_insert_with(|| {
@@ -256,4 +259,31 @@ impl Policy {
 fn rows_by_cgroup(interval: &Interval) -> HashMap<CgroupId, &ContainerLedger> {
     let rows = interval.containers.iter();
     rows.map(|row| (row.container.cgroup, row)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cofferdam_types::Means;
+    use std::time::Duration;
+
+    /// Unknown, it passes for one that cannot be lowered, and a stream gets a NAPI thread that it does not need.
+    #[test]
+    fn the_weight_of_a_container_is_wanted_where_nobody_waits_too() {
+        let mut policy = Policy::new(Rules {
+            means: Means::ALL.to_vec(),
+            napi_in_container: true,
+            debt_bound: Duration::from_secs(1),
+            linger: Duration::from_secs(30),
+        });
+        let container = simulation::container(1);
+        policy.set(std::slice::from_ref(&container), &HashSet::new());
+        let half_idle = IdleParts {
+            length: Duration::from_secs(1),
+            by_cpu: [(0, 0.5)].into(),
+        };
+        let active = simulation::facts().active;
+        let wanted = policy.weights_wanted(&half_idle, &[active]);
+        assert_eq!(wanted, [container.cgroup_path.clone()].into());
+    }
 }
