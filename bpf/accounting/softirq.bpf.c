@@ -7,6 +7,7 @@
  * No tracepoint brackets do_softirq itself, so Iron's do_softirq term is the sum of the
  * vectors here; the loop between two vectors is a few instructions.
  */
+#include "../include/follows.h"
 #include "../include/segment.h"
 
 static __always_inline __u32 cf_reason_of_vector(__u32 vector)
@@ -58,6 +59,7 @@ int BPF_PROG(softirq_entry, unsigned int vector)
 		s->hardirq_pending_ns = 0;
 		s->mode = CF_RECEIVE;
 		s->watch = CF_WATCH_RECEIVE;
+		s->follows = cf_follows(now, s->received_ns);
 		break;
 	case CF_NET_TX_SOFTIRQ:
 		cf_segment_open(s, now, CF_OWNER_BATCH);
@@ -85,9 +87,11 @@ int BPF_PROG(softirq_exit, unsigned int vector)
 		return 0;
 	now = bpf_ktime_get_ns();
 	cf_batch_end(s, now);
-	cf_run_count_with(s, s->mode == CF_RECEIVE);
-	if (s->mode == CF_RECEIVE)
+	cf_run_count_with(s, s->mode == CF_RECEIVE && !s->follows);
+	if (s->mode == CF_RECEIVE) {
 		s->queued = 0;
+		s->received_ns = now;
+	}
 	s->watch = 0;
 	s->mode = CF_IDLE;
 	if (!window_open)

@@ -4,7 +4,7 @@
  * of an interruption. What the thread misses beyond it is the way into the kernel and out again.
  * Attached for milliseconds, while that thread looks at its clock.
  */
-#include "../include/kernel.h"
+#include "../include/follows.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
@@ -19,9 +19,10 @@ volatile __u64 namespace_device = 0;
 volatile __u64 namespace_inode = 0;
 
 volatile __u64 seen_ns = 0;	     /* in softirqs, and in device interrupts outside of them */
-volatile __u64 receive_softirqs = 0; /* that interrupted it */
+volatile __u64 interruptions = 0;    /* by receive softirqs; one that follows another is none */
 
 volatile __u64 softirq_start_ns = 0;
+volatile __u64 received_ns = 0; /* end of the last receive softirq that it met */
 volatile __u64 hardirq_start_ns = 0;
 
 static __always_inline bool in_is_thread(void)
@@ -44,12 +45,18 @@ int BPF_PROG(interruption_softirq_entry)
 SEC("tp_btf/softirq_exit")
 int BPF_PROG(interruption_softirq_exit, unsigned int vector)
 {
+	__u64 now;
+
 	if (!softirq_start_ns || !in_is_thread())
 		return 0;
-	seen_ns += bpf_ktime_get_ns() - softirq_start_ns;
+	now = bpf_ktime_get_ns();
+	seen_ns += now - softirq_start_ns;
+	if (vector == CF_NET_RX_SOFTIRQ) {
+		if (!cf_follows(softirq_start_ns, received_ns))
+			interruptions++;
+		received_ns = now;
+	}
 	softirq_start_ns = 0;
-	if (vector == CF_NET_RX_SOFTIRQ)
-		receive_softirqs++;
 	return 0;
 }
 

@@ -15,8 +15,8 @@ use std::time::Duration;
 pub struct SeenInterruptions {
     /// In softirqs of all kinds, and in device interrupts.
     pub time: Duration,
-    /// Softirqs that received packets.
-    pub receive_softirqs: u64,
+    /// Softirqs that received packets, those that followed another at once left out.
+    pub interruptions: u64,
 }
 
 /// Loaded once, attached while a thread watches.
@@ -56,22 +56,23 @@ impl Interruptions {
             return Ok(work(&SeenInterruptions::default));
         };
         (bss.namespace_device, bss.namespace_inode) = (device, inode);
-        (bss.seen_ns, bss.receive_softirqs) = (0, 0);
+        (bss.seen_ns, bss.interruptions) = (0, 0);
         (bss.softirq_start_ns, bss.hardirq_start_ns) = (0, 0);
+        bss.received_ns = 0;
         bss.thread = thread;
         let counts = std::ptr::from_ref(bss);
         let done = work(&|| {
             // SAFETY: the mapping outlives this borrow of self; the programs write there meanwhile, whole
             // fields, so each is read by a volatile load of an aligned integer.
-            let (ns, receive_softirqs) = unsafe {
+            let (ns, interruptions) = unsafe {
                 (
                     (&raw const (*counts).seen_ns).read_volatile(),
-                    (&raw const (*counts).receive_softirqs).read_volatile(),
+                    (&raw const (*counts).interruptions).read_volatile(),
                 )
             };
             SeenInterruptions {
                 time: Duration::from_nanos(ns),
-                receive_softirqs,
+                interruptions,
             }
         });
         if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {

@@ -248,7 +248,7 @@ pub(crate) mod interrupt {
     pub const ENOUGH: usize = 100;
     /// No interrupt costs more; a measurement that says so is not believed.
     pub const MOST: Duration = Duration::from_micros(20);
-    /// A CPU with this many receive softirqs a second is worth a measurement.
+    /// A CPU with this many interruptions a second is worth a measurement.
     pub const PRESSED_RATE: f64 = 5_000.0;
     /// CPU time that one takes there, a thousandth of a CPU with `AGAIN_AFTER` …
     pub const LOOK: Duration = Duration::from_millis(10);
@@ -268,7 +268,7 @@ pub(crate) mod interrupt {
     pub const AGAIN_AFTER: Duration = Duration::from_secs(10);
     /// … and before, doubled each time on the same CPU.
     pub const FIRST_AGAIN_AFTER: Duration = Duration::from_millis(500);
-    /// So many times the receive softirqs of the last look are worth another one (measured through a route: 18,000 a second
+    /// So many times the interruptions of the last look are worth another one (measured through a route: 18,000 a second
     /// while `ksoftirqd` handles a flood, 50,000 while it interrupts the victim).
     pub const MANY_MORE: f64 = 2.0;
 }

@@ -8,6 +8,8 @@ use common::*;
 /// A cgroup of the host, and the row that it may be given.
 const SERVICE: u64 = 77;
 const SERVICE_ROW: u32 = E + 1;
+/// Longer than a receive softirq that follows another is apart from it.
+const APART_NS: u64 = 5_000;
 
 /// A receive softirq of 1 µs for A's packets, in the time of whatever runs.
 fn interrupt(scene: &Scene<'_>) {
@@ -81,11 +83,15 @@ fn a_cgroup_of_the_host_is_charged_by_name_once_it_has_a_row() {
     assert_at_rest(&machine);
 }
 
-/// Receive softirqs, however many polls they are of: those of other vectors are counted apart.
+/// By receive softirqs, however many polls they are of: those of other vectors are counted apart.
 #[test]
-fn receive_softirqs_are_counted_where_they_meet_tasks() {
+fn interruptions_are_counted_where_they_meet_tasks() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
+    let interrupt = |scene: &Scene<'_>| {
+        machine.pass(APART_NS);
+        interrupt(scene);
+    };
     let counts = || {
         let container = machine.row_of(0, A).interruptions;
         (reading(&machine, 0).time.interruptions, container)
@@ -99,6 +105,7 @@ fn receive_softirqs_are_counted_where_they_meet_tasks() {
     interrupt(&scene);
     assert_eq!(counts(), (1, 0), "a task without a row");
     machine.run_as(cgroup_of(A));
+    machine.pass(APART_NS);
     machine.softirq_entry(softirq::NET_RX);
     for _ in 0..3 {
         scene.receive(scene.in_b, 1_000);
@@ -113,6 +120,33 @@ fn receive_softirqs_are_counted_where_they_meet_tasks() {
     machine.softirq_exit(softirq::TIMER);
     machine.hardirq(300, false);
     assert_eq!(counts(), (2, 1));
+    assert_at_rest(&machine);
+}
+
+/// After one interrupt the kernel handles softirqs again and again while packets come, and returns to the task only
+/// then.
+#[test]
+fn receive_softirqs_that_follow_another_interrupt_nobody() {
+    let machine = Machine::new(1);
+    let scene = Scene::new(&machine);
+    machine.run_as(cgroup_of(A));
+    let count = || machine.row_of(0, A).interruptions;
+    machine.pass(APART_NS);
+    for _ in 0..10 {
+        interrupt(&scene);
+        machine.pass(300);
+    }
+    assert_eq!(count(), 1);
+    machine.pass(APART_NS);
+    interrupt(&scene);
+    assert_eq!(count(), 2);
+    // Whomever the one before met.
+    machine.run(Runs::Softirqd);
+    machine.pass(APART_NS);
+    interrupt(&scene);
+    machine.run_as(cgroup_of(A));
+    interrupt(&scene);
+    assert_eq!(count(), 2);
     assert_at_rest(&machine);
 }
 

@@ -45,7 +45,7 @@ pub(super) struct Observed {
 /// What all containers that need a look are measured by.
 pub(super) struct Around {
     pub idle: IdleParts,
-    /// What a receive softirq takes from the task that it meets, beyond its own time, nanoseconds.
+    /// What an interruption takes from the task that it meets, beyond the softirqs' own time, nanoseconds.
     pub interruption_ns: f64,
     /// What was billed to `ksoftirqd` on each CPU of others' time, nanoseconds.
     pub late_ns: BTreeMap<u32, f64>,

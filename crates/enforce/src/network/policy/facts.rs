@@ -23,7 +23,7 @@ pub(in crate::network) struct Facts<'a> {
     pub now: Duration,
     /// What the accounting measured.
     pub interval: &'a Interval,
-    /// What a receive softirq takes from the task that it meets, beyond what the ledger sees, nanoseconds.
+    /// What an interruption takes from the task that it meets, beyond what the ledger sees, nanoseconds.
     pub interruption_ns: f64,
     /// What the scheduler billed to `ksoftirqd` on each CPU of the time of those that ran before it, nanoseconds.
     pub late_ns: BTreeMap<u32, f64>,

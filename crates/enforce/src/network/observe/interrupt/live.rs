@@ -89,11 +89,12 @@ fn start() -> Option<(Sender<Order>, Receiver<Option<Duration>>)> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Lost {
     time: Duration,
-    /// Receive softirqs meanwhile. After an interrupt the kernel runs them up to ten times, while packets come.
-    softirqs: u32,
+    /// By so many receive softirqs, those left out that followed another at once: after an interrupt the kernel
+    /// runs them up to ten times, while packets come.
+    interruptions: u32,
 }
 
-/// What a receive softirq takes from a task beyond its own time, by a look at `cpu` and what is left of `lost` before; `None`
+/// What an interruption takes from a task beyond the softirqs' own time, by a look at `cpu` and what is left of `lost` before; `None`
 /// where too little came so far, or this thread may not run there.
 fn measure(programs: &mut Interruptions, cpu: CpuId, lost: &mut Vec<Lost>) -> Option<Duration> {
     run_on(cpu).ok()?;
@@ -112,9 +113,9 @@ fn average(lost: &[Lost]) -> Option<Duration> {
     if believed.clone().count() < ENOUGH_SEEN {
         return None;
     }
-    let softirqs = believed.clone().map(|lost| lost.softirqs).sum();
+    let interruptions = believed.clone().map(|lost| lost.interruptions).sum();
     let time: Duration = believed.map(|lost| lost.time).sum();
-    time.checked_div(softirqs)
+    time.checked_div(interruptions)
 }
 
 /// Looks at the clock for a while. Where it went on by more than a look takes because packets were received, that is noted,
@@ -170,27 +171,30 @@ impl Clocks {
 
 /// What was lost in a `gap` between two looks; nothing where no packets were received.
 fn lost_in(gap: Duration, before: &SeenInterruptions, after: &SeenInterruptions) -> Option<Lost> {
-    let softirqs = u32::try_from(after.receive_softirqs - before.receive_softirqs).ok()?;
+    let interruptions = u32::try_from(after.interruptions - before.interruptions).ok()?;
     // Less than was seen: the scheduler deducts interrupts itself (IRQ_TIME_ACCOUNTING).
     let time = gap.checked_sub(after.time - before.time)?;
-    (softirqs > 0).then_some(Lost { time, softirqs })
+    (interruptions > 0).then_some(Lost {
+        time,
+        interruptions,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn seen(us: u64, receive_softirqs: u64) -> SeenInterruptions {
+    fn seen(us: u64, interruptions: u64) -> SeenInterruptions {
         SeenInterruptions {
             time: Duration::from_micros(us),
-            receive_softirqs,
+            interruptions,
         }
     }
 
-    fn lost(us: u64, softirqs: u32) -> Lost {
+    fn lost(us: u64, interruptions: u32) -> Lost {
         Lost {
             time: Duration::from_micros(us),
-            softirqs,
+            interruptions,
         }
     }
 
@@ -212,9 +216,9 @@ mod tests {
         assert_eq!(average(&some), Some(Duration::from_micros(9)));
     }
 
-    /// Every interrupt is followed by one softirq, or by three.
+    /// Between two looks there was one, or there were three.
     #[test]
-    fn softirqs_that_follow_others_cost_nothing_more() {
+    fn the_average_is_of_interruptions_and_not_of_looks() {
         let some: Vec<Lost> = (0..20).map(|i| lost(6, 1 + i % 2 * 2)).collect();
         assert_eq!(average(&some), Some(Duration::from_micros(3)));
     }

@@ -14,7 +14,7 @@ use live::{Order, Watcher};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// What a receive softirq takes from the task that it meets: it follows an interrupt, or another softirq that did.
+/// What an interruption takes from the task that it meets: a receive softirq, with what follows it at once.
 #[derive(Debug, Default)]
 pub(super) struct Interrupts {
     cost_ns: f64,
