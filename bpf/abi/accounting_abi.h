@@ -163,7 +163,7 @@ struct cf_cpu {
 	__u64 list_dev;	    /* device of the pending packet while more of its list follow, or 0 */
 	__u32 list_packets; /* of a list, that the segment has been pending for */
 	__u32 follows;	    /* the receive softirq that runs began right after another */
-	__u64 list_each; /* what one of them weighs, once the first has told its owner */
+	__u64 list_each;    /* what one of them weighs, once the first has told its owner */
 
 	__u64 received_ns; /* end of the last receive softirq */
 

@@ -12,7 +12,8 @@
 /* Less than the way out of the kernel and in again takes, more than that loop. */
 enum { CF_FOLLOWS_NS = 2000 };
 
-/* Whether a receive softirq that begins at `start_ns` follows the one that ended at `received_ns`. */
+/* Whether a receive softirq that begins at `start_ns` follows the one that ended at `received_ns`.
+ */
 static __always_inline bool cf_follows(__u64 start_ns, __u64 received_ns)
 {
 	return start_ns - received_ns < CF_FOLLOWS_NS;

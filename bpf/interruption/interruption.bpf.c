@@ -18,8 +18,8 @@ volatile __u32 thread = 0;
 volatile __u64 namespace_device = 0;
 volatile __u64 namespace_inode = 0;
 
-volatile __u64 seen_ns = 0;	     /* in softirqs, and in device interrupts outside of them */
-volatile __u64 interruptions = 0;    /* by receive softirqs; one that follows another is none */
+volatile __u64 seen_ns = 0;	  /* in softirqs, and in device interrupts outside of them */
+volatile __u64 interruptions = 0; /* by receive softirqs; one that follows another is none */
 
 volatile __u64 softirq_start_ns = 0;
 volatile __u64 received_ns = 0; /* end of the last receive softirq that it met */
