@@ -3,9 +3,9 @@
 use super::facts::Facts;
 use cofferdam_types::{ContainerLedger, Interval};
 
-/// What the packets of `row` took from others on the CPUs `pressed` and nobody is charged for, nanoseconds: of what each CPU's
-/// receive softirqs took from others' tasks, its part of the softirq work there (what they took from its own tasks is billed
-/// to it anyway, and those in `ksoftirqd` follow no interrupt); and of what was billed to `ksoftirqd` of the time of tasks,
+/// What the packets of `row` took from others on the CPUs `pressed` and nobody is charged for, nanoseconds: of what
+/// interruptions took from others' tasks on each CPU, its part of the softirq work there (what they took from its own tasks is billed
+/// to it anyway, and softirqs in `ksoftirqd` interrupt nobody); and of what was billed to `ksoftirqd` of the time of tasks,
 /// its tasks' part of the softirqs that met tasks. `napi_ns` is what its NAPI threads ran: caused, and no softirq.
 pub(super) fn unseen_ns(
     facts: &Facts<'_>,
@@ -30,7 +30,7 @@ pub(super) fn met_ns(facts: &Facts<'_>, row: &ContainerLedger, napi_ns: u64) -> 
     met * facts.interruption_ns
 }
 
-/// Receive softirqs of one CPU that met tasks.
+/// Interruptions of tasks on one CPU by receive softirqs.
 struct Here {
     cpu: u32,
     /// The part (0..=1) of the softirq work there that a container caused.
