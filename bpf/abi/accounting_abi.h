@@ -37,7 +37,7 @@ struct cf_row {
 	__u64 tx_bytes;	  /* bytes of those */
 	__u64 charged_network_ns; /* network CPU inside the container's time slices, ns */
 	__u64 charged_other_ns;	  /* other interrupt time inside its time slices, ns */
-	__u64 interruptions;	  /* of receive softirqs, inside its time slices */
+	__u64 interruptions;	  /* of its tasks, by receive softirqs */
 };
 _Static_assert(sizeof(struct cf_row) == 80, "cf_row is part of the ABI");
 

@@ -75,6 +75,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_file_that_every_other_round_asks_for_stays_open_and_no_longer() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("cpu.weight"), "100").unwrap();
+        let (fs, mut files) = (HostFs::below(root.path()), Files::default());
+        files.text(&fs, PathBuf::from("/cpu.weight")).unwrap();
+        let open = [(); 3].map(|()| {
+            files.end_round();
+            files.open.len()
+        });
+        assert_eq!(open, [1, 1, 0]);
+    }
+
+    #[test]
     fn a_file_that_comes_is_found_some_rounds_later_and_one_that_was_made_anew_at_once() {
         let root = tempfile::tempdir().unwrap();
         let (fs, mut files) = (HostFs::below(root.path()), Files::default());

@@ -3,7 +3,8 @@
 
 mod common;
 
-use cofferdam_lab::fixtures::FakeContainer;
+use cofferdam_diagnosis::Diagnosis;
+use cofferdam_lab::fixtures::{FakeContainer, Forked};
 use cofferdam_types::{Entitlement, Neighbour};
 use common::*;
 use std::time::Duration;
@@ -137,16 +138,22 @@ fn a_sleeper_lacks_threads() {
     });
 }
 
+/// A container that has CPU 1 to itself, and a diagnosis that has seen it run.
+fn one_that_spins() -> (FakeContainer, Diagnosis, Forked) {
+    let one = FakeContainer::new("one");
+    one.outweigh();
+    let mut diagnosis = diagnosis();
+    let thread = spin(&one, Some(1));
+    await_runners(&mut diagnosis, &[&one]);
+    (one, diagnosis, thread)
+}
+
 /// In windows: a CPU that does not switch is counted from their begin. Nothing of what is between them
 /// is.
 #[test]
 fn a_thread_that_has_a_cpu_to_itself_is_counted_in_every_window() {
     alone(60, || {
-        let one = FakeContainer::new("one");
-        one.outweigh();
-        let mut diagnosis = diagnosis();
-        let _thread = spin(&one, Some(1));
-        await_runners(&mut diagnosis, &[&one]);
+        let (one, mut diagnosis, _thread) = one_that_spins();
         let ms = Duration::from_millis;
         let (mut seen, mut least, mut most) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
         let (mut wall_ns, mut counted_ns) = (0, 0);
@@ -187,11 +194,7 @@ fn a_thread_that_has_a_cpu_to_itself_is_counted_in_every_window() {
 #[test]
 fn a_window_tells_what_is_promised_at_its_end() {
     alone(60, || {
-        let one = FakeContainer::new("one");
-        one.outweigh();
-        let mut diagnosis = diagnosis();
-        let _thread = spin(&one, Some(1));
-        await_runners(&mut diagnosis, &[&one]);
+        let (one, mut diagnosis, _thread) = one_that_spins();
         for (us, cpus) in [(30_000, 0.3), (20_000, 0.2), (20_000, 0.2)] {
             diagnosis.switch(false).expect("it is detached");
             let before = diagnosis.begin(&containers()).expect("it counts");

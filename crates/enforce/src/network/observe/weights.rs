@@ -21,45 +21,84 @@ pub(super) struct Weights {
 #[derive(Debug)]
 struct Known {
     weight: f64,
+    /// A file says so; else it is the default.
+    is_told: bool,
     read: Instant,
 }
 
 impl Weights {
     /// Weight of the cgroup at `path`; v1 shares on hybrid hosts.
     pub fn read(&mut self, layout: &CgroupLayout, path: &Path) -> f64 {
-        if let Some(weight) = self.fresh(path) {
-            return weight;
+        if let Some(known) = self.fresh(path) {
+            return known.weight;
         }
         let (file, default) = match layout.v1_directory("cpu", path) {
             Some(directory) => (directory.join("cpu.shares"), DEFAULT_SHARES),
             None => (layout.v2_directory(path).join("cpu.weight"), DEFAULT_WEIGHT),
         };
         let text = fs::read_to_string(file).unwrap_or_default();
-        let weight = text.trim().parse().unwrap_or(default);
-        self.keep(path, weight);
+        let told = text.trim().parse().ok();
+        let weight = told.unwrap_or(default);
+        self.keep(path, weight, told.is_some());
         weight
     }
 
-    /// Weight of a container at `path` that nobody corrects, which `place` can read.
+    /// Weight of the container at `path`, as `place` reads it; `None` where it cannot.
     pub fn of(&mut self, path: &Path, place: &Place) -> Option<f64> {
-        if let Some(weight) = self.fresh(path) {
-            return Some(weight);
+        if let Some(known) = self.fresh(path).filter(|known| known.is_told) {
+            return Some(known.weight);
         }
         let weight = place.weight()?;
-        self.keep(path, weight);
+        self.keep(path, weight, true);
         Some(weight)
     }
 
-    fn fresh(&self, path: &Path) -> Option<f64> {
+    fn fresh(&self, path: &Path) -> Option<&Known> {
         let known = self.known.get(path)?;
-        (known.read.elapsed() < WEIGHT_LIFE).then_some(known.weight)
+        (known.read.elapsed() < WEIGHT_LIFE).then_some(known)
     }
 
-    fn keep(&mut self, path: &Path, weight: f64) {
+    fn keep(&mut self, path: &Path, weight: f64, is_told: bool) {
         if self.known.len() > WEIGHTS_KNOWN {
             self.known.clear();
         }
-        let read = Instant::now();
-        self.known.insert(path.to_owned(), Known { weight, read });
+        let known = Known {
+            weight,
+            is_told,
+            read: Instant::now(),
+        };
+        self.known.insert(path.to_owned(), known);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::place::Located;
+    use crate::network::policy::simulation;
+
+    /// A cgroup that cannot be read counts with the default, which is no container's weight.
+    #[test]
+    fn a_default_is_not_taken_for_what_a_container_weighs() {
+        let mount = tempfile::tempdir().unwrap();
+        let layout = CgroupLayout {
+            v2_mount: mount.path().to_owned(),
+            v2_controllers: vec!["cpu".to_owned()],
+            v1_mounts: Default::default(),
+            v1_named: Vec::new(),
+        };
+        let container = simulation::container(1);
+        let path = &container.cgroup_path;
+        let (mut weights, file) = (Weights::default(), mount.path().join("c1/cpu.weight"));
+        assert_eq!(weights.read(&layout, path), DEFAULT_WEIGHT);
+        fs::create_dir(mount.path().join("c1")).unwrap();
+        fs::write(&file, "300\n").unwrap();
+        let place = Located::find(&layout, &container, None).place;
+        assert_eq!(weights.of(path, &place), Some(300.0));
+        // For a while, then it is read again.
+        fs::write(&file, "200\n").unwrap();
+        assert_eq!(weights.of(path, &place), Some(300.0));
+        weights.known.clear();
+        assert_eq!(weights.of(path, &place), Some(200.0));
     }
 }

@@ -40,7 +40,7 @@ struct Looked {
     again: Instant,
     /// Looks so far that told nothing.
     in_vain: u32,
-    /// Receive softirqs a second that met tasks.
+    /// Interruptions of tasks a second.
     rate: f64,
 }
 
@@ -82,7 +82,7 @@ impl Interrupts {
 }
 
 impl Live {
-    /// Has the cost measured on a CPU where tasks meet many receive softirqs, when it is time: on each in turn, since where
+    /// Has the cost measured on a CPU whose tasks are interrupted much, when it is time: on each in turn, since where
     /// packets are sent to a neighbour they are received without an interrupt, and nothing is learnt.
     fn consider(&mut self, interval: &Interval, now: Instant) {
         let seconds = interval.length.as_secs_f64().max(1e-3);
@@ -132,7 +132,7 @@ impl Live {
 }
 
 impl Looked {
-    /// Whether a CPU with this rate of receive softirqs handles them otherwise than then.
+    /// Whether a CPU with this rate of interruptions handles packets otherwise than then.
     fn is_over(&self, rate: f64) -> bool {
         rate >= MANY_MORE * self.rate
     }

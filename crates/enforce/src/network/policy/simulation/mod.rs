@@ -53,7 +53,7 @@ pub(in crate::network::policy) fn facts() -> ContainerFacts {
     Tenant::new(1, 100.0, 0.0).facts(active)
 }
 
-pub(super) fn container(id: u64) -> Arc<Container> {
+pub(in crate::network) fn container(id: u64) -> Arc<Container> {
     Arc::new(Container::plain(
         CgroupId(id),
         format!("/c{id}"),
