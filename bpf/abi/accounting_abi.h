@@ -37,7 +37,7 @@ struct cf_row {
 	__u64 tx_bytes;	  /* bytes of those */
 	__u64 charged_network_ns; /* network CPU inside the container's time slices, ns */
 	__u64 charged_other_ns;	  /* other interrupt time inside its time slices, ns */
-	__u64 interruptions;	  /* of its tasks, by receive softirqs */
+	__u64 interruptions;	  /* of its tasks, by network softirqs */
 };
 _Static_assert(sizeof(struct cf_row) == 80, "cf_row is part of the ABI");
 
@@ -64,7 +64,7 @@ struct cf_totals {
 	__u64 segments_rejected; /* segments with an impossible length */
 	__u64 softirqs;		 /* softirqs that began, to compare with /proc/softirqs */
 	__u64 polls_unseen;	 /* of NAPI threads that came to the CPU unseen */
-	__u64 interruptions;	 /* of tasks, neither idle nor serving, by receive softirqs */
+	__u64 interruptions;	 /* of tasks, neither idle nor serving, by network softirqs */
 };
 _Static_assert(sizeof(struct cf_totals) == 160, "cf_totals is part of the ABI");
 
@@ -162,10 +162,10 @@ struct cf_cpu {
 
 	__u64 list_dev;	    /* device of the pending packet while more of its list follow, or 0 */
 	__u32 list_packets; /* of a list, that the segment has been pending for */
-	__u32 follows;	    /* the receive softirq that runs began right after another */
+	__u32 follows;	    /* the softirq that runs began right after another */
 	__u64 list_each;    /* what one of them weighs, once the first has told its owner */
 
-	__u64 received_ns; /* end of the last receive softirq */
+	__u64 softirq_end_ns; /* end of the last softirq */
 
 	struct cf_charge_cache charged[2]; /* the last charged cgroup, and the root */
 

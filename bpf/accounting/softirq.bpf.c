@@ -52,6 +52,7 @@ int BPF_PROG(softirq_entry, unsigned int vector)
 	s->handed_row = CF_NO_ROW;
 	s->vector = vector;
 	s->totals.softirqs++;
+	s->follows = cf_follows(now, s->softirq_end_ns);
 	switch (vector) {
 	case CF_NET_RX_SOFTIRQ:
 		cf_segment_open(s, now, CF_OWNER_BATCH);
@@ -59,7 +60,6 @@ int BPF_PROG(softirq_entry, unsigned int vector)
 		s->hardirq_pending_ns = 0;
 		s->mode = CF_RECEIVE;
 		s->watch = CF_WATCH_RECEIVE;
-		s->follows = cf_follows(now, s->received_ns);
 		break;
 	case CF_NET_TX_SOFTIRQ:
 		cf_segment_open(s, now, CF_OWNER_BATCH);
@@ -87,11 +87,10 @@ int BPF_PROG(softirq_exit, unsigned int vector)
 		return 0;
 	now = bpf_ktime_get_ns();
 	cf_batch_end(s, now);
-	cf_run_count_with(s, s->mode == CF_RECEIVE && !s->follows);
-	if (s->mode == CF_RECEIVE) {
+	cf_run_count_with(s, s->mode != CF_OTHER && !s->follows);
+	if (s->mode == CF_RECEIVE)
 		s->queued = 0;
-		s->received_ns = now;
-	}
+	s->softirq_end_ns = now;
 	s->watch = 0;
 	s->mode = CF_IDLE;
 	if (!window_open)

@@ -295,7 +295,7 @@ static __always_inline bool cf_serves(struct task_struct *task)
 }
 
 /* Charges what ran to the cgroup that runs: a container's or one of the host's. Once a softirq
- * and a poll, not a packet. `interruptions` is 1 where a receive softirq ends with it that followed
+ * and a poll, not a packet. `interruptions` is 1 where a network softirq ends with it that followed
  * no other. */
 static __always_inline void cf_charge(struct cf_cpu *s, __u64 network_ns, __u64 other_ns,
 				      __u32 interruptions)

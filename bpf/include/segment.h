@@ -397,7 +397,7 @@ static __always_inline void cf_poll_close(struct cf_cpu *s, __u64 now, __u64 int
 
 /* Counts the run up to the open segment, and charges it. Called at each poll and not
  * only at the end of a softirq or a NAPI thread's slice, so that the charge is not late.
- * `interruptions` is 1 at the end of a receive softirq that followed no other. */
+ * `interruptions` is 1 at the end of a network softirq that followed no other softirq. */
 static __always_inline void cf_run_count_with(struct cf_cpu *s, __u32 interruptions)
 {
 	__u64 ns = cf_run_ns(s);

@@ -18,11 +18,12 @@ volatile __u32 thread = 0;
 volatile __u64 namespace_device = 0;
 volatile __u64 namespace_inode = 0;
 
-volatile __u64 seen_ns = 0;	  /* in softirqs, and in device interrupts outside of them */
-volatile __u64 interruptions = 0; /* by receive softirqs; one that follows another is none */
+volatile __u64 seen_ns = 0; /* in softirqs, and in device interrupts outside of them */
+volatile __u64 interruptions =
+	0; /* by network softirqs; one that follows another softirq is none */
 
 volatile __u64 softirq_start_ns = 0;
-volatile __u64 received_ns = 0; /* end of the last receive softirq that it met */
+volatile __u64 softirq_end_ns = 0; /* of the last softirq that it met */
 volatile __u64 hardirq_start_ns = 0;
 
 static __always_inline bool in_is_thread(void)
@@ -51,11 +52,10 @@ int BPF_PROG(interruption_softirq_exit, unsigned int vector)
 		return 0;
 	now = bpf_ktime_get_ns();
 	seen_ns += now - softirq_start_ns;
-	if (vector == CF_NET_RX_SOFTIRQ) {
-		if (!cf_follows(softirq_start_ns, received_ns))
-			interruptions++;
-		received_ns = now;
-	}
+	if ((vector == CF_NET_RX_SOFTIRQ || vector == CF_NET_TX_SOFTIRQ) &&
+	    !cf_follows(softirq_start_ns, softirq_end_ns))
+		interruptions++;
+	softirq_end_ns = now;
 	softirq_start_ns = 0;
 	return 0;
 }

@@ -58,7 +58,7 @@ impl Interruptions {
         (bss.namespace_device, bss.namespace_inode) = (device, inode);
         (bss.seen_ns, bss.interruptions) = (0, 0);
         (bss.softirq_start_ns, bss.hardirq_start_ns) = (0, 0);
-        bss.received_ns = 0;
+        bss.softirq_end_ns = 0;
         bss.thread = thread;
         let counts = std::ptr::from_ref(bss);
         let done = work(&|| {

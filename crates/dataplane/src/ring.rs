@@ -218,11 +218,7 @@ impl ApplicationEnd {
 
     /// The next condition.
     pub fn take(&mut self) -> Option<Entry> {
-        let written = self
-            .shared
-            .word(Word::ConditionsWritten)
-            .load(Ordering::Acquire);
-        if written == self.conditions_read {
+        if self.is_empty() {
             return None;
         }
         // SAFETY: inside the mapping, and written: the index was read with acquire.
@@ -253,13 +249,16 @@ impl ApplicationEnd {
         sleeps.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether no condition waits.
+    /// Whether no condition waits. None does where the index is further away than the ring is long: a
+    /// program that has written over its own rings would read up to 2^32 entries of nonsense (7 s), and
+    /// not find out that the dataplane has terminated it.
     pub fn is_empty(&self) -> bool {
         let written = self
             .shared
             .word(Word::ConditionsWritten)
             .load(Ordering::Acquire);
-        written == self.conditions_read
+        let unread = written.wrapping_sub(self.conditions_read);
+        unread == 0 || unread > ENTRIES
     }
 
     /// The rings' memory.
@@ -316,6 +315,25 @@ mod tests {
             }
             dataplane.release();
         }
+    }
+
+    #[test]
+    fn an_application_that_writes_over_its_ring_reads_no_nonsense() {
+        let (mut dataplane, mut application) = ends();
+        dataplane.push(Entry::default());
+        dataplane.publish();
+        assert!(!application.is_empty());
+        let written = application.shared.word(Word::ConditionsWritten);
+        written.store(0xa5a5_a5a5, Ordering::Relaxed);
+        assert!(application.is_empty());
+        assert!(application.take().is_none());
+        // Not even where it would have to sleep.
+        assert!(application.sleep(true));
+        dataplane.push(Entry::default());
+        assert!(dataplane.publish(), "it is woken");
+        assert!(application.take().is_some(), "the dataplane's index counts");
+        assert!(application.take().is_some());
+        assert!(application.take().is_none());
     }
 
     #[test]

@@ -248,15 +248,20 @@ pub(crate) mod interrupt {
     pub const ENOUGH: usize = 100;
     /// No interrupt costs more; a measurement that says so is not believed.
     pub const MOST: Duration = Duration::from_micros(20);
-    /// A CPU with this many interruptions a second is worth a measurement.
-    pub const PRESSED_RATE: f64 = 5_000.0;
+    /// A CPU with this many interruptions a second is worth a measurement: timers behind a shaped queue cost 20 µs each, 4,000
+    /// times a second (measured).
+    pub const PRESSED_RATE: f64 = 2_000.0;
     /// CPU time that one takes there, a thousandth of a CPU with `AGAIN_AFTER` …
     pub const LOOK: Duration = Duration::from_millis(10);
+    /// … or up to twice that while little comes …
+    pub const LONGEST_LOOK: Duration = Duration::from_millis(20);
     /// … which, together, see at least this many interrupts before they tell anything (measured beside streams: 0 to 15 in a
-    /// look, the middle of ten within 1 µs of 7) …
-    pub const ENOUGH_SEEN: usize = 20;
+    /// look, the middle of ten within 1 µs of 7; behind a shaped queue 18 to 24 µs but for one in ten) …
+    pub const ENOUGH_SEEN: usize = 10;
+    /// … each of no more than this: else the hypervisor took a part …
+    pub const MOST_LOST: Duration = Duration::from_micros(50);
     /// … of which no more than this many, the last ones, are kept …
-    pub const MOST_COSTS: usize = 4_096;
+    pub const MOST_COSTS: usize = 1_024;
     /// … and this time.
     pub const LOOK_AT_MOST: Duration = Duration::from_millis(200);
     /// The thread's own clock is compared with it at least so often …
@@ -267,7 +272,7 @@ pub(crate) mod interrupt {
     /// Until the next one, once there was an answer …
     pub const AGAIN_AFTER: Duration = Duration::from_secs(10);
     /// … and before, doubled each time on the same CPU.
-    pub const FIRST_AGAIN_AFTER: Duration = Duration::from_millis(500);
+    pub const FIRST_AGAIN_AFTER: Duration = Duration::from_millis(250);
     /// So many times the interruptions of the last look are worth another one (measured through a route: 18,000 a second
     /// while `ksoftirqd` handles a flood, 50,000 while it interrupts the victim).
     pub const MANY_MORE: f64 = 2.0;

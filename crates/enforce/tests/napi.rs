@@ -166,6 +166,33 @@ fn moving_a_thread_does_not_hold_up_a_step() {
     });
 }
 
+/// Its weight gives back what it takes, and is known where nobody waits for the CPU, too.
+#[test]
+fn a_stream_on_an_idle_cpu_gets_no_napi_thread() {
+    alone(60, || {
+        let (offender, victim) = (FakeContainer::new("offender"), FakeContainer::new("victim"));
+        let router = Router::new("router");
+        let port = router.attach(&offender);
+        router.attach(&victim);
+        let before = state(&offender, &*router, &port.device);
+        let folder = tempfile::tempdir().unwrap();
+        let mut enforcer = Enforcer::open(options(folder.path())).unwrap();
+        let (o, v) = (found(&offender), found(&victim));
+        enforcer.set(enforce(&[&o, &v]));
+        let interval = interval(&o, &v, 4);
+        for _ in 0..60 {
+            enforcer.step(&interval);
+            let napi = means(&enforcer, &o, Means::NapiThread);
+            let is_threaded = offender.sh("cat /sys/class/net/eth0/threaded");
+            assert!(!napi.in_force && is_threaded.trim() == "0", "{}", napi.why);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let report = enforcer.undo();
+        assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
+        assert_eq!(state(&offender, &*router, &port.device), before);
+    });
+}
+
 /// To put a thread in place takes longer than a step: weights and limits follow in between.
 #[test]
 fn in_one_step_the_threads_of_one_offender_are_put_in_place() {

@@ -8,7 +8,7 @@ use common::*;
 /// A cgroup of the host, and the row that it may be given.
 const SERVICE: u64 = 77;
 const SERVICE_ROW: u32 = E + 1;
-/// Longer than a receive softirq that follows another is apart from it.
+/// Longer than a softirq that follows another is apart from it.
 const APART_NS: u64 = 5_000;
 
 /// A receive softirq of 1 µs for A's packets, in the time of whatever runs.
@@ -83,7 +83,7 @@ fn a_cgroup_of_the_host_is_charged_by_name_once_it_has_a_row() {
     assert_at_rest(&machine);
 }
 
-/// By receive softirqs, however many polls they are of: those of other vectors are counted apart.
+/// By network softirqs, however many polls they are of: those of other vectors are counted apart.
 #[test]
 fn interruptions_are_counted_where_they_meet_tasks() {
     let machine = Machine::new(1);
@@ -126,7 +126,7 @@ fn interruptions_are_counted_where_they_meet_tasks() {
 /// After one interrupt the kernel handles softirqs again and again while packets come, and returns to the task only
 /// then.
 #[test]
-fn receive_softirqs_that_follow_another_interrupt_nobody() {
+fn network_softirqs_that_follow_another_softirq_interrupt_nobody() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     machine.run_as(cgroup_of(A));
@@ -140,13 +140,28 @@ fn receive_softirqs_that_follow_another_interrupt_nobody() {
     machine.pass(APART_NS);
     interrupt(&scene);
     assert_eq!(count(), 2);
+    // A timer behind a shaped queue: what it sends, and what is received of that at once.
+    machine.pass(APART_NS);
+    machine.softirq_entry(softirq::NET_TX);
+    machine.pass(1_000);
+    machine.softirq_exit(softirq::NET_TX);
+    assert_eq!(count(), 3);
+    interrupt(&scene);
+    assert_eq!(count(), 3);
+    // The timer would have interrupted the task without packets, too.
+    machine.pass(APART_NS);
+    machine.softirq_entry(softirq::TIMER);
+    machine.pass(1_000);
+    machine.softirq_exit(softirq::TIMER);
+    interrupt(&scene);
+    assert_eq!(count(), 3);
     // Whomever the one before met.
     machine.run(Runs::Softirqd);
     machine.pass(APART_NS);
     interrupt(&scene);
     machine.run_as(cgroup_of(A));
     interrupt(&scene);
-    assert_eq!(count(), 2);
+    assert_eq!(count(), 3);
     assert_at_rest(&machine);
 }
 

@@ -201,8 +201,8 @@ pub struct CpuTime {
     /// The network CPU of it that ran in tasks of cgroups that have no row of their own (yet).
     #[serde(default)]
     pub charged_host_ns: u64,
-    /// How often a receive softirq interrupted a task: neither the idle task nor a thread that does network
-    /// work itself. One that follows another within 2 µs is none. A number, not a time.
+    /// How often a network softirq, receive or transmit, interrupted a task: neither the idle task nor a thread that does
+    /// network work itself. One that follows another softirq within 2 µs is none. A number, not a time.
     #[serde(default)]
     pub interruptions: u64,
 }

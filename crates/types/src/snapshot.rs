@@ -16,7 +16,7 @@ pub struct ContainerLedger {
     pub caused_by_cpu_ns: Vec<u64>,
     /// Network CPU charged to it on each CPU, nanoseconds.
     pub charged_by_cpu_ns: Vec<u64>,
-    /// Interruptions of its tasks by receive softirqs on each CPU.
+    /// Interruptions of its tasks by network softirqs on each CPU.
     pub interruptions_by_cpu: Vec<u64>,
     /// Packets that other containers of this host sent to it, by the sender's cgroup: counted
     /// where they are queued to its interface, before queues that may drop them. Empty in the

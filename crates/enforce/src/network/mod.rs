@@ -283,7 +283,7 @@ impl Network {
         Facts {
             now,
             interval,
-            interruption_ns: around.interruption_ns,
+            interruptions: around.interruptions,
             late_ns: around.late_ns,
             weights,
             quota_stops_threads: under_quota && self.observer.quota_stops_threads(),

@@ -10,7 +10,7 @@ mod weights;
 
 use super::means::{Applied, Means};
 use super::place::Located;
-use super::policy::{Active, ContainerFacts, IdleParts};
+use super::policy::{Active, ContainerFacts, IdleParts, InterruptionCosts};
 use cofferdam_host::CgroupLayout;
 use cofferdam_types::Interval;
 use idle::IdleTicks;
@@ -45,8 +45,7 @@ pub(super) struct Observed {
 /// What all containers that need a look are measured by.
 pub(super) struct Around {
     pub idle: IdleParts,
-    /// What an interruption takes from the task that it meets, beyond the softirqs' own time, nanoseconds.
-    pub interruption_ns: f64,
+    pub interruptions: InterruptionCosts,
     /// What was billed to `ksoftirqd` on each CPU of others' time, nanoseconds.
     pub late_ns: BTreeMap<u32, f64>,
 }
@@ -93,13 +92,13 @@ impl Observer {
         let idle = self.idle.look(since.max(interval.length));
         let was_away = since > interval.length * 2;
         let interrupts = self.interrupts.as_mut();
-        let interruption_ns = interrupts.map_or(0.0, |interrupts| interrupts.look(interval));
+        let interruptions = interrupts.map(|interrupts| interrupts.look(interval).clone());
         if was_away {
             self.ksoftirqd.forget();
         }
         Around {
             idle,
-            interruption_ns,
+            interruptions: interruptions.unwrap_or_default(),
             late_ns: self.ksoftirqd.look(interval),
         }
     }

@@ -29,7 +29,9 @@ mod unseen;
 pub(super) use account::Account;
 pub(super) use correction::{Standing, Written};
 pub(super) use decision::{Action, Decision, Hold, NapiPlace, PacketLimit, Packets, Spending};
-pub(super) use facts::{Active, Billed, ContainerFacts, Facts, IdleParts, Limiting, OwnQuota};
+pub(super) use facts::{
+    Active, Billed, ContainerFacts, Facts, IdleParts, InterruptionCosts, Limiting, OwnQuota,
+};
 pub(super) use payers::Unpaid;
 
 use causers::Causers;

@@ -18,19 +18,20 @@ pub(super) fn unseen_ns(
     cpus.map(|here| {
         let late = facts.late_ns.get(&here.cpu).copied().unwrap_or(0.0);
         let others = here.in_tasks - here.own;
-        facts.interruption_ns * here.caused_part * others + late * here.own / here.in_tasks
+        facts.interruptions.on(here.cpu) * here.caused_part * others
+            + late * here.own / here.in_tasks
     })
     .sum()
 }
 
 /// What the packets of others took from the tasks of `row` beside what is charged to it, on all CPUs, nanoseconds.
 pub(super) fn met_ns(facts: &Facts<'_>, row: &ContainerLedger, napi_ns: u64) -> f64 {
-    let of_others = |here: Here| here.own * (1.0 - here.caused_part);
-    let met: f64 = each_cpu(facts.interval, row, napi_ns).map(of_others).sum();
-    met * facts.interruption_ns
+    let of_others =
+        |here: Here| here.own * (1.0 - here.caused_part) * facts.interruptions.on(here.cpu);
+    each_cpu(facts.interval, row, napi_ns).map(of_others).sum()
 }
 
-/// Interruptions of tasks on one CPU by receive softirqs.
+/// Interruptions of tasks on one CPU by network softirqs.
 struct Here {
     cpu: u32,
     /// The part (0..=1) of the softirq work there that a container caused.
@@ -83,6 +84,7 @@ pub(super) fn napi_on(interval: &Interval, pressed: &[u32], napi_ns: u64) -> f64
 
 #[cfg(test)]
 mod tests {
+    use super::super::facts::InterruptionCosts;
     use super::super::simulation::interval;
     use super::*;
     use cofferdam_types::CpuTime;
@@ -105,7 +107,10 @@ mod tests {
         let mut facts = Facts {
             now: Duration::ZERO,
             interval: &interval,
-            interruption_ns: 1_000.0,
+            interruptions: InterruptionCosts {
+                by_cpu_ns: BTreeMap::from([(0, 1_000.0)]),
+                elsewhere_ns: 9_000.0,
+            },
             late_ns: BTreeMap::new(),
             weights: Default::default(),
             quota_stops_threads: true,

@@ -3,11 +3,14 @@
 //! softirqs and device interrupts in it, is the way into the kernel and out again, with what the
 //! accounting itself adds outside its own brackets.
 
-use crate::tuning::interrupt::{AWAY, CHECK, ENOUGH_SEEN, LOOK, LOOK_AT_MOST, MOST, MOST_COSTS};
+use crate::tuning::interrupt::{
+    AWAY, CHECK, ENOUGH_SEEN, LONGEST_LOOK, LOOK, LOOK_AT_MOST, MOST_COSTS, MOST_LOST,
+};
 use cofferdam_affinity::run_on;
 use cofferdam_bpf::{Interruptions, SeenInterruptions};
 use cofferdam_types::CpuId;
 use nix::time::{ClockId, clock_gettime};
+use std::collections::HashMap;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -71,12 +74,13 @@ fn start() -> Option<(Sender<Order>, Receiver<Option<Duration>>)> {
         let Ok(mut programs) = Interruptions::load() else {
             return;
         };
-        let mut lost = Vec::new();
+        let mut lost_on: HashMap<CpuId, Vec<Lost>> = HashMap::new();
         for Order { cpu, anew } in inbox {
+            let lost = lost_on.entry(cpu).or_default();
             if anew {
                 lost.clear();
             }
-            if outbox.send(measure(&mut programs, cpu, &mut lost)).is_err() {
+            if outbox.send(measure(&mut programs, cpu, lost)).is_err() {
                 return;
             }
         }
@@ -89,12 +93,12 @@ fn start() -> Option<(Sender<Order>, Receiver<Option<Duration>>)> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Lost {
     time: Duration,
-    /// By so many receive softirqs, those left out that followed another at once: after an interrupt the kernel
-    /// runs them up to ten times, while packets come.
+    /// By so many network softirqs, those left out that followed another softirq at once: after an interrupt the kernel
+    /// runs all that wait, up to ten times.
     interruptions: u32,
 }
 
-/// What an interruption takes from a task beyond the softirqs' own time, by a look at `cpu` and what is left of `lost` before; `None`
+/// What an interruption takes from a task beyond the softirqs' own time, by a look at `cpu` and what was `lost` there before; `None`
 /// where too little came so far, or this thread may not run there.
 fn measure(programs: &mut Interruptions, cpu: CpuId, lost: &mut Vec<Lost>) -> Option<Duration> {
     run_on(cpu).ok()?;
@@ -107,9 +111,9 @@ fn measure(programs: &mut Interruptions, cpu: CpuId, lost: &mut Vec<Lost>) -> Op
 }
 
 /// What each took on average, if those to be believed are enough to tell. The average, as what a task loses is their sum: some
-/// cost half as much again as the middle one. Neither a timer's nor the hypervisor's part in one of them counts.
+/// cost half as much again as the middle one. Where the hypervisor had a part in one, it does not count.
 fn average(lost: &[Lost]) -> Option<Duration> {
-    let believed = lost.iter().filter(|lost| lost.time <= MOST);
+    let believed = lost.iter().filter(|lost| lost.time <= MOST_LOST);
     if believed.clone().count() < ENOUGH_SEEN {
         return None;
     }
@@ -118,15 +122,18 @@ fn average(lost: &[Lost]) -> Option<Duration> {
     time.checked_div(interruptions)
 }
 
-/// Looks at the clock for a while. Where it went on by more than a look takes because packets were received, that is noted,
+/// Looks at the clock for a while. Where it went on by more than a look takes because packets were handled, that is noted,
 /// without what `seen` saw of it. The clock is one that is read in user space: an interrupt that comes while the kernel has
 /// interrupts disabled, as it has while it reads a thread's clock, costs a virtual machine one more exit (measured: 10 µs
-/// for 6). That one is read where something was received, to leave out what another task took meanwhile.
+/// for 6). That one is read where something was handled, to leave out what another task took meanwhile.
 fn look(seen: &dyn Fn() -> SeenInterruptions, lost: &mut Vec<Lost>) {
     let begin = Clocks::read();
     let (mut checked, mut last) = (begin, begin.wall);
     let (mut usual, mut before) = (Duration::MAX, seen());
-    while checked.thread - begin.thread < LOOK
+    let is_over = |looked: Duration, seen: usize| {
+        looked >= LOOK && (seen >= ENOUGH_SEEN || looked >= LONGEST_LOOK)
+    };
+    while !is_over(checked.thread - begin.thread, lost.len())
         && checked.wall - begin.wall < LOOK_AT_MOST
         && lost.len() < MOST_COSTS
     {
@@ -169,7 +176,7 @@ impl Clocks {
     }
 }
 
-/// What was lost in a `gap` between two looks; nothing where no packets were received.
+/// What was lost in a `gap` between two looks; nothing where no packets were handled.
 fn lost_in(gap: Duration, before: &SeenInterruptions, after: &SeenInterruptions) -> Option<Lost> {
     let interruptions = u32::try_from(after.interruptions - before.interruptions).ok()?;
     // Less than was seen: the scheduler deducts interrupts itself (IRQ_TIME_ACCOUNTING).
@@ -210,7 +217,7 @@ mod tests {
     #[test]
     fn the_average_is_of_what_can_be_believed() {
         let mut some = vec![lost(6, 1); ENOUGH_SEEN - 1];
-        some.push(lost(MOST.as_micros() as u64 + 1, 1));
+        some.push(lost(MOST_LOST.as_micros() as u64 + 1, 1));
         assert_eq!(average(&some), None, "one too few");
         some.extend([lost(12, 1); ENOUGH_SEEN - 1]);
         assert_eq!(average(&some), Some(Duration::from_micros(9)));

@@ -8,16 +8,17 @@ mod once;
 
 pub(super) use once::measure;
 
+use crate::network::policy::InterruptionCosts;
 use crate::tuning::interrupt::{AGAIN_AFTER, FIRST_AGAIN_AFTER, MANY_MORE, PRESSED_RATE};
 use cofferdam_types::{CpuId, Interval};
 use live::{Order, Watcher};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// What an interruption takes from the task that it meets: a receive softirq, with what follows it at once.
+/// What an interruption takes from the task that it meets: a network softirq, with what follows it at once.
 #[derive(Debug, Default)]
 pub(super) struct Interrupts {
-    cost_ns: f64,
+    costs: InterruptionCosts,
     /// `None` where the cost was given.
     live: Option<Live>,
 }
@@ -26,11 +27,8 @@ pub(super) struct Interrupts {
 #[derive(Debug, Default)]
 struct Live {
     watcher: Watcher,
-    /// Once it is known: until then it is good enough.
-    due: Option<Instant>,
     /// On which CPU last.
     asked: Option<u32>,
-    known: bool,
     looks: HashMap<u32, Looked>,
 }
 
@@ -38,8 +36,9 @@ struct Live {
 #[derive(Debug)]
 struct Looked {
     again: Instant,
-    /// Looks so far that told nothing.
+    /// Looks so far that told nothing. One that did is good enough for long.
     in_vain: u32,
+    is_known: bool,
     /// Interruptions of tasks a second.
     rate: f64,
 }
@@ -48,8 +47,8 @@ impl Interrupts {
     /// Each takes `cost`.
     pub fn new(cost: Duration) -> Interrupts {
         Interrupts {
-            cost_ns: cost.as_nanos() as f64,
-            ..Interrupts::default()
+            costs: InterruptionCosts::everywhere(cost.as_nanos() as f64),
+            live: None,
         }
     }
 
@@ -67,17 +66,18 @@ impl Interrupts {
         live.asked.filter(|_| live.watcher.looks())
     }
 
-    /// The cost as far as it is known now, nanoseconds. Has it measured where many tasks were interrupted in `interval`,
+    /// The costs as far as they are known now. Has them measured where many tasks were interrupted in `interval`,
     /// which ends now.
-    pub fn look(&mut self, interval: &Interval) -> f64 {
+    pub fn look(&mut self, interval: &Interval) -> &InterruptionCosts {
         if let Some(live) = &mut self.live {
-            if let Some(cost) = live.watcher.answer() {
-                self.cost_ns = cost.as_nanos() as f64;
-                live.known = true;
+            let now = Instant::now();
+            if let (Some(cost), Some(cpu)) = (live.watcher.answer(), live.asked) {
+                self.costs.by_cpu_ns.insert(cpu, cost.as_nanos() as f64);
+                live.note_answer(cpu, now);
             }
-            live.consider(interval, Instant::now());
+            live.consider(interval, now);
         }
-        self.cost_ns
+        &self.costs
     }
 }
 
@@ -109,9 +109,8 @@ impl Live {
     fn is_due(&self, cpu: u32, rate: f64, now: Instant) -> bool {
         match self.looks.get(&cpu) {
             _ if rate < PRESSED_RATE => false,
-            Some(last) if last.is_over(rate) => true,
-            Some(last) if now < last.again => false,
-            _ => self.due.is_none_or(|due| due <= now),
+            Some(last) => last.is_over(rate) || last.again <= now,
+            None => true,
         }
     }
 
@@ -119,15 +118,23 @@ impl Live {
     fn note_look(&mut self, cpu: u32, rate: f64, now: Instant) {
         let before = self.looks.get(&cpu).filter(|last| !last.is_over(rate));
         let in_vain = before.map_or(0, |last| last.in_vain.saturating_add(1));
+        let is_known = before.is_some_and(|last| last.is_known);
         let doubled = FIRST_AGAIN_AFTER.saturating_mul(2_u32.saturating_pow(in_vain));
-        let again = now + doubled.min(AGAIN_AFTER);
-        self.due = self.known.then_some(now + AGAIN_AFTER);
+        let pause = if is_known { AGAIN_AFTER } else { doubled };
         let look = Looked {
-            again,
+            again: now + pause.min(AGAIN_AFTER),
             in_vain,
+            is_known,
             rate,
         };
         self.looks.insert(cpu, look);
+    }
+
+    /// The look at `cpu` has told what an interruption costs there.
+    fn note_answer(&mut self, cpu: u32, now: Instant) {
+        if let Some(look) = self.looks.get_mut(&cpu) {
+            (look.is_known, look.again) = (true, now + AGAIN_AFTER);
+        }
     }
 }
 
@@ -152,7 +159,8 @@ mod tests {
         };
         let mut interrupts = Interrupts::new(Duration::from_micros(2));
         let cost = interrupts.look(&interval(&[time(90_000)], &[]));
-        assert_eq!((cost, interrupts.looks_at()), (2_000.0, None));
+        assert_eq!((cost.on(0), cost.by_cpu_ns.len()), (2_000.0, 0));
+        assert_eq!(interrupts.looks_at(), None);
     }
 
     #[test]
@@ -171,18 +179,21 @@ mod tests {
         assert_eq!(asked(&[]), None);
     }
 
-    /// `Live` that looks as often as it may, and the times of its looks at CPU 0 in seconds, where both CPUs receive `rates`.
-    fn looks(live: &mut Live, rates: impl Fn(f64) -> [f64; 2]) -> Vec<f64> {
-        let start = Instant::now();
+    /// When CPU 0 is looked at, in milliseconds, where both CPUs receive `rates` at a time in milliseconds, and looks at `known`
+    /// tell something.
+    fn looks(known: Option<u32>, rates: impl Fn(u32) -> [f64; 2]) -> Vec<u32> {
+        let (mut live, start) = (Live::default(), Instant::now());
         let mut at = Vec::new();
-        for step in 0..1_600_u32 {
-            let now = start + step * Duration::from_millis(20);
-            let seconds = f64::from(step) * 0.02;
+        for ms in (0..32_000).step_by(20) {
+            let now = start + Duration::from_millis(ms.into());
             for cpu in [0, 1] {
-                let rate = rates(seconds)[cpu as usize];
+                let rate = rates(ms)[cpu as usize];
                 if live.is_due(cpu, rate, now) {
                     live.note_look(cpu, rate, now);
-                    at.extend((cpu == 0).then_some(seconds));
+                    if known == Some(cpu) {
+                        live.note_answer(cpu, now);
+                    }
+                    at.extend((cpu == 0).then_some(ms));
                 }
             }
         }
@@ -191,21 +202,19 @@ mod tests {
 
     #[test]
     fn looks_that_tell_nothing_come_ever_more_rarely() {
-        let at = looks(&mut Live::default(), |_| [20e3, 90e3]);
-        assert_eq!(at, [0.0, 0.5, 1.5, 3.5, 7.5, 15.5, 25.5]);
-        let mut known = Live {
-            known: true,
-            ..Live::default()
-        };
-        assert_eq!(looks(&mut known, |_| [20e3, 0.0]), [0.0, 10.0, 20.0, 30.0]);
+        let at = looks(None, |_| [20e3, 90e3]);
+        assert_eq!(at, [0, 260, 760, 1_760, 3_760, 7_760, 15_760, 25_760]);
+        assert_eq!(looks(Some(1), |_| [20e3, 90e3]), at, "a CPU for itself");
+        let known = looks(Some(0), |_| [20e3, 0.0]);
+        assert_eq!(known, [0, 10_000, 20_000, 30_000]);
     }
 
     /// Until 4 s `ksoftirqd` handles the packets of CPU 0; then they interrupt whoever runs there.
     #[test]
     fn interrupts_that_set_in_are_looked_at() {
-        let at = looks(&mut Live::default(), |s| {
-            [if s < 4.0 { 18e3 } else { 50e3 }, 90e3]
-        });
-        assert_eq!(at[..6], [0.0, 0.5, 1.5, 3.5, 4.0, 4.5]);
+        let rates = |ms| [if ms < 4_000 { 18e3 } else { 50e3 }, 90e3];
+        let at = looks(None, rates);
+        assert_eq!(at[..7], [0, 260, 760, 1_760, 3_760, 4_000, 4_260]);
+        assert_eq!(looks(Some(0), rates)[..3], [0, 4_000, 14_000], "known too");
     }
 }

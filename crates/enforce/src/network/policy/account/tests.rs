@@ -1,5 +1,5 @@
 use super::*;
-use crate::network::policy::{Packets, Written, pressed, simulation};
+use crate::network::policy::{InterruptionCosts, Packets, Written, pressed, simulation};
 use cofferdam_types::{CpuTime, Interval};
 
 const SHARE: f64 = 0.5;
@@ -159,7 +159,7 @@ fn who_only_pays_for_others_has_it_back_in_its_quota() {
     });
     for (interruption_ns, least) in [(0.0, 59_000.0), (5_000.0, 64_000.0)] {
         let mut facts = facts(&interval);
-        facts.interruption_ns = interruption_ns;
+        facts.interruptions = InterruptionCosts::everywhere(interruption_ns);
         let mut held = account();
         let mut last = None;
         for _ in 0..30 {
@@ -179,7 +179,7 @@ fn facts(interval: &Interval) -> Facts<'_> {
     Facts {
         now: Duration::ZERO,
         interval,
-        interruption_ns: 0.0,
+        interruptions: Default::default(),
         late_ns: Default::default(),
         weights: Default::default(),
         quota_stops_threads: true,

@@ -3,7 +3,9 @@
 
 use super::tenant::{Kind, QUEUE, Since, Tenant, WINDOW};
 use super::traffic::Outcome;
-use crate::network::policy::{Active, ContainerFacts, Facts, IdleParts, Policy, Rules};
+use crate::network::policy::{
+    Active, ContainerFacts, Facts, IdleParts, InterruptionCosts, Policy, Rules,
+};
 use cofferdam_types::{CgroupId, ContainerLedger, CpuTime, Interval, Ledger};
 use std::time::Duration;
 
@@ -190,7 +192,7 @@ impl Host {
             let facts = Facts {
                 now: self.now,
                 interval: &interval,
-                interruption_ns: self.interrupt_ns,
+                interruptions: InterruptionCosts::everywhere(self.interrupt_ns),
                 late_ns: Default::default(),
                 weights,
                 quota_stops_threads: false,
