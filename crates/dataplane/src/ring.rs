@@ -202,6 +202,13 @@ impl ApplicationEnd {
         true
     }
 
+    /// Whether the program has written over its own indices, so that no call goes through any more. A dataplane that
+    /// sleeps has not seen that: it must be woken to say so.
+    pub fn is_broken(&self) -> bool {
+        let read = self.shared.word(Word::CallsRead).load(Ordering::Acquire);
+        self.calls_written.wrapping_sub(read) > ENTRIES
+    }
+
     /// Shows the dataplane what was written. True when it sleeps and must be woken.
     pub fn publish(&mut self) -> bool {
         if self.published == self.calls_written {
@@ -329,6 +336,10 @@ mod tests {
         assert!(application.take().is_none());
         // Not even where it would have to sleep.
         assert!(application.sleep(true));
+        assert!(!application.is_broken());
+        let read = application.shared.word(Word::CallsRead);
+        read.store(0xa5a5_a5a5, Ordering::Relaxed);
+        assert!(application.is_broken() && !application.push(Entry::default()));
         dataplane.push(Entry::default());
         assert!(dataplane.publish(), "it is woken");
         assert!(application.take().is_some(), "the dataplane's index counts");

@@ -60,7 +60,8 @@ impl CoreEnd {
             self.waiting.pop_front();
         }
         self.end.release();
-        if self.end.publish() {
+        let is_stuck = !self.waiting.is_empty() && self.end.is_broken();
+        if self.end.publish() || is_stuck {
             // A full counter rings as well.
             let _ = self.door.write(1);
         }
