@@ -268,18 +268,29 @@ impl Account {
         quota.is_some_and(|quota| cpus > tuning::CAUSES_CPUS * quota)
     }
 
-    /// Network CPU that fell into the time of those whose weights stay as they are, nanoseconds.
+    /// Network CPU that fell into the time of those whose weights stay as they are, with what interruptions took of it,
+    /// nanoseconds.
     fn others_charged_ns(&self, facts: &Facts, contest: Contest<'_>) -> f64 {
         let cpus = &facts.interval.cpus;
         let Some(at) = cpus.iter().position(|(cpu, _)| cpu.0 == contest.cpu) else {
             return 0.0;
         };
-        let others = facts.interval.containers.iter().filter(|row| {
+        let keeps_weight = |row: &&ContainerLedger| {
             let id = row.container.cgroup;
             id != self.container.cgroup && !contest.causers.contains(id, contest.cpu)
-        });
-        let charged = others.filter_map(|row| row.charged_by_cpu_ns.get(at));
-        (charged.sum::<u64>() + cpus[at].1.charged_host_ns) as f64
+        };
+        let of = |column: &[u64]| column.get(at).copied().unwrap_or(0);
+        let (others, lowered): (Vec<_>, Vec<_>) =
+            facts.interval.containers.iter().partition(keeps_weight);
+        let charged: u64 = others.iter().map(|row| of(&row.charged_by_cpu_ns)).sum();
+        let met: u64 = lowered
+            .iter()
+            .map(|row| of(&row.interruptions_by_cpu))
+            .sum();
+        let here = &cpus[at].1;
+        let interruptions = here.interruptions.saturating_sub(met) as f64;
+        (charged + here.charged_host_ns) as f64
+            + interruptions * facts.interruptions.on(contest.cpu)
     }
 
     /// Takes an interval's counts in, those of the CPUs `pressed` where that matters. Returns the rates

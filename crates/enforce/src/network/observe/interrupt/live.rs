@@ -5,6 +5,7 @@
 
 use crate::tuning::interrupt::{
     AWAY, CHECK, ENOUGH_SEEN, LONGEST_LOOK, LOOK, LOOK_AT_MOST, MOST_COSTS, MOST_LOST,
+    SHORTEST_LOOK,
 };
 use cofferdam_affinity::run_on;
 use cofferdam_bpf::{Interruptions, SeenInterruptions};
@@ -130,9 +131,6 @@ fn look(seen: &dyn Fn() -> SeenInterruptions, lost: &mut Vec<Lost>) {
     let begin = Clocks::read();
     let (mut checked, mut last) = (begin, begin.wall);
     let (mut usual, mut before) = (Duration::MAX, seen());
-    let is_over = |looked: Duration, seen: usize| {
-        looked >= LOOK && (seen >= ENOUGH_SEEN || looked >= LONGEST_LOOK)
-    };
     while !is_over(checked.thread - begin.thread, lost.len())
         && checked.wall - begin.wall < LOOK_AT_MOST
         && lost.len() < MOST_COSTS
@@ -153,6 +151,14 @@ fn look(seen: &dyn Fn() -> SeenInterruptions, lost: &mut Vec<Lost>) {
         before = seen();
         last = Instant::now();
     }
+}
+
+/// Whether a look that took so much CPU time has seen enough, or will not see it: a stream falls silent while its receiver
+/// waits for this thread, and the look would take the CPU from those that it is for.
+fn is_over(looked: Duration, seen: usize) -> bool {
+    let pace = ENOUGH_SEEN as f64 * looked.as_secs_f64() / LONGEST_LOOK.as_secs_f64();
+    let is_enough = seen >= ENOUGH_SEEN && looked >= LOOK;
+    is_enough || looked >= LONGEST_LOOK || (looked >= SHORTEST_LOOK && seen < pace as usize)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -228,6 +234,20 @@ mod tests {
     fn the_average_is_of_interruptions_and_not_of_looks() {
         let some: Vec<Lost> = (0..20).map(|i| lost(6, 1 + i % 2 * 2)).collect();
         assert_eq!(average(&some), Some(Duration::from_micros(3)));
+    }
+
+    #[test]
+    fn a_look_that_sees_too_little_is_short() {
+        let over_after = |each_ms: f64| {
+            let ms = (1..=30).find(|ms| {
+                let seen = (each_ms * f64::from(*ms)) as usize;
+                is_over(Duration::from_millis((*ms).into()), seen)
+            });
+            Duration::from_millis(ms.unwrap_or(u32::MAX).into())
+        };
+        assert_eq!(over_after(0.0), SHORTEST_LOOK);
+        assert_eq!(over_after(0.6), LONGEST_LOOK, "at a pace that will do");
+        assert_eq!(over_after(3.0), LOOK);
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod once;
 pub(super) use once::measure;
 
 use crate::network::policy::InterruptionCosts;
-use crate::tuning::interrupt::{AGAIN_AFTER, FIRST_AGAIN_AFTER, MANY_MORE, PRESSED_RATE};
+use crate::tuning::interrupt::{AGAIN_AFTER, FIRST_AGAIN_AFTER, MANY, MANY_MORE, PRESSED_RATE};
 use cofferdam_types::{CpuId, Interval};
 use live::{Order, Watcher};
 use std::collections::HashMap;
@@ -114,7 +114,7 @@ impl Live {
         }
     }
 
-    /// Sets when the next look is: each takes 10 ms of a CPU that is wanted, and those that tell nothing come rarely.
+    /// Sets when the next look is: each takes 3 to 20 ms of a CPU that is wanted, and those that tell nothing come rarely.
     fn note_look(&mut self, cpu: u32, rate: f64, now: Instant) {
         let before = self.looks.get(&cpu).filter(|last| !last.is_over(rate));
         let in_vain = before.map_or(0, |last| last.in_vain.saturating_add(1));
@@ -141,7 +141,7 @@ impl Live {
 impl Looked {
     /// Whether a CPU with this rate of interruptions handles packets otherwise than then.
     fn is_over(&self, rate: f64) -> bool {
-        rate >= MANY_MORE * self.rate
+        rate >= MANY.max(MANY_MORE * self.rate)
     }
 }
 
@@ -203,10 +203,19 @@ mod tests {
     #[test]
     fn looks_that_tell_nothing_come_ever_more_rarely() {
         let at = looks(None, |_| [20e3, 90e3]);
-        assert_eq!(at, [0, 260, 760, 1_760, 3_760, 7_760, 15_760, 25_760]);
+        assert_eq!(at, [0, 500, 1_500, 3_500, 7_500, 15_500, 25_500]);
         assert_eq!(looks(Some(1), |_| [20e3, 90e3]), at, "a CPU for itself");
         let known = looks(Some(0), |_| [20e3, 0.0]);
         assert_eq!(known, [0, 10_000, 20_000, 30_000]);
+    }
+
+    /// From one control period to the next.
+    #[test]
+    fn few_interruptions_that_scatter_are_no_news() {
+        let at = looks(None, |ms| {
+            [if ms % 40 == 0 { 2_100.0 } else { 6_000.0 }, 0.0]
+        });
+        assert_eq!(at[..4], [0, 500, 1_500, 3_500]);
     }
 
     /// Until 4 s `ksoftirqd` handles the packets of CPU 0; then they interrupt whoever runs there.
@@ -214,7 +223,7 @@ mod tests {
     fn interrupts_that_set_in_are_looked_at() {
         let rates = |ms| [if ms < 4_000 { 18e3 } else { 50e3 }, 90e3];
         let at = looks(None, rates);
-        assert_eq!(at[..7], [0, 260, 760, 1_760, 3_760, 4_000, 4_260]);
+        assert_eq!(at[..6], [0, 500, 1_500, 3_500, 4_000, 4_500]);
         assert_eq!(looks(Some(0), rates)[..3], [0, 4_000, 14_000], "known too");
     }
 }

@@ -302,3 +302,38 @@ fn a_limit_that_drops_nothing_is_taken_away() {
     assert!(matches!(packets_at(1_500, 0), Packets::Limited(_)));
     assert_eq!(packets_at(1_900, 0), Packets::Freed);
 }
+
+/// Two causers' tasks met 30 of 100 interruptions, at 2 µs each.
+#[test]
+fn what_interruptions_take_of_others_is_billed_to_them_too() {
+    let time = CpuTime {
+        network_softirq_ns: 900_000,
+        interruptions: 100,
+        charged_host_ns: 7_000,
+        ..CpuTime::default()
+    };
+    let mut interval = simulation::interval(&[time], &[(0, 0), (0, 0), (0, 0)]);
+    let met = [(20, 40_000), (10, 30_000), (60, 500_000)];
+    for (row, (interruptions, charged)) in interval.containers.iter_mut().zip(met) {
+        row.interruptions_by_cpu = vec![interruptions];
+        row.charged_by_cpu_ns = vec![charged];
+    }
+    let ids: Vec<_> = interval
+        .containers
+        .iter()
+        .map(|row| row.container.cgroup)
+        .collect();
+    let mut causers = Causers::default();
+    causers.add(ids[1], &[(0, 0.25)]);
+    let mut facts = facts(&interval);
+    facts.interruptions = InterruptionCosts::everywhere(2_000.0);
+    let contest = Contest {
+        cpu: 0,
+        share: SHARE,
+        shares: &[(0, SHARE)],
+        causers: &causers,
+    };
+    let account = Account::new(interval.containers[0].container.clone());
+    let billed = account.others_charged_ns(&facts, contest);
+    assert_eq!(billed, 507_000.0 + 70.0 * 2_000.0);
+}
