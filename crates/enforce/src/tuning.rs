@@ -251,10 +251,11 @@ pub(crate) mod interrupt {
     /// A CPU with this many interruptions a second is worth a measurement: timers behind a shaped queue cost 20 µs each, 4,000
     /// times a second (measured).
     pub const PRESSED_RATE: f64 = 2_000.0;
-    /// CPU time that one takes there, a thousandth of a CPU with `AGAIN_AFTER` …
-    pub const LOOK: Duration = Duration::from_millis(10);
+    /// CPU time that one takes there, less than a thousandth of a CPU with `AGAIN_AFTER` (measured: with 10 and 20 ms the victim of
+    /// three streams over a veth lost 2% of its first second) …
+    pub const LOOK: Duration = Duration::from_millis(5);
     /// … or up to twice that while less comes …
-    pub const LONGEST_LOOK: Duration = Duration::from_millis(20);
+    pub const LONGEST_LOOK: Duration = Duration::from_millis(10);
     /// … and no more than this where it comes too slowly for `ENOUGH_SEEN` by then (measured beside one stream over a veth:
     /// 0 to 3 in 22 ms, and three such looks a second were 7% of its victim's time) …
     pub const SHORTEST_LOOK: Duration = Duration::from_millis(3);

@@ -246,7 +246,7 @@ mod tests {
             Duration::from_millis(ms.unwrap_or(u32::MAX).into())
         };
         assert_eq!(over_after(0.0), SHORTEST_LOOK);
-        assert_eq!(over_after(0.5), LONGEST_LOOK, "at a pace that will do");
+        assert_eq!(over_after(1.0), LONGEST_LOOK, "at a pace that will do");
         assert_eq!(over_after(3.0), LOOK);
     }
 

@@ -114,7 +114,7 @@ impl Live {
         }
     }
 
-    /// Sets when the next look is: each takes 3 to 20 ms of a CPU that is wanted, and those that tell nothing come rarely.
+    /// Sets when the next look is: each takes 3 to 10 ms of a CPU that is wanted, and those that tell nothing come rarely.
     fn note_look(&mut self, cpu: u32, rate: f64, now: Instant) {
         let before = self.looks.get(&cpu).filter(|last| !last.is_over(rate));
         let in_vain = before.map_or(0, |last| last.in_vain.saturating_add(1));
