@@ -192,8 +192,7 @@ impl ApplicationEnd {
 
     /// Writes a call; false when the ring is full.
     pub fn push(&mut self, entry: Entry) -> bool {
-        let read = self.shared.word(Word::CallsRead).load(Ordering::Acquire);
-        if self.calls_written.wrapping_sub(read) >= ENTRIES {
+        if self.unread() >= ENTRIES {
             return false;
         }
         // SAFETY: inside the mapping; the dataplane has read this entry.
@@ -205,8 +204,13 @@ impl ApplicationEnd {
     /// Whether the program has written over its own indices, so that no call goes through any more. A dataplane that
     /// sleeps has not seen that: it must be woken to say so.
     pub fn is_broken(&self) -> bool {
+        self.unread() > ENTRIES
+    }
+
+    /// Calls written and not read, as far as the index tells.
+    fn unread(&self) -> u32 {
         let read = self.shared.word(Word::CallsRead).load(Ordering::Acquire);
-        self.calls_written.wrapping_sub(read) > ENTRIES
+        self.calls_written.wrapping_sub(read)
     }
 
     /// Shows the dataplane what was written. True when it sleeps and must be woken.

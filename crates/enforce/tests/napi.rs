@@ -27,41 +27,33 @@ fn leaf_threads(directory: &Path) -> Vec<String> {
 #[test]
 fn the_napi_thread_runs_in_the_containers_cgroup_and_everything_comes_back() {
     alone(60, || {
-        let (offender, victim) = (FakeContainer::new("offender"), FakeContainer::new("victim"));
-        let router = Router::new("router");
-        let port = router.attach(&offender);
-        router.attach(&victim);
-        offender.steer("eth0", 1);
-        let before = state(&offender, &*router, &port.device);
-        let folder = tempfile::tempdir().unwrap();
-        let mut enforcer = Enforcer::open(options(folder.path())).unwrap();
-        let (o, v) = (found(&offender), found(&victim));
-        enforcer.set(enforce(&[&o, &v]));
-        until_napi_in_force(&mut enforcer, &o, &interval(&o, &v, 10));
+        let mut scene = Scene::prepared(|offender| offender.steer("eth0", 1));
+        let (o, v) = (scene.o.clone(), scene.v.clone());
+        until_napi_in_force(&mut scene.enforcer, &o, &interval(&o, &v, 10));
 
-        assert!(!means(&enforcer, &v, Means::NapiThread).in_force);
+        assert!(!means(&scene.enforcer, &v, Means::NapiThread).in_force);
         for controller in ["unified", "cpu", "cpuacct"] {
-            let threads = leaf_threads(offender.cgroup().controller(controller));
+            let threads = leaf_threads(scene.offender.cgroup().controller(controller));
             assert_eq!(threads.len(), 1, "{controller}: {threads:?}");
             assert!(threads[0].starts_with("napi/eth0-"), "{threads:?}");
         }
-        let changed = state(&offender, &*router, &port.device);
+        let changed = scene.state();
         assert!(changed.contains("generic-receive-offload: on"));
-        let rps = offender.sh("cat /sys/class/net/eth0/queues/rx-0/rps_cpus");
+        let rps = scene
+            .offender
+            .sh("cat /sys/class/net/eth0/queues/rx-0/rps_cpus");
         assert_eq!(rps.trim(), "0");
 
         // What it receives is charged to it by the kernel.
-        let used = || fs::read_to_string(leaf_usage(&offender)).unwrap();
+        let used = || fs::read_to_string(leaf_usage(&scene.offender)).unwrap();
         let earlier: u64 = used().trim().parse().unwrap();
-        router.sh(&format!(
+        scene.router.sh(&format!(
             "busybox ping -q -c 200 -i 0.001 {} > /dev/null || busybox ping -q -c 3 {}",
-            port.ipv4, port.ipv4
+            scene.port.ipv4, scene.port.ipv4
         ));
         assert!(used().trim().parse::<u64>().unwrap() > earlier);
 
-        let report = enforcer.undo();
-        assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
-        assert_eq!(state(&offender, &*router, &port.device), before);
+        scene.ends_as_it_began(|_| {});
     });
 }
 
@@ -126,43 +118,34 @@ fn what_is_withheld_from_the_offender_is_returned_to_the_payers() {
 #[test]
 fn moving_a_thread_does_not_hold_up_a_step() {
     alone(60, || {
-        let (offender, victim) = (FakeContainer::new("offender"), FakeContainer::new("victim"));
-        let router = Router::new("router");
-        let port = router.attach(&offender);
-        router.attach(&victim);
-        let before = state(&offender, &*router, &port.device);
-        let folder = tempfile::tempdir().unwrap();
-        let mut enforcer = Enforcer::open(options(folder.path())).unwrap();
-        let (o, v) = (found(&offender), found(&victim));
-        enforcer.set(enforce(&[&o, &v]));
+        let mut scene = Scene::new();
+        let (o, v) = (scene.o.clone(), scene.v.clone());
         let interval = interval(&o, &v, 10);
-        enforcer.step(&interval);
-        let napi = means(&enforcer, &o, Means::NapiThread);
+        scene.enforcer.step(&interval);
+        let napi = means(&scene.enforcer, &o, Means::NapiThread);
         assert!(napi.why.contains("its weight alone"), "{}", napi.why);
         // The measured rates are smoothed, and a stream that begins takes as much for a moment: what goes beyond
         // the weight does so for 0.2 s.
         for _ in 0..16 {
-            enforcer.step(&interval);
+            scene.enforcer.step(&interval);
         }
         // On its way or there already: the step did not wait for it, and says so.
-        let napi = means(&enforcer, &o, Means::NapiThread);
+        let napi = means(&scene.enforcer, &o, Means::NapiThread);
         assert!(
             napi.in_force || napi.why.contains("is being moved"),
             "{}",
             napi.why
         );
-        until_napi_in_force(&mut enforcer, &o, &interval);
+        until_napi_in_force(&mut scene.enforcer, &o, &interval);
         // On the way out it is not touched again until it has left; then all is as before.
-        enforcer.set(enforce(&[&v]));
+        scene.enforcer.set(enforce(&[&v]));
         cofferdam_lab::fixtures::wait_until("it to leave", Duration::from_secs(20), || {
-            enforcer.step(&interval);
-            state(&offender, &*router, &port.device) == before
+            scene.enforcer.step(&interval);
+            scene.state() == scene.before
         });
-        enforcer.set(enforce(&[&o, &v]));
-        until_napi_in_force(&mut enforcer, &o, &interval);
-        let report = enforcer.undo();
-        assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
-        assert_eq!(state(&offender, &*router, &port.device), before);
+        scene.enforcer.set(enforce(&[&o, &v]));
+        until_napi_in_force(&mut scene.enforcer, &o, &interval);
+        scene.ends_as_it_began(|_| {});
     });
 }
 
@@ -170,26 +153,16 @@ fn moving_a_thread_does_not_hold_up_a_step() {
 #[test]
 fn a_stream_on_an_idle_cpu_gets_no_napi_thread() {
     alone(60, || {
-        let (offender, victim) = (FakeContainer::new("offender"), FakeContainer::new("victim"));
-        let router = Router::new("router");
-        let port = router.attach(&offender);
-        router.attach(&victim);
-        let before = state(&offender, &*router, &port.device);
-        let folder = tempfile::tempdir().unwrap();
-        let mut enforcer = Enforcer::open(options(folder.path())).unwrap();
-        let (o, v) = (found(&offender), found(&victim));
-        enforcer.set(enforce(&[&o, &v]));
-        let interval = interval(&o, &v, 4);
+        let mut scene = Scene::new();
+        let interval = interval(&scene.o, &scene.v, 4);
         for _ in 0..60 {
-            enforcer.step(&interval);
-            let napi = means(&enforcer, &o, Means::NapiThread);
-            let is_threaded = offender.sh("cat /sys/class/net/eth0/threaded");
+            scene.enforcer.step(&interval);
+            let napi = means(&scene.enforcer, &scene.o, Means::NapiThread);
+            let is_threaded = scene.offender.sh("cat /sys/class/net/eth0/threaded");
             assert!(!napi.in_force && is_threaded.trim() == "0", "{}", napi.why);
             std::thread::sleep(Duration::from_millis(20));
         }
-        let report = enforcer.undo();
-        assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
-        assert_eq!(state(&offender, &*router, &port.device), before);
+        scene.ends_as_it_began(|_| {});
     });
 }
 

@@ -186,6 +186,13 @@ impl Machine {
         unsafe { c::replay_softirq_exit(vector) };
     }
 
+    /// A softirq without packets, from its begin to its end.
+    pub fn softirq(&self, vector: u32, ns: u64) {
+        self.softirq_entry(vector);
+        self.pass(ns);
+        self.softirq_exit(vector);
+    }
+
     /// A device interrupt of this length; a network one raises NET_RX.
     pub fn hardirq(&self, ns: u64, network: bool) {
         with(|state| state.masked = true);

@@ -115,9 +115,7 @@ fn interruptions_are_counted_where_they_meet_tasks() {
     assert_eq!(counts(), (1, 0), "it goes on");
     machine.softirq_exit(softirq::NET_RX);
     assert_eq!(counts(), (2, 1));
-    machine.softirq_entry(softirq::TIMER);
-    machine.pass(100);
-    machine.softirq_exit(softirq::TIMER);
+    machine.softirq(softirq::TIMER, 100);
     machine.hardirq(300, false);
     assert_eq!(counts(), (2, 1));
     assert_at_rest(&machine);
@@ -142,17 +140,13 @@ fn network_softirqs_that_follow_another_softirq_interrupt_nobody() {
     assert_eq!(count(), 2);
     // A timer behind a shaped queue: what it sends, and what is received of that at once.
     machine.pass(APART_NS);
-    machine.softirq_entry(softirq::NET_TX);
-    machine.pass(1_000);
-    machine.softirq_exit(softirq::NET_TX);
+    machine.softirq(softirq::NET_TX, 1_000);
     assert_eq!(count(), 3);
     interrupt(&scene);
     assert_eq!(count(), 3);
     // The timer would have interrupted the task without packets, too.
     machine.pass(APART_NS);
-    machine.softirq_entry(softirq::TIMER);
-    machine.pass(1_000);
-    machine.softirq_exit(softirq::TIMER);
+    machine.softirq(softirq::TIMER, 1_000);
     interrupt(&scene);
     assert_eq!(count(), 3);
     // Whomever the one before met.

@@ -253,9 +253,7 @@ fn a_drain_that_gives_up_ends_with_a_softirq_or_with_its_task() {
         machine.qdisc_dequeue(Some(theirs));
         machine.pass(60);
         if by_softirq {
-            machine.softirq_entry(softirq::TIMER);
-            machine.pass(5);
-            machine.softirq_exit(softirq::TIMER);
+            machine.softirq(softirq::TIMER, 5);
         } else {
             machine.sched_switch(scene.task, scene.task);
         }
@@ -295,9 +293,7 @@ fn a_softirq_without_packets_has_caused_its_reason_and_tsq_its_sender() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     machine.run_as(cgroup_of(D));
-    machine.softirq_entry(softirq::TIMER);
-    machine.pass(40);
-    machine.softirq_exit(softirq::TIMER);
+    machine.softirq(softirq::TIMER, 40);
     machine.softirq_entry(softirq::TASKLET);
     machine.pass(30);
     let sent = scene.packet_with(scene.in_a, |p| p.socket = Some(scene.socket_of(A)));
@@ -377,9 +373,7 @@ fn a_napi_threads_time_is_its_packets_and_softirqs_in_it_are_their_own() {
     machine.napi_poll();
     machine.pass(5);
     machine.hardirq(1_000, false);
-    machine.softirq_entry(softirq::TIMER);
-    machine.pass(30);
-    machine.softirq_exit(softirq::TIMER);
+    machine.softirq(softirq::TIMER, 30);
     machine.pass(7);
     scene.receive(scene.in_b, 200);
     machine.napi_poll();

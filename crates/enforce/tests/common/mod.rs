@@ -91,23 +91,40 @@ pub struct Scene {
     /// Both as the inventory finds them.
     pub o: Arc<Container>,
     pub v: Arc<Container>,
-    before: String,
+    /// Its [`Scene::state`] before anything was enforced.
+    pub before: String,
     _folder: tempfile::TempDir,
 }
 
 impl Scene {
     /// With the offender's NAPI thread in place.
     pub fn engaged() -> Scene {
+        let mut scene = Scene::new();
+        until_napi_in_force(
+            &mut scene.enforcer,
+            &scene.o,
+            &interval(&scene.o, &scene.v, 10),
+        );
+        scene
+    }
+
+    /// Before the first step.
+    pub fn new() -> Scene {
+        Scene::prepared(|_| {})
+    }
+
+    /// The same, with the offender as `prepare` leaves it.
+    pub fn prepared(prepare: impl FnOnce(&FakeContainer)) -> Scene {
         let (offender, victim) = (FakeContainer::new("offender"), FakeContainer::new("victim"));
         let router = Router::new("router");
         let port = router.attach(&offender);
         router.attach(&victim);
+        prepare(&offender);
         let before = state(&offender, &*router, &port.device);
         let folder = tempfile::tempdir().expect("a folder");
         let mut enforcer = Enforcer::open(options(folder.path())).expect("nobody else enforces");
         let (o, v) = (found(&offender), found(&victim));
         enforcer.set(enforce(&[&o, &v]));
-        until_napi_in_force(&mut enforcer, &o, &interval(&o, &v, 10));
         Scene {
             enforcer,
             offender,
@@ -143,6 +160,11 @@ impl Scene {
         meanwhile(&self.offender);
         let after = state(&self.offender, &*self.router, &self.port.device);
         assert_eq!(after, self.before);
+    }
+
+    /// What the offender's interface and cgroup, and the router's port to it, are like now.
+    pub fn state(&self) -> String {
+        state(&self.offender, &*self.router, &self.port.device)
     }
 }
 

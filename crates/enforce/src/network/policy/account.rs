@@ -275,22 +275,18 @@ impl Account {
         let Some(at) = cpus.iter().position(|(cpu, _)| cpu.0 == contest.cpu) else {
             return 0.0;
         };
-        let keeps_weight = |row: &&ContainerLedger| {
-            let id = row.container.cgroup;
-            id != self.container.cgroup && !contest.causers.contains(id, contest.cpu)
-        };
-        let of = |column: &[u64]| column.get(at).copied().unwrap_or(0);
-        let (others, lowered): (Vec<_>, Vec<_>) =
-            facts.interval.containers.iter().partition(keeps_weight);
-        let charged: u64 = others.iter().map(|row| of(&row.charged_by_cpu_ns)).sum();
-        let met: u64 = lowered
-            .iter()
-            .map(|row| of(&row.interruptions_by_cpu))
-            .sum();
         let here = &cpus[at].1;
-        let interruptions = here.interruptions.saturating_sub(met) as f64;
-        (charged + here.charged_host_ns) as f64
-            + interruptions * facts.interruptions.on(contest.cpu)
+        let of = |column: &[u64]| column.get(at).copied().unwrap_or(0);
+        let (mut charged, mut interruptions) = (here.charged_host_ns, here.interruptions);
+        for row in &facts.interval.containers {
+            let id = row.container.cgroup;
+            if id == self.container.cgroup || contest.causers.contains(id, contest.cpu) {
+                interruptions = interruptions.saturating_sub(of(&row.interruptions_by_cpu));
+            } else {
+                charged += of(&row.charged_by_cpu_ns);
+            }
+        }
+        charged as f64 + interruptions as f64 * facts.interruptions.on(contest.cpu)
     }
 
     /// Takes an interval's counts in, those of the CPUs `pressed` where that matters. Returns the rates

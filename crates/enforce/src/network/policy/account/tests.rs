@@ -187,6 +187,16 @@ fn facts(interval: &Interval) -> Facts<'_> {
     }
 }
 
+/// For CPU 0, which others want too.
+fn contest(causers: &Causers) -> Contest<'_> {
+    Contest {
+        cpu: 0,
+        share: SHARE,
+        shares: &[(0, SHARE)],
+        causers,
+    }
+}
+
 #[test]
 fn a_napi_thread_is_for_containers_that_receive() {
     let step = Duration::from_millis(20);
@@ -262,12 +272,7 @@ fn a_weight_does_not_stay_low_where_nobody_waits() {
         }),
     });
     let causers = Causers::default();
-    let contest = Contest {
-        cpu: 0,
-        share: SHARE,
-        shares: &[(0, SHARE)],
-        causers: &causers,
-    };
+    let contest = contest(&causers);
     let mut held = account();
     let mut weight_at = |ms: u64, contest| {
         facts.now = Duration::from_millis(ms);
@@ -318,21 +323,11 @@ fn what_interruptions_take_of_others_is_billed_to_them_too() {
         row.interruptions_by_cpu = vec![interruptions];
         row.charged_by_cpu_ns = vec![charged];
     }
-    let ids: Vec<_> = interval
-        .containers
-        .iter()
-        .map(|row| row.container.cgroup)
-        .collect();
     let mut causers = Causers::default();
-    causers.add(ids[1], &[(0, 0.25)]);
+    causers.add(interval.containers[1].container.cgroup, &[(0, 0.25)]);
     let mut facts = facts(&interval);
     facts.interruptions = InterruptionCosts::everywhere(2_000.0);
-    let contest = Contest {
-        cpu: 0,
-        share: SHARE,
-        shares: &[(0, SHARE)],
-        causers: &causers,
-    };
+    let contest = contest(&causers);
     let account = Account::new(interval.containers[0].container.clone());
     let billed = account.others_charged_ns(&facts, contest);
     assert_eq!(billed, 507_000.0 + 70.0 * 2_000.0);
