@@ -154,7 +154,12 @@ fn moving_a_thread_does_not_hold_up_a_step() {
 fn a_stream_on_an_idle_cpu_gets_no_napi_thread() {
     alone(60, || {
         let mut scene = Scene::new();
-        let interval = interval(&scene.o, &scene.v, 4);
+        let mut interval = interval(&scene.o, &scene.v, 8);
+        // Full segments, answered: more than a flood may take without a thread, and less than leaves a weight nothing.
+        let stream = &mut interval.containers[0].ledger;
+        (stream.rx_packets, stream.rx_bytes) = (500, 700_000);
+        (stream.tx_packets, stream.tx_bytes) = (50, 2_600);
+        interval.cpus[0].1.interruptions = 0;
         for _ in 0..60 {
             scene.enforcer.step(&interval);
             let napi = means(&scene.enforcer, &scene.o, Means::NapiThread);
