@@ -71,6 +71,28 @@ impl Used {
     }
 }
 
+/// The part of the work in anybody's time that tasks of the host are charged on a CPU.
+#[derive(Debug, Default)]
+struct OfHost {
+    /// Averaged over [`HOST_RAN_AVERAGED`].
+    average: f64,
+    /// In the last step, and in the one before it.
+    steps: [f64; 2],
+}
+
+impl OfHost {
+    fn next_step(&mut self, keep: f64) {
+        self.average *= keep;
+        self.steps = [0.0, self.steps[0]];
+    }
+
+    /// What is to be counted on: the average rises slowly, and a job that has just begun runs in every step. What wakes
+    /// for a moment does not.
+    fn uses(&self) -> f64 {
+        self.average.max(self.steps[0].min(self.steps[1]))
+    }
+}
+
 /// Who ran where.
 #[derive(Debug, Default)]
 pub(super) struct Rivals {
@@ -79,9 +101,8 @@ pub(super) struct Rivals {
     /// Who ran on which CPU, and when last.
     beside: HashMap<(u32, CgroupId), Duration>,
     known: HashMap<CgroupId, Known>,
-    /// The part of the work in anybody's time that tasks of the host are charged on each CPU, averaged
-    /// over [`HOST_RAN_AVERAGED`].
-    of_host: HashMap<(u32, CgroupId), f64>,
+    /// What tasks of the host run on each CPU.
+    of_host: HashMap<(u32, CgroupId), OfHost>,
     wants_reading: bool,
     /// Since when CPU use is, or was last, read out of turn.
     soon_since: Option<Duration>,
@@ -93,9 +114,11 @@ impl Rivals {
     pub fn note(&mut self, now: Duration, interval: &Interval, looked_at: Option<u32>) {
         let length_ns = interval.length.as_nanos() as f64;
         let keep = (-interval.length.as_secs_f64() / HOST_RAN_AVERAGED.as_secs_f64()).exp();
-        self.of_host.retain(|(cpu, _), part| {
-            *part *= if looked_at == Some(*cpu) { 1.0 } else { keep };
-            *part > RAN_PART / 100.0
+        self.of_host.retain(|(cpu, _), ran| {
+            if looked_at != Some(*cpu) {
+                ran.next_step(keep);
+            }
+            ran.average > RAN_PART / 100.0
         });
         self.used.note(now, interval);
         self.placement.note(interval, looked_at);
@@ -112,7 +135,7 @@ impl Rivals {
                 };
                 let part = part_of(time, ns, length_ns).max(used);
                 let part = match is_of_host {
-                    true => self.average((cpu.0, container.cgroup), part, keep),
+                    true => self.of_host((cpu.0, container.cgroup), part, keep),
                     false => part,
                 };
                 if part > RAN_PART {
@@ -124,7 +147,7 @@ impl Rivals {
         let told = interval.cpus.iter();
         for (cpu, time) in told.filter(|(cpu, _)| looked_at != Some(cpu.0)) {
             let part = part_of(time, time.charged_host_ns, length_ns);
-            if self.average((cpu.0, UNKNOWN), part, keep) > RAN_PART {
+            if self.of_host((cpu.0, UNKNOWN), part, keep) > RAN_PART {
                 self.ran(now, (cpu.0, UNKNOWN), Path::new("/"), true);
             }
         }
@@ -174,7 +197,7 @@ impl Rivals {
     /// it uses. `None` of whoever uses more, or is not known to use less.
     fn claim(&self, cpu: u32, id: CgroupId, known: &Known) -> Option<f64> {
         let uses = match known.is_of_host {
-            true => self.of_host.get(&(cpu, id)).copied().unwrap_or(0.0),
+            true => self.of_host.get(&(cpu, id)).map_or(0.0, OfHost::uses),
             false if !self.used.tells_of_one_that(known.came) => return None,
             false => self.used.recent.get(&id).copied()?,
         };
@@ -196,14 +219,15 @@ impl Rivals {
     }
 
     /// Containers are few, and one that runs at all counts. Of the host something always runs for a
-    /// moment: only what does so on average leaves less to the others.
-    fn average(&mut self, of: (u32, CgroupId), part: f64, keep: f64) -> f64 {
+    /// moment: only what does so on average, or in each step, leaves less to the others.
+    fn of_host(&mut self, of: (u32, CgroupId), part: f64, keep: f64) -> f64 {
         if part == 0.0 {
-            return self.of_host.get(&of).copied().unwrap_or(0.0);
+            return self.of_host.get(&of).map_or(0.0, OfHost::uses);
         }
-        let average = self.of_host.entry(of).or_insert(0.0);
-        *average += part * (1.0 - keep);
-        *average
+        let ran = self.of_host.entry(of).or_default();
+        ran.average += part * (1.0 - keep);
+        ran.steps[0] = part;
+        ran.uses()
     }
 
     /// Divides `cpu` among those that ran there a moment ago, by the weights that cgroups would have without
@@ -414,6 +438,27 @@ mod tests {
             assert!(share > 0.98 && !is_there, "{every}: {share}");
             assert_eq!(after(60, 10_000_000), (0.5, true), "{every}: it is back");
         }
+    }
+
+    /// A job of the host begins beside a stream: its claim does not wait for the average to rise.
+    #[test]
+    fn a_job_of_the_host_claims_its_share_from_its_second_step_on() {
+        let mut rivals = Rivals::default();
+        let mut interval = interval(
+            &[network_work(10_000_000)],
+            &[(10_000_000, 5_000_000), (0, 5_000_000)],
+        );
+        interval.containers[1].container = std::sync::Arc::new(Container {
+            runtime: cofferdam_types::Runtime::Host,
+            ..(*interval.containers[1].container).clone()
+        });
+        let shares = (0..4_u32).map(|step| {
+            rivals.note(interval.length * step, &interval, None);
+            share_of(&rivals, &interval.containers[0].container)
+        });
+        let shares: Vec<f64> = shares.collect();
+        assert!(shares[0] > 0.9, "one step may be a wake-up: {shares:?}");
+        assert_eq!(shares[1..], [0.5; 3]);
     }
 
     /// A service that takes a tenth of the CPU beside two jobs, one of which is enforced.
