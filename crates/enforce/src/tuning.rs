@@ -207,13 +207,13 @@ pub(crate) mod network {
     /// that meet it on one CPU while `ksoftirqd` hides it on another move all of it there, a rival that it is not
     /// (measured, TCP over veth: a share of 0.41 for 0.5); more: one that moves is late where it goes.
     pub const PLACED_NS: f64 = 10e6;
-    /// Tasks of the host count as having run by their [`RAN_PART`] on average over about so long.
-    /// Shorter: each wake-up of a service, our own agent's too, takes a share for [`BESIDE`]; longer: a
-    /// job that has just begun waits for its share.
+    /// Tasks of the host count as having run by their [`RAN_PART`] on average over about so long, or in two steps one
+    /// after the other. Shorter: each wake-up of a service, our own agent's too, takes a share for [`BESIDE`]; longer:
+    /// a job that pauses now and then waits for its share.
     pub const HOST_RAN_AVERAGED: Duration = Duration::from_millis(200);
     /// Tasks of the host that run for less than this part of the time, on average, and containers that use less, claim
     /// twice that of a CPU and not their whole share, which they would leave to whoever takes it. Higher: a job of the
-    /// host that has just begun waits longer for its share; lower: a service that takes a tenth of a CPU
+    /// host that pauses now and then waits longer for its share; lower: a service that takes a tenth of a CPU
     /// keeps a container below its share.
     pub const LITTLE_PART: f64 = 0.2;
     /// How long the weight of a cgroup that is not corrected is believed. Only the number of file

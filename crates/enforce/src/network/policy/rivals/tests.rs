@@ -1,0 +1,369 @@
+//! Who runs beside whom, in made-up intervals.
+
+use super::super::simulation::interval;
+use super::*;
+use cofferdam_types::{Container, Runtime};
+use std::sync::Arc;
+
+/// Of one CPU in an interval: so much of it went into softirqs, all of it on packets.
+fn network_work(ns: u64) -> CpuTime {
+    CpuTime {
+        softirq_ns: ns,
+        network_softirq_ns: ns,
+        ..CpuTime::default()
+    }
+}
+
+/// The same cgroup, as one of the host.
+fn of_host(container: &Container) -> Arc<Container> {
+    Arc::new(Container {
+        runtime: Runtime::Host,
+        ..container.clone()
+    })
+}
+
+/// Of CPU 0, among equals.
+fn share_of(rivals: &Rivals, container: &Container) -> f64 {
+    let divided = rivals.divide(0, |_| false, |_| 100.0);
+    divided.share(&container.cgroup_path, |_| 100.0)
+}
+
+/// Of 10 ms of network work 0.2 ms ran in softirq, half of that in the victim's time; the rest
+/// ran in the offender's own NAPI thread.
+#[test]
+fn what_runs_in_napi_threads_hides_no_rival() {
+    let time = CpuTime {
+        napi_thread_ns: 9_800_000,
+        ..network_work(200_000)
+    };
+    let interval = interval(&[time], &[(10_000_000, 9_900_000), (0, 100_000)]);
+    let mut rivals = Rivals::default();
+    rivals.note(Duration::ZERO, &interval, None);
+    let offender = &interval.containers[0].container;
+    assert_eq!(share_of(&rivals, offender), 0.5);
+}
+
+/// Of 20 ms ksoftirqd had 15 ms, for the offender's packets. Hardly any met the victim, which had the rest.
+#[test]
+fn what_ksoftirqd_does_hides_no_rival() {
+    let time = CpuTime {
+        charged_nobody_ns: 10_900_000,
+        ..network_work(15_000_000)
+    };
+    for (used_ns, share) in [(4_500_000, 0.5), (500_000, 1.0)] {
+        let mut interval = interval(&[time], &[(15_000_000, 4_000_000), (0, 100_000)]);
+        interval.containers[1].ledger.cpu_usage_ns = used_ns;
+        let mut rivals = Rivals::default();
+        rivals.note(Duration::ZERO, &interval, None);
+        let offender = &interval.containers[0].container;
+        assert_eq!(share_of(&rivals, offender), share);
+    }
+}
+
+#[test]
+fn tasks_without_a_known_cgroup_are_rivals_and_idle_time_is_none() {
+    let time = |charged_host_ns, charged_nobody_ns| CpuTime {
+        charged_host_ns,
+        charged_nobody_ns,
+        ..network_work(10_000_000)
+    };
+    for (time, share) in [(time(5_000_000, 5_000_000), 0.5), (time(0, 5_000_000), 1.0)] {
+        let mut rivals = Rivals::default();
+        let mut interval = interval(&[time], &[(10_000_000, 5_000_000)]);
+        for step in 0..10_u32 {
+            rivals.note(interval.length * step, &interval, None);
+        }
+        let offender = interval.containers.remove(0).container;
+        assert_eq!(share_of(&rivals, &offender), share, "{time:?}");
+    }
+}
+
+/// A job of the host beside `ksoftirqd`: one softirq meets it, and then hardly any. It used half of the CPU all
+/// the time, and so it is a rival.
+#[test]
+fn a_job_of_the_host_stays_a_rival_where_no_softirq_meets_it() {
+    let time = CpuTime {
+        charged_nobody_ns: 3_000_000,
+        ..network_work(6_000_000)
+    };
+    let share = |used_ns: u64| {
+        let mut rivals = Rivals::default();
+        let mut interval = interval(&[time], &[(6_000_000, 2_500_000), (0, 500_000)]);
+        interval.containers[1].container = of_host(&interval.containers[1].container);
+        interval.containers[1].ledger.cpu_usage_ns = used_ns;
+        for step in 0..50_u32 {
+            rivals.note(interval.length * step, &interval, None);
+            interval.containers[1].charged_by_cpu_ns = vec![0];
+        }
+        let offender = &interval.containers[0].container;
+        share_of(&rivals, offender)
+    };
+    assert_eq!(share(5_000_000), 0.5);
+    assert!(share(0) > 0.99, "{}: it has gone to sleep", share(0));
+}
+
+/// A container is a cgroup of the host until its first task has entered its namespace. What the host's tasks
+/// use on average is counted no more from then on.
+#[test]
+fn a_container_that_was_of_the_host_for_a_moment_claims_as_a_container() {
+    let mut rivals = Rivals::default();
+    let mut interval = interval(
+        &[network_work(10_000_000)],
+        &[(10_000_000, 5_000_000), (0, 5_000_000)],
+    );
+    let entered = interval.containers[1].container.clone();
+    for step in 0..100_u32 {
+        interval.containers[1].container = match step {
+            0..20 => of_host(&entered),
+            _ => entered.clone(),
+        };
+        interval.containers[1].ledger.cpu_usage_ns = 10_000_000;
+        rivals.note(interval.length * step, &interval, None);
+        let offender = &interval.containers[0].container;
+        let share = share_of(&rivals, offender);
+        assert!(step < 20 || share == 0.5, "{step}: {share}");
+        assert!(step < 20 || rivals.has_other(0, offender.cgroup), "{step}");
+    }
+}
+
+/// As the agent reads CPU use: once in many intervals, then of all the time since.
+#[test]
+fn what_is_read_seldom_counts_for_the_time_since_it_was_read() {
+    let mut used = Used::default();
+    let mut interval = interval(&[CpuTime::default()], &[(0, 0), (0, 0)]);
+    let ids = [0, 1].map(|n: usize| interval.containers[n].container.cgroup);
+    for step in 1..=100_u32 {
+        let is_read = step % 5 == 0;
+        interval.containers[0].ledger.cpu_usage_ns = if is_read { 40_000_000 } else { 0 };
+        used.note(interval.length * step, &interval);
+        let cpus = ids.map(|id| used.cpus(id));
+        assert!(step < 10 || cpus == [0.4, 0.0], "{step}: {cpus:?}");
+    }
+}
+
+/// The victim ends, the offender goes on and fills the CPU.
+#[test]
+fn who_has_not_run_for_a_while_leaves_its_share() {
+    let time = network_work(10_000_000);
+    // A reading in every step, or once in five.
+    for every in [1_u32, 5] {
+        let mut rivals = Rivals::default();
+        let mut after = |step: u32, victim_ns: u64| {
+            let charged = if victim_ns > 0 { 5_000_000 } else { 0 };
+            let mut interval = interval(&[time], &[(10_000_000, 5_000_000), (0, charged)]);
+            if step.is_multiple_of(every) {
+                interval.containers[0].ledger.cpu_usage_ns = 5_000_000 * u64::from(every);
+                interval.containers[1].ledger.cpu_usage_ns = victim_ns * u64::from(every);
+            }
+            rivals.note(interval.length * step, &interval, None);
+            let offender = &interval.containers[0].container;
+            let share = share_of(&rivals, offender);
+            (share, rivals.has_other(0, offender.cgroup))
+        };
+        for step in 0..=20 {
+            assert_eq!(after(step, 10_000_000), (0.5, true), "{every}: {step}");
+        }
+        let shares: Vec<(f64, bool)> = (21..60).map(|step| after(step, 0)).collect();
+        assert!(
+            shares.is_sorted_by(|a, b| a.0 <= b.0),
+            "{every}: {shares:?}"
+        );
+        let (share, _) = shares[1];
+        assert_eq!(share, 0.5, "{every}: it may be back at once");
+        let (share, is_there) = shares[25];
+        assert!(share > 0.98 && !is_there, "{every}: {share}");
+        assert_eq!(after(60, 10_000_000), (0.5, true), "{every}: it is back");
+    }
+}
+
+/// A job of the host begins beside a stream: its claim does not wait for the average to rise.
+#[test]
+fn a_job_of_the_host_claims_its_share_from_its_second_step_on() {
+    let mut rivals = Rivals::default();
+    let mut interval = interval(
+        &[network_work(10_000_000)],
+        &[(10_000_000, 5_000_000), (0, 5_000_000)],
+    );
+    interval.containers[1].container = of_host(&interval.containers[1].container);
+    let shares = (0..4_u32).map(|step| {
+        rivals.note(interval.length * step, &interval, None);
+        share_of(&rivals, &interval.containers[0].container)
+    });
+    let shares: Vec<f64> = shares.collect();
+    assert!(shares[0] > 0.9, "one step may be a wake-up: {shares:?}");
+    assert_eq!(shares[1..], [0.5; 3]);
+}
+
+/// A service that takes a tenth of the CPU beside two jobs, one of which is enforced.
+#[test]
+fn what_of_the_host_uses_little_claims_little_and_a_busy_one_its_share() {
+    for (service, least, most) in [(0.1, 0.39, 0.41), (0.3, 0.33, 0.34)] {
+        let ns = |part: f64| (part * 10e6) as u64;
+        let time = CpuTime {
+            charged_host_ns: ns(service),
+            ..network_work(10_000_000)
+        };
+        let half = ns((1.0 - service) / 2.0);
+        let mut rivals = Rivals::default();
+        let interval = interval(&[time], &[(10_000_000, half), (0, half)]);
+        for step in 0..100_u32 {
+            rivals.note(interval.length * step, &interval, None);
+        }
+        let offender = &interval.containers[0].container;
+        let share = share_of(&rivals, offender);
+        assert!((least..most).contains(&share), "{service}: {share}");
+    }
+}
+
+/// Four that use a little less than a fifth of the CPU each could use more, in all more than there is. Beside them a
+/// task of the host that uses little still claims no more than twice that.
+#[test]
+fn what_claims_little_claims_it_beside_many_as_well() {
+    let time = CpuTime {
+        charged_host_ns: 800_000,
+        ..network_work(10_000_000)
+    };
+    let mut rivals = Rivals::default();
+    let mut interval = interval(&[time], &[(2_500_000, 2_300_000); 4]);
+    for row in &mut interval.containers {
+        row.ledger.cpu_usage_ns = 3_800_000;
+    }
+    for step in 0..100_u32 {
+        rivals.note(interval.length * step, &interval, None);
+    }
+    let offender = &interval.containers[0].container;
+    let share = share_of(&rivals, offender);
+    assert!((0.205..0.215).contains(&share), "{share}");
+}
+
+/// One of two offenders pauses, as a stream does that lost a window: what it leaves is not given away.
+#[test]
+fn one_that_is_held_back_claims_its_whole_share() {
+    let time = network_work(10_000_000);
+    let mut interval = interval(&[time], &[(10_000_000, 9_000_000), (0, 1_000_000)]);
+    interval.containers[0].ledger.cpu_usage_ns = 18_000_000;
+    interval.containers[1].ledger.cpu_usage_ns = 2_000_000;
+    let mut rivals = Rivals::default();
+    (0..3).for_each(|step| rivals.note(interval.length * step, &interval, None));
+    let [offender, paused] = [0, 1].map(|i: usize| &interval.containers[i].container);
+    let share = |is_held: bool| {
+        let is_held = |id| is_held && id == paused.cgroup;
+        let divided = rivals.divide(0, is_held, |_| 100.0);
+        divided.share(&offender.cgroup_path, |_| 100.0)
+    };
+    assert!((share(false) - 0.8).abs() < 1e-9, "{}", share(false));
+    assert_eq!(share(true), 0.5);
+}
+
+/// CPU use is read in every fifth step; the victim comes between two readings and wants half of the CPU, or a tenth.
+#[test]
+fn one_that_comes_claims_its_whole_share_until_it_is_known_what_it_uses() {
+    let time = network_work(10_000_000);
+    let offers = |comes_at: u32, uses: f64, heeds: bool| {
+        let mut rivals = Rivals::default();
+        let (mut since, mut soon) = (0.0, false);
+        let step = |step: u32| {
+            let is_there = step >= comes_at;
+            let part = if is_there { uses } else { 0.0 };
+            since += part;
+            let charged = (part * 10e6) as u64;
+            let mut interval =
+                interval(&[time], &[(10_000_000, 10_000_000 - charged), (0, charged)]);
+            if step.is_multiple_of(5) || soon {
+                interval.containers[0].ledger.cpu_usage_ns = 5_000_000;
+                interval.containers[1].ledger.cpu_usage_ns = (since * 20e6) as u64;
+                since = 0.0;
+            }
+            rivals.note(interval.length * step, &interval, None);
+            soon = heeds && rivals.wants_reading();
+            let share = share_of(&rivals, &interval.containers[0].container);
+            (share, soon)
+        };
+        (0..55).map(step).collect::<Vec<(f64, bool)>>()
+    };
+    for comes_at in 30..35 {
+        let told = offers(comes_at, 0.5, true);
+        let at = comes_at as usize;
+        assert!(told[at - 1].0 > 0.98, "{comes_at}: {told:?}");
+        assert!(
+            told[at..].iter().all(|(share, _)| *share == 0.5),
+            "{comes_at}: {told:?}"
+        );
+        // Two readings out of turn at most, and none before it came.
+        let soon: Vec<usize> = (10..55).filter(|i| told[*i].1).collect();
+        assert!(soon == [at] || soon == [at, at + 1], "{comes_at}: {soon:?}");
+        // One that wants little has its whole share for these two steps, no longer; else for five to ten.
+        let told = offers(comes_at, 0.1, true);
+        assert!(
+            told[at + 2..].iter().all(|(share, _)| *share > 0.79),
+            "{told:?}"
+        );
+        let told = offers(comes_at, 0.1, false);
+        assert!(
+            told[at..at + 5].iter().all(|(share, _)| *share == 0.5),
+            "{told:?}"
+        );
+        assert!(
+            told[at + 10..].iter().all(|(share, _)| *share > 0.79),
+            "{told:?}"
+        );
+    }
+}
+
+/// A container comes in every step: CPU use is not read in every step for that.
+#[test]
+fn where_many_come_cpu_use_is_read_out_of_turn_now_and_then() {
+    let time = network_work(10_000_000);
+    let mut rivals = Rivals::default();
+    let wanted = (0..200_usize).filter(|step| {
+        let mut work = vec![(0, 0); 201];
+        (work[0], work[step + 1]) = ((10_000_000, 5_000_000), (0, 5_000_000));
+        let interval = interval(&[time], &work);
+        rivals.note(interval.length * *step as u32, &interval, None);
+        rivals.wants_reading()
+    });
+    // Of 4 s: three steps of 25.
+    assert_eq!(wanted.count(), 24);
+}
+
+/// A service that wakes for a moment a few times a second, as our own agent does.
+#[test]
+fn what_of_the_host_runs_for_a_moment_takes_no_share() {
+    let time = |charged_host_ns| CpuTime {
+        charged_host_ns,
+        ..network_work(10_000_000)
+    };
+    let mut rivals = Rivals::default();
+    for step in 0..100_u32 {
+        let charged_ns = if step % 10 == 0 { 2_000_000 } else { 0 };
+        let interval = interval(&[time(charged_ns)], &[(10_000_000, 9_000_000)]);
+        rivals.note(interval.length * step, &interval, None);
+        let offender = &interval.containers[0].container;
+        assert_eq!(share_of(&rivals, offender), 1.0, "step {step}");
+    }
+}
+
+/// What an interrupt costs is measured in place: our own thread has most of the CPU for an interval.
+#[test]
+fn our_own_measurement_claims_nothing() {
+    let time = CpuTime {
+        charged_host_ns: 8_000_000,
+        ..network_work(10_000_000)
+    };
+    let share = |looked_at| {
+        let mut rivals = Rivals::default();
+        let interval = interval(&[time], &[(10_000_000, 1_000_000), (0, 1_000_000)]);
+        let quiet = super::super::simulation::interval(
+            &[CpuTime {
+                charged_host_ns: 0,
+                ..time
+            }],
+            &[(10_000_000, 5_000_000), (0, 5_000_000)],
+        );
+        (0..10).for_each(|step| rivals.note(quiet.length * step, &quiet, None));
+        rivals.note(quiet.length * 11, &interval, looked_at);
+        share_of(&rivals, &interval.containers[0].container)
+    };
+    assert!(share(None) < 0.47, "{}", share(None));
+    assert_eq!(share(Some(0)), 0.5);
+}
