@@ -44,9 +44,7 @@ impl Tcb {
             };
         }
         let first = seq::max(una, header.ack);
-        if let Some((left, _)) = ranges.first()
-            && seq::lt(*left, first)
-        {
+        if reports_duplicate(ranges, first) {
             self.recovery.rack.needless(una, max);
         }
         for &(left, right) in ranges {
@@ -137,6 +135,18 @@ impl Tcb {
             None => self.timers.stop_reordering(),
         }
         reveals
+    }
+}
+
+/// Whether the first range is a duplicate (RFC 2883, 4): it lies below what is acknowledged up to
+/// `ack`, or within the second range.
+fn reports_duplicate(ranges: &[(u32, u32)], ack: u32) -> bool {
+    match ranges {
+        [(left, _), ..] if seq::lt(*left, ack) => true,
+        [(left, right), (outer_left, outer_right), ..] => {
+            seq::le(*outer_left, *left) && seq::le(*right, *outer_right)
+        }
+        _ => false,
     }
 }
 

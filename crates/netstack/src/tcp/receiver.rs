@@ -5,7 +5,7 @@ use super::acks::Acks;
 use super::context::Context;
 use super::offer::Offer;
 use super::reassembly::{Kept, Reassembly, add_duplicate};
-use super::segment::Incoming;
+use super::segment::{Incoming, is_in_window};
 use super::seq;
 use super::terms::Terms;
 use super::timers::Timers;
@@ -64,23 +64,7 @@ impl Receiver {
 
     /// RFC 9293, table 6: whether some of the segment lies in the window.
     pub fn is_acceptable(&self, segment: &Incoming) -> bool {
-        let (start, len, window) = (segment.header.seq, segment.len(), self.offered());
-        let inside = |at: u32| at.wrapping_sub(self.next) < window;
-        match (len, window) {
-            (0, 0) => start == self.next,
-            (0, _) => inside(start),
-            // With the window closed ACKs, RSTs and FIN-less probes at the edge still count: their
-            // data does not fit and is cut.
-            (_, 0) => start == self.next,
-            (len, _) => {
-                inside(start) || inside(start.wrapping_add(len - 1)) || self.spans(start, len)
-            }
-        }
-    }
-
-    /// A segment that begins before the window and ends behind it.
-    fn spans(&self, start: u32, len: u32) -> bool {
-        seq::lt(start, self.next) && seq::lt(self.next, start.wrapping_add(len))
+        is_in_window(self.next, self.offered(), segment.header.seq, segment.len())
     }
 
     /// The application closed and wants nothing more, but data comes (RFC 9293, 3.6.1).
@@ -366,19 +350,20 @@ impl Receiver {
     }
 
     /// Fills the SACK option: a duplicate, then the range of the latest segment, then the others
-    /// (RFC 2018, 4; RFC 2883, 4).
+    /// (RFC 2018, 4; RFC 2883, 4). A duplicate that is a whole block stands there twice: once alone
+    /// it would be an ordinary report, and the sender would not learn of the duplicate.
     pub fn sack_blocks(&self, options: &mut Options, chunks: &Chunks) {
         let most = if options.timestamps.is_some() { 3 } else { 4 };
-        let mut add = |range: (u32, u32)| {
-            if options.sack_count < most && !options.sack_ranges().contains(&range) {
-                options.sack[usize::from(options.sack_count)] = range;
-                options.sack_count += 1;
-            }
-        };
         if let Some(range) = self.duplicate {
-            add(range);
+            options.add_sack(range);
         }
-        self.data.report(chunks, add);
+        let blocks_from = usize::from(options.sack_count);
+        self.data.report(chunks, |range| {
+            let blocks = &options.sack_ranges()[blocks_from..];
+            if options.sack_count < most && !blocks.contains(&range) {
+                options.add_sack(range);
+            }
+        });
     }
 }
 

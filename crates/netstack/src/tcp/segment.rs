@@ -1,5 +1,6 @@
 //! A segment as the state machine sees it, coming in and going out.
 
+use super::seq;
 use crate::api::Chunk;
 use crate::wire::tcp::{ACK, FIN, Options, RST, SYN, Segment};
 
@@ -74,6 +75,24 @@ pub fn reset_for(segment: &Incoming) -> Option<Outgoing> {
             ..Outgoing::default()
         }
     })
+}
+
+/// Whether some of a segment of `len` numbers from `start` on lies in the window of `window` bytes
+/// from `next` on (RFC 9293, table 6).
+///
+/// Looser than the table: data at the edge of a closed window counts. Its acknowledgement and its
+/// RST do, and the data is cut.
+pub fn is_in_window(next: u32, window: u32, start: u32, len: u32) -> bool {
+    let is_inside = |at: u32| at.wrapping_sub(next) < window;
+    match (len, window) {
+        (_, 0) => start == next,
+        (0, _) => is_inside(start),
+        (len, _) => {
+            let end = start.wrapping_add(len);
+            let spans = seq::lt(start, next) && seq::lt(next, end);
+            is_inside(start) || is_inside(end.wrapping_sub(1)) || spans
+        }
+    }
 }
 
 /// Whether the flags are of an opening segment and nothing else that would contradict it.

@@ -1,7 +1,7 @@
 //! TIME_WAIT (RFC 9293, 3.6.1): what is left of a connection for twice a segment's lifetime, in
 //! a table of its own, and when a new connection may take its place (RFC 6191, RFC 1122 4.2.2.13).
 
-use super::segment::{Incoming, Outgoing};
+use super::segment::{Incoming, Outgoing, is_in_window};
 use super::seq;
 use super::state::Tcb;
 use crate::api::{TcpConfig, Time};
@@ -9,7 +9,7 @@ use crate::core::NONE;
 use crate::core::slots::Slots;
 use crate::flow::FlowKey;
 use crate::tuning::acks::CHALLENGE_INTERVAL;
-use crate::wire::tcp::{ACK, FIN, Options, RST};
+use crate::wire::tcp::{ACK, FIN, Options, RST, SYN};
 
 /// What is kept.
 #[derive(Debug, Clone, Copy, Default)]
@@ -19,7 +19,9 @@ pub struct Entry {
     /// Our next sequence number; the FIN is behind it.
     pub snd_nxt: u32,
     pub rcv_nxt: u32,
+    /// As our last acknowledgement has it, and by how many bits it is shifted.
     window: u16,
+    scale: u8,
     /// The peer's last timestamp, and our offset.
     timestamps: Option<(u32, u32)>,
     /// Last time that a segment without data was answered.
@@ -27,6 +29,14 @@ pub struct Entry {
     ends: Time,
     next: u32,
     previous: u32,
+}
+
+impl Entry {
+    /// Whether some of the segment lies in the window (RFC 9293, table 6).
+    fn is_acceptable(&self, segment: &Incoming) -> bool {
+        let window = u32::from(self.window) << self.scale;
+        is_in_window(self.rcv_nxt, window, segment.header.seq, segment.len())
+    }
 }
 
 /// What a segment for such an entry leads to.
@@ -92,6 +102,7 @@ impl TimeWait {
             snd_nxt: tcb.sender.max(),
             rcv_nxt: tcb.receiver.next(),
             window: tcb.receiver.scaled_window(&tcb.terms),
+            scale: tcb.terms.our_scale(),
             timestamps: (tcb.terms.timestamps()).then(|| tcb.timestamps.kept()),
             challenged_at: None,
             ends: now + config.time_wait,
@@ -193,6 +204,11 @@ impl TimeWait {
                 };
             }
         }
+        // RFC 9293, 3.10.7.4, fifth: without an acknowledgement it is dropped, if it is acceptable.
+        let has_ack = segment.is(ACK);
+        if !has_ack && !segment.is(SYN) && entry.is_acceptable(segment) {
+            return Answer::Nothing;
+        }
         let stamps = |value: u32, offset: u32| Options {
             timestamps: Some((super::isn::timestamp(now, offset), value)),
             ..Options::default()
@@ -209,7 +225,7 @@ impl TimeWait {
             ..Outgoing::default()
         };
         let end = header.seq.wrapping_add(segment.len());
-        if segment.is(FIN) && end == entry.rcv_nxt {
+        if segment.is(FIN) && has_ack && end == entry.rcv_nxt {
             // The peer's FIN again: it lacks our ACK. The wait starts anew.
             entry.ends = now + config.time_wait;
             self.unlink(slot);

@@ -100,6 +100,12 @@ impl Options {
         &self.sack[..usize::from(self.sack_count)]
     }
 
+    /// Appends a range; the caller sees to [`MAX_SACK`].
+    pub fn add_sack(&mut self, range: (u32, u32)) {
+        self.sack[usize::from(self.sack_count)] = range;
+        self.sack_count += 1;
+    }
+
     /// Bytes when written, padded to words.
     pub fn len(&self) -> usize {
         let mut len = 0;
