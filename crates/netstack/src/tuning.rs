@@ -59,11 +59,14 @@ pub(crate) mod belief {
     /// Bytes. Smallest segment size that is believed: smaller ones make a packet of each byte
     /// (CVE-2019-11479). Linux's least is 48 too.
     pub const LEAST_MSS_BYTES: u16 = 48;
-    /// Bytes. Least path MTU that is believed of a router, for IPv4: smaller values are attacks
-    /// (CVE-2004-1060). Linux's default of `min_pmtu` is 552 too. IPv6 has none smaller than 1280.
+    /// Bytes. Least MTU of a link (RFC 791, 3.2; RFC 8200, 5): a router that reports less is not
+    /// believed at all.
+    pub const LEAST_LINK_V4_BYTES: u32 = 68;
+    /// See [`LEAST_LINK_V4_BYTES`].
+    pub const LEAST_LINK_V6_BYTES: u32 = 1280;
+    /// Bytes. Least path MTU that is used for IPv4: smaller values are attacks (CVE-2004-1060).
+    /// Linux's default of `min_pmtu` is 552 too.
     pub const LEAST_PATH_V4_BYTES: u32 = 552;
-    /// See [`LEAST_PATH_V4_BYTES`]; RFC 8200, 5.
-    pub const LEAST_PATH_V6_BYTES: u32 = 1280;
     /// How long a smaller path MTU is believed (RFC 1981, 4, recommends ten minutes). Longer: a
     /// path that has recovered is used in small packets; shorter: more packets are lost asking.
     pub const PATH_KEPT: Duration = Duration::from_secs(600);
@@ -110,9 +113,16 @@ pub(crate) mod neighbours {
     /// How long a confirmed address is used before one question asks again (RFC 4861, 10:
     /// REACHABLE_TIME).
     pub const REACHABLE: Duration = Duration::from_secs(30);
-    /// Between questions (RFC 4861, 10: RETRANS_TIMER).
+    /// Between questions to all hosts (RFC 4861, 10: RETRANS_TIMER), and between doubts about one
+    /// neighbour.
     pub const RETRANSMIT: Duration = Duration::from_secs(1);
-    /// Questions before a neighbour counts as absent (RFC 4861, 10: MAX_MULTICAST_SOLICIT).
+    /// Between questions to the station that had the address. Longer: a neighbour that has moved is
+    /// found later; shorter: one that was busy is asked for at all hosts, where another may answer.
+    pub const PROBE: Duration = Duration::from_millis(500);
+    /// Questions to that station before all hosts are asked (RFC 1122, 2.3.2.1: two polls).
+    pub const PROBES: u8 = 2;
+    /// Questions to all hosts before a neighbour counts as absent (RFC 4861, 10:
+    /// MAX_MULTICAST_SOLICIT).
     pub const TRIES: u8 = 3;
     /// Unknown neighbours that each reader may ask for at a time, however small the table. Fewer:
     /// one absent peer keeps a small dataplane from finding others.

@@ -48,6 +48,8 @@ scripts! {
     fn delayed_ack();
     fn duplicate_sack();
     fn duplicate_sack_in_part();
+    fn duplicate_sack_of_a_block();
+    fn duplicate_sack_within_a_block();
     fn ecn_not_agreed();
     fn ecn_open_active();
     fn ecn_open_active_refused();
@@ -68,6 +70,7 @@ scripts! {
     fn fast_open_pending();
     fn fast_open_reset();
     fn fast_retransmit_newreno();
+    fn fast_open_unreachable();
     fn fin_out_of_order();
     fn fin_wait_2_ends();
     fn half_close();
@@ -87,6 +90,7 @@ scripts! {
     fn nagle();
     fn nagle_after_full();
     fn nagle_off();
+    fn no_ack_is_dropped();
     fn open_active();
     fn open_active_v6();
     fn open_bad_ack();
@@ -154,6 +158,8 @@ scripts! {
     fn timestamp_not_from_refused_segment();
     fn timestamp_of_the_left_edge();
     fn timestamps_and_mss();
+    fn unreachable_and_answered();
+    fn unreachable_and_silent();
     fn unreachable_in_syn_sent();
     fn unreachable_of_what_is_not_sent();
     fn unreachable_when_open();

@@ -31,7 +31,7 @@ impl Stack {
         let identifier = be32(message, 4).to_be_bytes();
         let sent = if message.len() + ip::header_bytes(v4) <= mtu_bytes {
             let chunk = datagram.chunk(icmp::HEADER_BYTES, message.len());
-            self.icmp_reply(datagram, kind, 0, identifier, chunk)
+            self.icmp_reply(datagram, [kind, 0], identifier, &[], chunk)
         } else {
             self.echo_in_fragments(datagram, kind, identifier, mtu_bytes)
         };

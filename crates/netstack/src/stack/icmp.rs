@@ -4,10 +4,12 @@ use super::Stack;
 use super::flows::Place;
 use super::receive::Datagram;
 use super::replies::{Answer, Outline, Reply};
+use super::route::Hop;
 use crate::api::{Chunk, DeadReason, Time};
 use crate::flow::FlowKey;
 use crate::wire::icmp::{self, Message};
 use crate::wire::ip;
+use crate::wire::ipv6::Problem;
 use crate::wire::packet::Packet;
 use crate::wire::{be16, be32, ipv4, ipv6};
 
@@ -44,23 +46,24 @@ impl Stack {
         false
     }
 
-    /// An ICMP message back to the sender of `datagram`, with a part of its frame as data.
+    /// An ICMP message back to the sender of `datagram`, with `head` and a part of its frame as data.
     pub(super) fn icmp_reply(
         &mut self,
         datagram: &Datagram<'_>,
-        kind: u8,
-        code: u8,
+        [kind, code]: [u8; 2],
         rest: [u8; 4],
+        head: &[u8],
         chunk: Chunk,
     ) -> bool {
         let packet = datagram.packet;
         let v4 = packet.source.is_v4();
         let protocol = if v4 { ip::ICMP } else { ip::ICMPV6 };
-        let len = icmp::HEADER_BYTES + chunk.len as usize;
+        let written = icmp::HEADER_BYTES + head.len();
         // ICMP has no pseudo header, ICMPv6 has.
         let sum = if v4 {
             0
         } else {
+            let len = written + chunk.len as usize;
             ip::pseudo_sum(&packet.destination, &packet.source, protocol, len)
         };
         let outline = Outline {
@@ -72,10 +75,12 @@ impl Stack {
         let mut reply = Reply::ip(
             self.routes.way(datagram.interface, datagram.mac),
             &outline,
-            icmp::HEADER_BYTES,
+            written,
             chunk.len as usize,
         );
-        icmp::write(reply.body(v4), kind, code, sum, rest);
+        let body = reply.body(v4);
+        icmp::write(body, kind, code, sum, rest);
+        body[icmp::HEADER_BYTES..written].copy_from_slice(head);
         let reply = reply.with_checksum(v4, 2).with_payload(chunk);
         self.replies.push(reply, &mut self.counters)
     }
@@ -89,21 +94,59 @@ impl Stack {
         }
     }
 
-    /// A protocol that we do not speak.
+    /// A protocol that we do not speak, or none at all (RFC 8200, 4.7), which is ignored.
     pub(super) fn unknown_protocol(&mut self, now: Time, datagram: &Datagram<'_>) -> bool {
         self.counters.frames_not_ours += 1;
-        let at = datagram.packet.protocol_at as u32;
         if datagram.packet.source.is_v4() {
-            self.error(now, datagram, 3, 2, 0)
-        } else {
-            self.error(now, datagram, 4, 1, at)
+            return self.error(now, datagram, 3, 2, 0);
         }
+        let problem = Problem::of_protocol(datagram.packet);
+        problem.is_some_and(|problem| self.parameter_problem(now, datagram, problem))
     }
 
-    /// Sends an error that quotes the packet. Never about a group's packet, a fragment put
-    /// together, or one that is an ICMP error itself. Says whether the buffer is kept.
+    /// Tells the sender of an IPv6 packet that we cannot take it (RFC 8200, 4; RFC 4443, 3.4). Says
+    /// whether the buffer is kept.
+    pub(super) fn parameter_problem(
+        &mut self,
+        now: Time,
+        datagram: &Datagram<'_>,
+        problem: Problem,
+    ) -> bool {
+        // Never to nobody, nor about another error (RFC 4443, 2.4 e).
+        let packet = datagram.packet;
+        let is_error = || ipv6::is_icmp_error(datagram.bytes, packet.protocol, packet.payload_at);
+        if packet.source.is_unspecified() || is_error() {
+            return false;
+        }
+        if datagram.unicast || !problem.is_for_groups {
+            return self.error(now, datagram, 4, problem.code, problem.pointer);
+        }
+        // From an address of ours: the packet names a group.
+        let hop = Hop {
+            interface: datagram.interface,
+            ip: datagram.packet.source,
+        };
+        let Some(ours) = self.routes.source_at(&hop) else {
+            return false;
+        };
+        let packet = Packet {
+            destination: ours,
+            ..*datagram.packet
+        };
+        let from_ours = Datagram {
+            packet: &packet,
+            unicast: true,
+            ..*datagram
+        };
+        self.error(now, &from_ours, 4, problem.code, problem.pointer)
+    }
+
+    /// Sends an error that quotes the packet. Never about a group's packet or one that is an ICMP
+    /// error itself. Says whether the buffer is kept.
     fn error(&mut self, now: Time, datagram: &Datagram<'_>, kind: u8, code: u8, rest: u32) -> bool {
-        if !datagram.unicast || datagram.reassembled {
+        let packet = datagram.packet;
+        let v4 = packet.source.is_v4();
+        if !datagram.unicast {
             return false;
         }
         if !self
@@ -112,18 +155,29 @@ impl Stack {
         {
             return false;
         }
-        let most = if datagram.packet.source.is_v4() {
-            QUOTE_V4
+        // Of a packet that was put together the header is made again.
+        let mut head = [0; ipv6::HEADER_BYTES];
+        let head = if datagram.reassembled {
+            let head = &mut head[..ip::header_bytes(v4)];
+            ip::write(
+                head,
+                &packet.source,
+                &packet.destination,
+                datagram.first_protocol,
+                packet.hop_limit,
+                packet.end,
+            );
+            &*head
         } else {
-            QUOTE_V6
+            &[]
         };
-        let len = datagram.packet.end.min(most) as u32;
+        let most = if v4 { QUOTE_V4 } else { QUOTE_V6 } - head.len();
         let chunk = Chunk {
             buffer: datagram.buffer,
             offset: datagram.base,
-            len,
+            len: packet.end.min(most) as u32,
         };
-        let sent = self.icmp_reply(datagram, kind, code, rest.to_be_bytes(), chunk);
+        let sent = self.icmp_reply(datagram, [kind, code], rest.to_be_bytes(), head, chunk);
         self.counters.icmp_errors_sent += u64::from(sent);
         sent
     }
@@ -168,15 +222,18 @@ impl Stack {
             Message::Unreachable { hard } => {
                 self.unreachable(now, slot, hard, DeadReason::Unreachable);
             }
+            // Soft errors (RFC 9293, 3.9.2.2).
+            Message::TimeExceeded | Message::ParameterProblem => {
+                self.unreachable(now, slot, false, DeadReason::Unreachable);
+            }
             _ => {}
         }
     }
 
-    /// Only a connection that does not exist yet ends by it, and one that a peer has asked for by a
-    /// soft error too (RFC 5461).
+    /// A router reports the peer of a connection as unreachable.
     fn unreachable(&mut self, now: Time, slot: u32, hard: bool, reason: DeadReason) {
         let tcb = self.connections.tcb_mut(slot);
-        if tcb.ends_unreachable(hard) {
+        if tcb.unreachable(hard, reason) {
             let context = &mut self.ranges.context(&self.config, &mut self.counters, now);
             tcb.end(reason, context);
             self.settle(slot);

@@ -1,9 +1,19 @@
 //! Who on the link has which Ethernet address: ARP (RFC 826) and neighbour discovery (RFC 4861)
 //! in one table.
 //!
-//! An entry is looked up when something is sent. Unknown: three questions a second apart, what is
-//! to be sent waits. Confirmed: used for 30 s. Then still used, while one question asks again
-//! (RFC 4861, 7.3: delay and probe, in one).
+//! An entry is looked up when something is sent. Only an answer to a question of ours sets or
+//! confirms an address that is used. Whoever says unasked that it has moved makes us ask the
+//! station that we know; only if that is silent we ask all, and take the answer (a lie is denied
+//! within the round trip, a move is found within [`PROBES`] times [`PROBE`]).
+//!
+//! ```text
+//! state       used  asks       answer, same station  another's answer   unasked, another station  timer
+//! Incomplete  no    all        Reachable             -                  Stale                     asks again; fails after 3
+//! Reachable   yes   nobody     -                     Stale              Stale (once a second)     Stale after 30 s
+//! Stale       yes   -          -                     -                  -                         - (the next use: Probing)
+//! Probing     yes   the same   Reachable             -                  -                         asks again; Searching after 2
+//! Searching   yes   all        Reachable             takes, Reachable   -                         asks again; fails after 3
+//! ```
 
 use super::route::Hop;
 use crate::api::{MacAddress, Time};
@@ -11,17 +21,20 @@ use crate::core::siphash::Key;
 use crate::core::slots::Slots;
 use crate::core::table::Table;
 use crate::tuning::READERS;
-use crate::tuning::neighbours::{LEAST_ASKING, REACHABLE, RETRANSMIT, TRIES};
+use crate::tuning::neighbours::{LEAST_ASKING, PROBE, PROBES, REACHABLE, RETRANSMIT, TRIES};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum State {
+    /// Unknown, and all hosts are asked.
     #[default]
     Incomplete,
     Reachable,
-    /// Not confirmed lately; the next use asks.
+    /// Not confirmed lately, or doubted; the next use asks.
     Stale,
-    /// Asked; used meanwhile.
+    /// The station that is known is asked; used meanwhile.
     Probing,
+    /// That station is silent, and all hosts are asked; used meanwhile.
+    Searching,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -33,6 +46,30 @@ struct Entry {
     tries: u8,
     /// The reader that made it; while it is incomplete it counts towards that reader's limit.
     asker: u8,
+    /// Last answer to a question of ours.
+    confirmed: Time,
+}
+
+/// In what a neighbour says where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim {
+    /// A question to us.
+    Question,
+    /// An answer, perhaps to a question of ours.
+    Answer,
+    /// A message that nobody asked for: gratuitous ARP, an unsolicited advertisement, or a question
+    /// to another host.
+    Announcement,
+}
+
+/// What a claim leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard {
+    Nothing,
+    /// This entry has changed; it may wake others.
+    Changed(u32),
+    /// This entry is to be doubted from then on ([`Neighbours::due`]).
+    DoubtAt(u32, Time),
 }
 
 /// What a lookup leads to.
@@ -109,8 +146,9 @@ impl Neighbours {
     }
 
     /// When an entry just asked about wants to be woken.
-    pub fn retry_at(now: Time) -> Time {
-        now + RETRANSMIT
+    pub fn retry_at(&self, slot: u32, now: Time) -> Time {
+        let is_probing = self.entries[slot as usize].state == State::Probing;
+        now + if is_probing { PROBE } else { RETRANSMIT }
     }
 
     pub fn reachable_until(now: Time) -> Time {
@@ -141,7 +179,7 @@ impl Neighbours {
                     ask: Some(slot),
                 }
             }
-            State::Reachable | State::Probing => Lookup::Known {
+            State::Reachable | State::Probing | State::Searching => Lookup::Known {
                 mac: entry.mac,
                 ask: None,
             },
@@ -200,54 +238,55 @@ impl Neighbours {
         )
     }
 
-    /// A neighbour says where it is, on its link. `asked_us`: in a question to us, which makes an entry if there
-    /// is room (RFC 826; RFC 4861, 7.2.3). An answer changes only what exists: no host may fill the
-    /// table unasked. `confirms`: it answers our question. Says which entry may wake others.
-    pub fn heard(
-        &mut self,
-        hop: &Hop,
-        mac: MacAddress,
-        asked_us: bool,
-        confirms: bool,
-        replace: bool,
-    ) -> Option<u32> {
+    /// A neighbour says where it is, on its link; without an address (RFC 4861, 7.2.5): where it
+    /// was. A question to us makes an entry if there is room (RFC 826; RFC 4861, 7.2.3); all else
+    /// changes only what exists: no host may fill the table unasked.
+    pub fn heard(&mut self, hop: &Hop, mac: Option<MacAddress>, claim: Claim, now: Time) -> Heard {
         let (hash, found) = self.find(hop);
-        let slot = match found {
-            Some(slot) => slot,
-            None if asked_us => self.insert(*hop, hash, false)?,
-            None => return None,
-        };
-        let entry = &mut self.entries[slot as usize];
-        let known = entry.state != State::Incomplete;
-        if known && entry.mac != mac && !replace {
-            // RFC 4861, 7.2.5: the override flag is clear.
-            if entry.state == State::Reachable {
-                entry.state = State::Stale;
-                self.epoch = self.epoch.wrapping_add(1);
-            }
-            return None;
-        }
-        if known && entry.mac != mac {
-            self.epoch = self.epoch.wrapping_add(1);
-        }
-        if found.is_some() {
-            self.answered(slot);
-        }
-        let entry = &mut self.entries[slot as usize];
-        let same = known && entry.mac == mac;
-        entry.mac = mac;
-        entry.tries = 0;
-        if confirms || !(same && entry.state == State::Reachable) {
-            entry.state = if confirms {
-                State::Reachable
-            } else {
-                State::Stale
+        let Some(slot) = found else {
+            let (Claim::Question, Some(mac)) = (claim, mac) else {
+                return Heard::Nothing;
             };
+            let Some(slot) = self.insert(*hop, hash, false) else {
+                return Heard::Nothing;
+            };
+            // Nobody asked for it: it counts for no reader.
+            self.entries[slot as usize].state = State::Stale;
+            self.entries[slot as usize].mac = mac;
+            self.epoch = self.epoch.wrapping_add(1);
+            return Heard::Changed(slot);
+        };
+        let entry = self.entries[slot as usize];
+        let is_same = mac.is_none_or(|mac| mac == entry.mac);
+        let is_answer = claim == Claim::Answer;
+        match (entry.state, mac) {
+            (State::Incomplete, Some(mac)) => self.take(slot, mac, is_answer, now),
+            (State::Probing | State::Searching, _) if is_answer && is_same => {
+                self.take(slot, entry.mac, true, now)
+            }
+            (State::Searching, Some(mac)) if is_answer => self.take(slot, mac, true, now),
+            (State::Reachable, _) if !is_same => {
+                // At most once an interval: whoever lies must not make us ask without end.
+                Heard::DoubtAt(slot, now.max(entry.confirmed + RETRANSMIT))
+            }
+            _ => Heard::Nothing,
         }
-        if !known {
+    }
+
+    /// Takes an address, `confirmed` by an answer to our question or not.
+    fn take(&mut self, slot: u32, mac: MacAddress, confirmed: bool, now: Time) -> Heard {
+        self.answered(slot);
+        let entry = &mut self.entries[slot as usize];
+        if entry.state == State::Incomplete || entry.mac != mac {
             self.epoch = self.epoch.wrapping_add(1);
         }
-        Some(slot)
+        (entry.mac, entry.tries) = (mac, 0);
+        if confirmed {
+            (entry.state, entry.confirmed) = (State::Reachable, now);
+        } else {
+            entry.state = State::Stale;
+        }
+        Heard::Changed(slot)
     }
 
     /// Whether the entry was confirmed (and wants to be woken in [`Self::reachable_until`]).
@@ -261,6 +300,10 @@ impl Neighbours {
             return Due::Nothing;
         }
         let entry = &mut self.entries[slot as usize];
+        let ask = |entry: &Entry, mac| Due::Ask {
+            hop: entry.hop,
+            mac,
+        };
         match entry.state {
             State::Stale => Due::Nothing,
             State::Reachable => {
@@ -268,15 +311,19 @@ impl Neighbours {
                 self.epoch = self.epoch.wrapping_add(1);
                 Due::Nothing
             }
-            State::Incomplete | State::Probing if entry.tries < TRIES => {
+            State::Probing if entry.tries < PROBES => {
                 entry.tries += 1;
-                let probing = entry.state == State::Probing;
-                Due::Ask {
-                    hop: entry.hop,
-                    mac: probing.then_some(entry.mac),
-                }
+                ask(entry, Some(entry.mac))
             }
-            State::Incomplete | State::Probing => {
+            State::Probing => {
+                (entry.state, entry.tries) = (State::Searching, 1);
+                ask(entry, None)
+            }
+            State::Incomplete | State::Searching if entry.tries < TRIES => {
+                entry.tries += 1;
+                ask(entry, None)
+            }
+            State::Incomplete | State::Searching => {
                 let hop = entry.hop;
                 self.remove(slot);
                 Due::Failed(hop)

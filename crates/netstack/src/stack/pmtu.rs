@@ -2,7 +2,9 @@
 
 use crate::api::Time;
 use crate::core::siphash::Key;
-use crate::tuning::belief::{LEAST_PATH_V4_BYTES, LEAST_PATH_V6_BYTES, PATH_KEPT, PATHS};
+use crate::tuning::belief::{
+    LEAST_LINK_V4_BYTES, LEAST_LINK_V6_BYTES, LEAST_PATH_V4_BYTES, PATH_KEPT, PATHS,
+};
 use crate::wire::address::Addr;
 
 /// For routers that name no size (RFC 1191, table 7-1).
@@ -48,22 +50,17 @@ impl Paths {
     }
 
     /// A router says that `claimed` bytes are the most; `current` is what was assumed. The new
-    /// size, if it is smaller.
+    /// size, if it is smaller. A size that no link has is not believed at all: less than 1280 bytes
+    /// in IPv6 (RFC 8201, 4), less than 68 in IPv4 (RFC 1191, 3), where 0 stands for a router that
+    /// names none.
     pub fn too_big(&mut self, ip: &Addr, claimed: u32, current: u32, now: Time) -> Option<u32> {
-        let least = if ip.is_v4() {
-            LEAST_PATH_V4_BYTES
-        } else {
-            LEAST_PATH_V6_BYTES
+        let mtu_bytes = match (ip.is_v4(), claimed) {
+            (true, 0) => (PLATEAUS.into_iter().find(|plateau| *plateau < current))
+                .unwrap_or(LEAST_PATH_V4_BYTES),
+            (true, ..LEAST_LINK_V4_BYTES) | (false, ..LEAST_LINK_V6_BYTES) => return None,
+            (true, claimed) => claimed.max(LEAST_PATH_V4_BYTES),
+            (false, claimed) => claimed,
         };
-        let claimed = if claimed == 0 {
-            PLATEAUS
-                .into_iter()
-                .find(|plateau| *plateau < current)
-                .unwrap_or(least)
-        } else {
-            claimed
-        };
-        let mtu_bytes = claimed.max(least);
         if mtu_bytes >= current {
             return None;
         }
@@ -74,5 +71,41 @@ impl Paths {
             until: now + PATH_KEPT,
         };
         Some(mtu_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::IpAddr;
+
+    fn shrink(ip: &str, claimed: u32, current: u32) -> Option<u32> {
+        let ip: IpAddr = ip.parse().expect("an address");
+        Paths::new(&[1; 16]).too_big(&Addr::from(ip), claimed, current, Time::ZERO)
+    }
+
+    /// RFC 8201, 4: a size below 1280 bytes is discarded, not raised to it.
+    #[test]
+    fn an_ipv6_size_below_the_least_is_discarded() {
+        for claimed in [0, 1, 68, 552, 1279, 1500, 9000, u32::MAX] {
+            assert_eq!(shrink("fd00::1", claimed, 1500), None, "{claimed}");
+        }
+        for claimed in [1280, 1281, 1499] {
+            assert_eq!(shrink("fd00::1", claimed, 1500), Some(claimed));
+        }
+    }
+
+    /// RFC 1191, 3 and 5; CVE-2004-1060.
+    #[test]
+    fn an_ipv4_size_below_68_is_discarded_and_552_is_the_least() {
+        for claimed in [1, 67, 1500, 65_535] {
+            assert_eq!(shrink("10.0.0.1", claimed, 1500), None, "{claimed}");
+        }
+        let sizes = [(68, 552), (551, 552), (552, 552), (576, 576), (1499, 1499)];
+        for (claimed, believed) in sizes {
+            assert_eq!(shrink("10.0.0.1", claimed, 1500), Some(believed));
+        }
+        assert_eq!(shrink("10.0.0.1", 0, 1500), Some(1492), "a plateau");
+        assert_eq!(shrink("10.0.0.1", 68, 552), None, "no smaller than it is");
     }
 }

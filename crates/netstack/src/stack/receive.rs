@@ -2,6 +2,7 @@
 
 use super::Stack;
 use super::fragment::Outcome;
+use super::neighbour::Claim;
 use super::route::Hop;
 use crate::api::{BufferId, BufferPool, Chunk, Disposition, InterfaceId, MacAddress, Time};
 use crate::wire::packet::{Packet, Refused};
@@ -23,6 +24,8 @@ pub struct Datagram<'a> {
     /// The frame went to us alone, not to a group.
     pub unicast: bool,
     pub reassembled: bool,
+    /// Protocol that the IP header names: of what `bytes` begin with, when it was reassembled.
+    pub first_protocol: u8,
 }
 
 impl Datagram<'_> {
@@ -90,8 +93,8 @@ impl Stack {
             self.counters.frames_not_ours += 1;
             return false;
         }
-        let unicast = header.destination == self.routes.mac(interface);
-        if !(unicast || header.destination.0[0] & 1 == 1) || !header.source.is_unicast() {
+        let to_station = header.destination == self.routes.mac(interface);
+        if !(to_station || header.destination.0[0] & 1 == 1) || !header.source.is_unicast() {
             self.counters.frames_not_ours += 1;
             return false;
         }
@@ -118,6 +121,25 @@ impl Stack {
                 self.counters.bad_checksum += 1;
                 return false;
             }
+            Err(Refused::Problem(problem)) => {
+                self.counters.malformed += 1;
+                let Ok(packet) = ipv6::parse_header(bytes) else {
+                    return false;
+                };
+                let datagram = Datagram {
+                    packet: &packet,
+                    bytes,
+                    base: ethernet::HEADER_BYTES as u32,
+                    buffer,
+                    interface,
+                    mac: header.source,
+                    unicast: to_station && !packet.destination.is_multicast(),
+                    reassembled: false,
+                    first_protocol: packet.protocol,
+                };
+                return self.is_for_us(&datagram, true, true)
+                    && self.parameter_problem(now, &datagram, problem);
+            }
         };
         let mut datagram = Datagram {
             packet: &packet,
@@ -126,10 +148,14 @@ impl Stack {
             buffer,
             interface,
             mac: header.source,
-            unicast,
+            unicast: to_station && !packet.destination.is_multicast(),
             reassembled: false,
+            first_protocol: packet.protocol,
         };
-        if !self.is_for_us(&datagram, header.kind == ethernet::IPV6) {
+        // Groups are for neighbour discovery alone.
+        let is_v6 = header.kind == ethernet::IPV6;
+        let takes_groups = packet.protocol == ip::ICMPV6;
+        if !self.is_for_us(&datagram, is_v6, takes_groups) {
             return false;
         }
         let Some(fragment) = packet.fragment else {
@@ -160,24 +186,41 @@ impl Stack {
         };
         self.counters.reassembled += 1;
         let all = self.fragments.lend(slot);
-        let whole = Packet {
+        let mut whole = Packet {
             payload_at: 0,
             end: len,
             fragment: None,
             ..packet
         };
-        (datagram.packet, datagram.bytes, datagram.base) = (&whole, &all, 0);
+        (datagram.bytes, datagram.base) = (&all, 0);
         (datagram.buffer, datagram.reassembled) = (buffer, true);
-        if !self.datagram(now, &datagram) {
+        // IPv6: what lies behind a fragment header is read now (RFC 8200, 4.5).
+        let followed = match is_v6 {
+            true => ipv6::follow_whole(&all, &mut whole),
+            false => Ok(()),
+        };
+        datagram.packet = &whole;
+        let is_held = match followed {
+            Ok(()) => self.datagram(now, &datagram),
+            Err(Refused::Problem(problem)) => {
+                self.counters.malformed += 1;
+                self.parameter_problem(now, &datagram, problem)
+            }
+            Err(_) => {
+                self.counters.malformed += 1;
+                false
+            }
+        };
+        if !is_held {
             self.ranges.release(buffer);
         }
         self.fragments.give_back(slot, all);
         false
     }
 
-    /// Whether a packet is for one of our addresses on the interface that it came in by, from a source that may
-    /// have sent it (RFC 1122, 3.2.1.3).
-    fn is_for_us(&mut self, datagram: &Datagram<'_>, v6: bool) -> bool {
+    /// Whether a packet is for one of our addresses on the interface that it came in by, or for a group
+    /// of ours if it may be, from a source that may have sent it (RFC 1122, 3.2.1.3).
+    fn is_for_us(&mut self, datagram: &Datagram<'_>, v6: bool, takes_groups: bool) -> bool {
         let Packet {
             source,
             destination,
@@ -188,10 +231,8 @@ impl Stack {
             self.counters.spoofed += 1;
             return false;
         }
-        // Groups are for neighbour discovery alone.
-        let discovery = v6 && datagram.packet.protocol == ip::ICMPV6;
         let interface = datagram.interface;
-        let group = discovery && self.routes.is_our_group(interface, destination);
+        let group = v6 && takes_groups && self.routes.is_our_group(interface, destination);
         if !group && !self.routes.is_ours_at(interface, destination) {
             self.counters.frames_not_ours += 1;
             return false;
@@ -226,34 +267,32 @@ impl Stack {
             self.counters.malformed += 1;
             return;
         };
-        if !self.routes.is_ours_at(interface, &message.target) {
-            self.counters.frames_not_ours += 1;
-            return;
-        }
+        let is_for_us = self.routes.is_ours_at(interface, &message.target);
         let probe = message.sender.is_unspecified();
         let honest = message.sender.is_unicast()
             && !self.routes.is_ours(&message.sender)
             && self.routes.is_on_link(interface, &message.sender)
             && message.sender_mac.is_unicast()
             && message.sender_mac == from;
-        if !honest && !probe {
+        let claim = match (is_for_us, message.operation) {
+            (false, _) => Claim::Announcement,
+            (true, arp::REQUEST) => Claim::Question,
+            (true, _) => Claim::Answer,
+        };
+        if is_for_us && !honest && !probe {
             self.counters.spoofed += 1;
             return;
         }
-        self.counters.neighbour_messages += 1;
-        let request = message.operation == arp::REQUEST;
-        if !probe {
+        if honest {
             let ip = message.sender;
-            self.neighbour_says(
-                now,
-                &Hop { interface, ip },
-                from,
-                request,
-                message.operation == arp::REPLY,
-                true,
-            );
+            self.neighbour_says(now, &Hop { interface, ip }, Some(from), claim);
         }
-        if request {
+        if !is_for_us {
+            self.counters.frames_not_ours += 1;
+            return;
+        }
+        self.counters.neighbour_messages += 1;
+        if claim == Claim::Question {
             let way = self.routes.way(interface, from);
             self.answer_arp(&message, way);
         }

@@ -2,15 +2,17 @@
 //! for them.
 
 use super::Stack;
-use super::neighbour::{Due, Lookup, Neighbours};
+use super::neighbour::{Claim, Due, Heard, Lookup, Neighbours};
+use super::receive::Datagram;
 use super::replies::{Outline, Reply};
 use super::route::{Hop, Way};
 use super::timers::Timer;
-use crate::api::{DeadReason, MacAddress, Time};
+use crate::api::{DeadReason, InterfaceId, MacAddress, Time};
 use crate::flow::FlowKey;
 use crate::tcp::state::State;
 use crate::wire::address::Addr;
-use crate::wire::{arp, ethernet, ip, ndp};
+use crate::wire::ndp::Neighbour;
+use crate::wire::{arp, ethernet, ip, ipv6, ndp};
 
 /// Neighbour discovery messages come from the link itself (RFC 4861, 7.1).
 const NDP_HOP_LIMIT: u8 = 255;
@@ -45,30 +47,32 @@ impl Stack {
             let (hop, mac) = self.neighbours.question(slot);
             self.ask(&hop, mac);
             self.timers
-                .arm(Timer::Neighbour(slot), Neighbours::retry_at(now));
+                .arm(Timer::Neighbour(slot), self.neighbours.retry_at(slot, now));
         }
         answer
     }
 
-    /// A neighbour announced its address: what waits for it is sent.
+    /// A neighbour says where it is: what waits for it is sent.
     pub(super) fn neighbour_says(
         &mut self,
         now: Time,
         hop: &Hop,
-        mac: MacAddress,
-        asked_us: bool,
-        confirms: bool,
-        replace: bool,
+        mac: Option<MacAddress>,
+        claim: Claim,
     ) {
         let before = self.neighbours.epoch();
-        let Some(slot) = self.neighbours.heard(hop, mac, asked_us, confirms, replace) else {
-            return;
-        };
-        if self.neighbours.is_reachable(slot) {
-            let until = Neighbours::reachable_until(now);
-            self.timers.arm(Timer::Neighbour(slot), until);
-        } else {
-            self.timers.disarm(Timer::Neighbour(slot));
+        match self.neighbours.heard(hop, mac, claim, now) {
+            Heard::Nothing => {}
+            Heard::DoubtAt(slot, at) if at > now => self.timers.arm(Timer::Neighbour(slot), at),
+            Heard::DoubtAt(slot, _) => {
+                self.timers.disarm(Timer::Neighbour(slot));
+                self.neighbour_due(slot, now);
+            }
+            Heard::Changed(slot) if self.neighbours.is_reachable(slot) => {
+                let until = Neighbours::reachable_until(now);
+                self.timers.arm(Timer::Neighbour(slot), until);
+            }
+            Heard::Changed(slot) => self.timers.disarm(Timer::Neighbour(slot)),
         }
         if self.neighbours.epoch() != before {
             self.wake_waiting();
@@ -89,8 +93,8 @@ impl Stack {
             Due::Nothing => {}
             Due::Ask { hop, mac } => {
                 self.ask(&hop, mac);
-                self.timers
-                    .arm(Timer::Neighbour(slot), Neighbours::retry_at(now));
+                let at = self.neighbours.retry_at(slot, now);
+                self.timers.arm(Timer::Neighbour(slot), at);
             }
             Due::Failed(hop) => self.neighbour_failed(&hop, now),
         }
@@ -192,14 +196,11 @@ impl Stack {
 
     /// Neighbour solicitations and advertisements (RFC 4861, 7.1, 7.2). Router messages and
     /// redirects are not taken: gateways are settings.
-    pub(super) fn neighbour_message(
-        &mut self,
-        now: Time,
-        datagram: &super::receive::Datagram<'_>,
-        kind: u8,
-    ) {
-        let (interface, packet) = (datagram.interface, datagram.packet);
-        if packet.hop_limit != NDP_HOP_LIMIT || datagram.reassembled {
+    pub(super) fn neighbour_message(&mut self, now: Time, datagram: &Datagram<'_>, kind: u8) {
+        let packet = datagram.packet;
+        // From the link itself, and in one piece (RFC 6980, 5).
+        let is_whole = !datagram.reassembled && !ipv6::has_fragment_header(datagram.bytes);
+        if packet.hop_limit != NDP_HOP_LIMIT || !is_whole {
             self.counters.spoofed += 1;
             return;
         }
@@ -207,24 +208,39 @@ impl Stack {
             self.counters.frames_not_ours += 1;
             return;
         }
-        let Some(message) = ndp::parse(datagram.payload()) else {
+        let message = ndp::parse(datagram.payload());
+        let Some(message) = message.filter(|message| message.is_valid(kind, packet)) else {
             self.counters.malformed += 1;
             return;
         };
         if kind == ndp::ADVERTISEMENT {
-            let Some(mac) = message.mac.filter(|mac| mac.is_unicast()) else {
-                return;
-            };
-            if message.target.is_unicast() && !self.routes.is_ours(&message.target) {
-                self.counters.neighbour_messages += 1;
-                let hop = Hop {
-                    interface,
-                    ip: message.target,
-                };
-                self.neighbour_says(now, &hop, mac, false, message.solicited, message.replace);
-            }
+            self.neighbour_advertised(now, datagram.interface, &message);
+        } else {
+            self.neighbour_solicited(now, datagram, &message);
+        }
+    }
+
+    fn neighbour_advertised(&mut self, now: Time, interface: InterfaceId, message: &Neighbour) {
+        let is_known_form =
+            message.target.is_unicast() && message.mac.is_none_or(|m| m.is_unicast());
+        if !is_known_form || self.routes.is_ours(&message.target) {
             return;
         }
+        self.counters.neighbour_messages += 1;
+        let hop = Hop {
+            interface,
+            ip: message.target,
+        };
+        let claim = if message.solicited {
+            Claim::Answer
+        } else {
+            Claim::Announcement
+        };
+        self.neighbour_says(now, &hop, message.mac, claim);
+    }
+
+    fn neighbour_solicited(&mut self, now: Time, datagram: &Datagram<'_>, message: &Neighbour) {
+        let (interface, packet) = (datagram.interface, datagram.packet);
         if !self.routes.is_ours_at(interface, &message.target) {
             self.counters.frames_not_ours += 1;
             return;
@@ -232,9 +248,12 @@ impl Stack {
         self.counters.neighbour_messages += 1;
         // Solicited and override; to all nodes when the asker has no address yet (7.2.4).
         let detection = packet.source.is_unspecified();
-        let all_nodes = Addr([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
         let (to, destination, flags) = if detection {
-            (ethernet::multicast6(&all_nodes), all_nodes, 0x20)
+            (
+                ethernet::multicast6(&Addr::ALL_NODES),
+                Addr::ALL_NODES,
+                0x20,
+            )
         } else {
             (datagram.mac, packet.source, 0x60)
         };
@@ -243,7 +262,7 @@ impl Stack {
                 interface,
                 ip: packet.source,
             };
-            self.neighbour_says(now, &hop, mac, true, false, true);
+            self.neighbour_says(now, &hop, Some(mac), Claim::Question);
         }
         let reply = self.ndp(
             self.routes.way(interface, to),

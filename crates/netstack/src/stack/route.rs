@@ -197,10 +197,12 @@ impl Routes {
         self.links.iter().any(|link| link.has_family(v4))
     }
 
-    /// Whether neighbour solicitations to this group are for one of our addresses on this interface.
+    /// Whether we are in an IPv6 group on this interface: that of all hosts, or that in which
+    /// neighbour solicitations for an address of ours arrive (RFC 4291, 2.8).
     pub fn is_our_group(&self, interface: InterfaceId, group: &Addr) -> bool {
-        let mut all = self.link(interface).addresses.iter();
-        all.any(|(ours, _)| !ours.is_v4() && ours.solicited_node() == *group)
+        let mut ours = (self.link(interface).addresses.iter()).filter(|(ip, _)| !ip.is_v4());
+        group.is_multicast()
+            && ours.any(|(ip, _)| *group == Addr::ALL_NODES || ip.solicited_node() == *group)
     }
 
     /// Whether an address is on the link of this interface.

@@ -31,8 +31,9 @@ impl Stack {
             ethernet::IPV4 => ipv4::parse(bytes, true).ok(),
             ethernet::IPV6 => ipv6::parse(bytes).ok(),
             ethernet::ARP => {
-                let is_reply = arp::parse(bytes).is_some_and(|m| m.operation == arp::REPLY);
-                return if is_reply {
+                let is_for_all = arp::parse(bytes)
+                    .is_some_and(|arp| arp.operation == arp::REPLY || arp.is_gratuitous());
+                return if is_for_all {
                     Steering::All
                 } else {
                     Steering::Any

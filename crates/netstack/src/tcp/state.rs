@@ -133,14 +133,27 @@ impl Tcb {
         self.terms.payload_mss()
     }
 
-    /// Whether an ICMP error about an unreachable peer ends it: our SYN is out and the error is
-    /// `hard`, or the answer to the peer's SYN is, and the application has no connection yet.
-    pub const fn ends_unreachable(&self, hard: bool) -> bool {
-        match self.state {
+    /// A router reports the peer as unreachable, for a `reason`. Says whether that ends the
+    /// connection: our SYN is out and the error is `hard`, or our answer to the peer's SYN is and the
+    /// application has not begun to use the connection (RFC 5461). Otherwise the reason is kept: if
+    /// the peer stays silent, it is why the connection ends (RFC 9293, 3.9.2.2).
+    pub fn unreachable(&mut self, hard: bool, reason: DeadReason) -> bool {
+        let ends = match self.state {
             State::SynSent => hard,
-            State::SynReceived => !self.is_early(),
+            State::SynReceived => !(self.is_early() && self.is_in_use()),
             _ => false,
+        };
+        if !ends {
+            self.timers.blame(reason);
         }
+        ends
+    }
+
+    /// The application has given data, or is done with some that came.
+    fn is_in_use(&self) -> bool {
+        let received = self.receiver.next().wrapping_sub(self.receiver.irs()) - 1;
+        let has_read = self.receiver.unread_bytes() != received;
+        has_read || self.sender.is_waiting() || self.sender.queue.bytes() > 0
     }
 
     /// Whether data and FIN may be sent.
@@ -190,10 +203,15 @@ impl Tcb {
         context.counters.retransmits += 1;
     }
 
-    /// Whether the byte at `at` is under way: `SND.UNA <= at < SND.NXT` (RFC 5927, 4.1).
+    /// Whether the byte at `at` is under way: `SND.UNA <= at < SND.NXT` (RFC 5927, 4.1). Our
+    /// SYN+ACK is, where the application has the connection before it is acknowledged.
     pub fn is_under_way(&self, at: u32) -> bool {
-        let (una, max) = (self.sender.una(), self.sender.max());
-        seq::le(una, at) && seq::lt(at, max)
+        let first = if self.is_early() {
+            self.sender.iss()
+        } else {
+            self.sender.una()
+        };
+        seq::le(first, at) && seq::lt(at, self.sender.max())
     }
 
     /// The path carries less than was thought: what is under way is sent again, in shorter segments

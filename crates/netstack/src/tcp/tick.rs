@@ -47,7 +47,7 @@ impl Tcb {
         let is_over = (self.options.user_timeout).is_some_and(|most| stalled >= most);
         if is_over || !self.timers.retry(most) {
             context.counters.timed_out += 1;
-            self.end(DeadReason::TimedOut, context);
+            self.end(self.timers.silence_reason(), context);
             return;
         }
         self.sender.rto.stop_timing();
@@ -89,7 +89,7 @@ impl Tcb {
             self.is_open() && self.timers.silence(&keepalive, context.now) == Silence::GiveUp;
         if gives_up {
             context.counters.timed_out += 1;
-            self.end(DeadReason::TimedOut, context);
+            self.end(self.timers.silence_reason(), context);
         }
         gives_up
     }

@@ -3,7 +3,7 @@
 //! keepalive (RFC 9293, 3.8.4) and the wait in FIN-WAIT-2. TIME_WAIT is timed by a table of its
 //! own.
 
-use crate::api::{Keepalive, Time};
+use crate::api::{DeadReason, Keepalive, Time};
 use std::time::Duration;
 
 /// Probes of the peer's window (RFC 9293, 3.8.6.1).
@@ -86,6 +86,8 @@ pub struct Timers {
     /// Timeouts, or window probes, in a row without an answer, and since when there was none.
     retries: u8,
     stalled_since: Time,
+    /// Reason that a router gave for the silence.
+    blamed: Option<DeadReason>,
     persist: Persist,
     /// Keepalive probes without an answer, and that one is to be sent.
     keepalive_probes: u8,
@@ -104,6 +106,7 @@ impl Timers {
             last_heard: now,
             retries: 0,
             stalled_since: now,
+            blamed: None,
             persist: Persist::Off,
             keepalive_probes: 0,
             is_keepalive_due: false,
@@ -174,7 +177,17 @@ impl Timers {
 
     /// The peer has answered.
     pub fn answered(&mut self) {
-        self.retries = 0;
+        (self.retries, self.blamed) = (0, None);
+    }
+
+    /// A router gives a reason for the peer's silence.
+    pub fn blame(&mut self, reason: DeadReason) {
+        self.blamed = Some(reason);
+    }
+
+    /// Why a connection ends whose peer stays silent: for a router's reason, or without one.
+    pub fn silence_reason(&self) -> DeadReason {
+        self.blamed.unwrap_or(DeadReason::TimedOut)
     }
 }
 

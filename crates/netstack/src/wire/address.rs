@@ -10,6 +10,9 @@ pub struct Addr(pub [u8; 16]);
 const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 
 impl Addr {
+    /// The group of all IPv6 hosts on a link (RFC 4291, 2.7.1).
+    pub const ALL_NODES: Self = Self([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+
     /// An IPv4 address.
     pub fn v4(bytes: [u8; 4]) -> Self {
         let mut all = [0; 16];
@@ -66,6 +69,11 @@ impl Addr {
             }
             IpAddr::V6(ip) => !(ip.is_unspecified() || ip.is_loopback() || ip.is_multicast()),
         }
+    }
+
+    /// Whether it is an IPv6 group (RFC 4291, 2.7). Groups of IPv4 are never ours.
+    pub fn is_multicast(&self) -> bool {
+        self.0[0] == 0xff
     }
 
     /// Whether the two agree in their first `bits` (counted within the family).

@@ -17,18 +17,30 @@ pub struct Arp {
     pub target: Addr,
 }
 
-/// The message after the Ethernet header; `None` when it is cut or for other hardware.
+/// The message after the Ethernet header; `None` when it is cut, for other hardware, or
+/// neither a request nor a reply.
 pub fn parse(packet: &[u8]) -> Option<Arp> {
     let fixed = packet.get(..BYTES)?;
     if be16(fixed, 0) != 1 || be16(fixed, 2) != ethernet::IPV4 || fixed[4] != 6 || fixed[5] != 4 {
         return None;
     }
+    let operation = be16(fixed, 6);
+    if !matches!(operation, REQUEST | REPLY) {
+        return None;
+    }
     Some(Arp {
-        operation: be16(fixed, 6),
+        operation,
         sender_mac: ethernet::mac_at(fixed, 8),
         sender: Addr::v4_at(fixed, 14),
         target: Addr::v4_at(fixed, 24),
     })
+}
+
+impl Arp {
+    /// The sender says where it is, and asks nobody (RFC 5227, 3; RFC 2002, 4.6).
+    pub fn is_gratuitous(&self) -> bool {
+        self.sender == self.target
+    }
 }
 
 /// Writes a message behind the Ethernet header.

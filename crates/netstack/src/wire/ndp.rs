@@ -2,6 +2,7 @@
 
 use super::address::Addr;
 use super::ethernet;
+use super::packet::Packet;
 use crate::api::MacAddress;
 
 pub const SOLICITATION: u8 = 135;
@@ -17,9 +18,28 @@ pub struct Neighbour {
     pub target: Addr,
     /// The link-layer address option: the source's in a solicitation, else the target's.
     pub mac: Option<MacAddress>,
-    /// The flags of an advertisement.
+    /// There is such an option, perhaps for another kind of link.
+    has_link_layer_option: bool,
+    /// Flag of an advertisement. Its override flag is not needed: the table of
+    /// neighbours asks before it believes another station.
     pub solicited: bool,
-    pub replace: bool,
+}
+
+impl Neighbour {
+    /// Whether a message of this kind may stand in this packet (RFC 4861, 7.1.1 and 7.1.2, but for
+    /// hop limit, checksum, code and lengths).
+    pub fn is_valid(&self, kind: u8, packet: &Packet) -> bool {
+        let destination = &packet.destination;
+        let is_for_packet = if kind == ADVERTISEMENT {
+            !(destination.is_multicast() && self.solicited)
+        } else if packet.source.is_unspecified() {
+            // Duplicate address detection: from nobody, to the group of the address.
+            !self.has_link_layer_option && *destination == self.target.solicited_node()
+        } else {
+            true
+        };
+        is_for_packet && !self.target.is_multicast()
+    }
 }
 
 /// The message (whole, with the ICMPv6 header); `None` when an option has length zero or is cut
@@ -32,22 +52,23 @@ pub fn parse(bytes: &[u8]) -> Option<Neighbour> {
     } else {
         TARGET_LINK_LAYER
     };
-    let mut mac = None;
+    let (mut mac, mut has_link_layer_option) = (None, false);
     while let [option, len, ..] = *options {
         let len = usize::from(len) * 8;
         if len == 0 || len > options.len() {
             return None;
         }
-        if option == wanted && len == 8 {
-            mac = Some(ethernet::mac_at(options, 2));
+        if option == wanted {
+            has_link_layer_option = true;
+            mac = (len == 8).then(|| ethernet::mac_at(options, 2)).or(mac);
         }
         options = &options[len..];
     }
     options.is_empty().then_some(Neighbour {
         target: Addr::v6_at(bytes, 8),
         mac,
+        has_link_layer_option,
         solicited: flags & 0x40 != 0,
-        replace: flags & 0x20 != 0,
     })
 }
 

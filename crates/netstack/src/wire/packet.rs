@@ -1,6 +1,7 @@
 //! What a received IP packet says, of either version.
 
 use super::address::Addr;
+use super::ipv6::Problem;
 
 /// A packet's header, of either version.
 #[derive(Debug, Clone, Copy)]
@@ -39,4 +40,6 @@ pub enum Refused {
     Malformed,
     /// Wrong header checksum.
     Checksum,
+    /// Its sender is to be told (IPv6 only).
+    Problem(Problem),
 }

@@ -1,9 +1,12 @@
 //! What is not TCP: neighbours, echo, errors, datagrams, fragments; and bytes from an enemy.
 
 mod datagrams;
+mod discovery;
 mod fragments;
+mod headers;
 mod hostile;
 mod interfaces;
+mod moves;
 mod neighbours;
 mod settings;
 #[path = "../support/mod.rs"]
