@@ -3,6 +3,8 @@
 
 use crate::{LabError, UndoStack};
 use cofferdam_host::{CgroupLayout, CpuUsage, HostFs, parse};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
@@ -217,6 +219,51 @@ pub fn children(dir: &Path) -> io::Result<Vec<PathBuf>> {
         .flatten()
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     Ok(dirs.map(|entry| entry.path()).collect())
+}
+
+/// Processes of a cgroup; none where it cannot be read.
+pub fn pids(dir: &Path) -> Vec<u32> {
+    let text = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+/// Ends the processes of a cgroup and of its children, and removes the children. Kernel threads
+/// (NAPI) cannot be ended: they move to the root among `roots` that `dir` is below.
+///
+/// # Errors
+/// A child cannot be removed, or a process does not leave within 5 s.
+pub fn empty(dir: &Path, roots: &[PathBuf]) -> io::Result<()> {
+    for child in children(dir)? {
+        empty(&child, roots)?;
+        remove(&child)?;
+    }
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let pids = pids(dir);
+        if pids.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(io::Error::new(
+                ErrorKind::TimedOut,
+                format!("processes {pids:?} do not leave"),
+            ));
+        }
+        for pid in pids {
+            let kernel_thread = fs::read(format!("/proc/{pid}/cmdline"))
+                .is_ok_and(|c| c.is_empty())
+                && fs::read_link(format!("/proc/{pid}/exe")).is_err();
+            if kernel_thread {
+                // A zombie looks the same; the write then fails and the loop continues.
+                if let Some(root) = roots.iter().find(|root| dir.starts_with(root)) {
+                    let _ = fs::write(root.join("cgroup.procs"), pid.to_string());
+                }
+            } else if pid != std::process::id() {
+                let _ = kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Which cgroups a process is in.

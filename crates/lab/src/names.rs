@@ -30,7 +30,24 @@ pub fn is_orphan(name: &str, prefix: &str) -> bool {
         .strip_prefix(prefix)
         .and_then(|rest| rest.split('-').next())
         .and_then(|pid| pid.parse::<u32>().ok());
-    pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+    pid.is_some_and(is_dead)
+}
+
+/// Whether `name` is a test's link, `cfPIDxN` with the id in base 36, of a dead process.
+pub fn is_orphan_link(name: &str) -> bool {
+    link_owner(name).is_some_and(is_dead)
+}
+
+/// Process that named a test's link.
+pub(crate) fn link_owner(name: &str) -> Option<u32> {
+    let name = name.split('-').next().unwrap_or(name);
+    let (pid, number) = name.strip_prefix("cf")?.split_once('x')?;
+    let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_alphanumeric());
+    u32::from_str_radix(pid, 36).ok().filter(|_| is_number)
+}
+
+fn is_dead(pid: u32) -> bool {
+    !Path::new(&format!("/proc/{pid}")).exists()
 }
 
 #[cfg(test)]
@@ -48,5 +65,11 @@ mod tests {
             assert!(!is_orphan(name, NETNS_PREFIX), "{name}");
         }
         assert!(is_ours(&own) && is_ours("cf-7-0-a") && !is_ours("web"));
+        // 4194305 in base 36.
+        assert!(is_orphan_link("cf2hwchx0"));
+        // Process 1 lives.
+        for name in ["cf1x0", "cfx", "cf-4194305-1", "eth0", "cfgx"] {
+            assert!(!is_orphan_link(name), "{name}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use cofferdam_lab::fixtures::traffic::{Udp, tcp_send, tcp_sink, udp_echo, udp_send, udp_sink};
 use cofferdam_lab::fixtures::*;
+use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -77,6 +78,49 @@ fn time_limit_undoes_the_fixtures_of_a_stuck_test() {
             })
         },
     );
+}
+
+/// Process id above the largest of 64-bit Linux.
+const DEAD: u32 = 4_194_305;
+
+#[test]
+fn objects_of_killed_tests_are_swept() {
+    scene(|| {
+        // A process in each of the cgroup and the namespace, as a killed test leaves them.
+        let group = Cgroup::new("parent");
+        let (orphan, space) = (format!("cf-{DEAD}-0-dead"), format!("cf-{DEAD}-1-dead"));
+        let root = group.dir().parent().expect("the cgroup has a parent");
+        let dead = root.join(&orphan).join("inner");
+        std::fs::create_dir_all(&dead).unwrap();
+        run(&["ip", "netns", "add", &space]);
+        run(&["ip", "link", "add", "cf2hwchx0", "type", "bridge"]);
+        let mut member = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .unwrap();
+        std::fs::write(dead.join("cgroup.procs"), member.id().to_string()).unwrap();
+        let mut inside = std::process::Command::new("ip")
+            .args(["netns", "exec", &space, "sleep", "1000"])
+            .spawn()
+            .unwrap();
+        let place = std::path::Path::new("/run/netns").join(&space);
+        let inode = |path: String| std::fs::metadata(path).map(|m| m.ino()).ok();
+        let target = inode(place.display().to_string());
+        let own = format!("/proc/{}/ns/net", inside.id());
+        wait_until("the process is inside", Duration::from_secs(10), || {
+            inode(own.clone()) == target
+        });
+
+        cofferdam_lab::sweep::leftovers();
+
+        assert!(!member.wait().unwrap().success() && !inside.wait().unwrap().success());
+        let left = leftovers::list();
+        let left: Vec<_> = left.iter().filter(|l| l.contains("dead")).collect();
+        assert!(left.is_empty(), "{left:?}");
+        assert!(!std::path::Path::new("/sys/class/net/cf2hwchx0").exists());
+        // Objects of living processes stay.
+        assert!(group.dir().exists());
+    });
 }
 
 #[test]
