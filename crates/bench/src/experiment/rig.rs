@@ -97,8 +97,10 @@ impl<'a> Rig<'a> {
             Err(other) => return Err(other),
         };
         progress.step(0, 0, "looking for noise");
-        let window = Duration::from_millis(500);
-        let noise = noise::check([victim_cpu, peer_cpu], window, options.placed_by);
+        let noise = noise::await_calm([victim_cpu, peer_cpu], options.placed_by, |reason| {
+            progress.step(0, 0, reason);
+            !signals.caught()
+        });
         let mut warnings = noise.warnings;
         let told = lacking.as_ref();
         warnings.extend(told.map(|reason| format!("no ledger in this run: {reason}")));

@@ -21,6 +21,7 @@ use crate::rundir::{About, MANIFEST, RunDir};
 use crate::signals::Signals;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Between two summaries of what there is so far: the intervals take seconds of a CPU.
@@ -136,7 +137,12 @@ fn open(
     }
     progress.step(0, 0, "looking for noise");
     let pair = host_facts::outer_cpus();
-    let noise = noise::check(pair, Duration::from_millis(500), None);
+    let noise = noise::await_calm(pair, None, |reason| {
+        progress.step(0, 0, reason);
+        !progress
+            .interrupted()
+            .is_some_and(|flag| flag.load(Ordering::Relaxed))
+    });
     for warning in &noise.warnings {
         progress.warn(warning);
     }
