@@ -1,65 +1,82 @@
-//! The console blocks of a Markdown text, as commands and what they print.
+//! Blocks of shell in a Markdown text, as a reader pastes them.
 
-/// A command, and the lines that the text shows as its output.
+/// Fenced block of shell, and the text that the document shows as its output.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Step {
-    /// As it is typed: several lines where it has a here-document.
-    pub command: String,
-    /// What it prints.
+pub struct Block {
+    /// Commands in their order; one with a here-document has several lines.
+    pub commands: Vec<String>,
+    /// Lines of the `text` block that follows, if one does.
     pub output: Vec<String>,
 }
 
-/// All blocks that begin with "```console".
-pub fn blocks(text: &str) -> Vec<Vec<Step>> {
-    let mut blocks = Vec::new();
+/// All blocks that begin with "```sh".
+///
+/// # Panics
+/// A block of another kind shows commands behind prompts: pasted, `#` makes a comment and `$` an
+/// unknown command.
+pub fn blocks(text: &str) -> Vec<Block> {
+    assert!(
+        !text.contains("```console"),
+        "a block with prompts cannot be pasted"
+    );
+    let mut blocks: Vec<Block> = Vec::new();
     let mut lines = text.lines();
-    while lines.any(|line| line == "```console") {
+    // Whether only space stands between the last block of shell and this line.
+    let mut follows = false;
+    while let Some(line) = lines.next() {
+        if !line.starts_with("```") {
+            follows &= line.is_empty();
+            continue;
+        }
         let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
-        blocks.push(steps(&block));
+        match (line, blocks.last_mut()) {
+            ("```sh", _) => blocks.push(Block {
+                commands: commands(&block),
+                output: Vec::new(),
+            }),
+            ("```text", Some(last)) if follows => {
+                last.output = block.iter().map(|&line| line.to_owned()).collect();
+            }
+            _ => {}
+        }
+        follows = line == "```sh";
     }
     blocks
 }
 
-fn steps(lines: &[&str]) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::new();
+fn commands(lines: &[&str]) -> Vec<String> {
+    let mut commands = Vec::new();
     let mut lines = lines.iter();
-    while let Some(line) = lines.next() {
-        let prompted = line.strip_prefix("$ ").or(line.strip_prefix("# "));
-        match (prompted, steps.last_mut()) {
-            (Some(command), _) => {
-                let mut command = command.to_owned();
-                if let Some((_, word)) = command.clone().split_once("<<") {
-                    let end = word.trim().trim_matches('\'').to_owned();
-                    for line in lines.by_ref() {
-                        command += &format!("\n{line}");
-                        if *line == end {
-                            break;
-                        }
-                    }
-                }
-                steps.push(Step {
-                    command,
-                    output: Vec::new(),
-                });
-            }
-            (None, Some(last)) => last.output.push((*line).to_owned()),
-            (None, None) => panic!("a console block begins with output: {line}"),
+    while let Some(&line) = lines.next() {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
         }
+        let mut command = line.to_owned();
+        if let Some((_, word)) = line.split_once("<<") {
+            let end = word.trim().trim_matches('\'');
+            for line in lines.by_ref() {
+                command += &format!("\n{line}");
+                if *line == end {
+                    break;
+                }
+            }
+        }
+        commands.push(command);
     }
-    steps
+    commands
 }
 
 #[test]
-fn commands_here_documents_and_output_are_distinguished() {
-    let text = "x\n```console\n$ a b # c\nsays\n# cat > f <<'END'\n[x]\nEND\n# d\n```\n";
-    let step = |command: &str, output: &[&str]| Step {
-        command: command.to_owned(),
+fn blocks_of_shell_become_commands() {
+    let text = "x\n```sh\n# why\na b # c\ncat > f <<'END'\n[x]\nEND\nd &\n```\n\n```text\nsays\n```\n\
+                ```sh\ne\n```\nwords\n```text\nnot its output\n```\n```toml\n[x]\n```\n";
+    let block = |commands: &[&str], output: &[&str]| Block {
+        commands: commands.iter().map(|&c| c.to_owned()).collect(),
         output: output.iter().map(|&l| l.to_owned()).collect(),
     };
-    let expected = vec![
-        step("a b # c", &["says"]),
-        step("cat > f <<'END'\n[x]\nEND", &[]),
-        step("d", &[]),
+    let expected = [
+        block(&["a b # c", "cat > f <<'END'\n[x]\nEND", "d &"], &["says"]),
+        block(&["e"], &[]),
     ];
-    assert_eq!(blocks(text), [expected]);
+    assert_eq!(blocks(text), expected);
 }

@@ -1,11 +1,11 @@
-//! The README's console blocks, typed into a shell as they stand. Needs root.
+//! Blocks of shell in README and in the first page of the dataplane, typed as they stand. Needs root.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod blocks;
 mod shell;
 
-use blocks::{Step, blocks};
+use blocks::blocks;
 use cofferdam_lab::fixtures::{
     FakeContainer, Namespace, Net, Router, exclusive, time_limit, try_run,
 };
@@ -90,25 +90,23 @@ fn way(command: &str) -> Way {
     }
 }
 
+/// Documents whose blocks a newcomer pastes.
+const DOCUMENTS: [&str; 2] = [
+    include_str!("../../../../README.md"),
+    include_str!("../../../../docs/src/dataplane/try.md"),
+];
+
 #[test]
-fn every_console_block_of_the_readme_runs_as_it_stands() {
+fn every_block_of_shell_runs_as_it_stands() {
     let _alone = exclusive();
     time_limit(Duration::from_secs(400), || {
-        let readme = include_str!("../../../../README.md");
         let reader = Reader::new();
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let mut run = 0;
-            for block in blocks(readme) {
-                let mut shell = Shell::start(reader.folder.path());
-                // Not every host boots systemd: `make test-package` does. What comes after it asks
-                // the agent that it starts.
-                let asks = |step: &&Step| !step.command.contains("systemctl");
-                for step in block.iter().take_while(asks) {
-                    run += usize::from(take(&mut shell, &reader, step));
-                }
-                assert_eq!(shell.jobs(), "", "jobs are left after {block:?}");
+            for block in DOCUMENTS.into_iter().flat_map(blocks) {
+                run += type_block(&reader, &block);
             }
-            assert!(run >= 15, "only {run} commands were run");
+            assert!(run >= 20, "only {run} commands were run");
             for name in EXAMPLE_NAMESPACES {
                 let left = Path::new("/run/netns").join(name).exists();
                 assert!(!left, "the example leaves its namespace {name}");
@@ -124,20 +122,37 @@ fn every_console_block_of_the_readme_runs_as_it_stands() {
     cofferdam_lab::fixtures::assert_nothing_left();
 }
 
-/// Runs one command; false when it is not run.
-fn take(shell: &mut Shell, reader: &Reader, step: &Step) -> bool {
-    let command = reader.own_words(&step.command);
-    let (ended, expected) = match way(&command) {
-        Way::Not => return false,
+/// Types a block into a shell of its own. Returns the number of commands that ran.
+fn type_block(reader: &Reader, block: &blocks::Block) -> usize {
+    let mut shell = Shell::start(reader.folder.path());
+    let mut screen = String::new();
+    let mut run = 0;
+    // Not every host boots systemd: `make test-package` does. The commands after it ask the agent
+    // that it starts.
+    let needs_systemd = |command: &&String| command.contains("systemctl");
+    for command in block.commands.iter().take_while(|c| !needs_systemd(c)) {
+        if let Some(output) = type_command(&mut shell, reader, command) {
+            run += 1;
+            screen += &output;
+        }
+    }
+    assert_eq!(shell.jobs(), "", "jobs are left after {block:?}");
+    for line in &block.output {
+        let is_shown = screen.lines().any(|shown| shown.trim_end() == line);
+        assert!(is_shown, "no `{line}` in:\n{screen}");
+    }
+    run
+}
+
+/// Runs one command and returns its output; `None` if it is not run here.
+fn type_command(shell: &mut Shell, reader: &Reader, command: &str) -> Option<String> {
+    let command = reader.own_words(command);
+    let ((code, output), expected) = match way(&command) {
+        Way::Not => return None,
         Way::ToTheEnd => (shell.run(&command, PATIENCE), 0),
         Way::UntilQ => (shell.run_until(&command, QUIT, "q", PATIENCE), 0),
         Way::UntilCtrlC => (shell.run_until(&command, "", "\u{3}", PATIENCE), 130),
     };
-    let (code, output) = ended;
     assert_eq!(code, expected, "`{command}` says:\n{output}");
-    for line in &step.output {
-        let shown = output.lines().any(|l| l.trim_end() == line);
-        assert!(shown, "`{command}` does not say `{line}` but:\n{output}");
-    }
-    true
+    Some(output)
 }
