@@ -1,9 +1,11 @@
-//! The journal of a process that was killed, damaged anyhow: it is read as far as it can be, and a
-//! reading loses nothing by damage after it.
+//! The journal of a process that was killed, damaged or forged anyhow: it is read as far as it can be, a reading
+//! loses nothing by damage after it, and what passes for a change of ours names a file by its plain path.
 #![no_main]
 
-use cofferdam_enforce::journal::decode;
+use cofferdam_enforce::journal::{Target, check_listed, decode};
+use cofferdam_host::HostFs;
 use libfuzzer_sys::fuzz_target;
+use std::path::Component;
 
 fuzz_target!(|bytes: &[u8]| {
     let whole = decode(bytes, "boot");
@@ -16,5 +18,13 @@ fuzz_target!(|bytes: &[u8]| {
     if longer.last().is_some_and(|byte| *byte == b'\n') {
         longer.resize(bytes.len() + 100, 0);
         assert_eq!(decode(&longer, "boot").changes, whole.changes);
+    }
+    let host = HostFs::host();
+    for change in whole.changes.values() {
+        let is_listed = check_listed(&host, change).is_ok();
+        if let (true, Target::File { path, .. }) = (is_listed, &change.target) {
+            let is_plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
+            assert!(path.is_absolute() && path.components().all(is_plain));
+        }
     }
 });

@@ -40,6 +40,22 @@ fn started_ticks(tid: u32) -> io::Result<u64> {
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no start time in /proc/…/stat"))
 }
 
+/// Flag of a kernel thread (include/linux/sched.h, `PF_KTHREAD`).
+const PF_KTHREAD: u32 = 0x0020_0000;
+
+/// Whether the thread is one of the kernel's in which a network device is polled.
+///
+/// # Errors
+/// When it is gone, or `/proc` cannot be read.
+pub(crate) fn is_napi(thread: ThreadId) -> io::Result<bool> {
+    check(thread)?;
+    let stat = fs::read_to_string(format!("/proc/{}/stat", thread.tid)).map_err(gone)?;
+    let (head, rest) = stat.rsplit_once(')').unwrap_or_default();
+    let flags = rest.split_whitespace().nth(6).and_then(|f| f.parse().ok());
+    let is_kernels = flags.is_some_and(|flags: u32| flags & PF_KTHREAD != 0);
+    Ok(is_kernels && head.contains("(napi/"))
+}
+
 fn gone(e: io::Error) -> io::Error {
     match e.raw_os_error() {
         Some(libc::ESRCH) => io::ErrorKind::NotFound.into(),
@@ -95,9 +111,12 @@ pub(crate) fn cgroup_in(text: &str, mount: &Path) -> Option<String> {
 }
 
 /// Moves the thread into the cgroup at `path` below `mount`; into the hierarchy's root when
-/// that cgroup is gone.
+/// that cgroup is gone, or is none that our cgroup namespace shows (`/..`).
 pub(crate) fn set_cgroup(thread: ThreadId, mount: &Path, path: &str) -> io::Result<()> {
     check(thread)?;
+    if path.split('/').any(|name| name == "..") {
+        return move_into(thread.tid, mount);
+    }
     let directory = mount.join(path.trim_start_matches('/'));
     let moved = move_into(thread.tid, &directory);
     match moved {

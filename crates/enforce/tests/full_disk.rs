@@ -6,6 +6,7 @@
 
 use cofferdam_enforce::UndoReport;
 use cofferdam_enforce::journal::{Form, Journal};
+use cofferdam_host::HostFs;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use std::fs::{self, File};
@@ -13,6 +14,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 const ROOM_BYTES: usize = 1 << 20;
+/// Of each setting.
+const BEFORE: &str = "1024";
+const OURS: &str = "512";
 
 /// A small tmpfs, seen by this thread only; it goes with the thread.
 struct Small {
@@ -60,13 +64,15 @@ impl Small {
     }
 
     fn open(&self) -> (Journal, UndoReport) {
-        Journal::open(&self.run()).unwrap()
+        Journal::open_on(HostFs::below(self.folder.path()), &self.run()).unwrap()
     }
 
     /// A setting elsewhere.
     fn setting(&self, name: &str) -> PathBuf {
-        let path = self.folder.path().join(name);
-        fs::write(&path, "before\n").unwrap();
+        let cgroup = self.folder.path().join("sys/fs/cgroup").join(name);
+        fs::create_dir_all(&cgroup).unwrap();
+        let path = cgroup.join("cpu.shares");
+        fs::write(&path, BEFORE).unwrap();
         path
     }
 }
@@ -88,7 +94,7 @@ fn undo_needs_no_room() {
         let settings: Vec<PathBuf> = (0..20).map(|i| small.setting(&i.to_string())).collect();
         let (mut journal, _) = small.open();
         for setting in &settings {
-            journal.set_file(setting, Form::Text, "ours").unwrap();
+            journal.set_file(setting, Form::Text, OURS).unwrap();
         }
         drop(journal);
         small.fill();
@@ -98,7 +104,7 @@ fn undo_needs_no_room() {
             (20, true),
             "{report:?}"
         );
-        assert!(settings.iter().all(|setting| text(setting) == "before"));
+        assert!(settings.iter().all(|setting| text(setting) == BEFORE));
         assert!(!small.run().join("journal").exists());
     });
 }
@@ -111,22 +117,22 @@ fn full_at_the_start_nothing_is_changed_until_there_is_room() {
         let (mut journal, report) = small.open();
         assert_eq!(report, UndoReport::default());
         for _ in 0..3 {
-            let error = journal.set_file(&setting, Form::Text, "ours").unwrap_err();
+            let error = journal.set_file(&setting, Form::Text, OURS).unwrap_err();
             assert_eq!(
                 error.source.kind(),
                 std::io::ErrorKind::StorageFull,
                 "{error}"
             );
             assert!(error.to_string().contains("free some space"), "{error}");
-            assert_eq!(text(&setting), "before");
+            assert_eq!(text(&setting), BEFORE);
         }
         assert_eq!((journal.in_force(), journal.failed_changes()), (0, 3));
         small.make_room();
-        journal.set_file(&setting, Form::Text, "ours").unwrap();
-        assert_eq!(text(&setting), "ours");
+        journal.set_file(&setting, Form::Text, OURS).unwrap();
+        assert_eq!(text(&setting), OURS);
         drop(journal);
         assert_eq!(small.open().1.restored, 1);
-        assert_eq!(text(&setting), "before");
+        assert_eq!(text(&setting), BEFORE);
     });
 }
 
@@ -136,7 +142,7 @@ fn on_a_full_disk_what_is_in_force_stays_and_nothing_is_lost() {
     alone(|small| {
         let (mut journal, _) = small.open();
         let first = small.setting("first");
-        journal.set_file(&first, Form::Text, "ours").unwrap();
+        journal.set_file(&first, Form::Text, OURS).unwrap();
         small.fill();
         for i in 0..5_000 {
             journal
@@ -147,18 +153,18 @@ fn on_a_full_disk_what_is_in_force_stays_and_nothing_is_lost() {
         let mut changed = Vec::new();
         let refused = loop {
             let setting = small.setting(&format!("further-{}", changed.len()));
-            match journal.set_file(&setting, Form::Text, "ours") {
+            match journal.set_file(&setting, Form::Text, OURS) {
                 Ok(_) => changed.push(setting),
                 Err(_) => break setting,
             }
         };
         assert!(changed.len() > 100, "{}", changed.len());
-        assert_eq!(text(&refused), "before");
+        assert_eq!(text(&refused), BEFORE);
         drop(journal);
         let (_, report) = small.open();
         assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
         assert_eq!(report.restored, 1 + changed.len() as u64);
-        assert!(changed.iter().chain([&first]).all(|s| text(s) == "before"));
+        assert!(changed.iter().chain([&first]).all(|s| text(s) == BEFORE));
     });
 }
 
@@ -167,8 +173,8 @@ fn a_damaged_journal_is_kept_aside_without_room() {
     alone(|small| {
         let (a, b) = (small.setting("a"), small.setting("b"));
         let (mut journal, _) = small.open();
-        journal.set_file(&a, Form::Text, "ours").unwrap();
-        journal.set_file(&b, Form::Text, "ours").unwrap();
+        journal.set_file(&a, Form::Text, OURS).unwrap();
+        journal.set_file(&b, Form::Text, OURS).unwrap();
         drop(journal);
         let path = small.run().join("journal");
         let mut bytes = fs::read(&path).unwrap();
@@ -178,7 +184,7 @@ fn a_damaged_journal_is_kept_aside_without_room() {
         small.fill();
         let (journal, report) = small.open();
         assert_eq!((report.restored, report.damage.len()), (1, 1), "{report:?}");
-        assert_eq!((text(&a).as_str(), text(&b).as_str()), ("ours", "before"));
+        assert_eq!((text(&a).as_str(), text(&b).as_str()), (OURS, BEFORE));
         drop(journal);
         assert_eq!(
             fs::read(path.with_extension("unreadable-1")).unwrap(),

@@ -5,6 +5,8 @@
 //! so it needs no space: a file that is found is only read until everything in it was taken back.
 
 use super::change::Change;
+use super::closed_list::UnlistedChange;
+use super::file;
 use super::records::{Contents, Record, decode};
 use super::store::{Store, spare_path};
 use std::collections::BTreeMap;
@@ -32,7 +34,7 @@ pub(super) struct Log {
 impl Log {
     /// Reads the file, if there is one, and tells what could not be read. Writes nothing.
     pub fn open(path: &Path, boot: &str) -> io::Result<(Log, Contents)> {
-        let mut contents = match fs::read(path) {
+        let mut contents = match file::read_own(path) {
             Ok(bytes) => decode(&bytes, boot),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Contents::default(),
             Err(e) => return Err(e),
@@ -50,6 +52,20 @@ impl Log {
             changes,
         };
         Ok((log, contents))
+    }
+
+    /// Drops changes that `check` refuses, and names each with the reason. They count as damage.
+    pub fn refuse(&mut self, check: impl Fn(&Change) -> Result<(), UnlistedChange>) -> Vec<String> {
+        let mut refused = Vec::new();
+        self.changes.retain(|_, change| match check(change) {
+            Ok(()) => true,
+            Err(why) => {
+                refused.push(format!("{}: {why}", printable(&change.target.to_string())));
+                false
+            }
+        });
+        self.damaged |= !refused.is_empty();
+        refused
     }
 
     /// To be called once everything that was found has been taken back as far as it could be:
@@ -168,6 +184,18 @@ impl Log {
             let _ = fs::remove_file(&self.path);
             let _ = fs::remove_file(spare_path(&self.path));
         }
+    }
+}
+
+/// Longest name in a message, characters.
+const MOST_NAME: usize = 200;
+
+/// A name that a file gives, with nothing in it that steers a terminal.
+fn printable(name: &str) -> String {
+    let plain: String = name.escape_debug().take(MOST_NAME).collect();
+    match name.len() > MOST_NAME {
+        true => plain + "…",
+        false => plain,
     }
 }
 

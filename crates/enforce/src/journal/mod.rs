@@ -9,8 +9,10 @@
 
 mod back;
 mod change;
+mod closed_list;
 #[cfg(test)]
 pub(crate) mod fake_kernel;
+mod file;
 mod log;
 mod outcome;
 mod read_only;
@@ -21,6 +23,8 @@ mod values;
 pub use crate::device::DeviceId;
 pub use crate::thread::ThreadId;
 pub use change::{Change, Form, Target};
+pub(crate) use closed_list::{GRO, NAPI_CGROUP, is_tcp_segmentation};
+pub use closed_list::{UnlistedChange, check_listed};
 pub use outcome::{ChangeError, JournalError, Pending, UndoReport, Written};
 pub use records::{Contents, decode};
 
@@ -61,10 +65,10 @@ impl Journal {
     }
 
     /// As [`Journal::open`], for a host below a directory.
-    pub(crate) fn open_on(
-        fs: HostFs,
-        folder: &Path,
-    ) -> Result<(Journal, UndoReport), JournalError> {
+    ///
+    /// # Errors
+    /// As [`Journal::open`].
+    pub fn open_on(fs: HostFs, folder: &Path) -> Result<(Journal, UndoReport), JournalError> {
         let path = folder.join("journal");
         let failed = |source| JournalError::File {
             path: path.clone(),
@@ -74,7 +78,8 @@ impl Journal {
             LockError::Held { path, .. } => JournalError::Locked(path),
             LockError::File { source, .. } => failed(source),
         })?;
-        let (log, found) = Log::open(&path, &boot()).map_err(failed)?;
+        let (mut log, found) = Log::open(&path, &boot()).map_err(failed)?;
+        let refused = log.refuse(|change| check_listed(&fs, change));
         let by_target = log
             .changes
             .iter()
@@ -89,7 +94,7 @@ impl Journal {
         };
         let mut report = journal.undo_all();
         let kept = journal.log.settle();
-        report.damage = damage(&found, kept.as_deref().unwrap_or(&path));
+        report.damage = damage(&found, &refused, kept.as_deref().unwrap_or(&path));
         Ok((journal, report))
     }
 
@@ -176,12 +181,15 @@ impl Journal {
             if same {
                 return Ok((None, Written::Same));
             }
-            let id = self.log.begin(Change {
+            let change = Change {
                 target: target.clone(),
                 form,
                 before: found,
                 ours: vec![value.to_owned()],
-            })?;
+            };
+            // What would be refused at the next start must not be made.
+            check_listed(&self.fs, &change)?;
+            let id = self.log.begin(change)?;
             self.by_target.insert(target.clone(), id);
             return Ok((Some(pending(id)), Written::Changed));
         };
@@ -263,12 +271,14 @@ impl Journal {
         if self.by_target.contains_key(&target) || !same(&found, value) || same(before, value) {
             return Ok(());
         }
-        let id = self.log.begin(Change {
+        let change = Change {
             target: target.clone(),
             form,
             before: before.to_owned(),
             ours: vec![value.to_owned()],
-        });
+        };
+        check_listed(&self.fs, &change).map_err(|e| failed(e.into()))?;
+        let id = self.log.begin(change);
         self.by_target.insert(target, id.map_err(failed)?);
         Ok(())
     }
@@ -444,10 +454,20 @@ fn remove_directory(path: &Path) -> io::Result<()> {
     last
 }
 
-/// What is known about changes whose records at `path` are unreadable.
-fn damage(found: &Contents, path: &Path) -> Vec<String> {
-    let mut lines = Vec::new();
+/// Refused changes that are named; more are counted.
+const MOST_REFUSED: usize = 20;
+
+/// What is known about changes whose records at `path` are unreadable, or no changes of ours.
+fn damage(found: &Contents, refused: &[String], path: &Path) -> Vec<String> {
     let path = path.display();
+    let named = refused.iter().take(MOST_REFUSED);
+    let mut lines: Vec<String> = named
+        .map(|change| format!("the journal says to restore {change}; the file is kept as {path}"))
+        .collect();
+    if refused.len() > MOST_REFUSED {
+        let rest = refused.len() - MOST_REFUSED;
+        lines.push(format!("{rest} more of its changes were refused"));
+    }
     if found.unreadable > 0 {
         lines.push(format!(
             "{} places of the journal cannot be read: changes recorded there are still in force; \

@@ -7,7 +7,7 @@ use super::records::{Record, encode};
 use nix::fcntl::{AT_FDCWD, RenameFlags, posix_fallocate, renameat2};
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Size of a small journal's file: some 300 records.
@@ -107,6 +107,8 @@ impl Room {
             .read(true)
             .write(true)
             .create_new(true)
+            // Whatever the umask: a journal that others may write is not believed.
+            .mode(0o644)
             .open(path)?;
         let length = i64::try_from(bytes).map_err(io::Error::other)?;
         if let Err(errno) = posix_fallocate(&file, 0, length) {

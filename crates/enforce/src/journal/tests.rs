@@ -16,15 +16,24 @@ impl Scene {
         self.folder.path().join("run")
     }
 
+    /// A file of the host's cgroupfs.
     fn file(&self, name: &str, value: &str) -> PathBuf {
-        let path = self.folder.path().join(name);
+        let path = self.cgroupfs().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, value).unwrap();
         path
     }
 
+    fn cgroupfs(&self) -> PathBuf {
+        self.folder.path().join("sys/fs/cgroup")
+    }
+
+    fn host(&self) -> HostFs {
+        HostFs::below(self.folder.path())
+    }
+
     fn open(&self) -> (Journal, UndoReport) {
-        Journal::open(&self.run()).unwrap()
+        Journal::open_on(self.host(), &self.run()).unwrap()
     }
 }
 
@@ -37,7 +46,7 @@ fn undo_goes_back_to_the_first_value_in_reverse_order() {
     let scene = Scene::new();
     let (a, b) = (
         scene.file("a/cpu.shares", "1024\n"),
-        scene.file("b/x", "1\n"),
+        scene.file("b/cpu.weight", "1\n"),
     );
     let (mut journal, _) = scene.open();
     for value in ["512", "300", "2"] {
@@ -146,7 +155,7 @@ fn an_object_made_anew_is_another_one() {
     let a = scene.file("a/cpu.shares", "1024\n");
     let (mut journal, _) = scene.open();
     journal.set_file(&a, Form::Text, "512").unwrap();
-    fs::rename(a.parent().unwrap(), scene.folder.path().join("old")).unwrap();
+    fs::rename(a.parent().unwrap(), scene.cgroupfs().join("old")).unwrap();
     let a = scene.file("a/cpu.shares", "512\n");
     let report = journal.undo_all();
     assert_eq!((report.vanished, report.restored), (1, 0));
@@ -158,7 +167,7 @@ fn a_refused_write_leaves_nothing_in_the_journal() {
     let scene = Scene::new();
     scene.file("a/x", "");
     let (mut journal, _) = scene.open();
-    let missing = scene.folder.path().join("a/none");
+    let missing = scene.cgroupfs().join("a/cpu.weight");
     let error = journal.set_file(&missing, Form::Text, "1").unwrap_err();
     assert!(error.vanished(), "{error}");
     assert_eq!((journal.in_force(), journal.failed_changes()), (0, 0));
@@ -167,25 +176,25 @@ fn a_refused_write_leaves_nothing_in_the_journal() {
 #[test]
 fn directories_are_removed_and_those_of_others_are_not_taken() {
     let scene = Scene::new();
-    let above = scene.folder.path().join("a");
-    fs::create_dir(&above).unwrap();
+    let [ours, theirs] = ["a", "b"].map(|name| scene.cgroupfs().join(name).join(NAPI_CGROUP));
+    fs::create_dir_all(ours.parent().unwrap()).unwrap();
     let (mut journal, _) = scene.open();
-    journal.make_directory(&above.join("ours")).unwrap();
-    assert!(above.join("ours").is_dir());
-    fs::create_dir(above.join("theirs")).unwrap();
-    let error = journal.make_directory(&above.join("theirs")).unwrap_err();
+    journal.make_directory(&ours).unwrap();
+    assert!(ours.is_dir());
+    fs::create_dir_all(&theirs).unwrap();
+    let error = journal.make_directory(&theirs).unwrap_err();
     assert_eq!(error.source.kind(), ErrorKind::AlreadyExists);
     drop(journal);
     let (_, report) = scene.open();
     assert_eq!(report.restored, 1);
-    assert!(!above.join("ours").exists() && above.join("theirs").exists());
+    assert!(!ours.exists() && theirs.exists());
 }
 
 #[test]
 fn only_one_process_at_a_time() {
     let scene = Scene::new();
     let held = scene.open();
-    let error = Journal::open(&scene.run()).unwrap_err();
+    let error = Journal::open_on(scene.host(), &scene.run()).unwrap_err();
     assert!(matches!(error, JournalError::Locked(_)), "{error}");
     drop(held);
     scene.open();

@@ -5,6 +5,7 @@ use crate::device::Inside;
 use crate::thread;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// Value of a directory that we made, while it is there.
@@ -91,9 +92,11 @@ const MOST_BYTES: u64 = 64 << 10;
 
 fn read_small(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    fs::File::open(path)?
-        .take(MOST_BYTES)
-        .read_to_string(&mut text)?;
+    let mut options = OpenOptions::new();
+    // Only files of the kernel's are read; a link or a FIFO in the place of one is none.
+    let options = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let file = options.read(true).open(path)?;
+    file.take(MOST_BYTES).read_to_string(&mut text)?;
     Ok(text.trim().to_owned())
 }
 
@@ -108,7 +111,9 @@ fn write_small(path: &Path, value: &str) -> io::Result<()> {
         value.as_bytes()
     };
     let mut options = OpenOptions::new();
-    options.write(true);
+    options
+        .write(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     if is_plain(path) {
         options.truncate(true);
     }
