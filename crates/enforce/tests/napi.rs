@@ -4,7 +4,7 @@ mod common;
 
 use cofferdam_affinity::run_on;
 use cofferdam_enforce::{Enforcer, Options, UndoReport};
-use cofferdam_lab::fixtures::{FakeContainer, Net, Router};
+use cofferdam_lab::fixtures::{FakeContainer, Net, Router, wait_until};
 use cofferdam_types::{Container, CpuId, Means};
 use common::*;
 use std::fs;
@@ -287,6 +287,60 @@ fn a_cgroup_and_a_namespace_that_vanished_are_no_failure() {
         let report = enforcer.undo();
         assert!(report.is_clean(), "{report:?}");
         assert!(report.vanished > 0, "{report:?}");
+    });
+}
+
+/// Its processes are in cgroups below its own, as those of LXC and of systemd in docker.
+#[test]
+fn a_container_with_its_napi_thread_in_place_freezes_and_thaws() {
+    alone(60, || {
+        let mut scene = Scene::engaged();
+        let own = scene.offender.cgroup().dir().to_owned();
+        let below = own.join("init.scope");
+        fs::create_dir(&below).unwrap();
+        let processes = fs::read_to_string(own.join("cgroup.procs")).unwrap();
+        let move_all = |to: &Path| {
+            for pid in processes.lines() {
+                fs::write(to.join("cgroup.procs"), pid).unwrap();
+            }
+        };
+        move_all(&below);
+        let (o, v) = (scene.o.clone(), scene.v.clone());
+        for frozen in ["1", "0", "1", "0"] {
+            fs::write(own.join("cgroup.freeze"), frozen).unwrap();
+            let wanted = format!("frozen {frozen}");
+            wait_until(&wanted, Duration::from_secs(10), || {
+                let events = fs::read_to_string(own.join("cgroup.events"));
+                events.unwrap().contains(&wanted)
+            });
+            // What floods it meanwhile is charged to it as before.
+            scene.enforcer.step(&interval(&o, &v, 10));
+            assert!(means(&scene.enforcer, &o, Means::NapiThread).in_force);
+            assert_eq!(leaf_threads(&own).len(), 1);
+        }
+        move_all(&own);
+        fs::remove_dir(below).unwrap();
+        scene.ends_as_it_began(|_| {});
+    });
+}
+
+/// Only threaded cgroups may be below it, and no more than there are.
+#[test]
+fn a_container_whose_cgroup_is_full_and_threaded_gets_its_napi_thread() {
+    alone(60, || {
+        let mut scene = Scene::prepared(|offender| {
+            let own = offender.cgroup().dir();
+            fs::create_dir(own.join("vcpu0")).unwrap();
+            fs::write(own.join("vcpu0/cgroup.type"), "threaded").unwrap();
+            fs::write(own.join("cgroup.max.descendants"), "1").unwrap();
+        });
+        let own = scene.offender.cgroup().dir().to_owned();
+        let limit = || fs::read_to_string(own.join("cgroup.max.descendants")).unwrap();
+        let (o, v) = (scene.o.clone(), scene.v.clone());
+        until_napi_in_force(&mut scene.enforcer, &o, &interval(&o, &v, 10));
+        let threads = fs::read_to_string(own.join("cofferdam.napi/cgroup.threads")).unwrap();
+        assert_eq!((threads.lines().count(), limit().trim()), (1, "2"));
+        scene.ends_as_it_began(|_| assert_eq!(limit().trim(), "1"));
     });
 }
 

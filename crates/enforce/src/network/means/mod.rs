@@ -3,6 +3,7 @@
 
 mod corrected;
 mod ingress;
+mod leaf;
 mod moving;
 mod napi;
 mod napis;

@@ -6,9 +6,13 @@
 //! it; a packet that RPS steers away is handled in softirq again. All three are set right, and
 //! back.
 
+use super::leaf;
 use super::moving::Moving;
 use crate::device::{DeviceId, Inside, KeptOpen};
-use crate::journal::{ChangeError, Form, Journal, Pending, Target, ThreadId, UndoReport};
+use crate::journal::{
+    ChangeError, Form, GRO, Journal, NAPI_CGROUP, Pending, Target, ThreadId, UndoReport,
+    is_tcp_segmentation,
+};
 use crate::network::place::{Place, open_sum};
 use crate::thread;
 use cofferdam_host::{CpuUsage, parse};
@@ -17,11 +21,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// The cgroup of ours below the container's. Of ours, so that the runtime finds no thread that
-/// it cannot end in its own.
-const LEAF: &str = "cofferdam.napi";
-const GRO: &str = "rx-gro";
 
 /// One interface's NAPI thread in place.
 #[derive(Debug)]
@@ -49,6 +48,16 @@ pub(super) enum NapiError {
          (hostPID); a node that is a container itself (kind) has none to see"
     )]
     Unseen(String),
+    #[error(
+        "no further cgroup is allowed ({0}): raise cgroup.max.depth of its cgroup, or \
+         cgroup.max.descendants of one above"
+    )]
+    NoRoom(String),
+    #[error(
+        "its cpu controller is in one v1 hierarchy with the freezer, which would never freeze it \
+         with a kernel thread inside: mount them apart"
+    )]
+    SharedFreezer,
     #[error("the interface is gone")]
     Gone,
     #[error(transparent)]
@@ -61,7 +70,11 @@ impl NapiError {
     /// The container or its interface is gone: nothing to complain about.
     pub fn vanished(&self) -> bool {
         match self {
-            NapiError::NotThreaded(_) | NapiError::NoThread(_) | NapiError::Unseen(_) => false,
+            NapiError::NotThreaded(_)
+            | NapiError::NoThread(_)
+            | NapiError::Unseen(_)
+            | NapiError::NoRoom(_)
+            | NapiError::SharedFreezer => false,
             NapiError::Gone => true,
             NapiError::Io(e) => e.kind() == io::ErrorKind::NotFound,
             NapiError::Change(e) => e.vanished(),
@@ -161,7 +174,7 @@ impl NapiThread {
         let inside = Inside::find(netns, None)?;
         let peer = inside.device(netns, index);
         for feature in inside.features(&peer)? {
-            if feature.starts_with("tx-tcp") && feature.ends_with("-segmentation") {
+            if is_tcp_segmentation(&feature) {
                 self.feature(journal, &peer, &feature, false)?;
             }
         }
@@ -233,14 +246,9 @@ impl NapiThread {
         moves: &mut Vec<Pending>,
     ) -> Result<(), NapiError> {
         for directory in &place.directories {
-            let leaf = directory.full().join(LEAF);
-            // Another interface of the same container has made it already.
-            if !leaf.is_dir() {
-                let target = journal.make_directory(&leaf)?;
-                self.targets.push(target);
-                weigh(place, &leaf)?;
-            }
-            let path = format!("{}/{LEAF}", directory.path.trim_end_matches('/'));
+            let (own, threads) = (directory.full(), self.threads.len());
+            let leaf = leaf::prepare(journal, place, &own, threads, &mut self.targets)?;
+            let path = format!("{}/{NAPI_CGROUP}", directory.path.trim_end_matches('/'));
             for thread in self.threads.clone() {
                 let target = Target::ThreadCgroup {
                     thread,
@@ -347,19 +355,6 @@ impl NapiThread {
         }
         report
     }
-}
-
-/// Gives the leaf beside a pod's containers its weight.
-fn weigh(place: &Place, leaf: &Path) -> io::Result<()> {
-    let Some((file, weight)) = place.weight_beside(leaf) else {
-        return Ok(());
-    };
-    let file = leaf.join(file);
-    // In hierarchies without the CPU controller there is no such file. It goes with the leaf.
-    if file.exists() {
-        fs::write(file, format!("{weight:.0}"))?;
-    }
-    Ok(())
 }
 
 /// What gives the device's NAPI its threads. The sysfs file where it can be written; netlink where

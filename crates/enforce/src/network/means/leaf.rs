@@ -1,0 +1,167 @@
+//! The cgroup of ours below a container's, in which its NAPI threads are charged to it, and what keeps it out of
+//! the container's way.
+//!
+//! A cgroup is frozen when all below it are, and a kernel thread never freezes. Ours is frozen while it is still
+//! empty: the kernel counts it as frozen from then on, whatever a freezer above says, and the thread runs on, as
+//! the freezer leaves kernel threads alone (kernel/cgroup/freezer.c, `cgroup_freezer_migrate_task`; Linux 5.2 on).
+//! Limits of the container's that count our cgroup or its threads are raised by as much.
+//!
+//! Rejected: on hybrid hosts the v1 hierarchies alone. Ledger and diagnosis tell containers by their v2 cgroups, and
+//! would take the thread's time, and softirqs in it, for the host's. Rejected: to leave when the container is
+//! paused. What floods a paused container would be paid for by its neighbours.
+
+use super::napi::NapiError;
+use crate::journal::{ChangeError, Form, Journal, NAPI_CGROUP, Target};
+use crate::network::place::Place;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Makes the cgroup in the directory `own` of a container's, ready for `threads` threads more. Adds what it changes
+/// to `targets`, also on an error.
+pub(super) fn prepare(
+    journal: &mut Journal,
+    place: &Place,
+    own: &Path,
+    threads: usize,
+    targets: &mut Vec<Target>,
+) -> Result<PathBuf, NapiError> {
+    // A v1 hierarchy of several controllers: no thread of the kernel obeys its freezer.
+    if own.join("freezer.state").exists() {
+        return Err(NapiError::SharedFreezer);
+    }
+    let leaf = own.join(NAPI_CGROUP);
+    // Another interface of the same container may have made it already.
+    if !leaf.is_dir() {
+        raise(journal, &own.join("cgroup.max.descendants"), 1, targets)?;
+        targets.push(journal.make_directory(&leaf).map_err(no_room)?);
+        weigh(place, &leaf)?;
+    }
+    if is_threaded(own) {
+        write(&leaf.join("cgroup.type"), "threaded")?;
+    }
+    write(&leaf.join("cgroup.freeze"), "1")?;
+    raise(journal, &own.join("pids.max"), threads, targets)?;
+    Ok(leaf)
+}
+
+/// Raises a limit, where there is one, by what of ours counts against it.
+fn raise(
+    journal: &mut Journal,
+    file: &Path,
+    by: usize,
+    targets: &mut Vec<Target>,
+) -> Result<(), ChangeError> {
+    let Ok(text) = fs::read_to_string(file) else {
+        return Ok(());
+    };
+    // "max" is none.
+    let Ok(limit) = text.trim().parse::<u64>() else {
+        return Ok(());
+    };
+    let raised = limit.saturating_add(by as u64).to_string();
+    let target = Target::file(file).map_err(|source| ChangeError {
+        target: file.display().to_string(),
+        value: raised.clone(),
+        source,
+    })?;
+    if !targets.contains(&target) {
+        targets.push(target.clone());
+    }
+    journal.set(&target, Form::Text, &raised)?;
+    Ok(())
+}
+
+/// The kernel says EAGAIN where a limit forbids a further cgroup.
+fn no_room(error: ChangeError) -> NapiError {
+    match error.source.raw_os_error() {
+        Some(libc::EAGAIN) => NapiError::NoRoom(error.target),
+        _ => error.into(),
+    }
+}
+
+/// Whether only threaded cgroups may be below the one in `own`.
+fn is_threaded(own: &Path) -> bool {
+    let kind = fs::read_to_string(own.join("cgroup.type")).unwrap_or_default();
+    matches!(kind.trim(), "threaded" | "domain threaded")
+}
+
+/// Gives the leaf beside a pod's containers its weight.
+fn weigh(place: &Place, leaf: &Path) -> io::Result<()> {
+    match place.weight_beside(leaf) {
+        Some((file, weight)) => write(&leaf.join(file), &format!("{weight:.0}")),
+        None => Ok(()),
+    }
+}
+
+/// Writes a file of the leaf, which goes with it. Hierarchies without its controller, and kernels without it, have
+/// no such file.
+fn write(file: &Path, value: &str) -> io::Result<()> {
+    match file.exists() {
+        true => fs::write(file, value),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cofferdam_host::HostFs;
+
+    fn place() -> Place {
+        Place {
+            directories: Vec::new(),
+            cpu: None,
+            cpuset: None,
+            is_pods: false,
+        }
+    }
+
+    /// A container whose limits leave no room for a cgroup or a thread of ours.
+    #[test]
+    fn limits_that_count_our_cgroup_are_raised_by_it() {
+        let host = tempfile::tempdir().unwrap();
+        let own = host.path().join("sys/fs/cgroup/web");
+        fs::create_dir_all(&own).unwrap();
+        let text = |name: &str| {
+            fs::read_to_string(own.join(name))
+                .unwrap()
+                .trim()
+                .to_owned()
+        };
+        for (name, value) in [("cgroup.max.descendants", "0\n"), ("pids.max", "7\n")] {
+            fs::write(own.join(name), value).unwrap();
+        }
+        let fs = HostFs::below(host.path());
+        let (mut journal, _) = Journal::open_on(fs, &host.path().join("run")).unwrap();
+        let mut targets = Vec::new();
+        for threads in [2, 1] {
+            prepare(&mut journal, &place(), &own, threads, &mut targets).unwrap();
+        }
+        assert_eq!(
+            (text("cgroup.max.descendants"), text("pids.max")),
+            ("1".into(), "10".into())
+        );
+        assert_eq!(targets.len(), 3);
+        for target in targets.iter().rev() {
+            assert!(journal.undo(target).is_clean());
+        }
+        assert_eq!(
+            (text("cgroup.max.descendants"), text("pids.max")),
+            ("0".into(), "7".into())
+        );
+        assert!(!own.join(NAPI_CGROUP).exists() && journal.in_force() == 0);
+    }
+
+    #[test]
+    fn a_hierarchy_with_the_freezer_is_left_alone() {
+        let host = tempfile::tempdir().unwrap();
+        fs::write(host.path().join("freezer.state"), "THAWED\n").unwrap();
+        let run = host.path().join("run");
+        let (mut journal, _) = Journal::open_on(HostFs::below(host.path()), &run).unwrap();
+        let mut targets = Vec::new();
+        let refused = prepare(&mut journal, &place(), host.path(), 1, &mut targets).unwrap_err();
+        assert!(matches!(refused, NapiError::SharedFreezer), "{refused}");
+        assert!(targets.is_empty() && journal.in_force() == 0);
+    }
+}
