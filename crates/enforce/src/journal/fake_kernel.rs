@@ -1,5 +1,6 @@
 //! The kernel's refusals, for tests on made-up trees: what cgroupfs and `/proc/irq` do not take.
-//! Source: `update_cpumask` and `validate_change` of kernel/cgroup/cpuset.c; kernel/irq/proc.c.
+//! Source: `update_cpumask` and `validate_change` of kernel/cgroup/cpuset.c; kernel/irq/proc.c;
+//! `tg_set_cfs_bandwidth` and `tg_cfs_schedulable_down` of kernel/sched/core.c.
 
 use crate::cpus::{Cpus, read_list};
 use std::cell::RefCell;
@@ -33,8 +34,39 @@ impl FakeKernel {
                 let cpus = read_list(value).unwrap_or_default();
                 ok_or(!cpus.is_disjoint(&self.online), libc::EINVAL)
             }
+            Some("cpu.cfs_quota_us") => self.quota(path.parent().unwrap(), value),
+            Some("cpu.cfs_burst_us") => {
+                let quota = number(&path.with_file_name("cpu.cfs_quota_us"));
+                let fits =
+                    quota.is_none_or(|quota| value.parse().is_ok_and(|burst: f64| burst <= quota));
+                ok_or(fits, libc::EINVAL)
+            }
             _ => Ok(()),
         }
+    }
+
+    /// v1's: at least 1 ms and the burst, within that of the cgroup above, and no less than those below.
+    fn quota(&self, folder: &Path, value: &str) -> Result<(), i32> {
+        let cpus = |folder: &Path, quota_us: f64| {
+            quota_us / number(&folder.join("cpu.cfs_period_us")).unwrap_or(100_000.0)
+        };
+        let at = |folder: &Path| {
+            number(&folder.join("cpu.cfs_quota_us")).map(|quota_us| cpus(folder, quota_us))
+        };
+        let Some(quota_us) = value.parse().ok().filter(|us: &f64| *us >= 0.0) else {
+            return Ok(());
+        };
+        let burst = number(&folder.join("cpu.cfs_burst_us")).unwrap_or(0.0);
+        ok_or(quota_us >= burst.max(1_000.0), libc::EINVAL)?;
+        let own = cpus(folder, quota_us);
+        let above = folder.ancestors().skip(1).find_map(at);
+        ok_or(above.is_none_or(|above| own <= above), libc::EINVAL)?;
+        let below = folders(folder);
+        let fits = below
+            .iter()
+            .filter_map(|below| at(below))
+            .all(|below| below <= own);
+        ok_or(fits, libc::EINVAL)
     }
 
     fn cpuset(&self, folder: &Path, value: &str) -> Result<(), i32> {
@@ -64,6 +96,12 @@ impl FakeKernel {
         }
         Ok(())
     }
+}
+
+/// A finite number in a file.
+fn number(file: &Path) -> Option<f64> {
+    let text = fs::read_to_string(file).ok()?;
+    text.trim().parse().ok().filter(|number| *number >= 0.0)
 }
 
 fn ok_or(ok: bool, errno: i32) -> Result<(), i32> {

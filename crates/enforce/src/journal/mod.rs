@@ -213,20 +213,26 @@ impl Journal {
 
     fn conclude(&mut self, pending: &Pending, written: io::Result<()>) -> io::Result<()> {
         if written.is_err() {
-            // A refused write changed nothing; one that half worked is found by reading.
-            let now = values::read(&pending.target);
-            if now.is_ok_and(|now| self.is_before(pending.id, &now)) {
-                self.forget(pending.id);
-            }
+            self.note_refused(pending);
         }
         written
     }
 
-    fn is_before(&self, id: u64, value: &str) -> bool {
-        self.log
-            .changes
-            .get(&id)
-            .is_some_and(|c| c.is_before(value))
+    /// Notes again what stands there after a refused write: of our values only the last two are kept.
+    fn note_refused(&mut self, pending: &Pending) {
+        // A refused write changed nothing; one that half worked is found by reading.
+        let Ok(now) = values::read(&pending.target) else {
+            return;
+        };
+        let Some(change) = self.log.changes.get(&pending.id) else {
+            return;
+        };
+        if change.is_before(&now) {
+            self.forget(pending.id);
+        } else if self.is_ours(change, &now) {
+            // Without room the next refusal is noted neither.
+            let _ = self.log.ours(pending.id, &now);
+        }
     }
 
     /// Gives the file at `path` a value.
@@ -300,6 +306,13 @@ impl Journal {
             return Err(failed(ErrorKind::AlreadyExists.into()));
         }
         Ok(target)
+    }
+
+    /// Whether `found` is what we wrote to `target`, or what the kernel made of that.
+    pub(crate) fn wrote(&self, target: &Target, found: &str) -> bool {
+        let id = self.by_target.get(target);
+        let change = id.and_then(|id| self.log.changes.get(id));
+        change.is_some_and(|change| self.is_ours(change, found))
     }
 
     /// What `target` was before we changed it; `None` when we did not.

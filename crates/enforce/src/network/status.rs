@@ -8,6 +8,9 @@ use cofferdam_types::{CgroupId, Container, Degraded, Means, MeansState, NetworkE
 /// Why a container under a quota has no NAPI thread in its cgroup.
 const UNSTOPPABLE: &str = "it is under a CPU quota, which on this kernel (Linux 6.18 and newer) stops tasks but not kernel threads: the thread's time would delay its tasks without bound";
 
+/// Why the weight of a container is not corrected whose cgroup is idle.
+const IDLE: &str = "the kernel takes no weight for an idle cgroup (cpu.idle = 1), which runs only where nobody else wants to";
+
 /// Payers without a rule that are named; more say nothing new.
 const MOST_PAYERS: usize = 8;
 
@@ -156,6 +159,7 @@ impl Network {
             Means::WeightCorrection if account.weight_reserved => {
                 no("its weight belongs to its CPU reservation")
             }
+            Means::WeightCorrection if member.applied.weight_is_idle => failed(IDLE),
             Means::WeightCorrection => match (weight.refused(), &member.located.place.cpu) {
                 (Some(why), _) => failed(&why.to_string()),
                 (_, None) => failed("its cgroup has no CPU controller"),

@@ -2,6 +2,7 @@
 
 use crate::journal::{ChangeError, Form, Journal, Target, Written as Outcome};
 use crate::network::policy::{Standing, Written};
+use crate::tuning::network::REFUSED_AGAIN;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,12 +11,18 @@ use std::time::Duration;
 pub(in crate::network) struct Corrected {
     pub standing: Standing,
     target: Option<Target>,
-    /// The last refusal.
-    refused: Option<ChangeError>,
+    refused: Option<Refusal>,
+}
+
+/// The last write was refused.
+#[derive(Debug)]
+struct Refusal {
+    why: ChangeError,
+    at: Duration,
 }
 
 impl Corrected {
-    /// Writes `value`, as `text`, into `file`.
+    /// Writes `value`, as `text`, into `file`; nothing for a while after a refusal.
     pub fn set(
         &mut self,
         journal: &mut Journal,
@@ -24,6 +31,10 @@ impl Corrected {
         text: &str,
         now: Duration,
     ) {
+        let is_fresh = |refused: &Refusal| now.saturating_sub(refused.at) < REFUSED_AGAIN;
+        if self.refused.as_ref().is_some_and(is_fresh) {
+            return;
+        }
         let Ok(target) = Target::file(file) else {
             return;
         };
@@ -35,14 +46,30 @@ impl Corrected {
             }
             Ok(_) => self.refused = None,
             Err(e) if e.vanished() => return,
-            Err(e) => self.refused = Some(e),
+            // What the file holds stays as it is noted.
+            Err(why) => return self.note_refusal(why, now),
         }
         self.standing.written = Some(Written { value, at: now });
         self.target = Some(target);
     }
 
+    /// The file, or one that goes with it, was not written.
+    pub fn note_refusal(&mut self, why: ChangeError, at: Duration) {
+        self.refused = Some(Refusal { why, at });
+    }
+
+    /// Takes note of what stands in the file. Another program's value is its own from now on.
+    pub fn note_found(&mut self, found: f64) {
+        let written = self.standing.written.map(|written| written.value.round());
+        if written != Some(found) {
+            self.standing.base = Some(found);
+            self.standing.written = None;
+        }
+    }
+
     /// Puts the file back.
     pub fn restore(&mut self, journal: &mut Journal) {
+        self.refused = None;
         if let Some(target) = self.target.take() {
             journal.undo(&target);
         }
@@ -61,7 +88,7 @@ impl Corrected {
     }
 
     pub fn refused(&self) -> Option<&ChangeError> {
-        self.refused.as_ref()
+        self.refused.as_ref().map(|refused| &refused.why)
     }
 }
 

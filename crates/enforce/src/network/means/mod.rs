@@ -2,6 +2,7 @@
 //! but an attached program goes through the journal.
 
 mod corrected;
+mod followers;
 mod ingress;
 mod leaf;
 mod moving;
@@ -15,6 +16,7 @@ use super::place::{Located, Place};
 use super::policy::{Hold, NapiPlace, PacketLimit, Packets};
 use crate::journal::{Journal, UndoReport};
 use cofferdam_types::{Container, Interval, NetnsId};
+use followers::Followers;
 use napis::{Leaving, NapiThreads};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,6 +37,8 @@ pub(super) struct Applied {
     pub napi: NapiThreads,
     pub weight: Corrected,
     pub quota: Corrected,
+    /// Files that the kernel wants within the quota.
+    quota_followers: Followers,
     /// Why nothing of it can be dropped.
     pub drop_refused: Option<Arc<LimitError>>,
     /// Why what it sends cannot be.
@@ -43,6 +47,8 @@ pub(super) struct Applied {
     pub dropped_tx_packets: u64,
     /// Its weight cannot be lowered.
     pub weight_is_lowest: bool,
+    /// The kernel takes no weight from it, though one is wanted.
+    pub weight_is_idle: bool,
     /// CPU time of its NAPI threads at the last look.
     napi_ns: u64,
 }
@@ -170,6 +176,8 @@ impl Means {
         self.let_napi_leave(journal, container, &mut applied.napi, true);
         applied.weight.restore(journal);
         applied.quota.restore(journal);
+        applied.quota_followers.restore(journal);
+        applied.weight_is_idle = false;
     }
 
     /// Takes back what else was changed for NAPI threads that have left; with `wait` for all.
@@ -189,7 +197,11 @@ impl Applied {
         let Some((file, lowest)) = place.weight_file().zip(place.lowest_weight()) else {
             return;
         };
-        let weight = weight.max(lowest);
+        let weight = weight.max(lowest).round();
+        self.weight_is_idle = place.is_idle();
+        if self.weight_is_idle {
+            return;
+        }
         let base = self.weight.standing.base;
         // What has the lowest weight there is, as best-effort pods have, cannot be lowered.
         self.weight_is_lowest = base.is_some_and(|base| base <= lowest);
@@ -204,10 +216,30 @@ impl Applied {
         let Some(found) = place.quota() else {
             return;
         };
+        let period_us = found.quota.period_us;
+        let most_us = place.most_quota().map(|cpus| (cpus * period_us).floor());
+        let quota_us = most_us
+            .map_or(quota_us, |most_us| quota_us.min(most_us))
+            .round();
+        let files = place.quota_followers();
+        // One that does not fit is named by the quota's own refusal, or by this.
+        let fits = self
+            .quota_followers
+            .lower(journal, &files, quota_us / period_us);
         let text = match place.is_cpu_v2() {
-            true => format!("{quota_us:.0} {:.0}", found.quota.period_us),
+            true => format!("{quota_us:.0} {period_us:.0}"),
             false => format!("{quota_us:.0}"),
         };
-        self.quota.set(journal, &found.file, quota_us, &text, now);
+        match fits {
+            Ok(()) => self.quota.set(journal, &found.file, quota_us, &text, now),
+            Err(why) => self.quota.note_refusal(why, now),
+        }
+        if let Some(holds) = place.quota() {
+            self.quota_followers
+                .raise(journal, &files, holds.quota.cpus());
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

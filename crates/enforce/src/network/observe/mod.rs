@@ -149,10 +149,13 @@ pub(super) fn container(
     observed.quota.look(place, own_us);
     let quota_cpus = observed.quota.cpus;
     let own_quota = quota_cpus.and_then(|_| place.quota());
-    if let Some(found) = &own_quota
-        && !corrected
+    if let Some(found) = &own_quota {
+        applied.quota.note_found(found.quota.quota_us);
+    }
+    if applied.weight.is_corrected()
+        && let Some(weight) = place.weight()
     {
-        applied.quota.standing.base = Some(found.quota.quota_us);
+        applied.weight.note_found(weight);
     }
     let limiting = means.ingress.limiting(container.cgroup);
     applied.dropped_rx_packets += limiting.counts.rx_dropped;

@@ -1,6 +1,6 @@
 //! Weights of cgroups that are not corrected.
 
-use crate::network::place::Place;
+use crate::network::place::{Place, parse_weight};
 use crate::tuning::network::{WEIGHT_LIFE, WEIGHTS_KNOWN};
 use cofferdam_host::CgroupLayout;
 use std::collections::HashMap;
@@ -37,7 +37,7 @@ impl Weights {
             None => (layout.v2_directory(path).join("cpu.weight"), DEFAULT_WEIGHT),
         };
         let text = fs::read_to_string(file).unwrap_or_default();
-        let told = text.trim().parse().ok();
+        let told = parse_weight(&text);
         let weight = told.unwrap_or(default);
         self.keep(path, weight, told.is_some());
         weight
@@ -100,5 +100,12 @@ mod tests {
         assert_eq!(weights.of(path, &place), Some(300.0));
         weights.known.clear();
         assert_eq!(weights.of(path, &place), Some(200.0));
+    }
+
+    #[test]
+    fn an_idle_cgroup_weighs_little_and_not_nothing() {
+        assert_eq!(parse_weight("300\n"), Some(300.0));
+        assert!(parse_weight("0\n").is_some_and(|weight| weight > 0.0 && weight < 1.0));
+        assert_eq!(parse_weight("max"), None);
     }
 }

@@ -3,6 +3,7 @@
 mod quota;
 mod usage;
 
+pub(in crate::network) use quota::Follower;
 pub(in crate::network) use usage::{BilledTime, UsageFile, open_sum};
 
 use super::pods::Shape;
@@ -70,6 +71,16 @@ impl Directory {
     pub fn full(&self) -> PathBuf {
         self.mount.join(self.path.trim_start_matches('/'))
     }
+}
+
+/// Weight of an idle cgroup in the unit of `cpu.weight`, which says 0 (kernel/sched/sched.h, `WEIGHT_IDLEPRIO`: 3 of
+/// 1024).
+const IDLE_WEIGHT: f64 = 100.0 * 3.0 / 1024.0;
+
+/// The weight that a file of the CPU controller's says, in its unit.
+pub(in crate::network) fn parse_weight(text: &str) -> Option<f64> {
+    let weight = text.trim().parse::<f64>().ok()?;
+    Some(if weight > 0.0 { weight } else { IDLE_WEIGHT })
 }
 
 /// The v1 controllers that charge or count a thread.
@@ -160,8 +171,7 @@ impl Place {
 
     /// The weight in the file.
     pub fn weight(&self) -> Option<f64> {
-        let text = fs::read_to_string(self.weight_file()?).ok()?;
-        text.trim().parse().ok()
+        parse_weight(&fs::read_to_string(self.weight_file()?).ok()?)
     }
 
     pub fn is_cpu_v2(&self) -> bool {
@@ -172,6 +182,28 @@ impl Place {
     pub fn quota(&self) -> Option<QuotaFile> {
         let (directory, v2) = self.cpu.as_ref()?;
         quota::read(directory, *v2)
+    }
+
+    /// Files that the kernel wants within its quota, those nearest to it first.
+    pub fn quota_followers(&self) -> Vec<Follower> {
+        let found = self.cpu.as_ref();
+        found.map_or_else(Vec::new, |(directory, v2)| quota::followers(directory, *v2))
+    }
+
+    /// The most that the kernel takes as its quota, in CPUs; `None` where that has no limit.
+    pub fn most_quota(&self) -> Option<f64> {
+        let (directory, v2) = self.cpu.as_ref()?;
+        quota::above(directory, *v2)
+    }
+
+    /// Whether it runs only where nobody else wants to (`cpu.idle`): the kernel takes no weight then.
+    pub fn is_idle(&self) -> bool {
+        let idle = self
+            .cpu
+            .as_ref()
+            .map(|(directory, _)| directory.join("cpu.idle"));
+        let text = idle.and_then(|file| fs::read_to_string(file).ok());
+        text.is_some_and(|text| text.trim() == "1")
     }
 
     /// The tightest quota of its cgroup and those above, in CPUs; `None` without one. `own_us` is the

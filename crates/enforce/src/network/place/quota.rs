@@ -12,6 +12,68 @@ pub(in crate::network) struct QuotaFile {
     pub quota: OwnQuota,
 }
 
+/// A file whose value the kernel wants within a quota.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::network) struct Follower {
+    pub file: PathBuf,
+    /// Period of the cgroup that it belongs to, microseconds.
+    pub period_us: f64,
+}
+
+/// Cgroups below one that are looked at, at most.
+const MOST_BELOW: usize = 1_000;
+
+/// Files that the kernel wants within the quota of `directory`, those nearest to it first: its burst and, in v1,
+/// quotas and bursts of cgroups below (kernel/sched/core.c, `tg_set_cfs_bandwidth`, `tg_cfs_schedulable_down`).
+pub(super) fn followers(directory: &Path, v2: bool) -> Vec<Follower> {
+    let mut files = Vec::new();
+    let Some(own) = read(directory, v2) else {
+        return files;
+    };
+    files.extend(burst(directory, v2, own.quota.period_us));
+    let mut left = MOST_BELOW;
+    if !v2 {
+        add_below(directory, &mut files, &mut left);
+    }
+    files
+}
+
+fn burst(directory: &Path, v2: bool, period_us: f64) -> Option<Follower> {
+    let name = if v2 {
+        "cpu.max.burst"
+    } else {
+        "cpu.cfs_burst_us"
+    };
+    let file = directory.join(name);
+    file.exists().then_some(Follower { file, period_us })
+}
+
+fn add_below(directory: &Path, files: &mut Vec<Follower>, left: &mut usize) {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let is_directory = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    for below in entries.filter(is_directory).map(|entry| entry.path()) {
+        if *left == 0 {
+            return;
+        }
+        *left -= 1;
+        if let Some(found) = read(&below, false) {
+            let period_us = found.quota.period_us;
+            let file = found.file;
+            files.push(Follower { file, period_us });
+            files.extend(burst(&below, false, period_us));
+        }
+        add_below(&below, files, left);
+    }
+}
+
+/// Quota of the nearest v1 cgroup above `directory` that has one, in CPUs: the kernel takes no more below it.
+pub(super) fn above(directory: &Path, v2: bool) -> Option<f64> {
+    let above = directory.ancestors().skip(1).filter(|_| !v2);
+    // The root of a hierarchy has no such file.
+    let mut levels = above.map_while(|at| look(at, false).ok());
+    levels.find_map(|found| found.map(|found| found.quota.cpus()))
+}
+
 /// The tightest quota from `directory` up, in CPUs. `own_us` is the container's own quota where its
 /// file holds a correction.
 pub(super) fn tightest(directory: &Path, v2: bool, own_us: Option<f64>) -> Option<f64> {
