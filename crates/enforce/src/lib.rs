@@ -219,6 +219,7 @@ impl Enforcer {
             degraded: {
                 let mut degraded = self.reservations.degraded().to_vec();
                 degraded.extend(self.network.unprotected());
+                degraded.extend(self.network.estimates());
                 degraded
             },
             changes_in_force: self.journal.in_force() + self.network.attached(),

@@ -93,6 +93,22 @@ impl Network {
         degraded
     }
 
+    /// Whether what an interrupt costs is an estimate because it cannot be measured.
+    pub fn estimates(&self) -> Option<Degraded> {
+        let (why, us) = self.observer.interrupt_failure()?;
+        let cost = match us > 0.0 {
+            true => format!("{us:.1} µs, estimated when enforcement began"),
+            false => "nothing".to_owned(),
+        };
+        Some(Degraded {
+            name: "interrupt_cost_estimated".to_owned(),
+            text: format!(
+                "an interrupt for a container's packets counts as {cost}: it cannot be measured in \
+                 place: {why}; see 'interrupts' in 'cofferdam doctor'"
+            ),
+        })
+    }
+
     /// Those who pay for others although no rule enforces them: other containers and cgroups of the
     /// host. The worst, at most [`MOST_PAYERS`].
     pub fn unprotected(&self) -> Vec<Degraded> {

@@ -84,6 +84,11 @@ impl Observer {
         self.interrupts.as_ref().and_then(Interrupts::looks_at)
     }
 
+    /// Why what an interrupt costs is an estimate, and the estimate in microseconds.
+    pub fn interrupt_failure(&self) -> Option<(&str, f64)> {
+        self.interrupts.as_ref()?.failure()
+    }
+
     /// Idle time during `interval`, which ends now, and what interrupts cost in it.
     pub fn look_around(&mut self, interval: &Interval) -> Around {
         // After a pause the first figures are of a longer time than the interval.

@@ -8,10 +8,11 @@ use crate::tuning::interrupt::{
     SHORTEST_LOOK,
 };
 use cofferdam_affinity::run_on;
-use cofferdam_bpf::{Interruptions, SeenInterruptions};
+use cofferdam_bpf::{Interruptions, LoadError, SeenInterruptions};
 use cofferdam_types::CpuId;
 use nix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;
+use std::io;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -23,22 +24,49 @@ pub(super) struct Order {
     pub anew: bool,
 }
 
+/// An answer: the cost, where enough was seen of it, or why it can never be measured.
+type Answer = Result<Option<Duration>, String>;
+
 /// Asks a thread of its own, which is started with the first question and ends with this.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Watcher {
-    thread: Option<(Sender<Order>, Receiver<Option<Duration>>)>,
+    load: fn() -> Result<Interruptions, LoadError>,
+    thread: Option<(Sender<Order>, Receiver<Answer>)>,
     asked: bool,
-    ended: bool,
+    /// Why nothing can be measured.
+    failure: Option<String>,
+}
+
+impl Default for Watcher {
+    fn default() -> Watcher {
+        Watcher::loading(Interruptions::load)
+    }
 }
 
 impl Watcher {
+    /// One whose thread measures with the programs that `load` loads.
+    pub fn loading(load: fn() -> Result<Interruptions, LoadError>) -> Watcher {
+        Watcher {
+            load,
+            thread: None,
+            asked: false,
+            failure: None,
+        }
+    }
+
     /// Has the cost measured; false while the last question has no answer.
     pub fn ask(&mut self, order: Order) -> bool {
-        if self.asked {
+        if self.asked || (self.failure.is_some() && self.thread.is_some()) {
             return false;
         }
         if self.thread.is_none() {
-            self.thread = start();
+            // Without a thread it is tried again with the next question.
+            let started = start(self.load);
+            self.failure = started
+                .as_ref()
+                .err()
+                .map(|e| format!("no thread for it: {e}"));
+            self.thread = started.ok();
         }
         let sent = self.thread.as_ref().map(|(orders, _)| orders.send(order));
         self.asked = matches!(sent, Some(Ok(())));
@@ -47,33 +75,41 @@ impl Watcher {
 
     /// Whether it measures now, or did when it was last asked for the answer.
     pub fn looks(&self) -> bool {
-        self.asked && !self.ended
+        self.asked
+    }
+
+    /// Why nothing can be measured, as far as that is known.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
     }
 
     /// The cost of one interrupt, once for each answer that says something.
     pub fn answer(&mut self) -> Option<Duration> {
-        let (_, answers) = self.thread.as_ref()?;
-        match answers.try_recv() {
-            Ok(answer) => {
-                self.asked = false;
-                answer
-            }
-            Err(TryRecvError::Empty) => None,
-            // Programs that cannot be loaded now cannot be loaded later. `asked` stays.
-            Err(TryRecvError::Disconnected) => {
-                self.ended = true;
-                None
-            }
-        }
+        let (_, answers) = self.thread.as_ref().filter(|_| self.failure.is_none())?;
+        let answer = match answers.try_recv() {
+            Ok(answer) => answer,
+            Err(TryRecvError::Empty) => return None,
+            Err(TryRecvError::Disconnected) => Err("the thread that measures has ended".to_owned()),
+        };
+        self.asked = false;
+        // Programs that cannot be loaded now cannot be loaded later.
+        self.failure = answer.as_ref().err().cloned();
+        answer.ok().flatten()
     }
 }
 
-fn start() -> Option<(Sender<Order>, Receiver<Option<Duration>>)> {
+fn start(
+    load: fn() -> Result<Interruptions, LoadError>,
+) -> io::Result<(Sender<Order>, Receiver<Answer>)> {
     let (orders, inbox) = mpsc::channel();
     let (outbox, answers) = mpsc::channel();
     let work = move || {
-        let Ok(mut programs) = Interruptions::load() else {
-            return;
+        let mut programs = match load() {
+            Ok(programs) => programs,
+            Err(why) => {
+                let _ = outbox.send(Err(why.to_string()));
+                return;
+            }
         };
         let mut lost_on: HashMap<CpuId, Vec<Lost>> = HashMap::new();
         for Order { cpu, anew } in inbox {
@@ -81,13 +117,13 @@ fn start() -> Option<(Sender<Order>, Receiver<Option<Duration>>)> {
             if anew {
                 lost.clear();
             }
-            if outbox.send(measure(&mut programs, cpu, lost)).is_err() {
+            if outbox.send(Ok(measure(&mut programs, cpu, lost))).is_err() {
                 return;
             }
         }
     };
     let builder = std::thread::Builder::new().name("interrupt-cost".into());
-    builder.spawn(work).ok().map(|_| (orders, answers))
+    builder.spawn(work).map(|_| (orders, answers))
 }
 
 /// What a task lost between two looks at its clock beyond what was seen of it.
@@ -196,6 +232,33 @@ fn lost_in(gap: Duration, before: &SeenInterruptions, after: &SeenInterruptions)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// No program of ours loads on such a kernel.
+    fn no_programs() -> Result<Interruptions, LoadError> {
+        Err(LoadError::NoBtf)
+    }
+
+    #[test]
+    fn programs_that_cannot_be_loaded_are_a_failure_with_the_reason() {
+        let mut watcher = Watcher::loading(no_programs);
+        assert_eq!(watcher.failure(), None);
+        let order = Order {
+            cpu: CpuId(0),
+            anew: false,
+        };
+        assert!(watcher.ask(order));
+        let until = Instant::now() + Duration::from_secs(20);
+        while watcher.failure().is_none() && Instant::now() < until {
+            assert_eq!(watcher.answer(), None);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(
+            watcher
+                .failure()
+                .is_some_and(|why| why.contains("type information"))
+        );
+        assert!(!watcher.looks() && !watcher.ask(order), "no second attempt");
+    }
 
     fn seen(us: u64, interruptions: u64) -> SeenInterruptions {
         SeenInterruptions {

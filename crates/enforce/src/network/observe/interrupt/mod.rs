@@ -66,6 +66,12 @@ impl Interrupts {
         live.asked.filter(|_| live.watcher.looks())
     }
 
+    /// Why the cost cannot be measured in place, and the first estimate stands for it, microseconds.
+    pub fn failure(&self) -> Option<(&str, f64)> {
+        let why = self.live.as_ref()?.watcher.failure()?;
+        Some((why, self.costs.elsewhere_ns / 1e3))
+    }
+
     /// The costs as far as they are known now. Has them measured where many tasks were interrupted in `interval`,
     /// which ends now.
     pub fn look(&mut self, interval: &Interval) -> &InterruptionCosts {
