@@ -245,7 +245,7 @@ fn threaded_napi_is_measured_and_given_to_its_container() {
         assert!(threads > 0, "{:?}", interval.cpus);
         assert!(
             caused * 10 > threads * 9,
-            "caused {caused} ns of {threads} ns in NAPI threads"
+            "caused {caused} ns of {threads} ns in NAPI threads: {interval:?}"
         );
     });
 }

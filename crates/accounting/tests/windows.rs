@@ -4,13 +4,15 @@
 mod common;
 
 use cofferdam_accounting::{Accountant, WindowOptions};
-use cofferdam_lab::fixtures::FakeContainer;
 use cofferdam_lab::fixtures::leftovers::attached_programs;
 use cofferdam_lab::fixtures::traffic::{self, Udp};
+use cofferdam_lab::fixtures::{Cgroup, FakeContainer};
 use cofferdam_types::{AccountingMode, CgroupId, Interval, Sampling};
 use common::*;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use std::fs;
 use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const WINDOWS: WindowOptions = WindowOptions {
@@ -118,6 +120,37 @@ fn without_a_descriptor_for_it_everything_is_counted_as_before() {
         // With one it can.
         take_windows(&mut accountant);
     });
+}
+
+/// The number of tasks is limited, as in a container or a systemd unit.
+#[test]
+fn without_a_thread_for_it_everything_is_counted_as_before() {
+    alone(60, || {
+        let mut accountant = accountant();
+        let full = Cgroup::new("full");
+        let directory = full.controller("pids");
+        let home = own_cgroup(directory);
+        let own = std::process::id().to_string();
+        fs::write(directory.join("cgroup.procs"), &own).unwrap();
+        fs::write(directory.join("pids.max"), "1").unwrap();
+        let refused = accountant.sample(WINDOWS);
+        fs::write(home.join("cgroup.procs"), &own).unwrap();
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("cannot take windows"), "{refused}");
+        assert!(is_attached(MARKER));
+        take_windows(&mut accountant);
+    });
+}
+
+/// Directory of this process's cgroup in the hierarchy that the cgroup in `other` is in.
+fn own_cgroup(other: &Path) -> PathBuf {
+    let root = other.parent().unwrap();
+    let text = fs::read_to_string("/proc/self/cgroup").unwrap();
+    let is_pids = |line: &&str| line.contains(":pids:") || line.contains(",pids");
+    let line = text.lines().find(is_pids);
+    let line = line.or_else(|| text.lines().find(|line| line.starts_with("0::")));
+    let path = line.unwrap().rsplit_once(':').unwrap().1;
+    root.join(path.trim_start_matches('/'))
 }
 
 #[test]
