@@ -74,6 +74,8 @@ pub struct Counts {
     pub bytes_sent: u64,
     /// Of it, again.
     pub bytes_sent_again: u64,
+    /// Most bytes by which something arrived out of order.
+    pub reordered_bytes: u32,
     /// With something to send.
     pub busy: Duration,
     /// Of that, held back by the peer's window.
@@ -152,7 +154,7 @@ pub fn tcp_info(info: &ConnectionInfo, counts: &Counts) -> Vec<u8> {
         info.ssthresh_bytes.map_or(NO_SSTHRESH, segments),
         info.cwnd_bytes / info.mss_bytes.max(1),
         counts.advertised_bytes,
-        REORDERING,
+        segments(counts.reordered_bytes).max(REORDERING),
         0, // rcv_rtt
         0, // rcv_space
         info.retransmits,

@@ -52,6 +52,25 @@ pub(crate) mod loss {
     pub const ECHO_LIMIT_MS: u32 = 1 << 20;
 }
 
+/// Paths that drop large packets without a word (RFC 2923, 2.1; RFC 4821).
+pub(crate) mod black_hole {
+    /// Timeouts in a row for full segments after which shorter ones are tried (RFC 9293, 3.8.3, R1;
+    /// Linux's `tcp_retries1`). Fewer: an outage shortens segments for good.
+    pub const TIMEOUTS: u8 = 3;
+    /// Full segments behind a probe, whose arrival tells that it is lost.
+    pub const SEGMENTS_BEHIND: u32 = 4;
+    /// Bytes within which the longest segment is found (Linux's `tcp_probe_threshold`). Fewer: more
+    /// probes that are lost.
+    pub const CLOSE_ENOUGH_BYTES: u16 = 8;
+    /// Bytes of the shorter segments without options (Linux's `tcp_base_mss`); half of it, and so on,
+    /// after each timeout more.
+    pub const BASE_MSS_V4_BYTES: u16 = 1024;
+    /// Bytes of the shortest: what the least path MTU that is used carries.
+    pub const LEAST_MSS_V4_BYTES: u16 = 512;
+    /// The same for IPv6, where every path carries 1280 bytes.
+    pub const LEAST_MSS_V6_BYTES: u16 = 1220;
+}
+
 /// What a peer may make us believe.
 pub(crate) mod belief {
     use std::time::Duration;

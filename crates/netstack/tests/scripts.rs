@@ -34,6 +34,9 @@ scripts! {
     fn ack_storm();
     fn ack_waits_for_quick_answers();
     fn backlog();
+    fn black_hole();
+    fn black_hole_not_of_small_data();
+    fn black_hole_v6();
     fn challenges_are_limited();
     fn close_active();
     fn close_at_once();
@@ -107,6 +110,7 @@ scripts! {
     fn path_mtu();
     fn path_mtu_spoofed();
     fn path_mtu_v6();
+    fn path_probe();
     fn paws();
     fn prr_no_burst();
     fn quick_acks();
@@ -164,6 +168,7 @@ scripts! {
     fn unreachable_of_what_is_not_sent();
     fn unreachable_when_open();
     fn urgent();
+    fn urgent_sent();
     fn user_timeout();
     fn window_counts_sacked_once();
     fn window_scaling();

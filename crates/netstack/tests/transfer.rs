@@ -96,8 +96,8 @@ fn a_flow_group_moves_to_another_stack_and_its_connections_continue() {
         ..Faults::default()
     };
     let mut world = World::new(faults, 9);
-    let mut client = Stream::new(900_000, 3000, false);
-    let mut server = Stream::new(900_000, 3000, true);
+    let mut client = Stream::new(1_500_000, 3000, false);
+    let mut server = Stream::new(1_500_000, 3000, true);
     dial(&mut world, &mut client, false);
     let mut moves = 0;
     for turn in 0..10_000 {

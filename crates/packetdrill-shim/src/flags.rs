@@ -2,7 +2,7 @@
 
 use crate::command_line::CommandLine;
 use crate::sysctls::{self, Sysctls};
-use cofferdam_netstack::{Config, Congestion, InterfaceAddress, MacAddress};
+use cofferdam_netstack::{Config, Congestion, HyStart, InterfaceAddress, MacAddress};
 use std::net::IpAddr;
 
 /// What a host is made of.
@@ -56,6 +56,8 @@ fn defaults() -> Config {
     config.tcp.answer_wait = config.tcp.delayed_ack;
     config.tcp.answers_expected = 1;
     config.tcp.quick_acks = 16;
+    // And the end of slow start.
+    config.tcp.hystart = HyStart::Linux;
     // The shim has a send buffer of its own, whose size a script sets.
     config.tcp.send_window_bytes = 16 << 20;
     config

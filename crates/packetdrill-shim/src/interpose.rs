@@ -1,5 +1,6 @@
-//! Calls that packetdrill makes to the C library on a script's sockets, past the table:
-//! `getsockopt` for the code in a script (TCP_INFO), `sendfile`, and `close` at the end.
+//! Calls that packetdrill makes to the C library past the table: `getsockopt` for the code in a
+//! script (TCP_INFO), `sendfile`, and `close` at the end, on a script's sockets; and `system` for a
+//! script's commands, which configure and read Linux where they mean the stack under test.
 //!
 //! Their entries in the program's table of imported functions are pointed at functions of ours,
 //! which serve the shim's descriptors and pass all others on. An interposed symbol was rejected:
@@ -8,8 +9,8 @@
 
 use crate::calls;
 use crate::shim::Shim;
-use libc::{c_int, c_void, dl_phdr_info, off_t, size_t, socklen_t, ssize_t};
-use std::ffi::CStr;
+use libc::{c_char, c_int, c_void, dl_phdr_info, off_t, size_t, socklen_t, ssize_t};
+use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// The host that is served: packetdrill has one at a time.
@@ -70,6 +71,27 @@ unsafe extern "C" fn close(file: c_int) -> c_int {
     }
 }
 
+unsafe extern "C" fn system(command: *const c_char) -> c_int {
+    let shim = SERVED.load(Ordering::Acquire);
+    // SAFETY: as in system(3): null, or ends with a zero byte. `serve` was given a live host.
+    let (shim, text) = unsafe {
+        if command.is_null() {
+            return libc::system(command);
+        }
+        (shim.as_ref(), CStr::from_ptr(command))
+    };
+    let before = shim.and_then(|shim| shim.call(|host| host.command(&text.to_string_lossy())));
+    let Some(before) = before else {
+        // SAFETY: as in system(3).
+        return unsafe { libc::system(command) };
+    };
+    let whole = [before.as_bytes(), text.to_bytes()].concat();
+    // No zero byte is in either part; without one the command is run as it is.
+    let whole = CString::new(whole).unwrap_or_else(|_| text.to_owned());
+    // SAFETY: as in system(3).
+    unsafe { libc::system(whole.as_ptr()) }
+}
+
 /// Entry of a relocation table (ELF's `Elf64_Rela`).
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -94,15 +116,18 @@ const DT_RELA: i64 = 7;
 const DT_RELASZ: i64 = 8;
 const DT_JMPREL: i64 = 23;
 
+/// A function's name, and the address of ours.
+type Replacement = (&'static CStr, usize);
+
 /// Points the program's calls here. Harmless when repeated.
 pub fn install() {
-    let replacements: [(&CStr, usize); 4] = [
+    let mut replacements: [Replacement; 5] = [
         (c"getsockopt", getsockopt as *const () as usize),
         (c"sendfile", sendfile as *const () as usize),
         (c"sendfile64", sendfile as *const () as usize),
         (c"close", close as *const () as usize),
+        (c"system", system as *const () as usize),
     ];
-    let mut replacements = replacements;
     // SAFETY: the callback takes what is passed with it.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut replacements).cast()) };
 }
@@ -112,7 +137,7 @@ unsafe extern "C" fn visit(info: *mut dl_phdr_info, _size: size_t, data: *mut c_
     // SAFETY: as dl_iterate_phdr(3) calls it, and with what `install` passed.
     unsafe {
         let info = &*info;
-        let replacements = &*data.cast::<[(&CStr, usize); 4]>();
+        let replacements = &*data.cast::<[Replacement; 5]>();
         let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
         let base = info.dlpi_addr;
         let dynamic = headers.iter().find(|h| h.p_type == libc::PT_DYNAMIC);
@@ -129,7 +154,7 @@ unsafe extern "C" fn visit(info: *mut dl_phdr_info, _size: size_t, data: *mut c_
 
 /// # Safety
 /// `entries` is the dynamic section of a program loaded at `base`, which ends with an empty entry.
-unsafe fn patch(base: u64, mut entries: *const Dynamic, replacements: &[(&CStr, usize)]) {
+unsafe fn patch(base: u64, mut entries: *const Dynamic, replacements: &[Replacement]) {
     let mut found = [0_u64; 24];
     // SAFETY: the section ends with tag 0; tables lie where it says, with the sizes it says.
     unsafe {

@@ -1,7 +1,7 @@
 //! The sysctls of the network namespace that the stack has an equivalent of: scripts set Linux's,
 //! and mean the stack under test.
 
-use cofferdam_netstack::{Congestion, Ecn, TcpConfig};
+use cofferdam_netstack::{Congestion, Ecn, PathProbing, TcpConfig};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -90,6 +90,11 @@ impl Sysctls {
         count("tcp_syn_retries", &mut tcp.syn_retries);
         count("tcp_synack_retries", &mut tcp.syn_ack_retries);
         count("tcp_retries2", &mut tcp.data_retries);
+        match self.number("tcp_mtu_probing") {
+            Some(0) => tcp.path_probing = PathProbing::Off,
+            Some(1_u32 | 2) => tcp.path_probing = PathProbing::AfterBlackHole,
+            _ => {}
+        }
         match self.number("tcp_ecn") {
             Some(0) => tcp.ecn = Ecn::Off,
             Some(1) => tcp.ecn = Ecn::On,

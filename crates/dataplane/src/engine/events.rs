@@ -109,6 +109,8 @@ impl<P: Port> Engine<P> {
                     });
                 }
             }
+            // The rings have no condition for it: urgent data is data like other (RFC 6093).
+            Event::Urgent { .. } => {}
             Event::UdpSent { udp, cookie, token } => {
                 let (place, generation, token) = unmark(token);
                 // The place may have another owner by now.

@@ -55,6 +55,8 @@ counters! {
     icmp_errors_sent,
     /// Paths found to carry less than the interface.
     path_mtu_reduced,
+    /// Probes for longer segments sent.
+    path_probes,
     /// Replies not sent: rate limit or full queue.
     replies_suppressed,
     /// Datagrams handed up.

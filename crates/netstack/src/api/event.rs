@@ -64,6 +64,17 @@ pub enum Event {
         /// Bytes to hand to `sendv` now, which takes them: what the peer's window does, and a little more.
         window_bytes: u32,
     },
+    /// The peer has announced urgent data (RFC 9293, 3.8.5), or more of it. The data stays in the
+    /// stream: what it means is the application's (RFC 6093). Comes before the data's `Recv`.
+    Urgent {
+        /// The connection.
+        connection: ConnectionId,
+        /// Its cookie.
+        cookie: u64,
+        /// Urgent data ends with the last of so many bytes that are handed up from now on. Some of them
+        /// may not have come yet. Zero: it was handed up before.
+        ahead_bytes: u32,
+    },
     /// The connection has ended.
     Dead {
         /// The connection. The handle names nothing any more.

@@ -12,8 +12,8 @@ mod transmit;
 
 pub use buffer::{BufferId, BufferPool, Chunk, Disposition};
 pub use config::{
-    Config, Congestion, ConnectionOptions, Ecn, FastOpenServer, Interface, InterfaceAddress,
-    InterfaceId, Keepalive, Limits, MOST_INTERFACES, TcpConfig,
+    Config, Congestion, ConnectionOptions, Ecn, FastOpenServer, HyStart, Interface,
+    InterfaceAddress, InterfaceId, Keepalive, Limits, MOST_INTERFACES, PathProbing, TcpConfig,
 };
 pub use counters::Counters;
 pub use error::{BindError, ConfigError, ConnectError, GoneError, SendError, UdpSendError};

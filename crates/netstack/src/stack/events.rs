@@ -62,6 +62,13 @@ impl Stack {
                 window_bytes,
             });
         }
+        if tcb.notices.take_urgent() {
+            return Some(Event::Urgent {
+                connection,
+                cookie,
+                ahead_bytes: self.ranges.bytes_to_urgent_end(tcb),
+            });
+        }
         let waits = entry.tcb.receiver().has_data() && self.readers.is_stopped(entry.reader());
         let tcb = &mut entry.tcb;
         if !waits && let Some(chunk) = self.ranges.take_received(tcb) {

@@ -77,6 +77,8 @@ struct Server {
     option: FastOpenOption,
     /// The segment size that it offered.
     mss: u16,
+    /// It has answered neither number of the option: the other one is not tried again.
+    has_refused: bool,
 }
 
 /// What servers said: a fixed number of places, one an address; a later address takes the place.
@@ -121,13 +123,15 @@ impl Servers {
     ) {
         let place = self.place(ip);
         let known = Some(self.all[place]).filter(|known| known.ip == *ip);
+        let mut has_refused = known.is_some_and(|known| known.has_refused);
         let known = known.map(|known| known.option).unwrap_or_default();
         let option = match (theirs, ours) {
             (Some(option), _) if !option.cookie().is_empty() => option,
             // A server that says nothing of a wish for a cookie may know the option by the other
-            // number (RFC 7413, 4.1.1; RFC 6994).
+            // number (RFC 7413, 4.1.1; RFC 6994), which is tried once.
             (_, Some(ours)) if ours.cookie().is_empty() => {
-                FastOpenOption::new(&[], !ours.is_experimental)
+                has_refused |= ours.is_experimental;
+                FastOpenOption::new(&[], !has_refused)
             }
             _ => known,
         };
@@ -135,6 +139,7 @@ impl Servers {
             ip: *ip,
             option,
             mss,
+            has_refused,
         };
     }
 

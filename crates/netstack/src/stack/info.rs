@@ -177,6 +177,13 @@ impl Stack {
         })
     }
 
+    /// Most bytes of a connection by which something arrived too late since its start: what came behind
+    /// it had been sent later. `None` when the handle names none.
+    pub fn reordered_bytes(&self, connection: ConnectionId) -> Option<u32> {
+        let slot = self.connections.find(connection)?;
+        Some(self.connections.tcb(slot).recovery().reordered_bytes())
+    }
+
     /// How full the tables are.
     pub fn usage(&self) -> Usage {
         Usage {

@@ -99,6 +99,11 @@ impl Ranges {
         tcb.take_received(&mut self.pool).map(|node| node.chunk)
     }
 
+    /// Bytes of received data that are to be handed up until the peer's urgent data ends.
+    pub fn bytes_to_urgent_end(&self, tcb: &Tcb) -> u32 {
+        tcb.receiver().bytes_to_urgent_end(&self.pool)
+    }
+
     /// A buffer that no frame of this call lies in is the caller's again. Takes a range.
     pub fn release(&mut self, buffer: BufferId) {
         let chunk = Chunk {

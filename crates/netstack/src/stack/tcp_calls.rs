@@ -6,6 +6,7 @@ use super::flows::{PORTS, Place};
 use super::transmit::segment_bytes;
 use crate::api::*;
 use crate::flow::FlowKey;
+use crate::tcp::context::Context;
 use crate::tcp::state::Tcb;
 use crate::tcp::timestamps::Timestamps;
 use crate::wire::address::Addr;
@@ -203,6 +204,31 @@ impl Stack {
         connection: ConnectionId,
         data: &[Chunk],
     ) -> Result<u32, SendError> {
+        self.send(now, connection, data, Tcb::take)
+    }
+
+    /// As [`Self::sendv`], with the last of the bytes as the end of urgent data (RFC 9293, 3.8.5): the
+    /// peer learns of it ahead of the stream.
+    ///
+    /// # Errors
+    /// When the connection is not open, or our side is closed.
+    pub fn send_urgent(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        data: &[Chunk],
+    ) -> Result<u32, SendError> {
+        self.send(now, connection, data, Tcb::take_urgent)
+    }
+
+    #[inline]
+    fn send(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        data: &[Chunk],
+        take: impl FnOnce(&mut Tcb, &[Chunk], &mut Context<'_>) -> u32,
+    ) -> Result<u32, SendError> {
         let slot = self.owned(connection).ok_or(SendError::Gone)?;
         let tcb = self.connections.tcb_mut(slot);
         if !tcb.is_open() {
@@ -211,10 +237,8 @@ impl Stack {
         if tcb.sender().is_closed() {
             return Err(SendError::Closed);
         }
-        let taken = tcb.take(
-            data,
-            &mut self.ranges.context(&self.config, &mut self.counters, now),
-        );
+        let context = &mut self.ranges.context(&self.config, &mut self.counters, now);
+        let taken = take(tcb, data, context);
         if taken > 0 {
             self.settle(slot);
         }

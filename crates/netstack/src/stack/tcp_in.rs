@@ -122,8 +122,7 @@ impl Stack {
         if verdict.reset {
             // RFC 7323, 3.2: an RST of a connection has its timestamps, once both sides know of them.
             let tcb = self.connections.tcb(slot);
-            let is_opening = matches!(tcb.state(), State::SynSent | State::SynReceived);
-            let stamp = if is_opening {
+            let stamp = if tcb.is_opening() {
                 Options::default()
             } else {
                 tcb.stamp(now)

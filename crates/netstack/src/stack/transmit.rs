@@ -26,6 +26,7 @@ pub fn header(key: &FlowKey, segment: &Outgoing) -> tcp::Segment {
         ack: segment.ack,
         flags: segment.flags,
         window: segment.window,
+        urgent: segment.urgent,
         header_len: 0,
         options: segment.options,
     }
@@ -82,7 +83,13 @@ impl Stack {
             };
             let tcb = self.connections.tcb_mut(slot);
             let (mtu_bytes, segmentation) = self.routes.packets(&tcb.key.local);
-            let our_mss = segment_bytes(mtu_bytes, tcb.key.local.is_v4());
+            // A SYN offers what the path carries, as far as it is known: the way back is often the same.
+            let path_bytes = if tcb.is_opening() {
+                self.paths.mtu(&tcb.key.remote, mtu_bytes, now)
+            } else {
+                mtu_bytes
+            };
+            let our_mss = segment_bytes(path_bytes, tcb.key.local.is_v4());
             let mut context = self.ranges.context(&self.config, &mut self.counters, now);
             if segmentation {
                 context.most_packet_bytes = MOST_PAYLOAD_BYTES;

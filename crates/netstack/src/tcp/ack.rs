@@ -1,6 +1,7 @@
 //! Acknowledgements (RFC 9293, 3.10.7.4, fifth; RFC 5681; RFC 5961, 5).
 
 use super::context::Context;
+use super::loss::Report;
 use super::recovery::Progress;
 use super::segment::Incoming;
 use super::seq;
@@ -25,7 +26,7 @@ impl Tcb {
         let delivery = self.take_ranges(header, context.now);
         let window_before = (self.sender.peer_window(), self.sender.una());
         if seq::lt(self.sender.una(), header.ack) {
-            self.new_data_acknowledged(segment, delivery.bytes, context);
+            self.new_data_acknowledged(segment, delivery, context);
         } else if header.ack == self.sender.una() && self.is_duplicate(segment, delivery.is_news) {
             context.counters.duplicate_acks += 1;
             let began = self
@@ -67,12 +68,12 @@ impl Tcb {
                 == self.sender.peer_window()
     }
 
-    /// New data is acknowledged. `delivered`: bytes that have arrived by what this acknowledgement
-    /// says, where SACK was agreed on.
+    /// New data is acknowledged. `delivery`: what this acknowledgement reports, where SACK was agreed
+    /// on.
     pub fn new_data_acknowledged(
         &mut self,
         segment: &Incoming,
-        delivered: u32,
+        delivery: Report,
         context: &mut Context<'_>,
     ) {
         let ack = segment.header.ack;
@@ -87,12 +88,14 @@ impl Tcb {
         self.notices.freed_ranges(freed);
         self.recovery.advance(ack);
         self.sender.advance(ack);
+        self.path_acknowledged(ack);
         self.notices.acked(bytes);
         self.timers.answered();
         self.sender.rto.progress();
         let made = Progress {
             bytes,
-            delivered,
+            delivered: delivery.bytes,
+            round_trip: delivery.round_trip,
             may_grow: !self.ecn.is_known(ack),
         };
         self.recovery

@@ -17,6 +17,19 @@ impl Tcb {
         self.sender.queue.push(data, room, context.chunks)
     }
 
+    /// Takes data to send as urgent (RFC 9293, 3.8.5). Says how many bytes. The peer learns of it also
+    /// while its window is closed.
+    pub fn take_urgent(&mut self, data: &[Chunk], context: &mut Context<'_>) -> u32 {
+        let taken = self.take(data, context);
+        if taken > 0 {
+            self.sender.mark_urgent();
+            if self.sender.peer_window() <= self.sender.flight() {
+                self.receiver.acks_mut().demand();
+            }
+        }
+        taken
+    }
+
     /// Our side closes behind what was sent (RFC 9293, 3.10.4).
     pub fn queue_fin(&mut self) {
         if !self.sender.queue_fin() {

@@ -5,7 +5,7 @@ use super::segment::Incoming;
 use super::seq;
 use super::state::{State, Tcb};
 use crate::api::{DeadReason, TcpConfig, Time};
-use crate::wire::tcp::{ACK, FIN, RST, SYN};
+use crate::wire::tcp::{ACK, FIN, RST, SYN, Segment, URG};
 
 /// What became of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -100,6 +100,9 @@ impl Tcb {
         }
         if self.terms.ecn() && segment.len() > 0 {
             self.take_mark(header.flags, segment.is_marked);
+        }
+        if segment.is(URG) {
+            self.take_urgent_pointer(segment);
         }
         if segment.payload.len > 0 || segment.is(FIN) {
             if self.receiver.refuses(segment) {
@@ -221,6 +224,14 @@ impl Tcb {
         }
         self.arm_keepalive(context);
         true
+    }
+
+    /// The peer announces urgent data (RFC 9293, 3.10.7.4, sixth).
+    pub fn take_urgent_pointer(&mut self, segment: &Incoming) {
+        let Segment { seq, urgent, .. } = segment.header;
+        if self.may_receive() && self.receiver.announce_urgent(seq, urgent) {
+            self.notices.urgent_announced();
+        }
     }
 
     /// Takes data and FIN of an acceptable segment. Says whether its buffer is kept.

@@ -7,6 +7,7 @@ use super::seq;
 use super::state::Tcb;
 use crate::api::Time;
 use crate::wire::tcp::Segment;
+use std::time::Duration;
 
 /// What an acknowledgement reports, before the rules have taken it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -15,10 +16,12 @@ pub struct Report {
     pub is_news: bool,
     /// Bytes that have arrived.
     pub bytes: u32,
+    /// Of what was acknowledged and sent last, if it is certain.
+    pub round_trip: Option<Duration>,
     /// It acknowledges new data.
-    advances: bool,
+    pub(super) advances: bool,
     /// Fast recovery was under way already.
-    in_recovery: bool,
+    pub(super) in_recovery: bool,
 }
 
 impl Tcb {
@@ -29,8 +32,9 @@ impl Tcb {
         }
         let (una, max) = (self.sender.una(), self.sender.max());
         let advances = seq::lt(una, header.ack);
+        let mut round_trip = None;
         if advances {
-            self.arrives(una, header.ack, now);
+            round_trip = self.arrives(una, header.ack, now);
             let is_all = header.ack == max;
             self.recovery.rack.advance(header.ack, is_all);
         }
@@ -39,6 +43,7 @@ impl Tcb {
         if ranges.is_empty() && self.recovery.board.is_empty() {
             return Report {
                 bytes: acked,
+                round_trip,
                 advances,
                 ..Report::default()
             };
@@ -58,34 +63,39 @@ impl Tcb {
         Report {
             is_news,
             bytes: (acked + after).saturating_sub(before),
+            round_trip,
             advances,
             in_recovery: self.recovery.is_fast(),
         }
     }
 
-    /// What of `from..to` was missing has arrived.
-    fn arrives(&mut self, from: u32, to: u32, now: Time) {
+    /// What of `from..to` was missing has arrived. Returns the round trip of its end, if that is
+    /// certain.
+    fn arrives(&mut self, from: u32, to: u32, now: Time) -> Option<Duration> {
         // After a timeout nobody knows which of two copies arrived.
         if matches!(self.recovery.phase(), Phase::Loss { .. }) {
-            return;
+            return None;
         }
         let (resent, board) = (self.recovery.resent(), &self.recovery.board);
-        let Some(end) = board.last_missing(from, to) else {
-            return;
-        };
+        let end = board.last_missing(from, to)?;
         let again = seq::le(end, resent);
-        let is_late = !again && board.highest().is_some_and(|top| seq::lt(end, top));
+        let late_by = board.highest().filter(|top| !again && seq::lt(end, *top));
+        let late_by = late_by.map(|top| {
+            let first = board.next_gap(seq::max(from, resent), to);
+            top.wrapping_sub(first.map_or(end, |(start, _)| start))
+        });
         let mended = (!again && seq::lt(from, resent))
             .then(|| board.last_missing(from, resent))
             .flatten();
         if let Some(end) = mended {
             self.recovery.rack.arrived(end, true, now);
         }
-        self.recovery.rack.arrived(end, again, now);
-        if is_late {
-            self.recovery.rack.reordered();
+        let round_trip = self.recovery.rack.arrived(end, again, now);
+        if let Some(bytes) = late_by {
+            self.recovery.rack.reordered(bytes);
             self.recovery.board.judge_by_time_only();
         }
+        round_trip
     }
 
     /// What is lost by now, and what may be sent in recovery.

@@ -24,6 +24,7 @@ pub mod notices;
 pub mod offer;
 pub mod options;
 pub mod output;
+pub mod path;
 pub mod prr;
 pub mod queue;
 pub mod rack;

@@ -35,6 +35,7 @@ pub struct Notices {
     stage: Stage,
     end: End,
     connected: bool,
+    urgent: bool,
     peer_closed: bool,
     /// Bytes that were acknowledged and not reported.
     acked_bytes: u32,
@@ -136,7 +137,11 @@ impl Notices {
     pub fn any(&self) -> bool {
         // Without a branch in the usual case: this is asked several times a packet.
         if self.is_owned() {
-            self.connected | self.peer_closed | (self.acked_bytes > 0) | self.has_ended()
+            self.connected
+                | self.urgent
+                | self.peer_closed
+                | (self.acked_bytes > 0)
+                | self.has_ended()
         } else {
             self.stage == Stage::Open || self.has_ended()
         }
@@ -154,6 +159,16 @@ impl Notices {
     /// Whether the end of the handshake is to be reported; it counts as reported then.
     pub fn take_connected(&mut self) -> bool {
         std::mem::take(&mut self.connected)
+    }
+
+    /// The peer has announced urgent data.
+    pub fn urgent_announced(&mut self) {
+        self.urgent = true;
+    }
+
+    /// Whether urgent data is to be reported; it counts as reported then.
+    pub fn take_urgent(&mut self) -> bool {
+        std::mem::take(&mut self.urgent)
     }
 
     /// Bytes and ranges acknowledged and not reported before; `None` for no bytes.

@@ -4,7 +4,7 @@ use super::context::Context;
 use super::segment::Outgoing;
 use super::seq;
 use super::state::{State, Tcb};
-use crate::wire::tcp::{ACK, FIN, PSH, SYN};
+use crate::wire::tcp::{ACK, FIN, PSH, SYN, URG};
 
 impl Tcb {
     /// The next segment, if there is one to send now. `our_mss` is what our SYN offers.
@@ -80,6 +80,7 @@ impl Tcb {
             ack: if answers { self.receiver.next() } else { 0 },
             flags: ecn | if answers { SYN | ACK } else { SYN },
             window,
+            urgent: 0,
             options,
             len,
             segments: 1,
@@ -114,6 +115,9 @@ impl Tcb {
         }
         if self.terms.sack() && self.recovery.is_fast() {
             return self.in_sack_recovery(mss, context);
+        }
+        if let Some(probe) = self.probe_path(context) {
+            return Some(probe);
         }
         self.fresh_data(mss, false, context)
     }
@@ -175,6 +179,7 @@ impl Tcb {
         }
         let segment = self.segment(start, data, fin, context);
         let taken = segment.len + u32::from(segment.flags & FIN != 0);
+        self.path.sent_again(start);
         self.recovery.sent_again(start, taken, context.now);
         self.count_retransmit(context);
         self.sender.rto.stop_timing_from(start);
@@ -251,40 +256,63 @@ impl Tcb {
             segment.is_ecn_capable = true;
             segment.flags |= self.ecn.flags(true);
         }
+        if again {
+            self.data_sent(start, &segment, context);
+            self.count_retransmit(context);
+            self.timers.start_retransmission(self.timeout_at(context));
+            self.watch_tail(context);
+        } else {
+            self.new_data_sent(start, &segment, mss, context);
+        }
+        Some(segment)
+    }
+
+    /// Data from `start` on goes out, and sending continues behind it. Returns its end.
+    #[inline]
+    fn data_sent(&mut self, start: u32, segment: &Outgoing, context: &Context<'_>) -> u32 {
         let taken = segment.len + u32::from(segment.flags & FIN != 0);
         let end = start.wrapping_add(taken);
         self.sender.sent_to(end);
         if self.terms.sack() {
             self.recovery.sent(end, taken, context.now);
         }
-        if again {
-            self.count_retransmit(context);
-        } else {
-            let behind_first = (segment.segments - 1) * mss;
-            self.sender
-                .rto
-                .time(end.wrapping_sub(behind_first), context.now);
-            self.sender.window.sent(self.sender.una(), end, mss);
-            if segment.len < mss {
-                self.sender.small_sent(end);
-            }
-            self.tail.begins_at(start.wrapping_add(behind_first));
+        end
+    }
+
+    /// New data from `start` on goes out, in segments of `mss` bytes.
+    #[inline]
+    pub fn new_data_sent(
+        &mut self,
+        start: u32,
+        segment: &Outgoing,
+        mss: u32,
+        context: &mut Context<'_>,
+    ) {
+        let end = self.data_sent(start, segment, context);
+        let behind_first = (segment.segments - 1) * mss;
+        self.sender
+            .rto
+            .time(end.wrapping_sub(behind_first), context.now);
+        self.sender.window.sent(self.sender.una(), end, mss);
+        if segment.len < mss {
+            self.sender.small_sent(end);
         }
+        self.tail.begins_at(start.wrapping_add(behind_first));
         self.timers.start_retransmission(self.timeout_at(context));
         self.watch_tail(context);
-        if !again {
-            let heard = self.timers.last_heard();
-            self.receiver
-                .acks_mut()
-                .answered(heard, context.now, context.config);
-        }
-        Some(segment)
+        let heard = self.timers.last_heard();
+        self.receiver
+            .acks_mut()
+            .answered(heard, context.now, context.config);
     }
 
     /// Nothing is suspected to be lost, and no segment has a mark of its own: consecutive ones differ by
     /// their numbers only.
-    fn is_calm(&self) -> bool {
-        !self.recovery.is_on() && !self.recovery.is_suspicious() && !self.terms.ecn()
+    pub fn is_calm(&self) -> bool {
+        !self.recovery.is_on()
+            && !self.recovery.is_suspicious()
+            && !self.terms.ecn()
+            && !self.sender.has_urgent()
     }
 
     /// The window holds data back, and nothing is under way whose acknowledgement would open it.
@@ -332,7 +360,13 @@ impl Tcb {
     }
 
     /// A segment of `len` bytes from `start`; shorter when they lie in too many places.
-    fn segment(&mut self, start: u32, len: u32, fin: bool, context: &mut Context<'_>) -> Outgoing {
+    pub fn segment(
+        &mut self,
+        start: u32,
+        len: u32,
+        fin: bool,
+        context: &mut Context<'_>,
+    ) -> Outgoing {
         let first = self.sender.una();
         self.sender
             .queue
@@ -350,11 +384,16 @@ impl Tcb {
         if gathered > 0 && last {
             flags |= PSH;
         }
+        let urgent = self.sender.urgent_pointer(start);
+        if urgent.is_some() {
+            flags |= URG;
+        }
         Outgoing {
             seq: start,
             ack: self.receiver.next(),
             flags,
             window: self.receiver.offer(&self.terms, context.config),
+            urgent: urgent.unwrap_or(0),
             options: self.options(context.now, context.chunks),
             len: gathered,
             segments: 1,

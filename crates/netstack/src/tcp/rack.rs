@@ -27,8 +27,9 @@ pub struct Rack {
     newest: Option<Newest>,
     /// The least round trip, in ticks; zero before the first.
     least_rtt: u32,
-    /// Something arrived after what had been sent later.
+    /// Something arrived after what had been sent later, by so many bytes at most.
     is_reordered: bool,
+    reordered_bytes: u32,
     /// Quarters of the least round trip that reordering is waited for, more than one: grows with
     /// retransmissions that were not needed, and recoveries without one (RFC 8985, 6.2, step 4).
     more_quarters: u8,
@@ -87,16 +88,15 @@ impl Rack {
     }
 
     /// A segment that ends at `end` has arrived; `again`: it had been sent again (6.2, steps 1 and 2).
-    pub fn arrived(&mut self, end: u32, again: bool, now: Time) {
+    /// Returns its round trip, if that is certain.
+    pub fn arrived(&mut self, end: u32, again: bool, now: Time) -> Option<Duration> {
         let log = if again { &self.again } else { &self.first };
-        let Some(sent) = log.time_of(end.wrapping_sub(1)) else {
-            return;
-        };
+        let sent = log.time_of(end.wrapping_sub(1))?;
         let rtt = Tick::of(now).since(sent);
         if again {
             // It was the first one that arrived, and the second was not needed.
             if rtt < self.least_rtt {
-                return;
+                return None;
             }
         } else if self.least_rtt == 0 || rtt < self.least_rtt {
             self.least_rtt = rtt.max(1);
@@ -115,11 +115,19 @@ impl Rack {
             // RACK.rtt is that of what has arrived last, whenever it was sent: the path took as long.
             newest.rtt = rtt;
         }
+        (!again).then(|| duration(rtt))
     }
 
-    /// What was sent once arrived after something that was sent later (6.2, step 3).
-    pub fn reordered(&mut self) {
+    /// What was sent once arrived after something that was sent later (6.2, step 3), `bytes` behind
+    /// it.
+    pub fn reordered(&mut self, bytes: u32) {
         self.is_reordered = true;
+        self.reordered_bytes = self.reordered_bytes.max(bytes);
+    }
+
+    /// Most bytes by which something arrived too late: it is only reported.
+    pub const fn reordered_bytes(&self) -> u32 {
+        self.reordered_bytes
     }
 
     /// Whether segments come out of order on this path: how many lie above a hole says nothing then.

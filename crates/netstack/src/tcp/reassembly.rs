@@ -54,6 +54,11 @@ impl Reassembly {
         !self.ready.is_empty()
     }
 
+    /// Where the data begins that waits to be handed up.
+    pub fn first_ready(&self, chunks: &Chunks) -> Option<u32> {
+        chunks.front(&self.ready).map(|node| node.seq)
+    }
+
     /// Nothing is out of order.
     pub const fn has_no_gap(&self) -> bool {
         self.held.is_empty()

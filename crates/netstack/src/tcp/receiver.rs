@@ -26,6 +26,8 @@ pub struct Receiver {
     acks: Acks,
     /// A duplicate to report (RFC 2883).
     duplicate: Option<(u32, u32)>,
+    /// End of the peer's urgent data (RCV.UP), if some was announced.
+    urgent_end: Option<u32>,
     /// The peer's FIN, where it came before all data.
     fin_at: Option<u32>,
     /// The application wants no more data.
@@ -253,6 +255,27 @@ impl Receiver {
     /// The connection has moved to another stack, and its data with it.
     pub fn forget_data(&mut self) {
         self.data.forget();
+    }
+}
+
+/// Urgent data (RFC 9293, 3.8.5).
+impl Receiver {
+    /// A segment at `start` announces urgent data up to `pointer` from there. Says whether that is
+    /// news: it ends behind what came, and behind what was announced before.
+    pub fn announce_urgent(&mut self, start: u32, pointer: u16) -> bool {
+        let end = start.wrapping_add(u32::from(pointer));
+        let is_news =
+            seq::lt(self.next, end) && self.urgent_end.is_none_or(|before| seq::lt(before, end));
+        if is_news {
+            self.urgent_end = Some(end);
+        }
+        is_news
+    }
+
+    /// Bytes that are to be handed up until urgent data ends.
+    pub fn bytes_to_urgent_end(&self, chunks: &Chunks) -> u32 {
+        let from = self.data.first_ready(chunks).unwrap_or(self.next);
+        self.urgent_end.map_or(0, |end| seq::distance(from, end))
     }
 }
 

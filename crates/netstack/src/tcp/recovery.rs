@@ -8,6 +8,7 @@ use super::sender::Sender;
 use super::seq;
 use super::terms::Terms;
 use crate::api::Time;
+use std::time::Duration;
 
 /// Which loss recovery is under way.
 #[derive(Debug, Clone, Copy, Default)]
@@ -47,6 +48,8 @@ pub struct Progress {
     /// Of all that was under way, what this acknowledgement is the first to report: less than
     /// `bytes` where SACK reported a part before. Only with SACK.
     pub delivered: u32,
+    /// Of what was acknowledged and sent last, if it is certain.
+    pub round_trip: Option<Duration>,
     /// The window may grow by it.
     pub may_grow: bool,
 }
@@ -97,6 +100,11 @@ impl Recovery {
     /// What the peer has (RFC 2018).
     pub const fn board(&self) -> &Scoreboard {
         &self.board
+    }
+
+    /// Most bytes by which something arrived too late.
+    pub const fn reordered_bytes(&self) -> u32 {
+        self.rack.reordered_bytes()
     }
 
     /// End of what was sent again.
@@ -248,6 +256,9 @@ impl Recovery {
         let (una, srtt) = (sender.una(), sender.rto.srtt());
         match self.phase {
             Phase::None => {
+                if let Some(round_trip) = made.round_trip {
+                    sender.window.measured(round_trip, una, sender.max(), mss);
+                }
                 if made.may_grow && sender.window.is_used() {
                     sender
                         .window

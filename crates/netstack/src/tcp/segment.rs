@@ -31,6 +31,8 @@ pub struct Outgoing {
     pub ack: u32,
     pub flags: u8,
     pub window: u16,
+    /// See [`Segment::urgent`].
+    pub urgent: u16,
     pub options: Options,
     /// Bytes of payload. Where they lie is in the [`super::context::Context`]: it is large, and
     /// would be copied from rule to rule.
@@ -48,6 +50,7 @@ impl Default for Outgoing {
             ack: 0,
             flags: 0,
             window: 0,
+            urgent: 0,
             options: Options::default(),
             len: 0,
             segments: 1,

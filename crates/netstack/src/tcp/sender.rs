@@ -46,6 +46,8 @@ pub struct Sender {
     nagle: bool,
     /// End of the last segment of new data that was sent and was not full.
     small_end: u32,
+    /// End of urgent data (SND.UP) that is not acknowledged.
+    urgent_end: Option<u32>,
     last_sent: Time,
     pub(super) queue: SendQueue,
     pub(super) window: Window,
@@ -67,16 +69,17 @@ impl Sender {
             fin: Fin::Open,
             nagle: config.nagle,
             small_end: 0,
+            urgent_end: None,
             last_sent: now,
             queue: SendQueue::default(),
-            window: Window::new(config.congestion, mss),
+            window: Window::new(config, mss),
             rto: Rto::new(config),
         }
     }
 
     /// The handshake has fixed the segment size: the window begins anew with it.
     pub fn set_mss(&mut self, mss: u32, config: &TcpConfig) {
-        self.window = Window::new(config.congestion, mss);
+        self.window = Window::new(config, mss);
         self.window.start(self.una);
     }
 }
@@ -180,6 +183,7 @@ impl Sender {
     pub fn advance(&mut self, ack: u32) {
         self.una = ack;
         self.next = seq::max(self.next, ack);
+        self.urgent_end = self.urgent_end.filter(|end| seq::lt(ack, *end));
     }
 
     /// Sending resumes at what is not acknowledged.
@@ -207,6 +211,26 @@ impl Sender {
     /// A segment goes out.
     pub fn segment_sent(&mut self, now: Time) {
         self.last_sent = now;
+    }
+}
+
+/// Urgent data (RFC 9293, 3.8.5).
+impl Sender {
+    /// What the application has given so far is urgent.
+    pub fn mark_urgent(&mut self) {
+        self.urgent_end = Some(self.end());
+    }
+
+    /// There is urgent data that is not acknowledged.
+    pub const fn has_urgent(&self) -> bool {
+        self.urgent_end.is_some()
+    }
+
+    /// The urgent pointer of a segment that begins at `start`, if it has one: to the byte behind
+    /// urgent data (RFC 6093, 3.1), as far as it reaches.
+    pub fn urgent_pointer(&self, start: u32) -> Option<u16> {
+        let end = self.urgent_end.filter(|end| seq::lt(start, *end))?;
+        Some(end.wrapping_sub(start).min(0xffff) as u16)
     }
 }
 

@@ -4,6 +4,7 @@ use super::context::Context;
 use super::ecn::{self, Ecn};
 use super::fast_open::FastOpen;
 use super::notices::Notices;
+use super::path::PathSearch;
 use super::receiver::Receiver;
 use super::recovery::Recovery;
 use super::segment::Outgoing;
@@ -45,6 +46,7 @@ pub struct Tcb {
     pub(super) sender: Sender,
     pub(super) recovery: Recovery,
     pub(super) tail: Tail,
+    pub(super) path: PathSearch,
     pub(super) receiver: Receiver,
     pub(super) timers: Timers,
     pub(super) fast_open: FastOpen,
@@ -64,6 +66,7 @@ impl Tcb {
             sender: Sender::new(config, u32::from(mss), now),
             recovery: Recovery::default(),
             tail: Tail::default(),
+            path: PathSearch::default(),
             receiver: Receiver::default(),
             timers: Timers::new(now),
             fast_open: FastOpen::default(),
@@ -118,6 +121,7 @@ impl Tcb {
     pub fn fit_path(&mut self, mtu_bytes: u32) -> bool {
         let headers = ip::header_bytes(self.key.local.is_v4()) + HEADER_BYTES;
         let most = mtu_bytes.saturating_sub(headers as u32).min(0xffff) as u16;
+        self.path.limit(most);
         self.terms.limit_mss(most)
     }
 
@@ -154,6 +158,11 @@ impl Tcb {
         let received = self.receiver.next().wrapping_sub(self.receiver.irs()) - 1;
         let has_read = self.receiver.unread_bytes() != received;
         has_read || self.sender.is_waiting() || self.sender.queue.bytes() > 0
+    }
+
+    /// The handshake is not done.
+    pub const fn is_opening(&self) -> bool {
+        matches!(self.state, State::SynSent | State::SynReceived)
     }
 
     /// Whether data and FIN may be sent.

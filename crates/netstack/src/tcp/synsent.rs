@@ -2,11 +2,12 @@
 
 use super::context::Context;
 use super::input::Verdict;
+use super::loss::Report;
 use super::segment::Incoming;
 use super::seq;
 use super::state::{State, Tcb};
 use crate::api::DeadReason;
-use crate::wire::tcp::{ACK, FIN, RST, SYN};
+use crate::wire::tcp::{ACK, FIN, RST, SYN, URG};
 
 impl Tcb {
     /// Takes a segment in SYN-SENT.
@@ -66,7 +67,11 @@ impl Tcb {
                 // The peer took data of our SYN (RFC 7413, 4.1.3).
                 self.fast_open.was_taken();
                 let bytes = seq::distance(self.sender.una(), header.ack);
-                self.new_data_acknowledged(segment, bytes, context);
+                let report = Report {
+                    bytes,
+                    ..Report::default()
+                };
+                self.new_data_acknowledged(segment, report, context);
             }
             return self.take_rest(segment, context);
         } else {
@@ -83,6 +88,9 @@ impl Tcb {
         rest.header.flags &= !SYN;
         rest.header.seq = segment.header.seq.wrapping_add(1);
         let mut verdict = Verdict::default();
+        if rest.is(URG) {
+            self.take_urgent_pointer(&rest);
+        }
         if rest.payload.len > 0 || rest.is(FIN) {
             verdict.held = self.take_data(&rest, context);
             verdict.time_wait = self.finish_receiving();

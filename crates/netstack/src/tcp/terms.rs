@@ -78,6 +78,11 @@ impl Terms {
         is_less
     }
 
+    /// The path carries segments of `size` bytes of payload and options.
+    pub fn raise_mss(&mut self, size: u16) {
+        self.mss = self.mss.max(size);
+    }
+
     /// Most payload of a segment with `option_bytes` of options; a byte at least.
     pub fn room(&self, option_bytes: u32) -> u32 {
         u32::from(self.mss).saturating_sub(option_bytes).max(1)

@@ -60,6 +60,8 @@ impl Tcb {
         } else if self.sender.is_waiting() {
             context.counters.timeouts += 1;
             let is_first = self.timers.retries() == 1;
+            self.path.sent_again(self.sender.una());
+            self.suspect_black_hole(context);
             self.recovery
                 .timed_out(&mut self.sender, &self.terms, is_first, context.now);
         } else {

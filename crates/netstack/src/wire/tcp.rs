@@ -8,6 +8,7 @@ pub const SYN: u8 = 2;
 pub const RST: u8 = 4;
 pub const PSH: u8 = 8;
 pub const ACK: u8 = 16;
+pub const URG: u8 = 32;
 /// RFC 3168, 6.1.
 pub const ECE: u8 = 64;
 pub const CWR: u8 = 128;
@@ -26,6 +27,8 @@ pub struct Segment {
     pub flags: u8,
     /// As sent, not scaled.
     pub window: u16,
+    /// Where urgent data ends, from `seq` on (RFC 9293, 3.8.5; RFC 6093, 3.1). Counts only with URG.
+    pub urgent: u16,
     /// Header and options in bytes.
     pub header_len: usize,
     pub options: Options,
@@ -148,6 +151,7 @@ pub fn parse(bytes: &[u8]) -> Option<Segment> {
         ack: be32(fixed, 8),
         flags: fixed[13],
         window: be16(fixed, 14),
+        urgent: be16(fixed, 18),
         header_len,
         options: Options::default(),
     };
@@ -207,7 +211,7 @@ pub fn write(out: &mut [u8], segment: &Segment, sum: u16) -> usize {
     out[13] = segment.flags;
     out[14..16].copy_from_slice(&segment.window.to_be_bytes());
     out[16..18].copy_from_slice(&sum.to_be_bytes());
-    out[18..20].fill(0);
+    out[18..20].copy_from_slice(&segment.urgent.to_be_bytes());
     let mut at = HEADER_BYTES;
     let mut put = |bytes: &[u8]| {
         out[at..at + bytes.len()].copy_from_slice(bytes);

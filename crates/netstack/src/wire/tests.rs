@@ -40,7 +40,7 @@ proptest! {
         prop_assume!(len <= 60);
         let header = tcp::Segment {
             source_port: ports.0, destination_port: ports.1, seq: numbers.0, ack: numbers.1, flags,
-            window, header_len: len, options,
+            window, urgent: window ^ 5, header_len: len, options,
         };
         let mut out = [0xaa; 64];
         prop_assert_eq!(tcp::write(&mut out, &header, 0), len);

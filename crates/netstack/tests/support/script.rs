@@ -4,11 +4,11 @@
 //! set sack off              a setting, before anything else (see `setting`)
 //! family 6                  IPv6 instead of IPv4
 //! listen | connect [N TAKEN] our side (with N bytes for the SYN, of which TAKEN are taken); port 80, the peer has 5000 (or the other way round)
-//! accept | reject | shutdown | close | abort | send N | read N
+//! accept | reject | shutdown | close | abort | send N | urgent N | read N
 //! < FLAGS SEQ:END [ack N] [win N] [mss N] [scale N] [sackok] [sack A-B,…] [ts V/E] [urg N]
 //!                           [fo HEX|-|last] (a cookie, a wish for one, the one that was sent last)
 //! > FLAGS SEQ:END [ack N] [win N] [mss N] [scale N] [sackok] [sack A-B,…|none] [ts|nots] [echo E]
-//!                           [fo HEX|-|any|none] [ip noect|ect0|ect1|ce]
+//!                           [fo HEX|-|any|none] [ip noect|ect0|ect1|ce] [urg N]
 //! > nothing                 no segment is to be sent now
 //! event NAME [N]            the next event (`recv` and `sent` with their bytes); `event none`
 //! +SECONDS                  time passes
@@ -252,7 +252,6 @@ impl Run {
         match words {
             ["listen"] => self.listen(8, place),
             ["listen", backlog] => self.listen(number(backlog), place),
-            ["unlisten"] => panic!("{place}: not a command"),
             ["connect"] => {
                 let (local, to) = self.our_port();
                 let opened = self.node.stack.connect(self.now, Some(local), to, 7);
@@ -298,12 +297,16 @@ impl Run {
             ["shutdown"] => assert!(self.node.stack.shutdown(self.now, id()).is_ok(), "{place}"),
             ["close"] => assert!(self.node.stack.close(self.now, id()).is_ok(), "{place}"),
             ["abort"] => assert!(self.node.stack.abort(self.now, id()).is_ok(), "{place}"),
-            ["send", bytes] => {
+            ["send" | "urgent", bytes] => {
                 let data: Vec<u8> = (0..number(bytes))
                     .map(|at| super::app::pattern(self.sent + u64::from(at)))
                     .collect();
                 let chunk = self.node.memory.data(&data);
-                let taken = self.node.stack.sendv(self.now, id(), &[chunk]);
+                let stack = &mut self.node.stack;
+                let taken = match words[0] {
+                    "send" => stack.sendv(self.now, id(), &[chunk]),
+                    _ => stack.send_urgent(self.now, id(), &[chunk]),
+                };
                 self.sent += u64::from(taken.unwrap_or(0));
                 assert_eq!(taken, Ok(number(bytes)), "{place}");
             }
@@ -461,6 +464,7 @@ impl Run {
             let fits = match field {
                 "ack" => segment.ack == PEER_ISN.wrapping_add(number(value)),
                 "win" => u32::from(segment.window) == number(value),
+                "urg" => u32::from(segment.urgent) == number(value),
                 "mss" => option(2) == Some(&(number(value) as u16).to_be_bytes()),
                 "scale" if value == "none" => option(3).is_none(),
                 "scale" => option(3) == Some(&[number(value) as u8]),
@@ -516,6 +520,7 @@ impl Run {
                 self.node.memory.free(chunk.buffer);
                 ("recv", Some(chunk.len.to_string()))
             }
+            Event::Urgent { ahead_bytes, .. } => ("urgent", Some(ahead_bytes.to_string())),
             Event::PeerClosed { .. } => ("closed", None),
             // With the bytes that are taken now, if the script says how many.
             Event::Sent {

@@ -16,7 +16,8 @@ const MOST_PIECES: usize = 1024;
 fn receive(shim: &Shim, file: c_int, pieces: &[iovec], flags: c_int) -> Result<Message> {
     let most = pieces.iter().map(|piece| piece.iov_len).sum();
     let flags = Flags::from_bits(flags)?;
-    let waits = flags.waits() && !shim.call(|host| host.is_nonblocking(file));
+    // The urgent byte is never waited for (tcp_recv_urg).
+    let waits = flags.waits() && !flags.urgent && !shim.call(|host| host.is_nonblocking(file));
     // What is not written down stays in the queue.
     let look = Flags {
         peek: true,

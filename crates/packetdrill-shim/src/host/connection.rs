@@ -11,6 +11,15 @@ use nix::errno::Errno;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
+/// The peer's urgent data: Linux's sockets know of its last byte only.
+#[derive(Debug, Clone, Copy, Default)]
+struct Urgent {
+    /// Where in the stream it lies.
+    at: Option<u64>,
+    /// It was read ahead of the stream.
+    is_taken: bool,
+}
+
 /// A connection, from `connect` or from its knock on.
 #[derive(Debug)]
 pub struct Connection {
@@ -48,6 +57,10 @@ pub struct Connection {
     /// The socket's error queue.
     pub notices: Notices,
     received: VecDeque<Chunk>,
+    /// How far the stream has come, and how far it is read, in bytes.
+    received_to: u64,
+    pub read_to: u64,
+    urgent: Urgent,
     unacknowledged: VecDeque<(BufferId, u32)>,
 }
 
@@ -76,6 +89,9 @@ impl Connection {
             acked_to: 0,
             notices: Notices::default(),
             received: VecDeque::new(),
+            received_to: 0,
+            read_to: 0,
+            urgent: Urgent::default(),
             unacknowledged: VecDeque::new(),
         }
     }
@@ -91,6 +107,7 @@ impl Connection {
     }
 
     pub fn received(&mut self, chunk: Chunk) {
+        self.received_to += u64::from(chunk.len);
         self.received.push_back(chunk);
         self.news += 1;
     }
@@ -166,8 +183,55 @@ impl Connection {
         self.unacknowledged.iter().map(|(_, left)| *left).sum()
     }
 
+    /// The peer announces urgent data that ends with the last of `ahead` bytes that come now.
+    pub fn urgent_announced(&mut self, ahead: u32) {
+        if ahead > 0 {
+            self.urgent = Urgent {
+                at: Some(self.received_to + u64::from(ahead) - 1),
+                is_taken: false,
+            };
+            self.news += 1;
+        }
+    }
+
+    /// Bytes that may be read before the urgent byte; none when there is no such byte ahead.
+    fn bytes_before_urgent(&self) -> Option<u64> {
+        self.urgent.at?.checked_sub(self.read_to)
+    }
+
+    /// The next byte to be read is the urgent one.
+    pub fn is_at_mark(&self) -> bool {
+        self.bytes_before_urgent() == Some(0)
+    }
+
+    /// The urgent byte is here, and was not taken.
+    pub fn has_urgent(&self) -> bool {
+        let is_here = (self.urgent.at).is_some_and(|at| at < self.received_to);
+        is_here && !self.urgent.is_taken && self.bytes_before_urgent().is_some()
+    }
+
+    /// Takes the urgent byte ahead of the stream, or only looks.
+    ///
+    /// # Errors
+    /// `EINVAL` when there is none, or it was taken; `EAGAIN` when it has not come yet.
+    pub fn take_urgent(&mut self, peek: bool, buffers: &Buffers) -> Result<u8> {
+        let before = self.bytes_before_urgent().ok_or(Errno::EINVAL)?;
+        if self.urgent.is_taken {
+            return Err(Errno::EINVAL);
+        }
+        let mut before = before;
+        for chunk in &self.received {
+            if before < u64::from(chunk.len) {
+                self.urgent.is_taken |= !peek;
+                return Ok(buffers.read(*chunk)[before as usize]);
+            }
+            before -= u64::from(chunk.len);
+        }
+        Err(Errno::EAGAIN)
+    }
+
     /// Takes up to `most` bytes, or only looks. With them the bytes and buffers that the stack may
-    /// count as done.
+    /// count as done. Reading stops before the urgent byte, which is left out unless it is `inline`.
     ///
     /// # Errors
     /// `EAGAIN` when there are none yet; what ended the connection, once.
@@ -175,13 +239,22 @@ impl Connection {
         &mut self,
         most: usize,
         peek: bool,
+        inline: bool,
         buffers: &mut Buffers,
     ) -> Result<(Vec<u8>, u32)> {
+        let (skipped, most) = match self.bytes_before_urgent() {
+            Some(0) if inline => (0, most),
+            Some(0) => (1, most),
+            Some(before) => (0, most.min(usize::try_from(before).unwrap_or(most))),
+            None => (0, most),
+        };
         let mut bytes = Vec::new();
         let mut done = 0;
+        let mut skip = skipped;
         for chunk in &self.received {
-            let wanted = (most - bytes.len()).min(chunk.len as usize);
-            bytes.extend_from_slice(&buffers.read(*chunk)[..wanted]);
+            let chunk = &buffers.read(*chunk)[skip.min(chunk.len as usize)..];
+            skip = 0;
+            bytes.extend_from_slice(&chunk[..(most - bytes.len()).min(chunk.len())]);
             if bytes.len() == most {
                 break;
             }
@@ -197,7 +270,9 @@ impl Connection {
         if peek {
             return Ok((bytes, 0));
         }
-        let mut left = bytes.len() as u32;
+        let skipped = if self.received.is_empty() { 0 } else { skipped };
+        let mut left = (bytes.len() + skipped) as u32;
+        self.read_to += u64::from(left);
         while let Some(chunk) = self.received.front_mut().filter(|_| left > 0) {
             let part = left.min(chunk.len);
             (chunk.offset, chunk.len) = (chunk.offset + part, chunk.len - part);

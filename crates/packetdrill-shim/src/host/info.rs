@@ -29,6 +29,7 @@ fn counts(meter: &Meter, advertised: u32, not_sent: u32, now: Time) -> Counts {
         data_segments_in: meter.data_segments_in,
         bytes_sent: meter.bytes_sent,
         bytes_sent_again: meter.bytes_sent_again,
+        reordered_bytes: 0,
         busy: meter.busy,
         window_limited: meter.window_limited,
         buffer_limited: meter.buffer_limited,
@@ -53,16 +54,20 @@ impl Host {
                 state: CLOSED,
                 ..info
             });
-            Some((self.stack.connection(id).or(closed)?, meter))
+            let reordered = self.stack.reordered_bytes(id).unwrap_or(0);
+            Some((self.stack.connection(id).or(closed)?, meter, reordered))
         });
-        let Some((info, meter)) = known else {
+        let Some((info, meter, reordered)) = known else {
             return Ok(only_state(if listens { LISTEN } else { CLOSED }));
         };
         let headers = if info.local.is_ipv4() { 40 } else { 60 };
         let advertised = self.stack.config().interfaces[0].mtu_bytes - headers;
         let waiting = info.send_queue_bytes.saturating_sub(info.flight_bytes);
         let advertised = set.map_or(advertised, |set| set.min(advertised));
-        let counts = counts(&meter, advertised, waiting + pending, self.now);
+        let counts = Counts {
+            reordered_bytes: reordered,
+            ..counts(&meter, advertised, waiting + pending, self.now)
+        };
         Ok(tcp_info(&info, &counts))
     }
 
@@ -89,15 +94,21 @@ impl Host {
     }
 
     /// Bytes that `read` would give (`SIOCINQ`), that are not acknowledged (`SIOCOUTQ`), or not
-    /// sent (`SIOCOUTQNSD`).
+    /// sent (`SIOCOUTQNSD`); and whether the next byte is the urgent one (`SIOCATMARK`).
     ///
     /// # Errors
     /// `EINVAL` for another request, and for a socket that listens.
     pub fn queued_bytes(&mut self, file: i32, request: u64) -> Result<i32> {
         /// linux/sockios.h.
         const SIOCOUTQNSD: u64 = 0x894b;
+        /// asm-generic/sockios.h.
+        const SIOCATMARK: u64 = 0x8905;
         if matches!(self.socket_of(file)?.role, Role::Listening { .. }) {
             return Err(Errno::EINVAL);
+        }
+        if request == SIOCATMARK {
+            let place = self.connection_of(file);
+            return Ok(place.is_ok_and(|place| place.is_at_mark()).into());
         }
         if let Role::Datagrams(datagrams) = &self.socket_of(file)?.role {
             // What is sent leaves at once.

@@ -2,6 +2,7 @@
 //! only on request.
 
 mod adjust;
+mod commands;
 mod connection;
 mod datagrams;
 mod departures;
@@ -30,8 +31,8 @@ use crate::flags::Setup;
 use crate::link::{self, Sent};
 use crate::sysctls::Sysctls;
 use cofferdam_netstack::{
-    BufferId, ConfigError, Disposition, Event, InterfaceId, ListenerId, MAX_HEADER_BYTES, Stack,
-    Time,
+    BufferId, ConfigError, Counters, Disposition, Event, InterfaceId, ListenerId, MAX_HEADER_BYTES,
+    Stack, Time,
 };
 use connection::Connection;
 use datagrams::Datagrams;
@@ -111,6 +112,8 @@ pub struct Host {
     descriptors: Descriptors,
     sysctls: Option<Sysctls>,
     bursts: Option<Bursts>,
+    /// The stack's counters when `nstat` was run last.
+    counters_shown: Counters,
 }
 
 impl Host {
@@ -130,6 +133,7 @@ impl Host {
             descriptors: Descriptors::default(),
             sysctls: setup.sysctls,
             bursts: setup.bursts.then(Bursts::default),
+            counters_shown: Counters::default(),
         })
     }
 
@@ -333,6 +337,15 @@ impl Host {
                 if place.is_some_and(|place| place.meter.is_syn_acked_whole()) {
                     self.feed(connection.to_bits(), false);
                 }
+            }
+            Event::Urgent {
+                connection,
+                ahead_bytes,
+                ..
+            } => {
+                self.update(connection.to_bits(), |place| {
+                    place.urgent_announced(ahead_bytes);
+                });
             }
             Event::PeerClosed { connection, .. } => {
                 self.update(connection.to_bits(), Connection::peer_closed);

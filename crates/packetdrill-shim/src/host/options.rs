@@ -332,7 +332,7 @@ impl Settings {
         kept.max(1).unsigned_abs()
     }
 
-    fn kept_value(&self, level: i32, name: i32) -> i32 {
+    pub(super) fn kept_value(&self, level: i32, name: i32) -> i32 {
         self.kept.get(&(level, name)).copied().unwrap_or(0)
     }
 }

@@ -41,6 +41,7 @@ impl Host {
         let enough = place.unread_bytes() >= socket.settings.least_readable_bytes();
         add(enough || no_more, libc::EPOLLIN);
         add(no_more, libc::EPOLLRDHUP);
+        add(place.has_urgent(), libc::EPOLLPRI);
         let takes = place.is_open && self.is_writable(*bits, &socket.settings);
         add(takes || place.shut_write || ended, libc::EPOLLOUT);
         add(ended || (no_more && place.shut_write), libc::EPOLLHUP);

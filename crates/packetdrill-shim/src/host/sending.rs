@@ -43,6 +43,8 @@ pub struct Flags {
     pub zero_copy: bool,
     /// `connect` too, with the data in its SYN (RFC 7413).
     pub fast_open: bool,
+    /// Urgent data: the last byte of a write, or the byte itself.
+    pub urgent: bool,
 }
 
 impl Flags {
@@ -63,6 +65,7 @@ impl Flags {
             (libc::MSG_EOR, &mut flags.end_of_record),
             (libc::MSG_ZEROCOPY, &mut flags.zero_copy),
             (libc::MSG_FASTOPEN, &mut flags.fast_open),
+            (libc::MSG_OOB, &mut flags.urgent),
         ] {
             *flag = rest & bit != 0;
             rest &= !bit;
@@ -86,6 +89,8 @@ pub struct Outgoing {
     /// Bytes written so far, and where among them records end.
     written: u64,
     record_ends: VecDeque<u64>,
+    /// Where among them urgent data ends that the stack does not have yet.
+    urgent_end: Option<u64>,
     /// An incomplete segment at the end waits for more, until then.
     is_corked: bool,
     pub held_until: Option<Time>,
@@ -277,6 +282,9 @@ impl Host {
             };
             place.out.add(&bytes[taken..taken + now]);
             taken += now;
+            if is_last && flags.urgent {
+                place.out.urgent_end = Some(place.out.written);
+            }
             if is_last && flags.end_of_record {
                 place.out.record_ends.push_back(place.out.written);
             }
@@ -432,12 +440,23 @@ impl Host {
         if len == 0 {
             return false;
         }
+        // Urgent data ends with what the stack gets now.
+        let urgent_end = out.urgent_end.filter(|end| *end > given);
+        if let Some(end) = urgent_end {
+            len = len.min((end - given) as u32);
+        }
+        let is_urgent = urgent_end == Some(given + u64::from(len));
         // Only what is last waits for more; another record is behind this one.
         let nagle = out.nagle && len == out.len();
         let bytes: Vec<u8> = out.bytes.iter().copied().take(len as usize).collect();
         let chunk = self.buffers.data(&bytes);
         let _ = self.stack.set_nagle(place.id, nagle);
-        let taken = self.stack.sendv(now, place.id, &[chunk]).unwrap_or(0);
+        let taken = if is_urgent {
+            self.stack.send_urgent(now, place.id, &[chunk])
+        } else {
+            self.stack.sendv(now, place.id, &[chunk])
+        };
+        let taken = taken.unwrap_or(0);
         if taken == 0 {
             self.buffers.free(chunk.buffer);
             return false;
@@ -511,6 +530,11 @@ impl Host {
         if !matches!(self.files.get(&file), Some(File::Socket(_))) {
             return Err(Errno::EINVAL);
         }
+        // Urgent data is none that a pipe gets (tcp_read_sock).
+        let stops = |place: &mut Connection| place.is_at_mark() && place.unread_bytes() > 0;
+        if self.connection_of(file).is_ok_and(stops) {
+            return Ok(Vec::new());
+        }
         self.read(file, most, false)
     }
 }
@@ -525,7 +549,7 @@ mod tests {
         assert!(Flags::from_bits(libc::MSG_EOR).is_ok_and(|flags| flags.end_of_record));
         assert!(Flags::from_bits(libc::MSG_DONTWAIT).is_ok_and(|flags| !flags.waits()));
         assert!(Flags::from_bits(libc::MSG_ERRQUEUE).is_ok_and(|flags| !flags.waits()));
-        for refused in [libc::MSG_OOB, libc::MSG_CONFIRM, 1 << 30] {
+        for refused in [libc::MSG_CONFIRM, 1 << 30] {
             assert_eq!(Flags::from_bits(refused), Err(Errno::EOPNOTSUPP));
         }
     }

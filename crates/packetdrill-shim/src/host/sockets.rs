@@ -1,7 +1,7 @@
 //! Socket calls. One that must wait says `EAGAIN`; the caller waits or not, and asks again.
 
 use super::connection::Connection;
-use super::datagrams::Datagrams;
+use super::datagrams::{Datagrams, Message};
 use super::errors::{Result, bind_failure, connect_failure};
 use super::udp::FIRST_PORT;
 use super::{File, Host, Role, Socket};
@@ -235,15 +235,53 @@ impl Host {
         let Role::Connection(bits) = socket.role else {
             return Err(socket.error.take().unwrap_or(Errno::ENOTCONN));
         };
+        let inline = socket
+            .settings
+            .kept_value(libc::SOL_SOCKET, libc::SO_OOBINLINE)
+            != 0;
         let place = self.connections.get_mut(&bits).ok_or(Errno::ENOTCONN)?;
-        let (bytes, done) = place.read(most, peek, &mut self.buffers)?;
-        let id = place.id;
-        if !peek && (done > 0 || !bytes.is_empty()) {
+        let from = place.read_to;
+        let (bytes, done) = place.read(most, peek, inline, &mut self.buffers)?;
+        let (id, taken) = (place.id, place.read_to - from);
+        if taken > 0 {
             // One that has ended has no window.
-            let _ = self.stack.recv_done(self.now, id, bytes.len() as u32, done);
+            let _ = self.stack.recv_done(self.now, id, taken as u32, done);
         }
         self.turn();
         Ok(bytes)
+    }
+
+    /// The urgent byte, ahead of the stream (MSG_OOB); nothing when there will be none any more.
+    ///
+    /// # Errors
+    /// `EINVAL` where there is none, it was read before, or it stays in the stream (SO_OOBINLINE);
+    /// `EAGAIN` when it has not come yet; as `recv(2)`.
+    pub(super) fn urgent_message(&mut self, file: i32, most: usize, peek: bool) -> Result<Message> {
+        let socket = self.socket_of(file)?;
+        let inline = socket
+            .settings
+            .kept_value(libc::SOL_SOCKET, libc::SO_OOBINLINE)
+            != 0;
+        let bits = match socket.role {
+            Role::Connection(bits) => bits,
+            Role::Datagrams(_) => return Err(Errno::EOPNOTSUPP),
+            _ => return Err(Errno::EINVAL),
+        };
+        let place = self.connections.get_mut(&bits).ok_or(Errno::ENOTCONN)?;
+        if inline {
+            return Err(Errno::EINVAL);
+        }
+        let mut bytes = match place.take_urgent(peek, &self.buffers) {
+            Err(Errno::EAGAIN) if place.shut_read || place.ended.is_some() => Vec::new(),
+            byte => vec![byte?],
+        };
+        bytes.truncate(most);
+        Ok(Message {
+            reported: bytes.len(),
+            whole_bytes: bytes.len(),
+            bytes,
+            ..Message::default()
+        })
     }
 
     /// Ends one or both directions.

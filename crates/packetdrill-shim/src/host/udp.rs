@@ -144,6 +144,9 @@ impl Host {
         if flags.errors {
             return self.next_notice(file, most);
         }
+        if flags.urgent {
+            return self.urgent_message(file, most, peek);
+        }
         if !matches!(self.socket_of(file)?.role, Role::Datagrams(_)) {
             let bytes = self.read(file, most, peek)?;
             let control = self.queue_message(file)?.into_iter().collect();

@@ -29,6 +29,7 @@ fn segment(v4: bool, seq: u32, flags: u8, len: u32) -> (Vec<u8>, Transmit) {
         ack: 77,
         flags,
         window: 500,
+        urgent: 0,
         header_len: 0,
         options: Options {
             timestamps: Some((5, 6)),

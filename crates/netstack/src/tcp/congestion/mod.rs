@@ -1,10 +1,11 @@
 //! Congestion control (RFC 5681): the window, and whose rules open it.
 
 pub mod cubic;
+pub mod hystart;
 pub mod newreno;
 
 use super::seq;
-use crate::api::{Congestion, Time};
+use crate::api::{Congestion, HyStart, TcpConfig, Time};
 use crate::tuning::loss::SLOW_START_SEGMENTS;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ pub struct Window {
     acked: u32,
     usage: Use,
     cubic: Option<cubic::Cubic>,
+    rounds: hystart::Rounds,
 }
 
 /// How much of the window was used in the current round trip (RFC 7661, 3): a window that is not
@@ -42,13 +44,20 @@ pub fn initial_window(mss: u32) -> u32 {
 
 impl Window {
     /// Before the first acknowledgement.
-    pub fn new(kind: Congestion, mss: u32) -> Self {
+    pub fn new(config: &TcpConfig, mss: u32) -> Self {
+        let is_cubic = config.congestion == Congestion::Cubic;
+        let hystart = if is_cubic {
+            config.hystart
+        } else {
+            HyStart::Off
+        };
         Self {
             cwnd: initial_window(mss),
             ssthresh: NO_SSTHRESH,
             acked: 0,
             usage: Use::default(),
-            cubic: (kind == Congestion::Cubic).then(cubic::Cubic::default),
+            cubic: is_cubic.then(cubic::Cubic::default),
+            rounds: hystart::Rounds::new(hystart),
         }
     }
 
@@ -72,7 +81,7 @@ impl Window {
         if self.in_slow_start() {
             let most = (SLOW_START_SEGMENTS * mss).min(self.ssthresh - self.cwnd);
             let growth = bytes.min(most);
-            self.cwnd += growth;
+            self.cwnd += self.rounds.growth(growth);
             // What is left belongs to congestion avoidance.
             if self.in_slow_start() || bytes == growth {
                 return;
@@ -87,9 +96,22 @@ impl Window {
         }
     }
 
+    /// All up to `una` was acknowledged, a round trip after what was sent last of it; up to `max`
+    /// was sent. Slow start may be over, where there was no loss yet (RFC 9406, 4.3).
+    pub fn measured(&mut self, round_trip: Duration, una: u32, max: u32, mss: u32) {
+        if self.ssthresh == NO_SSTHRESH {
+            let round_trip_us = round_trip.as_micros().min(u128::from(u32::MAX)) as u32;
+            let segments = self.cwnd / mss;
+            if self.rounds.measured(round_trip_us, una, max, segments) {
+                self.ssthresh = self.cwnd;
+            }
+        }
+    }
+
     /// Sending starts at `iss`.
     pub fn start(&mut self, iss: u32) {
         self.usage.end = iss;
+        self.rounds.start(iss);
     }
 
     /// New data up to `end` was sent; `una` is the first byte not acknowledged.
