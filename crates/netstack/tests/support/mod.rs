@@ -3,6 +3,7 @@
 
 pub mod app;
 pub mod faults;
+pub mod neighbour;
 pub mod node;
 pub mod script;
 pub mod segment;
