@@ -31,10 +31,15 @@ pub(crate) const SHOW_EVERY: Duration = Duration::from_millis(10);
 
 /// The loop of one core.
 pub(crate) mod turns {
-    /// Calls of one application that are done in one turn: no application keeps the loop to itself.
-    /// More: others' packets wait longer; fewer: an application with many small calls needs more
-    /// turns.
-    pub const MOST_CALLS: u32 = 1024;
+    /// Units of work that are done for one application in one turn: no application keeps the loop to
+    /// itself. A call is one, and so is each port that a search for a free one looks at. More: others'
+    /// packets wait longer; fewer: an application with many small calls needs more turns.
+    pub const MOST_UNITS: u32 = 1024;
+    /// Places of a table that are looked through for one unit: they lie side by side.
+    pub const PLACES_A_UNIT: u32 = 32;
+    /// Places of the connections' table that are looked through in one turn for an application that has
+    /// ended, and connections that are reset. More: others wait longer for its end.
+    pub const ENDED_AT_ONCE: (usize, usize) = (8192, 128);
     /// Conditions that wait for room in an application's ring: a longer queue is an application
     /// that does not read, and ends it. Four rings' entries. More: its memory is the dataplane's.
     pub const MOST_UNREAD: usize = 32768;

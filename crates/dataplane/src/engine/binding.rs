@@ -61,15 +61,18 @@ impl<P: Port> Engine<P> {
         Ok(index)
     }
 
-    /// Gives an address back, if it is that application's.
-    pub(super) fn unbind(&mut self, now: Time, place: u8, client: u8, index: u64) {
+    /// Gives an address back, if it is that application's. Returns how many places of tables were looked
+    /// through for it.
+    pub(super) fn unbind(&mut self, now: Time, place: u8, client: u8, index: u64) -> u32 {
         let Some(bound) = self.bounds.take(index, place) else {
-            return;
+            return 0;
         };
+        let mut looked_through = 0;
         let transport = match bound.kind {
             Kind::Listener(listener) => {
+                looked_through += self.bounds.count();
                 if !self.bounds.has(listener) {
-                    self.stack.unlisten(now, listener);
+                    looked_through += self.stack.unlisten(now, listener);
                 }
                 Transport::Tcp
             }
@@ -79,5 +82,6 @@ impl<P: Port> Engine<P> {
             }
         };
         self.pools.addresses(transport).give(client);
+        looked_through
     }
 }

@@ -117,6 +117,11 @@ impl Bounds {
         self.all.iter().all(Option::is_none)
     }
 
+    /// How many numbers there are, free or not.
+    pub fn count(&self) -> u32 {
+        self.all.len() as u32
+    }
+
     /// Numbers, free or not.
     pub fn numbers(&self) -> std::ops::Range<u64> {
         0..self.all.len() as u64

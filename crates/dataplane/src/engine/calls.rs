@@ -9,16 +9,24 @@ use crate::abi::{self, Call, Condition, Ending, Sharing};
 use crate::handle;
 use crate::policy::Transport;
 use crate::tuning::MOST_APPLICATIONS;
-use crate::tuning::turns::MOST_CALLS;
-use cofferdam_netstack::{ConnectError, ConnectionId, ConnectionOptions, Time, UdpId};
+use crate::tuning::turns::{MOST_UNITS, PLACES_A_UNIT};
+use cofferdam_netstack::{ConnectError, ConnectionId, ConnectionOptions, PortSearch, Time, UdpId};
 use cofferdam_xsk::Port;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+/// A connection that is to be opened, and whose port is still looked for.
+pub(super) struct Unfinished {
+    remote: SocketAddr,
+    cookie: u64,
+    options: ConnectionOptions,
+    search: PortSearch,
+}
+
 impl<P: Port> Engine<P> {
     /// Does what the applications have asked for; returns how many calls.
     pub(super) fn take_calls(&mut self, now: Time) -> usize {
-        let mut done = 0;
+        let (mut done, mut cleaned_up) = (0, 0);
         for place in 0..MOST_APPLICATIONS as u8 {
             let Some(mut domain) = self.domains.take(place) else {
                 continue;
@@ -30,13 +38,14 @@ impl<P: Port> Engine<P> {
                 done += self.calls_of(now, place, &mut domain);
             }
             if !domain.is_leaving() || !self.clean_up(now, place, &mut domain) {
+                cleaned_up += usize::from(domain.is_leaving() && domain.account.connections() > 0);
                 self.domains.put(domain);
             } else {
                 self.cores.hub().retire(domain);
             }
         }
         self.tally.calls += done as u64;
-        done
+        done + cleaned_up
     }
 
     fn calls_of(&mut self, now: Time, place: u8, domain: &mut Domain) -> usize {
@@ -45,12 +54,21 @@ impl<P: Port> Engine<P> {
             return 0;
         };
         let many = self.cores.is_many();
-        let mut count = waiting.min(MOST_CALLS);
+        let mut left = waiting;
         if many {
             // A call may become a message to another core, and none is lost.
-            count = count.min(self.cores.room());
+            left = left.min(self.cores.room());
         }
-        for _ in 0..count {
+        let mut done = 0;
+        domain.units = MOST_UNITS;
+        if let Some(unfinished) = domain.unfinished.take() {
+            self.resume(now, place, domain, unfinished);
+            done += 1;
+        }
+        while left > 0 && domain.units > 0 && domain.unfinished.is_none() {
+            left -= 1;
+            done += 1;
+            domain.spend(1);
             let entry = domain.end().take();
             let outcome = match Call::decode(&entry) {
                 Some(call) if many && self.divert(domain, &call, entry) => Ok(()),
@@ -62,10 +80,10 @@ impl<P: Port> Engine<P> {
                 break;
             }
         }
-        if count > 0 {
+        if done > 0 {
             domain.end().release();
         }
-        count as usize
+        done
     }
 
     pub(super) fn call(
@@ -82,21 +100,34 @@ impl<P: Port> Engine<P> {
                 cookie,
                 sharing,
             } => {
+                domain.spend(self.bounds.count() / PLACES_A_UNIT);
                 let at = (local, sharing);
                 let result = self.bind((place, domain), Transport::Tcp, at, backlog, cookie);
                 domain.deliver(Condition::Bound { cookie, result });
             }
             Call::UdpBind { local, cookie } => {
+                domain.spend(self.bounds.count() / PLACES_A_UNIT);
                 let at = (local, Sharing::default());
                 let result = self.bind((place, domain), Transport::Udp, at, 0, cookie);
                 domain.deliver(Condition::Bound { cookie, result });
             }
-            Call::Unbind { handle } => self.unbind(now, place, domain.client(), handle),
+            Call::Unbind { handle } => {
+                let looked_through = self.unbind(now, place, domain.client(), handle);
+                domain.spend(looked_through / PLACES_A_UNIT);
+            }
             Call::Connect {
                 remote,
                 cookie,
                 options,
-            } => self.connect(now, place, domain, (remote, options), cookie),
+            } => {
+                let unfinished = Unfinished {
+                    remote,
+                    cookie,
+                    options,
+                    search: PortSearch::default(),
+                };
+                self.resume(now, place, domain, unfinished);
+            }
             Call::Accept { handle, cookie } => {
                 let Some(connection) = self.own(place, handle)? else {
                     domain.deliver(Condition::Dead {
@@ -266,6 +297,7 @@ impl<P: Port> Engine<P> {
             return;
         };
         for (part, words) in (0..).zip(abi::parts(&info)) {
+            domain.spend(1);
             domain.deliver(Condition::Info {
                 cookie,
                 handle,
@@ -275,14 +307,14 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    fn connect(
-        &mut self,
-        now: Time,
-        place: u8,
-        domain: &mut Domain,
-        (remote, options): (SocketAddr, ConnectionOptions),
-        cookie: u64,
-    ) {
+    /// Opens a connection, or looks for a port of its own in the next turn again.
+    fn resume(&mut self, now: Time, place: u8, domain: &mut Domain, mut unfinished: Unfinished) {
+        let Unfinished {
+            remote,
+            cookie,
+            options,
+            ref mut search,
+        } = unfinished;
         let refused = |reason| Condition::Dead {
             cookie,
             handle: 0,
@@ -295,18 +327,22 @@ impl<P: Port> Engine<P> {
             self.tally.connections_refused += 1;
             return domain.deliver(refused(Ending::NoRoom));
         }
-        let connected = self.stack.connect(now, None, remote, cookie);
-        if connected.is_err() {
+        // The first port is in the unit of the call.
+        search.most = domain.units + 1;
+        let connected = self.stack.connect_by(now, remote, cookie, search);
+        domain.units = search.most.min(domain.units);
+        if !matches!(connected, Ok(Some(_))) {
             self.pools.connections.give(domain.client());
         }
         match connected {
-            Ok(connection) => {
+            Ok(Some(connection)) => {
                 let handle = self.name(connection);
                 self.owners.set(connection, handle, place, cookie);
                 self.stack.set_reader(connection, place);
                 let _ = self.stack.set_options(now, connection, options);
                 domain.account.open(0);
             }
+            Ok(None) => domain.unfinished = Some(unfinished),
             Err(ConnectError::Full(_) | ConnectError::InUse(_)) => {
                 domain.deliver(refused(Ending::NoRoom));
             }

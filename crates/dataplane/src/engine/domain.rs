@@ -1,6 +1,7 @@
 //! An application as the loop sees it: what it holds and what it may do.
 
 use super::account::Account;
+use super::calls::Unfinished;
 use super::held::{Held, Holding};
 use super::life::Life;
 use super::offence::Offence;
@@ -31,6 +32,22 @@ pub(crate) struct Domain {
     overflow: VecDeque<Entry>,
     pub(super) account: Account,
     seat: Seat,
+    /// Units of work that may still be done for it in this turn.
+    pub(super) units: u32,
+    /// A call that the next turn goes on with, before those behind it.
+    pub(super) unfinished: Option<Unfinished>,
+    /// How far its end is.
+    pub(super) ending: EndingStep,
+}
+
+/// How far the end of an application is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum EndingStep {
+    /// Addresses, timers and frames are still its own.
+    #[default]
+    Begins,
+    /// Of the connections' table the places up to this one were looked through.
+    Resets(usize),
 }
 
 impl Domain {
@@ -59,7 +76,16 @@ impl Domain {
             overflow: VecDeque::with_capacity(256),
             account: Account::new(share.ranges),
             seat,
+            units: 0,
+            unfinished: None,
+            ending: EndingStep::default(),
         }
+    }
+
+    /// Work was done for it.
+    #[inline]
+    pub(super) fn spend(&mut self, units: u32) {
+        self.units = self.units.saturating_sub(units);
     }
 
     /// Its place among the applications of the configuration.
@@ -142,7 +168,7 @@ impl Domain {
 
     /// Says that the loop sleeps, or not; true when no call waits.
     pub fn sleep(&self, sleeps: bool) -> bool {
-        self.inside.end.sleep(sleeps)
+        self.inside.end.sleep(sleeps) && self.unfinished.is_none()
     }
 
     /// Whether it has conditions still to read.

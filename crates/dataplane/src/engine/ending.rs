@@ -2,9 +2,10 @@
 
 use super::Engine;
 use super::buffers::unmark;
-use super::domain::Domain;
+use super::domain::{Domain, EndingStep};
 use super::offence::Offence;
-use cofferdam_netstack::{ConnectionId, Time};
+use crate::tuning::turns::ENDED_AT_ONCE;
+use cofferdam_netstack::Time;
 use cofferdam_xsk::Port;
 
 impl<P: Port> Engine<P> {
@@ -18,16 +19,25 @@ impl<P: Port> Engine<P> {
             .for_each(|_| self.pools.timers.give(domain.client()));
     }
 
-    /// Ends what an application has left. True when nothing refers to it any more; then it may go.
+    /// Ends what an application has left, a part of its connections in each turn. True when nothing
+    /// refers to it any more; then it may go.
     pub(super) fn clean_up(&mut self, now: Time, place: u8, domain: &mut Domain) -> bool {
-        for index in self.bounds.numbers() {
-            self.unbind(now, place, domain.client(), index);
+        if domain.ending == EndingStep::Begins {
+            domain.unfinished = None;
+            for index in self.bounds.numbers() {
+                self.unbind(now, place, domain.client(), index);
+            }
+            self.cancel_timers(place, domain);
+            domain.release_all(&mut self.memory);
+            self.stack.resume_reader(place);
+            domain.ending = EndingStep::Resets(0);
         }
-        self.cancel_timers(place, domain);
-        domain.release_all(&mut self.memory);
-        self.stack.resume_reader(place);
-        if domain.account.connections() > 0 {
-            let own: Vec<ConnectionId> = self.owners.of(place).collect();
+        if let EndingStep::Resets(from) = domain.ending
+            && domain.account.connections() > 0
+        {
+            let (most_places, most) = ENDED_AT_ONCE;
+            let (own, next) = self.owners.some_of(place, from, most_places, most);
+            domain.ending = EndingStep::Resets(next);
             for connection in own {
                 // One that knocked is rejected, which is silent; others die with an event.
                 let rejected = self.stack.reject(now, connection).is_ok();

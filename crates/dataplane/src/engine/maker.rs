@@ -31,6 +31,8 @@ impl Maker {
         rights: Rights,
         life: Arc<Life>,
     ) -> io::Result<(Vec<Domain>, Outside)> {
+        // Places of those that have ended are free from now on.
+        self.hub.bury();
         let seat = self
             .hub
             .seat(client, self.options.shares.count())

@@ -80,12 +80,26 @@ impl Owners {
         self.get_mut(connection).map(std::mem::take)
     }
 
-    /// The connections of one application.
-    pub fn of(&self, domain: u8) -> impl Iterator<Item = ConnectionId> + '_ {
-        let own = move |o: &&Owner| o.id != 0 && o.domain == domain;
-        self.0
-            .iter()
-            .filter(own)
-            .map(|o| ConnectionId::from_bits(o.id))
+    /// At most `most` connections of one application, found in at most `most_places` places of the table
+    /// from one on; and the place where the next look begins.
+    pub fn some_of(
+        &self,
+        domain: u8,
+        from: usize,
+        most_places: usize,
+        most: usize,
+    ) -> (Vec<ConnectionId>, usize) {
+        let end = from.saturating_add(most_places).min(self.0.len());
+        let places = self.0.get(from..end).unwrap_or_default();
+        let mut own = Vec::with_capacity(most);
+        for (place, owner) in (from..).zip(places) {
+            if own.len() == most {
+                return (own, place);
+            }
+            if owner.id != 0 && owner.domain == domain {
+                own.push(ConnectionId::from_bits(owner.id));
+            }
+        }
+        (own, if end < self.0.len() { end } else { 0 })
     }
 }

@@ -1,6 +1,7 @@
 //! The loop against hostile applications. What an honest one gets is tested over devices, in
 //! `tests/`.
 
+mod budget;
 mod datagrams;
 mod ownership;
 mod reports;
@@ -158,7 +159,7 @@ fn an_application_that_reads_nothing_is_ended_and_its_memory_is_bounded() {
             asked += 1;
         }
         deaf.first().publish();
-        turns(&mut engine, 1);
+        turns(&mut engine, 8);
         assert!(asked < 200_000, "it was never ended");
     }
     let said = engine.tally().last_offence.expect("a reason");

@@ -47,7 +47,6 @@ pub(crate) fn serve<P: Port + Send + 'static>(
         return Err(io::Error::other("no application is to run behind protection keys").into());
     };
     let hub = engine.hub();
-    hub.keep_retired();
     let control = Control::open(config.clone(), facts, hub.clone(), engine.maker())?;
     let (session, place) = engine.guest(place, &client.name, client.rights.clone())?;
     let guest = Guest::new(session, || program.make());

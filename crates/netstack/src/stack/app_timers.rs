@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 pub struct AppTimers {
     slots: Slots,
     timers: Vec<(Time, u64)>,
+    /// Due, and not reported.
     due: VecDeque<u32>,
 }
 
@@ -48,14 +49,17 @@ impl AppTimers {
         (at > now).then_some(at)
     }
 
-    /// The handle of a slot whose cookie `is_theirs`; the slot may be free.
-    pub fn find(&self, slot: u32, is_theirs: impl Fn(u64) -> bool) -> Option<TimerId> {
-        is_theirs(self.timers[slot as usize].1).then(|| self.id(slot))
-    }
-
-    /// Slots, free or not.
-    pub fn count(&self) -> u32 {
-        self.slots.count()
+    /// Forgets all timers whose cookie `is_theirs`, and reports the slot of each. Looks at every
+    /// timer once.
+    pub fn remove_all(&mut self, is_theirs: impl Fn(u64) -> bool, mut removed: impl FnMut(u32)) {
+        let Self { slots, timers, due } = self;
+        due.retain(|slot| !is_theirs(timers[*slot as usize].1));
+        for slot in (0..slots.count()).filter(|slot| is_theirs(timers[*slot as usize].1)) {
+            if slots.is_used(slot) {
+                slots.free(slot);
+                removed(slot);
+            }
+        }
     }
 
     /// Forgets a timer; `false` when the handle names none.

@@ -80,11 +80,11 @@ impl Stack {
     /// Forgets all timers whose cookie `is_theirs`; how many. Looks at all there are.
     pub fn cancel_timers(&mut self, is_theirs: impl Fn(u64) -> bool) -> u32 {
         let mut count = 0;
-        for slot in 0..self.app_timers.count() {
-            if let Some(timer) = self.app_timers.find(slot, &is_theirs) {
-                count += u32::from(self.cancel_timer(timer));
-            }
-        }
+        let timers = &mut self.timers;
+        self.app_timers.remove_all(is_theirs, |slot| {
+            timers.disarm(Timer::Application(slot));
+            count += 1;
+        });
         count
     }
 

@@ -5,11 +5,6 @@ use crate::core::siphash::Key;
 use crate::core::table::Table;
 use crate::flow::{self, FlowKey};
 
-/// Ports for connections that name none (RFC 6335, 6).
-const FIRST_PORT: u16 = 49_152;
-/// As many of them there are.
-pub const PORTS: u32 = 65_536 - FIRST_PORT as u32;
-
 /// Where a 4-tuple is in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
@@ -29,7 +24,6 @@ pub struct Flows {
     connections: u32,
     /// Flow groups of this stack: bit n for group n.
     owned_groups: u128,
-    next_port: u16,
 }
 
 impl Flows {
@@ -40,8 +34,6 @@ impl Flows {
             table: Table::new(connections as usize + time_wait as usize),
             connections,
             owned_groups: u128::MAX,
-            // Not foreseeable (RFC 6056, 3.3.1).
-            next_port: Key::new(secret, 7).hash(&[]) as u16,
         }
     }
 
@@ -91,11 +83,5 @@ impl Flows {
     /// Whether the flow group of this hash is this stack's.
     pub fn has_group(&self, hash: u64) -> bool {
         self.owned_groups >> flow::group(hash) & 1 == 1
-    }
-
-    /// The next port to try for a connection that names none; all come in [`PORTS`] calls.
-    pub fn next_port(&mut self) -> u16 {
-        self.next_port = self.next_port.wrapping_add(1);
-        FIRST_PORT + (u32::from(self.next_port) % PORTS) as u16
     }
 }

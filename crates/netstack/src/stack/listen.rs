@@ -69,20 +69,27 @@ impl Stack {
         })
     }
 
-    /// Stops accepting; connections that were not accepted yet are reset.
-    pub fn unlisten(&mut self, now: Time, listener: ListenerId) -> bool {
+    /// Stops accepting; connections that were not accepted yet are reset. Returns how many places of the
+    /// table of connections were looked through for them.
+    pub fn unlisten(&mut self, now: Time, listener: ListenerId) -> u32 {
         let found = self.listeners.check(listener.slot, listener.generation);
         if found.is_none() {
-            return false;
+            return 0;
         }
-        for slot in 0..self.connections.count() {
+        // Most listeners have none: the table of all connections is not looked through for them.
+        let mut left = self.listeners.get(listener.slot).waiting();
+        let mut slots = 0..self.connections.count();
+        while left > 0
+            && let Some(slot) = slots.next()
+        {
             let theirs = self.connections.get(slot).listener() == Some(listener.slot);
             if theirs && self.connections.is_alive(slot) {
+                left -= 1;
                 self.reset(slot, now);
             }
         }
         self.listeners.unbind(listener.slot);
-        true
+        slots.start
     }
 
     /// A segment for which there is no connection.

@@ -78,6 +78,11 @@ impl Listener {
         self.half_open
     }
 
+    /// Connections that are not accepted: half-open and open ones.
+    pub const fn waiting(&self) -> u32 {
+        self.half_open + self.pending
+    }
+
     /// How it takes data in a SYN.
     pub const fn fast_open(&self) -> &FastOpenServer {
         &self.fast_open

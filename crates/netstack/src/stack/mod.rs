@@ -20,6 +20,7 @@ mod listen;
 mod listeners;
 mod neighbour;
 mod pmtu;
+mod ports;
 mod ranges;
 mod readers;
 mod reading;
@@ -50,6 +51,7 @@ use crate::tcp::timewait::TimeWait;
 use app_timers::AppTimers;
 use connections::Connections;
 use flows::Flows;
+use ports::Ports;
 use ranges::Ranges;
 use timers::Timers;
 
@@ -64,6 +66,7 @@ pub struct Stack {
 
     connections: Connections,
     flows: Flows,
+    ports: Ports,
     time_wait: TimeWait,
     listeners: listeners::Listeners,
     readers: readers::Readers,
@@ -97,6 +100,7 @@ impl Stack {
             cookies: Cookies::new(&config.secret),
             connections: Connections::new(limits.connections, closed),
             flows: Flows::new(limits.connections, limits.time_wait, &config.secret),
+            ports: Ports::new(&config.secret),
             time_wait: TimeWait::new(limits.time_wait),
             listeners: listeners::Listeners::new(limits.listeners, &config.secret),
             readers: readers::Readers::new(limits.connections),

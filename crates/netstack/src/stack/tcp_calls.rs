@@ -2,7 +2,8 @@
 
 use super::Stack;
 use super::connection::Connection;
-use super::flows::{PORTS, Place};
+use super::flows::Place;
+use super::ports::PORTS;
 use super::transmit::segment_bytes;
 use crate::api::*;
 use crate::flow::FlowKey;
@@ -11,6 +12,16 @@ use crate::tcp::state::Tcb;
 use crate::tcp::timestamps::Timestamps;
 use crate::wire::address::Addr;
 use std::net::SocketAddr;
+
+/// What a look for a local port has found.
+enum PortChoice {
+    /// The key has it; the number that ours must be behind, where it is taken from TIME_WAIT.
+    Found(Option<u32>),
+    /// All are in use.
+    Exhausted,
+    /// The search goes on.
+    Unfinished,
+}
 
 impl Stack {
     /// Opens a connection. `local`: its address and port; port 0 or `None` leave the choice.
@@ -25,8 +36,26 @@ impl Stack {
         remote: SocketAddr,
         cookie: u64,
     ) -> Result<ConnectionId, ConnectError> {
-        let connection = self.new_connection(now, local, remote, cookie)?;
-        self.start(connection)
+        let mut search = PortSearch::complete();
+        let connection = self.new_connection(now, (local, remote), cookie, &mut search)?;
+        self.start(connection.ok_or(ConnectError::InUse(remote))?)
+    }
+
+    /// As [`Self::connect`], for a caller that bounds its work: it looks at no more ports than the
+    /// search may. `None`: the search is not finished, and continues with the same remote when it may
+    /// look at more.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub fn connect_by(
+        &mut self,
+        now: Time,
+        remote: SocketAddr,
+        cookie: u64,
+        search: &mut PortSearch,
+    ) -> Result<Option<ConnectionId>, ConnectError> {
+        let connection = self.new_connection(now, (None, remote), cookie, search)?;
+        connection.map(|found| self.start(found)).transpose()
     }
 
     /// As [`Self::connect`], with data for the SYN (TCP Fast Open, RFC 7413). It is taken as by
@@ -43,7 +72,9 @@ impl Stack {
         cookie: u64,
         data: &[Chunk],
     ) -> Result<(ConnectionId, u32), ConnectError> {
-        let mut connection = self.new_connection(now, local, remote, cookie)?;
+        let mut search = PortSearch::complete();
+        let found = self.new_connection(now, (local, remote), cookie, &mut search)?;
+        let mut connection = found.ok_or(ConnectError::InUse(remote))?;
         let tcb = &mut connection.tcb;
         let (option, most) = self.fast_open_to(&tcb.key.remote, tcb.terms().mss());
         tcb.ask_fast_open(option);
@@ -68,14 +99,14 @@ impl Stack {
         Ok(self.connections.id_of(slot))
     }
 
-    /// A connection that is to be opened, in no table yet.
+    /// A connection that is to be opened, in no table yet. `None`: the search is not finished.
     fn new_connection(
         &mut self,
         now: Time,
-        local: Option<SocketAddr>,
-        remote: SocketAddr,
+        (local, remote): (Option<SocketAddr>, SocketAddr),
         cookie: u64,
-    ) -> Result<Connection, ConnectError> {
+        search: &mut PortSearch,
+    ) -> Result<Option<Connection>, ConnectError> {
         let to = Addr::from(remote.ip());
         let odd = !to.is_unicast() || self.routes.is_broadcast(&to) || self.routes.is_ours(&to);
         if odd || remote.port() == 0 || (remote.is_ipv6() && to.is_v4()) {
@@ -98,9 +129,12 @@ impl Stack {
             local_port: 0,
             remote_port: remote.port(),
         };
-        let after = self
-            .choose_port(&mut key, local.map_or(0, |local| local.port()))
-            .ok_or(ConnectError::InUse(remote))?;
+        let wanted = local.map_or(0, |local| local.port());
+        let after = match self.choose_port(&mut key, wanted, search) {
+            PortChoice::Found(after) => after,
+            PortChoice::Exhausted => return Err(ConnectError::InUse(remote)),
+            PortChoice::Unfinished => return Ok(None),
+        };
         let clock = Timestamps::new(self.numbers.timestamp_offset(&key), now);
         let mut iss = self.numbers.initial(&key, now);
         if let Some(after) = after
@@ -115,34 +149,45 @@ impl Stack {
         }
         let mut connection = Connection::new(tcb, self.flows.hash(&key));
         connection.own(cookie);
-        Ok(connection)
+        Ok(Some(connection))
     }
 
-    /// Finds a port that is free, and whose flow group is ours. When the tuple is in TIME_WAIT it
-    /// is taken from there: the number that ours must be behind. `None`: no port.
-    fn choose_port(&mut self, key: &mut FlowKey, wanted: u16) -> Option<Option<u32>> {
-        let tries = if wanted == 0 { PORTS } else { 1 };
-        for _ in 0..tries {
+    /// Finds a port that is free, and whose flow group is ours; `wanted` is 0 where any will do.
+    fn choose_port(
+        &mut self,
+        key: &mut FlowKey,
+        wanted: u16,
+        search: &mut PortSearch,
+    ) -> PortChoice {
+        if wanted != 0 {
             key.local_port = wanted;
-            if wanted == 0 {
-                key.local_port = self.flows.next_port();
-                if !self.flows.has_group(self.flows.hash(key)) {
-                    continue;
-                }
-            }
-            match self.find(key) {
-                None => return Some(None),
+            return match self.find(key) {
+                None => PortChoice::Found(None),
                 // Only for a port that was asked for: others are left their time.
-                Some(Place::TimeWait(place)) if wanted != 0 => {
+                Some(Place::TimeWait(place)) => {
                     let after = self.time_wait.get(place).snd_nxt.wrapping_add(0x2_0000);
                     self.remove_time_wait(place);
                     self.counters.time_wait_reused += 1;
-                    return Some(Some(after));
+                    PortChoice::Found(Some(after))
                 }
-                Some(_) => {}
+                Some(_) => PortChoice::Exhausted,
+            };
+        }
+        let order = self.ports.order(key);
+        let first = *search.first.get_or_insert_with(|| self.ports.first(order));
+        while search.tried < PORTS {
+            if search.most == 0 {
+                return PortChoice::Unfinished;
+            }
+            let place = first.wrapping_add(search.tried as u16);
+            (search.tried, search.most) = (search.tried + 1, search.most - 1);
+            key.local_port = order.port(place);
+            if self.flows.has_group(self.flows.hash(key)) && self.find(key).is_none() {
+                self.ports.set_taken(order, place);
+                return PortChoice::Found(None);
             }
         }
-        None
+        PortChoice::Exhausted
     }
 
     /// Takes a connection that knocked; returns the bytes that `sendv` takes now. Its data and

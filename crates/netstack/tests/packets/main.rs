@@ -8,6 +8,7 @@ mod hostile;
 mod interfaces;
 mod moves;
 mod neighbours;
+mod ports;
 mod settings;
 #[path = "../support/mod.rs"]
 mod support;

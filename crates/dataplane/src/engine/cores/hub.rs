@@ -36,9 +36,8 @@ pub(crate) struct Hub {
     /// Offences of applications, on all cores.
     offences: AtomicU64,
     seats: Mutex<Seats>,
-    /// Applications that have ended, where the loop may not unmap what is theirs.
-    retired: Mutex<Vec<Domain>>,
-    keeps_retired: AtomicBool,
+    /// Applications that have ended: to unmap and to free what was theirs takes longer than the loop has.
+    retired: Mutex<Vec<Box<Domain>>>,
 }
 
 /// The core that has a flow group at the start: equal shares, in order.
@@ -79,7 +78,6 @@ impl Hub {
             offences: AtomicU64::new(0),
             seats: Mutex::default(),
             retired: Mutex::default(),
-            keeps_retired: AtomicBool::new(false),
         };
         Ok((Arc::new(hub), orders))
     }
@@ -155,20 +153,15 @@ impl Hub {
         self.offences.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// From now on the loop only hands back what has ended: [`Hub::bury`] is called by another thread.
-    pub fn keep_retired(&self) {
-        self.keeps_retired.store(true, Ordering::Relaxed);
-    }
-
-    /// Nothing refers to this application any more.
+    /// Nothing refers to this application any more: [`Hub::bury`] is called by another thread.
     pub(in crate::engine) fn retire(&self, domain: Box<Domain>) {
-        if self.keeps_retired.load(Ordering::Relaxed) {
-            let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
-            retired.push(*domain);
-        }
+        let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+        retired.push(domain);
+        drop(retired);
+        self.wake_control();
     }
 
-    /// Unmaps what applications that have ended had.
+    /// Unmaps and frees what applications that have ended had.
     pub fn bury(&self) {
         let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = std::mem::take(&mut *retired);

@@ -1,0 +1,104 @@
+//! Work of a turn is bounded by what it costs, for each application.
+
+use super::*;
+use crate::abi::{Condition, Ending};
+use crate::tuning::turns::MOST_UNITS;
+use cofferdam_netstack::ConnectionOptions;
+
+/// All ports to one peer.
+const PORTS: u32 = 16_384;
+
+fn roomy() -> Engine<Pipe> {
+    let (port, _other) = pipe(1500).expect("a pipe");
+    let memory = Memory::new(512, 2048).expect("memory");
+    let address = InterfaceAddress {
+        ip: [10, 0, 0, 9].into(),
+        prefix_len: 24,
+    };
+    let mut config = Config::new(MacAddress([2, 0, 0, 0, 0, 1]), vec![address], [7; 16]);
+    config.limits.connections = PORTS + 100;
+    Engine::new(port, memory, config, small()).expect("an engine")
+}
+
+/// Makes so many connects to one peer.
+fn connect(hostile: &mut Mapped, count: u32) {
+    for _ in 0..count {
+        let call = Call::Connect {
+            remote: ([10, 0, 0, 77], 80).into(),
+            cookie: 0,
+            options: ConnectionOptions::default(),
+        };
+        assert!(hostile.first().push(call.into()), "room in the ring");
+    }
+    hostile.first().publish();
+}
+
+/// How many connects were refused for want of a port.
+fn refused(hostile: &mut Mapped) -> usize {
+    let conditions = std::iter::from_fn(|| hostile.first().take());
+    let is_refused = |entry: Entry| {
+        let condition = Condition::decode(&entry);
+        matches!(condition, Some(Condition::Dead { reason, .. }) if reason == Ending::NoRoom)
+    };
+    let count = conditions.filter(|entry| is_refused(*entry)).count();
+    hostile.first().release();
+    count
+}
+
+/// 16,384 ports for each of 1,024 calls were looked at in one turn: ten seconds.
+#[test]
+fn connects_without_a_free_port_take_no_more_than_their_units_of_a_turn() {
+    let mut engine = roomy();
+    let mut hostile = attach(&mut engine, "hostile");
+    let mut honest = attach(&mut engine, "honest");
+    for _ in 0..PORTS / MOST_UNITS {
+        connect(&mut hostile, MOST_UNITS);
+        turns(&mut engine, 1);
+    }
+    assert_eq!(refused(&mut hostile), 0, "each has a port");
+    connect(&mut hostile, 1024);
+    let parts = PORTS / MOST_UNITS;
+    for turn in 1..=4 * parts {
+        honest.first().push(
+            Call::UdpBind {
+                local: ([0, 0, 0, 0], 0).into(),
+                cookie: u64::from(turn),
+            }
+            .into(),
+        );
+        honest.first().publish();
+        turns(&mut engine, 1);
+        let answer = honest.first().take().expect("an answer in the same turn");
+        assert_eq!(answer.cookie, u64::from(turn));
+        honest.first().release();
+    }
+    let count = refused(&mut hostile);
+    assert!((3..=4).contains(&count), "{count} in {} turns", 4 * parts);
+}
+
+#[test]
+fn an_application_with_many_connections_ends_in_several_turns() {
+    let mut engine = roomy();
+    let life = Arc::new(Life::default());
+    let made = engine.maker().make(0, "large", Rights::all(), life.clone());
+    let (domains, outside) = made.expect("a place");
+    let mut large = outside.map().expect("mapped");
+    domains
+        .into_iter()
+        .for_each(|domain| engine.attach(Box::new(domain)));
+    for _ in 0..4 {
+        connect(&mut large, MOST_UNITS);
+        turns(&mut engine, 1);
+    }
+    assert_eq!(engine.owners.of_all(), 4 * MOST_UNITS as usize);
+    life.end();
+    let mut left = engine.owners.of_all();
+    while left > 0 {
+        assert!(engine.turn(|| false), "it goes on without being woken");
+        let now = engine.owners.of_all();
+        assert!(left - now <= 128, "{} in one turn", left - now);
+        left = now;
+    }
+    turns(&mut engine, 1);
+    assert_eq!(engine.tally().ended, 1);
+}
