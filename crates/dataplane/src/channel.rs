@@ -4,6 +4,7 @@
 use crate::bell::{Bell, BellEnd, Door, Doors, bell};
 use crate::ring::{ApplicationEnd, DataplaneEnd, ring_file, sealed_file};
 use crate::served::Served;
+use cofferdam_pkey::Kind;
 use cofferdam_xsk::{Access, FrameFacts, Mapping, Memory};
 use nix::sys::eventfd::EventFd;
 use std::io;
@@ -55,6 +56,18 @@ pub(crate) struct Inside {
     pub _door: Door,
 }
 
+impl Inside {
+    /// What the application has touched is freed when all cores' sides have ended, though it may keep
+    /// descriptors and mappings. (Not at the end of the dataplane: applications still read then.)
+    pub fn discard_at_end(&self) {
+        self.end.discard_at_end();
+        self.area.discard_at_end();
+        if let Some(frames) = &self.frames {
+            frames.discard_at_end();
+        }
+    }
+}
+
 /// The application's side, as descriptors that can be sent to it.
 pub(crate) struct Outside {
     /// Rings and door of each core.
@@ -66,8 +79,9 @@ pub(crate) struct Outside {
 }
 
 /// Makes both sides, the dataplane's once a core, each of which has `doors`. The application
-/// learns of `ranges`. With `private_frames` received data is copied into that many frames of the
-/// application's own; else it reads the dataplane's `memory`.
+/// learns of `ranges`. No page is touched here: the application is charged for what it touches. With
+/// `private_frames` received data is copied into that many frames of the application's own; else it
+/// reads the dataplane's `memory`.
 pub(crate) fn channel(
     shared: &FrameFacts,
     area_bytes: u32,
@@ -76,7 +90,7 @@ pub(crate) fn channel(
     doors: &[Arc<Doors>],
 ) -> io::Result<(Vec<Inside>, Outside)> {
     let frames = private_frames
-        .map(|count| Memory::with_spans(count, shared.frame_bytes, shared.spans))
+        .map(|count| Memory::lent(count, shared.frame_bytes, shared.spans))
         .transpose()?;
     let (inbox, inbox_bytes) = match &frames {
         Some(own) => (own.file(), own.len_bytes()),
@@ -104,7 +118,8 @@ pub(crate) fn channel(
         },
         area,
     };
-    let area = Mapping::new(outside.area.as_fd(), 0, area_bytes as usize, Access::Read)?;
+    let len = area_bytes as usize;
+    let area = Mapping::lent(outside.area.as_fd(), len, Access::Read, Kind::Private)?;
     let area = Arc::new(area);
     let mut parts = frames.map(|frames| frames.split(cores as u32).into_iter());
     let mut inside = Vec::with_capacity(cores);

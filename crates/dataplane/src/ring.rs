@@ -5,6 +5,7 @@
 //! writes nonsense there is detected by the distance and harms itself.
 
 use crate::abi::Entry;
+use cofferdam_pkey::Kind;
 use cofferdam_xsk::{Access, Mapping};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -84,13 +85,19 @@ pub(crate) struct DataplaneEnd {
 }
 
 impl DataplaneEnd {
+    /// Maps the rings without touching them.
     pub fn map(file: BorrowedFd<'_>) -> io::Result<DataplaneEnd> {
         Ok(DataplaneEnd {
-            shared: Shared(Mapping::new(file, 0, LEN, Access::Write)?),
+            shared: Shared(Mapping::lent(file, LEN, Access::Write, Kind::Private)?),
             calls_read: 0,
             conditions_written: 0,
             published: 0,
         })
+    }
+
+    /// See [`Mapping::discard_at_end`].
+    pub fn discard_at_end(&self) {
+        self.shared.0.discard_at_end();
     }
 
     /// Calls that wait.

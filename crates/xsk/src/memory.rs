@@ -8,7 +8,7 @@ use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// A packet memory's file and sizes, for other threads.
@@ -71,25 +71,9 @@ impl Memory {
     /// # Errors
     /// As [`Memory::new`].
     pub fn with_spans(frames: u32, frame_bytes: u32, spans: u32) -> io::Result<Memory> {
-        if !matches!(frame_bytes, 2048 | 4096) || frames == 0 {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "frames are of 2048 or 4096 bytes, and at least one",
-            ));
-        }
-        let numbers = u64::from(spans) * u64::from(Spans::frames_each(frame_bytes));
-        let numbers = numbers + u64::from(frames);
-        if numbers > u64::from(u32::MAX) {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        let len = numbers as usize * frame_bytes as usize;
-        let file = memfd_create(
-            "cofferdam-frames",
-            MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING,
-        )?;
-        nix::unistd::ftruncate(&file, i64::try_from(len).map_err(io::Error::other)?)?;
+        let len = length(frames, frame_bytes, spans)?;
+        let file = memory_file(len)?;
         let map = Mapping::behind(file.as_fd(), 0, len, Access::Write, Kind::Packets)?;
-        let map = Arc::new(map);
         fcntl(
             &file,
             FcntlArg::F_ADD_SEALS(
@@ -99,7 +83,39 @@ impl Memory {
             ),
         )?;
         fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SEAL))?;
-        Ok(Memory {
+        Ok(Memory::of(file, map, frames, frame_bytes, spans))
+    }
+
+    /// As [`Memory::with_spans`], for one other process that reads it: no page is touched before it is used
+    /// ([`Mapping::lent`]), and all can be freed at the end ([`Memory::discard_at_end`]).
+    ///
+    /// A seal against writing would keep them: so [`Memory::file`] is open for reading only instead, and
+    /// only its owner and root may open it again otherwise.
+    ///
+    /// # Errors
+    /// As [`Memory::new`]; /proc is not mounted.
+    pub fn lent(frames: u32, frame_bytes: u32, spans: u32) -> io::Result<Memory> {
+        let len = length(frames, frame_bytes, spans)?;
+        let file = memory_file(len)?;
+        let map = Mapping::lent(file.as_fd(), len, Access::Write, Kind::Packets)?;
+        let sizes_stay = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
+        fcntl(&file, FcntlArg::F_ADD_SEALS(sizes_stay))?;
+        nix::sys::stat::fchmod(&file, nix::sys::stat::Mode::S_IRUSR)?;
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let named = |e: io::Error| io::Error::new(e.kind(), format!("{path}: {e}; mount /proc"));
+        let read_only = std::fs::File::open(&path).map_err(named)?;
+        Ok(Memory::of(
+            read_only.into(),
+            map,
+            frames,
+            frame_bytes,
+            spans,
+        ))
+    }
+
+    fn of(file: OwnedFd, map: Mapping, frames: u32, frame_bytes: u32, spans: u32) -> Memory {
+        let map = Arc::new(map);
+        Memory {
             file: Arc::new(file),
             spans: Spans::new(map.clone(), frames, frame_bytes, spans),
             map,
@@ -111,7 +127,7 @@ impl Memory {
             // The frame freed last is used next: it is the one still in the cache.
             free: (0..frames).rev().map(Frame).collect(),
             is_free: vec![true; frames as usize],
-        })
+        }
     }
 
     /// Splits it into `parts`, each with about as many frames; all frames must be free. The first
@@ -359,9 +375,43 @@ impl Memory {
         self.map.len() as u64
     }
 
+    /// See [`Mapping::discard_at_end`]; for memory that is [`Memory::lent`], when its last part ends.
+    pub fn discard_at_end(&self) {
+        self.map.discard_at_end();
+    }
+
     pub(crate) fn mapping(&self) -> &Mapping {
         &self.map
     }
+}
+
+/// Length in bytes of frames and spans.
+///
+/// # Errors
+/// `InvalidInput` for sizes that are not possible.
+fn length(frames: u32, frame_bytes: u32, spans: u32) -> io::Result<usize> {
+    if !matches!(frame_bytes, 2048 | 4096) || frames == 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "frames are of 2048 or 4096 bytes, and at least one",
+        ));
+    }
+    let numbers = u64::from(spans) * u64::from(Spans::frames_each(frame_bytes));
+    let numbers = numbers + u64::from(frames);
+    if numbers > u64::from(u32::MAX) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    Ok(numbers as usize * frame_bytes as usize)
+}
+
+/// A memory file of this length, whose seals are still to come.
+fn memory_file(len: usize) -> io::Result<OwnedFd> {
+    let file = memfd_create(
+        "cofferdam-frames",
+        MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING,
+    )?;
+    nix::unistd::ftruncate(&file, i64::try_from(len).map_err(io::Error::other)?)?;
+    Ok(file)
 }
 
 /// linux/if_xdp.h: bytes of a frame that the kernel keeps free before a packet
@@ -451,6 +501,57 @@ mod tests {
         );
         let refused = nix::unistd::ftruncate(memory.file(), 0);
         assert_eq!(refused, Err(nix::errno::Errno::EPERM));
+    }
+
+    /// Pages of a file that are present, in bytes.
+    fn present_bytes(file: BorrowedFd<'_>) -> i64 {
+        nix::sys::stat::fstat(file).expect("facts").st_blocks * 512
+    }
+
+    #[test]
+    fn lent_memory_is_charged_to_its_user_and_ends_with_its_maker() {
+        let mut memory = Memory::lent(64, 4096, 1).expect("memory");
+        let copy = memory.file().try_clone_to_owned().expect("a copy");
+        assert_eq!(present_bytes(copy.as_fd()), 0, "nobody has touched it");
+        memory.bytes_mut(Frame(3))[0] = 77;
+        assert_eq!(present_bytes(copy.as_fd()), 4096);
+        let len = memory.len_bytes() as usize;
+        let read = Mapping::new(copy.as_fd(), 0, len, Access::Read).expect("read-only");
+        assert_eq!(present_bytes(copy.as_fd()), len as i64, "its user has all");
+        // SAFETY: the mapping is longer than four frames.
+        let byte = || unsafe { read.base().as_ptr().add(3 * 4096).read_volatile() };
+        assert_eq!(byte(), 77);
+        memory.discard_at_end();
+        let mut parts = memory.split(2);
+        drop(parts.pop());
+        assert_eq!(byte(), 77, "one part is left");
+        drop(parts);
+        assert_eq!(present_bytes(copy.as_fd()), 0, "the copy keeps nothing");
+        assert_eq!(byte(), 0);
+    }
+
+    #[test]
+    fn lent_memory_is_read_only_for_its_user() {
+        let memory = Memory::lent(2, 4096, 0).expect("memory");
+        let refused = Mapping::new(memory.file(), 0, 8192, Access::Write);
+        assert_eq!(
+            refused.expect_err("read-only").raw_os_error(),
+            Some(libc::EACCES)
+        );
+        let refused = nix::unistd::ftruncate(memory.file(), 0);
+        assert_eq!(refused, Err(nix::errno::Errno::EINVAL));
+        let path = format!("/proc/self/fd/{}", memory.file().as_raw_fd());
+        let opened = std::thread::spawn(move || {
+            // SAFETY: the bare system call changes this thread alone.
+            let outcome = unsafe { libc::syscall(libc::SYS_setresuid, 65_534, 65_534, 65_534) };
+            assert_eq!(outcome, 0);
+            std::fs::OpenOptions::new().write(true).open(path)
+        });
+        let opened = opened.join().expect("no panic");
+        assert_eq!(
+            opened.expect_err("refused").kind(),
+            io::ErrorKind::PermissionDenied
+        );
     }
 
     #[test]

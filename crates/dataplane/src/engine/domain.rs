@@ -166,6 +166,11 @@ impl Domain {
         &mut self.inside.end
     }
 
+    /// See [`Inside::discard_at_end`].
+    pub fn discard_at_end(&self) {
+        self.inside.discard_at_end();
+    }
+
     /// Says that the loop sleeps, or not; true when no call waits.
     pub fn sleep(&self, sleeps: bool) -> bool {
         self.inside.end.sleep(sleeps) && self.unfinished.is_none()

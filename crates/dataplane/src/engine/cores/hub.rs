@@ -166,6 +166,7 @@ impl Hub {
         let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = std::mem::take(&mut *retired);
         drop(retired);
+        ended.iter().for_each(|domain| domain.discard_at_end());
         drop(ended);
     }
 

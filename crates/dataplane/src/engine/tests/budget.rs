@@ -102,3 +102,43 @@ fn an_application_with_many_connections_ends_in_several_turns() {
     turns(&mut engine, 1);
     assert_eq!(engine.tally().ended, 1);
 }
+
+/// Pages of a file that are present, in bytes.
+fn present_bytes(file: &impl std::os::fd::AsFd) -> i64 {
+    nix::sys::stat::fstat(file).expect("facts").st_blocks * 512
+}
+
+/// Who keeps descriptors and mappings keeps no memory; and nothing is charged to the dataplane for it.
+#[test]
+fn memory_of_an_application_is_touched_by_it_alone_and_ends_with_it() {
+    let options = Options {
+        private_frames: Some(64),
+        ..small()
+    };
+    let mut engine = engine(options);
+    let life = Arc::new(Life::default());
+    let made = engine.maker().make(0, "short", Rights::all(), life.clone());
+    let (domains, outside) = made.expect("a place");
+    domains
+        .into_iter()
+        .for_each(|domain| engine.attach(Box::new(domain)));
+    let copy = |fd: &dyn std::os::fd::AsFd| fd.as_fd().try_clone_to_owned().expect("a copy");
+    let files = [
+        copy(&outside.area),
+        copy(&outside.inbox),
+        copy(&outside.cores[0].0),
+    ];
+    let present = || files.each_ref().map(present_bytes);
+    turns(&mut engine, 1);
+    let [area, inbox, rings] = present();
+    assert_eq!((area, inbox), (0, 0));
+    assert!(rings <= 3 * 4096, "{rings} bytes of the rings");
+    let kept = outside.map().expect("mapped");
+    let sizes = [kept.area.len(), kept.inbox.len()].map(|len| len as i64);
+    let [area, inbox, _] = present();
+    assert_eq!([area, inbox], sizes, "the application has touched all");
+    life.end();
+    turns(&mut engine, 2);
+    engine.hub().bury();
+    assert_eq!(present(), [0; 3], "descriptors and mappings keep nothing");
+}
