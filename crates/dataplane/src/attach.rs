@@ -17,7 +17,9 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 
 /// Largest message.
-pub(crate) const LARGEST: usize = 64 << 10;
+const LARGEST: usize = 64 << 10;
+/// Largest request: what is longer is none.
+pub(crate) const MOST_REQUEST_BYTES: usize = 4096;
 /// Version of what a dataplane and its applications share: rings, descriptors and messages. A
 /// dataplane refuses another.
 pub const INTERFACE_VERSION: u32 = 5;

@@ -6,6 +6,7 @@ mod counts;
 mod door;
 mod meter;
 mod moves;
+mod queue;
 mod scaler;
 mod watch;
 
@@ -24,6 +25,7 @@ use door::Door;
 use meter::Meter;
 use moves::Moves;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use queue::{AttachQueue, AttachRequest};
 use scaler::Scaler;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -43,6 +45,7 @@ pub(crate) struct Control {
     door: Door,
     metrics: Option<Exporter>,
     clients: Clients,
+    attach_queue: AttachQueue,
     /// Of each application of the configuration: random, and known to those that are attached.
     keys: Vec<String>,
     config: Config,
@@ -87,6 +90,7 @@ impl Control {
             door,
             metrics,
             clients: Clients::default(),
+            attach_queue: AttachQueue::default(),
             keys: keys?,
             moves: Moves::new(hub.clone()),
             devices: (config.links.iter().zip(devices))
@@ -180,6 +184,10 @@ impl Control {
         if *newcomers {
             self.clients.accept(&self.door);
         }
+        // One: the requests of others are looked at in between.
+        if let Some(request) = self.attach_queue.next() {
+            self.serve_attach(request);
+        }
         if let Some(mut metrics) = self.metrics.take() {
             metrics.serve(scrapers, |_| self.metrics_text());
             self.metrics = Some(metrics);
@@ -188,6 +196,9 @@ impl Control {
 
     /// How long to wait for a client: so short that `stop` is seen, and no interval is missed.
     fn rest(&self) -> PollTimeout {
+        if !self.attach_queue.is_empty() {
+            return PollTimeout::ZERO;
+        }
         if self.scaler.as_ref().is_some_and(Scaler::is_at_work) {
             return PollTimeout::from(BUSY_WAIT_MS);
         }
@@ -198,31 +209,54 @@ impl Control {
     }
 
     fn asked(&mut self, Asked { fd, uid, bytes }: Asked) {
-        let outcome = match serde_json::from_slice(&bytes) {
+        let said = match serde_json::from_slice(&bytes) {
             Ok(Request::Status {} | Request::Move { .. })
                 if uid != 0 && uid != nix::unistd::getuid().as_raw() =>
             {
-                Err(Answer::Refused("only root may do that".to_owned()))
+                Answer::Refused("only root may do that".to_owned())
             }
-            Ok(Request::Status {}) => Err(Answer::Status(self.status())),
-            Ok(Request::Move { group, core }) => Err(match self.move_group(group, core) {
+            Ok(Request::Status {}) => Answer::Status(self.status()),
+            Ok(Request::Move { group, core }) => match self.move_group(group, core) {
                 Ok(from) => Answer::Moved { from },
                 Err(why) => Answer::Refused(why),
-            }),
+            },
             Ok(Request::Attach {
                 version,
                 application,
                 key,
-            }) => self
-                .attach(&fd, (uid, key), version, &application)
-                .map_err(Answer::Refused),
-            Err(e) => Err(Answer::Refused(format!("this is not a request: {e}"))),
+            }) => {
+                let request = AttachRequest {
+                    fd,
+                    uid,
+                    version,
+                    application,
+                    key,
+                };
+                if let Err(request) = self.attach_queue.push(request) {
+                    let why = "too many requests to attach wait: try again later".to_owned();
+                    let _ = answer(&request.fd, &Answer::Refused(why), None);
+                }
+                return;
+            }
+            Err(e) => Answer::Refused(format!("this is not a request: {e}")),
         };
-        match outcome {
+        // A client that does not read the answer needs none.
+        let _ = answer(&fd, &said, None);
+    }
+
+    fn serve_attach(&mut self, request: AttachRequest) {
+        let AttachRequest {
+            fd,
+            uid,
+            version,
+            application,
+            key,
+        } = request;
+        match self.attach(&fd, (uid, key), version, &application) {
             Ok(life) => self.clients.attach(fd, life),
-            Err(said) => {
+            Err(why) => {
                 // A client that does not read the answer needs none.
-                let _ = answer(&fd, &said, None);
+                let _ = answer(&fd, &Answer::Refused(why), None);
             }
         }
     }

@@ -109,6 +109,11 @@ pub(crate) mod control {
     pub const MOST_ASKING_A_USER: usize = 8;
     /// Connections accepted in one turn: clients that are connected have their turn too.
     pub const ACCEPT_AT_ONCE: usize = 64;
+    /// Requests to attach that wait for their turn. Each is a descriptor.
+    pub const MOST_WAITING: usize = 128;
+    /// Of them, those of one user other than root. More: a user's own requests wait longer; fewer: a server
+    /// that starts many processes at once is asked to try again.
+    pub const MOST_WAITING_A_USER: usize = 32;
     /// A client that connects must send its request within this time. Longer: silent clients keep
     /// their places longer.
     pub const ASKING_PATIENCE: Duration = Duration::from_secs(1);

@@ -1,6 +1,6 @@
 //! Clients of the control socket: those that have not sent their request yet, and attached ones.
 
-use crate::attach::{Answer, LARGEST, answer};
+use crate::attach::{Answer, MOST_REQUEST_BYTES, answer};
 use crate::engine::Life;
 use crate::tuning::control::{ACCEPT_AT_ONCE, ASKING_PATIENCE, MOST_ASKING, MOST_ASKING_A_USER};
 use nix::errno::Errno;
@@ -57,13 +57,13 @@ impl Clients {
                 asking.extend((now < client.until).then_some(client));
                 continue;
             }
-            let mut bytes = vec![0; LARGEST];
+            let mut bytes = [0; MOST_REQUEST_BYTES];
             match recv(client.fd.as_raw_fd(), &mut bytes, MsgFlags::MSG_DONTWAIT) {
                 Err(Errno::EAGAIN) => asking.push(client),
                 Err(_) | Ok(0) => {}
                 Ok(len) => {
-                    bytes.truncate(len);
                     let Asking { fd, uid, .. } = client;
+                    let bytes = bytes.get(..len).unwrap_or_default().to_vec();
                     asked.push(Asked { fd, uid, bytes });
                 }
             }
