@@ -8,7 +8,11 @@
 //!   copies, for as long as that side's page fault takes), timerfd (three times the cost). A
 //!   wake-up costs a tenth more than over an eventfd.
 //! - It is woken by an eventfd that it only polls: edge-triggered, so that nothing is to be read.
+//!
+//! A ring costs as much as there are waiters at the bell, which the application chooses: see
+//! [`crate::ringer`].
 
+use crate::ringer::{Bell, Trust};
 use crate::tuning::MOST_APPLICATIONS;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -16,19 +20,15 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, Shutdown, SockFlag, SockType, recv, send, shutdown, socketpair,
 };
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
-
-/// Wakes an application that sleeps. The dataplane has one for each.
-#[derive(Debug)]
-pub(crate) struct Bell(OwnedFd);
 
 /// The application's end of its bell.
 #[derive(Debug)]
 pub(crate) struct BellEnd(OwnedFd);
 
 /// Makes both ends.
-pub(crate) fn bell() -> io::Result<(Bell, BellEnd)> {
+pub(crate) fn bell(trust: Arc<Trust>) -> io::Result<(Bell, BellEnd)> {
     let (ours, theirs) = socketpair(
         AddressFamily::Unix,
         SockType::Stream,
@@ -37,15 +37,13 @@ pub(crate) fn bell() -> io::Result<(Bell, BellEnd)> {
     )?;
     // It says nothing this way: descriptors in messages would be closed on the loop's thread.
     shutdown(ours.as_raw_fd(), Shutdown::Read)?;
-    Ok((Bell(ours), BellEnd(theirs)))
+    Ok((Bell::new(ours, trust), BellEnd(theirs)))
 }
 
-impl Bell {
-    /// Rings. An application that takes no rings is awake or gone: both need none.
-    pub fn ring(&self) {
-        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-        let _ = send(self.0.as_raw_fd(), &[1], flags);
-    }
+/// Rings. An application that takes no rings is awake or gone: both need none.
+pub(crate) fn ring(bell: RawFd) {
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+    let _ = send(bell, &[1], flags);
 }
 
 impl BellEnd {
@@ -137,7 +135,7 @@ mod tests {
     #[test]
     fn a_bell_whose_owner_blocks_it_and_takes_nothing_never_delays_the_ringer() {
         time_limit(LIMIT, || {
-            let (bell, end) = bell().expect("a bell");
+            let (bell, end) = bell(Arc::default()).expect("a bell");
             let flags = fcntl(&end, FcntlArg::F_GETFL).expect("flags");
             let blocking = OFlag::from_bits_retain(flags) - OFlag::O_NONBLOCK;
             fcntl(&end, FcntlArg::F_SETFL(blocking)).expect("set");
@@ -154,7 +152,7 @@ mod tests {
 
     #[test]
     fn an_application_can_put_nothing_into_its_bell() {
-        let (_bell, end) = bell().expect("a bell");
+        let (_bell, end) = bell(Arc::default()).expect("a bell");
         let flags = MsgFlags::MSG_NOSIGNAL;
         assert_eq!(
             send(end.as_fd().as_raw_fd(), &[1], flags),

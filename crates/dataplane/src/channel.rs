@@ -1,8 +1,9 @@
 //! What the dataplane and one application share, made by the dataplane: rings, the memory the
 //! application sends from, the memory it receives in, and what wakes either.
 
-use crate::bell::{Bell, BellEnd, Door, Doors, bell};
+use crate::bell::{BellEnd, Door, Doors, bell};
 use crate::ring::{ApplicationEnd, DataplaneEnd, ring_file, sealed_file};
+use crate::ringer::{Bell, Trust};
 use crate::served::Served;
 use cofferdam_pkey::Kind;
 use cofferdam_xsk::{Access, FrameFacts, Mapping, Memory};
@@ -88,6 +89,7 @@ pub(crate) fn channel(
     private_frames: Option<u32>,
     ranges: u32,
     doors: &[Arc<Doors>],
+    trust: Arc<Trust>,
 ) -> io::Result<(Vec<Inside>, Outside)> {
     let frames = private_frames
         .map(|count| Memory::lent(count, shared.frame_bytes, shared.spans))
@@ -98,7 +100,7 @@ pub(crate) fn channel(
     };
     let inbox_frames = frames.as_ref().map_or(shared.frames, Memory::numbers);
     let area = sealed_file("cofferdam-area", area_bytes as usize)?;
-    let (bell, bell_end) = bell()?;
+    let (bell, bell_end) = bell(trust)?;
     let bell = Arc::new(bell);
     let cores = doors.len();
     let mut outside = Outside {

@@ -13,7 +13,7 @@ mod watch;
 use crate::attach::{Answer, INTERFACE_VERSION, Request, answer};
 use crate::config::{Config, Elastic};
 use crate::engine::cores::Hub;
-use crate::engine::{CoreTally, Life, Maker, Order, Tally};
+use crate::engine::{CoreTally, Life, Maker, Offence, Order, Tally};
 use crate::metrics;
 use crate::notice::Notice;
 use crate::served::{Served, ServedDevice};
@@ -300,6 +300,18 @@ impl Control {
             .maker
             .make(place, name, client.rights.clone(), life.clone());
         let (domains, outside) = made.map_err(|e| format!("cannot attach: {e}"))?;
+        if let (Some(first), None) = (domains.first(), self.config.guest()) {
+            let (life, hub) = (life.clone(), self.hub.clone());
+            let offend = move || {
+                life.accuse(Offence::Bell);
+                life.end();
+                hub.wake_control();
+                hub.look();
+            };
+            // Not beside an application with keys: it could write to the thread's stack.
+            let started = first.start_bell(offend);
+            started.map_err(|e| format!("cannot attach: no thread: {e}"))?;
+        }
         for (core, domain) in domains.into_iter().enumerate() {
             if !self.hub.order(core, Order::Attach(Box::new(domain))) {
                 return Err("it is stopping".to_owned());

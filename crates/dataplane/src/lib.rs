@@ -26,6 +26,7 @@ mod notice;
 pub mod pkey;
 pub mod policy;
 mod ring;
+mod ringer;
 mod run;
 mod served;
 mod session;

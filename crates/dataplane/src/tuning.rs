@@ -119,6 +119,27 @@ pub(crate) mod control {
     pub const ASKING_PATIENCE: Duration = Duration::from_secs(1);
 }
 
+/// What a ring of an application's bell may cost.
+pub(crate) mod bell {
+    use std::time::Duration;
+
+    /// Time from a cheap ring within which the loop rings by itself. An application adds a watch in half a
+    /// microsecond at least, and that much longer is the next ring: so this is the longest ring of the
+    /// loop. Longer: such a stall is longer; shorter: applications that are woken rarely wait for another
+    /// thread more often.
+    pub const TRUSTED_FOR: Duration = Duration::from_millis(10);
+    /// A ring is cheap below this: it takes some 10 µs. Lower: a loop that was interrupted while it rang
+    /// counts; higher: more watches go unnoticed.
+    pub const CHEAP: Duration = Duration::from_micros(500);
+    /// How long no session of an application is rung by the loop after a ring that was not cheap. Longer:
+    /// one that was only interrupted is woken by a thread for longer; shorter: such stalls come more often.
+    pub const DISTRUSTED_FOR: Duration = Duration::from_secs(60);
+    /// CPU time of a ring that no application needs: thousands of watches.
+    pub const DEAR: Duration = Duration::from_millis(1);
+    /// Such rings in a row that end an application. Fewer: time that a hypervisor steals might do it.
+    pub const MOST_DEAR: u32 = 3;
+}
+
 /// The planner of elastic cores. Simulated: see `elastic/tests.rs`.
 pub(crate) mod elastic {
     /// A core goes only at a load below this part of that at which it came. Higher: at a constant

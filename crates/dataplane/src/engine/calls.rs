@@ -32,7 +32,7 @@ impl<P: Port> Engine<P> {
                 continue;
             };
             if domain.life().has_ended() {
-                domain.terminate(Offence::Gone);
+                domain.terminate(self.reason_of(&domain));
             }
             if !domain.is_leaving() {
                 done += self.calls_of(now, place, &mut domain);
@@ -46,6 +46,15 @@ impl<P: Port> Engine<P> {
         }
         self.tally.calls += done as u64;
         done + cleaned_up
+    }
+
+    /// What an application is ended for on this core that has ended elsewhere: an offence that no core has
+    /// seen counts on the first.
+    fn reason_of(&self, domain: &Domain) -> Offence {
+        match domain.life().offence() {
+            Some(Offence::Bell) if self.cores.id() == 0 => Offence::Bell,
+            _ => Offence::Gone,
+        }
     }
 
     fn calls_of(&mut self, now: Time, place: u8, domain: &mut Domain) -> usize {

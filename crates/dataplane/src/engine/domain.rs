@@ -17,6 +17,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// One attached application.
+///
+/// [`Bell::start`]: crate::ringer::Bell::start
 pub(crate) struct Domain {
     /// Its place among the applications of the configuration.
     client: u8,
@@ -164,6 +166,11 @@ impl Domain {
     /// The dataplane's end of its rings.
     pub fn end(&mut self) -> &mut DataplaneEnd {
         &mut self.inside.end
+    }
+
+    /// Starts what keeps the loop from paying for its bell; see [`Bell::start`].
+    pub fn start_bell(&self, offend: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        self.inside.bell.start(offend)
     }
 
     /// See [`Inside::discard_at_end`].

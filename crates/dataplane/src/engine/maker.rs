@@ -43,6 +43,7 @@ impl Maker {
             self.options.private_frames,
             self.share.ranges,
             self.hub.doors(),
+            self.hub.trust(client),
         )?;
         outside.sizes.yields = self.options.yields;
         outside.sizes.owners = self.hub.owners().into();

@@ -29,11 +29,14 @@ pub enum Offence {
     /// It faulted, or failed, where the dataplane's thread runs it.
     #[error("it faulted")]
     Fault,
+    /// Waking it costs too much: too many wait at its bell.
+    #[error("waking it takes too long: thousands of epoll watches wait at its bell")]
+    Bell,
 }
 
 impl Offence {
     /// All that an application can be ended for.
-    pub const ALL: [Offence; 7] = [
+    pub const ALL: [Offence; 8] = [
         Offence::Ring,
         Offence::Call,
         Offence::Memory,
@@ -41,5 +44,6 @@ impl Offence {
         Offence::Connection,
         Offence::Deaf,
         Offence::Fault,
+        Offence::Bell,
     ];
 }

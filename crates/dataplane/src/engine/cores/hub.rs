@@ -7,6 +7,8 @@ use crate::engine::domain::Domain;
 use crate::engine::order::Order;
 use crate::engine::seats::{Seat, Seats};
 use crate::engine::tally::Tally;
+use crate::policy::MOST_CLIENTS;
+use crate::ringer::Trust;
 use cofferdam_netstack::FLOW_GROUPS;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::io;
@@ -36,6 +38,8 @@ pub(crate) struct Hub {
     /// Offences of applications, on all cores.
     offences: AtomicU64,
     seats: Mutex<Seats>,
+    /// Of each application of the configuration.
+    trust: Vec<Arc<Trust>>,
     /// Applications that have ended: to unmap and to free what was theirs takes longer than the loop has.
     retired: Mutex<Vec<Box<Domain>>>,
 }
@@ -77,6 +81,7 @@ impl Hub {
             owners,
             offences: AtomicU64::new(0),
             seats: Mutex::default(),
+            trust: (0..MOST_CLIENTS).map(|_| Arc::default()).collect(),
             retired: Mutex::default(),
         };
         Ok((Arc::new(hub), orders))
@@ -168,6 +173,11 @@ impl Hub {
         drop(retired);
         ended.iter().for_each(|domain| domain.discard_at_end());
         drop(ended);
+    }
+
+    /// Whether the loops may ring the bells of an application of the configuration.
+    pub fn trust(&self, client: u8) -> Arc<Trust> {
+        (self.trust.get(usize::from(client))).map_or_else(Arc::default, Arc::clone)
     }
 
     /// A place for an application: see [`Seats::take`].
