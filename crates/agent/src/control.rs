@@ -12,10 +12,11 @@ use crate::conditions::Conditions;
 use crate::config::{Config, Loaded, Source};
 use crate::effects::{Effects, ObserveOnly, Undone};
 use crate::events::{Events, offender};
+use crate::harm::Recent;
 use crate::latency::Latency;
 use crate::ledger::{Ledger, Readings};
 use crate::losses::{Losses, OpenDiagnosis};
-use crate::notify::Notifier;
+use crate::notify::{Notifier, own_unit};
 use crate::nri::Nri;
 use crate::otlp::Otlp;
 use crate::page::LivePage;
@@ -87,6 +88,7 @@ pub(crate) struct Control<L> {
     assigner: Assigner,
     losses: Losses,
     conditions: Conditions,
+    recent: Arc<Recent>,
     events: Events,
     latency: Latency,
     otlp: Otlp,
@@ -103,6 +105,7 @@ pub(crate) struct Control<L> {
     signals: Signals,
     notifier: Notifier,
     started: Instant,
+    unit: Option<Arc<str>>,
     last: Arc<Snapshot>,
     due: Instant,
     /// When the last step began.
@@ -155,6 +158,7 @@ impl<L: Ledger> Control<L> {
             assigner,
             losses: Losses::new(open_diagnosis),
             conditions: Conditions::default(),
+            recent: Arc::default(),
             events: Events::default(),
             latency: Latency::default(),
             otlp: Otlp::default(),
@@ -178,6 +182,7 @@ impl<L: Ledger> Control<L> {
             signals,
             notifier: Notifier::default(),
             started: Instant::now(),
+            unit: own_unit(),
             last,
             due: Instant::now(),
             stepped: None,
@@ -407,6 +412,10 @@ impl<L: Ledger> Control<L> {
             self.note_reasons(&interval);
         }
         self.last = snapshot.clone();
+        let (losses, status) = (&self.losses.view, &self.enforcement);
+        if let Some(recent) = self.recent.with(snapshot, losses, status) {
+            self.recent = Arc::new(recent);
+        }
     }
 
     /// Has what the rules name counted as containers. Again from time to time: see

@@ -16,6 +16,7 @@ mod control_tests;
 mod cost;
 mod effects;
 mod events;
+mod harm;
 mod latency;
 mod ledger;
 pub mod log;

@@ -5,6 +5,7 @@ use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The service manager, if one started this process.
@@ -98,6 +99,19 @@ impl Watchdog {
     }
 }
 
+/// The systemd unit that this process runs in; `None` without one.
+pub(crate) fn own_unit() -> Option<Arc<str>> {
+    let text = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    unit_of(&text).map(Arc::from)
+}
+
+/// The unit in a `/proc/PID/cgroup`.
+fn unit_of(text: &str) -> Option<&str> {
+    let mut parts = text.lines().flat_map(|line| line.rsplit('/'));
+    // A user's service manager is a unit as well, and not the one that starts an agent.
+    parts.find(|part| part.ends_with(".service") && !part.starts_with("user@"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,6 +135,17 @@ mod tests {
             all.push(String::from_utf8(buffer[..length].to_vec()).unwrap());
         }
         all
+    }
+
+    #[test]
+    fn a_unit_is_read_from_the_cgroup() {
+        let unit = "12:cpu:/system.slice/cofferdam.service\n0::/system.slice/cofferdam.service\n";
+        assert_eq!(unit_of(unit), Some("cofferdam.service"));
+        assert_eq!(
+            unit_of("0::/user.slice/user@0.service/app.slice/x.scope\n"),
+            None
+        );
+        assert_eq!(unit_of("0::/\n"), None);
     }
 
     #[test]

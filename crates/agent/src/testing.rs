@@ -325,6 +325,8 @@ pub(crate) fn losing(
         left_idle_ns: 0,
         host_ns: 0,
         containers: containers.iter().map(one).collect(),
+        shares: Vec::new(),
+        unused: Vec::new(),
         health: DiagnosisHealth::default(),
     }
 }

@@ -1,6 +1,7 @@
 //! What the control loop shows to the threads that answer questions.
 
 use crate::conditions::Condition;
+use crate::harm::Recent;
 use crate::latency::LatencyView;
 use crate::losses::LossView;
 use crate::otlp::Sent;
@@ -22,6 +23,7 @@ pub(crate) struct View {
     pub enforcement: Arc<EnforcementStatus>,
     pub losses: Arc<LossView>,
     pub conditions: Vec<Condition>,
+    pub recent: Arc<Recent>,
     pub latency: Arc<LatencyView>,
     pub history: HistoryView,
     pub nri: Option<NriRecord>,
@@ -32,6 +34,8 @@ pub(crate) struct View {
     /// What the control loop itself finds wrong.
     pub degraded: Vec<Degraded>,
     pub started: Instant,
+    /// The systemd unit of the process.
+    pub unit: Option<Arc<str>>,
     pub control_period: Duration,
     pub last_step: Duration,
     pub steps: u64,
@@ -55,12 +59,13 @@ impl View {
     pub fn report(&self, metrics: Option<SocketAddr>, more: &[Degraded]) -> StatusReport {
         let degraded = self.all_degraded(more).map(DegradedRecord::new).collect();
         let (now, wall) = (Instant::now(), SystemTime::now());
-        StatusReport {
+        let mut report = StatusReport {
             schema: STATUS.to_owned(),
             time: cofferdam_records::time(wall),
             agent: AgentRecord {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 pid: std::process::id(),
+                unit: self.unit.as_deref().map(str::to_owned),
                 uptime_s: self.started.elapsed().as_secs_f64(),
                 metrics_address: metrics.map(|a| a.to_string()),
                 control_period_s: self.control_period.as_secs_f64(),
@@ -82,6 +87,7 @@ impl View {
                 .iter()
                 .map(|c| c.record(now, wall))
                 .collect(),
+            harm: None,
             history: self.history.record(),
             nri: self.nri.clone(),
             accounting: Some(self.accounting.clone()),
@@ -89,7 +95,9 @@ impl View {
             degraded,
             changes_in_force: self.enforcement.changes_in_force,
             failed_changes: self.enforcement.failed_changes,
-        }
+        };
+        report.harm = self.recent.harm(&report);
+        report
     }
 
     /// Everything that is wrong for the host as a whole.

@@ -3,6 +3,7 @@
 //! It is optional: a host that cannot run it still has its ledger, and the reason is reported.
 
 use crate::exit::one_line;
+use crate::here;
 use crate::selection::Selection;
 use crate::table::{finish, numbers_right, plain};
 use cofferdam_agent::Client;
@@ -82,7 +83,7 @@ impl Watch {
     pub fn told(&self) -> Agent {
         match &self.told {
             Some(told) => Agent::Running(told.clone()),
-            None => Agent::NotRunning,
+            None => Agent::NotRunning(here::start()),
         }
     }
 
@@ -235,6 +236,8 @@ mod tests {
                 diagnosed(1, "n1", 1000, 1300, 0),
                 diagnosed(2, "t", 1000, 600, 300),
             ],
+            shares: Vec::new(),
+            unused: Vec::new(),
             health: DiagnosisHealth::default(),
         }
     }

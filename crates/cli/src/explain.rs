@@ -3,6 +3,7 @@
 use crate::args::ExplainArgs;
 use crate::diagnosis::{self, Watch};
 use crate::exit::{Failure, Outcome};
+use crate::here;
 use crate::interrupt::Interrupt;
 use crate::output::{Output, json};
 use crate::progress::Progress;
@@ -18,6 +19,9 @@ use std::time::{Duration, SystemTime};
 
 /// Readings of one explanation: what holds in all of them is not a moment's.
 const READINGS: u32 = 3;
+/// A measurement that is longer than this is explained by itself, a shorter one by the seconds that the
+/// agent has watched, as in all other views.
+const OF_AGENT: Duration = Duration::from_secs(5);
 
 /// Explains, for people or for programs.
 pub fn run(args: &ExplainArgs, interrupt: &Interrupt) -> Outcome {
@@ -105,14 +109,24 @@ pub fn measure(
     }
     let agent = match (asked, before) {
         (Asked::Running(client), Some(before)) => {
-            Agent::Running(Box::new((before, client.status()?)))
+            let mut after = client.status()?;
+            if length * count > OF_AGENT {
+                // Asked for another interval than the one that the agent speaks of.
+                after.harm = None;
+            }
+            Agent::Running(Box::new((before, after)))
         }
         (Asked::NotPermitted, _) => Agent::NotPermitted,
-        _ => Agent::NotRunning,
+        _ => Agent::NotRunning(here::start()),
     };
     let time = cofferdam_records::time(SystemTime::now());
+    let mut explanation = explain(&readings, &agent, time);
+    for finding in &mut explanation.findings {
+        let command = finding.command.take();
+        finding.command = command.map(|command| here::with_socket(&command, socket));
+    }
     Ok(Measured {
-        explanation: explain(&readings, &agent, time),
+        explanation,
         total: meter.last().since(&first),
         agent,
     })

@@ -21,6 +21,7 @@ mod flows;
 mod gateway;
 mod generate;
 mod headline;
+mod here;
 mod interrupt;
 mod kept;
 mod latency;

@@ -7,8 +7,9 @@ use crate::output::{Output, json_line};
 use crate::progress::Progress;
 use crate::selection::Selection;
 use crate::source::{self, Meter, Source};
-use crate::{table, units};
+use crate::{headline, table, units};
 use cofferdam_records::accounting::AccountingRecord;
+use cofferdam_records::explain::Agent;
 use cofferdam_types::Interval;
 use std::io::{IsTerminal, stdout};
 use std::time::{Duration, Instant};
@@ -101,11 +102,9 @@ impl Writer {
             cofferdam_records::time(all.time),
             all.length.as_secs_f64()
         );
-        let text = table::ledger(
-            &AccountingRecord::new(all),
-            &AccountingRecord::new(shown),
-            self.width,
-        );
+        let (all, shown) = (AccountingRecord::new(all), AccountingRecord::new(shown));
+        let headline = headline::of(std::slice::from_ref(&all), &Agent::NotPermitted);
+        let text = table::ledger(&headline, &all, &shown, self.width);
         output.write(&format!("{heading}\n{text}\n"))
     }
 }

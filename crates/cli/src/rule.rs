@@ -4,8 +4,13 @@ use crate::args::{RuleClearArgs, RuleCommand, RuleSetArgs};
 use crate::exit::{Failure, Outcome};
 use crate::output::Output;
 use cofferdam_agent::wire::{Request, SetRule};
-use cofferdam_agent::{Client, Rule};
+use cofferdam_agent::{Client, ClientError, Rule};
 use cofferdam_types::{CpuPolicy, NetworkCpu, Policy};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Between two tries to reach an agent that is about to start.
+const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 
 /// Sets or clears one.
 pub fn run(command: &RuleCommand) -> Outcome {
@@ -23,13 +28,27 @@ fn set(args: &RuleSetArgs) -> Outcome {
         policy,
         by_request: false,
     })));
-    let changed = Client::connect(&args.agent.socket)?.change(&request)?;
+    let patience = args.wait.unwrap_or_default();
+    let changed = connect(&args.agent.socket, patience)?.change(&request)?;
     let text = match changed.containers {
         0 => "the rule is set; no container matches it now".to_owned(),
         1 => "the rule is set; 1 container is under it".to_owned(),
         count => format!("the rule is set; {count} containers are under it"),
     };
     Output::stdout().write(&format!("{text}\n"))
+}
+
+/// The agent on `socket`; one that is not there is waited for.
+fn connect(socket: &Path, patience: Duration) -> Result<Client, ClientError> {
+    let until = Instant::now() + patience;
+    loop {
+        match Client::connect(socket) {
+            Err(ClientError::NotRunning(_)) if Instant::now() < until => {
+                std::thread::sleep(BETWEEN_TRIES);
+            }
+            other => return other,
+        }
+    }
 }
 
 fn policy(args: &RuleSetArgs) -> Result<Policy, Failure> {

@@ -3,11 +3,12 @@
 use crate::args::SocketArgs;
 use crate::exit::{Failure, Outcome, one_line};
 use crate::explain::{self, Asked};
+use crate::here;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::{headline, units};
 use cofferdam_records::accounting::AccountingRecord;
-use cofferdam_records::explain::{Agent, Explanation};
+use cofferdam_records::explain::{Agent, Explanation, Start};
 use cofferdam_records::status::StatusReport;
 use std::time::Duration;
 
@@ -27,14 +28,14 @@ pub fn run(socket: &SocketArgs, interrupt: &Interrupt) -> Outcome {
         Asked::NotRunning | Asked::NotPermitted => OF_OWN,
     };
     let readings = (READINGS, length);
-    let measured = explain::measure(&mut asked, &socket.socket, readings, false, interrupt);
+    let measured = explain::measure(&mut asked, &socket.socket, readings, true, interrupt);
     let measured = match measured {
         Ok(measured) => measured,
         // That the agent does not run is known without any rights.
         Err(failure @ Failure::Unsupported(_)) => {
             let agent = match asked {
                 Asked::Running(_) => return Err(failure),
-                Asked::NotRunning => Agent::NotRunning,
+                Asked::NotRunning => Agent::NotRunning(here::start()),
                 Asked::NotPermitted => Agent::NotPermitted,
             };
             output.write(&agent_line(&agent))?;
@@ -42,31 +43,46 @@ pub fn run(socket: &SocketArgs, interrupt: &Interrupt) -> Outcome {
         }
         Err(other) => return Err(other),
     };
-    let headline = headline::of(&AccountingRecord::new(&measured.total));
-    output.write(&text(&measured.agent, &headline, &measured.explanation))
+    let record = AccountingRecord::new(&measured.total);
+    output.write(&text(&measured.agent, &record, &measured.explanation))
 }
 
 /// Three lines, or four when something is wrong.
-fn text(agent: &Agent, headline: &str, explanation: &Explanation) -> String {
+fn text(agent: &Agent, record: &AccountingRecord, explanation: &Explanation) -> String {
     let mut text = agent_line(agent);
-    text += &format!("now    {headline}\n");
-    if let Some(worst) = explanation.findings.first() {
-        text += &format!("wrong  {}\n", one_line(&worst.sentence));
+    match explanation.findings.first() {
+        None => text += &format!("now    {}\n", headline::sentence(explanation, record)),
+        Some(worst) => {
+            text += &format!("now    {}\n", network_work(explanation));
+            text += &format!("wrong  {}\n", one_line(&worst.sentence));
+        }
     }
     let next = match (agent, explanation.findings.is_empty()) {
         (_, false) => "sudo cofferdam explain     # why, how sure, and the command that helps",
-        (Agent::NotRunning, true) => {
+        (Agent::NotRunning(Start::Service), true) => {
             "sudo systemctl start cofferdam     # watches, changes nothing"
+        }
+        (Agent::NotRunning(Start::ByHand), true) => {
+            "sudo cofferdam agent     # watches, changes nothing; ends with Ctrl-C"
         }
         (_, true) => "sudo cofferdam top     # live; 'cofferdam --help' lists all commands",
     };
     text + &format!("next   {next}\n")
 }
 
+/// The network work of all containers. It names none: the worst is named once.
+fn network_work(explanation: &Explanation) -> String {
+    let figures = &explanation.figures;
+    format!(
+        "{:.2} CPUs of network work, by {} containers in {:.1} s",
+        figures.caused_cpus, figures.containers, figures.measured_s
+    )
+}
+
 fn agent_line(agent: &Agent) -> String {
     let state = match agent {
         Agent::Running(both) => running(&both.1),
-        Agent::NotRunning => "not running".to_owned(),
+        Agent::NotRunning(_) => "not running".to_owned(),
         Agent::NotPermitted => "running, but refuses this user: use sudo".to_owned(),
     };
     format!("agent  {state}\n")
@@ -101,9 +117,9 @@ mod tests {
 
     fn shown(agent: &Agent, interval: &cofferdam_types::Interval) -> String {
         let record = AccountingRecord::new(interval);
-        let headline = headline::of(&record);
-        let explanation = explain(&[record], agent, "2026-11-24T03:12:05.000Z".to_owned());
-        text(agent, &headline, &explanation)
+        let readings = [record];
+        let explanation = explain(&readings, agent, "2026-11-24T03:12:05.000Z".to_owned());
+        text(agent, &readings[0], &explanation)
     }
 
     #[test]
@@ -118,9 +134,10 @@ mod tests {
         );
         assert_eq!(
             lines[1],
-            "now    `web-3` caused 43% of CPU 0 in network work; `db-1` paid 31%"
+            "now    0.43 CPUs of network work, by 3 containers in 1.0 s"
         );
-        assert!(lines[2].starts_with("wrong  "), "{text}");
+        let worst = "wrong  web-3 takes 0.31 CPUs from db-1 for its packets.";
+        assert_eq!(lines[2], worst);
         assert!(
             lines[3].starts_with("next   sudo cofferdam explain "),
             "{text}"
@@ -133,7 +150,7 @@ mod tests {
     fn a_quiet_host_without_an_agent_is_told_to_start_one() {
         let mut quiet = interval();
         quiet.containers.clear();
-        let text = shown(&Agent::NotRunning, &quiet);
+        let text = shown(&Agent::NotRunning(Start::Service), &quiet);
         assert_eq!(
             text,
             "agent  not running\nnow    No container on this host yet.\nnext   sudo systemctl \

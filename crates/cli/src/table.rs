@@ -1,6 +1,5 @@
 //! Tables on standard output.
 
-use crate::headline;
 use crate::units::pct;
 use crate::view::{Column, HostView, Row, rows, sort};
 use cofferdam_records::accounting::{AccountingRecord, reason};
@@ -53,10 +52,15 @@ pub fn numbers_right(table: &mut Table) {
     }
 }
 
-/// The ledger of one interval: the headline, the containers, the host. `shown` is `all` without
-/// what `--container` excludes; the headline considers all.
-pub fn ledger(all: &AccountingRecord, shown: &AccountingRecord, width: Option<u16>) -> String {
-    let mut text = format!("{}\n\n", headline::of(all));
+/// The ledger of one interval: its headline, the containers, the host. `shown` is `all` without what
+/// `--container` excludes; the headline considers all.
+pub fn ledger(
+    headline: &str,
+    all: &AccountingRecord,
+    shown: &AccountingRecord,
+    width: Option<u16>,
+) -> String {
+    let mut text = format!("{headline}\n\n");
     let mut rows = rows(shown);
     sort(&mut rows, Column::Owed, false);
     if rows.is_empty() {
@@ -129,12 +133,9 @@ mod tests {
 
     #[test]
     fn a_ledger_reads_from_the_sentence_down() {
-        let text = ledger(&record(), &record(), None);
+        let text = ledger("Who harms whom.", &record(), &record(), None);
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(
-            lines[0],
-            "`web-3` caused 43% of CPU 0 in network work; `db-1` paid 31%"
-        );
+        assert_eq!(lines[0], "Who harms whom.");
         assert!(
             lines[2].starts_with("container  CPU %  caused RX %"),
             "{text}"
@@ -172,7 +173,7 @@ mod tests {
     fn no_container_is_reported() {
         let mut empty = record();
         empty.containers.clear();
-        let text = ledger(&empty, &empty, None);
+        let text = ledger("", &empty, &empty, None);
         assert!(text.contains("No container to show: start one"), "{text}");
     }
 }

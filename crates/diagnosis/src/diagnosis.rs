@@ -3,6 +3,7 @@
 use crate::groups::{Asked, Groups};
 use crate::reading::{Counted, Reading};
 use crate::rows::{Rows, Slot};
+use crate::shares::{OnCpu, Unused};
 use crate::told::diagnosed;
 use crate::{DiagnosisError, StartError};
 use cofferdam_bpf::{
@@ -140,6 +141,13 @@ impl Diagnosis {
             idle_ns: sum(|c| c.cpu.idle_ns),
             left_idle_ns: sum(|c| c.cpu.left_idle_ns),
             host_ns: sum(|c| c.cpu.host_ns),
+            by_cpu: cpus
+                .iter()
+                .map(|c| Unused {
+                    idle_ns: c.cpu.idle_ns,
+                    host_ns: c.cpu.host_ns,
+                })
+                .collect(),
             containers: counted,
             levels,
             health: DiagnosisHealth {
@@ -227,9 +235,24 @@ impl Diagnosis {
             },
             time,
             neighbour,
+            by_cpu: on_cpus(slot.row, cpus),
             reserved: self.reserved.get(&slot.container.cgroup).copied(),
         }
     }
+}
+
+/// The CPUs on which the container of `row` ran or waited.
+fn on_cpus(row: u32, cpus: &[ScheduleReading]) -> Vec<OnCpu> {
+    let on = |(cpu, reading): (u32, &ScheduleReading)| {
+        let cell = reading.cells.get(row as usize)?;
+        let waited_ns = cell.shared_ns + cell.stranded_ns;
+        (cell.run_ns + waited_ns > 0).then_some(OnCpu {
+            cpu,
+            run_ns: cell.run_ns,
+            waited_ns,
+        })
+    };
+    (0..).zip(cpus).filter_map(on).collect()
 }
 
 fn measure_programs() -> Result<(RuntimeStatistics, EmptyProgram), StartError> {

@@ -13,6 +13,7 @@ mod groups;
 mod promise;
 mod reading;
 mod rows;
+mod shares;
 mod told;
 pub mod windows;
 

@@ -1,6 +1,7 @@
 //! A reading of all counters, and the difference of two.
 
 use crate::promise::{Levels, Promise, Promises};
+use crate::shares::{OnCpu, Unused, divide};
 use cofferdam_types::{
     CgroupId, Container, CpuAmount, CpuLoss, DiagnosedContainer, DiagnosisHealth, Entitlement,
     Neighbour, ScheduleInterval, ScheduleTime,
@@ -18,6 +19,8 @@ pub(crate) struct Counted {
     pub(crate) path: PathBuf,
     pub(crate) time: ScheduleTime,
     pub(crate) neighbour: Option<Neighbour>,
+    /// By CPU, those where it did nothing left out.
+    pub(crate) by_cpu: Vec<OnCpu>,
     /// What a rule reserves for it.
     pub(crate) reserved: Option<CpuAmount>,
 }
@@ -31,6 +34,8 @@ pub struct Reading {
     pub(crate) idle_ns: u64,
     pub(crate) left_idle_ns: u64,
     pub(crate) host_ns: u64,
+    /// By the number of the CPU.
+    pub(crate) by_cpu: Vec<Unused>,
     pub(crate) containers: Vec<Counted>,
     pub(crate) levels: Levels,
     pub(crate) health: DiagnosisHealth,
@@ -71,6 +76,8 @@ impl Reading {
                 neighbour: now.neighbour.clone(),
             })
         });
+        let containers: Vec<DiagnosedContainer> = diagnosed.collect();
+        let (shares, unused) = divide(&containers, earlier, self, length);
         ScheduleInterval {
             length,
             counted: length,
@@ -78,7 +85,9 @@ impl Reading {
             idle_ns: self.idle_ns.saturating_sub(earlier.idle_ns),
             left_idle_ns: self.left_idle_ns.saturating_sub(earlier.left_idle_ns),
             host_ns: self.host_ns.saturating_sub(earlier.host_ns),
-            containers: diagnosed.collect(),
+            containers,
+            shares,
+            unused,
             health: self.health,
         }
     }

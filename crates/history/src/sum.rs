@@ -250,6 +250,9 @@ fn add_diagnosis(
     to.containers_without_slot = from.containers_without_slot;
     to.mismatches = from.mismatches;
     to.segments_rejected = from.segments_rejected;
+    // Who took what is said of one interval; the history does not keep it.
+    to.shares.clear();
+    to.by_cpu.clear();
     for loss in &from.containers {
         match index.get(&loss.cgroup_id) {
             Some(at) => add_loss(&mut to.containers[*at], loss),

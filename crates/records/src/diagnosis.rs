@@ -2,8 +2,8 @@
 //! in the agent's status.
 
 use cofferdam_types::{
-    CgroupId, Container, CpuLoss, DiagnosedContainer, DiagnosisHealth, Entitlement, Neighbour,
-    ScheduleInterval, ScheduleTime,
+    CgroupId, Container, CpuId, CpuLoss, DiagnosedContainer, DiagnosisHealth, Entitlement,
+    LossShare, Neighbour, ScheduleInterval, ScheduleTime, UnusedTime,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,39 @@ pub struct DiagnosisRecord {
     pub mismatches: u64,
     /// Segments of impossible length, discarded, since the start.
     pub segments_rejected: u64,
+    /// What the lost time of those who lost much is divided into; absent where nobody did, and in the
+    /// history.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<LossShareRecord>,
+    /// Time that no container ran, on each CPU that is in `shares`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_cpu: Vec<UnusedTimeRecord>,
+}
+
+/// Part of a container's lost time that one neighbour took on one CPU. The wait there is divided among all
+/// who ran meanwhile, in proportion to what they ran; the shares of a container add up to no more than
+/// its forced_sharing_ns + phantom_ns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LossShareRecord {
+    /// Id of the cgroup of the container that waited.
+    pub victim: u64,
+    /// Id of the cgroup that ran; null for tasks of the host without a row of their own.
+    pub neighbour: Option<u64>,
+    /// Number of the CPU.
+    pub cpu: u32,
+    /// The part, nanoseconds.
+    pub ns: u64,
+}
+
+/// Time of one CPU that no container ran.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnusedTimeRecord {
+    /// Number of the CPU.
+    pub cpu: u32,
+    /// It was idle, nanoseconds.
+    pub idle_ns: u64,
+    /// Tasks of the host without a row of their own ran, `ksoftirqd` among them, nanoseconds.
+    pub host_ns: u64,
 }
 
 /// CPU time of one container in the interval. The four losses add up to entitled_ns − got_ns if
@@ -96,6 +129,8 @@ impl DiagnosisRecord {
             containers_without_slot: health.containers_without_slot,
             mismatches: health.mismatches,
             segments_rejected: health.segments_rejected,
+            shares: interval.shares.iter().map(LossShareRecord::new).collect(),
+            by_cpu: interval.unused.iter().map(UnusedTimeRecord::new).collect(),
         }
     }
 
@@ -117,11 +152,51 @@ impl DiagnosisRecord {
             left_idle_ns: self.left_idle_ns,
             host_ns: self.host_ns,
             containers: self.containers.iter().filter_map(diagnosed).collect(),
+            shares: self.shares.iter().map(LossShareRecord::share).collect(),
+            unused: self.by_cpu.iter().map(UnusedTimeRecord::unused).collect(),
             health: DiagnosisHealth {
                 containers_without_slot: self.containers_without_slot,
                 mismatches: self.mismatches,
                 segments_rejected: self.segments_rejected,
             },
+        }
+    }
+}
+
+impl LossShareRecord {
+    fn new(share: &LossShare) -> LossShareRecord {
+        LossShareRecord {
+            victim: share.victim.0,
+            neighbour: share.neighbour.map(|id| id.0),
+            cpu: share.cpu.0,
+            ns: share.ns,
+        }
+    }
+
+    fn share(&self) -> LossShare {
+        LossShare {
+            victim: CgroupId(self.victim),
+            neighbour: self.neighbour.map(CgroupId),
+            cpu: CpuId(self.cpu),
+            ns: self.ns,
+        }
+    }
+}
+
+impl UnusedTimeRecord {
+    fn new(time: &UnusedTime) -> UnusedTimeRecord {
+        UnusedTimeRecord {
+            cpu: time.cpu.0,
+            idle_ns: time.idle_ns,
+            host_ns: time.host_ns,
+        }
+    }
+
+    fn unused(&self) -> UnusedTime {
+        UnusedTime {
+            cpu: CpuId(self.cpu),
+            idle_ns: self.idle_ns,
+            host_ns: self.host_ns,
         }
     }
 }

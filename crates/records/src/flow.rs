@@ -35,18 +35,26 @@ fn over_ns(container: &ContainerRecord, place: usize) -> f64 {
     at(&container.charged_by_cpu_ns) - at(&container.caused_by_cpu_ns)
 }
 
+/// The containers in the order of their ids: sums of floating-point numbers depend on their order.
+fn by_id(record: &AccountingRecord) -> Vec<&ContainerRecord> {
+    let mut containers: Vec<_> = record.containers.iter().collect();
+    containers.sort_by_key(|c| c.cgroup_id);
+    containers
+}
+
 /// What is left of the offenders' debts once [`flows`] has the victims' part. A container's debts to
 /// victims and to nobody, without what others owe it, add up to its `owed_ns`.
 pub fn unpaid(record: &AccountingRecord) -> Vec<Unpaid> {
     let mut left = Vec::new();
+    let containers = by_id(record);
     for (place, cpu) in record.cpus.iter().enumerate() {
         let over = |c: &ContainerRecord| over_ns(c, place);
-        let owes: f64 = record.containers.iter().map(|c| (-over(c)).max(0.0)).sum();
-        let paid: f64 = record.containers.iter().map(|c| over(c).max(0.0)).sum();
+        let owes: f64 = containers.iter().map(|c| (-over(c)).max(0.0)).sum();
+        let paid: f64 = containers.iter().map(|c| over(c).max(0.0)).sum();
         if owes <= paid {
             continue;
         }
-        for offender in record.containers.iter().filter(|c| over(c) < 0.0) {
+        for offender in containers.iter().filter(|c| over(c) < 0.0) {
             left.push(Unpaid {
                 offender: offender.cgroup_id,
                 cpu: cpu.cpu,
@@ -63,17 +71,18 @@ pub fn unpaid(record: &AccountingRecord) -> Vec<Unpaid> {
 /// beyond what it caused, on each CPU.
 pub fn flows(record: &AccountingRecord) -> Vec<Flow> {
     let mut flows = Vec::new();
+    let containers = by_id(record);
     for (place, cpu) in record.cpus.iter().enumerate() {
         let over = |c: &ContainerRecord| over_ns(c, place);
-        let owes: f64 = record.containers.iter().map(|c| (-over(c)).max(0.0)).sum();
-        let paid: f64 = record.containers.iter().map(|c| over(c).max(0.0)).sum();
+        let owes: f64 = containers.iter().map(|c| (-over(c)).max(0.0)).sum();
+        let paid: f64 = containers.iter().map(|c| over(c).max(0.0)).sum();
         let most = owes.max(paid);
         if paid <= 0.0 {
             continue;
         }
-        for victim in record.containers.iter().filter(|c| over(c) > 0.0) {
+        for victim in containers.iter().filter(|c| over(c) > 0.0) {
             let mut rest = over(victim);
-            for offender in record.containers.iter().filter(|c| over(c) < 0.0) {
+            for offender in containers.iter().filter(|c| over(c) < 0.0) {
                 let ns = over(victim) * -over(offender) / most;
                 rest -= ns;
                 flows.push(Flow {

@@ -2,6 +2,7 @@
 //! `cofferdam status --json`.
 
 use crate::diagnosis::DiagnosisRecord;
+use crate::explain::Harm;
 use cofferdam_types::{ContainerStatus, CpuPolicy, Degraded, NetworkCpu, Policy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,10 @@ pub struct StatusReport {
     /// Containers that suffer from others now, with or without a rule; largest harm first.
     #[serde(default)]
     pub conditions: Vec<ConditionRecord>,
+    /// Who harms whom over the last seconds, the same for all who ask: `explain`, `top`, the page and
+    /// `cofferdam` alone show it; absent until the agent has watched for two seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub harm: Option<Harm>,
     /// The history that the agent keeps; null if that is off.
     #[serde(default)]
     pub history: Option<HistoryRecord>,
@@ -64,6 +69,9 @@ pub struct AgentRecord {
     pub version: String,
     /// Its process id.
     pub pid: u32,
+    /// The systemd unit that it runs in; null without one.
+    #[serde(default)]
+    pub unit: Option<String>,
     /// Time since its start, seconds.
     pub uptime_s: f64,
     /// Address of its metrics, as IP:PORT; null if it serves none.

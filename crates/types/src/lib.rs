@@ -35,8 +35,8 @@ pub use policy::{CpuAmount, CpuAmountError, CpuPolicy, NetworkCpu, Policy};
 pub use problem::{Parsed, Problem, Severity, parse_all, place};
 pub use sampling::{AccountingMode, Moments, Sampling, Spread};
 pub use schedule::{
-    CpuLoss, DiagnosedContainer, DiagnosisHealth, Entitlement, Neighbour, ScheduleInterval,
-    ScheduleTime,
+    CpuLoss, DiagnosedContainer, DiagnosisHealth, Entitlement, LossShare, Neighbour,
+    ScheduleInterval, ScheduleTime, UnusedTime,
 };
 pub use selector::{Selector, SelectorError};
 pub use share::fair_share;

@@ -1,6 +1,6 @@
 //! CPU that a container was entitled to and did not get, and why.
 
-use crate::Container;
+use crate::{CgroupId, Container, CpuId};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::fmt;
@@ -170,6 +170,33 @@ impl fmt::Display for Neighbour {
     }
 }
 
+/// Part of a container's lost time that one neighbour took on one CPU: the wait there is divided among
+/// all who ran meanwhile, in proportion to what they ran.
+///
+/// Invariant: the shares of a victim add up to no more than its [`CpuLoss::taken_ns`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LossShare {
+    /// The container that waited.
+    pub victim: CgroupId,
+    /// The one that ran; `None` for tasks of the host without a row.
+    pub neighbour: Option<CgroupId>,
+    /// Where.
+    pub cpu: CpuId,
+    /// The part, nanoseconds.
+    pub ns: u64,
+}
+
+/// Time of one CPU that no container ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnusedTime {
+    /// The CPU.
+    pub cpu: CpuId,
+    /// It was idle, nanoseconds.
+    pub idle_ns: u64,
+    /// Tasks of the host without a row ran, `ksoftirqd` among them, nanoseconds.
+    pub host_ns: u64,
+}
+
 /// Failures of the diagnosis. Cumulative counts, so that nothing is lost silently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiagnosisHealth {
@@ -199,6 +226,10 @@ pub struct ScheduleInterval {
     pub host_ns: u64,
     /// Every container that was there at both readings.
     pub containers: Vec<DiagnosedContainer>,
+    /// What the lost time of those who lost much is divided into.
+    pub shares: Vec<LossShare>,
+    /// Each CPU on which one of `shares` is.
+    pub unused: Vec<UnusedTime>,
     /// What went wrong.
     pub health: DiagnosisHealth,
 }
@@ -221,6 +252,12 @@ impl ScheduleInterval {
                 throttled_ns: of(time.throttled_ns),
             };
             one.loss = CpuLoss::split(of(one.loss.entitled_ns), time);
+        }
+        for share in &mut self.shares {
+            share.ns = of(share.ns);
+        }
+        for unused in &mut self.unused {
+            (unused.idle_ns, unused.host_ns) = (of(unused.idle_ns), of(unused.host_ns));
         }
         ScheduleInterval {
             length,
@@ -340,6 +377,13 @@ mod tests {
                 time,
                 neighbour: None,
             }],
+            shares: vec![LossShare {
+                victim: crate::CgroupId(1),
+                neighbour: None,
+                cpu: CpuId(0),
+                ns: S / 20,
+            }],
+            unused: Vec::new(),
             health: DiagnosisHealth::default(),
         };
         assert_eq!(counted.clone().standing_for(length), counted);
@@ -350,6 +394,7 @@ mod tests {
         assert_eq!((loss.entitled_ns, loss.got_ns), (S, S / 2));
         assert_eq!((loss.forced_sharing_ns, loss.lack_ns), (S / 4, S / 4));
         assert_eq!((whole.idle_ns, whole.host_ns), (5 * S / 2, S));
+        assert_eq!(whole.shares[0].ns, S / 4);
     }
 
     proptest! {

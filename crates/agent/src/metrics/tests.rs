@@ -168,6 +168,7 @@ pub(crate) fn full(containers: u64) -> View {
             last_step: Duration::from_millis(1),
         }),
         conditions: Vec::new(),
+        recent: Arc::default(),
         losses: Arc::new(LossView {
             interval: Some(ScheduleInterval {
                 length: Duration::from_secs(1),
@@ -177,6 +178,8 @@ pub(crate) fn full(containers: u64) -> View {
                 left_idle_ns: 0,
                 host_ns: 0,
                 containers: Vec::new(),
+                shares: Vec::new(),
+                unused: Vec::new(),
                 health: DiagnosisHealth {
                     containers_without_slot: 1,
                     mismatches: 1,
@@ -242,6 +245,7 @@ pub(crate) fn full(containers: u64) -> View {
         },
         degraded: vec![degraded("configuration_refused")],
         started: Instant::now().checked_sub(Duration::from_secs(5)).unwrap(),
+        unit: None,
         control_period: Duration::from_millis(100),
         last_step: Duration::from_millis(1),
         steps: 1,

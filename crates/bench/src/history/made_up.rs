@@ -58,6 +58,8 @@ impl Maker {
             containers_without_slot: 0,
             mismatches: 0,
             segments_rejected: 0,
+            shares: Vec::new(),
+            by_cpu: Vec::new(),
         };
         let reasons = [
             "host_traffic",

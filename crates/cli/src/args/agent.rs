@@ -111,6 +111,9 @@ pub struct RuleSetArgs {
     /// CPUs to reserve, such as 1.5; with --cpu strict
     #[arg(long, value_name = "CPUS")]
     pub cpus: Option<CpuAmount>,
+    /// Wait so long for an agent that is about to start, such as 30s
+    #[arg(long, value_name = "DURATION", value_parser = quantity::duration)]
+    pub wait: Option<Duration>,
     /// Which agent.
     #[command(flatten)]
     pub agent: SocketArgs,
@@ -147,7 +150,12 @@ pub struct RuleClearArgs {
 #[derive(Clone, Debug, Args)]
 pub struct SocketArgs {
     /// Socket of the running agent
-    #[arg(long, value_name = "PATH", default_value = cofferdam_agent::config::DEFAULT_SOCKET)]
+    #[arg(
+        long,
+        value_name = "PATH",
+        default_value = cofferdam_agent::config::DEFAULT_SOCKET,
+        overrides_with = "socket"
+    )]
     pub socket: PathBuf,
 }
 

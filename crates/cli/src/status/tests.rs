@@ -22,6 +22,7 @@ pub(crate) fn report() -> StatusReport {
         agent: AgentRecord {
             version: "0.1.0".into(),
             pid: 42,
+            unit: None,
             uptime_s: 200.0,
             metrics_address: Some("127.0.0.1:9477".into()),
             control_period_s: 0.1,
@@ -104,8 +105,11 @@ pub(crate) fn report() -> StatusReport {
             containers_without_slot: 0,
             mismatches: 0,
             segments_rejected: 0,
+            shares: Vec::new(),
+            by_cpu: Vec::new(),
         }),
         conditions: Vec::new(),
+        harm: None,
         history: None,
         nri: None,
         accounting: Some(AccountingStatusRecord {

@@ -96,6 +96,6 @@ fn managed(agent: &Agent, id: u64) -> Managed {
             let found = both.1.containers.iter().find(|c| c.cgroup_id == id);
             found.map_or(Managed::Observed, |c| Managed::By(Box::new(c.clone())))
         }
-        Agent::NotRunning | Agent::NotPermitted => Managed::NoAgent,
+        Agent::NotRunning(_) | Agent::NotPermitted => Managed::NoAgent,
     }
 }

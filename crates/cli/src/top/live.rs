@@ -64,7 +64,7 @@ pub fn run<S: Source>(args: &TopArgs, begun: Begun<S>, interrupt: &Interrupt) ->
         }
         if due || state.wanted() != before {
             let record = state.reading.as_ref().map(|reading| &reading.record);
-            let agent = state.agent.as_ref().unwrap_or(&Agent::NotRunning);
+            let agent = state.agent.as_ref().unwrap_or(&Agent::NotPermitted);
             let found = inspector.look(state.wanted(), &meter.containers(), record, agent);
             if state.pause.is_none() || state.inspection.is_none() {
                 state.inspection = found;

@@ -25,7 +25,7 @@ use crate::output::{Output, json_line};
 use crate::progress::Progress;
 use crate::selection::Selection;
 use crate::source::{self, Either, Meter, Source};
-use crate::{table, units};
+use crate::{headline, table, units};
 use cofferdam_records::accounting::AccountingRecord;
 use cofferdam_types::ScheduleInterval;
 use std::io::{IsTerminal, stdout};
@@ -105,8 +105,14 @@ impl<S: Source> Begun<S> {
         shown.diagnosis = losses
             .as_ref()
             .map(|losses| diagnosis::record(losses, &self.selection));
+        let mut all = AccountingRecord::new(&interval);
+        let everything = Selection::default().and_hosts(true);
+        all.diagnosis = losses
+            .as_ref()
+            .map(|losses| diagnosis::record(losses, &everything));
         Ok(Some(Measured {
-            all: AccountingRecord::new(&interval),
+            headline: headline::of(std::slice::from_ref(&all), &self.watch.told()),
+            all,
             shown,
             losses,
         }))
@@ -115,7 +121,7 @@ impl<S: Source> Begun<S> {
     /// The tables of what was measured.
     fn tables(&self, measured: &Measured) -> String {
         let width = table::terminal_width();
-        let mut text = table::ledger(&measured.all, &measured.shown, width);
+        let mut text = table::ledger(&measured.headline, &measured.all, &measured.shown, width);
         if let Some(losses) = &measured.losses {
             text += &diagnosis::table(losses, &self.selection, width);
         }
@@ -131,6 +137,8 @@ impl<S: Source> Begun<S> {
 
 /// One interval.
 struct Measured {
+    /// Who harms whom most, as `explain` has it.
+    headline: String,
     /// Of the whole host.
     all: AccountingRecord,
     /// Of the containers that were selected, with their losses.
@@ -184,7 +192,10 @@ mod tests {
     fn once_is_a_table() {
         let (outcome, text) = printed("--once", Fake::seconds(1));
         assert!(outcome.is_ok(), "{outcome:?}");
-        assert!(text.starts_with("`web-3` caused 43% of CPU 0"), "{text}");
+        assert!(
+            text.starts_with("web-3 takes 0.31 CPUs from db-1"),
+            "{text}"
+        );
         assert!(text.contains("\nweb-3 "), "{text}");
     }
 
@@ -200,7 +211,7 @@ mod tests {
     fn a_filter_does_not_change_the_sentence() {
         let (outcome, text) = printed("--once --container cache", Fake::seconds(1));
         assert!(outcome.is_ok(), "{outcome:?}");
-        assert!(text.starts_with("`web-3` caused 43%"), "{text}");
+        assert!(text.starts_with("web-3 takes 0.31 CPUs"), "{text}");
         assert!(
             !text.contains("\nweb-3 ") && text.contains("\ncache "),
             "{text}"
@@ -228,7 +239,7 @@ mod tests {
         let (outcome, text) = printed("--batch --iterations 3", Fake::seconds(5));
         assert!(outcome.is_ok(), "{outcome:?}");
         assert_eq!(text.matches("\nweb-3 ").count(), 3, "{text}");
-        assert_eq!(text.matches("`web-3` caused 43%").count(), 3, "{text}");
+        assert_eq!(text.matches("web-3 takes 0.31 CPUs").count(), 3, "{text}");
         assert!(
             text.lines()
                 .next()

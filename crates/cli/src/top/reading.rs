@@ -5,7 +5,7 @@ use crate::view::{HostView, Row};
 use crate::{diagnosis, headline};
 use cofferdam_records::accounting::{AccountingRecord, ContainerRecord};
 use cofferdam_records::diagnosis::{CpuLossRecord, DiagnosisRecord};
-use cofferdam_records::explain::{Agent, explain};
+use cofferdam_records::explain::{Agent, Explanation, explain};
 use std::collections::HashMap;
 
 /// The last interval that was measured.
@@ -42,9 +42,11 @@ impl Reading {
                 .and_then(|l| l.get(&container.cgroup_id).copied()),
             ..Row::new(container, length)
         };
+        let explanation = explain(recent, agent.unwrap_or(&Agent::NotPermitted), String::new());
         Reading {
-            sentence: headline::of(&record),
-            remedy: agent.and_then(|agent| remedy(recent, agent)),
+            sentence: headline::sentence(&explanation, &record),
+            // In a replay nothing can be done any more.
+            remedy: agent.and_then(|_| remedy(explanation)),
             host: HostView::new(&record),
             losses: match (no_diagnosis, &record.diagnosis) {
                 (Some(why), _) => Some(format!("no diagnosis: {why}")),
@@ -75,10 +77,7 @@ fn lost_pct(diagnosis: &DiagnosisRecord) -> HashMap<u64, f64> {
 }
 
 /// The command against the worst that is wrong.
-fn remedy(recent: &[AccountingRecord], agent: &Agent) -> Option<String> {
-    let explained = explain(recent, agent, String::new());
-    explained
-        .findings
-        .into_iter()
-        .find_map(|finding| finding.command)
+fn remedy(explanation: Explanation) -> Option<String> {
+    let mut findings = explanation.findings.into_iter();
+    findings.find_map(|finding| finding.command)
 }

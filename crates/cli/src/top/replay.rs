@@ -11,8 +11,9 @@ use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::output::{Output, json_line};
 use crate::selection::Selection;
-use crate::{diagnosis, export, kept, table, units};
+use crate::{diagnosis, export, headline, kept, table, units};
 use cofferdam_history::{Frame, ReadError, Reader};
+use cofferdam_records::explain::Agent;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::time::{Duration, Instant, SystemTime};
@@ -69,7 +70,8 @@ fn print(
             units::duration(before)
         );
     }
-    text += &table::ledger(&frame.record, &shown, table::terminal_width());
+    let headline = headline::of(std::slice::from_ref(&frame.record), &Agent::NotPermitted);
+    text += &table::ledger(&headline, &frame.record, &shown, table::terminal_width());
     if let Some(worst) = shown.diagnosis.as_ref().and_then(diagnosis::worst_of) {
         text += &format!("\n{worst}\n");
     }

@@ -149,6 +149,8 @@ impl Diagnosis {
             containers_without_slot: c[3],
             mismatches: c[4],
             segments_rejected: c[5],
+            shares: Vec::new(),
+            by_cpu: Vec::new(),
         })
     }
 }

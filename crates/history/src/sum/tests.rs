@@ -140,6 +140,8 @@ fn record() -> impl Strategy<Value = AccountingRecord> {
                         containers_without_slot: 0,
                         mismatches: 0,
                         segments_rejected: 0,
+                        shares: Vec::new(),
+                        by_cpu: Vec::new(),
                     }),
                 }
             })

@@ -24,6 +24,15 @@ fn diagnosed(id: u64, name: &str, neighbour: Option<Neighbour>) -> DiagnosedCont
     }
 }
 
+fn share(victim: u64, neighbour: Option<CgroupId>) -> LossShare {
+    LossShare {
+        victim: CgroupId(victim),
+        neighbour,
+        cpu: CpuId(7),
+        ns: 2,
+    }
+}
+
 fn interval() -> ScheduleInterval {
     ScheduleInterval {
         length: Duration::from_millis(1500),
@@ -37,6 +46,12 @@ fn interval() -> ScheduleInterval {
             diagnosed(2, "db", Some(Neighbour::Container("host".to_owned()))),
             diagnosed(3, "host", None),
         ],
+        shares: vec![share(1, None), share(2, Some(CgroupId(3)))],
+        unused: vec![UnusedTime {
+            cpu: CpuId(7),
+            idle_ns: 1,
+            host_ns: 2,
+        }],
         health: DiagnosisHealth {
             containers_without_slot: 2,
             mismatches: 1,

@@ -1,74 +1,77 @@
-//! Containers that do not get the CPU time that they were promised.
+//! Findings of containers that do not get the CPU time that they were promised.
 
 use super::evidence::Evidence;
-use super::{Agent, Finding, Party, rule};
-use crate::diagnosis::{CpuLossRecord, NeighbourRecord};
+use super::packets::{besides, charge};
+use super::transfer::{Offender, Transfer};
+use super::{Finding, Party, rule};
+use crate::accounting::ContainerRecord;
+use crate::diagnosis::CpuLossRecord;
 use crate::status::{LOSES, SUFFERS_CPUS};
 
 /// Below this a container's own quota is no finding, CPUs: it is set on purpose.
 const HELD_CPUS: f64 = 0.1;
 /// Name of the finding of a container that its own quota holds back.
 const HELD: &str = "held_by_own_quota";
+/// Cgroups of the host that a reason names, at most.
+const MOST_NAMED: usize = 3;
 
-/// One finding for each container that others keep from its CPU time, or that its quota does.
-pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
-    let Some(diagnosis) = evidence.diagnosis() else {
-        return Vec::new();
+/// The finding of `transfer`; `owed` is what others lose to the packets of a container, CPUs.
+pub(super) fn finding(
+    evidence: &Evidence,
+    transfer: &Transfer,
+    others: &[&Transfer],
+    owed: impl Fn(u64) -> f64,
+) -> Finding {
+    let (id, cpus) = (transfer.victim, transfer.cpus());
+    let name = evidence.name(id);
+    let offender = match transfer.offender {
+        Offender::Container(id) => evidence.container(id),
+        Offender::Host | Offender::NoContainer | Offender::Others => None,
     };
-    let cpus = |ns: u64| ns as f64 / 1e9 / diagnosis.interval_s.max(0.001);
-    let mut found = Vec::new();
-    for loss in &diagnosis.containers {
-        if cpus(loss.forced_sharing_ns + loss.phantom_ns) >= SUFFERS_CPUS {
-            found.push(taken(evidence, loss, &cpus));
-        }
-        if cpus(loss.throttled_ns) >= HELD_CPUS {
-            found.push(held(evidence, loss, &cpus));
-        }
+    let subject = match (offender, transfer.offender) {
+        (Some(offender), _) => format!("{} keeps", evidence.name(offender.cgroup_id)),
+        (None, Offender::Host) => "processes of the host keep".to_owned(),
+        (None, _) => "others keep".to_owned(),
+    };
+    let loss = (evidence.losses.as_ref()).and_then(|l| l.containers.get(&id));
+    let mut reasons = Vec::new();
+    if let (Some(losses), Some(loss)) = (&evidence.losses, loss) {
+        reasons.push(format!(
+            "{name} got {:.2} of {:.2} CPUs that it is entitled to by its {}",
+            losses.cpus(loss.got_ns),
+            losses.cpus(loss.entitled_ns),
+            match loss.entitled_by.to_string().as_str() {
+                "reserved" => "reservation".to_owned(),
+                other => other.to_owned(),
+            }
+        ));
+        reasons.push(format!(
+            "it waited {:.2} CPUs on CPUs where others ran, and {:.2} while a CPU was left idle",
+            losses.cpus(loss.forced_sharing_ns),
+            losses.cpus(loss.phantom_ns)
+        ));
     }
-    found
-}
-
-fn taken(evidence: &Evidence, loss: &CpuLossRecord, cpus: &dyn Fn(u64) -> f64) -> Finding {
-    let lost = cpus(loss.forced_sharing_ns + loss.phantom_ns);
-    let name = &loss.name;
-    let (behind, offender) = match &loss.neighbour {
-        Some(NeighbourRecord::Container { name }) => {
-            let all = evidence.readings.last().map(|r| r.containers.as_slice());
-            let mut same = all.unwrap_or_default().iter().filter(|c| c.name == *name);
-            // Two containers of a name: the diagnosis does not say which.
-            let only = same.next().filter(|_| same.next().is_none());
-            (name.as_str(), only.map(Party::of))
-        }
-        Some(NeighbourRecord::Host) => ("processes of the host", None),
-        None => ("others", None),
+    if transfer.offender == Offender::Host {
+        reasons.extend(busy_cgroups(evidence));
+    }
+    reasons.extend(besides(evidence, others));
+    let (certainty, text) = evidence.certainty_of_loss(id);
+    // Whoever takes time by packets is bounded first: a reservation for an offender would give it more of
+    // its victims' time, and one for its victim leaves the packets to the next.
+    let is_offender = |c: &&ContainerRecord| owed(c.cgroup_id) >= SUFFERS_CPUS;
+    let victim = evidence.container(id);
+    let bounded = offender.filter(is_offender).or(victim.filter(is_offender));
+    let (command, effect) = match bounded {
+        Some(offender) => charge(evidence, offender),
+        None => reserve(evidence, id, loss),
     };
-    let verb = match loss.neighbour {
-        Some(NeighbourRecord::Container { .. }) => "keeps",
-        _ => "keep",
-    };
-    let mut reasons = vec![format!(
-        "{name} got {:.2} of {:.2} CPUs that it is entitled to by its {}",
-        cpus(loss.got_ns),
-        cpus(loss.entitled_ns),
-        match loss.entitled_by.to_string().as_str() {
-            "reserved" => "reservation".to_owned(),
-            other => other.to_owned(),
-        }
-    )];
-    reasons.push(format!(
-        "it waited {:.2} CPUs on CPUs where others ran, and {:.2} while a CPU was left idle",
-        cpus(loss.forced_sharing_ns),
-        cpus(loss.phantom_ns)
-    ));
-    let (certainty, text) = certainty(evidence, loss.cgroup_id);
-    let (command, effect) = reserve(evidence, loss, cpus(loss.entitled_ns));
     let finding = Finding {
         name: LOSES.to_owned(),
-        sentence: format!("{behind} {verb} {lost:.2} CPUs from {name}, which waits for a CPU."),
+        sentence: format!("{subject} {cpus:.2} CPUs from {name}, which waits for a CPU."),
         reasons,
-        offender,
-        victim: Some(party(loss)),
-        cpus: Some(lost),
+        offender: offender.map(Party::of),
+        victim: evidence.party(id),
+        cpus: Some(cpus),
         since: None,
         for_s: None,
         certainty,
@@ -76,84 +79,95 @@ fn taken(evidence: &Evidence, loss: &CpuLossRecord, cpus: &dyn Fn(u64) -> f64) -
         command,
         effect,
     };
-    evidence.since(finding, LOSES, loss.cgroup_id)
+    evidence.since(finding, LOSES, id)
 }
 
-/// A diagnosis is one interval: what the agent has watched for longer is surer.
-fn certainty(evidence: &Evidence, cgroup_id: u64) -> (String, String) {
-    let seconds = evidence.diagnosis().map_or(0.0, |d| d.interval_s);
-    match evidence.condition(LOSES, cgroup_id) {
-        Some(condition) => (
-            "certain".to_owned(),
-            format!(
-                "the agent has seen {:.2} CPUs on average for {:.0} s",
-                condition.cpus, condition.for_s
-            ),
-        ),
-        None => (
-            "likely".to_owned(),
-            format!("it is the diagnosis of {seconds:.1} s"),
-        ),
-    }
+/// The busiest cgroups of the host, with the CPU time of each; `None` where none is known.
+fn busy_cgroups(evidence: &Evidence) -> Option<String> {
+    let hosts = evidence.containers().iter().filter(|c| c.is_of_host());
+    let mut sums: Vec<_> = hosts.map(|c| evidence.sum(c)).collect();
+    sums.retain(|s| s.billed_cpus >= 0.01);
+    sums.sort_by(|a, b| {
+        let by_use = b.billed_cpus.total_cmp(&a.billed_cpus);
+        by_use.then(a.container.cgroup_id.cmp(&b.container.cgroup_id))
+    });
+    let one = |s: &super::evidence::Sum| {
+        format!(
+            "{} {:.2}",
+            evidence.name(s.container.cgroup_id),
+            s.billed_cpus
+        )
+    };
+    let named: Vec<String> = sums.iter().take(MOST_NAMED).map(one).collect();
+    (!named.is_empty()).then(|| format!("the host's cgroups use: {} CPUs", named.join(", ")))
 }
 
-fn reserve(evidence: &Evidence, loss: &CpuLossRecord, entitled: f64) -> (Option<String>, String) {
-    let status = evidence.agent.status();
-    let strict = status.is_some_and(|s| {
+/// The command that reserves CPUs for the container `id`, and its effect.
+fn reserve(evidence: &Evidence, id: u64, loss: Option<&CpuLossRecord>) -> (Option<String>, String) {
+    let name = evidence.name(id);
+    let container = evidence.container(id);
+    let strict = evidence.agent.status().is_some_and(|s| {
         let mut all = s.containers.iter();
-        all.any(|c| c.cgroup_id == loss.cgroup_id && c.policy.cpu == "strict")
+        all.any(|c| c.cgroup_id == id && c.policy.cpu == "strict")
     });
     if strict {
         return (
             Some("sudo cofferdam status".to_owned()),
             format!(
-                "{} has a reservation already: this says what of it is not in force, and why",
-                loss.name
+                "{name} has a reservation already: this says what of it is not in force, and why"
             ),
         );
     }
-    let all = evidence.readings.last().map(|r| r.containers.as_slice());
-    let all = all.unwrap_or_default();
-    let own = evidence.container(loss.cgroup_id);
-    let Some(selector) = own.and_then(|c| rule::selector(c, all)) else {
-        return (
-            None,
-            "reserve CPUs for its cgroup in the agent's configuration: its name cannot be typed \
-             safely"
-                .to_owned(),
-        );
+    let selector = container.and_then(|c| rule::selector(c, evidence.containers()));
+    let (Some(selector), Some(losses), Some(loss)) = (selector, &evidence.losses, loss) else {
+        let effect = "reserve CPUs for its cgroup in the agent's configuration: its name cannot be \
+                      typed safely";
+        return (None, effect.to_owned());
     };
     // A reservation has tenths of a CPU, and one of less than it is entitled to would not help.
-    let cpus = (entitled * 10.0 - 0.01).ceil().max(1.0) / 10.0;
-    let command = rule::reserve(&selector, cpus);
-    let effect = format!(
-        "reserves {cpus} CPUs for {} until the agent ends or 'rule clear'",
-        loss.name
-    );
-    match evidence.agent {
-        Agent::NotRunning => (
-            Some(format!("sudo systemctl start cofferdam && {command}")),
-            format!("starts the agent and {effect}"),
-        ),
-        Agent::Running(_) | Agent::NotPermitted => (Some(command), effect),
-    }
+    let cpus = (losses.cpus(loss.entitled_ns) * 10.0 - 0.01)
+        .ceil()
+        .max(1.0)
+        / 10.0;
+    let effect = format!("reserves {cpus} CPUs for {name}");
+    rule::for_agent(evidence.agent, rule::reserve(&selector, cpus), &effect)
 }
 
-fn held(evidence: &Evidence, loss: &CpuLossRecord, cpus: &dyn Fn(u64) -> f64) -> Finding {
+/// Findings of containers that their own quota holds back; `owed` is what others lose to the packets of
+/// one of them, CPUs.
+pub(super) fn held(evidence: &Evidence, owed: impl Fn(u64) -> f64) -> Vec<Finding> {
+    let Some(losses) = &evidence.losses else {
+        return Vec::new();
+    };
+    let throttled = |loss: &&CpuLossRecord| losses.cpus(loss.throttled_ns) >= HELD_CPUS;
+    let mut held: Vec<&CpuLossRecord> = losses.containers.values().filter(throttled).collect();
+    held.sort_by_key(|loss| (std::cmp::Reverse(loss.throttled_ns), loss.cgroup_id));
+    let finding = |loss: &CpuLossRecord| {
+        let is_offender = owed(loss.cgroup_id) >= SUFFERS_CPUS;
+        held_back(evidence, loss, &|ns| losses.cpus(ns), is_offender)
+    };
+    held.into_iter().map(finding).collect()
+}
+
+fn held_back(
+    evidence: &Evidence,
+    loss: &CpuLossRecord,
+    cpus: &dyn Fn(u64) -> f64,
+    is_offender: bool,
+) -> Finding {
     let name = &loss.name;
     let throttled = cpus(loss.throttled_ns);
     let wants = ((cpus(loss.got_ns) + throttled) * 10.0).ceil() / 10.0;
-    let own = evidence.container(loss.cgroup_id);
-    let all = evidence.readings.last().map(|r| r.containers.as_slice());
+    let own = evidence.container(loss.cgroup_id).filter(|_| !is_offender);
     let known = own.filter(|c| ["podman", "docker"].contains(&c.runtime.as_str()));
     let command = known.and_then(|c| {
         // Its own runtime knows it by name or id, not by its cgroup.
-        let selector = rule::selector(c, all.unwrap_or_default())?;
+        let selector = rule::selector(c, evidence.containers())?;
         let who = selector.strip_prefix("id:").unwrap_or(&selector).to_owned();
         let plain = !selector.starts_with("cgroup:");
         plain.then(|| format!("sudo {} update --cpus {wants} {who}", c.runtime))
     });
-    let seconds = evidence.diagnosis().map_or(0.0, |d| d.interval_s);
+    let (_, text) = evidence.certainty_of_loss(loss.cgroup_id);
     Finding {
         name: HELD.to_owned(),
         sentence: format!("{name} is held back {throttled:.2} CPUs by its own quota."),
@@ -162,23 +176,19 @@ fn held(evidence: &Evidence, loss: &CpuLossRecord, cpus: &dyn Fn(u64) -> f64) ->
             cpus(loss.got_ns)
         )],
         offender: None,
-        victim: Some(party(loss)),
+        victim: Some(Party::of_loss(loss)),
         cpus: Some(throttled),
         since: None,
         for_s: None,
         certainty: "likely".to_owned(),
-        evidence: format!("it is the diagnosis of {seconds:.1} s"),
+        evidence: text,
         effect: match &command {
             Some(_) => format!("raises its quota to {wants} CPUs"),
+            None if is_offender => {
+                "others lose CPU time to its packets: bound those first".to_owned()
+            }
             None => "raise its quota where it is set, if that was not meant".to_owned(),
         },
         command,
-    }
-}
-
-fn party(loss: &CpuLossRecord) -> Party {
-    Party {
-        name: loss.name.clone(),
-        cgroup_id: loss.cgroup_id,
     }
 }

@@ -1,11 +1,13 @@
 //! The documents, joined: what the findings are made from.
 
+use super::loss::Losses;
+use super::transfer::Transfer;
 use super::{Agent, Figures, Finding, Party};
 use crate::accounting::{AccountingRecord, ContainerRecord, HealthRecord};
-use crate::diagnosis::DiagnosisRecord;
-use crate::flow::{Flow, flows};
-use crate::status::{ConditionRecord, StatusReport};
-use std::collections::BTreeMap;
+use crate::diagnosis::{CpuLossRecord, DiagnosisRecord};
+use crate::flow::{Flow, Unpaid, flows, unpaid};
+use crate::status::{ConditionRecord, LOSES, SUFFERS_CPUS, StatusReport};
+use std::collections::{BTreeMap, HashMap};
 
 /// The ledger is trusted while it adds up within this, percent.
 pub(super) const TRUSTED_WITHIN_PCT: f64 = 1.0;
@@ -19,10 +21,18 @@ pub(super) struct Evidence<'a> {
     pub agent: &'a Agent,
     /// All readings together, seconds.
     pub seconds: f64,
-    /// Who paid for whom, over all readings.
+    /// Transfers of charged time, over all readings.
     flows: Vec<Flow>,
+    /// Network CPU that nobody was charged for, over all readings.
+    unpaid: Vec<Unpaid>,
+    /// Containers of the last reading, in the order of their ids.
+    by_id: BTreeMap<u64, &'a ContainerRecord>,
+    /// Rows of each container, with the length of their reading in seconds.
+    rows: HashMap<u64, Vec<(f64, &'a ContainerRecord)>>,
     /// Given back to each container by enforcement in that time, nanoseconds.
     returned_ns: BTreeMap<u64, u64>,
+    /// Time that containers lost; `None` if it is not diagnosed.
+    pub losses: Option<Losses>,
 }
 
 /// What one container did over all readings.
@@ -63,28 +73,26 @@ impl<'a> Evidence<'a> {
             agent,
             seconds: readings.iter().map(|r| r.interval_s).sum(),
             flows: readings.iter().flat_map(flows).collect(),
+            unpaid: readings.iter().flat_map(unpaid).collect(),
+            by_id: (readings.last().iter())
+                .flat_map(|r| &r.containers)
+                .map(|c| (c.cgroup_id, c))
+                .collect(),
+            rows: rows(readings),
             returned_ns,
+            losses: Losses::new(&diagnoses(readings, agent)),
         }
     }
 
-    /// Every container of the last reading.
+    /// Every container of the last reading, in the order of their ids.
     pub fn sums(&self) -> Vec<Sum<'a>> {
-        let Some(last) = self.readings.last() else {
-            return Vec::new();
-        };
-        last.containers.iter().map(|c| self.sum(c)).collect()
+        self.by_id.values().map(|c| self.sum(c)).collect()
     }
 
-    fn sum(&self, container: &'a ContainerRecord) -> Sum<'a> {
+    /// What `container` did over all readings.
+    pub fn sum(&self, container: &'a ContainerRecord) -> Sum<'a> {
         let id = container.cgroup_id;
-        let rows: Vec<(f64, &ContainerRecord)> = self
-            .readings
-            .iter()
-            .filter_map(|r| {
-                let row = r.containers.iter().find(|c| c.cgroup_id == id)?;
-                Some((r.interval_s, row))
-            })
-            .collect();
+        let rows = self.rows.get(&id).map_or(&[][..], Vec::as_slice);
         let total = |of: &dyn Fn(&ContainerRecord) -> f64| -> f64 {
             let sum: f64 = rows.iter().map(|(_, row)| of(row)).sum();
             if self.seconds > 0.0 {
@@ -113,21 +121,37 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Who did it to `victim`, the largest first: cgroup, or `None` for packets of no container, and
-    /// its share of all that `victim` paid.
-    pub fn offenders(&self, victim: u64) -> Vec<(Option<u64>, f64)> {
-        let mut by: BTreeMap<Option<u64>, f64> = BTreeMap::new();
-        for flow in self.flows.iter().filter(|f| f.victim == victim) {
-            *by.entry(flow.offender).or_default() += flow.ns;
+    /// CPU time that each victim was charged for the packets of each offender, CPUs; no offender: packets
+    /// of no container.
+    pub fn charged_cpus(&self) -> BTreeMap<u64, Vec<(Option<u64>, f64)>> {
+        let mut by: BTreeMap<(u64, Option<u64>), f64> = BTreeMap::new();
+        for flow in self.flows.iter().filter(|_| self.seconds > 0.0) {
+            let sum = by.entry((flow.victim, flow.offender)).or_default();
+            *sum += flow.ns / 1e9 / self.seconds;
         }
-        let all: f64 = by.values().sum();
-        let mut shares: Vec<_> = by
-            .into_iter()
-            .filter(|(_, ns)| *ns > 0.0)
-            .map(|(offender, ns)| (offender, ns / all))
-            .collect();
-        shares.sort_by(|a, b| b.1.total_cmp(&a.1));
-        shares
+        let mut by_victim: BTreeMap<u64, Vec<(Option<u64>, f64)>> = BTreeMap::new();
+        for ((victim, offender), cpus) in by.into_iter().filter(|(_, cpus)| *cpus > 0.0) {
+            by_victim.entry(victim).or_default().push((offender, cpus));
+        }
+        by_victim
+    }
+
+    /// The container that sent most of what `receiver` got, and how many packets a second.
+    pub fn sender(&self, receiver: &ContainerRecord) -> Option<(u64, f64)> {
+        let seconds = self.readings.last().map_or(1.0, |r| r.interval_s);
+        let (sender, packets) = receiver.received_from.iter().max_by_key(|(_, n)| **n)?;
+        // Queues may have dropped some of them: it is most of what arrived when half must be.
+        let is_most = packets.saturating_mul(2) > receiver.rx_packets;
+        is_most.then_some((*sender, *packets as f64 / seconds.max(0.001)))
+    }
+
+    /// Network CPU of each container that nobody was charged for, CPUs, by CPU and container.
+    pub fn unpaid_cpus(&self) -> BTreeMap<(u32, u64), f64> {
+        let mut by: BTreeMap<(u32, u64), f64> = BTreeMap::new();
+        for one in self.unpaid.iter().filter(|_| self.seconds > 0.0) {
+            *by.entry((one.cpu, one.offender)).or_default() += one.ns / 1e9 / self.seconds;
+        }
+        by
     }
 
     /// The CPU on which `offender` did most to `victim`.
@@ -149,22 +173,21 @@ impl<'a> Evidence<'a> {
         all.find(|c| c.name == name && c.cgroup_id == cgroup_id)
     }
 
-    /// The newest diagnosis: the agent's, or that of the readings.
-    pub fn diagnosis(&self) -> Option<&'a DiagnosisRecord> {
-        let own = || {
-            self.readings
-                .iter()
-                .rev()
-                .find_map(|r| r.diagnosis.as_ref())
-        };
-        let agent = self.agent.status().and_then(|s| s.diagnosis.as_ref());
-        agent.or_else(own)
-    }
-
     /// A container of the last reading.
     pub fn container(&self, cgroup_id: u64) -> Option<&'a ContainerRecord> {
-        let mut all = self.readings.last()?.containers.iter();
-        all.find(|c| c.cgroup_id == cgroup_id)
+        self.by_id.get(&cgroup_id).copied()
+    }
+
+    /// The container of the last reading that alone has this name.
+    pub fn container_named(&self, name: &str) -> Option<&'a ContainerRecord> {
+        let mut same = self.by_id.values().filter(|c| c.name == name);
+        same.next().copied().filter(|_| same.next().is_none())
+    }
+
+    /// All containers of the last reading.
+    pub fn containers(&self) -> &'a [ContainerRecord] {
+        let last = self.readings.last();
+        last.map_or(&[], |r| r.containers.as_slice())
     }
 
     /// What the accounting lost during the readings, in words; empty when nothing.
@@ -214,8 +237,11 @@ impl<'a> Evidence<'a> {
         last.map_or(0.0, |r| r.conservation.worst_cpu_error_pct)
     }
 
-    /// How sure something is that held in `held` of the readings, and the sentence for it.
-    pub fn certainty(&self, held: usize) -> (&'static str, String) {
+    /// Certainty of what the container `victim` was charged, and the sentence for it.
+    pub fn certainty_of_charge(&self, victim: u64) -> (String, String) {
+        let sum = self.container(victim).map(|c| self.sum(c));
+        let each_cpus = sum.map_or_else(Vec::new, |s| s.each_cpus);
+        let held = each_cpus.iter().filter(|c| **c >= SUFFERS_CPUS).count();
         let count = self.readings.len();
         let lost = self.lost();
         let sound = self.ledger_error_pct() <= TRUSTED_WITHIN_PCT && lost.is_empty();
@@ -232,7 +258,50 @@ impl<'a> Evidence<'a> {
         for one in lost {
             text += &format!("; {one}");
         }
-        (word, text)
+        (word.to_owned(), text)
+    }
+
+    /// Certainty of what the container `victim` lost: longer observation by the agent is surer.
+    pub fn certainty_of_loss(&self, victim: u64) -> (String, String) {
+        let seconds = self.losses.as_ref().map_or(0.0, |l| l.seconds);
+        match self.condition(LOSES, victim) {
+            Some(condition) => (
+                "certain".to_owned(),
+                format!(
+                    "the agent has seen {:.2} CPUs on average for {:.0} s",
+                    condition.cpus, condition.for_s
+                ),
+            ),
+            None => (
+                "likely".to_owned(),
+                format!("it is the diagnosis of {seconds:.1} s"),
+            ),
+        }
+    }
+
+    /// Name of a container in a sentence; a cgroup of the host is named by its unit or path.
+    pub fn name(&self, id: u64) -> String {
+        match self.container(id) {
+            Some(container) if container.is_of_host() => host_name(&container.cgroup_path),
+            Some(container) => container.name.clone(),
+            None => match self.losses.as_ref().and_then(|l| l.containers.get(&id)) {
+                Some(loss) => loss.name.clone(),
+                None => format!("cgroup {id}"),
+            },
+        }
+    }
+
+    /// The container `id`, of the ledger or else of the diagnosis.
+    pub fn party(&self, id: u64) -> Option<Party> {
+        match self.container(id) {
+            Some(container) => Some(Party::of(container)),
+            None => self
+                .losses
+                .as_ref()?
+                .containers
+                .get(&id)
+                .map(Party::of_loss),
+        }
     }
 
     /// When a condition began, in the two fields of a finding.
@@ -247,18 +316,16 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    pub fn figures(&self) -> Figures {
+    /// Figures of the measurement; of time lost to others what `transfers` say.
+    pub fn figures(&self, transfers: &[Transfer]) -> Figures {
         let sums = self.sums();
-        let worst = sums
-            .iter()
-            .max_by(|a, b| a.paid_cpus.total_cmp(&b.paid_cpus));
-        let diagnosis = self.diagnosis();
-        let taken = diagnosis.map(|d| {
-            let cpus = |ns: u64| ns as f64 / 1e9 / d.interval_s.max(0.001);
-            let all = d.containers.iter();
-            all.map(|c| (cpus(c.forced_sharing_ns + c.phantom_ns), c))
-                .max_by(|a, b| a.0.total_cmp(&b.0))
-        });
+        let worst = (sums.iter().rev()).max_by(|a, b| a.paid_cpus.total_cmp(&b.paid_cpus));
+        let mut lost: BTreeMap<u64, f64> = BTreeMap::new();
+        for transfer in transfers {
+            *lost.entry(transfer.victim).or_default() += transfer.waited_cpus;
+        }
+        let most_lost = (lost.into_iter().rev()).max_by(|a, b| a.1.total_cmp(&b.1));
+        let most_lost = most_lost.filter(|(_, cpus)| *cpus > 0.0);
         Figures {
             readings: self.readings.len() as u64,
             measured_s: self.seconds,
@@ -269,17 +336,42 @@ impl<'a> Evidence<'a> {
             most_paid_by: worst
                 .filter(|s| s.paid_cpus > 0.0)
                 .map(|s| Party::of(s.container)),
-            most_taken_cpus: taken.map(|worst| worst.map_or(0.0, |(cpus, _)| cpus)),
-            most_taken_from: taken
-                .flatten()
-                .filter(|(cpus, _)| *cpus > 0.0)
-                .map(|(_, loss)| Party {
-                    name: loss.name.clone(),
-                    cgroup_id: loss.cgroup_id,
-                }),
+            most_taken_cpus: (self.losses.as_ref()).map(|_| most_lost.map_or(0.0, |(_, c)| c)),
+            most_taken_from: most_lost.and_then(|(id, _)| self.party(id)),
             ledger_error_pct: self.ledger_error_pct(),
         }
     }
+}
+
+/// A cgroup of the host in a sentence: `cron.service of the host`.
+fn host_name(path: &str) -> String {
+    match path.rsplit('/').next() {
+        None | Some("") => "the root cgroup (/) of the host".to_owned(),
+        Some(last) if last.contains('.') => format!("{last} of the host"),
+        Some(_) => format!("{path} of the host"),
+    }
+}
+
+/// Diagnoses of the readings; the agent's newest where they have none.
+fn diagnoses<'a>(readings: &'a [AccountingRecord], agent: &'a Agent) -> Vec<&'a DiagnosisRecord> {
+    let of_readings: Vec<_> = (readings.iter().filter_map(|r| r.diagnosis.as_ref())).collect();
+    let of_agent = agent.status().and_then(|s| s.diagnosis.as_ref());
+    match of_readings.is_empty() {
+        true => of_agent.into_iter().collect(),
+        false => of_readings,
+    }
+}
+
+/// Rows of all containers, by container.
+fn rows(readings: &[AccountingRecord]) -> HashMap<u64, Vec<(f64, &ContainerRecord)>> {
+    let mut rows: HashMap<u64, Vec<(f64, &ContainerRecord)>> = HashMap::new();
+    for reading in readings {
+        for row in &reading.containers {
+            let of_container = rows.entry(row.cgroup_id).or_default();
+            of_container.push((reading.interval_s, row));
+        }
+    }
+    rows
 }
 
 impl Party {
@@ -287,6 +379,13 @@ impl Party {
         Party {
             name: container.name.clone(),
             cgroup_id: container.cgroup_id,
+        }
+    }
+
+    pub(super) fn of_loss(loss: &CpuLossRecord) -> Party {
+        Party {
+            name: loss.name.clone(),
+            cgroup_id: loss.cgroup_id,
         }
     }
 }

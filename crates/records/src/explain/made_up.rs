@@ -4,7 +4,9 @@ use super::Agent;
 use crate::accounting::{
     ACCOUNTING, AccountingRecord, ConservationRecord, ContainerRecord, CpuRecord, HealthRecord,
 };
-use crate::diagnosis::{CpuLossRecord, DiagnosisRecord, NeighbourRecord};
+use crate::diagnosis::{
+    CpuLossRecord, DiagnosisRecord, LossShareRecord, NeighbourRecord, UnusedTimeRecord,
+};
 use crate::status::{
     AgentRecord, ConditionRecord, ConfigurationRecord, ContainerRecord as Managed, NetworkRecord,
     PolicyRecord, STATUS, StatusReport,
@@ -64,10 +66,12 @@ impl ContainerRecord {
 }
 
 /// What happens on the host.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Scene {
     pub containers: Vec<ContainerRecord>,
     pub losses: Vec<CpuLossRecord>,
+    pub shares: Vec<LossShareRecord>,
+    pub by_cpu: Vec<UnusedTimeRecord>,
     pub error_pct: f64,
 }
 
@@ -76,6 +80,8 @@ impl Scene {
         Scene {
             containers: containers.to_vec(),
             losses: Vec::new(),
+            shares: Vec::new(),
+            by_cpu: Vec::new(),
             error_pct: 0.02,
         }
     }
@@ -105,6 +111,32 @@ impl Scene {
         self
     }
 
+    /// Of the loss of `victim` on `cpu`, `ms` were taken by `neighbour`, or by tasks of the host.
+    pub(crate) fn share(
+        mut self,
+        (victim, neighbour): (u64, Option<u64>),
+        cpu: u32,
+        ms: u64,
+    ) -> Scene {
+        self.shares.push(LossShareRecord {
+            victim,
+            neighbour,
+            cpu,
+            ns: ms * MS,
+        });
+        self
+    }
+
+    /// No container ran on `cpu` for that long.
+    pub(crate) fn unused(mut self, cpu: u32, idle_ms: u64, host_ms: u64) -> Scene {
+        self.by_cpu.push(UnusedTimeRecord {
+            cpu,
+            idle_ns: idle_ms * MS,
+            host_ns: host_ms * MS,
+        });
+        self
+    }
+
     /// The ledger of a second.
     pub(crate) fn record(&self) -> AccountingRecord {
         let cpu = |cpu| CpuRecord {
@@ -114,6 +146,8 @@ impl Scene {
         let diagnosis = (!self.losses.is_empty()).then(|| DiagnosisRecord {
             interval_s: 1.0,
             containers: self.losses.clone(),
+            shares: self.shares.clone(),
+            by_cpu: self.by_cpu.clone(),
             ..DiagnosisRecord::default()
         });
         AccountingRecord {
@@ -148,6 +182,7 @@ pub(crate) fn status() -> StatusReport {
         agent: AgentRecord {
             version: "0.1.0".to_owned(),
             pid: 42,
+            unit: None,
             uptime_s: 4000.0,
             metrics_address: None,
             control_period_s: 1.0,
@@ -168,6 +203,7 @@ pub(crate) fn status() -> StatusReport {
         containers: Vec::new(),
         diagnosis: None,
         conditions: Vec::new(),
+        harm: None,
         history: None,
         nri: None,
         accounting: None,

@@ -6,6 +6,7 @@
 
 mod cpu_time;
 mod evidence;
+mod loss;
 #[cfg(test)]
 pub(crate) mod made_up;
 mod packets;
@@ -14,12 +15,18 @@ mod rule;
 #[cfg(test)]
 mod tests;
 pub mod text;
+mod transfer;
 
 use crate::accounting::{AccountingRecord, ContainerRecord};
 use crate::status::{SUFFERS_CPUS, StatusReport};
 use evidence::Evidence;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use transfer::{Means, Transfer};
+
+/// Findings that the agent's status has, at most.
+const MOST_FINDINGS: usize = 100;
 
 /// Schema of [`Explanation`].
 pub const EXPLAIN: &str = "cofferdam.explain/1";
@@ -35,8 +42,19 @@ pub struct Explanation {
     pub agent: String,
     /// One sentence: the worst, or that nothing is wrong.
     pub summary: String,
-    /// What is wrong: harm to containers first, the largest first.
+    /// What is wrong: harm to containers first, by what the offender does to all others.
     pub findings: Vec<Finding>,
+    /// What was measured.
+    pub figures: Figures,
+}
+
+/// Harm that containers suffered over the last seconds, as the agent saw it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Harm {
+    /// The offender that does most harm to others first; at most 100.
+    pub findings: Vec<Finding>,
+    /// Findings, with those left out.
+    pub findings_total: u64,
     /// What was measured.
     pub figures: Figures,
 }
@@ -81,7 +99,7 @@ pub struct Party {
 }
 
 /// What was measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figures {
     /// Readings.
     pub readings: u64,
@@ -103,13 +121,23 @@ pub struct Figures {
     pub ledger_error_pct: f64,
 }
 
+/// How an agent can be started on this host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Start {
+    /// systemd runs and has a unit `cofferdam.service`.
+    #[default]
+    Service,
+    /// Only by hand.
+    ByHand,
+}
+
 /// The agent, as far as it answers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Agent {
     /// Its status before and after the readings.
     Running(Box<(StatusReport, StatusReport)>),
     /// Nobody listens.
-    NotRunning,
+    NotRunning(Start),
     /// It does not answer this user.
     NotPermitted,
 }
@@ -119,42 +147,93 @@ impl Agent {
     fn status(&self) -> Option<&StatusReport> {
         match self {
             Agent::Running(both) => Some(&both.1),
-            Agent::NotRunning | Agent::NotPermitted => None,
+            Agent::NotRunning(_) | Agent::NotPermitted => None,
         }
     }
 
     fn label(&self) -> &'static str {
         match self {
             Agent::Running(_) => "running",
-            Agent::NotRunning => "not_running",
+            Agent::NotRunning(_) => "not_running",
             Agent::NotPermitted => "not_permitted",
         }
     }
 }
 
 /// Finds what is wrong in `readings`, consecutive intervals of one accounting, and in what the agent
-/// says of itself.
+/// says of itself. Harm is ranked by what an offender does to others.
+///
+/// An agent that watches has one answer for all who ask: the [`Harm`] of its status, so that all views
+/// name the same offender.
 pub fn explain(readings: &[AccountingRecord], agent: &Agent, time: String) -> Explanation {
     let evidence = Evidence::new(readings, agent);
-    let mut findings = packets::findings(&evidence);
-    findings.extend(cpu_time::findings(&evidence));
-    findings.sort_by(|a, b| {
-        let harm = |f: &Finding| f.cpus.unwrap_or(0.0);
-        harm(b).total_cmp(&harm(a))
-    });
+    let watched = agent.status().and_then(|s| s.harm.as_ref());
+    let harm = match watched {
+        Some(harm) => harm.clone(),
+        None => harm_of(&evidence),
+    };
+    let mut findings = harm.findings;
     findings.extend(problems::findings(&evidence));
-    let figures = evidence.figures();
     Explanation {
         schema: EXPLAIN.to_owned(),
         time,
         agent: agent.label().to_owned(),
         summary: match findings.first() {
             Some(worst) => worst.sentence.clone(),
-            None => nothing(&figures),
+            None => nothing(&harm.figures),
         },
         findings,
-        figures,
+        figures: harm.figures,
     }
+}
+
+/// Finds the harm in `readings`: the agent's answer for all who ask it.
+pub fn harm(readings: &[AccountingRecord], agent: &Agent) -> Harm {
+    let mut harm = harm_of(&Evidence::new(readings, agent));
+    harm.findings.truncate(MOST_FINDINGS);
+    harm
+}
+
+fn harm_of(evidence: &Evidence) -> Harm {
+    let all = transfer::transfers(evidence);
+    let owed = |id| transfer::harm_by_packets(&all, id);
+    let mut by_victim: BTreeMap<u64, Vec<&Transfer>> = BTreeMap::new();
+    for transfer in &all {
+        by_victim.entry(transfer.victim).or_default().push(transfer);
+    }
+    let mut findings = Vec::new();
+    for transfer in &all {
+        let of_victim = by_victim
+            .get(&transfer.victim)
+            .map_or(&[][..], Vec::as_slice);
+        if !is_finding(transfer, of_victim) {
+            continue;
+        }
+        let is_other = |t: &&&Transfer| !is_finding(t, of_victim);
+        let others: Vec<&Transfer> = of_victim.iter().filter(is_other).copied().collect();
+        findings.push(match transfer.means {
+            Means::Packets => packets::finding(evidence, transfer, &others),
+            Means::Tasks => cpu_time::finding(evidence, transfer, &others, &owed),
+        });
+    }
+    findings.extend(cpu_time::held(evidence, owed));
+    Harm {
+        findings_total: findings.len() as u64,
+        findings,
+        figures: evidence.figures(&all),
+    }
+}
+
+/// Whether `transfer` is worth a finding of its own: it is large, or the largest of a victim that loses
+/// much to many by the same means. `of_victim` has all of its victim.
+fn is_finding(transfer: &Transfer, of_victim: &[&Transfer]) -> bool {
+    if transfer.cpus() >= SUFFERS_CPUS {
+        return true;
+    }
+    let alike = || of_victim.iter().filter(|t| t.means == transfer.means);
+    let all: f64 = alike().map(|t| t.cpus()).sum();
+    let largest = alike().rev().max_by(|a, b| a.cpus().total_cmp(&b.cpus()));
+    all >= SUFFERS_CPUS && largest.is_some_and(|t| *t == transfer)
 }
 
 /// The command that has the agent charge `offender`, one of `all`, for its own packets; `None` where its

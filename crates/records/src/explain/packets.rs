@@ -1,112 +1,137 @@
-//! Containers that pay for the packets of others.
+//! Findings of containers that lose CPU time to the packets of others.
 
-use super::evidence::{Evidence, Sum};
+use super::evidence::Evidence;
+use super::transfer::{Offender, Transfer};
 use super::{Agent, Finding, Party, rule};
 use crate::accounting::ContainerRecord;
-use crate::status::{PAYS, SUFFERS_CPUS, StatusReport};
+use crate::status::{LOSES, PAYS, SUFFERS_CPUS, StatusReport};
+use std::collections::BTreeMap;
 
-/// One finding for each container that pays.
-pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
-    let sums = evidence.sums();
-    let paying = sums.iter().filter(|s| s.paid_cpus >= SUFFERS_CPUS);
-    paying.map(|sum| finding(evidence, sum)).collect()
-}
+/// Waits below this are not worth a reason, CPUs.
+const WORTH_A_REASON_CPUS: f64 = 0.005;
 
-fn finding(evidence: &Evidence, victim: &Sum) -> Finding {
-    let id = victim.container.cgroup_id;
-    let name = &victim.container.name;
-    let offenders = evidence.offenders(id);
-    let (worst, share) = offenders.first().copied().unwrap_or((None, 1.0));
-    let offender = worst.and_then(|id| evidence.container(id));
-    let cpus = victim.paid_cpus;
-    let sentence = match offender {
-        Some(offender) => format!(
-            "{} takes {:.2} CPUs from {name} for its packets.",
-            offender.name,
-            cpus * share
-        ),
-        None => format!(
-            "{name} pays {:.2} CPUs for packets that belong to no container.",
-            cpus * share
-        ),
+/// The finding of `transfer`; `others` take from its victim as well.
+pub(super) fn finding(evidence: &Evidence, transfer: &Transfer, others: &[&Transfer]) -> Finding {
+    let id = transfer.victim;
+    let name = evidence.name(id);
+    let offender = match transfer.offender {
+        Offender::Container(id) => evidence.container(id),
+        Offender::Host | Offender::NoContainer | Offender::Others => None,
     };
-    let mut reasons = vec![format!(
-        "{name} is billed {:.2} CPUs; {:.0}% of that are packets of others",
-        victim.billed_cpus,
-        // What was billed may lag behind by a reading.
-        (cpus / victim.billed_cpus.max(cpus) * 100.0).round()
-    )];
-    if let Some(offender) = offender {
-        reasons.push(cause(evidence, offender, id));
-    }
-    let rest: Vec<String> = offenders
-        .iter()
-        .skip(1)
-        .filter(|(_, share)| cpus * share >= SUFFERS_CPUS / 2.0)
-        .map(|(one, share)| {
-            let name = match one.and_then(|id| evidence.container(id)) {
-                Some(container) => container.name.as_str(),
-                None => "packets of no container",
-            };
-            format!("{name} {:.2}", cpus * share)
-        })
-        .collect();
-    if !rest.is_empty() {
-        reasons.push(format!("besides: {} CPUs", rest.join(", ")));
-    }
-    let held = victim.each_cpus.iter().filter(|c| **c >= SUFFERS_CPUS);
-    let (certainty, text) = evidence.certainty(held.count());
+    let cpus = transfer.cpus();
+    let sentence = match offender {
+        Some(offender) if transfer.is_own => format!(
+            "{name} pays {cpus:.2} CPUs for packets that it sends to {} itself.",
+            evidence.name(offender.cgroup_id)
+        ),
+        Some(offender) => format!(
+            "{} takes {cpus:.2} CPUs from {name} for its packets.",
+            evidence.name(offender.cgroup_id)
+        ),
+        None => format!("{name} pays {cpus:.2} CPUs for packets that belong to no container."),
+    };
+    let waits = transfer.waited_cpus > transfer.charged_cpus;
+    let (certainty, text) = match waits {
+        true => evidence.certainty_of_loss(id),
+        false => evidence.certainty_of_charge(id),
+    };
     let (command, effect) = remedy(evidence, offender);
     let finding = Finding {
         name: PAYS.to_owned(),
         sentence,
-        reasons,
+        reasons: reasons(evidence, transfer, offender, others),
         offender: offender.map(Party::of),
-        victim: Some(Party::of(victim.container)),
+        victim: evidence.party(id),
         cpus: Some(cpus),
         since: None,
         for_s: None,
-        certainty: certainty.to_owned(),
+        certainty,
         evidence: text,
         command,
         effect,
     };
-    evidence.since(finding, PAYS, id)
+    evidence.since(finding, if waits { LOSES } else { PAYS }, id)
 }
 
-/// What the offender does, and who makes it do that.
+fn reasons(
+    evidence: &Evidence,
+    transfer: &Transfer,
+    offender: Option<&ContainerRecord>,
+    others: &[&Transfer],
+) -> Vec<String> {
+    let id = transfer.victim;
+    let name = evidence.name(id);
+    let mut reasons = Vec::new();
+    if let Some(victim) = evidence.container(id)
+        && transfer.charged_cpus > 0.0
+    {
+        let sum = evidence.sum(victim);
+        // What was billed may lag behind by a reading.
+        let pct = sum.paid_cpus / sum.billed_cpus.max(sum.paid_cpus) * 100.0;
+        let billed = sum.billed_cpus;
+        reasons.push(format!(
+            "{name} is billed {billed:.2} CPUs; {pct:.0}% of that are packets of others"
+        ));
+    }
+    if transfer.waited_cpus >= WORTH_A_REASON_CPUS {
+        reasons.push(format!(
+            "{name} waits {:.2} CPUs while threads of the kernel handle them",
+            transfer.waited_cpus
+        ));
+    }
+    if let Some(offender) = offender {
+        reasons.push(cause(evidence, offender, id));
+    }
+    reasons.extend(besides(evidence, others));
+    reasons
+}
+
+/// Smaller harm to the same victim, in one line; `None` without any.
+pub(super) fn besides(evidence: &Evidence, others: &[&Transfer]) -> Option<String> {
+    let mut sums: BTreeMap<Offender, f64> = BTreeMap::new();
+    for transfer in others {
+        *sums.entry(transfer.offender).or_default() += transfer.cpus();
+    }
+    let name = |offender| match offender {
+        Offender::Container(id) => evidence.name(id),
+        Offender::Host => "processes of the host".to_owned(),
+        Offender::NoContainer => "packets of no container".to_owned(),
+        Offender::Others => "others".to_owned(),
+    };
+    let mut worth: Vec<(Offender, f64)> = sums.into_iter().collect();
+    worth.retain(|(_, cpus)| *cpus >= SUFFERS_CPUS / 2.0);
+    worth.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let rest: Vec<String> = worth
+        .into_iter()
+        .map(|(offender, cpus)| format!("{} {cpus:.2}", name(offender)))
+        .collect();
+    (!rest.is_empty()).then(|| format!("besides: {} CPUs", rest.join(", ")))
+}
+
+/// Network work of the offender, and the sender that causes it.
 fn cause(evidence: &Evidence, offender: &ContainerRecord, victim: u64) -> String {
     let id = offender.cgroup_id;
-    let sum = evidence
-        .sums()
-        .into_iter()
-        .find(|s| s.container.cgroup_id == id);
-    let (caused, packets) = sum.map_or((0.0, 0.0), |s| (s.caused_cpus, s.packets_per_s));
+    let sum = evidence.sum(offender);
     let place = match evidence.worst_cpu(Some(id), victim) {
         Some(cpu) => format!(", mostly on CPU {cpu}"),
         None => String::new(),
     };
     let mut text = format!(
-        "{} causes {caused:.2} CPUs of network work by {} packets/s{place}",
-        offender.name,
-        thousands(packets)
+        "{} causes {:.2} CPUs of network work by {} packets/s{place}",
+        evidence.name(id),
+        sum.caused_cpus,
+        thousands(sum.packets_per_s)
     );
-    let sent = offender.received_from.iter().max_by_key(|(_, n)| **n);
-    // Queues may have dropped some of them: it is most of what arrived when half must be.
-    if let Some((sender, packets)) = sent.filter(|(_, n)| **n * 2 > offender.rx_packets)
-        && let Some(sender) = evidence.container(*sender)
+    if let Some((sender, packets_per_s)) = evidence.sender(offender)
+        && evidence.container(sender).is_some()
     {
-        let seconds = evidence.readings.last().map_or(1.0, |r| r.interval_s);
-        text += &format!(
-            "; {} sends them, {} packets/s",
-            sender.name,
-            thousands(*packets as f64 / seconds.max(0.001))
-        );
+        let (name, rate) = (evidence.name(sender), thousands(packets_per_s));
+        text += &format!("; {name} sends them, {rate} packets/s");
     }
     text
 }
 
-/// The command that helps, and what it does.
+/// The command that bounds the offender, and its effect.
 fn remedy(evidence: &Evidence, offender: Option<&ContainerRecord>) -> (Option<String>, String) {
     let Some(offender) = offender else {
         return (
@@ -115,34 +140,27 @@ fn remedy(evidence: &Evidence, offender: Option<&ContainerRecord>) -> (Option<St
                 .to_owned(),
         );
     };
-    let all = evidence.readings.last().map(|r| r.containers.as_slice());
-    let Some(selector) = rule::selector(offender, all.unwrap_or_default()) else {
-        return (
-            None,
-            "write a rule for its cgroup into the agent's configuration: its name cannot be typed \
-             safely"
-                .to_owned(),
+    charge(evidence, offender)
+}
+
+/// The command that has the agent charge `offender` for its packets, and its effect.
+pub(super) fn charge(evidence: &Evidence, offender: &ContainerRecord) -> (Option<String>, String) {
+    let name = evidence.name(offender.cgroup_id);
+    if let Agent::Running(both) = evidence.agent
+        && is_enforced(&both.1, offender.cgroup_id)
+    {
+        let effect = format!(
+            "{name} is enforced already: this says which mechanism is not in force, and why"
         );
-    };
-    let command = rule::enforce(&selector);
-    let effect = format!(
-        "charges {} for its own packets until the agent ends or 'rule clear'",
-        offender.name
-    );
-    match evidence.agent {
-        Agent::Running(both) if is_enforced(&both.1, offender.cgroup_id) => (
-            Some("sudo cofferdam status".to_owned()),
-            format!(
-                "{} is enforced already: this says which mechanism is not in force, and why",
-                offender.name
-            ),
-        ),
-        Agent::Running(_) | Agent::NotPermitted => (Some(command), effect),
-        Agent::NotRunning => (
-            Some(format!("sudo systemctl start cofferdam && {command}")),
-            format!("starts the agent and {effect}"),
-        ),
+        return (Some("sudo cofferdam status".to_owned()), effect);
     }
+    let Some(selector) = rule::selector(offender, evidence.containers()) else {
+        let effect = "write a rule for its cgroup into the agent's configuration: its name cannot \
+                      be typed safely";
+        return (None, effect.to_owned());
+    };
+    let effect = format!("charges {name} for its own packets");
+    rule::for_agent(evidence.agent, rule::enforce(&selector), &effect)
 }
 
 fn is_enforced(status: &StatusReport, cgroup_id: u64) -> bool {

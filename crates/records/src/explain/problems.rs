@@ -2,7 +2,7 @@
 
 use super::evidence::{Evidence, TRUSTED_WITHIN_PCT};
 use super::{Finding, Party};
-use crate::status::{DegradedRecord, PAYS};
+use crate::status::{DegradedRecord, PAYS, StatusReport};
 
 /// Name of the finding of a measurement that is not to be trusted.
 const DOUBTFUL: &str = "measurement_doubtful";
@@ -11,7 +11,7 @@ const DOUBTFUL: &str = "measurement_doubtful";
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     let mut found = Vec::new();
     if let Some(status) = evidence.agent.status() {
-        found.extend(status.degraded.iter().map(|d| degraded(d, None)));
+        found.extend(status.degraded.iter().map(|d| degraded(d, None, status)));
         for container in &status.containers {
             let victim = Party {
                 name: container.name.clone(),
@@ -19,15 +19,15 @@ pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
             };
             // That a container pays is measured here, with more figures.
             let others = container.degraded.iter().filter(|d| d.name != PAYS);
-            found.extend(others.map(|d| degraded(d, Some(victim.clone()))));
+            found.extend(others.map(|d| degraded(d, Some(victim.clone()), status)));
         }
     }
     found.extend(doubtful(evidence));
     found
 }
 
-fn degraded(record: &DegradedRecord, victim: Option<Party>) -> Finding {
-    let (command, effect) = remedy(&record.name);
+fn degraded(record: &DegradedRecord, victim: Option<Party>, status: &StatusReport) -> Finding {
+    let (command, effect) = remedy(&record.name, status);
     let sentence = match &victim {
         Some(victim) => format!("{}: {}.", victim.name, record.text.trim_end_matches('.')),
         None => format!("The agent: {}.", record.text.trim_end_matches('.')),
@@ -43,41 +43,71 @@ fn degraded(record: &DegradedRecord, victim: Option<Party>) -> Finding {
         for_s: None,
         certainty: "certain".to_owned(),
         evidence: "the agent reports it itself".to_owned(),
-        command: Some(command.to_owned()),
+        command: Some(command),
         effect: effect.to_owned(),
     }
 }
 
-/// Command and effect for a name of the status' `degraded`.
-fn remedy(name: &str) -> (&'static str, &'static str) {
+/// Command and effect for a name of the status' `degraded`, as it works for this agent: with its own
+/// configuration, and by its unit only where it runs in one.
+fn remedy(name: &str, status: &StatusReport) -> (String, &'static str) {
+    let agent = &status.agent;
+    let config = quoted(&status.configuration.path);
+    let reload = match &agent.unit {
+        Some(unit) => format!("sudo systemctl reload {unit}"),
+        None => format!("sudo kill -HUP {}", agent.pid),
+    };
     match name {
         "configuration_refused" => (
-            "sudo cofferdam agent --check-config",
-            "lists every mistake with its line; 'systemctl reload cofferdam' when they are mended",
+            format!("sudo cofferdam agent --check-config --config {config} && {reload}"),
+            "lists every mistake with its line; without one, puts the configuration in force",
         ),
-        "restart_needed" => (
-            "sudo systemctl restart cofferdam",
-            "puts the whole configuration in force",
-        ),
+        "restart_needed" => match &agent.unit {
+            Some(unit) => (
+                format!("sudo systemctl restart {unit}"),
+                "puts the whole configuration in force",
+            ),
+            None => (
+                format!(
+                    "sudo kill {} && sudo cofferdam agent --config {config}",
+                    agent.pid
+                ),
+                "ends the agent, which no unit starts again, and starts one with the whole configuration",
+            ),
+        },
         "metrics_address" | "socket_group" | "web_page" | "history_unavailable" => (
-            "sudo systemctl reload cofferdam",
+            reload,
             "tries again, once the cause in the sentence is mended",
         ),
         "accounting_unreadable"
         | "diagnosis_unavailable"
         | "diagnosis_unreadable"
         | "enforcement_unavailable" => (
-            "sudo cofferdam doctor",
+            "sudo cofferdam doctor".to_owned(),
             "says what this host lacks, and the remedy",
         ),
         "not_taken_back" => (
-            "sudo systemctl stop cofferdam && sudo cofferdam agent --restore",
+            match &agent.unit {
+                Some(unit) => {
+                    format!("sudo systemctl stop {unit} && sudo cofferdam agent --restore")
+                }
+                None => "sudo cofferdam agent --stop && sudo cofferdam agent --restore".to_owned(),
+            },
             "reverts what an earlier agent has left",
         ),
         _ => (
-            "sudo cofferdam status",
+            "sudo cofferdam status".to_owned(),
             "shows it with all that is in force",
         ),
+    }
+}
+
+/// `path` as one word for a shell.
+fn quoted(path: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/:@+,".contains(c);
+    match !path.is_empty() && path.chars().all(is_plain) {
+        true => path.to_owned(),
+        false => format!("'{}'", path.replace('\'', "'\\''")),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Commands for a shell that put a rule for one container in force.
 
+use super::{Agent, Start};
 use crate::accounting::ContainerRecord;
 
 /// How a command line means exactly `container`, among `all`; `None` where its name and path cannot be
@@ -35,6 +36,29 @@ pub(super) fn enforce(selector: &str) -> String {
 /// Has the agent reserve `cpus` for `selector`.
 pub(super) fn reserve(selector: &str, cpus: f64) -> String {
     format!("sudo cofferdam rule set {selector} --cpu strict --cpus {cpus}")
+}
+
+/// `command`, which needs an agent, as it works on this host, and its effect in full.
+pub(super) fn for_agent(agent: &Agent, command: String, effect: &str) -> (Option<String>, String) {
+    let ends = "until the agent ends or 'rule clear'";
+    match agent {
+        Agent::Running(both) => (
+            Some(command),
+            format!(
+                "{effect} {ends}; a rule in {} stays",
+                both.1.configuration.path
+            ),
+        ),
+        Agent::NotPermitted => (Some(command), format!("{effect} {ends}")),
+        Agent::NotRunning(Start::Service) => (
+            Some(format!("sudo systemctl start cofferdam && {command}")),
+            format!("starts the agent and {effect} {ends}"),
+        ),
+        Agent::NotRunning(Start::ByHand) => (
+            Some(format!("sudo cofferdam agent & {command} --wait 1m")),
+            format!("starts an agent, for this host has no service of it, and {effect} {ends}"),
+        ),
+    }
 }
 
 #[cfg(test)]

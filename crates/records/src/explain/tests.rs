@@ -3,6 +3,8 @@ use super::text::{COLUMNS, LINES, screen};
 use super::*;
 use crate::status::{DegradedRecord, LOSES, PAYS};
 
+mod blame;
+
 fn explained(readings: &[AccountingRecord], agent: &Agent) -> Explanation {
     explain(readings, agent, "2026-11-24T03:12:05.000Z".to_owned())
 }
@@ -56,7 +58,7 @@ fn offender_harm_and_victim_are_named_with_since_when_and_the_command() {
 
 #[test]
 fn without_an_agent_nobody_knows_since_when_and_the_command_starts_one() {
-    let told = explained(&flood().lasting(), &Agent::NotRunning);
+    let told = explained(&flood().lasting(), &Agent::NotRunning(Start::Service));
     let finding = &told.findings[0];
     assert_eq!((&finding.since, finding.for_s), (&None, None));
     assert_eq!(
@@ -74,7 +76,7 @@ fn what_comes_and_goes_or_rests_on_a_poor_ledger_is_less_sure() {
     let mut readings = flood().lasting();
     readings.push(calm.record());
     let sure = |readings: &[AccountingRecord]| {
-        let told = explained(readings, &Agent::NotRunning);
+        let told = explained(readings, &Agent::NotRunning(Start::Service));
         (
             told.findings[0].certainty.clone(),
             told.findings[0].evidence.clone(),
@@ -110,9 +112,13 @@ fn what_was_lost_before_the_measurement_is_no_doubt_of_it() {
     for reading in &mut readings {
         reading.health.events_lost = 5;
     }
-    assert!(explained(&readings, &Agent::NotRunning).findings.is_empty());
+    assert!(
+        explained(&readings, &Agent::NotRunning(Start::Service))
+            .findings
+            .is_empty()
+    );
     readings[2].health.events_lost = 6;
-    let told = explained(&readings, &Agent::NotRunning);
+    let told = explained(&readings, &Agent::NotRunning(Start::Service));
     assert_eq!(told.findings[0].name, "measurement_doubtful");
     assert_eq!(
         told.summary,
@@ -161,7 +167,8 @@ fn the_sender_of_the_packets_and_further_offenders_are_named() {
         "{:?}",
         finding.reasons
     );
-    assert_eq!(finding.reasons[2], "besides: other 0.10 CPUs");
+    let second = "other takes 0.10 CPUs from db-1 for its packets.";
+    assert_eq!(told.findings[1].sentence, second);
 }
 
 #[test]
@@ -208,7 +215,7 @@ fn a_container_that_its_own_quota_holds_back_is_harmed_by_no_other() {
     let mut api = container(1, "api");
     api.runtime = "podman".to_owned();
     let scene = Scene::new(&[api]).loss((1, "api"), [500, 480, 0, 300], None);
-    let told = explained(&scene.lasting(), &Agent::NotRunning);
+    let told = explained(&scene.lasting(), &Agent::NotRunning(Start::Service));
     let finding = &told.findings[0];
     assert_eq!(finding.name, "held_by_own_quota");
     assert_eq!(finding.offender, None);
@@ -219,7 +226,7 @@ fn a_container_that_its_own_quota_holds_back_is_harmed_by_no_other() {
     let mut small = scene.clone();
     small.losses[0].throttled_ns = 50_000_000;
     assert!(
-        explained(&small.lasting(), &Agent::NotRunning)
+        explained(&small.lasting(), &Agent::NotRunning(Start::Service))
             .findings
             .is_empty()
     );
@@ -270,7 +277,7 @@ fn nothing_wrong_is_said_with_its_figures() {
          measured 3 readings over 3.0 s; the ledger adds up within 0.02%\n  \
          agent    running\n"
     );
-    let empty = explained(&[], &Agent::NotRunning);
+    let empty = explained(&[], &Agent::NotRunning(Start::Service));
     assert_eq!(
         empty.summary,
         "Nothing is wrong: there is no container on this host."
@@ -301,7 +308,7 @@ fn thousands_of_states_each_fit_one_screen_and_rest_on_figures() {
         let (offender, victim) = (names[pick(5)], names[pick(5)]);
         let count = [0, 1, 30][pick(3)];
         let agent = match pick(3) {
-            0 => Agent::NotRunning,
+            0 => Agent::NotRunning(Start::Service),
             1 => Agent::NotPermitted,
             _ => running(status()),
         };
@@ -317,7 +324,8 @@ fn thousands_of_states_each_fit_one_screen_and_rest_on_figures() {
         );
         let told = explained(&scene.lasting(), &agent);
         serde_json::to_string(&told).unwrap();
-        for finding in &told.findings {
+        let harm = told.findings.iter().filter(|f| f.cpus.is_some());
+        for finding in harm {
             let cpus = finding.cpus.unwrap();
             assert!(
                 cpus.is_finite() && cpus >= SUFFERS_CPUS,

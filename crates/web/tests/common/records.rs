@@ -77,6 +77,7 @@ pub fn status() -> StatusReport {
         agent: AgentRecord {
             version: "0.1.0".to_owned(),
             pid: 42,
+            unit: None,
             uptime_s: 4000.0,
             metrics_address: None,
             control_period_s: 1.0,
@@ -97,6 +98,7 @@ pub fn status() -> StatusReport {
         containers: Vec::new(),
         diagnosis: None,
         conditions: Vec::new(),
+        harm: None,
         nri: None,
         accounting: None,
         containers_known: 2,
@@ -141,6 +143,8 @@ pub fn diagnosis(containers: Vec<CpuLossRecord>) -> DiagnosisRecord {
         containers_without_slot: 0,
         mismatches: 0,
         segments_rejected: 0,
+        shares: Vec::new(),
+        by_cpu: Vec::new(),
     }
 }
 

@@ -201,7 +201,9 @@ fn any_key_leaves_the_help() {
 #[test]
 fn the_command_that_helps_is_only_for_now() {
     let mut live = State::new(SECOND, Selection::default());
-    live.agent = Some(Agent::NotRunning);
+    live.agent = Some(Agent::NotRunning(
+        cofferdam_records::explain::Start::Service,
+    ));
     live.take(record(), None);
     let remedy = live
         .reading

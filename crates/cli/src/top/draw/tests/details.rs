@@ -11,7 +11,7 @@ use proptest::prelude::*;
 /// Details of `web-3` with everything that can be shown.
 fn detailed() -> State {
     let mut state = State::new(SECOND, Selection::default());
-    state.agent = Some(Agent::NotRunning);
+    state.agent = Some(Agent::NotRunning(Start::Service));
     for _ in 0..70 {
         state.take(busy(), None);
     }

@@ -18,7 +18,7 @@ fn hostile_and_wide_names_stay_in_their_cells() {
         record.containers[0].name = name.clone();
         record.containers[0].pod = Some(name.clone());
         let mut state = State::new(SECOND, Selection::default());
-        state.agent = Some(Agent::NotRunning);
+        state.agent = Some(Agent::NotRunning(Start::Service));
         state.take(record, None);
         for keys in ["", "c", "c\n"] {
             for c in keys.chars() {
@@ -91,7 +91,7 @@ proptest! {
             one
         }).collect();
         let mut state = State::new(SECOND, Selection::default());
-        state.agent = Some(Agent::NotRunning);
+        state.agent = Some(Agent::NotRunning(Start::Service));
         state.take(record, None);
         screen(&state, width, height);
         press(&mut state, &keys);

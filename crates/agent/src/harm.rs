@@ -1,0 +1,111 @@
+//! Who harms whom over the last seconds: one answer for all who ask.
+//!
+//! `explain`, `top`, the page and `cofferdam` alone would each measure an interval of their own, and name
+//! another offender. The control loop keeps a reading a second; the answer is made of them when somebody
+//! asks, once for all.
+
+use crate::losses::LossView;
+use cofferdam_records::accounting::AccountingRecord;
+use cofferdam_records::explain::{self, Agent, Harm};
+use cofferdam_records::status::StatusReport;
+use cofferdam_types::{CgroupId, EnforcementStatus, Snapshot};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// Time between two readings.
+const BETWEEN: Duration = Duration::from_secs(1);
+/// Intervals that the answer is made of: what holds in all of them is not a moment's.
+const INTERVALS: usize = 4;
+/// Intervals without which there is no answer.
+const FEWEST: usize = 2;
+
+/// The host at one moment.
+#[derive(Clone, Debug)]
+struct Moment {
+    snapshot: Arc<Snapshot>,
+    losses: Arc<LossView>,
+    /// CPU time that enforcement has returned to each container, nanoseconds.
+    returned_ns: HashMap<CgroupId, u64>,
+}
+
+/// Readings of the last seconds.
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    moments: VecDeque<Moment>,
+    harm: OnceLock<Option<Harm>>,
+}
+
+impl Recent {
+    /// The readings with this one; `None` while the last is not old enough.
+    pub fn with(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        losses: &Arc<LossView>,
+        status: &EnforcementStatus,
+    ) -> Option<Recent> {
+        let last = self.moments.back().map(|m| m.snapshot.uptime);
+        let is_due = last.is_none_or(|last| snapshot.uptime >= last + BETWEEN);
+        if !is_due {
+            return None;
+        }
+        let containers = status.containers.iter();
+        let moment = Moment {
+            snapshot: snapshot.clone(),
+            losses: losses.clone(),
+            returned_ns: containers
+                .filter_map(|c| Some((c.cgroup, c.network.as_ref()?.returned_ns)))
+                .collect(),
+        };
+        let kept = self.moments.len().saturating_sub(INTERVALS);
+        let older = self.moments.iter().skip(kept).cloned();
+        Some(Recent {
+            moments: older.chain([moment]).collect(),
+            harm: OnceLock::new(),
+        })
+    }
+
+    /// Harm in the readings; `report` is the agent's status without it. `None` while there are too few.
+    pub fn harm(&self, report: &StatusReport) -> Option<Harm> {
+        self.harm.get_or_init(|| self.find(report)).clone()
+    }
+
+    fn find(&self, report: &StatusReport) -> Option<Harm> {
+        if self.moments.len() <= FEWEST {
+            return None;
+        }
+        let pairs = self.moments.iter().zip(self.moments.iter().skip(1));
+        let readings: Vec<AccountingRecord> = pairs
+            .map(|(from, to)| {
+                let mut record = AccountingRecord::new(&to.snapshot.since(&from.snapshot));
+                // A diagnosis that is older than the interval is of the one before.
+                let is_new = !Arc::ptr_eq(&from.losses, &to.losses);
+                record.diagnosis = to.losses.record().filter(|_| is_new);
+                record
+            })
+            .collect();
+        let before = self.moments.front()?.status(report);
+        let after = self.moments.back()?.status(report);
+        Some(explain::harm(
+            &readings,
+            &Agent::Running(Box::new((before, after))),
+        ))
+    }
+}
+
+impl Moment {
+    /// The status `report` with what had been returned at this moment.
+    fn status(&self, report: &StatusReport) -> StatusReport {
+        let mut status = report.clone();
+        for container in &mut status.containers {
+            let returned_ns = self.returned_ns.get(&CgroupId(container.cgroup_id));
+            if let Some(network) = &mut container.network {
+                network.returned_ns = returned_ns.copied().unwrap_or(0);
+            }
+        }
+        status
+    }
+}
+
+#[cfg(test)]
+mod tests;
