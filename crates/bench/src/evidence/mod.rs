@@ -152,7 +152,7 @@ pub fn goals(result: &RunResult, is_busy: bool) -> Vec<Judgement> {
 }
 
 /// A count is the same on a busy host.
-fn doubt_the_host(goal: &mut Judgement) {
+pub(crate) fn doubt_the_host(goal: &mut Judgement) {
     if goal.verdict != Verdict::NotMeasured && goal.blocks.is_some() {
         goal.verdict = Verdict::Inconclusive;
         goal.doubt = Some(Doubt::BusyHost);

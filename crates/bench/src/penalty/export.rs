@@ -2,7 +2,7 @@
 
 use super::data::PenaltyResult;
 use super::goals::{Judged, judged};
-use crate::data::{Estimate, Treatment};
+use crate::data::{Estimate, Treatment, Verdict};
 use crate::error::BenchError;
 use std::fmt::Write as _;
 use std::fs;
@@ -11,9 +11,13 @@ use std::path::Path;
 /// Name of the table's file within a run directory.
 pub const TABLE: &str = "grid.md";
 
-/// Writes the table, if a cell was enforced.
-pub(super) fn write(dir: &Path, result: &PenaltyResult) -> Result<(), BenchError> {
-    let judged = judged(&result.cells);
+/// Writes the table, if a cell was enforced. Its verdicts are those of the report: `is_busy` says whether
+/// the host was busy with other things before the run.
+pub(super) fn write(dir: &Path, result: &PenaltyResult, is_busy: bool) -> Result<(), BenchError> {
+    let mut judged = judged(&result.cells);
+    for row in &mut judged {
+        row.doubt(is_busy);
+    }
     if judged.is_empty() {
         return Ok(());
     }
@@ -24,10 +28,13 @@ pub(super) fn write(dir: &Path, result: &PenaltyResult) -> Result<(), BenchError
 fn table(judged: &[Judged<'_>]) -> String {
     let mut text = String::from(
         "| cell | penalty, vanilla | penalty, enforced | offender's CPU, enforced | \
-         goodput kept | goodput kept, CPU idle | missed |\n|---|---|---|---|---|---|---|\n",
+         goodput kept | goodput kept, CPU idle | missed | inconclusive |\n|---|---|---|---|---|---|---|---|\n",
     );
     for row in judged {
-        let missed = row.missed();
+        let named = |verdict| match row.goals_that_are(verdict) {
+            none if none.is_empty() => "–".to_owned(),
+            some => some.join(", "),
+        };
         let by = match row.treated.treatment {
             Treatment::Agent => " by the agent",
             _ => "",
@@ -36,18 +43,15 @@ fn table(judged: &[Judged<'_>]) -> String {
         // A String takes all that is written.
         let _taken = writeln!(
             text,
-            "| `{}`{by} | {} | {} | {} | {} | {} | {} |",
+            "| `{}`{by} | {} | {} | {} | {} | {} | {} | {} |",
             row.cell.cell.id,
             shown(&row.cell.penalty),
             shown(&row.treated.penalty),
             figure(row.treated.offender_corrected.as_ref()),
             figure(row.treated.goodput_kept.as_ref()),
             figure(row.treated.idle_goodput_kept.as_ref()),
-            if missed.is_empty() {
-                "–".to_owned()
-            } else {
-                missed.join(", ")
-            },
+            named(Verdict::Missed),
+            named(Verdict::Inconclusive),
         );
     }
     text
@@ -62,5 +66,39 @@ fn shown(e: &Estimate) -> String {
             interval.high()
         ),
         None => format!("{:.2}", e.median),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence;
+    use crate::report::tests::sample;
+    use crate::run::RunResult;
+
+    /// An offender that takes too much, measured on a calm and on a busy host.
+    #[test]
+    fn the_table_and_the_report_have_the_same_verdicts() {
+        for is_busy in [false, true] {
+            let mut run = sample::penalty();
+            run.manifest.is_busy = is_busy;
+            let Some(RunResult::Penalty(result)) = &mut run.result else {
+                panic!("a penalty run");
+            };
+            let mut cell = sample::enforced(result.cells.remove(0), 1.0);
+            cell.penalty = sample::five(4.5);
+            cell.treated[0].penalty = sample::five(1.5);
+            result.cells = vec![cell];
+            let folder = tempfile::tempdir().unwrap();
+            write(folder.path(), result, is_busy).unwrap();
+            let text = fs::read_to_string(folder.path().join(TABLE)).unwrap();
+            let row = text.lines().last().unwrap();
+            let columns: Vec<&str> = row.split(" | ").collect();
+            let goals = evidence::of(&run);
+            let has = |verdict| goals.iter().any(|g| g.verdict == verdict);
+            assert_eq!(columns[6] != "–", has(Verdict::Missed), "{row}");
+            assert_eq!(columns[7] != "– |", has(Verdict::Inconclusive), "{row}");
+            assert_eq!(has(Verdict::Missed), !is_busy);
+        }
     }
 }

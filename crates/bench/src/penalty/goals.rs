@@ -3,7 +3,7 @@
 use crate::data::{
     Bound, CellResult, Interferer, Judgement, Limit, Metric, TreatedResult, Verdict,
 };
-use crate::evidence::{Figure, goal, mended};
+use crate::evidence::{Figure, doubt_the_host, goal, mended};
 use std::ops::RangeInclusive;
 
 /// The penalty that is still fair, as the goal of Iron has it.
@@ -29,13 +29,22 @@ pub(super) struct Judged<'a> {
 }
 
 impl Judged<'_> {
-    /// Short names of the goals that are missed.
-    pub fn missed(&self) -> Vec<&'static str> {
-        let missed = self
+    /// Short names of the goals with this verdict.
+    pub fn goals_that_are(&self, verdict: Verdict) -> Vec<&'static str> {
+        let goals = self
             .goals
             .iter()
-            .filter(|(_, goal)| goal.verdict == Verdict::Missed);
-        missed.map(|(name, _)| *name).collect()
+            .filter(|(_, goal)| goal.verdict == verdict);
+        goals.map(|(name, _)| *name).collect()
+    }
+
+    /// Doubts what was measured on a host that was busy before the run.
+    pub fn doubt(&mut self, is_busy: bool) {
+        if is_busy {
+            self.goals
+                .iter_mut()
+                .for_each(|(_, goal)| doubt_the_host(goal));
+        }
     }
 }
 
@@ -129,7 +138,7 @@ mod tests {
     }
 
     fn missed(cell: &CellResult) -> Vec<&'static str> {
-        judged(std::slice::from_ref(cell))[0].missed()
+        judged(std::slice::from_ref(cell))[0].goals_that_are(Verdict::Missed)
     }
 
     #[test]

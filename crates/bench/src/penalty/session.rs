@@ -162,7 +162,11 @@ impl<'a, 'p> Session<'a, 'p> {
     }
 
     fn keep(&self) -> Result<(), BenchError> {
-        export::write(self.rig.dir.path(), &self.result)?;
+        export::write(
+            self.rig.dir.path(),
+            &self.result,
+            self.rig.dir.manifest().is_busy,
+        )?;
         self.rig
             .dir
             .result(&RunResult::Penalty(self.result.clone()))
