@@ -77,6 +77,16 @@ pub(crate) trait Outcome {
     /// The main figures, in words.
     fn finding(&self, run: &RunData) -> Vec<String>;
 
+    /// The result at a glance, above all words; `None` where no single figure says it.
+    fn lead(&self, _run: &RunData) -> Result<Option<Markup>, ReportError> {
+        Ok(None)
+    }
+
+    /// What people call the condition `case` of a goal; `None` where its id is all there is.
+    fn case_name(&self, _case: &str) -> Option<String> {
+        None
+    }
+
     /// The report's sections.
     fn sections(&self, run: &RunData) -> Result<Vec<Markup>, ReportError>;
 

@@ -20,8 +20,9 @@ pub const STYLE: &str = include_str!("style.css");
 #[error("a chart could not be drawn: {0}: the data is kept; please report this")]
 pub struct DrawError(String);
 
-/// A whole document: its title, what stands above, and the sections.
+/// A whole document: its title, what stands above, the contents, and the sections.
 pub fn document(title: &str, header: Markup, main: Markup) -> String {
+    let contents = section::contents(&main.0);
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -37,6 +38,7 @@ pub fn document(title: &str, header: Markup, main: Markup) -> String {
             }
             body {
                 header { (header) }
+                (contents)
                 main { (main) }
             }
         }

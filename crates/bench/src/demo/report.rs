@@ -33,6 +33,14 @@ impl Outcome for Box<DemoResult> {
         text
     }
 
+    fn lead(&self, run: &RunData) -> Result<Option<Markup>, ReportError> {
+        penalty::lead(run, slice::from_ref(&self.cell))
+    }
+
+    fn case_name(&self, case: &str) -> Option<String> {
+        (self.cell.cell.id == case).then(|| format::cell(&self.cell.cell))
+    }
+
     fn sections(&self, run: &RunData) -> Result<Vec<Markup>, ReportError> {
         let cells = slice::from_ref(&self.cell);
         let mut sections = penalty::sections(run, cells, &Default::default())?;

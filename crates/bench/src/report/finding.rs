@@ -16,7 +16,7 @@ pub fn of(run: &RunData) -> Vec<String> {
         Some(outcome) if outcome.is_measured() => outcome.finding(run),
         Some(_) => vec!["No measurement was completed.".to_owned()],
     };
-    let goals = verdicts::sentences(&evidence::of(run));
+    let goals = verdicts::sentences(&evidence::of(run), &names(run));
     match outcome.map_or(Goals::Last, |outcome| outcome.place_of_goals()) {
         Goals::Counted => {}
         Goals::First => text = [goals, text].concat(),
@@ -31,6 +31,15 @@ pub fn of(run: &RunData) -> Vec<String> {
         text.push("The run was interrupted: it is not complete.".to_owned());
     }
     text
+}
+
+/// Names of the goals' conditions, by their ids.
+pub fn names(run: &RunData) -> impl Fn(&str) -> String {
+    let outcome = run.result.as_ref().map(|result| result.outcome());
+    move |case| {
+        let name = outcome.as_ref().and_then(|outcome| outcome.case_name(case));
+        name.unwrap_or_else(|| case.to_owned())
+    }
 }
 
 /// Title of the page.

@@ -67,7 +67,11 @@ pub fn html(run: &RunData) -> Result<String, ReportError> {
             });
         }
     };
-    Ok(page::document(run, &finding::of(run), &sections))
+    let lead = match &run.result {
+        Some(result) => result.outcome().lead(run)?,
+        None => None,
+    };
+    Ok(page::document(run, lead, &finding::of(run), &sections))
 }
 
 #[cfg(test)]

@@ -6,15 +6,26 @@ use crate::evidence;
 use crate::run::RunData;
 use maud::{Markup, html};
 
-/// The whole document.
-pub fn document(run: &RunData, finding: &[String], sections: &[Markup]) -> String {
+/// The whole document: the result at a glance, its sentence, and the rest of the words after a picture.
+pub fn document(
+    run: &RunData,
+    lead: Option<Markup>,
+    finding: &[String],
+    sections: &[Markup],
+) -> String {
     let manifest = &run.manifest;
     let title = finding::title(run);
+    let (first, rest) = match finding.split_first() {
+        Some((first, rest)) => (first.as_str(), rest),
+        None => ("", finding),
+    };
+    // Without a figure at a glance the first section is the picture.
+    let before_words = usize::from(lead.is_none()).min(sections.len());
+    let (pictures, sections) = sections.split_at(before_words);
     let header = html! {
         p.eyebrow { (title) }
-        @for (i, sentence) in finding.iter().enumerate() {
-            @if i == 0 { h1 { (sentence) } } @else { p.finding { (sentence) } }
-        }
+        @if let Some(lead) = lead { (lead) }
+        h1 { (first) }
         p.meta {
             (manifest.cpu_model) ", " (manifest.cpus) " CPUs · Linux "
             (manifest.kernel.split_whitespace().next().unwrap_or("")) " · "
@@ -28,12 +39,20 @@ pub fn document(run: &RunData, finding: &[String], sections: &[Markup]) -> Strin
                 ul { @for warning in &manifest.warnings { li { (warning) } } }
             }
         }
-        @if let Some(goals) = verdicts::table(&evidence::of(run)) { (goals) }
+        @for section in pictures { (section) }
+        @if !rest.is_empty() { (in_words(rest)) }
+        @if let Some(goals) = verdicts::table(&evidence::of(run), &finding::names(run)) { (goals) }
         @for section in sections { (section) }
         (environment::of(manifest))
         (vocabulary())
     };
     cofferdam_page::document(&title, header, main)
+}
+
+/// Every sentence but the first.
+fn in_words(sentences: &[String]) -> Markup {
+    let list = html! { ul.words { @for sentence in sentences { li { (sentence) } } } };
+    section("In words", "", list)
 }
 
 fn vocabulary() -> Markup {

@@ -34,7 +34,8 @@ fn every_kind_of_run_renders_and_the_same_data_gives_the_same_bytes() {
 #[test]
 fn the_page_needs_nothing_but_itself() {
     for run in sample::all() {
-        let page = html(&run).unwrap();
+        // The contents lead to places of the page itself.
+        let page = html(&run).unwrap().replace("href=\"#", "");
         assert!(page.starts_with("<!DOCTYPE html>"));
         for word in ["<script", "src=", "<link", "@import", "url(", "href="] {
             assert!(!page.contains(word), "{word}");

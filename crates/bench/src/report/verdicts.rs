@@ -62,8 +62,11 @@ pub fn tally(goals: &[Judgement]) -> Option<String> {
     })
 }
 
+/// Gives a condition's name for its id.
+type Names<'a> = &'a dyn Fn(&str) -> String;
+
 /// The tally, what is missed, and what is inconclusive and why.
-pub fn sentences(goals: &[Judgement]) -> Vec<String> {
+pub fn sentences(goals: &[Judgement], names: Names<'_>) -> Vec<String> {
     let mut text = Vec::from_iter(tally(goals));
     let mut missed: Vec<&Judgement> = of(goals, Verdict::Missed).collect();
     missed.sort_by(|a, b| excess(b).total_cmp(&excess(a)));
@@ -71,7 +74,7 @@ pub fn sentences(goals: &[Judgement]) -> Vec<String> {
     text.extend(shown.map(|goal| {
         format!(
             "Missed: {} is {}; the goal is {}.",
-            subject(goal),
+            subject(goal, names),
             figure(goal),
             bound(goal.bound)
         )
@@ -89,13 +92,13 @@ pub fn sentences(goals: &[Judgement]) -> Vec<String> {
     text.extend(
         doubtful
             .iter()
-            .map(|(doubt, goals)| inconclusive(*doubt, goals)),
+            .map(|(doubt, goals)| inconclusive(*doubt, goals, names)),
     );
     text
 }
 
-fn inconclusive(doubt: Doubt, goals: &[&Judgement]) -> String {
-    let each = |goal: &&Judgement| format!("{} is {}", subject(goal), figure(goal));
+fn inconclusive(doubt: Doubt, goals: &[&Judgement], names: Names<'_>) -> String {
+    let each = |goal: &&Judgement| format!("{} is {}", subject(goal, names), figure(goal));
     let shown: Vec<String> = goals.iter().take(MOST_SENTENCES).map(each).collect();
     let rest = match goals.len().saturating_sub(MOST_SENTENCES) {
         0 => String::new(),
@@ -117,8 +120,8 @@ fn excess(goal: &Judgement) -> f64 {
     goal.bound.excess(goal.median.unwrap_or(f64::NAN)) / size.max(f64::MIN_POSITIVE)
 }
 
-/// `the penalty factor (cpu/flood/receiver/veth/3x200B)`, within a sentence.
-fn subject(goal: &Judgement) -> String {
+/// `the penalty factor (cpu · 3 × 200 B UDP in · veth)`, within a sentence.
+fn subject(goal: &Judgement, names: Names<'_>) -> String {
     let mut letters = goal.what.chars();
     let first = letters.next().unwrap_or_default();
     let what = match letters.as_str().starts_with(char::is_lowercase) {
@@ -126,7 +129,7 @@ fn subject(goal: &Judgement) -> String {
         false => goal.what.clone(),
     };
     match &goal.case {
-        Some(case) => format!("{what} ({case})"),
+        Some(case) => format!("{what} ({})", names(case)),
         None => what,
     }
 }
@@ -146,7 +149,7 @@ fn figure(goal: &Judgement) -> String {
 }
 
 /// Every goal with its figure; `None` where the run has none.
-pub fn table(goals: &[Judgement]) -> Option<Markup> {
+pub fn table(goals: &[Judgement], names: Names<'_>) -> Option<Markup> {
     let told = tally(goals)?;
     let rows = html! {
         div.scroll tabindex="0" { table {
@@ -156,7 +159,7 @@ pub fn table(goals: &[Judgement]) -> Option<Markup> {
             } }
             tbody { @for goal in goals { tr {
                 th.words.goal { (goal.what) }
-                td.words { code { (goal.case.as_deref().unwrap_or_default()) } }
+                td.words { @if let Some(case) = &goal.case { span title=(case) { (names(case)) } } }
                 td.words { (mark(goal.verdict)) }
                 td { (figure(goal)) }
                 td.words { (bound(goal.bound)) }

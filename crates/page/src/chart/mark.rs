@@ -61,15 +61,50 @@ pub enum Mark {
         /// Colour.
         tone: Tone,
     },
-    /// An upright stroke: a prediction, a median.
-    Stroke {
+    /// An upright stroke: the median of the dots beside it.
+    Median {
+        /// Where.
+        at: f64,
+    },
+    /// A hollow shape: a median without an interval, which proves nothing.
+    Unproved {
+        /// Where.
+        at: f64,
+        /// Colour and shape.
+        tone: Tone,
+    },
+    /// A wedge above the lane: a figure that was calculated, not measured.
+    Expected {
         /// Where.
         at: f64,
     },
 }
 
+/// Meaning of a mark, as the legend has it. Each has one mark of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Sign {
+    Dot,
+    Interval,
+    Median,
+    Unproved,
+    Expected,
+}
+
+impl Sign {
+    /// Words of the legend.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Sign::Dot => "one measurement",
+            Sign::Interval => "median, 95% interval",
+            Sign::Median => "median",
+            Sign::Unproved => "median, no interval",
+            Sign::Expected => "expected",
+        }
+    }
+}
+
 impl Mark {
-    /// The median with its whisker; where there is no interval, an upright stroke that claims none.
+    /// The median with its whisker; where there is no interval, a hollow shape that claims none.
     pub fn of_estimate(estimate: &impl Spread, tone: Tone) -> Mark {
         match estimate.interval() {
             Some((low, high)) => Mark::Interval {
@@ -78,9 +113,22 @@ impl Mark {
                 high,
                 tone,
             },
-            None => Mark::Stroke {
+            None => Mark::Unproved {
                 at: estimate.median(),
+                tone,
             },
+        }
+    }
+
+    /// Its meaning; `None` for a bar, which ends where its value is.
+    pub(crate) fn sign(&self) -> Option<Sign> {
+        match self {
+            Mark::Interval { .. } => Some(Sign::Interval),
+            Mark::Dots { .. } => Some(Sign::Dot),
+            Mark::Bar { .. } => None,
+            Mark::Median { .. } => Some(Sign::Median),
+            Mark::Unproved { .. } => Some(Sign::Unproved),
+            Mark::Expected { .. } => Some(Sign::Expected),
         }
     }
 }
@@ -98,6 +146,49 @@ pub(crate) fn shape(
     Ok(())
 }
 
+/// The outline of `tone` at a place of the plane, empty inside.
+pub(crate) fn hollow(plane: &mut Plane<'_>, tone: Tone, at: (f64, f64)) -> Drawn {
+    let mut corners = points(tone, (0, 0), 4);
+    corners.extend(corners.first().copied());
+    let line = PathElement::new(corners, tone.color().stroke_width(2));
+    plane.draw_series(std::iter::once(EmptyElement::at(at) + line))?;
+    Ok(())
+}
+
+/// A wedge that points down at a place of the plane.
+pub(crate) fn wedge(plane: &mut Plane<'_>, at: (f64, f64)) -> Drawn {
+    let shape = EmptyElement::at(at) + wedge_at((0, 0));
+    plane.draw_series(std::iter::once(shape))?;
+    Ok(())
+}
+
+fn wedge_at((x, y): (i32, i32)) -> Polygon<(i32, i32)> {
+    let corners = vec![(x - 4, y - 8), (x + 4, y - 8), (x, y - 1)];
+    Polygon::new(corners, INK.filled())
+}
+
+/// The mark of `sign` in a legend, in ink: its colour stands for something else.
+pub(crate) fn sign(
+    area: &DrawingArea<SVGBackend<'_>, Shift>,
+    sign: Sign,
+    (x, y): (i32, i32),
+) -> Drawn {
+    let line = |from, to| PathElement::new(vec![from, to], INK.stroke_width(2));
+    match sign {
+        Sign::Dot => area.draw(&Circle::new((x, y), 3, INK.mix(0.65).filled()))?,
+        Sign::Interval => {
+            area.draw(&line((x - 7, y), (x + 7, y)))?;
+            area.draw(&line((x - 7, y - 4), (x - 7, y + 4)))?;
+            area.draw(&line((x + 7, y - 4), (x + 7, y + 4)))?;
+            area.draw(&Circle::new((x, y), 3, INK.filled()))?;
+        }
+        Sign::Median => area.draw(&line((x, y - 7), (x, y + 7)))?,
+        Sign::Unproved => area.draw(&Circle::new((x, y), 4, INK.stroke_width(2)))?,
+        Sign::Expected => area.draw(&wedge_at((x, y + 5)))?,
+    }
+    Ok(())
+}
+
 /// The shape of `tone` in a legend.
 pub(crate) fn swatch(
     area: &DrawingArea<SVGBackend<'_>, Shift>,
@@ -109,9 +200,13 @@ pub(crate) fn swatch(
 }
 
 /// A circle, a square, a triangle or a diamond: distinct without colour.
-fn outline(tone: Tone, (x, y): (i32, i32), radius: i32, fill: ShapeStyle) -> Polygon<(i32, i32)> {
+fn outline(tone: Tone, at: (i32, i32), radius: i32, fill: ShapeStyle) -> Polygon<(i32, i32)> {
+    Polygon::new(points(tone, at, radius), fill)
+}
+
+fn points(tone: Tone, (x, y): (i32, i32), radius: i32) -> Vec<(i32, i32)> {
     let r = radius;
-    let around = match tone {
+    match tone {
         Tone::Caused => (0..16)
             .map(|part| {
                 let (sin, cos) = (f64::from(part) * std::f64::consts::TAU / 16.0).sin_cos();
@@ -132,6 +227,5 @@ fn outline(tone: Tone, (x, y): (i32, i32), radius: i32, fill: ShapeStyle) -> Pol
             (x, y + r + 1),
             (x - r - 1, y),
         ],
-    };
-    Polygon::new(around, fill)
+    }
 }

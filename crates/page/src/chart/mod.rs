@@ -11,11 +11,12 @@ pub use mark::{Mark, Tone};
 
 use crate::DrawError;
 use crate::format::{number, short};
-use mark::INK;
 pub(crate) use mark::{GRID, MUTED, REFERENCE};
+use mark::{INK, Sign};
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// Width of a picture on a phone, or beside another one.
@@ -89,7 +90,7 @@ pub struct Chart {
     pub axis: String,
     /// Where the axis begins.
     pub from: f64,
-    /// What the tones mean; empty where each row says it.
+    /// What the tones mean; empty where each row says it. The marks stand in the legend by themselves.
     pub legend: &'static [(Tone, &'static str)],
     /// Upright lines through the lanes of all rows, with their names.
     pub references: Vec<(f64, &'static str)>,
@@ -107,6 +108,21 @@ struct Named {
     side: HPos,
 }
 
+/// What stands in the legend before its words.
+#[derive(Clone, Copy)]
+enum Key {
+    Tone(Tone),
+    Sign(Sign),
+}
+
+/// One entry of the legend, where it stands.
+struct Entry {
+    key: Key,
+    words: &'static str,
+    x: i32,
+    line: u32,
+}
+
 impl Chart {
     /// The chart as two `<svg>` elements, of which the page shows one.
     pub fn svg(&self) -> Result<String, DrawError> {
@@ -117,11 +133,8 @@ impl Chart {
         let (from, to) = (self.from, self.end());
         let names = self.names(to, width);
         let lines = names.iter().map(|n| n.line + 1).max().unwrap_or(0);
-        let legend = if self.legend.is_empty() {
-            0
-        } else {
-            LEGEND_HEIGHT
-        };
+        let entries = self.entries(width);
+        let legend = LEGEND_HEIGHT * entries.iter().map(|e| e.line + 1).max().unwrap_or(0);
         let head = legend + HEAD_LINE * lines + 4;
         let body = head + self.rows.iter().map(height).sum::<u32>();
         let total = body + AXIS_HEIGHT + MARGIN;
@@ -145,16 +158,14 @@ impl Chart {
             .bold_line_style(GRID)
             .light_line_style(TRANSPARENT)
             .draw()?;
-        let mut x = MARGIN.cast_signed() + 4;
-        for (tone, name) in self.legend {
-            let y = LEGEND_HEIGHT.cast_signed() / 2;
-            mark::swatch(&root, *tone, (x, y))?;
-            root.draw(&Text::new(
-                *name,
-                (x + 9, y),
-                style(11.0, MUTED, HPos::Left),
-            ))?;
-            x += 28 + (name.chars().count() as f64 * LETTER) as i32;
+        for entry in &entries {
+            let y = (LEGEND_HEIGHT * entry.line + LEGEND_HEIGHT / 2).cast_signed();
+            match entry.key {
+                Key::Tone(tone) => mark::swatch(&root, tone, (entry.x, y))?,
+                Key::Sign(sign) => mark::sign(&root, sign, (entry.x, y))?,
+            }
+            let text = style(11.0, MUTED, HPos::Left);
+            root.draw(&Text::new(entry.words, (entry.x + 11, y), text))?;
         }
         for named in &names {
             let x = clamp(named.at, from, to);
@@ -183,6 +194,36 @@ impl Chart {
         }
         root.present()?;
         Ok(())
+    }
+
+    /// The legend: each tone that was named, and each mark that occurs, on as many lines as it takes.
+    fn entries(&self, width: u32) -> Vec<Entry> {
+        let marks = self.rows.iter().flat_map(|r| r.lanes.iter().flatten());
+        let signs: BTreeSet<Sign> = marks.filter_map(Mark::sign).collect();
+        let tones = self
+            .legend
+            .iter()
+            .map(|(tone, words)| (Key::Tone(*tone), *words));
+        let signs = signs
+            .into_iter()
+            .map(|sign| (Key::Sign(sign), sign.words()));
+        let begin = MARGIN.cast_signed() + 7;
+        let (mut x, mut line) = (begin, 0);
+        let entry = |(key, words): (Key, &'static str)| {
+            let size = 32 + (words.chars().count() as f64 * LETTER) as i32;
+            if x > begin && x + size > width.cast_signed() {
+                (x, line) = (begin, line + 1);
+            }
+            let entry = Entry {
+                key,
+                words,
+                x,
+                line,
+            };
+            x += size;
+            entry
+        };
+        tones.chain(signs).map(entry).collect()
     }
 
     /// Where the references' names stand so that none covers another.
@@ -270,13 +311,15 @@ impl Chart {
                     tone.color().filled(),
                 )))?;
             }
-            Mark::Stroke { at } => {
+            Mark::Median { at } => {
                 line(
                     plane,
                     &[(x(*at), y - 7.0), (x(*at), y + 7.0)],
                     INK.stroke_width(2),
                 )?;
             }
+            Mark::Unproved { at, tone } => mark::hollow(plane, *tone, (x(*at), y))?,
+            Mark::Expected { at } => mark::wedge(plane, (x(*at), y))?,
         }
         Ok(())
     }
@@ -288,7 +331,7 @@ impl Chart {
             Mark::Interval { high, mid, .. } => vec![*high, *mid],
             Mark::Dots { values, .. } => values.clone(),
             Mark::Bar { value, .. } => vec![*value],
-            Mark::Stroke { at } => vec![*at],
+            Mark::Median { at } | Mark::Unproved { at, .. } | Mark::Expected { at } => vec![*at],
         });
         let references = self.references.iter().map(|(at, _)| *at);
         let largest = values

@@ -42,7 +42,7 @@ pub fn of(kept: &IsolationSamples, table: &IsolationTable) -> Result<Markup, Rep
             note: format!("{}%", number(median)),
             lanes: vec![vec![
                 Mark::Dots { values, tone },
-                Mark::Stroke { at: median },
+                Mark::Median { at: median },
             ]],
         });
     }

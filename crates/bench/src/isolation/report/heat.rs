@@ -5,6 +5,9 @@ use crate::isolation::data::{IsolationRow, IsolationTable, Level};
 use crate::report::format::certainty;
 use maud::{Markup, html};
 
+/// Losses at which a colour ends and the next begins, percent.
+const STEPS: [f64; 5] = [2.0, 5.0, 15.0, 30.0, 50.0];
+
 /// A table of coloured cells: readable without colour, as each has its number.
 pub fn map(of: &IsolationTable) -> Markup {
     let levels: Vec<Level> = Level::ALL
@@ -32,6 +35,22 @@ pub fn map(of: &IsolationTable) -> Markup {
                 } }
             }
         } }
+        (scale())
+    }
+}
+
+/// The colours with the losses that they stand for.
+fn scale() -> Markup {
+    let upper = STEPS.iter().map(|upper| format!("below {upper}%"));
+    let words = upper.chain([format!("{}% or more", STEPS[STEPS.len() - 1])]);
+    html! {
+        p.keys {
+            span { "performance that a lost:" }
+            @for (step, words) in words.enumerate() {
+                span { span class=(format!("swatch heat{step}")) {} " " (words) }
+            }
+            span { "· no difference is shown" }
+        }
     }
 }
 
@@ -48,16 +67,11 @@ fn cell(row: Option<&IsolationRow>) -> Markup {
     }
 }
 
-/// 0: noise or a gain; 1 to 5: from a loss of some percent to one of more than half.
-fn step(loss_pct: f64, noise: bool) -> u8 {
-    match loss_pct {
-        _ if noise => 0,
-        l if l < 2.0 => 0,
-        l if l < 5.0 => 1,
-        l if l < 15.0 => 2,
-        l if l < 30.0 => 3,
-        l if l < 50.0 => 4,
-        _ => 5,
+/// The place of a loss among [`STEPS`]; noise and gains are the first.
+fn step(loss_pct: f64, noise: bool) -> usize {
+    match noise {
+        true => 0,
+        false => STEPS.iter().filter(|upper| loss_pct >= **upper).count(),
     }
 }
 

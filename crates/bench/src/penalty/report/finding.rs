@@ -12,8 +12,7 @@ pub fn finding(run: &RunData, cells: &[CellResult]) -> Vec<String> {
     let cases: Vec<_> = cells.iter().map(|c| (c, &c.penalty)).collect();
     let fair = Bound::AtMost(FAIR);
     let found = largest(&cases, fair);
-    let first = found.proved.or(found.doubtful).or(found.harmless);
-    let Some((worst, _)) = first.or_else(|| cases.first().cloned()) else {
+    let Some(worst) = worst(cells) else {
         return vec!["Not measured: no cell was completed.".to_owned()];
     };
     let mut text = vec![headline(worst)];
@@ -42,6 +41,15 @@ pub fn finding(run: &RunData, cells: &[CellResult]) -> Vec<String> {
         ));
     }
     text
+}
+
+/// The cell whose harm is largest, a proved one before all others.
+pub fn worst(cells: &[CellResult]) -> Option<&CellResult> {
+    let cases: Vec<_> = cells.iter().map(|c| (c, &c.penalty)).collect();
+    let found = largest(&cases, Bound::AtMost(FAIR));
+    let first = found.proved.or(found.doubtful).or(found.harmless);
+    let worst = first.or_else(|| cases.first().cloned());
+    worst.map(|(cell, _)| cell)
 }
 
 /// What enforcement makes of the penalty, in its worst cell.

@@ -9,7 +9,8 @@ pub use finding::finding;
 use super::goals::goals;
 use crate::data::Judgement;
 use crate::data::{
-    Cell, CellResult, Direction, Metric, Protocol, Rate, Role, Sample, SoftirqSource, Treatment,
+    Cell, CellResult, Direction, Estimate, Metric, Protocol, Rate, Role, Sample, SoftirqSource,
+    Treatment,
 };
 use crate::penalty::data::PenaltyResult;
 use crate::report::chart::{Chart, Mark, Row, Tone};
@@ -44,6 +45,15 @@ impl Outcome for PenaltyResult {
         text
     }
 
+    fn lead(&self, run: &RunData) -> Result<Option<Markup>, ReportError> {
+        lead(run, &self.cells)
+    }
+
+    fn case_name(&self, case: &str) -> Option<String> {
+        let cell = self.cells.iter().find(|c| c.cell.id == case)?;
+        Some(cell_name(&cell.cell))
+    }
+
     fn sections(&self, run: &RunData) -> Result<Vec<Markup>, ReportError> {
         sections(run, &self.cells, &self.failed)
     }
@@ -51,6 +61,44 @@ impl Outcome for PenaltyResult {
     fn tables(&self) -> Vec<Table> {
         terminal::cells(&self.cells).listed()
     }
+}
+
+/// The worst cell as one large figure, what Cofferdam makes of it, and every sample of it as a picture.
+pub fn lead(run: &RunData, cells: &[CellResult]) -> Result<Option<Markup>, ReportError> {
+    let Some(worst) = finding::worst(cells) else {
+        return Ok(None);
+    };
+    let one = |e: &Estimate| format!("{} {}", number(e.median), unit(worst.metric));
+    let treated = worst.treated.iter().find(|t| t.treatment.is_whole());
+    let (from, to, words) = match treated {
+        Some(treated) => (
+            one(&worst.test),
+            one(&treated.test),
+            format!(
+                "next to traffic, without Cofferdam and with it ({} is fair)",
+                one(&worst.baseline)
+            ),
+        ),
+        None => (
+            one(&worst.baseline),
+            one(&worst.test),
+            "next to one that computes, and next to traffic".to_owned(),
+        ),
+    };
+    let subject = match worst.metric {
+        Metric::ElapsedS => format!("the {} job", worst.cell.victim),
+        Metric::P99Us => format!("the 99th percentile of the {} server", worst.cell.victim),
+    };
+    let of_cell = Sample::of(run).iter().filter(|s| s.cell == worst.cell.id);
+    let samples: Vec<&Sample> = of_cell.collect();
+    let picture = times(&samples, worst.metric)?;
+    Ok(Some(html! {
+        div.glance {
+            p.big { (from) " " span.arrow { "→" } " " (to) }
+            p.caption { (cell_name(&worst.cell)) ": " (subject) " " (words) }
+        }
+        div.charts { (picture) }
+    }))
 }
 
 /// Cells whose detail is open; the rest folds, so that a page stays readable.
@@ -84,8 +132,7 @@ pub fn sections(
     }
     sections.push(section(
         "Cell by cell",
-        "Each dot is one measured sample; the stroke is the median. The ledger shows who caused \
-         network work on the shared CPU and whose time slices it took.",
+        "The ledger shows who caused network work on the shared CPU and whose time slices it took.",
         html! { @for detail in &details { (detail) } },
     ));
     sections.extend(not_measured(failed));
@@ -123,9 +170,8 @@ fn factors(cells: &[CellResult]) -> Result<Markup, ReportError> {
     }
     Ok(section(
         "Penalty factors",
-        "Point and whisker: median and 95% bootstrap interval over the pairs. Upright stroke: \
-         1/(1 − softirq fraction), what equal shares alone would explain. At 1 the victim is \
-         treated as fairly next to traffic as next to compute.",
+        "Expected: 1/(1 − softirq fraction), what equal shares alone would explain. At 1 the victim \
+         is treated as fairly next to traffic as next to compute.",
         html! { div.charts { @for chart in &charts { (chart) } } },
     ))
 }
@@ -133,7 +179,7 @@ fn factors(cells: &[CellResult]) -> Result<Markup, ReportError> {
 fn factor_row(result: &CellResult) -> Row {
     let mut marks = Vec::new();
     if let Some(at) = result.predicted {
-        marks.push(Mark::Stroke { at });
+        marks.push(Mark::Expected { at });
     }
     marks.push(Mark::of_estimate(&result.penalty, Tone::Caused));
     Row {
@@ -246,7 +292,7 @@ fn times(samples: &[&Sample], metric: Metric) -> Result<Markup, ReportError> {
             note: format!("{} {}", number(median), unit(metric)),
             lanes: vec![vec![
                 Mark::Dots { values, tone },
-                Mark::Stroke { at: median },
+                Mark::Median { at: median },
             ]],
         });
     }
