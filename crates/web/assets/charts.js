@@ -1,8 +1,11 @@
 // Time series. A chart's figures are also its label, for those who do not see the canvas.
+import { colourOf } from "./colours.js";
 import { clock, cpus, day, make, plain } from "./format.js";
 
 const HEIGHT = 116;
-const colour = (n) => getComputedStyle(document.documentElement).getPropertyValue(`--c${n % 6}`).trim();
+const colour = (line) => variable(`--c${number(line)}`);
+// A line of a container has the container's colour; one of a quantity says its own.
+const number = (line) => line.colour ?? colourOf(line.name);
 const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const sync = uPlot.sync("time");
 
@@ -55,7 +58,7 @@ export class Chart {
       legend: { show: false }, cursor: { sync: { key: sync.key }, y: false, drag: { x: false, y: false }, points: { size: 6 } },
       scales: { y: { range: (_, __, max) => [0, Math.max(0.1, (max ?? 0) * 1.08)] } },
       axes: [{ ...axis, size: 22, space: 70, values: tick(span) }, { ...axis, size: 38, space: 26, values: (_, v) => v.map((n) => (n >= 10 ? n.toFixed(0) : n.toFixed(n < 0.1 && n > 0 ? 2 : 1))) }],
-      series: [{}, ...lines.map((line, i) => ({ label: line.name, stroke: colour(i), width: 1.5, points: { show: false }, spanGaps: false, fill: lines.length === 1 ? `${colour(i)}22` : undefined }))],
+      series: [{}, ...lines.map((line) => ({ label: line.name, stroke: colour(line), width: 1.5, points: { show: false }, spanGaps: false, fill: lines.length === 1 ? `${colour(line)}22` : undefined }))],
       hooks: { setCursor: [(plot) => this.#point(plot.cursor.idx)] },
     }, data, this.#canvas);
     this.#plot.over.addEventListener("click", () => {
@@ -79,7 +82,7 @@ export class Chart {
   }
 
   #describe(lines) {
-    const items = lines.map((line, i) => make("li", {}, make("span", { class: `chip c${i % 6}`, "aria-hidden": "true" }), make("span", { class: "name", title: plain(line.name) }, plain(line.name)), make("span", { class: "num" }, cpus(latest(line.values)))));
+    const items = lines.map((line) => make("li", {}, make("span", { class: `chip c${number(line)}`, "aria-hidden": "true" }), make("span", { class: "name", title: plain(line.name) }, plain(line.name)), make("span", { class: "num" }, cpus(latest(line.values)))));
     this.#legend.replaceChildren(...(items.length ? items : [make("li", { class: "muted" }, "nobody")]));
     const most = (values) => values.reduce((a, b) => Math.max(a, b ?? 0), 0);
     const text = lines.map((l) => `${plain(l.name)}: now ${cpus(latest(l.values))}, at most ${cpus(most(l.values))} CPUs`).join("; ");

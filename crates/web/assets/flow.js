@@ -1,4 +1,5 @@
 // Who pays for whom: bands from causers to payers, as wide as the CPU time, and the same as a table.
+import { colourOf } from "./colours.js";
 import { cpus, make, plain } from "./format.js";
 import { hash } from "./place.js";
 
@@ -36,6 +37,9 @@ const ends = (flows, key, name) => {
   const sum = rest.reduce((s, e) => s + e.sum, 0);
   return [...all.slice(0, MOST - 1), { id: "rest", name: `${rest.length} others`, sum, of: new Set(rest.map((e) => e.id)) }];
 };
+
+/** The colour of a band is that of the container that causes it, as in the charts. */
+const hue = (id, name) => (id === null ? "none" : `c${colourOf(name ?? id)}`);
 
 const place = (list, scale) => {
   let y = 0;
@@ -76,7 +80,6 @@ const picture = (flows, text) => {
   svg.setAttribute("role", "img");
   svg.setAttribute("aria-label", `Flows: ${text.slice(0, 3).join("; ")}${text.length > 3 ? `; ${text.length - 3} more in the table` : ""}`);
   svg.style.height = `${height}px`;
-  const numbers = [...new Set(flows.map((f) => f.cpu))].sort((a, b) => a - b);
   flows.forEach((flow, i) => {
     const a = find(from, flow.from);
     const b = find(to, flow.to);
@@ -86,7 +89,7 @@ const picture = (flows, text) => {
     b.used += hb;
     const path = document.createElementNS(NS, "path");
     path.setAttribute("d", `M0 ${ya} C50 ${ya} 50 ${yb} 100 ${yb} V${yb + hb} C50 ${yb + hb} 50 ${ya + ha} 0 ${ya + ha} Z`);
-    path.setAttribute("class", `band c${numbers.indexOf(flow.cpu) % 6}`);
+    path.setAttribute("class", `band ${hue(flow.from, flow.from_name)}`);
     const title = document.createElementNS(NS, "title");
     title.textContent = text[i];
     path.append(title);
@@ -98,17 +101,17 @@ const picture = (flows, text) => {
     for (const end of list) {
       const known = end.id !== null && end.id !== "rest";
       const what = known ? make("a", { href: hash({ container: end.id }), title: end.name }, end.name) : make("span", { title: end.name }, end.name);
-      const item = make("li", {}, what, make("span", { class: "num" }, cpus(end.sum)));
+      const chip = name === "from" && make("span", { class: `chip ${end.id === "rest" ? "none" : hue(end.id, end.name)}`, "aria-hidden": "true" });
+      const item = make("li", {}, ...(chip ? [chip] : []), what, make("span", { class: "num" }, cpus(end.sum)));
       item.style.top = `${end.y}px`;
       item.style.height = `${end.height}px`;
       column.append(item);
     }
     return column;
   };
-  const legend = make("p", { class: "legend small" }, ...numbers.slice(0, 12).map((n) => make("span", { class: `key c${numbers.indexOf(n) % 6}` }, `CPU ${n}`)));
   return make("div", { class: "flow", hidden: asTable },
     make("div", { class: "flow-heads small muted" }, make("span", {}, "causes, CPUs"), make("span", {}, "is billed, CPUs")),
-    make("div", { class: "flow-body" }, side(from, "from"), svg, side(to, "to")), legend);
+    make("div", { class: "flow-body" }, side(from, "from"), svg, side(to, "to")));
 };
 
 const table = (flows) => {

@@ -1,5 +1,6 @@
 // The whole host: verdict, flows, series, containers, CPUs.
 import { Chart } from "./charts.js";
+import { nameAll } from "./colours.js";
 import { showFlow } from "./flow.js";
 import { bytes, cpus, length, make, plain, put } from "./format.js";
 import { go } from "./place.js";
@@ -36,6 +37,7 @@ export const showSeries = async (points) => {
   const { from, to } = span(points);
   const series = await get("series", { from, to, points });
   const times = series.time_ms.map((ms) => ms / 1000);
+  nameAll(Object.keys(charts).flatMap((key) => series[key].map((line) => line.name)));
   for (const [key, chart] of Object.entries(charts)) chart.show(times, series[key]);
 };
 

@@ -66,9 +66,9 @@ export const showSeriesOf = async (container, points) => {
   if (shown !== container) return;
   const times = time_ms.map((ms) => ms / 1000);
   const corrected = total.cpu.map((v, i) => (v === null ? null : v + total.caused[i] - total.charged[i]));
-  parts.cpu.show(times, [{ name: "billed", values: total.cpu }, { name: "corrected", values: corrected }]);
-  parts.network.show(times, [{ name: "caused", values: total.caused }, { name: "charged", values: total.charged }]);
-  parts.lost.show(times, [{ name: "taken by others", values: total.taken }, { name: "its own quota", values: total.throttled }]);
+  parts.cpu.show(times, [{ name: "billed", colour: 0, values: total.cpu }, { name: "corrected", colour: 2, values: corrected }]);
+  parts.network.show(times, [{ name: "caused", colour: 1, values: total.caused }, { name: "charged", colour: 3, values: total.charged }]);
+  parts.lost.show(times, [{ name: "taken by others", colour: 7, values: total.taken }, { name: "its own quota", colour: 4, values: total.throttled }]);
 };
 
 const draw = (story) => {

@@ -31,6 +31,7 @@ pub static FILES: &[File] = &[
     file!("/story.css", CSS, "story.css"),
     file!("/app.js", JS, "app.js"),
     file!("/charts.js", JS, "charts.js"),
+    file!("/colours.js", JS, "colours.js"),
     file!("/flow.js", JS, "flow.js"),
     file!("/format.js", JS, "format.js"),
     file!("/overview.js", JS, "overview.js"),
