@@ -1,5 +1,6 @@
-//! The journal of a process that was killed, damaged or forged anyhow: it is read as far as it can be, a reading
-//! loses nothing by damage after it, and what passes for a change of ours names a file by its plain path.
+//! The journal of a process that was killed, damaged or forged anyhow: it is read as far as it can
+//! be, a reading loses nothing by damage after it, and what passes for a change of ours names a
+//! file by its plain path.
 #![no_main]
 
 use cofferdam_enforce::journal::{Target, check_listed, decode};

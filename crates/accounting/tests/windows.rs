@@ -144,13 +144,13 @@ fn without_a_thread_for_it_everything_is_counted_as_before() {
 
 /// Directory of this process's cgroup in the hierarchy that the cgroup in `other` is in.
 fn own_cgroup(other: &Path) -> PathBuf {
-    let root = other.parent().unwrap();
-    let text = fs::read_to_string("/proc/self/cgroup").unwrap();
+    let root = other.parent().expect("a hierarchy");
+    let text = fs::read_to_string("/proc/self/cgroup").expect("procfs");
     let is_pids = |line: &&str| line.contains(":pids:") || line.contains(",pids");
     let line = text.lines().find(is_pids);
     let line = line.or_else(|| text.lines().find(|line| line.starts_with("0::")));
-    let path = line.unwrap().rsplit_once(':').unwrap().1;
-    root.join(path.trim_start_matches('/'))
+    let path = line.and_then(|line| Some(line.rsplit_once(':')?.1));
+    root.join(path.expect("a cgroup").trim_start_matches('/'))
 }
 
 #[test]

@@ -228,8 +228,9 @@ pub(crate) mod network {
     /// [`PAYS_CPUS`] on average over about so long: means take a moment to be put in place.
     pub const PAYS_AVERAGED: Duration = Duration::from_secs(2);
 
-    /// When a weight or quota that the kernel refused is written again: what it depends on (a burst, a cgroup
-    /// above) may have changed. Shorter: more failed writes; longer: later in force.
+    /// When a weight or quota that the kernel refused is written again: what it depends on (a
+    /// burst, a cgroup above) may have changed. Shorter: more failed writes; longer: later in
+    /// force.
     pub const REFUSED_AGAIN: Duration = Duration::from_secs(1);
     /// When a means that failed is tried again.
     pub const TRY_AGAIN: Duration = Duration::from_secs(10);

@@ -1,8 +1,10 @@
-//! Closed list of what Cofferdam changes: which files of which file systems, which attributes, and how their
-//! values are spelled. The journal makes and reverts nothing else, whoever wrote its file.
+//! Closed list of what Cofferdam changes: which files of which file systems, which attributes, and
+//! how their values are spelled. The journal makes and reverts nothing else, whoever wrote its
+//! file.
 //!
-//! The check also stands before a change is made, so a new kind of change fails in its first test until it is
-//! listed here. Rejected: a keyed checksum. Whoever can write the file can read a key beside it.
+//! The check also stands before a change is made, so a new kind of change fails in its first test
+//! until it is listed here. Rejected: a keyed checksum. Whoever can write the file can read a key
+//! beside it.
 
 use super::change::{Change, Form, Target};
 use super::values::{ABSENT, PRESENT, READ_ONLY, WRITABLE};
@@ -17,8 +19,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Cgroup of ours below a container's, for its NAPI threads. Of ours, so that the runtime finds no thread that
-/// it cannot end in its own.
+/// Cgroup of ours below a container's, for its NAPI threads. Of ours, so that the runtime finds no
+/// thread that it cannot end in its own.
 pub(crate) const NAPI_CGROUP: &str = "cofferdam.napi";
 /// Offload without which veth has no NAPI.
 pub(crate) const GRO: &str = "rx-gro";
@@ -66,8 +68,8 @@ enum FileSystem {
     Sysfs,
 }
 
-/// Checks that `change` is one that Cofferdam makes on the host `fs`. A target that is gone passes: nothing is
-/// written to it.
+/// Checks that `change` is one that Cofferdam makes on the host `fs`. A target that is gone passes:
+/// nothing is written to it.
 ///
 /// # Errors
 /// Why it is not.
@@ -191,8 +193,8 @@ fn check_plain(path: &Path) -> Listed<()> {
     }
 }
 
-/// Checks that a directory is in a file system of the kernel, by its own path: through no symbolic link but
-/// sysfs's own.
+/// Checks that a directory is in a file system of the kernel, by its own path: through no symbolic
+/// link but sysfs's own.
 fn check_directory(fs: &HostFs, directory: &Path, file_system: FileSystem) -> Listed<()> {
     let real = match directory.canonicalize() {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -263,7 +265,8 @@ fn is_mask(value: &str) -> bool {
     value.split(',').all(is_group)
 }
 
-/// A path below the hierarchy's mount; `/..` and so on for a cgroup that our cgroup namespace does not show.
+/// A path below the hierarchy's mount; `/..` and so on for a cgroup that our cgroup namespace does
+/// not show.
 fn is_cgroup_path(value: &str) -> bool {
     let Some(below) = value.strip_prefix('/') else {
         return false;

@@ -45,7 +45,8 @@ impl FakeKernel {
         }
     }
 
-    /// v1's: at least 1 ms and the burst, within that of the cgroup above, and no less than those below.
+    /// v1's: at least 1 ms and the burst, within that of the cgroup above, and no less than those
+    /// below.
     fn quota(&self, folder: &Path, value: &str) -> Result<(), i32> {
         let cpus = |folder: &Path, quota_us: f64| {
             quota_us / number(&folder.join("cpu.cfs_period_us")).unwrap_or(100_000.0)

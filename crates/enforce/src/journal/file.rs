@@ -13,8 +13,8 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// All of the file at `path`.
 ///
 /// # Errors
-/// When it cannot be opened or read, and of kind `InvalidData` when it is a link, no ordinary file, too large,
-/// another user's, or may be written by others.
+/// When it cannot be opened or read, and of kind `InvalidData` when it is a link, no ordinary file,
+/// too large, another user's, or may be written by others.
 pub(super) fn read_own(path: &Path) -> io::Result<Vec<u8>> {
     let mut options = OpenOptions::new();
     // A FIFO in its place must not block.

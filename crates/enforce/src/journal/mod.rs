@@ -218,7 +218,8 @@ impl Journal {
         written
     }
 
-    /// Notes again what stands there after a refused write: of our values only the last two are kept.
+    /// Notes again what stands there after a refused write: of our values only the last two are
+    /// kept.
     fn note_refused(&mut self, pending: &Pending) {
         // A refused write changed nothing; one that half worked is found by reading.
         let Ok(now) = values::read(&pending.target) else {

@@ -9,7 +9,8 @@ use cofferdam_types::{CgroupId, Container, Degraded, Means, MeansState, NetworkE
 const UNSTOPPABLE: &str = "it is under a CPU quota, which on this kernel (Linux 6.18 and newer) stops tasks but not kernel threads: the thread's time would delay its tasks without bound";
 
 /// Why the weight of a container is not corrected whose cgroup is idle.
-const IDLE: &str = "the kernel takes no weight for an idle cgroup (cpu.idle = 1), which runs only where nobody else wants to";
+const IDLE: &str = "the kernel takes no weight for an idle cgroup (cpu.idle = 1), which runs only \
+     where nobody else wants to";
 
 /// Payers without a rule that are named; more say nothing new.
 const MOST_PAYERS: usize = 8;

@@ -9,7 +9,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 
 const BEFORE: &str = "forged";
 
-/// A host with one cgroup, whose weight an agent that was killed has lowered, and a file outside of the kernel's.
+/// A host with one cgroup, whose weight an agent that was killed has lowered, and a file outside of
+/// the kernel's.
 struct Host {
     root: tempfile::TempDir,
 }
@@ -259,14 +260,15 @@ fn a_journal_that_others_may_have_written_is_not_read() {
 }
 
 proptest! {
-    /// Whatever stands in a journal: what passes is one of our files, below the directories of the kernel.
+    /// Whatever stands in a journal: what passes is one of our files, below the directories of the
+    /// kernel.
     #[test]
     fn no_path_outside_of_the_kernels_directories_passes(
         parts in proptest::collection::vec(
             prop_oneof![
-                Just("sys"), Just("fs"), Just("cgroup"), Just("proc"), Just("irq"), Just(".."), Just("."),
-                Just(""), Just("web"), Just("link"), Just("etc"), Just("7"), Just("cpu.shares"),
-                Just("smp_affinity_list"), Just("rps_cpus"),
+                Just("sys"), Just("fs"), Just("cgroup"), Just("proc"), Just("irq"), Just(".."),
+                Just("."), Just(""), Just("web"), Just("link"), Just("etc"), Just("7"),
+                Just("cpu.shares"), Just("smp_affinity_list"), Just("rps_cpus"),
             ],
             0..9,
         )

@@ -1,6 +1,7 @@
-//! Files that the kernel wants within a container's quota: it refuses (EINVAL) a quota below the cgroup's burst, and
-//! in v1 one below that of a cgroup below. They are lowered before the quota, and come back after it. A quota that
-//! exceeds the one above it had no effect of its own, so nothing else changes.
+//! Files that the kernel wants within a container's quota: it refuses (EINVAL) a quota below the
+//! cgroup's burst, and in v1 one below that of a cgroup below. They are lowered before the quota,
+//! and come back after it. A quota that exceeds the one above it had no effect of its own, so
+//! nothing else changes.
 
 use crate::journal::{ChangeError, Form, Journal, Target};
 use crate::network::place::Follower;
@@ -36,8 +37,8 @@ impl Followers {
         Ok(())
     }
 
-    /// Raises those of `files` that were lowered as far as a quota of `cpus` allows. What the kernel refuses now
-    /// comes back later.
+    /// Raises those of `files` that were lowered as far as a quota of `cpus` allows. What the
+    /// kernel refuses now comes back later.
     pub fn raise(&mut self, journal: &mut Journal, files: &[Follower], cpus: f64) {
         for follower in files {
             let Ok(target) = Target::file(&follower.file) else {

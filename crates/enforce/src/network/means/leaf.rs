@@ -1,14 +1,16 @@
-//! The cgroup of ours below a container's, in which its NAPI threads are charged to it, and what keeps it out of
-//! the container's way.
+//! The cgroup of ours below a container's, in which its NAPI threads are charged to it, and what
+//! keeps it out of the container's way.
 //!
-//! A cgroup is frozen when all below it are, and a kernel thread never freezes. Ours is frozen while it is still
-//! empty: the kernel counts it as frozen from then on, whatever a freezer above says, and the thread runs on, as
-//! the freezer leaves kernel threads alone (kernel/cgroup/freezer.c, `cgroup_freezer_migrate_task`; Linux 5.2 on).
-//! Limits of the container's that count our cgroup or its threads are raised by as much.
+//! A cgroup is frozen when all below it are, and a kernel thread never freezes. Ours is frozen
+//! while it is still empty: the kernel counts it as frozen from then on, whatever a freezer above
+//! says, and the thread runs on, as the freezer leaves kernel threads alone
+//! (kernel/cgroup/freezer.c, `cgroup_freezer_migrate_task`; Linux 5.2 on). Limits of the
+//! container's that count our cgroup or its threads are raised by as much.
 //!
-//! Rejected: on hybrid hosts the v1 hierarchies alone. Ledger and diagnosis tell containers by their v2 cgroups, and
-//! would take the thread's time, and softirqs in it, for the host's. Rejected: to leave when the container is
-//! paused. What floods a paused container would be paid for by its neighbours.
+//! Rejected: on hybrid hosts the v1 hierarchies alone. Ledger and diagnosis tell containers by
+//! their v2 cgroups, and would take the thread's time, and softirqs in it, for the host's.
+//! Rejected: to leave when the container is paused. What floods a paused container would be paid
+//! for by its neighbours.
 
 use super::napi::NapiError;
 use crate::journal::{ChangeError, Form, Journal, NAPI_CGROUP, Target};
@@ -17,8 +19,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Makes the cgroup in the directory `own` of a container's, ready for `threads` threads more. Adds what it changes
-/// to `targets`, also on an error.
+/// Makes the cgroup in the directory `own` of a container's, ready for `threads` threads more. Adds
+/// what it changes to `targets`, also on an error.
 pub(super) fn prepare(
     journal: &mut Journal,
     place: &Place,
@@ -94,8 +96,8 @@ fn weigh(place: &Place, leaf: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes a file of the leaf, which goes with it. Hierarchies without its controller, and kernels without it, have
-/// no such file.
+/// Writes a file of the leaf, which goes with it. Hierarchies without its controller, and kernels
+/// without it, have no such file.
 fn write(file: &Path, value: &str) -> io::Result<()> {
     match file.exists() {
         true => fs::write(file, value),

@@ -73,8 +73,8 @@ impl Directory {
     }
 }
 
-/// Weight of an idle cgroup in the unit of `cpu.weight`, which says 0 (kernel/sched/sched.h, `WEIGHT_IDLEPRIO`: 3 of
-/// 1024).
+/// Weight of an idle cgroup in the unit of `cpu.weight`, which says 0 (kernel/sched/sched.h,
+/// `WEIGHT_IDLEPRIO`: 3 of 1024).
 const IDLE_WEIGHT: f64 = 100.0 * 3.0 / 1024.0;
 
 /// The weight that a file of the CPU controller's says, in its unit.
@@ -196,7 +196,8 @@ impl Place {
         quota::above(directory, *v2)
     }
 
-    /// Whether it runs only where nobody else wants to (`cpu.idle`): the kernel takes no weight then.
+    /// Whether it runs only where nobody else wants to (`cpu.idle`): the kernel takes no weight
+    /// then.
     pub fn is_idle(&self) -> bool {
         let idle = self
             .cpu

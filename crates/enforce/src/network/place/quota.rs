@@ -23,8 +23,9 @@ pub(in crate::network) struct Follower {
 /// Cgroups below one that are looked at, at most.
 const MOST_BELOW: usize = 1_000;
 
-/// Files that the kernel wants within the quota of `directory`, those nearest to it first: its burst and, in v1,
-/// quotas and bursts of cgroups below (kernel/sched/core.c, `tg_set_cfs_bandwidth`, `tg_cfs_schedulable_down`).
+/// Files that the kernel wants within the quota of `directory`, those nearest to it first: its
+/// burst and, in v1, quotas and bursts of cgroups below (kernel/sched/core.c,
+/// `tg_set_cfs_bandwidth`, `tg_cfs_schedulable_down`).
 pub(super) fn followers(directory: &Path, v2: bool) -> Vec<Follower> {
     let mut files = Vec::new();
     let Some(own) = read(directory, v2) else {
@@ -66,7 +67,8 @@ fn add_below(directory: &Path, files: &mut Vec<Follower>, left: &mut usize) {
     }
 }
 
-/// Quota of the nearest v1 cgroup above `directory` that has one, in CPUs: the kernel takes no more below it.
+/// Quota of the nearest v1 cgroup above `directory` that has one, in CPUs: the kernel takes no more
+/// below it.
 pub(super) fn above(directory: &Path, v2: bool) -> Option<f64> {
     let above = directory.ancestors().skip(1).filter(|_| !v2);
     // The root of a hierarchy has no such file.

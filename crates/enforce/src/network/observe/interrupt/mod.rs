@@ -66,7 +66,8 @@ impl Interrupts {
         live.asked.filter(|_| live.watcher.looks())
     }
 
-    /// Why the cost cannot be measured in place, and the first estimate stands for it, microseconds.
+    /// Why the cost cannot be measured in place, and the first estimate stands for it,
+    /// microseconds.
     pub fn failure(&self) -> Option<(&str, f64)> {
         let why = self.live.as_ref()?.watcher.failure()?;
         Some((why, self.costs.elsewhere_ns / 1e3))
