@@ -12,6 +12,9 @@
 //! 5. A container stays within one last-level cache, else within one NUMA node.
 //! 6. The CPUs with the highest numbers are taken first: hosts do their housekeeping on CPU 0.
 //!
+//! 7. No container gets a CPU that a cgroup above it does not have, and every standard container
+//!    keeps one that the cgroups above it have ([`Limits`]).
+//!
 //! [`plan()`] either meets all requests or names those it cannot meet; [`plan_what_fits`] meets
 //! what it can, so that one impossible request does not take the others' CPUs away.
 #![forbid(unsafe_code)]
@@ -24,8 +27,8 @@ mod slices;
 pub mod weight;
 mod work;
 
-pub use plan::{Impossible, Options, Placement, Plan, PlanError};
-pub use planner::{plan, plan_what_fits};
+pub use plan::{Impossible, Limits, Options, Placement, Plan, PlanError};
+pub use planner::{plan, plan_what_fits, plan_within};
 
 #[cfg(test)]
 mod tests;

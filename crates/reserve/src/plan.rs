@@ -17,6 +17,34 @@ impl Default for Options {
     }
 }
 
+/// CPUs that containers are bound to by others than the planner: the cpusets of the cgroups above
+/// them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// The CPUs that a request can be given; all usable ones where it is not listed.
+    pub allowed: BTreeMap<CgroupId, BTreeSet<CpuId>>,
+    /// Sets of which one CPU at least stays shared: each is all that some standard containers may
+    /// run on. A set of all usable CPUs is no limit: [`Options::keep_cpus`] decides there.
+    pub shared: Vec<BTreeSet<CpuId>>,
+}
+
+impl Limits {
+    pub(crate) fn allow(&self, id: CgroupId, cpu: CpuId) -> bool {
+        let allowed = self.allowed.get(&id);
+        allowed.is_none_or(|cpus| cpus.contains(&cpu))
+    }
+
+    /// Whether `id` can be given any CPU.
+    pub(crate) fn is_none_for(&self, id: CgroupId) -> bool {
+        self.shared.is_empty() && !self.allowed.contains_key(&id)
+    }
+
+    /// CPUs that `id` can be given; the largest number where nothing limits it.
+    pub(crate) fn width(&self, id: CgroupId) -> usize {
+        self.allowed.get(&id).map_or(usize::MAX, BTreeSet::len)
+    }
+}
+
 /// Where one strict container runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {

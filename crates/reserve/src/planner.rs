@@ -1,11 +1,12 @@
 //! The order: requests that keep their CPUs, requests that change, new ones.
 
-use crate::plan::{Impossible, Options, Placement, Plan, PlanError};
+use crate::plan::{Impossible, Limits, Options, Placement, Plan, PlanError};
 use crate::pool::{Holder, Pool};
 use crate::slices::{Slices, WHOLE};
 use crate::work::Work;
 use cofferdam_types::{CgroupId, CpuAmount, CpuId, Topology};
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 type Request = (CgroupId, CpuAmount);
 
@@ -42,8 +43,53 @@ pub fn plan_what_fits(
     requests: &[Request],
     options: Options,
 ) -> (Plan, Vec<Impossible>) {
-    let (state, impossible) = solve(topology, previous, requests, options, &Work::default());
+    plan_within(topology, previous, requests, options, &Limits::default())
+}
+
+/// As [`plan_what_fits`], within `limits`. A container that has a place keeps it, also when a standard
+/// container came that may run nowhere else, unless it can move.
+pub fn plan_within(
+    topology: &Topology,
+    previous: &Plan,
+    requests: &[Request],
+    options: Options,
+    limits: &Limits,
+) -> (Plan, Vec<Impossible>) {
+    let work = Work::default();
+    let scene = Scene {
+        topology,
+        limits: Rc::new(limits.clone()),
+        keep: options.keep_cpus as usize,
+        work: &work,
+    };
+    let (state, impossible) = scene.solve(previous, requests);
     (state.into_plan(), impossible)
+}
+
+/// What a plan is made for.
+pub(crate) struct Scene<'a> {
+    pub topology: &'a Topology,
+    pub limits: Rc<Limits>,
+    /// CPUs that stay shared.
+    pub keep: usize,
+    pub work: &'a Work,
+}
+
+impl Scene<'_> {
+    pub fn solve(&self, previous: &Plan, requests: &[Request]) -> (State, Vec<Impossible>) {
+        let found = solve(self, previous, requests, false);
+        let is_placed = |one: &Impossible| previous.placements.contains_key(&one.id);
+        if self.limits.shared.is_empty() || !found.1.iter().any(is_placed) {
+            return found;
+        }
+        // Who has a place keeps it.
+        let other = solve(self, previous, requests, true);
+        if other.1.len() < found.1.len() {
+            other
+        } else {
+            found
+        }
+    }
 }
 
 /// The plan while it is made.
@@ -52,15 +98,15 @@ pub(crate) struct State {
     pool: Pool,
     slices: Slices,
     own: BTreeMap<CgroupId, BTreeSet<CpuId>>,
+    limits: Rc<Limits>,
     keep: usize,
 }
 
-pub(crate) fn solve(
-    topology: &Topology,
+fn solve(
+    scene: &Scene,
     previous: &Plan,
     requests: &[Request],
-    options: Options,
-    work: &Work,
+    places_stay: bool,
 ) -> (State, Vec<Impossible>) {
     let mut place = BTreeMap::new();
     let requests: Vec<Request> = requests
@@ -72,10 +118,11 @@ pub(crate) fn solve(
         })
         .collect();
     let mut state = State {
-        pool: Pool::new(topology, work.clone()),
-        slices: Slices::new(work.clone()),
+        pool: Pool::new(scene.topology, &scene.limits, scene.work.clone()),
+        slices: Slices::new(Rc::clone(&scene.limits), scene.work.clone()),
         own: BTreeMap::new(),
-        keep: options.keep_cpus as usize,
+        limits: Rc::clone(&scene.limits),
+        keep: scene.keep,
     };
     let (mut harmed, mut shrunk, mut grown, mut new) = (vec![], vec![], vec![], vec![]);
     for &(id, amount) in &requests {
@@ -83,7 +130,7 @@ pub(crate) fn solve(
             new.push((id, amount));
             continue;
         };
-        state.keep_place(id, old);
+        state.keep_place(id, old, places_stay);
         let (had, wanted) = (old.milli_cpus(), amount.milli_cpus());
         match state.holds(id) {
             held if held == wanted => {}
@@ -95,9 +142,12 @@ pub(crate) fn solve(
     }
     let changed: Vec<Request> = shrunk.into_iter().chain(harmed).chain(grown).collect();
     let mut refused: Vec<Request> = state.meet_all(&changed);
-    // Large ones first pack best. When not all fit, the order of the requests decides.
+    // The most limited first, then large ones pack best. When not all fit, the order of the requests decides.
     let mut by_size = new.clone();
-    by_size.sort_by_key(|(id, amount)| (std::cmp::Reverse(amount.milli_cpus()), *id));
+    by_size.sort_by_key(|(id, amount)| {
+        let size = std::cmp::Reverse(amount.milli_cpus());
+        (scene.limits.width(*id), size, *id)
+    });
     let mut trial = state.clone();
     if trial.meet_all(&by_size).is_empty() {
         state = trial;
@@ -129,17 +179,27 @@ impl State {
         whole * WHOLE + self.slices.of(id).map_or(0, |(_, milli)| milli)
     }
 
-    /// Takes over what `id` had, as far as it is still there.
-    fn keep_place(&mut self, id: CgroupId, old: &Placement) {
+    /// Takes over what `id` had, as far as it is still there; `anyway` also what leaves a standard container
+    /// without a CPU.
+    fn keep_place(&mut self, id: CgroupId, old: &Placement, anyway: bool) {
+        let claim = if anyway {
+            Pool::claim_anyway
+        } else {
+            Pool::claim
+        };
         for &cpu in &old.own {
-            if self.available() > 0 && self.pool.claim(cpu, Holder::Own(id)) {
+            if self.available() > 0
+                && self.limits.allow(id, cpu)
+                && claim(&mut self.pool, cpu, Holder::Own(id))
+            {
                 self.own.entry(id).or_default().insert(cpu);
             }
         }
         if let Some((cpu, milli)) = old.slice
             && (1..WHOLE).contains(&milli)
+            && self.limits.allow(id, cpu)
             && (self.slices.has(cpu)
-                || (self.available() > 0 && self.pool.claim(cpu, Holder::Slices)))
+                || (self.available() > 0 && claim(&mut self.pool, cpu, Holder::Slices)))
         {
             self.slices.put(cpu, id, milli);
         }
@@ -210,7 +270,9 @@ impl State {
     }
 
     fn slice_on(&mut self, cpu: CpuId, id: CgroupId, milli: u32) -> bool {
-        (self.slices.has(cpu) || (self.available() > 0 && self.pool.claim(cpu, Holder::Slices)))
+        self.limits.allow(id, cpu)
+            && (self.slices.has(cpu)
+                || (self.available() > 0 && self.pool.claim(cpu, Holder::Slices)))
             && self.slices.put(cpu, id, milli)
     }
 
@@ -228,7 +290,11 @@ impl State {
                 return false;
             }
             let near: BTreeSet<CpuId> = own.iter().copied().chain(near).collect();
-            own.extend(self.pool.take(more, Holder::Own(id), &near));
+            let allowed = self.limits.allowed.get(&id);
+            let Some(taken) = self.pool.take(more, Holder::Own(id), &near, allowed) else {
+                return false;
+            };
+            own.extend(taken);
         }
         if !own.is_empty() {
             self.own.insert(id, own);
@@ -237,7 +303,7 @@ impl State {
     }
 
     fn place_slice(&mut self, id: CgroupId, milli: u32) -> bool {
-        if let Some(cpu) = self.slices.room_for(milli) {
+        if let Some(cpu) = self.slices.room_for(milli, id) {
             return self.slices.put(cpu, id, milli);
         }
         match self.open_slice_cpu(id) {
@@ -251,7 +317,8 @@ impl State {
             return None;
         }
         let near = self.own.get(&id).cloned().unwrap_or_default();
-        self.pool.take(1, Holder::Slices, &near).pop()
+        let allowed = self.limits.allowed.get(&id);
+        self.pool.take(1, Holder::Slices, &near, allowed)?.pop()
     }
 
     /// One attempt with all slices packed anew.
@@ -279,8 +346,24 @@ impl State {
         for cpu in rest.own.remove(&id).unwrap_or_default() {
             rest.pool.release(cpu);
         }
-        let whole = u32::try_from(rest.available()).ok()?;
-        CpuAmount::from_milli_cpus(whole * WHOLE + rest.slices.most_room())
+        let whole = u32::try_from(rest.most_whole(id)).ok()?;
+        CpuAmount::from_milli_cpus(whole * WHOLE + rest.slices.most_room(id))
+    }
+
+    /// Whole CPUs that `id`, which has none, could take.
+    fn most_whole(&self, id: CgroupId) -> usize {
+        let most = self.available().min(self.limits.width(id));
+        if self.limits.is_none_for(id) {
+            return most;
+        }
+        let allowed = self.limits.allowed.get(&id);
+        let near = BTreeSet::new();
+        let can_take = |count: &usize| {
+            let mut pool = self.pool.clone();
+            let taken = pool.take(*count, Holder::Own(id), &near, allowed);
+            taken.is_some()
+        };
+        (1..=most).rev().find(can_take).unwrap_or(0)
     }
 
     pub(crate) fn into_plan(self) -> Plan {

@@ -1,5 +1,6 @@
 //! Whole CPUs: which are free, and which to take next.
 
+use crate::plan::Limits;
 use crate::work::Work;
 use cofferdam_types::{CgroupId, CpuId, LogicalCpu, Topology};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +24,16 @@ pub(crate) struct Pool {
     /// Members of each core, from the highest core down.
     cores: Vec<Vec<usize>>,
     free: usize,
+    /// Sets of CPUs of which one at least stays free.
+    kept: Vec<Kept>,
     work: Work,
+}
+
+/// A set of CPUs of which one at least stays free.
+#[derive(Clone, Debug)]
+struct Kept {
+    cpus: BTreeSet<usize>,
+    free: usize,
 }
 
 /// A part of the host in which all of a request may be placed.
@@ -45,7 +55,7 @@ impl Region {
 }
 
 impl Pool {
-    pub fn new(topology: &Topology, work: Work) -> Pool {
+    pub fn new(topology: &Topology, limits: &Limits, work: Work) -> Pool {
         let mut cpus: Vec<LogicalCpu> = topology.usable().copied().collect();
         cpus.sort_by_key(|c| c.cpu);
         cpus.dedup_by_key(|c| c.cpu);
@@ -58,13 +68,34 @@ impl Pool {
         }
         let mut cores: Vec<Vec<usize>> = by_core.into_values().collect();
         cores.sort_by_key(|members| std::cmp::Reverse(members[0]));
-        Pool {
+        let mut pool = Pool {
             holders: vec![Holder::Free; cpus.len()],
             free: cpus.len(),
             cpus,
             cores,
+            kept: Vec::new(),
             work,
+        };
+        pool.kept = pool.kept(limits);
+        pool
+    }
+
+    /// The sets of which one CPU stays free, without those that another one implies.
+    fn kept(&self, limits: &Limits) -> Vec<Kept> {
+        let mut sets: Vec<BTreeSet<usize>> = Vec::new();
+        for cpus in &limits.shared {
+            let set: BTreeSet<usize> = cpus.iter().filter_map(|cpu| self.index(*cpu)).collect();
+            let is_limit = !set.is_empty() && set.len() < self.len();
+            if is_limit && !sets.iter().any(|other| other.is_subset(&set)) {
+                sets.retain(|other| !set.is_subset(other));
+                sets.push(set);
+            }
         }
+        let kept = sets.into_iter().map(|cpus| Kept {
+            free: cpus.len(),
+            cpus,
+        });
+        kept.collect()
     }
 
     fn count(&self, steps: usize) {
@@ -92,15 +123,40 @@ impl Pool {
         self.cpus.binary_search_by_key(&cpu, |c| c.cpu).ok()
     }
 
-    /// Gives `cpu` to `holder`, when it is usable and free.
+    /// Gives `cpu` to `holder`, when it is usable and free, and no set of standard containers would be
+    /// without a CPU.
     pub fn claim(&mut self, cpu: CpuId, holder: Holder) -> bool {
         match self.index(cpu) {
-            Some(i) if self.holders[i] == Holder::Free => {
-                self.holders[i] = holder;
-                self.free -= 1;
+            Some(i) if self.is_open(i) => {
+                self.hand_out(i, holder);
                 true
             }
             _ => false,
+        }
+    }
+
+    /// Gives `cpu` to `holder`, when it is usable and free.
+    pub fn claim_anyway(&mut self, cpu: CpuId, holder: Holder) -> bool {
+        match self.index(cpu) {
+            Some(i) if self.holders[i] == Holder::Free => {
+                self.hand_out(i, holder);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the CPU may be taken.
+    fn is_open(&self, i: usize) -> bool {
+        self.holders[i] == Holder::Free
+            && self.kept.iter().all(|k| k.free > 1 || !k.cpus.contains(&i))
+    }
+
+    fn hand_out(&mut self, i: usize, holder: Holder) {
+        self.holders[i] = holder;
+        self.free -= 1;
+        for kept in self.kept.iter_mut().filter(|k| k.cpus.contains(&i)) {
+            kept.free -= 1;
         }
     }
 
@@ -110,23 +166,71 @@ impl Pool {
         {
             self.holders[i] = Holder::Free;
             self.free += 1;
+            for kept in self.kept.iter_mut().filter(|k| k.cpus.contains(&i)) {
+                kept.free += 1;
+            }
         }
     }
 
-    /// Takes `count` free CPUs, close to those in `near`. The caller has made sure that there
-    /// are as many.
-    pub fn take(&mut self, count: usize, holder: Holder, near: &BTreeSet<CpuId>) -> Vec<CpuId> {
+    /// Takes `count` free CPUs of `allowed` (`None`: of all), close to those in `near`. `None`, and nothing
+    /// taken, when there are not as many.
+    pub fn take(
+        &mut self,
+        count: usize,
+        holder: Holder,
+        near: &BTreeSet<CpuId>,
+        allowed: Option<&BTreeSet<CpuId>>,
+    ) -> Option<Vec<CpuId>> {
+        let chosen = self.pick(count, near, allowed)?;
+        let cpus: Vec<CpuId> = chosen.iter().map(|i| self.cpus[*i].cpu).collect();
+        if cpus.iter().all(|cpu| self.claim(*cpu, holder)) {
+            return Some(cpus);
+        }
+        // Together they would leave a set without a CPU: one by one.
+        self.release_all(&cpus, holder);
+        let mut taken: Vec<CpuId> = Vec::with_capacity(count);
+        while taken.len() < count {
+            let near: BTreeSet<CpuId> = near.iter().chain(&taken).copied().collect();
+            let next = self.pick(1, &near, allowed).and_then(|one| {
+                let cpu = self.cpus[*one.first()?].cpu;
+                self.claim(cpu, holder).then_some(cpu)
+            });
+            let Some(cpu) = next else {
+                self.release_all(&taken, holder);
+                return None;
+            };
+            taken.push(cpu);
+        }
+        Some(taken)
+    }
+
+    /// Releases those of `cpus` that `holder` has.
+    fn release_all(&mut self, cpus: &[CpuId], holder: Holder) {
+        for cpu in cpus {
+            if self.index(*cpu).is_some_and(|i| self.holders[i] == holder) {
+                self.release(*cpu);
+            }
+        }
+    }
+
+    /// The CPUs to take next; `None` when there are fewer than `count`.
+    fn pick(
+        &self,
+        count: usize,
+        near: &BTreeSet<CpuId>,
+        allowed: Option<&BTreeSet<CpuId>>,
+    ) -> Option<Vec<usize>> {
         let near: Vec<LogicalCpu> = near
             .iter()
             .filter_map(|cpu| self.index(*cpu).map(|i| self.cpus[i]))
             .collect();
-        let region = self.region(count, &near);
-        let chosen = self.choose(count, region, &near);
-        for &i in &chosen {
-            self.holders[i] = holder;
+        let may = |i: usize| allowed.is_none_or(|cpus| cpus.contains(&self.cpus[i].cpu));
+        let open: Vec<bool> = (0..self.len()).map(|i| self.is_open(i) && may(i)).collect();
+        if open.iter().filter(|is_open| **is_open).count() < count {
+            return None;
         }
-        self.free -= chosen.len();
-        chosen.into_iter().map(|i| self.cpus[i].cpu).collect()
+        let region = self.region(count, &near, &open);
+        Some(self.choose(count, region, &near, &open))
     }
 
     /// Of `own`, the `count` CPUs that are given up with the least harm: those on cores that are
@@ -152,19 +256,19 @@ impl Pool {
 
     /// Where to place `count` CPUs: first where the fewest cores are split, then the smallest
     /// region, then the fullest one that has room, then the one furthest from CPU 0.
-    fn region(&self, count: usize, near: &[LogicalCpu]) -> Region {
-        let least = self.leftover(count, Region::Host, near);
+    fn region(&self, count: usize, near: &[LogicalCpu], open: &[bool]) -> Region {
+        let least = self.leftover(count, Region::Host, near, open);
         let mut free: BTreeMap<Region, (usize, usize)> = BTreeMap::new();
         for (i, cpu) in self.cpus.iter().enumerate() {
             self.count(1);
             for region in [Region::Llc(cpu.llc), Region::Node(cpu.node)] {
                 let entry = free.entry(region).or_insert((0, i));
-                entry.0 += usize::from(self.holders[i] == Holder::Free);
+                entry.0 += usize::from(open[i]);
             }
         }
         let mut best: Option<((bool, u8, usize, usize), Region)> = None;
         for (region, (room, first)) in free {
-            if room < count || self.leftover(count, region, near) > least {
+            if room < count || self.leftover(count, region, near, open) > least {
                 continue;
             }
             let far = !near.is_empty() && !near.iter().any(|c| region.has(c));
@@ -178,7 +282,7 @@ impl Pool {
     }
 
     /// CPUs of `count` that do not come in whole free cores within `region`.
-    fn leftover(&self, count: usize, region: Region, near: &[LogicalCpu]) -> usize {
+    fn leftover(&self, count: usize, region: Region, near: &[LogicalCpu], open: &[bool]) -> usize {
         let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
         let mut left = count;
         for members in &self.cores {
@@ -186,7 +290,7 @@ impl Pool {
             if !region.has(&self.cpus[members[0]]) {
                 continue;
             }
-            let free = self.count_free(members);
+            let free = members.iter().filter(|i| open[**i]).count();
             if free == members.len() {
                 *sizes.entry(free).or_default() += 1;
             } else if self.heals(members, near) {
@@ -199,13 +303,6 @@ impl Pool {
         left
     }
 
-    fn count_free(&self, members: &[usize]) -> usize {
-        members
-            .iter()
-            .filter(|i| self.holders[**i] == Holder::Free)
-            .count()
-    }
-
     /// Whether all that is taken of a core belongs to the asker already.
     fn heals(&self, members: &[usize], near: &[LogicalCpu]) -> bool {
         let mine = |i: usize| near.iter().any(|c| c.cpu == self.cpus[i].cpu);
@@ -215,12 +312,18 @@ impl Pool {
                 .all(|i| self.holders[*i] == Holder::Free || mine(*i))
     }
 
-    fn choose(&self, count: usize, region: Region, near: &[LogicalCpu]) -> Vec<usize> {
+    fn choose(
+        &self,
+        count: usize,
+        region: Region,
+        near: &[LogicalCpu],
+        open: &[bool],
+    ) -> Vec<usize> {
         // Caches in the order in which they are filled: those it is in, then the emptiest.
         let mut caches: BTreeMap<u32, usize> = BTreeMap::new();
         for (i, cpu) in self.cpus.iter().enumerate() {
             self.count(1);
-            *caches.entry(cpu.llc).or_default() += usize::from(self.holders[i] == Holder::Free);
+            *caches.entry(cpu.llc).or_default() += usize::from(open[i]);
         }
         let rank = |cpu: &LogicalCpu| {
             (
@@ -237,11 +340,7 @@ impl Pool {
             if !region.has(&self.cpus[members[0]]) {
                 continue;
             }
-            let free: Vec<usize> = members
-                .iter()
-                .copied()
-                .filter(|i| self.holders[*i] == Holder::Free)
-                .collect();
+            let free: Vec<usize> = members.iter().copied().filter(|i| open[*i]).collect();
             if !free.is_empty() {
                 let whole = free.len() == members.len();
                 cores.push((free, whole, self.heals(members, near)));

@@ -1,9 +1,12 @@
 //! Fractions: which strict containers share a CPU. Bin packing, where moving a container from
 //! one bin to another costs its caches, so that it is done only when there is no other way.
 
+use crate::plan::Limits;
 use crate::work::Work;
 use cofferdam_types::{CgroupId, CpuId};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// One CPU in thousandths.
 pub(crate) const WHOLE: u32 = 1000;
@@ -24,12 +27,14 @@ pub(crate) struct Slices {
     bins: BTreeMap<CpuId, Bin>,
     at: BTreeMap<CgroupId, CpuId>,
     total: u64,
+    limits: Rc<Limits>,
     work: Work,
 }
 
 impl Slices {
-    pub fn new(work: Work) -> Slices {
+    pub fn new(limits: Rc<Limits>, work: Work) -> Slices {
         Slices {
+            limits,
             work,
             ..Slices::default()
         }
@@ -66,10 +71,10 @@ impl Slices {
     }
 
     /// Puts `id`, which has no slice, on `cpu`, which is or becomes a slice CPU; false, and
-    /// nothing changed, when it has no room.
+    /// nothing changed, when it has no room or `id` cannot be given that CPU.
     pub fn put(&mut self, cpu: CpuId, id: CgroupId, milli: u32) -> bool {
         let used = self.bins.get(&cpu).map_or(0, |bin| bin.used);
-        if used + milli > WHOLE || milli == 0 {
+        if used + milli > WHOLE || milli == 0 || !self.limits.allow(id, cpu) {
             return false;
         }
         let bin = self.bins.entry(cpu).or_default();
@@ -94,21 +99,23 @@ impl Slices {
         None
     }
 
-    /// Best fit: the fullest CPU with room for `milli`.
-    pub fn room_for(&self, milli: u32) -> Option<CpuId> {
+    /// Best fit: the fullest CPU with room for `milli` of `id`.
+    pub fn room_for(&self, milli: u32, id: CgroupId) -> Option<CpuId> {
         self.work.add(self.bins.len());
         self.bins
             .iter()
+            .filter(|(cpu, _)| self.limits.allow(id, **cpu))
             .map(|(cpu, bin)| (WHOLE - bin.used, *cpu))
             .filter(|(room, _)| *room >= milli)
             .min()
             .map(|(_, cpu)| cpu)
     }
 
-    /// The most room on one slice CPU.
-    pub fn most_room(&self) -> u32 {
-        let rooms = self.bins.values().map(|bin| WHOLE - bin.used);
-        rooms.max().unwrap_or(0)
+    /// The most room for `id` on one slice CPU.
+    pub fn most_room(&self, id: CgroupId) -> u32 {
+        let bins = self.bins.iter();
+        let open = bins.filter(|(cpu, _)| self.limits.allow(id, **cpu));
+        open.map(|(_, bin)| WHOLE - bin.used).max().unwrap_or(0)
     }
 
     /// Makes room by moving few: empties one of the emptiest CPUs into the others. The CPU that
@@ -125,7 +132,7 @@ impl Slices {
             let members = trial.close(cpu);
             if members.into_iter().all(|(milli, id)| {
                 trial
-                    .room_for(milli)
+                    .room_for(milli, id)
                     .is_some_and(|to| trial.put(to, id, milli))
             }) {
                 *self = trial;
@@ -150,7 +157,8 @@ impl Slices {
         members
     }
 
-    /// Packs everything and `extra` anew, first-fit decreasing, onto the CPUs in use and `more`.
+    /// Packs everything and `extra` anew onto the CPUs in use and `more`: the most limited first, first-fit
+    /// decreasing.
     /// The CPUs that are not needed, or `None` (and nothing changed) when it takes more CPUs.
     pub fn repack(
         &mut self,
@@ -164,8 +172,8 @@ impl Slices {
             .flat_map(|bin| bin.members.iter().map(|(id, milli)| (*milli, *id)))
             .chain(extra.map(|(id, milli)| (milli, id)))
             .collect();
-        members.sort_by(|a, b| b.cmp(a));
-        let mut packed = Slices::new(self.work.clone());
+        members.sort_by_key(|one| (self.limits.width(one.1), Reverse(*one)));
+        let mut packed = Slices::new(Rc::clone(&self.limits), self.work.clone());
         for (milli, id) in members {
             self.work.add(cpus.len());
             if !cpus.iter().any(|cpu| packed.put(*cpu, id, milli)) {

@@ -2,4 +2,5 @@
 
 mod cases;
 mod host;
+mod limits;
 mod properties;

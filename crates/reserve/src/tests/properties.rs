@@ -1,7 +1,7 @@
 //! Properties.
 
 use super::host::{Change, any_amount, any_change, any_host, apply, cpus, host};
-use crate::planner::solve;
+use crate::planner::Scene;
 use crate::work::Work;
 use crate::{Impossible, Options, Plan, plan, plan_what_fits};
 use cofferdam_types::{CgroupId, CpuAmount, CpuId, Topology};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 type Requests = Vec<(CgroupId, CpuAmount)>;
 
 /// Everything that holds of any plan, whatever was asked.
-fn check(
+pub fn check(
     topology: &Topology,
     options: Options,
     requests: &Requests,
@@ -228,9 +228,15 @@ proptest! {
     ) {
         let requests: Requests = (1..).map(CgroupId).zip(amounts).collect();
         let work = Work::default();
-        let (state, _) = solve(&topology, &Plan::default(), &requests, Options::default(), &work);
+        let scene = Scene {
+            topology: &topology,
+            limits: Default::default(),
+            keep: Options::default().keep_cpus as usize,
+            work: &work,
+        };
+        let (state, _) = scene.solve(&Plan::default(), &requests);
         let now = state.into_plan();
-        let _ = solve(&topology, &now, &requests, Options::default(), &work);
+        let _ = scene.solve(&now, &requests);
         let (cpus, count) = (topology.cpus.len() as u64, requests.len() as u64);
         let regions = topology.cpus.iter().map(|c| (c.llc, c.node)).collect::<BTreeSet<_>>().len() as u64 + 8;
         let bound = 16 * (cpus + 1) * (count + 1) * regions + 64 * count * count;
