@@ -52,7 +52,13 @@ fn shown(view: &View) -> Vec<&ContainerLedger> {
         .iter()
         .map(|c| c.cgroup)
         .collect();
-    let mut all: Vec<&ContainerLedger> = view.snapshot.containers.iter().collect();
+    // One that has ended is there once more, before the one that has its path by now.
+    let mut paths = HashSet::new();
+    let newest_first = view.snapshot.containers.iter().rev();
+    let mut all: Vec<&ContainerLedger> = newest_first
+        .filter(|c| paths.insert(c.container.cgroup_path.as_path()))
+        .collect();
+    all.reverse();
     let most = usize::try_from(view.exported).unwrap_or(usize::MAX);
     if all.len() > most {
         all.sort_by_key(|c| {

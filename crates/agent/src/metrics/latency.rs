@@ -5,13 +5,19 @@ use super::table::*;
 use super::values::{Values, name, seconds};
 use crate::view::View;
 use cofferdam_latency::{Class, Direction, Miss, Stage};
+use cofferdam_types::CgroupId;
+use std::collections::HashSet;
 
 pub(super) fn values(values: &mut Values, view: &View) {
     let latency = &view.latency;
     if latency.memory_bytes == 0 {
         return;
     }
-    for measured in &latency.containers {
+    // The measurement looks for containers twice a second: some of its own have ended.
+    let containers = view.snapshot.containers.iter();
+    let there: HashSet<CgroupId> = containers.map(|c| c.container.cgroup).collect();
+    let measured = latency.containers.iter();
+    for measured in measured.filter(|m| there.contains(&m.container.cgroup)) {
         let who = name(&measured.container);
         let [container, pod, cgroup] = who.each_ref().map(String::as_str);
         for (&(direction, class), flow) in &measured.flows {

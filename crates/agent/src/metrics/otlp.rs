@@ -2,8 +2,16 @@
 //!
 //! The host is one resource, and so is each container, with the attributes of the semantic
 //! conventions (`host.name`, `container.id`, `k8s.pod.name`, …): <https://opentelemetry.io/docs/specs/semconv/resource/>.
-//! Temporality is cumulative since the agent's start, as in the text format. A container has series
-//! only where it has them there, so the number of series has the same bound.
+//! Temporality is cumulative; [`Streams`] has the start of each stream. A container has series only
+//! where it has them in the text format, so the number of series has the same bound.
+
+mod clock;
+mod streams;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use clock::Moment;
+pub(crate) use streams::Streams;
 
 use super::collect;
 use super::table::{ALL, CONTAINER, Kind, Metric, PREFIX};
@@ -11,7 +19,7 @@ use super::values::Values;
 use super::{Buckets, in_seconds};
 use crate::latency::BOUNDS_NS;
 use crate::view::View;
-use cofferdam_types::Container;
+use cofferdam_types::{CgroupId, Container};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
@@ -21,31 +29,35 @@ use opentelemetry_proto::tonic::metrics::v1::{
 };
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use std::collections::{BTreeMap, HashMap};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use streams::{Count, Push};
 
-/// Time of a reading, as every data point carries it.
-#[derive(Clone, Copy, Debug)]
-struct Times {
-    start_unix_nano: u64,
-    unix_nano: u64,
-}
+/// Containers by the path of their cgroup, as labels have it.
+type ByPath<'a> = HashMap<String, &'a Container>;
 
-/// Everything that `view` shows of the host called `host`, without the counters of the agent's own
-/// clients.
-pub(crate) fn request(view: &View, host: &str, now: SystemTime) -> ExportMetricsServiceRequest {
-    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let unix = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let times = Times {
-        start_unix_nano: nanoseconds(unix.saturating_sub(view.started.elapsed())),
-        unix_nano: nanoseconds(unix),
-    };
+/// Everything that `view` showed at `moment` of the host called `host`, without the counters of the
+/// agent's own clients. `None` if a later view was pushed.
+pub(crate) fn request(
+    view: &View,
+    host: &str,
+    streams: &mut Streams,
+    moment: Moment,
+) -> Option<ExportMetricsServiceRequest> {
+    let mut push = streams.begin(view, moment)?;
     let values = collect::values(view, &[], None);
+    // Containers that have ended stand before the others: a path belongs to the last that has it.
+    let containers = view.snapshot.containers.iter();
+    let containers: ByPath<'_> = containers
+        .map(|c| {
+            let path = c.container.cgroup_path.to_string_lossy().into_owned();
+            (path, &*c.container)
+        })
+        .collect();
     // By the path of the cgroup, which is unique; the host's own series are under "".
     let mut resources: BTreeMap<String, Vec<OtlpMetric>> = BTreeMap::new();
     for metric in ALL {
-        for (cgroup, data) in data(metric, &values, times) {
+        for (cgroup, data) in data(metric, &values, &containers, &mut push) {
             resources.entry(cgroup).or_default().push(OtlpMetric {
-                name: format!("{PREFIX}.{}", metric.stem),
+                name: name(metric),
                 description: metric.help.to_owned(),
                 unit: unit(metric).to_owned(),
                 metadata: Vec::new(),
@@ -53,28 +65,17 @@ pub(crate) fn request(view: &View, host: &str, now: SystemTime) -> ExportMetrics
             });
         }
     }
-    let containers = view.snapshot.containers.iter();
-    let containers: HashMap<String, &Container> = containers
-        .map(|c| {
-            (
-                c.container.cgroup_path.to_string_lossy().into_owned(),
-                &*c.container,
-            )
-        })
-        .collect();
+    push.end();
     let resource_metrics = resources.into_iter().map(|(cgroup, metrics)| {
         let mut attributes = of_host(host);
         if let Some(container) = containers.get(&cgroup) {
             attributes.extend(of_container(container));
-        } else if !cgroup.is_empty() {
-            // It has ended since; its name is in no list.
-            attributes.push(text("cofferdam.cgroup", &cgroup));
         }
         resource(attributes, metrics)
     });
-    ExportMetricsServiceRequest {
+    Some(ExportMetricsServiceRequest {
         resource_metrics: resource_metrics.collect(),
-    }
+    })
 }
 
 fn resource(attributes: Vec<KeyValue>, metrics: Vec<OtlpMetric>) -> ResourceMetrics {
@@ -139,34 +140,60 @@ fn of_container(container: &Container) -> Vec<KeyValue> {
     attributes
 }
 
+/// The text format's name without what a collector's exporter to Prometheus adds: unit and `_total`.
+fn name(metric: &Metric) -> String {
+    match (metric.stem, metric.unit) {
+        // "container_packet" alone would be a count of packets.
+        (stem @ "container_packet", unit) => format!("{PREFIX}.{stem}_{unit}"),
+        (stem, _) => format!("{PREFIX}.{stem}"),
+    }
+}
+
 /// In UCUM, as OpenTelemetry has it.
 fn unit(metric: &Metric) -> &'static str {
     match metric.unit {
         "seconds" => "s",
         "bytes" => "By",
         "ratio" => "1",
+        _ if metric.stem.ends_with("packets") => "{packet}",
         _ => "",
     }
 }
 
-/// The data points of one metric, by resource.
-fn data(metric: &'static Metric, values: &Values, times: Times) -> BTreeMap<String, Data> {
+/// The data points of one metric, by resource: the path of a cgroup, or "" for the host.
+fn data(
+    metric: &'static Metric,
+    values: &Values,
+    containers: &ByPath<'_>,
+    push: &mut Push<'_>,
+) -> BTreeMap<String, Data> {
     let mut numbers: BTreeMap<String, Vec<NumberDataPoint>> = BTreeMap::new();
     for (labels, value) in values.of(metric) {
-        let (cgroup, attributes) = attributes(metric, labels);
-        numbers.entry(cgroup).or_default().push(NumberDataPoint {
-            attributes,
-            start_time_unix_nano: times.start_unix_nano,
-            time_unix_nano: times.unix_nano,
+        let Some(place) = Place::of(metric, labels, containers) else {
+            continue;
+        };
+        let points = numbers.entry(place.cgroup.to_owned()).or_default();
+        points.push(NumberDataPoint {
+            attributes: place.attributes(),
+            // A gauge has no start.
+            start_time_unix_nano: match metric.kind {
+                Kind::Counter => place.start(push, Count::Sum(*value)),
+                Kind::Gauge | Kind::Histogram => 0,
+            },
+            time_unix_nano: push.unix_ns,
             value: Some(number_data_point::Value::AsDouble(*value)),
             ..NumberDataPoint::default()
         });
     }
     let mut histograms: BTreeMap<String, Vec<HistogramDataPoint>> = BTreeMap::new();
     for (labels, buckets) in values.histograms(metric) {
-        let (cgroup, attributes) = attributes(metric, labels);
-        let points = histograms.entry(cgroup).or_default();
-        points.push(histogram(attributes, buckets, times));
+        let Some(place) = Place::of(metric, labels, containers) else {
+            continue;
+        };
+        let points = histograms.entry(place.cgroup.to_owned()).or_default();
+        let start_unix_ns = place.start(push, Count::Histogram(*buckets));
+        let times = (start_unix_ns, push.unix_ns);
+        points.push(histogram(place.attributes(), buckets, times));
     }
     let cumulative = AggregationTemporality::Cumulative as i32;
     let numbers = numbers.into_iter().map(|(cgroup, data_points)| {
@@ -190,22 +217,57 @@ fn data(metric: &'static Metric, values: &Values, times: Times) -> BTreeMap<Stri
     numbers.chain(histograms).collect()
 }
 
-/// The cgroup that a series belongs to, empty for the host, and the labels that its resource does not
-/// already say.
-fn attributes(metric: &'static Metric, labels: &[String]) -> (String, Vec<KeyValue>) {
-    let own = metric.labels.starts_with(CONTAINER);
-    let named = metric.labels.iter().zip(labels);
-    let rest = named.skip(if own { CONTAINER.len() } else { 0 });
-    let attributes = rest.map(|(key, value)| text(key, value)).collect();
-    let cgroup = own.then(|| labels[CONTAINER.len() - 1].clone());
-    (cgroup.unwrap_or_default(), attributes)
+/// Resource of a series, and what the resource does not say.
+struct Place<'a> {
+    metric: &'static Metric,
+    /// Path of the container's cgroup, "" for the host.
+    cgroup: &'a str,
+    source: Option<CgroupId>,
+    /// Labels that do not name the container.
+    labels: &'a [String],
 }
 
-fn histogram(attributes: Vec<KeyValue>, buckets: &Buckets, times: Times) -> HistogramDataPoint {
+impl<'a> Place<'a> {
+    /// `None` for a container that is not there any more.
+    fn of(metric: &'static Metric, labels: &'a [String], containers: &ByPath<'_>) -> Option<Self> {
+        let (cgroup, source, labels) = match metric.labels.starts_with(CONTAINER) {
+            true => {
+                let (names, rest) = labels.split_at_checked(CONTAINER.len())?;
+                let path = names.last()?;
+                (path.as_str(), Some(containers.get(path)?.cgroup), rest)
+            }
+            false => ("", None, labels),
+        };
+        Some(Place {
+            metric,
+            cgroup,
+            source,
+            labels,
+        })
+    }
+
+    fn attributes(&self) -> Vec<KeyValue> {
+        let own = self.metric.labels.len() - self.labels.len();
+        let keys = self.metric.labels.iter().skip(own);
+        let named = keys.zip(self.labels);
+        named.map(|(key, value)| text(key, value)).collect()
+    }
+
+    fn start(&self, push: &mut Push<'_>, count: Count) -> u64 {
+        let stream = (self.metric.stem, self.labels.to_vec());
+        push.start(self.source, stream, count)
+    }
+}
+
+fn histogram(
+    attributes: Vec<KeyValue>,
+    buckets: &Buckets,
+    (start_time_unix_nano, time_unix_nano): (u64, u64),
+) -> HistogramDataPoint {
     HistogramDataPoint {
         attributes,
-        start_time_unix_nano: times.start_unix_nano,
-        time_unix_nano: times.unix_nano,
+        start_time_unix_nano,
+        time_unix_nano,
         count: buckets.count(),
         sum: Some(in_seconds(buckets).0),
         bucket_counts: buckets.counts.to_vec(),

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 const MS: u64 = 1_000_000;
 
-fn container(id: u64, name: &str) -> ContainerLedger {
+pub(crate) fn container(id: u64, name: &str) -> ContainerLedger {
     ContainerLedger {
         container: Arc::new(Container {
             pod: Some("shop/front".into()),
@@ -338,6 +338,30 @@ fn the_text_is_openmetrics_and_no_series_comes_twice() {
         assert!(value.parse::<f64>().unwrap().is_finite(), "{line}");
         assert!(seen.insert(series.to_owned()), "twice: {series}");
     }
+}
+
+#[test]
+fn a_path_that_two_containers_had_is_one_series() {
+    let mut view = full(0);
+    let at_path = |id: u64, usage_ns: u64| {
+        let mut entry = container(id, "web-1");
+        entry.container = Arc::new(Container {
+            cgroup_path: "/tenants/web".into(),
+            ..(*entry.container).clone()
+        });
+        entry.ledger.cpu_usage_ns = usage_ns;
+        entry
+    };
+    // Those that ended since the last reading come first.
+    let mut snapshot = Snapshot::clone(&view.snapshot);
+    snapshot.containers = vec![at_path(8, 900 * MS), at_path(9, 5 * MS)];
+    view.snapshot = Arc::new(snapshot);
+    let text = text(&view, &[], Traffic::default());
+    let usage = text
+        .lines()
+        .filter(|l| l.starts_with("cofferdam_container_cpu_usage_seconds_total{"));
+    let values: Vec<&str> = usage.filter_map(|l| l.rsplit(' ').next()).collect();
+    assert_eq!(values, ["0.005"]);
 }
 
 #[test]

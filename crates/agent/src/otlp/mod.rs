@@ -10,13 +10,13 @@ mod tests;
 
 pub(crate) use send::{Endpoint, EndpointError};
 
-use crate::metrics;
+use crate::metrics::otlp::{Moment, Streams, request};
 use crate::view::View;
 use cofferdam_types::Degraded;
 use send::Sender;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// `[otlp]`
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,12 +44,14 @@ pub(crate) struct Otlp {
     due: Option<Instant>,
     /// Of workers that have ended.
     before: Sent,
+    /// Outlasts the workers: a collector that is configured anew stores the same streams.
+    streams: Arc<Mutex<Streams>>,
     unavailable: Option<String>,
 }
 
 #[derive(Debug)]
 struct Worker {
-    views: SyncSender<Arc<View>>,
+    views: SyncSender<(Arc<View>, Moment)>,
     state: Arc<Mutex<State>>,
 }
 
@@ -74,7 +76,7 @@ impl Otlp {
             return;
         };
         self.due = Some(Instant::now());
-        match Worker::start(config) {
+        match Worker::start(config, self.streams.clone()) {
             Ok(worker) => self.worker = Some(worker),
             Err(why) => {
                 let text = format!("metrics are not sent: cannot start a thread: {why}");
@@ -97,7 +99,8 @@ impl Otlp {
         // Late ones are not made up for.
         let next = self.due.unwrap_or(now) + config.interval;
         self.due = Some(next.max(now));
-        if let Err(TrySendError::Full(_)) = worker.views.try_send(view) {
+        let dated = (view, Moment::now());
+        if let Err(TrySendError::Full(_)) = worker.views.try_send(dated) {
             let mut state = worker.state();
             state.fail(format!(
                 "{} has not answered the last request",
@@ -128,7 +131,7 @@ impl Otlp {
 }
 
 impl Worker {
-    fn start(config: &OtlpConfig) -> std::io::Result<Worker> {
+    fn start(config: &OtlpConfig, streams: Arc<Mutex<Streams>>) -> std::io::Result<Worker> {
         // One waits while another is sent.
         let (views, incoming) = sync_channel(1);
         let state = Arc::new(Mutex::new(State::default()));
@@ -136,7 +139,7 @@ impl Worker {
         let shared = state.clone();
         std::thread::Builder::new()
             .name("cofferdam-otlp".into())
-            .spawn(move || work(&sender, &incoming, &shared))?;
+            .spawn(move || work(&sender, &incoming, &shared, &streams))?;
         Ok(Worker { views, state })
     }
 
@@ -145,8 +148,8 @@ impl Worker {
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl State {
@@ -162,12 +165,20 @@ impl State {
 }
 
 /// Until the control loop wants no more.
-fn work(sender: &Sender, views: &Receiver<Arc<View>>, state: &Mutex<State>) {
+fn work(
+    sender: &Sender,
+    views: &Receiver<(Arc<View>, Moment)>,
+    state: &Mutex<State>,
+    streams: &Mutex<Streams>,
+) {
     // It fails for a buffer that is too short, and this one is not.
     let host = nix::unistd::gethostname().unwrap_or_default();
     let host = host.to_string_lossy();
-    while let Ok(view) = views.recv() {
-        let request = metrics::otlp::request(&view, &host, SystemTime::now());
+    while let Ok((view, moment)) = views.recv() {
+        // The worker of a new configuration may have been faster with a newer view.
+        let Some(request) = request(&view, &host, &mut lock(streams), moment) else {
+            continue;
+        };
         drop(view);
         let outcome = sender.send(&request);
         let mut state = lock(state);

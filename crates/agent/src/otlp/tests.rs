@@ -87,7 +87,8 @@ fn attribute(resource: &ResourceMetrics, key: &str) -> Option<String> {
 
 #[test]
 fn every_metric_is_in_a_request_with_the_resource_that_it_is_of() {
-    let request = metrics::otlp::request(&full(3), "node-1", SystemTime::now());
+    let request = request(&full(3), "node-1", &mut Streams::default(), Moment::now());
+    let request = request.expect("the first");
     let bytes = request.encode_to_vec();
     let request = ExportMetricsServiceRequest::decode(&bytes[..]).unwrap();
     let metrics = request.resource_metrics.iter().flat_map(|resource| {
@@ -107,7 +108,10 @@ fn every_metric_is_in_a_request_with_the_resource_that_it_is_of() {
         .any(|s| m.stem == format!("agent_{s}"))
     };
     for metric in ALL.iter().filter(|m| !clients(m)) {
-        let name = format!("cofferdam.{}", metric.stem);
+        let name = match metric.stem {
+            "container_packet" => "cofferdam.container_packet_bytes".to_owned(),
+            stem => format!("cofferdam.{stem}"),
+        };
         let found = metrics.iter().find(|(_, m)| m.name == name);
         let (resource, found) = found.unwrap_or_else(|| panic!("no {name}"));
         assert_eq!(found.description, metric.help);
