@@ -19,7 +19,7 @@ use crate::notice::Notice;
 use crate::served::{Served, ServedDevice};
 use crate::tuning::control::{BUSY_WAIT_MS, LONGEST_WAIT_MS};
 use clients::{Asked, Clients};
-use cofferdam_exporter::{Exporter, Format};
+use cofferdam_exporter::{Exporter, Exposition, Format};
 use cofferdam_xsk::{Facts, PortError};
 use door::Door;
 use meter::Meter;
@@ -34,9 +34,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use watch::{DeviceWatch, OffenceWatch};
 
-/// The Prometheus text format.
+/// The metrics address.
 const FORMAT: Format = Format {
-    content_type: "text/plain; version=0.0.4; charset=utf-8",
+    metrics: Exposition::Text,
     index: "<!doctype html><title>cofferdam dataplane</title><p><a href=\"/metrics\">metrics</a>\n",
 };
 

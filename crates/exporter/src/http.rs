@@ -1,5 +1,6 @@
 //! As much HTTP/1.1 as a scraper needs: one GET a connection.
 
+use crate::negotiate::{Exposition, as_text};
 use std::borrow::Cow;
 
 /// Longest head of a request.
@@ -8,8 +9,8 @@ const MOST_HEADERS: usize = 64;
 /// What the answers look like.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
-    /// Of the metrics.
-    pub content_type: &'static str,
+    /// Format of the metrics as their owner makes them.
+    pub metrics: Exposition,
     /// The page at `/`.
     pub index: &'static str,
 }
@@ -33,10 +34,15 @@ pub struct Request<'a> {
 impl<'a> Request<'a> {
     /// The value of the header `name`, in any case; `None` if there are two.
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
-        let of = |h: &&httparse::Header<'_>| h.name.eq_ignore_ascii_case(name);
-        let mut all = self.headers.iter().filter(of);
-        let first = all.next()?.value;
+        let mut all = self.headers(name);
+        let first = all.next()?;
         all.next().is_none().then_some(first)
+    }
+
+    /// The values of all headers `name`, in any case.
+    fn headers(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
+        let of = move |h: &&httparse::Header<'_>| h.name.eq_ignore_ascii_case(name);
+        self.headers.iter().filter(of).map(|h| h.value)
     }
 }
 
@@ -60,16 +66,29 @@ impl<'a> Answer<'a> {
             body: text.into(),
         }
     }
+
+    /// Metrics, in the format that `request` prefers. What is text already stays text.
+    pub fn metrics(request: &Request<'_>, text: String, made: Exposition) -> Answer<'a> {
+        let format = match made {
+            Exposition::OpenMetrics => Exposition::preferred(request.headers("accept")),
+            Exposition::Text => Exposition::Text,
+        };
+        let body = match format == made {
+            true => text,
+            false => as_text(&text),
+        };
+        Answer {
+            status: "200 OK",
+            content_type: format.content_type(),
+            body: body.into(),
+        }
+    }
 }
 
 /// The whole answer to a request's head. `metrics` is asked only when they are wanted.
 pub fn answer(head: &[u8], format: &Format, metrics: impl FnOnce() -> String) -> Vec<u8> {
     route(head, |request| match request.path {
-        "/metrics" => Answer {
-            status: "200 OK",
-            content_type: format.content_type,
-            body: metrics().into(),
-        },
+        "/metrics" => Answer::metrics(request, metrics(), format.metrics),
         "/" => Answer {
             status: "200 OK",
             content_type: "text/html",
@@ -137,7 +156,7 @@ mod tests {
     use super::*;
 
     const FORMAT: Format = Format {
-        content_type: "text/plain",
+        metrics: Exposition::OpenMetrics,
         index: "index",
     };
 
@@ -165,6 +184,43 @@ mod tests {
             "x 1\n".to_owned()
         });
         assert!(String::from_utf8(head).expect("text").ends_with("\r\n\r\n"));
+    }
+
+    #[test]
+    fn metrics_are_in_the_format_that_was_asked_for() {
+        let ask = |accept: &str, metrics| {
+            let format = Format { metrics, ..FORMAT };
+            let request = format!("GET /metrics HTTP/1.1\r\n{accept}\r\n");
+            let text = "# TYPE x counter\nx_total 1\n# EOF\n";
+            let answer = answer(request.as_bytes(), &format, || text.to_owned());
+            String::from_utf8(answer).expect("text")
+        };
+        let plain = "Accept: text/plain;version=0.0.4\r\n";
+        for (accept, metrics, kind, end) in [
+            (
+                "",
+                Exposition::OpenMetrics,
+                "application/openmetrics-text; version=1.0.0",
+                "# EOF\n",
+            ),
+            (
+                plain,
+                Exposition::OpenMetrics,
+                "text/plain; version=0.0.4",
+                "x_total 1\n",
+            ),
+            ("", Exposition::Text, "text/plain; version=0.0.4", "# EOF\n"),
+        ] {
+            let answer = ask(accept, metrics);
+            let head = format!("\r\nContent-Type: {kind}; charset=utf-8\r\n");
+            assert!(answer.contains(&head), "{answer}");
+            assert!(answer.ends_with(end), "{answer}");
+            let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+            assert!(
+                answer.contains(&format!("Content-Length: {}\r\n", body.len())),
+                "{answer}"
+            );
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 mod client;
 mod http;
+mod negotiate;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 pub use http::{Answer, Format, Request};
+pub use negotiate::Exposition;
 
 /// Connections at the same time, at most.
 pub const MOST_CLIENTS: usize = 64;

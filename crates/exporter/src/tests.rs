@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const FORMAT: Format = Format {
-    content_type: "text/plain",
+    metrics: Exposition::Text,
     index: "index",
 };
 

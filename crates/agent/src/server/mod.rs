@@ -18,7 +18,7 @@ use crate::traffic::Traffic;
 use crate::view::View;
 use crate::wake::{Sleeper, Waker};
 use crate::wire::{Refusal, RefusalCode, Request, WireSnapshot, ok_line, refusal_line};
-use cofferdam_exporter::{Exporter, Format};
+use cofferdam_exporter::{Exporter, Exposition, Format};
 use cofferdam_types::{ContainerLedger, Degraded, Snapshot};
 use connection::{Connection, Heard, Phase};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -35,9 +35,9 @@ const MOST_CONTROL: usize = 64;
 const MOST_UNPRIVILEGED: usize = 48;
 /// Of them, those of one user.
 const MOST_A_USER: usize = 16;
-/// The OpenMetrics text format, which Prometheus takes.
+/// The metrics address.
 const FORMAT: Format = Format {
-    content_type: "application/openmetrics-text; version=1.0.0; charset=utf-8",
+    metrics: Exposition::OpenMetrics,
     index: "<!doctype html><title>cofferdam agent</title><p><a href=\"/metrics\">metrics</a>\n",
 };
 /// Accepting rests so long after it failed (no descriptor left).

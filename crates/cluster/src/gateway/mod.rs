@@ -11,7 +11,7 @@ mod sampler;
 
 use crate::http::{self, Limits, Peer};
 use access::Access;
-use cofferdam_exporter::{Exporter, Format};
+use cofferdam_exporter::{Answer, Exporter, Exposition, Format, Request};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use route::{Route, route};
 use sampler::Sampler;
@@ -80,7 +80,7 @@ impl Gateway {
     /// [`GatewayError`].
     pub fn start(options: &Options) -> Result<Gateway, GatewayError> {
         let format = Format {
-            content_type: "text/plain",
+            metrics: Exposition::OpenMetrics,
             index: "",
         };
         let exporter =
@@ -135,7 +135,7 @@ impl Gateway {
                     Route::Ready => sampler.ready(),
                     Route::Document(which) => sampler.document(which),
                     Route::Doctor => doctor_report(doctor.as_deref()),
-                    Route::Metrics => metrics(sampler.metrics_address()),
+                    Route::Metrics => metrics(request, sampler.metrics_address()),
                 });
         }
     }
@@ -144,8 +144,7 @@ impl Gateway {
 const UNAVAILABLE: &str = "503 Service Unavailable";
 
 /// The doctor's report, as it was written when the pod started.
-fn doctor_report(file: Option<&std::path::Path>) -> cofferdam_exporter::Answer<'static> {
-    use cofferdam_exporter::Answer;
+fn doctor_report(file: Option<&std::path::Path>) -> Answer<'static> {
     use std::io::Read;
     let Some(file) = file else {
         return Answer::text(
@@ -174,10 +173,9 @@ fn doctor_report(file: Option<&std::path::Path>) -> cofferdam_exporter::Answer<'
     }
 }
 
-/// The agent's metrics, passed on. They are on the node's loopback address, where they take
-/// milliseconds; others wait for so long.
-fn metrics(address: Result<SocketAddr, String>) -> cofferdam_exporter::Answer<'static> {
-    use cofferdam_exporter::Answer;
+/// The agent's metrics, passed on in the format that `request` prefers. They are on the node's
+/// loopback address, where they take milliseconds; others wait for so long.
+fn metrics(request: &Request<'_>, address: Result<SocketAddr, String>) -> Answer<'static> {
     let asked = address.and_then(|address| {
         let limits = Limits {
             deadline: Instant::now() + METRICS_WITHIN,
@@ -191,11 +189,7 @@ fn metrics(address: Result<SocketAddr, String>) -> cofferdam_exporter::Answer<'s
         }
     });
     match asked {
-        Ok(text) => Answer {
-            status: "200 OK",
-            content_type: "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            body: text.into(),
-        },
+        Ok(text) => Answer::metrics(request, text, Exposition::OpenMetrics),
         Err(why) => Answer::text(UNAVAILABLE, why + "\n"),
     }
 }
