@@ -19,7 +19,7 @@ pub fn run(args: &KubectlExplainArgs, interrupt: &Interrupt) -> Outcome {
     let (namespace, name) = match args.pod.split_once('/') {
         Some((namespace, name)) => (namespace.to_owned(), name),
         None => (
-            session.default_namespace(args.namespace.as_deref())?,
+            session.default_namespace(args.namespace.as_deref()),
             args.pod.as_str(),
         ),
     };

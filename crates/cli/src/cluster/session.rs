@@ -6,7 +6,7 @@ use crate::interrupt::Interrupt;
 use cofferdam_cluster::Peer;
 use cofferdam_cluster::agents::{self, Agent, Agents};
 use cofferdam_cluster::ask::{self, Question, Way};
-use cofferdam_cluster::kubectl::{self, Api, Cluster};
+use cofferdam_cluster::kubectl::{Api, Cluster, Context};
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ pub struct Session {
     pub agents: Agents,
     pub begun: Instant,
     pub deadline: Instant,
-    pub cluster: Cluster,
+    context: Context,
     namespace: String,
     token: String,
     parallel: usize,
@@ -29,9 +29,15 @@ impl Session {
             kubeconfig: args.kubeconfig.clone(),
             context: args.context.clone(),
         };
-        let api = match &args.proxy {
-            Some(proxy) => Api::through(peer(proxy)),
-            None => Api::start(&cluster).map_err(anyhow::Error::from)?,
+        let context = Context::read(&cluster).map_err(anyhow::Error::from);
+        let (api, context) = match &args.proxy {
+            // Who has a proxy may do without kubectl.
+            Some(proxy) => (Api::through(peer(proxy)), context.unwrap_or_default()),
+            None => {
+                let context = context?;
+                let api = Api::start(&cluster, &context).map_err(anyhow::Error::from)?;
+                (api, context)
+            }
         };
         let begun = Instant::now();
         let deadline = begun + args.timeout;
@@ -43,7 +49,7 @@ impl Session {
             agents,
             begun,
             deadline,
-            cluster,
+            context,
             namespace: args.agents.clone(),
             token,
             parallel: args.parallel,
@@ -139,11 +145,8 @@ impl Session {
     }
 
     /// The namespace that kubectl would take.
-    pub fn default_namespace(&self, given: Option<&str>) -> Result<String, Failure> {
-        match given {
-            Some(name) => Ok(name.to_owned()),
-            None => Ok(kubectl::namespace(&self.cluster).map_err(anyhow::Error::from)?),
-        }
+    pub fn default_namespace(&self, given: Option<&str>) -> String {
+        given.unwrap_or(self.context.namespace()).to_owned()
     }
 }
 

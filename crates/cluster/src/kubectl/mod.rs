@@ -2,6 +2,10 @@
 //! credentials, contexts and plugins for both. One process for any number of nodes, on a socket that
 //! only this user can reach, for GETs of the few paths that are needed.
 
+mod context;
+
+pub use context::Context;
+
 use crate::http::{self, Content, HttpError, Limits, Peer, Reply};
 use serde::Deserialize;
 use std::io::{self, ErrorKind};
@@ -14,9 +18,11 @@ use std::time::{Duration, Instant};
 const READY_WITHIN: Duration = Duration::from_secs(20);
 /// How often it is looked whether it does.
 const LOOK: Duration = Duration::from_millis(10);
-/// Paths that it passes on.
-const PATHS: &str =
-    "^/api/v1/namespaces/[^/]+/(pods|secrets)($|/|\\?),^/apis/apps/v1/namespaces/[^/]+/daemonsets";
+/// Paths that it passes on, below the path of the server.
+const PATHS: [&str; 2] = [
+    "/api/v1/namespaces/[^/]+/(pods|secrets)($|/|\\?)",
+    "/apis/apps/v1/namespaces/[^/]+/daemonsets",
+];
 
 /// Which cluster, as kubectl is told.
 #[derive(Clone, Debug, Default)]
@@ -67,6 +73,9 @@ pub enum ApiError {
 #[derive(Debug)]
 pub struct Api {
     peer: Peer,
+    /// Before every path, as `kubectl proxy` leaves out the path of the server's URL. Its option
+    /// `--append-server-path` would do the same, but releases before 1.25 lack it.
+    server_path: String,
     proxy: Option<Child>,
     // After the child in time: the folder of its socket.
     _folder: Option<tempfile::TempDir>,
@@ -80,20 +89,21 @@ struct Status {
 }
 
 impl Api {
-    /// By a proxy that runs already.
+    /// By a proxy that runs already, and adds the path of the server's URL if there is one.
     pub fn through(peer: Peer) -> Api {
         Api {
             peer,
+            server_path: String::new(),
             proxy: None,
             _folder: None,
         }
     }
 
-    /// Starts a proxy, and waits until it listens.
+    /// Starts a proxy to the cluster of which kubectl says `context`, and waits until it listens.
     ///
     /// # Errors
     /// [`KubectlError`]. That the cluster answers is only known after the first question.
-    pub fn start(cluster: &Cluster) -> Result<Api, KubectlError> {
+    pub fn start(cluster: &Cluster, context: &Context) -> Result<Api, KubectlError> {
         let folder = tempfile::Builder::new()
             .prefix("cofferdam-kubectl-")
             .tempdir()
@@ -105,7 +115,7 @@ impl Api {
         command
             .arg("proxy")
             .arg(format!("--unix-socket={}", socket.display()))
-            .arg(format!("--accept-paths={PATHS}"))
+            .arg(format!("--accept-paths={}", accepted(&context.server_path)))
             .arg("--reject-methods=^(POST|PUT|PATCH|DELETE|OPTIONS|CONNECT)$")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -122,6 +132,7 @@ impl Api {
         let child = command.spawn().map_err(KubectlError::NoKubectl)?;
         let mut api = Api {
             peer: Peer::Unix(socket.clone()),
+            server_path: context.server_path.clone(),
             proxy: Some(child),
             _folder: Some(folder),
         };
@@ -154,7 +165,8 @@ impl Api {
         headers: &[(&str, &str)],
         limits: Limits,
     ) -> Result<Vec<u8>, ApiError> {
-        body(http::get(&self.peer, path, headers, limits)?)
+        let path = format!("{}{path}", self.server_path);
+        body(http::get(&self.peer, &path, headers, limits)?)
     }
 
     /// Sends `content` to `path` of the API server. The body of a status 200 or 201.
@@ -167,7 +179,8 @@ impl Api {
         content: &Content<'_>,
         limits: Limits,
     ) -> Result<Vec<u8>, ApiError> {
-        body(http::send(&self.peer, path, content, limits)?)
+        let path = format!("{}{path}", self.server_path);
+        body(http::send(&self.peer, &path, content, limits)?)
     }
 }
 
@@ -203,27 +216,15 @@ fn kubectl(cluster: &Cluster) -> Command {
     command
 }
 
-/// The namespace of the context; `default` where it names none, as for kubectl.
-///
-/// # Errors
-/// [`KubectlError`].
-pub fn namespace(cluster: &Cluster) -> Result<String, KubectlError> {
-    let out = kubectl(cluster)
-        .args([
-            "config",
-            "view",
-            "--minify",
-            "--output",
-            "jsonpath={..namespace}",
-        ])
-        .stdin(Stdio::null())
-        .output()
-        .map_err(KubectlError::NoKubectl)?;
-    let text = String::from_utf8_lossy(&out.stdout).trim().to_owned();
-    Ok(match text.is_empty() {
-        true => "default".to_owned(),
-        false => text,
-    })
+/// Regular expressions of the paths that the proxy passes on, separated by commas.
+fn accepted(server_path: &str) -> String {
+    // In hexadecimal: a comma, or a character with a meaning, may be in the path.
+    let escaped = |byte: u8| match byte {
+        b'/' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => char::from(byte).to_string(),
+        byte => format!("\\x{byte:02x}"),
+    };
+    let prefix: String = server_path.bytes().map(escaped).collect();
+    PATHS.map(|path| format!("^{prefix}{path}")).join(",")
 }
 
 /// Most of a text that is shown of a peer, characters.
@@ -265,6 +266,22 @@ fn last_words(log: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_proxy_passes_on_paths_below_the_servers() {
+        let plain = accepted("");
+        assert!(
+            plain.starts_with("^/api/v1/namespaces/[^/]+/(pods|secrets)"),
+            "{plain}"
+        );
+        assert!(plain.contains(",^/apis/apps/v1/"), "{plain}");
+        let below = accepted("/k8s/clusters/c-m.a,b");
+        assert!(
+            below.starts_with("^/k8s/clusters/c\\x2dm\\x2ea\\x2cb/api/v1/"),
+            "{below}"
+        );
+        assert_eq!(below.split(',').count(), PATHS.len());
+    }
 
     #[test]
     fn refusals_are_one_line_in_the_servers_words() {

@@ -1,0 +1,182 @@
+//! The kubeconfig's context, as kubectl merges it from files and options.
+
+use super::{Cluster, KubectlError, kubectl};
+use serde::Deserialize;
+use std::process::Stdio;
+
+/// Namespace where a context names none.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// The context in force, as far as it matters here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Context {
+    /// Path of the API server's URL without a `/` at its end, such as `/k8s/clusters/c-m-abc` of
+    /// Rancher; empty for most.
+    pub server_path: String,
+    namespace: Option<String>,
+}
+
+/// `kubectl config view`, of which only the fields of these places are read: what tools keep in
+/// extensions may have keys of the same names.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+struct Kubeconfig {
+    current_context: String,
+    contexts: Vec<Named>,
+    clusters: Vec<Named>,
+}
+
+/// An entry of the lists of contexts and clusters: each has its own one of the two.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Named {
+    name: String,
+    context: ContextFields,
+    cluster: ClusterFields,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ContextFields {
+    cluster: String,
+    namespace: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ClusterFields {
+    server: String,
+}
+
+impl Context {
+    /// Asks kubectl. Where no context is in force, the proxy says why; this one is empty then.
+    ///
+    /// # Errors
+    /// [`KubectlError::NoKubectl`].
+    pub fn read(cluster: &Cluster) -> Result<Context, KubectlError> {
+        let out = kubectl(cluster)
+            .args(["config", "view", "--minify", "--output=json"])
+            .stdin(Stdio::null())
+            .output()
+            .map_err(KubectlError::NoKubectl)?;
+        let text = String::from_utf8_lossy(&out.stdout);
+        Ok(match out.status.success() {
+            true => Context::of_view(&text).unwrap_or_default(),
+            false => Context::default(),
+        })
+    }
+
+    /// Understands the output of `kubectl config view --minify --output=json`. Wrappers of kubectl
+    /// print lines before it.
+    fn of_view(text: &str) -> Option<Context> {
+        let mut documents = text.match_indices('{').map(|(at, _)| at);
+        let begin = documents.find(|at| *at == 0 || text.as_bytes().get(at - 1) == Some(&b'\n'))?;
+        let mut all = serde_json::Deserializer::from_str(text.get(begin..)?).into_iter();
+        let config: Kubeconfig = all.next()?.ok()?;
+        let named = |all: Vec<Named>, name: &str| all.into_iter().find(|one| one.name == name);
+        let context = named(config.contexts, &config.current_context)?.context;
+        let server = named(config.clusters, &context.cluster).unwrap_or_default();
+        Some(Context {
+            server_path: path_of(&server.cluster.server),
+            namespace: context.namespace.filter(|name| !name.is_empty()),
+        })
+    }
+
+    /// The namespace that kubectl would take.
+    pub fn namespace(&self) -> &str {
+        self.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE)
+    }
+}
+
+/// Path of a URL without a `/` at its end; empty if it cannot stand in a request.
+fn path_of(url: &str) -> String {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let path = rest.find('/').and_then(|at| rest.get(at..));
+    let path = path.and_then(|path| path.split(['?', '#']).next());
+    let path = path.unwrap_or_default().trim_end_matches('/');
+    match path.bytes().all(|byte| byte.is_ascii_graphic()) {
+        true => path.to_owned(),
+        false => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A view whose context has these fields.
+    fn view(server: &str, fields: &str) -> String {
+        format!(
+            r#"{{"kind": "Config", "current-context": "c",
+                "clusters": [{{"name": "a", "cluster": {{"server": "{server}"}}}}],
+                "contexts": [{{"name": "c", "context": {{"cluster": "a", "user": "u" {fields}}}}}]}}"#
+        )
+    }
+
+    fn read(text: &str) -> (String, String) {
+        let context = Context::of_view(text).unwrap_or_default();
+        (context.server_path.clone(), context.namespace().to_owned())
+    }
+
+    #[test]
+    fn the_namespace_is_that_of_the_context_and_of_no_extension() {
+        let extension = r#", "extensions": [{"name": "x", "extension": {"namespace": "other", "context": {"namespace": "o"}}}]"#;
+        let own = r#", "namespace": "team-x""#;
+        for (fields, namespace) in [
+            ("", "default"),
+            (extension, "default"),
+            (own, "team-x"),
+            (&format!("{own}{extension}"), "team-x"),
+            (&format!("{extension}{own}"), "team-x"),
+            (r#", "namespace": """#, "default"),
+            (r#", "namespace": "a.b c\u00e9""#, "a.b cé"),
+        ] {
+            assert_eq!(
+                read(&view("https://h:6443", fields)).1,
+                namespace,
+                "{fields}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_path_is_that_of_the_contexts_server() {
+        for (server, path) in [
+            ("https://h:6443", ""),
+            ("https://h:6443/", ""),
+            (
+                "https://[fd00::1]:6443/k8s/clusters/c-m-abc",
+                "/k8s/clusters/c-m-abc",
+            ),
+            (
+                "https://rancher/k8s/clusters/c-m-abc/?x#y",
+                "/k8s/clusters/c-m-abc",
+            ),
+            ("h/with a blank", ""),
+            ("h/a\r\nX-Header: b", ""),
+        ] {
+            assert_eq!(path_of(server), path, "{server}");
+        }
+        assert_eq!(read(&view("https://h/p", "")).0, "/p");
+    }
+
+    #[test]
+    fn a_notice_before_the_view_or_no_view_does_no_harm() {
+        let notice = format!(
+            "A new {{version}} of kubectl is there\n{}\nbye",
+            view("https://h/p", "")
+        );
+        assert_eq!(read(&notice), ("/p".to_owned(), "default".to_owned()));
+        for text in ["", "{", "{}", "[]", "a { b", "{\"contexts\": 3}"] {
+            assert_eq!(read(text), (String::new(), "default".to_owned()), "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(text in ".{0,200}") {
+            let _ = Context::of_view(&text);
+            let _ = path_of(&text);
+        }
+    }
+}
