@@ -14,6 +14,7 @@ pub fn lint() -> Result<()> {
     clang_format(&["--dry-run", "--Werror"])?;
     tree::lengths()?;
     documents::links()?;
+    documents::mentions()?;
     promises::check()?;
     check(cargo(&[
         "clippy",

@@ -8,7 +8,7 @@ const HEAD: &str = "\
 # Runs the Cofferdam agent on every node, for clusters without Helm. It is what the chart in
 # packaging/helm/cofferdam renders with its ci/plain-values.yaml; `cargo xtask manifest` writes it.
 #
-# Before: put the image of `make image` into a registry of yours, and its name here. Then
+# Before: put the image of `make image` into a registry of yours, and that in place of REGISTRY here. Then
 #   kubectl apply -f kubernetes.yaml
 #   kubectl --namespace cofferdam create secret generic cofferdam-gateway \\
 #     --from-literal=token=\"$(openssl rand -hex 32)\"

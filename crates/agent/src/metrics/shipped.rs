@@ -98,6 +98,35 @@ fn the_alerts_ask_for_metrics_that_exist() {
     }
 }
 
+/// The page of alerts has a section for each, and the alert's link leads there.
+#[test]
+fn every_alert_links_to_its_section_of_the_documents() {
+    let text = std::fs::read_to_string(shipped("prometheus-rules.yaml")).unwrap();
+    let page = std::fs::read_to_string(shipped("../docs/src/guide/alerts.md")).unwrap();
+    let mut alerts = 0;
+    for rule in text.split("- alert: ").skip(1) {
+        let name = rule.lines().next().unwrap();
+        let link = rule
+            .split("runbook_url: ")
+            .nth(1)
+            .and_then(|l| l.lines().next());
+        let (file, section) = link.and_then(|l| l.split_once('#')).expect(name);
+        assert_eq!(section, name.to_lowercase());
+        // Where the package puts the document.
+        assert_eq!(
+            file,
+            "file:///usr/share/doc/cofferdam/docs/src/guide/alerts.md"
+        );
+        assert!(
+            page.contains(&format!("\n### {name}\n")),
+            "{name} has no section"
+        );
+        alerts += 1;
+    }
+    let sections = page.matches("\n### Cofferdam").count();
+    assert!(alerts >= 7 && alerts == sections, "{alerts} {sections}");
+}
+
 /// Prometheus' own evaluation of the rules that ship: what fires, when, and with which words.
 #[test]
 fn the_alerts_fire_when_they_should_and_only_then() {

@@ -6,6 +6,7 @@
 mod events;
 mod parts;
 mod schemas;
+mod scrape;
 
 use parts::{helm, refusal, rendered, root, run, tool};
 use serde_json::Value;
@@ -33,6 +34,9 @@ fn helm_finds_nothing_wrong_with_any_values() {
         let mut command = helm();
         command.args(["lint", "--strict", "--quiet"]);
         parts::values(&mut command, values);
+        if values.is_empty() {
+            command.args(["--set", parts::IMAGE]);
+        }
         run(command.arg(parts::chart()));
     }
 }
@@ -124,11 +128,49 @@ fn alerts_and_dashboard_are_the_files_of_etc() {
     let kept = fs::read_to_string(root().join("etc/prometheus-rules.yaml")).unwrap();
     let kept: Value = serde_saphyr::from_str(&kept).unwrap();
     assert_eq!(rules["spec"], kept);
+    // A published book's page in place of the package's file.
+    let mut command = helm();
+    command.args(["template", "cofferdam", "--namespace", "cofferdam"]);
+    parts::values(&mut command, &["all"]);
+    let page = "https://docs.test/guide/alerts.html";
+    command
+        .arg("--set")
+        .arg(format!("monitoring.prometheusRule.runbooks={page}"));
+    let text = run(command.arg(parts::chart()));
+    let links: Vec<&str> = text
+        .lines()
+        .filter(|l| l.contains("runbook_url: "))
+        .collect();
+    assert!(
+        links.len() > 5
+            && links
+                .iter()
+                .all(|l| l.contains(&format!("{page}#cofferdam"))),
+        "{links:?}"
+    );
 }
 
 #[test]
 fn wrong_values_are_refused_by_name() {
     for (set, words) in [
+        ("image.repository=", "image.repository is required"),
+        ("image.repository=null", "image.repository is required"),
+        ("image.repository=3", "repository"),
+        ("image.tag=1.10", "tag"),
+        ("monitoring.prometheusRule.runbooks=alerts.md", "runbooks"),
+        ("agent.resources.limits.memory=much", "memory"),
+        ("agent.resources.limit.memory=1Gi", "limit"),
+        ("agent.resources=1Gi", "resources"),
+        ("agent.tolerations[0].operator=exists", "operator"),
+        ("agent.tolerations.operator=Exists", "tolerations"),
+        ("agent.affinity.nodeAfinity.x=1", "nodeAfinity"),
+        ("agent.updateStrategy.type=Recreate", "updateStrategy"),
+        ("agent.podAnnotations.rev=12345", "rev"),
+        ("agent.history.limit=1", "limit"),
+        ("agent.priorityClassName=true", "priorityClassName"),
+        ("imagePullSecrets={registry}", "imagePullSecrets"),
+        ("rbac.viewers[0].kind=group,rbac.viewers[0].name=x", "kind"),
+        ("networkPolicy.from={10.0.0.0/8}", "from"),
         ("gatway.enabled=true", "gatway"),
         ("gateway.port=80", "port"),
         ("agent.rules[0].match=x,agent.rules[0].cpu=strict", "cpus"),

@@ -32,6 +32,16 @@ pub fn swagger() -> PathBuf {
     tool("../swagger.json")
 }
 
+/// A program that `scripts/setup` puts below the build's folder, otherwise that of PATH.
+pub fn from_setup(name: &str) -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let own = target
+        .unwrap_or(root().join("target"))
+        .join("tools")
+        .join(name);
+    if own.exists() { own } else { name.into() }
+}
+
 pub fn helm() -> Command {
     let mut command = Command::new(tool("helm"));
     // Nobody's settings and repositories.
@@ -51,11 +61,17 @@ pub fn values(command: &mut Command, names: &[&str]) {
     }
 }
 
+/// The one value without a default.
+pub const IMAGE: &str = "image.repository=registry.test/cofferdam";
+
 /// What the chart renders to.
 pub fn rendered(names: &[&str]) -> String {
     let mut command = helm();
     command.args(["template", "cofferdam", "--namespace", "cofferdam"]);
     values(&mut command, names);
+    if names.is_empty() {
+        command.args(["--set", IMAGE]);
+    }
     // `kubectl apply` would run the chart's test at once.
     if names == ["plain"] {
         command.arg("--skip-tests");
@@ -67,7 +83,7 @@ pub fn rendered(names: &[&str]) -> String {
 pub fn refusal(set: &str) -> String {
     let mut command = helm();
     let command = command
-        .args(["template", "cofferdam", "--set", set])
+        .args(["template", "cofferdam", "--set", IMAGE, "--set", set])
         .arg(chart());
     let out = command.output().unwrap();
     assert!(!out.status.success(), "{set} was taken");

@@ -34,10 +34,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- end }}
 
 {{- define "cofferdam.image" -}}
+{{- $repository := .Values.image.repository -}}
+{{- if not $repository -}}
+{{- fail "image.repository is required: there is no public image. Push the image of `make image` to a registry of yours, then --set image.repository=REGISTRY/cofferdam" -}}
+{{- end -}}
 {{- if .Values.image.digest -}}
-{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{ $repository }}@{{ .Values.image.digest }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ $repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
 {{- end }}
 
