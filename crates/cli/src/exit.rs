@@ -1,6 +1,7 @@
 //! How a command ends: the documented exit codes, and one line on stderr.
 
 use cofferdam_accounting::{ReadError, StartError};
+use cofferdam_fleet_args::error_chain;
 use cofferdam_latency::MeasureError;
 use std::io;
 use std::process::ExitCode;
@@ -48,7 +49,7 @@ impl Failure {
     /// The line for stderr; `None` where silence is right.
     pub fn line(&self) -> Option<String> {
         let text = match self {
-            Failure::Failed(error) => chain(error),
+            Failure::Failed(error) => error_chain(&**error),
             Failure::Usage(text) | Failure::Unsupported(text) => text.clone(),
             Failure::Interrupted(left) => left.clone()?,
             Failure::ReaderGone | Failure::Answer(_) => return None,
@@ -97,23 +98,6 @@ impl From<ReadError> for Failure {
     }
 }
 
-/// The error and its causes. A cause that the text before it already gives is left out: many
-/// errors have their source in their own text.
-fn chain(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain() {
-        let cause = cause.to_string();
-        if text.contains(&cause) {
-            continue;
-        }
-        if !text.is_empty() {
-            text += ": ";
-        }
-        text += &cause;
-    }
-    text
-}
-
 /// Whether the process lacks root's rights; what to call a refusal by the kernel depends on it.
 pub fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
@@ -138,7 +122,10 @@ pub fn needs_root(error: anyhow::Error, what: &str) -> Failure {
     if is_root() {
         return Failure::Failed(error);
     }
-    Failure::Unsupported(format!("{what}: run it with sudo ({})", chain(&error)))
+    Failure::Unsupported(format!(
+        "{what}: run it with sudo ({})",
+        error_chain(&*error)
+    ))
 }
 
 /// Combining letters in a row that are shown; more would be drawn over other lines.

@@ -1,5 +1,7 @@
 //! Files made from the definition of the command line and of the schemas.
 
+mod man;
+
 use crate::args::{Cli, GenerateArgs, Generated};
 use crate::exit::Outcome;
 use crate::schema;
@@ -15,17 +17,11 @@ pub fn run(args: &GenerateArgs) -> Outcome {
     fs::create_dir_all(dir)
         .with_context(|| format!("cannot create directory {}", dir.display()))?;
     match args.what {
-        Generated::Man => man(dir)?,
+        Generated::Man => man::write(dir)?,
         Generated::Completions => completions(dir)?,
         Generated::Schemas => schemas(dir)?,
     }
     Ok(())
-}
-
-/// One manual page a command: `cofferdam.1`, `cofferdam-top.1`, …; hidden commands have none.
-pub fn man(dir: &Path) -> anyhow::Result<()> {
-    clap_mangen::generate_to(Cli::command(), dir)
-        .with_context(|| format!("cannot write manual pages to {}", dir.display()))
 }
 
 /// Completions for bash, zsh and fish.

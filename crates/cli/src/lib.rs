@@ -45,7 +45,7 @@ mod when;
 
 use args::{AccountingCommand, Cli, Command};
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 use exit::{Failure, Outcome, one_line};
 use interrupt::Interrupt;
 use std::ffi::OsString;
@@ -55,8 +55,13 @@ use std::process::ExitCode;
 /// The definition of the command line, for manual pages, completions and checks of the
 /// documentation.
 pub fn command() -> clap::Command {
-    Cli::command()
+    Cli::definition(HELP_COLUMNS)
 }
+
+/// Width of help where the terminal's is not known, columns.
+const HELP_COLUMNS: u16 = 80;
+/// Widest help, columns: longer lines are hard to read.
+const MOST_HELP_COLUMNS: u16 = 100;
 
 /// The commit that this program was built from, where the build knew.
 const BUILT_FROM: Option<&str> = option_env!("COFFERDAM_BUILT_FROM");
@@ -65,7 +70,10 @@ const BUILT_FROM: Option<&str> = option_env!("COFFERDAM_BUILT_FROM");
 pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     cofferdam_bench::built::announce(BUILT_FROM);
     let words = cluster::as_plugin(words.collect());
-    let cli = match Cli::try_parse_from(&words) {
+    let width = table::terminal_width().unwrap_or(HELP_COLUMNS);
+    let mut definition = Cli::definition(width.min(MOST_HELP_COLUMNS));
+    let parsed = definition.try_get_matches_from_mut(&words);
+    let cli = match parsed.and_then(|found| Cli::from_arg_matches(&found)) {
         Ok(cli) => cli,
         Err(error) => return usage(&error, &words),
     };

@@ -128,6 +128,90 @@ fn every_usage_error_names_the_help_of_its_own_command() {
     contains(&["top", "--interval", "5"], 2, &["'cofferdam top --help'"]);
 }
 
+/// A pipe has no width: 80 columns are taken, and no word is cut.
+#[test]
+fn the_help_of_every_command_fits_80_columns() {
+    for words in commands() {
+        for flag in ["-h", "--help"] {
+            let mut args: Vec<&str> = words.iter().map(String::as_str).collect();
+            args.push(flag);
+            let text = String::from_utf8(cofferdam(&args).stdout).unwrap();
+            assert!(text.contains("Usage: "), "{args:?}: {text}");
+            for line in text.lines() {
+                assert!(line.chars().count() <= 80, "{args:?}: {line}");
+            }
+        }
+    }
+}
+
+/// Parts of a message between colons: none stands there twice in a row.
+fn repeats(line: &str) -> bool {
+    let parts: Vec<&str> = line.trim().split(": ").collect();
+    parts.windows(2).any(|pair| pair[0] == pair[1])
+}
+
+#[test]
+fn an_error_gives_each_cause_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let garbage = dir.path().join("garbage");
+    fs::write(&garbage, "{ no").unwrap();
+    let (dir, garbage) = (dir.path().to_str().unwrap(), garbage.to_str().unwrap());
+    for args in [
+        &["report", "/nosuch"][..],
+        &["report", garbage],
+        &["report", dir, dir, "--output", garbage],
+        &["simulate", "--tenants", "/nosuch"],
+        &["simulate", "--tenants", garbage],
+        &["simulate", "--tenants", dir],
+        &["status", "--socket", "/nosuch"],
+        &["status", "--socket", garbage],
+        &["rule", "clear", "x", "--socket", "/nosuch"],
+        &["export", "--from", "1h ago", "--history", "/nosuch"],
+        &["export", "--from", "1h ago", "--history", garbage],
+        &["top", "--replay", "1h ago", "--history", garbage],
+        &["agent", "--reload", "--socket", "/nosuch"],
+        &["agent", "--check-config", "--config", "/nosuch"],
+        &["agent", "--check-config", "--config", dir],
+        &[
+            "gateway",
+            "--listen",
+            "192.0.2.1:1",
+            "--token-file",
+            "/nosuch",
+        ],
+        &["kubectl", "top", "--proxy", "/nosuch"],
+        &["kubectl", "top", "--proxy", garbage],
+        &["latency", "read", "--socket", "/nosuch"],
+        &["dataplane", "top", "--once", "--socket", "/nosuch"],
+        &["dataplane", "run", "--config", "/nosuch"],
+        &["dataplane", "run", "--config", dir],
+        &[
+            "dataplane",
+            "exec",
+            "--wait",
+            "0s",
+            "--socket",
+            "/nosuch",
+            "/bin/sleep",
+            "1",
+        ],
+        &["bench", "compare", "/nosuch", garbage],
+        &["doctor", "--output", "/nosuch/file"],
+    ] {
+        let output = cofferdam(args);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_ne!(output.status.code(), Some(0), "{args:?}");
+        assert!(
+            !said.is_empty() || !output.stdout.is_empty(),
+            "{args:?} says nothing"
+        );
+        for line in said.lines() {
+            assert!(!repeats(line), "{args:?}: {line}");
+        }
+    }
+    assert!(repeats("a: cannot read x: No such file: No such file"));
+}
+
 #[test]
 fn help_on_a_full_disk_fails() {
     let full = || fs::File::options().write(true).open("/dev/full").unwrap();

@@ -1,5 +1,10 @@
-//! The command line of `cofferdam-fleet`, which `cofferdam report fleet` shows as its own and passes on.
+//! The command line of `cofferdam-fleet`, which `cofferdam report fleet` shows as its own and passes on,
+//! and the errors of both programs as text.
 #![forbid(unsafe_code)]
+
+mod error;
+
+pub use error::error_chain;
 
 use clap::{Args, Parser, Subcommand};
 use cofferdam_types::quantity;

@@ -118,3 +118,37 @@ impl From<DataFusionError> for FleetError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cofferdam_fleet_args::error_chain;
+
+    /// Each kind that has a source, as the program prints it.
+    #[test]
+    fn no_error_gives_its_cause_twice() {
+        let path = || PathBuf::from("/nosuch");
+        let io = || io::Error::from_raw_os_error(2);
+        let parquet = || ParquetError::External(Box::new(io()));
+        let all = [
+            FleetError::Read {
+                path: path(),
+                source: io(),
+            },
+            FleetError::Write {
+                path: path(),
+                source: io(),
+            },
+            FleetError::Result {
+                path: path(),
+                source: parquet(),
+            },
+            FleetError::from(DataFusionError::IoError(io())),
+            FleetError::from(DataFusionError::External(Box::new(io()))),
+        ];
+        for error in all {
+            let text = error_chain(&error);
+            assert_eq!(text.matches("No such file").count(), 1, "{text}");
+        }
+    }
+}

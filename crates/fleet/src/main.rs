@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use cofferdam_fleet::report::{self, Made, Request};
 use cofferdam_fleet::{model, pairs};
-use cofferdam_fleet_args::{CheckArgs, Cli, Command, ReportArgs};
+use cofferdam_fleet_args::{CheckArgs, Cli, Command, ReportArgs, error_chain};
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::process::ExitCode;
 use std::thread;
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("cofferdam-fleet: {error:#}");
+            eprintln!("cofferdam-fleet: {}", error_chain(&*error));
             ExitCode::FAILURE
         }
     }

@@ -149,6 +149,11 @@ pub fn entries(layout: &Layout, built: &Built, release: &Release) -> Result<Vec<
         let to = documents.join("examples").join(example);
         copy(to, ours("etc").join(example), Mode::Data);
     }
+    // Its help names this place.
+    for example in files(&ours("etc/simulate"), ".json")? {
+        let to = documents.join("examples/simulate").join(name(&example)?);
+        copy(to, example, Mode::Data);
+    }
     for page in stage::walk(&ours("docs/src"))? {
         let kind = page.extension().and_then(|e| e.to_str());
         if matches!(kind, Some("md" | "svg" | "png" | "json")) {

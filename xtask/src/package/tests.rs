@@ -119,6 +119,20 @@ fn each_file_of_the_package_has_its_place_and_its_mode() {
             "./usr/share/doc/cofferdam/docs/src/guide/install.md",
             "-rw-r--r--",
         ),
+        // Named by the links of the alerts.
+        (
+            "./usr/share/doc/cofferdam/docs/src/guide/alerts.md",
+            "-rw-r--r--",
+        ),
+        // Named by the help of `simulate`.
+        (
+            "./usr/share/doc/cofferdam/examples/simulate/host-24.json",
+            "-rw-r--r--",
+        ),
+        (
+            "./usr/share/doc/cofferdam/examples/simulate/tenants-24.json",
+            "-rw-r--r--",
+        ),
     ] {
         let found = files.get(path).unwrap_or_else(|| panic!("no {path}"));
         assert_eq!(found.0, mode, "{path}");

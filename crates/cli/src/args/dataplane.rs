@@ -54,10 +54,8 @@ pub struct DataplaneAttackArgs {
 }
 
 const EXEC_HELP: &str = "\
-Examples:
-  cofferdam dataplane exec --name cache -- redis-server --port 6379 --protected-mode no
-  cofferdam dataplane exec --name web -- nginx -g 'daemon off;'
-  cofferdam dataplane exec --name client -- curl http://10.0.0.1/
+Options of this command stand before the program; all that follows is the program's, with or without
+`--` before it.
 
 Exit code: the program's own once it runs; before, 1 when it is refused or no dataplane answers, 2
 for a wrong command line, 3 when the library is missing.";
@@ -84,8 +82,8 @@ pub struct DataplaneExecArgs {
     pub name: Option<String>,
     #[command(flatten)]
     pub attach: DataplaneAttachArgs,
-    /// The program and its arguments, behind `--`
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
     pub command: Vec<OsString>,
 }
 

@@ -4,6 +4,7 @@ mod agent;
 mod bench;
 mod cluster;
 mod dataplane;
+pub mod examples;
 mod flows;
 mod history;
 mod simulate;
@@ -26,7 +27,7 @@ pub use flows::FlowsArgs;
 pub use history::{ExportArgs, ExportFormat, KeptArgs};
 pub use simulate::SimulateArgs;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use cofferdam_bench::args::HostArgs;
 use cofferdam_types::{Selector, quantity};
 use std::path::PathBuf;
@@ -52,6 +53,13 @@ pub struct Cli {
     /// Which agent.
     #[command(flatten)]
     pub agent: SocketArgs,
+}
+
+impl Cli {
+    /// The command line with the examples in its help, which is wrapped to `width` columns.
+    pub fn definition(width: u16) -> clap::Command {
+        examples::add(Cli::command(), "").term_width(usize::from(width))
+    }
 }
 
 /// Every command.

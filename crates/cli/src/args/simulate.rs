@@ -8,6 +8,10 @@ use std::time::Duration;
 
 /// `cofferdam simulate`
 #[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "Hosts and tenants to begin with are installed in share/doc/cofferdam/examples/simulate \
+                  below the prefix: /usr/share/doc/cofferdam/examples/simulate of the package."
+)]
 pub struct SimulateArgs {
     /// The simulated host, as JSON [default: this host]
     #[arg(long, value_name = "FILE")]

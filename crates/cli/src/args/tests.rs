@@ -107,6 +107,110 @@ fn nonsense_is_refused() {
     }
 }
 
+/// Paths of all commands that a person runs.
+fn runnable(command: &clap::Command, path: &str, found: &mut Vec<String>) {
+    let below: Vec<_> = command
+        .get_subcommands()
+        .filter(|below| !below.is_hide_set() && below.get_name() != "help")
+        .collect();
+    if path.is_empty() || below.is_empty() || path == "report" {
+        found.push(path.to_owned());
+    }
+    for below in below {
+        let path = format!("{path} {}", below.get_name());
+        runnable(below, path.trim_start(), found);
+    }
+}
+
+/// Splits a line as a shell does, as far as the examples need it.
+fn words(line: &str) -> Vec<String> {
+    let parts = line.split('\'').enumerate();
+    let mut words = vec![String::new()];
+    for (at, part) in parts {
+        let quoted = at % 2 == 1;
+        for (nth, piece) in part.split(|c| c == ' ' && !quoted).enumerate() {
+            if nth > 0 {
+                words.push(String::new());
+            }
+            words.last_mut().unwrap().push_str(piece);
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[test]
+fn every_command_has_examples_that_are_valid() {
+    let mut paths = Vec::new();
+    runnable(&Cli::command(), "", &mut paths);
+    assert!(paths.len() > 40, "{paths:?}");
+    for path in &paths {
+        let examples = examples::of(path);
+        assert!(!examples.is_empty(), "{path} has no example");
+        let mut definition = Cli::definition(80);
+        let at = path
+            .split_whitespace()
+            .fold(&mut definition, |command, name| {
+                command.find_subcommand_mut(name).unwrap()
+            });
+        let help = at.render_help().to_string();
+        for (line, purpose) in examples {
+            assert!(
+                help.contains(line) && help.contains(purpose),
+                "{path}: {help}"
+            );
+            let words = words(line);
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let words = match words.as_slice() {
+                ["sudo", rest @ ..] => rest.to_vec(),
+                ["kubectl", "cofferdam", rest @ ..] => [&["cofferdam", "kubectl"], rest].concat(),
+                all => all.to_vec(),
+            };
+            let named = path.split_whitespace();
+            assert!(
+                words
+                    .iter()
+                    .skip(1)
+                    .take(named.clone().count())
+                    .copied()
+                    .eq(named),
+                "{line}"
+            );
+            if let Err(error) = Cli::try_parse_from(words) {
+                panic!("{line}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_program_needs_no_dashes_before_it() {
+    for line in [
+        "cofferdam dataplane exec nginx -g x",
+        "cofferdam dataplane exec -- nginx -g x",
+        "cofferdam dataplane exec --name web nginx -g x --name other",
+        "cofferdam dataplane exec --name web -- nginx -g x --name other",
+    ] {
+        let Some(Command::Dataplane(DataplaneCommand::Exec(args))) = parse(line).unwrap().command
+        else {
+            panic!("{line}");
+        };
+        assert_eq!(args.command[..2], ["nginx", "-g"], "{line}");
+        assert_eq!(args.name.is_some(), line.contains("--name web"), "{line}");
+        assert_eq!(
+            args.command.len(),
+            if args.name.is_some() { 5 } else { 3 },
+            "{line}"
+        );
+    }
+    for line in [
+        "cofferdam dataplane exec",
+        "cofferdam dataplane exec --nmae web nginx",
+    ] {
+        assert!(parse(line).is_err(), "{line}");
+    }
+}
+
 /// Long names of all flags of `command` and below, without those that clap adds.
 fn flags(command: &clap::Command, found: &mut Vec<String>) {
     if command.is_hide_set() {

@@ -1,0 +1,48 @@
+//! Errors as one text.
+
+use std::error::Error;
+
+/// `error` and its causes, separated by colons. A cause whose text is in what stands before it is left
+/// out: many errors have their source in their own text.
+pub fn error_chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        next = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt;
+    use std::io;
+
+    #[derive(Debug)]
+    struct Failed(&'static str, io::Error);
+
+    impl fmt::Display for Failed {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+
+    impl Error for Failed {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(&self.1)
+        }
+    }
+
+    #[test]
+    fn a_cause_is_in_the_text_once() {
+        let cause = || io::Error::from_raw_os_error(2);
+        let words = "cannot read x: No such file or directory (os error 2)";
+        assert_eq!(error_chain(&Failed("cannot read x", cause())), words);
+        assert_eq!(error_chain(&Failed(words, cause())), words);
+    }
+}
