@@ -23,8 +23,16 @@ pub fn run(args: &DoctorArgs) -> Outcome {
     }
 }
 
-/// Why the accounting cannot run: the line that the doctor and every other command print.
+/// Why the accounting cannot run: the line that the doctor and every other command print. Of a process
+/// without the rights to find out it says nothing about the host.
 pub fn blocker_line(check: &Check) -> String {
+    if !check.permitted {
+        return format!(
+            "the accounting needs root ({}: {}): run it with sudo; 'sudo cofferdam doctor' says whether \
+             this host can",
+            check.capability, check.detail
+        );
+    }
     let remedy = check.remedy.as_deref().unwrap_or("no remedy is known");
     format!(
         "the accounting cannot run on this host: {}: {}; {remedy}",
@@ -75,7 +83,7 @@ fn text(report: &Report, width: Option<u16>) -> String {
     let mut table = table::plain(Some(width));
     if width < FOUR_COLUMNS_WIDTH {
         for check in &report.checks {
-            table.add_row([check.status.to_string(), paragraph(check)]);
+            table.add_row([status(check), paragraph(check)]);
         }
     } else {
         table.set_header(["capability", "", "enables", "found, and what to do"]);
@@ -86,7 +94,7 @@ fn text(report: &Report, width: Option<u16>) -> String {
             };
             table.add_row([
                 check.capability.clone(),
-                check.status.to_string(),
+                status(check),
                 check.enables.clone(),
                 found,
             ]);
@@ -95,9 +103,24 @@ fn text(report: &Report, width: Option<u16>) -> String {
     table::gaps(&mut table);
     let verdict = match report.accounting_blocker() {
         None => "The accounting can run on this host.",
+        Some(check) if !check.permitted => {
+            "Whether the accounting can run on this host is unknown: this user may not find out."
+        }
         Some(_) => "The accounting cannot run on this host.",
     };
-    format!("{}\n{verdict}\n", table::finish(&table))
+    let remedy = match report.is_permitted() {
+        true => "",
+        false => "\n'sudo cofferdam doctor' finds out what is unknown here.",
+    };
+    format!("{}\n{verdict}{remedy}\n", table::finish(&table))
+}
+
+/// What is known of the host.
+fn status(check: &Check) -> String {
+    match check.permitted {
+        true => check.status.to_string(),
+        false => "unknown".to_owned(),
+    }
 }
 
 /// A check as lines: what was found; where something is missing, what for, and what to do.
@@ -125,7 +148,37 @@ mod tests {
             enables: "every BPF program".to_owned(),
             remedy: Some("boot a kernel with CONFIG_DEBUG_INFO_BTF=y".to_owned()),
             required_for_accounting: required,
+            permitted: true,
         }
+    }
+
+    #[test]
+    fn what_a_user_may_not_find_out_is_unknown_and_sudo_is_named() {
+        let capabilities = Check {
+            detail: "missing: CAP_BPF".to_owned(),
+            permitted: false,
+            ..check(Status::No, true)
+        };
+        let report = Report {
+            checks: vec![capabilities, check(Status::Yes, true)],
+        };
+        for width in [Some(200), Some(80), None] {
+            let text = text(&report, width);
+            assert!(
+                text.contains("unknown") && text.contains("'sudo cofferdam doctor'"),
+                "{text}"
+            );
+            assert!(
+                !text.contains("cannot run") && !text.contains("\nno"),
+                "{text}"
+            );
+        }
+        let line = blocker_line(&report.checks[0]);
+        assert!(
+            line.contains("needs root") && line.contains("sudo cofferdam doctor"),
+            "{line}"
+        );
+        assert!(!line.contains("cannot run"), "{line}");
     }
 
     #[test]

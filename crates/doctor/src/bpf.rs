@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::null;
 
-const NEEDS_ROOT: &str = "run as root, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN";
+const NEEDS_ROOT: &str = "could not be tested: needs root";
 
 /// BTF, tp_btf, its tracepoints, the ring buffer.
 pub(super) fn required() -> Vec<Check> {
@@ -199,9 +199,7 @@ fn interrupts() -> Check {
     );
     match Interruptions::load() {
         Ok(_) => check.is(Status::Yes, "loads"),
-        Err(_) if !privileged() => check
-            .is(Status::No, "could not be tested: needs root")
-            .or(NEEDS_ROOT),
+        Err(_) if !privileged() => check.not_permitted(Status::No, NEEDS_ROOT),
         Err(e) => check.is(Status::No, e.to_string()),
     }
 }
@@ -254,9 +252,7 @@ fn attached(check: Check, result: io::Result<OwnedFd>) -> Check {
 pub(super) fn judge(check: Check, result: io::Result<()>, works: &str) -> Check {
     match result {
         Ok(()) => check.is(Status::Yes, works),
-        Err(e) if refused(&e) && !privileged() => check
-            .is(Status::No, "could not be tested: needs root")
-            .or(NEEDS_ROOT),
+        Err(e) if refused(&e) && !privileged() => check.not_permitted(Status::No, NEEDS_ROOT),
         Err(e) if refused(&e) => check
             .is(Status::No, format!("this kernel refuses it: {e}"))
             .or("boot without lockdown, or with the configuration that this needs"),
@@ -269,7 +265,7 @@ fn refused(error: &io::Error) -> bool {
 }
 
 /// Effective user 0; other users may still have the capabilities, and are not refused then.
-fn privileged() -> bool {
+pub(super) fn privileged() -> bool {
     // SAFETY: no arguments, cannot fail.
     unsafe { libc::geteuid() == 0 }
 }

@@ -56,7 +56,13 @@ pub struct Check {
     pub remedy: Option<String>,
     /// Whether the accounting cannot run without it.
     pub required_for_accounting: bool,
+    /// False where this process lacks the rights to find out: the status is then [`Status::No`] or
+    /// [`Status::Partly`], and says nothing about the host.
+    pub permitted: bool,
 }
+
+/// Remedy where rights are missing.
+const ASK_AS_ROOT: &str = "run it as root: sudo cofferdam doctor";
 
 impl Check {
     fn new(id: &'static str, capability: &str, enables: &str) -> Check {
@@ -68,7 +74,14 @@ impl Check {
             enables: enables.to_owned(),
             remedy: None,
             required_for_accounting: false,
+            permitted: true,
         }
+    }
+
+    /// What cannot be found out without more rights.
+    fn not_permitted(mut self, status: Status, detail: impl Into<String>) -> Check {
+        self.permitted = false;
+        self.is(status, detail).or(ASK_AS_ROOT)
     }
 
     fn required(mut self) -> Check {
@@ -106,6 +119,11 @@ impl Report {
     /// The first thing without which the accounting cannot run; `None` when it can.
     pub fn accounting_blocker(&self) -> Option<&Check> {
         self.checks.iter().find(|check| check.blocks_accounting())
+    }
+
+    /// Whether this process had the rights to find out everything.
+    pub fn is_permitted(&self) -> bool {
+        self.checks.iter().all(|check| check.permitted)
     }
 
     /// The check called `id`.

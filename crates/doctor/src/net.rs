@@ -143,6 +143,9 @@ fn threaded<'a>(devices: impl Iterator<Item = (&'a Device, Napi)>) -> Check {
         (false, true) => Status::Partly,
         (false, false) => Status::No,
     };
+    if !has(Napi::Yes) && has(Napi::Unknown) && !super::bpf::privileged() {
+        return check.not_permitted(status, detail.join("; "));
+    }
     let check = check.is(status, detail.join("; "));
     if devices.iter().all(|(d, _)| d.threaded.is_none()) {
         check.or("use a kernel with /sys/class/net/DEV/threaded (Linux 5.12 on)")

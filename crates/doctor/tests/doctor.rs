@@ -49,6 +49,7 @@ fn the_accounting_can_run_here_and_nothing_stays() {
             report.accounting_blocker()
         );
         assert!(cofferdam_doctor::accounting_blocker().is_none());
+        assert!(report.is_permitted());
         for id in [
             "btf",
             "tp-btf",
@@ -101,6 +102,7 @@ fn without_root_the_report_says_so() {
         assert_eq!(blocker.id, "capabilities");
         assert!(blocker.detail.contains("CAP_BPF"), "{}", blocker.detail);
         assert!(blocker.remedy.as_ref().unwrap().contains("root"));
+        assert!(!blocker.permitted && !report.is_permitted());
         for id in [
             "tp-btf",
             "ringbuf",
@@ -111,6 +113,7 @@ fn without_root_the_report_says_so() {
         ] {
             let check = report.check(id).unwrap();
             assert_eq!(check.status, Status::No, "{id}");
+            assert!(!check.permitted, "{id}");
             assert!(
                 check.detail.contains("needs root"),
                 "{id}: {}",
@@ -118,7 +121,8 @@ fn without_root_the_report_says_so() {
             );
         }
         for id in ["btf", "tracepoints", "cgroup-layout", "psi"] {
-            assert_eq!(report.check(id).unwrap().status, Status::Yes, "{id}");
+            let check = report.check(id).unwrap();
+            assert!(check.status == Status::Yes && check.permitted, "{id}");
         }
     });
 }
