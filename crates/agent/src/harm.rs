@@ -1,8 +1,8 @@
 //! Who harms whom over the last seconds: one answer for all who ask.
 //!
-//! `explain`, `top`, the page and `cofferdam` alone would each measure an interval of their own, and name
-//! another offender. The control loop keeps a reading a second; the answer is made of them when somebody
-//! asks, once for all.
+//! `explain`, `top`, the page and `cofferdam` alone would each measure an interval of their own,
+//! and name another offender. The control loop keeps a reading a second; the answer is made of them
+//! when somebody asks, once for all.
 
 use crate::losses::LossView;
 use cofferdam_records::accounting::AccountingRecord;
@@ -65,7 +65,8 @@ impl Recent {
         })
     }
 
-    /// Harm in the readings; `report` is the agent's status without it. `None` while there are too few.
+    /// Harm in the readings; `report` is the agent's status without it. `None` while there are too
+    /// few.
     pub fn harm(&self, report: &StatusReport) -> Option<Harm> {
         self.harm.get_or_init(|| self.find(report)).clone()
     }

@@ -10,8 +10,8 @@ use cofferdam_types::Reason;
 /// Below this share of one CPU nothing is worth a word, percent.
 const WORTH_SAYING_PCT: f64 = 0.5;
 
-/// One sentence about `readings`, consecutive intervals of one accounting. It weighs all containers, also
-/// those that a filter hides.
+/// One sentence about `readings`, consecutive intervals of one accounting. It weighs all
+/// containers, also those that a filter hides.
 pub fn of(readings: &[AccountingRecord], agent: &Agent) -> String {
     match readings.last() {
         Some(record) => sentence(&explain(readings, agent, String::new()), record),

@@ -31,8 +31,9 @@ fn start_below(root: &Path) -> Start {
     }
 }
 
-/// `command` for the agent that listens on `socket`: each part that asks the agent says so, unless it is
-/// the default one. A part that starts an agent stays as it is, whose configuration names the socket.
+/// `command` for the agent that listens on `socket`: each part that asks the agent says so, unless
+/// it is the default one. A part that starts an agent stays as it is, whose configuration names the
+/// socket.
 pub fn with_socket(command: &str, socket: &Path) -> String {
     if socket == Path::new(DEFAULT_SOCKET) {
         return command.to_owned();

@@ -28,9 +28,9 @@ pub(crate) struct Unused {
 /// One who ran on a CPU, and for how long.
 type Runner = (Option<CgroupId>, u64);
 
-/// Divides what `containers` lost between the readings, `length` apart: a wait on a CPU among all others
-/// who ran there, in proportion to what they ran. Costs a step for each CPU on which a container that lost
-/// much waited, times [`MOST_RUNNERS`].
+/// Divides what `containers` lost between the readings, `length` apart: a wait on a CPU among all
+/// others who ran there, in proportion to what they ran. Costs a step for each CPU on which a
+/// container that lost much waited, times [`MOST_RUNNERS`].
 pub(crate) fn divide(
     containers: &[DiagnosedContainer],
     earlier: &Reading,

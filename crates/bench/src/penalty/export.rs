@@ -11,8 +11,8 @@ use std::path::Path;
 /// Name of the table's file within a run directory.
 pub const TABLE: &str = "grid.md";
 
-/// Writes the table, if a cell was enforced. Its verdicts are those of the report: `is_busy` says whether
-/// the host was busy with other things before the run.
+/// Writes the table, if a cell was enforced. Its verdicts are those of the report: `is_busy` says
+/// whether the host was busy with other things before the run.
 pub(super) fn write(dir: &Path, result: &PenaltyResult, is_busy: bool) -> Result<(), BenchError> {
     let mut judged = judged(&result.cells);
     for row in &mut judged {

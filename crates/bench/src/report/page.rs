@@ -6,7 +6,8 @@ use crate::evidence;
 use crate::run::RunData;
 use maud::{Markup, html};
 
-/// The whole document: the result at a glance, its sentence, and the rest of the words after a picture.
+/// The whole document: the result at a glance, its sentence, and the rest of the words after a
+/// picture.
 pub fn document(
     run: &RunData,
     lead: Option<Markup>,

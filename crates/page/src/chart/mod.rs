@@ -90,7 +90,8 @@ pub struct Chart {
     pub axis: String,
     /// Where the axis begins.
     pub from: f64,
-    /// What the tones mean; empty where each row says it. The marks stand in the legend by themselves.
+    /// What the tones mean; empty where each row says it. The marks stand in the legend by
+    /// themselves.
     pub legend: &'static [(Tone, &'static str)],
     /// Upright lines through the lanes of all rows, with their names.
     pub references: Vec<(f64, &'static str)>,
@@ -196,7 +197,8 @@ impl Chart {
         Ok(())
     }
 
-    /// The legend: each tone that was named, and each mark that occurs, on as many lines as it takes.
+    /// The legend: each tone that was named, and each mark that occurs, on as many lines as it
+    /// takes.
     fn entries(&self, width: u32) -> Vec<Entry> {
         let marks = self.rows.iter().flat_map(|r| r.lanes.iter().flatten());
         let signs: BTreeSet<Sign> = marks.filter_map(Mark::sign).collect();

@@ -56,8 +56,8 @@ pub(super) fn finding(
     }
     reasons.extend(besides(evidence, others));
     let (certainty, text) = evidence.certainty_of_loss(id);
-    // Whoever takes time by packets is bounded first: a reservation for an offender would give it more of
-    // its victims' time, and one for its victim leaves the packets to the next.
+    // Whoever takes time by packets is bounded first: a reservation for an offender would give it
+    // more of its victims' time, and one for its victim leaves the packets to the next.
     let is_offender = |c: &&ContainerRecord| owed(c.cgroup_id) >= SUFFERS_CPUS;
     let victim = evidence.container(id);
     let bounded = offender.filter(is_offender).or(victim.filter(is_offender));
@@ -133,8 +133,8 @@ fn reserve(evidence: &Evidence, id: u64, loss: Option<&CpuLossRecord>) -> (Optio
     rule::for_agent(evidence.agent, rule::reserve(&selector, cpus), &effect)
 }
 
-/// Findings of containers that their own quota holds back; `owed` is what others lose to the packets of
-/// one of them, CPUs.
+/// Findings of containers that their own quota holds back; `owed` is what others lose to the
+/// packets of one of them, CPUs.
 pub(super) fn held(evidence: &Evidence, owed: impl Fn(u64) -> f64) -> Vec<Finding> {
     let Some(losses) = &evidence.losses else {
         return Vec::new();

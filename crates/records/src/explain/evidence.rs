@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, HashMap};
 
 /// The ledger is trusted while it adds up within this, percent.
 pub(super) const TRUSTED_WITHIN_PCT: f64 = 1.0;
-/// Softirqs and markers that are missed less often than this in a second do not change what is said:
-/// at 10 µs each they are a thousandth of a CPU.
+/// Softirqs and markers that are missed less often than this in a second do not change what is
+/// said: at 10 µs each they are a thousandth of a CPU.
 const MISSED_PER_S: f64 = 100.0;
 
 /// All readings together.
@@ -121,8 +121,8 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// CPU time that each victim was charged for the packets of each offender, CPUs; no offender: packets
-    /// of no container.
+    /// CPU time that each victim was charged for the packets of each offender, CPUs; no offender:
+    /// packets of no container.
     pub fn charged_cpus(&self) -> BTreeMap<u64, Vec<(Option<u64>, f64)>> {
         let mut by: BTreeMap<(u64, Option<u64>), f64> = BTreeMap::new();
         for flow in self.flows.iter().filter(|_| self.seconds > 0.0) {

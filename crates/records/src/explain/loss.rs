@@ -74,8 +74,8 @@ impl Losses {
         ns as f64 / 1e9 / self.seconds.max(0.001)
     }
 
-    /// Parts of all losses; those of one container add up to no more than others took from it. The time
-    /// that a container waited for its own packets is in none.
+    /// Parts of all losses; those of one container add up to no more than others took from it. The
+    /// time that a container waited for its own packets is in none.
     pub fn parts(&self, evidence: &Evidence) -> Vec<LossPart> {
         let unpaid = evidence.unpaid_cpus();
         let by_cpu = self.by_cpu.iter();
@@ -151,8 +151,9 @@ impl Losses {
         });
     }
 
-    /// Packets that were handled in the time of the host's tasks. Network work that nobody was charged for
-    /// ran there or while the CPU was idle: in proportion to both, as far as there was time.
+    /// Packets that were handled in the time of the host's tasks. Network work that nobody was
+    /// charged for ran there or while the CPU was idle: in proportion to both, as far as there was
+    /// time.
     fn handled(&self, (idle_ns, host_ns): (u64, u64), unpaid: Vec<(u64, f64)>) -> HandledPackets {
         let (idle, host) = (self.cpus(idle_ns), self.cpus(host_ns));
         let all: f64 = unpaid.iter().map(|(_, cpus)| cpus).sum();
@@ -166,8 +167,8 @@ impl Losses {
     }
 }
 
-/// Divides `cpus` that `victim` waited behind tasks of the host: what of it was work on packets is their
-/// owners', the victim's own left out, and the rest the host's.
+/// Divides `cpus` that `victim` waited behind tasks of the host: what of it was work on packets is
+/// their owners', the victim's own left out, and the rest the host's.
 fn divide_hosts(
     victim: u64,
     cpus: f64,

@@ -160,11 +160,11 @@ impl Agent {
     }
 }
 
-/// Finds what is wrong in `readings`, consecutive intervals of one accounting, and in what the agent
-/// says of itself. Harm is ranked by what an offender does to others.
+/// Finds what is wrong in `readings`, consecutive intervals of one accounting, and in what the
+/// agent says of itself. Harm is ranked by what an offender does to others.
 ///
-/// An agent that watches has one answer for all who ask: the [`Harm`] of its status, so that all views
-/// name the same offender.
+/// An agent that watches has one answer for all who ask: the [`Harm`] of its status, so that all
+/// views name the same offender.
 pub fn explain(readings: &[AccountingRecord], agent: &Agent, time: String) -> Explanation {
     let evidence = Evidence::new(readings, agent);
     let watched = agent.status().and_then(|s| s.harm.as_ref());
@@ -224,8 +224,8 @@ fn harm_of(evidence: &Evidence) -> Harm {
     }
 }
 
-/// Whether `transfer` is worth a finding of its own: it is large, or the largest of a victim that loses
-/// much to many by the same means. `of_victim` has all of its victim.
+/// Whether `transfer` is worth a finding of its own: it is large, or the largest of a victim that
+/// loses much to many by the same means. `of_victim` has all of its victim.
 fn is_finding(transfer: &Transfer, of_victim: &[&Transfer]) -> bool {
     if transfer.cpus() >= SUFFERS_CPUS {
         return true;
@@ -236,8 +236,8 @@ fn is_finding(transfer: &Transfer, of_victim: &[&Transfer]) -> bool {
     all >= SUFFERS_CPUS && largest.is_some_and(|t| *t == transfer)
 }
 
-/// The command that has the agent charge `offender`, one of `all`, for its own packets; `None` where its
-/// name and path cannot be typed safely.
+/// The command that has the agent charge `offender`, one of `all`, for its own packets; `None`
+/// where its name and path cannot be typed safely.
 pub fn enforce_command(offender: &ContainerRecord, all: &[ContainerRecord]) -> Option<String> {
     rule::selector(offender, all).map(|selector| rule::enforce(&selector))
 }

@@ -48,8 +48,8 @@ fn degraded(record: &DegradedRecord, victim: Option<Party>, status: &StatusRepor
     }
 }
 
-/// Command and effect for a name of the status' `degraded`, as it works for this agent: with its own
-/// configuration, and by its unit only where it runs in one.
+/// Command and effect for a name of the status' `degraded`, as it works for this agent: with its
+/// own configuration, and by its unit only where it runs in one.
 fn remedy(name: &str, status: &StatusReport) -> (String, &'static str) {
     let agent = &status.agent;
     let config = quoted(&status.configuration.path);

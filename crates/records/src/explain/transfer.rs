@@ -1,9 +1,9 @@
 //! Transfers: which offender makes which victim lose how much CPU time, and by what.
 //!
-//! A victim's CPU time goes two ways. Softirqs run in its time slices for the packets of others: it is
-//! *charged*. Or it waits while others run. A wait behind tasks of the host is divided further, because
-//! `ksoftirqd` handles packets of containers there: that part is the harm of those packets. A container
-//! that waits for its own packets is nobody's victim.
+//! A victim's CPU time goes two ways. Softirqs run in its time slices for the packets of others: it
+//! is *charged*. Or it waits while others run. A wait behind tasks of the host is divided further,
+//! because `ksoftirqd` handles packets of containers there: that part is the harm of those packets.
+//! A container that waits for its own packets is nobody's victim.
 
 use super::evidence::Evidence;
 use crate::status::SUFFERS_CPUS;
@@ -94,8 +94,8 @@ pub(super) fn transfers(evidence: &Evidence) -> Vec<Transfer> {
     all
 }
 
-/// Takes off each container's lost time what others lose to its packets: whoever owes is no victim to
-/// that amount. `balanced` is the part of a debt that its own charges have settled, CPUs.
+/// Takes off each container's lost time what others lose to its packets: whoever owes is no victim
+/// to that amount. `balanced` is the part of a debt that its own charges have settled, CPUs.
 fn deduct_debts(all: &mut [Transfer], balanced: &BTreeMap<u64, f64>) {
     let mut debts: BTreeMap<u64, f64> = BTreeMap::new();
     let mut lost: BTreeMap<u64, f64> = BTreeMap::new();
@@ -125,9 +125,9 @@ fn is_own(evidence: &Evidence, transfer: &Transfer) -> bool {
     sender.is_some_and(|(sender, _)| sender == transfer.victim)
 }
 
-/// Sorts by harm done to others: the offender with most of it first. Of its transfers those by packets go
-/// before those by tasks, because packets can be bounded, then the largest. Packets that the victim sends
-/// itself come last. Equal harm is ordered by ids.
+/// Sorts by harm done to others: the offender with most of it first. Of its transfers those by
+/// packets go before those by tasks, because packets can be bounded, then the largest. Packets that
+/// the victim sends itself come last. Equal harm is ordered by ids.
 pub(super) fn rank(all: &mut [Transfer]) {
     let key = |t: &Transfer| (t.is_own, t.offender, t.victim, t.means);
     // Sums of floating-point numbers depend on their order.
