@@ -7,7 +7,7 @@ use cofferdam_dataplane::abi::Call;
 use cofferdam_dataplane::applications::{Echo, Memcached};
 use cofferdam_dataplane::hostile::Attacker;
 use cofferdam_dataplane::{
-    ConnectionOptions, Event, EventLoop, Session, Sharing, move_group, status,
+    ConnectionOptions, Event, EventLoop, INTERFACE_VERSION, Session, Sharing, move_group, status,
 };
 use cofferdam_lab::fixtures::{
     exclusive, number_from_env, send_descriptor, time_limit, wait_until,
@@ -267,6 +267,56 @@ fn silent_askers_of_one_user_keep_neither_root_nor_applications_out() {
         }
         end.store(true, Ordering::Relaxed);
         flood.join().expect("the flood ends");
+        all_is_well(&scene);
+    });
+}
+
+/// Each of them had 26 MB made for nobody: root's status had no answer in 5 s.
+#[test]
+fn requests_to_attach_that_hang_up_keep_neither_root_nor_applications_out() {
+    let _alone = exclusive();
+    time_limit(LIMIT, || {
+        let theirs = EVIL.replace("user = \"0\"", "user = \"65534\"");
+        let honest = "[[application]]\nname = \"honest\"\nuser = \"0\"\n";
+        let mut scene = Scene::new("", &format!("{ECHO}{theirs}{honest}"));
+        scene.serve("echo", echo);
+        open_to_all(&scene);
+        let request = format!(
+            "{{\"attach\": {{\"version\": {INTERFACE_VERSION}, \"application\": \"evil\"}}}}"
+        );
+        let (end, asked) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicUsize::new(0)),
+        );
+        let flood: Vec<_> = (0..4)
+            .map(|_| {
+                let (socket, request) = (scene.socket(), request.clone());
+                let (end, asked) = (end.clone(), asked.clone());
+                let body = move || {
+                    while !end.load(Ordering::Relaxed) {
+                        for asker in silent_askers(&socket, 1) {
+                            let flags = socket::MsgFlags::MSG_NOSIGNAL;
+                            let sent = socket::send(asker.as_raw_fd(), request.as_bytes(), flags);
+                            asked.fetch_add(usize::from(sent.is_ok()), Ordering::Relaxed);
+                        }
+                    }
+                };
+                std::thread::spawn(|| as_user(65_534, body))
+            })
+            .collect();
+        wait_until("the flood", PATIENCE, || {
+            asked.load(Ordering::Relaxed) > 200
+        });
+        for _ in 0..5 {
+            assert!(status(&scene.socket()).is_ok());
+            let session = Session::attach(&scene.socket(), "honest");
+            drop(session.expect("it has its turn"));
+        }
+        end.store(true, Ordering::Relaxed);
+        flood
+            .into_iter()
+            .for_each(|flood| flood.join().expect("the flood ends"));
+        println!("{} asked and hung up", asked.load(Ordering::Relaxed));
         all_is_well(&scene);
     });
 }
