@@ -1,9 +1,16 @@
-//! The memory that an application sends from: pieces of three sizes.
+//! The memory that an application sends from: blocks, each of pieces of one of three sizes.
+//!
+//! A block gets its size when a piece of it is first needed, and loses it when all its pieces are free: so
+//! no size has a part of the memory that others lack.
 
-/// Sizes of pieces, and which eighths of the memory they get.
-const CLASSES: [(u32, u32); 3] = [(256, 1), (2048, 3), (16384, 4)];
+/// Sizes of pieces in bytes.
+const CLASSES: [u32; 3] = [256, 2048, 16384];
 /// Largest piece, in bytes.
 pub const LARGEST: usize = 16384;
+/// Size of a block, in bytes: one largest piece.
+const BLOCK_BYTES: u32 = LARGEST as u32;
+/// Class of the pieces that are a block each.
+const WHOLE: usize = CLASSES.len() - 1;
 
 /// A piece of the memory that is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,37 +22,65 @@ pub(crate) struct Piece {
     class: u8,
 }
 
-/// Which pieces are free. Taking and giving back are O(1) and allocate nothing.
+impl Piece {
+    /// Bytes that nobody else can use meanwhile.
+    pub fn cost_bytes(&self) -> u32 {
+        CLASSES.get(usize::from(self.class)).copied().unwrap_or(0)
+    }
+}
+
+/// A block of which some pieces are in use.
+#[derive(Clone, Copy, Debug, Default)]
+struct Block {
+    /// A bit for each free piece.
+    free: u64,
+    /// Place among the blocks with free pieces of its class, where it has any.
+    at: u32,
+}
+
+/// Which pieces are free. Taking and giving back are O(1).
 #[derive(Debug)]
 pub(crate) struct Area {
-    free: [Vec<u32>; CLASSES.len()],
+    blocks: Vec<Block>,
+    /// Blocks of which all is free; the one that was freed last is used next.
+    whole: Vec<u32>,
+    /// Of each smaller class the blocks of which a part is free.
+    partial: [Vec<u32>; WHOLE],
+    free_bytes: u32,
+}
+
+/// A bit for each piece of a block.
+fn all_pieces(class: usize) -> u64 {
+    let count = BLOCK_BYTES / CLASSES[class];
+    u64::MAX >> (64 - count)
 }
 
 impl Area {
     /// All of a memory of `len_bytes`.
     pub fn new(len_bytes: u32) -> Area {
-        let mut start = 0;
-        let free = CLASSES.map(|(size, eighths)| {
-            let count = len_bytes / 8 * eighths / size;
-            let offsets = (0..count).rev().map(|n| start + n * size).collect();
-            start += count * size;
-            offsets
-        });
-        Area { free }
+        let count = len_bytes / BLOCK_BYTES;
+        Area {
+            blocks: vec![Block::default(); count as usize],
+            whole: (0..count).rev().collect(),
+            partial: std::array::from_fn(|_| Vec::new()),
+            free_bytes: count * BLOCK_BYTES,
+        }
     }
 
-    /// Takes a piece that holds `len` bytes, or the largest there is; `None` when all are in
-    /// use.
-    pub fn take(&mut self, len: usize) -> Option<Piece> {
+    /// Takes a piece of at most `most_bytes` that holds `len` bytes, or the largest that there is;
+    /// `None` when there is none.
+    pub fn take(&mut self, len: usize, most_bytes: u32) -> Option<Piece> {
         let fits = |size: u32| size as usize >= len;
-        let up = (0..CLASSES.len()).filter(|c| fits(CLASSES[*c].0));
+        let up = (0..CLASSES.len()).filter(|c| fits(CLASSES[*c]));
         // A smaller piece takes the beginning: the caller sends the rest from another.
-        let down = (0..CLASSES.len()).rev().filter(|c| !fits(CLASSES[*c].0));
-        for class in up.chain(down) {
-            if let Some(offset) = self.free[class].pop() {
+        let down = (0..CLASSES.len()).rev().filter(|c| !fits(CLASSES[*c]));
+        let classes = up.chain(down).filter(|c| CLASSES[*c] <= most_bytes);
+        for class in classes {
+            if let Some(offset) = self.take_of(class) {
+                self.free_bytes -= CLASSES[class];
                 return Some(Piece {
                     offset,
-                    len: CLASSES[class].0.min(u32::try_from(len).unwrap_or(u32::MAX)),
+                    len: CLASSES[class].min(u32::try_from(len).unwrap_or(u32::MAX)),
                     class: class as u8,
                 });
             }
@@ -53,16 +88,67 @@ impl Area {
         None
     }
 
+    fn take_of(&mut self, class: usize) -> Option<u32> {
+        let Some(partial) = self.partial.get_mut(class) else {
+            return self.whole.pop().map(|block| block * BLOCK_BYTES);
+        };
+        let number = match partial.last() {
+            Some(number) => *number,
+            None => {
+                let number = self.whole.pop()?;
+                let block = self.blocks.get_mut(number as usize)?;
+                (block.free, block.at) = (all_pieces(class), 0);
+                partial.push(number);
+                number
+            }
+        };
+        let block = self.blocks.get_mut(number as usize)?;
+        let piece = block.free.trailing_zeros();
+        block.free &= block.free - 1;
+        if block.free == 0 {
+            // It is the last one.
+            partial.pop();
+        }
+        Some(number * BLOCK_BYTES + piece * CLASSES[class])
+    }
+
+    /// Bytes of all free pieces.
+    pub fn free_bytes(&self) -> u32 {
+        self.free_bytes
+    }
+
     /// Whether there is any piece.
     pub fn has_room(&self) -> bool {
-        self.free.iter().any(|free| !free.is_empty())
+        self.free_bytes > 0
     }
 
     /// Gives a piece back.
     pub fn give(&mut self, piece: Piece) {
-        if let Some(free) = self.free.get_mut(usize::from(piece.class)) {
-            free.push(piece.offset);
+        let number = piece.offset / BLOCK_BYTES;
+        self.free_bytes += piece.cost_bytes();
+        let class = usize::from(piece.class);
+        let Some(partial) = self.partial.get_mut(class) else {
+            return self.whole.push(number);
+        };
+        let Some(block) = self.blocks.get_mut(number as usize) else {
+            return;
+        };
+        if block.free == 0 {
+            block.at = partial.len() as u32;
+            partial.push(number);
         }
+        block.free |= 1 << (piece.offset % BLOCK_BYTES / CLASSES[class]);
+        if block.free != all_pieces(class) {
+            return;
+        }
+        let at = block.at;
+        partial.swap_remove(at as usize);
+        if let Some(moved) = partial.get(at as usize)
+            && let Some(moved) = self.blocks.get_mut(*moved as usize)
+        {
+            moved.at = at;
+        }
+        self.whole.push(number);
     }
 }
 
@@ -70,32 +156,54 @@ impl Area {
 mod tests {
     use super::*;
 
+    const ANY: u32 = u32::MAX;
+
     #[test]
-    fn pieces_do_not_overlap_and_come_back() {
-        let len = 1 << 18;
+    fn pieces_do_not_overlap_and_all_come_back_whatever_their_sizes() {
+        let len: u32 = 1 << 18;
         let mut area = Area::new(len);
+        let mut random = fastrand::Rng::with_seed(12);
         let mut used = vec![false; len as usize];
-        let mut pieces = Vec::new();
-        for wanted in (1..).map(|n: usize| n * 37 % 20_000 + 1) {
-            let Some(piece) = area.take(wanted) else {
-                break;
-            };
-            assert!(piece.len as usize <= wanted && piece.len > 0);
-            for byte in &mut used[piece.offset as usize..(piece.offset + piece.len) as usize] {
-                assert!(!*byte, "two pieces overlap");
-                *byte = true;
+        let mut pieces: Vec<Piece> = Vec::new();
+        for _ in 0..50_000 {
+            let is_full = area.free_bytes() == 0;
+            if !is_full && random.u8(..) < 130 {
+                let wanted = 1 << random.u32(0..15);
+                if let Some(piece) = area.take(wanted, ANY) {
+                    assert!(piece.len as usize <= wanted && piece.len > 0);
+                    let bytes = piece.offset..piece.offset + piece.cost_bytes();
+                    for byte in &mut used[bytes.start as usize..bytes.end as usize] {
+                        assert!(!std::mem::replace(byte, true), "two pieces overlap");
+                    }
+                    pieces.push(piece);
+                }
+            } else if !pieces.is_empty() {
+                let piece = pieces.swap_remove(random.usize(..pieces.len()));
+                let bytes = piece.offset..piece.offset + piece.cost_bytes();
+                used[bytes.start as usize..bytes.end as usize].fill(false);
+                area.give(piece);
             }
-            pieces.push(piece);
+            let cost: u32 = pieces.iter().map(Piece::cost_bytes).sum();
+            assert_eq!(area.free_bytes() + cost, len);
         }
-        let count = pieces.len();
-        pieces.into_iter().for_each(|piece| area.give(piece));
-        assert_eq!(std::iter::from_fn(|| area.take(1)).count(), count);
+        pieces.drain(..).for_each(|piece| area.give(piece));
+        // Of each size there may be the whole memory.
+        for (size, count) in [(256, len / 256), (2048, len / 2048), (16384, len / 16384)] {
+            let taken: Vec<Piece> = std::iter::from_fn(|| area.take(size, ANY)).collect();
+            assert_eq!(taken.len() as u32, count);
+            taken.into_iter().for_each(|piece| area.give(piece));
+        }
     }
 
     #[test]
-    fn what_fits_a_small_piece_takes_no_large_one() {
+    fn a_piece_is_no_larger_than_allowed_and_than_needed() {
         let mut area = Area::new(1 << 18);
-        assert!(area.take(64).expect("a piece").offset < 1 << 15);
-        assert_eq!(area.take(100_000).expect("a piece").len, LARGEST as u32);
+        let mut cost = |len, most| area.take(len, most).map(|piece| piece.cost_bytes());
+        assert_eq!(cost(64, ANY), Some(256));
+        assert_eq!(cost(257, ANY), Some(2048));
+        assert_eq!(cost(100_000, ANY), Some(16384));
+        assert_eq!(cost(100_000, 16383), Some(2048));
+        assert_eq!(cost(100_000, 256), Some(256));
+        assert_eq!(cost(1, 255), None);
     }
 }

@@ -6,6 +6,7 @@ mod cores;
 mod datagrams;
 mod event;
 mod event_loop;
+mod lending;
 mod received;
 mod rings;
 mod wait;
@@ -20,11 +21,13 @@ use crate::area::{Area, LARGEST, Piece};
 use crate::channel::Mapped;
 use crate::handle;
 use crate::served::Served;
+use crate::tuning::session::{LOOK_TIMER, RESERVE_PART};
 use bounds::Bounds;
 use cofferdam_netstack::ConnectionOptions;
 use connection::{Closing, Connections, State};
 use cores::{CoreEnd, Groups};
 use datagrams::Sends;
+use lending::Lending;
 use received::Inbox;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -62,6 +65,7 @@ pub struct Session {
     waiting: VecDeque<Connection>,
     /// Connections that found no memory to send from.
     wanting: VecDeque<Connection>,
+    lending: Lending,
     bounds: Bounds,
     sends: Sends,
     next_check: Instant,
@@ -88,6 +92,7 @@ impl Session {
             most_ranges: mapped.sizes.ranges,
             waiting: VecDeque::new(),
             wanting: VecDeque::new(),
+            lending: Lending::new(mapped.sizes.area_bytes),
             bounds: Bounds::default(),
             sends: Sends::new(mapped.sizes.datagrams),
             next_check: Instant::now(),
@@ -190,7 +195,7 @@ impl Session {
     /// A place for `len` bytes to send, at most 16 KiB; `None` when all memory is in use: try
     /// again after the next [`Event::Sent`].
     pub fn buffer(&mut self, len: usize) -> Option<Buffer> {
-        let piece = self.pieces.take(len)?;
+        let piece = self.pieces.take(len, u32::MAX)?;
         if (piece.len as usize) < len || len > LARGEST {
             self.pieces.give(piece);
             return None;
@@ -238,8 +243,12 @@ impl Session {
     pub fn send(&mut self, connection: Connection, data: &[u8]) -> usize {
         let mut rest = data;
         while !rest.is_empty() && self.connections.get_mut(connection).is_some() {
-            let Some(piece) = self.pieces.take(rest.len()) else {
-                self.want_memory(connection);
+            let most_bytes = self.lendable_bytes(connection);
+            let Some(piece) = self.pieces.take(rest.len(), most_bytes) else {
+                // At its limit it resumes with its own acknowledgement.
+                if !self.pieces.has_room() {
+                    self.want_memory(connection);
+                }
                 break;
             };
             let (now, later) = rest.split_at(piece.len as usize);
@@ -250,36 +259,15 @@ impl Session {
             rest = later;
         }
         self.advance(connection);
+        self.look_after_memory();
         data.len() - rest.len()
     }
 
-    fn want_memory(&mut self, connection: Connection) {
-        if let Some(place) = self.connections.get_mut(connection)
-            && !std::mem::replace(&mut place.wants_memory, true)
-        {
-            self.wanting.push_back(connection);
-        }
-    }
-
-    /// Reports to a connection that found no memory that there is some.
-    fn memory_again(&mut self) -> Option<Event> {
-        while !self.wanting.is_empty() && self.pieces.has_room() {
-            let connection = self.wanting.pop_front()?;
-            if let Some(place) = self.connections.get_mut(connection) {
-                place.wants_memory = false;
-                return Some(Event::Sent {
-                    connection,
-                    bytes: 0,
-                    window_bytes: place.window_bytes(),
-                });
-            }
-        }
-        None
-    }
-
-    /// Bytes that a connection's window takes at once now; 0 when it is not open.
+    /// Bytes that a connection's window and its share of the memory take at once now; 0 when it is not
+    /// open.
     pub fn window_bytes(&mut self, connection: Connection) -> u32 {
-        (self.connections.get_mut(connection)).map_or(0, |c| c.window_bytes())
+        let window_bytes = (self.connections.get_mut(connection)).map_or(0, |c| c.window_bytes());
+        window_bytes.min(self.lendable_bytes(connection))
     }
 
     /// Bytes of a connection that are queued or not acknowledged.
@@ -298,8 +286,15 @@ impl Session {
         }
         while let Some(place) = self.connections.get_mut(connection) {
             let is_sending = place.is_sending();
-            if is_sending && self.ranges >= self.most_ranges {
-                if !std::mem::replace(&mut place.waits, true) {
+            let is_first = place.ranges == 0;
+            let kept_free = if is_first {
+                0
+            } else {
+                self.most_ranges / RESERVE_PART
+            };
+            if is_sending && self.ranges + kept_free >= self.most_ranges {
+                // With calls of its own it resumes with an acknowledgement of theirs.
+                if is_first && !std::mem::replace(&mut place.waits, true) {
                     self.waiting.push_back(connection);
                 }
                 return;
@@ -350,7 +345,7 @@ impl Session {
         }
     }
 
-    /// [`Event::Timer`] with `cookie` (48 bits) after `delay`.
+    /// [`Event::Timer`] with `cookie` (48 bits, the largest number excepted) after `delay`.
     pub fn timer(&mut self, delay: Duration, cookie: u64) {
         let delay_ns = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
         self.call(Call::Timer { delay_ns, cookie });
@@ -436,10 +431,11 @@ impl Session {
             Condition::Dead { cookie, reason, .. } => {
                 let connection = Connection(cookie);
                 let pieces = &mut self.pieces;
-                let ranges = self
+                let ended = self
                     .connections
                     .remove(connection, |piece| pieces.give(piece))?;
-                self.make_room(ranges);
+                self.lending.ended(&ended);
+                self.make_room(ended.ranges);
                 Event::Dead { connection, reason }
             }
             Condition::UdpRecv {
@@ -456,6 +452,10 @@ impl Session {
             }
             Condition::UdpSent { token, .. } => {
                 self.datagram_sent(token);
+                return None;
+            }
+            Condition::Timer { cookie: LOOK_TIMER } => {
+                self.look_is_due();
                 return None;
             }
             Condition::Timer { cookie } => Event::Timer(cookie),

@@ -194,6 +194,28 @@ pub(crate) mod session {
     /// share of the table is. More: a burst finds the table full, and its end is lost; fewer: an
     /// application waits for each few datagrams.
     pub const LEAST_DATAGRAMS: u32 = 64;
+    /// Memory that a connection may hold before its peer has acknowledged anything: twice the first window
+    /// (RFC 6928). More: fewer peers that acknowledge nothing fill the memory; less: connections begin
+    /// slower.
+    pub const START_BYTES: u32 = 32 << 10;
+    /// Memory that each connection may have, however little is free. More: fewer connections have theirs;
+    /// less: they send smaller segments when memory is short.
+    pub const FLOOR_BYTES: u32 = 2048;
+    /// The memory by this is for what each connection may have at least; calls to send likewise.
+    pub const RESERVE_PART: u32 = 8;
+    /// No connection has more of what is free beyond the reserve than all of it by this. Higher: few
+    /// connections that send much have less each; lower: the first ones leave less to the next.
+    pub const SHARE_PART: u32 = 8;
+    /// A connection that holds memory is reset when the memory is short and nothing of it was acknowledged
+    /// for so long: three retransmissions. Longer: others wait longer for memory; shorter: peers that have
+    /// lost packets are reset.
+    pub const STALLED_FOR: Duration = Duration::from_secs(2);
+    /// How often connections are looked at for that, while the memory is short.
+    pub const LOOK_EVERY: Duration = Duration::from_millis(50);
+    /// Connections that are looked at each time.
+    pub const LOOK_AT_ONCE: usize = 1024;
+    /// Cookie of the timer for it: the largest of 48 bits, which applications do not have.
+    pub const LOOK_TIMER: u64 = (1 << 48) - 1;
     /// Seconds. Longest wait for an answer on the control socket, which comes within 100 ms.
     pub const ANSWER_PATIENCE_S: i64 = 5;
 }

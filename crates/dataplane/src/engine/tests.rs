@@ -3,6 +3,7 @@
 
 mod budget;
 mod datagrams;
+mod lending;
 mod ownership;
 mod reports;
 mod sends;

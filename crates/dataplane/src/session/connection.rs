@@ -14,6 +14,9 @@ pub(super) enum State {
     Open { handle: u64 },
 }
 
+/// Value of [`Place::stalled_ms`].
+pub(super) const IS_RESET: u32 = u32::MAX;
+
 /// How our side ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closing {
@@ -23,10 +26,14 @@ pub(super) enum Closing {
     Close,
 }
 
+/// Handle of a connection that is not open: no stack has so many.
+const NOT_OPEN: u64 = u64::MAX;
+
 /// One connection. Two cache lines in its table: there may be very many.
 #[derive(Debug)]
 pub(super) struct Place {
-    state: State,
+    /// Its name at the dataplane, or [`NOT_OPEN`].
+    handle: u64,
     /// Bytes that may have been handed over since it opened, and that were.
     limit_bytes: u64,
     handed_bytes: u64,
@@ -38,6 +45,13 @@ pub(super) struct Place {
     acknowledged_of_first: u32,
     /// Bytes of both: less than the memory, which is smaller than 4 GiB.
     held_bytes: u32,
+    /// Bytes of the pieces of both: what others cannot use meanwhile.
+    pub cost_bytes: u32,
+    /// Bytes that were acknowledged since it opened: what it has shown that it needs.
+    pub earned_bytes: u32,
+    /// Milliseconds since the session began, when it was seen to hold memory and nothing has been
+    /// acknowledged since; 0: none of both. [`IS_RESET`]: it is being reset.
+    pub stalled_ms: u32,
     /// Calls to send that are not wholly acknowledged.
     pub ranges: u32,
     /// It waits until fewer sends of all connections are unacknowledged.
@@ -50,8 +64,12 @@ pub(super) struct Place {
 
 impl Place {
     fn new(state: State) -> Place {
+        let handle = match state {
+            State::Opening => NOT_OPEN,
+            State::Open { handle } => handle,
+        };
         Place {
-            state,
+            handle,
             limit_bytes: 0,
             handed_bytes: 0,
             queued: VecDeque::new(),
@@ -59,6 +77,9 @@ impl Place {
             unacknowledged: VecDeque::new(),
             acknowledged_of_first: 0,
             held_bytes: 0,
+            cost_bytes: 0,
+            earned_bytes: 0,
+            stalled_ms: 0,
             ranges: 0,
             waits: false,
             wants_memory: false,
@@ -67,14 +88,11 @@ impl Place {
     }
 
     pub fn handle(&self) -> Option<u64> {
-        match self.state {
-            State::Open { handle } => Some(handle),
-            State::Opening => None,
-        }
+        (self.handle != NOT_OPEN).then_some(self.handle)
     }
 
     pub fn open(&mut self, handle: u64, window_bytes: u32) {
-        self.state = State::Open { handle };
+        self.handle = handle;
         self.limit_bytes = u64::from(window_bytes);
     }
 
@@ -84,6 +102,7 @@ impl Place {
 
     pub fn queue(&mut self, piece: Piece) {
         self.held_bytes += piece.len;
+        self.cost_bytes += piece.cost_bytes();
         self.queued.push_back(piece);
     }
 
@@ -139,6 +158,10 @@ impl Place {
     /// given back only as a whole.
     pub fn acknowledged(&mut self, bytes: u32, limit_bytes: u64, mut give: impl FnMut(Piece)) {
         self.acknowledged_of_first += bytes;
+        self.earned_bytes = self.earned_bytes.saturating_add(bytes);
+        if bytes > 0 && self.stalled_ms != IS_RESET {
+            self.stalled_ms = 0;
+        }
         while let Some(piece) = self.unacknowledged.front().copied() {
             if self.acknowledged_of_first < piece.len {
                 break;
@@ -146,6 +169,7 @@ impl Place {
             self.acknowledged_of_first -= piece.len;
             self.unacknowledged.pop_front();
             self.held_bytes -= piece.len;
+            self.cost_bytes -= piece.cost_bytes();
             give(piece);
         }
         self.limit_bytes = limit_bytes;
@@ -189,9 +213,18 @@ impl Connections {
         open.collect()
     }
 
-    /// Forgets a connection and gives its memory back. Returns its unacknowledged sends; `None`
-    /// when it was not there.
-    pub fn remove(&mut self, connection: Connection, mut give: impl FnMut(Piece)) -> Option<u32> {
+    /// Places, in use or not.
+    pub fn count(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The connection in a place.
+    pub fn at(&mut self, index: usize) -> Option<&mut Place> {
+        self.places.get_mut(index)?.1.as_mut()
+    }
+
+    /// Forgets a connection and gives its memory back. Returns it without; `None` when it was not there.
+    pub fn remove(&mut self, connection: Connection, mut give: impl FnMut(Piece)) -> Option<Place> {
         let index = connection.0 as u32;
         let (generation, place) = self.places.get_mut(index as usize)?;
         if *generation != (connection.0 >> 32) as u32 {
@@ -202,7 +235,7 @@ impl Connections {
         old.unacknowledged.drain(..).for_each(&mut give);
         *generation = generation.wrapping_add(1);
         self.free.push(index);
-        Some(old.ranges)
+        Some(old)
     }
 }
 

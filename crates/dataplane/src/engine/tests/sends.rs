@@ -19,6 +19,11 @@ pub(super) fn at(node: u8) -> SocketAddr {
 
 /// A dataplane with two applications in its configuration.
 fn node(port: Pipe, node: u8) -> Engine<Pipe> {
+    node_with(port, node, small().area_bytes)
+}
+
+/// As [`node`], with so much memory for each to send from.
+pub(super) fn node_with(port: Pipe, node: u8, area_bytes: u32) -> Engine<Pipe> {
     let address = InterfaceAddress {
         ip: at(node).ip(),
         prefix_len: 24,
@@ -28,6 +33,7 @@ fn node(port: Pipe, node: u8) -> Engine<Pipe> {
     config.limits.chunks = CHUNKS;
     let options = Options {
         shares: Shares::equal(2),
+        area_bytes,
         ..small()
     };
     let memory = Memory::new(FRAMES, 2048).expect("memory");
