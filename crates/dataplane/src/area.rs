@@ -1,7 +1,7 @@
 //! The memory that an application sends from: blocks, each of pieces of one of three sizes.
 //!
-//! A block gets its size when a piece of it is first needed, and loses it when all its pieces are free: so
-//! no size has a part of the memory that others lack.
+//! A block gets its size when a piece of it is first needed, and loses it when all its pieces are
+//! free: so no size has a part of the memory that others lack.
 
 /// Sizes of pieces in bytes.
 const CLASSES: [u32; 3] = [256, 2048, 16384];

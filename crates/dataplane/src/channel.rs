@@ -58,8 +58,9 @@ pub(crate) struct Inside {
 }
 
 impl Inside {
-    /// What the application has touched is freed when all cores' sides have ended, though it may keep
-    /// descriptors and mappings. (Not at the end of the dataplane: applications still read then.)
+    /// What the application has touched is freed when all cores' sides have ended, though it may
+    /// keep descriptors and mappings. (Not at the end of the dataplane: applications still read
+    /// then.)
     pub fn discard_at_end(&self) {
         self.end.discard_at_end();
         self.area.discard_at_end();
@@ -80,9 +81,9 @@ pub(crate) struct Outside {
 }
 
 /// Makes both sides, the dataplane's once a core, each of which has `doors`. The application
-/// learns of `ranges`. No page is touched here: the application is charged for what it touches. With
-/// `private_frames` received data is copied into that many frames of the application's own; else it
-/// reads the dataplane's `memory`.
+/// learns of `ranges`. No page is touched here: the application is charged for what it touches.
+/// With `private_frames` received data is copied into that many frames of the application's own;
+/// else it reads the dataplane's `memory`.
 pub(crate) fn channel(
     shared: &FrameFacts,
     area_bytes: u32,

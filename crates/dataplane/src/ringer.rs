@@ -1,11 +1,12 @@
 //! The dataplane's end of an application's bell, and what bounds the cost of a ring.
 //!
-//! A ring wakes all that wait at the application's end: each of its epoll watches, and it may have hundreds
-//! of thousands, costs half a microsecond, with interrupts off. No descriptor that can be polled is without
-//! such a queue. So the loop rings by itself only while a ring costs little, and has shown so a moment ago:
-//! what an application adds within [`TRUSTED_FOR`] is all that the loop can meet. Otherwise a thread of the
-//! session's own rings, which costs a switch of threads, and measures. An application whose rings stay dear
-//! is ended; after one that was dear for the loop, no session of its application is trusted for a while.
+//! A ring wakes all that wait at the application's end: each of its epoll watches, and it may have
+//! hundreds of thousands, costs half a microsecond, with interrupts off. No descriptor that can be
+//! polled is without such a queue. So the loop rings by itself only while a ring costs little, and
+//! has shown so a moment ago: what an application adds within [`TRUSTED_FOR`] is all that the loop
+//! can meet. Otherwise a thread of the session's own rings, which costs a switch of threads, and
+//! measures. An application whose rings stay dear is ended; after one that was dear for the loop,
+//! no session of its application is trusted for a while.
 //!
 //! | ring of | costs | next one |
 //! |---|---|---|
@@ -94,8 +95,8 @@ impl Bell {
         }
     }
 
-    /// Starts the session's thread; before the bell is rung. Without it the loop rings always. `offend` is
-    /// called once when rings stay dear.
+    /// Starts the session's thread; before the bell is rung. Without it the loop rings always.
+    /// `offend` is called once when rings stay dear.
     ///
     /// # Errors
     /// No thread can be started; then the bell is of no use.

@@ -263,8 +263,8 @@ impl Session {
         data.len() - rest.len()
     }
 
-    /// Bytes that a connection's window and its share of the memory take at once now; 0 when it is not
-    /// open.
+    /// Bytes that a connection's window and its share of the memory take at once now; 0 when it is
+    /// not open.
     pub fn window_bytes(&mut self, connection: Connection) -> u32 {
         let window_bytes = (self.connections.get_mut(connection)).map_or(0, |c| c.window_bytes());
         window_bytes.min(self.lendable_bytes(connection))

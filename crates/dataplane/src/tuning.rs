@@ -31,14 +31,14 @@ pub(crate) const SHOW_EVERY: Duration = Duration::from_millis(10);
 
 /// The loop of one core.
 pub(crate) mod turns {
-    /// Units of work that are done for one application in one turn: no application keeps the loop to
-    /// itself. A call is one, and so is each port that a search for a free one looks at. More: others'
-    /// packets wait longer; fewer: an application with many small calls needs more turns.
+    /// Units of work that are done for one application in one turn: no application keeps the loop
+    /// to itself. A call is one, and so is each port that a search for a free one looks at. More:
+    /// others' packets wait longer; fewer: an application with many small calls needs more turns.
     pub const MOST_UNITS: u32 = 1024;
     /// Places of a table that are looked through for one unit: they lie side by side.
     pub const PLACES_A_UNIT: u32 = 32;
-    /// Places of the connections' table that are looked through in one turn for an application that has
-    /// ended, and connections that are reset. More: others wait longer for its end.
+    /// Places of the connections' table that are looked through in one turn for an application that
+    /// has ended, and connections that are reset. More: others wait longer for its end.
     pub const ENDED_AT_ONCE: (usize, usize) = (8192, 128);
     /// Conditions that wait for room in an application's ring: a longer queue is an application
     /// that does not read, and ends it. Four rings' entries. More: its memory is the dataplane's.
@@ -111,8 +111,8 @@ pub(crate) mod control {
     pub const ACCEPT_AT_ONCE: usize = 64;
     /// Requests to attach that wait for their turn. Each is a descriptor.
     pub const MOST_WAITING: usize = 128;
-    /// Of them, those of one user other than root. More: a user's own requests wait longer; fewer: a server
-    /// that starts many processes at once is asked to try again.
+    /// Of them, those of one user other than root. More: a user's own requests wait longer; fewer:
+    /// a server that starts many processes at once is asked to try again.
     pub const MOST_WAITING_A_USER: usize = 32;
     /// A client that connects must send its request within this time. Longer: silent clients keep
     /// their places longer.
@@ -123,20 +123,22 @@ pub(crate) mod control {
 pub(crate) mod bell {
     use std::time::Duration;
 
-    /// Time from a cheap ring within which the loop rings by itself. An application adds a watch in half a
-    /// microsecond at least, and that much longer is the next ring: so this is the longest ring of the
-    /// loop. Longer: such a stall is longer; shorter: applications that are woken rarely wait for another
-    /// thread more often.
+    /// Time from a cheap ring within which the loop rings by itself. An application adds a watch in
+    /// half a microsecond at least, and that much longer is the next ring: so this is the longest
+    /// ring of the loop. Longer: such a stall is longer; shorter: applications that are woken
+    /// rarely wait for another thread more often.
     pub const TRUSTED_FOR: Duration = Duration::from_millis(10);
-    /// A ring is cheap below this: it takes some 10 µs. Lower: a loop that was interrupted while it rang
-    /// counts; higher: more watches go unnoticed.
+    /// A ring is cheap below this: it takes some 10 µs. Lower: a loop that was interrupted while it
+    /// rang counts; higher: more watches go unnoticed.
     pub const CHEAP: Duration = Duration::from_micros(500);
-    /// How long no session of an application is rung by the loop after a ring that was not cheap. Longer:
-    /// one that was only interrupted is woken by a thread for longer; shorter: such stalls come more often.
+    /// How long no session of an application is rung by the loop after a ring that was not cheap.
+    /// Longer: one that was only interrupted is woken by a thread for longer; shorter: such stalls
+    /// come more often.
     pub const DISTRUSTED_FOR: Duration = Duration::from_secs(60);
     /// CPU time of a ring that no application needs: thousands of watches.
     pub const DEAR: Duration = Duration::from_millis(1);
-    /// Such rings in a row that end an application. Fewer: time that a hypervisor steals might do it.
+    /// Such rings in a row that end an application. Fewer: time that a hypervisor steals might do
+    /// it.
     pub const MOST_DEAR: u32 = 3;
 }
 
@@ -194,21 +196,21 @@ pub(crate) mod session {
     /// share of the table is. More: a burst finds the table full, and its end is lost; fewer: an
     /// application waits for each few datagrams.
     pub const LEAST_DATAGRAMS: u32 = 64;
-    /// Memory that a connection may hold before its peer has acknowledged anything: twice the first window
-    /// (RFC 6928). More: fewer peers that acknowledge nothing fill the memory; less: connections begin
-    /// slower.
+    /// Memory that a connection may hold before its peer has acknowledged anything: twice the first
+    /// window (RFC 6928). More: fewer peers that acknowledge nothing fill the memory; less:
+    /// connections begin slower.
     pub const START_BYTES: u32 = 32 << 10;
-    /// Memory that each connection may have, however little is free. More: fewer connections have theirs;
-    /// less: they send smaller segments when memory is short.
+    /// Memory that each connection may have, however little is free. More: fewer connections have
+    /// theirs; less: they send smaller segments when memory is short.
     pub const FLOOR_BYTES: u32 = 2048;
     /// The memory by this is for what each connection may have at least; calls to send likewise.
     pub const RESERVE_PART: u32 = 8;
-    /// No connection has more of what is free beyond the reserve than all of it by this. Higher: few
-    /// connections that send much have less each; lower: the first ones leave less to the next.
+    /// No connection has more of what is free beyond the reserve than all of it by this. Higher:
+    /// few connections that send much have less each; lower: the first ones leave less to the next.
     pub const SHARE_PART: u32 = 8;
-    /// A connection that holds memory is reset when the memory is short and nothing of it was acknowledged
-    /// for so long: three retransmissions. Longer: others wait longer for memory; shorter: peers that have
-    /// lost packets are reset.
+    /// A connection that holds memory is reset when the memory is short and nothing of it was
+    /// acknowledged for so long: three retransmissions. Longer: others wait longer for memory;
+    /// shorter: peers that have lost packets are reset.
     pub const STALLED_FOR: Duration = Duration::from_secs(2);
     /// How often connections are looked at for that, while the memory is short.
     pub const LOOK_EVERY: Duration = Duration::from_millis(50);

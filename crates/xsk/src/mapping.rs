@@ -52,8 +52,8 @@ impl Mapping {
         Mapping::map((file, offset), len, (access, kind), libc::MAP_POPULATE)
     }
 
-    /// Maps a memory file that another process uses, from its beginning on. No page is touched: the kernel
-    /// charges each to the process that touches it first.
+    /// Maps a memory file that another process uses, from its beginning on. No page is touched: the
+    /// kernel charges each to the process that touches it first.
     ///
     /// # Errors
     /// As [`Mapping::behind`].
@@ -84,8 +84,8 @@ impl Mapping {
         })
     }
 
-    /// When the mapping ends its pages are freed, whoever still has the file: it reads as zeros then. The
-    /// file must be writable, and not sealed against writing; else it keeps them.
+    /// When the mapping ends its pages are freed, whoever still has the file: it reads as zeros
+    /// then. The file must be writable, and not sealed against writing; else it keeps them.
     pub fn discard_at_end(&self) {
         self.discards.store(true, Ordering::Relaxed);
     }
@@ -115,8 +115,9 @@ impl Drop for Mapping {
         }
         let (base, len) = (self.base().as_ptr().cast::<libc::c_void>(), self.len());
         let rights = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the mapping's own range, which nothing refers to any more; what goes is data, which
-        // reads as zeros then. Before Linux 6.7 only a mapping that can be written frees pages.
+        // SAFETY: the mapping's own range, which nothing refers to any more; what goes is data,
+        // which reads as zeros then. Before Linux 6.7 only a mapping that can be written frees
+        // pages.
         unsafe {
             if self.access == Access::Write || libc::mprotect(base, len, rights) == 0 {
                 libc::madvise(base, len, libc::MADV_REMOVE);

@@ -86,11 +86,11 @@ impl Memory {
         Ok(Memory::of(file, map, frames, frame_bytes, spans))
     }
 
-    /// As [`Memory::with_spans`], for one other process that reads it: no page is touched before it is used
-    /// ([`Mapping::lent`]), and all can be freed at the end ([`Memory::discard_at_end`]).
+    /// As [`Memory::with_spans`], for one other process that reads it: no page is touched before it
+    /// is used ([`Mapping::lent`]), and all can be freed at the end ([`Memory::discard_at_end`]).
     ///
-    /// A seal against writing would keep them: so [`Memory::file`] is open for reading only instead, and
-    /// only its owner and root may open it again otherwise.
+    /// A seal against writing would keep them: so [`Memory::file`] is open for reading only
+    /// instead, and only its owner and root may open it again otherwise.
     ///
     /// # Errors
     /// As [`Memory::new`]; /proc is not mounted.
@@ -375,7 +375,8 @@ impl Memory {
         self.map.len() as u64
     }
 
-    /// See [`Mapping::discard_at_end`]; for memory that is [`Memory::lent`], when its last part ends.
+    /// See [`Mapping::discard_at_end`]; for memory that is [`Memory::lent`], when its last part
+    /// ends.
     pub fn discard_at_end(&self) {
         self.map.discard_at_end();
     }

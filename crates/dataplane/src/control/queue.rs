@@ -1,7 +1,8 @@
 //! Requests to attach that wait for their turn: each costs the control plane more than any other.
 //!
-//! Users take turns, so that no user's requests keep another's waiting; one request is served in a turn of
-//! the control plane, between all others' requests. A client that has hung up costs nothing.
+//! Users take turns, so that no user's requests keep another's waiting; one request is served in a
+//! turn of the control plane, between all others' requests. A client that has hung up costs
+//! nothing.
 
 use crate::tuning::control::{MOST_WAITING, MOST_WAITING_A_USER};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -31,7 +32,8 @@ impl AttachQueue {
         self.waiting.is_empty()
     }
 
-    /// Puts a request behind the others; gives it back when too many of its user wait, or too many at all.
+    /// Puts a request behind the others; gives it back when too many of its user wait, or too many
+    /// at all.
     pub fn push(&mut self, request: AttachRequest) -> Result<(), AttachRequest> {
         if self.is_full(request.uid) {
             self.waiting.retain(|other| !has_hung_up(&other.fd));
@@ -62,7 +64,8 @@ impl AttachQueue {
         None
     }
 
-    /// The user with the next higher number than the last one's; behind the highest comes the lowest.
+    /// The user with the next higher number than the last one's; behind the highest comes the
+    /// lowest.
     fn next_user(&self) -> Option<u32> {
         let users = self.waiting.iter().map(|request| request.uid);
         let last = self.last;

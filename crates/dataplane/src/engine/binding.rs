@@ -61,8 +61,8 @@ impl<P: Port> Engine<P> {
         Ok(index)
     }
 
-    /// Gives an address back, if it is that application's. Returns how many places of tables were looked
-    /// through for it.
+    /// Gives an address back, if it is that application's. Returns how many places of tables were
+    /// looked through for it.
     pub(super) fn unbind(&mut self, now: Time, place: u8, client: u8, index: u64) -> u32 {
         let Some(bound) = self.bounds.take(index, place) else {
             return 0;

@@ -48,8 +48,8 @@ impl<P: Port> Engine<P> {
         done + cleaned_up
     }
 
-    /// What an application is ended for on this core that has ended elsewhere: an offence that no core has
-    /// seen counts on the first.
+    /// What an application is ended for on this core that has ended elsewhere: an offence that no
+    /// core has seen counts on the first.
     fn reason_of(&self, domain: &Domain) -> Offence {
         match domain.life().offence() {
             Some(Offence::Bell) if self.cores.id() == 0 => Offence::Bell,

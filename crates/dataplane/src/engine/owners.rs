@@ -80,8 +80,8 @@ impl Owners {
         self.get_mut(connection).map(std::mem::take)
     }
 
-    /// At most `most` connections of one application, found in at most `most_places` places of the table
-    /// from one on; and the place where the next look begins.
+    /// At most `most` connections of one application, found in at most `most_places` places of the
+    /// table from one on; and the place where the next look begins.
     pub fn some_of(
         &self,
         domain: u8,

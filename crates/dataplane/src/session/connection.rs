@@ -223,7 +223,8 @@ impl Connections {
         self.places.get_mut(index)?.1.as_mut()
     }
 
-    /// Forgets a connection and gives its memory back. Returns it without; `None` when it was not there.
+    /// Forgets a connection and gives its memory back. Returns it without; `None` when it was not
+    /// there.
     pub fn remove(&mut self, connection: Connection, mut give: impl FnMut(Piece)) -> Option<Place> {
         let index = connection.0 as u32;
         let (generation, place) = self.places.get_mut(index as usize)?;

@@ -1,11 +1,11 @@
 //! Memory to send from, lent to connections by need and taken back under pressure.
 //!
-//! A connection may hold [`START_BYTES`], and as many more as its peer has acknowledged, but no more than a
-//! part of what is free: so no peer that advertises a window and acknowledges nothing gets more than the
-//! start. The last [`RESERVE_PART`] of the memory, and of the calls to send that may be unacknowledged,
-//! is for the minimum of each: [`FLOOR_BYTES`] and one call. While that is in use, connections that
-//! hold memory and whose peers have acknowledged nothing for [`STALLED_FOR`] are reset, those first that hold
-//! more than their minimum.
+//! A connection may hold [`START_BYTES`], and as many more as its peer has acknowledged, but no
+//! more than a part of what is free: so no peer that advertises a window and acknowledges nothing
+//! gets more than the start. The last [`RESERVE_PART`] of the memory, and of the calls to send that
+//! may be unacknowledged, is for the minimum of each: [`FLOOR_BYTES`] and one call. While that is
+//! in use, connections that hold memory and whose peers have acknowledged nothing for
+//! [`STALLED_FOR`] are reset, those first that hold more than their minimum.
 
 use super::connection::{IS_RESET, Place};
 use super::{Connection, Event, Session};
@@ -27,8 +27,8 @@ pub(super) struct Lending {
     resets: u32,
     reset_bytes: u32,
     reset_ranges: u32,
-    /// When the last look by the timer was, in milliseconds since the beginning, and whether the next one
-    /// is on its way.
+    /// When the last look by the timer was, in milliseconds since the beginning, and whether the
+    /// next one is on its way.
     looked_ms: u32,
     is_armed: bool,
 }
@@ -115,7 +115,8 @@ impl Session {
             return;
         }
         self.reset_stalled(now_ms);
-        // Without a place in the table of timers it comes at once: the next call to send sets it again.
+        // Without a place in the table of timers it comes at once: the next call to send sets it
+        // again.
         if u128::from(since_ms) >= LOOK_EVERY.as_millis() / 2 {
             self.look_after_memory();
         }

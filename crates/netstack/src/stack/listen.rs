@@ -69,8 +69,8 @@ impl Stack {
         })
     }
 
-    /// Stops accepting; connections that were not accepted yet are reset. Returns how many places of the
-    /// table of connections were looked through for them.
+    /// Stops accepting; connections that were not accepted yet are reset. Returns how many places
+    /// of the table of connections were looked through for them.
     pub fn unlisten(&mut self, now: Time, listener: ListenerId) -> u32 {
         let found = self.listeners.check(listener.slot, listener.generation);
         if found.is_none() {

@@ -1,9 +1,9 @@
 //! Local ports of connections that name none: another order for each destination (RFC 6056, 3.3).
 //!
 //! Who sees the ports of connections to one destination can foresee none of those to another, nor
-//! the next one to the same: the order is a permutation that a keyed hash of the destination chooses.
-//! A counter says where in it the next search begins, so that a port comes again as late as it can
-//! (RFC 6056, algorithm 4, with a permutation in place of the sum).
+//! the next one to the same: the order is a permutation that a keyed hash of the destination
+//! chooses. A counter says where in it the next search begins, so that a port comes again as late
+//! as it can (RFC 6056, algorithm 4, with a permutation in place of the sum).
 
 use crate::core::siphash::Key;
 use crate::flow::FlowKey;

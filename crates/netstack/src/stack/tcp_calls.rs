@@ -42,8 +42,8 @@ impl Stack {
     }
 
     /// As [`Self::connect`], for a caller that bounds its work: it looks at no more ports than the
-    /// search may. `None`: the search is not finished, and continues with the same remote when it may
-    /// look at more.
+    /// search may. `None`: the search is not finished, and continues with the same remote when it
+    /// may look at more.
     ///
     /// # Errors
     /// As [`Self::connect`].
@@ -252,8 +252,8 @@ impl Stack {
         self.send(now, connection, data, Tcb::take)
     }
 
-    /// As [`Self::sendv`], with the last of the bytes as the end of urgent data (RFC 9293, 3.8.5): the
-    /// peer learns of it ahead of the stream.
+    /// As [`Self::sendv`], with the last of the bytes as the end of urgent data (RFC 9293, 3.8.5):
+    /// the peer learns of it ahead of the stream.
     ///
     /// # Errors
     /// When the connection is not open, or our side is closed.

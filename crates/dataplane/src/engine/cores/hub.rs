@@ -40,7 +40,8 @@ pub(crate) struct Hub {
     seats: Mutex<Seats>,
     /// Of each application of the configuration.
     trust: Vec<Arc<Trust>>,
-    /// Applications that have ended: to unmap and to free what was theirs takes longer than the loop has.
+    /// Applications that have ended: to unmap and to free what was theirs takes longer than the
+    /// loop has.
     retired: Mutex<Vec<Box<Domain>>>,
 }
 

@@ -108,7 +108,8 @@ fn present_bytes(file: &impl std::os::fd::AsFd) -> i64 {
     nix::sys::stat::fstat(file).expect("facts").st_blocks * 512
 }
 
-/// Who keeps descriptors and mappings keeps no memory; and nothing is charged to the dataplane for it.
+/// Who keeps descriptors and mappings keeps no memory; and nothing is charged to the dataplane for
+/// it.
 #[test]
 fn memory_of_an_application_is_touched_by_it_alone_and_ends_with_it() {
     let options = Options {
