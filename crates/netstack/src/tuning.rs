@@ -143,6 +143,10 @@ pub(crate) mod neighbours {
     /// Questions to all hosts before a neighbour counts as absent (RFC 4861, 10:
     /// MAX_MULTICAST_SOLICIT).
     pub const TRIES: u8 = 3;
+    /// Timeouts in a row of one connection after which the neighbour that its segments go to is asked
+    /// whether it is still there (RFC 1122, 2.3.2.1, (4): advice from above). Fewer: more questions
+    /// where peers are slow.
+    pub const SILENT_TIMEOUTS: u8 = 2;
     /// Unknown neighbours that each reader may ask for at a time, however small the table. Fewer:
     /// one absent peer keeps a small dataplane from finding others.
     pub const LEAST_ASKING: u32 = 4;

@@ -3,6 +3,7 @@
 use super::Stack;
 use super::timers::Timer;
 use crate::api::{Time, TimerId};
+use crate::tuning::neighbours::SILENT_TIMEOUTS;
 use crate::tuning::timers::STALE_AT_ONCE;
 
 impl Stack {
@@ -36,8 +37,14 @@ impl Stack {
             return;
         }
         if tcb.deadline().is_some_and(|at| at <= now) {
+            let before = tcb.timers().retries();
             let context = &mut self.ranges.context(&self.config, &mut self.counters, now);
-            if tcb.tick(context) {
+            let resets = tcb.tick(context);
+            let (retries, key) = (tcb.timers().retries(), tcb.key);
+            if retries > before && retries >= SILENT_TIMEOUTS {
+                self.doubt_neighbour(&key, now);
+            }
+            if resets {
                 self.tell_of_reset(slot, now);
             }
             self.settle(slot);

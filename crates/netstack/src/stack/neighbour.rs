@@ -265,12 +265,23 @@ impl Neighbours {
                 self.take(slot, entry.mac, true, now)
             }
             (State::Searching, Some(mac)) if is_answer => self.take(slot, mac, true, now),
-            (State::Reachable, _) if !is_same => {
-                // At most once an interval: whoever lies must not make us ask without end.
-                Heard::DoubtAt(slot, now.max(entry.confirmed + RETRANSMIT))
-            }
+            (State::Reachable, _) if !is_same => self.doubt_at(slot, now),
             _ => Heard::Nothing,
         }
+    }
+
+    /// Nothing comes back from beyond a neighbour: perhaps it is not there any more.
+    pub fn doubt(&self, hop: &Hop, now: Time) -> Heard {
+        match self.find(hop) {
+            (_, Some(slot)) if self.is_reachable(slot) => self.doubt_at(slot, now),
+            _ => Heard::Nothing,
+        }
+    }
+
+    /// At most once an interval: whoever lies, or is silent, must not make us ask without end.
+    fn doubt_at(&self, slot: u32, now: Time) -> Heard {
+        let confirmed = self.entries[slot as usize].confirmed;
+        Heard::DoubtAt(slot, now.max(confirmed + RETRANSMIT))
     }
 
     /// Takes an address, `confirmed` by an answer to our question or not.

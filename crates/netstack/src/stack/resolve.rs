@@ -61,7 +61,23 @@ impl Stack {
         claim: Claim,
     ) {
         let before = self.neighbours.epoch();
-        match self.neighbours.heard(hop, mac, claim, now) {
+        let heard = self.neighbours.heard(hop, mac, claim, now);
+        self.neighbour_heard(heard, now);
+        if self.neighbours.epoch() != before {
+            self.wake_waiting();
+        }
+    }
+
+    /// Nothing comes back on a flow: the neighbour that its packets go to may have moved.
+    pub(super) fn doubt_neighbour(&mut self, key: &FlowKey, now: Time) {
+        if let Some(hop) = self.routes.next_hop(&key.local, &key.remote) {
+            let heard = self.neighbours.doubt(&hop, now);
+            self.neighbour_heard(heard, now);
+        }
+    }
+
+    fn neighbour_heard(&mut self, heard: Heard, now: Time) {
+        match heard {
             Heard::Nothing => {}
             Heard::DoubtAt(slot, at) if at > now => self.timers.arm(Timer::Neighbour(slot), at),
             Heard::DoubtAt(slot, _) => {
@@ -73,9 +89,6 @@ impl Stack {
                 self.timers.arm(Timer::Neighbour(slot), until);
             }
             Heard::Changed(slot) => self.timers.disarm(Timer::Neighbour(slot)),
-        }
-        if self.neighbours.epoch() != before {
-            self.wake_waiting();
         }
     }
 

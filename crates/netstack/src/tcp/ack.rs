@@ -120,7 +120,7 @@ impl Tcb {
             && self.recovery.is_on()
             && let Some(round_trip) = self.timestamps.round_trip(echo, context.now)
         {
-            self.sender.rto.measured(round_trip, context.config);
+            self.sender.rto.measured_by_echo(round_trip, context.config);
         }
     }
 

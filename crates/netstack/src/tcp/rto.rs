@@ -51,6 +51,14 @@ impl Rto {
         self.backoff = 0;
     }
 
+    /// Takes a measurement by an echoed timestamp while a loss is repaired. The echo may be of what
+    /// was sent long before: a receiver that got all repeats it when its acknowledgements are lost.
+    /// So it counts as twice the timeout at most; a path that has become slow is still followed.
+    pub fn measured_by_echo(&mut self, rtt: Duration, config: &TcpConfig) {
+        let most = Duration::from_nanos(self.rto_ns.saturating_mul(2));
+        self.measured(rtt.min(most), config);
+    }
+
     /// A segment goes out for the first time, whose acknowledgement is `awaited`: it is timed,
     /// unless another one is.
     pub fn time(&mut self, awaited: u32, now: Time) {
@@ -187,6 +195,21 @@ mod tests {
         assert_eq!(rto.timeout(&config()), MS(60_000));
         rto.progress();
         assert_eq!(rto.timeout(&config()), MS(300));
+    }
+
+    /// A timeout of 60 s would outlast the peer's TIME-WAIT.
+    #[test]
+    fn a_stale_echo_lengthens_the_timeout_a_little() {
+        let mut rto = Rto::new(&config());
+        rto.measured(MS(100), &config());
+        rto.measured_by_echo(MS(60_000), &config());
+        assert!(
+            rto.timeout(&config()) < MS(1000),
+            "{:?}",
+            rto.timeout(&config())
+        );
+        (0..30).for_each(|_| rto.measured_by_echo(MS(5000), &config()));
+        assert!(rto.timeout(&config()) > MS(5000), "a slow path is followed");
     }
 
     #[test]

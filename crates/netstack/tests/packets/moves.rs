@@ -233,6 +233,9 @@ fn a_neighbour_that_has_moved_is_found() {
             node.receive(after_ms(10), &claim);
             let (mut questions, mut found_ms) = (Vec::new(), None);
             for ms in 10..4000 {
+                if found_ms.is_some() {
+                    break;
+                }
                 let now = after_ms(ms);
                 node.stack.handle_timers(now);
                 let frames = if ms % 50 == 0 {
@@ -258,5 +261,41 @@ fn a_neighbour_that_has_moved_is_found() {
             let found_ms = found_ms.expect("it is found");
             assert!((2000..2200).contains(&found_ms), "{name}: {found_ms} ms");
         }
+    }
+}
+
+/// RFC 1122, 2.3.2.1, (4): a neighbour that has moved without a word is asked for when a connection
+/// gets no answer, long before its address is old.
+#[test]
+fn a_neighbour_that_moves_in_silence_is_found_by_timeouts() {
+    for v6 in [false, true] {
+        let (mut node, connection) = open(v6);
+        // Its address was confirmed, and is used for half a minute.
+        let began = 2000;
+        let mut frames = send(&mut node, connection, after_ms(began));
+        let (mut questions, mut found_ms) = (Vec::new(), None);
+        for ms in began..8000 {
+            if found_ms.is_some() {
+                break;
+            }
+            let now = after_ms(ms);
+            node.stack.handle_timers(now);
+            frames.extend(sent(&mut node, now));
+            for frame in frames.drain(..) {
+                match frame {
+                    Sent::Question(ALL) => {
+                        questions.push(ALL);
+                        node.receive(now, &answer(v6, OTHER));
+                    }
+                    Sent::Question(to) => questions.push(to),
+                    Sent::Segment(OTHER) => {
+                        found_ms.get_or_insert(ms - began);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        assert!(questions.starts_with(&[MACS[0], MACS[0], ALL]), "v6 {v6}");
+        assert!(found_ms.is_some_and(|ms| ms <= 5000), "{found_ms:?} ms");
     }
 }
