@@ -1,6 +1,7 @@
 //! `cofferdam explain`: measures, asks the agent, and shows what is wrong.
 
 use crate::args::ExplainArgs;
+use crate::busiest::Busiest;
 use crate::diagnosis::{self, Watch};
 use crate::exit::{Failure, Outcome};
 use crate::here;
@@ -11,7 +12,7 @@ use crate::selection::Selection;
 use crate::source::{self, Either, Meter};
 use crate::units;
 use cofferdam_agent::{Client, ClientError};
-use cofferdam_records::accounting::AccountingRecord;
+use cofferdam_records::accounting::{AccountingRecord, ContainerRecord};
 use cofferdam_records::explain::{Agent, Explanation, explain, text};
 use cofferdam_types::Interval;
 use std::path::Path;
@@ -29,13 +30,15 @@ pub fn run(args: &ExplainArgs, interrupt: &Interrupt) -> Outcome {
     progress.show(&format!("measuring for {}", units::duration(args.duration)));
     let mut client = connect(&args.agent.socket)?;
     let length = args.duration / READINGS;
-    let measured = measure(
+    let busiest = Busiest::begin();
+    let mut measured = measure(
         &mut client,
         &args.agent.socket,
         (READINGS, length),
         true,
         interrupt,
     )?;
+    busiest.name(&mut measured.explanation, &measured.containers);
     progress.clear();
     let text = if args.json {
         json(&measured.explanation)?
@@ -73,6 +76,8 @@ pub struct Measured {
     pub agent: Agent,
     /// What is wrong.
     pub explanation: Explanation,
+    /// The containers, as in the last reading.
+    pub containers: Vec<ContainerRecord>,
 }
 
 /// Takes `count` readings, each `length` long, from the agent or from an accounting of our own; that
@@ -128,6 +133,7 @@ pub fn measure(
     Ok(Measured {
         explanation,
         total: meter.last().since(&first),
+        containers: readings.pop().map(|r| r.containers).unwrap_or_default(),
         agent,
     })
 }

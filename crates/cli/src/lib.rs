@@ -5,6 +5,7 @@
 mod agent;
 mod args;
 mod bench;
+mod busiest;
 mod cluster;
 mod dataplane;
 mod device_plugin;

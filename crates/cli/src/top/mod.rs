@@ -11,7 +11,7 @@ mod inspector;
 mod list;
 mod live;
 mod mouse;
-mod processes;
+pub(crate) mod processes;
 mod reading;
 mod replay;
 pub(crate) mod screen;

@@ -30,10 +30,13 @@ pub struct Process {
 /// The parts of /proc/PID/stat that matter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
-    name: String,
-    ticks: u64,
+    /// Its name.
+    pub name: String,
+    /// CPU time since its start, clock ticks.
+    pub ticks: u64,
     threads: u64,
-    start: u64,
+    /// Its start, clock ticks after the boot: tells it from an earlier process of its number.
+    pub start: u64,
 }
 
 /// Reads processes; remembers their CPU times from one look to the next.
@@ -102,7 +105,8 @@ fn pids(fs: &HostFs, folder: PathBuf) -> std::io::Result<(Vec<u32>, bool)> {
     Ok((found, more))
 }
 
-fn command(fs: &HostFs, pid: u32, name: &str) -> String {
+/// The command line of a process, safe for a terminal; in brackets the name of one without.
+pub fn command(fs: &HostFs, pid: u32, name: &str) -> String {
     let line = fs
         .read(format!("/proc/{pid}/cmdline"), COMMAND_BYTES)
         .unwrap_or_default();
