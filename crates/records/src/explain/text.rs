@@ -124,7 +124,7 @@ fn agent(label: &str) -> &'static str {
     match label {
         "running" => "running",
         "not_permitted" => "running, but does not answer this user: use sudo",
-        _ => "not running: nobody watches; sudo systemctl start cofferdam",
+        _ => "not running: nobody watches; 'sudo cofferdam agent' starts one",
     }
 }
 
