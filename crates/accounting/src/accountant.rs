@@ -9,7 +9,8 @@ use crate::unseen::Unseen;
 use crate::{ReadError, StartError};
 use cofferdam_bpf::{AccountingPrograms, EmptyProgram, ProgramCost, RuntimeStatistics, Sizes};
 use cofferdam_host::irq_time_accounting;
-use cofferdam_host::{HostFs, HostLock, Introduction, Inventory, MOST_HOST_CGROUPS, RUN_FOLDER};
+use cofferdam_host::{HostFs, Introduction, Inventory, MOST_HOST_CGROUPS};
+use cofferdam_paths::{HostLock, RUN_FOLDER};
 use cofferdam_types::{
     AccountingMode, CgroupId, Container, ContainerChange, ContainerLedger, Health, KernelEvent,
     Reason, Selector, Snapshot,

@@ -1,7 +1,7 @@
 //! What can go wrong.
 
 use cofferdam_bpf::LoadError;
-use cofferdam_host::LockError;
+use cofferdam_paths::LockError;
 use std::io::ErrorKind;
 
 /// The accounting could not start.

@@ -220,6 +220,29 @@ fn a_hang_up_reloads_and_a_file_that_vanished_is_refused() {
 }
 
 #[test]
+fn a_configuration_that_would_block_is_refused_and_blocks_nothing() {
+    let agent = TestAgent::start("");
+    let path = agent.folder.path().join("agent.toml");
+    let targets = ["/dev/zero", "/dev/tty", "/proc/kmsg", "/", ""];
+    for target in targets {
+        std::fs::remove_file(&path).unwrap();
+        match target {
+            "" => nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap(),
+            target => std::os::unix::fs::symlink(target, &path).unwrap(),
+        }
+        let refused = agent.client().reload().unwrap_err().to_string();
+        assert!(
+            refused.contains("not a regular file"),
+            "{target}: {refused}"
+        );
+        agent.hang_up();
+        let set = request(r#"{"version":1,"op":"set","match":"web-1","network_cpu":"observe"}"#);
+        agent.client().change(&set).unwrap();
+        assert_eq!(agent.client().status().unwrap().rules.len(), 1, "{target}");
+    }
+}
+
+#[test]
 fn when_no_rule_needs_it_any_more_enforcement_is_taken_back() {
     let agent = TestAgent::start(ENFORCE_WEB);
     until("it is opened", || agent.world.opened.load(Relaxed) == 1);

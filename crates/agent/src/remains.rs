@@ -1,10 +1,7 @@
 //! Files that an agent leaves when it is killed: its sockets and its lock.
 
-use cofferdam_host::HostLock;
+use cofferdam_paths::{HostLock, Occupant, occupant};
 use std::fs;
-use std::io::ErrorKind;
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -43,8 +40,7 @@ pub(crate) fn clear(folder: &Path, socket: &Path) {
 }
 
 fn nobody_listens(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket())
-        && UnixStream::connect(path).is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused)
+    occupant(path).is_ok_and(|found| found == Occupant::Dead)
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ impl Reader {
             path: path.to_owned(),
             source,
         };
-        let file = File::open(path).map_err(unopened)?;
+        let file = cofferdam_paths::open_regular(path).map_err(|why| unopened(why.into()))?;
         if file.metadata().map_err(unopened)?.len() == 0 {
             return Err(ReadError::Empty(path.to_owned()));
         }

@@ -19,6 +19,7 @@ use cofferdam_host::{HostError, HostFs, online_cpus};
 use cofferdam_netstack::{
     Config as StackConfig, Congestion, Interface, InterfaceAddress, MacAddress,
 };
+use cofferdam_paths::{FileError, read_text};
 use cofferdam_types::{CpuId, Problem, parse_all};
 use cofferdam_xsk::Mode;
 use raw::{Raw, RawChecksums, RawCongestion};
@@ -127,14 +128,10 @@ pub enum ConfigError {
     },
     /// The file is larger than any configuration.
     #[error(
-        "cannot read {path}: it has {bytes} bytes, more than the limit of {LARGEST_FILE_BYTES}"
+        "cannot read {path}: it has more than the limit of {LARGEST_FILE_BYTES} bytes",
+        path = .0.display()
     )]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// Its size.
-        bytes: u64,
-    },
+    TooLarge(PathBuf),
     /// The host's CPUs, which its cores name, are unknown.
     #[error("cannot read {path}: {source}")]
     Host {
@@ -171,14 +168,10 @@ impl Config {
             path: path.to_owned(),
             source,
         };
-        let bytes = std::fs::metadata(path).map_err(read)?.len();
-        if bytes > LARGEST_FILE_BYTES {
-            return Err(ConfigError::TooLarge {
-                path: path.to_owned(),
-                bytes,
-            });
-        }
-        let text = std::fs::read_to_string(path).map_err(read)?;
+        let text = read_text(path, LARGEST_FILE_BYTES).map_err(|e| match e {
+            FileError::TooLarge { .. } => ConfigError::TooLarge(path.to_owned()),
+            other => read(other.into()),
+        })?;
         let online = online_cpus(&HostFs::host()).map_err(|source| ConfigError::Host {
             path: path.to_owned(),
             source,

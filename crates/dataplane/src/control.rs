@@ -123,7 +123,8 @@ impl Control {
             self.look_at_load(&say);
             outcome = self.devices.iter_mut().try_for_each(|one| one.look(&say));
         }
-        self.door.close();
+        // Nobody can attach any more.
+        drop(self.door);
         outcome
     }
 

@@ -1,7 +1,8 @@
 //! Finds ledgers: files, and the files in folders.
 
 use crate::error::FleetError;
-use std::fs::{self, File};
+use cofferdam_paths::open_regular;
+use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -78,7 +79,7 @@ fn walk(folder: &Path) -> Result<Vec<PathBuf>, FleetError> {
 fn look(path: &Path) -> Result<Found, FleetError> {
     let failed = |source| unread(path, source);
     let mut first = Vec::new();
-    let file = File::open(path).map_err(failed)?;
+    let file = open_regular(path).map_err(|why| failed(why.into()))?;
     file.take(4).read_to_end(&mut first).map_err(failed)?;
     let format = match first.as_slice() {
         [] => return Err(FleetError::Empty(path.to_owned())),

@@ -2,9 +2,9 @@
 
 use crate::error::FleetError;
 use crate::find::{Format, Found};
+use cofferdam_paths::open_regular;
 use cofferdam_records::accounting::{ACCOUNTING, AccountingRecord};
 use flate2::read::MultiGzDecoder;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -36,9 +36,9 @@ impl Lines {
     /// If it cannot be opened.
     pub fn open(found: &Found) -> Result<Lines, FleetError> {
         let path = found.path.clone();
-        let file = File::open(&path).map_err(|source| FleetError::Read {
+        let file = open_regular(&path).map_err(|why| FleetError::Read {
             path: path.clone(),
-            source,
+            source: why.into(),
         })?;
         let input: Box<dyn BufRead> = match found.format {
             Format::Gzip => Box::new(BufReader::new(MultiGzDecoder::new(BufReader::new(file)))),

@@ -2,12 +2,15 @@
 
 use crate::error::FleetError;
 use crate::model::Pair;
+use cofferdam_paths::read_text;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 /// The container whose work is fixed.
+/// Largest file of a penalty run, bytes: samples of a grid take some megabytes.
+const LARGEST_RUN_BYTES: u64 = 1 << 30;
 const VICTIM: &str = "victim";
 
 /// A line of `samples.jsonl`; other fields do not matter here.
@@ -102,9 +105,9 @@ pub fn read(run: &Path) -> Result<Vec<Pair>, FleetError> {
 }
 
 fn lines<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Vec<T>, FleetError> {
-    let text = fs::read_to_string(path).map_err(|source| FleetError::Read {
+    let text = read_text(path, LARGEST_RUN_BYTES).map_err(|why| FleetError::Read {
         path: path.to_owned(),
-        source,
+        source: why.into(),
     })?;
     let parse = |(line, text): (u64, &str)| {
         serde_json::from_str(text).map_err(|e| FleetError::Line {

@@ -18,9 +18,9 @@ use crate::rules::Rule;
 use cofferdam_accounting::WindowOptions;
 use cofferdam_host::{HostFs, online_cpus};
 use cofferdam_latency::Start;
+use cofferdam_paths::{FileError, read_text};
 use cofferdam_types::{AccountingMode, parse_all};
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -286,29 +286,22 @@ impl Source {
 
     /// Reads and checks it.
     pub fn load(&self) -> Result<Loaded, ConfigError> {
-        let mut bytes = Vec::new();
-        let read = File::open(&self.path)
-            .and_then(|file| file.take(LARGEST_FILE_BYTES + 1).read_to_end(&mut bytes));
-        match read {
-            Ok(_) => {}
-            Err(e) if e.kind() == ErrorKind::NotFound && !self.required => {
+        let path = self.path.clone();
+        let text = match read_text(&self.path, LARGEST_FILE_BYTES) {
+            Ok(text) => text,
+            Err(FileError::Io(e)) if e.kind() == ErrorKind::NotFound && !self.required => {
                 return Ok(Loaded::default());
             }
-            Err(e) if e.kind() == ErrorKind::NotFound => {
-                return Err(ConfigError::Missing(self.path.clone()));
+            Err(FileError::Io(e)) if e.kind() == ErrorKind::NotFound => {
+                return Err(ConfigError::Missing(path));
             }
-            Err(source) => {
-                let path = self.path.clone();
+            Err(FileError::TooLarge { .. }) => return Err(ConfigError::TooLarge(path)),
+            Err(FileError::NotText(source)) => return Err(ConfigError::NotText { path, source }),
+            Err(other) => {
+                let source = other.into();
                 return Err(ConfigError::Read { path, source });
             }
-        }
-        if bytes.len() as u64 > LARGEST_FILE_BYTES {
-            return Err(ConfigError::TooLarge(self.path.clone()));
-        }
-        let text = String::from_utf8(bytes).map_err(|e| ConfigError::NotText {
-            path: self.path.clone(),
-            source: e.utf8_error(),
-        })?;
+        };
         let wrong = |problems| ConfigError::Wrong {
             path: self.path.clone(),
             problems,
@@ -322,6 +315,33 @@ impl Source {
             warnings,
             from_file: true,
         })
+    }
+}
+
+/// Path of the control socket by the configuration `named`, or by the one at [`DEFAULT_PATH`]. What else is
+/// wrong with the file is no matter: a running agent must be found all the same. Where the file cannot be
+/// read, or its agent has not been started yet, the answer is [`DEFAULT_SOCKET`].
+pub fn socket_of(named: Option<&Path>) -> PathBuf {
+    #[derive(serde::Deserialize)]
+    struct OnlySocket {
+        socket: Option<OnlyPath>,
+    }
+    #[derive(serde::Deserialize)]
+    struct OnlyPath {
+        path: Option<PathBuf>,
+    }
+    let default = PathBuf::from(DEFAULT_SOCKET);
+    let text = read_text(named.unwrap_or(Path::new(DEFAULT_PATH)), LARGEST_FILE_BYTES);
+    let found = text.ok().and_then(|text| {
+        let parsed = parse_all(&text, |text| {
+            toml::from_str::<OnlySocket>(text)
+                .map_err(|e| (e.span().unwrap_or(0..0), e.message().to_owned()))
+        });
+        parsed.value?.socket?.path
+    });
+    match found {
+        Some(path) if path.exists() || !default.exists() => path,
+        _ => default,
     }
 }
 

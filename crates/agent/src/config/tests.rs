@@ -413,5 +413,36 @@ fn a_file_that_cannot_be_read_is_refused_with_the_cause() {
     assert_eq!(why(), "it is larger than 4 MiB");
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
-    assert_eq!(why(), "Is a directory (os error 21)");
+    assert_eq!(why(), "it is a folder, not a regular file");
+    std::fs::remove_dir(&path).unwrap();
+    for (target, expected) in [
+        ("/dev/zero", "it is a device, not a regular file"),
+        ("/proc/kmsg", "it is proc, not a regular file"),
+    ] {
+        std::os::unix::fs::symlink(target, &path).unwrap();
+        assert_eq!(why(), expected);
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn the_socket_is_found_in_a_configuration_that_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.toml");
+    let socket = folder.path().join("a.sock");
+    assert_eq!(socket_of(Some(&path)), Path::new(DEFAULT_SOCKET));
+    std::fs::write(&socket, "").unwrap();
+    for rest in [
+        "",
+        "[metrics]\naddress = 7\n",
+        "[nonsense]\n",
+        "[web\n",
+        "x = = 1\n",
+    ] {
+        let text = format!("[socket]\npath = \"{}\"\n{rest}", socket.display());
+        std::fs::write(&path, text).unwrap();
+        assert_eq!(socket_of(Some(&path)), socket, "{rest:?}");
+    }
+    std::fs::write(&path, "[metrics]\n").unwrap();
+    assert_eq!(socket_of(Some(&path)), Path::new(DEFAULT_SOCKET));
 }

@@ -12,7 +12,7 @@ pub(crate) use measure::{FlowTotals, LatencyView, MeasuredContainer};
 use crate::config::LatencyConfig;
 use cofferdam_host::HostError;
 use cofferdam_latency::MeasureError;
-use cofferdam_latency::serve::BindError;
+use cofferdam_paths::ListenError;
 use cofferdam_types::{Container, Degraded};
 use measure::Measuring;
 use service::Service;
@@ -27,7 +27,7 @@ enum StartError {
     #[error(transparent)]
     Host(#[from] HostError),
     #[error(transparent)]
-    Bind(#[from] BindError),
+    Listen(#[from] ListenError),
     #[error("cannot make a pipe: {0}")]
     Pipe(#[source] io::Error),
     #[error(transparent)]

@@ -3,8 +3,9 @@
 
 use super::StartError;
 use cofferdam_host::{HostFs, host_netns};
-use cofferdam_latency::serve::{Limits, OnDemand, Server, SocketFile, bind, peer_of};
+use cofferdam_latency::serve::{Limits, OnDemand, Server, bind, peer_of};
 use cofferdam_latency::{LatencySizes, Start};
+use cofferdam_paths::SocketFile;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::thread::JoinHandle;

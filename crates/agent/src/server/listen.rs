@@ -1,15 +1,10 @@
 //! The sockets that the agent listens on.
 
 use crate::config::SocketConfig;
-use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
-};
-use nix::unistd::{Gid, Group, chown};
-use std::fs::{self, Permissions};
-use std::io::{self, ErrorKind};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use cofferdam_paths::{Occupant, SocketAccess, SocketFile, SocketKind, UnixSocket, occupant};
+use nix::unistd::{Gid, Group};
+use std::io;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 /// The control socket cannot be opened.
@@ -42,22 +37,30 @@ pub enum ListenError {
     },
 }
 
+impl From<cofferdam_paths::ListenError> for ListenError {
+    fn from(error: cofferdam_paths::ListenError) -> ListenError {
+        use cofferdam_paths::ListenError as Error;
+        match error {
+            Error::Taken(path) => ListenError::Taken(path),
+            Error::Foreign(path) => ListenError::Foreign(path),
+            Error::Failed { path, source } => ListenError::Failed { path, why: source },
+        }
+    }
+}
+
 /// The control socket; its file goes when this is dropped.
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
     pub listener: UnixListener,
+    file: SocketFile,
     path: PathBuf,
-    /// Of the file we made: another agent may have put its own there since.
-    inode: u64,
 }
 
 /// Refuses early, before anything is loaded, when an agent answers on `path`.
 pub(crate) fn refuse_taken(path: &Path) -> Result<(), ListenError> {
-    match UnixStream::connect(path) {
-        Ok(_) => Err(ListenError::Taken(path.to_owned())),
-        // Full backlog: another process listens, if slowly.
-        Err(e) if e.kind() == ErrorKind::WouldBlock => Err(ListenError::Taken(path.to_owned())),
-        Err(_) => Ok(()),
+    match occupant(path) {
+        Ok(Occupant::Live) => Err(ListenError::Taken(path.to_owned())),
+        _ => Ok(()),
     }
 }
 
@@ -65,68 +68,33 @@ impl ControlSocket {
     /// Opens it, replacing the file of an agent that was killed. Nobody but root can connect
     /// before the group has been set.
     pub fn open(config: &SocketConfig) -> Result<ControlSocket, ListenError> {
-        let path = &config.path;
-        let failed = |why: io::Error| ListenError::Failed {
-            path: path.clone(),
-            why,
-        };
-        let group = config.group.as_deref().map(find_group).transpose()?;
-        refuse_taken(path)?;
-        if let Some(folder) = path.parent() {
-            fs::DirBuilder::new()
-                .mode(0o755)
-                .recursive(true)
-                .create(folder)
-                .map_err(failed)?;
-        }
-        match fs::symlink_metadata(path) {
-            Ok(meta) if meta.file_type().is_socket() => fs::remove_file(path).map_err(failed)?,
-            Ok(_) => return Err(ListenError::Foreign(path.clone())),
-            Err(e) if e.kind() == ErrorKind::NotFound => {}
-            Err(e) => return Err(failed(e)),
-        }
-        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)
-            .map_err(|e| failed(e.into()))?;
-        cofferdam_host::refuse_descriptors(&socket);
-        let address = UnixAddr::new(path).map_err(|e| failed(e.into()))?;
-        bind(socket.as_raw_fd(), &address).map_err(|e| failed(e.into()))?;
-        // Bound but not yet listening: no client can connect while the permissions are set.
-        let inode = fs::symlink_metadata(path).map_err(failed)?.ino();
-        rights(path, group).map_err(failed)?;
-        listen(&socket, Backlog::MAXCONN).map_err(|e| failed(e.into()))?;
+        let access = access(config.group.as_deref())?;
+        let socket = UnixSocket::listen(&config.path, SocketKind::Stream, access)?;
+        let (socket, file) = socket.into_parts();
         Ok(ControlSocket {
             listener: UnixListener::from(socket),
-            path: path.clone(),
-            inode,
+            file,
+            path: config.path.clone(),
         })
     }
 
     /// Lets another group in.
     pub fn set_group(&self, group: Option<&str>) -> Result<(), ListenError> {
-        let group = group.map(find_group).transpose()?;
-        rights(&self.path, group).map_err(|why| ListenError::Failed {
-            path: self.path.clone(),
-            why,
-        })
+        let access = access(group)?;
+        self.file
+            .set_access(access)
+            .map_err(|why| ListenError::Failed {
+                path: self.path.clone(),
+                why,
+            })
     }
 }
 
-impl Drop for ControlSocket {
-    fn drop(&mut self) {
-        if fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.ino() == self.inode) {
-            let _ = fs::remove_file(&self.path);
-            if let Some(folder) = self.path.parent() {
-                let _ = fs::remove_dir(folder); // only when empty
-            }
-        }
-    }
-}
-
-fn rights(path: &Path, group: Option<Gid>) -> io::Result<()> {
-    chown(path, None, Some(group.unwrap_or(Gid::from_raw(0))))?;
-    let mode = if group.is_some() { 0o660 } else { 0o600 };
-    fs::set_permissions(path, Permissions::from_mode(mode))
+fn access(group: Option<&str>) -> Result<SocketAccess, ListenError> {
+    let group = group.map(find_group).transpose()?;
+    Ok(group.map_or(SocketAccess::Owner, |group| {
+        SocketAccess::Group(group.as_raw())
+    }))
 }
 
 /// A group by name or number.

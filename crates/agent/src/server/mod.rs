@@ -19,6 +19,7 @@ use crate::view::View;
 use crate::wake::{Sleeper, Waker};
 use crate::wire::{Refusal, RefusalCode, Request, WireSnapshot, ok_line, refusal_line};
 use cofferdam_exporter::{Exporter, Exposition, Format};
+use cofferdam_paths::{Admission, Peer, PeerBudget};
 use cofferdam_types::{ContainerLedger, Degraded, Snapshot};
 use connection::{Connection, Heard, Phase};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -31,10 +32,15 @@ use std::time::{Duration, Instant};
 
 /// Control connections, at most.
 const MOST_CONTROL: usize = 64;
-/// Of them, those of users other than root: the rest is root's, always.
+/// Control connections of users other than root, at most: the rest is root's, always.
 const MOST_UNPRIVILEGED: usize = 48;
-/// Of them, those of one user.
+/// Control connections of one user other than root, at most.
 const MOST_A_USER: usize = 16;
+const BUDGET: PeerBudget = PeerBudget {
+    all: MOST_CONTROL,
+    unprivileged: MOST_UNPRIVILEGED,
+    one_peer: MOST_A_USER,
+};
 /// The metrics address.
 const FORMAT: Format = Format {
     metrics: Exposition::OpenMetrics,
@@ -207,28 +213,37 @@ impl Server {
             let Ok(mut connection) = Connection::new(stream) else {
                 continue;
             };
-            if is_full(connection.uid, self.connections.values().map(|c| c.uid)) {
-                self.traffic.refused_connections += 1;
-                // One of the user's own less is room enough for whichever limit is reached.
-                if let Some(silent) = self.silent_longest(connection.uid) {
+            match self.place_for(connection.uid) {
+                Some(None) => self.keep(connection),
+                Some(Some(silent)) => {
+                    self.traffic.refused_connections += 1;
                     self.connections.remove(&silent);
                     self.keep(connection);
-                    continue;
                 }
-                let text = "too many connections: close some, or try again later";
-                connection.answer(refusal_line(&Refusal::new(RefusalCode::Busy, text)), true);
-                continue;
+                None => {
+                    self.traffic.refused_connections += 1;
+                    let text = "too many connections: close some, or try again later";
+                    connection.answer(refusal_line(&Refusal::new(RefusalCode::Busy, text)), true);
+                }
             }
-            self.keep(connection);
         }
     }
 
-    /// Of a user's connections that ask for nothing, the one that has said nothing for longest, or
-    /// is in the middle of a request.
-    fn silent_longest(&self, uid: u32) -> Option<u64> {
-        let own = self.connections.iter().filter(|(_, c)| c.uid == uid);
-        let silent = own.filter(|(_, c)| c.phase() == Phase::Reading);
-        silent.min_by_key(|(_, c)| c.deadline).map(|(id, _)| *id)
+    /// Whether there is a place for a connection of `uid`: at once, or once the connection named here
+    /// is closed. That one asks for nothing: it is silent, or in the middle of a request.
+    fn place_for(&self, uid: u32) -> Option<Option<u64>> {
+        let mut idle_first: Vec<(&u64, &Connection)> = self.connections.iter().collect();
+        idle_first.sort_by_key(|(_, connection)| connection.deadline);
+        let is_silent = |connection: &Connection| connection.phase() == Phase::Reading;
+        let others: Vec<(Peer, bool)> = idle_first
+            .iter()
+            .map(|(_, connection)| (Peer::Uid(connection.uid), is_silent(connection)))
+            .collect();
+        match BUDGET.admit(Peer::Uid(uid), &others) {
+            Admission::Free => Some(None),
+            Admission::InsteadOf(position) => idle_first.get(position).map(|(id, _)| Some(**id)),
+            Admission::Refused => None,
+        }
     }
 
     /// Goes on with the scrapers that are ready.
@@ -426,15 +441,4 @@ impl Server {
             !late && c.phase() != Phase::Closed
         });
     }
-}
-
-/// Whether a user may have no further control connection in addition to those of `others`.
-fn is_full(uid: u32, others: impl Iterator<Item = u32>) -> bool {
-    let (mut all, mut unprivileged, mut own) = (0, 0, 0);
-    for other in others {
-        all += 1;
-        unprivileged += usize::from(other != 0);
-        own += usize::from(other == uid);
-    }
-    all >= MOST_CONTROL || (uid != 0 && (unprivileged >= MOST_UNPRIVILEGED || own >= MOST_A_USER))
 }

@@ -135,13 +135,30 @@ fn thousands_of_connections_keep_no_client_out_and_leave_no_trace() {
 
 #[test]
 fn root_always_finds_a_place_and_no_user_takes_all_of_the_others() {
-    let users = |count: usize| (1..).take(count);
-    assert!(is_full(1000, users(MOST_UNPRIVILEGED)));
-    assert!(!is_full(0, users(MOST_UNPRIVILEGED)));
-    assert!(!is_full(1000, std::iter::repeat_n(0, MOST_UNPRIVILEGED)));
-    assert!(is_full(0, std::iter::repeat_n(0, MOST_CONTROL)));
-    let one = || std::iter::repeat_n(1000, MOST_A_USER);
-    assert!(is_full(1000, one()) && !is_full(1001, one()));
+    let waiting = |uid: u32, count: usize| vec![(Peer::Uid(uid), false); count];
+    let silent = |uid: u32, count: usize| vec![(Peer::Uid(uid), true); count];
+    let user = Peer::Uid(1000);
+    let others: Vec<_> = (1..=MOST_UNPRIVILEGED as u32)
+        .flat_map(|uid| waiting(uid, 1))
+        .collect();
+    assert_eq!(BUDGET.admit(user, &others), Admission::Refused);
+    assert_eq!(BUDGET.admit(Peer::ROOT, &others), Admission::Free);
+    assert_eq!(
+        BUDGET.admit(user, &waiting(0, MOST_UNPRIVILEGED)),
+        Admission::Free
+    );
+    assert_eq!(
+        BUDGET.admit(Peer::ROOT, &waiting(0, MOST_CONTROL)),
+        Admission::Refused
+    );
+    let own = silent(1000, MOST_A_USER);
+    assert_eq!(BUDGET.admit(user, &own), Admission::InsteadOf(0));
+    assert_eq!(BUDGET.admit(Peer::Uid(1001), &own), Admission::Free);
+    // Users that ask for nothing keep no other out.
+    let crowd: Vec<_> = (1..=MOST_UNPRIVILEGED as u32)
+        .flat_map(|uid| silent(uid, 1))
+        .collect();
+    assert_eq!(BUDGET.admit(user, &crowd), Admission::InsteadOf(0));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::quantity::{BitRate, Size, Span};
 use crate::error::BenchError;
 use crate::host_facts;
 use crate::isolation::data::{CellKey, GeneratorKind, Protection, Resource, RuntimeKind, Scenario};
+use cofferdam_paths::read_text;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -16,6 +17,8 @@ const LEAST_MEMORY: u64 = 32 * MIB;
 const LEAST_LLC: u64 = 64 << 10;
 /// A tenant's limit by default is this part of the host's memory, in whole MiB.
 const PARTS_OF_MEMORY: u64 = 16;
+/// Largest file of an experiment, bytes.
+const LARGEST_FILE_BYTES: u64 = 4 * MIB;
 const MIB: u64 = 1 << 20;
 /// Most that the quick preset limits memory to: an unrestricted tenant fills three times as much
 /// before its cell begins.
@@ -171,7 +174,8 @@ impl Experiment {
 
     /// Reads a file. Errors name the line and the column, and what is allowed.
     pub fn read(path: &Path) -> Result<Experiment, BenchError> {
-        let text = std::fs::read_to_string(path).map_err(BenchError::host("read", path))?;
+        let text = read_text(path, LARGEST_FILE_BYTES)
+            .map_err(|why| BenchError::host("read", path)(why.into()))?;
         Experiment::parse(&text, &path.display().to_string())
     }
 

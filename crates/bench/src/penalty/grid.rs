@@ -4,7 +4,7 @@ use super::options::{Filter, Options};
 use crate::data::{Cell, Direction, EVEN_SHARE_PCT, Interferer, Limit, Path, VictimIn, VictimKind};
 use crate::error::BenchError;
 use crate::topology::MadeBy;
-use crate::worker::trace::Trace;
+use crate::worker::trace::{LARGEST_TRACE_BYTES, Trace};
 
 const FLOWS: [u32; 4] = [1, 3, 10, 100];
 const UDP_PAYLOADS_BYTES: [u32; 3] = [64, 200, 1_400];
@@ -36,7 +36,7 @@ pub fn cells(options: &Options) -> Result<Vec<Cell>, BenchError> {
     let trace_flows = match &options.trace {
         None => Trace::terasort().flows(),
         Some(path) => {
-            let text = std::fs::read_to_string(path).map_err(|e| {
+            let text = cofferdam_paths::read_text(path, LARGEST_TRACE_BYTES).map_err(|e| {
                 BenchError::Usage(format!("cannot read the trace {}: {e}", path.display()))
             })?;
             let trace = Trace::parse(&text)

@@ -1,7 +1,7 @@
 //! Shuffle: many concurrent TCP flows that send in bursts, as a trace says.
 
 use super::sink::epoll;
-use super::trace::Trace;
+use super::trace::{LARGEST_TRACE_BYTES, Trace};
 use super::{Args, Control, Failure, tcp};
 use nix::sys::epoll::{EpollEvent, EpollFlags, EpollTimeout};
 use std::io::{ErrorKind, Write};
@@ -22,7 +22,7 @@ pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     let port: u16 = args.need("port")?;
     let trace = match args.take::<String>("trace")? {
         None => Trace::terasort(),
-        Some(path) => std::fs::read_to_string(&path)
+        Some(path) => cofferdam_paths::read_text(path.as_ref(), LARGEST_TRACE_BYTES)
             .map_err(|e| format!("cannot read the trace {path}: {e}"))
             .and_then(|text| Trace::parse(&text).map_err(|e| format!("{path}, {e}")))?,
     };

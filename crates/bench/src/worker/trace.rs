@@ -7,6 +7,9 @@
 
 use std::time::Duration;
 
+/// Largest file of a trace, bytes.
+pub(crate) const LARGEST_TRACE_BYTES: u64 = 64 << 20;
+
 /// One burst of one flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {

@@ -9,9 +9,8 @@ use crate::interrupt::Interrupt;
 use crate::output::{Output, json};
 use crate::progress::Progress;
 use cofferdam_bench::simulation::this_host;
+use cofferdam_paths::{FileError, read_text};
 use cofferdam_simulate::{Host, Policy, Scenario, Tenants, input, report, simulate_while};
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 /// Largest file that is read.
@@ -74,17 +73,13 @@ fn host(path: Option<&Path>) -> Result<Host, Failure> {
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    let fail = |e: std::io::Error| Failure::failed(format!("cannot read {}: {e}", path.display()));
-    let mut text = String::new();
-    let file = File::open(path).map_err(fail)?;
-    let length = file.take(LARGEST_FILE_BYTES + 1).read_to_string(&mut text);
-    if length.map_err(fail)? as u64 > LARGEST_FILE_BYTES {
-        return Err(Failure::failed(format!(
+    read_text(path, LARGEST_FILE_BYTES).map_err(|why| match why {
+        FileError::TooLarge { .. } => Failure::failed(format!(
             "{} is larger than 64 MiB: simulate fewer tenants",
             path.display()
-        )));
-    }
-    Ok(text)
+        )),
+        why => Failure::failed(format!("cannot read {}: {why}", path.display())),
+    })
 }
 
 fn refused(path: &Path, error: &input::InputError) -> Failure {

@@ -15,10 +15,10 @@ mod tests;
 pub use grpc::GrpcError;
 pub use service::{Method, answer};
 
+use cofferdam_paths::{ListenError, SocketAccess, SocketKind, UnixSocket};
 use messages::{Device, ListAndWatchResponse};
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::UnixListener;
@@ -81,15 +81,23 @@ async fn promise(options: &Options, stop: &AtomicBool) -> Result<(), DevicePlugi
     let mut told = false;
     while !stop.load(Ordering::Relaxed) {
         // The kubelet empties the folder when it starts; a folder that is away comes with it.
-        let socket = match Socket::open(&path) {
+        if !options.folder.exists() {
+            tokio::time::sleep(LOOK).await;
+            continue;
+        }
+        let socket = match UnixSocket::listen(&path, SocketKind::Stream, SocketAccess::Owner) {
             Ok(socket) => socket,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            // Of a pod that is being replaced: it ends soon.
+            Err(ListenError::Taken(_)) => {
                 tokio::time::sleep(LOOK).await;
                 continue;
             }
-            Err(e) => return Err(listen(e)),
+            Err(why) => return Err(listen(io::Error::other(why))),
         };
-        let serving = tokio::spawn(service::serve(socket.listener, devices(options.cpus)));
+        let (socket, file) = socket.into_parts();
+        let listener = std::os::unix::net::UnixListener::from(socket);
+        let listener = UnixListener::from_std(listener).map_err(listen)?;
+        let serving = tokio::spawn(service::serve(listener, devices(options.cpus)));
         match kubelet::register(&options.folder.join(KUBELET), SOCKET, RESOURCE).await {
             Ok(()) => {
                 told = false;
@@ -97,7 +105,7 @@ async fn promise(options: &Options, stop: &AtomicBool) -> Result<(), DevicePlugi
                     "the kubelet counts {} {RESOURCE} on this node",
                     options.cpus
                 );
-                while !stop.load(Ordering::Relaxed) && inode(&path) == Some(socket.inode) {
+                while !stop.load(Ordering::Relaxed) && file.is_in_place() {
                     tokio::time::sleep(LOOK).await;
                 }
             }
@@ -110,33 +118,8 @@ async fn promise(options: &Options, stop: &AtomicBool) -> Result<(), DevicePlugi
             }
         }
         serving.abort();
-        if inode(&path) == Some(socket.inode) {
-            let _ = std::fs::remove_file(&path);
-        }
     }
     Ok(())
-}
-
-/// The listening socket, and the file by which it is found.
-struct Socket {
-    listener: UnixListener,
-    inode: u64,
-}
-
-impl Socket {
-    fn open(path: &Path) -> io::Result<Socket> {
-        match std::fs::remove_file(path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-            _ => {}
-        }
-        let listener = UnixListener::bind(path)?;
-        let inode = inode(path).ok_or(io::ErrorKind::NotFound)?;
-        Ok(Socket { listener, inode })
-    }
-}
-
-fn inode(path: &Path) -> Option<u64> {
-    std::fs::symlink_metadata(path).ok().map(|meta| meta.ino())
 }
 
 /// One device a CPU, all of them healthy.

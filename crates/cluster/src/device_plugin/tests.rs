@@ -4,6 +4,7 @@ use super::messages::{AllocateRequest, AllocateResponse, Empty, RegisterRequest}
 use super::*;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use proptest::prelude::*;
+use std::path::Path;
 use std::sync::Arc;
 use tokio::net::UnixStream;
 

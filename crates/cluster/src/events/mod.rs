@@ -160,17 +160,13 @@ fn time() -> String {
 }
 
 fn token(options: &Options) -> Result<String, String> {
-    use std::io::Read;
     let file = &options.token_file;
-    let mut text = String::new();
-    std::fs::File::open(file)
-        .and_then(|opened| opened.take(LONGEST_TOKEN).read_to_string(&mut text))
-        .map_err(|why| {
-            format!(
-                "cannot read the token of the gateways, {}: {why}",
-                file.display()
-            )
-        })?;
+    let text = cofferdam_paths::read_text(file, LONGEST_TOKEN).map_err(|why| {
+        format!(
+            "cannot read the token of the gateways, {}: {why}",
+            file.display()
+        )
+    })?;
     let text = text.trim();
     // It goes into a header.
     match !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic()) {

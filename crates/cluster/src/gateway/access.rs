@@ -2,8 +2,7 @@
 
 use crate::TOKEN_HEADER;
 use cofferdam_exporter::Request;
-use std::fs::File;
-use std::io::Read;
+use cofferdam_paths::read_text;
 use std::path::PathBuf;
 use subtle::ConstantTimeEq;
 
@@ -41,15 +40,12 @@ impl Access {
     }
 
     fn token(&self) -> Result<String, String> {
-        let mut text = String::new();
-        let read = File::open(&self.file)
-            .and_then(|file| file.take(LONGEST_TOKEN).read_to_string(&mut text));
-        if let Err(why) = read {
-            return Err(format!(
+        let text = read_text(&self.file, LONGEST_TOKEN).map_err(|why| {
+            format!(
                 "this gateway has no token ({}: {why}): create the Secret that the chart names, with the key token",
                 self.file.display()
-            ));
-        }
+            )
+        })?;
         let token = text.trim();
         if token.len() < SHORTEST_TOKEN {
             return Err(format!(

@@ -145,19 +145,13 @@ const UNAVAILABLE: &str = "503 Service Unavailable";
 
 /// The doctor's report, as it was written when the pod started.
 fn doctor_report(file: Option<&std::path::Path>) -> Answer<'static> {
-    use std::io::Read;
     let Some(file) = file else {
         return Answer::text(
             "404 Not Found",
             "this gateway has no report of the doctor\n",
         );
     };
-    let read = std::fs::File::open(file).and_then(|file| {
-        let mut text = String::new();
-        file.take(MOST_DOCTOR_BYTES).read_to_string(&mut text)?;
-        Ok(text)
-    });
-    match read {
+    match cofferdam_paths::read_text(file, MOST_DOCTOR_BYTES) {
         Ok(text) => Answer {
             status: "200 OK",
             content_type: route::JSON,

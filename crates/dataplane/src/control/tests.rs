@@ -54,6 +54,22 @@ fn turns(engines: &mut [Engine<Pipe>]) {
 }
 
 #[test]
+fn a_socket_path_with_a_file_is_refused_and_the_file_stays() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("dataplane.sock");
+    std::fs::write(&path, "precious").expect("written");
+    let refused = Door::open(&path).err().expect("refused").to_string();
+    assert!(refused.contains("exists and is not a socket"), "{refused}");
+    assert_eq!(std::fs::read_to_string(&path).expect("there"), "precious");
+    std::fs::remove_file(&path).expect("removed");
+    // Nor is another daemon's socket taken, which is of another type.
+    let _agent = std::os::unix::net::UnixListener::bind(&path).expect("bound");
+    let refused = Door::open(&path).err().expect("refused").to_string();
+    assert!(refused.contains("another process listens"), "{refused}");
+    assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
+}
+
+#[test]
 fn status_and_scrapes_are_answered_beside_5000_idle_slow_and_garbage_connections() {
     time_limit(Duration::from_secs(120), beside_a_crowd);
 }

@@ -29,7 +29,8 @@ pub use outcome::{ChangeError, JournalError, Pending, UndoReport, Written};
 pub use records::{Contents, decode};
 
 use back::Put;
-use cofferdam_host::{HostFs, HostLock, LockError};
+use cofferdam_host::HostFs;
+use cofferdam_paths::{HostLock, LockError};
 use log::Log;
 use outcome::is_gone;
 use std::collections::HashMap;
@@ -39,7 +40,7 @@ use std::path::Path;
 use values::{ABSENT, PRESENT};
 
 /// Where the journal and its lock are by default.
-pub const FOLDER: &str = cofferdam_host::RUN_FOLDER;
+pub const FOLDER: &str = cofferdam_paths::RUN_FOLDER;
 
 /// The changes in force, and the only way to make one. One a host, by a lock that ends with the
 /// process.

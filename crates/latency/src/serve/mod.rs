@@ -14,7 +14,7 @@ mod peer;
 mod protocol;
 mod spaces;
 
-pub use listen::{BindError, SocketFile, bind};
+pub use listen::bind;
 pub use live::{Live, OnDemand};
 pub use peer::{Peer, peer_of};
 pub use protocol::{Form, MAX_LINE_BYTES, Refusal, Request, parse};

@@ -6,6 +6,7 @@ use crate::clock::Clock;
 use crate::sample::Sample;
 use crate::stages::tests::report;
 use cofferdam_bpf::latency::{Counts, Direction, Filter};
+use cofferdam_paths::SocketFile;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{Read, Write};
