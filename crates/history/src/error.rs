@@ -87,7 +87,7 @@ pub enum AppendError {
         /// What the database says.
         why: String,
     },
-    /// The file was moved or removed while it was open.
+    /// One of its files was moved or removed while it was open: the store, its log, its lock.
     #[error("history {path} was removed or replaced by another program", path = .0.display())]
     Gone(PathBuf),
     /// Anything else.
@@ -101,6 +101,11 @@ pub enum AppendError {
 }
 
 impl AppendError {
+    /// Whether the store is of no more use and must be opened anew.
+    pub fn needs_new_store(&self) -> bool {
+        matches!(self, AppendError::Gone(_) | AppendError::Damaged { .. })
+    }
+
     pub(crate) fn database(path: &Path, source: rusqlite::Error) -> AppendError {
         use rusqlite::ErrorCode;
         let path = path.to_owned();

@@ -16,6 +16,7 @@
 mod body;
 mod dictionary;
 mod error;
+mod files;
 mod frame;
 mod header;
 mod prune;

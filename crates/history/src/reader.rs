@@ -14,6 +14,7 @@ use nix::unistd::AccessFlags;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -21,6 +22,8 @@ use std::time::{Duration, SystemTime};
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
+    /// Device and inode of the file that is open.
+    id: (u64, u64),
     db: Connection,
     cache: Cache,
     damage: HashSet<Damage>,
@@ -39,7 +42,8 @@ impl Reader {
             path: path.to_owned(),
             source,
         };
-        if !std::fs::metadata(path).map_err(io)?.is_file() {
+        let meta = std::fs::metadata(path).map_err(io)?;
+        if !meta.is_file() {
             return Err(OpenError::NotAStore(path.to_owned()));
         }
         // Not by opening it: see [`crate::Store::open`].
@@ -54,6 +58,7 @@ impl Reader {
         db.set_prepared_statement_cache_capacity(64);
         Ok(Reader {
             path: path.to_owned(),
+            id: (meta.dev(), meta.ino()),
             db,
             cache: Cache::default(),
             damage: HashSet::new(),
@@ -63,6 +68,12 @@ impl Reader {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether the path still names the file that is read.
+    pub fn is_in_place(&self) -> bool {
+        let found = std::fs::metadata(&self.path);
+        found.is_ok_and(|meta| (meta.dev(), meta.ino()) == self.id)
     }
 
     /// Begin of the earliest and end of the latest frame, by the wall clock; `None` if it is empty.

@@ -32,14 +32,10 @@ impl State {
     /// Reads where the store was left. Frames that no coarser row covers are added up again.
     pub fn load(db: &Connection) -> rusqlite::Result<State> {
         let mut state = State {
-            recorded_ns: 0,
+            recorded_ns: last_recorded_ns(db)?,
             dictionary: Dictionary::default(),
             pending: [const { None }; TIERS.len() - 1],
         };
-        for tier in TIERS {
-            let last = edge(db, &tier, "max(recorded_ns)")?.unwrap_or(0);
-            state.recorded_ns = state.recorded_ns.max(last);
-        }
         let mut cache = Cache::default();
         for at in (1..TIERS.len()).rev() {
             let done = edge(db, &TIERS[at], "max(recorded_ns)")?.unwrap_or(0);
@@ -117,6 +113,15 @@ impl State {
         let bytes = body::encode(frame, &mut keys)?;
         Stored::new(frame, recorded_ns, bytes).insert(db, &TIERS[at])
     }
+}
+
+/// Recorded time at the end of the last frame, 0 if there is none.
+pub(crate) fn last_recorded_ns(db: &Connection) -> rusqlite::Result<i64> {
+    let mut last_ns = 0;
+    for tier in TIERS {
+        last_ns = last_ns.max(edge(db, &tier, "max(recorded_ns)")?.unwrap_or(0));
+    }
+    Ok(last_ns)
 }
 
 /// The first or last value of a tier, `None` if it is empty.

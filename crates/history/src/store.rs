@@ -1,17 +1,21 @@
 //! The writer.
 
 use crate::error::{AppendError, OpenError};
+use crate::files::{Change, Files, LOCK_SUFFIX, beside, log_files};
 use crate::frame::Frame;
 use crate::header::{self, Kind};
 use crate::prune::{self, Pages};
-use crate::state::{State, edge};
+use crate::state::{State, edge, last_recorded_ns};
 use crate::tier::TIERS;
 use crate::wall;
+use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+use nix::sys::stat::{Mode, SFlag, mknod};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, Permissions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -71,8 +75,7 @@ pub struct Store {
     /// `None` after a failure: read again before the next frame.
     state: Option<State>,
     swept_ns: Option<i64>,
-    /// Device and number of the file that is open.
-    inode: (u64, u64),
+    files: Files,
     /// Keeps a second writer away.
     _lock: Flock<File>,
 }
@@ -87,17 +90,7 @@ impl Store {
             path: path.to_owned(),
             source,
         };
-        // Made with its rights. One that is there is not opened here: closing a file gives up all
-        // of a process's record locks on it, those of SQLite too.
-        let made = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path);
-        match made {
-            Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(io(e)),
-            _ => {}
-        }
+        make_file(path).map_err(io)?;
         let there = std::fs::metadata(path).map_err(io)?;
         if !there.is_file() {
             return Err(OpenError::NotAStore(path.to_owned()));
@@ -129,11 +122,12 @@ impl Store {
             db,
             state: None,
             swept_ns: None,
-            inode: (there.dev(), there.ino()),
+            files: Files::of(path).map_err(io)?,
             _lock: lock,
         };
         store.limit(limits.bytes).map_err(error)?;
         store.state = Some(State::load(&store.db).map_err(error)?);
+        store.files.update();
         Ok(store)
     }
 
@@ -146,22 +140,74 @@ impl Store {
     /// before.
     ///
     /// # Errors
-    /// [`AppendError`]: nothing of the frame is kept, and the next one may be tried.
+    /// [`AppendError`]: nothing of the frame is kept, and the next one may be tried. After
+    /// [`AppendError::Gone`] and [`AppendError::Damaged`] the store must be opened anew.
     pub fn append(&mut self, frame: &Frame) -> Result<(), AppendError> {
         if frame.length.is_zero() || frame.length > Duration::from_secs(86_400) {
             return Err(AppendError::Empty);
         }
-        if !self.is_in_place() {
-            return Err(AppendError::Gone(self.path.clone()));
+        match self.files.look() {
+            Change::Nothing => {}
+            Change::Written => self.verify()?,
+            Change::Gone(path) => {
+                self.leave();
+                return Err(AppendError::Gone(path));
+            }
         }
         let state = self.state.take();
-        match self.append_in_transaction(state, frame) {
+        let appended = self.append_in_transaction(state, frame);
+        self.files.update();
+        match appended {
             Ok(state) => {
                 self.state = Some(state);
                 Ok(())
             }
             Err(error) => Err(AppendError::database(&self.path, error)),
         }
+    }
+
+    /// Checks that the store still holds what was appended, after another program has written to its
+    /// files. A checkpoint of an SQLite client passes; a copy over the file and a log cut off do not.
+    fn verify(&self) -> Result<(), AppendError> {
+        let read = || -> rusqlite::Result<Option<String>> {
+            // Pages in memory are those from before.
+            self.db.execute_batch("PRAGMA shrink_memory")?;
+            let last_ns = last_recorded_ns(&self.db)?;
+            let expected_ns = self.state.as_ref().map(|state| state.recorded_ns);
+            if expected_ns.is_some_and(|expected_ns| expected_ns != last_ns) {
+                return Ok(Some("its last frames are not in it".to_owned()));
+            }
+            let mut check = self.db.prepare("PRAGMA quick_check(1)")?;
+            let found: String = check.query_row([], |row| row.get(0))?;
+            Ok((found != "ok").then_some(found))
+        };
+        let why = match read() {
+            Ok(None) => return Ok(()),
+            Ok(Some(why)) => why,
+            Err(error) => error.to_string(),
+        };
+        // Its log belongs to other contents of the file.
+        self.close_without_checkpoint();
+        Err(AppendError::Damaged {
+            path: self.path.clone(),
+            why: format!("another program wrote to it: {why}"),
+        })
+    }
+
+    /// Leaves files whose paths are another program's by now: what the log has goes into the open file,
+    /// and closing it removes nothing at these paths.
+    fn leave(&self) {
+        // What cannot be written is lost with the log, and the caller reports that it is gone.
+        let _ = self
+            .db
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        self.close_without_checkpoint();
+    }
+
+    fn close_without_checkpoint(&self) {
+        let option = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+        let set = self.db.set_db_config(option, true);
+        debug_assert!(set.is_ok(), "SQLite has had this option since 3.15");
     }
 
     fn append_in_transaction(
@@ -229,12 +275,6 @@ impl Store {
         self.db
             .pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
     }
-
-    /// Whether the path still names the file that is open.
-    fn is_in_place(&self) -> bool {
-        let there = std::fs::metadata(&self.path);
-        there.is_ok_and(|there| (there.dev(), there.ino()) == self.inode)
-    }
 }
 
 /// Renames the damaged store at `path`, so that a new one can begin there; what is left of it can
@@ -278,28 +318,24 @@ fn give_access(path: &Path, access: Access) -> std::io::Result<()> {
     std::fs::set_permissions(path, Permissions::from_mode(mode))
 }
 
-/// A file beside the store: see [`Store::open`] why not the store itself.
+/// Makes an empty file at `path`, for its owner alone, if there is nothing. It is not opened, as
+/// [`crate::files`] explains.
+fn make_file(path: &Path) -> std::io::Result<()> {
+    match mknod(path, SFlag::S_IFREG, Mode::S_IRUSR | Mode::S_IWUSR, 0) {
+        Ok(()) | Err(Errno::EEXIST) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Locks a file beside the store.
 fn lock(path: &Path) -> Result<Flock<File>, OpenError> {
-    let beside = beside(path, "-lock");
-    let mut options = OpenOptions::new();
-    let options = options.write(true).create(true).truncate(false).mode(0o600);
-    let file = options.open(&beside).map_err(|source| OpenError::Io {
+    let beside = beside(path, LOCK_SUFFIX);
+    let file = cofferdam_paths::open_lock_file(&beside, 0o600).map_err(|source| OpenError::Io {
         path: beside,
         source,
     })?;
     Flock::lock(file, FlockArg::LockExclusiveNonblock)
         .map_err(|_| OpenError::InUse(path.to_owned()))
-}
-
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
-}
-
-/// The write-ahead log and its index.
-fn log_files(path: &Path) -> [PathBuf; 2] {
-    ["-wal", "-shm"].map(|suffix| beside(path, suffix))
 }
 
 fn log_bytes(path: &Path) -> u64 {

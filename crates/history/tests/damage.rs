@@ -219,6 +219,117 @@ fn a_store_that_was_removed_is_not_written_into_the_void() {
     assert!(matches!(refused, AppendError::Gone(_)), "{refused}");
 }
 
+/// What a program can do to a file that it has not opened as a database.
+type Deed = fn(&Path, &Path);
+
+const REMOVE: Deed = |path, _| std::fs::remove_file(path).unwrap();
+const MOVE: Deed = |path, elsewhere| std::fs::rename(path, elsewhere).unwrap();
+const REPLACE: Deed = |path, elsewhere| {
+    std::fs::copy(path, elsewhere).unwrap();
+    std::fs::rename(elsewhere, path).unwrap();
+};
+const CUT_OFF: Deed = |path, _| std::fs::write(path, "").unwrap();
+const OVERWRITE: Deed = |path, _| {
+    let bytes = std::fs::metadata(path).unwrap().len() as usize;
+    std::fs::write(path, vec![0x5a; bytes]).unwrap();
+};
+
+#[test]
+fn files_removed_or_replaced_beneath_a_store_are_reported_and_cost_nothing() {
+    for (deed, name) in [(REMOVE, "removed"), (MOVE, "moved"), (REPLACE, "replaced")] {
+        for suffix in ["", "-wal", "-shm", "-lock"] {
+            let what = format!("history{suffix} {name}");
+            let folder = tempfile::tempdir().unwrap();
+            let (path, elsewhere) = (folder.path().join("history"), folder.path().join("else"));
+            let mut store = open(&path);
+            append(&mut store, 0..14);
+            deed(&folder.path().join(format!("history{suffix}")), &elsewhere);
+            let refused = store.append(&frame(at(15), 2, 14)).unwrap_err();
+            assert!(matches!(refused, AppendError::Gone(_)), "{what}: {refused}");
+            let text = refused.to_string();
+            assert!(
+                text.contains(&format!("history{suffix} ")),
+                "{what}: {text}"
+            );
+            drop(store);
+            let mut store = open(&path);
+            append(&mut store, 14..16);
+            drop(store);
+            // Only where the store itself has gone is there a new one; the old one is whole.
+            let frames = all(&path).len();
+            match (suffix, name) {
+                ("", "removed") => assert_eq!(frames, 2, "{what}"),
+                ("", "moved") => assert_eq!((frames, all(&elsewhere).len()), (2, 14), "{what}"),
+                // The copy lacks what was in the log.
+                ("", _) => assert!(frames >= 2, "{what}"),
+                _ => assert_eq!(frames, 16, "{what}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn files_written_to_beneath_a_store_are_reported() {
+    for (deed, name) in [(CUT_OFF, "cut off"), (OVERWRITE, "overwritten")] {
+        for suffix in ["", "-wal"] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("history");
+            drop({
+                let mut store = open(&path);
+                append(&mut store, 0..14);
+                store
+            });
+            let mut store = open(&path);
+            append(&mut store, 14..20);
+            deed(&folder.path().join(format!("history{suffix}")), &path);
+            let refused = store.append(&frame(at(21), 2, 20)).unwrap_err();
+            let text = refused.to_string();
+            assert!(
+                matches!(refused, AppendError::Damaged { .. }),
+                "{suffix} {name}: {text}"
+            );
+            assert!(text.contains("another program wrote to it"), "{text}");
+            drop(store);
+            set_aside(&path).unwrap();
+            append(&mut open(&path), 20..22);
+            assert_eq!(all(&path).len(), 2, "{suffix} {name}");
+        }
+    }
+}
+
+#[test]
+fn an_older_copy_over_the_file_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, copy) = (folder.path().join("history"), folder.path().join("copy"));
+    std::fs::write(&copy, made(&path, 14, 2)).unwrap();
+    drop({
+        let mut store = open(&path);
+        append(&mut store, 14..20);
+        store
+    });
+    let mut store = open(&path);
+    std::fs::copy(&copy, &path).unwrap();
+    let refused = store.append(&frame(at(21), 2, 20)).unwrap_err();
+    assert!(matches!(refused, AppendError::Damaged { .. }), "{refused}");
+}
+
+#[test]
+fn what_another_client_writes_back_is_no_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("history");
+    let mut store = open(&path);
+    append(&mut store, 0..14);
+    // As it opens and closes it in this process, too.
+    let client = rusqlite::Connection::open(&path).unwrap();
+    client
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        .unwrap();
+    append(&mut store, 14..20);
+    drop(client);
+    append(&mut store, 20..25);
+    assert_eq!(all(&path).len(), 25);
+}
+
 /// In a mount namespace of this thread: nobody else sees the small disk, and it goes with the
 /// thread.
 fn on_a_small_disk(size: &str, test: impl FnOnce(&Path) + Send) {

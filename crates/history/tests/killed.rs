@@ -1,8 +1,10 @@
 //! A writer that is killed while it appends: what it had committed is there, once, and the next one
-//! goes on. The writer is this program again, so it has no test harness.
+//! goes on, whatever other programs did with its files. The writer is this program again, so it has no
+//! test harness.
 #![allow(clippy::unwrap_used)]
 
 mod made_up;
+mod moments;
 
 use made_up::{all, append, begin, host_traffic_ns, open};
 use std::io::{BufRead, BufReader, Write};
@@ -14,9 +16,16 @@ const WRITER: &str = "COFFERDAM_TEST_WRITER";
 const KILLS: u64 = 40;
 
 fn main() {
+    if moments::is_role() {
+        return;
+    }
     match std::env::var_os(WRITER) {
         Some(path) => write(Path::new(&path)),
-        None => killed_in_a_loop(),
+        None => {
+            killed_in_a_loop();
+            moments::clients_at_every_moment();
+            moments::clients_while_it_is_made();
+        }
     }
 }
 

@@ -31,6 +31,11 @@ impl StorePast {
     }
 
     fn reader(&mut self) -> Result<&mut Reader, PastError> {
+        // Another store may have taken its place.
+        match self.reader.take_if(|reader| !reader.is_in_place()) {
+            Some(_) => self.names.clear(),
+            None => {}
+        }
         match &mut self.reader {
             Some(reader) => Ok(reader),
             none => {

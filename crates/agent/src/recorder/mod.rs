@@ -24,6 +24,8 @@ const FRAME: Duration = Duration::from_millis(950);
 const QUEUE: usize = 16;
 /// Intervals of the diagnosis in one frame, at most: it is that late only if the disk is.
 const MOST_LOSSES: usize = 64;
+/// An interruption of the history by another program is shown for so long.
+const SHOW_INTERRUPTION: Duration = Duration::from_secs(600);
 /// At the end the writer may take so long for what waits.
 const END: Duration = Duration::from_secs(2);
 
@@ -59,6 +61,8 @@ struct Store {
     bytes: u64,
     since: Option<SystemTime>,
     error: Option<String>,
+    /// Another program's doing that may have cost frames, and when it was noticed.
+    interruption: Option<(String, Instant)>,
 }
 
 #[derive(Debug)]
@@ -96,6 +100,8 @@ pub(crate) struct HistoryView {
     pub dropped: u64,
     pub delayed: u64,
     pub error: Option<String>,
+    /// Recording goes on, but frames may be missing.
+    pub interruption: Option<String>,
 }
 
 impl Recorder {
@@ -206,6 +212,9 @@ impl Recorder {
             view.bytes = store.bytes;
             view.since = store.since;
             view.error = store.error.clone();
+            view.interruption = (store.interruption.as_ref())
+                .filter(|(_, noticed)| noticed.elapsed() < SHOW_INTERRUPTION)
+                .map(|(why, _)| why.clone());
         }
         view
     }
@@ -246,16 +255,26 @@ impl HistoryView {
             frames: self.frames,
             frames_dropped: self.dropped,
             frames_delayed: self.delayed,
-            error: self.error.clone(),
+            error: self.error.clone().or_else(|| self.interruption.clone()),
         })
     }
 
-    /// Why there is none, though there should be.
+    /// The reason why there is none, or why part of it may be missing.
     pub fn degraded(&self) -> Option<Degraded> {
-        let why = self.error.as_ref()?;
+        let (name, text) = match (&self.error, &self.interruption) {
+            (Some(why), _) => (
+                "history_unavailable",
+                format!("nothing is kept, the agent goes on without: {why}"),
+            ),
+            (None, Some(why)) => (
+                "history_interrupted",
+                format!("recording goes on, but frames of before may be missing: {why}"),
+            ),
+            (None, None) => return None,
+        };
         Some(Degraded {
-            name: "history_unavailable".to_owned(),
-            text: format!("nothing is kept, the agent goes on without: {why}"),
+            name: name.to_owned(),
+            text,
         })
     }
 }

@@ -79,35 +79,45 @@ impl Writer {
         }
     }
 
-    /// True if it is kept.
+    /// True if it is kept. Where another program has taken the store's files away or damaged them, the
+    /// frame goes into a new one at once.
     fn write(&mut self, cut: &Cut) -> bool {
-        let Some(store) = &mut self.store else {
-            return false;
-        };
         let Ok(frame) = frame(cut) else {
             // Dated before 1970, or so far ahead that it cannot be written down.
             self.failed("the system's clock shows no time that can be kept: set it");
             return false;
         };
-        match store.append(&frame) {
-            Ok(()) => {
+        let mut appended = self.append(&frame);
+        if let Some(Err(why)) = &appended
+            && why.needs_new_store()
+        {
+            self.store = None;
+            if let AppendError::Damaged { why, .. } = why {
+                put_aside(&self.settings.path, why);
+            }
+            self.interrupted(&why.to_string());
+            self.open();
+            appended = self.append(&frame);
+        }
+        match appended {
+            // Why it is not open is shown already.
+            None => false,
+            Some(Ok(())) => {
                 self.succeeded();
                 true
             }
-            Err(why) => {
-                match &why {
-                    AppendError::Damaged { why, .. } => {
-                        self.store = None;
-                        put_aside(&self.settings.path, why);
-                    }
-                    // Opened anew: the folder may be there again, or another file.
-                    AppendError::Gone(_) => self.store = None,
-                    _ => {}
+            Some(Err(why)) => {
+                if why.needs_new_store() {
+                    self.store = None;
                 }
                 self.failed(&why.to_string());
                 false
             }
         }
+    }
+
+    fn append(&mut self, frame: &Frame) -> Option<Result<(), AppendError>> {
+        self.store.as_mut().map(|store| store.append(frame))
     }
 
     fn look(&mut self) {
@@ -125,6 +135,13 @@ impl Writer {
         if shown.error.take().is_some() {
             tracing::info!("history: written again");
         }
+    }
+
+    /// Shows for a while that frames may be missing, although recording goes on.
+    fn interrupted(&mut self, why: &str) {
+        tracing::warn!("{why}: frames of before may be missing, recording goes on");
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.interruption = Some((why.to_owned(), Instant::now()));
     }
 
     fn failed(&mut self, why: &str) {

@@ -90,7 +90,12 @@ fn what_a_container_does_is_in_the_history_also_after_a_kill() {
         assert!(denied.contains("as a member of [socket] group"), "{denied}");
 
         assert_eq!(agent.end(Signal::SIGKILL), None);
+        // What the killed agent left is read by the group, too, and is all there.
+        let export = export_as(&path, 4242);
+        assert_eq!(export.status.code(), Some(0), "{export:?}");
+        let lines = export.stdout.iter().filter(|byte| **byte == b'\n').count();
         let before = all(&path);
+        assert_eq!(lines, before.len());
         assert!(
             before.len() as u64 >= kept.frames,
             "{} of {}",
@@ -128,6 +133,55 @@ fn what_a_container_does_is_in_the_history_also_after_a_kill() {
         assert_eq!(export_as(&path, 4242).status.code(), Some(0));
         let gaps = frames.windows(2).filter(|f| f[0].gap_to(&f[1]).is_some());
         assert_eq!(gaps.count(), 1, "while there was no agent");
+    });
+}
+
+/// Opens the history with an SQLite of another program, reads and closes it.
+fn look_as_another_client(path: &Path) {
+    let script = "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1])\n\
+                  c.execute('select count(*) from sqlite_master').fetchone()\nc.close()\n";
+    let client = Command::new("/usr/bin/python3")
+        .args(["-c", script])
+        .arg(path)
+        .status();
+    assert!(client.unwrap().success());
+}
+
+#[test]
+fn no_other_client_costs_a_frame_and_a_log_taken_away_is_reported() {
+    alone(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history");
+        // In the run that makes the file.
+        let agent = Agent::start(&at(&path));
+        has_frames(&agent, 3);
+        look_as_another_client(&path);
+        has_frames(&agent, 8);
+        let kept = history(&agent);
+        assert_eq!((kept.frames_dropped, kept.error), (0, None));
+        assert_eq!(agent.end(Signal::SIGKILL), None);
+        let before = all(&path).len() as u64;
+        assert!(before >= kept.frames, "{before} of {}", kept.frames);
+
+        let agent = Agent::start(&at(&path));
+        has_frames(&agent, 3);
+        std::fs::remove_file(folder.path().join("history-wal")).unwrap();
+        let interrupted = |status: &StatusReport| {
+            let mut degraded = status.degraded.iter();
+            degraded.any(|d| d.name == "history_interrupted" && d.text.contains("history-wal"))
+        };
+        wait_until("it is reported", LIMIT, || interrupted(&agent.status()));
+        has_frames(&agent, 6);
+        let kept = history(&agent);
+        assert_eq!(kept.frames_dropped, 0);
+        assert!(kept.error.is_some_and(|why| why.contains("history-wal")));
+        assert_eq!(agent.end(Signal::SIGKILL), None);
+        let after = all(&path).len() as u64;
+        assert!(
+            after >= before + kept.frames,
+            "{before} and {} are {after}",
+            kept.frames
+        );
     });
 }
 

@@ -1,0 +1,126 @@
+//! The files of an open store, watched for what other programs do to them.
+//!
+//! Nothing here opens them. SQLite's locks are POSIX record locks: a process that closes any descriptor of
+//! a file gives up all of its locks on it, and the next program that closes the store then takes itself
+//! for the last one and deletes the log.
+
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The write-ahead log, and its index.
+pub(crate) const LOG_SUFFIXES: [&str; 2] = ["-wal", "-shm"];
+/// The file that keeps a second writer away.
+pub(crate) const LOCK_SUFFIX: &str = "-lock";
+
+/// `path` with a suffix to its name.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// The write-ahead log of the store at `path`, and its index.
+pub(crate) fn log_files(path: &Path) -> [PathBuf; 2] {
+    LOG_SUFFIXES.map(|suffix| beside(path, suffix))
+}
+
+/// Effect of another program on the files of a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// None.
+    Nothing,
+    /// A file has other contents: a checkpoint by another program, or something worse.
+    Written,
+    /// A path no longer names the file that is open.
+    Gone(PathBuf),
+}
+
+/// Files of a store, as they were when it last wrote to them.
+#[derive(Debug)]
+pub(crate) struct Files(Vec<Watched>);
+
+#[derive(Debug)]
+struct Watched {
+    path: PathBuf,
+    state: FileState,
+    /// The store alone writes to it, so that its times mean something. Readers write to the index.
+    is_written_here_alone: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileState {
+    /// Device and inode.
+    id: (u64, u64),
+    bytes: u64,
+    /// Time of the last write: seconds and nanoseconds.
+    written: (i64, i64),
+}
+
+impl FileState {
+    fn of(path: &Path) -> io::Result<FileState> {
+        let meta = std::fs::metadata(path)?;
+        Ok(FileState {
+            id: (meta.dev(), meta.ino()),
+            bytes: meta.len(),
+            written: (meta.mtime(), meta.mtime_nsec()),
+        })
+    }
+}
+
+impl Files {
+    /// The files of the store at `path`, which is open. A log that is not there is none of its files: on
+    /// some file systems SQLite works without.
+    ///
+    /// # Errors
+    /// When the store's file or its lock is not there.
+    pub fn of(path: &Path) -> io::Result<Files> {
+        let mut files = Vec::new();
+        let mut watch = |suffix: &str, is_needed: bool| {
+            let path = beside(path, suffix);
+            match FileState::of(&path) {
+                Ok(state) => files.push(Watched {
+                    path,
+                    state,
+                    is_written_here_alone: matches!(suffix, "" | "-wal"),
+                }),
+                Err(e) if e.kind() == ErrorKind::NotFound && !is_needed => {}
+                Err(e) => return Err(e),
+            }
+            Ok(())
+        };
+        watch("", true)?;
+        for suffix in LOG_SUFFIXES {
+            watch(suffix, false)?;
+        }
+        watch(LOCK_SUFFIX, true)?;
+        Ok(Files(files))
+    }
+
+    /// Compares the files with what they were.
+    pub fn look(&self) -> Change {
+        let mut change = Change::Nothing;
+        for file in &self.0 {
+            match FileState::of(&file.path) {
+                Ok(now) if now.id != file.state.id => return Change::Gone(file.path.clone()),
+                Ok(now) if now != file.state && file.is_written_here_alone => {
+                    change = Change::Written;
+                }
+                Ok(_) => {}
+                Err(_) => return Change::Gone(file.path.clone()),
+            }
+        }
+        change
+    }
+
+    /// Takes in what the store itself has written.
+    pub fn update(&mut self) {
+        for file in &mut self.0 {
+            if let Ok(now) = FileState::of(&file.path)
+                && now.id == file.state.id
+            {
+                file.state = now;
+            }
+        }
+    }
+}
