@@ -106,6 +106,11 @@ impl Access {
         }
     }
 
+    /// Whether a request must show the token.
+    pub(crate) fn needs_token(&self) -> bool {
+        self.token.is_some()
+    }
+
     /// Decides about one request.
     pub fn decide(&self, shown: &Shown<'_>) -> Decision {
         if !shown.host.is_some_and(|host| self.is_own(host)) {

@@ -1,13 +1,14 @@
 //! Bodies of answers: a whole one, or the stream of readings.
 
 use crate::sampler::{Message, Viewer};
+use crate::visitors::StreamPlace;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 
 type Next = Pin<Box<dyn Future<Output = Option<(watch::Receiver<Message>, Bytes)>> + Send>>;
 
@@ -24,7 +25,7 @@ pub(crate) enum PageBody {
 pub(crate) struct Live {
     next: Next,
     _viewer: Viewer,
-    _permit: OwnedSemaphorePermit,
+    _place: StreamPlace,
 }
 
 impl PageBody {
@@ -35,14 +36,14 @@ impl PageBody {
     pub fn live(
         mut messages: watch::Receiver<Message>,
         viewer: Viewer,
-        permit: OwnedSemaphorePermit,
+        place: StreamPlace,
     ) -> PageBody {
         // The newest message, if there is one, is news to one who has just come.
         messages.mark_changed();
         PageBody::Live(Live {
             next: Box::pin(next(messages)),
             _viewer: viewer,
-            _permit: permit,
+            _place: place,
         })
     }
 }

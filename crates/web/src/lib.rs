@@ -28,6 +28,7 @@ mod series;
 mod server;
 mod stall;
 mod story;
+mod visitors;
 
 pub use access::{Access, Decision, Shown, Token};
 pub use address::{Address, AddressError};
@@ -37,7 +38,8 @@ pub use listen::{ListenError, remove_url_file};
 pub use page::{Options, Page, StartError};
 pub use ring::{KEPT, MOST_BYTES, points};
 pub use route::{MOST_POINTS, NoRoute, Route, route, token};
-pub use server::{HEAD_WITHIN, LARGEST_HEAD_BYTES, MOST_CONNECTIONS, MOST_STREAMS, READ_WITHIN};
+pub use server::{HEAD_WITHIN, LARGEST_HEAD_BYTES, READ_WITHIN};
+pub use visitors::{MOST_STRANGERS, MOST_STRANGERS_OF_A_PEER, MOST_STREAMS, MOST_VIEWERS};
 
 /// Schema of the documents of the page. It is the page's own: it changes with the page, without notice.
 pub const SCHEMA: &str = "cofferdam.web/1";

@@ -1,17 +1,14 @@
 //! The socket that the page listens on.
 
 use crate::address::Address;
-use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen as listen_at, socket,
-};
-use nix::unistd::{Gid, chown};
-use std::fs::{self, DirBuilder, Permissions};
+use cofferdam_host::netlink::SockDiag;
+use cofferdam_paths::{Peer, SocketAccess, SocketFile, SocketKind, UnixSocket};
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use tokio::net::{TcpListener, TcpSocket, UnixListener};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 
 /// Connections that the kernel holds until they are taken.
 const BACKLOG: u32 = 128;
@@ -49,8 +46,40 @@ pub(crate) enum Listener {
     Tcp(TcpListener),
     Unix(
         UnixListener,
-        #[expect(dead_code, reason = "its drop removes the file")] Made,
+        #[expect(dead_code, reason = "its drop removes the file")] SocketFile,
     ),
+}
+
+/// An accepted connection.
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Listener {
+    /// Waits for a connection, and finds out whose it is: its user, if that is one of this host.
+    pub async fn accept(&self) -> io::Result<(Stream, Peer)> {
+        match self {
+            Listener::Tcp(tcp) => {
+                let (stream, remote) = tcp.accept().await?;
+                let local = stream.local_addr();
+                let owner = local.ok().and_then(|local| owner_of_tcp(remote, local));
+                let peer = owner.map_or_else(|| Peer::at(remote.ip()), Peer::Uid);
+                Ok((Stream::Tcp(stream), peer))
+            }
+            Listener::Unix(unix, _) => {
+                let (stream, _) = unix.accept().await?;
+                let peer = Peer::Uid(stream.peer_cred()?.uid());
+                Ok((Stream::Unix(stream), peer))
+            }
+        }
+    }
+}
+
+/// User whose socket of this network namespace is at `address` and connected to `remote`.
+fn owner_of_tcp(address: SocketAddr, remote: SocketAddr) -> Option<u32> {
+    let mut sockets = SockDiag::open().ok()?;
+    sockets.owner_of_tcp(address, remote).ok().flatten()
 }
 
 /// A file that we made.
@@ -94,9 +123,17 @@ pub(crate) fn listen(address: &Address, group: Option<u32>) -> Result<Listener, 
     match address {
         Address::Tcp(at) => Ok(Listener::Tcp(tcp(*at).map_err(failed)?)),
         Address::Unix(path) => {
-            clear(path, address)?;
-            let (listener, made) = unix(path, group).map_err(failed)?;
-            Ok(Listener::Unix(listener, made))
+            let access = group.map_or(SocketAccess::Owner, SocketAccess::Group);
+            let socket = UnixSocket::listen(path, SocketKind::Stream, access);
+            let socket = socket.map_err(|why| match why {
+                cofferdam_paths::ListenError::Taken(_) => ListenError::Taken(address.clone()),
+                cofferdam_paths::ListenError::Foreign(_) => ListenError::Foreign(address.clone()),
+                cofferdam_paths::ListenError::Failed { source, .. } => failed(source),
+            })?;
+            let (socket, file) = socket.into_parts();
+            let listener = std::os::unix::net::UnixListener::from(socket);
+            let listener = UnixListener::from_std(listener).map_err(failed)?;
+            Ok(Listener::Unix(listener, file))
         }
     }
 }
@@ -111,47 +148,6 @@ fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
-}
-
-/// Removes the socket of a process that was killed.
-fn clear(path: &Path, address: &Address) -> Result<(), ListenError> {
-    use std::os::unix::net::UnixStream;
-    match fs::symlink_metadata(path) {
-        Ok(meta) if meta.file_type().is_socket() => match UnixStream::connect(path) {
-            Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
-                let _ = fs::remove_file(path);
-                Ok(())
-            }
-            _ => Err(ListenError::Taken(address.clone())),
-        },
-        Ok(_) => Err(ListenError::Foreign(address.clone())),
-        Err(_) => Ok(()),
-    }
-}
-
-fn unix(path: &Path, group: Option<u32>) -> io::Result<(UnixListener, Made)> {
-    if let Some(folder) = path.parent() {
-        DirBuilder::new()
-            .mode(0o755)
-            .recursive(true)
-            .create(folder)?;
-    }
-    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
-    bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
-    // Bound but not yet listening: nobody can connect while the permissions are set.
-    let made = Made::of(path)?;
-    let mode = match group {
-        Some(group) => {
-            chown(path, None, Some(Gid::from_raw(group)))?;
-            0o660
-        }
-        None => 0o600,
-    };
-    fs::set_permissions(path, Permissions::from_mode(mode))?;
-    listen_at(&socket, Backlog::MAXCONN)?;
-    let listener = UnixListener::from_std(std::os::unix::net::UnixListener::from(socket))?;
-    Ok((listener, made))
 }
 
 /// Writes `text` to a new file that its owner alone can read, in place of an older one. A reader sees

@@ -6,13 +6,15 @@ use crate::assets::FILES;
 use crate::body::PageBody;
 use crate::feed::{Past, PastError};
 use crate::frame::Frame;
-use crate::listen::Listener;
+use crate::listen::{Listener, Stream};
 use crate::moment::Moment;
 use crate::route::{NoRoute, Route, route, token};
 use crate::sampler::{Message, Shared, locked};
 use crate::series::{Wanted, ms, series};
 use crate::stall::Stall;
 use crate::story::Story;
+use crate::visitors::{MOST_STREAMS, MOST_VIEWERS, Place, Visitors};
+use cofferdam_paths::Peer;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -24,13 +26,9 @@ use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 
-/// Connections, at most; more are closed at once.
-pub const MOST_CONNECTIONS: usize = 256;
-/// Streams of readings, at most; more are refused with a clear text.
-pub const MOST_STREAMS: usize = 64;
 /// Questions about the past that wait or are worked on, at most.
 const MOST_QUESTIONS: usize = 16;
-/// Longest wait for a whole head of a request, on a connection that is open.
+/// Longest wait for a whole head of a request, on a connection that is open, and for one that is allowed.
 pub const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// Longest time in which a reader may take nothing.
 pub const READ_WITHIN: Duration = Duration::from_secs(10);
@@ -47,7 +45,7 @@ pub(crate) struct Server {
     pub shared: Arc<Shared>,
     pub live: watch::Receiver<Message>,
     pub past: Option<Arc<Mutex<Box<dyn Past>>>>,
-    pub streams: Arc<Semaphore>,
+    pub visitors: Arc<Visitors>,
     pub questions: Arc<Semaphore>,
     /// Where the token is to be had.
     pub hint: String,
@@ -62,11 +60,11 @@ impl Server {
         hint: String,
     ) -> Server {
         Server {
+            visitors: Visitors::new(!access.needs_token()),
             access,
             shared,
             live,
             past: past.map(|past| Arc::new(Mutex::new(past))),
-            streams: Arc::new(Semaphore::new(MOST_STREAMS)),
             questions: Arc::new(Semaphore::new(MOST_QUESTIONS)),
             hint,
         }
@@ -74,45 +72,45 @@ impl Server {
 
     /// Takes connections, for as long as this is polled.
     pub async fn run(self: Arc<Server>, listener: Listener) {
-        let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
         loop {
-            let taken = match &listener {
-                Listener::Tcp(tcp) => tcp.accept().await.map(|(stream, _)| Either::Tcp(stream)),
-                Listener::Unix(unix, _) => {
-                    unix.accept().await.map(|(stream, _)| Either::Unix(stream))
+            match listener.accept().await {
+                Ok((Stream::Tcp(stream), peer)) => {
+                    let _ = stream.set_nodelay(true);
+                    self.admit(stream, peer);
                 }
-            };
-            match taken {
-                Ok(stream) => {
-                    // Without a place the stream is dropped here, which closes it.
-                    let Ok(place) = places.clone().try_acquire_owned() else {
-                        continue;
-                    };
-                    let server = self.clone();
-                    tokio::spawn(async move {
-                        match stream {
-                            Either::Tcp(stream) => {
-                                let _ = stream.set_nodelay(true);
-                                server.serve(stream).await;
-                            }
-                            Either::Unix(stream) => server.serve(stream).await,
-                        }
-                        drop(place);
-                    });
-                }
+                Ok((Stream::Unix(stream), peer)) => self.admit(stream, peer),
                 Err(why) => {
                     tracing::debug!("cannot take a connection of the page: {why}");
                     tokio::time::sleep(REST).await;
                 }
             }
+            // Those that have come have their turn before another one takes their place.
+            tokio::task::yield_now().await;
         }
     }
 
-    async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send>(self: Arc<Server>, stream: S) {
-        let io = TokioIo::new(Stall::new(stream, READ_WITHIN));
+    /// Serves a connection that has found a place, and closes one that has not.
+    fn admit<S>(self: &Arc<Server>, stream: S, peer: Peer)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let Some(place) = self.visitors.enter(peer) else {
+            return;
+        };
+        let id = place.id();
+        let task = tokio::spawn(self.clone().serve(stream, place));
+        self.visitors.set_task(id, task.abort_handle());
+    }
+
+    async fn serve<S>(self: Arc<Server>, stream: S, place: Place)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send,
+    {
+        let place = Arc::new(place);
+        let io = TokioIo::new(Stall::new(stream, READ_WITHIN, place.clone()));
         let service = service_fn(|request| {
-            let server = self.clone();
-            async move { Ok::<_, Infallible>(server.handle(&request).await) }
+            let (server, place) = (self.clone(), place.clone());
+            async move { Ok::<_, Infallible>(server.handle(&place, &request).await) }
         });
         let served = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -126,9 +124,13 @@ impl Server {
         }
     }
 
-    async fn handle<B>(&self, request: &Request<B>) -> Response<PageBody> {
+    async fn handle<B>(&self, place: &Place, request: &Request<B>) -> Response<PageBody> {
         let query = request.uri().query().unwrap_or_default();
-        if let Some(refusal) = self.refusal(request.headers(), query) {
+        if let Some(mut refusal) = self.refusal(place, request.headers(), query) {
+            if !place.is_viewer() {
+                let close = HeaderValue::from_static("close");
+                refusal.headers_mut().insert(header::CONNECTION, close);
+            }
             return refusal;
         }
         if request.method() != Method::GET && request.method() != Method::HEAD {
@@ -148,7 +150,7 @@ impl Server {
             Ok(Route::Live) if request.method() == Method::HEAD => {
                 answer(StatusCode::OK, EVENTS, PageBody::Whole(None))
             }
-            Ok(Route::Live) => self.live(),
+            Ok(Route::Live) => self.live(place),
             Ok(Route::Extent) => self.extent().await,
             Ok(Route::Frame(at)) => {
                 self.moment(at, |moment, host| Some(json(&Frame::new(moment, host))))
@@ -176,7 +178,12 @@ impl Server {
     }
 
     /// Why a request is not answered, or how it is to be asked instead.
-    fn refusal(&self, headers: &HeaderMap, query: &str) -> Option<Response<PageBody>> {
+    fn refusal(
+        &self,
+        place: &Place,
+        headers: &HeaderMap,
+        query: &str,
+    ) -> Option<Response<PageBody>> {
         let bytes = |name: &HeaderName| {
             let mut all = headers.get_all(name).iter();
             let first = all.next().map(HeaderValue::as_bytes);
@@ -190,7 +197,15 @@ impl Server {
             fetch_site: bytes(&HeaderName::from_static("sec-fetch-site")),
             fetch_mode: bytes(&HeaderName::from_static("sec-fetch-mode")),
         };
-        match self.access.decide(&shown) {
+        let decision = self.access.decide(&shown);
+        let is_let_in = matches!(decision, Decision::Allowed | Decision::Remember);
+        if is_let_in && !place.become_viewer() {
+            let text = format!(
+                "{MOST_VIEWERS} connections are open, which is the limit: close a page, then try again"
+            );
+            return Some(refuse(StatusCode::SERVICE_UNAVAILABLE, &text));
+        }
+        match decision {
             Decision::Allowed => None,
             Decision::Remember => {
                 let mut response = refuse(StatusCode::SEE_OTHER, "the page is at /");
@@ -225,14 +240,14 @@ impl Server {
         }
     }
 
-    fn live(&self) -> Response<PageBody> {
-        let Ok(permit) = self.streams.clone().try_acquire_owned() else {
+    fn live(&self, place: &Place) -> Response<PageBody> {
+        let Some(place) = place.begin_stream() else {
             let text = format!(
                 "{MOST_STREAMS} streams are open, which is the limit: close a page, then try again"
             );
             return refuse(StatusCode::SERVICE_UNAVAILABLE, &text);
         };
-        let body = PageBody::live(self.live.clone(), self.shared.look(), permit);
+        let body = PageBody::live(self.live.clone(), self.shared.look(), place);
         answer(StatusCode::OK, EVENTS, body)
     }
 
@@ -307,11 +322,6 @@ impl Server {
         tracing::warn!("{why}");
         Err(refuse(StatusCode::INTERNAL_SERVER_ERROR, &why))
     }
-}
-
-enum Either {
-    Tcp(tokio::net::TcpStream),
-    Unix(tokio::net::UnixStream),
 }
 
 /// A file, or that the browser has it already.

@@ -1,8 +1,10 @@
-//! A connection whose peer must read: one that takes nothing for too long is closed.
+//! A connection whose peer must read, and show in time what lets it in: otherwise it is closed.
 
+use crate::visitors::Place;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -14,16 +16,32 @@ pub(crate) struct Stall<S> {
     patience: Duration,
     /// Runs while the peer takes nothing.
     until: Option<Pin<Box<Sleep>>>,
+    /// While the peer is a stranger: its place, and the end of its time.
+    stranger: Option<(Arc<Place>, Pin<Box<Sleep>>)>,
 }
 
 impl<S> Stall<S> {
-    /// `patience`: longest time in which the peer may take nothing of what is to be written.
-    pub fn new(stream: S, patience: Duration) -> Stall<S> {
+    /// `patience`: longest time in which the peer may take nothing of what is to be written, and in which
+    /// it must have become a viewer.
+    pub fn new(stream: S, patience: Duration, place: Arc<Place>) -> Stall<S> {
         Stall {
             stream,
             patience,
             until: None,
+            stranger: Some((place, Box::pin(sleep(patience)))),
         }
+    }
+
+    /// Whether the peer is a stranger whose time is over.
+    fn is_late(&mut self, context: &mut Context<'_>) -> bool {
+        let Some((place, end)) = &mut self.stranger else {
+            return false;
+        };
+        if place.is_viewer() {
+            self.stranger = None;
+            return false;
+        }
+        end.as_mut().poll(context).is_ready()
     }
 
     /// `wrote`, or an error when it has been pending for too long.
@@ -56,7 +74,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Stall<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_read(context, buffer)
+        let this = self.get_mut();
+        if this.is_late(context) {
+            // Another poll must not find a timer that has run out.
+            this.stranger = None;
+            let text = "the peer has shown nothing that lets it in";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, text)));
+        }
+        Pin::new(&mut this.stream).poll_read(context, buffer)
     }
 }
 

@@ -4,7 +4,7 @@
 mod common;
 
 use cofferdam_web::{
-    Address, LARGEST_HEAD_BYTES, ListenError, MOST_CONNECTIONS, MOST_STREAMS, Page, READ_WITHIN,
+    Address, LARGEST_HEAD_BYTES, ListenError, MOST_STRANGERS, MOST_STREAMS, Page, READ_WITHIN,
     StartError,
 };
 use common::{
@@ -238,26 +238,95 @@ fn a_browser_that_opens_200_streams_gets_64_and_a_clear_text() {
     }
 }
 
+/// Whether the server has closed a connection.
+fn is_closed(stream: &mut TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    let read = stream.read(&mut [0]);
+    !matches!(read, Err(e) if e.kind() == std::io::ErrorKind::WouldBlock)
+}
+
 #[test]
-fn connections_that_say_nothing_are_bounded_and_end() {
+fn connections_that_say_nothing_keep_nobody_out_and_end() {
     let page = page();
-    let mut silent: Vec<_> = (0..MOST_CONNECTIONS + 20).map(|_| connect(&page)).collect();
-    // Beyond the limit they are closed at once: somebody reads the end there.
-    let mut last = silent.pop().unwrap();
-    assert_eq!(last.read(&mut [0]).unwrap_or(0), 0);
-    // The others end within the time for a head; then the page answers again.
+    let mut viewer = stream(&page);
+    assert!(first_line(&mut viewer).contains(" 200 "));
+    let mut silent: Vec<_> = (0..500).map(|_| connect(&page)).collect();
+    // The newest is always served.
+    for _ in 0..20 {
+        body(&get(&page, "/api/frame", ""));
+    }
     let begun = Instant::now();
-    loop {
-        let answer = get(&page, "/api/frame", "");
-        if answer.starts_with("HTTP/1.1 200") {
-            break;
-        }
+    let mut open = silent.len();
+    while open > 0 {
+        open = silent
+            .iter_mut()
+            .map(|one| usize::from(!is_closed(one)))
+            .sum();
+        assert!(open <= MOST_STRANGERS, "{open} strangers are held");
         assert!(
             begun.elapsed() < Duration::from_secs(40),
-            "silent connections stay"
+            "{open} silent connections stay"
         );
         std::thread::sleep(Duration::from_millis(200));
     }
+    // A viewer is no stranger, however long it looks.
+    while !first_line(&mut viewer).starts_with("event: frame") {}
+}
+
+/// As the user `nobody`: opens connections and renews those that the server closes, each with the
+/// beginning of a head, until its input ends.
+const HOLDER: &str = r#"
+import os, select, socket, sys
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+held = []
+print('ready', flush=True)
+while not select.select([sys.stdin], [], [], 0.05)[0]:
+    while len(held) < 400:
+        try:
+            one = socket.create_connection(('127.0.0.1', int(sys.argv[1])), 1)
+            one.send(b'GET / HTTP/1.1\r\nHost: ')
+            held.append(one)
+        except OSError:
+            break
+    for one in list(held):
+        try:
+            one.send(b'1')
+        except OSError:
+            held.remove(one)
+"#;
+
+#[test]
+fn a_user_without_the_token_keeps_no_viewer_out() {
+    let page = page();
+    let mut holder = std::process::Command::new("python3")
+        .args(["-c", HOLDER, &socket_of(&page).port().to_string()])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = String::new();
+    let mut output = BufReader::new(holder.stdout.take().unwrap());
+    output.read_line(&mut ready).unwrap();
+    assert_eq!(ready, "ready\n");
+    for _ in 0..100 {
+        body(&get(&page, "/api/frame", ""));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop(holder.stdin.take());
+    assert!(holder.wait().unwrap().success());
+}
+
+#[test]
+fn a_refused_connection_is_closed() {
+    let page = page();
+    let mut stranger = connect(&page);
+    stranger
+        .write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    // It is the server that ends it.
+    stranger.read_to_string(&mut answer).unwrap();
+    assert_eq!(status_of(&answer), "401");
 }
 
 #[test]

@@ -14,6 +14,10 @@ const REQUEST_BYTES: usize = 56;
 const ALL_STATES: u32 = u32::MAX;
 /// struct inet_diag_msg up to its attributes.
 const ANSWER_BYTES: usize = 72;
+/// Offset of the owner's number in it.
+const ANSWER_UID: usize = 64;
+/// Cookie of a socket that is asked for by its addresses alone (INET_DIAG_NOCOOKIE).
+const NO_COOKIE: [u8; 8] = [0xff; 8];
 const INET_DIAG_CGROUP_ID: u16 = 21;
 
 /// One socket.
@@ -69,6 +73,46 @@ impl SockDiag {
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
         Ok(found)
+    }
+
+    /// Number of the user whose TCP socket is at `local` and connected to `remote`; `None` where this
+    /// network namespace has no such socket. Costs one look-up in the kernel, however many there are.
+    ///
+    /// # Errors
+    /// Those of the kernel's answer.
+    pub fn owner_of_tcp(
+        &mut self,
+        local: SocketAddr,
+        remote: SocketAddr,
+    ) -> io::Result<Option<u32>> {
+        let (local_ip, remote_ip) = (local.ip().to_canonical(), remote.ip().to_canonical());
+        let mut request = [0; REQUEST_BYTES];
+        request[1] = libc::IPPROTO_TCP as u8;
+        request[4..8].copy_from_slice(&ALL_STATES.to_ne_bytes());
+        request[8..10].copy_from_slice(&local.port().to_be_bytes());
+        request[10..12].copy_from_slice(&remote.port().to_be_bytes());
+        let mut put = |at: usize, ip: IpAddr| match ip {
+            IpAddr::V4(v4) => request[at..at + 4].copy_from_slice(&v4.octets()),
+            IpAddr::V6(v6) => request[at..at + 16].copy_from_slice(&v6.octets()),
+        };
+        put(12, local_ip);
+        put(28, remote_ip);
+        request[48..].copy_from_slice(&NO_COOKIE);
+        request[0] = match local_ip {
+            IpAddr::V4(_) => libc::AF_INET as u8,
+            IpAddr::V6(_) => libc::AF_INET6 as u8,
+        };
+        let mut owner = None;
+        let asked = self.0.ask(SOCK_DIAG_BY_FAMILY, 0, &request, |m| {
+            if let Some(bytes) = m.payload.get(ANSWER_UID..).and_then(<[u8]>::first_chunk) {
+                owner = Some(u32::from_ne_bytes(*bytes));
+            }
+        });
+        match asked {
+            Ok(_) => Ok(owner),
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(e) => Err(e),
+        }
     }
 }
 
@@ -142,6 +186,33 @@ mod tests {
         payload[24..28].copy_from_slice(&[10, 0, 0, 1]);
         let remote = Some("10.0.0.1:80".parse().unwrap());
         assert_eq!(read(&payload), Some(InetSocket { remote, ..expected }));
+    }
+
+    #[test]
+    fn the_owner_of_a_connected_socket_is_found() {
+        use std::net::{TcpListener, TcpStream};
+        let mut sockets = SockDiag::open().unwrap();
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let listener = TcpListener::bind(address).unwrap();
+            let server = listener.local_addr().unwrap();
+            let client = TcpStream::connect(server).unwrap();
+            let own = client.local_addr().unwrap();
+            let mut owner = |local, remote| sockets.owner_of_tcp(local, remote).unwrap();
+            // The test's own user.
+            let uid =
+                std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap());
+            assert_eq!(owner(own, server), Some(uid), "{address}");
+            assert_eq!(owner(SocketAddr::new(own.ip(), 1), server), None);
+        }
+        let v6 = TcpListener::bind("[::]:0").unwrap();
+        let port = v6.local_addr().unwrap().port();
+        let client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let (accepted, remote) = v6.accept().unwrap();
+        let local = accepted.local_addr().unwrap();
+        assert!(
+            sockets.owner_of_tcp(remote, local).unwrap().is_some(),
+            "{client:?}"
+        );
     }
 
     #[test]
