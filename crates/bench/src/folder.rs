@@ -18,7 +18,9 @@ impl Folder {
     /// Where the next run's sweep finds it; `name` tells it from others of this process.
     pub fn of_this_process(name: &str) -> Result<Folder, BenchError> {
         let name = format!("{CGROUP_PREFIX}{}-{name}", std::process::id());
-        Folder::make(Path::new(DATA_ROOT).join(name))
+        let path = Path::new(DATA_ROOT).join(name);
+        make_new(&path)?;
+        Ok(Folder(path))
     }
 
     pub fn path(&self) -> &Path {
@@ -26,9 +28,28 @@ impl Folder {
     }
 }
 
+/// Makes a folder that was not there: everybody may write to [`DATA_ROOT`], and a folder of another user
+/// would let that user replace what we put there.
+pub(crate) fn make_new(path: &Path) -> Result<(), BenchError> {
+    fs::create_dir(path).map_err(BenchError::host("make", path))
+}
+
 impl Drop for Folder {
     fn drop(&mut self) {
         // What stays harms nothing.
         let _kept = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_somebody_made_before_is_refused() {
+        let first = Folder::of_this_process("folder-test").unwrap();
+        let refused = Folder::of_this_process("folder-test").err().unwrap();
+        assert!(refused.to_string().contains("exists"), "{refused}");
+        assert!(first.path().exists());
     }
 }

@@ -12,6 +12,7 @@
 //! their cluster, and the router is behind their node.
 
 use crate::error::BenchError;
+use crate::folder::make_new;
 use crate::topology::make_netns;
 use cofferdam_lab::UndoStack;
 use cofferdam_lab::names::{CGROUP_PREFIX, DATA_ROOT};
@@ -66,7 +67,7 @@ impl Testbed {
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let tag = format!("{}-i{serial}", std::process::id());
         let data = Path::new(DATA_ROOT).join(format!("{CGROUP_PREFIX}{tag}"));
-        make_dir(&data)?;
+        make_new(&data)?;
         let gone = data.clone();
         undo.push(format!("directory {}", data.display()), move || {
             fs::remove_dir_all(&gone).map_err(|e| e.to_string())

@@ -8,6 +8,7 @@ use super::options::Options;
 use crate::agent::process::{Agent, status_of};
 use crate::cluster::{NAMESPACE, Node, PodSpec};
 use crate::error::BenchError;
+use crate::folder::make_new;
 use crate::reservation::data::{NeighbourLimit, ReservationCell, ReservationPolicy};
 use cofferdam_lab::UndoStack;
 use cofferdam_lab::cgroup::{Cgroup, layout};
@@ -208,7 +209,7 @@ fn agent(undo: &mut UndoStack) -> Result<Option<Agent>, BenchError> {
         Some(_) => None,
         None => {
             let dir = Path::new(DATA_ROOT).join(format!("{CGROUP_PREFIX}{}-r", std::process::id()));
-            fs::create_dir_all(&dir).map_err(BenchError::host("make", &dir))?;
+            make_new(&dir)?;
             let gone = dir.clone();
             undo.push(format!("directory {}", dir.display()), move || {
                 fs::remove_dir_all(&gone)
