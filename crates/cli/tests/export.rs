@@ -149,6 +149,9 @@ fn csv_has_a_row_for_each_container_and_interval_whatever_its_name() {
     assert_eq!(done(&output), "");
     let mut rows = csv::Reader::from_path(&out).unwrap();
     let heading = rows.headers().unwrap().clone();
+    // The columns of Parquet, of one declaration.
+    let columns: Vec<_> = cofferdam_columnar::COLUMNS.iter().map(|c| c.name).collect();
+    assert_eq!(heading.iter().collect::<Vec<_>>(), columns);
     let column = |name: &str| heading.iter().position(|h| h == name).unwrap();
     let (name, caused) = (column("name"), column("caused_ns"));
     let rows: Vec<_> = rows.records().map(|r| r.unwrap()).collect();

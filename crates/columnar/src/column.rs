@@ -1,6 +1,8 @@
 //! The columns: name, type, and what stands in them.
 
 use crate::Kind;
+use crate::error::RowError;
+use crate::rows::time_ms;
 use crate::transfer::{Side, Transfer};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use cofferdam_records::accounting::{AccountingRecord, ContainerRecord};
@@ -20,6 +22,18 @@ pub(crate) enum Of<'a> {
     Interval,
     Container(&'a ContainerRecord, Option<&'a CpuLossRecord>),
     Flow(Transfer<'a>),
+}
+
+impl<'a> Of<'a> {
+    /// A container of `record`, with what it lost.
+    pub(crate) fn container(
+        record: &'a AccountingRecord,
+        container: &'a ContainerRecord,
+    ) -> Of<'a> {
+        let losses = record.diagnosis.iter().flat_map(|d| &d.containers);
+        let mut own = losses.filter(|loss| loss.cgroup_id == container.cgroup_id);
+        Of::Container(container, own.next())
+    }
 }
 
 impl<'a> Row<'a> {
@@ -114,6 +128,43 @@ impl Column {
     }
 }
 
+impl Get {
+    /// The value as text; empty where there is none.
+    fn text(self, row: &Row<'_>) -> String {
+        fn shown<T: ToString>(value: Option<T>) -> String {
+            value.map_or(String::new(), |value| value.to_string())
+        }
+        match self {
+            // As it was recorded.
+            Get::Time(_) => row.record.time.clone(),
+            Get::Text(get) => get(row).unwrap_or_default().to_owned(),
+            Get::Count(get) => shown(get(row)),
+            Get::Signed(get) => shown(get(row)),
+            Get::Number(get) => shown(get(row)),
+            Get::Flag(get) => shown(get(row)),
+        }
+    }
+}
+
+/// The rows of the containers of `record` as text: for each a value of every one of [`COLUMNS`], empty
+/// where a column is of another kind of rows.
+///
+/// # Errors
+/// If the record's time is none.
+pub fn text_rows(host: &str, record: &AccountingRecord) -> Result<Vec<Vec<String>>, RowError> {
+    let time_ms = time_ms(record)?;
+    let rows = record.containers.iter().map(|container| {
+        let row = Row {
+            host,
+            time_ms,
+            record,
+            of: Of::container(record, container),
+        };
+        COLUMNS.iter().map(|column| column.get.text(&row)).collect()
+    });
+    Ok(rows.collect())
+}
+
 const fn column(name: &'static str, kinds: &'static [Kind], get: Get) -> Column {
     Column { name, kinds, get }
 }
@@ -200,6 +251,12 @@ pub const COLUMNS: &[Column] = &[
     count("lost_phantom_ns", |r| Some(r.loss()?.phantom_ns)),
     count("lost_throttled_ns", |r| Some(r.loss()?.throttled_ns)),
     count("lost_lack_ns", |r| Some(r.loss()?.lack_ns)),
+    count("entitled_ns", |r| Some(r.loss()?.entitled_ns)),
+    container(
+        "entitled_by",
+        Get::Text(|r| Some(r.loss()?.entitled_by.label())),
+    ),
+    count("got_ns", |r| Some(r.loss()?.got_ns)),
     flow("offender", Get::Text(|r| Some(r.offender()?.name()))),
     flow(
         "offender_cgroup_id",

@@ -14,7 +14,7 @@ mod rows;
 mod transfer;
 mod writer;
 
-pub use column::{COLUMNS, Column, schema};
+pub use column::{COLUMNS, Column, schema, text_rows};
 pub use error::{ReadError, RowError, WriteError};
 pub use reader::{Batches, Reader, Text};
 pub use rows::Rows;

@@ -66,9 +66,7 @@ impl Rows {
         };
         add(Of::Interval);
         for container in &record.containers {
-            let losses = record.diagnosis.iter().flat_map(|d| &d.containers);
-            let mut own = losses.filter(|l| l.cgroup_id == container.cgroup_id);
-            add(Of::Container(container, own.next()));
+            add(Of::container(record, container));
         }
         for transfer in transfers(record) {
             add(Of::Flow(transfer));
@@ -92,7 +90,7 @@ impl Rows {
     }
 }
 
-fn time_ms(record: &AccountingRecord) -> Result<i64, RowError> {
+pub(crate) fn time_ms(record: &AccountingRecord) -> Result<i64, RowError> {
     let wrong = || RowError::Time(record.time.chars().take(80).collect());
     let time = humantime::parse_rfc3339(&record.time).map_err(|_| wrong())?;
     let since = time.duration_since(UNIX_EPOCH).map_err(|_| wrong())?;

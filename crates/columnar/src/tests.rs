@@ -1,7 +1,8 @@
 use super::*;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
+use arrow_array::types::{Float64Type, Int64Type, TimestampMillisecondType, UInt64Type};
 use arrow_array::{Array, RecordBatch};
+use arrow_schema::DataType;
 use cofferdam_records::accounting::AccountingRecord;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -124,6 +125,62 @@ fn what_is_written_is_read_and_flows_add_up_to_what_is_owed() {
     }
     // 330 ms and 20 ms of web ran for nobody's account but the 310 and 30 that db was charged.
     assert!((owed[NOBODY] / 3e6 - 40.0).abs() < 1e-6, "{owed:?}");
+}
+
+/// The values of a column as text, empty where it is null.
+fn text_of(batch: &RecordBatch, column: usize) -> Vec<String> {
+    let values = batch.column(column);
+    let one = |row: usize| match values.data_type() {
+        _ if values.is_null(row) => String::new(),
+        DataType::Utf8 => values.as_string::<i32>().value(row).to_owned(),
+        DataType::UInt64 => values.as_primitive::<UInt64Type>().value(row).to_string(),
+        DataType::Int64 => values.as_primitive::<Int64Type>().value(row).to_string(),
+        DataType::Float64 => values.as_primitive::<Float64Type>().value(row).to_string(),
+        DataType::Boolean => values.as_boolean().value(row).to_string(),
+        DataType::Timestamp(..) => {
+            let ms = values.as_primitive::<TimestampMillisecondType>().value(row);
+            let since = std::time::Duration::from_millis(ms.unsigned_abs());
+            humantime::format_rfc3339_millis(std::time::UNIX_EPOCH + since).to_string()
+        }
+        other => panic!("no column has {other}"),
+    };
+    (0..batch.num_rows()).map(one).collect()
+}
+
+#[test]
+fn text_has_the_columns_and_values_of_parquet() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut record = record(1, &two());
+    record.diagnosis = Some(
+        serde_json::from_value(json!({
+            "interval_s": 1.0, "containers": [{
+                "name": "web", "cgroup_id": 1, "entitled_ns": 500, "entitled_by": "quota",
+                "got_ns": 300, "forced_sharing_ns": 100, "phantom_ns": 50, "throttled_ns": 40,
+                "lack_ns": 10, "neighbour": null,
+            }],
+            "idle_ns": 0, "left_idle_ns": 0, "host_ns": 0, "containers_without_slot": 0,
+            "mismatches": 0, "segments_rejected": 0,
+        }))
+        .unwrap(),
+    );
+    let expected = text_rows("node-1", &record).unwrap();
+    let path = written(dir.path(), [record]);
+    let names: Vec<_> = COLUMNS.iter().map(|column| column.name).collect();
+    let batches = rows(&path, Kind::Container, &names);
+    assert_eq!((batches.len(), expected.len()), (1, 2));
+    for (at, name) in names.iter().enumerate() {
+        let text: Vec<_> = expected.iter().map(|row| row[at].clone()).collect();
+        assert_eq!(text, text_of(&batches[0], at), "{name}");
+    }
+    let value = |name: &str| &expected[0][names.iter().position(|n| *n == name).unwrap()];
+    assert_eq!(
+        (value("kind"), value("name")),
+        (&"container".to_owned(), &"web".to_owned())
+    );
+    assert_eq!(
+        (value("entitled_by"), value("lost_phantom_ns")),
+        (&"quota".into(), &"50".into())
+    );
 }
 
 #[test]

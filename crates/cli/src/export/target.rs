@@ -78,10 +78,8 @@ impl Target {
                 let part = part.into_temp_path();
                 // It makes its file itself.
                 std::fs::remove_file(&part).map_err(|e| cannot(&e))?;
-                let host = nix::unistd::gethostname().map_err(|e| cannot(&e))?;
-                let host = host.to_string_lossy();
-                let writer =
-                    cofferdam_columnar::Writer::create(&part, &host).map_err(|e| cannot(&e))?;
+                let writer = cofferdam_columnar::Writer::create(&part, &host_name())
+                    .map_err(|e| cannot(&e))?;
                 (Form::Parquet(Box::new(writer)), part)
             }
             format => {
@@ -131,8 +129,20 @@ impl Target {
 fn text(format: ExportFormat, to: Box<dyn Write>) -> io::Result<Form> {
     let to = BufWriter::with_capacity(1 << 16, to);
     match format {
-        ExportFormat::Csv => csv::Rows::new(to).map(|rows| Form::Csv(Box::new(rows))),
+        ExportFormat::Csv => csv::Rows::new(to, host_name()).map(|rows| Form::Csv(Box::new(rows))),
         _ => Ok(Form::Lines(to)),
+    }
+}
+
+/// Name of this host, which is in every row.
+fn host_name() -> String {
+    let name = nix::unistd::gethostname().map_or_else(
+        |_| String::new(),
+        |name| name.to_string_lossy().into_owned(),
+    );
+    match name.is_empty() {
+        true => "localhost".to_owned(),
+        false => name,
     }
 }
 
