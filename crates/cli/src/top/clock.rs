@@ -1,5 +1,6 @@
 //! Where the readings on the screen come from in time.
 
+use super::replay::Unrecorded;
 use crate::units;
 use cofferdam_types::quantity::SHORTEST_INTERVAL;
 use std::time::Duration;
@@ -21,6 +22,8 @@ pub enum Clock {
         resolution: Duration,
         /// Time before it for which there is none.
         gap: Option<Duration>,
+        /// The moment that was asked for, if nothing was recorded then.
+        unrecorded: Option<Unrecorded>,
         /// The next one follows by itself.
         playing: bool,
     },
@@ -65,6 +68,7 @@ impl Clock {
                 resolution,
                 gap,
                 playing,
+                ..
             } => {
                 let word = if playing { "playing" } else { "replay of" };
                 let gap = gap.map_or(String::new(), |gap| {
@@ -73,6 +77,14 @@ impl Clock {
                 });
                 format!("{word} {}{gap}", units::duration(resolution))
             }
+        }
+    }
+
+    /// Reason why the reading is not of the moment that was asked for, if it is not.
+    pub fn note(self) -> Option<String> {
+        match self {
+            Clock::Live { .. } => None,
+            Clock::Replay { unrecorded, .. } => unrecorded.map(|moment| moment.sentence()),
         }
     }
 }
@@ -89,11 +101,13 @@ mod tests {
         let replay = Clock::Replay {
             resolution: Duration::from_secs(10),
             gap: None,
+            unrecorded: None,
             playing: false,
         };
         let after_gap = Clock::Replay {
             resolution: Duration::from_secs(1),
             gap: Some(Duration::from_millis(7_200_400)),
+            unrecorded: None,
             playing: true,
         };
         assert_eq!(after_gap.words(), "playing 1s after 2h without recording");

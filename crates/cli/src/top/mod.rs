@@ -42,10 +42,10 @@ pub fn run(args: &TopArgs, interrupt: &Interrupt) -> Outcome {
     }
     let mut progress = Progress::new(true);
     progress.show("loading the accounting programs, or attaching to running ones");
-    let source = source::start(&args.agent.socket, &args.containers.containers)?;
+    let source = source::start(&args.agent.path(), &args.containers.containers)?;
     let wanted = args.diagnosis == Switch::On;
     let watch = match &source {
-        Either::Agent(_) => Watch::agent(wanted, &args.agent.socket),
+        Either::Agent(_) => Watch::agent(wanted, &args.agent.path()),
         Either::Own(_) | Either::Beside(..) => Watch::start(wanted),
     };
     progress.clear();

@@ -1,5 +1,9 @@
 //! `top --replay`: the screen over what an agent has kept.
 
+mod unrecorded;
+
+pub use unrecorded::Unrecorded;
+
 use super::clock::Clock;
 use super::draw;
 use super::draw::style::Palette;
@@ -28,14 +32,24 @@ pub fn run(args: &TopArgs, time: SystemTime, interrupt: &Interrupt) -> Outcome {
     let mut reader = kept::open_at(args.history.clone(), &args.agent)?;
     let selection = Selection::of_the_past(&args.containers.containers)?.and_hosts(args.all);
     let frame = reader.frame_at(time).map_err(failed)?;
+    let unrecorded = Unrecorded::at(&mut reader, time).map_err(failed)?;
     kept::tell_damage(&reader);
     let Some(frame) = frame else {
         return Err(Failure::failed(export::nothing(&reader)));
     };
     if args.once || args.json {
-        return print(args, (time, &frame), &selection, &mut Output::stdout());
+        if let Some(unrecorded) = unrecorded.filter(|_| args.json) {
+            eprintln!("cofferdam: {}", unrecorded.sentence());
+        }
+        return print(
+            args,
+            (unrecorded, &frame),
+            &selection,
+            &mut Output::stdout(),
+        );
     }
     let mut player = Player::new(reader, frame);
+    player.unrecorded = unrecorded;
     let mut state = State::new(player.clock(), selection);
     state.mouse = args.mouse == Switch::On;
     player.show(&mut state);
@@ -48,7 +62,7 @@ fn failed(error: ReadError) -> Failure {
 
 fn print(
     args: &TopArgs,
-    (asked, frame): (SystemTime, &Frame),
+    (unrecorded, frame): (Option<Unrecorded>, &Frame),
     selection: &Selection,
     output: &mut Output,
 ) -> Outcome {
@@ -61,14 +75,8 @@ fn print(
         shown.time,
         units::duration(frame.resolution)
     );
-    if let Ok(before) = asked.duration_since(frame.end)
-        && before > Duration::ZERO
-    {
-        let before = Duration::from_secs(before.as_secs());
-        text += &format!(
-            "nothing was recorded in the {} after it\n",
-            units::duration(before)
-        );
+    if let Some(unrecorded) = unrecorded {
+        text += &format!("{}\n", unrecorded.sentence());
     }
     let headline = headline::of(std::slice::from_ref(&frame.record), &Agent::NotPermitted);
     text += &table::ledger(&headline, &frame.record, &shown, table::terminal_width());
@@ -84,6 +92,8 @@ struct Player {
     frame: Frame,
     /// Time without recording before the frame.
     gap: Option<Duration>,
+    /// The moment that was asked for, if the frame is only the nearest one.
+    unrecorded: Option<Unrecorded>,
     /// Since when the frame is shown, while it plays.
     playing: Option<Instant>,
 }
@@ -104,6 +114,7 @@ impl Player {
             reader,
             frame,
             gap: None,
+            unrecorded: None,
             playing: None,
         };
         player.gap = player.gap_before();
@@ -114,6 +125,7 @@ impl Player {
         Clock::Replay {
             resolution: self.frame.resolution,
             gap: self.gap,
+            unrecorded: self.unrecorded,
             playing: self.playing.is_some(),
         }
     }
@@ -134,6 +146,11 @@ impl Player {
     /// Goes there; false where the history ends.
     fn go(&mut self, step: Move) -> Result<bool, ReadError> {
         let end = self.frame.end;
+        let asked = match step {
+            Move::By(far, true) => self.frame.start.checked_add(far),
+            Move::By(far, false) => self.frame.start.checked_sub(far),
+            Move::Play | Move::On | Move::Back => None,
+        };
         let found = match step {
             Move::Play => None,
             Move::On => self.reader.after(end)?,
@@ -155,6 +172,10 @@ impl Player {
         let Some(found) = found else { return Ok(false) };
         self.frame = found;
         self.gap = self.gap_before();
+        self.unrecorded = match asked {
+            Some(asked) => Unrecorded::at(&mut self.reader, asked)?,
+            None => None,
+        };
         Ok(true)
     }
 

@@ -116,9 +116,10 @@ fn head(state: &State, area: Rect, palette: Palette) -> Vec<Line<'static>> {
         );
         return lines(&text, MOST_LINES).collect();
     };
-    let mut head: Vec<_> = lines(&reading.sentence, MOST_LINES)
-        .map(Line::bold)
-        .collect();
+    let note = state.clock.note();
+    let note = note.iter().flat_map(|note| lines(note, MOST_LINES));
+    let mut head: Vec<_> = note.map(|line| line.style(palette.warning())).collect();
+    head.extend(lines(&reading.sentence, MOST_LINES).map(Line::bold));
     if let Some(command) = &reading.remedy {
         head.extend(remedy(command, width).into_iter().map(Line::from));
     }

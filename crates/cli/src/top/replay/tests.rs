@@ -66,6 +66,14 @@ fn keys_step_by_a_frame_a_minute_or_an_hour_and_stop_at_the_ends() {
     press(KeyCode::PageDown, none, 4100);
     press(KeyCode::Right, none, 4100);
     press(KeyCode::PageUp, none, 200);
+    // An hour before the last one nothing was recorded: the screen says so, until the next step.
+    let note = player.clock().note().unwrap();
+    assert!(
+        note.contains("nothing was recorded at") && note.contains("(shown)"),
+        "{note}"
+    );
+    player.go(Move::Back).unwrap();
+    assert_eq!(player.clock().note(), None);
 }
 
 #[test]
@@ -108,13 +116,12 @@ fn once_prints_the_frame_and_says_how_old_it_is() {
         };
         let out = folder.path().join(format!("out-{seconds}{words}"));
         let time = at(seconds);
-        let frame = Reader::open(&path)
-            .unwrap()
-            .frame_at(time)
-            .unwrap()
-            .unwrap();
+        let mut reader = Reader::open(&path).unwrap();
+        let frame = reader.frame_at(time).unwrap().unwrap();
+        let unrecorded = Unrecorded::at(&mut reader, time).unwrap();
         let mut output = Output::open(Some(&out), false).unwrap();
-        print(&args, (time, &frame), &Selection::default(), &mut output).unwrap();
+        let shown = (unrecorded, &frame);
+        print(&args, shown, &Selection::default(), &mut output).unwrap();
         std::fs::read_to_string(&out).unwrap()
     };
     let text = printed("--once", 100);
@@ -127,9 +134,13 @@ fn once_prints_the_frame_and_says_how_old_it_is() {
         "{text}"
     );
     let text = printed("--once", 260);
+    let sentence = "nothing was recorded at 2027-01-15T08:04:20.000Z; the nearest moments are \
+                    2027-01-15T08:03:20.000Z (shown) and 2027-01-15T09:06:40.000Z";
+    assert!(text.contains(&format!("\n{sentence}\n")), "{text}");
+    // A second after the last one it is only not written yet.
+    assert!(!printed("--once", 4101).contains("nothing was recorded"));
     assert!(
-        text.contains("\nnothing was recorded in the 1m after it\n"),
-        "{text}"
+        printed("--once", 9000).contains("the nearest moment is 2027-01-15T09:08:20.000Z (shown)")
     );
     let json: cofferdam_records::accounting::AccountingRecord =
         serde_json::from_str(&printed("--json", 100)).unwrap();
