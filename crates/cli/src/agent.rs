@@ -16,10 +16,10 @@ pub fn run(args: &AgentArgs) -> Outcome {
         return check(&Source::new(args.config.as_deref()));
     }
     if args.restore {
-        return restore(&args.agent.socket);
+        return restore(&args.agent.path_by(args.config.as_deref()));
     }
     if args.reload {
-        let reloaded = Client::connect(&args.agent.socket)?.reload()?;
+        let reloaded = Client::connect(&args.agent.path_by(args.config.as_deref()))?.reload()?;
         let mut text = format!("{} rules in force\n", reloaded.rules);
         for warning in &reloaded.warnings {
             text += &format!("{warning}\n");
@@ -27,7 +27,7 @@ pub fn run(args: &AgentArgs) -> Outcome {
         return Output::stdout().write(&text);
     }
     if args.stop {
-        Client::connect(&args.agent.socket)?.stop()?;
+        Client::connect(&args.agent.path_by(args.config.as_deref()))?.stop()?;
         return Ok(());
     }
     cofferdam_agent::log::install();

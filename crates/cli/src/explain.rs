@@ -28,12 +28,12 @@ const OF_AGENT: Duration = Duration::from_secs(5);
 pub fn run(args: &ExplainArgs, interrupt: &Interrupt) -> Outcome {
     let mut progress = Progress::new(true);
     progress.show(&format!("measuring for {}", units::duration(args.duration)));
-    let mut client = connect(&args.agent.socket)?;
+    let mut client = connect(&args.agent.path())?;
     let length = args.duration / READINGS;
     let busiest = Busiest::begin();
     let mut measured = measure(
         &mut client,
-        &args.agent.socket,
+        &args.agent.path(),
         (READINGS, length),
         true,
         interrupt,

@@ -12,7 +12,7 @@ pub fn run(args: &GatewayArgs) -> Outcome {
         .map_err(|e| Failure::failed(format!("cannot watch for signals: {e}")))?;
     let options = Options {
         listen: args.listen,
-        socket: args.agent.socket.clone(),
+        socket: args.agent.path(),
         token_file: args.token_file.clone(),
         doctor_file: args.doctor_file.clone(),
     };

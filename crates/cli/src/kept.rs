@@ -3,7 +3,7 @@
 use crate::args::{KeptArgs, SocketArgs};
 use crate::exit::Failure;
 use cofferdam_agent::Client;
-use cofferdam_agent::config::DEFAULT_HISTORY;
+use cofferdam_agent::config::{DEFAULT_HISTORY, Source};
 use cofferdam_history::{OpenError, Reader};
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -35,11 +35,13 @@ pub fn open_at(path: Option<PathBuf>, agent: &SocketArgs) -> Result<Reader, Fail
 
 fn of_agent(agent: &SocketArgs) -> Result<PathBuf, Failure> {
     // Without an agent, or the right to ask it, there is still what a service keeps.
-    let Some(status) = Client::connect(&agent.socket)
+    let Some(status) = Client::connect(&agent.path())
         .and_then(|mut c| c.status())
         .ok()
     else {
-        return Ok(DEFAULT_HISTORY.into());
+        let configured = Source::new(None).load().ok();
+        let file = configured.and_then(|loaded| loaded.config.history.file());
+        return Ok(file.unwrap_or_else(|| DEFAULT_HISTORY.into()));
     };
     match status.history {
         Some(history) => Ok(history.path.into()),

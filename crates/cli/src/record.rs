@@ -20,7 +20,7 @@ pub fn run(args: &RecordArgs, interrupt: &Interrupt) -> Outcome {
     let mut output = Output::open(args.output.as_deref(), args.force)?;
     record(
         args,
-        source::start(&args.agent.socket, &args.containers.containers)?,
+        source::start(&args.agent.path(), &args.containers.containers)?,
         &mut output,
         interrupt,
     )

@@ -29,7 +29,7 @@ fn set(args: &RuleSetArgs) -> Outcome {
         by_request: false,
     })));
     let patience = args.wait.unwrap_or_default();
-    let changed = connect(&args.agent.socket, patience)?.change(&request)?;
+    let changed = connect(&args.agent.path(), patience)?.change(&request)?;
     let text = match changed.containers {
         0 => "the rule is set; no container matches it now".to_owned(),
         1 => "the rule is set; 1 container is under it".to_owned(),
@@ -88,6 +88,6 @@ fn clear(args: &RuleClearArgs) -> Outcome {
     let request = Request::Clear {
         matches: args.matches.to_string(),
     };
-    Client::connect(&args.agent.socket)?.change(&request)?;
+    Client::connect(&args.agent.path())?.change(&request)?;
     Output::stdout().write("the rule is cleared\n")
 }

@@ -22,13 +22,13 @@ const OF_OWN: Duration = Duration::from_millis(500);
 /// Prints the state.
 pub fn run(socket: &SocketArgs, interrupt: &Interrupt) -> Outcome {
     let mut output = Output::stdout();
-    let mut asked = explain::connect(&socket.socket)?;
+    let mut asked = explain::connect(&socket.path())?;
     let length = match asked {
         Asked::Running(_) => OF_AGENT,
         Asked::NotRunning | Asked::NotPermitted => OF_OWN,
     };
     let readings = (READINGS, length);
-    let measured = explain::measure(&mut asked, &socket.socket, readings, true, interrupt);
+    let measured = explain::measure(&mut asked, &socket.path(), readings, true, interrupt);
     let measured = match measured {
         Ok(measured) => measured,
         // That the agent does not run is known without any rights.

@@ -23,7 +23,7 @@ const START_S: f64 = 60.0;
 
 /// Asks the running agent and shows its answer.
 pub fn run(args: &StatusArgs) -> Outcome {
-    let report = Client::connect(&args.agent.socket)?.status()?;
+    let report = Client::connect(&args.agent.path())?.status()?;
     let text = if args.json {
         json(&report)?
     } else {

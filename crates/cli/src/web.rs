@@ -19,7 +19,7 @@ const LOOK_MS: u16 = 1000;
 /// Serves until a signal.
 pub fn run(args: &WebArgs, interrupt: &Interrupt) -> Outcome {
     // Before anything is served: an agent that cannot be asked is told here, not on the page.
-    let watch = Watch::connect(args.agent.socket.clone())?;
+    let watch = Watch::connect(args.agent.path())?;
     let options = Options {
         address: args.address.clone(),
         hosts: args.hosts.clone(),

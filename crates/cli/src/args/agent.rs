@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 use cofferdam_agent::Matcher;
 use cofferdam_types::{CpuAmount, quantity};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// `cofferdam agent`
@@ -17,15 +17,15 @@ pub struct AgentArgs {
     #[arg(long, group = "instead")]
     pub check_config: bool,
     /// Revert what a killed agent has changed on this host, and exit
-    #[arg(long, group = "instead", conflicts_with = "config")]
+    #[arg(long, group = "instead")]
     pub restore: bool,
     /// Make the running agent reload its configuration, and exit
-    #[arg(long, group = "instead", conflicts_with = "config")]
+    #[arg(long, group = "instead")]
     pub reload: bool,
     /// Make the running agent revert all changes and stop, and exit
-    #[arg(long, group = "instead", conflicts_with = "config")]
+    #[arg(long, group = "instead")]
     pub stop: bool,
-    /// The agent for --reload and --stop.
+    /// The agent for --reload, --restore and --stop.
     #[command(flatten)]
     pub agent: SocketArgs,
 }
@@ -146,23 +146,24 @@ pub struct RuleClearArgs {
     pub agent: SocketArgs,
 }
 
-/// Where the running agent listens.
-#[derive(Clone, Debug, Args)]
+/// Place where the running agent listens.
+#[derive(Clone, Debug, Default, Args)]
 pub struct SocketArgs {
-    /// Socket of the running agent
-    #[arg(
-        long,
-        value_name = "PATH",
-        default_value = cofferdam_agent::config::DEFAULT_SOCKET,
-        overrides_with = "socket"
-    )]
-    pub socket: PathBuf,
+    /// Socket of the running agent [default: that of /etc/cofferdam/cofferdam.toml, or
+    /// /run/cofferdam/agent.sock]
+    #[arg(long, value_name = "PATH", overrides_with = "socket")]
+    pub socket: Option<PathBuf>,
 }
 
-impl Default for SocketArgs {
-    fn default() -> SocketArgs {
-        SocketArgs {
-            socket: cofferdam_agent::config::DEFAULT_SOCKET.into(),
-        }
+impl SocketArgs {
+    /// The socket: the one named here, or that of the default configuration.
+    pub fn path(&self) -> PathBuf {
+        self.path_by(None)
+    }
+
+    /// The socket: the one named here, or that of the configuration `config`.
+    pub fn path_by(&self, config: Option<&Path>) -> PathBuf {
+        let named = self.socket.clone();
+        named.unwrap_or_else(|| cofferdam_agent::config::socket_of(config))
     }
 }

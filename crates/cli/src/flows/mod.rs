@@ -31,7 +31,7 @@ const MOST_SENDERS: usize = 64;
 pub fn run(args: &FlowsArgs, interrupt: &Interrupt) -> Outcome {
     let mut progress = Progress::new(true);
     progress.show("loading the accounting programs, or attaching to running ones");
-    let source = source::start(&args.agent.socket, std::slice::from_ref(&args.container))?;
+    let source = source::start(&args.agent.path(), std::slice::from_ref(&args.container))?;
     let mut meter = Meter::new(source)?;
     let known = meter.containers();
     let found = resolve(&args.container, &known).map_err(|e| Failure::failed(e.to_string()))?;

@@ -282,6 +282,26 @@ fn the_capabilities_of_the_service_are_enough() {
 }
 
 #[test]
+fn a_reload_finds_the_socket_of_the_configuration() {
+    alone(|| {
+        let agent = Agent::start("");
+        let config = agent.folder.path().join("agent.toml");
+        // As ExecReload does it: without --socket.
+        let without_socket =
+            |command: &str| cofferdam(&["agent", "--config", config.to_str().unwrap(), command]);
+        let output = without_socket("--reload");
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!(agent.status().configuration.loads, 2);
+        write(agent.folder.path(), "[nonsense\n");
+        let refused = without_socket("--reload");
+        assert!(line(&refused).contains("agent.toml:"), "{refused:?}");
+        assert_eq!(agent.status().configuration.refusals, 1);
+        assert_eq!(without_socket("--stop").status.code(), Some(0));
+        assert_eq!(agent.end(Signal::SIGTERM), Some(0));
+    });
+}
+
+#[test]
 fn a_reload_is_whole_and_answers_its_client() {
     alone(|| {
         let container = FakeContainer::new("web");
