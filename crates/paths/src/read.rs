@@ -9,10 +9,10 @@ use std::path::Path;
 /// File systems of the kernel, whose regular files may have no end, or have an effect when they are
 /// read: `/proc/kmsg`, `trace_pipe`. Numbers of `linux/magic.h`.
 const KERNEL_FILE_SYSTEMS: [(i64, &str); 4] = [
-    (0x9fa0, "proc"),
-    (0x6265_6572, "sysfs"),
-    (0x7472_6163, "tracefs"),
-    (0x6462_6720, "debugfs"),
+    (0x9fa0, "a file of proc"),
+    (0x6265_6572, "a file of sysfs"),
+    (0x7472_6163, "a file of tracefs"),
+    (0x6462_6720, "a file of debugfs"),
 ];
 
 /// The reason why a file is not read.

@@ -298,7 +298,7 @@ while not select.select([sys.stdin], [], [], 0.05)[0]:
 #[test]
 fn a_user_without_the_token_keeps_no_viewer_out() {
     let page = page();
-    let mut holder = std::process::Command::new("python3")
+    let mut holder = std::process::Command::new("/usr/bin/python3")
         .args(["-c", HOLDER, &socket_of(&page).port().to_string()])
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())

@@ -417,7 +417,7 @@ fn a_file_that_cannot_be_read_is_refused_with_the_cause() {
     std::fs::remove_dir(&path).unwrap();
     for (target, expected) in [
         ("/dev/zero", "it is a device, not a regular file"),
-        ("/proc/kmsg", "it is proc, not a regular file"),
+        ("/proc/kmsg", "it is a file of proc, not a regular file"),
     ] {
         std::os::unix::fs::symlink(target, &path).unwrap();
         assert_eq!(why(), expected);
