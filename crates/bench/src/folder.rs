@@ -28,8 +28,8 @@ impl Folder {
     }
 }
 
-/// Makes a folder that was not there: everybody may write to [`DATA_ROOT`], and a folder of another user
-/// would let that user replace what we put there.
+/// Makes a folder that was not there: everybody may write to [`DATA_ROOT`], and a folder of another
+/// user would let that user replace what we put there.
 pub(crate) fn make_new(path: &Path) -> Result<(), BenchError> {
     fs::create_dir(path).map_err(BenchError::host("make", path))
 }

@@ -20,8 +20,8 @@ use std::time::{Duration, SystemTime};
 
 /// Readings of one explanation: what holds in all of them is not a moment's.
 const READINGS: u32 = 3;
-/// A measurement that is longer than this is explained by itself, a shorter one by the seconds that the
-/// agent has watched, as in all other views.
+/// A measurement that is longer than this is explained by itself, a shorter one by the seconds that
+/// the agent has watched, as in all other views.
 const OF_AGENT: Duration = Duration::from_secs(5);
 
 /// Explains, for people or for programs.

@@ -146,8 +146,8 @@ impl Get {
     }
 }
 
-/// The rows of the containers of `record` as text: for each a value of every one of [`COLUMNS`], empty
-/// where a column is of another kind of rows.
+/// The rows of the containers of `record` as text: for each a value of every one of [`COLUMNS`],
+/// empty where a column is of another kind of rows.
 ///
 /// # Errors
 /// If the record's time is none.

@@ -1,8 +1,8 @@
 //! The files of an open store, watched for what other programs do to them.
 //!
-//! Nothing here opens them. SQLite's locks are POSIX record locks: a process that closes any descriptor of
-//! a file gives up all of its locks on it, and the next program that closes the store then takes itself
-//! for the last one and deletes the log.
+//! Nothing here opens them. SQLite's locks are POSIX record locks: a process that closes any
+//! descriptor of a file gives up all of its locks on it, and the next program that closes the store
+//! then takes itself for the last one and deletes the log.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
@@ -69,8 +69,8 @@ impl FileState {
 }
 
 impl Files {
-    /// The files of the store at `path`, which is open. A log that is not there is none of its files: on
-    /// some file systems SQLite works without.
+    /// The files of the store at `path`, which is open. A log that is not there is none of its
+    /// files: on some file systems SQLite works without.
     ///
     /// # Errors
     /// When the store's file or its lock is not there.

@@ -166,8 +166,9 @@ impl Store {
         }
     }
 
-    /// Checks that the store still holds what was appended, after another program has written to its
-    /// files. A checkpoint of an SQLite client passes; a copy over the file and a log cut off do not.
+    /// Checks that the store still holds what was appended, after another program has written to
+    /// its files. A checkpoint of an SQLite client passes; a copy over the file and a log cut off
+    /// do not.
     fn verify(&self) -> Result<(), AppendError> {
         let read = || -> rusqlite::Result<Option<String>> {
             // Pages in memory are those from before.
@@ -194,8 +195,8 @@ impl Store {
         })
     }
 
-    /// Leaves files whose paths are another program's by now: what the log has goes into the open file,
-    /// and closing it removes nothing at these paths.
+    /// Leaves files whose paths are another program's by now: what the log has goes into the open
+    /// file, and closing it removes nothing at these paths.
     fn leave(&self) {
         // What cannot be written is lost with the log, and the caller reports that it is gone.
         let _ = self

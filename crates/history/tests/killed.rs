@@ -1,6 +1,6 @@
 //! A writer that is killed while it appends: what it had committed is there, once, and the next one
-//! goes on, whatever other programs did with its files. The writer is this program again, so it has no
-//! test harness.
+//! goes on, whatever other programs did with its files. The writer is this program again, so it has
+//! no test harness.
 #![allow(clippy::unwrap_used)]
 
 mod made_up;

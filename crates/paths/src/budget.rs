@@ -50,11 +50,11 @@ impl Peer {
 }
 
 impl PeerBudget {
-    /// Decides about a connection of `peer` beside `others`, the longest idle first: each with its peer,
-    /// and whether it may be closed.
+    /// Decides about a connection of `peer` beside `others`, the longest idle first: each with its
+    /// peer, and whether it may be closed.
     ///
-    /// A peer at its own limit gives up its own connection. Where all places are taken, a peer with most of
-    /// them does: whoever comes anew gets in. Root gives up none for others.
+    /// A peer at its own limit gives up its own connection. Where all places are taken, a peer with
+    /// most of them does: whoever comes anew gets in. Root gives up none for others.
     pub fn admit(&self, peer: Peer, others: &[(Peer, bool)]) -> Admission {
         let count = |one: Peer| others.iter().filter(|(other, _)| *other == one).count();
         let own = count(peer);

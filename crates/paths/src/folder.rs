@@ -29,8 +29,8 @@ pub(crate) fn make_folder_of(path: &Path) -> io::Result<bool> {
     Ok(is_new)
 }
 
-/// Refuses a folder in which another user can replace files: of another owner than root and this user,
-/// or writable for others without the sticky bit.
+/// Refuses a folder in which another user can replace files: of another owner than root and this
+/// user, or writable for others without the sticky bit.
 pub(crate) fn refuse_foreign_folder(folder: &Path) -> io::Result<()> {
     let meta = fs::metadata(folder)?;
     let own = nix::unistd::geteuid().as_raw();

@@ -15,7 +15,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Option of a Unix socket: whether it takes descriptors (SCM_RIGHTS). Linux 6.16, commit 0e81cfd971dc.
+/// Option of a Unix socket: whether it takes descriptors (SCM_RIGHTS). Linux 6.16, commit
+/// 0e81cfd971dc.
 const SO_PASSRIGHTS: libc::c_int = 83;
 /// Longest time between bind(2) and listen(2) of a process that starts.
 const STARTING: Duration = Duration::from_millis(50);
@@ -69,7 +70,8 @@ pub struct UnixSocket {
     file: SocketFile,
 }
 
-/// The file of a socket. Dropping it removes the file, unless another process has put its own there.
+/// The file of a socket. Dropping it removes the file, unless another process has put its own
+/// there.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
@@ -80,8 +82,8 @@ pub struct SocketFile {
 }
 
 impl UnixSocket {
-    /// Listens at `path`, whose folder is made if it is missing. The socket of a dead process is replaced.
-    /// No peer can connect before the access is in force.
+    /// Listens at `path`, whose folder is made if it is missing. The socket of a dead process is
+    /// replaced. No peer can connect before the access is in force.
     ///
     /// # Errors
     /// [`ListenError`]; whatever is at the path then stays.
@@ -167,7 +169,8 @@ impl SocketFile {
         fs::symlink_metadata(&self.path).is_ok_and(|meta| (meta.dev(), meta.ino()) == self.id)
     }
 
-    /// Changes who may connect from now on: of this file, and of no other that somebody puts at its path.
+    /// Changes who may connect from now on: of this file, and of no other that somebody puts at its
+    /// path.
     ///
     /// # Errors
     /// When the file is gone, or is another process's.

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 /// Holds a lock of the host. Dropping it removes the file, and its folder when that is empty; the
 /// kernel frees the lock when the process ends, however it ends.
 ///
-/// The lock is flock(2)'s: it belongs to the open file, and no other descriptor of the file that this
-/// process closes gives it up, as fcntl(2)'s would be.
+/// The lock is flock(2)'s: it belongs to the open file, and no other descriptor of the file that
+/// this process closes gives it up, as fcntl(2)'s would be.
 #[derive(Debug)]
 pub struct HostLock {
     path: PathBuf,
@@ -69,8 +69,8 @@ impl HostLock {
             // The owner before us may have removed the file between our open and our lock.
             let own = lock.metadata().map_err(failed)?.ino();
             if fs::symlink_metadata(&path).is_ok_and(|found| found.ino() == own) {
-                // As wide as any number: nothing is left of an earlier one, and nothing is cut off. The
-                // lock holds without a number in the file too: on a full file system.
+                // As wide as any number: nothing is left of an earlier one, and nothing is cut off.
+                // The lock holds without a number in the file too: on a full file system.
                 let line = format!("{:<10}\n", std::process::id());
                 let _ = lock.write_all_at(line.as_bytes(), 0);
                 return Ok(HostLock { path, _lock: lock });

@@ -44,8 +44,8 @@ impl From<FileError> for io::Error {
     }
 }
 
-/// Opens a regular file for reading. A FIFO, a device, a folder, a socket and a file of the kernel's own
-/// file systems are refused, and none of them blocks.
+/// Opens a regular file for reading. A FIFO, a device, a folder, a socket and a file of the
+/// kernel's own file systems are refused, and none of them blocks.
 ///
 /// # Errors
 /// [`FileError::Io`] and [`FileError::Irregular`].

@@ -28,7 +28,8 @@ use tokio::sync::{Semaphore, watch};
 
 /// Questions about the past that wait or are worked on, at most.
 const MOST_QUESTIONS: usize = 16;
-/// Longest wait for a whole head of a request, on a connection that is open, and for one that is allowed.
+/// Longest wait for a whole head of a request, on a connection that is open, and for one that is
+/// allowed.
 pub const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// Longest time in which a reader may take nothing.
 pub const READ_WITHIN: Duration = Duration::from_secs(10);

@@ -21,8 +21,8 @@ pub(crate) struct Stall<S> {
 }
 
 impl<S> Stall<S> {
-    /// `patience`: longest time in which the peer may take nothing of what is to be written, and in which
-    /// it must have become a viewer.
+    /// `patience`: longest time in which the peer may take nothing of what is to be written, and in
+    /// which it must have become a viewer.
     pub fn new(stream: S, patience: Duration, place: Arc<Place>) -> Stall<S> {
         Stall {
             stream,

@@ -1,8 +1,8 @@
 //! Connections of a page: strangers, which have shown nothing yet, and viewers, which may look.
 //!
-//! Whoever can connect can hold connections. Strangers therefore have places of their own, few for one
-//! peer and for a short time, and a new one takes the place of an old one. Viewers are not affected: a
-//! connection becomes one with its first request that is allowed.
+//! Whoever can connect can hold connections. Strangers therefore have places of their own, few for
+//! one peer and for a short time, and a new one takes the place of an old one. Viewers are not
+//! affected: a connection becomes one with its first request that is allowed.
 
 use cofferdam_paths::{Admission, Peer, PeerBudget};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -75,8 +75,8 @@ pub(crate) struct StreamPlace {
 }
 
 impl Visitors {
-    /// No connections. `is_open_to_users`: users of this host may look without a token, and one of them
-    /// must not have all places.
+    /// No connections. `is_open_to_users`: users of this host may look without a token, and one of
+    /// them must not have all places.
     pub fn new(is_open_to_users: bool) -> Arc<Visitors> {
         Arc::new(Visitors {
             table: Mutex::default(),
@@ -153,7 +153,8 @@ impl Place {
             .any(|visitor| visitor.id == self.id && visitor.is_viewer)
     }
 
-    /// Makes the connection a viewer's, as it has shown what lets it in. False if there is no place.
+    /// Makes the connection a viewer's, as it has shown what lets it in. False if there is no
+    /// place.
     pub fn become_viewer(&self) -> bool {
         let mut table = self.all.table();
         let viewers = table.visitors.iter().filter(|visitor| visitor.is_viewer);

@@ -318,9 +318,9 @@ impl Source {
     }
 }
 
-/// Path of the control socket by the configuration `named`, or by the one at [`DEFAULT_PATH`]. What else is
-/// wrong with the file is no matter: a running agent must be found all the same. Where the file cannot be
-/// read, or its agent has not been started yet, the answer is [`DEFAULT_SOCKET`].
+/// Path of the control socket by the configuration `named`, or by the one at [`DEFAULT_PATH`]. What
+/// else is wrong with the file is no matter: a running agent must be found all the same. Where the
+/// file cannot be read, or its agent has not been started yet, the answer is [`DEFAULT_SOCKET`].
 pub fn socket_of(named: Option<&Path>) -> PathBuf {
     #[derive(serde::Deserialize)]
     struct OnlySocket {

@@ -79,8 +79,8 @@ impl Writer {
         }
     }
 
-    /// True if it is kept. Where another program has taken the store's files away or damaged them, the
-    /// frame goes into a new one at once.
+    /// True if it is kept. Where another program has taken the store's files away or damaged them,
+    /// the frame goes into a new one at once.
     fn write(&mut self, cut: &Cut) -> bool {
         let Ok(frame) = frame(cut) else {
             // Dated before 1970, or so far ahead that it cannot be written down.

@@ -229,8 +229,8 @@ impl Server {
         }
     }
 
-    /// Whether there is a place for a connection of `uid`: at once, or once the connection named here
-    /// is closed. That one asks for nothing: it is silent, or in the middle of a request.
+    /// Whether there is a place for a connection of `uid`: at once, or once the connection named
+    /// here is closed. That one asks for nothing: it is silent, or in the middle of a request.
     fn place_for(&self, uid: u32) -> Option<Option<u64>> {
         let mut idle_first: Vec<(&u64, &Connection)> = self.connections.iter().collect();
         idle_first.sort_by_key(|(_, connection)| connection.deadline);

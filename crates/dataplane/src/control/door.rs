@@ -9,8 +9,8 @@ use std::path::Path;
 pub(super) struct Door(UnixSocket);
 
 impl Door {
-    /// Opens it: any user may connect, and the configuration says which may attach. The socket of a killed
-    /// dataplane is replaced.
+    /// Opens it: any user may connect, and the configuration says which may attach. The socket of a
+    /// killed dataplane is replaced.
     ///
     /// # Errors
     /// A process listens there; the path has something that is no socket; no rights.

@@ -17,8 +17,8 @@ const MANNER: &str = "COFFERDAM_TEST_MANNER";
 
 /// What other programs do with a store: a shell, a dashboard, a backup, a tool that tidies up.
 const MANNERS: [&str; 5] = ["open", "read-only", "backup", "checkpoint", "copy"];
-/// The life of a store: made, filled, pruned to a lower bound, opened again, read in the same process,
-/// set aside and made again.
+/// The life of a store: made, filled, pruned to a lower bound, opened again, read in the same
+/// process, set aside and made again.
 const LIFE: [&str; 9] = [
     "open",
     "append 3",

@@ -75,8 +75,9 @@ impl SockDiag {
         Ok(found)
     }
 
-    /// Number of the user whose TCP socket is at `local` and connected to `remote`; `None` where this
-    /// network namespace has no such socket. Costs one look-up in the kernel, however many there are.
+    /// Number of the user whose TCP socket is at `local` and connected to `remote`; `None` where
+    /// this network namespace has no such socket. Costs one look-up in the kernel, however many
+    /// there are.
     ///
     /// # Errors
     /// Those of the kernel's answer.

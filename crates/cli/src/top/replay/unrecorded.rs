@@ -3,7 +3,8 @@
 use cofferdam_history::{ReadError, Reader};
 use std::time::{Duration, SystemTime};
 
-/// Longest time after the last frame of a running agent in which the next one is only not written yet.
+/// Longest time after the last frame of a running agent in which the next one is only not written
+/// yet.
 const NOT_YET: Duration = Duration::from_secs(3);
 
 /// A moment between two frames, or beyond the last, with the nearest recorded ones.
