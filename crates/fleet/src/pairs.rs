@@ -5,7 +5,6 @@ use crate::model::Pair;
 use cofferdam_paths::read_text;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 /// The container whose work is fixed.
