@@ -181,7 +181,7 @@ impl<L: Ledger> Control<L> {
             source,
             signals,
             notifier: Notifier::default(),
-            started: Instant::now(),
+            started: crate::view::process_start(),
             unit: own_unit(),
             last,
             due: Instant::now(),

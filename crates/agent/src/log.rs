@@ -3,6 +3,7 @@
 //! ([`crate::events`]) goes to journald itself, with fields.
 
 use crate::events::TARGET;
+use cofferdam_host::with_remedy;
 use cofferdam_types::printable;
 use std::fmt;
 use std::io::{self, IsTerminal};
@@ -109,7 +110,7 @@ where
         // terminal.
         let mut text = Message(String::new());
         event.record(&mut text);
-        writeln!(writer, "{}", printable(text.0.trim_end()))
+        writeln!(writer, "{}", printable(&with_remedy(text.0.trim_end())))
     }
 }
 

@@ -6,6 +6,7 @@ use crate::latency::LatencyView;
 use crate::losses::LossView;
 use crate::otlp::Sent;
 use crate::recorder::HistoryView;
+use cofferdam_host::with_remedy;
 use cofferdam_records::status::{
     AccountingStatusRecord, AgentRecord, ConfigurationRecord, ContainerRecord, DegradedRecord,
     NriRecord, RuleRecord, STATUS, StatusReport,
@@ -57,7 +58,8 @@ pub(crate) struct Cost {
 impl View {
     /// The document of `status`; `more` is what the server finds wrong.
     pub fn report(&self, metrics: Option<SocketAddr>, more: &[Degraded]) -> StatusReport {
-        let degraded = self.all_degraded(more).map(DegradedRecord::new).collect();
+        let degraded = self.all_degraded(more).map(DegradedRecord::new);
+        let degraded = degraded.map(explained).collect();
         let (now, wall) = (Instant::now(), SystemTime::now());
         let mut report = StatusReport {
             schema: STATUS.to_owned(),
@@ -80,6 +82,7 @@ impl View {
                 .containers
                 .iter()
                 .map(|c| ContainerRecord::new(c, self.paths.get(&c.cgroup).cloned()))
+                .map(explained_container)
                 .collect(),
             diagnosis: self.losses.record(),
             conditions: self
@@ -106,5 +109,50 @@ impl View {
             .iter()
             .chain(&self.enforcement.degraded)
             .chain(more)
+    }
+}
+
+/// Start of this process: its CPU time counts from then on, and not from when the accounting was loaded.
+pub(crate) fn process_start() -> Instant {
+    let age = std::fs::read_to_string("/proc/self/stat").ok().and_then(|stat| {
+        // The name in brackets may have blanks; field 22 is the 20th after it.
+        let (_, rest) = stat.rsplit_once(')')?;
+        let ticks: f64 = rest.split_whitespace().nth(19)?.parse().ok()?;
+        let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
+        let uptime_s: f64 = uptime.split_whitespace().next()?.parse().ok()?;
+        Duration::try_from_secs_f64(uptime_s - ticks / cofferdam_host::TICKS_PER_S).ok()
+    });
+    let now = Instant::now();
+    now.checked_sub(age.unwrap_or_default()).unwrap_or(now)
+}
+
+/// The record, with what to do where a limit of the agent's own process is met.
+fn explained(mut record: DegradedRecord) -> DegradedRecord {
+    record.text = with_remedy(&record.text);
+    record
+}
+
+fn explained_container(mut record: ContainerRecord) -> ContainerRecord {
+    record.degraded = record.degraded.into_iter().map(explained).collect();
+    if let Some(network) = &mut record.network {
+        for means in &mut network.means {
+            means.why = with_remedy(&means.why);
+        }
+    }
+    record
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_counts_from_the_start_of_the_process() {
+        let age = process_start().elapsed();
+        let cpus = std::thread::available_parallelism().unwrap().get() as u32;
+        // A tick is 10 ms.
+        let most = age.saturating_add(Duration::from_millis(20)) * cpus;
+        assert!(Cost::now().cpu <= most, "{age:?}");
+        assert!(age < Duration::from_secs(3600), "{age:?}");
     }
 }

@@ -2,6 +2,7 @@
 
 use cofferdam_accounting::{ReadError, StartError};
 use cofferdam_fleet_args::error_chain;
+use cofferdam_host::with_remedy;
 use cofferdam_latency::MeasureError;
 use std::io;
 use std::process::ExitCode;
@@ -54,7 +55,7 @@ impl Failure {
             Failure::Interrupted(left) => left.clone()?,
             Failure::ReaderGone | Failure::Answer(_) => return None,
         };
-        Some(one_line(&text))
+        Some(one_line(&with_remedy(&text)))
     }
 
     /// Prints the line and gives the code to the process. Errors on stderr are ignored: there
@@ -185,6 +186,16 @@ mod tests {
         assert_eq!(Failure::from(StartError::Failed("x".into())).code(), 1);
         assert_eq!(Failure::Interrupted(None).code(), 130);
         assert_eq!(Failure::ReaderGone.code(), 0);
+    }
+
+    #[test]
+    fn too_many_open_files_are_reported_with_the_limit_and_a_remedy() {
+        let error = io::Error::from_raw_os_error(nix::errno::Errno::EMFILE as i32);
+        let error = anyhow::Error::new(error).context("cannot read /sys/fs/cgroup/x");
+        let line = Failure::Failed(error).line().unwrap();
+        for part in ["RLIMIT_NOFILE", "LimitNOFILE="] {
+            assert!(line.contains(part), "{line}");
+        }
     }
 
     #[test]

@@ -78,6 +78,9 @@ pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error, &words),
     };
+    if !cli.command.as_ref().is_some_and(starts_others) {
+        cofferdam_host::raise_open_files();
+    }
     let done = match cli.command {
         Some(command) => dispatch(command),
         None => interruptible(|interrupt| state::run(&cli.agent, interrupt)),
@@ -86,6 +89,18 @@ pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// Whether a command starts programs of others, which inherit its limits.
+fn starts_others(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Dataplane(_)
+            | Command::Bench(_)
+            | Command::BenchWorker(_)
+            | Command::Demo(_)
+            | Command::Kubectl(_)
+    )
 }
 
 fn dispatch(command: Command) -> Outcome {

@@ -53,6 +53,9 @@ const showCpus = (frame) => {
 
 const showAgent = (agent) => {
   if (!agent) return put($("agent"), "Of the past the agent keeps no state of its own.");
-  const own = agent.uptime_s > 1 ? ` · ${(agent.cpu_s / agent.uptime_s * 100).toFixed(2)}% of a CPU since its start` : "";
+  // A rate needs an interval: in the first minute the start is most of it.
+  const own = agent.uptime_s >= 60
+    ? ` · ${(agent.cpu_s / agent.uptime_s * 100).toFixed(2)}% of a CPU since its start`
+    : ` · ${agent.cpu_s.toFixed(2)} s of CPU time since its start`;
   put($("agent"), `Agent ${plain(agent.version)}, running for ${length(agent.uptime_s)}${own} · ${bytes(agent.resident_bytes)} · ${cpus(agent.changes_in_force)} changes to the host in force`);
 };
