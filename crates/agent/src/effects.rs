@@ -8,6 +8,7 @@ use cofferdam_enforce::{EnforceError, Enforcer, Options, UndoReport, Wanted};
 use cofferdam_types::{
     ContainerStatus, CpuAmount, CpuPolicy, Degraded, EnforcementStatus, Interval, NetworkCpu,
 };
+use std::path::Path;
 
 /// What taking everything back came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,7 +38,12 @@ pub trait Effects {
     ///
     /// # Errors
     /// Why it cannot be kept.
-    fn promise(&mut self, _container: &str, _amount: CpuAmount) -> Result<String, String> {
+    fn promise(
+        &mut self,
+        _container: &str,
+        _cgroup_path: &Path,
+        _amount: CpuAmount,
+    ) -> Result<String, String> {
         Err("nothing can be reserved".to_owned())
     }
 
@@ -165,8 +171,13 @@ impl Effects for HostEffects {
         self.0.step(interval);
     }
 
-    fn promise(&mut self, container: &str, amount: CpuAmount) -> Result<String, String> {
-        self.0.promise(container, amount)
+    fn promise(
+        &mut self,
+        container: &str,
+        cgroup_path: &Path,
+        amount: CpuAmount,
+    ) -> Result<String, String> {
+        self.0.promise(container, cgroup_path, amount)
     }
 
     fn withdraw(&mut self, container: &str) -> bool {

@@ -256,7 +256,12 @@ impl Effects for FakeEffects {
         self.0.sets.lock().unwrap().push(wanted);
     }
 
-    fn promise(&mut self, container: &str, _: CpuAmount) -> Result<String, String> {
+    fn promise(
+        &mut self,
+        container: &str,
+        _: &std::path::Path,
+        _: CpuAmount,
+    ) -> Result<String, String> {
         self.0.promised.lock().unwrap().push(container.to_owned());
         Ok("7".to_owned())
     }

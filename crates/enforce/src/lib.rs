@@ -23,7 +23,7 @@ use journal::Journal;
 use network::{Network, NetworkOptions};
 use reservation::{Given, Request, ReservationOptions, Reservations};
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -126,12 +126,19 @@ impl Enforcer {
     }
 
     /// Promises CPUs to a container that its runtime is about to make; [`Enforcer::settle`] must
-    /// follow before it runs. Returns the CPUs, as a list. Changes nothing on the host.
+    /// follow before it runs. `cgroup_path` is where its cgroup will be, empty if that is not known.
+    /// Returns the CPUs, as a list. Changes nothing on the host.
     ///
     /// # Errors
     /// Why it cannot be kept, and what to do.
-    pub fn promise(&mut self, container: &str, amount: CpuAmount) -> Result<String, String> {
-        self.reservations.promise(container, amount)
+    pub fn promise(
+        &mut self,
+        container: &str,
+        cgroup_path: &Path,
+        amount: CpuAmount,
+    ) -> Result<String, String> {
+        let (reservations, journal) = (&mut self.reservations, &self.journal);
+        reservations.promise(journal, container, cgroup_path, amount)
     }
 
     /// The container that was promised CPUs will not come. False when it was not promised any;

@@ -296,6 +296,9 @@ pub(crate) mod reservation {
     /// may have gone. (Rejected: inotify. It costs a watch a container and does not see what the
     /// kernel itself changes.)
     pub const LOOK_OVER: Duration = Duration::from_secs(1);
+    /// CPUs that the kernel refused an owner, though the cgroups above it have them, are tried again after
+    /// this: each try costs a write, its reversal, and a failed change in `status`.
+    pub const RETRY_REFUSED: Duration = Duration::from_secs(10);
 }
 
 /// Threads: a cgroup move that the kernel refuses.

@@ -137,27 +137,6 @@ fn a_cpuset_that_is_rewritten_is_put_right() {
 }
 
 #[test]
-fn a_cpuset_that_the_kernel_refuses_degrades_its_container_only() {
-    scene(|cpus, journal| {
-        // Its parent has the first CPU only, so the kernel refuses it any other (v1), or gives
-        // it none (v2).
-        let parent = Cgroup::new("narrow");
-        let first = cpus.first().unwrap().to_string();
-        let cpuset = parent.controller("cpuset").join("cpuset.cpus");
-        fs::write(&cpuset, &first).unwrap();
-        let caged = parent.child("caged");
-        let s = FakeContainer::new("strict");
-        let mut r = Reservations::new(HostFs::host(), options(false)).unwrap();
-        r.set(journal, &[(container(&caged, None), one())], &[of(&s)]);
-        let (_, _, degraded) = r.states().next().unwrap();
-        assert_eq!(degraded[0].name, "cpuset_refused", "{degraded:?}");
-        assert!(allowed(s.pid()).len() < cpus.len(), "the other is served");
-        r.set(journal, &[], &[of(&s)]);
-        assert_eq!(&allowed(s.pid()), cpus);
-    });
-}
-
-#[test]
 fn after_a_crash_the_next_process_puts_everything_back() {
     let _alone = exclusive();
     time_limit(LIMIT, || {

@@ -123,7 +123,10 @@ impl<L: Ledger> Control<L> {
                     self.open_effects();
                 }
                 let effects = self.effects.as_mut();
-                effects.and_then(|e| e.promise(&container.id, amount).ok())
+                effects.and_then(|e| {
+                    let promised = e.promise(&container.id, &before.cgroup_path, amount);
+                    promised.ok()
+                })
             }
             _ => None,
         };

@@ -4,16 +4,28 @@
 
 use crate::cpus::{Cpus, read_list};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What the rules depend on besides the tree. All cgroups have processes in them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct FakeKernel {
     pub v1: bool,
     pub possible: Cpus,
     pub online: Cpus,
+    /// Where the cpuset controller is mounted, when the kernel keeps the files with the effective CPUs.
+    pub effective: Option<PathBuf>,
+    /// CPUs that a cgroup does not get, for no reason that its files tell: v1 refuses them (EINVAL), v2
+    /// gives the others.
+    pub taken: BTreeMap<PathBuf, Cpus>,
+    /// A cgroup that is removed just before it is written.
+    pub vanishes: Option<PathBuf>,
+    /// The error of every write.
+    pub refuses: Option<i32>,
+    /// What was written so far.
+    pub written: Vec<(PathBuf, String)>,
 }
 
 thread_local! {
@@ -23,11 +35,62 @@ thread_local! {
 impl FakeKernel {
     /// Judges this thread's writes from now on.
     pub fn install(self) {
+        self.tell_effective();
         KERNEL.with_borrow_mut(|kernel| *kernel = Some(self));
     }
 
+    /// Changes the kernel that judges this thread's writes.
+    pub fn change(change: impl FnOnce(&mut FakeKernel)) {
+        KERNEL.with_borrow_mut(|kernel| {
+            let kernel = kernel.as_mut().expect("a kernel is installed");
+            change(kernel);
+            kernel.tell_effective();
+        });
+    }
+
+    /// Writes what each cgroup has.
+    fn tell_effective(&self) {
+        if let Some(mount) = &self.effective {
+            self.tell(mount, &self.online);
+        }
+    }
+
+    fn tell(&self, folder: &Path, cpus: &Cpus) {
+        let name = if self.v1 {
+            "cpuset.effective_cpus"
+        } else {
+            "cpuset.cpus.effective"
+        };
+        fs::write(folder.join(name), crate::cpus::spell(cpus)).unwrap();
+        for child in folders(folder) {
+            let text = fs::read_to_string(child.join("cpuset.cpus")).unwrap_or_default();
+            self.tell(&child, &self.given(&child, read_list(&text), cpus));
+        }
+    }
+
+    /// CPUs of a cgroup with `list` where the one above it has `above`.
+    pub fn given(&self, folder: &Path, list: Option<Cpus>, above: &Cpus) -> Cpus {
+        let taken = self.taken.get(folder).filter(|_| !self.v1);
+        let free: Cpus = above
+            .iter()
+            .filter(|cpu| !taken.is_some_and(|taken| taken.contains(cpu)))
+            .copied()
+            .collect();
+        let list = list.unwrap_or_else(|| free.clone());
+        let both: Cpus = list.intersection(&free).copied().collect();
+        [both, free]
+            .into_iter()
+            .find(|c| !c.is_empty())
+            .unwrap_or_else(|| above.clone())
+    }
+
     /// The error that a write of `value` to the file at `path` meets.
-    fn verdict(&self, path: &Path, value: &str) -> Result<(), i32> {
+    pub fn verdict(&self, path: &Path, value: &str) -> Result<(), i32> {
+        if path.parent() == self.vanishes.as_deref() {
+            fs::remove_dir_all(path.parent().unwrap()).unwrap();
+        }
+        ok_or(path.parent().unwrap().exists(), libc::ENOENT)?;
+        ok_or(self.refuses.is_none(), self.refuses.unwrap_or_default())?;
         match path.file_name().and_then(|name| name.to_str()) {
             Some("cpuset.cpus") => self.cpuset(path.parent().unwrap(), value),
             Some("smp_affinity_list") => {
@@ -83,6 +146,8 @@ impl FakeKernel {
         };
         ok_or(cpus.is_subset(there), libc::EINVAL)?;
         if self.v1 {
+            let taken = self.taken.get(folder);
+            ok_or(taken.is_none_or(|t| t.is_disjoint(&cpus)), libc::EINVAL)?;
             for child in folders(folder) {
                 ok_or(list(&child).is_none_or(|c| c.is_subset(&cpus)), libc::EBUSY)?;
             }
@@ -114,12 +179,23 @@ fn folders(folder: &Path) -> Vec<std::path::PathBuf> {
     entries.map(|e| e.path()).filter(|p| p.is_dir()).collect()
 }
 
+/// What this thread's kernel makes of a write.
+pub(super) fn follow() {
+    KERNEL.with_borrow(|kernel| {
+        if let Some(kernel) = kernel {
+            kernel.tell_effective();
+        }
+    });
+}
+
 /// What this thread's kernel says about a write.
 pub(super) fn judge(path: &Path, value: &str) -> io::Result<()> {
-    KERNEL.with_borrow(|kernel| match kernel {
-        Some(kernel) => kernel
-            .verdict(path, value)
-            .map_err(io::Error::from_raw_os_error),
-        None => Ok(()),
+    KERNEL.with_borrow_mut(|kernel| {
+        let Some(kernel) = kernel else { return Ok(()) };
+        let verdict = kernel.verdict(path, value);
+        if verdict.is_ok() {
+            kernel.written.push((path.to_owned(), value.to_owned()));
+        }
+        verdict.map_err(io::Error::from_raw_os_error)
     })
 }

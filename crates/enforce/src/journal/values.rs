@@ -117,7 +117,10 @@ fn write_small(path: &Path, value: &str) -> io::Result<()> {
     if is_plain(path) {
         options.truncate(true);
     }
-    options.open(path)?.write_all(bytes)
+    options.open(path)?.write_all(bytes)?;
+    #[cfg(test)]
+    super::fake_kernel::follow();
+    Ok(())
 }
 
 /// True for a file of an ordinary file system, such as a test's made-up tree.

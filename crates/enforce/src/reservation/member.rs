@@ -2,14 +2,13 @@
 
 use super::places::Places;
 use super::{Given, cpuset};
-use crate::cpus::{Cpus, spell};
+use crate::cpus::Cpus;
 use crate::journal::{Form, Journal};
-use cofferdam_host::{CgroupLayout, CpuUsage, HostFs};
-use cofferdam_reserve::Impossible;
+use cofferdam_host::{CgroupLayout, CpuUsage, HostFs, with_remedy};
 use cofferdam_reserve::lending::Lending;
 use cofferdam_reserve::weight::{Share, value};
-use cofferdam_types::{Container, CpuAmount, Degraded, Topology};
-use std::path::PathBuf;
+use cofferdam_types::{Container, CpuAmount, Degraded};
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// A container, strict or standard.
@@ -20,6 +19,8 @@ pub(super) struct Member {
     /// Where its settings were found last: what is in the journal is closed by these paths, also when the
     /// cgroup is half removed.
     last: Places,
+    /// Whether its cgroup in the cpuset controller's hierarchy is gone.
+    is_gone: bool,
     pub rewrites: u64,
     pub degraded: Vec<Degraded>,
 }
@@ -34,19 +35,23 @@ pub(super) struct Strict {
     pub lending: Lending<Instant>,
     pub lent: Cpus,
     pub lendings: u64,
+    /// CPUs that the kernel refused it.
+    pub refused: Option<Refused>,
+    /// Whether processes of a container around it run on its CPUs.
+    pub is_shared: bool,
 }
 
-/// Why a reservation is not in force, and what to do.
-pub(super) fn impossible(one: &Impossible) -> String {
-    let fits = match one.fits {
-        Some(fits) => format!("give it cpus = {fits}, which fits"),
-        None => "no CPU is left to reserve".to_owned(),
-    };
-    format!(
-        "{} CPUs cannot be reserved next to the others: {fits}, or remove another \
-         container's reservation",
-        one.asked
-    )
+/// CPUs that the kernel refused an owner.
+#[derive(Clone, Debug)]
+pub(super) struct Refused {
+    /// Which; `None`: any.
+    pub cpus: Option<Cpus>,
+    /// CPUs of the cgroups above it then.
+    pub above: Cpus,
+    /// Time of the step before.
+    pub at: Option<Instant>,
+    /// What is reported of it; `None` when its cgroup was gone.
+    pub text: Option<String>,
 }
 
 impl Member {
@@ -65,6 +70,23 @@ impl Member {
             }
         }
         self.places = found;
+    }
+
+    /// Looks whether its cgroup is still there.
+    pub fn look(&mut self, fs: &HostFs) {
+        let directory = self.places.cpuset.as_ref();
+        self.is_gone = directory.is_some_and(|d| !fs.exists(&d.path));
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its directory in the cpuset controller's hierarchy; `None` when it has none there, also when the
+    /// cgroup is gone.
+    pub fn cpuset_directory(&self) -> Option<&Path> {
+        let directory = self.places.cpuset.as_ref()?;
+        (!self.is_gone).then_some(&directory.path)
     }
 
     /// Notes that it was made with CPUs that are ours, so that it gets those that it would have
@@ -102,95 +124,6 @@ impl Member {
                 name: name.to_owned(),
                 text,
             });
-        }
-    }
-
-    /// Its cpuset becomes `wanted`.
-    pub fn confine(&mut self, fs: &HostFs, journal: &mut Journal, wanted: &Cpus) {
-        let Some(directory) = self.places.cpuset.clone() else {
-            return;
-        };
-        match cpuset::set(fs, journal, &directory, wanted) {
-            Ok(rewritten) => {
-                self.rewrites += u64::from(rewritten);
-                if let Some(given) = cpuset::given(fs, &directory)
-                    && !given.is_superset(wanted)
-                {
-                    let text = format!(
-                        "container '{}' may not run on all of {}: the cgroup above it has only {}; \
-                         widen the cpuset.cpus of that cgroup",
-                        self.name,
-                        spell(wanted),
-                        spell(&given)
-                    );
-                    self.degrade("cpuset_refused", text);
-                }
-            }
-            Err(e) if e.vanished() => {}
-            Err(e) => {
-                let text = format!("container '{}' keeps its old CPUs: {e}", self.name);
-                self.degrade("cpuset_refused", text);
-            }
-        }
-    }
-
-    /// Its cpuset loses the CPUs in `barred`; it gets its own cpuset back when that has none of
-    /// them.
-    pub fn keep_off(
-        &mut self,
-        fs: &HostFs,
-        journal: &mut Journal,
-        barred: &Cpus,
-        topology: &Topology,
-    ) {
-        let Some(directory) = self.places.cpuset.clone() else {
-            return;
-        };
-        // A second round when it has been rewritten: what it goes back to is another set then.
-        for _ in 0..2 {
-            let usable = || topology.usable().map(|c| c.cpu);
-            let base: Cpus = match cpuset::base(fs, journal, &directory.path) {
-                Ok(Some(base)) => base,
-                Ok(None) => usable().collect(),
-                Err(_) => return,
-            };
-            if base.is_disjoint(barred) {
-                cpuset::put_back(fs, journal, &directory);
-                return;
-            }
-            let mut wanted: Cpus = base.difference(barred).copied().collect();
-            if directory.v1 {
-                // v2 keeps a CPU that is offline in the list; v1 refuses it.
-                let online: Cpus = topology.cpus.iter().map(|c| c.cpu).collect();
-                wanted.retain(|cpu| online.contains(cpu));
-            }
-            if wanted.is_empty() {
-                let free: Cpus = usable().filter(|cpu| !barred.contains(cpu)).collect();
-                let text = format!(
-                    "container '{}' is bound to CPUs {} by its runtime, and they are reserved: it \
-                     runs on {} meanwhile; give it another cpuset",
-                    self.name,
-                    spell(&base),
-                    spell(&free)
-                );
-                self.degrade("cpuset_conflict", text);
-                wanted = free;
-            }
-            if wanted.is_empty() {
-                return;
-            }
-            let before = self.rewrites;
-            self.confine(fs, journal, &wanted);
-            if self.rewrites == before {
-                return;
-            }
-        }
-    }
-
-    pub fn put_back_cpuset(&self, fs: &HostFs, journal: &mut Journal) {
-        if let Some(directory) = &self.last.cpuset {
-            cpuset::put_back(fs, journal, directory);
-            cpuset::forget_gone(journal, &fs.path(&directory.path), "cpuset.cpus");
         }
     }
 
@@ -238,6 +171,8 @@ impl Strict {
             lending: Lending::default(),
             lent: Cpus::new(),
             lendings: 0,
+            refused: None,
+            is_shared: false,
         }
     }
 
@@ -267,28 +202,24 @@ impl Strict {
 
     /// Gives it its weight.
     pub fn weigh(&mut self, fs: &HostFs, journal: &mut Journal, share: Share, has_slice: bool) {
-        let written = match &self.member.places.cpu {
-            None => Err("its cgroup has no cpu controller".to_owned()),
+        let refused = match &self.member.places.cpu {
+            None => Some("its cgroup has no cpu controller; enable it there".to_owned()),
             Some(directory) => {
                 let (file, value) = value(share, directory.v1);
                 let path = fs.path(directory.path.join(file));
-                match journal.set_file(&path, Form::Text, &value) {
-                    Ok(_) => Ok(()),
-                    Err(e) if e.vanished() => Ok(()),
-                    Err(e) => Err(e.to_string()),
-                }
+                let set = journal.set_file(&path, Form::Text, &value);
+                let refused = set.err().filter(|error| !error.vanished());
+                refused.map(|error| with_remedy(&error.to_string()))
             }
         };
-        let Err(why) = written else { return };
+        let Some(why) = refused else { return };
         let name = &self.member.name;
         let text = format!(
-            "the CPUs of container '{name}' are not lent, since its weight cannot protect it: {why}; \
-             enable the cpu controller for its cgroup"
+            "the CPUs of container '{name}' are not lent, since its weight cannot protect it: {why}"
         );
         if has_slice {
             let text = format!(
-                "the slice of container '{name}' is not guaranteed: {why}; enable the cpu controller \
-                 for its cgroup, or give it whole CPUs"
+                "the slice of container '{name}' is not guaranteed: {why}, or give it whole CPUs"
             );
             self.member.degrade("slice_unenforced", text);
         }

@@ -1,7 +1,8 @@
 //! Applies CPU reservations to the host: cpusets, weights, lending, interrupts.
 //!
-//! A strict container's cpuset is set to the CPUs that `cofferdam_reserve` plans for it; every
-//! standard container's cpuset loses them. Only cgroups of containers are touched. Processes of
+//! A strict container's cpuset is set to the CPUs that `cofferdam_reserve` plans for it within what
+//! the cgroups above allow. When the kernel has given them, every standard container's cpuset loses
+//! them; where the kernel refuses, nobody loses anything (see [`step`] and [`wants`]). Only cgroups of containers are touched. Processes of
 //! the host that are in no container stay where they are: the scheduler may still put them on
 //! reserved CPUs (a kernel thread that is bound to a CPU cannot be moved at all), and `status`
 //! shows what they cost.
@@ -9,19 +10,23 @@
 //! The guarantee of a slice is by weight among the strict containers of that CPU (see
 //! [`weight`]). Lending is explained in [`cofferdam_reserve::lending`].
 
+mod arrange;
 mod cpuset;
 mod irq;
 mod member;
 mod places;
 mod promise;
+mod reasons;
+mod step;
 mod stolen;
+mod tree;
+mod wants;
 
 use crate::cpus::Cpus;
 use crate::journal::Journal;
 use crate::tuning::reservation::LOOK_OVER;
 use cofferdam_host::{CgroupLayout, HostError, HostFs, topology};
-use cofferdam_reserve::lending::is_wanted;
-use cofferdam_reserve::{Plan, weight};
+use cofferdam_reserve::Plan;
 use cofferdam_types::{CgroupId, Container, CpuAmount, Degraded, ReservationState, Topology};
 use member::{Member, Strict};
 use promise::Promise;
@@ -29,6 +34,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 use stolen::Stolen;
+use tree::Hierarchy;
 
 /// How reservations are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +102,8 @@ impl From<(Arc<Container>, CpuAmount)> for Request {
 pub struct Reservations {
     fs: HostFs,
     layout: CgroupLayout,
+    /// Of cpusets; `None` where the kernel has none.
+    hierarchy: Option<Hierarchy>,
     options: ReservationOptions,
     topology: Topology,
     plan: Plan,
@@ -107,6 +115,8 @@ pub struct Reservations {
     /// Promises so far.
     promised: u64,
     looked_over: Option<Instant>,
+    /// Time of the last step.
+    now: Option<Instant>,
     stolen: Stolen,
     degraded: Vec<Degraded>,
     /// Whether standard containers could use more CPUs than they have.
@@ -119,8 +129,10 @@ impl Reservations {
     /// # Errors
     /// When they cannot be read.
     pub fn new(fs: HostFs, options: ReservationOptions) -> Result<Reservations, HostError> {
+        let layout = CgroupLayout::read(&fs)?;
         Ok(Reservations {
-            layout: CgroupLayout::read(&fs)?,
+            hierarchy: Hierarchy::of(&layout),
+            layout,
             topology: topology(&fs)?,
             fs,
             options,
@@ -131,6 +143,7 @@ impl Reservations {
             promises: BTreeMap::new(),
             promised: 0,
             looked_over: None,
+            now: None,
             stolen: Stolen::default(),
             degraded: Vec::new(),
             wanted: true,
@@ -199,13 +212,9 @@ impl Reservations {
             member.adopt(&self.fs, journal, given);
             self.standard.insert(id, member);
         }
-        // Strict containers that go give their CPUs up before anybody else gets them.
-        for member in left
-            .into_values()
-            .chain(old.into_values().map(|s| s.member))
-        {
+        let gone = old.into_values().map(|s| s.member);
+        for member in left.into_values().chain(gone) {
             member.put_back_weight(&self.fs, journal);
-            member.put_back_cpuset(&self.fs, journal);
         }
         self.arrange(journal);
     }
@@ -214,6 +223,7 @@ impl Reservations {
     /// over. To be called every 50 to 200 ms while there are reservations; cheap (one small file
     /// a strict container) when nothing changes.
     pub fn step(&mut self, journal: &mut Journal, now: Instant) {
+        self.now = Some(now);
         if self
             .looked_over
             .is_none_or(|at| now.saturating_duration_since(at) >= LOOK_OVER)
@@ -235,7 +245,9 @@ impl Reservations {
             changed |= strict.look(&self.fs, now, milli, lending);
         }
         if changed {
-            self.place_standard(journal);
+            if self.place(journal).is_refused() {
+                self.arrange(journal);
+            }
             self.note_lent();
         }
     }
@@ -281,85 +293,17 @@ impl Reservations {
         &self.degraded
     }
 
-    /// Plans and brings the host in line.
-    fn arrange(&mut self, journal: &mut Journal) {
-        let (plan, impossible) = self.plan_for(&self.requests());
-        self.plan = plan;
-        let mut why_not: BTreeMap<CgroupId, String> = impossible
-            .iter()
-            .map(|one| (one.id, member::impossible(one)))
-            .collect();
-        for (id, one) in &mut self.strict {
-            one.member.begin();
-            if let Some(text) = why_not.remove(id) {
-                one.member.degrade("reservation_impossible", text);
-            }
-            if !self.plan.placements.contains_key(id) {
-                one.lending.stop();
-            }
-        }
-        for member in self.standard.values_mut() {
-            member.begin();
-        }
-        // Borrowers that their quotas keep to less than the shared CPUs gain nothing by lending.
-        let quotas = self.standard.values().map(|m| m.quota_milli_cpus(&self.fs));
-        self.wanted = is_wanted(self.plan.shared.len(), quotas);
-        // First everybody else leaves, then the owner comes.
-        self.place_standard(journal);
-        self.place_strict(journal);
-        self.note_lent();
-        let none = Cpus::new();
-        let (reserved, shared) = match self.options.move_irqs {
-            true => (self.plan.reserved(), &self.plan.shared),
-            false => (none, &self.plan.shared),
-        };
-        self.degraded = irq::apply(&self.fs, journal, &reserved, shared)
-            .into_iter()
-            .collect();
+    /// All containers.
+    fn members(&mut self) -> impl Iterator<Item = &mut Member> {
+        let strict = self.strict.values_mut().map(|one| &mut one.member);
+        strict.chain(self.standard.values_mut())
     }
 
-    fn place_strict(&mut self, journal: &mut Journal) {
-        for (id, one) in &mut self.strict {
-            let Some(place) = self.plan.placements.get(id) else {
-                one.member.put_back_weight(&self.fs, journal);
-                continue;
-            };
-            one.member.confine(&self.fs, journal, &place.cpus());
-            match weight::of(&self.plan, *id, self.options.lending) {
-                Some(share) => one.weigh(&self.fs, journal, share, place.slice.is_some()),
-                None => one.member.put_back_weight(&self.fs, journal),
-            }
+    fn member(&mut self, id: CgroupId) -> Option<&mut Member> {
+        match self.strict.get_mut(&id) {
+            Some(one) => Some(&mut one.member),
+            None => self.standard.get_mut(&id),
         }
-    }
-
-    fn place_standard(&mut self, journal: &mut Journal) {
-        let reserved = self.plan.reserved();
-        let lent: Vec<(Option<std::path::PathBuf>, Cpus)> = self
-            .strict
-            .keys()
-            .map(|id| (self.cpu_parent(*id), self.lent_by(*id)))
-            .collect();
-        let mut members: Vec<&mut Member> = self.standard.values_mut().collect();
-        let unplaced = self
-            .strict
-            .iter_mut()
-            .filter(|(id, _)| !self.plan.placements.contains_key(id));
-        members.extend(unplaced.map(|(_, one)| &mut one.member));
-        for member in members {
-            let parent = member.cpu_parent();
-            let mut barred = reserved.clone();
-            for (owner, cpus) in &lent {
-                // The owner's weight protects it only against its siblings.
-                if parent.is_some() && *owner == parent {
-                    barred.retain(|cpu| !cpus.contains(cpu));
-                }
-            }
-            member.keep_off(&self.fs, journal, &barred, &self.topology);
-        }
-    }
-
-    fn cpu_parent(&self, id: CgroupId) -> Option<std::path::PathBuf> {
-        self.strict.get(&id)?.member.cpu_parent()
     }
 
     /// CPUs that `id` lends now: its own, and that of its slice when all containers that share it

@@ -3,48 +3,67 @@
 //! A promise takes part in every plan as the reservation of a made-up cgroup would. When the
 //! container comes, it takes the promise's place in the plan and so gets the same CPUs.
 
-use super::{Reservations, member};
+use super::Reservations;
 use crate::cpus::spell;
-use cofferdam_reserve::{Options, Plan, plan_what_fits};
+use crate::journal::Journal;
+use cofferdam_reserve::{Limits, Options, Plan, plan_within};
 use cofferdam_types::{CgroupId, Container, CpuAmount};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 /// Ids of the kernel's cgroups are inode numbers and grow from small ones.
 const FIRST_MADE_UP: u64 = 1 << 63;
 
 /// A promise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Promise {
     id: CgroupId,
     amount: CpuAmount,
+    /// Where its cgroup will be in the cpuset controller's hierarchy, if that is known.
+    directory: Option<PathBuf>,
 }
 
 impl Reservations {
-    /// Promises CPUs to the container that its runtime calls `container`; nothing on the host is
-    /// changed. Returns the CPUs, as a list. A second promise replaces the first.
+    /// Promises CPUs to the container that its runtime calls `container` and makes at `cgroup_path` (empty:
+    /// not known); nothing on the host is changed. Returns the CPUs, as a list. A second promise replaces
+    /// the first.
     ///
     /// # Errors
     /// Why it cannot be kept. All others are kept.
-    pub fn promise(&mut self, container: &str, amount: CpuAmount) -> Result<String, String> {
+    pub fn promise(
+        &mut self,
+        journal: &Journal,
+        container: &str,
+        cgroup_path: &Path,
+        amount: CpuAmount,
+    ) -> Result<String, String> {
         self.withdraw(container);
         self.promised += 1;
         let id = CgroupId(FIRST_MADE_UP + self.promised);
-        let mut requests = self.requests();
-        requests.push((id, amount));
-        let (plan, impossible) = self.plan_for(&requests);
+        let below_mount = cgroup_path.strip_prefix("/").ok();
+        let directory = self.hierarchy.as_ref().zip(below_mount);
+        let promise = Promise {
+            id,
+            amount,
+            directory: directory.map(|(hierarchy, path)| hierarchy.mount.join(path)),
+        };
+        self.promises.insert(container.to_owned(), promise);
+        let limits = self.limits(journal);
+        let (plan, impossible) = self.plan_for(&self.requests(), &limits);
         if let Some(mine) = impossible.iter().find(|one| one.id == id) {
-            return Err(member::impossible(mine));
+            let why = self.why_impossible(journal, &limits, mine);
+            self.promises.remove(container);
+            return Err(why);
         }
         let cpus = plan.placements.get(&id).map(|place| spell(&place.cpus()));
         self.plan = plan;
-        let promise = Promise { id, amount };
-        self.promises.insert(container.to_owned(), promise);
         Ok(cpus.unwrap_or_default())
     }
 
     /// The container will not come. Its CPUs are free with the next plan.
     pub fn withdraw(&mut self, container: &str) -> bool {
         let gone = self.promises.remove(container);
-        if let Some(promise) = gone {
+        if let Some(promise) = &gone {
             self.plan.placements.remove(&promise.id);
         }
         gone.is_some()
@@ -66,24 +85,39 @@ impl Reservations {
         }
     }
 
-    /// What is asked for, in the order in which it is planned.
+    /// Where containers that are to come will be.
+    pub(super) fn promised_directories(&self) -> impl Iterator<Item = (CgroupId, &Path)> {
+        let promises = self.promises.values();
+        promises.filter_map(|promise| Some((promise.id, promise.directory.as_deref()?)))
+    }
+
+    pub(super) fn promised_directory(&self, id: CgroupId) -> Option<&Path> {
+        let mut all = self.promised_directories();
+        all.find(|(other, _)| *other == id).map(|(_, path)| path)
+    }
+
+    /// What is asked for, in the order in which it is planned. Of containers with one cpuset between them,
+    /// the first asks.
     pub(super) fn requests(&self) -> Vec<(CgroupId, CpuAmount)> {
+        let mut directories = BTreeSet::new();
         let strict = self.order.iter().filter_map(|id| {
             let one = self.strict.get(id)?;
-            one.member.places.cpuset.as_ref()?;
-            Some((*id, one.amount))
+            let directory = one.member.cpuset_directory()?;
+            directories.insert(directory).then_some((*id, one.amount))
         });
-        let promised = self.promises.values().map(|p| (p.id, p.amount));
-        strict.chain(promised).collect()
+        let mut requests: Vec<(CgroupId, CpuAmount)> = strict.collect();
+        requests.extend(self.promises.values().map(|p| (p.id, p.amount)));
+        requests
     }
 
     pub(super) fn plan_for(
         &self,
         requests: &[(CgroupId, CpuAmount)],
+        limits: &Limits,
     ) -> (Plan, Vec<cofferdam_reserve::Impossible>) {
         let options = Options {
             keep_cpus: self.options.keep_cpus,
         };
-        plan_what_fits(&self.topology, &self.plan, requests, options)
+        plan_within(&self.topology, &self.plan, requests, options, limits)
     }
 }

@@ -1,7 +1,9 @@
 //! On made-up trees: every layout, without touching this host.
 
 mod host;
+mod nested;
 mod promises;
+mod trees;
 mod undo;
 
 use super::*;
@@ -63,7 +65,7 @@ fn v2_containers_get_their_cpus_and_everything_goes_back() {
 
 #[test]
 fn a_crash_is_put_right_by_whoever_comes_next() {
-    for fake in [Fake::v2(4), Fake::hybrid(4)] {
+    for fake in Fake::both(4) {
         let (strict, other) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
         let before = fake.everything();
         {
@@ -170,7 +172,7 @@ fn a_container_bound_to_reserved_cpus_is_moved_and_named() {
 
 #[test]
 fn idle_cpus_are_lent_to_siblings_and_taken_back() {
-    for fake in [Fake::v2(4), Fake::hybrid(4)] {
+    for fake in Fake::both(4) {
         let (s, a) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
         let far = fake.container_at(B, "pods/far", "0-3");
         let (mut journal, mut r) = fake.start(options(true));
@@ -340,7 +342,7 @@ fn a_container_that_vanishes_harms_no_other() {
 /// The inventory may list containers for a moment whose cgroups are gone: many Jobs that end at once.
 #[test]
 fn what_was_written_to_a_cgroup_that_is_gone_is_closed_in_the_journal_though_it_is_still_listed() {
-    for fake in [Fake::v2(4), Fake::hybrid(4)] {
+    for fake in Fake::both(4) {
         let (s, a) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
         let (mut journal, mut r) = fake.start(options(false));
         r.set(
@@ -388,7 +390,7 @@ fn a_container_whose_process_exits_keeps_its_reservation_until_its_cgroup_is_gon
 /// The kernel removes the files of a cgroup before its directory.
 #[test]
 fn what_was_written_to_a_cgroup_that_was_half_removed_is_closed_in_the_journal() {
-    for fake in [Fake::v2(4), Fake::hybrid(4)] {
+    for fake in Fake::both(4) {
         let (s, a) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
         let (mut journal, mut r) = fake.start(options(false));
         let strict = [(s.clone(), cpus("1"))];
@@ -405,7 +407,7 @@ fn what_was_written_to_a_cgroup_that_was_half_removed_is_closed_in_the_journal()
 /// A service that is restarted: its new cgroup has the path of the old one.
 #[test]
 fn what_was_written_to_a_cgroup_whose_path_another_has_is_closed_in_the_journal() {
-    for fake in [Fake::v2(4), Fake::hybrid(4)] {
+    for fake in Fake::both(4) {
         let (s, a) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
         let (mut journal, mut r) = fake.start(options(false));
         r.set(&mut journal, &[(s, cpus("1"))], std::slice::from_ref(&a));

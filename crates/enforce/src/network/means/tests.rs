@@ -31,6 +31,7 @@ impl Host {
             v1: true,
             possible: cpus.clone(),
             online: cpus,
+            ..FakeKernel::default()
         };
         kernel.install();
         Host {

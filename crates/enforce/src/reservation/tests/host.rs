@@ -21,6 +21,13 @@ pub fn cpus(text: &str) -> CpuAmount {
     text.parse().unwrap()
 }
 
+/// In memory where the host has a place for that: histories write many small files.
+fn folder() -> TempDir {
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap()
+}
+
 impl Fake {
     pub fn v2(cpus: u32) -> Fake {
         Fake::new(cpus, false)
@@ -30,10 +37,15 @@ impl Fake {
         Fake::new(cpus, true)
     }
 
+    /// One of each layout. Each is made, and its kernel judges, when its turn comes.
+    pub fn both(cpus: u32) -> impl Iterator<Item = Fake> {
+        [true, false].into_iter().map(move |v1| Fake::new(cpus, v1))
+    }
+
     fn new(cpus: u32, v1: bool) -> Fake {
         let fake = Fake {
-            root: tempfile::tempdir().unwrap(),
-            journal: tempfile::tempdir().unwrap(),
+            root: folder(),
+            journal: folder(),
             v1,
         };
         let mut mounts = "1 0 0:1 / /sys/fs/cgroup/unified rw - cgroup2 none rw\n".to_owned();
@@ -62,8 +74,20 @@ impl Fake {
             v1: self.v1,
             possible: read_list(&possible).unwrap(),
             online: read_list(list).unwrap(),
+            ..FakeKernel::default()
         };
         kernel.install();
+    }
+
+    /// The kernel says what each cgroup has from now on.
+    pub fn tell_effective(&self) {
+        let mount = self.host_path(&self.mount("cpuset"));
+        FakeKernel::change(|kernel| kernel.effective = Some(mount));
+    }
+
+    /// The directory of a cgroup in the cpuset controller's hierarchy.
+    pub fn cpuset_folder(&self, path: &str) -> PathBuf {
+        self.host_path(&format!("{}/{path}", self.mount("cpuset")))
     }
 
     fn host_path(&self, path: &str) -> PathBuf {
@@ -165,6 +189,21 @@ impl Fake {
 
     pub fn cpuset_at(&self, path: &str) -> String {
         self.read_host(&format!("{}/{path}/cpuset.cpus", self.mount("cpuset")))
+    }
+
+    /// CPUs that the kernel gives a cgroup.
+    pub fn effective(&self, path: &str) -> String {
+        let name = if self.v1 {
+            "cpuset.effective_cpus"
+        } else {
+            "cpuset.cpus.effective"
+        };
+        self.read_host(&format!("{}/{path}/{name}", self.mount("cpuset")))
+    }
+
+    pub fn weight(&self, path: &str) -> String {
+        let name = if self.v1 { "cpu.shares" } else { "cpu.weight" };
+        self.read_host(&format!("{}/{path}/{name}", self.mount("cpu")))
     }
 
     pub fn shares(&self, id: u64) -> String {

@@ -1,6 +1,7 @@
 //! CPUs promised to containers that are still to come.
 
 use super::*;
+use std::path::Path;
 
 const RUNTIME_ID: &str = "0123456789abcdef";
 
@@ -25,17 +26,22 @@ fn request(given: Given, amount: &str) -> Request {
 
 #[test]
 fn neighbours_leave_before_the_container_comes_and_it_gets_what_it_was_promised() {
-    for fake in [Fake::v2(4), Fake::hybrid(4)] {
+    for fake in Fake::both(4) {
         let other = fake.container(A, "0-3");
         let before = fake.everything();
         let (mut journal, mut r) = fake.start(options(false));
-        assert_eq!(r.promise(RUNTIME_ID, cpus("2")), Ok("2-3".to_owned()));
+        assert_eq!(
+            r.promise(&journal, RUNTIME_ID, Path::new(""), cpus("2")),
+            Ok("2-3".to_owned())
+        );
         assert_eq!(fake.everything(), before, "a promise changes nothing");
         assert!(!r.is_empty());
         r.reconcile(&mut journal, &[], &[other.clone().into()]);
         assert_eq!(fake.cpuset(A), "0-1");
         // Another takes none of it.
-        let refused = r.promise("another", cpus("2")).unwrap_err();
+        let refused = r
+            .promise(&journal, "another", Path::new(""), cpus("2"))
+            .unwrap_err();
         assert!(refused.contains("cpus = 1"), "{refused}");
         let strict = comes(&fake, S, "2-3");
         let standard = [other.clone().into()];
@@ -49,12 +55,14 @@ fn neighbours_leave_before_the_container_comes_and_it_gets_what_it_was_promised(
 /// What the runtime wrote because we asked goes back to what it would have been.
 #[test]
 fn a_container_made_on_promised_cpus_is_given_back_all_also_after_a_crash() {
-    for fake in [Fake::v2(4), Fake::hybrid(4)] {
+    for fake in Fake::both(4) {
         for crash in [false, true] {
             // As in the root of v1's hierarchy.
             fake.write("cpuset.cpus", "0-3");
             let (mut journal, mut r) = fake.start(options(false));
-            let cpus = r.promise(RUNTIME_ID, cpus("1")).unwrap();
+            let cpus = r
+                .promise(&journal, RUNTIME_ID, Path::new(""), cpus("1"))
+                .unwrap();
             let strict = comes(&fake, S, &cpus);
             r.reconcile(&mut journal, &[request(strict.clone(), "1")], &[]);
             assert_eq!(fake.cpuset(S), "3");
@@ -78,9 +86,13 @@ fn a_promise_that_is_withdrawn_leaves_nothing() {
     let other = fake.container(A, "0-3");
     let before = fake.everything();
     let (mut journal, mut r) = fake.start(options(false));
-    r.promise(RUNTIME_ID, cpus("1.5")).unwrap();
+    r.promise(&journal, RUNTIME_ID, Path::new(""), cpus("1.5"))
+        .unwrap();
     // Asked again, as after a restart of the runtime: the first counts no more.
-    assert_eq!(r.promise(RUNTIME_ID, cpus("3")), Ok("1-3".to_owned()));
+    assert_eq!(
+        r.promise(&journal, RUNTIME_ID, Path::new(""), cpus("3")),
+        Ok("1-3".to_owned())
+    );
     r.reconcile(&mut journal, &[], &[other.clone().into()]);
     assert_eq!(fake.cpuset(A), "0");
     assert!(r.withdraw(RUNTIME_ID) && !r.withdraw(RUNTIME_ID));

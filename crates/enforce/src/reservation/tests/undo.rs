@@ -71,7 +71,7 @@ fn an_empty_cpuset_that_the_kernel_refuses_goes_back_to_all_possible_cpus() {
 #[test]
 fn a_list_goes_back_as_it_was_in_every_layout() {
     for end in ENDS {
-        for fake in [Fake::v2(4), Fake::hybrid(4)] {
+        for fake in Fake::both(4) {
             let report = ended(&fake, "0-3", end);
             assert!(report.is_clean() && report.instead.is_empty(), "{report:?}");
             assert_eq!(fake.cpuset(A), "0-3", "{end:?}");

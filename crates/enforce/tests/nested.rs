@@ -1,0 +1,205 @@
+//! Reservations on this very host for containers inside of others, and below cgroups with few CPUs.
+
+// Clippy's exception for tests does not reach their helpers.
+#![allow(clippy::unwrap_used)]
+
+use cofferdam_enforce::journal::Journal;
+use cofferdam_enforce::reservation::{ReservationOptions, Reservations};
+use cofferdam_host::{HostFs, online_cpus};
+use cofferdam_lab::fixtures::{Cgroup, exclusive, time_limit};
+use cofferdam_types::{CgroupId, Container, CpuAmount, CpuId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A cgroup, with a process in it or only with others below it.
+struct Tenant {
+    idle: Option<Child>,
+    cgroup: Cgroup,
+}
+
+impl Tenant {
+    fn new(cgroup: Cgroup) -> Tenant {
+        let idle = Command::new("sleep").arg("1000").spawn().unwrap();
+        cgroup.add(idle.id());
+        let idle = Some(idle);
+        Tenant { idle, cgroup }
+    }
+
+    /// Without a process: pure v2 has none in a cgroup that has others with controllers below it.
+    fn around(label: &str) -> Tenant {
+        Tenant {
+            idle: None,
+            cgroup: Cgroup::new(label),
+        }
+    }
+
+    fn pid(&self) -> Option<u32> {
+        self.idle.as_ref().map(Child::id)
+    }
+
+    fn child(&self, name: &str) -> Tenant {
+        Tenant::new(self.cgroup.child(name))
+    }
+
+    fn container(&self) -> Arc<Container> {
+        Arc::new(Container {
+            pid: self.pid(),
+            ..Container::plain(CgroupId(self.cgroup.id()), self.cgroup.path(), "test")
+        })
+    }
+
+    /// CPUs that its process may run on, as the kernel has it.
+    fn allowed(&self) -> BTreeSet<CpuId> {
+        let status = format!("/proc/{}/status", self.pid().unwrap());
+        let status = fs::read_to_string(status).unwrap();
+        let mut lines = status.lines();
+        let list = lines.find_map(|l| l.strip_prefix("Cpus_allowed_list:"));
+        let cpus = cofferdam_host::parse::cpu_list(list.unwrap()).unwrap();
+        cpus.into_iter().collect()
+    }
+
+    fn cpuset(&self) -> PathBuf {
+        self.cgroup.controller("cpuset").join("cpuset.cpus")
+    }
+}
+
+impl Drop for Tenant {
+    fn drop(&mut self) {
+        if let Some(idle) = &mut self.idle {
+            // It may be gone already.
+            let _ = idle.kill();
+            let _ = idle.wait();
+        }
+    }
+}
+
+fn lists(tenants: &[&Tenant]) -> BTreeMap<PathBuf, String> {
+    let list = |t: &&Tenant| (t.cpuset(), fs::read_to_string(t.cpuset()).unwrap());
+    tenants.iter().map(list).collect()
+}
+
+fn one() -> CpuAmount {
+    "1".parse().unwrap()
+}
+
+/// What is not in force of a container's reservation, as names.
+fn names(r: &Reservations, tenant: &Tenant) -> Vec<String> {
+    let id = CgroupId(tenant.cgroup.id());
+    let found = r.states().find(|(other, ..)| *other == id);
+    let degraded = found.map(|(.., degraded)| degraded).unwrap_or_default();
+    degraded.into_iter().map(|d| d.name).collect()
+}
+
+/// Runs `body` with the first and the last CPU of this host, and one test at a time.
+fn scene(body: impl FnOnce(&BTreeSet<CpuId>, &mut Journal, &mut Reservations) + Send + 'static) {
+    let _alone = exclusive();
+    time_limit(LIMIT, move || {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut journal, _) = Journal::open(folder.path()).unwrap();
+        let cpus = online_cpus(&HostFs::host()).unwrap().into_iter().collect();
+        let options = ReservationOptions {
+            lending: false,
+            ..ReservationOptions::default()
+        };
+        let mut r = Reservations::new(HostFs::host(), options).unwrap();
+        body(&cpus, &mut journal, &mut r);
+        r.set(&mut journal, &[], &[]);
+        assert_eq!((journal.in_force(), journal.failed_changes()), (0, 0));
+    });
+}
+
+#[test]
+fn an_owner_below_a_narrow_cgroup_gets_a_cpu_of_it() {
+    scene(|cpus, journal, r| {
+        let narrow = Tenant::around("narrow");
+        let first: BTreeSet<CpuId> = cpus.first().copied().into_iter().collect();
+        fs::write(narrow.cpuset(), cpus.first().unwrap().to_string()).unwrap();
+        let (inner, beside) = (narrow.child("inner"), Tenant::new(Cgroup::new("beside")));
+        let before = lists(&[&narrow, &inner, &beside]);
+        r.set(
+            journal,
+            &[(inner.container(), one())],
+            &[beside.container()],
+        );
+        assert_eq!(names(r, &inner), [String::new(); 0]);
+        assert_eq!(inner.allowed(), first);
+        assert_eq!(beside.allowed(), cpus.difference(&first).copied().collect());
+        r.set(journal, &[], &[]);
+        assert_eq!(lists(&[&narrow, &inner, &beside]), before);
+    });
+}
+
+#[test]
+fn what_a_narrow_cgroup_cannot_give_takes_nothing_and_comes_later() {
+    scene(|cpus, journal, r| {
+        let narrow = Tenant::around("narrow");
+        fs::write(narrow.cpuset(), cpus.first().unwrap().to_string()).unwrap();
+        let (inner, other) = (narrow.child("inner"), narrow.child("other"));
+        let beside = Tenant::new(Cgroup::new("beside"));
+        let before = lists(&[&narrow, &inner, &other, &beside]);
+        let standard = [other.container(), beside.container()];
+        r.set(journal, &[(inner.container(), one())], &standard);
+        assert_eq!(names(r, &inner), ["reservation_impossible"]);
+        assert_eq!(lists(&[&narrow, &inner, &other, &beside]), before);
+        assert_eq!(journal.in_force(), 0);
+        assert_eq!(&beside.allowed(), cpus);
+        // The administrator gives it all CPUs.
+        let all: Vec<String> = cpus.iter().map(CpuId::to_string).collect();
+        fs::write(narrow.cpuset(), all.join(",")).unwrap();
+        r.step(journal, Instant::now());
+        let last: BTreeSet<CpuId> = cpus.last().copied().into_iter().collect();
+        assert_eq!(names(r, &inner), [String::new(); 0]);
+        assert_eq!(inner.allowed(), last);
+        assert_eq!(beside.allowed(), cpus.difference(&last).copied().collect());
+    });
+}
+
+#[test]
+fn an_inner_owner_keeps_its_cpu_from_the_containers_around_it() {
+    scene(|cpus, journal, r| {
+        let outer = Tenant::around("outer");
+        let (inner, other) = (outer.child("inner"), outer.child("other"));
+        let beside = Tenant::new(Cgroup::new("beside"));
+        let before = lists(&[&outer, &inner, &other, &beside]);
+        let standard = [outer.container(), other.container(), beside.container()];
+        r.set(journal, &[(inner.container(), one())], &standard);
+        let last: BTreeSet<CpuId> = cpus.last().copied().into_iter().collect();
+        let rest: BTreeSet<CpuId> = cpus.difference(&last).copied().collect();
+        assert_eq!(inner.allowed(), last);
+        assert_eq!((other.allowed(), beside.allowed()), (rest.clone(), rest));
+        for tenant in [&outer, &inner, &other, &beside] {
+            assert_eq!(names(r, tenant), [String::new(); 0]);
+        }
+        r.set(journal, &[], &[]);
+        assert_eq!(lists(&[&outer, &inner, &other, &beside]), before);
+    });
+}
+
+#[test]
+fn containers_inside_an_owner_run_on_its_cpu() {
+    scene(|cpus, journal, r| {
+        let outer = Tenant::around("outer");
+        let (inner, other) = (outer.child("inner"), outer.child("init"));
+        let beside = Tenant::new(Cgroup::new("beside"));
+        let before = lists(&[&outer, &inner, &other, &beside]);
+        let standard = [inner.container(), beside.container()];
+        r.set(journal, &[(outer.container(), one())], &standard);
+        let last: BTreeSet<CpuId> = cpus.last().copied().into_iter().collect();
+        assert_eq!(
+            (inner.allowed(), other.allowed()),
+            (last.clone(), last.clone())
+        );
+        assert_eq!(beside.allowed(), cpus.difference(&last).copied().collect());
+        for tenant in [&outer, &inner, &beside] {
+            assert_eq!(names(r, tenant), [String::new(); 0]);
+        }
+        r.set(journal, &[], &[]);
+        assert_eq!(lists(&[&outer, &inner, &other, &beside]), before);
+    });
+}
