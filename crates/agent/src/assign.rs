@@ -8,6 +8,7 @@ use cofferdam_host::{HostFs, online_cpus, parse};
 use cofferdam_nri::Roster;
 use cofferdam_types::{
     CgroupId, Container, CpuAmount, CpuId, CpuPolicy, Degraded, NetnsId, Policy, Selector,
+    path_text,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -30,7 +31,11 @@ pub(crate) struct Assigner {
     under: HashMap<CgroupId, Assigned>,
     labels: HashMap<CgroupId, Arc<BTreeMap<String, String>>>,
     namespaces: BTreeMap<String, NetnsId>,
+    /// Cgroups of the processes that rules name, while those run.
     processes: BTreeMap<u32, PathBuf>,
+    /// Start of each process that a rule names, in ticks, from the first look on: its number may be
+    /// another process's later.
+    starts: BTreeMap<u32, u64>,
     looked: Option<Instant>,
     /// Everything is to be matched again.
     stale: bool,
@@ -73,6 +78,7 @@ impl Assigner {
             labels: HashMap::new(),
             namespaces: BTreeMap::new(),
             processes: BTreeMap::new(),
+            starts: BTreeMap::new(),
             looked: None,
             stale: true,
         }
@@ -94,6 +100,10 @@ impl Assigner {
     pub fn set(&mut self, rule: Rule) -> bool {
         let text = rule.matcher.to_string();
         self.set.retain(|r| r.matcher.to_string() != text);
+        if let Matcher::Selector(Selector::Pid(pid)) = rule.matcher {
+            // The process that runs now is meant.
+            self.starts.remove(&pid);
+        }
         if self.set.len() >= MOST_SET {
             return false;
         }
@@ -160,8 +170,9 @@ impl Assigner {
             _ => None,
         });
         let processes = self.processes.values();
-        let processes = processes.filter_map(|path| Selector::cgroup_at(path));
-        cgroups.chain(processes).collect()
+        cgroups
+            .chain(processes.map(|path| Selector::cgroup_at(path)))
+            .collect()
     }
 
     /// Every container with its classes: containers without a reservation must make room for those
@@ -179,6 +190,12 @@ impl Assigner {
             .collect();
         wanted.sort_by_key(|w| w.container.cgroup);
         wanted
+    }
+
+    /// Processes that rules name and that have ended since.
+    pub fn ended_processes(&self) -> impl Iterator<Item = u32> {
+        let all = self.starts.keys().copied();
+        all.filter(|pid| !self.processes.contains_key(pid))
     }
 
     /// Whether there is a container of this name.
@@ -206,7 +223,7 @@ impl Assigner {
 
     /// Cgroup paths of the containers known.
     pub fn paths(&self) -> HashMap<CgroupId, String> {
-        let path = |c: &Container| c.cgroup_path.to_string_lossy().into_owned();
+        let path = |c: &Container| path_text(&c.cgroup_path).into_owned();
         self.under
             .values()
             .map(|a| (a.container.cgroup, path(&a.container)))
@@ -301,6 +318,7 @@ impl Assigner {
         self.looked = Some(Instant::now());
         let mut namespaces = BTreeMap::new();
         let mut processes = BTreeMap::new();
+        let mut starts = BTreeMap::new();
         for rule in self.rules() {
             match &rule.matcher {
                 Matcher::Selector(Selector::Netns(name)) => {
@@ -309,19 +327,27 @@ impl Assigner {
                     }
                 }
                 Matcher::Selector(Selector::Pid(pid)) => {
-                    if let Some(path) = cofferdam_host::cgroup_of(&self.fs, *pid) {
-                        processes.insert(*pid, path);
+                    let start = self.fs.start_of(*pid);
+                    let path = start.and_then(|_| cofferdam_host::cgroup_of(&self.fs, *pid));
+                    if let Some(first) = self.starts.get(pid).copied().or(start) {
+                        starts.insert(*pid, first);
+                        let is_same = start == Some(first);
+                        processes.extend(path.filter(|_| is_same).map(|path| (*pid, path)));
                     }
                 }
                 _ => {}
             }
         }
+        self.starts = starts;
         if namespaces != self.namespaces || processes != self.processes {
             (self.namespaces, self.processes) = (namespaces, processes);
             self.stale = true;
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
 
 /// Labels and annotations of a pod and of its container, the container's first.
 fn labels_of(told: &cofferdam_nri::Container) -> BTreeMap<String, String> {

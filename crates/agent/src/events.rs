@@ -7,7 +7,7 @@ use crate::conditions::Condition;
 use cofferdam_records::accounting::AccountingRecord;
 use cofferdam_records::flow::flows;
 use cofferdam_records::status::PAYS;
-use cofferdam_types::{CgroupId, Interval, printable};
+use cofferdam_types::{CgroupId, Interval, path_text, printable};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -79,7 +79,7 @@ impl Events {
             let key = (container.cgroup, condition.name);
             let open = self.0.entry(key).or_insert_with(|| Open {
                 victim: container.name.clone(),
-                cgroup: container.cgroup_path.display().to_string(),
+                cgroup: path_text(&container.cgroup_path).into_owned(),
                 since: condition.since,
                 seen: now,
                 most_cpus: 0.0,
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_name_steers_nothing_and_has_an_end() {
-        assert_eq!(shown("a\nb\x1b[2J\u{9b}"), "a?b?[2J?");
+        assert_eq!(shown("a\nb\x1b[2J\u{9b}"), r"a\x0ab\x1b[2J\xc2\x9b");
         assert_eq!(shown(&"x".repeat(10_000)).len(), 256);
     }
 }

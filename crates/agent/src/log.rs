@@ -177,7 +177,7 @@ mod tests {
             tracing::warn!("a\nb\u{1b}[2J");
             tracing::error!("no");
         });
-        assert_eq!(text, "<6>ready\n<4>a?b?[2J\n<3>no\n");
+        assert_eq!(text, "<6>ready\n<4>a\\x0ab\\x1b[2J\n<3>no\n");
     }
 
     #[test]
@@ -226,12 +226,12 @@ mod tests {
         .unwrap();
         assert_eq!(lines, b"<6>ready\n");
         for field in [
-            "MESSAGE=db??[2J pays for the packets of others, most of them web's: 0.31 CPUs; \
+            "MESSAGE=db\\x0a\\x1b[2J pays for the packets of others, most of them web's: 0.31 CPUs; \
              'cofferdam explain' says what helps",
             "PRIORITY=4",
             "COFFERDAM_EVENT=pays_for_others",
             "COFFERDAM_STATE=begins",
-            "COFFERDAM_VICTIM=db??[2J",
+            r"COFFERDAM_VICTIM=db\x0a\x1b[2J",
             "COFFERDAM_CGROUP=/db",
             "COFFERDAM_OFFENDER=web",
             "COFFERDAM_CPUS=0.31",

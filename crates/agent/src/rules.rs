@@ -1,8 +1,9 @@
 //! Which rule a container falls under.
 
 use cofferdam_nri::Qos;
-use cofferdam_types::{Container, CpuPolicy, NetnsId, NetworkCpu, Policy, Selector, SelectorError};
-use globset::{GlobBuilder, GlobMatcher};
+use cofferdam_types::{
+    Container, CpuPolicy, NetnsId, NetworkCpu, Pattern, Policy, Selector, SelectorError,
+};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -41,17 +42,13 @@ pub enum Matcher {
     Label {
         /// Its whole key.
         key: String,
-        /// Its value as written; globs.
-        value: String,
-        /// The same, compiled.
-        glob: GlobMatcher,
+        /// Its value; a pattern.
+        value: Pattern,
     },
     /// By the namespace of its pod.
     Namespace {
-        /// As written; globs.
-        name: String,
-        /// The same, compiled.
-        glob: GlobMatcher,
+        /// A pattern.
+        name: Pattern,
     },
     /// By the quality of service class of its pod.
     Qos(Qos),
@@ -81,12 +78,11 @@ impl FromStr for Matcher {
 
     fn from_str(text: &str) -> Result<Matcher, MatchError> {
         if let Some(name) = text.strip_prefix("namespace:") {
-            let glob = GlobBuilder::new(name).build().ok();
-            let glob = glob.filter(|_| !name.is_empty());
-            let glob = glob.ok_or_else(|| MatchError::Namespace(text.to_owned()))?;
+            if name.is_empty() {
+                return Err(MatchError::Namespace(text.to_owned()));
+            }
             return Ok(Matcher::Namespace {
-                name: name.to_owned(),
-                glob: glob.compile_matcher(),
+                name: Pattern::of_text(name),
             });
         }
         if let Some(class) = text.strip_prefix("qos:") {
@@ -104,11 +100,9 @@ impl FromStr for Matcher {
         if key.is_empty() {
             return Err(wrong());
         }
-        let glob = GlobBuilder::new(value).build().map_err(|_| wrong())?;
         Ok(Matcher::Label {
             key: key.to_owned(),
-            value: value.to_owned(),
-            glob: glob.compile_matcher(),
+            value: Pattern::of_text(value),
         })
     }
 }
@@ -117,8 +111,8 @@ impl fmt::Display for Matcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Matcher::Selector(selector) => selector.fmt(f),
-            Matcher::Label { key, value, .. } => write!(f, "label:{key}={value}"),
-            Matcher::Namespace { name, .. } => write!(f, "namespace:{name}"),
+            Matcher::Label { key, value } => write!(f, "label:{key}={}", value.as_str()),
+            Matcher::Namespace { name } => write!(f, "namespace:{}", name.as_str()),
             Matcher::Qos(class) => write!(f, "qos:{}", class.name()),
         }
     }
@@ -136,6 +130,17 @@ impl Matcher {
         matches!(self, Matcher::Label { .. })
     }
 
+    /// Remark on a pattern that its author may have meant otherwise.
+    pub fn remark(&self) -> Option<String> {
+        match self {
+            Matcher::Selector(selector) => selector.remark(),
+            Matcher::Label { value: pattern, .. } | Matcher::Namespace { name: pattern } => {
+                pattern.remark(false)
+            }
+            Matcher::Qos(_) => None,
+        }
+    }
+
     /// Whether `container` is meant.
     pub fn matches(&self, container: &Container, known: &Known<'_>) -> bool {
         match self {
@@ -149,15 +154,15 @@ impl Matcher {
                 .get(pid)
                 .is_some_and(|path| path.starts_with(&container.cgroup_path)),
             Matcher::Selector(selector) => selector.matches(container),
-            Matcher::Label { key, glob, .. } => known
+            Matcher::Label { key, value } => known
                 .labels
                 .get(key)
-                .is_some_and(|value| glob.is_match(value)),
-            Matcher::Namespace { glob, .. } => container
+                .is_some_and(|label| value.matches(label)),
+            Matcher::Namespace { name } => container
                 .pod
                 .as_deref()
                 .and_then(|pod| pod.split_once('/'))
-                .is_some_and(|(namespace, _)| glob.is_match(namespace)),
+                .is_some_and(|(namespace, _)| name.matches(namespace)),
             Matcher::Qos(class) => {
                 let path = container.cgroup_path.to_string_lossy();
                 Qos::of_cgroup(&path) == Some(*class)
@@ -173,7 +178,7 @@ pub struct Known<'a> {
     pub labels: &'a BTreeMap<String, String>,
     /// Namespaces by their name below `/run/netns`.
     pub namespaces: &'a BTreeMap<String, NetnsId>,
-    /// Cgroup paths of the processes that rules name.
+    /// Cgroup paths of the processes that rules name, while those run.
     pub processes: &'a BTreeMap<u32, std::path::PathBuf>,
 }
 

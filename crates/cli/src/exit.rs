@@ -4,6 +4,7 @@ use cofferdam_accounting::{ReadError, StartError};
 use cofferdam_fleet_args::error_chain;
 use cofferdam_host::with_remedy;
 use cofferdam_latency::MeasureError;
+use cofferdam_types::printable;
 use std::io;
 use std::process::ExitCode;
 
@@ -133,20 +134,12 @@ pub fn needs_root(error: anyhow::Error, what: &str) -> Failure {
 const MOST_COMBINING: usize = 4;
 
 /// Joins the lines of `text` with single spaces, and shows control characters, and those that reorder
-/// or hide text, as `?`: the text may hold names that a container chose.
+/// or hide text, as [`printable`] does: the text may hold names that a container chose.
 pub fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut combining = 0;
-    words
-        .join(" ")
+    printable(&words.join(" "))
         .chars()
-        .map(|c| {
-            if c.is_control() || is_hidden(c) {
-                '?'
-            } else {
-                c
-            }
-        })
         .filter(|c| {
             let alone = unicode_width::UnicodeWidthChar::width(*c) != Some(0);
             combining = if alone { 0 } else { combining + 1 };
@@ -155,21 +148,17 @@ pub fn one_line(text: &str) -> String {
         .collect()
 }
 
-/// Format characters of Unicode: bidirectional control, zero-width, tags.
-fn is_hidden(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn names_cannot_control_reorder_or_hide_text() {
-        assert_eq!(one_line("a\u{1b}[2J\nb\u{9b}c"), "a?[2J b?c");
-        assert_eq!(one_line("gnp\u{202e}exe\u{200b}\u{feff}"), "gnp?exe??");
+        assert_eq!(one_line("a\u{1b}[2J\nb\u{9b}c"), r"a\x1b[2J b\xc2\x9bc");
+        assert_eq!(
+            one_line("gnp\u{202e}exe\u{feff}"),
+            r"gnp\xe2\x80\xaeexe\xef\xbb\xbf"
+        );
         assert_eq!(one_line("網頁 e\u{301}"), "網頁 e\u{301}");
         let stacked = format!("z{}", "\u{335}".repeat(300));
         assert_eq!(one_line(&stacked).chars().count(), 5);
@@ -203,7 +192,7 @@ mod tests {
         let error = anyhow::anyhow!("disk\nfull\u{1b}[2J").context("cannot write to /x");
         assert_eq!(
             Failure::Failed(error).line().as_deref(),
-            Some("cannot write to /x: disk full?[2J")
+            Some(r"cannot write to /x: disk full\x1b[2J")
         );
         assert_eq!(Failure::ReaderGone.line(), None);
     }

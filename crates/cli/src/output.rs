@@ -2,6 +2,7 @@
 
 use crate::exit::Failure;
 use anyhow::Context;
+use cofferdam_types::printable_json;
 use serde::Serialize;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -28,7 +29,7 @@ enum Sink {
     },
 }
 
-/// `document` as indented JSON.
+/// `document` as indented JSON. What could steer a terminal is escaped.
 pub fn json(document: &impl Serialize) -> Result<String, Failure> {
     written(serde_json::to_string_pretty(document))
 }
@@ -40,7 +41,7 @@ pub fn json_line(document: &impl Serialize) -> Result<String, Failure> {
 
 fn written(text: serde_json::Result<String>) -> Result<String, Failure> {
     let text = text.map_err(|e| Failure::failed(format!("cannot write JSON: {e}")))?;
-    Ok(text + "\n")
+    Ok(printable_json(&text).into_owned() + "\n")
 }
 
 impl Output {

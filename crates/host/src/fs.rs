@@ -120,6 +120,18 @@ impl HostFs {
         self.netns_link(format!("/proc/{pid}/ns/net"))
     }
 
+    /// PID namespace of a process, as its link names it; `None` if it is gone or not accessible.
+    pub(crate) fn pid_namespace_of(&self, pid: u32) -> Option<PathBuf> {
+        self.count();
+        std::fs::read_link(self.path(format!("/proc/{pid}/ns/pid"))).ok()
+    }
+
+    /// Start of a process, in ticks since the boot; `None` if it is gone.
+    pub fn start_of(&self, pid: u32) -> Option<u64> {
+        let stat = self.read(format!("/proc/{pid}/stat"), SMALL_BYTES);
+        crate::procfs::stat_start(&stat.ok()?)
+    }
+
     /// Network namespace that a `/proc/…/ns/net` link names.
     pub fn netns_link(&self, absolute: impl AsRef<Path>) -> Option<NetnsId> {
         self.count();

@@ -68,12 +68,13 @@ fn unescape_octal(text: &str) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(&out))
 }
 
-/// Path in the unified hierarchy from the text of `/proc/PID/cgroup` (its `0::` line).
-pub fn proc_cgroup_v2(text: &str) -> Option<PathBuf> {
-    let path = text.lines().find_map(|l| l.strip_prefix("0::"))?;
-    // A removed cgroup is shown with this suffix.
-    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-    path.starts_with('/').then(|| PathBuf::from(path))
+/// Path in the unified hierarchy from `/proc/PID/cgroup` (its `0::` line). The kernel appends
+/// ` (deleted)` to that of a removed cgroup; a name may end so as well, and is kept.
+pub fn proc_cgroup_v2(text: impl AsRef<[u8]>) -> Option<PathBuf> {
+    let mut lines = text.as_ref().split(|byte| *byte == b'\n');
+    let path = lines.find_map(|line| line.strip_prefix(b"0::"))?;
+    let path = path.starts_with(b"/").then(|| OsStr::from_bytes(path));
+    path.map(PathBuf::from)
 }
 
 /// Path in the v1 hierarchy that has `controller`, from the text of `/proc/PID/cgroup`.
@@ -87,6 +88,14 @@ pub fn proc_cgroup_v1(text: &str, controller: &str) -> Option<PathBuf> {
             .any(|n| n == controller)
             .then(|| PathBuf::from(path))
     })
+}
+
+/// Start of a process in `/proc/PID/stat`, in ticks since the boot. Source: proc_pid_stat(5),
+/// field 22; the name before it may contain blanks and parentheses.
+pub fn stat_start(stat: &[u8]) -> Option<u64> {
+    let end = stat.iter().rposition(|byte| *byte == b')')?;
+    let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
+    rest.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
 /// Namespace in the target of a `/proc/PID/ns/net` link: `net:[4026531840]`.

@@ -1,8 +1,8 @@
 //! From what a person wrote to the containers that are meant.
 
-use crate::fs::HostFs;
+use crate::fs::{HostFs, SMALL_BYTES};
 use crate::{netns, procfs};
-use cofferdam_types::{Container, NetnsId, Selector};
+use cofferdam_types::{Container, NetnsId, Selector, path_text};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub enum ResolveError {
     /// The process is in no container.
     #[error(
         "process {pid} is in the cgroup {}, which is not a container's{hint}",
-        cgroup.display()
+        path_text(cgroup)
     )]
     NotInContainer {
         /// The process.
@@ -100,8 +100,8 @@ pub fn named_netns(fs: &HostFs, name: &str) -> Option<NetnsId> {
 
 /// Path of the cgroup that a process is in; `None` when it has ended.
 pub fn cgroup_of(fs: &HostFs, pid: u32) -> Option<PathBuf> {
-    let text = fs.read_text(format!("/proc/{pid}/cgroup")).ok()?;
-    procfs::proc_cgroup_v2(&text)
+    let text = fs.read(format!("/proc/{pid}/cgroup"), SMALL_BYTES).ok()?;
+    procfs::proc_cgroup_v2(text)
 }
 
 fn namespace(fs: &HostFs, name: &str) -> Result<NetnsId, ResolveError> {

@@ -5,7 +5,7 @@ use crate::diagnosis::DiagnosisRecord;
 use crate::time;
 use cofferdam_types::{
     AccountingMode, CgroupId, Container, ContainerLedger, CpuId, CpuTime, Interval, NetnsId,
-    Reason, Runtime, Sampling,
+    Reason, Runtime, Sampling, path_text, text_path,
 };
 use schemars::JsonSchema;
 use serde::de::IntoDeserializer;
@@ -273,7 +273,7 @@ impl ContainerRecord {
             pod: self.pod.clone(),
             netns: self.netns.map(NetnsId),
             host_network: self.host_network,
-            ..Container::plain(cgroup, &self.cgroup_path, self.name.as_str())
+            ..Container::plain(cgroup, text_path(&self.cgroup_path), self.name.as_str())
         }
     }
 
@@ -287,7 +287,7 @@ impl ContainerRecord {
         ContainerRecord {
             name: container.name.clone(),
             cgroup_id: container.cgroup.0,
-            cgroup_path: container.cgroup_path.display().to_string(),
+            cgroup_path: path_text(&container.cgroup_path).into_owned(),
             id: container.id.clone(),
             runtime: container.runtime.to_string(),
             pod: container.pod.clone(),

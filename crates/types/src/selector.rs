@@ -1,12 +1,12 @@
-//! How a person names a container on the command line and in the configuration.
+//! Selectors: how a person names a container on the command line and in the configuration.
 
-use crate::{Container, NetnsId};
-use globset::{GlobBuilder, GlobMatcher};
+use crate::{Container, NetnsId, Pattern, path_text};
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
-/// A name, `id:PREFIX`, `cgroup:PATH`, `netns:INODE` or `pid:N`. Names and paths take globs:
-/// `*` and `?` stop at `/`, `**` does not.
+/// A name, `id:PREFIX`, `cgroup:PATH`, `netns:INODE` or `pid:N`. Names and paths are
+/// [patterns](Pattern); of bytes that are no UTF-8 they have the [text](path_text).
 #[derive(Clone, Debug)]
 pub enum Selector {
     /// The container's name.
@@ -19,13 +19,6 @@ pub enum Selector {
     Netns(String),
     /// A process in it.
     Pid(u32),
-}
-
-/// A glob together with its source text.
-#[derive(Clone, Debug)]
-pub struct Pattern {
-    text: String,
-    glob: GlobMatcher,
 }
 
 /// A selector that cannot be understood.
@@ -43,33 +36,12 @@ pub enum SelectorError {
     /// Cgroup paths begin at the mount.
     #[error("selector '{0}': a cgroup path begins with '/', such as cgroup:/machine.slice/web")]
     RelativePath(String),
-    /// The glob does not parse.
-    #[error("selector '{selector}': {reason}")]
-    BadGlob {
-        /// As written.
-        selector: String,
-        /// The parser's words.
-        reason: String,
-    },
 }
 
 impl FromStr for Selector {
     type Err = SelectorError;
 
     fn from_str(text: &str) -> Result<Self, SelectorError> {
-        let pattern = |body: &str| {
-            GlobBuilder::new(body)
-                .literal_separator(true)
-                .build()
-                .map(|g| Pattern {
-                    text: body.to_owned(),
-                    glob: g.compile_matcher(),
-                })
-                .map_err(|e| SelectorError::BadGlob {
-                    selector: text.to_owned(),
-                    reason: e.kind().to_string(),
-                })
-        };
         let (kind, body) = match text.split_once(':') {
             Some((kind @ ("id" | "cgroup" | "netns" | "pid"), body)) => (kind, body),
             _ => ("name", text),
@@ -90,9 +62,9 @@ impl FromStr for Selector {
                 _ => Err(SelectorError::BadPid(text.to_owned())),
             },
             "cgroup" if !body.starts_with('/') => Err(SelectorError::RelativePath(text.to_owned())),
-            "cgroup" => Ok(Selector::Cgroup(pattern(body)?)),
+            "cgroup" => Ok(Selector::Cgroup(Pattern::of_path(body))),
             "netns" => Ok(Selector::Netns(body.to_owned())),
-            _ => Ok(Selector::Name(pattern(body)?)),
+            _ => Ok(Selector::Name(Pattern::of_path(body))),
         }
     }
 }
@@ -100,52 +72,59 @@ impl FromStr for Selector {
 impl Selector {
     /// Whether `container` is meant. Selectors that need the host (`netns:NAME` with a name,
     /// `pid:N`) are first made concrete by `cofferdam_host::resolve`; here `netns:` compares
-    /// the inode number and `pid:` the known process only.
+    /// the inode number, and `pid:` means nothing: its number may be another process's by now.
     pub fn matches(&self, container: &Container) -> bool {
         match self {
-            Selector::Name(p) => p.glob.is_match(&container.name),
+            Selector::Name(p) => p.matches(&container.name),
             Selector::Id(prefix) => container
                 .id
                 .as_deref()
                 .is_some_and(|id| id.starts_with(prefix.as_str())),
-            Selector::Cgroup(p) => p.glob.is_match(&container.cgroup_path),
+            Selector::Cgroup(p) => means_path(p, &container.cgroup_path),
             Selector::Netns(inode) => inode
                 .parse()
                 .is_ok_and(|n| container.netns == Some(NetnsId(n))),
-            Selector::Pid(pid) => container.pid == Some(*pid),
+            Selector::Pid(_) => false,
+        }
+    }
+
+    /// Whether it names cgroups, rather than picks some of the containers: one path, or a pattern
+    /// without `**`, which stands for all containers below a path.
+    pub fn names_cgroups(&self) -> bool {
+        matches!(self, Selector::Cgroup(p) if !p.as_str().contains("**"))
+    }
+
+    /// Whether it names the cgroup at `path` (below the v2 mount).
+    pub fn names(&self, path: &Path) -> bool {
+        matches!(self, Selector::Cgroup(p) if self.names_cgroups() && means_path(p, path))
+    }
+
+    /// The selector that means the cgroup at `path` and no other.
+    pub fn cgroup_at(path: &Path) -> Selector {
+        Selector::Cgroup(Pattern::of_name(&path_text(path)))
+    }
+
+    /// Remark on a pattern that its author may have meant otherwise.
+    pub fn remark(&self) -> Option<String> {
+        match self {
+            Selector::Cgroup(pattern) => pattern.remark(true),
+            Selector::Name(pattern) => pattern.remark(false),
+            Selector::Id(_) | Selector::Netns(_) | Selector::Pid(_) => None,
         }
     }
 }
 
-impl Selector {
-    /// Whether it names cgroups, rather than picks some of the containers: one path, or a glob
-    /// without `**`, which stands for all containers below a path.
-    pub fn names_cgroups(&self) -> bool {
-        matches!(self, Selector::Cgroup(p) if !p.text.contains("**"))
-    }
-
-    /// Whether it names the cgroup at `path` (below the v2 mount).
-    pub fn names(&self, path: &std::path::Path) -> bool {
-        matches!(self, Selector::Cgroup(p) if self.names_cgroups() && p.glob.is_match(path))
-    }
-
-    /// The selector that means the cgroup at `path` and no other.
-    pub fn cgroup_at(path: &std::path::Path) -> Option<Selector> {
-        let text = path.to_str()?;
-        let glob = GlobBuilder::new(&globset::escape(text)).build().ok()?;
-        Some(Selector::Cgroup(Pattern {
-            text: text.to_owned(),
-            glob: glob.compile_matcher(),
-        }))
-    }
+/// Whether `pattern` means the cgroup at `path`: its text, or its very characters.
+fn means_path(pattern: &Pattern, path: &Path) -> bool {
+    pattern.matches(&path_text(path)) || path.to_str() == Some(pattern.as_str())
 }
 
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Selector::Name(p) => f.write_str(&p.text),
+            Selector::Name(p) => f.write_str(p.as_str()),
             Selector::Id(id) => write!(f, "id:{id}"),
-            Selector::Cgroup(p) => write!(f, "cgroup:{}", p.text),
+            Selector::Cgroup(p) => write!(f, "cgroup:{}", p.as_str()),
             Selector::Netns(n) => write!(f, "netns:{n}"),
             Selector::Pid(p) => write!(f, "pid:{p}"),
         }

@@ -375,6 +375,9 @@ fn rules(checker: &mut Checker<'_>, raw: &[Spanned<RawRule>]) -> Vec<Rule> {
         let Some((policy, by_request)) = policy else {
             continue;
         };
+        if let Some(remark) = matcher.remark() {
+            checker.warn(&span, remark);
+        }
         let text = matcher.to_string();
         match seen.get(&text) {
             Some((first, at)) if *first == (policy, by_request) => checker.warn(

@@ -446,3 +446,30 @@ fn the_socket_is_found_in_a_configuration_that_is_refused() {
     std::fs::write(&path, "[metrics]\n").unwrap();
     assert_eq!(socket_of(Some(&path)), Path::new(DEFAULT_SOCKET));
 }
+
+#[test]
+fn a_pattern_that_may_be_a_name_is_warned_of() {
+    for (selector, part) in [
+        (
+            r"cgroup:/system.slice/a[b].service",
+            "write /system.slice/a[[]b[]].service",
+        ),
+        (
+            r"cgroup:/tenants/a\*",
+            "a backslash is an ordinary character",
+        ),
+        ("web-[1", "is no pattern"),
+    ] {
+        let (config, warnings) = parse(&format!("[[rule]]\nmatch = '{selector}'\n")).unwrap();
+        assert_eq!((config.rules.len(), warnings.len()), (1, 1), "{selector}");
+        assert!(warnings[0].text.contains(part), "{warnings:?}");
+    }
+    for plain in [
+        r"cgroup:/system.slice/web\x2d1.service",
+        "web-[0-9]",
+        "cgroup:/tenants/*",
+    ] {
+        let (_, warnings) = parse(&format!("[[rule]]\nmatch = '{plain}'\n")).unwrap();
+        assert_eq!(warnings, [], "{plain}");
+    }
+}

@@ -141,6 +141,16 @@ impl<L: Ledger> Control<L> {
         for failure in &self.undo_failures {
             add("not_taken_back", failure.clone());
         }
+        for pid in self.assigner.ended_processes() {
+            let text = format!(
+                "the process of the rule 'pid:{pid}' has ended: the rule has no effect, also where \
+                 another process has its number; name the container, or remove the rule"
+            );
+            degraded.push(Degraded {
+                name: "process_ended".to_owned(),
+                text,
+            });
+        }
         degraded.extend(self.losses.degraded.clone());
         degraded.extend(self.latency.degraded());
         degraded.extend(self.otlp.degraded());

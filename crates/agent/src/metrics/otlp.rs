@@ -19,7 +19,7 @@ use super::values::Values;
 use super::{Buckets, in_seconds};
 use crate::latency::BOUNDS_NS;
 use crate::view::View;
-use cofferdam_types::{CgroupId, Container};
+use cofferdam_types::{CgroupId, Container, path_text};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
@@ -48,7 +48,7 @@ pub(crate) fn request(
     let containers = view.snapshot.containers.iter();
     let containers: ByPath<'_> = containers
         .map(|c| {
-            let path = c.container.cgroup_path.to_string_lossy().into_owned();
+            let path = path_text(&c.container.cgroup_path).into_owned();
             (path, &*c.container)
         })
         .collect();
@@ -120,7 +120,7 @@ fn of_container(container: &Container) -> Vec<KeyValue> {
     let mut attributes = vec![
         text("container.name", &container.name),
         text("container.runtime.name", &container.runtime.to_string()),
-        text("cofferdam.cgroup", &container.cgroup_path.to_string_lossy()),
+        text("cofferdam.cgroup", &path_text(&container.cgroup_path)),
     ];
     if let Some(id) = &container.id {
         attributes.push(text("container.id", id));

@@ -2,7 +2,7 @@
 
 use super::table::Metric;
 use crate::latency::Buckets;
-use cofferdam_types::Container;
+use cofferdam_types::{Container, path_text};
 use std::collections::HashMap;
 
 /// One series: the values of its labels, and its own.
@@ -49,10 +49,35 @@ pub(super) fn name(container: &Container) -> [String; 3] {
     [
         container.name.clone(),
         container.pod.clone().unwrap_or_default(),
-        container.cgroup_path.to_string_lossy().into_owned(),
+        path_text(&container.cgroup_path).into_owned(),
     ]
 }
 
 pub(super) fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cofferdam_types::CgroupId;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    #[test]
+    fn names_that_are_no_text_have_series_of_their_own() {
+        let labels = |path: &[u8]| {
+            let path = OsStr::from_bytes(path);
+            name(&Container::plain(CgroupId(1), path, "x"))
+        };
+        let series = [
+            &b"/a\xff"[..],
+            b"/a\xfe",
+            br"/a\xff",
+            "/a\u{fffd}".as_bytes(),
+        ]
+        .map(labels);
+        let different: std::collections::BTreeSet<_> = series.iter().collect();
+        assert_eq!(different.len(), series.len(), "{series:?}");
+    }
 }

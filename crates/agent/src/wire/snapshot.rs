@@ -3,7 +3,7 @@
 use cofferdam_records::OtherSchema;
 use cofferdam_types::{
     CgroupId, Container, ContainerLedger, CpuId, CpuTime, Health, InterfacePair, Ledger, NetnsId,
-    Reason, Runtime, Sampling, Snapshot,
+    Reason, Runtime, Sampling, Snapshot, path_text, text_path,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -159,7 +159,7 @@ impl WireContainer {
         let container = &entry.container;
         WireContainer {
             cgroup_id: container.cgroup.0,
-            cgroup_path: container.cgroup_path.to_string_lossy().into_owned(),
+            cgroup_path: path_text(&container.cgroup_path).into_owned(),
             descendants: container.descendants.iter().map(|id| id.0).collect(),
             name: container.name.clone(),
             id: container.id.clone(),
@@ -183,7 +183,7 @@ impl WireContainer {
         ContainerLedger {
             container: Arc::new(Container {
                 cgroup: CgroupId(self.cgroup_id),
-                cgroup_path: self.cgroup_path.into(),
+                cgroup_path: text_path(&self.cgroup_path),
                 descendants: self.descendants.into_iter().map(CgroupId).collect(),
                 name: self.name,
                 id: self.id,
@@ -212,6 +212,20 @@ fn nanoseconds(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    #[test]
+    fn a_path_that_is_no_text_crosses_the_socket() {
+        let second = Duration::from_secs(1);
+        let mut entry = crate::testing::paying(second, &[(1, 1)]).containers[0].clone();
+        let mut container = Container::clone(&entry.container);
+        container.cgroup_path = OsStr::from_bytes(b"/a\xff/\x1b").into();
+        entry.container = Arc::new(container);
+        let line = serde_json::to_string(&WireContainer::new(&entry)).unwrap();
+        let back: WireContainer = serde_json::from_str(&line).unwrap();
+        assert_eq!(back.back().container, entry.container);
+    }
 
     #[test]
     fn a_snapshot_of_another_schema_is_refused_though_its_fields_cannot_be_read() {

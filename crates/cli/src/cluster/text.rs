@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn names_of_a_node_cannot_control_the_terminal() {
         let text = status(&report(), Some(80));
-        assert!(text.contains("n1: a problem?[2J"), "{text}");
+        assert!(text.contains(r"n1: a problem\x1b[2J"), "{text}");
         assert!(text.contains("and 6 more problems"), "{text}");
         assert!(
             !text.contains('\u{1b}') && !text.contains("All is in force"),

@@ -200,7 +200,7 @@ mod tests {
             "2 of 2 cores in use (1 to 2); since the start 3 added, 2 removed, 90 flow groups moved",
             "7s ago: core 1 added, with 45 flow groups",
             "1                64         0          500         0      0",
-            "web?[2J                            3           4",
+            r"web\x1b[2J                         3           4",
             "1000  tcp segments in",
             "the last: web: it handed over",
             "q quit",

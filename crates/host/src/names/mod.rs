@@ -10,7 +10,7 @@ mod storage;
 
 use crate::classify::Named;
 use crate::fs::HostFs;
-use cofferdam_types::Runtime;
+use cofferdam_types::{Runtime, path_text, printable};
 use identity::{Identity, owner_home, plausible};
 use std::path::Path;
 
@@ -60,11 +60,8 @@ pub(crate) fn fallback(runtime: Runtime, id: Option<&str>, path: &Path) -> Strin
     if let Some(id) = id {
         return format!("{runtime}-{}", id.get(..12).unwrap_or(id));
     }
-    let last = path
-        .file_name()
-        .unwrap_or(path.as_os_str())
-        .to_string_lossy();
-    cofferdam_types::printable(&last)
+    let last = Path::new(path.file_name().unwrap_or(path.as_os_str()));
+    printable(&path_text(last))
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 use super::*;
 use cofferdam_types::NetnsId;
 use proptest::prelude::*;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 const HYBRID: &str = "\
@@ -25,7 +27,9 @@ fn mountinfo_takes_optional_fields_and_escapes() {
 #[test]
 fn proc_cgroup_finds_both_hierarchies() {
     let text = "9:name=systemd:/s\n4:cpu,cpuacct:/v1:with:colons\n0::/a/b (deleted)\n";
-    assert_eq!(proc_cgroup_v2(text), Some("/a/b".into()));
+    assert_eq!(proc_cgroup_v2(text), Some("/a/b (deleted)".into()));
+    let bytes = OsStr::from_bytes(b"/a\xff");
+    assert_eq!(proc_cgroup_v2(b"0::/a\xff\n"), Some(bytes.into()));
     assert_eq!(
         proc_cgroup_v1(text, "cpuacct"),
         Some("/v1:with:colons".into())

@@ -164,7 +164,7 @@ fn held_back(
         // Its own runtime knows it by name or id, not by its cgroup.
         let selector = rule::selector(c, evidence.containers())?;
         let who = selector.strip_prefix("id:").unwrap_or(&selector).to_owned();
-        let plain = !selector.starts_with("cgroup:");
+        let plain = !selector.contains("cgroup:");
         plain.then(|| format!("sudo {} update --cpus {wants} {who}", c.runtime))
     });
     let (_, text) = evidence.certainty_of_loss(loss.cgroup_id);

@@ -2,9 +2,10 @@
 
 use super::{Agent, Start};
 use crate::accounting::ContainerRecord;
+use cofferdam_types::{Pattern, printable};
 
-/// How a command line means exactly `container`, among `all`; `None` where its name and path cannot be
-/// written safely.
+/// How a command line means exactly `container`, among `all`: a word for a shell. `None` where it has
+/// no path, or none that can be shown.
 pub(super) fn selector(container: &ContainerRecord, all: &[ContainerRecord]) -> Option<String> {
     let alone = all.iter().filter(|c| c.name == container.name).count() == 1;
     if alone && is_plain(&container.name) && !container.name.contains([':', '/']) {
@@ -18,8 +19,22 @@ pub(super) fn selector(container: &ContainerRecord, all: &[ContainerRecord]) -> 
             return Some(format!("id:{short}"));
         }
     }
-    let path = &container.cgroup_path;
-    (path.starts_with('/') && is_plain(path)).then(|| format!("cgroup:{path}"))
+    let path = container.cgroup_path.as_str();
+    if !path.starts_with('/') {
+        return None;
+    }
+    let shown = printable(path);
+    let exact = Pattern::escape(&shown);
+    // What steers a terminal is selected by what is shown of it, which must be no pattern then.
+    (shown == path || exact == shown).then(|| quote(format!("cgroup:{exact}")))
+}
+
+/// `word` as one word for a shell.
+fn quote(word: String) -> String {
+    match is_plain(&word) {
+        true => word,
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
 }
 
 /// No character of it means anything to a shell, to a glob or to an option parser.
@@ -76,6 +91,9 @@ mod tests {
             container(5, "--cpus"),
             container(6, "*"),
             container(7, "id:abc"),
+            container(8, r"web\x2d1"),
+            container(9, "[x]"),
+            container(10, "esc\x1b"),
         ])
         .record()
         .containers;
@@ -83,7 +101,10 @@ mod tests {
         all[1].id = Some("3f2a".repeat(16));
         all[2].id = None;
         all[3].id = Some("0123456789abcdef".repeat(4));
-        all[5].cgroup_path = "/with space".into();
+        all[5].cgroup_path = "/with space/it's".into();
+        all[7].cgroup_path = r"/web@eu\x2d1.service".into();
+        all[8].cgroup_path = "/a[x]*".into();
+        all[9].cgroup_path = "/esc\x1b[".into();
         let named: Vec<_> = all.iter().map(|c| selector(c, &all)).collect();
         let expected = [
             Some("web"),
@@ -91,8 +112,11 @@ mod tests {
             Some("cgroup:/tenants/3"),
             Some("id:0123456789ab"),
             Some("cgroup:/tenants/5"),
-            None,
+            Some(r"'cgroup:/with space/it'\''s'"),
             Some("cgroup:/tenants/7"),
+            Some(r"'cgroup:/web@eu\x2d1.service'"),
+            Some("'cgroup:/a[[]x[]][*]'"),
+            None,
         ];
         assert_eq!(named, expected.map(|e| e.map(str::to_owned)));
         let command = enforce("web");

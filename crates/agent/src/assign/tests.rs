@@ -1,0 +1,53 @@
+//! What the host has changed between two looks.
+
+use super::*;
+use std::path::Path;
+
+/// Process 7 is in `cgroup`, and began at tick `start`.
+fn process(root: &Path, cgroup: &str, start: u64) {
+    let folder = root.join("proc/7");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("cgroup"), format!("0::{cgroup}\n")).unwrap();
+    let stat = format!("7 (a) S {} {start} 0", ["0"; 18].join(" "));
+    std::fs::write(folder.join("stat"), stat).unwrap();
+}
+
+fn rule() -> Rule {
+    Rule {
+        line: 1,
+        matcher: "pid:7".parse().unwrap(),
+        policy: Policy::default(),
+        by_request: false,
+    }
+}
+
+/// Texts of what the rules name, after another look, and the processes that have ended.
+fn look(assigner: &mut Assigner) -> (Vec<String>, Vec<u32>) {
+    assigner.looked = None;
+    let named = assigner.named().iter().map(ToString::to_string).collect();
+    (named, assigner.ended_processes().collect())
+}
+
+#[test]
+fn a_number_that_another_process_gets_is_not_meant() {
+    let root = tempfile::tempdir().unwrap();
+    let mut assigner = Assigner::new(HostFs::below(root.path()), vec![rule()]);
+    assert_eq!(look(&mut assigner), (vec![], vec![]), "it has not come yet");
+    process(root.path(), "/a", 100);
+    assert_eq!(look(&mut assigner), (vec!["cgroup:/a".to_owned()], vec![]));
+    // It may move.
+    process(root.path(), "/a/b", 100);
+    assert_eq!(
+        look(&mut assigner),
+        (vec!["cgroup:/a/b".to_owned()], vec![])
+    );
+    std::fs::remove_dir_all(root.path().join("proc/7")).unwrap();
+    assert_eq!(look(&mut assigner), (vec![], vec![7]));
+    process(root.path(), "/b", 200);
+    assert_eq!(look(&mut assigner), (vec![], vec![7]));
+    // Another file with the same rule means the same process; a person who asks again does not.
+    assigner.replace(vec![rule()]);
+    assert_eq!(look(&mut assigner), (vec![], vec![7]));
+    assert!(assigner.set(rule()));
+    assert_eq!(look(&mut assigner), (vec!["cgroup:/b".to_owned()], vec![]));
+}
