@@ -27,6 +27,19 @@ pub struct Named {
     pub pod_uid: Option<String>,
 }
 
+/// Beginnings of the names of cgroups, before the runtime's id.
+const PREFIXES: [(&str, Runtime); 6] = [
+    ("libpod-payload-", Runtime::Podman),
+    ("libpod-", Runtime::Podman),
+    ("docker-", Runtime::Docker),
+    ("cri-containerd-", Runtime::Containerd),
+    ("nerdctl-", Runtime::Containerd),
+    ("crio-", Runtime::Crio),
+];
+
+/// Parent of the cgroups in which Kata runs its virtual machines' own threads.
+const KATA: &str = "kata_overhead";
+
 /// Classifies the cgroup at `path` (below the v2 mount), by its last component and those above.
 /// Sub-cgroups of a container are [`Class::Other`]: walking up finds the container.
 pub fn classify(path: &Path) -> Class {
@@ -44,41 +57,33 @@ pub fn classify(path: &Path) -> Class {
     if is_helper(last) {
         return Class::Helper;
     }
+    // A runtime configured for the cgroupfs driver under a systemd kubelet makes one directory of
+    // `SLICE:PREFIX:ID`.
+    let parts: Vec<&str> = last.split(':').collect();
+    let (slice, own) = match parts[..] {
+        [slice, prefix, id] => (Some(slice), format!("{prefix}-{id}")),
+        _ => (None, last.to_owned()),
+    };
     let named = |runtime, id: &str| {
         Class::Container(Named {
             runtime,
             id: Some(id.to_owned()),
             name: None,
-            pod_uid: above.iter().rev().find_map(|c| pod_uid(c)),
+            pod_uid: above.iter().copied().chain(slice).rev().find_map(pod_uid),
         })
     };
-    let stem = last.strip_suffix(".scope").unwrap_or(last);
-    for (prefix, runtime) in [
-        ("libpod-payload-", Runtime::Podman),
-        ("libpod-", Runtime::Podman),
-        ("docker-", Runtime::Docker),
-        ("cri-containerd-", Runtime::Containerd),
-        ("nerdctl-", Runtime::Containerd),
-        ("crio-", Runtime::Crio),
-    ] {
+    let stem = own.strip_suffix(".scope").unwrap_or(&own);
+    for (prefix, runtime) in PREFIXES {
         if let Some(id) = stem.strip_prefix(prefix).filter(|id| is_id(id)) {
             return named(runtime, id);
         }
     }
-    // containerd configured for the cgroupfs driver under a systemd kubelet.
-    if let Some((_, id)) = last
-        .rsplit_once(":cri-containerd:")
-        .filter(|(_, id)| is_id(id))
-    {
-        return named(Runtime::Containerd, id);
-    }
-    if is_id(last) && last.len() == 64 {
-        if parent == "docker" {
-            return named(Runtime::Docker, last);
-        }
-        if pod_uid(parent).is_some() {
-            return named(Runtime::Containerd, last);
-        }
+    if is_id(last) && last.len() == 64 && parent != KATA {
+        return match pod_uid(parent) {
+            Some(_) => named(Runtime::Containerd, last),
+            // `/docker`, or what `--cgroup-parent` says.
+            None => named(Runtime::Docker, last),
+        };
     }
     match outside_runtime(last, parent) {
         Some((runtime, name)) => Class::Container(Named {
@@ -89,6 +94,18 @@ pub fn classify(path: &Path) -> Class {
         }),
         None => Class::Other,
     }
+}
+
+/// Whether the form of `path` only suggests docker: an id below a directory that `--cgroup-parent`
+/// may have named.
+pub(crate) fn is_guess(path: &Path) -> bool {
+    let mut names = path
+        .iter()
+        .rev()
+        .map(|name| name.to_str().unwrap_or_default());
+    let last = names.next().unwrap_or_default();
+    let parent = names.next().unwrap_or_default();
+    is_id(last) && last.len() == 64 && parent != "docker" && pod_uid(parent).is_none()
 }
 
 /// Monitors that runtimes start next to their containers.
@@ -110,7 +127,15 @@ fn outside_runtime(last: &str, parent: &str) -> Option<(Runtime, String)> {
             });
         // Virtual machines are registered there as well; they have no network namespace.
         let name = unit.filter(|unit| !unit.starts_with("qemu"))?;
-        return Some((Runtime::Nspawn, crate::systemd::unescape(name)));
+        let name = crate::systemd::unescape(name);
+        // libvirt's containers: `lxc-NUMBER-NAME`.
+        let libvirt = name
+            .strip_prefix("lxc-")
+            .and_then(|rest| rest.split_once('-'));
+        return Some(match libvirt {
+            Some((_, name)) => (Runtime::Plain, name.to_owned()),
+            None => (Runtime::Nspawn, name),
+        });
     }
     let lxc = last
         .strip_prefix("lxc.payload.")

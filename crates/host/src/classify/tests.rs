@@ -2,51 +2,173 @@ use super::*;
 
 const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-fn runtime(path: &str) -> Option<Runtime> {
+const UID: &str = "0e3f6f6c-1111-2222-3333-444455556666";
+
+/// Runtime, name and pod of the container that `path` is by its form.
+fn form(path: &str) -> Option<(Runtime, Option<String>, Option<String>)> {
     match classify(Path::new(path)) {
-        Class::Container(named) => Some(named.runtime),
+        Class::Container(named) => {
+            let is_numbered = path.contains(ID);
+            assert_eq!(named.id.as_deref(), is_numbered.then_some(ID), "{path}");
+            Some((named.runtime, named.name, named.pod_uid))
+        }
         _ => None,
     }
 }
 
+/// Every layout that is known, by runtime and driver.
 #[test]
 fn paths_of_known_runtimes() {
-    for (path, expected) in [
-        (format!("/machine.slice/libpod-{ID}.scope"), Runtime::Podman),
-        (format!("/libpod_parent/libpod-{ID}"), Runtime::Podman),
-        (format!("/libpod_parent/{ID}/libpod-{ID}"), Runtime::Podman),
-        (format!("/system.slice/docker-{ID}.scope"), Runtime::Docker),
-        (format!("/docker/{ID}"), Runtime::Docker),
-        (format!("/docker/{ID}/docker/{ID}"), Runtime::Docker),
+    let slice = UID.replace('-', "_");
+    let static_pod = "0e3f6f6c111122223333444455556666";
+    for (path, runtime, pod) in [
+        // podman: systemd, cgroupfs, split, pods, rootless.
+        (
+            format!("/machine.slice/libpod-{ID}.scope"),
+            Runtime::Podman,
+            None,
+        ),
+        (format!("/libpod_parent/libpod-{ID}"), Runtime::Podman, None),
+        (
+            format!("/libpod_parent/{ID}/libpod-{ID}"),
+            Runtime::Podman,
+            None,
+        ),
+        (
+            format!("/system.slice/a.service/libpod-payload-{ID}"),
+            Runtime::Podman,
+            None,
+        ),
+        (
+            format!("/machine.slice/machine-libpod_pod_{ID}.slice/libpod-{ID}.scope"),
+            Runtime::Podman,
+            None,
+        ),
+        (
+            format!("/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{ID}.scope"),
+            Runtime::Podman,
+            None,
+        ),
+        // docker: systemd, cgroupfs, nested, and wherever --cgroup-parent says.
+        (
+            format!("/system.slice/docker-{ID}.scope"),
+            Runtime::Docker,
+            None,
+        ),
+        (format!("/docker/{ID}"), Runtime::Docker, None),
+        (format!("/docker/{ID}/docker/{ID}"), Runtime::Docker, None),
+        (
+            format!("/lxc.payload.box/docker/{ID}"),
+            Runtime::Docker,
+            None,
+        ),
+        (format!("/tenants/{ID}"), Runtime::Docker, None),
+        (
+            format!("/ecs/0123456789abcdef0123456789abcdef/{ID}"),
+            Runtime::Docker,
+            None,
+        ),
+        (
+            format!("/ecstasks-0123456789abcdef.slice/docker-{ID}.scope"),
+            Runtime::Docker,
+            None,
+        ),
+        (format!("/actions_job/{ID}"), Runtime::Docker, None),
+        (
+            format!("/tenants/system.slice:docker:{ID}"),
+            Runtime::Docker,
+            None,
+        ),
+        // nerdctl.
         (
             format!("/system.slice/nerdctl-{ID}.scope"),
             Runtime::Containerd,
+            None,
         ),
+        // Kubernetes: containerd and CRI-O, systemd and cgroupfs, and one under the other.
         (
-            format!("/kubepods.slice/x-pod.slice:cri-containerd:{ID}"),
+            format!("/kubepods.slice/kubepods-pod{slice}.slice/cri-containerd-{ID}.scope"),
             Runtime::Containerd,
+            Some(UID),
         ),
         (
-            format!("/kubelet.slice/kubelet-kubepods.slice/cri-containerd-{ID}.scope"),
+            format!(
+                "/docker/{ID}/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{slice}.slice/cri-containerd-{ID}.scope"
+            ),
             Runtime::Containerd,
+            Some(UID),
         ),
         (
-            format!("/kubepods/besteffort/pod0e3f6f6c-1111-2222-3333-444455556666/{ID}"),
+            format!("/kubepods/besteffort/pod{UID}/{ID}"),
             Runtime::Containerd,
+            Some(UID),
         ),
         (
-            format!("/kubepods/besteffort/pod0e3f6f6c111122223333444455556666/crio-{ID}"),
+            format!("/kubepods/burstable/pod{static_pod}/{ID}"),
+            Runtime::Containerd,
+            Some(static_pod),
+        ),
+        (
+            format!(
+                "/system.slice/containerd.service/kubepods-burstable-pod{slice}.slice:cri-containerd:{ID}"
+            ),
+            Runtime::Containerd,
+            Some(UID),
+        ),
+        (
+            format!(
+                "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{slice}.slice/crio-{ID}.scope"
+            ),
             Runtime::Crio,
+            Some(UID),
         ),
         (
-            "/machine.slice/machine-web.scope".to_owned(),
-            Runtime::Nspawn,
+            format!("/kubepods/besteffort/pod{static_pod}/crio-{ID}"),
+            Runtime::Crio,
+            Some(static_pod),
         ),
-        ("/machine.slice/web.service".to_owned(), Runtime::Nspawn),
-        ("/lxc/web".to_owned(), Runtime::Plain),
-        ("/garden/4f2".to_owned(), Runtime::Plain),
+        (
+            format!("/system.slice/kubepods-pod{slice}.slice:crio:{ID}"),
+            Runtime::Crio,
+            Some(UID),
+        ),
+        (
+            format!("/kubepods.slice/kubepods-pod{slice}.slice/docker-{ID}.scope"),
+            Runtime::Docker,
+            Some(UID),
+        ),
     ] {
-        assert_eq!(runtime(&path), Some(expected), "{path}");
+        let pod = pod.map(str::to_owned);
+        assert_eq!(form(&path), Some((runtime, None, pod)), "{path}");
+    }
+    for (path, runtime, name) in [
+        ("/machine.slice/machine-web.scope", Runtime::Nspawn, "web"),
+        (
+            r"/machine.slice/machine-kube\x2dspawn\x2d0.scope",
+            Runtime::Nspawn,
+            "kube-spawn-0",
+        ),
+        ("/machine.slice/web.service", Runtime::Nspawn, "web"),
+        (
+            "/machine.slice/systemd-nspawn@web-1.service",
+            Runtime::Nspawn,
+            "web-1",
+        ),
+        (
+            r"/machine.slice/machine-lxc\x2d2213\x2dmail.scope",
+            Runtime::Plain,
+            "mail",
+        ),
+        ("/lxc/web", Runtime::Plain, "web"),
+        ("/lxc.payload/web", Runtime::Plain, "web"),
+        ("/lxc.payload.prod_mail-1", Runtime::Plain, "prod_mail-1"),
+        ("/garden/4f2", Runtime::Plain, "4f2"),
+    ] {
+        assert_eq!(
+            form(path),
+            Some((runtime, Some(name.to_owned()), None)),
+            "{path}"
+        );
     }
 }
 
@@ -59,7 +181,12 @@ fn paths_of_everything_else() {
         "/docker/buildkit".to_owned(),
         "/docker".to_owned(),
         format!("/machine.slice/libpod-{ID}.scope/container"),
-        format!("/other/{ID}"),
+        // Nothing but the virtual machine's own threads, a job, a build.
+        format!("/kata_overhead/{ID}"),
+        "/nomad.slice/share.slice/5bb9fbf7-5a3c-c3ba-d2e1-2d3f5a1a6d54.web.scope".to_owned(),
+        "/docker/buildkit/4jqx0b5s2zvcm1k7y3p9d8rte".to_owned(),
+        "/hadoop-yarn/container_e01_1700000000000_0001_01_000002".to_owned(),
+        "/other/0123456789abcdef".to_owned(),
         "/system.slice/docker-XYZ.scope".to_owned(),
         "/kubepods.slice/kubepods-pod0e3f6f6c_1111_2222_3333_444455556666.slice".to_owned(),
         r"/machine.slice/machine-qemu\x2d1\x2dvm.scope".to_owned(),
@@ -72,24 +199,5 @@ fn paths_of_everything_else() {
         format!("/x/crio-conmon-{ID}.scope"),
     ] {
         assert_eq!(classify(Path::new(&path)), Class::Helper, "{path}");
-    }
-}
-
-#[test]
-fn pods_are_named_by_uid() {
-    let uid = "0e3f6f6c-1111-2222-3333-444455556666";
-    let under = uid.replace('-', "_");
-    for path in [
-        format!("/kubepods/pod{uid}/{ID}"),
-        format!("/kubepods.slice/kubepods-pod{under}.slice/cri-containerd-{ID}.scope"),
-        format!(
-            "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{under}.slice/crio-{ID}.scope"
-        ),
-    ] {
-        let Class::Container(named) = classify(Path::new(&path)) else {
-            panic!("{path}")
-        };
-        assert_eq!(named.pod_uid.as_deref(), Some(uid), "{path}");
-        assert_eq!(named.id.as_deref(), Some(ID));
     }
 }
