@@ -3,7 +3,7 @@
 
 use cofferdam_bpf::{AccountingPrograms, FIRST_CONTAINER_ROW, NO_SLOT_ROW, RowReading};
 use cofferdam_types::{CgroupId, Container, IfIndex, NetnsId};
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 /// A container with its row.
@@ -43,7 +43,8 @@ impl Slot {
 struct Told {
     cgroups: HashSet<CgroupId>,
     links: HashSet<(NetnsId, IfIndex)>,
-    netns: Option<NetnsId>,
+    /// Its own namespace and further ones.
+    netns: BTreeSet<NetnsId>,
     is_sandbox: bool,
 }
 
@@ -69,8 +70,8 @@ pub(crate) struct Identities {
     free: VecDeque<u32>,
     /// Rows that containers may still take, and cgroups of the host.
     left: Left,
-    /// Containers of each namespace, in the order they came.
-    netns: HashMap<NetnsId, Vec<CgroupId>>,
+    /// Containers of each namespace.
+    netns: HashMap<NetnsId, BTreeSet<CgroupId>>,
     /// Containers that ever had to do without a row of their own.
     without_slot: u64,
     /// One more than the highest row that was ever anyone's.
@@ -182,8 +183,8 @@ impl Identities {
         for (netns, ifindex) in &slot.told.links {
             programs.remove_link(*netns, *ifindex);
         }
-        if let Some(netns) = slot.told.netns {
-            self.leave_netns(programs, netns, id);
+        for netns in &slot.told.netns {
+            self.leave_netns(programs, *netns, id);
         }
         if slot.row == NO_SLOT_ROW {
             return None;
@@ -234,8 +235,10 @@ impl Identities {
         // Everything is passed on again, with the new row.
         let netns = std::mem::take(&mut slot.told).netns;
         self.slots.insert(id, slot);
-        if let Some(users) = netns.and_then(|netns| self.netns.get_mut(&netns)) {
-            users.retain(|user| *user != id);
+        for netns in netns {
+            if let Some(users) = self.netns.get_mut(&netns) {
+                users.remove(&id);
+            }
         }
         self.tell(programs, id);
     }
@@ -263,7 +266,11 @@ impl Identities {
             }
         }
         slot.told.cgroups = cgroups;
-        let netns = container.netns.filter(|_| !container.host_network);
+        let own = container.netns.filter(|_| !container.host_network);
+        let netns: BTreeSet<NetnsId> = own
+            .into_iter()
+            .chain(container.further_netns.iter().copied())
+            .collect();
         let links: HashSet<(NetnsId, IfIndex)> = container
             .interfaces
             .iter()
@@ -279,37 +286,35 @@ impl Identities {
             }
         }
         slot.told.links = links;
-        let before = std::mem::replace(&mut slot.told.netns, netns);
+        let before = std::mem::replace(&mut slot.told.netns, netns.clone());
         // Its name may come later than its namespace.
         let is_sandbox = container.is_sandbox();
         let turned = std::mem::replace(&mut slot.told.is_sandbox, is_sandbox) != is_sandbox;
-        if before != netns {
-            if let Some(before) = before {
-                self.leave_netns(programs, before, id);
-            }
-            if let Some(netns) = netns {
-                self.netns.entry(netns).or_default().push(id);
+        for left in before.difference(&netns) {
+            self.leave_netns(programs, *left, id);
+        }
+        for netns in netns {
+            let is_new = self.netns.entry(netns).or_default().insert(id);
+            if is_new || turned {
                 self.tell_netns(programs, netns);
             }
-        } else if let Some(netns) = netns.filter(|_| turned) {
-            self.tell_netns(programs, netns);
         }
     }
 
     fn leave_netns(&mut self, programs: &AccountingPrograms, netns: NetnsId, id: CgroupId) {
         if let Some(users) = self.netns.get_mut(&netns) {
-            users.retain(|user| *user != id);
+            users.remove(&id);
         }
         self.tell_netns(programs, netns);
     }
 
-    /// The first container of a namespace stands for it, a pod's sandbox only where it is alone: packets
-    /// that no socket takes are for those that it was made for. With more than one, the socket's cgroup
-    /// decides packet by packet.
+    /// The oldest container of a namespace stands for it, a pod's sandbox only where it is alone:
+    /// packets that no socket takes are for those that it was made for. With more than one, the
+    /// socket's cgroup decides packet by packet.
     fn tell_netns(&mut self, programs: &AccountingPrograms, netns: NetnsId) {
-        let users = self.netns.get(&netns).map_or(&[][..], Vec::as_slice);
-        let slots = users.iter().filter_map(|id| self.slots.get(id));
+        let users = self.netns.get(&netns).cloned().unwrap_or_default();
         // Of equals the first.
+        let slots = users.iter().filter_map(|id| self.slots.get(id));
         let Some(slot) = slots.min_by_key(|slot| slot.container.is_sandbox()) else {
             programs.remove_netns(netns);
             self.netns.remove(&netns);

@@ -7,7 +7,7 @@ use cofferdam_lab::fixtures::{
     FakeContainer, Host, Lan, Namespace, Net, Network, PodmanContainer, PodmanPod, Router,
     VethPair, macvlan, masquerade, port_forward, vxlan,
 };
-use cofferdam_types::{Interval, Reason};
+use cofferdam_types::{Interval, NetnsId, Reason};
 use common::*;
 use std::net::SocketAddr;
 
@@ -285,6 +285,45 @@ fn a_host_network_container_is_distinguished_from_the_host_by_its_sockets_cgroup
         let hosts = rows.filter(|row| row.container.is_of_host());
         let hosts_ns: u64 = hosts.map(|row| row.ledger.caused_ns()).sum();
         assert!(hosts_ns + unattributed(&interval, Reason::HostTraffic) > 0);
+    });
+}
+
+/// A sandbox inside a container, seen while it is made and found by a scan.
+#[test]
+fn packets_of_a_sandbox_stay_its_containers_after_a_restart() {
+    alone(120, || {
+        // The sandbox's namespace is the older one: its number is no reason to prefer it.
+        let inner = Namespace::new("inner");
+        let mut source = Source::new();
+        let web = FakeContainer::new("web");
+        let (outside, inside) = (
+            source.join(web.namespace(), 39474),
+            source.join(&inner, 39475),
+        );
+        let mut accountant = Some(accountant());
+        let _sandbox = web.start(&format!("ip netns exec {} sleep 1000", inner.name()));
+        for restarted in [false, true] {
+            if restarted {
+                drop(accountant.take());
+            }
+            let accountant = accountant.get_or_insert_with(common::accountant);
+            settle(accountant, 500);
+            for (place, to) in [(web.namespace(), outside), (&inner, inside)] {
+                let (came, interval) = exactly(accountant, || {
+                    let sink = traffic::udp_sink(place, Some(RECEIVER_CPU), to, PACKETS);
+                    let udp = Udp::to(to).packets(PACKETS);
+                    traffic::udp_send(&source.namespace, Some(SENDER_CPU), udp).finish();
+                    sink.finish()[0]
+                });
+                assert!(came > 0, "nothing came through");
+                assert_received(&interval, web.id(), came);
+            }
+            let interval = during(accountant, || ()).1;
+            let container = &row(&interval, web.id()).container;
+            let number = |net: &Namespace| NetnsId(u32::try_from(net.inode()).expect("32 bits"));
+            assert_eq!(container.netns, Some(number(web.namespace())));
+            assert_eq!(container.further_netns, [number(&inner)]);
+        }
     });
 }
 

@@ -147,7 +147,10 @@ impl Matcher {
             Matcher::Selector(Selector::Netns(name)) => {
                 let named = known.namespaces.get(name).copied();
                 let netns = named.or_else(|| name.parse().ok().map(NetnsId));
-                netns.is_some() && container.netns == netns
+                let has = |netns| {
+                    container.netns == Some(netns) || container.further_netns.contains(&netns)
+                };
+                netns.is_some_and(has)
             }
             Matcher::Selector(Selector::Pid(pid)) => known
                 .processes

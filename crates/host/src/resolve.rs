@@ -63,7 +63,7 @@ pub fn resolve_in(
         Selector::Netns(name) => {
             let netns = namespace(fs, name)?;
             all.iter()
-                .filter(|c| c.netns == Some(netns))
+                .filter(|c| c.netns == Some(netns) || c.further_netns.contains(&netns))
                 .cloned()
                 .collect()
         }

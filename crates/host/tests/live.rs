@@ -99,13 +99,13 @@ fn events_follow_a_plain_container_from_birth_to_death() {
         let _pair = VethPair::new((&Host, &outer), (&fake, "eth0"));
         let (cgroup, path) = (CgroupId(fake.id()), fake.cgroup_path().to_owned());
         assert_eq!(ours(inventory.handle(&created(fake.cgroup())), &path), []);
-        // It entered its cgroup before it entered its namespace.
+        // It entered its cgroup before it entered its namespace: where it is now counts.
         let early = seen(fake.cgroup(), inventory.host_netns(), fake.pid());
-        assert_eq!(ours(inventory.handle(&early), &path), []);
-        let event = seen(fake.cgroup(), netns(fake.namespace()), fake.pid());
-        let ContainerChange::Added(container) = one(inventory.handle(&event), &path) else {
+        let ContainerChange::Added(container) = one(inventory.handle(&early), &path) else {
             panic!("not added")
         };
+        let event = seen(fake.cgroup(), netns(fake.namespace()), fake.pid());
+        assert_eq!(ours(inventory.handle(&event), &path), []);
         assert_eq!(container.interfaces.len(), 1);
         assert_eq!(container.interfaces[0].host_name, Some(outer));
 

@@ -79,8 +79,12 @@ pub struct Container {
     pub runtime: Runtime,
     /// Kubernetes pod as `namespace/name` where readable, else its UID.
     pub pod: Option<String>,
-    /// The network namespace of its processes; `None` while it has no process.
+    /// The network namespace of its first process; `None` while it has no process.
     pub netns: Option<NetnsId>,
+    /// Further network namespaces of its processes that are no other container's own, such as a
+    /// sandboxed browser's; sorted. Their devices are not in `interfaces`.
+    #[serde(default)]
+    pub further_netns: Vec<NetnsId>,
     /// True if it shares the host's network namespace: only the socket's cgroup distinguishes its
     /// packets from the host's.
     pub host_network: bool,
@@ -106,11 +110,12 @@ impl Container {
     }
 
     /// Whether it only holds the network namespace of a pod, and does nothing itself: by the name that a
-    /// kubelet's runtime and podman give it.
+    /// kubelet's runtime, podman and Nomad give it.
     pub fn is_sandbox(&self) -> bool {
         match self.runtime {
             Runtime::Containerd | Runtime::Crio => self.name == "pause",
             Runtime::Podman => self.name.ends_with("-infra"),
+            Runtime::Docker => self.name.starts_with("nomad_init_"),
             _ => false,
         }
     }
@@ -130,6 +135,7 @@ impl Container {
             runtime: Runtime::Plain,
             pod: None,
             netns: None,
+            further_netns: Vec::new(),
             host_network: false,
             pid: None,
             interfaces: Vec::new(),

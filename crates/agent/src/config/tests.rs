@@ -199,7 +199,6 @@ fn each_mistake_is_reported_with_line_column_and_remedy() {
         ("[[rule]]\nmatch = \"id:xyz\"", "2:9", "0-9 and a-f"),
         ("[[rule]]\nmatch = \"cgroup:x\"", "2:9", "begins with '/'"),
         ("[[rule]]\nmatch = \"label:x\"", "2:9", "label:tier=web"),
-        ("[[rule]]\nmatch = \"a[\"", "2:9", "a["),
         (
             "[[rule]]\nmatch = \"a\"\nnetwork_cpu = \"stop\"",
             "3:15",

@@ -64,6 +64,9 @@ pub struct WireContainer {
     pub pod: Option<String>,
     /// Inode of its network namespace.
     pub netns: Option<u32>,
+    /// Inodes of its further network namespaces.
+    #[serde(default)]
+    pub further_netns: Vec<u32>,
     /// Whether it shares the host's.
     pub host_network: bool,
     /// A process in it.
@@ -166,6 +169,7 @@ impl WireContainer {
             runtime: container.runtime,
             pod: container.pod.clone(),
             netns: container.netns.map(|n| n.0),
+            further_netns: container.further_netns.iter().map(|n| n.0).collect(),
             host_network: container.host_network,
             pid: container.pid,
             interfaces: container.interfaces.clone(),
@@ -190,6 +194,7 @@ impl WireContainer {
                 runtime: self.runtime,
                 pod: self.pod,
                 netns: self.netns.map(NetnsId),
+                further_netns: self.further_netns.into_iter().map(NetnsId).collect(),
                 host_network: self.host_network,
                 pid: self.pid,
                 interfaces: self.interfaces,
@@ -221,6 +226,7 @@ mod tests {
         let mut entry = crate::testing::paying(second, &[(1, 1)]).containers[0].clone();
         let mut container = Container::clone(&entry.container);
         container.cgroup_path = OsStr::from_bytes(b"/a\xff/\x1b").into();
+        container.further_netns = vec![NetnsId(8)];
         entry.container = Arc::new(container);
         let line = serde_json::to_string(&WireContainer::new(&entry)).unwrap();
         let back: WireContainer = serde_json::from_str(&line).unwrap();

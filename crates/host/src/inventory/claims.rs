@@ -1,350 +1,379 @@
-//! Which namespace belongs to which cgroup.
+//! Network namespaces of containers, as a function of what the host is now.
 //!
-//! - A cgroup with the form of a runtime's is a container whatever its processes do; it takes
-//!   the first namespace of its own that they show. Runtimes start a container in the host's
-//!   namespace, and `exec` enters it from there, so the host's counts only while no other is
-//!   known.
+//! The processes that are in a cgroup now decide, never the order in which they were seen: an
+//! inventory that followed every event and one that was made just now agree.
+//!
+//! - A cgroup with the form of a runtime's is a container whatever its processes do, with all
+//!   cgroups below it. So is one that is named (by a rule, a selector) and has a process: see
+//!   `named`.
 //! - Any other cgroup is a container when all its processes have left the host's namespace: a
-//!   *strong* claim.
+//!   *strong* claim. Cgroups below it belong to it unless they have yet another namespace.
 //! - When some have and some have not (a login session that ran `ip netns exec`), the claim is
-//!   *weak*: it counts once packets arrive in the namespace and nobody has a better claim.
-//! - A cgroup that is named (by a rule, a selector) is a container in whatever namespace its
-//!   processes are, the host's too: see `named`.
-//! - A process that enters a namespace which a runtime's container holds (`nsenter`) claims
-//!   nothing.
+//!   *weak*: it counts once packets arrive in the namespace, or after [`WEAK_AGE`], and only while
+//!   nobody has a better claim. Of several the oldest cgroup's counts.
+//! - The namespace of a container's first process is its own ([`Inventory::first_process`]).
+//!   Further ones of its processes (a sandboxed browser, a nested runtime) belong to it as well,
+//!   unless another container has them for its own.
 
 use super::{Inventory, unnamed};
 use crate::classify::Class;
-use crate::procfs;
-use cofferdam_types::{CgroupId, Container, NetnsId, Runtime};
-use std::collections::{HashMap, HashSet};
+use cofferdam_types::{CgroupId, Container, NetnsId};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-/// Maximum number of processes examined in one cgroup.
-const MAX_PROCESSES: usize = 1024;
-/// Namespaces that nobody was found for are looked for again after this time, all in one pass,
-const SEARCH_AGAIN: Duration = Duration::from_secs(1);
-/// and given up after so many passes, until packets are reported again.
-const MAX_SEARCHES: u32 = 10;
-/// Namespaces remembered as not found, at most.
-const MAX_MISSED: usize = 4096;
+/// Age from which a weak claim counts without packets.
+pub(super) const WEAK_AGE: Duration = Duration::from_secs(1);
 
-/// Claims that are not, or not surely, containers.
+/// Claims that are not, or not surely, containers, and cgroups to be looked at again.
 #[derive(Default)]
 pub(super) struct Claims {
-    /// Cgroup that has a process in the namespace, and others in the host's.
-    weak: HashMap<NetnsId, CgroupId>,
+    /// Cgroups with a process in the namespace, and others in the host's, since when.
+    weak: BTreeMap<NetnsId, BTreeMap<CgroupId, Instant>>,
+    /// Namespaces whose weak claims count.
+    confirmed: HashSet<NetnsId>,
     /// Containers by a weak claim only.
     weak_holders: HashSet<CgroupId>,
+    /// Containers whose processes are in several namespaces: their age decides.
+    several: HashSet<CgroupId>,
+    /// Cgroups whose container depends on what has just changed.
+    pending: BTreeSet<CgroupId>,
     /// Namespaces with packets that no cgroup was found for, and how often they were looked
     /// for. A device sends its first packets before the process that it is for has come.
-    missed: HashMap<NetnsId, u32>,
+    pub missed: HashMap<NetnsId, u32>,
     /// When to look again.
     pub next_search: Option<Instant>,
+    /// When to read some processes again, and after which cgroup.
+    pub next_review: Option<Instant>,
+    /// When to look into a namespace again whose devices no message tells of.
+    pub next_visit: Option<Instant>,
+    pub reviewed: Option<CgroupId>,
 }
 
 impl Claims {
     pub fn forget(&mut self, cgroup: CgroupId) {
-        self.weak.retain(|_, claimant| *claimant != cgroup);
+        self.claim_weakly(cgroup, &BTreeSet::new());
         self.weak_holders.remove(&cgroup);
+        self.several.remove(&cgroup);
+        self.pending.remove(&cgroup);
+    }
+
+    /// Whether processes of the container are in several namespaces.
+    pub fn has_several(&self, container: CgroupId) -> bool {
+        self.several.contains(&container)
+    }
+
+    fn is_weak(&self, container: CgroupId) -> bool {
+        self.weak_holders.contains(&container)
+    }
+
+    /// Lets weak claims to `netns` count.
+    pub fn confirm(&mut self, netns: NetnsId) {
+        if self.confirmed.insert(netns) {
+            self.wake_weak(netns);
+        }
+    }
+
+    /// Lets those of `cgroup` count that are at least `age` old; all cgroups without it.
+    pub fn confirm_old(&mut self, cgroup: Option<CgroupId>, age: Duration) {
+        let is_old = |claims: &BTreeMap<CgroupId, Instant>| {
+            let mut meant = claims
+                .iter()
+                .filter(|(id, _)| cgroup.is_none_or(|c| c == **id));
+            meant.any(|(_, since)| since.elapsed() >= age)
+        };
+        let old: Vec<_> = self
+            .weak
+            .iter()
+            .filter(|(_, claims)| is_old(claims))
+            .collect();
+        for netns in old.into_iter().map(|(netns, _)| *netns).collect::<Vec<_>>() {
+            self.confirm(netns);
+        }
+    }
+
+    /// Sets all weak claims of a cgroup; other claimants are looked at again.
+    fn claim_weakly(&mut self, cgroup: CgroupId, spaces: &BTreeSet<NetnsId>) {
+        let before = self
+            .weak
+            .iter()
+            .filter(|(_, claims)| claims.contains_key(&cgroup));
+        let before: BTreeSet<NetnsId> = before.map(|(netns, _)| *netns).collect();
+        for netns in before.difference(spaces) {
+            if let Some(claims) = self.weak.get_mut(netns) {
+                claims.remove(&cgroup);
+                if claims.is_empty() {
+                    self.weak.remove(netns);
+                    self.confirmed.remove(netns);
+                }
+            }
+            self.wake_weak(*netns);
+        }
+        for netns in spaces.difference(&before) {
+            let claims = self.weak.entry(*netns).or_default();
+            claims.insert(cgroup, Instant::now());
+            self.wake_weak(*netns);
+        }
+    }
+
+    fn wake_weak(&mut self, netns: NetnsId) {
+        let claims = self.weak.get(&netns).into_iter().flatten();
+        self.pending.extend(claims.map(|(cgroup, _)| *cgroup));
+    }
+
+    /// Has everybody with a lesser claim to `netns` looked at again.
+    fn wake(&mut self, netns: NetnsId, guests: &[CgroupId]) {
+        self.wake_weak(netns);
+        self.pending.extend(guests);
     }
 }
 
 impl Inventory {
-    /// A process of `cgroup`, which is in the tree, was seen in `netns`.
-    pub(super) fn observe(&mut self, cgroup: CgroupId, netns: NetnsId, pid: u32) {
-        self.tree.note_netns(cgroup, netns);
-        let Some(owner) = self.owner(cgroup) else {
-            return self.consider(cgroup, netns, pid);
-        };
-        let by_path = self.is_runtime_made(owner);
-        let held = self.containers.get(&owner).and_then(|c| c.netns);
-        // What is below a plain container belongs to it, unless it shows yet another
-        // namespace: then the two are neighbours that happen to be nested.
-        if !by_path && owner != cgroup && Some(netns) != held && netns != self.host_netns {
-            self.consider(cgroup, netns, pid);
-        } else {
-            self.settle(owner, netns, pid);
+    /// Brings the container that `cgroup` is, or belongs to, in line with its processes, and
+    /// whatever depends on it. Reads no process but those of containers with several namespaces.
+    pub(super) fn assess(&mut self, cgroup: CgroupId) {
+        self.claims.pending.insert(cgroup);
+        self.assess_pending();
+    }
+
+    /// Brings all containers in line that depend on what has changed.
+    pub(super) fn assess_pending(&mut self) {
+        while let Some(next) = self.claims.pending.pop_first() {
+            self.assess_one(next);
+        }
+    }
+
+    fn assess_one(&mut self, cgroup: CgroupId) {
+        if self
+            .tree
+            .get(cgroup)
+            .is_none_or(|node| node.parent.is_none())
+        {
+            return;
+        }
+        let runtime = self
+            .tree
+            .upwards(cgroup)
+            .find(|id| self.is_runtime_made(*id));
+        match runtime.or_else(|| self.named_above(cgroup)) {
+            Some(unit) => self.assess_unit(unit),
+            None => self.assess_plain(cgroup),
         }
     }
 
     /// Whether the path alone makes it a container.
-    fn is_runtime_made(&self, cgroup: CgroupId) -> bool {
+    pub(super) fn is_runtime_made(&self, cgroup: CgroupId) -> bool {
         self.tree
             .get(cgroup)
             .is_some_and(|n| matches!(n.class, Class::Container(_)))
     }
 
-    /// A process of the container `owner` was seen in `netns`.
-    fn settle(&mut self, owner: CgroupId, netns: NetnsId, pid: u32) {
-        let Some(container) = self.containers.get(&owner).cloned() else {
-            return;
+    /// `cgroup` and all below it that is in no other runtime's container.
+    pub(super) fn with_descendants(&self, cgroup: CgroupId) -> Vec<CgroupId> {
+        self.tree
+            .subtree(cgroup, |child| !self.is_runtime_made(child))
+    }
+
+    /// A cgroup that is a container together with all below it, by its path or by its name.
+    fn assess_unit(&mut self, unit: CgroupId) {
+        let cgroups = self.with_descendants(unit);
+        let nodes = cgroups.iter().filter_map(|id| self.tree.get(*id));
+        let spaces: BTreeSet<NetnsId> = nodes.flat_map(|node| node.members.spaces()).collect();
+        let is_part = || {
+            let absorbed = self.absorbed_above(unit);
+            let mut own = spaces.iter().filter(|netns| **netns != self.host_netns);
+            !absorbed.is_empty() && own.all(|netns| absorbed.contains(netns))
         };
-        let is_host = netns == self.host_netns;
-        match container.netns {
-            Some(held) if held == netns => {
-                if container.pid.and_then(|p| self.fs.netns_of(p)) != Some(netns) {
-                    self.change(owner, |c| c.pid = Some(pid));
-                }
-                self.namespaces.visit_if_unseen(netns);
+        let exists = self.is_runtime_made(unit) || (!spaces.is_empty() && !is_part());
+        for below in cgroups.iter().filter(|id| !exists || **id != unit) {
+            self.clear_plain(*below);
+            if self.containers.contains_key(below) {
+                self.dissolve(*below);
             }
-            Some(held) if is_host || (held != self.host_netns && self.uses(&container, held)) => {}
-            previous => {
-                if let Some(previous) = previous {
-                    self.namespaces.release(previous, owner);
-                }
-                self.change(owner, |c| {
-                    c.netns = Some(netns);
-                    c.host_network = is_host;
-                    c.pid = Some(pid);
-                    c.interfaces.clear();
-                });
-                if !is_host {
-                    self.hold(netns, owner);
-                }
-            }
+        }
+        if exists {
+            self.clear_plain(unit);
+            self.set_namespaces(unit, &cgroups, &spaces);
         }
     }
 
-    /// Records that `owner` holds `netns`; an owner by a weak claim lets go.
-    fn hold(&mut self, netns: NetnsId, owner: CgroupId) {
-        self.claims.missed.remove(&netns);
-        if !self.claims.weak_holders.contains(&owner) {
-            self.claims.weak.remove(&netns);
-            for weaker in self.namespaces.holders(netns) {
-                if self.claims.weak_holders.remove(&weaker) {
-                    self.dissolve(weaker);
-                }
-            }
+    fn clear_plain(&mut self, cgroup: CgroupId) {
+        self.claims.claim_weakly(cgroup, &BTreeSet::new());
+        self.claims.weak_holders.remove(&cgroup);
+        if let Some(node) = self.tree.get_mut(cgroup) {
+            node.absorbs.clear();
         }
-        self.namespaces.hold(netns, owner);
+    }
+
+    /// Namespaces of the nearest container above that takes what is below it.
+    fn absorbed_above(&self, cgroup: CgroupId) -> BTreeSet<NetnsId> {
+        let above = self.tree.upwards(cgroup).skip(1);
+        let nodes = above.filter_map(|id| self.tree.get(id));
+        let mut absorbing = nodes.filter(|node| !node.absorbs.is_empty());
+        absorbing
+            .next()
+            .map(|n| n.absorbs.clone())
+            .unwrap_or_default()
+    }
+
+    /// A cgroup that only its processes can make a container.
+    fn assess_plain(&mut self, cgroup: CgroupId) {
+        let Some(node) = self.tree.get(cgroup) else {
+            return;
+        };
+        let own = node.members.own(self.host_netns);
+        let is_mixed = node.members.process(self.host_netns).is_some();
+        let absorbed = self.absorbed_above(cgroup);
+        let claims = node.class != Class::Helper && !own.is_subset(&absorbed);
+        let strong = match claims && !is_mixed {
+            true => own.clone(),
+            false => BTreeSet::new(),
+        };
+        let weak: BTreeSet<NetnsId> = match claims && is_mixed {
+            true => own.difference(&absorbed).copied().collect(),
+            false => BTreeSet::new(),
+        };
+        self.claims.claim_weakly(cgroup, &weak);
+        let granted: BTreeSet<NetnsId> = weak
+            .into_iter()
+            .filter(|netns| self.is_granted(*netns, cgroup))
+            .collect();
+        match granted.is_empty() {
+            true => self.claims.weak_holders.remove(&cgroup),
+            false => self.claims.weak_holders.insert(cgroup),
+        };
+        let spaces = if strong.is_empty() { &granted } else { &strong };
+        if !spaces.is_empty() {
+            self.set_namespaces(cgroup, &[cgroup], spaces);
+        } else if self.containers.contains_key(&cgroup) {
+            self.dissolve(cgroup);
+        }
+        let node = self.tree.get_mut(cgroup);
+        if let Some(node) = node.filter(|node| node.absorbs != strong) {
+            node.absorbs = strong;
+            let below = self.with_descendants(cgroup).into_iter().skip(1);
+            self.claims.pending.extend(below);
+        }
+    }
+
+    /// Whether the weak claim of `cgroup` to `netns` counts.
+    fn is_granted(&self, netns: NetnsId, cgroup: CgroupId) -> bool {
+        let claims = self.claims.weak.get(&netns);
+        let first = claims.and_then(|claims| claims.first_key_value());
+        let counts =
+            self.claims.confirmed.contains(&netns) || self.claims.missed.contains_key(&netns);
+        counts
+            && first.is_some_and(|(id, _)| *id == cgroup)
+            && self.namespaces.guests(netns).iter().all(|id| *id == cgroup)
+            && self.holders_by_right(netns).is_empty()
+    }
+
+    /// Containers whose own namespace is `netns`, those by a weak claim left out.
+    fn holders_by_right(&self, netns: NetnsId) -> Vec<CgroupId> {
+        let mut holders = self.namespaces.holders(netns);
+        holders.retain(|id| !self.claims.is_weak(*id));
+        holders
+    }
+
+    /// Makes `owner` a container with `spaces`, the namespaces of processes in `cgroups`.
+    fn set_namespaces(&mut self, owner: CgroupId, cgroups: &[CgroupId], spaces: &BTreeSet<NetnsId>) {
+        if !self.containers.contains_key(&owner) {
+            let Some(path) = self.tree.get(owner).map(|n| n.path.clone()) else {
+                return;
+            };
+            self.start(unnamed(owner, &path));
+        }
+        let first = match spaces.len() {
+            0 => None,
+            1 => self.any_process(cgroups, spaces),
+            _ => self
+                .first_process(cgroups, spaces)
+                .or_else(|| self.any_process(cgroups, spaces)),
+        };
+        match spaces.len() > 1 {
+            true => self.claims.several.insert(owner),
+            false => self.claims.several.remove(&owner),
+        };
+        let netns = first.map(|(netns, _)| netns);
+        let guest_of: BTreeSet<NetnsId> = spaces
+            .iter()
+            .copied()
+            .filter(|space| *space != self.host_netns && Some(*space) != netns)
+            .collect();
+        self.hold(owner, netns);
+        self.set_guest_namespaces(owner, &guest_of);
+        let mut further = guest_of;
+        further.retain(|netns| self.holders_by_right(*netns).is_empty());
+        let host = self.host_netns;
+        self.change(owner, |container| {
+            container.pid = first.map(|(_, pid)| pid);
+            container.host_network = netns == Some(host);
+            container.further_netns = further.into_iter().collect();
+        });
+    }
+
+    fn any_process(
+        &self,
+        cgroups: &[CgroupId],
+        spaces: &BTreeSet<NetnsId>,
+    ) -> Option<(NetnsId, u32)> {
+        let nodes = || cgroups.iter().filter_map(|id| self.tree.get(*id));
+        spaces.iter().find_map(|netns| {
+            let process = nodes().find_map(|node| node.members.process(*netns))?;
+            Some((*netns, process))
+        })
+    }
+
+    /// Makes `netns` the namespace of `owner`.
+    fn hold(&mut self, owner: CgroupId, netns: Option<NetnsId>) {
+        let before = self.containers.get(&owner).and_then(|c| c.netns);
+        if let Some(netns) = netns.filter(|netns| *netns != self.host_netns) {
+            self.claims.missed.remove(&netns);
+            self.namespaces.visit_if_unseen(netns);
+        }
+        if before == netns {
+            return;
+        }
+        if let Some(before) = before {
+            self.release(before, owner);
+        }
+        self.change(owner, |container| {
+            container.netns = netns;
+            container.interfaces.clear();
+        });
+        if let Some(netns) = netns.filter(|netns| *netns != self.host_netns) {
+            self.namespaces.hold(netns, owner);
+            let guests = self.namespaces.guests(netns);
+            self.claims.wake(netns, &guests);
+        }
+    }
+
+    fn release(&mut self, netns: NetnsId, owner: CgroupId) {
+        self.namespaces.release(netns, owner);
+        let guests = self.namespaces.guests(netns);
+        self.claims.wake(netns, &guests);
+    }
+
+    /// Sets the namespaces in which `owner` has processes besides its own one.
+    fn set_guest_namespaces(&mut self, owner: CgroupId, spaces: &BTreeSet<NetnsId>) {
+        for netns in self.namespaces.set_guest(owner, spaces) {
+            self.claims.missed.remove(&netns);
+            self.claims.wake_weak(netns);
+        }
+    }
+
+    /// Takes a container's namespaces away, as it ends.
+    pub(super) fn leave_namespaces(&mut self, container: &Container) {
+        self.set_guest_namespaces(container.cgroup, &BTreeSet::new());
+        if let Some(netns) = container.netns {
+            self.release(netns, container.cgroup);
+        }
     }
 
     /// A container by its namespace only is one no more; its cgroup stays.
     pub(super) fn dissolve(&mut self, cgroup: CgroupId) {
         self.stop(cgroup);
+        self.claims.weak_holders.remove(&cgroup);
+        self.claims.several.remove(&cgroup);
         self.refresh_descendants(Some(cgroup));
-    }
-
-    /// A process was seen in a cgroup that is not a container by its path.
-    fn consider(&mut self, cgroup: CgroupId, netns: NetnsId, pid: u32) {
-        let Some(node) = self.tree.get(cgroup) else {
-            return;
-        };
-        let excluded = node.parent.is_none() || node.class == Class::Helper;
-        if let Some(named) = self.named_above(cgroup) {
-            return self.promote(named, netns, pid);
-        }
-        if excluded || netns == self.host_netns || self.claims.weak.get(&netns) == Some(&cgroup) {
-            return;
-        }
-        if self
-            .namespaces
-            .holders(netns)
-            .into_iter()
-            .any(|c| self.is_runtime_made(c))
-        {
-            return;
-        }
-        let host = self.host_netns;
-        if self
-            .processes(cgroup)
-            .into_iter()
-            .all(|p| self.fs.netns_of(p) != Some(host))
-        {
-            self.promote(cgroup, netns, pid);
-        } else if self.claims.missed.remove(&netns).is_some() {
-            self.promote_weakly(cgroup, netns, pid);
-        } else {
-            self.claims.weak.insert(netns, cgroup);
-        }
-    }
-
-    fn promote_weakly(&mut self, cgroup: CgroupId, netns: NetnsId, pid: u32) {
-        self.claims.weak.remove(&netns);
-        self.claims.weak_holders.insert(cgroup);
-        self.promote(cgroup, netns, pid);
-    }
-
-    /// Makes a plain cgroup a container.
-    pub(super) fn promote(&mut self, cgroup: CgroupId, netns: NetnsId, pid: u32) {
-        let Some(path) = self.tree.get(cgroup).map(|n| n.path.clone()) else {
-            return;
-        };
-        // The highest cgroup of a namespace stands for all below it.
-        for below in self.tree.subtree(cgroup, |_| true).into_iter().skip(1) {
-            let same = self
-                .containers
-                .get(&below)
-                .is_some_and(|c| c.netns == Some(netns));
-            if same && !self.is_runtime_made(below) {
-                self.claims.weak_holders.remove(&below);
-                self.dissolve(below);
-            }
-        }
-        if !self.containers.contains_key(&cgroup) {
-            self.start(unnamed(cgroup, &path));
-        }
-        self.settle(cgroup, netns, pid);
-    }
-
-    /// Packets arrived in `netns`, and no container is known for it.
-    pub(super) fn search(&mut self, netns: NetnsId) {
-        if netns == self.host_netns || !self.namespaces.holders(netns).is_empty() {
-            return;
-        }
-        if let Some(cgroup) = self.claims.weak.get(&netns).copied() {
-            if let Some(pid) = self.process_in(cgroup, netns) {
-                return self.promote_weakly(cgroup, netns, pid);
-            }
-            self.claims.weak.remove(&netns);
-        }
-        if self.claims.missed.len() >= MAX_MISSED {
-            self.claims.missed.clear();
-        }
-        let known = self.claims.missed.insert(netns, 0).is_some();
-        if known
-            && self
-                .claims
-                .next_search
-                .is_some_and(|next| Instant::now() < next)
-        {
-            return;
-        }
-        // First where no process has been seen at all, which is a handful of cgroups.
-        for cgroup in self.without_netns() {
-            if let Some(pid) = self.process_in(cgroup, netns) {
-                return self.observe(cgroup, netns, pid);
-            }
-        }
-        self.search_outside();
-    }
-
-    /// Searches again for the owners of namespaces with packets. Rare, and bounded: at most once a
-    /// second, over the cgroups outside containers, and only while there are such namespaces.
-    pub(super) fn search_again(&mut self) {
-        let due = self
-            .claims
-            .next_search
-            .is_some_and(|next| Instant::now() >= next);
-        if due {
-            self.search_outside();
-        }
-    }
-
-    /// One pass over all cgroups outside containers, for all namespaces that are missed. A
-    /// process that enters a namespace without executing a program causes no event.
-    fn search_outside(&mut self) {
-        self.claims.next_search = None;
-        for cgroup in self.tree.top_down() {
-            if self.tree.get(cgroup).is_none_or(|n| n.parent.is_none()) {
-                continue;
-            }
-            if self.owner(cgroup).is_some() {
-                continue;
-            }
-            let missed = self.processes(cgroup).into_iter().find_map(|pid| {
-                let netns = self.fs.netns_of(pid)?;
-                self.claims
-                    .missed
-                    .contains_key(&netns)
-                    .then_some((netns, pid))
-            });
-            if let Some((netns, pid)) = missed {
-                self.observe(cgroup, netns, pid);
-            }
-        }
-        for searches in self.claims.missed.values_mut() {
-            *searches += 1;
-        }
-        if self
-            .claims
-            .missed
-            .values()
-            .any(|searches| *searches < MAX_SEARCHES)
-        {
-            self.claims.next_search = Some(Instant::now() + SEARCH_AGAIN);
-        }
-    }
-
-    /// Cgroups in which no process has been seen, and whose container, if they belong to one,
-    /// has no namespace yet.
-    fn without_netns(&self) -> Vec<CgroupId> {
-        let open = |id: &CgroupId| {
-            self.tree
-                .get(*id)
-                .is_some_and(|n| n.netns.is_none() && n.parent.is_some())
-                && self.container_of(*id).is_none_or(|c| c.netns.is_none())
-        };
-        self.tree.top_down().into_iter().filter(open).collect()
-    }
-
-    /// Whether a process of the container is still in `netns`.
-    fn uses(&mut self, container: &Container, netns: NetnsId) -> bool {
-        if container.pid.and_then(|pid| self.fs.netns_of(pid)) == Some(netns) {
-            return true;
-        }
-        let cgroup = container.cgroup;
-        let found = self
-            .tree
-            .subtree(cgroup, |_| true)
-            .into_iter()
-            .find_map(|c| self.process_in(c, netns));
-        if found.is_some() {
-            self.change(cgroup, |c| c.pid = found);
-        }
-        found.is_some()
-    }
-
-    /// A process of this very cgroup that is in `netns`.
-    pub(super) fn process_in(&self, cgroup: CgroupId, netns: NetnsId) -> Option<u32> {
-        self.processes(cgroup)
-            .into_iter()
-            .find(|pid| self.fs.netns_of(*pid) == Some(netns))
-    }
-
-    /// Processes of this very cgroup.
-    pub(super) fn processes(&self, cgroup: CgroupId) -> Vec<u32> {
-        let Some(node) = self.tree.get(cgroup) else {
-            return Vec::new();
-        };
-        let file = self.layout.v2_directory(&node.path).join("cgroup.procs");
-        let text = self.fs.read_text(file).unwrap_or_default();
-        procfs::procs(&text).take(MAX_PROCESSES).collect()
-    }
-
-    /// After a sweep: what all processes of `cgroup` showed, one process for each namespace.
-    /// Weak claims are kept for [`Inventory::settle_weak`].
-    pub(super) fn observe_all(&mut self, cgroup: CgroupId, seen: &HashMap<NetnsId, u32>) {
-        let host = seen.get(&self.host_netns).copied();
-        let mut own: Vec<_> = seen
-            .iter()
-            .filter(|(n, _)| **n != self.host_netns)
-            .collect();
-        own.sort_unstable();
-        for (netns, pid) in own {
-            self.observe(cgroup, *netns, *pid);
-        }
-        if let Some(pid) = host {
-            self.observe(cgroup, self.host_netns, pid);
-        }
-    }
-
-    /// After a sweep: namespaces without an owner go to those with a weak claim.
-    pub(super) fn settle_weak(&mut self) {
-        let weak: Vec<_> = self.claims.weak.iter().map(|(n, c)| (*n, *c)).collect();
-        for (netns, cgroup) in weak {
-            if !self.namespaces.holders(netns).is_empty() {
-                continue;
-            }
-            if let Some(pid) = self.process_in(cgroup, netns) {
-                self.promote_weakly(cgroup, netns, pid);
-            }
-        }
-    }
-
-    /// Whether a container exists by its namespace alone.
-    pub(super) fn is_plain(&self, container: &Container) -> bool {
-        container.runtime == Runtime::Plain && !self.is_runtime_made(container.cgroup)
     }
 }

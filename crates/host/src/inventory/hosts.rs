@@ -10,7 +10,7 @@
 use super::{Inventory, unnamed};
 use crate::HostError;
 use crate::usage;
-use cofferdam_types::{CgroupId, Container, ContainerChange, Runtime};
+use cofferdam_types::{CgroupId, Container, ContainerChange, Runtime, path_text, printable};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -52,19 +52,17 @@ impl Inventory {
         let Some(path) = self.tree.get(cgroup).map(|node| node.path.clone()) else {
             return;
         };
-        // A container's own, made just now; or named by a rule, and populated just now.
+        // Processes that are made in a cgroup cause no event: this one may be a container by now.
+        match pid.and_then(|pid| self.fs.netns_of(pid)) {
+            Some(netns) => self.observe(cgroup, netns),
+            None if self.named_above(cgroup).is_some() => drop(self.refresh(cgroup)),
+            None => {}
+        }
         if self.owner(cgroup).is_some() {
             return;
         }
-        if let Some(named) = self.named_above(cgroup) {
-            let pid = pid.or_else(|| self.processes(cgroup).first().copied());
-            let netns = pid.and_then(|pid| self.fs.netns_of(pid));
-            if let Some((netns, pid)) = netns.zip(pid) {
-                return self.promote(named, netns, pid);
-            }
-        }
         let container = Arc::new(Container {
-            name: path.to_string_lossy().into_owned(),
+            name: printable(&path_text(&path)),
             runtime: Runtime::Host,
             netns: Some(self.host_netns),
             host_network: true,

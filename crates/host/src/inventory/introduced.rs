@@ -83,13 +83,13 @@ impl Inventory {
             .get(cgroup)
             .is_some_and(|n| n.class == Class::Other)
         {
+            if self.containers.contains_key(&cgroup) {
+                self.dissolve(cgroup);
+            }
             self.tree.set_class(cgroup, Class::Container(named(&id)));
             self.start_by_path(cgroup);
-            for pid in self.processes(cgroup) {
-                if let Some(netns) = self.fs.netns_of(pid) {
-                    self.observe(cgroup, netns, pid);
-                }
-            }
+            self.refresh(cgroup);
+            self.assess(cgroup);
         }
     }
 

@@ -9,16 +9,18 @@
 mod claims;
 mod hosts;
 mod introduced;
+mod members;
 mod named;
 mod namespaces;
+mod search;
 mod sweep;
 #[cfg(test)]
 mod tests;
 mod tree;
 
 use crate::HostError;
-use crate::classify::Class;
-use crate::fs::HostFs;
+use crate::classify::{Class, is_guess};
+use crate::fs::{HostFs, SMALL_BYTES};
 use crate::layout::CgroupLayout;
 use crate::links::{Network, SystemNetwork};
 use crate::names::{Names, cri, fallback};
@@ -122,7 +124,7 @@ impl Inventory {
             KernelEvent::CgroupRemoved { cgroup } => self.remove_cgroup(*cgroup),
             KernelEvent::ProcessSeen { cgroup, netns, pid } => {
                 if self.know(*cgroup, *pid) {
-                    self.observe(*cgroup, *netns, *pid);
+                    self.observe(*cgroup, *netns);
                 }
             }
             KernelEvent::UnknownNetns { netns } => self.search(*netns),
@@ -145,10 +147,12 @@ impl Inventory {
     }
 
     /// Takes in pending netlink messages; returns what changed. Worth a call before each
-    /// reading as well: it also looks again for namespaces that have packets and no container.
+    /// reading as well: it also looks again for namespaces that have packets and no container, and
+    /// for processes that no event tells of.
     pub fn handle_links(&mut self) -> Vec<ContainerChange> {
         self.take_link_events();
         self.search_again();
+        self.review();
         self.finish()
     }
 
@@ -192,10 +196,8 @@ impl Inventory {
             return true;
         }
         // Created before the events began, or its event was lost: its process has the path.
-        let text = self
-            .fs
-            .read_text(format!("/proc/{pid}/cgroup"))
-            .unwrap_or_default();
+        let file = format!("/proc/{pid}/cgroup");
+        let text = self.fs.read(file, SMALL_BYTES).unwrap_or_default();
         let Some(path) = procfs::proc_cgroup_v2(&text) else {
             return false;
         };
@@ -233,7 +235,11 @@ impl Inventory {
             },
         };
         self.tree.insert(id, path, parent);
-        if self.tree.get(id).is_some_and(|n| n.class == Class::Other)
+        self.note_name(id);
+        if self
+            .tree
+            .get(id)
+            .is_some_and(|n| n.class == Class::Other || is_guess(path))
             && let Some(named) = self
                 .introduced_at(path)
                 .or_else(|| cri::task(&self.fs, path))
@@ -256,6 +262,7 @@ impl Inventory {
             self.tree.remove(gone);
         }
         self.refresh_descendants(parent);
+        self.assess_pending();
     }
 
     /// The cgroup of the container that `cgroup` is, or belongs to.
@@ -285,9 +292,7 @@ impl Inventory {
             self.by_id.remove(&(known.clone(), id));
         }
         self.usage.forget(id);
-        if let Some(netns) = container.netns {
-            self.namespaces.release(netns, id);
-        }
+        self.leave_namespaces(&container);
     }
 
     /// Lists anew the cgroups below the container that `cgroup` belongs to.

@@ -18,39 +18,20 @@ impl Inventory {
     pub fn name(&mut self, selectors: &[Selector]) -> Vec<ContainerChange> {
         let named = selectors.iter().filter(|s| s.names_cgroups());
         self.named = named.cloned().collect();
-        let no_longer: Vec<CgroupId> = self
-            .containers
-            .values()
-            .filter(|c| c.host_network && self.is_plain(c) && !self.is_named(c.cgroup))
-            .map(|c| c.cgroup)
-            .collect();
-        for cgroup in no_longer {
-            self.dissolve(cgroup);
+        let all = self.tree.top_down();
+        for cgroup in &all {
+            if self.note_name(*cgroup) {
+                self.assess(*cgroup);
+            }
         }
-        if !self.named.is_empty() {
-            for cgroup in self.tree.top_down() {
-                if self.is_named(cgroup) && self.owner(cgroup).is_none() {
-                    self.look_into(cgroup);
+        for cgroup in all {
+            if self.is_named(cgroup) && self.owner(cgroup).is_none() {
+                for below in self.with_descendants(cgroup) {
+                    self.refresh(below);
                 }
             }
         }
         self.finish()
-    }
-
-    /// Makes a named cgroup a container if it has a process.
-    fn look_into(&mut self, cgroup: CgroupId) {
-        for below in self.tree.subtree(cgroup, |_| true) {
-            if self.owner(below).is_some() {
-                continue;
-            }
-            let processes = self.processes(below).into_iter();
-            let first = processes
-                .filter_map(|pid| Some((self.fs.netns_of(pid)?, pid)))
-                .next();
-            if let Some((netns, pid)) = first {
-                return self.promote(cgroup, netns, pid);
-            }
-        }
     }
 
     /// The highest cgroup that is named, of `cgroup` and those above it.
@@ -61,10 +42,15 @@ impl Inventory {
 
     fn is_named(&self, cgroup: CgroupId) -> bool {
         let node = self.tree.get(cgroup);
-        node.is_some_and(|node| {
-            node.parent.is_some()
-                && node.class == Class::Other
-                && self.named.iter().any(|s| s.names(&node.path))
-        })
+        node.is_some_and(|n| n.is_named && n.parent.is_some() && n.class == Class::Other)
+    }
+
+    /// Notes whether a selector names the cgroup. Returns whether that is new.
+    pub(super) fn note_name(&mut self, cgroup: CgroupId) -> bool {
+        let Some(node) = self.tree.get_mut(cgroup) else {
+            return false;
+        };
+        let is_named = self.named.iter().any(|s| s.names(&node.path));
+        std::mem::replace(&mut node.is_named, is_named) != is_named
     }
 }

@@ -6,7 +6,7 @@ use crate::links::{Door, Inside, LinkEvent, PeerSpace};
 use crate::netlink::LinkMessage;
 use crate::netns;
 use cofferdam_types::{CgroupId, Container, IfIndex, InterfacePair, NetnsId};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,12 +22,16 @@ struct Namespace {
 #[derive(Default)]
 pub(super) struct Namespaces {
     known: HashMap<NetnsId, Namespace>,
+    /// Containers with processes in a namespace that is not their own.
+    guests: BTreeMap<NetnsId, BTreeSet<CgroupId>>,
     by_nsid: HashMap<i32, NetnsId>,
     /// Numbers that belong to no container.
     foreign: HashSet<i32>,
     host_links: HashMap<u32, LinkMessage>,
     /// To be looked into before the event at hand is answered.
     to_visit: BTreeSet<NetnsId>,
+    /// The one without a number that was looked into last.
+    visited: Option<NetnsId>,
 }
 
 impl Namespaces {
@@ -36,6 +40,31 @@ impl Namespaces {
             .get(&netns)
             .map(|n| n.holders.iter().copied().collect())
             .unwrap_or_default()
+    }
+
+    /// Containers with processes in `netns` that have another one for their own.
+    pub fn guests(&self, netns: NetnsId) -> Vec<CgroupId> {
+        let guests = self.guests.get(&netns).into_iter().flatten();
+        guests.copied().collect()
+    }
+
+    /// Sets the namespaces in which `cgroup` is a guest. Returns those in which it was none before,
+    /// or is none any more.
+    pub fn set_guest(&mut self, cgroup: CgroupId, spaces: &BTreeSet<NetnsId>) -> Vec<NetnsId> {
+        let before = self.guests.iter().filter(|(_, all)| all.contains(&cgroup));
+        let before: BTreeSet<NetnsId> = before.map(|(netns, _)| *netns).collect();
+        for netns in before.difference(spaces) {
+            if let Some(all) = self.guests.get_mut(netns) {
+                all.remove(&cgroup);
+                if all.is_empty() {
+                    self.guests.remove(netns);
+                }
+            }
+        }
+        for netns in spaces.difference(&before) {
+            self.guests.entry(*netns).or_default().insert(cgroup);
+        }
+        before.symmetric_difference(spaces).copied().collect()
     }
 
     pub fn hold(&mut self, netns: NetnsId, cgroup: CgroupId) {
@@ -61,6 +90,25 @@ impl Namespaces {
         if self.known.get(&netns).is_some_and(|n| n.inside.is_none()) {
             self.to_visit.insert(netns);
         }
+    }
+
+    /// Has one namespace looked into again that the host knows by no number: no message tells of its
+    /// devices. Each has its turn.
+    pub fn visit_unnumbered(&mut self) {
+        let is_open = |n: &Namespace| n.inside.as_ref().is_some_and(|i| i.nsid.is_none());
+        let open = self.known.iter().filter(|(_, n)| is_open(n));
+        let mut open: Vec<NetnsId> = open.map(|(netns, _)| *netns).collect();
+        open.sort_unstable();
+        let next = open.iter().find(|netns| Some(**netns) > self.visited);
+        if let Some(next) = next.or(open.first()).copied() {
+            self.visited = Some(next);
+            self.to_visit.insert(next);
+        }
+    }
+
+    #[cfg(test)]
+    pub fn visit_all(&mut self) {
+        self.to_visit.extend(self.known.keys());
     }
 
     /// Takes a full list of the host's devices; everything must be examined again.

@@ -2,9 +2,10 @@
 
 use super::Inventory;
 use crate::HostError;
-use cofferdam_types::{CgroupId, NetnsId};
+use cofferdam_types::CgroupId;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 impl Inventory {
     /// Brings the tree, the containers and their namespaces in line with the host.
@@ -20,17 +21,12 @@ impl Inventory {
         for (id, path) in &found {
             self.add_cgroup(*id, path);
         }
-        for (id, _) in &found {
-            let mut seen: HashMap<NetnsId, u32> = HashMap::new();
-            for pid in self.processes(*id) {
-                if let Some(netns) = self.fs.netns_of(pid) {
-                    seen.entry(netns).or_insert(pid);
-                }
-            }
-            self.observe_all(*id, &seen);
+        // The root is no container, whatever runs in it.
+        for (id, _) in found.iter().skip(1) {
+            self.refresh(*id);
         }
-        self.settle_weak();
-        self.drop_empty_plain();
+        self.claims.confirm_old(None, Duration::ZERO);
+        self.assess_pending();
         Ok(())
     }
 
@@ -52,22 +48,5 @@ impl Inventory {
             }
         }
         Ok(found)
-    }
-
-    /// Plain containers whose processes have all gone while events were lost.
-    fn drop_empty_plain(&mut self) {
-        let plain: Vec<_> = self
-            .containers
-            .values()
-            .filter(|c| self.is_plain(c))
-            .cloned()
-            .collect();
-        for container in plain {
-            let below = self.tree.subtree(container.cgroup, |_| true);
-            if below.into_iter().all(|id| self.processes(id).is_empty()) {
-                self.stop(container.cgroup);
-                self.refresh_descendants(Some(container.cgroup));
-            }
-        }
     }
 }

@@ -1,6 +1,8 @@
 mod fake;
+mod histories;
 mod hosts;
 mod introduced;
+mod nested;
 
 use super::*;
 use crate::links::{InnerLink, Inside, LinkEvent, PeerSpace};
@@ -306,6 +308,7 @@ fn entering_a_containers_namespace_makes_no_container() {
     let host = FakeHost::new(false);
     let path = format!("/system.slice/docker-{}.scope", hex_id(8));
     host.process(&path, 100, 7);
+    host.process("/system.slice/kubelet.service", 102, HOST);
     let mut inventory = host.inventory();
     host.process("/system.slice/kubelet.service", 101, 7);
     assert_eq!(
@@ -320,11 +323,14 @@ fn a_container_follows_its_processes_into_another_namespace() {
     host.process("/web", 100, 7);
     let mut inventory = host.inventory();
     host.process("/web", 101, 8);
-    // The first process is still there: a second namespace changes nothing.
-    assert_eq!(inventory.handle(&seen(&host, "/web", 8, 101)), []);
+    // The first process is still there: the second namespace is a further one.
+    let change = only(inventory.handle(&seen(&host, "/web", 8, 101)));
+    assert!(matches!(change, ContainerChange::Changed(c)
+        if c.netns == Some(NetnsId(7)) && c.further_netns == [NetnsId(8)]));
     host.end_process(100);
     let change = only(inventory.handle(&seen(&host, "/web", 8, 101)));
-    assert!(matches!(change, ContainerChange::Changed(c) if c.netns == Some(NetnsId(8))));
+    assert!(matches!(change, ContainerChange::Changed(c)
+        if c.netns == Some(NetnsId(8)) && c.further_netns.is_empty()));
 }
 
 #[test]
@@ -514,9 +520,10 @@ fn an_event_costs_the_same_with_a_thousand_containers() {
         let visits = host.network().visits;
         let before = inventory.fs.operations();
         assert_eq!(inventory.handle(&created(&host, path)), []);
-        assert_eq!(inventory.handle(&seen(&host, path, HOST, 500)), []);
-        let added = inventory.handle(&seen(&host, path, 5, 500));
+        // The process has gone on to a namespace of its own meanwhile.
+        let added = inventory.handle(&seen(&host, path, HOST, 500));
         assert!(matches!(only(added), ContainerChange::Added(_)));
+        assert_eq!(inventory.handle(&seen(&host, path, 5, 500)), []);
         let known = format!("/machine.slice/libpod-{}.scope", hex_id(0));
         assert_eq!(inventory.handle(&seen(&host, &known, 7, 1000)), []);
         let sub = format!("{known}/sub");

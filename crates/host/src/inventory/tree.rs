@@ -1,8 +1,10 @@
 //! The v2 cgroup tree as it was last seen.
 
+use super::members::Members;
 use crate::classify::{Class, classify};
 use cofferdam_types::{CgroupId, NetnsId};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 /// One cgroup.
@@ -12,20 +14,40 @@ pub(crate) struct Node {
     pub parent: Option<CgroupId>,
     pub children: BTreeSet<CgroupId>,
     pub class: Class,
-    /// Network namespace of the process seen last in it.
-    pub netns: Option<NetnsId>,
+    /// Whether a selector names it.
+    pub is_named: bool,
+    /// Processes directly in it, as last read.
+    pub members: Members,
+    /// Namespaces that make it a container, and everything below it that has no other.
+    pub absorbs: BTreeSet<NetnsId>,
 }
 
 /// All cgroups, by id and by path.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
-    nodes: HashMap<CgroupId, Node>,
+    nodes: BTreeMap<CgroupId, Node>,
     by_path: HashMap<PathBuf, CgroupId>,
 }
 
 impl Tree {
     pub fn get(&self, id: CgroupId) -> Option<&Node> {
         self.nodes.get(&id)
+    }
+
+    pub fn get_mut(&mut self, id: CgroupId) -> Option<&mut Node> {
+        self.nodes.get_mut(&id)
+    }
+
+    /// The next cgroup after `id` in the order of ids; the first where none is left.
+    pub fn after(&self, id: Option<CgroupId>) -> Option<CgroupId> {
+        let begin = id.map_or(Bound::Unbounded, Bound::Excluded);
+        let next = self.nodes.range((begin, Bound::Unbounded)).next();
+        next.or_else(|| self.nodes.first_key_value())
+            .map(|(id, _)| *id)
+    }
+
+    pub fn len(&self) -> usize {
+        self.nodes.len()
     }
 
     pub fn id_of(&self, path: &Path) -> Option<CgroupId> {
@@ -83,7 +105,9 @@ impl Tree {
                 parent,
                 children,
                 class,
-                netns: None,
+                is_named: false,
+                members: Members::default(),
+                absorbs: BTreeSet::new(),
             },
         );
         self.by_path.insert(path.to_owned(), id);
@@ -106,12 +130,6 @@ impl Tree {
         }
         if let Some(parent) = node.parent.and_then(|p| self.nodes.get_mut(&p)) {
             parent.children.remove(&id);
-        }
-    }
-
-    pub fn note_netns(&mut self, id: CgroupId, netns: NetnsId) {
-        if let Some(node) = self.nodes.get_mut(&id) {
-            node.netns = Some(netns);
         }
     }
 }

@@ -12,6 +12,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tempfile::TempDir;
 
@@ -36,6 +37,8 @@ pub struct FakeHost {
     root: TempDir,
     mount: &'static str,
     tables: Arc<Mutex<Tables>>,
+    /// Start of the next process.
+    started: AtomicU64,
 }
 
 impl FakeHost {
@@ -51,7 +54,10 @@ impl FakeHost {
             root,
             mount,
             tables: Arc::default(),
+            started: AtomicU64::new(1),
         };
+        std::fs::create_dir_all(host.path("/proc/1/ns")).unwrap();
+        host.set_pid_namespace(1, HOST);
         let v2 = format!("38 31 0:31 / {mount} rw,relatime shared:9 - cgroup2 cgroup2 rw\n");
         let v1 = "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n";
         host.write(
@@ -99,6 +105,10 @@ impl FakeHost {
         std::fs::create_dir_all(self.directory(cgroup)).unwrap();
     }
 
+    pub fn has_cgroup(&self, cgroup: &str) -> bool {
+        self.directory(cgroup).exists()
+    }
+
     pub fn id(&self, cgroup: &str) -> CgroupId {
         CgroupId(std::fs::metadata(self.directory(cgroup)).unwrap().ino())
     }
@@ -110,12 +120,35 @@ impl FakeHost {
         let text = std::fs::read_to_string(&procs).unwrap_or_default();
         std::fs::write(procs, format!("{text}{pid}\n")).unwrap();
         self.write(&format!("/proc/{pid}/cgroup"), &format!("0::{cgroup}\n"));
+        let start = self.started.fetch_add(1, Ordering::Relaxed);
+        let stat = format!("{pid} (a) b) S {} {start} 0", ["0"; 18].join(" "));
+        self.write(&format!("/proc/{pid}/stat"), &stat);
         std::fs::create_dir_all(self.path(&format!("/proc/{pid}/ns"))).unwrap();
+        self.set_pid_namespace(pid, HOST);
         symlink(
             format!("net:[{netns}]"),
             self.path(&format!("/proc/{pid}/ns/net")),
         )
         .unwrap();
+    }
+
+    /// A process is in another PID namespace.
+    pub fn set_pid_namespace(&self, pid: u32, namespace: u32) {
+        let link = self.path(&format!("/proc/{pid}/ns/pid"));
+        let _ = std::fs::remove_file(&link);
+        symlink(format!("pid:[{namespace}]"), link).unwrap();
+    }
+
+    /// A process is moved into another cgroup.
+    pub fn move_to(&self, pid: u32, cgroup: &str) {
+        let file = self.path(&format!("/proc/{pid}/cgroup"));
+        let text = std::fs::read_to_string(&file).unwrap();
+        let before = text.trim().strip_prefix("0::").unwrap();
+        self.leave(pid, before);
+        let procs = self.directory(cgroup).join("cgroup.procs");
+        let others = std::fs::read_to_string(&procs).unwrap_or_default();
+        std::fs::write(procs, format!("{others}{pid}\n")).unwrap();
+        std::fs::write(file, format!("0::{cgroup}\n")).unwrap();
     }
 
     /// A process enters another namespace.
@@ -128,16 +161,16 @@ impl FakeHost {
     pub fn end_process(&self, pid: u32) {
         let proc = format!("/proc/{pid}");
         let text = std::fs::read_to_string(self.path(&format!("{proc}/cgroup"))).unwrap();
-        let cgroup = text.trim().strip_prefix("0::").unwrap();
-        let procs = self.directory(cgroup).join("cgroup.procs");
-        let left = std::fs::read_to_string(&procs).unwrap();
-        let left: String = left
-            .lines()
-            .filter(|l| *l != pid.to_string())
-            .map(|l| format!("{l}\n"))
-            .collect();
-        std::fs::write(procs, left).unwrap();
+        self.leave(pid, text.trim().strip_prefix("0::").unwrap());
         std::fs::remove_dir_all(self.path(&proc)).unwrap();
+    }
+
+    fn leave(&self, pid: u32, cgroup: &str) {
+        let procs = self.directory(cgroup).join("cgroup.procs");
+        let all = std::fs::read_to_string(&procs).unwrap();
+        let others = all.lines().filter(|line| *line != pid.to_string());
+        let others: String = others.map(|line| format!("{line}\n")).collect();
+        std::fs::write(procs, others).unwrap();
     }
 
     pub fn remove_cgroup(&self, cgroup: &str) {
