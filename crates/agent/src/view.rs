@@ -114,14 +114,16 @@ impl View {
 
 /// Start of this process: its CPU time counts from then on, and not from when the accounting was loaded.
 pub(crate) fn process_start() -> Instant {
-    let age = std::fs::read_to_string("/proc/self/stat").ok().and_then(|stat| {
-        // The name in brackets may have blanks; field 22 is the 20th after it.
-        let (_, rest) = stat.rsplit_once(')')?;
-        let ticks: f64 = rest.split_whitespace().nth(19)?.parse().ok()?;
-        let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
-        let uptime_s: f64 = uptime.split_whitespace().next()?.parse().ok()?;
-        Duration::try_from_secs_f64(uptime_s - ticks / cofferdam_host::TICKS_PER_S).ok()
-    });
+    let age = std::fs::read_to_string("/proc/self/stat")
+        .ok()
+        .and_then(|stat| {
+            // The name in brackets may have blanks; field 22 is the 20th after it.
+            let (_, rest) = stat.rsplit_once(')')?;
+            let ticks: f64 = rest.split_whitespace().nth(19)?.parse().ok()?;
+            let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
+            let uptime_s: f64 = uptime.split_whitespace().next()?.parse().ok()?;
+            Duration::try_from_secs_f64(uptime_s - ticks / cofferdam_host::TICKS_PER_S).ok()
+        });
     let now = Instant::now();
     now.checked_sub(age.unwrap_or_default()).unwrap_or(now)
 }

@@ -136,7 +136,7 @@ mod tests {
             lines[1],
             "now    0.43 CPUs of network work, by 3 containers in 1.0 s"
         );
-        let worst = "wrong  web-3 takes 0.31 CPUs from db-1 for its packets.";
+        let worst = "wrong  db-1 keeps 0.60 CPUs from web-1, which waits for a CPU.";
         assert_eq!(lines[2], worst);
         assert!(
             lines[3].starts_with("next   sudo cofferdam explain "),

@@ -63,7 +63,7 @@ fn the_host_itself_is_refused_and_a_second_server_too() {
             .expect("the binary runs");
         assert_eq!(second.status.code(), Some(1));
         let text = String::from_utf8_lossy(&second.stderr).into_owned();
-        assert!(text.contains("another 'cofferdam latency serve'"), "{text}");
+        assert!(text.contains("another process listens on"), "{text}");
         // Killed, it leaves a file that the next one replaces.
         serve.child.kill().expect("it runs");
         serve.child.wait().expect("it ran");

@@ -127,7 +127,7 @@ fn an_owner_below_a_narrow_cgroup_gets_a_cpu_of_it() {
             &[(inner.container(), one())],
             &[beside.container()],
         );
-        assert_eq!(names(r, &inner), [String::new(); 0]);
+        assert_eq!(names(r, &inner), [""; 0]);
         assert_eq!(inner.allowed(), first);
         assert_eq!(beside.allowed(), cpus.difference(&first).copied().collect());
         r.set(journal, &[], &[]);
@@ -154,7 +154,7 @@ fn what_a_narrow_cgroup_cannot_give_takes_nothing_and_comes_later() {
         fs::write(narrow.cpuset(), all.join(",")).unwrap();
         r.step(journal, Instant::now());
         let last: BTreeSet<CpuId> = cpus.last().copied().into_iter().collect();
-        assert_eq!(names(r, &inner), [String::new(); 0]);
+        assert_eq!(names(r, &inner), [""; 0]);
         assert_eq!(inner.allowed(), last);
         assert_eq!(beside.allowed(), cpus.difference(&last).copied().collect());
     });
@@ -174,7 +174,7 @@ fn an_inner_owner_keeps_its_cpu_from_the_containers_around_it() {
         assert_eq!(inner.allowed(), last);
         assert_eq!((other.allowed(), beside.allowed()), (rest.clone(), rest));
         for tenant in [&outer, &inner, &other, &beside] {
-            assert_eq!(names(r, tenant), [String::new(); 0]);
+            assert_eq!(names(r, tenant), [""; 0]);
         }
         r.set(journal, &[], &[]);
         assert_eq!(lists(&[&outer, &inner, &other, &beside]), before);
@@ -197,7 +197,7 @@ fn containers_inside_an_owner_run_on_its_cpu() {
         );
         assert_eq!(beside.allowed(), cpus.difference(&last).copied().collect());
         for tenant in [&outer, &inner, &beside] {
-            assert_eq!(names(r, tenant), [String::new(); 0]);
+            assert_eq!(names(r, tenant), [""; 0]);
         }
         r.set(journal, &[], &[]);
         assert_eq!(lists(&[&outer, &inner, &other, &beside]), before);

@@ -23,8 +23,8 @@ pub fn remedy(text: &str) -> Option<String> {
         let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or_default();
         format!(
             "this process may have {soft} open files (RLIMIT_NOFILE; hard limit {hard}): raise it by \
-             LimitNOFILE=65536 in its unit, ulimit -n 65536 in the shell before, or --ulimit \
-             nofile=65536 for its container"
+             LimitNOFILE=65536 in its unit, ulimit -n 65536 in the shell before, or podman \
+             --ulimit nofile=65536 for its container"
         )
     } else if (text.contains("Read-only file system") || text.contains("os error 30)"))
         && text.contains("cgroup")

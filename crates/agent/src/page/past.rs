@@ -32,9 +32,12 @@ impl StorePast {
 
     fn reader(&mut self) -> Result<&mut Reader, PastError> {
         // Another store may have taken its place.
-        match self.reader.take_if(|reader| !reader.is_in_place()) {
-            Some(_) => self.names.clear(),
-            None => {}
+        if self
+            .reader
+            .take_if(|reader| !reader.is_in_place())
+            .is_some()
+        {
+            self.names.clear();
         }
         match &mut self.reader {
             Some(reader) => Ok(reader),

@@ -48,7 +48,7 @@ mod tests {
         assert_eq!(line(&status).as_deref(), Some(first));
         status["elastic"]["last_decision"] = "core 1 added\u{1b}".into();
         status["elastic"]["last_decision_age_s"] = 12.7.into();
-        let expected = format!("{first}\n12s ago: core 1 added?");
+        let expected = format!("{first}\n12s ago: core 1 added\\x1b");
         assert_eq!(line(&status), Some(expected));
         status["elastic"] = Value::Null;
         assert_eq!(line(&status), None);

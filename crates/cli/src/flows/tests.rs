@@ -53,7 +53,7 @@ fn flows_are_told_by_cost_with_their_error() {
     assert_eq!(record.flows[0].packets_error, 19_600);
     let text = page(&record, None);
     assert!(
-        text.starts_with("`we?b` receives 100k packets/s in 2 flows; 1 packet in 256 sampled"),
+        text.starts_with("`we\\x1bb` receives 100k packets/s in 2 flows; 1 packet in 256 sampled"),
         "{text}"
     );
     let line = text

@@ -114,7 +114,7 @@ mod tests {
         let time = "2026-11-24T03:00:10.000Z";
         assert_eq!(live.moment(time), "03:00:10 UTC");
         assert_eq!(replay.moment(time), "2026-11-24 03:00:10 UTC");
-        assert_eq!(replay.moment("\u{1b}"), "?");
+        assert_eq!(replay.moment("\u{1b}"), "\\x1b");
         assert_eq!(
             (live.words(), replay.words()),
             ("every 1s".into(), "replay of 10s".into())

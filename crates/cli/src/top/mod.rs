@@ -238,7 +238,7 @@ mod tests {
     fn a_batch_is_one_table_an_interval() {
         let (outcome, text) = printed("--batch --iterations 3", Fake::seconds(5));
         assert!(outcome.is_ok(), "{outcome:?}");
-        assert_eq!(text.matches("\nweb-3 ").count(), 3, "{text}");
+        assert_eq!(text.matches("\nweb-3  ").count(), 3, "{text}");
         assert_eq!(text.matches("web-3 takes 0.31 CPUs").count(), 3, "{text}");
         assert!(
             text.lines()
@@ -258,6 +258,6 @@ mod tests {
         fake.waits = 4;
         let (outcome, text) = printed("--batch", fake);
         assert_eq!(outcome.unwrap_err().code(), 130);
-        assert_eq!(text.matches("\nweb-3 ").count(), 4, "{text}");
+        assert_eq!(text.matches("\nweb-3  ").count(), 4, "{text}");
     }
 }

@@ -156,7 +156,7 @@ fn wrong_values_are_refused_by_name() {
         ("image.repository=", "image.repository is required"),
         ("image.repository=null", "image.repository is required"),
         ("image.repository=3", "repository"),
-        ("image.tag=1.10", "tag"),
+        ("image.tag=110", "tag"),
         ("monitoring.prometheusRule.runbooks=alerts.md", "runbooks"),
         ("agent.resources.limits.memory=much", "memory"),
         ("agent.resources.limit.memory=1Gi", "limit"),

@@ -47,8 +47,11 @@ struct Spelling {
     is_value: fn(&str) -> bool,
 }
 
+/// Name of a file, the form of its values, and whether a value is spelled as one.
+type ListedFile = (&'static str, Form, fn(&str) -> bool);
+
 /// Files of a cgroup's directory.
-const CGROUP_FILES: [(&str, Form, fn(&str) -> bool); 9] = [
+const CGROUP_FILES: [ListedFile; 9] = [
     ("cpu.shares", Form::Text, is_number),
     ("cpu.weight", Form::Text, is_number),
     ("cpu.cfs_quota_us", Form::Text, is_v1_quota),

@@ -48,7 +48,8 @@ impl Reservations {
             for (id, cpus, refusal) in placed.refused {
                 self.refuse(journal, id, cpus, &refusal, round < OTHER_CPUS);
             }
-            if !is_refused && !(placed.is_rewritten && round < REWRITTEN) {
+            let is_pending = placed.is_rewritten && round < REWRITTEN;
+            if !is_refused && !is_pending {
                 break;
             }
         }

@@ -18,7 +18,7 @@ pub(super) fn impossible(one: &Impossible, limiting: Option<(PathBuf, Cpus)>) ->
         (Some((cgroup, cpus)), fits) => format!(
             "{asked} CPUs cannot be reserved: the cgroup {} above it has only CPUs {}, and containers \
              that may run nowhere else need one of them; widen its cpuset.cpus (systemd: AllowedCPUs=, \
-             docker: --cpuset-cpus), {}",
+             docker --cpuset-cpus), {}",
             cgroup.display(),
             spell(&cpus),
             fits.unwrap_or_else(|| "or remove the reservation".to_owned())

@@ -275,7 +275,12 @@ impl Inventory {
     }
 
     /// Makes `owner` a container with `spaces`, the namespaces of processes in `cgroups`.
-    fn set_namespaces(&mut self, owner: CgroupId, cgroups: &[CgroupId], spaces: &BTreeSet<NetnsId>) {
+    fn set_namespaces(
+        &mut self,
+        owner: CgroupId,
+        cgroups: &[CgroupId],
+        spaces: &BTreeSet<NetnsId>,
+    ) {
         if !self.containers.contains_key(&owner) {
             let Some(path) = self.tree.get(owner).map(|n| n.path.clone()) else {
                 return;

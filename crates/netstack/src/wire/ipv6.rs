@@ -60,7 +60,7 @@ impl Problem {
     pub fn of_fragment(packet: &Packet, fragment: &Fragment) -> Option<Self> {
         let len = (packet.end - packet.payload_at) as u32;
         let headers = packet.protocol_at - HEADER_BYTES;
-        if fragment.more && len % 8 != 0 {
+        if fragment.more && !len.is_multiple_of(8) {
             Some(Self::new(code::FIELD, LENGTH_AT))
         } else if headers as u32 + fragment.offset + len > 0xffff {
             Some(Self::new(code::FIELD, packet.protocol_at + 2))

@@ -213,7 +213,7 @@ fn harm_of(evidence: &Evidence) -> Harm {
         let others: Vec<&Transfer> = of_victim.iter().filter(is_other).copied().collect();
         findings.push(match transfer.means {
             Means::Packets => packets::finding(evidence, transfer, &others),
-            Means::Tasks => cpu_time::finding(evidence, transfer, &others, &owed),
+            Means::Tasks => cpu_time::finding(evidence, transfer, &others, owed),
         });
     }
     findings.extend(cpu_time::held(evidence, owed));

@@ -281,6 +281,9 @@ fn points(request: &ExportMetricsServiceRequest) -> Vec<(Identity, Point)> {
     all
 }
 
+/// Last point of a stream, with what it counted.
+type LastPoint = (Point, Option<(u64, u64, u64)>);
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
@@ -289,7 +292,7 @@ proptest! {
     ) {
         let mut host = Host::new();
         host.pass(Duration::from_secs(1));
-        let mut seen: HashMap<Identity, (Point, Option<(u64, u64, u64)>)> = HashMap::new();
+        let mut seen: HashMap<Identity, LastPoint> = HashMap::new();
         let mut last_unix_ns = 0;
         for event in &events {
             host.happen(event, last_unix_ns);

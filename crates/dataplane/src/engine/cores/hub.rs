@@ -42,6 +42,10 @@ pub(crate) struct Hub {
     trust: Vec<Arc<Trust>>,
     /// Applications that have ended: to unmap and to free what was theirs takes longer than the
     /// loop has.
+    #[expect(
+        clippy::vec_box,
+        reason = "a loop hands over a pointer, not a copy of the domain"
+    )]
     retired: Mutex<Vec<Box<Domain>>>,
 }
 

@@ -10,7 +10,7 @@ use std::time::Instant;
 /// Connections: as many as one of two applications may have.
 const CONNECTIONS: usize = 48;
 /// What a server wants to send to each.
-const PAGE: [u8; 200_000] = [7; 200_000];
+static PAGE: [u8; 200_000] = [7; 200_000];
 /// What each may have at least.
 const FLOOR: usize = 2048;
 

@@ -227,11 +227,14 @@ fn a_change_that_is_not_listed_is_not_made() {
     );
 }
 
+/// Reason of a refusal, and how a file comes to it.
+type Spoiled = (&'static str, fn(&Path));
+
 #[test]
 fn a_journal_that_others_may_have_written_is_not_read() {
     let host = Host::new();
     let path = host.at("run/journal");
-    let whys: [(&str, fn(&Path)); 4] = [
+    let whys: [Spoiled; 4] = [
         ("symbolic link", |path| {
             let moved = path.with_extension("moved");
             fs::rename(path, &moved).unwrap();

@@ -353,7 +353,7 @@ proptest! {
         for (before, after) in all.iter().zip(all.iter().skip(1)) {
             let total = |t: &Transfer| totals[&(t.is_own, t.offender)];
             prop_assert!(before.is_own <= after.is_own);
-            let is_sorted = before.is_own < after.is_own || total(before) + 1e-6 >= total(after);
+            let is_sorted = (!before.is_own && after.is_own) || total(before) + 1e-6 >= total(after);
             prop_assert!(is_sorted, "{before:?} {after:?}");
         }
     }
