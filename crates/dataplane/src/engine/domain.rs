@@ -168,7 +168,7 @@ impl Domain {
         &mut self.inside.end
     }
 
-    /// Starts what keeps the loop from paying for its bell; see [`Bell::start`].
+    /// Starts what keeps the loop from paying for its bell; see [`crate::ringer::Bell::start`].
     pub fn start_bell(&self, offend: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
         self.inside.bell.start(offend)
     }

@@ -2,13 +2,12 @@
 //!
 //! A strict container's cpuset is set to the CPUs that `cofferdam_reserve` plans for it within what
 //! the cgroups above allow. When the kernel has given them, every standard container's cpuset loses
-//! them; where the kernel refuses, nobody loses anything (see [`step`] and [`wants`]). Only cgroups of containers are touched. Processes of
-//! the host that are in no container stay where they are: the scheduler may still put them on
-//! reserved CPUs (a kernel thread that is bound to a CPU cannot be moved at all), and `status`
-//! shows what they cost.
+//! them; where the kernel refuses, no container loses any (see [`step`] and [`wants`]). Only cgroups
+//! of containers are touched. Processes of the host that are in no container stay where they are:
+//! the scheduler may still put them on reserved CPUs (a kernel thread that is bound to a CPU cannot
+//! be moved at all), and `status` shows what they cost.
 //!
-//! The guarantee of a slice is by weight among the strict containers of that CPU (see
-//! [`weight`]). Lending is explained in [`cofferdam_reserve::lending`].
+//! The guarantee of a slice is by weight among the strict containers of that CPU. Lending is explained in [`cofferdam_reserve::lending`].
 
 mod arrange;
 mod cpuset;

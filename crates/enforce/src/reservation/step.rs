@@ -40,7 +40,7 @@ pub(super) struct Step<'a> {
     hierarchy: &'a Hierarchy,
     online: &'a Cpus,
     goals: BTreeMap<PathBuf, Goal>,
-    /// Written since the last [`Step::commit`], with the lists before, oldest first.
+    /// Files written for the owner that is being placed, with their lists before, oldest first.
     written: Vec<(PathBuf, String)>,
     /// Those that another program had written since our last writing.
     pub rewritten: Vec<PathBuf>,
