@@ -1,7 +1,7 @@
 //! Formatting and warnings.
 
 use crate::run::{cargo, check};
-use crate::{documents, fuzz, promises, tree};
+use crate::{documents, fuzz, promises, prose, tree};
 use anyhow::Result;
 use std::process::Command;
 
@@ -16,6 +16,7 @@ pub fn lint() -> Result<()> {
     documents::links()?;
     documents::mentions()?;
     promises::check()?;
+    prose::prose(&[])?;
     check(cargo(&[
         "clippy",
         "--locked",

@@ -11,6 +11,7 @@ mod manifest;
 mod package;
 mod packetdrill;
 mod promises;
+mod prose;
 mod run;
 mod soak;
 mod tree;
@@ -34,6 +35,9 @@ const USAGE: &str = "usage: cargo xtask TASK
   loc          no tracked source file is longer than 800 lines
   links        every file that a document points to exists
   spec         every promise of the specifications has its tests, and every bound its constant
+  prose [--shrink | --list RULE]
+               the language of docs/GLOSSARY.md in sources, documents and commits; --shrink lowers
+               xtask/prose.baseline, --list prints all findings of opening, word, name, test or width
   manifest     render etc/kubernetes.yaml from the chart in packaging/helm
   man [DIR]    write manual pages; DIR is target/man by default
   completions [DIR]
@@ -68,6 +72,7 @@ fn main() -> ExitCode {
         "loc" => tree::lengths(),
         "links" => documents::links(),
         "spec" => promises::check(),
+        "prose" => prose::prose(&rest),
         "manifest" => manifest::write(),
         "man" | "completions" => run::generate(&task, &rest),
         "test-kubernetes" => run::kubernetes(&rest),
