@@ -3,7 +3,7 @@
 
 mod support;
 
-use cofferdam_dataplane::{Application, Event, Received, Session};
+use cofferdam_dataplane::{Application, Connection, Event, Received, Session};
 use cofferdam_lab::fixtures::{Net, exclusive, time_limit, wait_until};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, socket,
@@ -133,11 +133,29 @@ fn datagrams_in_fragments_arrive_whole_and_long_pings_are_answered() {
 }
 
 /// Answers a datagram with itself.
-struct Whole(&'static str);
+struct Whole {
+    address: &'static str,
+    /// Bytes that the session has not taken yet: it lends memory to send from by need.
+    pending: Vec<u8>,
+}
+
+impl Whole {
+    fn at(address: &'static str) -> Whole {
+        Whole {
+            address,
+            pending: Vec::new(),
+        }
+    }
+
+    fn send_pending(&mut self, session: &mut Session, connection: Connection) {
+        let taken = session.send(connection, &self.pending);
+        self.pending.drain(..taken);
+    }
+}
 
 impl Application for Whole {
     fn start(&mut self, session: &mut Session) {
-        let address: SocketAddr = self.0.parse().expect("an address");
+        let address: SocketAddr = self.address.parse().expect("an address");
         session.udp_bind(address);
         session.listen(address, 16);
     }
@@ -156,8 +174,10 @@ impl Application for Whole {
                 session.accept(&knock);
             }
             Event::Received { connection, data } => {
-                session.send(connection, &data);
+                self.pending.extend_from_slice(&data);
+                self.send_pending(session, connection);
             }
+            Event::Sent { connection, .. } => self.send_pending(session, connection),
             _ => {}
         }
     }
@@ -173,7 +193,7 @@ fn packets_of_a_large_mtu_go_through_whole() {
             ("mode = \"generic\"", beside.as_str()),
         ] {
             let mut scene = Scene::with_mtu(device, grants, 9000);
-            scene.serve("echo", || Whole("0.0.0.0:7"));
+            scene.serve("echo", || Whole::at("0.0.0.0:7"));
             scene.client(|| {
                 let socket = client(ADDRESS);
                 let mut back = vec![0; 10_000];
