@@ -1,7 +1,7 @@
 //! What a suggested command needs to work on this host.
 
 use cofferdam_agent::config::DEFAULT_SOCKET;
-use cofferdam_records::explain::Start;
+use cofferdam_records::explain::{Start, shell_word};
 use std::path::Path;
 
 /// Exists where systemd runs (sd_booted(3)).
@@ -44,20 +44,11 @@ pub fn with_socket(command: &str, socket: &Path) -> String {
         matches!(words[..], ["sudo", "cofferdam", word, ..] if asked.contains(&word))
     };
     let part = |part: &str| match Some(part).filter(asks) {
-        Some(part) => format!("{part} --socket {}", quoted(&socket.to_string_lossy())),
+        Some(part) => format!("{part} --socket {}", shell_word(&socket.to_string_lossy())),
         None => part.to_owned(),
     };
     let parts: Vec<String> = command.split(" && ").map(part).collect();
     parts.join(" && ")
-}
-
-/// One word for a shell.
-fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/:@+,".contains(c);
-    match !text.is_empty() && text.chars().all(is_plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', "'\\''")),
-    }
 }
 
 #[cfg(test)]

@@ -28,6 +28,32 @@ pub struct Datagram<'a> {
     pub first_protocol: u8,
 }
 
+/// Facts that a frame's header gives of the datagram in it.
+#[derive(Debug, Clone, Copy)]
+struct Arrival {
+    interface: InterfaceId,
+    mac: MacAddress,
+    /// Whether the frame's destination is our station, and no group.
+    to_station: bool,
+}
+
+impl<'a> Datagram<'a> {
+    /// Datagram that is whole in its frame; `bytes` are the frame's behind its header.
+    fn whole(packet: &'a Packet, bytes: &'a [u8], buffer: BufferId, arrival: Arrival) -> Self {
+        Datagram {
+            packet,
+            bytes,
+            base: ethernet::HEADER_BYTES as u32,
+            buffer,
+            interface: arrival.interface,
+            mac: arrival.mac,
+            unicast: arrival.to_station && !packet.destination.is_multicast(),
+            reassembled: false,
+            first_protocol: packet.protocol,
+        }
+    }
+}
+
 impl Datagram<'_> {
     /// What follows the IP header.
     pub fn payload(&self) -> &[u8] {
@@ -98,6 +124,11 @@ impl Stack {
             self.counters.frames_not_ours += 1;
             return false;
         }
+        let arrival = Arrival {
+            interface,
+            mac: header.source,
+            to_station,
+        };
         let bytes = &frame[ethernet::HEADER_BYTES..];
         let packet = match header.kind {
             ethernet::ARP => {
@@ -126,32 +157,12 @@ impl Stack {
                 let Ok(packet) = ipv6::parse_header(bytes) else {
                     return false;
                 };
-                let datagram = Datagram {
-                    packet: &packet,
-                    bytes,
-                    base: ethernet::HEADER_BYTES as u32,
-                    buffer,
-                    interface,
-                    mac: header.source,
-                    unicast: to_station && !packet.destination.is_multicast(),
-                    reassembled: false,
-                    first_protocol: packet.protocol,
-                };
+                let datagram = Datagram::whole(&packet, bytes, buffer, arrival);
                 return self.is_for_us(&datagram, true, true)
                     && self.parameter_problem(now, &datagram, problem);
             }
         };
-        let mut datagram = Datagram {
-            packet: &packet,
-            bytes,
-            base: ethernet::HEADER_BYTES as u32,
-            buffer,
-            interface,
-            mac: header.source,
-            unicast: to_station && !packet.destination.is_multicast(),
-            reassembled: false,
-            first_protocol: packet.protocol,
-        };
+        let mut datagram = Datagram::whole(&packet, bytes, buffer, arrival);
         // Groups are for neighbour discovery alone.
         let is_v6 = header.kind == ethernet::IPV6;
         let takes_groups = packet.protocol == ip::ICMPV6;

@@ -20,6 +20,7 @@ mod transfer;
 use crate::accounting::{AccountingRecord, ContainerRecord};
 use crate::status::{SUFFERS_CPUS, StatusReport};
 use evidence::Evidence;
+pub use problems::shell_word;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -52,7 +52,7 @@ fn degraded(record: &DegradedRecord, victim: Option<Party>, status: &StatusRepor
 /// own configuration, and by its unit only where it runs in one.
 fn remedy(name: &str, status: &StatusReport) -> (String, &'static str) {
     let agent = &status.agent;
-    let config = quoted(&status.configuration.path);
+    let config = shell_word(&status.configuration.path);
     let reload = match &agent.unit {
         Some(unit) => format!("sudo systemctl reload {unit}"),
         None => format!("sudo kill -HUP {}", agent.pid),
@@ -102,12 +102,12 @@ fn remedy(name: &str, status: &StatusReport) -> (String, &'static str) {
     }
 }
 
-/// `path` as one word for a shell.
-fn quoted(path: &str) -> String {
+/// `text` as one word for a shell.
+pub fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/:@+,".contains(c);
-    match !path.is_empty() && path.chars().all(is_plain) {
-        true => path.to_owned(),
-        false => format!("'{}'", path.replace('\'', "'\\''")),
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
     }
 }
 
