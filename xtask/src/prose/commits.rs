@@ -122,7 +122,7 @@ mod tests {
                 "",
                 "crates/enforce/src/quota/tests.rs",
             ),
-            ("docs: say what a lease is", "", "docs/src/leases.md"),
+            ("docs: say what a lease is", "", "README.md"),
         ] {
             assert_eq!(fault_of(subject, body, path), None, "{subject}");
         }
