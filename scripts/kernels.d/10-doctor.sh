@@ -1,7 +1,7 @@
 . /steps/lib.sh
 check 'doctor' 'cofferdam doctor && cofferdam doctor --json >/tmp/doctor.json'
-# They are no part of the accounting, which would say so if they could not be loaded.
+# Optional for the accounting: doctor reports it if these programs cannot be loaded.
 check 'doctor: interrupts are timed' \
 	'tr -d " \n" </tmp/doctor.json | grep -q "\"id\":\"interrupts\",[^}]*\"status\":\"yes\""'
-# What a kernel from 6.1 on has must not be told as missing, nor be asked to be upgraded to.
+# Linux 6.1 has it: doctor must neither call it missing nor ask for an upgrade.
 check 'doctor: threaded NAPI' '! grep -i "5\.12" /tmp/doctor.json'

@@ -1,5 +1,6 @@
-# The ledger: a floods b, whose receive work runs on CPU 0, where only c computes. So a and b cause
-# network work and c is charged for some (10 ms and more; its own router solicitations are below 1 ms). Then the same while CPU 1, where the senders are, goes away
+# The ledger. a floods b, whose receive work runs on CPU 0, where only c computes. Both a and b
+# cause network work, and c is charged for some of it: 10 ms or more, while its own router
+# solicitations take less than 1 ms. Then the same while CPU 1, which runs the senders, goes offline
 # and comes back. The programs are loaded before the flood starts.
 . /steps/lib.sh
 
@@ -21,13 +22,17 @@ flood
 wait $recorder
 report 'accounting: record, JSON Lines' $?
 tail -3 /tmp/ledger
+charged='"name":"c",[^{}]*"caused_ns":[0-9]{1,6},[^{}]*"charged_network_ns":[0-9]{8,}'
 check 'accounting: a and b cause, c is charged' 'tail -1 /tmp/ledger >/tmp/last &&
     grep -qE "\"name\":\"a\",[^{}]*\"caused_ns\":[1-9]" /tmp/last &&
     grep -qE "\"name\":\"b\",[^{}]*\"caused_ns\":[1-9]" /tmp/last &&
-    grep -qE "\"name\":\"c\",[^{}]*\"caused_ns\":[0-9]{1,6},[^{}]*\"charged_network_ns\":[0-9]{8,}" /tmp/last'
-# Each change is seen by a reading of its own, however slow the machine is.
+    grep -qE "$charged" /tmp/last'
+# A reading follows each change, however slow the machine is.
 lines() { wc -l </tmp/hotplug; }
-further() { from=$(lines); await 240 "[ \$(wc -l </tmp/hotplug) -gt $from ] || ! kill -0 $recorder"; }
+further() {
+    from=$(lines)
+    await 240 "[ \$(wc -l </tmp/hotplug) -gt $from ] || ! kill -0 $recorder"
+}
 cofferdam accounting record --duration 1h --interval 2s --format jsonl >/tmp/hotplug &
 recorder=$!
 further
@@ -42,8 +47,10 @@ wait $recorder
 [ $? -eq 130 ] # interrupted, after cleaning up
 report 'accounting: record while a CPU goes and comes' $?
 cat /tmp/hotplug
-check 'accounting: hot-plug is counted' '[ "$off $on" = "0 0-1" ] && grep -qE "\"cpu_hotplugs\":2[,}]" /tmp/hotplug'
+check 'accounting: hot-plug is counted' \
+    '[ "$off $on" = "0 0-1" ] && grep -qE "\"cpu_hotplugs\":2[,}]" /tmp/hotplug'
 # In every interval the books balance within 1% on each CPU.
-check 'accounting: the books balance' '! grep -vE "\"worst_cpu_error_pct\":(0|0\.[0-9]+|[0-9.]+e-[0-9]+)[,}]" /tmp/hotplug | grep .'
+balanced='"worst_cpu_error_pct":(0|0\.[0-9]+|[0-9.]+e-[0-9]+)[,}]'
+check 'accounting: the books balance' '! grep -vE "$balanced" /tmp/hotplug | grep .'
 quiet a b c
 echo 100 >/sys/fs/cgroup/tenants/cpu.weight

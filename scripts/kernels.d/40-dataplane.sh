@@ -1,4 +1,4 @@
-# The dataplane of README in two namespaces: a server without privileges, and a client of Linux.
+# The dataplane of the README in two namespaces: an unprivileged server, and a client on Linux.
 . /steps/lib.sh
 
 snapshot /tmp/before
@@ -17,13 +17,17 @@ name = "web"
 user = "nobody"
 bind = ["tcp/10.0.0.9:80"]
 END
-/bin/ip netns exec server cofferdam dataplane run --config /tmp/dataplane.toml >/tmp/dataplane.log 2>&1 &
+/bin/ip netns exec server cofferdam dataplane run --config /tmp/dataplane.toml \
+    >/tmp/dataplane.log 2>&1 &
 dataplane=$!
-check 'dataplane: starts' 'await 100 "cofferdam dataplane top --once >/dev/null 2>&1 || ! kill -0 $dataplane" &&
+check 'dataplane: starts' '
+    await 100 "cofferdam dataplane top --once >/dev/null 2>&1 || ! kill -0 $dataplane" &&
     kill -0 $dataplane'
-/bin/setpriv --reuid nobody --clear-groups cofferdam dataplane serve http 10.0.0.9:80 --name web >/tmp/web.log 2>&1 &
+/bin/setpriv --reuid nobody --clear-groups \
+    cofferdam dataplane serve http 10.0.0.9:80 --name web >/tmp/web.log 2>&1 &
 web=$!
-check 'dataplane: curl gets the page' 'await 40 "/bin/ip netns exec client curl -s -m 5 http://10.0.0.9/ >/tmp/page"
+check 'dataplane: curl gets the page' '
+    await 40 "/bin/ip netns exec client curl -s -m 5 http://10.0.0.9/ >/tmp/page"
     cat /tmp/page; grep -q "Served by the dataplane" /tmp/page'
 kill $dataplane
 wait $dataplane

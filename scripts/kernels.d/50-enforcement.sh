@@ -1,10 +1,16 @@
-# Enforcement of network CPU. A flood from outside goes to b, whose receive work runs on CPU 0, where
-# c computes and pays. Emulated senders are slow: b's share is so small that a weight alone cannot give
-# back what the flood takes, and the NAPI thread of b, in b's cgroup, must come into force. Then the share is
-# made so small that the flood is beyond it, and packets must be dropped where they enter the host.
+# Enforcement of network CPU. A flood from outside goes to b, whose receive work runs on CPU 0,
+# where
+# c computes and is the victim. Emulated senders are slow, so b's share is made so small that a
+# lower
+# weight alone cannot repay c: the NAPI thread of b, in b's cgroup, must come into force. Then the
+# share is made so small that the flood exceeds it, and packets must be dropped where they enter the
+# host.
 . /steps/lib.sh
 
-status_has() { cofferdam status --json 2>/dev/null | tr -d '\n' >/tmp/status.json; grep -qE "$1" /tmp/status.json; }
+status_has() {
+    cofferdam status --json 2>/dev/null | tr -d '\n' >/tmp/status.json
+    grep -qE "$1" /tmp/status.json
+}
 in_force() { status_has "\"means\": *\"$1\",[^{}]*\"in_force\": *true"; }
 why_not() { grep -oE "\"means\": *\"$1\"[^{}]*" /tmp/status.json | sort -u | tr '\n' ';'; }
 
@@ -23,8 +29,8 @@ report 'enforcement: napi_thread is in force' $? "$(why_not napi_thread)"
 check 'enforcement: the thread is in the cgroup of b' 'grep -l "^Name:.napi/" /proc/[0-9]*/status |
     while read -r f; do cat "${f%status}cgroup"; done | grep "/tenants/b"'
 echo 1 >/sys/fs/cgroup/tenants/b/cpu.weight
-# In force for moments only: with such a weight the thread itself soon does so little that no limit is needed until
-# the next burst. That packets were dropped is told for ever.
+# The limit is in force for moments only: with such a weight the thread soon does so little that no
+# limit is needed until the next burst. The count of dropped packets stays in the status.
 await 90 'status_has "\"dropped_rx_packets\": *[1-9]"'
 report 'enforcement: packets are dropped by ingress_drop' $? "$(why_not ingress_drop)"
 in_netns '' /bin/ip -d link show host-outside | grep -E 'xdp|prog'

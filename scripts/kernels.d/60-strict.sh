@@ -1,5 +1,5 @@
-# A CPU reservation is taken back, whatever ends the agent: SIGTERM, kill -9 and a restart,
-# kill -9 and `agent --restore`.
+# A CPU reservation is reverted, however the agent ends: SIGTERM, kill -9 and a restart, kill -9 and
+# `agent --restore`.
 . /steps/lib.sh
 
 reserve() {
@@ -10,7 +10,10 @@ cpu = "strict"
 cpus = 1
 END
 }
-reserved() { [ -n "$(cat /sys/fs/cgroup/tenants/a/cpuset.cpus)" ] && ! diff -q /sys/fs/cgroup/tenants/[ab]/cpuset.cpus.effective; }
+reserved() {
+    [ -n "$(cat /sys/fs/cgroup/tenants/a/cpuset.cpus)" ] &&
+        ! diff -q /sys/fs/cgroup/tenants/[ab]/cpuset.cpus.effective
+}
 
 snapshot /tmp/before
 reserve

@@ -1,12 +1,13 @@
-# An agent is started while a flood already runs and every CPU is full. What its threads wait for
-# meanwhile is sampled: name, state and kernel stack, most frequent first. R without a stack is user mode.
+# An agent is started while a flood already runs and every CPU is full. Meanwhile its threads are
+# sampled: name, state and kernel stack, most frequent first. R without a stack is user mode.
 . /steps/lib.sh
 
 sample() { # PID
     while kill -0 "$1" 2>/dev/null && ! [ -e /tmp/sampled ]; do
         for task in /proc/"$1"/task/*; do
-            echo "$(cat "$task/comm" 2>/dev/null) $(sed -n 's/^State:.//p' "$task/status" 2>/dev/null |
-                cut -c1) $(sed 's/^\[<0>\] //; s/+.*//' "$task/stack" 2>/dev/null | head -6 | tr '\n' '<')"
+            echo "$(cat "$task/comm" 2>/dev/null) $(
+                sed -n 's/^State:.//p' "$task/status" 2>/dev/null | cut -c1) $(
+                sed 's/^\[<0>\] //; s/+.*//' "$task/stack" 2>/dev/null | head -6 | tr '\n' '<')"
         done
         sleep 0.2
     done >>/tmp/samples 2>/dev/null

@@ -1,13 +1,14 @@
-# Everything that the agent changes is taken back: in each cgroup layout, whatever ends it. The last
-# step: it takes the scene down and lays the cgroups out anew. s has a reservation and interrupts are
-# moved; n is flooded, so its interface, NAPI thread and weight are changed; o computes and pays for it.
-# A kernel without the v1 cpuset controller has it in v2 beside a v1 cpu controller.
+# The agent's changes are all reverted, in each cgroup layout and however it ends. This step removes
+# the scene and makes its own cgroups, so it comes after the others. s has a reservation, and
+# interrupts are moved. n is flooded, so its interface, NAPI thread and weight are changed. o
+# computes and is the victim. A kernel without the v1 cpuset controller uses that of v2, together
+# with the v1 cpu controller.
 . /steps/lib.sh
 
 possible=$(cat /sys/devices/system/cpu/possible)
 ip() { /bin/ip "$@"; }
 
-# The directories that hold the containers' cgroups.
+# The folders in which the containers' cgroups are.
 hierarchies() {
     case $layout in
     v2) echo /sys/fs/cgroup ;;
@@ -44,21 +45,25 @@ lay_out() {
 remove_layout() {
     for directory in $(hierarchies); do
         rmdir "$directory/tenants"
-        for controller in cpu cpuset; do echo -$controller >"$directory/cgroup.subtree_control"; done 2>/dev/null
+        for controller in cpu cpuset; do
+            echo -$controller >"$directory/cgroup.subtree_control"
+        done 2>/dev/null
     done
     umount /sys/fs/cgroup/*/ 2>/dev/null
     umount /sys/fs/cgroup
 }
 
-# A container; its cpuset is empty where that is possible, unless $3 is given.
+# Makes a container. Its cpuset is empty where that is possible, unless $3 is given.
 container() { # NAME NUMBER [CPUSET]
     for directory in $(hierarchies); do
         mkdir -p "$directory/tenants"
         if [ -e "$directory/cgroup.subtree_control" ]; then
-            sed 's/[a-z]\+/+&/g' "$directory/cgroup.subtree_control" >"$directory/tenants/cgroup.subtree_control"
+            sed 's/[a-z]\+/+&/g' "$directory/cgroup.subtree_control" \
+                >"$directory/tenants/cgroup.subtree_control"
         fi
         mkdir "$directory/tenants/$1"
-        [ "$directory" = "$v1_cpuset" ] && for cpuset in "$directory/tenants" "$directory/tenants/$1"; do
+        [ "$directory" = "$v1_cpuset" ] &&
+            for cpuset in "$directory/tenants" "$directory/tenants/$1"; do
             echo "$possible" >"$cpuset/cpuset.cpus"; echo 0 >"$cpuset/cpuset.mems"
         done
     done
@@ -88,13 +93,15 @@ remove_containers() { # NAME...
     done
 }
 
-# What the shared snapshot does not have: v1, and where threads may run.
+# Writes the state of the host: the shared snapshot, cgroup v1, and the allowed CPUs of threads.
 state() { # FILE
     snapshot /tmp/state
     {
         grep -vE '^/sys/fs/cgroup/[a-z,]*/cgroup.procs' /tmp/state
         find /sys/fs/cgroup -name cpu.shares -o -name cpu.cfs_quota_us -o -name cpuset.cpus | sort |
-            grep -v '/unified/' | while read -r file; do [ $layout = v2 ] || echo "$file $(cat "$file")"; done
+            grep -v '/unified/' | while read -r file; do
+                [ $layout = v2 ] || echo "$file $(cat "$file")"
+            done
         for directory in $(hierarchies); do
             for task in $(cat "$directory"/tenants/*/cgroup.procs); do
                 echo "$directory $task $(grep Cpus_allowed_list "/proc/$task/status")"
@@ -125,17 +132,22 @@ rules() {
         s 'cpu = "strict"
 cpus = 1' n 'network_cpu = "enforce"'
 }
-engaged() {
-    [ "$(cat "$cpusets/tenants/s/cpuset.cpus")" = 1 ] && [ "$(cat /proc/irq/default_smp_affinity)" = 1 ] &&
+applied() {
+    [ "$(cat "$cpusets/tenants/s/cpuset.cpus")" = 1 ] &&
+        [ "$(cat /proc/irq/default_smp_affinity)" = 1 ] &&
         cat /proc/[0-9]*/comm 2>/dev/null | grep -q ^napi/
 }
-# A cpuset that was empty follows CPUs that come and go, and the cgroup above, as it did before.
+# Whether a cpuset that was empty again follows CPUs that come and go, and the cgroup above it.
 follows() {
     above=/sys/fs/cgroup/tenants effective=/sys/fs/cgroup/tenants/s/cpuset.cpus.effective
-    echo 0 >/sys/devices/system/cpu/cpu1/online; [ "$(cat $effective)" = 0 ]; went=$?
-    echo 1 >/sys/devices/system/cpu/cpu1/online; await 30 "[ \$(cat $effective) = $possible ]"; came=$?
-    echo 0 >$above/cpuset.cpus; [ "$(cat $effective)" = 0 ]; narrow=$?
-    echo "$possible" >$above/cpuset.cpus; [ "$(cat $effective)" = "$possible" ]; wide=$?
+    echo 0 >/sys/devices/system/cpu/cpu1/online
+    [ "$(cat $effective)" = 0 ]; went=$?
+    echo 1 >/sys/devices/system/cpu/cpu1/online
+    await 30 "[ \$(cat $effective) = $possible ]"; came=$?
+    echo 0 >$above/cpuset.cpus
+    [ "$(cat $effective)" = 0 ]; narrow=$?
+    echo "$possible" >$above/cpuset.cpus
+    [ "$(cat $effective)" = "$possible" ]; wide=$?
     [ "$went$came$narrow$wide" = 0000 ]
 }
 
@@ -149,22 +161,25 @@ remove_layout
 for layout in v2 hybrid v1; do
     lay_out
     container o 3 "$possible"
-    # On any CPU: before Linux 6.2 a thread loses an affinity of its own with each change of a cpuset.
+    # May use any CPU: before Linux 6.2 a thread loses its own affinity whenever a cpuset changes.
     join o sh -c 'while :; do :; done'
     for ending in SIGTERM restart restore reload gone; do
         container s 1; container n 2
-        # Beside o its share is so small that no weight can give back what a flood takes: a NAPI thread must.
+        # Compared with o its share is so small that no weight can repay a flood, only a NAPI
+        # thread.
         for directory in $(hierarchies); do
             [ ! -e "$directory/tenants/n/cpu.weight" ] || echo 10 >"$directory/tenants/n/cpu.weight"
-            [ ! -e "$directory/tenants/n/cpu.shares" ] || echo 102 >"$directory/tenants/n/cpu.shares"
+            [ ! -e "$directory/tenants/n/cpu.shares" ] ||
+                echo 102 >"$directory/tenants/n/cpu.shares"
         done
         sleep 1
         state /tmp/before
         rules >/tmp/rules
         start_agent </tmp/rules
         flood_from_outside 1 10.9.2.2
-        await 150 engaged
-        report "undo, $layout, $ending: in force" $? "$(cat "$cpusets/tenants/s/cpuset.cpus") $(tail -1 /tmp/agent.log)"
+        await 150 applied
+        report "undo, $layout, $ending: in force" $? \
+            "$(cat "$cpusets/tenants/s/cpuset.cpus") $(tail -1 /tmp/agent.log)"
         quiet
         case $ending in
         SIGTERM) stop_agent; ended $? ;;
@@ -178,10 +193,13 @@ for layout in v2 hybrid v1; do
         reload)
             rules none >/tmp/agent.toml
             cofferdam agent --reload; code=$?
-            [ $code -ne 0 ] || await 20 'cofferdam status --json | grep -qE "\"changes_in_force\": ?0[,}]"' || code=99
+            none='"changes_in_force": ?0[,}]'
+            [ $code -ne 0 ] ||
+                await 20 'cofferdam status --json | grep -qE "$none"' || code=99
             state /tmp/now
-            # The running agent has its programs and files; the host is as it was.
-            diff /tmp/before /tmp/now | grep '^[-+][^-+[:space:]]' | grep -vE 'bpf|\.lock|agent\.sock|/run/cofferdam' >/tmp/difference
+            # The running agent has its programs and files; everything else is as it was.
+            diff /tmp/before /tmp/now | grep '^[-+][^-+[:space:]]' |
+                grep -vE 'bpf|\.lock|agent\.sock|/run/cofferdam' >/tmp/difference
             [ $code -eq 0 ] && [ ! -s /tmp/difference ]
             report "undo, $layout, $ending: at once" $? "exit code $code, $(cat /tmp/difference)"
             stop_agent; ended $? ;;
@@ -191,7 +209,9 @@ for layout in v2 hybrid v1; do
             [ $code -eq 0 ] && [ ! -e /run/cofferdam ] &&
                 [ "$(cat "$cpusets/tenants/o/cpuset.cpus")" = "$possible" ] &&
                 [ "$(cat /proc/irq/default_smp_affinity)" = 3 ]
-            report "undo, $layout, $ending" $? "exit code $code, o has $(cat "$cpusets/tenants/o/cpuset.cpus"), $(ls /run/cofferdam 2>&1)" ;;
+            report "undo, $layout, $ending" $? \
+                "exit code $code, o has $(cat "$cpusets/tenants/o/cpuset.cpus"), $(
+                    ls /run/cofferdam 2>&1)" ;;
         esac
         [ $ending = gone ] || remove_containers s n
     done

@@ -1,16 +1,17 @@
-# Programs that busybox has as well are called by their path: its shell takes its own otherwise.
-# What the steps share. A step is a file NN-name.sh in this folder: it starts with `. /steps/lib.sh`,
-# prints what it likes, and one line a check: `== NAME: ok (seconds)` or `== NAME: FAILED reason`.
-# It leaves no process and no traffic behind. Each runs in busybox's shell; a check may end early.
+# Functions of the steps. A step is a file NN-name.sh in this folder. It starts with
+# `. /steps/lib.sh`, prints what it likes, and one line per check: `== NAME: ok (seconds)` or
+# `== NAME: FAILED reason`. It leaves no process and no traffic behind. Each runs in busybox's
+# shell; a check may end early. Programs that busybox has as well are called by their path:
+# otherwise its shell takes its own.
 
 began=$(cut -d. -f1 /proc/uptime)
 
 now() { cut -d. -f1 /proc/uptime; }
 
-# Says how a check went: report NAME STATUS [REASON]. Its time counts from the last report.
+# Prints the result of a check: report NAME STATUS [REASON]. Its time counts from the last report.
 report() {
     took=$(($(now) - began))
-    # Progress may have left the cursor in mid-line.
+    # A command may have left the cursor in the middle of a line.
     if [ "$2" -eq 0 ]; then
         printf '\n== %s: ok (%s s)\n' "$1" "$took"
     else
@@ -35,11 +36,11 @@ await() {
     done
 }
 
-# The agent's socket answers.
+# Whether the agent's socket answers.
 agent_is_up() { cofferdam status >/dev/null 2>&1; }
 
-# Starts the agent with the rules on standard input; waits until it answers. Its id: $agent, and
-# for another shell the text of /tmp/agent.pid (`pidof` also finds clients such as `status`).
+# Starts the agent with the rules on standard input; waits until it answers. Its id is in $agent,
+# and for another shell in /tmp/agent.pid (`pidof` also finds clients such as `status`).
 start_agent() {
     cat >/tmp/agent.toml
     cofferdam agent --config /tmp/agent.toml >/tmp/agent.log 2>&1 &
@@ -48,7 +49,7 @@ start_agent() {
     await 150 'agent_is_up || ! kill -0 $agent 2>/dev/null' && agent_is_up
 }
 
-# Ends the agent in good order; its exit code.
+# Ends the agent by SIGTERM; returns its exit code.
 stop_agent() {
     kill "$agent"
     wait "$agent"
@@ -58,45 +59,55 @@ stop_agent() {
 inside() {
     inside_name=$1 inside_cpu=$2; shift 2
     (echo 0 >"/sys/fs/cgroup/tenants/$inside_name/cgroup.procs"
-     exec taskset -c "$inside_cpu" /bin/ip netns exec "$inside_name" "$@") >/dev/null 2>&1 </dev/null &
+     exec taskset -c "$inside_cpu" /bin/ip netns exec "$inside_name" "$@") \
+         >/dev/null 2>&1 </dev/null &
 }
 
-# Ends everything inside a container of the scene but its first process, which holds it.
+# Ends every process inside a container of the scene, except for its first, which keeps it alive.
 quiet() {
     for quiet_name in "$@"; do
         for quiet_pid in $(cat "/sys/fs/cgroup/tenants/$quiet_name/cgroup.procs"); do
-            [ "$quiet_pid" = "$(cat "/run/scene/$quiet_name")" ] || kill -9 "$quiet_pid" 2>/dev/null
+            [ "$quiet_pid" = "$(cat "/run/scene/$quiet_name")" ] ||
+                kill -9 "$quiet_pid" 2>/dev/null
         done
     done
-    for quiet_pid in $(cat /run/scene/outside 2>/dev/null); do kill -9 "$quiet_pid" 2>/dev/null; done
+    for quiet_pid in $(cat /run/scene/outside 2>/dev/null); do
+        kill -9 "$quiet_pid" 2>/dev/null
+    done
     rm -f /run/scene/outside
 }
 
-# Traffic from outside the host to an address: floods are no container's.
+# Floods the address $2 from CPU $1, from outside the host: no container causes this traffic.
 flood_from_outside() {
-    /bin/ip netns exec outside taskset -c "$1" bash -c "while :; do echo datagram; done >/dev/udp/$2/9000" >/dev/null 2>&1 </dev/null &
+    /bin/ip netns exec outside taskset -c "$1" \
+        bash -c "while :; do echo datagram; done >/dev/udp/$2/9000" >/dev/null 2>&1 </dev/null &
     echo $! >>/run/scene/outside
 }
 
-# The state of the whole host that cofferdam may change, as text, into a file.
+# Writes everything on the host that cofferdam may change to a file, as text.
 snapshot() {
     {
         find /sys/fs/cgroup -type d | sort | while read -r dir; do
-            for knob in cpu.weight cpu.weight.nice cpu.max cpu.idle cpuset.cpus cpuset.cpus.effective \
-                cpuset.mems cpuset.cpus.partition cgroup.subtree_control cgroup.type cgroup.procs; do
+            for knob in cpu.weight cpu.weight.nice cpu.max cpu.idle cpuset.cpus \
+                cpuset.cpus.effective cpuset.mems cpuset.cpus.partition \
+                cgroup.subtree_control cgroup.type cgroup.procs; do
                 [ -e "$dir/$knob" ] || continue
                 value=$(tr '\n' ' ' <"$dir/$knob" 2>/dev/null)
-                # A populated cgroup takes no empty list back: that of its parent has the same effect.
-                [ "$knob" != cpuset.cpus ] || [ "$value" != "$(tr '\n' ' ' <"$dir/../cpuset.cpus.effective")" ] || value=' '
+                # A populated cgroup refuses an empty list: that of its parent has the same effect.
+                [ "$knob" != cpuset.cpus ] ||
+                    [ "$value" != "$(tr '\n' ' ' <"$dir/../cpuset.cpus.effective")" ] || value=' '
                 echo "$dir/$knob: $value"
             done
-            # In v2 an empty list, which no cgroup with processes takes back, means all possible CPUs.
-        done | sed "s|/cpuset.cpus: *$|/cpuset.cpus: $(cat /sys/devices/system/cpu/possible) |" | grep -v '/sys/fs/cgroup/cgroup.procs'
+            # In v2 an empty list means all possible CPUs, and a cgroup with processes refuses it.
+        done | sed "s|/cpuset.cpus: *$|/cpuset.cpus: $(cat /sys/devices/system/cpu/possible) |" |
+            grep -v '/sys/fs/cgroup/cgroup.procs'
         for netns in '' $(ls /run/netns); do
             echo "namespace ${netns:-host}"
             in_netns "$netns" sh -c '
-                /bin/ip -d link | sed "s/ qlen [0-9]*//"; /bin/ip addr | grep inet | sed "s/ tentative//"; /bin/ip rule; /bin/ip route
-                /bin/tc qdisc; for d in /sys/class/net/*; do /bin/tc filter show dev ${d##*/} ingress
+                /bin/ip -d link | sed "s/ qlen [0-9]*//"
+                /bin/ip addr | grep inet | sed "s/ tentative//"; /bin/ip rule; /bin/ip route
+                /bin/tc qdisc
+                for d in /sys/class/net/*; do /bin/tc filter show dev ${d##*/} ingress
                 ethtool -k ${d##*/} 2>/dev/null; ethtool -l ${d##*/} 2>/dev/null; done
                 for f in /sys/class/net/*/threaded /sys/class/net/*/gro_flush_timeout \
                     /sys/class/net/*/napi_defer_hard_irqs /sys/class/net/*/queues/*/?ps_*; do
@@ -107,7 +118,8 @@ snapshot() {
         ls /sys/fs/bpf /run/cofferdam 2>&1
         grep . /proc/irq/*/smp_affinity_list 2>/dev/null
         grep -v '^proc ' /proc/mounts
-        sysctl -a 2>/dev/null | grep -E '^net\.(core|ipv4\.ip_forward)|^kernel\.(bpf|sched|unpriv)' | grep -v random
+        sysctl -a 2>/dev/null |
+            grep -E '^net\.(core|ipv4\.ip_forward)|^kernel\.(bpf|sched|unpriv)' | grep -v random
     } >"$1"
 }
 
@@ -119,7 +131,7 @@ in_netns() {
 # Reports whether the host is as it was: same NAME BEFORE.
 same() {
     snapshot /tmp/now
-    # What a thread that has just left needs a moment for.
+    # A thread that has just ended may show for another moment.
     for same_try in 1 2 3; do
         diff -U 0 "$2" /tmp/now | grep '^[-+][^-+]' >/tmp/difference || break
         sleep 1; snapshot /tmp/now

@@ -1,17 +1,17 @@
-# Pods of a real container runtime, made over the CRI as a kubelet makes them, for the steps that source
-# this file with $driver: cgroupfs, where the runtime makes the cgroups itself, or systemd, where it asks
-# systemd for a scope in a slice.
+# Pods of a real container runtime, made over the CRI as a kubelet makes them. A step that sources
+# this file sets $driver first: with cgroupfs the runtime makes the cgroups itself, with systemd it
+# asks systemd for a scope in a slice.
 
 at=/run/pods-$driver
 mkdir -p $at/logs $at/nri $at/cni
 touch /etc/resolv.conf /etc/hosts
-# In systemd's namespaces its process ids hold.
+# The driver systemd: commands run in its namespaces, so that its process ids hold.
 on_node=
 [ "$driver" = cgroupfs ] || on_node="nsenter -t $systemd -m -p --"
 
-# start_containerd: on $at/containerd.sock, with an image; its id: $containerd.
+# Starts containerd on $at/containerd.sock, with an image. Its id: $containerd.
 start_containerd() {
-    # An initramfs is no file system that can be pivoted away from.
+    # Without pivot_root: the kernel cannot pivot away from an initramfs.
     cat >$at/config.toml <<END
 version = 3
 root = "$at/root"
@@ -40,17 +40,21 @@ END
     containerd=$!
     await 180 'cri version >/dev/null && [ -S $at/nri.sock ]'
     report "$driver pods: containerd answers over the CRI" $? "$(tail -1 $at/log)"
-    check "$driver pods: an image" 'ctr -a $at/containerd.sock -n k8s.io images import --local /image.tar'
+    check "$driver pods: an image" \
+        'ctr -a $at/containerd.sock -n k8s.io images import --local /image.tar'
 }
 stop_containerd() {
     for each in $(cri pods -q); do cri rmp -f "$each" >/dev/null; done
     kill "$containerd"
     wait "$containerd" 2>/dev/null
 }
-cri() { crictl -t 180s -r "unix://$at/containerd.sock" -i "unix://$at/containerd.sock" "$@" 2>>$at/crictl.log; }
+cri() {
+    crictl -t 180s -r "unix://$at/containerd.sock" -i "unix://$at/containerd.sock" "$@" \
+        2>>$at/crictl.log
+}
 
-# pod NAME ANNOTATIONS SHARES: a pod with one container, whose first program tells where it may run. Its
-# id: $sandbox; its container's cgroup: $cgroup.
+# pod NAME ANNOTATIONS SHARES: starts a pod with one container, whose first program prints the CPUs
+# that it may use. Its id: $sandbox; its container's cgroup: $cgroup.
 pods=0
 pod() {
     pods=$((pods + 1))
@@ -74,11 +78,13 @@ END
     container=$(cri create --no-pull "$sandbox" $at/container.json $at/pod.json | tail -1)
     case $driver in
     cgroupfs) cgroup=/sys/fs/cgroup$parent/$container ;;
-    systemd) cgroup=/sys/fs/cgroup/kubepods.slice/kubepods-burstable.slice/$parent/cri-containerd-$container.scope ;;
+    systemd)
+        cgroup=/sys/fs/cgroup/kubepods.slice/kubepods-burstable.slice/$parent
+        cgroup=$cgroup/cri-containerd-$container.scope ;;
     esac
     cri start "$container" >/dev/null && await 60 "grep -q Cpus_allowed_list $at/logs/$1.log"
 }
-# remove SANDBOX CGROUP: a pod, and its own cgroup, which is the kubelet's to remove.
+# remove SANDBOX CGROUP: removes a pod and its cgroup, which the kubelet would remove.
 remove() {
     cri rmp -f "$1" >/dev/null
     case $driver in

@@ -18,7 +18,7 @@ namespace() { # NAME NUMBER
 container() { # NAME NUMBER
     mkdir "/sys/fs/cgroup/tenants/$1"
     namespace "$1" "$2"
-    # Its first process, which stays.
+    # The container's first process, which stays.
     (echo 0 >"/sys/fs/cgroup/tenants/$1/cgroup.procs"
      exec /bin/ip netns exec "$1" sleep 1000000) >/dev/null 2>&1 </dev/null &
     echo $! >"/run/scene/$1"
