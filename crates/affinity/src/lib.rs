@@ -1,8 +1,7 @@
-//! Which CPUs a thread may run on, and before whom: the one place that sets a thread's affinity
-//! and priority.
+//! CPU affinity and priority of threads: the only code that sets them.
 //!
-//! A crate of its own, below those that load BPF programs and those that read the host, so that who
-//! binds a thread needs neither.
+//! The crate depends neither on the loader of BPF programs nor on the readers of the host, so that
+//! code that binds a thread needs neither.
 #![forbid(unsafe_code)]
 
 mod urgent;
@@ -14,7 +13,7 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use std::io;
 
-/// How `sched_setaffinity(2)` and `sched_getaffinity(2)` name the calling thread.
+/// Argument by which `sched_setaffinity(2)` and `sched_getaffinity(2)` mean the calling thread.
 const THIS_THREAD: Pid = Pid::from_raw(0);
 
 /// A set of CPUs that a thread may run on.
@@ -22,7 +21,7 @@ const THIS_THREAD: Pid = Pid::from_raw(0);
 pub struct Affinity(CpuSet);
 
 impl Affinity {
-    /// These CPUs, which need not exist.
+    /// Set of the given CPUs, which need not exist.
     ///
     /// # Errors
     /// `EINVAL` for a number beyond the largest set, 1023.
@@ -34,7 +33,7 @@ impl Affinity {
         Ok(Affinity(set))
     }
 
-    /// The CPUs that the calling thread may run on now; those that are offline are left out.
+    /// CPUs that the calling thread may run on now, without offline ones.
     ///
     /// # Errors
     /// On a machine with more CPUs than the largest set.
@@ -42,7 +41,7 @@ impl Affinity {
         Ok(Affinity(sched_getaffinity(THIS_THREAD)?))
     }
 
-    /// The same without `cpu`.
+    /// This set without `cpu`.
     ///
     /// # Errors
     /// As [`Affinity::to`].
@@ -51,7 +50,7 @@ impl Affinity {
         Ok(self)
     }
 
-    /// Binds the calling thread, and the threads and processes it starts from now on.
+    /// Binds the calling thread, and the threads and processes that it starts from now on.
     ///
     /// # Errors
     /// `EINVAL` when none of the CPUs is online and in the cpuset of the thread's cgroup.
@@ -72,7 +71,7 @@ impl Affinity {
     }
 }
 
-/// Binds the calling thread, and what it starts from now on, to one CPU.
+/// Binds the calling thread, and the threads and processes that it starts from now on, to one CPU.
 ///
 /// # Errors
 /// As [`Affinity::bind_this_thread`].
@@ -88,7 +87,7 @@ pub fn run_on(cpu: CpuId) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// The first CPU that this process may use.
+    /// First CPU that this process may use.
     fn usable() -> CpuId {
         let all = Affinity::of_this_thread().unwrap();
         let has = |n: &u32| all.0.is_set(*n as usize).unwrap_or(false);
@@ -96,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_bound_and_let_go_again() {
+    fn a_thread_is_bound_and_released_again() {
         std::thread::spawn(|| {
             let before = Affinity::of_this_thread().unwrap();
             let cpu = usable();
             run_on(cpu).unwrap();
             let bound = Affinity::of_this_thread().unwrap();
             assert_eq!(bound, Affinity::to([cpu]).unwrap());
-            // A thread of ours by its number.
+            // Binds a thread of this process by its number.
             let tid = nix::unistd::gettid().as_raw().cast_unsigned();
             before.bind_thread(tid).unwrap();
             assert_eq!(Affinity::of_this_thread().unwrap(), before);
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn an_impossible_set_is_refused() {
         let code = |e: io::Error| e.raw_os_error();
         let beyond = Affinity::to([CpuId(u32::MAX)]).unwrap_err();
         assert_eq!(code(beyond), Some(nix::errno::Errno::EINVAL as i32));

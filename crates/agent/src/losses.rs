@@ -203,7 +203,7 @@ impl Losses {
         }
         let passed = now.saturating_duration_since(self.told);
         self.take(match self.in_window && !lost {
-            true => interval.standing_for(passed),
+            true => interval.extrapolate(passed),
             false => interval,
         });
         self.told = now;

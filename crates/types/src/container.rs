@@ -1,4 +1,4 @@
-//! What a container is to Cofferdam: a cgroup, its network namespace and its interfaces.
+//! Containers: a cgroup, its network namespace and its interfaces.
 
 use crate::{CgroupId, IfIndex, NetnsId};
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ pub enum Runtime {
     /// rule names.
     Plain,
     /// No container: a service, session or other cgroup of the host, with the tasks directly in it.
-    /// Known from the moment that it pays for packets or gets some.
+    /// Tracked from the moment that it is charged for packets or receives some.
     Host,
 }
 
@@ -52,7 +52,7 @@ pub struct InterfacePair {
     pub host_ifindex: Option<IfIndex>,
     /// The namespace that holds the host side.
     pub host_netns: Option<NetnsId>,
-    /// The namespace of the device that it lies upon (macvlan, ipvlan, a VLAN), where that is another.
+    /// Namespace of the lower device (of a macvlan, ipvlan or VLAN) where that is another one.
     #[serde(default)]
     pub lower_netns: Option<NetnsId>,
     /// Index inside the container's namespace.
@@ -65,43 +65,43 @@ pub struct InterfacePair {
 /// own), with that namespace and its interfaces.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Container {
-    /// The v2 cgroup id; the container's identity for as long as it lives.
+    /// The v2 cgroup id, which identifies the container as long as it lives.
     pub cgroup: CgroupId,
     /// Path below the v2 mount, beginning with `/`.
     pub cgroup_path: PathBuf,
     /// v2 ids of all cgroups below `cgroup` (not `cgroup` itself).
     pub descendants: Vec<CgroupId>,
-    /// What people call it: the runtime's name where readable, else the last path component.
+    /// The runtime's name for it where readable, else the last path component.
     pub name: String,
     /// Full id given by the runtime, lower-case hexadecimal; `None` for plain cgroups.
     pub id: Option<String>,
-    /// Who made it.
+    /// The runtime that created it.
     pub runtime: Runtime,
     /// Kubernetes pod as `namespace/name` where readable, else its UID.
     pub pod: Option<String>,
     /// The network namespace of its first process; `None` while it has no process.
     pub netns: Option<NetnsId>,
-    /// Further network namespaces of its processes that are no other container's own, such as a
-    /// sandboxed browser's; sorted. Their devices are not in `interfaces`.
+    /// Further network namespaces of the container's processes that no other container owns, such
+    /// as a sandboxed browser's; sorted. Their devices are not in `interfaces`.
     #[serde(default)]
     pub further_netns: Vec<NetnsId>,
-    /// True if it shares the host's network namespace: only the socket's cgroup distinguishes its
-    /// packets from the host's.
+    /// Whether the container shares the host's network namespace: then only the socket's cgroup
+    /// distinguishes its packets from the host's.
     pub host_network: bool,
-    /// One process in it, for `/proc/PID/…`; `None` while it has none.
+    /// One process in the container, for `/proc/PID/…`; `None` while it has none.
     pub pid: Option<u32>,
-    /// Its network devices, loopback left out. Containers of one pod share them.
+    /// Network devices of the container, loopback left out. Containers of one pod share them.
     pub interfaces: Vec<InterfacePair>,
 }
 
 impl Container {
-    /// Whether it is no container but a cgroup of the host: accounted and protected, not matched by
-    /// rules. Named by its path.
+    /// Whether this is no container but a cgroup of the host: accounted and protected, but no rule
+    /// matches it. Its name is its path.
     pub fn is_of_host(&self) -> bool {
         self.runtime == Runtime::Host
     }
 
-    /// Its name, after its pod's where it is in one: names are unique only there.
+    /// Name with the pod's before it, if any: a container's name is unique only within its pod.
     pub fn full_name(&self) -> String {
         match &self.pod {
             Some(pod) if *pod != self.name => format!("{pod}:{}", self.name),
@@ -109,8 +109,8 @@ impl Container {
         }
     }
 
-    /// Whether it only holds the network namespace of a pod, and does nothing itself: by the name that a
-    /// kubelet's runtime, podman and Nomad give it.
+    /// Whether the container only holds the network namespace of a pod and does nothing itself.
+    /// Decided by the name that a kubelet's runtime, podman and Nomad give such a container.
     pub fn is_sandbox(&self) -> bool {
         match self.runtime {
             Runtime::Containerd | Runtime::Crio => self.name == "pause",
@@ -120,7 +120,7 @@ impl Container {
         }
     }
 
-    /// A plain cgroup without a process, before anything else is known of it.
+    /// A plain cgroup without a process, of which nothing else has been discovered.
     pub fn plain(
         cgroup: CgroupId,
         cgroup_path: impl Into<PathBuf>,
@@ -146,10 +146,10 @@ impl Container {
 /// A change in the set of containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContainerChange {
-    /// Seen for the first time.
+    /// Discovered.
     Added(Arc<Container>),
-    /// Same cgroup; name, namespace, interfaces or descendants differ.
+    /// Name, namespace, interfaces or descendants of the same cgroup differ.
     Changed(Arc<Container>),
-    /// Its cgroup is gone, or it has stopped being a container.
+    /// The cgroup was removed, or it is no longer a container.
     Removed(Arc<Container>),
 }

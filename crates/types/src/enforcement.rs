@@ -1,4 +1,4 @@
-//! What the enforcement and the reservations do, as `status`, the metrics and reports show it.
+//! State of the enforcement and the reservations, for `status`, the metrics and the reports.
 
 use crate::{CgroupId, CpuId, Policy};
 use serde::{Deserialize, Serialize};
@@ -9,15 +9,16 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Means {
-    /// Its interface's NAPI thread runs in its cgroup: the kernel charges it, a full ring drops.
+    /// The NAPI thread of the container's interface runs in the container's cgroup: the kernel
+    /// charges the container, and a full ring drops packets.
     NapiThread,
-    /// The kernel's CPU weights are corrected by what is owed.
+    /// The container's CPU weight is corrected by the time that it owes.
     WeightCorrection,
-    /// The CFS quota is corrected by what is owed.
+    /// The container's CFS quota is corrected by the time that it owes.
     QuotaCorrection,
-    /// Its traffic is dropped at ingress while it is in debt.
+    /// Packets for the container are dropped at ingress while it is in debt.
     IngressDrop,
-    /// Its transmissions are dropped at the host's device while it is in debt.
+    /// Packets of the container are dropped at the host's device while it is in debt.
     EgressDrop,
 }
 
@@ -31,7 +32,7 @@ impl Means {
         Means::EgressDrop,
     ];
 
-    /// Its name in `status`, metrics and data.
+    /// Name in `status`, metrics and data.
     pub fn label(self) -> &'static str {
         match self {
             Means::NapiThread => "napi_thread",
@@ -49,16 +50,16 @@ impl fmt::Display for Means {
     }
 }
 
-/// A means and why it is, or is not, in force.
+/// A means, and the reason why it is or is not in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeansState {
-    /// Which.
+    /// The means.
     pub means: Means,
     /// Whether it is in force now.
     pub in_force: bool,
-    /// It is needed now and could not be put in place: the other means must do.
+    /// Whether the means is needed now and could not be applied: the other means must do.
     pub failed: bool,
-    /// Why, in one short clause.
+    /// Reason, as one short clause.
     pub why: String,
 }
 
@@ -67,72 +68,73 @@ pub struct MeansState {
 pub struct NetworkEnforcement {
     /// The mechanisms, best first.
     pub means: Vec<MeansState>,
-    /// What it owes and has not yet paid, nanoseconds of CPU; never below zero.
+    /// Debt that the container has not paid yet, nanoseconds of CPU; never below zero.
     pub debt_ns: u64,
-    /// Debt forgiven because it reached the bound, or because nobody waited any more, nanoseconds.
+    /// Debt forgiven because it reached the bound, or because no task waited any more, nanoseconds.
     pub forgiven_ns: u64,
-    /// Network CPU charged to it by Cofferdam or by the kernel on Cofferdam's arrangement.
+    /// Network CPU that Cofferdam charged to the container, or that the kernel charged as Cofferdam
+    /// arranged it, nanoseconds.
     pub charged_ns: u64,
-    /// CPU time returned to it because it had paid for others, nanoseconds.
+    /// CPU time returned to the container because it had paid for others, nanoseconds.
     pub returned_ns: u64,
-    /// Its packets dropped at ingress while in debt.
+    /// Packets for the container dropped at ingress while it was in debt.
     pub dropped_rx_packets: u64,
-    /// Its packets dropped on transmission while in debt.
+    /// Packets of the container dropped on transmission while it was in debt.
     pub dropped_tx_packets: u64,
 }
 
 /// The CPU reservation of one container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReservationState {
-    /// CPUs that are its own.
+    /// CPUs reserved for this container alone.
     pub own_cpus: Vec<CpuId>,
-    /// The CPU on which it has a guaranteed slice, with the slice in thousandths.
+    /// The CPU on which the container has a guaranteed slice, with the slice in thousandths.
     pub slice: Option<(CpuId, u32)>,
-    /// Of its CPUs, those lent to standard containers now.
+    /// Reserved CPUs that are lent to standard containers now.
     pub lent_cpus: Vec<CpuId>,
-    /// Times a CPU of its own was lent.
+    /// Number of times that a reserved CPU was lent.
     pub lendings: u64,
-    /// Times the runtime had rewritten its cpuset and it was put right.
+    /// Number of times that the runtime rewrote the cpuset and the agent corrected it.
     pub rewrites: u64,
 }
 
-/// Something requested that is not in force.
+/// A request that is not in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Degraded {
     /// A stable short name, such as `cpuset_refused`.
     pub name: String,
-    /// What, on what, why, and what to do, in one line.
+    /// One line: the request, its object, the reason and the remedy.
     pub text: String,
 }
 
-/// One container under the agent's rules.
+/// One container to which the agent's rules apply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ContainerStatus {
-    /// Its cgroup.
+    /// Cgroup of the container.
     pub cgroup: CgroupId,
-    /// Its name.
+    /// Name of the container.
     pub name: String,
-    /// The classes its rule gives it.
+    /// Classes that the rule assigns to the container.
     pub policy: Policy,
-    /// `None` when its network CPU is only observed.
+    /// `None` when the container's network CPU is only observed.
     pub network: Option<NetworkEnforcement>,
-    /// `None` when it is standard.
+    /// `None` when the container is standard.
     pub reservation: Option<ReservationState>,
-    /// What of the policy is not in force; empty when all is.
+    /// Parts of the policy that are not in force; empty when all are.
     pub degraded: Vec<Degraded>,
 }
 
 /// Enforcement and reservations of the whole host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EnforcementStatus {
-    /// Every container that the rules or the reservations touch.
+    /// Every container that a rule or a reservation affects.
     pub containers: Vec<ContainerStatus>,
-    /// What is degraded for the host as a whole.
+    /// Requests for the whole host that are not in force.
     pub degraded: Vec<Degraded>,
-    /// Changes to the host in force, which are reverted when the agent stops.
+    /// Changes to the host that are in force now. The agent reverts them when it stops.
     pub changes_in_force: u64,
     /// Failed writes to the host, cumulative.
     pub failed_changes: u64,
-    /// Time that the last step took.
+    /// Duration of the last step.
     pub last_step: Duration,
 }

@@ -1,4 +1,4 @@
-//! What the kernel reports about new and removed containers.
+//! Reports of the kernel about new and removed containers.
 
 use crate::{CgroupId, NetnsId};
 use std::path::PathBuf;
@@ -6,43 +6,44 @@ use std::path::PathBuf;
 /// One event from the BPF ring buffer, in the kernel's order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelEvent {
-    /// A v2 cgroup was made at `path` (below the v2 mount, beginning with `/`).
+    /// A v2 cgroup was created at `path` (below the v2 mount, beginning with `/`).
     CgroupCreated {
-        /// Its id.
+        /// Id of the cgroup.
         cgroup: CgroupId,
-        /// Its path.
+        /// Path of the cgroup.
         path: PathBuf,
     },
     /// A v2 cgroup was removed.
     CgroupRemoved {
-        /// Its id.
+        /// Id of the cgroup.
         cgroup: CgroupId,
     },
-    /// A process entered a cgroup, or executed a program in it: from now on its network namespace
-    /// is known.
+    /// A process entered a cgroup, or executed a program in it; that shows the cgroup's network
+    /// namespace.
     ProcessSeen {
-        /// The cgroup the process is in.
+        /// Cgroup of the process.
         cgroup: CgroupId,
-        /// Its network namespace at that moment.
+        /// Network namespace of the process at that moment.
         netns: NetnsId,
-        /// Its process id in the host's PID namespace.
+        /// Process id in the host's PID namespace.
         pid: u32,
     },
-    /// Packets arrived in a network namespace that no container was known for.
+    /// Packets arrived in a network namespace that belongs to no tracked container.
     UnknownNetns {
         /// The namespace.
         netns: NetnsId,
     },
-    /// A cgroup that nobody is known for paid for packets, or a socket of it got some.
+    /// A cgroup that is not tracked was charged for packets, or one of its sockets received some.
     UnknownCgroup {
         /// The cgroup.
         cgroup: CgroupId,
-        /// A process in it, where one was seen.
+        /// A process in the cgroup, where the kernel saw one.
         pid: Option<u32>,
     },
-    /// `count` events were lost because the ring was full: scan everything again.
+    /// The kernel lost `count` events because the ring was full: everything has to be scanned
+    /// again.
     Lost {
-        /// How many.
+        /// Number of lost events.
         count: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! Identities the kernel gives out. Each wraps one integer so that they cannot be mixed up.
+//! Identifiers that the kernel assigns. Each wraps one integer so that they cannot be mixed up.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

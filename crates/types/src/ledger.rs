@@ -1,4 +1,4 @@
-//! The ledger: which container caused the kernel's network work, and which paid for it.
+//! The ledger: which container caused the kernel's network work, and which was charged for it.
 
 use serde::{Deserialize, Serialize};
 use std::ops::{AddAssign, Sub};
@@ -15,17 +15,17 @@ pub struct Ledger {
     /// Softirq time that its transmitted packets made necessary, batch share included, and
     /// time in other tasks' system calls that drained its packets from a shared qdisc.
     pub caused_tx_ns: u64,
-    /// Its share of the network devices' hardirq time.
+    /// The container's share of the network devices' hardirq time.
     pub caused_hardirq_ns: u64,
     /// Packets received (GRO super-packets count their segments).
     pub rx_packets: u64,
     /// Bytes of those packets, without the link-layer header.
     pub rx_bytes: u64,
-    /// Packets of its own handled by softirq on the way out.
+    /// Packets of the container that softirqs handled on the way out.
     pub tx_packets: u64,
     /// Bytes of those packets.
     pub tx_bytes: u64,
-    /// Network CPU that ran inside this container's time slices, whatever its cause.
+    /// Network CPU that ran in the container's time slices, whatever its cause.
     pub charged_network_ns: u64,
     /// Other softirq and hardirq time (timer, RCU, block, …) inside its time slices.
     pub charged_other_ns: u64,
@@ -39,12 +39,12 @@ impl Ledger {
         self.caused_rx_ns + self.caused_tx_ns + self.caused_hardirq_ns
     }
 
-    /// caused − charged: positive when others paid for this container's packets.
+    /// caused − charged: positive when others were charged for this container's packets.
     pub fn owed_ns(&self) -> i64 {
         signed(self.caused_ns()) - signed(self.charged_network_ns)
     }
 
-    /// CPU use as it would read had every packet been billed to its owner:
+    /// CPU use as it would read if every packet had been charged to its owner:
     /// `cpu_usage_ns` + owed. Negative only while the scheduler's own count lags behind.
     pub fn corrected_cpu_ns(&self) -> i64 {
         signed(self.cpu_usage_ns) + self.owed_ns()
@@ -55,7 +55,7 @@ impl Ledger {
         self.rx_packets + self.tx_packets
     }
 
-    /// Mean cost of one packet in nanoseconds; `None` without packets.
+    /// Mean CPU time of one packet in nanoseconds; `None` without packets.
     pub fn ns_per_packet(&self) -> Option<f64> {
         (self.packets() > 0).then(|| self.caused_ns() as f64 / self.packets() as f64)
     }
@@ -77,7 +77,7 @@ macro_rules! fieldwise {
                 $(self.$field += other.$field;)*
             }
         }
-        /// Difference of two readings; a counter that went back reads as 0.
+        /// Difference of two readings; a counter that decreased reads as 0.
         impl Sub for Ledger {
             type Output = Ledger;
             fn sub(self, earlier: Self) -> Ledger {
@@ -99,7 +99,7 @@ fieldwise!(
     cpu_usage_ns,
 );
 
-/// Why kernel time belongs to no container.
+/// Reason why kernel time belongs to no container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
@@ -107,9 +107,9 @@ pub enum Reason {
     HostTraffic,
     /// Packets that the host forwards between devices that belong to no container.
     Forwarding,
-    /// Packets in a network namespace that no container is known for (yet).
+    /// Packets in a network namespace that belongs to no tracked container (yet).
     UnknownNamespace,
-    /// The container had no slot: more containers than the accounting was loaded for.
+    /// The container has no slot: there are more containers than the accounting was loaded for.
     NoSlot,
     /// A NAPI poll or transmit softirq that handled no packet (transmit completions, say).
     NoPacket,
@@ -152,7 +152,7 @@ impl Reason {
         Reason::RcuSoftirq,
     ];
 
-    /// True if the time is network CPU nevertheless.
+    /// Whether the time is network CPU all the same.
     pub fn is_network(self) -> bool {
         self < Reason::OtherHardirq
     }
@@ -187,39 +187,40 @@ pub struct CpuTime {
     pub network_softirq_ns: u64,
     /// All device hardirq time.
     pub hardirq_ns: u64,
-    /// Time NAPI threads ran, nested interrupts left out.
+    /// Run time of NAPI threads, nested interrupts left out.
     pub napi_thread_ns: u64,
     /// Time in system calls of one container that drained another's packets.
     pub drain_ns: u64,
-    /// The same time as the ledgers have it: Σ caused + Σ unattributed on this CPU.
+    /// Σ caused + Σ unattributed on this CPU: the measured time as the ledgers have it.
     pub attributed_ns: u64,
     /// Σ charged on this CPU to containers and to cgroups of the host (network and other).
     pub charged_ns: u64,
-    /// Measured time charged to neither: idle task, threads that do network work themselves, and
-    /// `charged_host_ns`.
+    /// Measured time charged to neither: that of the idle task, of threads that do network work
+    /// themselves, and `charged_host_ns`.
     pub charged_nobody_ns: u64,
-    /// The network CPU of it that ran in tasks of cgroups that have no row of their own (yet).
+    /// Network CPU that ran in tasks of cgroups that have no row of their own (yet).
     #[serde(default)]
     pub charged_host_ns: u64,
-    /// How often a network softirq, receive or transmit, interrupted a task: neither the idle task nor a thread that does
-    /// network work itself. One that follows another softirq within 2 µs is none. A number, not a time.
+    /// Number of times that a network softirq, receive or transmit, interrupted a task. The idle
+    /// task and threads that do network work themselves do not count, and neither does a softirq
+    /// that follows another within 2 µs.
     #[serde(default)]
     pub interruptions: u64,
 }
 
 impl CpuTime {
-    /// The part of it that can be for packets: network softirq + hardirq + NAPI-thread + drain time.
+    /// Time that can be for packets: network softirq + hardirq + NAPI-thread + drain time.
     pub fn network_ns(&self) -> u64 {
         self.network_softirq_ns + self.hardirq_ns + self.napi_thread_ns + self.drain_ns
     }
 
-    /// With `scale` times `more`.
+    /// Sum of this time and `scale` times `more`.
     #[must_use]
     pub fn plus(self, more: CpuTime, scale: f64) -> CpuTime {
         self.with(more, |now, more| now + (more as f64 * scale).round() as u64)
     }
 
-    /// Field by field.
+    /// Joins each field with the same field of `other`.
     fn with(self, other: CpuTime, join: impl Fn(u64, u64) -> u64) -> CpuTime {
         CpuTime {
             softirq_ns: join(self.softirq_ns, other.softirq_ns),

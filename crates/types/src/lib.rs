@@ -1,4 +1,4 @@
-//! Units, ids and snapshots shared by all crates of Cofferdam. No I/O.
+//! Units, ids and snapshots that all crates of Cofferdam share. No I/O.
 //!
 //! The vocabulary is that of docs/src/introduction.md: a *container* is a cgroup with its network
 //! namespace; *caused*, *charged* and *owed* are the three columns of its ledger.

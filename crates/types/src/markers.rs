@@ -1,7 +1,7 @@
-//! The kernel's tracepoints that the accounting hangs on. The loader and the doctor both go by
+//! The kernel's tracepoints that the accounting attaches to. The loader and the doctor both read
 //! these lists, so that they cannot disagree.
 
-/// Without any one of these there is no accounting.
+/// Tracepoints that the accounting needs, every one.
 pub const REQUIRED_TRACEPOINTS: [&str; 15] = [
     "softirq_entry",
     "softirq_exit",
@@ -20,8 +20,9 @@ pub const REQUIRED_TRACEPOINTS: [&str; 15] = [
     "sched_process_exec",
 ];
 
-/// These report the socket that takes a packet, where its device leaves the owner open.
+/// Tracepoints that report the socket that takes a packet, where its device leaves the owner open.
 pub const SOCKET_TRACEPOINTS: [&str; 3] = ["sk_data_ready", "tcp_probe", "udp_fail_queue_rcv_skb"];
 
-/// Tells when a receive softirq wakes another CPU. Without it the packets near share that cost.
+/// Tracepoint that reports when a receive softirq wakes another CPU. Without it the packets
+/// that arrive at about that time share the cost.
 pub const WAKE_TRACEPOINT: &str = "csd_queue_cpu";

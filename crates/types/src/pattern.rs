@@ -3,34 +3,36 @@
 use crate::printable;
 use globset::{Glob, GlobBuilder, GlobMatcher};
 
-/// A name, or a glob for several. `*` stands for any characters, `?` for one, `[a-c]` for one of a
-/// set, `[!a-c]` for one outside it, `{a,b}` for one of several; in paths none of them stands for a
-/// `/`, and `**` for any characters with it. A backslash is an ordinary character: systemd writes it
-/// in the names of units. Between brackets each of these characters stands for itself: `[*]`.
+/// A name, or a glob for several names.
 ///
-/// The name that is written just as the pattern always matches, as does what a terminal
-/// [shows](printable) of it.
+/// `*` matches any characters, `?` one, `[a-c]` one of a set, `[!a-c]` one outside it, `{a,b}` one
+/// of several texts. In paths none of them matches a `/`, and `**` matches any characters and `/`.
+/// A backslash is an ordinary character: systemd writes it in the names of units. Between brackets
+/// each of these characters stands for itself: `[*]`.
+///
+/// A pattern always matches the name that is written just like it, and the name of which a terminal
+/// [shows](printable) just this text.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: String,
     /// `None` where the text is a name and nothing else.
     glob: Option<GlobMatcher>,
-    /// Reason why the text is no glob though it has characters of one.
+    /// Reason why the text is not a valid glob though it has a glob's characters.
     fault: Option<String>,
 }
 
 impl Pattern {
-    /// The pattern of a path, or of a name.
+    /// Pattern of a path, or of a name.
     pub fn of_path(text: &str) -> Pattern {
         Pattern::compile(text, true)
     }
 
-    /// The pattern of a text in which a `/` is an ordinary character.
+    /// Pattern of a text in which a `/` is an ordinary character.
     pub fn of_text(text: &str) -> Pattern {
         Pattern::compile(text, false)
     }
 
-    /// The pattern that matches `name` and nothing else.
+    /// Pattern that matches `name` and nothing else.
     pub fn of_name(name: &str) -> Pattern {
         Pattern {
             text: name.to_owned(),
@@ -39,7 +41,7 @@ impl Pattern {
         }
     }
 
-    /// The text of a pattern that matches `name` and nothing else.
+    /// Text of a pattern that matches `name` and nothing else.
     pub fn escape(name: &str) -> String {
         globset::escape(name)
     }
@@ -49,16 +51,17 @@ impl Pattern {
         &self.text
     }
 
-    /// Whether `name` is meant.
+    /// Whether the pattern matches `name`.
     pub fn matches(&self, name: &str) -> bool {
         name == self.text
             || self.glob.as_ref().is_some_and(|glob| glob.is_match(name))
             || (self.text.contains("\\x") && printable(name) == self.text)
     }
 
-    /// Remark on a pattern that its author may have meant otherwise: no glob, one with a backslash
-    /// before a special character, or, where names may have these (`in_names`), one that does not
-    /// match its own text.
+    /// Remark on a pattern that its author may have meant otherwise.
+    ///
+    /// These are: an invalid glob; one with a backslash before a special character; and, where
+    /// names may have special characters (`in_names`), one that does not match its own text.
     pub fn remark(&self, in_names: bool) -> Option<String> {
         let text = &self.text;
         if let Some(fault) = &self.fault {
@@ -72,14 +75,15 @@ impl Pattern {
             let bare = text.replace('\\', "");
             let exact = Pattern::escape(&bare);
             return Some(format!(
-                "'{text}': a backslash is an ordinary character: for the name '{bare}' write {exact}"
+                "'{text}': a backslash is an ordinary character: \
+     for the name '{bare}' write {exact}"
             ));
         }
         let glob = self.glob.as_ref().filter(|_| in_names)?;
         (!glob.is_match(text)).then(|| {
             format!(
-                "'{text}': [ ] stand for one character of a set and {{ }} for one of several texts: \
-                 for the name as written write {exact}"
+                "'{text}': [ ] stand for one character of a set and {{ }} for one of several \
+     texts: for the name as written write {exact}"
             )
         })
     }
@@ -151,9 +155,12 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a container is called, its name selects it.
+        /// Every name of a container selects that container.
         #[test]
-        fn a_name_matches_itself(name in "[a-c/*?\\[\\]{},!\\\\x2d-]{0,16}", other in "[a-c/*x2d-]{0,4}") {
+        fn a_name_matches_itself(
+    name in "[a-c/*?\\[\\]{},!\\\\x2d-]{0,16}",
+    other in "[a-c/*x2d-]{0,4}",
+        ) {
             prop_assert!(Pattern::of_path(&name).matches(&name));
             let exact = Pattern::of_path(&Pattern::escape(&name));
             prop_assert!(exact.matches(&name));
@@ -164,7 +171,9 @@ mod tests {
         }
 
         #[test]
-        fn what_a_terminal_shows_of_a_name_selects_it(bytes in prop::collection::vec(any::<u8>(), 0..20)) {
+        fn the_printed_form_of_a_name_selects_it(
+    bytes in prop::collection::vec(any::<u8>(), 0..20),
+        ) {
             use std::os::unix::ffi::OsStringExt;
             let path = std::path::PathBuf::from(std::ffi::OsString::from_vec(bytes));
             let text = crate::path_text(&path);

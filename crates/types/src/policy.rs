@@ -1,18 +1,18 @@
-//! What the configuration asks for: how a container's network CPU and CPU are treated.
+//! The policy that the configuration asks for: treatment of a container's network CPU and CPU.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What is done with the network CPU that a container causes.
+/// Treatment of the network CPU that a container causes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NetworkCpu {
-    /// Counted and shown; nothing on the host is changed.
+    /// Counted and reported; nothing on the host is changed.
     #[default]
     Observe,
-    /// Charged to the container, returned to the containers that paid, and dropped when it has used
-    /// up its share.
+    /// Charged to the container and returned to the victims; the container's packets are dropped
+    /// when it has used up its share.
     Enforce,
 }
 
@@ -21,11 +21,11 @@ pub enum NetworkCpu {
 #[serde(try_from = "f64", into = "f64")]
 pub struct CpuAmount(u32);
 
-/// The largest amount a rule may ask for, CPUs.
+/// Largest amount that a rule may ask for, CPUs.
 const MOST_CPUS: f64 = 65_536.0;
 
 impl CpuAmount {
-    /// `milli_cpus` thousandths of a CPU; `None` when zero.
+    /// Amount of `milli_cpus` thousandths of a CPU; `None` when zero.
     pub fn from_milli_cpus(milli_cpus: u32) -> Option<CpuAmount> {
         (milli_cpus > 0).then_some(CpuAmount(milli_cpus))
     }
@@ -46,7 +46,7 @@ impl CpuAmount {
     }
 }
 
-/// An amount of CPU that is no amount.
+/// A number that is not a valid amount of CPU.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{0} is not a valid amount of CPU: give at least 0.001 and at most 65536, such as 1.5")]
 pub struct CpuAmountError(String);
@@ -83,11 +83,11 @@ impl fmt::Display for CpuAmount {
     }
 }
 
-/// How a container gets its CPU.
+/// Way in which a container gets its CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CpuPolicy {
-    /// By the runtime's own weight and quota; only kept off the CPUs reserved for others.
+    /// By the runtime's own weight and quota; only CPUs reserved for others are closed to it.
     #[default]
     Standard,
     /// CPUs of its own: whole CPUs for the integer part, a guaranteed slice for the fraction.
@@ -97,9 +97,9 @@ pub enum CpuPolicy {
 /// The classes of one container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Policy {
-    /// Its network CPU.
+    /// Class of the container's network CPU.
     pub network_cpu: NetworkCpu,
-    /// Its CPU.
+    /// Class of the container's CPU.
     pub cpu: CpuPolicy,
 }
 
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn no_amount_is_refused_and_says_what_to_give() {
+    fn a_refused_amount_is_answered_with_an_example() {
         for bad in ["0", "-1", "NaN", "inf", "70000", "1,5", "", "0.0001"] {
             let error = bad.parse::<CpuAmount>().unwrap_err().to_string();
             assert!(error.contains("such as 1.5"), "{bad}: {error}");

@@ -1,30 +1,30 @@
-//! What is wrong with a configuration, and where; all of it, and not the first mistake alone.
+//! Problems of a configuration with their places: all of them, not the first mistake alone.
 
 use std::fmt;
 use std::ops::Range;
 
-/// Mistakes that are looked for at most.
+/// Most mistakes that one parse reports.
 const MOST_PROBLEMS: usize = 100;
 
-/// How bad it is.
+/// Consequence of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// The file is refused.
     Error,
-    /// The file is taken; something in it has no effect.
+    /// The file is accepted; something in it has no effect.
     Warning,
 }
 
-/// One thing that is wrong, with its place.
+/// One problem, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// How bad.
+    /// Consequence for the file.
     pub severity: Severity,
     /// Line, counted from 1.
     pub line: usize,
     /// Column in characters, counted from 1.
     pub column: usize,
-    /// What is wrong and what to do, in one line.
+    /// The problem and its remedy, in one line.
     pub text: String,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for Problem {
 }
 
 impl Problem {
-    /// `what` is wrong at `span` of `text`.
+    /// Problem described by `what`, at `span` of `text`.
     pub fn at(text: &str, span: &Range<usize>, severity: Severity, what: String) -> Problem {
         let (line, column) = place(text, span.start);
         Problem {
@@ -67,22 +67,23 @@ pub fn place(text: &str, offset: usize) -> (usize, usize) {
     (line, column)
 }
 
-/// The outcome of [`parse_all`].
+/// Outcome of [`parse_all`].
 #[derive(Debug)]
 pub struct Parsed<T> {
-    /// The value of what is right; `None` where nothing could be made of the rest.
+    /// Value of the valid parts; `None` where the rest could not be parsed.
     pub value: Option<T>,
-    /// The text without what was wrong, blanks in its place: offsets are those of the original.
+    /// The text with blanks in place of every mistake, so that offsets are those of the original.
     pub text: String,
     /// Every mistake, in the order found.
     pub problems: Vec<Problem>,
-    /// Keys that were wrong and taken out.
+    /// Keys that were removed because they were wrong.
     pub without: Vec<String>,
 }
 
-/// Finds all mistakes in TOML with a parser that stops at the first: it parses repeatedly, each
-/// time without the previous mistake. A mistake that is only the consequence of another (a key that
-/// is missing because it was removed) is not reported.
+/// Finds all mistakes in TOML with a parser that stops at the first one.
+///
+/// It parses repeatedly, each time without the previous mistake. A mistake that only follows from
+/// another (a key that is missing because it was removed) is not reported.
 pub fn parse_all<T>(
     text: &str,
     parse: impl Fn(&str) -> Result<T, (Range<usize>, String)>,
@@ -102,8 +103,8 @@ pub fn parse_all<T>(
             Err(wrong) => wrong,
         };
         let missing = missing_field(&what).map(str::to_owned);
-        let known = |field: &String| parsed.without.contains(field);
-        if !missing.as_ref().is_some_and(known) {
+        let was_removed = |field: &String| parsed.without.contains(field);
+        if !missing.as_ref().is_some_and(was_removed) {
             let problem = Problem::at(text, &span, Severity::Error, what);
             parsed.problems.push(problem);
         }
@@ -133,7 +134,7 @@ fn missing_field(what: &str) -> Option<&str> {
     rest.split('`').next()
 }
 
-/// The lines of `text` with their places, without their ends.
+/// Lines of `text` with their offsets, without blanks around them.
 fn lines(text: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
     text.split_inclusive('\n').scan(0, |start, line| {
         let range = *start..*start + line.len();
@@ -147,7 +148,7 @@ fn is_header(line: &str) -> bool {
     line.starts_with('[') && !bare.contains(['=', ',', '"', '\''])
 }
 
-/// The last part of the key that a line begins with.
+/// Last part of the key at the beginning of a line.
 fn key(line: &str) -> Option<String> {
     let (key, _) = line.lines().next()?.split_once('=')?;
     let last = key
@@ -160,7 +161,7 @@ fn key(line: &str) -> Option<String> {
     (!last.is_empty() && last.chars().all(plain)).then(|| last.to_owned())
 }
 
-/// The key and value that `span` is in, all their lines; the whole section where it is a header.
+/// All lines of the key and value around `span`; the whole section where `span` is in a header.
 fn item(text: &str, span: &Range<usize>) -> Option<Range<usize>> {
     let all: Vec<_> = lines(text).collect();
     let holds = |(range, _): &(Range<usize>, &str)| range.contains(&span.start);
@@ -168,7 +169,7 @@ fn item(text: &str, span: &Range<usize>) -> Option<Range<usize>> {
     if is_header(all[at].1) {
         return section(text, span.start);
     }
-    // An element of a list of several lines: from the line with the key.
+    // An element of a list of several lines belongs to the line with the key.
     let begins = |i: &usize| key(all[*i].1).is_some();
     let first = (0..=at).rev().find(begins);
     let first = first.filter(|i| *i == at || is_open(text, &all, *i, at));
@@ -181,13 +182,13 @@ fn item(text: &str, span: &Range<usize>) -> Option<Range<usize>> {
     Some(all[first].0.start..all[last].0.end)
 }
 
-/// Whether a list that begins in line `first` is still open where line `line` begins.
+/// Whether a list that begins in line `first` is still open at the beginning of line `line`.
 fn is_open(text: &str, all: &[(Range<usize>, &str)], first: usize, line: usize) -> bool {
     let part = &text[all[first].0.start..all[line].0.start];
     part.matches('[').count() > part.matches(']').count()
 }
 
-/// The section around `offset`, its header included; `None` where there is no header before it.
+/// Section around `offset` with its header; `None` where no header precedes it.
 fn section(text: &str, offset: usize) -> Option<Range<usize>> {
     let all: Vec<_> = lines(text).collect();
     let before = |(range, line): &&(Range<usize>, &str)| range.start <= offset && is_header(line);
@@ -211,7 +212,7 @@ mod tests {
         assert_eq!(place("ä", 1), (1, 1));
     }
 
-    /// A parser that stops at the first line with `bad` in it, or a section without `need`.
+    /// Parser that stops at the first `bad`, or at a section without `need`.
     fn first_bad(text: &str) -> Result<usize, (Range<usize>, String)> {
         if let Some(at) = text.find("bad") {
             return Err((at..at + 3, "bad".to_owned()));
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_found_and_the_rest_is_kept() {
+    fn every_mistake_is_found_and_the_rest_is_parsed() {
         let text = "a = 1\nb = bad\nc = [\n1,\nbad,\n2 ]\nd = 1\n";
         let parsed = parse_all(text, first_bad);
         let places: Vec<_> = parsed.problems.iter().map(|p| (p.line, p.column)).collect();
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_out_is_not_missing() {
+    fn a_removed_key_is_not_missing() {
         let parsed = parse_all("[s]\nneed = bad\n", first_bad);
         assert_eq!(parsed.problems.len(), 1, "{:?}", parsed.problems);
         let parsed = parse_all("x = 1\n[s]\nother = 1\n", first_bad);
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_where_nothing_can_be_taken_out() {
+    fn parsing_ends_where_nothing_can_be_removed() {
         let parsed = parse_all("x", |_| {
             Err::<(), _>((0..0, "missing field `y`".to_owned()))
         });

@@ -1,8 +1,8 @@
-//! Quantities that a person writes: each carries its unit; each mistake has its own message.
+//! Quantities as a person writes them: each has its unit, and each mistake its own message.
 
 use std::time::Duration;
 
-/// Shortest interval between two readings. Below it the readings themselves would be the load.
+/// Shortest interval between two readings. With a shorter one the readings would be the load.
 pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Longest accepted duration: ten years, so that sums of times cannot overflow.
@@ -30,7 +30,7 @@ pub fn interval(text: &str) -> Result<Duration, String> {
     Ok(value)
 }
 
-/// How long to wait: a duration with its unit, or zero.
+/// A time to wait: a duration with its unit, or zero.
 pub fn wait(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(value) if value.is_zero() => Ok(value),
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_may_be_none_but_has_its_unit() {
+    fn a_wait_may_be_zero_but_has_a_unit() {
         assert_eq!(wait("0s"), Ok(Duration::ZERO));
         assert_eq!(wait("2s"), Ok(Duration::from_secs(2)));
         for text in ["-1s", "soon", "5"] {

@@ -1,15 +1,15 @@
-//! Estimates from windows: what a ledger that looks only now and then knows, and how well.
+//! Estimates from windows, and their precision, for a ledger that measures only in windows.
 //!
-//! In window k, which stands for the time p_k, a quantity was seen to grow at the rate r_k; its estimate for
-//! that time is x_k = r_k·p_k. All that an interval between any two readings needs are sums over its
-//! windows, which subtract like the counts themselves.
+//! Window k stands for the time p_k. In it a quantity grew at the rate r_k; the estimate for that
+//! time is x_k = r_k·p_k. An interval between any two readings needs only sums over its windows,
+//! and these subtract like the counts themselves.
 
 use crate::CgroupId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Sub;
 
-/// How a ledger is kept.
+/// Way in which the accounting measures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccountingMode {
@@ -21,7 +21,7 @@ pub enum AccountingMode {
 }
 
 impl AccountingMode {
-    /// As written in records and in configurations.
+    /// Spelling in records and in configurations.
     pub fn label(self) -> &'static str {
         match self {
             AccountingMode::Exact => "exact",
@@ -33,7 +33,7 @@ impl AccountingMode {
 /// Sums over windows of one quantity of one container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Moments {
-    /// Seen in the windows, nanoseconds.
+    /// Time measured in the windows, nanoseconds.
     pub seen: f64,
     /// Σ x_k, nanoseconds.
     pub sum: f64,
@@ -44,8 +44,8 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// One window, in which `seen` ns were counted and which stands for `period` ns, `scale` times its
-    /// own length.
+    /// Moments of one window, in which `seen` ns were counted. It stands for `period` ns, which is
+    /// `scale` times its own length.
     pub fn of_window(seen: f64, period: f64, scale: f64) -> Moments {
         let sum = seen * scale;
         Moments {
@@ -56,7 +56,7 @@ impl Moments {
         }
     }
 
-    /// Adds those of other windows.
+    /// Adds the moments of other windows.
     pub fn add(&mut self, other: Moments) {
         self.seen += other.seen;
         self.sum += other.sum;
@@ -84,7 +84,7 @@ pub struct Spread {
     pub caused: Moments,
     /// Network CPU charged.
     pub charged: Moments,
-    /// The difference of the two.
+    /// Network CPU owed: caused − charged.
     pub owed: Moments,
 }
 
@@ -99,26 +99,27 @@ impl Sub for Spread {
     }
 }
 
-/// What an accounting that may look in windows knows of its own estimates: cumulative in a snapshot, the
-/// difference in an interval.
+/// Precision of the estimates of an accounting that may measure in windows.
+///
+/// Cumulative in a snapshot; the difference in an interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sampling {
-    /// How the ledger is kept at the (later) reading.
+    /// Mode of the accounting at the (later) reading.
     pub mode: AccountingMode,
-    /// Windows.
+    /// Number of windows.
     pub windows: u64,
-    /// Their length, nanoseconds.
+    /// Total length of the windows, nanoseconds.
     pub observed_ns: u64,
-    /// The time that they stand for, their own included, nanoseconds: Σ p_k.
+    /// Time that the windows stand for, their own length included, nanoseconds: Σ p_k.
     pub estimated_ns: u64,
     /// Σ p_k², ns².
     pub period_squares: f64,
-    /// By container; one that no window saw anything of may be absent.
+    /// Spread of each container. A container that appeared in no window may be absent.
     pub spreads: BTreeMap<CgroupId, Spread>,
 }
 
 impl Sampling {
-    /// What came after `earlier`.
+    /// Difference between this reading and `earlier`.
     pub fn since(&self, earlier: Option<&Sampling>) -> Sampling {
         let none = Sampling::default();
         let earlier = earlier.unwrap_or(&none);
@@ -136,24 +137,25 @@ impl Sampling {
         }
     }
 
-    /// Whether some of it is estimated.
+    /// Whether a part of the interval is estimated.
     pub fn is_estimated(&self) -> bool {
         self.estimated_ns > 0
     }
 
-    /// The 95% interval of a quantity of which `total` ns are the estimate and `moments` say how it came
-    /// about, on a host of `cpus` CPUs.
+    /// The 95% interval of a quantity on a host of `cpus` CPUs. `total` is its estimate, ns, and
+    /// `moments` are the sums over the windows that it was estimated from.
     ///
-    /// Windows are taken for a random sample of the time: Student's t of the rates that they saw, each
-    /// weighted by the time that it stands for, less what was seen and so is certain (finite population).
-    /// Never beyond what is possible: what was seen did happen, and outside the windows no more can have
-    /// happened than all CPUs doing nothing else. Of a single window only that is known.
+    /// The windows are assumed to be a random sample of the time. The half width is Student's t of
+    /// their rates, each weighted by the time that it stands for, without the time that was
+    /// measured and is certain (finite population). The interval is cut to what is possible: the
+    /// measured part did happen, and outside the windows at most all CPUs did nothing else. With
+    /// fewer than two windows the result is this possible range.
     ///
-    /// Windows that resemble each other more than the time between them (traffic in step with the period)
-    /// would make it too narrow; the random phase of the windows is there to prevent that. Of bursts that
-    /// no window met it knows nothing.
+    /// The interval is too narrow if windows resemble each other more than the time between them,
+    /// as with traffic in step with the period; therefore windows have a random phase. It does not
+    /// cover bursts that no window met.
     ///
-    /// A `signed` quantity may have gone down in the time that was not seen.
+    /// A `signed` quantity may have decreased in the time that was not measured.
     pub fn interval_95(
         &self,
         total: f64,
@@ -163,7 +165,7 @@ impl Sampling {
     ) -> [f64; 2] {
         let (estimated, observed) = (self.estimated_ns as f64, self.observed_ns as f64);
         let unseen = (estimated - observed).max(0.0);
-        // What was counted, in windows and while all was.
+        // Counted in windows, and while everything was counted.
         let certain = total - moments.sum + moments.seen;
         let most = unseen * cpus as f64;
         let low = if signed { certain - most } else { certain };
@@ -185,15 +187,15 @@ impl Sampling {
     }
 }
 
-/// The quantile 0.975 of Student's t with `freedom` degrees of freedom, at least 1. To four digits.
+/// Quantile 0.975 of Student's t with `freedom` degrees of freedom, at least 1. To four digits.
 fn student_975(freedom: u64) -> f64 {
-    /// Of 1 to 30 degrees (Fisher and Yates, Statistical Tables, table III).
+    /// Quantiles for 1 to 30 degrees (Fisher and Yates, Statistical Tables, table III).
     const TABLE: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
         2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
         2.052, 2.048, 2.045, 2.042,
     ];
-    /// Of the normal distribution.
+    /// Quantile of the normal distribution.
     const NORMAL: f64 = 1.959_964;
     let at = usize::try_from(freedom.saturating_sub(1)).unwrap_or(usize::MAX);
     TABLE.get(at).copied().unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! CPU that a container was entitled to and did not get, and why.
+//! CPU time that a container was entitled to and did not get, and the causes.
 
 use crate::{CgroupId, Container, CpuId};
 use serde::{Deserialize, Serialize};
@@ -12,32 +12,33 @@ use std::time::Duration;
 /// Invariant: the four losses add up to [`CpuLoss::lost_ns`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuLoss {
-    /// What its reservation, or its weight among those that compete, gave it.
+    /// Entitlement: the container's reservation, or its weight among the competitors.
     pub entitled_ns: u64,
-    /// What its threads ran.
+    /// Run time of the container's threads.
     pub got_ns: u64,
-    /// Lost to forced runqueue sharing: it had a thread waiting on a CPU while others ran there.
+    /// Lost to forced runqueue sharing: a thread of the container waited on a CPU while others ran.
     pub forced_sharing_ns: u64,
-    /// Lost as phantom CPU time: it waited while a CPU was idle, or what it waited was idle on
-    /// other CPUs in the same scheduling period, left by others that were throttled.
+    /// Lost as phantom CPU time: a thread waited while another CPU was idle. A wait also counts as
+    /// far as throttled containers left other CPUs idle in the same scheduling period.
     pub phantom_ns: u64,
-    /// Lost to its own quota.
+    /// Lost to the container's own quota.
     pub throttled_ns: u64,
-    /// Lost for want of a runnable thread: it slept.
+    /// Lost for want of a runnable thread: the container slept.
     pub lack_ns: u64,
 }
 
-/// What the scheduler's counters say of a container, before it is set against what the
-/// container was entitled to. Nanoseconds, summed over CPUs.
+/// The scheduler's counters of a container, before they are compared with its entitlement.
+/// Nanoseconds, summed over CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScheduleTime {
-    /// Its threads ran.
+    /// Threads of the container ran.
     pub run_ns: u64,
-    /// It had threads waiting on a CPU while others ran there, phantom time left out.
+    /// Threads of the container waited on a CPU while others ran there, phantom time left out.
     pub shared_ns: u64,
-    /// Waits while other CPUs were idle, or that idle CPUs could compensate in the same period.
+    /// Threads waited while other CPUs were idle, or idle CPUs could have compensated the wait in
+    /// the same period.
     pub phantom_ns: u64,
-    /// It had threads on a CPU and its quota had run out.
+    /// The container had threads on a CPU and its quota had run out.
     pub throttled_ns: u64,
 }
 
@@ -55,11 +56,11 @@ impl std::ops::Sub for ScheduleTime {
 }
 
 impl CpuLoss {
-    /// Splits what is missing of `entitled_ns`.
+    /// Splits the time that is missing of `entitled_ns` into its causes.
     ///
-    /// A thread that wanted to run shows as waiting or throttled. The rest was not withheld by
-    /// others: the container lacked threads. If it waited for more than it is missing (it has more
-    /// threads than claims), each cause bears its share.
+    /// A thread that wanted to run shows as waiting or throttled. Others did not withhold the rest:
+    /// the container lacked threads. If the container waited longer than it lost (it has more
+    /// threads than it is entitled to CPUs), each cause gets its proportion.
     pub fn split(entitled_ns: u64, time: &ScheduleTime) -> CpuLoss {
         let lost = entitled_ns.saturating_sub(time.run_ns);
         let wanted = [time.shared_ns, time.phantom_ns, time.throttled_ns];
@@ -68,7 +69,7 @@ impl CpuLoss {
         if sum > lost {
             let part = |ns: u64| (u128::from(ns) * u128::from(lost) / u128::from(sum)) as u64;
             parts = wanted.map(part);
-            // Rounding goes to the largest, so that nothing is lost.
+            // Rounding goes to the largest, so that the sum is exact.
             let rest = lost - parts.iter().sum::<u64>();
             if let Some(most) = (0..parts.len()).max_by_key(|i| wanted[*i]) {
                 parts[most] += rest;
@@ -89,23 +90,23 @@ impl CpuLoss {
         self.entitled_ns.saturating_sub(self.got_ns)
     }
 
-    /// What others took: forced runqueue sharing and phantom CPU time.
+    /// Time that others took: forced runqueue sharing and phantom CPU time.
     pub fn taken_ns(&self) -> u64 {
         self.forced_sharing_ns + self.phantom_ns
     }
 }
 
-/// Where a container's entitlement comes from.
+/// Origin of a container's entitlement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Entitlement {
-    /// The amount that a rule reserves for it.
+    /// The amount that a rule reserves.
     Reserved,
-    /// Its weight among the groups that compete.
+    /// The container's weight among its competitors.
     Weight,
-    /// Its own quota, which is less than its weight would give.
+    /// The container's quota, which is less than its weight would give.
     Quota,
-    /// The CPUs of its cpuset, which are fewer than its weight would give.
+    /// The CPUs of the container's cpuset, which are fewer than its weight would give.
     Cpuset,
 }
 
@@ -118,7 +119,7 @@ impl Entitlement {
         Entitlement::Cpuset,
     ];
 
-    /// Its name in data.
+    /// Name in data.
     pub fn label(self) -> &'static str {
         match self {
             Entitlement::Reserved => "reserved",
@@ -138,24 +139,25 @@ impl fmt::Display for Entitlement {
 /// A container with its diagnosis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DiagnosedContainer {
-    /// Who.
+    /// The container.
     #[serde(skip)]
     pub container: Arc<Container>,
-    /// What it was entitled to, what it got, and the losses.
+    /// Entitlement, run time and losses.
     pub loss: CpuLoss,
-    /// Where the entitlement comes from.
+    /// Origin of the entitlement.
     pub entitlement: Entitlement,
-    /// What the counters say.
+    /// The scheduler's counters.
     pub time: ScheduleTime,
-    /// What it waited behind most since the diagnosis started; `None` if it did not wait.
+    /// Neighbour that the container waited for longest since the diagnosis started; `None` if it
+    /// did not wait.
     pub neighbour: Option<Neighbour>,
 }
 
-/// Whom a container waited behind.
+/// Neighbour that ran while a container waited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Neighbour {
-    /// Tasks of no container.
+    /// Host tasks.
     Host,
     /// A container, by name.
     Container(String),
@@ -170,74 +172,74 @@ impl fmt::Display for Neighbour {
     }
 }
 
-/// Part of a container's lost time that one neighbour took on one CPU: the wait there is divided among
-/// all who ran meanwhile, in proportion to what they ran.
+/// Part of a container's lost time that one neighbour took on one CPU. The wait there is divided
+/// among all that ran meanwhile, in proportion to their run time.
 ///
 /// Invariant: the shares of a victim add up to no more than its [`CpuLoss::taken_ns`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LossShare {
     /// The container that waited.
     pub victim: CgroupId,
-    /// The one that ran; `None` for tasks of the host without a row.
+    /// The neighbour that ran; `None` for host tasks without a row.
     pub neighbour: Option<CgroupId>,
-    /// Where.
+    /// The CPU.
     pub cpu: CpuId,
     /// The part, nanoseconds.
     pub ns: u64,
 }
 
-/// Time of one CPU that no container ran.
+/// Time of one CPU in which no container ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnusedTime {
     /// The CPU.
     pub cpu: CpuId,
-    /// It was idle, nanoseconds.
+    /// The CPU was idle, nanoseconds.
     pub idle_ns: u64,
-    /// Tasks of the host without a row ran, `ksoftirqd` among them, nanoseconds.
+    /// Host tasks without a row ran, `ksoftirqd` among them, nanoseconds.
     pub host_ns: u64,
 }
 
 /// Failures of the diagnosis. Cumulative counts, so that nothing is lost silently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiagnosisHealth {
-    /// Containers that found no row free; they count as the host.
+    /// Containers that found no free row; they count as the host.
     pub containers_without_slot: u64,
-    /// Segments whose end did not name the task they began with: the kernel hid a switch, or
-    /// a task was moved to another cgroup while it ran.
+    /// Segments that ended with another task than they began with: the kernel hid a switch, or
+    /// moved the task to another cgroup while it ran.
     pub mismatches: u64,
     /// Segments of impossible length, thrown away.
     pub segments_rejected: u64,
 }
 
-/// What happened between two readings.
+/// The diagnosis between two readings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ScheduleInterval {
     /// Length.
     pub length: Duration,
-    /// Of it, the time in which everything was counted; the rest is estimated from that.
+    /// Part of `length` in which everything was counted; the rest is estimated from it.
     pub counted: Duration,
     /// CPUs that switched at least once since the start.
     pub cpus: usize,
     /// Idle time of all CPUs, nanoseconds.
     pub idle_ns: u64,
-    /// Of it, what followed the throttling of a container, nanoseconds.
+    /// Part of `idle_ns` that followed the throttling of a container, nanoseconds.
     pub left_idle_ns: u64,
-    /// Time of tasks of no container, all CPUs, nanoseconds.
+    /// Run time of host tasks on all CPUs, nanoseconds.
     pub host_ns: u64,
-    /// Every container that was there at both readings.
+    /// Every container that existed at both readings.
     pub containers: Vec<DiagnosedContainer>,
-    /// What the lost time of those who lost much is divided into.
+    /// Lost time of the containers that lost much, divided among their neighbours.
     pub shares: Vec<LossShare>,
-    /// Each CPU on which one of `shares` is.
+    /// Unused time of each CPU that appears in `shares`.
     pub unused: Vec<UnusedTime>,
-    /// What went wrong.
+    /// Failures of the diagnosis.
     pub health: DiagnosisHealth,
 }
 
 impl ScheduleInterval {
-    /// What probably happened in `length`, of which this interval was counted.
+    /// Extrapolates this interval, which was counted, to `length`.
     #[must_use]
-    pub fn standing_for(mut self, length: Duration) -> ScheduleInterval {
+    pub fn extrapolate(mut self, length: Duration) -> ScheduleInterval {
         if length <= self.length || self.length.is_zero() {
             return self;
         }
@@ -268,12 +270,12 @@ impl ScheduleInterval {
         }
     }
 
-    /// Whether a part of it is estimated.
+    /// Whether a part of the interval is estimated.
     pub fn is_estimated(&self) -> bool {
         self.counted < self.length
     }
 
-    /// Its containers, those that lost most to others first.
+    /// Containers, the largest losses to others first.
     pub fn worst_first(&self) -> Vec<&DiagnosedContainer> {
         let mut all: Vec<_> = self.containers.iter().collect();
         all.sort_by_key(|c| {
@@ -285,8 +287,8 @@ impl ScheduleInterval {
 }
 
 impl DiagnosedContainer {
-    /// One line for people: what it got of what it was promised over `length`, and where the
-    /// rest went.
+    /// Line for people: CPUs that the container got of its entitlement over `length`, and the
+    /// causes of the loss.
     pub fn words(&self, length: Duration) -> String {
         let cpus = |ns: u64| ns as f64 / length.as_nanos().max(1) as f64;
         let loss = &self.loss;
@@ -294,7 +296,7 @@ impl DiagnosedContainer {
         let entitled = cpus(loss.entitled_ns);
         let head = format!("{name} got {got:.2} of {entitled:.2} CPUs it was promised");
         let with = match &self.neighbour {
-            Some(who) => format!(" with {who}"),
+            Some(neighbour) => format!(" with {neighbour}"),
             None => String::new(),
         };
         let parts = [
@@ -306,15 +308,15 @@ impl DiagnosedContainer {
             (loss.throttled_ns, "its own quota".to_owned()),
             (loss.lack_ns, "lack of threads".to_owned()),
         ];
-        let said: Vec<String> = parts
+        let causes: Vec<String> = parts
             .iter()
             .filter(|(ns, _)| cpus(*ns) >= 0.005)
-            .map(|(ns, what)| format!("{:.2} to {what}", cpus(*ns)))
+            .map(|(ns, cause)| format!("{:.2} to {cause}", cpus(*ns)))
             .collect();
-        if said.is_empty() {
+        if causes.is_empty() {
             return head;
         }
-        format!("{head}: {}", said.join(", "))
+        format!("{head}: {}", causes.join(", "))
     }
 }
 
@@ -360,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn an_estimate_has_the_rates_of_what_was_counted() {
+    fn an_estimate_has_the_rates_of_the_counted_part() {
         let length = Duration::from_millis(400);
         let time = time(S / 10, S / 20, 0, 0);
         let counted = ScheduleInterval {
@@ -386,9 +388,9 @@ mod tests {
             unused: Vec::new(),
             health: DiagnosisHealth::default(),
         };
-        assert_eq!(counted.clone().standing_for(length), counted);
+        assert_eq!(counted.clone().extrapolate(length), counted);
         assert!(!counted.is_estimated());
-        let whole = counted.standing_for(length * 5);
+        let whole = counted.extrapolate(length * 5);
         assert!(whole.is_estimated() && whole.counted == length);
         let loss = &whole.containers[0].loss;
         assert_eq!((loss.entitled_ns, loss.got_ns), (S, S / 2));

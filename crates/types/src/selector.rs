@@ -1,4 +1,4 @@
-//! Selectors: how a person names a container on the command line and in the configuration.
+//! Selectors: names of containers on the command line and in the configuration.
 
 use crate::{Container, NetnsId, Pattern, path_text};
 use std::fmt;
@@ -6,22 +6,22 @@ use std::path::Path;
 use std::str::FromStr;
 
 /// A name, `id:PREFIX`, `cgroup:PATH`, `netns:INODE` or `pid:N`. Names and paths are
-/// [patterns](Pattern); of bytes that are no UTF-8 they have the [text](path_text).
+/// [patterns](Pattern) of the [text](path_text) of the name.
 #[derive(Clone, Debug)]
 pub enum Selector {
     /// The container's name.
     Name(Pattern),
     /// Beginning of the runtime's id, lower-case.
     Id(String),
-    /// Path of its cgroup below the v2 mount.
+    /// Path of the container's cgroup below the v2 mount.
     Cgroup(Pattern),
-    /// Its network namespace: a name under `/run/netns`, or an inode number.
+    /// The container's network namespace: a name under `/run/netns`, or an inode number.
     Netns(String),
-    /// A process in it.
+    /// A process in the container.
     Pid(u32),
 }
 
-/// A selector that cannot be understood.
+/// Error of a selector that cannot be parsed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SelectorError {
     /// Nothing to match.
@@ -33,7 +33,7 @@ pub enum SelectorError {
     /// Not a process id.
     #[error("selector '{0}': a pid is a positive whole number")]
     BadPid(String),
-    /// Cgroup paths begin at the mount.
+    /// Cgroup path that does not begin at the mount.
     #[error("selector '{0}': a cgroup path begins with '/', such as cgroup:/machine.slice/web")]
     RelativePath(String),
 }
@@ -70,9 +70,11 @@ impl FromStr for Selector {
 }
 
 impl Selector {
-    /// Whether `container` is meant. Selectors that need the host (`netns:NAME` with a name,
-    /// `pid:N`) are first made concrete by `cofferdam_host::resolve`; here `netns:` compares
-    /// the inode number, and `pid:` means nothing: its number may be another process's by now.
+    /// Whether the selector matches `container`.
+    ///
+    /// `cofferdam_host::resolve` first replaces selectors that need the host (`netns:NAME` with a
+    /// name, `pid:N`). Here `netns:` compares the inode number, and `pid:` never matches: another
+    /// process may have the number by now.
     pub fn matches(&self, container: &Container) -> bool {
         match self {
             Selector::Name(p) => p.matches(&container.name),
@@ -88,18 +90,18 @@ impl Selector {
         }
     }
 
-    /// Whether it names cgroups, rather than picks some of the containers: one path, or a pattern
-    /// without `**`, which stands for all containers below a path.
+    /// Whether the selector names cgroups, rather than picks some of the containers: it is one
+    /// path, or a pattern without `**`, which stands for all containers below a path.
     pub fn names_cgroups(&self) -> bool {
         matches!(self, Selector::Cgroup(p) if !p.as_str().contains("**"))
     }
 
-    /// Whether it names the cgroup at `path` (below the v2 mount).
+    /// Whether the selector names the cgroup at `path` (below the v2 mount).
     pub fn names(&self, path: &Path) -> bool {
         matches!(self, Selector::Cgroup(p) if self.names_cgroups() && means_path(p, path))
     }
 
-    /// The selector that means the cgroup at `path` and no other.
+    /// Selector of the cgroup at `path` and no other.
     pub fn cgroup_at(path: &Path) -> Selector {
         Selector::Cgroup(Pattern::of_name(&path_text(path)))
     }
@@ -114,7 +116,7 @@ impl Selector {
     }
 }
 
-/// Whether `pattern` means the cgroup at `path`: its text, or its very characters.
+/// Whether `pattern` matches the cgroup at `path`: its text, or its literal characters.
 fn means_path(pattern: &Pattern, path: &Path) -> bool {
     pattern.matches(&path_text(path)) || path.to_str() == Some(pattern.as_str())
 }

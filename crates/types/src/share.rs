@@ -1,7 +1,7 @@
 //! Weighted max-min fairness: the arithmetic of CPU weights.
 
-/// What a group of `weight` gets of `capacity_cpus` when it wants everything and the others,
-/// each with weight and demand in CPUs, want what they want.
+/// CPUs that a group of `weight` gets of `capacity_cpus` when it wants all of them. `others` are
+/// the weights and the demands, in CPUs, of the other groups.
 pub fn fair_share(capacity_cpus: f64, weight: u64, others: &[(u64, f64)]) -> f64 {
     let mut others: Vec<(f64, f64)> = others
         .iter()

@@ -8,41 +8,42 @@ use std::time::{Duration, SystemTime};
 /// One container with its counts.
 #[derive(Clone, Debug)]
 pub struct ContainerLedger {
-    /// Who.
+    /// The container.
     pub container: Arc<Container>,
-    /// Its counts: cumulative in a [`Snapshot`], the difference in an [`Interval`].
+    /// Counts: cumulative in a [`Snapshot`], the difference in an [`Interval`].
     pub ledger: Ledger,
-    /// Its network CPU caused on each CPU, nanoseconds (index = position in `Snapshot::cpus`).
+    /// Network CPU caused on each CPU, nanoseconds (index = position in `Snapshot::cpus`).
     pub caused_by_cpu_ns: Vec<u64>,
-    /// Network CPU charged to it on each CPU, nanoseconds.
+    /// Network CPU charged on each CPU, nanoseconds.
     pub charged_by_cpu_ns: Vec<u64>,
-    /// Interruptions of its tasks by network softirqs on each CPU.
+    /// Interruptions of the container's tasks by network softirqs on each CPU.
     pub interruptions_by_cpu: Vec<u64>,
-    /// Packets that other containers of this host sent to it, by the sender's cgroup: counted
-    /// where they are queued to its interface, before queues that may drop them. Empty in the
-    /// readings of a loop that has no use for it.
+    /// Packets that other containers of this host sent to the container, by the sender's cgroup.
+    /// They are counted where they are queued to its interface, before queues that may drop them.
+    /// Empty in the readings of a loop that does not need them.
     pub received_from: BTreeMap<CgroupId, u64>,
 }
 
-/// What the accounting could not do, so that nothing is lost silently. Cumulative counts.
+/// Failures of the accounting, so that nothing is lost silently. Cumulative counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Health {
     /// Containers without a slot because the table was full.
     pub containers_without_slot: u64,
     /// Kernel events lost because the ring was full (each loss triggers a full scan).
     pub events_lost: u64,
-    /// Containers whose cgroup was removed; their last counts were kept until read.
+    /// Containers whose cgroup was removed. The accounting kept their last counts until they were
+    /// read.
     pub containers_gone: u64,
     /// Times the set of online CPUs changed.
     pub cpu_hotplugs: u64,
     /// Segments longer than 10 s, thrown away as clock or nesting errors.
     pub segments_rejected: u64,
-    /// Program runs at markers that the kernel skipped.
+    /// Program runs at tracepoints that the kernel skipped.
     pub markers_missed: u64,
-    /// Softirqs that the kernel counted but no tracepoint reported, and polls of NAPI threads that came to
-    /// their CPU unseen. Their time is in no ledger and in no total.
+    /// Softirqs that the kernel counted but no tracepoint reported, and polls of NAPI threads whose
+    /// context switch was hidden. Their time is in no ledger and in no total.
     pub softirqs_unseen: u64,
-    /// Cgroup CPU use that could not be read.
+    /// Failed readings of a cgroup's CPU use.
     pub cpu_usage_unreadable: u64,
 }
 
@@ -55,25 +56,25 @@ pub struct Snapshot {
     pub uptime: Duration,
     /// Per-CPU measured time, in CPU order.
     pub cpus: Vec<(CpuId, CpuTime)>,
-    /// Every container known now, and those gone since the last reading.
+    /// Every tracked container, and those forgotten since the last reading.
     pub containers: Vec<ContainerLedger>,
     /// Time that belongs to no container, by reason.
     pub unattributed_ns: BTreeMap<Reason, u64>,
-    /// What went wrong.
+    /// Failures so far.
     pub health: Health,
-    /// How well estimated what windows stand for is; `None` for an accounting that always measures all.
+    /// Precision of the estimates; `None` for an accounting that always measures everything.
     pub sampling: Option<Arc<Sampling>>,
 }
 
-/// How well the ledgers add up to the measured time.
+/// Difference between the measured time and the ledgers' sum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conservation {
     /// softirq + hardirq + NAPI-thread + drain time, nanoseconds.
     pub measured_ns: u64,
     /// Σ caused + Σ unattributed, nanoseconds.
     pub attributed_ns: u64,
-    /// |attributed − measured| ÷ measured, in percent, of the worst CPU that measured at
-    /// least 10 ms (below that the reading's own grain decides); 0 when there is none.
+    /// |attributed − measured| ÷ measured, in percent, of the worst CPU that measured at least 10 ms.
+    /// 0 when there is none; below 10 ms the resolution of the readings decides.
     pub worst_cpu_error_pct: f64,
 }
 
@@ -82,9 +83,9 @@ pub struct Conservation {
 pub struct Interval {
     /// Wall-clock time of the later reading.
     pub time: SystemTime,
-    /// Length.
+    /// Length of the interval.
     pub length: Duration,
-    /// Per-CPU measured time within the interval.
+    /// Measured time of each CPU within the interval.
     pub cpus: Vec<(CpuId, CpuTime)>,
     /// Containers with their differences.
     pub containers: Vec<ContainerLedger>,
@@ -92,14 +93,14 @@ pub struct Interval {
     pub unattributed_ns: BTreeMap<Reason, u64>,
     /// Cumulative, as in the later snapshot.
     pub health: Health,
-    /// The invariant, checked over the whole run so far: the later reading minus the first.
+    /// The invariant over the whole run so far: the later reading minus the first.
     pub conservation: Conservation,
-    /// How much of it is estimated, and how well; `None` for an accounting that always measures all.
+    /// Precision of the estimates; `None` for an accounting that always measures everything.
     pub sampling: Option<Sampling>,
 }
 
 impl Snapshot {
-    /// The invariant over everything measured so far.
+    /// Checks the invariant over everything measured so far.
     pub fn conservation(&self) -> Conservation {
         let mut total = Conservation {
             measured_ns: 0,
@@ -118,8 +119,8 @@ impl Snapshot {
         total
     }
 
-    /// What happened between `earlier` and this reading. A container that `earlier` does not
-    /// have counts from zero.
+    /// Difference between this reading and `earlier`. A container that `earlier` lacks counts from
+    /// zero.
     pub fn since(&self, earlier: &Snapshot) -> Interval {
         let before: HashMap<CgroupId, &ContainerLedger> = earlier
             .containers
@@ -165,14 +166,14 @@ impl Snapshot {
 }
 
 impl Interval {
-    /// Whether some of its counts are estimates.
+    /// Whether some of the counts are estimates.
     pub fn is_estimated(&self) -> bool {
         self.sampling.as_ref().is_some_and(Sampling::is_estimated)
     }
 }
 
 impl ContainerLedger {
-    /// What came after `earlier`, an earlier reading of the same container.
+    /// Difference between this reading and `earlier`, a reading of the same container.
     pub fn since(&self, earlier: &ContainerLedger) -> ContainerLedger {
         ContainerLedger {
             container: self.container.clone(),

@@ -1,10 +1,10 @@
-//! Names that somebody else chose, on their way to text: a document, a terminal, a log.
+//! Names from outside (paths, containers) as text for a document, a terminal or a log.
 //!
-//! A Linux name is bytes. [`path_text`] writes the bytes that are no UTF-8 as `\xNN`, and a
-//! backslash that would read as such an escape as `\x5c`; so two names never have the same text,
-//! and [`text_path`] leads back. [`printable`] also writes characters that steer a terminal as
-//! the `\xNN` of their bytes; it adds no second meaning, because [`path_text`] keeps its names
-//! apart from all of these escapes.
+//! A Linux name is bytes. [`path_text`] writes bytes that are not UTF-8 as `\xNN`, and a backslash
+//! that would read as such an escape as `\x5c`. Thus two names never have the same text, and
+//! [`text_path`] is the inverse. [`printable`] also writes characters that control a terminal as
+//! the `\xNN` of their bytes. That adds no ambiguity, because [`path_text`] never yields these
+//! escapes for other names.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -12,7 +12,7 @@ use std::fmt::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// The text of a path or a name in documents: JSON, metrics, selectors.
+/// Text of a path or a name in documents: JSON, metrics, selectors.
 pub fn path_text(path: &Path) -> Cow<'_, str> {
     if let Some(text) = path.to_str().filter(|text| !text.contains('\\')) {
         return Cow::Borrowed(text);
@@ -30,7 +30,7 @@ pub fn path_text(path: &Path) -> Cow<'_, str> {
     }
 }
 
-/// The path whose text is `text`, of [`path_text`].
+/// Path of which `text` is the [`path_text`].
 pub fn text_path(text: &str) -> PathBuf {
     let mut rest = text.as_bytes();
     let mut path = Vec::with_capacity(rest.len());
@@ -49,8 +49,8 @@ pub fn text_path(text: &str) -> PathBuf {
     PathBuf::from(OsString::from_vec(path))
 }
 
-/// `text` with the `\xNN` of its bytes for each character that steers a terminal: one line that
-/// reads from left to right as it is.
+/// Writes each character of `text` that controls a terminal as the `\xNN` of its bytes, so that the
+/// result is one line that reads from left to right.
 pub fn printable(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for c in text.chars() {
@@ -66,8 +66,8 @@ pub fn printable(text: &str) -> String {
     clean
 }
 
-/// The JSON document `json` with `\uNNNN` for each character that steers a terminal and that a
-/// writer of JSON leaves as it is. Lines and indentation stay.
+/// Writes each character of the document `json` that controls a terminal, and that JSON writers
+/// leave as it is, as `\uNNNN`. Lines and indentation stay.
 pub fn printable_json(json: &str) -> Cow<'_, str> {
     let is_raw = |c: char| steers(c) && !matches!(c, '\n' | '\r' | '\t');
     if !json.contains(is_raw) {
@@ -88,7 +88,8 @@ pub fn printable_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// Whether `c` moves the cursor, ends the line, changes the direction of what follows or hides in it.
+/// Whether `c` moves the cursor, ends the line, changes the direction of the following text or
+/// hides in it.
 fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
@@ -96,7 +97,7 @@ fn steers(c: char) -> bool {
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Splits at the first byte that is no UTF-8.
+/// Splits at the first byte that is not UTF-8.
 fn split_utf8(bytes: &[u8]) -> (&str, &[u8]) {
     let end = match std::str::from_utf8(bytes) {
         Ok(text) => return (text, &[]),
@@ -124,12 +125,12 @@ fn push_byte(text: &mut String, byte: u8) {
     let _ = write!(text, "\\x{byte:02x}");
 }
 
-/// Bytes that an escape of ours may stand for.
+/// Whether an escape of [`printable`] or [`path_text`] may stand for `byte`.
 fn is_escaped(byte: u8) -> bool {
     byte < 0x20 || byte == b'\\' || byte >= 0x7f
 }
 
-/// The byte that `\xNN` at the beginning of `text` stands for; lower-case digits only.
+/// Byte that `\xNN` at the beginning of `text` stands for; lower-case digits only.
 fn escape(text: &[u8]) -> Option<u8> {
     let digits = text.strip_prefix(b"\\x")?.get(..2)?;
     let digit = |byte: u8| match byte {
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_written_as_numbers() {
+    fn bytes_that_are_not_text_are_written_as_numbers() {
         for (bytes, expected) in [
             (&b"/a/bad\xff"[..], r"/a/bad\xff"),
             (b"/a/bad\xfe", r"/a/bad\xfe"),
@@ -169,18 +170,21 @@ mod tests {
     }
 
     #[test]
-    fn a_name_steers_no_terminal() {
-        let shown = printable("a\nb\x1b[2J\u{9b}é\u{202e}x");
-        assert_eq!(shown, r"a\x0ab\x1b[2J\xc2\x9bé\xe2\x80\xaex");
+    fn a_printed_name_does_not_control_the_terminal() {
+        let printed = printable("a\nb\x1b[2J\u{9b}é\u{202e}x");
+        assert_eq!(printed, r"a\x0ab\x1b[2J\xc2\x9bé\xe2\x80\xaex");
     }
 
     #[test]
-    fn a_document_steers_no_terminal_and_means_the_same() {
+    fn a_printed_document_has_the_same_value() {
         let name = "rtl\u{202e}evil\u{9b}\u{7f}\x1b";
         let json = serde_json::to_string_pretty(&[name]).unwrap();
-        let shown = printable_json(&json);
-        assert_eq!(shown, "[\n  \"rtl\\u202eevil\\u009b\\u007f\\u001b\"\n]");
-        assert_eq!(serde_json::from_str::<[String; 1]>(&shown).unwrap(), [name]);
+        let printed = printable_json(&json);
+        assert_eq!(printed, "[\n  \"rtl\\u202eevil\\u009b\\u007f\\u001b\"\n]");
+        assert_eq!(
+            serde_json::from_str::<[String; 1]>(&printed).unwrap(),
+            [name]
+        );
         assert!(matches!(printable_json("{\"a\": 1}\n"), Cow::Borrowed(_)));
     }
 
@@ -188,8 +192,14 @@ mod tests {
         /// Different names have different texts, in documents and on terminals.
         #[test]
         fn no_two_names_have_one_text(
-            a in prop::collection::vec(prop::sample::select(&b"\\x5cfe2d80ae1b\xff\xe2\x80\xae\x1b"[..]), 0..12),
-            b in prop::collection::vec(prop::sample::select(&b"\\x5cfe2d80ae1b\xff\xe2\x80\xae\x1b"[..]), 0..12),
+    a in prop::collection::vec(
+        prop::sample::select(&b"\\x5cfe2d80ae1b\xff\xe2\x80\xae\x1b"[..]),
+        0..12,
+    ),
+    b in prop::collection::vec(
+        prop::sample::select(&b"\\x5cfe2d80ae1b\xff\xe2\x80\xae\x1b"[..]),
+        0..12,
+    ),
         ) {
             prop_assert_eq!(text(&a) == text(&b), a == b);
             prop_assert_eq!(printable(&text(&a)) == printable(&text(&b)), a == b);

@@ -3,20 +3,20 @@
 use crate::CpuId;
 use serde::{Deserialize, Serialize};
 
-/// One online logical CPU. `core`, `llc` and `node` are only compared with each other: equal
-/// numbers mean that two CPUs share that thing.
+/// One online logical CPU. `core`, `llc` and `node` are only compared for equality: two CPUs with
+/// the same number share that thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogicalCpu {
-    /// Its number.
+    /// Number of the CPU.
     pub cpu: CpuId,
-    /// The physical core: its SMT siblings have the same.
+    /// Physical core; SMT siblings have the same.
     pub core: u32,
-    /// The last-level cache.
+    /// Last-level cache.
     pub llc: u32,
-    /// The NUMA node.
+    /// NUMA node.
     pub node: u32,
-    /// Excluded from the scheduler's balancing at boot (`isolcpus=`) for another purpose, so it is
-    /// neither reserved nor shared.
+    /// Excluded from the scheduler's balancing at boot (`isolcpus=`) for another purpose, and
+    /// therefore neither reserved nor shared.
     pub isolated: bool,
 }
 
@@ -28,7 +28,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// The CPUs that containers may be given: online and not isolated.
+    /// CPUs that may be assigned to containers: online and not isolated.
     pub fn usable(&self) -> impl Iterator<Item = &LogicalCpu> {
         self.cpus.iter().filter(|c| !c.isolated)
     }

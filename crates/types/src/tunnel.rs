@@ -1,6 +1,6 @@
-//! Tunnels between hosts, as far as the packets inside them can be told from outside.
+//! Tunnels between hosts, as far as their packets can be recognized from outside.
 
-/// What a tunnel's packets are wrapped in.
+/// Encapsulation of a tunnel's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tunnel {
     /// VXLAN (RFC 7348) to this UDP port.

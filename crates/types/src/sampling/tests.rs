@@ -2,7 +2,7 @@ use super::*;
 
 const MS: f64 = 1e6;
 
-/// Windows of 50 ms, each for a second, that saw these nanoseconds of one container.
+/// Windows of 50 ms, one a second, that measured these nanoseconds of one container.
 fn sampled(seen: &[f64]) -> (Sampling, Moments) {
     let mut sampling = Sampling {
         mode: AccountingMode::Sampled,
@@ -19,7 +19,7 @@ fn sampled(seen: &[f64]) -> (Sampling, Moments) {
     (sampling, moments)
 }
 
-/// To a millionth: the sums are differences of large numbers.
+/// Asserts equality to a millionth: the sums are differences of large numbers.
 #[track_caller]
 fn assert_close(found: [f64; 2], expected: [f64; 2]) {
     for (found, expected) in found.into_iter().zip(expected) {
@@ -40,7 +40,7 @@ fn one_window_says_only_what_is_possible() {
     // 10 ms were seen; in the other 950 ms two CPUs may have done nothing, or nothing else.
     assert_eq!(interval(&[10.0 * MS]), [10.0 * MS, 1910.0 * MS]);
     assert_eq!(interval(&[0.0]), [0.0, 1900.0 * MS]);
-    // What is owed has a sign.
+    // Owed time has a sign.
     for (seen, ends) in [(-10.0, [-1910.0, 1890.0]), (10.0, [-1890.0, 1910.0])] {
         let (sampling, moments) = sampled(&[seen * MS]);
         let found = sampling.interval_95(moments.sum, &moments, 2, true);
@@ -49,7 +49,7 @@ fn one_window_says_only_what_is_possible() {
 }
 
 #[test]
-fn windows_that_agree_leave_no_doubt_and_few_that_differ_leave_much() {
+fn the_interval_is_narrow_only_where_windows_agree() {
     assert_close(interval(&[10.0 * MS; 5]), [1000.0 * MS; 2]);
     // Rates of 0.2 and 0.3 of a CPU: mean 0.25, t(1) = 12.706.
     let half = 12.706 * (0.95_f64 * 2.0 * 2.0 * (50.0 * MS).powi(2)).sqrt();
@@ -62,7 +62,7 @@ fn windows_that_agree_leave_no_doubt_and_few_that_differ_leave_much() {
 }
 
 #[test]
-fn an_interval_is_made_of_the_windows_between_two_readings() {
+fn an_interval_consists_of_the_windows_between_two_readings() {
     let id = CgroupId(7);
     let at = |seen: &[f64]| {
         let (mut sampling, moments) = sampled(seen);
@@ -77,13 +77,13 @@ fn an_interval_is_made_of_the_windows_between_two_readings() {
     let between = at(&all).since(Some(&at(&all[..2])));
     let caused = between.spreads[&id].caused;
     let [low, high] = between.interval_95(caused.sum, &caused, 2, false);
-    let [low_alone, high_alone] = interval(&all[2..]);
-    assert!((low - low_alone).abs() < 1.0 && (high - high_alone).abs() < 1.0);
+    let [expected_low, expected_high] = interval(&all[2..]);
+    assert!((low - expected_low).abs() < 1.0 && (high - expected_high).abs() < 1.0);
     assert_eq!(at(&all).since(None), at(&all));
 }
 
 #[test]
-fn what_was_counted_while_all_was_is_certain() {
+fn time_counted_without_windows_is_certain() {
     let (sampling, moments) = sampled(&[10.0 * MS; 5]);
     let exact = 7_000.0 * MS;
     let ends = sampling.interval_95(moments.sum + exact, &moments, 2, false);
@@ -94,15 +94,16 @@ fn what_was_counted_while_all_was_is_certain() {
 }
 
 #[test]
-fn the_quantile_goes_on_where_the_table_ends() {
+fn the_quantile_continues_where_the_table_ends() {
     assert_eq!(student_975(1), 12.706);
     assert!((student_975(31) - 2.0395).abs() < 1e-3);
     assert!((student_975(1_000_000) - 1.959_964).abs() < 1e-4);
 }
 
-/// Traffic in bursts, of which windows see some: the interval holds the truth about as often as it says.
+/// Traffic in bursts, of which windows meet some: the interval contains the true value about as
+/// often as it claims.
 #[test]
-fn the_interval_holds_the_truth_nineteen_times_in_twenty() {
+fn the_interval_contains_the_truth_nineteen_times_in_twenty() {
     // A linear congruential generator (Knuth, MMIX): the same sequence everywhere.
     let mut state = 1_u64;
     let mut random = || {
@@ -111,7 +112,7 @@ fn the_interval_holds_the_truth_nineteen_times_in_twenty() {
             .wrapping_add(1_442_695_040_888_963_407);
         (state >> 11) as f64 / (1_u64 << 53) as f64
     };
-    let mut held = 0;
+    let mut hits = 0;
     const ROUNDS: usize = 400;
     for _ in 0..ROUNDS {
         // 30 s of slots of 50 ms in which the container is quiet, or causes up to half a CPU.
@@ -127,8 +128,8 @@ fn the_interval_holds_the_truth_nineteen_times_in_twenty() {
             .map(|period| period[(random() * 20.0) as usize])
             .collect();
         let [low, high] = interval(&seen);
-        held += usize::from(low <= truth && truth <= high);
+        hits += usize::from(low <= truth && truth <= high);
     }
-    let part = held as f64 / ROUNDS as f64;
-    assert!((0.90..=0.99).contains(&part), "held {part}");
+    let part = hits as f64 / ROUNDS as f64;
+    assert!((0.90..=0.99).contains(&part), "contained in {part}");
 }
