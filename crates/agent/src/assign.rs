@@ -7,7 +7,7 @@ use cofferdam_enforce::Wanted;
 use cofferdam_host::{HostFs, online_cpus, parse};
 use cofferdam_nri::Roster;
 use cofferdam_types::{
-    CgroupId, Container, CpuAmount, CpuId, CpuPolicy, Degraded, NetnsId, Policy, Selector,
+    CgroupId, Container, CpuAmount, CpuId, CpuPolicy, Degradation, NetnsId, Policy, Selector,
     path_text,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -238,7 +238,7 @@ impl Assigner {
         let Some(told) = told else {
             let mut decision = Decision::of_rule(rule.map(|r| r.policy).unwrap_or_default());
             if rule.is_some_and(|r| r.by_request) {
-                decision.problems.push(Degraded {
+                decision.problems.push(Degradation {
                     name: decide::NO_REQUEST.to_owned(),
                     text: "its CPUs are not reserved: what it requests is known only of the \
                            containers of pods, from the runtime; set socket of [nri], or give cpus"
@@ -265,7 +265,7 @@ impl Assigner {
     }
 
     /// What containers asked for and do not get, by container.
-    pub fn problems(&self) -> impl Iterator<Item = (&Arc<Container>, Policy, &[Degraded])> {
+    pub fn problems(&self) -> impl Iterator<Item = (&Arc<Container>, Policy, &[Degradation])> {
         let refused = self.under.values();
         refused
             .filter(|a| !a.decision.problems.is_empty())

@@ -28,7 +28,9 @@ use crate::wake::{Sleeper, Waker};
 use cofferdam_accounting::ReadError;
 use cofferdam_affinity::Urgent;
 use cofferdam_records::status::{ConfigurationRecord, RuleRecord};
-use cofferdam_types::{AccountingMode, Container, Degraded, EnforcementStatus, Interval, Snapshot};
+use cofferdam_types::{
+    AccountingMode, Container, Degradation, EnforcementStatus, Interval, Snapshot,
+};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
@@ -67,7 +69,7 @@ pub enum Ended {
 const TRY_AGAIN: Duration = Duration::from_secs(10);
 
 /// Makes the [`Effects`] for a configuration, or says why there are none.
-pub(crate) type Open = Box<dyn FnMut(&Config) -> Result<Box<dyn Effects>, Degraded>>;
+pub(crate) type Open = Box<dyn FnMut(&Config) -> Result<Box<dyn Effects>, Degradation>>;
 
 /// The ends of the queues that the control loop holds.
 #[derive(Debug)]

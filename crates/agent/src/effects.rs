@@ -6,7 +6,7 @@ use cofferdam_enforce::network::NetworkOptions;
 use cofferdam_enforce::reservation::ReservationOptions;
 use cofferdam_enforce::{EnforceError, Enforcer, Options, UndoReport, Wanted};
 use cofferdam_types::{
-    ContainerStatus, CpuAmount, CpuPolicy, Degraded, EnforcementStatus, Interval, NetworkCpu,
+    ContainerStatus, CpuAmount, CpuPolicy, Degradation, EnforcementStatus, Interval, NetworkCpu,
 };
 use std::path::Path;
 
@@ -91,13 +91,13 @@ pub trait Effects {
 /// Changes nothing. Where a rule asks for a change, says that it is not in force, and why.
 #[derive(Debug)]
 pub struct ObserveOnly {
-    why: Degraded,
+    why: Degradation,
     wanted: Vec<Wanted>,
 }
 
 impl ObserveOnly {
     /// `why` is reported for each container that a rule would change.
-    pub fn new(why: Degraded) -> ObserveOnly {
+    pub fn new(why: Degradation) -> ObserveOnly {
         ObserveOnly {
             why,
             wanted: Vec::new(),
@@ -229,7 +229,7 @@ fn say_what_lacks(container: &mut ContainerStatus) {
         return;
     }
     let mut lacks = |name: &str, text: &str| {
-        container.degraded.push(Degraded {
+        container.degraded.push(Degradation {
             name: name.to_owned(),
             text: text.to_owned(),
         });

@@ -11,7 +11,7 @@ use cofferdam_diagnosis::{Diagnosis, Options, Reading};
 use cofferdam_records::diagnosis::DiagnosisRecord;
 use cofferdam_records::status::SUFFERS_CPUS;
 use cofferdam_types::{
-    AccountingMode, CgroupId, Container, CpuAmount, CpuLoss, Degraded, ScheduleInterval,
+    AccountingMode, CgroupId, Container, CpuAmount, CpuLoss, Degradation, ScheduleInterval,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -104,7 +104,7 @@ pub(crate) struct Losses {
     open: OpenDiagnosis,
     running: Option<Box<dyn Diagnose>>,
     mode: AccountingMode,
-    pub degraded: Option<Degraded>,
+    pub degraded: Option<Degradation>,
     /// The next reading, or the begin of a window.
     due: Instant,
     /// Whether switches are counted now, and whether that is a window.
@@ -278,7 +278,7 @@ impl Losses {
         if self.degraded.as_ref().is_none_or(|d| d.text != text) {
             tracing::warn!("{text}");
         }
-        self.degraded = Some(Degraded {
+        self.degraded = Some(Degradation {
             name: name.to_owned(),
             text,
         });

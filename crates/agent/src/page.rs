@@ -8,7 +8,7 @@ use crate::server::find_group;
 use crate::view::View;
 use cofferdam_latency::{Class, Direction, Stage};
 use cofferdam_records::accounting::AccountingRecord;
-use cofferdam_types::{Degraded, Snapshot};
+use cofferdam_types::{Degradation, Snapshot};
 use cofferdam_web::{
     Dataplanes, Feed, FeedError, Latency, Options, Page, Past, Reading, StartError,
 };
@@ -32,7 +32,7 @@ pub(crate) struct LivePage {
     page: Option<Page>,
     /// Somebody has looked since [`LivePage::was_watched`].
     watched: Arc<AtomicBool>,
-    failure: Option<Degraded>,
+    failure: Option<Degradation>,
 }
 
 impl LivePage {
@@ -88,7 +88,7 @@ impl LivePage {
             Err(why) => {
                 let text = format!("no page is served: {why}; then reload");
                 tracing::warn!("{text}");
-                self.failure = Some(Degraded {
+                self.failure = Some(Degradation {
                     name: "web_page".to_owned(),
                     text,
                 });
@@ -102,9 +102,9 @@ impl LivePage {
     }
 
     /// What is not as the configuration says.
-    pub fn degraded(&self) -> Option<Degraded> {
+    pub fn degraded(&self) -> Option<Degradation> {
         let ended = self.page.as_ref().is_some_and(Page::has_ended);
-        let ended = ended.then(|| Degraded {
+        let ended = ended.then(|| Degradation {
             name: "web_page".to_owned(),
             text: "no page is served: its thread has ended, the log says why; reload to try again"
                 .to_owned(),

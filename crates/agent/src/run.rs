@@ -12,7 +12,7 @@ use crate::wake;
 use cofferdam_accounting::{Accountant, Options, ReadError, StartError};
 use cofferdam_enforce::EnforceError;
 use cofferdam_host::HostFs;
-use cofferdam_types::Degraded;
+use cofferdam_types::Degradation;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io;
 use std::path::Path;
@@ -156,7 +156,7 @@ pub fn run(config: Option<&Path>) -> Result<Ended, AgentError> {
 fn opener() -> Open {
     Box::new(|config: &Config| match HostEffects::open(config) {
         Ok(effects) => Ok(Box::new(effects) as Box<dyn Effects>),
-        Err(why) => Err(Degraded {
+        Err(why) => Err(Degradation {
             name: "enforcement_unavailable".to_owned(),
             text: format!("nothing can be enforced: {why}"),
         }),

@@ -14,7 +14,7 @@ use cofferdam_enforce::Wanted;
 use cofferdam_host::{HostFs, Introduction};
 use cofferdam_types::{
     AccountingMode, CgroupId, Container, ContainerLedger, ContainerStatus, CpuAmount, CpuId,
-    CpuLoss, CpuTime, Degraded, DiagnosedContainer, DiagnosisHealth, EnforcementStatus,
+    CpuLoss, CpuTime, Degradation, DiagnosedContainer, DiagnosisHealth, EnforcementStatus,
     Entitlement, Health, Interval, Ledger as Counts, Neighbour, NetnsId, NetworkEnforcement,
     Policy, Sampling, ScheduleInterval, ScheduleTime, Selector, Snapshot,
 };
@@ -401,7 +401,7 @@ impl TestAgent {
             let open: crate::control::Open = Box::new(move |_| {
                 world.opened.fetch_add(1, Ordering::Relaxed);
                 if world.unavailable.load(Ordering::Relaxed) {
-                    return Err(Degraded {
+                    return Err(Degradation {
                         name: "enforcement_unavailable".into(),
                         text: "somebody else enforces".into(),
                     });

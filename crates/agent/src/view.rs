@@ -11,7 +11,7 @@ use cofferdam_records::status::{
     AccountingStatusRecord, AgentRecord, ConfigurationRecord, ContainerRecord, DegradedRecord,
     NriRecord, RuleRecord, STATUS, StatusReport,
 };
-use cofferdam_types::{CgroupId, Degraded, EnforcementStatus, Snapshot};
+use cofferdam_types::{CgroupId, Degradation, EnforcementStatus, Snapshot};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(crate) struct View {
     pub configuration: Arc<ConfigurationRecord>,
     pub accounting: AccountingStatusRecord,
     /// What the control loop itself finds wrong.
-    pub degraded: Vec<Degraded>,
+    pub degraded: Vec<Degradation>,
     pub started: Instant,
     /// The systemd unit of the process.
     pub unit: Option<Arc<str>>,
@@ -57,7 +57,7 @@ pub(crate) struct Cost {
 
 impl View {
     /// The document of `status`; `more` is what the server finds wrong.
-    pub fn report(&self, metrics: Option<SocketAddr>, more: &[Degraded]) -> StatusReport {
+    pub fn report(&self, metrics: Option<SocketAddr>, more: &[Degradation]) -> StatusReport {
         let degraded = self.all_degraded(more).map(DegradedRecord::new);
         let degraded = degraded.map(explained).collect();
         let (now, wall) = (Instant::now(), SystemTime::now());
@@ -104,7 +104,10 @@ impl View {
     }
 
     /// Everything that is wrong for the host as a whole.
-    pub fn all_degraded<'a>(&'a self, more: &'a [Degraded]) -> impl Iterator<Item = &'a Degraded> {
+    pub fn all_degraded<'a>(
+        &'a self,
+        more: &'a [Degradation],
+    ) -> impl Iterator<Item = &'a Degradation> {
         self.degraded
             .iter()
             .chain(&self.enforcement.degraded)

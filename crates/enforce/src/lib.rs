@@ -16,7 +16,7 @@ pub use journal::UndoReport;
 
 use cofferdam_host::{CgroupLayout, HostFs};
 use cofferdam_types::{
-    CgroupId, Container, ContainerStatus, CpuAmount, CpuPolicy, Degraded, EnforcementStatus,
+    CgroupId, Container, ContainerStatus, CpuAmount, CpuPolicy, Degradation, EnforcementStatus,
     Interval, NetworkCpu, Policy, ReservationState,
 };
 use journal::Journal;
@@ -212,7 +212,7 @@ impl Enforcer {
 
     /// What is in force.
     pub fn status(&self) -> EnforcementStatus {
-        let reservations: HashMap<CgroupId, (ReservationState, Vec<Degraded>)> = self
+        let reservations: HashMap<CgroupId, (ReservationState, Vec<Degradation>)> = self
             .reservations
             .states()
             .map(|(id, state, degraded)| (id, (state, degraded)))
@@ -238,7 +238,7 @@ impl Enforcer {
     fn status_of(
         &self,
         wanted: &Wanted,
-        reserved: Option<&(ReservationState, Vec<Degraded>)>,
+        reserved: Option<&(ReservationState, Vec<Degradation>)>,
     ) -> ContainerStatus {
         let container = &wanted.container;
         let strict = wanted.policy.cpu != CpuPolicy::Standard;

@@ -8,7 +8,7 @@ use cofferdam_enforce::network::NetworkOptions;
 use cofferdam_enforce::{Enforcer, Options as Enforcement};
 use cofferdam_lab::fixtures::traffic::{self, Udp};
 use cofferdam_lab::fixtures::{Cgroup, FakeContainer, Net, Router};
-use cofferdam_types::{Degraded, Means, Selector};
+use cofferdam_types::{Degradation, Means, Selector};
 use common::*;
 use std::time::{Duration, Instant};
 
@@ -78,7 +78,7 @@ fn a_plain_cgroup_that_is_named_is_seen_to_pay_and_its_neighbour_is_charged() {
     });
 }
 
-fn degraded(enforcer: &Enforcer, name: &str) -> Option<Degraded> {
+fn degraded(enforcer: &Enforcer, name: &str) -> Option<Degradation> {
     let containers = enforcer.status().containers.into_iter();
     let mut all = containers.flat_map(|c| c.degraded);
     all.find(|d| d.name == name)

@@ -3,7 +3,7 @@
 
 use crate::diagnosis::DiagnosisRecord;
 use crate::explain::Harm;
-use cofferdam_types::{ContainerStatus, CpuPolicy, Degraded, NetworkCpu, Policy};
+use cofferdam_types::{ContainerStatus, CpuPolicy, Degradation, NetworkCpu, Policy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -313,7 +313,7 @@ impl PolicyRecord {
 
 impl DegradedRecord {
     /// The record of `degraded`.
-    pub fn new(degraded: &Degraded) -> DegradedRecord {
+    pub fn new(degraded: &Degradation) -> DegradedRecord {
         DegradedRecord {
             name: degraded.name.clone(),
             text: degraded.text.clone(),

@@ -100,7 +100,7 @@ pub struct ReservationState {
 
 /// A request that is not in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Degraded {
+pub struct Degradation {
     /// A stable short name, such as `cpuset_refused`.
     pub name: String,
     /// One line: the request, its object, the reason and the remedy.
@@ -121,7 +121,7 @@ pub struct ContainerStatus {
     /// `None` when the container is standard.
     pub reservation: Option<ReservationState>,
     /// Parts of the policy that are not in force; empty when all are.
-    pub degraded: Vec<Degraded>,
+    pub degraded: Vec<Degradation>,
 }
 
 /// Enforcement and reservations of the whole host.
@@ -130,7 +130,7 @@ pub struct EnforcementStatus {
     /// Every container that a rule or a reservation affects.
     pub containers: Vec<ContainerStatus>,
     /// Requests for the whole host that are not in force.
-    pub degraded: Vec<Degraded>,
+    pub degraded: Vec<Degradation>,
     /// Changes to the host that are in force now. The agent reverts them when it stops.
     pub changes_in_force: u64,
     /// Failed writes to the host, cumulative.

@@ -25,7 +25,7 @@ mod tunnel;
 
 pub use container::{Container, ContainerChange, InterfacePair, Runtime};
 pub use enforcement::{
-    ContainerStatus, Degraded, EnforcementStatus, Means, MeansState, NetworkEnforcement,
+    ContainerStatus, Degradation, EnforcementStatus, Means, MeansState, NetworkEnforcement,
     ReservationState,
 };
 pub use event::KernelEvent;
@@ -34,7 +34,7 @@ pub use ledger::{CpuTime, Ledger, Reason};
 pub use markers::{REQUIRED_TRACEPOINTS, SOCKET_TRACEPOINTS, WAKE_TRACEPOINT};
 pub use pattern::Pattern;
 pub use policy::{CpuAmount, CpuAmountError, CpuPolicy, NetworkCpu, Policy};
-pub use problem::{Parsed, Problem, Severity, parse_all, place};
+pub use problem::{ParseOutcome, Problem, Severity, parse_all, place};
 pub use sampling::{AccountingMode, Moments, Sampling, Spread};
 pub use schedule::{
     CpuLoss, DiagnosedContainer, DiagnosisHealth, Entitlement, LossShare, Neighbour,

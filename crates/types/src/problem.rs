@@ -69,7 +69,7 @@ pub fn place(text: &str, offset: usize) -> (usize, usize) {
 
 /// Outcome of [`parse_all`].
 #[derive(Debug)]
-pub struct Parsed<T> {
+pub struct ParseOutcome<T> {
     /// Value of the valid parts; `None` where the rest could not be parsed.
     pub value: Option<T>,
     /// The text with blanks in place of every mistake, so that offsets are those of the original.
@@ -87,8 +87,8 @@ pub struct Parsed<T> {
 pub fn parse_all<T>(
     text: &str,
     parse: impl Fn(&str) -> Result<T, (Range<usize>, String)>,
-) -> Parsed<T> {
-    let mut parsed = Parsed {
+) -> ParseOutcome<T> {
+    let mut parsed = ParseOutcome {
         value: None,
         text: text.to_owned(),
         problems: Vec::new(),

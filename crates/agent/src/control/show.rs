@@ -6,7 +6,7 @@ use crate::ledger::Ledger;
 use crate::rules::Rule;
 use crate::view::View;
 use cofferdam_records::status::{PolicyRecord, RuleRecord};
-use cofferdam_types::{ContainerStatus, Degraded, EnforcementStatus};
+use cofferdam_types::{ContainerStatus, Degradation, EnforcementStatus};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
@@ -40,7 +40,7 @@ impl<L: Ledger> Control<L> {
             None => EnforcementStatus::default(),
         };
         self.add_refusals(&mut status);
-        let line = |container: Option<&str>, d: &Degraded| Line {
+        let line = |container: Option<&str>, d: &Degradation| Line {
             container: container.map(str::to_owned),
             text: d.text.clone(),
         };
@@ -113,7 +113,7 @@ impl<L: Ledger> Control<L> {
     pub fn view(&self) -> View {
         let mut degraded = Vec::new();
         let mut add = |name: &str, text: String| {
-            degraded.push(Degraded {
+            degraded.push(Degradation {
                 name: name.to_owned(),
                 text,
             });
@@ -146,7 +146,7 @@ impl<L: Ledger> Control<L> {
                 "the process of the rule 'pid:{pid}' has ended: the rule has no effect, also where \
                  another process has its number; name the container, or remove the rule"
             );
-            degraded.push(Degraded {
+            degraded.push(Degradation {
                 name: "process_ended".to_owned(),
                 text,
             });

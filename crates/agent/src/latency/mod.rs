@@ -13,7 +13,7 @@ use crate::config::LatencyConfig;
 use cofferdam_host::HostError;
 use cofferdam_latency::MeasureError;
 use cofferdam_paths::ListenError;
-use cofferdam_types::{Container, Degraded};
+use cofferdam_types::{Container, Degradation};
 use measure::Measuring;
 use service::Service;
 use std::io;
@@ -40,7 +40,7 @@ pub(crate) struct Latency {
     config: LatencyConfig,
     measuring: Option<Measuring>,
     service: Option<Service>,
-    failures: Vec<Degraded>,
+    failures: Vec<Degradation>,
 }
 
 impl Latency {
@@ -103,8 +103,8 @@ impl Latency {
     }
 
     /// What is not as the configuration says.
-    pub fn degraded(&self) -> impl Iterator<Item = Degraded> {
-        let ended = |name: &str, what: &str| Degraded {
+    pub fn degraded(&self) -> impl Iterator<Item = Degradation> {
+        let ended = |name: &str, what: &str| Degradation {
             name: name.to_owned(),
             text: format!("{what}: its thread has ended, the log says why; reload to try again"),
         };
@@ -120,7 +120,7 @@ impl Latency {
     fn fail(&mut self, name: &str, what: &str, why: &StartError) {
         let text = format!("{what}: {why}");
         tracing::warn!("{text}");
-        self.failures.push(Degraded {
+        self.failures.push(Degradation {
             name: name.to_owned(),
             text,
         });

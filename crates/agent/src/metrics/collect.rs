@@ -6,13 +6,13 @@ use super::values::{Values, name, seconds};
 use crate::traffic::Traffic;
 use crate::view::View;
 use cofferdam_types::{
-    AccountingMode, CgroupId, ContainerLedger, ContainerStatus, CpuPolicy, CpuTime, Degraded,
+    AccountingMode, CgroupId, ContainerLedger, ContainerStatus, CpuPolicy, CpuTime, Degradation,
     NetworkCpu,
 };
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// All values now; those of clients only where the server asks, which knows them.
-pub(super) fn values(view: &View, more: &[Degraded], traffic: Option<Traffic>) -> Values {
+pub(super) fn values(view: &View, more: &[Degradation], traffic: Option<Traffic>) -> Values {
     let mut values = Values::default();
     let shown = shown(view);
     let mut names = HashMap::new();
@@ -211,7 +211,7 @@ fn losses(values: &mut Values, view: &View, names: &HashMap<CgroupId, [String; 3
     }
 }
 
-fn agent(values: &mut Values, view: &View, more: &[Degraded]) {
+fn agent(values: &mut Values, view: &View, more: &[Degradation]) {
     let enforcement = &view.enforcement;
     values.add(&CHANGES, &[], enforcement.changes_in_force as f64);
     values.add(&FAILED_CHANGES, &[], enforcement.failed_changes as f64);

@@ -13,7 +13,7 @@ mod values;
 use crate::latency::{BOUNDS_NS, Buckets};
 use crate::traffic::Traffic;
 use crate::view::View;
-use cofferdam_types::Degraded;
+use cofferdam_types::Degradation;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
@@ -23,7 +23,7 @@ use table::{ALL, Kind, PREFIX};
 use values::Values;
 
 /// Everything as text.
-pub(crate) fn text(view: &View, more: &[Degraded], traffic: Traffic) -> String {
+pub(crate) fn text(view: &View, more: &[Degradation], traffic: Traffic) -> String {
     let mut registry = Registry::with_prefix(PREFIX);
     let values = collect::values(view, more, Some(traffic));
     registry.register_collector(Box::new(Exposition(values)));

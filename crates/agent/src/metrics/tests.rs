@@ -46,8 +46,8 @@ pub(crate) fn container(id: u64, name: &str) -> ContainerLedger {
     }
 }
 
-fn degraded(name: &str) -> Degraded {
-    Degraded {
+fn degraded(name: &str) -> Degradation {
+    Degradation {
         name: name.into(),
         text: "words".into(),
     }

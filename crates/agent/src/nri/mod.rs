@@ -8,7 +8,7 @@ mod waiter;
 use crate::config::NriConfig;
 use cofferdam_nri::{Adjustment, Call, Event, Roster, Session, Socket, Update};
 use cofferdam_records::status::NriRecord;
-use cofferdam_types::{Degraded, printable};
+use cofferdam_types::{Degradation, printable};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 use waiter::Waiter;
@@ -251,7 +251,7 @@ impl Nri {
     }
 
     /// What is not as the configuration says.
-    pub fn degraded(&self) -> Option<Degraded> {
+    pub fn degraded(&self) -> Option<Degradation> {
         let text = match &self.link {
             Link::Down { why, .. } => format!(
                 "the container runtime is not asked for its pods: {why}; containers are found \
@@ -265,7 +265,7 @@ impl Nri {
             ),
             _ => return None,
         };
-        Some(Degraded {
+        Some(Degradation {
             name: match self.link {
                 Link::Down { .. } => "nri_unavailable",
                 _ => "nri_incomplete",

@@ -12,7 +12,7 @@ pub(crate) use send::{Endpoint, EndpointError};
 
 use crate::metrics::otlp::{Moment, Streams, request};
 use crate::view::View;
-use cofferdam_types::Degraded;
+use cofferdam_types::Degradation;
 use send::Sender;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -120,10 +120,10 @@ impl Otlp {
     }
 
     /// What is not as the configuration says.
-    pub fn degraded(&self) -> Option<Degraded> {
+    pub fn degraded(&self) -> Option<Degradation> {
         let failed = self.worker.as_ref().and_then(|w| w.state().failed.clone());
         let text = self.unavailable.clone().or(failed)?;
-        Some(Degraded {
+        Some(Degradation {
             name: "otlp_unavailable".to_owned(),
             text,
         })

@@ -6,7 +6,7 @@
 
 use super::PREFIX;
 use cofferdam_nri::Pod;
-use cofferdam_types::{Degraded, NetworkCpu, printable};
+use cofferdam_types::{Degradation, NetworkCpu, printable};
 use std::collections::BTreeMap;
 
 /// Lines about one container at most; a pod may have thousands of annotations.
@@ -27,7 +27,7 @@ pub(crate) struct Claim {
     pub latency: Option<bool>,
     pub lends: Option<bool>,
     /// What cannot be understood.
-    pub problems: Vec<Degraded>,
+    pub problems: Vec<Degradation>,
 }
 
 impl Claim {
@@ -56,7 +56,7 @@ pub(crate) fn claim(pod: &Pod, name: &str) -> Claim {
             left_out += 1;
             return;
         }
-        claim.problems.push(Degraded {
+        claim.problems.push(Degradation {
             name: kind.to_owned(),
             text,
         });

@@ -14,7 +14,7 @@ use super::Claim;
 use super::claim::shown;
 use crate::rules::Rule;
 use cofferdam_nri::Container;
-use cofferdam_types::{CpuAmount, CpuPolicy, Degraded, NetworkCpu, Policy};
+use cofferdam_types::{CpuAmount, CpuPolicy, Degradation, NetworkCpu, Policy};
 
 /// The pod's namespace may not ask.
 pub(crate) const MAY_NOT_ASK: &str = "namespace_may_not_ask";
@@ -34,7 +34,7 @@ pub(crate) struct Decision {
     /// Whether its latency is measured though nothing says so for all.
     pub measures_latency: bool,
     /// What was asked for and is refused.
-    pub problems: Vec<Degraded>,
+    pub problems: Vec<Degradation>,
 }
 
 impl Decision {
@@ -65,7 +65,7 @@ pub(crate) fn decide(
     decision.problems = claim.problems.clone();
     let problems = &mut decision.problems;
     let mut refuse = |name: &str, text: String| {
-        problems.push(Degraded {
+        problems.push(Degradation {
             name: name.to_owned(),
             text,
         });

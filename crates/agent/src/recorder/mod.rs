@@ -10,7 +10,7 @@ use crate::losses::LossView;
 use crate::server::find_group;
 use cofferdam_history::{Access, Limits};
 use cofferdam_records::status::HistoryRecord;
-use cofferdam_types::{ContainerLedger, Degraded, Snapshot};
+use cofferdam_types::{ContainerLedger, Degradation, Snapshot};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
@@ -260,7 +260,7 @@ impl HistoryView {
     }
 
     /// The reason why there is none, or why part of it may be missing.
-    pub fn degraded(&self) -> Option<Degraded> {
+    pub fn degraded(&self) -> Option<Degradation> {
         let (name, text) = match (&self.error, &self.interruption) {
             (Some(why), _) => (
                 "history_unavailable",
@@ -272,7 +272,7 @@ impl HistoryView {
             ),
             (None, None) => return None,
         };
-        Some(Degraded {
+        Some(Degradation {
             name: name.to_owned(),
             text,
         })

@@ -20,7 +20,7 @@ use crate::wake::{Sleeper, Waker};
 use crate::wire::{Refusal, RefusalCode, Request, WireSnapshot, ok_line, refusal_line};
 use cofferdam_exporter::{Exporter, Exposition, Format};
 use cofferdam_paths::{Admission, Peer, PeerBudget};
-use cofferdam_types::{ContainerLedger, Degraded, Snapshot};
+use cofferdam_types::{ContainerLedger, Degradation, Snapshot};
 use connection::{Connection, Heard, Phase};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::BTreeMap;
@@ -98,7 +98,7 @@ pub(crate) struct Server {
     connections: BTreeMap<u64, Connection>,
     next: u64,
     resting: Option<Instant>,
-    degraded: Vec<Degraded>,
+    degraded: Vec<Degradation>,
     traffic: Traffic,
     ending: bool,
 }
@@ -422,7 +422,7 @@ impl Server {
     fn degrade(&mut self, name: &str, text: String) {
         tracing::warn!("{text}");
         self.degraded.retain(|d| d.name != name);
-        self.degraded.push(Degraded {
+        self.degraded.push(Degradation {
             name: name.to_owned(),
             text,
         });

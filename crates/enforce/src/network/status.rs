@@ -3,7 +3,7 @@
 use super::means::{Applied, LimitError};
 use super::policy::{Account, Unpaid};
 use super::{Member, Network};
-use cofferdam_types::{CgroupId, Container, Degraded, Means, MeansState, NetworkEnforcement};
+use cofferdam_types::{CgroupId, Container, Degradation, Means, MeansState, NetworkEnforcement};
 
 /// Why a container under a quota has no NAPI thread in its cgroup.
 const UNSTOPPABLE: &str = "it is under a CPU quota, which on this kernel (Linux 6.18 and newer) stops tasks but not kernel threads: the thread's time would delay its tasks without bound";
@@ -58,7 +58,7 @@ impl Network {
 
     /// What of a container's network enforcement is not in force though it is needed, and what it
     /// pays for others all the same.
-    pub fn degraded(&self, cgroup: CgroupId) -> Vec<Degraded> {
+    pub fn degraded(&self, cgroup: CgroupId) -> Vec<Degradation> {
         let Some((member, account)) = self.one(cgroup) else {
             return Vec::new();
         };
@@ -80,14 +80,14 @@ impl Network {
             false => format!("in force: {}", others.join(", ")),
         };
         let failed = states.iter().filter(|state| state.failed);
-        let mut degraded: Vec<Degraded> = failed
-            .map(|state| Degraded {
+        let mut degraded: Vec<Degradation> = failed
+            .map(|state| Degradation {
                 name: format!("{}_failed", state.means.label()),
                 text: format!("{}: {}; {instead}", state.means.label(), state.why),
             })
             .collect();
         let unpaid = self.policy.unpaid(cgroup);
-        degraded.extend(unpaid.map(|unpaid| Degraded {
+        degraded.extend(unpaid.map(|unpaid| Degradation {
             name: "pays_for_others".to_owned(),
             text: pays_for_others("it", &unpaid),
         }));
@@ -95,13 +95,13 @@ impl Network {
     }
 
     /// Whether what an interrupt costs is an estimate because it cannot be measured.
-    pub fn estimates(&self) -> Option<Degraded> {
+    pub fn estimates(&self) -> Option<Degradation> {
         let (why, us) = self.observer.interrupt_failure()?;
         let cost = match us > 0.0 {
             true => format!("{us:.1} µs, estimated when enforcement began"),
             false => "nothing".to_owned(),
         };
-        Some(Degraded {
+        Some(Degradation {
             name: "interrupt_cost_estimated".to_owned(),
             text: format!(
                 "an interrupt for a container's packets counts as {cost}: it cannot be measured in \
@@ -112,11 +112,11 @@ impl Network {
 
     /// Those who pay for others although no rule enforces them: other containers and cgroups of the
     /// host. The worst, at most [`MOST_PAYERS`].
-    pub fn unprotected(&self) -> Vec<Degraded> {
+    pub fn unprotected(&self) -> Vec<Degradation> {
         let others = self.policy.others_unpaid().into_iter();
         others
             .take(MOST_PAYERS)
-            .map(|(name, unpaid)| Degraded {
+            .map(|(name, unpaid)| Degradation {
                 name: "victim_pays".to_owned(),
                 text: pays_for_others(name, &unpaid),
             })

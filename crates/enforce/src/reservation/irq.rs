@@ -3,7 +3,7 @@
 use crate::cpus::{Cpus, read_list, read_mask, spell, spell_mask};
 use crate::journal::{Form, Journal, Target};
 use cofferdam_host::HostFs;
-use cofferdam_types::Degraded;
+use cofferdam_types::Degradation;
 use std::path::PathBuf;
 
 /// Moves what can be moved from `reserved` to `shared` CPUs; puts everything back when nothing
@@ -13,7 +13,7 @@ pub(super) fn apply(
     journal: &mut Journal,
     reserved: &Cpus,
     shared: &Cpus,
-) -> Option<Degraded> {
+) -> Option<Degradation> {
     let mut refused = Vec::new();
     for (path, form) in files(fs) {
         let Ok(target) = Target::file(&fs.path(&path)) else {
@@ -50,7 +50,7 @@ pub(super) fn apply(
         }
     }
     let first = refused.first()?;
-    Some(Degraded {
+    Some(Degradation {
         name: "irq_refused".to_owned(),
         text: format!(
             "{} interrupts or queues stay on reserved CPUs ({first}{}): the kernel manages them \

@@ -7,7 +7,7 @@ use crate::journal::{Form, Journal};
 use cofferdam_host::{CgroupLayout, CpuUsage, HostFs, with_remedy};
 use cofferdam_reserve::lending::Lending;
 use cofferdam_reserve::weight::{Share, value};
-use cofferdam_types::{Container, CpuAmount, Degraded};
+use cofferdam_types::{Container, CpuAmount, Degradation};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -22,7 +22,7 @@ pub(super) struct Member {
     /// Whether its cgroup in the cpuset controller's hierarchy is gone.
     is_gone: bool,
     pub rewrites: u64,
-    pub degraded: Vec<Degraded>,
+    pub degraded: Vec<Degradation>,
 }
 
 /// A strict container.
@@ -120,7 +120,7 @@ impl Member {
 
     pub fn degrade(&mut self, name: &str, text: String) {
         if self.degraded.iter().all(|d| d.name != name) {
-            self.degraded.push(Degraded {
+            self.degraded.push(Degradation {
                 name: name.to_owned(),
                 text,
             });

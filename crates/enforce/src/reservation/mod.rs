@@ -26,7 +26,7 @@ use crate::journal::Journal;
 use crate::tuning::reservation::LOOK_OVER;
 use cofferdam_host::{CgroupLayout, HostError, HostFs, topology};
 use cofferdam_reserve::Plan;
-use cofferdam_types::{CgroupId, Container, CpuAmount, Degraded, ReservationState, Topology};
+use cofferdam_types::{CgroupId, Container, CpuAmount, Degradation, ReservationState, Topology};
 use member::{Member, Strict};
 use promise::Promise;
 use std::collections::BTreeMap;
@@ -117,7 +117,7 @@ pub struct Reservations {
     /// Time of the last step.
     now: Option<Instant>,
     stolen: Stolen,
-    degraded: Vec<Degraded>,
+    degraded: Vec<Degradation>,
     /// Whether standard containers could use more CPUs than they have.
     wanted: bool,
 }
@@ -269,7 +269,7 @@ impl Reservations {
 
     /// The strict containers, with what of their reservation is in force and what is not; and
     /// with an empty state those standard ones of which something is not as it should be.
-    pub fn states(&self) -> impl Iterator<Item = (CgroupId, ReservationState, Vec<Degraded>)> {
+    pub fn states(&self) -> impl Iterator<Item = (CgroupId, ReservationState, Vec<Degradation>)> {
         let strict = self.strict.iter().map(|(id, one)| {
             let place = self.plan.placements.get(id);
             let state = ReservationState {
@@ -288,7 +288,7 @@ impl Reservations {
     }
 
     /// What is degraded for the host as a whole.
-    pub fn degraded(&self) -> &[Degraded] {
+    pub fn degraded(&self) -> &[Degradation] {
         &self.degraded
     }
 
