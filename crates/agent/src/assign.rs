@@ -1,4 +1,4 @@
-//! Which container has which classes now. Matched once a container, not once a step.
+//! Assignment of rules and classes to containers. Each container is matched once, not once a step.
 
 use crate::config::MayAsk;
 use crate::pods::{self, Decision, MADE_ON, decide};
@@ -15,44 +15,46 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Most rules set over the socket.
+/// Limit on the number of rules set over the socket.
 pub const MOST_SET: usize = 64;
-/// How often names of namespaces and processes are looked up again.
+/// Interval at which the names of namespaces and processes are resolved again.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// The rules in force and the containers under them.
+/// Rules in force, and the containers that they apply to.
 #[derive(Debug)]
 pub(crate) struct Assigner {
     fs: HostFs,
     online: BTreeSet<CpuId>,
-    /// Those set over the socket first, then those of the file.
+    /// Rules set over the socket. They precede those of the file.
     set: Vec<Rule>,
     file: Vec<Rule>,
     under: HashMap<CgroupId, Assigned>,
     labels: HashMap<CgroupId, Arc<BTreeMap<String, String>>>,
     namespaces: BTreeMap<String, NetnsId>,
-    /// Cgroups of the processes that rules name, while those run.
+    /// Cgroups of the processes that rules name, while those processes run.
     processes: BTreeMap<u32, PathBuf>,
-    /// Start of each process that a rule names, in ticks, from the first look on: its number may be
-    /// another process's later.
+    /// Start time, in ticks, of each process that a rule names, from the first lookup. The kernel
+    /// may reuse the process number later.
     starts: BTreeMap<u32, u64>,
     looked: Option<Instant>,
-    /// Everything is to be matched again.
+    /// Whether every container must be matched again.
     stale: bool,
 }
 
+/// Result of matching one container.
 #[derive(Clone, Debug)]
 struct Assigned {
     container: Arc<Container>,
-    /// Index among all rules; `None`: no rule, observe and standard.
+    /// Index among all rules. `None` if no rule matches: the container is observed, with standard
+    /// CPU.
     rule: Option<usize>,
-    /// What it gets, by that rule and its pod's annotations.
+    /// Classes that the rule and the pod's annotations give it.
     decision: Decision,
-    /// The CPUs that it was made on because of a promise.
+    /// CPUs on which the container was created because of a promise.
     made_on: Option<String>,
 }
 
-/// What the runtime says of pods, and who of them may ask.
+/// Runtime records of the pods, and the namespaces whose pods may ask by annotation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pods<'a> {
     pub roster: &'a Roster,
@@ -84,24 +86,24 @@ impl Assigner {
         }
     }
 
-    /// The rules, in the order in which they are tried.
+    /// Returns the rules in the order in which they are tried.
     pub fn rules(&self) -> impl Iterator<Item = &Rule> {
         self.set.iter().chain(&self.file)
     }
 
-    /// Puts the rules of another file in force.
+    /// Replaces the rules of the file.
     pub fn replace(&mut self, file: Vec<Rule>) {
         self.file = file;
         self.stale = true;
     }
 
-    /// Puts a rule before all others; one with the same match is replaced. False when there
-    /// are too many.
+    /// Inserts a rule before all others and replaces one with the same match. Returns false if
+    /// there are too many.
     pub fn set(&mut self, rule: Rule) -> bool {
         let text = rule.matcher.to_string();
         self.set.retain(|r| r.matcher.to_string() != text);
         if let Matcher::Selector(Selector::Pid(pid)) = rule.matcher {
-            // The process that runs now is meant.
+            // The rule names the process that runs now.
             self.starts.remove(&pid);
         }
         if self.set.len() >= MOST_SET {
@@ -112,7 +114,7 @@ impl Assigner {
         true
     }
 
-    /// Takes back a rule that was set; false when there is none.
+    /// Removes a rule that was set over the socket. Returns false if there is none.
     pub fn clear(&mut self, matches: &str) -> bool {
         let before = self.set.len();
         self.set.retain(|r| r.matcher.to_string() != matches);
@@ -120,13 +122,13 @@ impl Assigner {
         self.set.len() != before
     }
 
-    /// Whether [`Assigner::follow`] has anything to do other than new containers.
+    /// Whether [`Assigner::follow`] has work to do even without new containers.
     pub fn is_due(&self) -> bool {
         self.stale || self.looked.is_none_or(|t| t.elapsed() >= LOOK_AGAIN)
     }
 
-    /// Brings the assignment up to date with `containers`. True when it has changed. Cgroups of the
-    /// host are none: one that a rule names is a container.
+    /// Updates the assignment for `containers` and returns whether it changed. Cgroups of the host
+    /// are skipped: one that a rule names is a container.
     pub fn follow(&mut self, containers: &[Arc<Container>], pods: Pods<'_>) -> bool {
         self.look_up();
         let mut changed = std::mem::take(&mut self.stale);
@@ -152,7 +154,7 @@ impl Assigner {
             };
             next.insert(container.cgroup, assigned);
         }
-        // Those that are left there have gone.
+        // The entries that remain belong to containers that have ended.
         changed |= !self.under.is_empty();
         if changed {
             self.labels.retain(|cgroup, _| next.contains_key(cgroup));
@@ -161,8 +163,8 @@ impl Assigner {
         changed
     }
 
-    /// What the rules name by cgroup or process: these are containers whatever their network
-    /// namespace; otherwise the rule would silently have no effect.
+    /// Cgroups and processes that rules name. The ledger must treat them as containers whatever
+    /// their network namespace, or the rule would silently have no effect.
     pub fn named(&mut self) -> Vec<Selector> {
         self.look_up();
         let cgroups = self.rules().filter_map(|rule| match &rule.matcher {
@@ -175,8 +177,8 @@ impl Assigner {
             .collect()
     }
 
-    /// Every container with its classes: containers without a reservation must make room for those
-    /// with one.
+    /// Every container with its classes. Containers without a reservation are included because they
+    /// must leave the reserved CPUs.
     pub fn wanted(&self) -> Vec<Wanted> {
         let mut wanted: Vec<Wanted> = self
             .under
@@ -198,12 +200,12 @@ impl Assigner {
         all.filter(|pid| !self.processes.contains_key(pid))
     }
 
-    /// Whether there is a container of this name.
+    /// Whether a container of this name exists.
     pub fn knows(&self, name: &str) -> bool {
         self.under.values().any(|a| a.container.name == name)
     }
 
-    /// What rules reserve, by container.
+    /// CPUs that rules reserve, by container.
     pub fn reserved(&self) -> BTreeMap<CgroupId, CpuAmount> {
         let amount = |a: &Assigned| match a.decision.policy.cpu {
             CpuPolicy::Strict(amount) => Some((a.container.cgroup, amount)),
@@ -212,7 +214,7 @@ impl Assigner {
         self.under.values().filter_map(amount).collect()
     }
 
-    /// Containers under each rule, in the order of [`Assigner::rules`].
+    /// Number of containers under each rule, in the order of [`Assigner::rules`].
     pub fn counts(&self) -> Vec<u64> {
         let mut counts = vec![0; self.set.len() + self.file.len()];
         for rule in self.under.values().filter_map(|a| a.rule) {
@@ -221,7 +223,7 @@ impl Assigner {
         counts
     }
 
-    /// Cgroup paths of the containers known.
+    /// Cgroup paths of the tracked containers.
     pub fn paths(&self) -> HashMap<CgroupId, String> {
         let path = |c: &Container| path_text(&c.cgroup_path).into_owned();
         self.under
@@ -230,7 +232,8 @@ impl Assigner {
             .collect()
     }
 
-    /// What a container gets that is there, or that its runtime is about to make.
+    /// Decides the rule and the classes of a container that exists, or that its runtime is about to
+    /// create.
     pub fn decide(&mut self, container: &Container, pods: Pods<'_>) -> (Option<usize>, Decision) {
         let told = pods.container(container);
         let at = self.rule_of(container, told.map(Arc::as_ref));
@@ -253,18 +256,18 @@ impl Assigner {
         (at, decision)
     }
 
-    /// Something is new about the container with this id: it is matched again.
+    /// Schedules the container with this id to be matched again.
     pub fn look_again(&mut self, id: &str) {
         self.under
             .retain(|_, a| a.container.id.as_deref() != Some(id));
     }
 
-    /// Everything is matched again.
+    /// Schedules every container to be matched again.
     pub fn look_at_all_again(&mut self) {
         self.stale = true;
     }
 
-    /// What containers asked for and do not get, by container.
+    /// Requests of containers that are refused, by container.
     pub fn problems(&self) -> impl Iterator<Item = (&Arc<Container>, Policy, &[Degradation])> {
         let refused = self.under.values();
         refused
@@ -278,7 +281,7 @@ impl Assigner {
         self.under.values().any(is_changed)
     }
 
-    /// The containers whose pods ask to be measured.
+    /// Containers whose pods ask for latency measurement.
     pub fn measured(&self) -> Vec<Arc<Container>> {
         let asks = self.under.values().filter(|a| a.decision.measures_latency);
         let mut all: Vec<_> = asks.map(|a| a.container.clone()).collect();
@@ -310,7 +313,8 @@ impl Assigner {
             .position(|r| r.matcher.matches(container, &known))
     }
 
-    /// What `netns:NAME` and `pid:N` mean now; matches everything again when that changed.
+    /// Resolves `netns:NAME` and `pid:N`. Schedules a new match of everything if the result
+    /// changed.
     fn look_up(&mut self) {
         if self.looked.is_some_and(|t| t.elapsed() < LOOK_AGAIN) && !self.stale {
             return;
@@ -349,7 +353,7 @@ impl Assigner {
 #[cfg(test)]
 mod tests;
 
-/// Labels and annotations of a pod and of its container, the container's first.
+/// Labels and annotations of a pod and of its container. The container's take precedence.
 fn labels_of(told: &cofferdam_nri::Container) -> BTreeMap<String, String> {
     let pod = &told.pod;
     let all = [
@@ -362,8 +366,8 @@ fn labels_of(told: &cofferdam_nri::Container) -> BTreeMap<String, String> {
     all.map(|(k, v)| (k.clone(), v.clone())).collect()
 }
 
-/// Whether somebody has chosen CPUs for it, and not we: what it was made on because of a promise, or
-/// all of `online`, which it is given back.
+/// Whether another party has pinned the container to CPUs. CPUs that the container was created on
+/// because of a promise do not count, nor do all `online` CPUs, to which the agent reverts it.
 fn is_pinned(told: &cofferdam_nri::Container, online: &BTreeSet<CpuId>) -> bool {
     let cpus = |list: &str| parse::cpu_list(list).map(BTreeSet::from_iter);
     let chosen = cpus(&told.resources.cpus).filter(|c: &BTreeSet<CpuId>| !c.is_empty());

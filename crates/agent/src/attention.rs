@@ -1,8 +1,9 @@
-//! How closely the ledger must be kept: exactly while somebody is pressed, while network CPU is being
-//! enforced or while a client looks; in windows otherwise.
+//! Choice of the accounting mode. The ledger is exact while a container or host task pays for the
+//! packets of others, while network CPU is enforced, or while a client reads. Otherwise it is
+//! sampled in windows.
 //!
-//! Windows decide nothing about containers: they only say that it is time to look. A condition, an event
-//! and every act of the enforcement come from exact intervals alone.
+//! Windows decide nothing about containers: they only show that exact accounting is needed.
+//! Conditions, events and every act of the enforcement come from exact intervals alone.
 
 mod signs;
 
@@ -14,28 +15,28 @@ use cofferdam_types::{AccountingMode, Interval};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
-/// The ledger stays exact for so long after the last reason for it.
+/// Time for which the ledger stays exact after the last reason for it.
 pub(crate) const QUIET: Duration = Duration::from_secs(5);
-/// A client that reads the ledger is taken to go on for so long.
+/// Time for which a client that read the ledger is assumed to read again.
 pub(crate) const WATCHED: Duration = Duration::from_secs(10);
-/// Part of a CPU. In a sample somebody is pressed when that much is taken for the packets of others: half of
-/// what makes a condition, since a window may have met a quieter moment.
+/// CPUs. A sample shows a victim if it pays this much for the packets of others. Half of what makes
+/// a condition, since a window may have sampled a quieter moment.
 const PRESSED_CPUS: f64 = SUFFERS_CPUS / 2.0;
 
-/// Why everything is counted; the most telling comes last.
+/// Reason for exact accounting. The most informative one has the highest order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Why {
-    /// The agent has just begun, and knows nothing of the host yet.
+    /// The agent has just started and knows nothing of the host yet.
     Starting,
     /// The host handles so few packets that windows would cost more.
     FewPackets,
     /// A client reads the ledger.
     Watched,
-    /// Somebody pays for the packets of others, or may.
+    /// A container or a host task pays, or may pay, for the packets of others.
     Pressed,
-    /// Means of the enforcement are in place.
+    /// An enforcement mechanism is in place.
     Enforced,
-    /// The configuration says so.
+    /// The configuration demands it.
     Configured,
 }
 
@@ -52,11 +53,11 @@ impl Why {
     }
 }
 
-/// The reasons there are now.
+/// Reasons for exact accounting that hold now, and the current mode.
 #[derive(Debug)]
 pub(crate) struct Attention {
     config: AccountingConfig,
-    /// Until when each holds.
+    /// Reasons, each with the time at which it expires.
     reasons: BTreeMap<Why, Instant>,
     mode: AccountingMode,
     since: SystemTime,
@@ -76,14 +77,14 @@ impl Attention {
         self.config = config;
     }
 
-    /// There is this reason now.
+    /// Records a reason that holds now.
     pub fn note(&mut self, why: Why, now: Instant) {
         let lasts = if why == Why::Watched { WATCHED } else { QUIET };
         self.reasons.insert(why, now + lasts);
     }
 
-    /// Takes in an interval in which everything was counted. From windows the ledger comes back at half of the
-    /// network work only, so that it does not go to and fro.
+    /// Records the traffic of an interval that was counted completely. In sampled mode the
+    /// threshold is half, so that the mode does not oscillate.
     pub fn note_traffic(&mut self, seen: &Interval, now: Instant) {
         let ns: u64 = seen.cpus.iter().map(|(_, time)| time.network_ns()).sum();
         let cpus = ns as f64 / seen.length.as_nanos().max(1) as f64;
@@ -96,7 +97,7 @@ impl Attention {
         }
     }
 
-    /// How the ledger shall be kept.
+    /// Mode in which the ledger should be.
     pub fn wanted(&mut self, now: Instant) -> AccountingMode {
         self.reasons.retain(|_, until| now < *until);
         match self.config.mode {
@@ -105,7 +106,7 @@ impl Attention {
         }
     }
 
-    /// When the last reason ends, if no other comes; `None` without one.
+    /// Time at which the last reason expires if none is renewed. `None` if there is none.
     pub fn ends(&self) -> Option<Instant> {
         match self.config.mode {
             AccountingMode::Sampled => self.reasons.values().max().copied(),
@@ -113,7 +114,7 @@ impl Attention {
         }
     }
 
-    /// How the ledger is kept now. True when that is news.
+    /// Records the mode in which the ledger is. Returns whether it changed.
     pub fn is_now(&mut self, mode: AccountingMode) -> bool {
         let news = self.mode != mode;
         if news {
@@ -129,7 +130,7 @@ impl Attention {
             (_, AccountingMode::Exact) => Why::Configured.label(),
             _ => {
                 let last = self.reasons.keys().next_back();
-                // The last reason has just ended, and the thread that takes windows has not begun.
+                // The last reason has just expired, and the sampling thread has not started yet.
                 last.copied().unwrap_or(Why::Starting).label()
             }
         };
@@ -143,7 +144,7 @@ impl Attention {
     }
 }
 
-/// Whether somebody, a container or a cgroup of the host, pays for others in `seen`.
+/// Whether a container, or a cgroup of the host, pays for others in the interval `seen`.
 pub(crate) fn is_pressed(seen: &Interval) -> bool {
     let most = PRESSED_CPUS * seen.length.as_nanos() as f64;
     let pays = |paid_ns: i64| paid_ns as f64 > most;
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn sampling_is_the_default_and_begins_when_nothing_has_happened_for_a_while() {
+    fn sampling_begins_after_a_quiet_while() {
         let start = Instant::now();
         let mut attention = Attention::new(sampled(), start);
         assert_eq!(attention.wanted(start), AccountingMode::Exact);
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn each_reason_makes_it_exact_at_once_and_lasts_a_while() {
+    fn each_reason_makes_the_ledger_exact_for_a_while() {
         for (why, lasts) in [
             (Why::Pressed, QUIET),
             (Why::Enforced, QUIET),
@@ -196,7 +197,7 @@ mod tests {
             assert!(attention.is_now(AccountingMode::Exact));
             assert!(!attention.is_now(AccountingMode::Exact), "no news");
             assert_eq!(attention.record().why, why.label());
-            // Again and again: it never flickers.
+            // Renewed again and again, the reason never flickers.
             for step in 0..20 {
                 attention.note(why, later + lasts / 2 * step);
                 assert_eq!(
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_configured_to_be_exact_stays_so() {
+    fn a_configured_exact_mode_stays_exact() {
         let start = Instant::now();
         let config = AccountingConfig {
             mode: AccountingMode::Exact,
@@ -264,9 +265,9 @@ mod tests {
     }
 
     #[test]
-    fn somebody_is_pressed_who_pays_half_of_what_makes_a_condition() {
+    fn half_of_a_condition_makes_a_victim() {
         let window = Duration::from_millis(50);
-        // 1 ms and 2 ms of 50 ms: 2% and 4% of a CPU.
+        // 1 ms and 2 ms of 50 ms are 2% and 4% of a CPU.
         assert!(!is_pressed(&paying(window, &[(7, 1), (8, 1)])));
         assert!(is_pressed(&paying(window, &[(7, 1), (8, 2)])));
         let mut unknown = paying(window, &[]);

@@ -1,4 +1,4 @@
-//! Talking to a running agent.
+//! Client of a running agent.
 
 use crate::wire::{
     Answer, Changed, LONGEST_ANSWER_BYTES, Reloaded, Request, Stopping, VERSION, WireSnapshot,
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Longest wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(35);
 
-/// A connection to a running agent.
+/// Connection to a running agent.
 #[derive(Debug)]
 pub struct Client {
     path: PathBuf,
@@ -23,31 +23,31 @@ pub struct Client {
     last: Option<Duration>,
 }
 
-/// A request that was not done.
+/// Failure of a request.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody listens there.
+    /// Nothing listens on the socket.
     #[error(
         "no agent is running ({} does not answer): start one with 'systemctl start cofferdam', \
          or with 'sudo cofferdam agent'",
         .0.display()
     )]
     NotRunning(PathBuf),
-    /// An agent runs, and this user may not ask it.
+    /// An agent runs, and this user may not use it.
     #[error(
         "the agent on {} refuses this user: use sudo, or join the group of its socket",
         .0.display()
     )]
     Denied(PathBuf),
-    /// It went away, or broke off.
+    /// The agent ended, or sent no valid answer.
     #[error("the agent on {} did not answer: {why}", path.display())]
     Broken {
-        /// Its socket.
+        /// Path of the agent's socket.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         why: String,
     },
-    /// It answered no.
+    /// The agent refused the request.
     #[error("{0}")]
     Refused(String),
 }
@@ -87,21 +87,21 @@ impl Client {
         }
     }
 
-    /// The state of the agent.
+    /// Reads the state of the agent.
     pub fn status(&mut self) -> Result<StatusReport, ClientError> {
         let document: serde_json::Value = self.ask(&Request::Status)?;
         cofferdam_records::check(&document, STATUS).map_err(|e| self.broken(&e))?;
         serde_json::from_value(document).map_err(|e| self.broken(&e))
     }
 
-    /// A fresh reading of the ledger, with the containers gone since this client's last one. The agent
-    /// counts everything for a while because of it.
+    /// Reads the ledger, including the containers that have ended since this client's last reading.
+    /// The agent then counts everything for a while.
     pub fn snapshot(&mut self) -> Result<Snapshot, ClientError> {
         self.read_snapshot(false)
     }
 
-    /// As [`Client::snapshot`], for a client that nobody looks at: the agent goes on as it does, and part
-    /// of the ledger may be estimated.
+    /// Reads the ledger like [`Client::snapshot`], for a client that no person watches. The agent
+    /// keeps its mode, and part of the ledger may be estimated.
     pub fn glance(&mut self) -> Result<Snapshot, ClientError> {
         self.read_snapshot(true)
     }
@@ -120,17 +120,17 @@ impl Client {
         Ok(snapshot)
     }
 
-    /// Has the agent read its configuration again.
+    /// Makes the agent read its configuration again.
     pub fn reload(&mut self) -> Result<Reloaded, ClientError> {
         self.ask(&Request::Reload)
     }
 
-    /// Puts a rule before those of the file, or takes one back.
+    /// Sets a rule before those of the file, or clears one.
     pub fn change(&mut self, request: &Request) -> Result<Changed, ClientError> {
         self.ask(request)
     }
 
-    /// Has the agent take everything back and end.
+    /// Makes the agent revert its changes and end.
     pub fn stop(&mut self) -> Result<Stopping, ClientError> {
         self.ask(&Request::Stop)
     }
@@ -140,9 +140,9 @@ impl Client {
         self.read(&line)
     }
 
-    /// The line that answers `request`.
+    /// Sends `request` and returns the line of the answer.
     fn answer(&mut self, request: &Request) -> Result<Vec<u8>, ClientError> {
-        // The agent closes connections that were silent for long.
+        // The agent closes connections that are silent for long.
         let line = match self.exchange(request) {
             Err(e) if is_closed(&e) => {
                 self.reconnect()?;
@@ -174,7 +174,7 @@ impl Client {
 
     fn exchange(&mut self, request: &Request) -> io::Result<Vec<u8>> {
         let stream = self.stream.as_mut().ok_or(ErrorKind::NotConnected)?;
-        // An agent with too many connections reports that unasked and closes.
+        // An agent with too many connections says so unasked and closes.
         let wrote = stream.get_mut().write_all(&request.line());
         let mut line = Vec::new();
         let limit = LONGEST_ANSWER_BYTES as u64;

@@ -1,5 +1,5 @@
-//! What containers suffer from others, and since when: the agent is the only one that has watched
-//! long enough to say.
+//! Conditions: containers that pay for others or lose CPU time to them, and since when. Only the
+//! agent has watched long enough to know.
 
 use cofferdam_records::status::{ConditionRecord, LOSES, PAYS, SUFFERS_CPUS};
 use cofferdam_types::{CgroupId, Container, EnforcementStatus, Interval, ScheduleInterval};
@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Readings are averaged over this long: shorter bursts are no condition.
+/// Time over which readings are averaged: shorter bursts are no condition.
 const AVERAGED: Duration = Duration::from_secs(2);
-/// A condition ends below this part of where it begins, so that it does not flicker.
+/// Part of the threshold below which a condition ends, so that it does not flicker.
 const ENDS_BELOW: f64 = 0.5;
 
 /// One container that suffers.
@@ -18,13 +18,13 @@ pub(crate) struct Condition {
     pub container: Arc<Container>,
     /// [`PAYS`] or [`LOSES`].
     pub name: &'static str,
-    /// How much, CPUs, averaged.
+    /// Averaged loss, CPUs.
     pub cpus: f64,
-    /// Since when.
+    /// Time at which it began.
     pub since: Instant,
 }
 
-/// All that suffer, or may begin to.
+/// Averages of all containers that suffer, or may begin to.
 #[derive(Debug, Default)]
 pub(crate) struct Conditions {
     pays: Averages,
@@ -32,12 +32,12 @@ pub(crate) struct Conditions {
     returned: HashMap<CgroupId, Returned>,
 }
 
-/// CPU time that enforcement gave back to a container.
+/// CPU time that enforcement returned to a container.
 #[derive(Debug)]
 struct Returned {
-    /// Since it was first enforced, nanoseconds.
+    /// Total since enforcement began, nanoseconds.
     total_ns: u64,
-    /// The part that is not yet counted against what the container paid.
+    /// Part that is not yet counted against what the container paid, nanoseconds.
     open_ns: u64,
 }
 
@@ -53,7 +53,7 @@ struct Average {
 }
 
 impl Conditions {
-    /// Takes in what enforcement has given back: a container that is repaid does not suffer.
+    /// Records what enforcement has returned: a container that is repaid does not suffer.
     pub fn give_back(&mut self, status: &EnforcementStatus) {
         let network = |id: &CgroupId| {
             let mut all = status.containers.iter();
@@ -67,7 +67,7 @@ impl Conditions {
             };
             let total_ns = network.returned_ns;
             let one = self.returned.entry(container.cgroup);
-            // What was given back before it was watched belongs to what was paid before.
+            // Earlier returns belong to earlier payments.
             let one = one.or_insert(Returned {
                 total_ns,
                 open_ns: 0,
@@ -77,7 +77,7 @@ impl Conditions {
         }
     }
 
-    /// Takes in what containers paid for others in `interval`, which ends at `now`.
+    /// Records what containers paid for others in `interval`, which ends at `now`.
     pub fn pay(&mut self, interval: &Interval, now: Instant) {
         let returned = &mut self.returned;
         let rows = interval.containers.iter().map(|entry| {
@@ -92,7 +92,7 @@ impl Conditions {
         self.pays.follow(rows, interval.length, now);
     }
 
-    /// Takes in what containers lost to others.
+    /// Records what containers lost to others.
     pub fn lose(&mut self, interval: &ScheduleInterval, now: Instant) {
         let rows = interval
             .containers
@@ -101,12 +101,12 @@ impl Conditions {
         self.loses.follow(rows, interval.length, now);
     }
 
-    /// The diagnosis has ended: what is lost is no longer known.
+    /// Forgets the losses, when the diagnosis has ended.
     pub fn forget_losses(&mut self) {
         self.loses.0.clear();
     }
 
-    /// Every container that suffers now.
+    /// Lists every container that suffers now.
     pub fn now(&self) -> Vec<Condition> {
         let mut all = Vec::new();
         for (name, averages) in [(PAYS, &self.pays), (LOSES, &self.loses)] {
@@ -141,7 +141,7 @@ impl Averages {
         }
         let weight = (seconds / AVERAGED.as_secs_f64()).min(1.0);
         let begin = now.checked_sub(length).unwrap_or(now);
-        // Those that do not come up in the interval have ended, or paid nothing.
+        // A container that is missing from the interval has ended, or paid nothing.
         for one in self.0.values_mut() {
             one.cpus *= 1.0 - weight;
         }
@@ -165,8 +165,8 @@ impl Averages {
 }
 
 impl Condition {
-    /// The record, at the time `wall`, which is `now`. A clock that was set meanwhile changes the time
-    /// of day at which it began and not for how long it has lasted.
+    /// Builds the record at the time `wall`, which is `now`. Setting the clock changes the time of
+    /// day at which the condition began, but not how long it has lasted.
     pub fn record(&self, now: Instant, wall: SystemTime) -> ConditionRecord {
         let lasts = now.saturating_duration_since(self.since);
         // A clock that was never set counts from 1970.
@@ -191,7 +191,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_container_that_pays_for_seconds_is_one_that_suffers_since_it_began() {
+    fn a_lasting_payment_is_a_condition_since_its_begin() {
         let (mut conditions, begin) = (Conditions::default(), Instant::now());
         for second in 1..=60 {
             conditions.pay(
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_no_condition_and_one_that_flickers_goes_on() {
+    fn a_burst_is_no_condition_and_a_flicker_is_one() {
         let (mut conditions, begin) = (Conditions::default(), Instant::now());
         let step = Duration::from_millis(20);
         conditions.pay(&paying(step, &[(1, 10)]), begin);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_is_not_paid() {
+    fn returned_time_does_not_count_as_paid() {
         let (mut conditions, begin) = (Conditions::default(), Instant::now());
         let given = |ms: u64| EnforcementStatus {
             containers: vec![crate::testing::returned(1, ms)],
@@ -247,14 +247,14 @@ mod tests {
         };
         conditions.give_back(&given(7000));
         for second in 1..=30 {
-            // In two parts, as the steps of the control loop come.
+            // The steps of the control loop deliver it in two parts.
             conditions.give_back(&given(7000 + 300 * u64::from(second)));
             let now = begin + SECOND * second;
             conditions.pay(&paying(SECOND / 2, &[(1, 150)]), now);
             conditions.pay(&paying(SECOND / 2, &[(1, 150)]), now);
         }
         assert!(conditions.now().is_empty(), "{:?}", conditions.now());
-        // Enforcement ends, and it pays again.
+        // Enforcement ends, and the container pays again.
         conditions.give_back(&EnforcementStatus::default());
         for second in 31..=40 {
             conditions.pay(&paying(SECOND, &[(1, 300)]), begin + SECOND * second);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_of_the_day_does_not_change_how_long_it_lasted() {
+    fn setting_the_clock_does_not_change_a_duration() {
         let begin = Instant::now();
         let condition = Condition {
             container: paying(SECOND, &[(1, 1)]).containers[0].container.clone(),

@@ -1,4 +1,5 @@
-//! The control loop: follow, read, decide, act, show. It owns everything that acts on the host.
+//! Control loop: follow the host, read the ledger, decide, act, publish. It owns everything that
+//! acts on the host.
 
 mod attend;
 mod requests;
@@ -37,18 +38,19 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How often the process looks at what it uses itself.
+/// Interval at which the process measures its own cost.
 const LOOK_AT_COST: Duration = Duration::from_secs(1);
-/// How old the CPU use of containers may be for a step; it costs a system call for each.
+/// Oldest CPU use of containers that a step accepts. Reading it costs a system call per container.
 const USAGE_AGE: Duration = Duration::from_secs(1);
-/// The same while somebody pays for others: who waits where is told by it, too.
+/// Oldest CPU use that a step accepts while a container pays for others: CPU use also shows which
+/// tasks wait, and on which CPU.
 const USAGE_AGE_PRESSED: Duration = Duration::from_millis(100);
-/// What is in force is put into words so often, and whenever something changes.
+/// Interval at which the state in force is published. Changes are published at once.
 const SHOW: Duration = Duration::from_millis(200);
-/// Readings may fail so long in a row before the agent gives up.
+/// Time for which readings may fail in a row before the agent gives up.
 const GIVE_UP: Duration = Duration::from_secs(10);
 
-/// What ends the loop, or changes it, from outside.
+/// Signals from outside that end the loop or make it reload.
 #[derive(Debug, Default)]
 pub(crate) struct Signals {
     pub reload: Arc<AtomicBool>,
@@ -56,22 +58,22 @@ pub(crate) struct Signals {
     pub terminate: Arc<AtomicBool>,
 }
 
-/// How the agent ended.
+/// Cause of the agent's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// By SIGTERM or by the socket: what was to be done is done.
+    /// SIGTERM, or a request over the socket: the agent has done what it had to.
     Stopped,
-    /// By SIGINT.
+    /// SIGINT.
     Interrupted,
 }
 
-/// After an enforcement that could not begin, so long until the next try.
+/// Time until the next attempt after an enforcement that could not start.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
 
-/// Makes the [`Effects`] for a configuration, or says why there are none.
+/// Opens the [`Effects`] for a configuration, or returns the reason why there are none.
 pub(crate) type Open = Box<dyn FnMut(&Config) -> Result<Box<dyn Effects>, Degradation>>;
 
-/// The ends of the queues that the control loop holds.
+/// Ends of the queues that the control loop owns.
 #[derive(Debug)]
 pub(crate) struct Channels {
     pub commands: Receiver<Command>,
@@ -85,7 +87,7 @@ pub(crate) struct Control<L> {
     readings: Readings<L>,
     open: Open,
     effects: Option<Box<dyn Effects>>,
-    /// Nothing could be enforced: when that is tried again.
+    /// Time of the next attempt, if nothing could be enforced.
     try_again: Option<Instant>,
     assigner: Assigner,
     losses: Losses,
@@ -97,7 +99,7 @@ pub(crate) struct Control<L> {
     page: LivePage,
     recorder: Recorder,
     nri: Nri,
-    /// CPUs of containers that were promised some and have not begun to run, by the runtime's id.
+    /// Promised CPUs of containers that do not run yet, by the runtime's container id.
     promised: HashMap<String, String>,
     /// Whether promises were made or withdrawn that the host does not follow yet.
     unsettled: bool,
@@ -110,7 +112,7 @@ pub(crate) struct Control<L> {
     unit: Option<Arc<str>>,
     last: Arc<Snapshot>,
     due: Instant,
-    /// When the last step began.
+    /// Time at which the last step began.
     stepped: Option<Instant>,
     last_step: Duration,
     steps: u64,
@@ -121,20 +123,20 @@ pub(crate) struct Control<L> {
     rules: Arc<Vec<RuleRecord>>,
     paths: Arc<HashMap<cofferdam_types::CgroupId, String>>,
     enforcement: Arc<EnforcementStatus>,
-    /// When that was last brought up to date.
+    /// Time at which `enforcement` was last updated.
     shown: Option<Instant>,
-    /// The containers whose classes are in force.
+    /// Containers whose classes are in force.
     followed: Option<Arc<[Arc<Container>]>>,
-    /// Somebody pays for others: enforcement must follow closely.
+    /// Whether a container pays for others: enforcement must follow closely.
     busy: bool,
     attention: Attention,
     signs: Signs,
-    /// How the ledger was last asked to be kept.
+    /// Accounting mode that was last ordered from the ledger.
     ordered: AccountingMode,
-    /// The last window that was looked at.
+    /// Last window that was examined.
     window: Option<Arc<Interval>>,
     told: told::Told,
-    /// Rules without a container, and whether the log has said so.
+    /// Rules without a container, and whether they were logged.
     unmatched: told::Told,
     restart_needed: bool,
     undo_failures: Vec<String>,
@@ -223,12 +225,12 @@ impl<L: Ledger> Control<L> {
         Ok(control)
     }
 
-    /// Tells this service manager of signs of life and of the end.
+    /// Reports signs of life and the end to this service manager.
     pub fn notify(&mut self, notifier: Notifier) {
         self.notifier = notifier;
     }
 
-    /// Runs until stopped; then reverts everything.
+    /// Runs until stopped, then reverts everything.
     pub fn run(mut self, channels: &Channels) -> (Result<Ended, ReadError>, Undone) {
         let history = self.config.history.file();
         self.page.switch(
@@ -245,7 +247,7 @@ impl<L: Ledger> Control<L> {
                 Err(error) => break Err(error),
             }
         };
-        // From here on systemd waits for TimeoutStopSec and for no sign of life.
+        // From here on systemd waits for TimeoutStopSec and expects no watchdog message.
         self.notifier.tell("STOPPING=1");
         self.recorder.end();
         let undone = self.effects.take().map(Effects::undo).unwrap_or_default();
@@ -253,22 +255,22 @@ impl<L: Ledger> Control<L> {
         (ended, undone)
     }
 
-    /// Until something is to be shown, or the end.
+    /// Serves requests and takes steps until there is something to publish, or until the end.
     fn turn(&mut self, channels: &Channels) -> Result<Option<Ended>, ReadError> {
         loop {
             let until = self.nri.due().map_or(self.due, |due| due.min(self.due));
             let attends = self.attends_at(Instant::now());
             let until = attends.map_or(until, |at| at.min(until));
             let wake = self.nri.wake(channels.sleeper.fd());
-            // What waits here for a CPU is late for everyone. Threads of other work are started where
-            // this has ended: they would inherit it.
+            // A task that waits here for a CPU delays everyone. Threads of other work must start
+            // after this has ended: they would inherit the priority.
             let urgent = Urgent::begin();
             if let Err(error) = self.readings.ledger().follow(until, wake) {
                 self.failed(error)?;
                 std::thread::sleep(Duration::from_millis(100));
             }
             channels.sleeper.rest();
-            // First: the runtime waits for its answers.
+            // The runtime comes first: it waits for its answers.
             let mut show = self.serve_runtime(channels.sleeper.fd());
             drop(urgent);
             self.notifier.beat(Instant::now());
@@ -303,7 +305,7 @@ impl<L: Ledger> Control<L> {
         }
     }
 
-    /// One control step: a reading, the classes, the enforcement.
+    /// Takes one control step: reads the ledger, assigns classes, enforces.
     fn step(&mut self) {
         let begin = Instant::now();
         self.stepped = Some(begin);
@@ -323,7 +325,7 @@ impl<L: Ledger> Control<L> {
                 self.record(&snapshot, frame);
             }
             Err(error) => {
-                // Reported once; `turn` gives up when it lasts.
+                // The error was logged; `turn` gives up if it lasts.
                 let _ = self.failed(error);
             }
         }
@@ -336,12 +338,12 @@ impl<L: Ledger> Control<L> {
         let period = self.period();
         self.due += period;
         if self.due < Instant::now() {
-            // Late: steps that were missed are not made up for.
+            // The loop is late. Missed steps are skipped.
             self.due = Instant::now() + period;
         }
     }
 
-    /// How old the CPU use of containers may be for the next step.
+    /// Oldest CPU use of containers that the next step accepts.
     fn usage_age(&self) -> Duration {
         match &self.effects {
             Some(effects) if effects.wants_reading() => Duration::ZERO,
@@ -350,7 +352,7 @@ impl<L: Ledger> Control<L> {
         }
     }
 
-    /// Keeps what has happened.
+    /// Adds the reading to the history.
     fn record(&mut self, snapshot: &Arc<Snapshot>, frame: bool) {
         let conditions = &self.conditions;
         let (readings, losses) = (&self.readings, &self.losses.view);
@@ -376,7 +378,7 @@ impl<L: Ledger> Control<L> {
         let judges = self.judges(&interval);
         match judges {
             true => self.conditions.pay(&interval, now),
-            // While nobody is pressed, what was paid before is forgotten.
+            // While the accounting is estimated, earlier payments are forgotten.
             false => (self.conditions).pay(&attend::nothing(&interval, interval.length), now),
         }
         self.name_containers();
@@ -387,7 +389,7 @@ impl<L: Ledger> Control<L> {
             let _urgent = Urgent::begin();
             match judges {
                 true => effects.step(&interval),
-                // Reservations are looked after all the same.
+                // Reservations are maintained even without a judgement.
                 false => effects.step(&attend::nothing(&interval, Duration::ZERO)),
             }
             self.busy = effects.is_pressed();
@@ -420,8 +422,8 @@ impl<L: Ledger> Control<L> {
         }
     }
 
-    /// Has what the rules name counted as containers. Again from time to time: see
-    /// [`cofferdam_host::Inventory::name`].
+    /// Makes the ledger count the cgroups that rules name as containers. Repeated from time to
+    /// time: see [`cofferdam_host::Inventory::name`].
     fn name_containers(&mut self) {
         if self.assigner.is_due() {
             let named = self.assigner.named();
@@ -431,7 +433,7 @@ impl<L: Ledger> Control<L> {
         }
     }
 
-    /// Gives containers their classes. True when something has changed, or may have.
+    /// Applies the classes to the containers. Returns whether anything changed, or may have.
     fn follow_rules(&mut self, containers: &Arc<[Arc<Container>]>) -> bool {
         let same = |known: &Arc<[Arc<Container>]>| Arc::ptr_eq(known, containers);
         let known = self.followed.as_ref().is_some_and(same);
@@ -462,7 +464,7 @@ impl<L: Ledger> Control<L> {
             self.paths = Arc::new(self.assigner.paths());
         }
         let asked = self.assigner.rules().any(Rule::changes_host) || self.assigner.changes_host();
-        // Only now: an agent without such a rule touches nothing.
+        // Open lazily: an agent without such a rule touches nothing.
         let begin = self.effects.is_none() && asked;
         if begin || again {
             self.open_effects();
@@ -488,7 +490,7 @@ impl<L: Ledger> Control<L> {
         }
     }
 
-    /// What an earlier agent left and that is still there.
+    /// Records a change of an earlier agent that could not be reverted.
     pub fn not_taken_back(&mut self, failure: Option<String>) {
         self.undo_failures.extend(failure);
     }

@@ -1,4 +1,4 @@
-//! The control loop with a made-up ledger.
+//! Tests of the control loop on a synthetic ledger.
 
 use crate::Ended;
 use crate::testing::{TestAgent, World, container, until};
@@ -15,7 +15,7 @@ fn request(line: &str) -> Request {
 }
 
 #[test]
-fn without_a_rule_that_changes_something_nothing_is_opened() {
+fn enforcement_opens_only_for_a_rule_that_needs_it() {
     let world = World::default();
     world.add(1, "web-1");
     let mut agent = TestAgent::with("[[rule]]\nmatch = \"*\"\n", world);
@@ -36,7 +36,7 @@ fn without_a_rule_that_changes_something_nothing_is_opened() {
 }
 
 #[test]
-fn containers_get_their_classes_as_they_come_and_go_and_the_end_takes_all_back() {
+fn containers_get_classes_and_the_end_reverts_them() {
     let mut agent = TestAgent::start(ENFORCE_WEB);
     agent.world.add(1, "db-1");
     agent.world.add(2, "web-1");
@@ -47,7 +47,7 @@ fn containers_get_their_classes_as_they_come_and_go_and_the_end_takes_all_back()
     });
     let sets = agent.world.sets.lock().unwrap().len();
     let steps = agent.world.steps.load(Relaxed);
-    until("steps go on", || {
+    until("steps continue", || {
         agent.world.steps.load(Relaxed) > steps + 2
     });
     assert_eq!(
@@ -69,13 +69,13 @@ fn containers_get_their_classes_as_they_come_and_go_and_the_end_takes_all_back()
 }
 
 #[test]
-fn cpu_use_is_read_anew_while_the_enforcement_wants_it() {
+fn cpu_use_is_current_while_the_enforcement_needs_it() {
     let mut agent = TestAgent::start(ENFORCE_WEB);
     agent.world.add(1, "web-1");
     let steps = || agent.world.steps.load(Relaxed);
     let go_on = || {
         let before = steps();
-        until("steps go on", || steps() > before + 5);
+        until("steps continue", || steps() > before + 5);
     };
     go_on();
     let readings = || agent.world.usage_readings.load(Relaxed);
@@ -87,7 +87,7 @@ fn cpu_use_is_read_anew_while_the_enforcement_wants_it() {
 }
 
 #[test]
-fn estimates_judge_nobody() {
+fn estimates_accuse_no_container() {
     let world = World::default();
     world.add(1, "web-1");
     world.pays.store(true, Relaxed);
@@ -95,7 +95,7 @@ fn estimates_judge_nobody() {
     let config = format!("{ENFORCE_WEB}[diagnosis]\nenabled = false\n");
     let mut agent = TestAgent::with(&config, world);
     let steps = || agent.world.steps.load(Relaxed);
-    // What was paid is averaged over two seconds.
+    // Payments are averaged over two seconds.
     let first = agent.world.steps.load(Relaxed);
     until("it has long paid", || steps() > first + 30);
     let status = agent.client().status().unwrap();
@@ -117,9 +117,9 @@ fn estimates_judge_nobody() {
     assert_eq!(agent.stop(), Some(Ended::Stopped));
 }
 
-/// No rule matches a cgroup of the host; one that is to be matched is named by its path.
+/// No rule matches a cgroup of the host by name; only a rule with its path does.
 #[test]
-fn cgroups_of_the_host_are_under_no_rule_and_are_no_containers() {
+fn cgroups_of_the_host_match_no_rule() {
     let world = World::default();
     let mut agent = TestAgent::with(
         "[[rule]]\nmatch = \"*\"\nnetwork_cpu = \"enforce\"\n",
@@ -142,7 +142,7 @@ fn cgroups_of_the_host_are_under_no_rule_and_are_no_containers() {
     agent.stop();
 }
 
-/// Without it a cgroup in the host's network namespace is no container, and its rule does nothing.
+/// Otherwise a cgroup in the host's network namespace is no container, and its rule does nothing.
 #[test]
 fn the_ledger_knows_the_cgroups_that_the_rules_name() {
     let pid = std::process::id();
@@ -166,12 +166,12 @@ fn the_ledger_knows_the_cgroups_that_the_rules_name() {
 }
 
 #[test]
-fn a_bad_file_keeps_the_old_one_whole_and_says_why() {
+fn a_bad_file_leaves_the_old_configuration_in_force() {
     let world = World::default();
     world.add(2, "web-1");
     let agent = TestAgent::with(ENFORCE_WEB, world);
     until("web-1 is wanted", || agent.world.wanted() == ["web-1"]);
-    // The first rule is right, the second is not: neither may be taken.
+    // The first rule is right, the second is not: neither may be applied.
     agent.rewrite("[[rule]]\nmatch = \"db-*\"\n[[rule]]\nmatch = \"web-*\"\ncpus = 1\n");
     let told = agent.client().reload().unwrap_err().to_string();
     assert!(
@@ -204,7 +204,7 @@ fn a_bad_file_keeps_the_old_one_whole_and_says_why() {
 }
 
 #[test]
-fn a_hang_up_reloads_and_a_file_that_vanished_is_refused() {
+fn a_hang_up_reloads_and_a_missing_file_is_refused() {
     let agent = TestAgent::start("");
     agent.rewrite(ENFORCE_WEB);
     agent.hang_up();
@@ -243,7 +243,7 @@ fn a_configuration_that_would_block_is_refused_and_blocks_nothing() {
 }
 
 #[test]
-fn when_no_rule_needs_it_any_more_enforcement_is_taken_back() {
+fn enforcement_is_reverted_when_no_rule_needs_it() {
     let agent = TestAgent::start(ENFORCE_WEB);
     until("it is opened", || agent.world.opened.load(Relaxed) == 1);
     agent.rewrite("");
@@ -252,7 +252,7 @@ fn when_no_rule_needs_it_any_more_enforcement_is_taken_back() {
     agent.rewrite(ENFORCE_WEB);
     agent.client().reload().unwrap();
     assert_eq!(agent.world.opened.load(Relaxed), 2);
-    // Another bound: begins anew.
+    // Another bound restarts the enforcement.
     agent.rewrite(&format!("enforcement.debt_bound = \"2s\"\n{ENFORCE_WEB}"));
     agent.client().reload().unwrap();
     assert_eq!(
@@ -265,7 +265,7 @@ fn when_no_rule_needs_it_any_more_enforcement_is_taken_back() {
 }
 
 #[test]
-fn what_cannot_be_enforced_is_named_and_tried_again() {
+fn failed_enforcement_is_reported_and_retried() {
     let world = World::default();
     world.unavailable.store(true, Relaxed);
     world.add(1, "web-1");
@@ -281,7 +281,7 @@ fn what_cannot_be_enforced_is_named_and_tried_again() {
 }
 
 #[test]
-fn a_rule_set_over_the_socket_goes_first_until_it_is_cleared() {
+fn a_rule_of_the_socket_precedes_those_of_the_file() {
     let world = World::default();
     world.add(1, "web-1");
     world.add(2, "web-2");
@@ -291,7 +291,7 @@ fn a_rule_set_over_the_socket_goes_first_until_it_is_cleared() {
     assert_eq!(client.change(&set).unwrap().containers, 1);
     assert_eq!(agent.world.wanted(), ["web-2"]);
     assert_eq!(client.status().unwrap().rules[0].line, None);
-    // It outlives a reload.
+    // The rule outlives a reload.
     client.reload().unwrap();
     assert_eq!(client.status().unwrap().rules.len(), 2);
     let clear = request(r#"{"version":1,"op":"clear","match":"web-1"}"#);
@@ -313,7 +313,7 @@ fn a_rule_set_over_the_socket_goes_first_until_it_is_cleared() {
 }
 
 #[test]
-fn each_reader_learns_of_every_container_that_went() {
+fn each_reader_learns_of_every_ended_container() {
     let world = World::default();
     world.add(5, "short");
     let agent = TestAgent::with("", world);
@@ -351,7 +351,7 @@ fn a_client_can_stop_it() {
 }
 
 #[test]
-fn readings_that_fail_for_a_while_are_named_and_survived() {
+fn failed_readings_are_reported_and_survived() {
     let agent = TestAgent::start("");
     agent.world.unreadable.store(true, Relaxed);
     let names = || -> Vec<String> {
@@ -408,7 +408,7 @@ fn lost_cpu_is_shown_and_can_be_switched_off() {
     agent.rewrite("diagnosis.enabled = false\n");
     client.reload().unwrap();
     assert_eq!(client.status().unwrap().diagnosis, None);
-    // Where the host lacks something that is named, and a reload tries again.
+    // A missing feature of the host is named, and a reload tries again.
     agent.world.unavailable.store(true, Relaxed);
     agent.rewrite("");
     client.reload().unwrap();
@@ -423,7 +423,7 @@ fn lost_cpu_is_shown_and_can_be_switched_off() {
 }
 
 #[test]
-fn the_status_tells_who_suffers_and_since_when() {
+fn the_status_names_victims_and_their_begin() {
     let world = World::default();
     world.add(1, "web-1");
     let mut agent = TestAgent::with("", world);

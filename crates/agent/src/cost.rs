@@ -1,4 +1,4 @@
-//! What the agent itself uses.
+//! Resources that the agent itself uses.
 
 use crate::view::Cost;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -6,7 +6,7 @@ use nix::unistd::{SysconfVar, sysconf};
 use std::time::Duration;
 
 impl Cost {
-    /// CPU time and resident memory of this process.
+    /// Measures the CPU time and the resident memory of this process.
     pub fn now() -> Cost {
         let usage = getrusage(UsageWho::RUSAGE_SELF).ok();
         let cpu = usage.map(|u| {
@@ -24,7 +24,7 @@ impl Cost {
     }
 }
 
-/// The second field of `/proc/self/statm` is in pages.
+/// Resident memory: the second field of `/proc/self/statm`, in pages.
 fn resident_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! What the agent does to the host, behind one small door.
+//! Changes of the host that the agent makes, behind one interface.
 
 use crate::config::Config;
 use crate::rules::changes_host;
@@ -10,34 +10,34 @@ use cofferdam_types::{
 };
 use std::path::Path;
 
-/// What taking everything back came to.
+/// Result of reverting all changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Undone {
-    /// Changes reverted.
+    /// Number of reverted changes.
     pub changes: u64,
-    /// Of these: what has another value of the same effect, because the kernel refuses the one
-    /// before, one line each.
+    /// Reverted changes whose old value the kernel refuses and which got another value of the same
+    /// effect, one line each.
     pub instead: Vec<String>,
-    /// Left alone, because another program has changed them since, one line each.
+    /// Changes that another program has overwritten since and that were left alone, one line each.
     pub left_alone: Vec<String>,
-    /// What could not be reverted, one line each.
+    /// Changes that could not be reverted, one line each.
     pub failures: Vec<String>,
 }
 
-/// Puts classes in force, and takes all of it back.
+/// Applies classes to the host, and reverts them.
 pub trait Effects {
-    /// Every container with its classes, including those without effect; what was wanted before and
-    /// no longer is gets reverted.
+    /// Sets every container with its classes, including those without effect. Reverts what was
+    /// wanted before and no longer is.
     fn set(&mut self, wanted: Vec<Wanted>);
 
-    /// One control step, with what happened since the last.
+    /// Takes one control step with the interval since the last.
     fn step(&mut self, interval: &Interval);
 
-    /// Promises CPUs to a container that its runtime is about to make; [`Effects::settle`] must
+    /// Promises CPUs to a container that its runtime is about to create; [`Effects::settle`] must
     /// follow. Returns the CPUs, as a list.
     ///
     /// # Errors
-    /// Why it cannot be kept.
+    /// The reason why the promise cannot be kept.
     fn promise(
         &mut self,
         _container: &str,
@@ -47,48 +47,49 @@ pub trait Effects {
         Err("nothing can be reserved".to_owned())
     }
 
-    /// The container that was promised CPUs will not come. False when it was not promised any;
+    /// Withdraws the promise to a container that will not come. Returns false if there was none;
     /// otherwise [`Effects::settle`] must follow.
     fn withdraw(&mut self, _container: &str) -> bool {
         false
     }
 
-    /// Has everybody leave CPUs that are promised.
+    /// Moves all other tasks off the promised CPUs.
     fn settle(&mut self) {}
 
-    /// Whether CPUs are reserved, or promised.
+    /// Whether CPUs are reserved or promised.
     fn reserves(&self) -> bool {
         false
     }
 
-    /// Whether the next step must follow soon: a container pays for others now.
+    /// Whether the next step must follow soon because a container pays for others.
     fn is_pressed(&self) -> bool {
         false
     }
 
-    /// Whether the next step needs CPU use as of then.
+    /// Whether the next step needs current CPU use.
     fn wants_reading(&self) -> bool {
         false
     }
 
-    /// Whether a step might act if what happened in `seen`, a sample of the time, were to go on.
+    /// Whether a step might act if the load of `seen`, a sample of the time, lasted.
     fn would_look(&self, _seen: &Interval) -> bool {
         false
     }
 
-    /// Whether steps may be left out while next to nothing is spent on packets.
+    /// Whether steps may be skipped while next to nothing is spent on packets.
     fn may_rest(&self) -> bool {
         false
     }
 
-    /// What is in force, and what is not and why.
+    /// Classes in force, and the reasons why others are not.
     fn status(&self) -> EnforcementStatus;
 
-    /// Takes everything back.
+    /// Reverts every change.
     fn undo(self: Box<Self>) -> Undone;
 }
 
-/// Changes nothing. Where a rule asks for a change, says that it is not in force, and why.
+/// Observes and changes nothing. Reports each rule that asks for a change as not in force, with the
+/// reason.
 #[derive(Debug)]
 pub struct ObserveOnly {
     why: Degradation,
@@ -133,7 +134,7 @@ impl Effects for ObserveOnly {
     }
 }
 
-/// What an enforcer of this host shall keep to.
+/// Options of the enforcer according to the configuration.
 pub(crate) fn options(config: &Config) -> Options {
     Options {
         network: NetworkOptions {
@@ -149,11 +150,11 @@ pub(crate) fn options(config: &Config) -> Options {
     }
 }
 
-/// Enforces on this host.
+/// Enforcement on this host.
 pub(crate) struct HostEffects(Enforcer);
 
 impl HostEffects {
-    /// Takes over the host's enforcement; what an earlier process left is reverted first.
+    /// Takes over the host's enforcement. Reverts first what an earlier process left.
     pub fn open(config: &Config) -> Result<HostEffects, EnforceError> {
         let enforcer = Enforcer::open(options(config))?;
         let left = Undone::from(enforcer.taken_over());
@@ -223,7 +224,8 @@ impl Effects for HostEffects {
     }
 }
 
-/// A class of which nothing at all is in force is never passed over in silence.
+/// Adds a degradation to a container with a class of which nothing is in force and nothing is
+/// reported.
 fn say_what_lacks(container: &mut ContainerStatus) {
     if !container.degraded.is_empty() {
         return;
@@ -261,7 +263,7 @@ impl From<&UndoReport> for Undone {
 }
 
 impl Undone {
-    /// Logs the result; nothing if there was nothing to revert.
+    /// Logs the result, or nothing if nothing was reverted.
     pub(crate) fn log(&self, what: &str) {
         if *self != Undone::default() {
             tracing::info!("{what}: {} reverted", self.changes);

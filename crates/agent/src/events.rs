@@ -1,4 +1,4 @@
-//! What containers suffer from others, as events in the log: one when it begins, one when it is over.
+//! Events in the log about containers that suffer from others: one at the begin, one at the end.
 //!
 //! Under journald an event has fields of its own (`COFFERDAM_VICTIM`, `COFFERDAM_OFFENDER`, …), so
 //! that `journalctl COFFERDAM_EVENT=pays_for_others` finds it; docs/src/guide/agent.md lists them.
@@ -11,46 +11,46 @@ use cofferdam_types::{CgroupId, Interval, path_text, printable};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Target of these events, by which [`crate::log`] knows them.
+/// Log target of these events, by which [`crate::log`] recognizes them.
 pub(crate) const TARGET: &str = "cofferdam::event";
-/// What lasts shorter is no event.
+/// Shortest condition that is an event.
 const LASTS: Duration = Duration::from_secs(5);
-/// What comes back sooner was not over.
+/// Time without the condition after which the event is over.
 const OVER: Duration = Duration::from_secs(30);
 
-/// Something to be logged.
+/// Event to be logged.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Event {
     /// [`PAYS`] or `cpu_taken_by_others`.
     pub name: &'static str,
-    /// The container that suffers.
+    /// Container that suffers.
     pub victim: String,
     /// Path of its cgroup.
     pub cgroup: String,
-    /// What happened.
+    /// Begin or end.
     pub what: What,
 }
 
-/// Beginning and end.
+/// Begin or end of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum What {
-    /// It has lasted for [`LASTS`].
+    /// The condition has lasted for [`LASTS`].
     Begins {
-        /// CPUs.
+        /// Current loss, CPUs.
         cpus: f64,
-        /// The container that causes most of it, where that is known.
+        /// Container that causes most of it, if known.
         offender: Option<String>,
     },
-    /// It has not come back for [`OVER`].
+    /// The condition has been absent for [`OVER`].
     Ends {
-        /// For how long it lasted.
+        /// Duration of the condition.
         lasted: Duration,
-        /// At the worst, CPUs.
+        /// Largest loss, CPUs.
         most_cpus: f64,
     },
 }
 
-/// What has begun and is not over.
+/// Events that have begun and are not over.
 #[derive(Debug, Default)]
 pub(crate) struct Events(HashMap<(CgroupId, &'static str), Open>);
 
@@ -65,8 +65,8 @@ struct Open {
 }
 
 impl Events {
-    /// What is to be logged at `now`, given all conditions; `offender` names the container that
-    /// causes most of what another pays.
+    /// Returns the events to be logged at `now`, given all conditions. `offender` names the
+    /// container that causes most of what a victim pays.
     pub fn update(
         &mut self,
         conditions: &[Condition],
@@ -123,7 +123,7 @@ impl Open {
     }
 }
 
-/// The container that caused most of what `victim` paid for others in `interval`.
+/// Name of the container that caused most of what `victim` paid for others in `interval`.
 pub(crate) fn offender(interval: &Interval, victim: CgroupId) -> Option<String> {
     let record = AccountingRecord::new(interval);
     let mut by_offender: HashMap<u64, f64> = HashMap::new();
@@ -138,7 +138,7 @@ pub(crate) fn offender(interval: &Interval, victim: CgroupId) -> Option<String> 
 }
 
 impl Event {
-    /// Writes it to the log.
+    /// Writes the event to the log.
     pub fn log(&self) {
         let (event, victim, cgroup) = (self.name, shown(&self.victim), shown(&self.cgroup));
         let does = if event == PAYS {
@@ -171,7 +171,7 @@ impl Event {
     }
 }
 
-/// A name that a container chose, without what steers a terminal or ends a line, and not endless.
+/// Makes a name that a container chose safe to print: no control characters, at most 256 letters.
 fn shown(name: &str) -> String {
     const LONGEST: usize = 256;
     printable(name).chars().take(LONGEST).collect()
@@ -194,12 +194,12 @@ mod tests {
     }
 
     #[test]
-    fn what_lasts_is_an_event_once_when_it_begins_and_once_when_it_is_over() {
+    fn a_lasting_condition_is_logged_at_begin_and_end() {
         let (mut events, begin) = (Events::default(), Instant::now());
         let mut all = Vec::new();
         for second in 0..200 {
             let now = begin + SECOND * second;
-            // A minute, a pause that is none, and half a minute more.
+            // A minute, a pause that is too short to count, and half a minute more.
             let pays = second < 60 || (70..100).contains(&second);
             let conditions: Vec<_> = pays.then(|| condition(0.3, begin)).into_iter().collect();
             let new = events.update(&conditions, |_| Some("web".to_owned()), now);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_steers_nothing_and_has_an_end() {
+    fn a_name_is_printable_and_short() {
         assert_eq!(shown("a\nb\x1b[2J\u{9b}"), r"a\x0ab\x1b[2J\xc2\x9b");
         assert_eq!(shown(&"x".repeat(10_000)).len(), 256);
     }

@@ -1,8 +1,8 @@
-//! Who harms whom over the last seconds: one answer for all who ask.
+//! Transfers between containers over the last seconds: one answer for all clients.
 //!
 //! `explain`, `top`, the page and `cofferdam` alone would each measure an interval of their own,
-//! and name another offender. The control loop keeps a reading a second; the answer is made of them
-//! when somebody asks, once for all.
+//! and name another offender. The control loop keeps one reading a second. The first request
+//! computes the answer from them, once for all.
 
 use crate::losses::LossView;
 use cofferdam_records::accounting::AccountingRecord;
@@ -15,12 +15,12 @@ use std::time::Duration;
 
 /// Time between two readings.
 const BETWEEN: Duration = Duration::from_secs(1);
-/// Intervals that the answer is made of: what holds in all of them is not a moment's.
+/// Number of intervals behind the answer. A finding that holds in all of them lasts.
 const INTERVALS: usize = 4;
-/// Intervals without which there is no answer.
+/// Number of intervals below which there is no answer.
 const FEWEST: usize = 2;
 
-/// The host at one moment.
+/// State of the host at one moment.
 #[derive(Clone, Debug)]
 struct Moment {
     snapshot: Arc<Snapshot>,
@@ -37,7 +37,7 @@ pub(crate) struct Recent {
 }
 
 impl Recent {
-    /// The readings with this one; `None` while the last is not old enough.
+    /// Returns the readings with this one added, or `None` while the last one is too recent.
     pub fn with(
         &self,
         snapshot: &Arc<Snapshot>,
@@ -65,8 +65,8 @@ impl Recent {
         })
     }
 
-    /// Harm in the readings; `report` is the agent's status without it. `None` while there are too
-    /// few.
+    /// Findings in the readings; `report` is the agent's status without them. `None` while there
+    /// are too few readings.
     pub fn harm(&self, report: &StatusReport) -> Option<Harm> {
         self.harm.get_or_init(|| self.find(report)).clone()
     }
@@ -79,7 +79,7 @@ impl Recent {
         let readings: Vec<AccountingRecord> = pairs
             .map(|(from, to)| {
                 let mut record = AccountingRecord::new(&to.snapshot.since(&from.snapshot));
-                // A diagnosis that is older than the interval is of the one before.
+                // A diagnosis that is older than the interval belongs to the previous one.
                 let is_new = !Arc::ptr_eq(&from.losses, &to.losses);
                 record.diagnosis = to.losses.record().filter(|_| is_new);
                 record
@@ -95,7 +95,7 @@ impl Recent {
 }
 
 impl Moment {
-    /// The status `report` with what had been returned at this moment.
+    /// Status `report` with the CPU time that had been returned at this moment.
     fn status(&self, report: &StatusReport) -> StatusReport {
         let mut status = report.clone();
         for container in &mut status.containers {

@@ -1,4 +1,4 @@
-//! Where readings come from, and the containers that went between two of them.
+//! Source of readings, and the containers that ended between two of them.
 
 use cofferdam_accounting::{Accountant, ReadError, WindowOptions};
 use cofferdam_host::Introduction;
@@ -10,75 +10,77 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Something that keeps a ledger. The agent sees this, so that its tests need no kernel.
+/// Source of the ledger. The agent sees this trait, so that its tests need no kernel.
 pub trait Ledger {
     /// Waits until `until`, or until `wake` is readable.
     fn follow(&mut self, until: Instant, wake: BorrowedFd<'_>) -> Result<(), ReadError>;
 
-    /// Cumulative counts since the start, with containers gone since the last reading.
+    /// Reads the cumulative counts since the start, with the containers that ended since the last
+    /// reading.
     fn snapshot(&mut self) -> Result<Snapshot, ReadError>;
 
-    /// As [`Ledger::snapshot`], cheaper; CPU use of containers may be as old as `usage_age`.
+    /// Reads like [`Ledger::snapshot`], but cheaper: CPU use of containers may be as old as
+    /// `usage_age`.
     fn quick_snapshot(&mut self, _usage_age: Duration) -> Result<Snapshot, ReadError> {
         self.snapshot()
     }
 
     /// Time that each CPU has spent on packets since the start, nanoseconds; much cheaper than a
-    /// reading. Empty where that is not known.
+    /// reading. Empty if unknown.
     fn network_ns(&self) -> Result<Vec<u64>, ReadError> {
         Ok(Vec::new())
     }
 
-    /// The containers known now.
+    /// Currently tracked containers.
     fn containers(&self) -> Vec<Arc<Container>>;
 
-    /// Has cgroups that `selectors` name counted as containers, whatever their network namespace.
+    /// Counts cgroups that `selectors` name as containers, whatever their network namespace.
     fn name(&mut self, _selectors: &[Selector]) -> Result<(), ReadError> {
         Ok(())
     }
 
-    /// Takes in what the runtime says of containers.
+    /// Adds runtime records of containers.
     fn introduce(&mut self, _containers: Vec<Introduction>) -> Result<(), ReadError> {
         Ok(())
     }
 
-    /// The runtime has no such container any more.
+    /// Forgets a container that the runtime no longer has.
     fn forget_introduced(&mut self, _id: &str) {}
 
-    /// Whether names are read from the files of runtimes.
+    /// Sets whether names are read from the files of runtimes.
     fn read_runtime_files(&mut self, _read: bool) -> Result<(), ReadError> {
         Ok(())
     }
 
-    /// Grows whenever [`Ledger::containers`] would say something else.
+    /// Number that grows whenever [`Ledger::containers`] changes.
     fn generation(&self) -> u64;
 
-    /// From now on it can sample, in these windows.
+    /// Enables sampling in these windows.
     fn sample(&mut self, _windows: WindowOptions) -> Result<(), ReadError> {
         Ok(())
     }
 
-    /// Has everything counted, or windows only, soon.
+    /// Switches to exact accounting, or to windows only, soon.
     fn set_exact(&mut self, _exact: bool) -> Result<(), ReadError> {
         Ok(())
     }
 
-    /// Has everything counted, and waits for it so long at most.
+    /// Switches to exact accounting, and waits at most `at_most` for it.
     fn become_exact(&mut self, _at_most: Duration) -> Result<(), ReadError> {
         Ok(())
     }
 
-    /// How it is kept now.
+    /// Current accounting mode.
     fn mode(&self) -> AccountingMode {
         AccountingMode::Exact
     }
 
-    /// The last window, as it was seen.
+    /// Last window, as it was measured.
     fn window(&self) -> Option<Arc<Interval>> {
         None
     }
 
-    /// Has the next window begin now.
+    /// Starts the next window now.
     fn look_now(&self) {}
 }
 
@@ -148,25 +150,25 @@ impl Ledger for Accountant {
     }
 }
 
-/// Less than this share of a CPU spent on packets is not worth a reading: the enforcement acts on
-/// containers that take more.
+/// Share of a CPU spent on packets below which a reading is not worth its cost: the enforcement
+/// acts on containers that take more.
 const CALM: f64 = 0.01;
-/// Containers that are gone, kept for the last counts.
+/// Limit on the number of ended containers whose last counts are stored.
 const MOST_KEPT: usize = 4096;
 
-/// Readings that several readers share: each learns of every container that went since its own
+/// Readings that several readers share. Each learns of every container that ended since its own
 /// last reading.
 #[derive(Debug)]
 pub(crate) struct Readings<L> {
     ledger: L,
     last: Option<Arc<Snapshot>>,
-    /// When the last complete reading was taken, while it is the last.
+    /// Time of the last reading, if that was a complete one.
     taken: Option<Instant>,
-    /// The containers at a generation.
+    /// Containers at a generation.
     known: Option<(u64, Arc<[Arc<Container>]>)>,
-    /// When, and at which counts, [`Readings::are_calm`] last looked.
+    /// Time and counts of the last call of [`Readings::are_calm`].
     looked: Option<(Instant, Vec<u64>)>,
-    /// With the uptime of the reading that had them last.
+    /// Last counts of ended containers, with the uptime of the reading that had them last.
     gone: VecDeque<(Duration, ContainerLedger)>,
 }
 
@@ -186,17 +188,18 @@ impl<L: Ledger> Readings<L> {
         &mut self.ledger
     }
 
-    /// How the ledger is kept now.
+    /// Current accounting mode.
     pub fn mode(&self) -> AccountingMode {
         self.ledger.mode()
     }
 
-    /// The last reading is not one of now any more.
+    /// Marks the last reading as outdated.
     pub fn expire(&mut self) {
         self.taken = None;
     }
 
-    /// The containers known now; the same as last time unless one came, went or changed.
+    /// Currently tracked containers. The same allocation as last time unless one came, ended or
+    /// changed.
     pub fn containers(&mut self) -> Arc<[Arc<Container>]> {
         let generation = self.ledger.generation();
         if let Some((of, known)) = &self.known
@@ -209,8 +212,8 @@ impl<L: Ledger> Readings<L> {
         known
     }
 
-    /// Whether a reading can wait: since the last look no CPU has spent a hundredth of its time on
-    /// packets, and no container has come, gone or changed.
+    /// Whether a reading can wait: since the last call no CPU has spent a hundredth of its time on
+    /// packets, and no container has come, ended or changed.
     pub fn are_calm(&mut self) -> Result<bool, ReadError> {
         let (at, now) = (Instant::now(), self.ledger.network_ns()?);
         let generation = self.ledger.generation();
@@ -225,7 +228,7 @@ impl<L: Ledger> Readings<L> {
         Ok(calm && same && !now.is_empty())
     }
 
-    /// A complete reading that is at most `age` old; only containers that live.
+    /// Returns a complete reading that is at most `age` old, with live containers only.
     pub fn read(&mut self, age: Duration) -> Result<Arc<Snapshot>, ReadError> {
         if let Some(last) = &self.last
             && self.taken.is_some_and(|at| at.elapsed() < age)
@@ -237,7 +240,7 @@ impl<L: Ledger> Readings<L> {
         Ok(self.keep_living(snapshot))
     }
 
-    /// A reading of now for the control loop: CPU use of containers may be as old as `usage_age`.
+    /// Takes a reading for the control loop. CPU use of containers may be as old as `usage_age`.
     pub fn read_quickly(&mut self, usage_age: Duration) -> Result<Arc<Snapshot>, ReadError> {
         let snapshot = self.ledger.quick_snapshot(usage_age)?;
         self.taken = None;
@@ -270,7 +273,7 @@ impl<L: Ledger> Readings<L> {
         snapshot
     }
 
-    /// The containers that went after the reading at `after`; none without one.
+    /// Containers that ended after the reading at `after`; none without one.
     pub fn gone_since(&self, after: Option<Duration>) -> Vec<ContainerLedger> {
         let Some(after) = after else {
             return Vec::new();
@@ -323,14 +326,14 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_waits_only_while_nothing_is_spent_and_nothing_changes() {
+    fn a_reading_waits_only_while_the_host_is_calm() {
         let mut readings = Readings::new(Quiet::default());
         readings.containers();
         assert!(!readings.are_calm().unwrap(), "what is spent is not known");
         readings.ledger().network_ns = vec![7, 9];
         assert!(!readings.are_calm().unwrap(), "there was no look before");
         assert!(readings.are_calm().unwrap());
-        // More than all of the time since the last look, on one CPU.
+        // More than the whole time since the last call, on one CPU.
         readings.ledger().network_ns[1] += 3_600_000_000_000;
         assert!(!readings.are_calm().unwrap());
         assert!(readings.are_calm().unwrap());

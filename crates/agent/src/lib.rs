@@ -1,8 +1,8 @@
-//! The daemon: reads the ledger, gives each container the classes of its rule, and reports over a
+//! Agent daemon: reads the ledger, gives each container the classes of its rule, and reports over a
 //! socket and as metrics.
 //!
-//! Threads apart. The control loop ([`run()`]) owns all that acts on the host; those that talk to
-//! clients and write the history can neither delay nor bring down the control loop.
+//! The control loop ([`run()`]) has a thread of its own and owns all that acts on the host. The
+//! threads that talk to clients and write the history can neither delay it nor bring it down.
 #![forbid(unsafe_code)]
 
 mod assign;

@@ -1,6 +1,6 @@
-//! The log: one line an event on standard error. Under journald with its priority in front
-//! (`sd-daemon(3)`) and without a time, which journald adds; what containers suffer
-//! ([`crate::events`]) goes to journald itself, with fields.
+//! Log of the agent: one line an event on standard error. Under journald a line has its priority in
+//! front (`sd-daemon(3)`) and no time, which journald adds. Events about victims
+//! ([`crate::events`]) go to journald itself, with fields.
 
 use crate::events::TARGET;
 use cofferdam_host::with_remedy;
@@ -17,10 +17,10 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter}
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 
-/// Before the names of events' fields in the journal.
+/// Prefix of the names of events' fields in the journal.
 const FIELDS: &str = "COFFERDAM";
 
-/// How lines look.
+/// Format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// `<4>text`
@@ -29,20 +29,20 @@ enum Form {
     Plain,
 }
 
-/// Sends the log to standard error from now on, and events with their fields to journald where that
-/// reads it. Call once.
+/// Sends the log to standard error from now on, and events with their fields to journald if it
+/// reads standard error. Call once.
 pub fn install() {
     let (form, journald) = if is_journal() {
-        // Without journald's socket events go where the other lines go.
+        // Without journald's socket, events are written like other lines.
         (Form::Journal, tracing_journald::layer().ok())
     } else {
         (Form::Plain, None)
     };
-    // A second call, in tests, keeps the first.
+    // A second call, in tests, changes nothing.
     let _ = tracing::subscriber::set_global_default(subscriber(form, journald, io::stderr));
 }
 
-/// Lines of `form` to `to`, and events to `journald` instead, if it is there.
+/// Writes lines of `form` to `to`. Events go to `journald` instead, if it is there.
 fn subscriber<W>(
     form: Form,
     journald: Option<tracing_journald::Layer>,
@@ -76,8 +76,8 @@ fn is_event(meta: &Metadata<'_>) -> bool {
     meta.target() == TARGET
 }
 
-/// `$JOURNAL_STREAM` names the device and inode of journald's socket: standard error may have
-/// been sent elsewhere since.
+/// Whether journald reads standard error. `$JOURNAL_STREAM` has the device and inode of journald's
+/// socket; standard error may have been redirected since.
 fn is_journal() -> bool {
     let Ok(stream) = std::env::var("JOURNAL_STREAM") else {
         return false;
@@ -106,15 +106,15 @@ where
                 write!(writer, "{now} {level} ")?;
             }
         }
-        // Names that a container chose may stand in it: one line, nothing that steers a
-        // terminal.
+        // The text may hold names that a container chose: print one line without control
+        // characters.
         let mut text = Message(String::new());
         event.record(&mut text);
         writeln!(writer, "{}", printable(&with_remedy(text.0.trim_end())))
     }
 }
 
-/// The words of an event, without its fields.
+/// Text of an event, without its fields.
 struct Message(String);
 
 impl Visit for Message {
@@ -126,7 +126,7 @@ impl Visit for Message {
     }
 }
 
-/// syslog(3)'s priorities.
+/// Priorities of syslog(3).
 fn priority(level: Level) -> u8 {
     match level {
         Level::ERROR => 3,
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(text, "<4>db pays\n");
     }
 
-    /// By the socket that journald has, in a mount namespace of the test's own.
+    /// Replaces journald's socket in a mount namespace of the test's own.
     #[test]
     fn journald_gets_events_with_their_fields_and_no_line_besides() {
         let event = Event {
@@ -216,7 +216,7 @@ mod tests {
                 event.log();
             });
             let mut bytes = vec![0; 4096];
-            // The layer asks with an empty message whether journald is there.
+            // The layer checks with an empty message whether journald is there.
             assert_eq!(journald.recv(&mut bytes).unwrap(), 0);
             let length = journald.recv(&mut bytes).unwrap();
             let lines = kept.0.lock().unwrap().clone();
@@ -226,8 +226,8 @@ mod tests {
         .unwrap();
         assert_eq!(lines, b"<6>ready\n");
         for field in [
-            "MESSAGE=db\\x0a\\x1b[2J pays for the packets of others, most of them web's: 0.31 CPUs; \
-             'cofferdam explain' says what helps",
+            "MESSAGE=db\\x0a\\x1b[2J pays for the packets of others, most of them web's: \
+             0.31 CPUs; 'cofferdam explain' says what helps",
             "PRIORITY=4",
             "COFFERDAM_EVENT=pays_for_others",
             "COFFERDAM_STATE=begins",
@@ -240,7 +240,7 @@ mod tests {
         }
     }
 
-    /// The fields of a message in journald's native protocol: `NAME=value`, or the name, the length in
+    /// Fields of a message in journald's native protocol: `NAME=value`, or the name, the length in
     /// eight bytes and the value.
     fn fields(mut bytes: &[u8]) -> Vec<String> {
         let mut all = Vec::new();

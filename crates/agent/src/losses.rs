@@ -1,8 +1,8 @@
-//! The diagnosis next to the ledger: CPU time that containers were entitled to but did not get.
+//! Diagnosis next to the ledger: CPU time that containers were entitled to but did not get.
 //!
-//! A program at each context switch costs, whatever it does. So switches are counted in windows while
-//! nobody loses anything to others and nobody looks: what comes of a window is an estimate for the time
-//! since the one before. A window in which somebody loses time has everything counted from then on.
+//! A program at each context switch is costly. So switches are counted in windows while no
+//! container loses CPU time to others and no client reads. A window is an estimate for the time
+//! since the previous one. A window with a loss starts exact counting.
 
 use crate::attention::{QUIET, WATCHED};
 use crate::config::DiagnosisConfig;
@@ -19,29 +19,29 @@ use std::time::{Duration, Instant};
 
 /// Time between two readings, over which promises are compared; a shorter one shows less.
 const BETWEEN: Duration = Duration::from_secs(1);
-/// Somebody loses time in a window, of which more must be known: half of what makes a condition.
+/// Loss in a window that starts exact counting, CPUs: half of what makes a condition.
 const LOSES_CPUS: f64 = SUFFERS_CPUS / 2.0;
 
-/// Something that diagnoses. The agent sees this, so that its tests need no kernel.
+/// Diagnosis of losses. The agent sees this trait, so that its tests need no kernel.
 pub(crate) trait Diagnose {
-    /// What happened since the last call, or since counting began; `None` at the first call.
+    /// Reads the interval since the last call, or since counting began. `None` at the first call.
     fn read(
         &mut self,
         containers: &[Arc<Container>],
         reserved: BTreeMap<CgroupId, CpuAmount>,
     ) -> Result<Option<ScheduleInterval>, String>;
 
-    /// Counts nothing until [`Diagnose::resume`].
+    /// Stops counting until [`Diagnose::resume`].
     fn rest(&mut self) -> Result<(), String>;
 
-    /// Counts from now on.
+    /// Resumes counting.
     fn resume(&mut self, containers: &[Arc<Container>]) -> Result<(), String>;
 }
 
-/// Starts it, or says why it cannot.
+/// Starts a diagnosis, or returns the reason why it cannot.
 pub(crate) type OpenDiagnosis = Box<dyn FnMut() -> Result<Box<dyn Diagnose>, String>>;
 
-/// The diagnosis of this host.
+/// Diagnosis of this host.
 struct Running {
     diagnosis: Diagnosis,
     last: Option<Reading>,
@@ -83,17 +83,17 @@ pub(crate) fn open() -> Result<Box<dyn Diagnose>, String> {
     }
 }
 
-/// What is shown of it.
+/// Published losses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LossView {
-    /// The last interval.
+    /// Last interval.
     pub interval: Option<ScheduleInterval>,
-    /// Sums since the diagnosis began, of the containers that are there.
+    /// Sums since the diagnosis began, of the containers that exist.
     pub totals: HashMap<CgroupId, CpuLoss>,
 }
 
 impl LossView {
-    /// The last interval as a record.
+    /// Last interval as a record.
     pub fn record(&self) -> Option<DiagnosisRecord> {
         let interval = self.interval.as_ref()?;
         Some(DiagnosisRecord::new(interval, interval.worst_first()))
@@ -105,14 +105,14 @@ pub(crate) struct Losses {
     running: Option<Box<dyn Diagnose>>,
     mode: AccountingMode,
     pub degraded: Option<Degradation>,
-    /// The next reading, or the begin of a window.
+    /// Time of the next reading, or of the begin of a window.
     due: Instant,
-    /// Whether switches are counted now, and whether that is a window.
+    /// Whether switches are counted now, and whether in a window.
     counts: bool,
     in_window: bool,
-    /// Everything is counted until then.
+    /// Time until which everything is counted.
     exact_until: Instant,
-    /// Up to here the view tells of.
+    /// End of the time that the view covers.
     told: Instant,
     pub view: Arc<LossView>,
 }
@@ -134,11 +134,11 @@ impl Losses {
         }
     }
 
-    /// Begins or ends it.
+    /// Starts or stops the diagnosis.
     pub fn switch(&mut self, config: DiagnosisConfig) {
         let now = Instant::now();
         self.mode = config.mode;
-        // What is asked for now is done at once.
+        // Apply a new configuration at once.
         self.due = now;
         if config.enabled == self.running.is_some() {
             return;
@@ -158,12 +158,12 @@ impl Losses {
         }
     }
 
-    /// When [`Losses::step`] has something to do; `None` while it is off.
+    /// Time at which [`Losses::step`] has work; `None` while the diagnosis is off.
     pub fn due(&self) -> Option<Instant> {
         self.running.is_some().then_some(self.due)
     }
 
-    /// A client reads the losses, and is to see no estimates for long.
+    /// Counts everything for a while, because a client reads the losses.
     pub fn look_closely(&mut self, now: Instant) {
         self.exact_until = self.exact_until.max(now + WATCHED);
         if !self.counts {
@@ -171,7 +171,7 @@ impl Losses {
         }
     }
 
-    /// Reads what was lost, or begins a window. True when the view is news.
+    /// Reads the losses, or begins a window. Returns whether the view has changed.
     pub fn step(
         &mut self,
         containers: &[Arc<Container>],
@@ -218,7 +218,8 @@ impl Losses {
         now < self.exact_until || self.mode == AccountingMode::Exact
     }
 
-    /// Counts from now on, in a window or for good. True when that fails, which is news.
+    /// Counts from now on, in a window or permanently. Returns whether that failed, which changes
+    /// the view.
     fn resume(&mut self, containers: &[Arc<Container>], now: Instant) -> bool {
         let Some(running) = &mut self.running else {
             return false;
@@ -231,7 +232,7 @@ impl Losses {
         self.in_window = !self.is_exact(now);
         match self.in_window {
             true => self.due = now + WINDOW,
-            // What happened since the last window is not known.
+            // Losses since the last window are unknown.
             false => self.told = now,
         }
         false
@@ -285,7 +286,7 @@ impl Losses {
     }
 }
 
-/// Whether a container lost time to others.
+/// Whether a container lost more time than [`LOSES_CPUS`] to others.
 fn loses(interval: &ScheduleInterval) -> bool {
     let most = LOSES_CPUS * interval.length.as_nanos() as f64;
     let mut losses = interval.containers.iter().map(|c| c.loss.taken_ns());

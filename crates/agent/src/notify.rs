@@ -1,5 +1,5 @@
-//! Telling systemd how far we are (`sd_notify(3)`): datagrams to `$NOTIFY_SOCKET`, and the sign of
-//! life of the control loop that `WatchdogSec=` asks for.
+//! Notifications to systemd (`sd_notify(3)`): datagrams to `$NOTIFY_SOCKET`, and the control loop's
+//! signs of life, which `WatchdogSec=` demands.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -8,7 +8,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The service manager, if one started this process.
+/// Service manager, if one started this process.
 #[derive(Debug, Default)]
 pub(crate) struct Notifier {
     socket: Option<UnixDatagram>,
@@ -16,8 +16,8 @@ pub(crate) struct Notifier {
 }
 
 impl Notifier {
-    /// That of the environment. Without systemd, and where its socket cannot be reached, nothing is
-    /// ever sent: systemd's own time limits notice that.
+    /// Connects as the environment says. Without systemd, or if its socket cannot be reached,
+    /// nothing is ever sent: systemd's own time limits notice that.
     pub fn of_environment() -> Notifier {
         let socket = std::env::var_os("NOTIFY_SOCKET").and_then(|name| connect(&name).ok());
         let text = |name: &str| std::env::var(name).ok();
@@ -41,8 +41,8 @@ impl Notifier {
         }
     }
 
-    /// A sign of life, when one is due. Cheap: called in every turn of the control loop, and only
-    /// there, so that a loop that hangs is noticed.
+    /// Sends a sign of life if one is due. Cheap: called in every turn of the control loop, and
+    /// only there, so that systemd notices a loop that hangs.
     pub fn beat(&mut self, now: Instant) {
         let due = self.watchdog.as_mut().is_some_and(|w| w.is_due(now));
         if due {
@@ -63,8 +63,8 @@ fn connect(name: &std::ffi::OsStr) -> io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-/// Within what time systemd expects a sign of life; `None` where it does not ask this process for
-/// one. The values are those of `WATCHDOG_USEC` (microseconds) and `WATCHDOG_PID`.
+/// Time within which systemd expects a sign of life. `None` if it expects none of this process. The
+/// values are those of `WATCHDOG_USEC` (microseconds) and `WATCHDOG_PID`.
 fn limit(usec: Option<&str>, pid: Option<&str>, own: u32) -> Option<Duration> {
     let usec: u64 = usec?.parse().ok().filter(|usec| *usec > 0)?;
     let is_meant = match pid {
@@ -74,7 +74,7 @@ fn limit(usec: Option<&str>, pid: Option<&str>, own: u32) -> Option<Duration> {
     is_meant.then_some(Duration::from_micros(usec))
 }
 
-/// When the next sign of life is due.
+/// Schedule of the signs of life.
 #[derive(Debug)]
 struct Watchdog {
     /// A third of the limit: one sign may be late, and one lost.
@@ -99,16 +99,16 @@ impl Watchdog {
     }
 }
 
-/// The systemd unit that this process runs in; `None` without one.
+/// Unit of systemd in which this process runs; `None` without one.
 pub(crate) fn own_unit() -> Option<Arc<str>> {
     let text = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     unit_of(&text).map(Arc::from)
 }
 
-/// The unit in a `/proc/PID/cgroup`.
+/// Unit in a `/proc/PID/cgroup`.
 fn unit_of(text: &str) -> Option<&str> {
     let mut parts = text.lines().flat_map(|line| line.rsplit('/'));
-    // A user's service manager is a unit as well, and not the one that starts an agent.
+    // A user's service manager is a unit too, and not the one that starts an agent.
     parts.find(|part| part.ends_with(".service") && !part.starts_with("user@"))
 }
 
@@ -116,7 +116,7 @@ fn unit_of(text: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    /// A notifier, and what its manager receives.
+    /// Notifier, and the socket of its manager.
     fn pair(watchdog: Option<Duration>) -> (Notifier, UnixDatagram) {
         let (ours, theirs) = UnixDatagram::pair().unwrap();
         theirs.set_nonblocking(true).unwrap();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_of_life_are_three_within_the_limit_however_often_the_loop_turns() {
+    fn three_signs_of_life_are_sent_within_the_limit() {
         let limit = Duration::from_secs(30);
         let (mut notifier, manager) = pair(Some(limit));
         let begin = Instant::now();
@@ -175,7 +175,7 @@ mod tests {
             notifier.beat(begin + Duration::from_millis(20 * turn));
         }
         assert_eq!(received(&manager), ["WATCHDOG=1"; 3]);
-        // A loop that stood still sends one sign, and does not make up for those missed.
+        // A loop that stood still sends one sign, and does not catch up.
         notifier.beat(begin + 3 * limit);
         notifier.beat(begin + 3 * limit);
         assert_eq!(received(&manager).len(), 1);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manager_that_does_not_read_does_not_stop_the_loop() {
+    fn a_manager_that_never_reads_cannot_block_the_loop() {
         let (notifier, _manager) = pair(None);
         for _ in 0..10_000 {
             notifier.tell("STATUS=a line that nobody reads");
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn both_kinds_of_address_are_reached_and_a_wrong_one_is_an_error() {
+    fn both_kinds_of_address_are_reached() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify");
         let file = UnixDatagram::bind(&path).unwrap();

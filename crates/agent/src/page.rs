@@ -1,4 +1,5 @@
-//! The live page in the agent: reads what the control loop shows, and never keeps it waiting.
+//! Live page in the agent. It reads the view that the control loop publishes, and never blocks the
+//! loop.
 
 mod past;
 
@@ -18,25 +19,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Name of the file with the page's URL, beside the control socket.
+/// Name of the file with the page's URL, next to the control socket.
 pub(crate) const URL_FILE: &str = "web.url";
-/// What the control loop shows costs nothing to read: the last minutes are kept for those who come.
+/// Time between two readings without a visitor. A published view costs nothing to read, so the last
+/// minutes are stored for the next visitor.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// The page, if one is configured and can be served.
+/// Page, if one is configured and can be served.
 #[derive(Default)]
 pub(crate) struct LivePage {
     config: WebConfig,
     group: Option<String>,
     history: Option<PathBuf>,
     page: Option<Page>,
-    /// Somebody has looked since [`LivePage::was_watched`].
+    /// Whether a visitor has looked since [`LivePage::was_watched`].
     watched: Arc<AtomicBool>,
     failure: Option<Degradation>,
 }
 
 impl LivePage {
-    /// Begins or ends what the configuration asks for. What has failed is tried again.
+    /// Starts or stops the page as configured. Retries what has failed.
     pub fn switch(
         &mut self,
         config: &WebConfig,
@@ -53,7 +55,7 @@ impl LivePage {
         self.group = socket.group.clone();
         self.history = history;
         self.failure = None;
-        // Its address must be free before the next one asks for it.
+        // The old page must release its address before the next one binds it.
         self.page = None;
         let Some(address) = &config.address else {
             return;
@@ -62,7 +64,7 @@ impl LivePage {
             address: address.clone(),
             hosts: config.hosts.clone(),
             remote: config.remote,
-            // An unknown group is the control socket's problem, and is told there.
+            // An unknown group is reported as a problem of the control socket.
             group: (socket.group.as_deref())
                 .and_then(|group| find_group(group).ok())
                 .map(|group| group.as_raw()),
@@ -96,12 +98,12 @@ impl LivePage {
         }
     }
 
-    /// Whether somebody has looked at it since the last call.
+    /// Whether a visitor has looked since the last call.
     pub fn was_watched(&self) -> bool {
         self.watched.swap(false, Ordering::Relaxed)
     }
 
-    /// What is not as the configuration says.
+    /// Degradation if the page does not run as configured.
     pub fn degraded(&self) -> Option<Degradation> {
         let ended = self.page.as_ref().is_some_and(Page::has_ended);
         let ended = ended.then(|| Degradation {
@@ -117,7 +119,7 @@ fn url_file(socket: &Path) -> Option<PathBuf> {
     Some(socket.parent()?.join(URL_FILE))
 }
 
-/// Reads the view that the control loop leaves behind after each step.
+/// Feed from the view that the control loop publishes after each step.
 struct ViewFeed {
     view: Arc<Mutex<Arc<View>>>,
     last: Option<Arc<Snapshot>>,
@@ -167,7 +169,7 @@ impl Feed for ViewFeed {
     }
 }
 
-/// Averages of what was measured of a container's packets.
+/// Averages of the measurements of a container's packets.
 fn latency(measured: &MeasuredContainer) -> Vec<Latency> {
     let flows = measured.flows.iter();
     let row = |(&(direction, class), flow): (&(Direction, Class), &FlowTotals)| {

@@ -1,13 +1,13 @@
-//! Files that an agent leaves when it is killed: its sockets and its lock.
+//! Files that a killed agent leaves behind: its sockets and its lock.
 
 use cofferdam_paths::{HostLock, Occupant, occupant};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What only one process of the host may have.
+/// Lock that only one process of the host may hold.
 const LOCK: &str = "accounting.lock";
-/// Between binding a socket and listening at it; rather more than that takes.
+/// Time that certainly passes between binding a socket and listening on it.
 const BEGINNING: Duration = Duration::from_millis(50);
 
 /// Removes from `folder` the lock and the sockets that no process holds, and `socket`; then the
@@ -16,11 +16,11 @@ pub(crate) fn clear(folder: &Path, socket: &Path) {
     if !folder.exists() {
         return;
     }
-    // Dropping it removes the file and the folder.
+    // Dropping the lock removes its file and the folder.
     let Ok(_alone) = HostLock::take(folder, LOCK) else {
         return;
     };
-    // Useless without the agent that made it; a live one holds the lock.
+    // The URL is useless without the agent that wrote it, and a live agent holds the lock.
     for folder in [Some(folder), socket.parent()].into_iter().flatten() {
         cofferdam_web::remove_url_file(&folder.join(crate::page::URL_FILE));
     }

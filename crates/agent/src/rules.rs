@@ -1,4 +1,4 @@
-//! Which rule a container falls under.
+//! Rules, and the containers that they match.
 
 use cofferdam_nri::Qos;
 use cofferdam_types::{
@@ -11,18 +11,19 @@ use std::str::FromStr;
 /// One `[[rule]]`.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// Its line in the file; 0 for one set over the socket.
+    /// Line in the file; 0 for a rule set over the socket.
     pub line: usize,
-    /// Containers it applies to.
+    /// Containers to which it applies.
     pub matcher: Matcher,
-    /// The classes it gives.
+    /// Classes that it gives.
     pub policy: Policy,
-    /// Strict, with what each container requests of its orchestrator; `policy` says standard then.
+    /// Whether it reserves what each container requests of its orchestrator. `policy` then says
+    /// standard.
     pub by_request: bool,
 }
 
 impl Rule {
-    /// Whether it was set while the agent runs, and goes before all others.
+    /// Whether it was set while the agent runs. Such rules precede all others.
     pub fn is_set_over_socket(&self) -> bool {
         self.line == 0
     }
@@ -33,42 +34,42 @@ impl Rule {
     }
 }
 
-/// Whom a rule means: any [`Selector`], `label:KEY=VALUE`, `namespace:NAME` or `qos:CLASS`.
+/// Match of a rule: any [`Selector`], `label:KEY=VALUE`, `namespace:NAME` or `qos:CLASS`.
 #[derive(Clone, Debug)]
 pub enum Matcher {
-    /// By name, id, cgroup, namespace or process.
+    /// Name, id, cgroup, network namespace or process.
     Selector(Selector),
-    /// By a label or OCI annotation that the runtime keeps.
+    /// Label or OCI annotation that the runtime stores.
     Label {
-        /// Its whole key.
+        /// Complete key.
         key: String,
-        /// Its value; a pattern.
+        /// Pattern of the value.
         value: Pattern,
     },
-    /// By the namespace of its pod.
+    /// Namespace of the pod.
     Namespace {
-        /// A pattern.
+        /// Pattern of its name.
         name: Pattern,
     },
-    /// By the quality of service class of its pod.
+    /// Quality of service class of the pod.
     Qos(Qos),
 }
 
-/// A match that cannot be understood.
+/// Match that cannot be parsed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MatchError {
-    /// Not a selector.
+    /// The selector is invalid.
     #[error(transparent)]
     Selector(#[from] SelectorError),
-    /// Not a label.
+    /// The label is invalid.
     #[error("'{0}': a label is written label:KEY=VALUE, such as label:tier=web")]
     Label(String),
-    /// Not a namespace.
+    /// The namespace is invalid.
     #[error(
         "'{0}': a namespace is written namespace:NAME, such as namespace:shop or namespace:team-*"
     )]
     Namespace(String),
-    /// Not a class.
+    /// The class is invalid.
     #[error("'{0}': a class is written qos:Guaranteed, qos:Burstable or qos:BestEffort")]
     Qos(String),
 }
@@ -119,13 +120,13 @@ impl fmt::Display for Matcher {
 }
 
 impl Matcher {
-    /// True when it means every container.
+    /// Whether it matches every container.
     pub fn is_catch_all(&self) -> bool {
         let text = self.to_string();
         matches!(text.as_str(), "*" | "**" | "cgroup:/**" | "cgroup:**")
     }
 
-    /// True if only the runtime's state can decide.
+    /// Whether it needs the labels that the runtime stores.
     pub fn needs_labels(&self) -> bool {
         matches!(self, Matcher::Label { .. })
     }
@@ -141,7 +142,7 @@ impl Matcher {
         }
     }
 
-    /// Whether `container` is meant.
+    /// Whether it matches `container`.
     pub fn matches(&self, container: &Container, known: &Known<'_>) -> bool {
         match self {
             Matcher::Selector(Selector::Netns(name)) => {
@@ -174,14 +175,14 @@ impl Matcher {
     }
 }
 
-/// What the host knows in addition to the container itself.
+/// Facts about the host that matching needs in addition to the container.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
     /// Labels of the container.
     pub labels: &'a BTreeMap<String, String>,
     /// Namespaces by their name below `/run/netns`.
     pub namespaces: &'a BTreeMap<String, NetnsId>,
-    /// Cgroup paths of the processes that rules name, while those run.
+    /// Cgroup paths of the processes that rules name, while those processes run.
     pub processes: &'a BTreeMap<u32, std::path::PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! Starting and ending the daemon.
+//! Start and end of the daemon.
 
 use crate::assign::Assigner;
 use crate::config::{Config, ConfigError, Source};
@@ -19,48 +19,48 @@ use std::path::Path;
 use std::sync::mpsc::{channel, sync_channel};
 use std::sync::{Arc, Mutex};
 
-/// Requests that may wait for the control loop.
+/// Limit on the requests that wait for the control loop.
 const QUEUE: usize = 64;
 
-/// The agent could not start, or could not continue.
+/// Reason why the agent could not start, or could not continue.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// The configuration.
+    /// Error in the configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The control socket.
+    /// Error with the control socket.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The accounting.
+    /// The accounting could not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The accounting, later.
+    /// The accounting could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// What was left cannot be reverted.
+    /// Changes of an earlier agent cannot be reverted.
     #[error(transparent)]
     Enforce(#[from] EnforceError),
-    /// Something of the process itself.
+    /// Failure of the process itself.
     #[error("cannot {what}: {why}")]
     Process {
-        /// What.
+        /// Failed operation.
         what: &'static str,
-        /// Why.
+        /// Cause.
         why: io::Error,
     },
-    /// It ended, and something on the host is still changed.
+    /// The agent ended, and changes of the host remain.
     #[error(
         "{count} changes could not be reverted, first: {first}; try 'cofferdam agent --restore'"
     )]
     NotUndone {
-        /// How many.
+        /// Number of changes that remain.
         count: usize,
-        /// The first of them.
+        /// First of them.
         first: String,
     },
 }
 
-/// Runs the agent until a signal or a client stops it. Everything it changed is reverted.
+/// Runs the agent until a signal or a client stops it, then reverts everything that it changed.
 ///
 /// # Errors
 /// [`AgentError`]; nothing on the host is changed then, except as [`AgentError::NotUndone`] says.
@@ -68,7 +68,7 @@ pub fn run(config: Option<&Path>) -> Result<Ended, AgentError> {
     let source = Source::new(config);
     let loaded = source.load()?;
     let process = |what: &'static str| move |why: io::Error| AgentError::Process { what, why };
-    // The clear line first; the accounting's lock then keeps a second agent out for good.
+    // Check first, for a clear message. Later the lock of the accounting excludes a second agent.
     refuse_taken(&loaded.config.socket.path)?;
     let notifier = Notifier::of_environment();
     let (wake_control, sleeper) = wake::pair().map_err(process("make a pipe"))?;
@@ -78,7 +78,7 @@ pub fn run(config: Option<&Path>) -> Result<Ended, AgentError> {
         (SIGINT, &signals.interrupt),
         (SIGTERM, &signals.terminate),
     ] {
-        // The flag first: a thread that wakes must find it set.
+        // Register the flag first: a thread that wakes must find it set.
         signal_hook::flag::register(signal, flag.clone()).map_err(process("watch for signals"))?;
         let wake = wake_control.descriptor().map_err(process("make a pipe"))?;
         signal_hook::low_level::pipe::register(signal, wake)
@@ -152,7 +152,7 @@ pub fn run(config: Option<&Path>) -> Result<Ended, AgentError> {
     }
 }
 
-/// What puts classes in force on this host.
+/// Opens the enforcement of this host.
 fn opener() -> Open {
     Box::new(|config: &Config| match HostEffects::open(config) {
         Ok(effects) => Ok(Box::new(effects) as Box<dyn Effects>),
@@ -163,11 +163,11 @@ fn opener() -> Open {
     })
 }
 
-/// Takes back what an agent that was killed has changed on this host, and removes the files that
-/// it left: `socket` is where it listened.
+/// Reverts the changes that a killed agent left on this host, and removes its files. `socket` is
+/// the path of its socket.
 ///
 /// # Errors
-/// When an agent is at work, or the journal cannot be read.
+/// An agent is running, or the journal cannot be read.
 pub fn restore(socket: &Path) -> Result<Undone, AgentError> {
     let undone = take_back()?;
     remains::clear(Path::new(cofferdam_enforce::journal::FOLDER), socket);

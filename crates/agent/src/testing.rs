@@ -1,4 +1,4 @@
-//! A whole agent in one process, without the kernel: a ledger and effects made up for tests.
+//! Complete agent in one process without the kernel: ledger and effects are synthetic.
 
 use crate::assign::Assigner;
 use crate::client::Client;
@@ -28,35 +28,35 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-/// What the test changes while the agent runs.
+/// State that the test changes while the agent runs, and records of the calls that it received.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct World {
     pub containers: Arc<Mutex<Vec<Arc<Container>>>>,
-    /// Each complete set that was asked of the effects.
+    /// Each complete set that the effects received.
     pub sets: Arc<Mutex<Vec<Vec<Wanted>>>>,
-    /// What the ledger was last asked to count as containers.
+    /// Selectors that the ledger was last asked to count as containers.
     pub named: Arc<Mutex<Vec<Selector>>>,
-    /// Containers that CPUs are promised to.
+    /// Containers to which CPUs are promised.
     pub promised: Arc<Mutex<Vec<String>>>,
     pub settled: Arc<AtomicU64>,
-    /// What the runtime has said of containers.
+    /// Runtime records that the ledger received.
     pub introduced: Arc<Mutex<Vec<Introduction>>>,
-    /// Whether names are to be read from files, once that was said.
+    /// Whether names are read from files, once that was set.
     pub reads_files: Arc<Mutex<Option<bool>>>,
     pub steps: Arc<AtomicU64>,
     pub undone: Arc<AtomicU64>,
     pub opened: Arc<AtomicU64>,
     pub unavailable: Arc<AtomicBool>,
     pub unreadable: Arc<AtomicBool>,
-    /// Every container pays for others with half a CPU.
+    /// Whether every container pays for others with half a CPU.
     pub pays: Arc<AtomicBool>,
-    /// What the ledger says is estimated.
+    /// Whether the ledger says that it is estimated.
     pub estimates: Arc<AtomicBool>,
-    /// Of each step of the effects: containers that it was told of, and the length of the interval.
+    /// For each step of the effects: number of containers in the interval, and its length.
     pub judged: Arc<Mutex<Vec<(usize, Duration)>>>,
-    /// A container came of which the effects do not know yet how much it uses.
+    /// Whether a container came whose use the effects do not know yet.
     pub wants_reading: Arc<AtomicBool>,
-    /// Readings between two frames of the recorder for which CPU use had to be read anew.
+    /// Readings, between two frames of the recorder, that needed current CPU use.
     pub usage_readings: Arc<AtomicU64>,
 }
 
@@ -85,7 +85,7 @@ impl World {
         self.containers.lock().unwrap().retain(|c| c.cgroup.0 != id);
     }
 
-    /// Names in the newest set of those whose classes change the host.
+    /// Names in the newest set of the containers whose classes change the host.
     pub fn wanted(&self) -> Vec<String> {
         let sets = self.sets.lock().unwrap();
         let last = sets.last().cloned().unwrap_or_default();
@@ -105,7 +105,7 @@ pub(crate) fn container(id: u64, name: &str) -> Arc<Container> {
     })
 }
 
-/// An interval in which each of `paid` (cgroup, milliseconds) paid that much for others.
+/// Interval in which each of `paid` (cgroup, milliseconds) paid that much for others.
 pub(crate) fn paying(length: Duration, paid: &[(u64, u64)]) -> Interval {
     let snapshot = |uptime, share: u64| Snapshot {
         time: SystemTime::UNIX_EPOCH,
@@ -132,7 +132,7 @@ pub(crate) fn paying(length: Duration, paid: &[(u64, u64)]) -> Interval {
     snapshot(length, 1).since(&snapshot(Duration::ZERO, 0))
 }
 
-/// An enforced container that was given back so much.
+/// Enforced container to which `ms` milliseconds were returned.
 pub(crate) fn returned(id: u64, ms: u64) -> ContainerStatus {
     ContainerStatus {
         cgroup: CgroupId(id),
@@ -300,10 +300,11 @@ impl Effects for FakeEffects {
     }
 }
 
-/// Each container got half a second of one, and waited for the rest.
+/// Diagnosis in which each container got half a second of each second, and waited for the rest.
 struct FakeDiagnosis;
 
-/// Each container is entitled to a CPU, gets half of it, and loses `lost_ms` of each second to the host.
+/// Interval in which each container is entitled to a CPU, gets half of it, and loses `lost_ms` of
+/// each second to the host.
 pub(crate) fn losing(
     containers: &[Arc<Container>],
     length: Duration,
@@ -354,7 +355,7 @@ impl Diagnose for FakeDiagnosis {
     }
 }
 
-/// An agent at work; stopped when dropped.
+/// Running agent. Dropping it stops the agent.
 pub(crate) struct TestAgent {
     pub world: World,
     pub folder: tempfile::TempDir,
@@ -403,7 +404,7 @@ impl TestAgent {
                 if world.unavailable.load(Ordering::Relaxed) {
                     return Err(Degradation {
                         name: "enforcement_unavailable".into(),
-                        text: "somebody else enforces".into(),
+                        text: "another agent enforces".into(),
                     });
                 }
                 Ok(Box::new(FakeEffects(world.clone())) as Box<dyn Effects>)
@@ -468,7 +469,7 @@ impl TestAgent {
         Client::connect(&self.socket()).unwrap()
     }
 
-    /// Writes another configuration; socket and metrics stay as they are.
+    /// Writes another configuration; socket and metrics stay unchanged.
     pub fn rewrite(&self, config: &str) {
         let path = self.folder.path().join("agent.toml");
         let head = format!(
@@ -483,14 +484,14 @@ impl TestAgent {
         self.wake.wake();
     }
 
-    /// Ends it as SIGTERM does.
+    /// Ends the agent like SIGTERM does.
     pub fn stop(&mut self) -> Option<Ended> {
         self.terminate.store(true, Ordering::Relaxed);
         self.wake.wake();
         self.join()
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the agent.
     pub fn join(&mut self) -> Option<Ended> {
         let (ended, _) = self.control.take()?.join().unwrap();
         self.server.take()?.join().unwrap();

@@ -1,6 +1,6 @@
-//! What the clients of the sockets did: the server counts it, the metrics show it.
+//! Counts of the clients' requests: the server counts, the metrics show.
 
-/// What the clients did, cumulative.
+/// Cumulative counts of the clients' requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
     pub requests: u64,
@@ -11,7 +11,7 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// The control socket's and the scrapers' together.
+    /// Sum of the control socket's counts and the scrapers'.
     pub fn with(self, scrapers: cofferdam_exporter::Traffic) -> Traffic {
         Traffic {
             refused_connections: self.refused_connections + scrapers.evicted,

@@ -1,4 +1,4 @@
-//! What the control loop shows to the threads that answer questions.
+//! View: the state that the control loop publishes to the threads that answer clients.
 
 use crate::conditions::Condition;
 use crate::harm::Recent;
@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// The agent at the end of a control step.
+/// State of the agent at the end of a control step.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub snapshot: Arc<Snapshot>,
@@ -32,23 +32,23 @@ pub(crate) struct View {
     pub paths: Arc<HashMap<CgroupId, String>>,
     pub configuration: Arc<ConfigurationRecord>,
     pub accounting: AccountingStatusRecord,
-    /// What the control loop itself finds wrong.
+    /// Degradations that the control loop itself finds.
     pub degraded: Vec<Degradation>,
     pub started: Instant,
-    /// The systemd unit of the process.
+    /// Systemd unit of the process.
     pub unit: Option<Arc<str>>,
     pub control_period: Duration,
     pub last_step: Duration,
     pub steps: u64,
     pub failed_readings: u64,
     pub cost: Cost,
-    /// Metrics pushed.
+    /// Counts of pushed metrics.
     pub sent: Sent,
-    /// Containers with series of their own, at most.
+    /// Limit on the containers with series of their own.
     pub exported: u32,
 }
 
-/// What the process uses.
+/// Resources that the process uses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cost {
     pub cpu: Duration,
@@ -56,7 +56,7 @@ pub(crate) struct Cost {
 }
 
 impl View {
-    /// The document of `status`; `more` is what the server finds wrong.
+    /// Builds the document of `status`. `more` holds the degradations that the server finds.
     pub fn report(&self, metrics: Option<SocketAddr>, more: &[Degradation]) -> StatusReport {
         let degraded = self.all_degraded(more).map(DegradedRecord::new);
         let degraded = degraded.map(explained).collect();
@@ -103,7 +103,7 @@ impl View {
         report
     }
 
-    /// Everything that is wrong for the host as a whole.
+    /// All degradations of the host as a whole.
     pub fn all_degraded<'a>(
         &'a self,
         more: &'a [Degradation],
@@ -115,7 +115,8 @@ impl View {
     }
 }
 
-/// Start of this process: its CPU time counts from then on, and not from when the accounting was loaded.
+/// Start of this process. Its CPU time counts from then on, not from when the accounting was
+/// loaded.
 pub(crate) fn process_start() -> Instant {
     let age = std::fs::read_to_string("/proc/self/stat")
         .ok()
@@ -131,7 +132,7 @@ pub(crate) fn process_start() -> Instant {
     now.checked_sub(age.unwrap_or_default()).unwrap_or(now)
 }
 
-/// The record, with what to do where a limit of the agent's own process is met.
+/// Adds a remedy where a limit of the agent's own process was reached.
 fn explained(mut record: DegradedRecord) -> DegradedRecord {
     record.text = with_remedy(&record.text);
     record

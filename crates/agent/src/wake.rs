@@ -1,22 +1,22 @@
-//! Waking a thread that waits in poll.
+//! Wake-up of a thread that waits in poll.
 
 use nix::poll::{PollFd, PollFlags};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-/// The sleeper's end.
+/// End of the thread that waits.
 #[derive(Debug)]
 pub(crate) struct Sleeper {
     stream: UnixStream,
     own: Waker,
 }
 
-/// The waking end. May be cloned.
+/// End of a thread that wakes.
 #[derive(Debug)]
 pub(crate) struct Waker(UnixStream);
 
-/// A pair of both.
+/// Creates both ends.
 pub(crate) fn pair() -> io::Result<(Waker, Sleeper)> {
     let (wake, sleep) = UnixStream::pair()?;
     wake.set_nonblocking(true)?;
@@ -31,20 +31,20 @@ impl Waker {
         let _ = (&self.0).write(&[1]);
     }
 
-    /// From [`Waker::descriptor`].
+    /// Restores a waker from [`Waker::descriptor`].
     #[cfg(test)]
     pub fn from_descriptor(descriptor: OwnedFd) -> Waker {
         Waker(descriptor.into())
     }
 
-    /// For a signal handler.
+    /// Descriptor for a signal handler.
     pub fn descriptor(&self) -> io::Result<OwnedFd> {
         self.0.try_clone().map(OwnedFd::from)
     }
 }
 
 impl Sleeper {
-    /// Readable once woken.
+    /// Descriptor that is readable once woken.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
@@ -53,12 +53,12 @@ impl Sleeper {
         PollFd::new(self.stream.as_fd(), PollFlags::POLLIN)
     }
 
-    /// Wakes itself: there is more to do.
+    /// Wakes itself, because there is more to do.
     pub fn wake_again(&self) {
         self.own.wake();
     }
 
-    /// Ready to be woken again.
+    /// Clears the wake-up, so that the next one is noticed.
     pub fn rest(&self) {
         let mut bytes = [0; 256];
         while matches!((&self.stream).read(&mut bytes), Ok(n) if n == bytes.len()) {}

@@ -1,4 +1,4 @@
-//! Follows an agent over its socket, also when it is away for a while.
+//! Watch of an agent over its socket, which survives the agent's restarts.
 
 use crate::client::{Client, ClientError};
 use cofferdam_records::accounting::AccountingRecord;
@@ -6,7 +6,7 @@ use cofferdam_records::status::StatusReport;
 use cofferdam_types::Snapshot;
 use std::path::PathBuf;
 
-/// What is kept between two readings of one agent.
+/// State between two readings of one agent.
 #[derive(Debug)]
 pub struct Watch {
     socket: PathBuf,
@@ -15,7 +15,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Of the agent that listens on `socket`; connects with the first reading.
+    /// Watches the agent that listens on `socket`. Connects with the first reading.
     pub fn new(socket: PathBuf) -> Watch {
         Watch {
             socket,
@@ -24,10 +24,10 @@ impl Watch {
         }
     }
 
-    /// As [`Watch::new`], but connects now.
+    /// Watches the agent that listens on `socket`, and connects now.
     ///
     /// # Errors
-    /// [`ClientError`] when no agent answers.
+    /// [`ClientError`] if no agent answers.
     pub fn connect(socket: PathBuf) -> Result<Watch, ClientError> {
         let client = Some(Client::connect(&socket)?);
         Ok(Watch {
@@ -36,19 +36,20 @@ impl Watch {
         })
     }
 
-    /// The state of the agent now, and the ledger of the time since the reading before: `None` at the
-    /// first one since the agent's start, since it counts from the beginning then.
+    /// Reads the current state of the agent, and the ledger of the time since the previous reading.
+    /// The ledger is `None` at the first reading since the agent's start: it would count from the
+    /// beginning.
     ///
     /// # Errors
-    /// [`ClientError`] when it does not answer; the next reading connects again.
+    /// [`ClientError`] if the agent does not answer; the next reading connects again.
     pub fn read(&mut self) -> Result<(StatusReport, Option<AccountingRecord>), ClientError> {
         self.read_as(Client::snapshot)
     }
 
-    /// As [`Watch::read`] while nobody looks: see [`Client::glance`].
+    /// Reads like [`Watch::read`] while no person looks: see [`Client::glance`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Watch::read`].
     pub fn glance(&mut self) -> Result<(StatusReport, Option<AccountingRecord>), ClientError> {
         self.read_as(Client::glance)
     }

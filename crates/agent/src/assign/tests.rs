@@ -1,9 +1,9 @@
-//! What the host has changed between two looks.
+//! Changes of the host between two lookups.
 
 use super::*;
 use std::path::Path;
 
-/// Process 7 is in `cgroup`, and began at tick `start`.
+/// Puts process 7, started at tick `start`, into `cgroup`.
 fn process(root: &Path, cgroup: &str, start: u64) {
     let folder = root.join("proc/7");
     std::fs::create_dir_all(&folder).unwrap();
@@ -21,7 +21,7 @@ fn rule() -> Rule {
     }
 }
 
-/// Texts of what the rules name, after another look, and the processes that have ended.
+/// Looks again, and returns the texts of the selectors and the processes that have ended.
 fn look(assigner: &mut Assigner) -> (Vec<String>, Vec<u32>) {
     assigner.looked = None;
     let named = assigner.named().iter().map(ToString::to_string).collect();
@@ -29,13 +29,13 @@ fn look(assigner: &mut Assigner) -> (Vec<String>, Vec<u32>) {
 }
 
 #[test]
-fn a_number_that_another_process_gets_is_not_meant() {
+fn a_reused_process_number_is_ignored() {
     let root = tempfile::tempdir().unwrap();
     let mut assigner = Assigner::new(HostFs::below(root.path()), vec![rule()]);
     assert_eq!(look(&mut assigner), (vec![], vec![]), "it has not come yet");
     process(root.path(), "/a", 100);
     assert_eq!(look(&mut assigner), (vec!["cgroup:/a".to_owned()], vec![]));
-    // It may move.
+    // A process may move to another cgroup.
     process(root.path(), "/a/b", 100);
     assert_eq!(
         look(&mut assigner),
@@ -45,7 +45,8 @@ fn a_number_that_another_process_gets_is_not_meant() {
     assert_eq!(look(&mut assigner), (vec![], vec![7]));
     process(root.path(), "/b", 200);
     assert_eq!(look(&mut assigner), (vec![], vec![7]));
-    // Another file with the same rule means the same process; a person who asks again does not.
+    // A new file with the same rule still means the old process. A rule set again by a person means
+    // the new one.
     assigner.replace(vec![rule()]);
     assert_eq!(look(&mut assigner), (vec![], vec![7]));
     assert!(assigner.set(rule()));

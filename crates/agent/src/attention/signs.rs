@@ -1,45 +1,46 @@
-//! Signs that cost next to nothing and are always there: the interrupt time of each CPU as the kernel
-//! samples it with its clock tick. A sudden rise has a window taken at once, and the window decides.
+//! Signs of load that cost next to nothing: the interrupt time of each CPU, which the kernel
+//! samples at its clock tick. A sudden rise starts a window at once, and the window decides.
 
 use cofferdam_host::TICKS_PER_S;
 use cofferdam_host::parse::cpu_ticks;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Between two looks.
+/// Shortest time between two readings of `/proc/stat`.
 const LOOK: Duration = Duration::from_millis(250);
-/// The file lists every interrupt of the host, which takes a millisecond where there are thousands: a look
-/// may take this part of the time.
+/// A reading may take one part in this many of the time. The file lists every interrupt of the
+/// host, which takes a millisecond where there are thousands.
 const COSTS: u32 = 200;
-/// Part of a CPU by which interrupt time must rise. The tick sees a quarter of a second as 62 samples: of a
-/// CPU that is steadily at 10%, two looks differ by more in one case of a hundred.
+/// Rise of interrupt time that counts as a sign, as a part of a CPU. A quarter of a second holds 62
+/// ticks, so noise seldom reaches this rise on a CPU that is steady at 10%.
 const RISES: f64 = 0.1;
-/// A sign has one window taken, and the next one only after so long: windows must not add up.
+/// Shortest time between two signs: the windows that they start must not add up.
 const ONCE_IN: Duration = Duration::from_secs(1);
 
-/// What was seen at the last looks.
+/// Results of the last readings.
 #[derive(Debug, Default)]
 pub(crate) struct Signs {
-    /// Interrupt ticks of each CPU, and when.
+    /// Time of the last reading, and the interrupt ticks of each CPU.
     last: Option<(Instant, Vec<u64>)>,
-    /// Parts of each CPU at the look before.
+    /// Interrupt time of each CPU before the last reading, as a part of the CPU.
     parts: Vec<f64>,
     due: Option<Instant>,
     told: Option<Instant>,
 }
 
 impl Signs {
-    /// When the next look is.
+    /// Time of the next reading.
     pub fn due(&self, now: Instant) -> Instant {
         self.due.unwrap_or(now)
     }
 
-    /// What was seen before tells nothing about what comes: everything is counted meanwhile.
+    /// Forgets all readings. Used when exact accounting begins: readings from before say nothing
+    /// about what follows it.
     pub fn forget(&mut self) {
         *self = Signs::default();
     }
 
-    /// Looks, if it is time. True when interrupt time has risen.
+    /// Reads the ticks if it is time. Returns whether interrupt time has risen.
     pub fn look(&mut self, now: Instant) -> bool {
         if now < self.due(now) {
             return false;
@@ -94,11 +95,11 @@ mod tests {
     }
 
     #[test]
-    fn only_a_rise_is_a_sign_and_only_once_in_a_while() {
+    fn only_a_rise_is_a_sign() {
         let (start, mut signs) = (Instant::now(), Signs::default());
         let mut ticks = [0, 0];
         let mut signs_at = Vec::new();
-        // In each quarter of a second: a steady 8%, and on the other CPU nothing, then 60%, then none.
+        // Each quarter of a second: a steady 8%; on the other CPU 0%, then 60%, then 0%.
         for look in 0..40_u32 {
             ticks[0] += 2;
             ticks[1] += if (12..30).contains(&look) { 15 } else { 0 };
@@ -108,7 +109,7 @@ mod tests {
             }
         }
         assert_eq!(signs_at, [12]);
-        // Another soon after the last is none.
+        // A rise soon after the last sign is ignored.
         let mut signs = Signs::default();
         let mut found = 0;
         for look in 0..40_u32 {

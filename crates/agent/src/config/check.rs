@@ -1,4 +1,4 @@
-//! What the form of the file cannot say: ranges, and rules that do not go together.
+//! Checks that the form of the file cannot express: ranges, and rules that conflict.
 
 use super::raw::{
     Amount, Length, RawAccounting, RawConfig, RawCpu, RawHistory, RawLatency, RawNri, RawOtlp,
@@ -25,18 +25,18 @@ const LONGEST_PERIOD: Duration = Duration::from_secs(10);
 const SHORTEST_WINDOW: Duration = Duration::from_millis(10);
 const LONGEST_WINDOW: Duration = Duration::from_secs(1);
 const SHORTEST_SAMPLED: Duration = Duration::from_millis(200);
-/// A victim is found within about a period.
+/// A victim is found within about one period.
 const LONGEST_SAMPLED: Duration = Duration::from_secs(10);
 const SMALLEST_DEBT: Duration = Duration::from_millis(1);
 const LARGEST_DEBT: Duration = Duration::from_secs(3600);
-/// Time between two pushes of metrics, unless given.
+/// Default time between two pushes of metrics.
 const EXPORT: Duration = Duration::from_secs(60);
 const SHORTEST_EXPORT: Duration = Duration::from_secs(1);
 const LONGEST_EXPORT: Duration = Duration::from_secs(3600);
 const LARGEST_HISTORY_BYTES: u64 = 1 << 40;
 const MOST_EXPORTED: u32 = 10_000;
 const MOST_MEASURED: u32 = 1_000;
-/// The kernel's limit for the path of a socket, without its final zero.
+/// Longest path of a socket that the kernel accepts, without the final zero.
 const LONGEST_SOCKET_PATH: usize = 107;
 
 const NEEDS_STRICT: &str = "cpus requires cpu = \"strict\": add that, or remove cpus";
@@ -63,7 +63,8 @@ impl Checker<'_> {
     }
 }
 
-/// A configuration that can be put in force, with warnings; or all problems, errors first.
+/// Checks a parsed file. Returns a configuration that can be put in force, with warnings, or all
+/// problems, errors first.
 pub(super) fn config(text: &str, raw: RawConfig) -> Result<(Config, Vec<Problem>), Vec<Problem>> {
     let mut checker = Checker {
         text,
@@ -155,8 +156,8 @@ fn accounting(checker: &mut Checker<'_>, raw: &RawAccounting, config: &mut Accou
         return;
     };
     if windows.window * 2 > windows.period {
-        let what = "a window may be at most half of the period: shorten window, lengthen period, or \
-                    use mode = \"exact\"";
+        let what = "a window may be at most half of the period: shorten window, \
+                    lengthen period, or use mode = \"exact\"";
         checker.error(&given, what);
     }
     if config.mode == AccountingMode::Exact {
@@ -191,7 +192,7 @@ fn nri(checker: &mut Checker<'_>, raw: &RawNri, config: &mut NriConfig) {
     }
 }
 
-/// The duration that was given, if it is one of `allowed`.
+/// Returns the given duration if it is within `allowed`.
 fn length(
     checker: &mut Checker<'_>,
     found: &Option<Spanned<Length>>,
@@ -312,7 +313,7 @@ fn history(checker: &mut Checker<'_>, raw: &RawHistory, config: &mut HistoryConf
     }
 }
 
-/// A size with its unit, bytes.
+/// Parses a size with its unit into bytes.
 fn size(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit())?;
     let shift = match text[end..].trim_start() {
@@ -387,7 +388,8 @@ fn rules(checker: &mut Checker<'_>, raw: &[Spanned<RawRule>]) -> Vec<Rule> {
             Some((_, at)) => checker.error(
                 &span,
                 format!(
-                    "'{text}' has different classes in line {at}, which takes precedence: remove one of the two"
+                    "'{text}' has different classes in line {at}, which takes precedence: \
+                                     remove one of the two"
                 ),
             ),
             None => {
@@ -416,7 +418,7 @@ fn rules(checker: &mut Checker<'_>, raw: &[Spanned<RawRule>]) -> Vec<Rule> {
     rules
 }
 
-/// The classes of a rule, and whether it reserves what each container requests.
+/// Returns the classes of a rule, and whether it reserves what each container requests.
 fn policy(checker: &mut Checker<'_>, rule: &RawRule) -> Option<(Policy, bool)> {
     let cpu = match (rule.cpu, &rule.cpus) {
         (RawCpu::Standard, None) => CpuPolicy::Standard,
@@ -441,15 +443,15 @@ fn policy(checker: &mut Checker<'_>, rule: &RawRule) -> Option<(Policy, bool)> {
     Some((policy, matches!(by_request, Some(Amount::Request))))
 }
 
-/// Whether `problem` is only the consequence of what was taken out for being wrong.
+/// Whether `problem` only follows from the removal of the wrong keys in `without`.
 pub(super) fn is_consequence(problem: &Problem, without: &[String]) -> bool {
     let lacks = |key: &str| without.iter().any(|k| k == key);
     (lacks("cpus") && problem.text == NEEDS_AMOUNT)
         || (lacks("cpu") && problem.text == NEEDS_STRICT)
 }
 
-/// Rules that ask for more CPUs than there are: no mistake in a file for many hosts, but nothing
-/// that this host can give.
+/// Warnings for rules that ask for more CPUs than the host has. That is no error in a file for many
+/// hosts.
 pub(super) fn beyond_host(rules: &[Rule], host_cpus: u32) -> Vec<Problem> {
     let asks = |rule: &&Rule| match rule.policy.cpu {
         CpuPolicy::Strict(amount) => amount.milli_cpus() > host_cpus.saturating_mul(1000),
@@ -468,7 +470,7 @@ pub(super) fn beyond_host(rules: &[Rule], host_cpus: u32) -> Vec<Problem> {
     rules.iter().filter(asks).map(warning).collect()
 }
 
-/// The parser's words with what to do, where they do not say it.
+/// Adds a remedy to a message of the parser that has none.
 pub(super) fn remedy(message: &str) -> String {
     if message.starts_with("missing field `match`") {
         return "a rule needs a match, such as match = \"web-*\"".into();

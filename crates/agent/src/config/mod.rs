@@ -1,7 +1,7 @@
-//! The agent's configuration: `/etc/cofferdam/cofferdam.toml`.
+//! Agent configuration: `/etc/cofferdam/cofferdam.toml`.
 //!
-//! A file is taken whole or not at all: every key known, every value in range, no two rules in
-//! conflict. Without a file the agent observes and changes nothing.
+//! A file is accepted whole or not at all: every key is known, every value in range, and no two
+//! rules conflict. Without a file the agent observes and changes nothing.
 
 mod check;
 mod problem;
@@ -29,92 +29,92 @@ use std::time::Duration;
 pub const DEFAULT_PATH: &str = "/etc/cofferdam/cofferdam.toml";
 /// Default path of the agent's socket.
 pub const DEFAULT_SOCKET: &str = "/run/cofferdam/agent.sock";
-/// As much network work as 20,000 to 30,000 small packets a second: counting them takes what attaching the
-/// programs for one window a second does, 2.7 ms (both measured).
+/// Network work below which exact accounting is cheaper than windows, CPUs. It corresponds to
+/// 20,000 to 30,000 small packets a second.
 const DEFAULT_EXACT_BELOW_CPUS: f64 = 0.02;
-/// Name of the history in the folder that the service manager gives.
+/// File name of the history in the folder that the service manager provides.
 const HISTORY_FILE: &str = "history";
-/// Default path of the history of an agent that is a service.
+/// Default path of the history of an agent that runs as a service.
 pub const DEFAULT_HISTORY: &str = "/var/lib/cofferdam/history";
-/// Largest file that is read.
+/// Largest configuration file.
 pub const LARGEST_FILE_BYTES: u64 = 4 << 20;
-/// Most rules in a file.
+/// Limit on the number of rules in a file.
 pub const MOST_RULES: usize = 10_000;
 
-/// A configuration that can be put in force.
+/// Configuration that can be put in force.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// In the order of the file; the first match wins.
+    /// Rules in the order of the file; the first match wins.
     pub rules: Vec<Rule>,
-    /// The control socket.
+    /// Control socket.
     pub socket: SocketConfig,
-    /// The metrics.
+    /// Metrics.
     pub metrics: MetricsConfig,
-    /// How the ledger is kept.
+    /// Accounting mode of the ledger.
     pub accounting: AccountingConfig,
     /// Network-CPU enforcement.
     pub enforcement: EnforcementConfig,
     /// CPU reservations.
     pub reservation: ReservationConfig,
-    /// Whether and how lost CPU time is diagnosed.
+    /// Diagnosis of lost CPU time.
     pub diagnosis: DiagnosisConfig,
     /// Latency of containers' packets.
     pub latency: LatencyConfig,
-    /// Where metrics are pushed to; `None`: nowhere.
+    /// Push of metrics over OTLP. `None` disables it.
     pub otlp: Option<OtlpConfig>,
-    /// The live page.
+    /// Live page.
     pub web: WebConfig,
-    /// The history.
+    /// History.
     pub history: HistoryConfig,
-    /// The container runtime's own interface.
+    /// Plugin interface of the container runtime.
     pub nri: NriConfig,
 }
 
 /// `[nri]`
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NriConfig {
-    /// Where the runtime listens for plugins; `None`: it is not asked.
+    /// Socket on which the runtime listens for plugins. `None` disables the plugin.
     pub socket: Option<PathBuf>,
-    /// Whose pods may ask by annotation; nobody's by default.
+    /// Namespaces whose pods may ask by annotation. Empty by default.
     pub may_ask: MayAsk,
 }
 
 /// `[socket]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketConfig {
-    /// Where.
+    /// Path of the socket.
     pub path: PathBuf,
-    /// The group that may read (name or number); only root without one.
+    /// Group that may read, by name or number. Without one only root may.
     pub group: Option<String>,
 }
 
 /// `[metrics]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetricsConfig {
-    /// Where they are served; `None`: nowhere.
+    /// Address on which the metrics are served. `None` disables them.
     pub address: Option<SocketAddr>,
-    /// Containers with series of their own, at most.
+    /// Limit on the containers with series of their own.
     pub containers: u32,
 }
 
 /// `[diagnosis]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiagnosisConfig {
-    /// Diagnose lost CPU time.
+    /// Whether lost CPU time is diagnosed.
     pub enabled: bool,
-    /// Count all switches, or in windows while nobody loses anything.
+    /// Counts all context switches, or only those in windows while no container loses CPU time.
     pub mode: AccountingMode,
 }
 
 /// `[accounting]`
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AccountingConfig {
-    /// Whether the ledger may be estimated from windows while nobody is pressed and nobody looks.
+    /// Permits sampling in windows while no container pays for others and no client reads.
     pub mode: AccountingMode,
-    /// The windows.
+    /// Length and period of the windows.
     pub windows: WindowOptions,
-    /// CPUs (0..=1). While the network work of the host takes less, measuring all of it costs less than
-    /// windows do, and it is measured.
+    /// CPUs (0..=1). While the network work of the host takes less, exact accounting costs less
+    /// than windows, and the ledger is exact.
     pub exact_below_cpus: f64,
 }
 
@@ -123,14 +123,14 @@ pub struct AccountingConfig {
 pub struct EnforcementConfig {
     /// Time between two control steps while a rule enforces and there is network work.
     pub control_period: Duration,
-    /// CPU time that a container may owe, at most; what is beyond is forgiven.
+    /// Most CPU time that a container may owe. Debt beyond it is forgiven.
     pub debt_bound: Duration,
 }
 
 /// `[reservation]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReservationConfig {
-    /// Whether reserved CPUs that sit idle are lent.
+    /// Whether idle reserved CPUs are lent.
     pub lend: bool,
     /// Whether device interrupts are moved off strict CPUs.
     pub move_irqs: bool,
@@ -139,13 +139,13 @@ pub struct ReservationConfig {
 /// `[web]`
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WebConfig {
-    /// Where the page is served; `None`: nowhere.
+    /// Address on which the page is served. `None` disables it.
     pub address: Option<cofferdam_web::Address>,
-    /// Names under which it may be asked for, beside its own.
+    /// Further host names under which browsers may request the page.
     pub hosts: Vec<String>,
-    /// Whether others than this host may reach it.
+    /// Whether other hosts may reach the page.
     pub remote: bool,
-    /// Control sockets of the dataplanes that it shows.
+    /// Control sockets of the dataplanes that the page shows.
     pub dataplanes: Vec<PathBuf>,
 }
 
@@ -154,36 +154,36 @@ pub struct WebConfig {
 pub struct LatencyConfig {
     /// Whether every container is measured, for the metrics.
     pub histograms: bool,
-    /// Containers that are measured for it, at most.
+    /// Limit on the containers that are measured.
     pub containers: u32,
-    /// Where egress begins.
+    /// Point at which the latency of egress starts.
     pub start: Start,
-    /// Where containers read their own reports; `None`: nowhere.
+    /// Socket on which containers read their own reports. `None` disables it.
     pub socket: Option<PathBuf>,
 }
 
 /// `[history]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryConfig {
-    /// Where it is kept.
+    /// Location of the history.
     pub place: HistoryPlace,
     /// Size at which the oldest frames are removed.
     pub limit_bytes: u64,
 }
 
-/// Where the history is kept.
+/// Location of the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HistoryPlace {
-    /// In the folder that the service manager gives for that; nowhere without one.
+    /// In the folder that the service manager provides; none without it.
     Default,
-    /// Nowhere.
+    /// No history.
     Off,
     /// In this file.
     File(PathBuf),
 }
 
 impl HistoryConfig {
-    /// The file, `None` if no history is kept.
+    /// Path of the history file. `None` if no history is kept.
     pub fn file(&self) -> Option<PathBuf> {
         match &self.place {
             HistoryPlace::File(path) => Some(path.clone()),
@@ -255,28 +255,28 @@ impl Default for Config {
     }
 }
 
-/// Where a configuration came from.
+/// Origin of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// False: the file need not exist, and without it the agent observes.
+    /// Whether the file must exist. If it need not and does not, the agent observes.
     pub required: bool,
 }
 
-/// A configuration together with what it was made from.
+/// Configuration, and facts about the file that it was read from.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
-    /// What is put in force.
+    /// Configuration to put in force.
     pub config: Config,
-    /// What has no effect.
+    /// Warnings about settings without effect.
     pub warnings: Vec<Problem>,
-    /// False: there was no file.
+    /// Whether the file existed.
     pub from_file: bool,
 }
 
 impl Source {
-    /// The file that was named, or the one at [`DEFAULT_PATH`] where there is one.
+    /// Uses the file `named`, or the one at [`DEFAULT_PATH`] if it exists.
     pub fn new(named: Option<&Path>) -> Source {
         Source {
             path: named.unwrap_or(Path::new(DEFAULT_PATH)).to_owned(),
@@ -284,7 +284,7 @@ impl Source {
         }
     }
 
-    /// Reads and checks it.
+    /// Reads and checks the file.
     pub fn load(&self) -> Result<Loaded, ConfigError> {
         let path = self.path.clone();
         let text = match read_text(&self.path, LARGEST_FILE_BYTES) {
@@ -318,9 +318,9 @@ impl Source {
     }
 }
 
-/// Path of the control socket by the configuration `named`, or by the one at [`DEFAULT_PATH`]. What
-/// else is wrong with the file is no matter: a running agent must be found all the same. Where the
-/// file cannot be read, or its agent has not been started yet, the answer is [`DEFAULT_SOCKET`].
+/// Path of the control socket according to the configuration `named`, or to the one at
+/// [`DEFAULT_PATH`]. Other faults of the file do not matter: a running agent must be found anyway.
+/// If the file cannot be read, or its agent has not started yet, the answer is [`DEFAULT_SOCKET`].
 pub fn socket_of(named: Option<&Path>) -> PathBuf {
     #[derive(serde::Deserialize)]
     struct OnlySocket {
@@ -345,7 +345,7 @@ pub fn socket_of(named: Option<&Path>) -> PathBuf {
     }
 }
 
-/// A configuration from its text, with warnings; or all that is wrong, errors first.
+/// Parses a configuration. Returns it with warnings, or every problem, errors first.
 pub fn parse(text: &str) -> Result<(Config, Vec<Problem>), Vec<Problem>> {
     let parsed = parse_all(text, |text| {
         toml::from_str::<raw::RawConfig>(text)
@@ -362,7 +362,7 @@ pub fn parse(text: &str) -> Result<(Config, Vec<Problem>), Vec<Problem>> {
     if problems.is_empty() {
         return checked;
     }
-    // What is wrong in form comes with all that does not go together in the rest.
+    // Report conflicts between the valid parts together with the errors of form.
     let more = checked.map_or_else(|problems| problems, |(_, warnings)| warnings);
     let told = |p: &Problem| !check::is_consequence(p, &parsed.without);
     problems.extend(more.into_iter().filter(told));

@@ -1,44 +1,44 @@
-//! What is wrong with a configuration, and where.
+//! Problems of a configuration, and their places in the file.
 
 use cofferdam_types::{Problem, Severity};
 use std::io;
 use std::path::PathBuf;
 use std::str::Utf8Error;
 
-/// The configuration cannot be used. The text is one line; `problems` has every one.
+/// Reason why a configuration cannot be used. The text is one line; `problems` has all.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// The file that was named does not exist.
+    /// The named file does not exist.
     #[error(
         "cannot read {}: it does not exist; give the right --config, or none to observe only",
         .0.display()
     )]
     Missing(PathBuf),
-    /// The file has more than [`LARGEST_FILE_BYTES`](super::LARGEST_FILE_BYTES).
+    /// The file is larger than [`LARGEST_FILE_BYTES`](super::LARGEST_FILE_BYTES).
     #[error("cannot read {}: it is larger than 4 MiB", .0.display())]
     TooLarge(PathBuf),
-    /// The file is no text.
+    /// The file is not text.
     #[error("cannot read {}: byte {} is not valid UTF-8", path.display(), source.valid_up_to() + 1)]
     NotText {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Where it ends to be text.
+        /// Position of the first invalid byte.
         source: Utf8Error,
     },
-    /// The file is wrong.
+    /// The file has errors.
     #[error("{}", summary(path, problems))]
     Wrong {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// All that is wrong, errors first.
+        /// All problems, errors first.
         problems: Vec<Problem>,
     },
 }

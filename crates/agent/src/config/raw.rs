@@ -1,4 +1,4 @@
-//! The file as it is written, before its rules are checked against each other.
+//! Configuration file in its written form, before the rules are checked against each other.
 
 use cofferdam_types::{AccountingMode, CpuAmount, NetworkCpu};
 use serde::Deserialize;
@@ -52,7 +52,8 @@ pub(super) enum RawCpu {
     Strict,
 }
 
-/// A [`CpuAmount`] that may be written as a whole number, or what each container requests.
+/// [`CpuAmount`] that may be written as a whole number, or `request`: the amount that each
+/// container requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Amount {
     Cpus(CpuAmount),
@@ -174,7 +175,7 @@ pub(super) struct RawHistory {
     pub limit: Option<Spanned<String>>,
 }
 
-/// A duration with its unit.
+/// Duration with its unit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Length(pub Duration);
 
@@ -183,7 +184,8 @@ impl<'de> Deserialize<'de> for Length {
         let text = String::deserialize(deserializer)?;
         humantime::parse_duration(&text).map(Length).map_err(|_| {
             D::Error::custom(format!(
-                "'{text}' is not a duration: write a number and its unit, such as \"100ms\" or \"1s\""
+                "'{text}' is not a duration: write a number and its unit, \
+                                 such as \"100ms\" or \"1s\""
             ))
         })
     }

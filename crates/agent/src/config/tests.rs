@@ -11,7 +11,7 @@ fn first(text: &str) -> String {
 }
 
 #[test]
-fn the_example_of_the_design_is_taken() {
+fn the_example_of_the_design_is_accepted() {
     let text = r#"
 [[rule]]
 match = "cgroup:/tenants/web*"
@@ -51,7 +51,7 @@ fn no_text_is_the_default_and_changes_nothing() {
 }
 
 #[test]
-fn every_section_is_taken() {
+fn every_section_is_accepted() {
     let text = r#"
 [socket]
 path = "/run/x.sock"
@@ -271,7 +271,7 @@ fn all_mistakes_are_reported_at_once_errors_first() {
 }
 
 #[test]
-fn rules_that_cannot_both_hold_are_refused_and_useless_ones_are_warned_of() {
+fn conflicting_rules_are_refused_and_useless_rules_cause_warnings() {
     let conflict = "[[rule]]\nmatch = \"a\"\n[[rule]]\nmatch = \"a\"\nnetwork_cpu = \"enforce\"";
     let told = first(conflict);
     assert!(
@@ -285,7 +285,7 @@ fn rules_that_cannot_both_hold_are_refused_and_useless_ones_are_warned_of() {
 }
 
 #[test]
-fn a_thousand_rules_are_taken() {
+fn a_thousand_rules_are_accepted() {
     let text: String = (0..1000)
         .map(|i| format!("[[rule]]\nmatch = \"web-{i}-*\"\nnetwork_cpu = \"enforce\"\n"))
         .collect();
@@ -295,7 +295,7 @@ fn a_thousand_rules_are_taken() {
 }
 
 #[test]
-fn a_missing_file_is_an_error_only_where_it_was_named() {
+fn only_a_named_file_must_exist() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("none.toml");
     let named = Source {
@@ -318,7 +318,7 @@ fn a_missing_file_is_an_error_only_where_it_was_named() {
 }
 
 #[test]
-fn a_file_that_is_no_text_is_refused_in_one_line() {
+fn a_binary_file_is_refused_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.toml");
     std::fs::write(&path, b"a = \"\xff\"").unwrap();
@@ -377,12 +377,12 @@ cpus = 1
         .iter()
         .map(|t| t.split(':').next().unwrap().parse().unwrap())
         .collect();
-    // Not reported: that the rule in line 7 needs an amount. It has one, which is wrong.
+    // The rule in line 7 has an amount, which is wrong. That it needs one is not reported.
     assert_eq!(lines, [3, 4, 6, 10, 11, 14, 15, 18], "{told:#?}");
 }
 
 #[test]
-fn a_rule_for_more_cpus_than_the_host_has_is_a_warning() {
+fn a_rule_beyond_the_host_causes_a_warning() {
     let text = "[[rule]]\nmatch = \"a\"\ncpu = \"strict\"\ncpus = 64\n";
     let (config, warnings) = parse(text).unwrap();
     assert_eq!(warnings, [], "a file may be for another host");
@@ -394,7 +394,7 @@ fn a_rule_for_more_cpus_than_the_host_has_is_a_warning() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_refused_with_the_cause() {
+fn an_unreadable_file_is_refused_with_the_cause() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.toml");
     let why = || {
@@ -447,7 +447,7 @@ fn the_socket_is_found_in_a_configuration_that_is_refused() {
 }
 
 #[test]
-fn a_pattern_that_may_be_a_name_is_warned_of() {
+fn a_pattern_that_may_be_a_name_causes_a_warning() {
     for (selector, part) in [
         (
             r"cgroup:/system.slice/a[b].service",

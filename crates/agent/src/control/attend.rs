@@ -1,5 +1,5 @@
-//! How closely the control loop looks: how it has the ledger kept, what it makes of estimates, and how often
-//! it takes a step.
+//! Attention of the control loop: the accounting mode that it orders, its use of estimates, and its
+//! period.
 
 use super::Control;
 use crate::attention::{Why, is_pressed};
@@ -13,16 +13,16 @@ use std::time::{Duration, Instant};
 
 /// Time between two steps while no rule changes the host.
 const OBSERVING: Duration = Duration::from_secs(1);
-/// While no container pays for others, the period between steps is this many times as long.
+/// Factor by which the period grows while no container pays for others.
 const QUIET: u32 = 5;
-/// A client that begins to read the ledger waits for it to be exact, so long at most: what it sees from its
-/// first reading on is then no estimate. Attaching takes some milliseconds.
+/// Longest wait for exact accounting when a client begins to read, so that its first reading is no
+/// estimate. Attaching the programs takes some milliseconds.
 const BECOMES_EXACT: Duration = Duration::from_millis(100);
-/// Shorter exact intervals say no more of who is pressed than a window does.
+/// Shortest exact interval that shows a victim better than a window does.
 const SAYS_ENOUGH: Duration = Duration::from_millis(50);
 
 impl<L: Ledger> Control<L> {
-    /// Has the accounting take windows from now on, or others than before.
+    /// Applies the configured windows to the ledger.
     pub(super) fn switch_accounting(&mut self) {
         self.attention.configure(self.config.accounting);
         let sampled = self.config.accounting.mode == AccountingMode::Sampled;
@@ -32,7 +32,7 @@ impl<L: Ledger> Control<L> {
         }
     }
 
-    /// When [`Control::attend`] has something to do, whatever happens.
+    /// Time at which [`Control::attend`] has work even if nothing happens.
     pub(super) fn attends_at(&self, now: Instant) -> Option<Instant> {
         let ledger = match self.readings.mode() {
             AccountingMode::Sampled => Some(self.signs.due(now)),
@@ -41,7 +41,7 @@ impl<L: Ledger> Control<L> {
         ledger.into_iter().chain(self.losses.due()).min()
     }
 
-    /// Reads what containers lost, when it is time.
+    /// Reads what containers lost, when it is due.
     pub(super) fn diagnose(&mut self) {
         let now = Instant::now();
         if self.losses.due().is_none_or(|due| now < due) {
@@ -57,8 +57,8 @@ impl<L: Ledger> Control<L> {
         }
     }
 
-    /// Looks at what the last window saw, and at the signs between windows; has everything counted, or
-    /// windows taken, as it must be now.
+    /// Evaluates the last window and the signs between windows, and orders the accounting mode that
+    /// follows.
     pub(super) fn attend(&mut self) -> Result<(), ReadError> {
         let now = Instant::now();
         let mode = self.readings.mode();
@@ -70,7 +70,7 @@ impl<L: Ledger> Control<L> {
             }
             self.attention.note_traffic(&seen, now);
             self.window = Some(seen);
-            // What it adds to the ledger is read at once.
+            // The control loop reads at once what the window adds to the ledger.
             self.due = now;
         }
         if self.page.was_watched() {
@@ -88,7 +88,7 @@ impl<L: Ledger> Control<L> {
             self.readings.ledger().set_exact(exact)?;
         }
         if self.attention.is_now(mode) {
-            // The next interval shall be exact as a whole, or an estimate as a whole.
+            // The next interval must be exact as a whole, or estimated as a whole.
             self.due = now;
             let record = self.attention.record();
             tracing::debug!("the ledger is {} from now on: {}", record.mode, record.why);
@@ -96,7 +96,7 @@ impl<L: Ledger> Control<L> {
         Ok(())
     }
 
-    /// A client reads the ledger, and is to see no estimates.
+    /// Makes the ledger exact for a client that reads it.
     pub(super) fn look_closely(&mut self) {
         self.note_watched(Instant::now());
         if self.readings.mode() == AccountingMode::Exact && self.ordered == AccountingMode::Exact {
@@ -104,7 +104,7 @@ impl<L: Ledger> Control<L> {
         }
         self.ordered = AccountingMode::Exact;
         if let Err(why) = self.readings.ledger().become_exact(BECOMES_EXACT) {
-            // The next reading says it as well, and what follows from it.
+            // The next reading reports the error too, with its consequences.
             tracing::warn!("{why}");
         }
         self.readings.expire();
@@ -115,12 +115,12 @@ impl<L: Ledger> Control<L> {
         self.losses.look_closely(now);
     }
 
-    /// Whether anybody may be judged by `interval`: nothing of it is an estimate.
+    /// Whether `interval` is exact as a whole, so that containers may be judged by it.
     pub(super) fn judges(&self, interval: &Interval) -> bool {
         !interval.is_estimated() && self.readings.mode() == AccountingMode::Exact
     }
 
-    /// Notes what is a reason to go on counting everything.
+    /// Records the reasons to stay exact.
     pub(super) fn note_reasons(&mut self, judged: &Interval) {
         let now = Instant::now();
         if self.busy {
@@ -145,12 +145,12 @@ impl<L: Ledger> Control<L> {
         }
     }
 
-    /// Leaves a step out when there is nothing to do: a reading of many containers costs more than
-    /// all else. True when this one was.
+    /// Skips a step when there is nothing to do: a reading of many containers costs more than all
+    /// else. Returns whether it did.
     pub(super) fn rests(&mut self) -> bool {
         let may = self.effects.as_ref().is_some_and(|e| e.may_rest());
         let lately = self.stepped.is_some_and(|at| at.elapsed() < OBSERVING);
-        // The step reports a failed reading.
+        // The step itself reports a failed reading.
         if self.busy || !may || !lately || !self.readings.are_calm().unwrap_or(false) {
             return false;
         }
@@ -163,7 +163,7 @@ impl<L: Ledger> Control<L> {
     }
 }
 
-/// An interval that says nothing about anybody.
+/// Interval without containers, which accuses none.
 pub(super) fn nothing(interval: &Interval, length: Duration) -> Interval {
     Interval {
         time: interval.time,

@@ -1,4 +1,4 @@
-//! What clients and signals ask of the control loop.
+//! Requests of clients and signals to the control loop.
 
 use super::{Channels, Control, now, warnings};
 use crate::config::{Config, ConfigError, Loaded};
@@ -11,23 +11,23 @@ use crate::wire::{
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Requests served between two looks at the clock.
+/// Requests served between two readings of the clock.
 const AT_ONCE: usize = 16;
 /// Shortest time between readings for clients: more frequent ones cost more than they are worth.
 const FRESH: Duration = Duration::from_millis(10);
 
-/// A configuration that is not put in force.
+/// Reason why a configuration is not put in force.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReloadError {
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The group of its socket.
+    /// The group of the socket cannot be found.
     #[error("cannot read {}: {source}", path.display())]
     Group { path: PathBuf, source: ListenError },
 }
 
 impl<L: Ledger> Control<L> {
-    /// Serves what clients wait for. True when something changed that must be shown.
+    /// Serves waiting requests. Returns whether a change must be published.
     pub(super) fn serve(&mut self, channels: &Channels) -> bool {
         let mut show = false;
         for _ in 0..AT_ONCE {
@@ -60,11 +60,11 @@ impl<L: Ledger> Control<L> {
                     notice
                 }
             };
-            // The server outlives this loop.
+            // The server outlives this loop, so the message arrives.
             let _ = channels.notices.send(notice);
             channels.wake_server.wake();
         }
-        // More may be waiting: come back at once.
+        // More requests may be waiting: return at once.
         channels.sleeper.wake_again();
         show
     }
@@ -103,14 +103,15 @@ impl<L: Ledger> Control<L> {
                 self.step();
                 answer(client, Ok(Changed { containers: 0 }))
             }
-            // Answered by the server itself, or by `serve`.
+            // The server itself, or `serve`, answers these.
             Request::Status | Request::Snapshot { .. } => {
                 answer(client, Err::<(), _>("not a change".to_owned()))
             }
         }
     }
 
-    /// Puts the configuration in force as it is now, whole; or keeps the old one and says why.
+    /// Puts the current configuration file in force as a whole, or keeps the old configuration and
+    /// returns the reason.
     pub(super) fn reload(&mut self, channels: &Channels) -> Result<Reloaded, ReloadError> {
         let loaded = match self.check() {
             Ok(loaded) => loaded,
@@ -143,7 +144,7 @@ impl<L: Ledger> Control<L> {
         })
     }
 
-    /// The configuration as it is now, if it can be put in force.
+    /// Loads the current configuration file and checks that it can be put in force.
     fn check(&self) -> Result<Loaded, ReloadError> {
         let loaded = self.source.load()?;
         if let Some(group) = &loaded.config.socket.group {
@@ -163,13 +164,13 @@ impl<L: Ledger> Control<L> {
                 .notices
                 .send(Notice::Group(new.socket.group.clone()));
         }
-        // Also when it is the same: the port may be free by now.
+        // Send it even if unchanged: the port may be free by now.
         let _ = channels.notices.send(Notice::Metrics(new.metrics.address));
         channels.wake_server.wake();
         let asked = new.rules.iter().any(Rule::changes_host);
         let options = new.enforcement.debt_bound != old.enforcement.debt_bound
             || new.reservation != old.reservation;
-        // Also when it is the same: what was missing may be there by now.
+        // Switch even if unchanged: a missing part may be available by now.
         self.losses.switch(new.diagnosis);
         self.latency.switch(&new.latency);
         self.otlp.switch(&new.otlp);
@@ -181,7 +182,8 @@ impl<L: Ledger> Control<L> {
         if (options || !asked)
             && let Some(effects) = self.effects.take()
         {
-            // Other options begin anew; without a rule that needs it nothing stays changed.
+            // New options restart the enforcement. Without a rule that needs it, nothing stays
+            // changed.
             let undone = effects.undo();
             undone.log("enforcement ends");
             self.undo_failures = undone.failures;

@@ -1,9 +1,9 @@
-//! What the container runtime says, in the control loop: names for the inventory, promises before
-//! containers are made, and neighbours out of the way before they run.
+//! Events of the container runtime in the control loop: names for the inventory, promises before
+//! containers are created, and the move of neighbours before they run.
 //!
-//! The runtime waits for each answer, so the order is: decide by what is in memory, answer, then
-//! change the host. `StartContainer` comes between the making of a container and its first
-//! instruction: it is answered when the reservations are in force.
+//! The runtime waits for each answer, so the order is: decide from memory, answer, then change the
+//! host. `StartContainer` comes between the creation of a container and its first instruction: it
+//! is answered when the reservations are in force.
 
 use super::Control;
 use crate::assign::Pods;
@@ -18,13 +18,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// At the end the runtime is told that containers have all CPUs again, and waited for so long.
+/// Longest wait for the runtime at the end, after the agent has returned all CPUs to the
+/// containers.
 const LAST_WORD: Duration = Duration::from_millis(500);
 /// Name of the container that only holds a pod's namespaces.
 const PAUSE: &str = "pause";
 
 impl<L: Ledger> Control<L> {
-    /// Serves the runtime. True when something changed that must be shown.
+    /// Serves the runtime. Returns whether a change must be published.
     pub(super) fn serve_runtime(&mut self, sleeper: BorrowedFd<'_>) -> bool {
         let turn = self.nri.turn(sleeper, Instant::now());
         if turn.lost {
@@ -68,7 +69,7 @@ impl<L: Ledger> Control<L> {
                 self.withdraw(&id);
                 self.readings.ledger().forget_introduced(&id);
                 let gone = self.nri.roster.remove(&id);
-                // containerd (2.4) does not tell of the end of pods that it had before its restart.
+                // containerd (2.4) does not report the end of pods that it had before its restart.
                 if let Some(pod) = gone.map(|c| c.pod.id.clone())
                     && !self.nri.roster.has_containers(&pod)
                 {
@@ -87,7 +88,7 @@ impl<L: Ledger> Control<L> {
         }
     }
 
-    /// These are all that there are.
+    /// Replaces the runtime records by this complete list.
     fn synchronize(&mut self, pods: Vec<Arc<Pod>>, containers: Vec<Container>) {
         self.read_runtime_files(false);
         let mut all: Vec<Introduction> = pods.iter().map(|p| of_pod(p)).collect();
@@ -100,12 +101,12 @@ impl<L: Ledger> Control<L> {
         self.nri.roster.replace(pods, containers);
         self.introduce(all);
         self.assigner.look_at_all_again();
-        // Rules are followed at once, and not a step later.
+        // Apply the rules at once, not a step later.
         self.due = Instant::now();
     }
 
-    /// A container is about to be made. Neighbours leave its CPUs later, before it runs: others may
-    /// wait for an answer now.
+    /// Handles a container that is about to be created. Neighbours leave its CPUs later, before it
+    /// runs: other containers may wait for an answer now.
     fn create(&mut self, mut container: Container, call: Call) {
         if self.nri.roster.pod(&container.pod.id).is_none() {
             self.nri.roster.add_pod(container.pod.clone());
@@ -145,11 +146,11 @@ impl<L: Ledger> Control<L> {
         self.nri.roster.add(container);
     }
 
-    /// A container that was made is about to run.
+    /// Handles a created container that is about to run.
     fn start_container(&mut self, id: &str, call: Call) {
         let reserves = self.effects.as_ref().is_some_and(|e| e.reserves());
         if reserves || self.promised.contains_key(id) {
-            // Its cgroup is there: the event of it waits to be read.
+            // The cgroup exists: the inventory has an unread event of it.
             let now = Instant::now();
             let (_waker, sleeper) = match crate::wake::pair() {
                 Ok(pair) => pair,
@@ -166,13 +167,13 @@ impl<L: Ledger> Control<L> {
         self.nri.answer(call, None);
     }
 
-    /// A container's resources are about to change: in place, or by the kubelet's CPU manager.
+    /// Handles a change of a container's resources, in place or by the kubelet's CPU manager.
     fn update(&mut self, id: &str, wanted: Resources, call: Call) {
         self.nri.answer(call, None);
         let known = self.nri.roster.container(id).map(|c| c.resources.clone());
         if known.as_ref() != Some(&wanted) && self.nri.roster.set_resources(id, wanted).is_some() {
             self.assigner.look_again(id);
-            // Not before the runtime has written what it was asked for.
+            // The runtime must write the requested resources first.
             self.followed = None;
             self.due = self.due.min(Instant::now() + super::SHOW);
         }
@@ -185,13 +186,13 @@ impl<L: Ledger> Control<L> {
         }
     }
 
-    /// Whether something of its reservation could have been written over.
+    /// Whether the runtime may have overwritten a part of the container's reservation.
     fn has_promise(&self, id: &str) -> bool {
         let told = self.nri.roster.container(id);
         told.is_some_and(|c| c.annotations.contains_key(MADE_ON))
     }
 
-    /// Brings the host in line with what was promised, or withdrawn, since the last time.
+    /// Applies the promises made or withdrawn since the last call to the host.
     pub(super) fn settle(&mut self) {
         if std::mem::take(&mut self.unsettled)
             && let Some(effects) = &mut self.effects
@@ -212,7 +213,7 @@ impl<L: Ledger> Control<L> {
         }
     }
 
-    /// What the inventory will call the container.
+    /// Container as the inventory will describe it once it exists.
     fn to_be(&self, container: &Container) -> cofferdam_types::Container {
         let path = cgroup_path(&container.cgroups_path).unwrap_or_default();
         cofferdam_types::Container {
@@ -223,8 +224,8 @@ impl<L: Ledger> Control<L> {
         }
     }
 
-    /// Tells the runtime that containers have again what it would have given them without us: it
-    /// would write the old CPUs with the next change otherwise.
+    /// Reports to the runtime that containers have their original CPUs again. Otherwise it would
+    /// write the old CPUs with the next change.
     pub(super) fn leave_runtime(&mut self, sleeper: BorrowedFd<'_>) {
         let cpus = cofferdam_host::online_cpus(&cofferdam_host::HostFs::host());
         let cpus: Vec<String> = cpus
@@ -279,8 +280,7 @@ fn of_container(container: &Container) -> Introduction {
     }
 }
 
-/// Where a runtime makes the cgroup that it was asked for as a path, or for systemd as
-/// `SLICE:PREFIX:NAME`.
+/// Path at which a runtime creates a cgroup. `asked` is a path, or `SLICE:PREFIX:NAME` for systemd.
 fn cgroup_path(asked: &str) -> Option<PathBuf> {
     let mut parts = asked.split(':');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {

@@ -1,4 +1,4 @@
-//! What the control loop shows: its log, and the view that clients and scrapes are answered from.
+//! Output of the control loop: its log, and the view that answers clients and scrapes.
 
 use super::told::{Line, unmatched};
 use super::{Channels, Control};
@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-/// The classes that a rule gives; no amount where each container gets what it requests.
+/// Classes that a rule gives. The amount is missing if each container gets what it requests.
 fn policy(rule: &Rule) -> PolicyRecord {
     let mut record = PolicyRecord::new(&rule.policy);
     if rule.by_request {
@@ -33,7 +33,7 @@ impl<L: Ledger> Control<L> {
             .collect()
     }
 
-    /// Logs what has become degraded, and what is so no more.
+    /// Logs what has become degraded, and what no longer is.
     pub(super) fn tell_changes(&mut self) {
         let mut status = match &self.effects {
             Some(effects) => effects.status(),
@@ -62,7 +62,7 @@ impl<L: Ledger> Control<L> {
         self.shown = Some(Instant::now());
     }
 
-    /// What pods asked for and do not get stands beside what is not in force for other reasons.
+    /// Adds the refused requests of pods to the degradations that have other causes.
     fn add_refusals(&self, status: &mut EnforcementStatus) {
         for (container, policy, problems) in self.assigner.problems() {
             let known = status.containers.iter_mut();
@@ -80,11 +80,11 @@ impl<L: Ledger> Control<L> {
         }
     }
 
-    /// Logs which rules have matched no container for a while, and when one does after all.
+    /// Logs each rule that has matched no container for a while, and each that matches again.
     pub(super) fn tell_unmatched_rules(&mut self) {
         let rules = self.rules.clone();
         let lines = unmatched(&rules);
-        // There may be a thousand, and each is looked up.
+        // There may be a thousand rules, and each is looked up.
         let all: HashSet<&str> = rules.iter().map(|rule| rule.matches.as_str()).collect();
         let known = |matches: &str| all.contains(matches);
         let news = self.unmatched.update(lines, known, Instant::now());
@@ -109,7 +109,7 @@ impl<L: Ledger> Control<L> {
         *channels.view.lock().unwrap_or_else(PoisonError::into_inner) = view;
     }
 
-    /// What is shown now.
+    /// View of the current state.
     pub fn view(&self) -> View {
         let mut degraded = Vec::new();
         let mut add = |name: &str, text: String| {

@@ -1,24 +1,24 @@
-//! What the log has said is degraded: each thing once when it begins, and once when it ends.
+//! Log of degradations. Each is logged once when it begins and once when it ends.
 
 use cofferdam_records::status::{PolicyRecord, RuleRecord};
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::time::{Duration, Instant};
 
-/// A container that is degraded for a shorter time is not worth a line: it has ended, or was only
-/// beginning.
+/// Shortest degradation of a container that is logged. In a shorter one the container has ended, or
+/// was only starting.
 const LASTS: Duration = Duration::from_secs(2);
-/// What comes back sooner has not ended.
+/// Time without a degradation after which it has ended.
 const ENDED: Duration = Duration::from_secs(10);
 
-/// One thing that is degraded, of the host when `container` is `None`.
+/// One degradation. It concerns the host if `container` is `None`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Line {
     pub container: Option<String>,
     pub text: String,
 }
 
-/// Rules that ask for something and match no container; `container` is what such a rule matches.
+/// Rules that ask for something and match no container. `container` holds the match of the rule.
 pub(super) fn unmatched(rules: &[RuleRecord]) -> BTreeSet<Line> {
     let line = |rule: &RuleRecord| Line {
         container: Some(rule.matches.clone()),
@@ -34,7 +34,7 @@ pub(super) fn unmatched(rules: &[RuleRecord]) -> BTreeSet<Line> {
     unmatched.map(line).collect()
 }
 
-/// What is to be logged now.
+/// Lines to be logged now.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct News {
     pub begins: Vec<Line>,
@@ -42,7 +42,8 @@ pub(super) struct News {
 }
 
 impl Line {
-    /// Tells it from others: without its figures, which change from moment to moment. They follow "about".
+    /// Identity of the line: its text without the figures, which change from moment to moment. A
+    /// figure follows "about".
     fn key(&self) -> Line {
         let mut is_figure = false;
         let words = self.text.split(' ');
@@ -54,22 +55,23 @@ impl Line {
     }
 }
 
-/// A thing that is degraded, or was until a moment ago.
+/// Degradation that holds, or held until a moment ago.
 #[derive(Debug)]
 struct Known {
-    /// As it was logged, or first seen until then.
+    /// Text as it was logged or, until then, first seen.
     line: Line,
     since: Instant,
     seen: Instant,
     logged: bool,
 }
 
-/// What is degraded, by key.
+/// Degradations, by key.
 #[derive(Debug, Default)]
 pub(super) struct Told(BTreeMap<Line, Known>);
 
 impl Told {
-    /// These are degraded now, all that are; `known` says whether there is a container of a name.
+    /// Takes the complete set of current degradations. `known` says whether a container of a name
+    /// exists.
     pub fn update(
         &mut self,
         lines: BTreeSet<Line>,
@@ -98,7 +100,7 @@ impl Told {
             if absent.is_zero() || (it.logged && is_there && absent < ENDED) {
                 return true;
             }
-            // Nothing became better with a container that has ended.
+            // The end of a container is no improvement.
             if it.logged && is_there {
                 news.ends.push(it.line.clone());
             }
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_lived_container_is_no_line_in_the_log() {
+    fn a_short_lived_container_is_not_logged() {
         let (mut told, start) = (Told::default(), Instant::now());
         let degraded = BTreeSet::from([line(Some("short"))]);
         assert_eq!(told.update(degraded, |_| true, start), News::default());
@@ -141,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lasting_problem_is_reported_once_and_its_end_while_the_container_exists() {
+    fn a_lasting_problem_is_logged_once_with_its_end() {
         for stays in [true, false] {
             let (mut told, start) = (Told::default(), Instant::now());
             let degraded = || BTreeSet::from([line(Some("web")), line(None)]);
@@ -161,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_and_goes_and_changes_its_figure_is_two_lines() {
+    fn a_flickering_problem_is_logged_in_two_lines() {
         let (mut told, start) = (Told::default(), Instant::now());
         let pays = |cpus: &str| Line {
             container: None,
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_asks_for_something_and_matches_nothing_is_told() {
+    fn an_effective_rule_without_containers_is_logged() {
         let rule = |matches: &str, network_cpu: &str, containers, line| RuleRecord {
             line,
             matches: matches.to_owned(),

@@ -22,7 +22,8 @@ fn row(id: u64, name: &str, caused_ms: u64, charged_ms: u64) -> ContainerLedger 
     }
 }
 
-/// `tenths` of a second after the begin: `db` pays 30 ms in each for packets of `web`.
+/// Snapshot `tenths` of a second after the start. In each tenth `db` pays 30 ms for packets of
+/// `web`.
 fn snapshot(tenths: u64) -> Arc<Snapshot> {
     Arc::new(Snapshot {
         time: SystemTime::UNIX_EPOCH + Duration::from_millis(tenths * 100),
@@ -35,7 +36,7 @@ fn snapshot(tenths: u64) -> Arc<Snapshot> {
     })
 }
 
-/// All that the control loop saw in so many seconds, in steps of a tenth.
+/// Readings of a control loop that ran for `seconds`, in steps of a tenth of a second.
 fn watched(seconds: u64, status: &EnforcementStatus) -> Recent {
     let mut recent = Recent::default();
     for tenths in 0..=seconds * 10 {
@@ -47,7 +48,7 @@ fn watched(seconds: u64, status: &EnforcementStatus) -> Recent {
 }
 
 #[test]
-fn the_last_seconds_have_one_answer_for_all_who_ask() {
+fn the_last_seconds_have_one_answer_for_all_clients() {
     let report = full(0).report(None, &[]);
     assert_eq!(report.harm, None, "nothing was watched");
     let status = EnforcementStatus::default();
@@ -68,7 +69,7 @@ fn the_last_seconds_have_one_answer_for_all_who_ask() {
 }
 
 #[test]
-fn a_window_keeps_no_more_readings_than_it_needs() {
+fn the_window_of_readings_is_bounded() {
     let recent = watched(600, &EnforcementStatus::default());
     assert_eq!(recent.moments.len(), INTERVALS + 1);
 }

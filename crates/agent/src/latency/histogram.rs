@@ -1,6 +1,6 @@
-//! Histograms with the same few buckets for everyone, as Prometheus wants them.
+//! Histograms with the same few buckets for all containers, as Prometheus needs them.
 
-/// Upper ends of the buckets, ns, ends included; what is longer is in one more.
+/// Upper bounds of the buckets, nanoseconds, inclusive. One more bucket holds longer values.
 pub(crate) const BOUNDS_NS: [u32; 12] = [
     5_000,
     10_000,
@@ -19,9 +19,9 @@ pub(crate) const BOUNDS_NS: [u32; 12] = [
 /// One histogram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Buckets {
-    /// Packets in each bucket, the last without an upper end.
+    /// Packets in each bucket; the last one has no upper bound.
     pub counts: [u64; BOUNDS_NS.len() + 1],
-    /// Sum of all values, ns.
+    /// Sum of all values, nanoseconds.
     pub sum_ns: u64,
 }
 
@@ -33,7 +33,7 @@ impl Buckets {
         self.sum_ns = self.sum_ns.saturating_add(u64::from(ns) * packets);
     }
 
-    /// All packets.
+    /// Number of all packets.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }

@@ -1,5 +1,5 @@
-//! The thread that measures: it reads the kernel's rings and adds up. The control loop hands the
-//! containers in and takes the sums out, and never waits for it.
+//! Thread that measures latency: it reads the kernel's rings and sums up. The control loop hands
+//! containers in, takes the sums out, and never waits for it.
 
 use super::StartError;
 use super::histogram::Buckets;
@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Between two readings of the rings.
+/// Time between two readings of the rings.
 const READ_EVERY: Duration = Duration::from_millis(20);
-/// Between two looks at the containers, and two views.
+/// Time between two updates of the containers and the view.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Sums of one container, direction and protocol.
@@ -25,11 +25,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 pub(crate) struct FlowTotals {
     pub total: Buckets,
     pub added: Buckets,
-    /// Time in each [`Stage`], ns.
+    /// Time in each [`Stage`], nanoseconds.
     pub stages_ns: [u64; Stage::ALL.len()],
 }
 
-/// What was measured of one container.
+/// Measurements of one container.
 #[derive(Clone, Debug)]
 pub(crate) struct MeasuredContainer {
     pub container: Arc<Container>,
@@ -37,11 +37,11 @@ pub(crate) struct MeasuredContainer {
     pub flows: BTreeMap<(Direction, Class), FlowTotals>,
 }
 
-/// What is shown. Sums since the container is measured.
+/// Published measurements: sums since each container was first measured.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LatencyView {
     pub containers: Vec<MeasuredContainer>,
-    /// Containers that could be measured, were there not too many.
+    /// Containers that are not measured because there are too many.
     pub not_measured: u64,
     pub reports_lost: u64,
     pub reports_rejected: u64,
@@ -58,7 +58,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The running thread; ended, and the programs unloaded, when dropped.
+/// Running measurement thread. Dropping it ends the thread and unloads the programs.
 pub(super) struct Measuring {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -113,7 +113,7 @@ impl Drop for Measuring {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It panicked or it ended; either way it is gone.
+            // The result does not matter: the thread has ended or panicked.
             let _gone = thread.join();
         }
     }
@@ -162,7 +162,7 @@ impl Worker {
         Ok(())
     }
 
-    /// One container a namespace: the first; the others of a pod share its path.
+    /// Measures one container per network namespace, the first. The others of a pod share its path.
     fn follow(&mut self, containers: &[Arc<Container>]) -> Result<(), MeasureError> {
         let mut there: BTreeMap<NetnsId, &Arc<Container>> = BTreeMap::new();
         for container in containers {

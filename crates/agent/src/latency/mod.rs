@@ -1,4 +1,4 @@
-//! Latency in the agent: histograms of every container for Prometheus, and the socket where a
+//! Latency in the agent: histograms of every container for Prometheus, and the socket on which a
 //! container reads its own reports. Both are off by default, because they cost time for each
 //! packet.
 
@@ -19,7 +19,7 @@ use service::Service;
 use std::io;
 use std::sync::Arc;
 
-/// What was asked for and could not be started.
+/// Reason why a part could not be started.
 #[derive(Debug, thiserror::Error)]
 enum StartError {
     #[error(transparent)]
@@ -34,7 +34,7 @@ enum StartError {
     Thread(io::Error),
 }
 
-/// What runs of it.
+/// Running parts of the latency measurement.
 #[derive(Default)]
 pub(crate) struct Latency {
     config: LatencyConfig,
@@ -44,13 +44,13 @@ pub(crate) struct Latency {
 }
 
 impl Latency {
-    /// Begins or ends what the configuration asks for. What has failed is tried again.
+    /// Starts or stops what the configuration asks for. Retries what has failed.
     pub fn switch(&mut self, config: &LatencyConfig) {
         let changed = *config != self.config;
         self.config = config.clone();
         self.failures.clear();
         if changed {
-            // The socket's file must be gone before another is made in its place.
+            // The old socket file must be removed before a new one is created in its place.
             self.measuring = None;
             self.service = None;
         }
@@ -68,7 +68,7 @@ impl Latency {
         }
     }
 
-    /// Makes sure that the thread runs.
+    /// Starts the measurement thread unless it runs.
     fn measure(&mut self) {
         if self.measuring.as_ref().is_some_and(|m| !m.has_ended()) {
             return;
@@ -80,13 +80,13 @@ impl Latency {
         }
     }
 
-    /// Measures these containers from now on. Without histograms of all, it runs only while there
-    /// are some.
+    /// Measures these containers from now on. Unless all containers have histograms, the thread
+    /// runs only while there are some.
     pub fn follow(&mut self, containers: &[Arc<Container>]) {
         if !self.config.histograms {
             match containers.is_empty() {
                 true => self.measuring = None,
-                // One failure is enough, until the configuration is read again.
+                // After a failure, wait until the configuration is read again.
                 false if self.failures.is_empty() => self.measure(),
                 false => {}
             }
@@ -96,13 +96,13 @@ impl Latency {
         }
     }
 
-    /// What was measured; empty while nothing is.
+    /// Measurements; empty while nothing is measured.
     pub fn view(&self) -> Arc<LatencyView> {
         let view = self.measuring.as_ref().map(Measuring::view);
         view.unwrap_or_default()
     }
 
-    /// What is not as the configuration says.
+    /// Parts that do not run as configured.
     pub fn degraded(&self) -> impl Iterator<Item = Degradation> {
         let ended = |name: &str, what: &str| Degradation {
             name: name.to_owned(),

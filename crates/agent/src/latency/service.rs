@@ -1,5 +1,5 @@
-//! The socket where a container reads its own reports, in a separate thread. The programs are
-//! loaded while a container measures.
+//! Thread with the socket on which a container reads its own reports. The programs are loaded only
+//! while a container measures.
 
 use super::StartError;
 use cofferdam_host::{HostFs, host_netns};
@@ -10,10 +10,10 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::thread::JoinHandle;
 
-/// The running server; ended, and its socket removed, when dropped.
+/// Running server. Dropping it ends the thread and removes the socket.
 pub(super) struct Service {
     thread: Option<JoinHandle<()>>,
-    /// Closed, it ends the thread.
+    /// Closing it ends the thread.
     wake: Option<std::io::PipeWriter>,
     _socket: SocketFile,
 }
@@ -49,10 +49,10 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // The other end becomes readable (hung up).
+        // The other end of the pipe becomes readable (hung up).
         drop(self.wake.take());
         if let Some(thread) = self.thread.take() {
-            // It panicked or it ended; either way it is gone.
+            // The result does not matter: the thread has ended or panicked.
             let _gone = thread.join();
         }
     }

@@ -4,7 +4,7 @@ use cofferdam_diagnosis::windows::PERIOD;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What the diagnosis of a test is told, and what it was asked.
+/// Synthetic input of the diagnosis, and the calls that it received.
 #[derive(Default)]
 struct Host {
     /// Milliseconds that the container loses to others in each second.
@@ -76,7 +76,7 @@ impl Scene {
         }
     }
 
-    /// What the loop does for so long, and what the diagnosis was asked meanwhile.
+    /// Runs the control loop's calls for `length`. Returns the calls that the diagnosis received.
     fn pass(&mut self, length: Duration) -> Vec<String> {
         let until = self.host.borrow().now + length;
         let container = Arc::new(Container::plain(CgroupId(7), "/a", "a"));
@@ -102,7 +102,7 @@ impl Scene {
 }
 
 #[test]
-fn windows_begin_when_nobody_has_lost_anything_for_a_while_and_stand_for_all_of_the_time() {
+fn windows_begin_after_a_while_without_losses() {
     let mut scene = Scene::new(AccountingMode::Sampled);
     let log = scene.pass(QUIET + Duration::from_millis(10));
     assert_eq!(log.last().map(String::as_str), Some("rests"), "{log:?}");
@@ -122,10 +122,10 @@ fn windows_begin_when_nobody_has_lost_anything_for_a_while_and_stand_for_all_of_
 }
 
 #[test]
-fn a_loss_in_a_window_has_everything_counted_until_it_is_over() {
+fn a_loss_in_a_window_starts_exact_counting() {
     let mut scene = Scene::new(AccountingMode::Sampled);
     scene.pass(QUIET * 4);
-    // 2% of a CPU is none that must be looked at, 3% is.
+    // 2% of a CPU is below the threshold, 3% is above it.
     scene.host.borrow_mut().lost_ms = 20;
     assert!(scene.pass(PERIOD * 10).contains(&"rests".to_owned()));
     scene.host.borrow_mut().lost_ms = 30;
@@ -139,7 +139,7 @@ fn a_loss_in_a_window_has_everything_counted_until_it_is_over() {
 }
 
 #[test]
-fn who_looks_sees_what_was_counted() {
+fn a_client_sees_exact_counts() {
     let mut scene = Scene::new(AccountingMode::Sampled);
     scene.pass(QUIET * 4);
     scene
@@ -153,7 +153,7 @@ fn who_looks_sees_what_was_counted() {
 }
 
 #[test]
-fn what_is_configured_to_be_exact_stays_so() {
+fn a_configured_exact_mode_stays_exact() {
     let mut scene = Scene::new(AccountingMode::Exact);
     let log = scene.pass(QUIET * 10);
     assert_eq!(log[1..], vec!["read 1000 ms"; 50]);
@@ -165,7 +165,7 @@ fn what_is_configured_to_be_exact_stays_so() {
 }
 
 #[test]
-fn what_cannot_count_again_is_said_and_tried_again() {
+fn a_failed_resume_is_reported_and_retried() {
     let mut scene = Scene::new(AccountingMode::Sampled);
     scene.pass(QUIET * 2);
     scene.host.borrow_mut().broken = true;

@@ -1,4 +1,4 @@
-//! The value of every metric, from what the control loop shows.
+//! Value of every metric, from the view that the control loop publishes.
 
 use super::latency;
 use super::table::*;
@@ -11,7 +11,7 @@ use cofferdam_types::{
 };
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// All values now; those of clients only where the server asks, which knows them.
+/// Collects all current values. Those of clients are added only for the server, which has them.
 pub(super) fn values(view: &View, more: &[Degradation], traffic: Option<Traffic>) -> Values {
     let mut values = Values::default();
     let shown = shown(view);
@@ -43,8 +43,8 @@ pub(super) fn values(view: &View, more: &[Degradation], traffic: Option<Traffic>
     values
 }
 
-/// The containers with series of their own: those under enforcement or reservation first, then
-/// those that caused most, cgroups of the host last.
+/// Containers with series of their own: enforced or reserved ones first, then by network CPU,
+/// cgroups of the host last.
 fn shown(view: &View) -> Vec<&ContainerLedger> {
     let touched: HashSet<_> = view
         .enforcement
@@ -52,7 +52,7 @@ fn shown(view: &View) -> Vec<&ContainerLedger> {
         .iter()
         .map(|c| c.cgroup)
         .collect();
-    // One that has ended is there once more, before the one that has its path by now.
+    // A container that has ended appears once more, before the one that has its path now.
     let mut paths = HashSet::new();
     let newest_first = view.snapshot.containers.iter().rev();
     let mut all: Vec<&ContainerLedger> = newest_first
@@ -150,7 +150,7 @@ fn enforcement(values: &mut Values, status: &ContainerStatus, name: &[String; 3]
         CpuPolicy::Strict(_) => "strict",
     };
     values.add(&CLASS, &[container, pod, cgroup, network_cpu, cpu], 1.0);
-    // Two of the same name are one series.
+    // Two degradations of the same name are one series.
     let degraded: BTreeSet<&str> = status.degraded.iter().map(|d| d.name.as_str()).collect();
     for name in degraded {
         values.add(&CONTAINER_DEGRADED, &with(name), 1.0);
@@ -240,7 +240,7 @@ fn agent(values: &mut Values, view: &View, more: &[Degradation]) {
     values.add(&AGENT_MEMORY, &[], view.cost.resident_bytes as f64);
 }
 
-/// Nothing where NRI is off.
+/// Adds the metrics of NRI; none if it is off.
 fn nri(values: &mut Values, view: &View) {
     let Some(nri) = &view.nri else {
         return;

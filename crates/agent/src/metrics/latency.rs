@@ -1,5 +1,5 @@
-//! What was measured of containers' packets. At most `latency.containers` containers, two
-//! directions and four protocols each: the number of series has a bound.
+//! Latency of containers' packets. At most `latency.containers` containers, two directions and four
+//! protocols each: the number of series has a bound.
 
 use super::table::*;
 use super::values::{Values, name, seconds};
@@ -13,7 +13,7 @@ pub(super) fn values(values: &mut Values, view: &View) {
     if latency.memory_bytes == 0 {
         return;
     }
-    // The measurement looks for containers twice a second: some of its own have ended.
+    // The measurement updates its containers twice a second: some of them may have ended.
     let containers = view.snapshot.containers.iter();
     let there: HashSet<CgroupId> = containers.map(|c| c.container.cgroup).collect();
     let measured = latency.containers.iter();

@@ -1,4 +1,4 @@
-//! Metrics in the OpenMetrics text format, made anew from the last view at each scrape.
+//! Metrics in the OpenMetrics text format, built from the last view at each scrape.
 
 mod collect;
 mod latency;
@@ -22,7 +22,7 @@ use std::fmt;
 use table::{ALL, Kind, PREFIX};
 use values::Values;
 
-/// Everything as text.
+/// Formats all metrics as text.
 pub(crate) fn text(view: &View, more: &[Degradation], traffic: Traffic) -> String {
     let mut registry = Registry::with_prefix(PREFIX);
     let values = collect::values(view, more, Some(traffic));
@@ -33,7 +33,7 @@ pub(crate) fn text(view: &View, more: &[Degradation], traffic: Traffic) -> Strin
     out
 }
 
-/// Sum, and upper end and count of each bucket.
+/// Sum, and the upper bound and count of each bucket, in seconds.
 fn in_seconds(histogram: &Buckets) -> (f64, Vec<(f64, u64)>) {
     let bounds = BOUNDS_NS.iter().map(|ns| f64::from(*ns) / 1e9);
     let bounds = bounds.chain([f64::INFINITY]);

@@ -1,9 +1,10 @@
-//! The metrics as a request of the OpenTelemetry protocol.
+//! Metrics as a request of the OpenTelemetry protocol.
 //!
 //! The host is one resource, and so is each container, with the attributes of the semantic
-//! conventions (`host.name`, `container.id`, `k8s.pod.name`, …): <https://opentelemetry.io/docs/specs/semconv/resource/>.
+//! conventions (`host.name`, `container.id`, `k8s.pod.name`, …):
+//! <https://opentelemetry.io/docs/specs/semconv/resource/>.
 //! Temporality is cumulative; [`Streams`] has the start of each stream. A container has series only
-//! where it has them in the text format, so the number of series has the same bound.
+//! if it has them in the text format, so the number of series has the same bound.
 
 mod clock;
 mod streams;
@@ -34,8 +35,8 @@ use streams::{Count, Push};
 /// Containers by the path of their cgroup, as labels have it.
 type ByPath<'a> = HashMap<String, &'a Container>;
 
-/// Everything that `view` showed at `moment` of the host called `host`, without the counters of the
-/// agent's own clients. `None` if a later view was pushed.
+/// Builds a request with everything that `view` showed at `moment` of the host called `host`,
+/// without the counters of the agent's own clients. `None` if a later view was pushed.
 pub(crate) fn request(
     view: &View,
     host: &str,
@@ -44,7 +45,7 @@ pub(crate) fn request(
 ) -> Option<ExportMetricsServiceRequest> {
     let mut push = streams.begin(view, moment)?;
     let values = collect::values(view, &[], None);
-    // Containers that have ended stand before the others: a path belongs to the last that has it.
+    // Containers that have ended precede the others: a path belongs to the last one that has it.
     let containers = view.snapshot.containers.iter();
     let containers: ByPath<'_> = containers
         .map(|c| {
@@ -52,7 +53,7 @@ pub(crate) fn request(
             (path, &*c.container)
         })
         .collect();
-    // By the path of the cgroup, which is unique; the host's own series are under "".
+    // Keyed by the path of the cgroup, which is unique. The host's own series are under "".
     let mut resources: BTreeMap<String, Vec<OtlpMetric>> = BTreeMap::new();
     for metric in ALL {
         for (cgroup, data) in data(metric, &values, &containers, &mut push) {
@@ -130,7 +131,7 @@ fn of_container(container: &Container) -> Vec<KeyValue> {
             attributes.push(text("k8s.namespace.name", namespace));
             attributes.push(text("k8s.pod.name", name));
         }
-        // Where the runtime does not say more, a pod is known by its UID.
+        // Unless the runtime says more, a pod is known by its UID.
         Some(None) => {
             let uid = container.pod.as_deref().unwrap_or_default();
             attributes.push(text("k8s.pod.uid", uid));
@@ -140,7 +141,8 @@ fn of_container(container: &Container) -> Vec<KeyValue> {
     attributes
 }
 
-/// The text format's name without what a collector's exporter to Prometheus adds: unit and `_total`.
+/// Name of the text format, without the unit and `_total` that a collector's exporter to Prometheus
+/// adds.
 fn name(metric: &Metric) -> String {
     match (metric.stem, metric.unit) {
         // "container_packet" alone would be a count of packets.
@@ -149,7 +151,7 @@ fn name(metric: &Metric) -> String {
     }
 }
 
-/// In UCUM, as OpenTelemetry has it.
+/// Unit in UCUM, as OpenTelemetry has it.
 fn unit(metric: &Metric) -> &'static str {
     match metric.unit {
         "seconds" => "s",
@@ -160,7 +162,7 @@ fn unit(metric: &Metric) -> &'static str {
     }
 }
 
-/// The data points of one metric, by resource: the path of a cgroup, or "" for the host.
+/// Data points of one metric, by resource: the path of a cgroup, or "" for the host.
 fn data(
     metric: &'static Metric,
     values: &Values,
@@ -217,7 +219,7 @@ fn data(
     numbers.chain(histograms).collect()
 }
 
-/// Resource of a series, and what the resource does not say.
+/// Resource of a series, and the labels that the resource does not express.
 struct Place<'a> {
     metric: &'static Metric,
     /// Path of the container's cgroup, "" for the host.
@@ -228,7 +230,7 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// `None` for a container that is not there any more.
+    /// Returns `None` for a container that no longer exists.
     fn of(metric: &'static Metric, labels: &'a [String], containers: &ByPath<'_>) -> Option<Self> {
         let (cgroup, source, labels) = match metric.labels.starts_with(CONTAINER) {
             true => {

@@ -1,9 +1,9 @@
-//! The dashboard and the alerts that ship ask for metrics that exist.
+//! Tests that the shipped dashboard and alerts query metrics that exist.
 
 use super::table::{ALL, Kind, Metric};
 use std::path::{Path, PathBuf};
 
-/// Every string under a key called `expr` or `query`.
+/// Collects every string under a key called `expr` or `query`.
 fn queries(value: &serde_json::Value, found: &mut Vec<String>) {
     match value {
         serde_json::Value::Object(map) => {
@@ -38,7 +38,7 @@ fn check_names(query: &str) {
             *metric.unwrap_or_else(|| panic!("{query}: there is no {name}"))
         })
         .collect();
-    // What stands before `=`, `=~` within braces, and after `by (`.
+    // Labels stand before `=` or `=~` within braces, and after `by (`.
     let inside = query
         .split('{')
         .skip(1)
@@ -98,7 +98,7 @@ fn the_alerts_ask_for_metrics_that_exist() {
     }
 }
 
-/// The page of alerts has a section for each, and the alert's link leads there.
+/// Each alert has a section on the page of alerts, and its link leads there.
 #[test]
 fn every_alert_links_to_its_section_of_the_documents() {
     let text = std::fs::read_to_string(shipped("prometheus-rules.yaml")).unwrap();
@@ -112,7 +112,7 @@ fn every_alert_links_to_its_section_of_the_documents() {
             .and_then(|l| l.lines().next());
         let (file, section) = link.and_then(|l| l.split_once('#')).expect(name);
         assert_eq!(section, name.to_lowercase());
-        // Where the package puts the document.
+        // Path at which the package installs the document.
         assert_eq!(
             file,
             "file:///usr/share/doc/cofferdam/docs/src/guide/alerts.md"
@@ -127,7 +127,7 @@ fn every_alert_links_to_its_section_of_the_documents() {
     assert!(alerts >= 7 && alerts == sections, "{alerts} {sections}");
 }
 
-/// Prometheus' own evaluation of the rules that ship: what fires, when, and with which words.
+/// Prometheus' own evaluation of the shipped rules: which alerts fire, when, and with which text.
 #[test]
 fn the_alerts_fire_when_they_should_and_only_then() {
     let target = std::env::var_os("CARGO_TARGET_DIR");

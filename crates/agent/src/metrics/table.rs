@@ -1,9 +1,9 @@
-//! Every metric by name. `docs/src/reference/metrics.md` lists the same; a test compares.
+//! Table of every metric. `docs/src/reference/metrics.md` lists the same; a test compares them.
 
-/// What a metric is.
+/// Kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Grows only; its series end in `_total`.
+    /// Only grows; its series end in `_total`.
     Counter,
     /// Any number.
     Gauge,
@@ -14,23 +14,23 @@ pub enum Kind {
 /// One metric.
 #[derive(Debug)]
 pub struct Metric {
-    /// Without prefix, unit and suffix.
+    /// Name without prefix, unit and suffix.
     pub stem: &'static str,
     /// Base unit, empty for counts.
     pub unit: &'static str,
-    /// What it is.
+    /// Kind.
     pub kind: Kind,
-    /// Its labels, in order.
+    /// Labels, in order.
     pub labels: &'static [&'static str],
-    /// What it says, in one sentence without its end.
+    /// Help text: one sentence without a full stop.
     pub help: &'static str,
 }
 
-/// Before every name.
+/// Prefix of every name.
 pub const PREFIX: &str = "cofferdam";
 
 impl Metric {
-    /// Its name as a query writes it.
+    /// Name as a query writes it.
     pub fn name(&self) -> String {
         let mut name = format!("{PREFIX}_{}", self.stem);
         if !self.unit.is_empty() {
@@ -44,18 +44,21 @@ impl Metric {
 }
 
 impl Metric {
-    /// Its labels with these values.
+    /// Labels with these values.
     pub(super) fn labelled<'a>(&self, values: &'a [String]) -> Vec<(&'static str, &'a str)> {
         let values = values.iter().map(String::as_str);
         self.labels.iter().copied().zip(values).collect()
     }
 }
 
-/// The labels of a container.
+/// Labels of a container.
 pub const CONTAINER: &[&str] = &["container", "pod", "cgroup"];
 
 macro_rules! metrics {
-    ($($id:ident = $kind:ident $stem:literal $unit:literal [$($label:literal),*] $help:literal;)*) => {
+    (
+            $($id:ident = $kind:ident $stem:literal $unit:literal
+            [$($label:literal),*] $help:literal;)*
+        ) => {
         $(pub(crate) static $id: Metric = Metric {
             stem: $stem, unit: $unit, kind: Kind::$kind, labels: &[$($label),*], help: $help,
         };)*
@@ -68,7 +71,8 @@ metrics! {
     CAUSED = Counter "container_caused" "seconds" ["container", "pod", "cgroup", "direction"]
         "Kernel time that the container's packets required: rx, tx, or hardirq";
     CHARGED = Counter "container_charged" "seconds" ["container", "pod", "cgroup", "kind"]
-        "Interrupt time that ran in the container's time slices, whatever its cause: network, or other";
+        "Interrupt time that ran in the container's time slices, whatever its cause: \
+         network, or other";
     OWED = Gauge "container_owed" "seconds" ["container", "pod", "cgroup"]
         "Network CPU caused minus network CPU charged; positive if others paid for its packets";
     CPU_USAGE = Counter "container_cpu_usage" "seconds" ["container", "pod", "cgroup"]
@@ -84,13 +88,15 @@ metrics! {
     GOT = Counter "container_cpu_got" "seconds" ["container", "pod", "cgroup"]
         "CPU time that the container got, as the diagnosis counts it";
     LOST = Counter "container_cpu_lost" "seconds" ["container", "pod", "cgroup", "cause"]
-        "CPU time that it was entitled to but did not get: forced_sharing, phantom, throttled, or lack of threads";
+        "CPU time that it was entitled to but did not get: \
+         forced_sharing, phantom, throttled, or lack of threads";
     DIAGNOSIS_EVENTS = Counter "diagnosis_events" "" ["event"]
         "Failures of the diagnosis";
     CONTAINERS = Gauge "containers" "" []
         "Containers known";
     HOST_CGROUPS = Gauge "host_cgroups" "" []
-        "Cgroups of the host that have paid for packets or got some, and have series like containers";
+        "Cgroups of the host that have paid for packets or got some, \
+         and have series like containers";
     NOT_EXPORTED = Gauge "containers_not_exported" "" []
         "Containers without series of their own, because metrics.containers is reached";
     UNATTRIBUTED = Counter "unattributed" "seconds" ["reason"]
@@ -110,13 +116,16 @@ metrics! {
     CPU_CHARGED = Counter "cpu_charged" "seconds" ["cpu"]
         "Measured time that ran in the time slices of containers and of cgroups of the host";
     CPU_CHARGED_NOBODY = Counter "cpu_charged_nobody" "seconds" ["cpu"]
-        "Measured time that ran in nobody's: the idle task, threads that do network work, tasks of unknown cgroups";
+        "Measured time charged to no cgroup: the idle task, threads that do network work, \
+         tasks of unknown cgroups";
     CPU_CHARGED_HOST = Counter "cpu_charged_host" "seconds" ["cpu"]
         "Network CPU of that which ran in tasks of unknown cgroups";
     CONSERVATION = Gauge "conservation_error" "ratio" []
-        "Difference between attributed and measured time on the worst CPU, as a ratio of the latter";
+        "Difference between attributed and measured time on the worst CPU, \
+         as a ratio of the latter";
     ACCOUNTING_EVENTS = Counter "accounting_events" "" ["event"]
-        "Events of the accounting: cpu_hotplugs and containers_gone are normal, the others are losses";
+        "Events of the accounting: \
+         cpu_hotplugs and containers_gone are normal, the others are losses";
     CLASS = Gauge "container_class" "" ["container", "pod", "cgroup", "network_cpu", "cpu"]
         "1 for each container that a rule gives classes other than observe and standard";
     CONTAINER_DEGRADED = Gauge "container_degraded" "" ["container", "pod", "cgroup", "name"]
@@ -143,15 +152,20 @@ metrics! {
         "Times a CPU of the container was lent";
     REWRITES = Counter "reservation_rewrites" "" ["container", "pod", "cgroup"]
         "Times the runtime had rewritten the container's cpuset and it was corrected";
-    LATENCY = Histogram "container_latency" "seconds" ["container", "pod", "cgroup", "direction", "protocol"]
+    LATENCY = Histogram "container_latency" "seconds"
+            ["container", "pod", "cgroup", "direction", "protocol"]
         "Time from a packet's start to its end inside this host";
-    LATENCY_ADDED = Histogram "container_latency_added" "seconds" ["container", "pod", "cgroup", "direction", "protocol"]
+    LATENCY_ADDED = Histogram "container_latency_added" "seconds"
+            ["container", "pod", "cgroup", "direction", "protocol"]
         "The part of that time that the container's own network adds";
-    LATENCY_STAGE = Counter "container_latency_stage" "seconds" ["container", "pod", "cgroup", "direction", "protocol", "stage"]
+    LATENCY_STAGE = Counter "container_latency_stage" "seconds"
+            ["container", "pod", "cgroup", "direction", "protocol", "stage"]
         "Time of all packets in one stage";
-    LATENCY_PACKETS = Counter "container_latency_packets" "" ["container", "pod", "cgroup", "direction", "protocol"]
+    LATENCY_PACKETS = Counter "container_latency_packets" ""
+            ["container", "pod", "cgroup", "direction", "protocol"]
         "Packets that should have a report";
-    LATENCY_MISSED = Counter "container_latency_missed_packets" "" ["container", "pod", "cgroup", "direction", "reason"]
+    LATENCY_MISSED = Counter "container_latency_missed_packets" ""
+            ["container", "pod", "cgroup", "direction", "reason"]
         "Packets without a report";
     LATENCY_CONTAINERS = Gauge "latency_containers" "" []
         "Containers whose packets are measured";
@@ -194,7 +208,8 @@ metrics! {
     PERIOD = Gauge "agent_control_period" "seconds" []
         "Time between two steps of the control loop";
     SAMPLED = Gauge "agent_accounting_sampled" "" []
-        "1 while the ledger is estimated from windows of measurement, 0 while everything is measured";
+        "1 while the ledger is estimated from windows of measurement, \
+         0 while everything is measured";
     STEP = Gauge "agent_step" "seconds" []
         "Duration of the last step of the control loop, including the reading";
     STEPS = Counter "agent_steps" "" []
@@ -212,7 +227,8 @@ metrics! {
     NRI_CONTAINERS = Gauge "nri_containers" "" []
         "Containers known from the container runtime";
     NRI_ANSWERS = Counter "nri_answers" "" ["within"]
-        "Requests of the container runtime answered after a decision, by time taken: 2ms, or longer";
+        "Requests of the container runtime answered after a decision, \
+         by time taken: 2ms, or longer";
     NRI_MALFORMED = Counter "nri_malformed_messages" "" []
         "Messages of the container runtime that could not be understood";
     AGENT_MEMORY = Gauge "agent_resident_memory" "bytes" []

@@ -53,7 +53,7 @@ fn degraded(name: &str) -> Degradation {
     }
 }
 
-/// One container whose packets took 30 µs each.
+/// Latency view of one container whose packets took 30 µs each.
 fn latency() -> LatencyView {
     let mut buckets = Buckets::default();
     buckets.add(30_000, 4);
@@ -79,7 +79,7 @@ fn latency() -> LatencyView {
     }
 }
 
-/// A cgroup of the host.
+/// Cgroup of the host.
 fn service(cgroup: u64) -> ContainerLedger {
     let mut entry = container(cgroup, "/ssh.service");
     entry.container = Arc::new(Container {
@@ -89,7 +89,7 @@ fn service(cgroup: u64) -> ContainerLedger {
     entry
 }
 
-/// A view in which everything has happened.
+/// View in which every metric has a value.
 pub(crate) fn full(containers: u64) -> View {
     let time = CpuTime {
         softirq_ns: 9 * MS,
@@ -352,7 +352,7 @@ fn a_path_that_two_containers_had_is_one_series() {
         entry.ledger.cpu_usage_ns = usage_ns;
         entry
     };
-    // Those that ended since the last reading come first.
+    // Containers that ended since the last reading come first.
     let mut snapshot = Snapshot::clone(&view.snapshot);
     snapshot.containers = vec![at_path(8, 900 * MS), at_path(9, 5 * MS)];
     view.snapshot = Arc::new(snapshot);
@@ -397,9 +397,9 @@ fn containers_beyond_the_limit_are_counted_and_the_enforced_stay() {
         .iter()
         .find(|m| m.stem == "containers_not_exported")
         .unwrap();
-    // And the cgroup of the host, although it causes even more.
+    // The cgroup of the host is left out too, although it causes even more.
     assert_eq!(value(&text, not), Some(99.0));
-    // Of those without enforcement the one that caused most.
+    // The one that caused most among the others stays.
     let shown: HashSet<&str> = text
         .lines()
         .filter(|l| l.starts_with("cofferdam_container_owed_seconds{"))
@@ -418,7 +418,7 @@ fn histograms_are_cumulative_and_end_in_infinity() {
             .filter_map(|l| l.rsplit(' ').next()?.parse().ok())
             .collect()
     };
-    // 30 µs is above 20 µs, the third bound, and below 50.
+    // 30 µs is above 20 µs, the third bound, and below 50 µs.
     let mut expected = vec![0.0; 3];
     expected.extend([4.0; 10]);
     assert_eq!(of("bucket"), expected);

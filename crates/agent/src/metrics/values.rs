@@ -1,14 +1,14 @@
-//! The values that one scrape shows, by metric, and the words for their labels.
+//! Values of one scrape, by metric, and the labels of containers.
 
 use super::table::Metric;
 use crate::latency::Buckets;
 use cofferdam_types::{Container, path_text};
 use std::collections::HashMap;
 
-/// One series: the values of its labels, and its own.
+/// One series: the values of its labels, and its value.
 pub(super) type Series = (Vec<String>, f64);
 
-/// The series of every metric.
+/// Series of every metric.
 #[derive(Debug, Default)]
 pub(super) struct Values {
     series: HashMap<&'static str, Vec<Series>>,
@@ -44,7 +44,7 @@ impl Values {
     }
 }
 
-/// The labels that name a container: `container`, `pod`, `cgroup`.
+/// Labels that name a container: `container`, `pod`, `cgroup`.
 pub(super) fn name(container: &Container) -> [String; 3] {
     [
         container.name.clone(),

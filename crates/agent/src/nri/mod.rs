@@ -1,7 +1,7 @@
-//! The connection to the container runtime, kept up across its restarts and ours.
+//! Connection to the container runtime. It survives restarts of the runtime and of the agent.
 //!
-//! Runs in the control loop and never blocks it: [`Nri::wake`] is what the loop waits for,
-//! [`Nri::turn`] reads and writes. What is decided about containers is in `control::runtime`.
+//! It runs in the control loop and never blocks it: the loop waits for [`Nri::wake`], and
+//! [`Nri::turn`] reads and writes. Decisions about containers are in `control::runtime`.
 
 mod waiter;
 
@@ -13,19 +13,19 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 use waiter::Waiter;
 
-/// How the agent is called as a plugin. The runtime calls plugins in the order of their indices; late
-/// ones see what the others have changed.
+/// Name and index of the agent as a plugin. The runtime calls plugins in the order of their
+/// indices; late ones see the changes of the others.
 const NAME: &str = "cofferdam";
 const INDEX: &str = "90";
-/// The first pause before another attempt to connect, which doubles up to the last.
+/// First pause before another attempt to connect. The pause doubles up to the longest.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// A session that lasted so long was a sound one: the next begins with the shortest pause.
+/// Duration of a sound session. The next one begins with the shortest pause.
 const SOUND: Duration = Duration::from_secs(10);
-/// A request shall be answered within this time of its arrival.
+/// Time within which a request should be answered.
 pub const ANSWER_WITHIN: Duration = Duration::from_millis(2);
 
-/// The runtime's side of the agent.
+/// Agent's side of the connection to the runtime.
 #[derive(Debug)]
 pub(crate) struct Nri {
     config: NriConfig,
@@ -34,15 +34,15 @@ pub(crate) struct Nri {
     pause: Duration,
     pub roster: Roster,
     counts: Counts,
-    /// When the requests at hand arrived.
+    /// Arrival of the current requests.
     arrived: Instant,
 }
 
 #[derive(Debug)]
 enum Link {
-    /// Not wanted.
+    /// Not configured.
     Off,
-    /// Tried again at this time.
+    /// Disconnected; the next attempt is at `until`.
     Down { until: Instant, why: String },
     /// Connected.
     Up(Box<Up>),
@@ -53,7 +53,7 @@ struct Up {
     socket: Socket,
     session: Session,
     since: Instant,
-    /// Name and version of the runtime, once it has said.
+    /// Name and version of the runtime, once it has sent them.
     runtime: Option<(String, String)>,
     malformed: u64,
 }
@@ -67,12 +67,12 @@ struct Counts {
     malformed: u64,
 }
 
-/// What a turn brought.
+/// Result of a turn.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
-    /// What the runtime says.
+    /// Events from the runtime.
     pub events: Vec<Event>,
-    /// The connection was lost.
+    /// Whether the connection was lost.
     pub lost: bool,
 }
 
@@ -91,8 +91,8 @@ impl Default for Nri {
 }
 
 impl Nri {
-    /// Connects where the configuration says, from the next turn on. True when it now is off and was
-    /// not, or is elsewhere: what was known of pods is forgotten then.
+    /// Applies the configuration from the next turn on. Returns whether the socket changed: the
+    /// records of pods are forgotten then.
     pub fn switch(&mut self, config: &NriConfig) -> bool {
         let moved = config.socket != self.config.socket;
         self.config = config.clone();
@@ -112,12 +112,12 @@ impl Nri {
         true
     }
 
-    /// Whether the runtime can be told something.
+    /// Whether the runtime can receive messages.
     pub fn is_connected(&self) -> bool {
         matches!(self.link, Link::Up(_))
     }
 
-    /// When a turn is due without anything to read.
+    /// Time at which a turn is due without anything to read.
     pub fn due(&self) -> Option<Instant> {
         match &self.link {
             Link::Down { until, .. } => Some(*until),
@@ -125,7 +125,7 @@ impl Nri {
         }
     }
 
-    /// Readable when a turn is due, or `sleeper` is readable.
+    /// Descriptor that is readable when a turn is due, or when `sleeper` is readable.
     pub fn wake<'a>(&'a self, sleeper: BorrowedFd<'a>) -> BorrowedFd<'a> {
         match (&self.link, &self.waiter) {
             (Link::Up(_), Some(waiter)) => waiter.as_fd(),
@@ -133,7 +133,7 @@ impl Nri {
         }
     }
 
-    /// Connects, reads and writes, as far as that is possible without waiting.
+    /// Connects, reads and writes as far as possible without blocking.
     pub fn turn(&mut self, sleeper: BorrowedFd<'_>, now: Instant) -> Turn {
         let mut turn = Turn::default();
         if self.due().is_some_and(|until| now >= until) {
@@ -178,7 +178,7 @@ impl Nri {
             return;
         };
         up.session.answer(call, adjustment, &[]);
-        // At once: the runtime waits. An error shows with the next turn.
+        // Send it at once: the runtime waits. The next turn reports an error.
         let _ = up.socket.flush(&mut up.session);
         let took = self.arrived.elapsed();
         self.counts.answers += 1;
@@ -187,7 +187,7 @@ impl Nri {
         self.listen();
     }
 
-    /// Asks for other CPUs of containers.
+    /// Requests other CPUs for containers.
     pub fn update(&mut self, updates: &[Update]) {
         if let Link::Up(up) = &mut self.link
             && !updates.is_empty()
@@ -243,14 +243,14 @@ impl Nri {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
-    /// Waits for room to write exactly while something is to be written.
+    /// Waits for room to write only while data is unsent.
     fn listen(&mut self) {
         if let (Link::Up(up), Some(waiter)) = (&self.link, &mut self.waiter) {
             waiter.want_room(up.socket.as_fd(), !up.session.unsent().is_empty());
         }
     }
 
-    /// What is not as the configuration says.
+    /// Degradation if the connection is not as configured, or if pods were left out.
     pub fn degraded(&self) -> Option<Degradation> {
         let text = match &self.link {
             Link::Down { why, .. } => format!(
@@ -275,7 +275,7 @@ impl Nri {
         })
     }
 
-    /// What is shown of it; `None` when it is off.
+    /// Record for the status; `None` if NRI is off.
     pub fn record(&self) -> Option<NriRecord> {
         let socket = self.config.socket.as_ref()?;
         let up = match &self.link {

@@ -1,4 +1,4 @@
-//! The agent beside a simulated runtime, on a real socket.
+//! Agent against a simulated runtime, on a real socket.
 
 use crate::testing::{TestAgent, World, until};
 use cofferdam_nri::api::{self, ContainerRequest, CreateContainerResponse};
@@ -53,7 +53,7 @@ fn create(runtime: &mut Runtime, pod: &api::PodSandbox, id: &str) -> CreateConta
 const STRICT: &[(&str, &str)] = &[("cofferdam.dev/cpu", "strict")];
 
 #[test]
-fn a_strict_container_is_made_on_the_cpus_it_was_promised() {
+fn a_strict_container_is_created_on_its_promised_cpus() {
     let (node, _folder) = Node::start("\"shop\"", World::default());
     let mut runtime = node.accept();
     let (name, updates) = runtime.greet(Vec::new(), Vec::new()).unwrap();
@@ -64,7 +64,7 @@ fn a_strict_container_is_made_on_the_cpus_it_was_promised() {
     assert_eq!(cpu.cpus, "7");
     assert!(cpu.shares.is_none());
     assert_eq!(adjust.annotations["made-on.cofferdam.dev/cpus"], "7");
-    // Its neighbours have left before it may run.
+    // The neighbours must leave before it may run.
     until("settled", || node.agent.world.settled() == 1);
     assert_eq!(node.agent.world.promises(), ["c1"]);
     let gone = ContainerRequest {
@@ -77,7 +77,7 @@ fn a_strict_container_is_made_on_the_cpus_it_was_promised() {
 }
 
 #[test]
-fn a_namespace_that_may_not_ask_gets_nothing_and_its_pod_goes_on() {
+fn a_namespace_that_may_not_ask_gets_nothing() {
     let (node, _folder) = Node::start("\"team-*\"", World::default());
     let mut runtime = node.accept();
     runtime.greet(Vec::new(), Vec::new()).unwrap();
@@ -103,7 +103,7 @@ fn a_namespace_that_may_not_ask_gets_nothing_and_its_pod_goes_on() {
 }
 
 #[test]
-fn containers_are_named_and_refusals_are_said_of_them() {
+fn containers_are_named_with_their_refusals() {
     let world = World::default();
     let (node, _folder) = Node::start("", world.clone());
     let mut runtime = node.accept();
@@ -128,7 +128,7 @@ fn containers_are_named_and_refusals_are_said_of_them() {
 }
 
 #[test]
-fn a_runtime_that_restarts_is_found_again_and_its_absence_is_said() {
+fn a_restarted_runtime_is_found_again() {
     let (node, folder) = Node::start("\"*\"", World::default());
     let mut runtime = node.accept();
     runtime.greet(Vec::new(), Vec::new()).unwrap();
@@ -141,12 +141,12 @@ fn a_runtime_that_restarts_is_found_again_and_its_absence_is_said() {
     });
     assert_eq!(*node.agent.world.reads_files.lock().unwrap(), Some(true));
     let mut runtime = node.accept();
-    // The container that was about to come has not.
+    // The container that was about to come never came.
     runtime.greet(Vec::new(), Vec::new()).unwrap();
     until("rebuilt", || node.agent.world.promises().is_empty());
     let status = node.agent.client().status().unwrap();
     assert_eq!(status.nri.unwrap().sessions, 2);
-    // Off, and on again.
+    // Switched off, and on again.
     node.agent.rewrite("");
     node.agent.client().reload().unwrap();
     assert!(node.agent.client().status().unwrap().nri.is_none());

@@ -1,5 +1,5 @@
-//! One descriptor that is readable when one of two is: what the control loop waits for beside the
-//! runtime's.
+//! Descriptor that is readable when one of two is: the control loop's own, and the runtime's
+//! socket.
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use std::io;
@@ -21,7 +21,7 @@ impl Waiter {
         Ok(Waiter { epoll, room: false })
     }
 
-    /// Whether to wait for room to write to `second`, too.
+    /// Sets whether to wait for room to write to `second`, too.
     pub fn want_room(&mut self, second: BorrowedFd<'_>, room: bool) {
         if room == self.room {
             return;
@@ -29,8 +29,8 @@ impl Waiter {
         let mut flags = EpollFlags::EPOLLIN;
         flags.set(EpollFlags::EPOLLOUT, room);
         let mut event = EpollEvent::new(flags, 1);
-        // It was added by `new` and lives as long as this: nothing can fail but for lack of memory,
-        // and then it is tried again with the next turn.
+        // `new` added the descriptor, and it lives as long as this. Only a lack of memory can make
+        // the call fail, and the next turn retries it.
         if self.epoll.modify(second, &mut event).is_ok() {
             self.room = room;
         }

@@ -1,8 +1,9 @@
-//! Pushes the metrics to an OpenTelemetry collector: OTLP over HTTP, off unless an endpoint is
+//! Push of the metrics to an OpenTelemetry collector: OTLP over HTTP, off unless an endpoint is
 //! configured.
 //!
-//! A thread of its own makes and sends the request, so that no collector can delay the control loop.
-//! A request that fails is not repeated: all counts are cumulative, and the next one has them too.
+//! A thread of its own builds and sends the request, so that no collector can delay the control
+//! loop. A failed request is not repeated: all counts are cumulative, and the next one has them
+//! too.
 
 mod send;
 #[cfg(test)]
@@ -21,30 +22,30 @@ use std::time::{Duration, Instant};
 /// `[otlp]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtlpConfig {
-    /// Where to.
+    /// Collector to which the metrics are sent.
     pub endpoint: Endpoint,
     /// Time between two requests.
     pub interval: Duration,
 }
 
-/// What has been sent, cumulative.
+/// Cumulative counts of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sent {
-    /// Requests that the collector took.
+    /// Requests that the collector accepted.
     pub requests: u64,
-    /// Requests that it did not take, or that were not sent because it was still busy with the last.
+    /// Requests that it refused, or that were skipped because it was still busy with the last one.
     pub failures: u64,
 }
 
-/// What the control loop knows of it.
+/// Control loop's side of the push.
 #[derive(Debug, Default)]
 pub(crate) struct Otlp {
     config: Option<OtlpConfig>,
     worker: Option<Worker>,
     due: Option<Instant>,
-    /// Of workers that have ended.
+    /// Counts of workers that have ended.
     before: Sent,
-    /// Outlasts the workers: a collector that is configured anew stores the same streams.
+    /// Outlasts the workers: after a reload the collector stores the same streams.
     streams: Arc<Mutex<Streams>>,
     unavailable: Option<String>,
 }
@@ -58,12 +59,12 @@ struct Worker {
 #[derive(Debug, Default)]
 struct State {
     sent: Sent,
-    /// Why the last request failed.
+    /// Cause of the last failure.
     failed: Option<String>,
 }
 
 impl Otlp {
-    /// Begins, ends or redirects what the configuration asks for.
+    /// Starts, stops or redirects the push as configured.
     pub fn switch(&mut self, config: &Option<OtlpConfig>) {
         if *config == self.config && self.unavailable.is_none() {
             return;
@@ -91,12 +92,12 @@ impl Otlp {
         self.worker.is_some() && self.due.is_some_and(|due| now >= due)
     }
 
-    /// Has `view` sent, and nothing more until the interval is over.
+    /// Queues `view` for sending, and nothing more until the interval is over.
     pub fn send(&mut self, view: Arc<View>, now: Instant) {
         let (Some(config), Some(worker)) = (&self.config, &self.worker) else {
             return;
         };
-        // Late ones are not made up for.
+        // Late requests are skipped.
         let next = self.due.unwrap_or(now) + config.interval;
         self.due = Some(next.max(now));
         let dated = (view, Moment::now());
@@ -109,7 +110,7 @@ impl Otlp {
         }
     }
 
-    /// What has been sent.
+    /// Counts of all requests.
     pub fn sent(&self) -> Sent {
         let now = self.worker.as_ref().map(|worker| worker.state().sent);
         let now = now.unwrap_or_default();
@@ -119,7 +120,7 @@ impl Otlp {
         }
     }
 
-    /// What is not as the configuration says.
+    /// Degradation if the push does not work.
     pub fn degraded(&self) -> Option<Degradation> {
         let failed = self.worker.as_ref().and_then(|w| w.state().failed.clone());
         let text = self.unavailable.clone().or(failed)?;
@@ -132,7 +133,7 @@ impl Otlp {
 
 impl Worker {
     fn start(config: &OtlpConfig, streams: Arc<Mutex<Streams>>) -> std::io::Result<Worker> {
-        // One waits while another is sent.
+        // One view may wait while another is sent.
         let (views, incoming) = sync_channel(1);
         let state = Arc::new(Mutex::new(State::default()));
         let sender = Sender::new(config.endpoint.clone());
@@ -153,7 +154,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl State {
-    /// One request has failed; the log says so where the last one had not.
+    /// Counts a failed request, and logs it unless the previous one failed too.
     fn fail(&mut self, why: String) {
         self.sent.failures += 1;
         let text = format!("metrics are not sent: {why}; the next try has all counts");
@@ -164,18 +165,18 @@ impl State {
     }
 }
 
-/// Until the control loop wants no more.
+/// Sends views until the control loop drops the channel.
 fn work(
     sender: &Sender,
     views: &Receiver<(Arc<View>, Moment)>,
     state: &Mutex<State>,
     streams: &Mutex<Streams>,
 ) {
-    // It fails for a buffer that is too short, and this one is not.
+    // The call fails only for a buffer that is too short.
     let host = nix::unistd::gethostname().unwrap_or_default();
     let host = host.to_string_lossy();
     while let Ok((view, moment)) = views.recv() {
-        // The worker of a new configuration may have been faster with a newer view.
+        // The worker of a new configuration may have sent a newer view already.
         let Some(request) = request(&view, &host, &mut lock(streams), moment) else {
             continue;
         };

@@ -1,4 +1,4 @@
-//! One request, and its answer.
+//! One request to a collector, and its answer.
 
 use opentelemetry_proto::tonic::collector::metrics::v1::{
     ExportMetricsServiceRequest, ExportMetricsServiceResponse,
@@ -10,20 +10,20 @@ use std::time::Duration;
 use ureq::Agent;
 use ureq::http::Uri;
 
-/// A request and its answer take at most so long.
+/// Longest time for a request and its answer.
 pub(super) const LONGEST: Duration = Duration::from_secs(10);
-/// Of an answer so much is read.
+/// Largest part of an answer that is read.
 const LARGEST_ANSWER_BYTES: u64 = 64 << 10;
-/// Of the words of a collector so many are repeated.
+/// Longest part of a collector's message that is repeated, letters.
 const LONGEST_WORDS: usize = 200;
-/// Where collectors take metrics, unless the endpoint has a path.
+/// Default path of an endpoint.
 const PATH: &str = "/v1/metrics";
 
-/// Where metrics are sent: an HTTP URL.
+/// HTTP URL of a collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint(Uri);
 
-/// A text that is no [`Endpoint`].
+/// Text that is no [`Endpoint`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{0}' is not an endpoint: write http://HOST:PORT such as http://127.0.0.1:4318, or off. \
@@ -40,7 +40,7 @@ impl FromStr for Endpoint {
         if uri.scheme_str() != Some("http") || uri.host().is_none_or(str::is_empty) {
             return Err(wrong());
         }
-        // Credentials in a URL end in logs.
+        // Credentials in a URL end up in logs.
         if uri.authority().is_some_and(|a| a.as_str().contains('@')) {
             return Err(wrong());
         }
@@ -60,7 +60,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// A request that did not arrive.
+/// Failure of a request.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SendError {
     #[error("{endpoint}: {why}")]
@@ -82,7 +82,7 @@ pub(super) enum SendError {
     },
 }
 
-/// Sends requests to one collector, one after the other.
+/// Client of one collector, which sends one request after the other.
 #[derive(Debug)]
 pub(super) struct Sender {
     endpoint: Endpoint,
@@ -94,7 +94,7 @@ impl Sender {
         let config = Agent::config_builder()
             .timeout_global(Some(LONGEST))
             .http_status_as_error(false)
-            // The endpoint is the administrator's word: no answer leads elsewhere.
+            // The administrator chose the endpoint: no answer may redirect the request.
             .max_redirects(0)
             .max_redirects_will_error(false)
             .proxy(None)
@@ -129,7 +129,7 @@ impl Sender {
                 words: words(&body.unwrap_or_default()),
             });
         }
-        // What cannot be read says nothing against the request, which was taken.
+        // The request was accepted. An unreadable answer does not change that.
         let read = ExportMetricsServiceResponse::decode(&body.map_err(unreachable)?[..]);
         match read.ok().and_then(|r| r.partial_success) {
             Some(partial) if partial.rejected_data_points > 0 => Err(SendError::Rejected {
@@ -142,7 +142,7 @@ impl Sender {
     }
 }
 
-/// The beginning of what a collector says, as one line of text.
+/// Begin of a collector's message, as one line of text.
 fn words(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let clean = |c: char| if c.is_control() { ' ' } else { c };
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_endpoint_is_refused_with_an_example() {
+    fn an_invalid_endpoint_is_refused_with_an_example() {
         for text in [
             "",
             "on",

@@ -12,7 +12,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::channel;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// For what must come at last, and comes at once on a quiet machine.
+/// Longest wait for something that comes at once on a quiet machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One request as a collector sees it.
@@ -49,7 +49,8 @@ fn answer(mut stream: &TcpStream, status: &str, body: &[u8]) {
     stream.write_all(body).unwrap();
 }
 
-/// A collector that gives these answers, one after the other, and what it hears.
+/// Starts a collector that gives these answers, one after the other. Returns the requests that it
+/// receives.
 fn collector(answers: Vec<(&'static str, Vec<u8>)>) -> (SocketAddr, Receiver<Heard>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -86,7 +87,7 @@ fn attribute(resource: &ResourceMetrics, key: &str) -> Option<String> {
 }
 
 #[test]
-fn every_metric_is_in_a_request_with_the_resource_that_it_is_of() {
+fn a_request_has_every_metric_with_its_resource() {
     let request = request(&full(3), "node-1", &mut Streams::default(), Moment::now());
     let request = request.expect("the first");
     let bytes = request.encode_to_vec();
@@ -132,7 +133,7 @@ fn every_metric_is_in_a_request_with_the_resource_that_it_is_of() {
     };
     assert!(sum.is_monotonic && sum.data_points[0].attributes.is_empty());
     assert!(sum.data_points[0].start_time_unix_nano < sum.data_points[0].time_unix_nano);
-    // One resource a container: no series comes twice.
+    // Each container has one resource: no series comes twice.
     let resources = request.resource_metrics.iter();
     let cgroups: HashSet<_> = resources
         .map(|r| attribute(r, "cofferdam.cgroup"))
@@ -158,14 +159,14 @@ fn a_collector_receives_one_request_when_it_is_due() {
     assert!(request.resource_metrics.len() >= 3);
     wait(&otlp, |sent| sent.requests == 1);
     assert_eq!(otlp.degraded(), None);
-    // Counts outlast the collector that they were sent to.
+    // Counts outlast the collector to which they were sent.
     otlp.switch(&None);
     assert_eq!(otlp.sent().requests, 1);
     assert!(!otlp.is_due(now + PATIENCE));
 }
 
 #[test]
-fn a_collector_that_refuses_is_said_and_tried_again() {
+fn a_refusal_of_the_collector_is_reported_and_retried() {
     let partial = ExportMetricsServiceResponse {
         partial_success: Some(ExportMetricsPartialSuccess {
             rejected_data_points: 7,
@@ -199,7 +200,7 @@ fn a_collector_that_refuses_is_said_and_tried_again() {
 }
 
 #[test]
-fn a_collector_that_is_not_there_is_said() {
+fn an_unreachable_collector_is_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -211,9 +212,9 @@ fn a_collector_that_is_not_there_is_said() {
     assert!(text.contains("refused"), "{text}");
 }
 
-/// The control loop hands over and goes on, whatever the collector does.
+/// The control loop queues the view and continues, whatever the collector does.
 #[test]
-fn a_collector_that_never_answers_costs_one_waiting_view() {
+fn a_silent_collector_costs_one_queued_view() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut otlp = Otlp::default();
     otlp.switch(&to(listener.local_addr().unwrap()));
@@ -224,6 +225,6 @@ fn a_collector_that_never_answers_costs_one_waiting_view() {
     otlp.send(view.clone(), Instant::now());
     assert_eq!(otlp.sent().failures, 1);
     assert!(otlp.degraded().unwrap().text.contains("has not answered"));
-    // This test's own, the one that waits, and at most the one that is being read.
+    // The references of this test, of the queued view, and at most of the one that is being read.
     assert!(Arc::strong_count(&view) <= 3);
 }

@@ -1,4 +1,4 @@
-//! The agent's history as the past of its page.
+//! Agent's history as the past of its page.
 
 use cofferdam_history::{Frame, Reader};
 use cofferdam_records::accounting::AccountingRecord;
@@ -9,12 +9,12 @@ use std::time::{Duration, SystemTime};
 
 /// Steps that are read at once: frames of many containers are large.
 const STEPS_AT_ONCE: u32 = 32;
-/// Frames of them, at most.
+/// Limit on the frames that are read for those steps. The history picks a resolution that fits.
 const FRAMES_AT_ONCE: usize = 128;
-/// Names that are remembered, at most.
+/// Limit on the container names that are remembered.
 const MOST_NAMES: usize = 10_000;
 
-/// A store that another thread writes; opened when it is first asked.
+/// History store that another thread writes; opened at the first request.
 pub(super) struct StorePast {
     path: PathBuf,
     reader: Option<Reader>,
@@ -31,7 +31,7 @@ impl StorePast {
     }
 
     fn reader(&mut self) -> Result<&mut Reader, PastError> {
-        // Another store may have taken its place.
+        // Another store may have replaced it.
         if self
             .reader
             .take_if(|reader| !reader.is_in_place())

@@ -1,37 +1,37 @@
-//! The annotations of a pod, from their text.
+//! Parser of a pod's annotations.
 //!
-//! `cofferdam.dev/KEY` holds for every container of the pod; `KEY.cofferdam.dev/container.NAME` for
-//! that one, and goes before. (A key of Kubernetes has one `/`, so the container cannot stand behind
-//! another; the form is that of NRI's own plugins.)
+//! `cofferdam.dev/KEY` applies to every container of the pod. `KEY.cofferdam.dev/container.NAME`
+//! applies to that container, and takes precedence. (A key of Kubernetes has one `/`, so the
+//! container cannot stand behind another; the form is that of NRI's own plugins.)
 
 use super::PREFIX;
 use cofferdam_nri::Pod;
 use cofferdam_types::{Degradation, NetworkCpu, printable};
 use std::collections::BTreeMap;
 
-/// Lines about one container at most; a pod may have thousands of annotations.
+/// Limit on the problems reported per container; a pod may have thousands of annotations.
 const MOST_LINES: usize = 8;
-/// Characters of a pod's text that are repeated in a line.
+/// Limit on the characters of a pod's text that a report repeats.
 const MOST_REPEATED: usize = 64;
 
-/// Names of what can be wrong, as they stand in `status` and in metrics.
+/// The value of an annotation is invalid. The name stands in `status` and in metrics.
 pub(crate) const INVALID: &str = "annotation_invalid";
-/// There is no such annotation.
+/// No such annotation exists.
 pub(crate) const UNKNOWN: &str = "annotation_unknown";
 
-/// What the annotations ask for; `None` where they say nothing.
+/// Requests of the annotations; `None` where they request nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub strict: Option<bool>,
     pub network_cpu: Option<NetworkCpu>,
     pub latency: Option<bool>,
     pub lends: Option<bool>,
-    /// What cannot be understood.
+    /// Annotations that cannot be parsed.
     pub problems: Vec<Degradation>,
 }
 
 impl Claim {
-    /// Whether anything is asked for.
+    /// Whether nothing is requested.
     pub fn is_empty(&self) -> bool {
         self.strict.is_none()
             && self.network_cpu.is_none()
@@ -47,7 +47,7 @@ const KEYS: [(&str, &str); 4] = [
     ("lend", "\"true\" or \"false\""),
 ];
 
-/// What `pod` asks for its container `name`.
+/// Requests of `pod` for its container `name`.
 pub(crate) fn claim(pod: &Pod, name: &str) -> Claim {
     let mut claim = Claim::default();
     let mut left_out = 0;
@@ -61,7 +61,7 @@ pub(crate) fn claim(pod: &Pod, name: &str) -> Claim {
             text,
         });
     };
-    // The pod's first: what is said of the container replaces it.
+    // The pod's come first: those of the container replace them.
     for own in [false, true] {
         for (key, value) in asked(&pod.annotations, own.then_some(name)) {
             let shown = shown(key.whole);
@@ -92,7 +92,7 @@ pub(crate) fn claim(pod: &Pod, name: &str) -> Claim {
 }
 
 impl Claim {
-    /// Takes a value in; false when it is none.
+    /// Applies one annotation. Returns false if the value is invalid.
     fn take(&mut self, key: &str, value: &str) -> bool {
         match (key, value) {
             ("cpu", "strict") => self.strict = Some(true),
@@ -113,7 +113,7 @@ struct Key<'a> {
     key: &'a str,
 }
 
-/// The annotations that are meant for Cofferdam: the pod's, or those of one container.
+/// Annotations for Cofferdam: the pod's, or those of one container.
 fn asked<'a>(
     annotations: &'a BTreeMap<String, String>,
     container: Option<&'a str>,
@@ -133,7 +133,7 @@ fn asked<'a>(
     })
 }
 
-/// Text of a pod's, fit for a line.
+/// Makes a pod's text fit for a line.
 pub(crate) fn shown(text: &str) -> String {
     let printable = printable(text);
     match printable.char_indices().nth(MOST_REPEATED) {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_is_said_once_each_and_has_no_effect() {
+    fn each_invalid_annotation_is_reported_once() {
         let pod = pod(&[
             ("cofferdam.dev/cpu", "Strict\u{1b}[2J"),
             ("cofferdam.dev/cpus", "2"),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_annotations_are_a_handful_of_lines() {
+    fn ten_thousand_annotations_are_reported_in_a_few_lines() {
         let keys: Vec<String> = (0..10_000).map(|i| format!("cofferdam.dev/x{i}")).collect();
         let all: Vec<(&str, &str)> = keys.iter().map(|k| (k.as_str(), "1")).collect();
         let claim = claim(&pod(&all), "app");
@@ -209,8 +209,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_borne_and_lines_stay_short(key in ".{0,300}", value in ".{0,300}") {
-            let keys = [format!("cofferdam.dev/{key}"), format!("{key}.cofferdam.dev/container.app")];
+        fn any_text_is_reported_in_short_lines(key in ".{0,300}", value in ".{0,300}") {
+            let keys = [
+                            format!("cofferdam.dev/{key}"),
+                            format!("{key}.cofferdam.dev/container.app"),
+                        ];
             for key in keys {
                 for problem in claim(&pod(&[(&key, &value)]), "app").problems {
                     prop_assert!(problem.text.chars().count() < 300);

@@ -1,14 +1,14 @@
-//! What a container gets, of what its pod asks for and what the rules say.
+//! Decision about a container from the requests of its pod and from the rules.
 //!
-//! For each class by itself:
+//! Order of precedence, for each class by itself:
 //!
 //! 1. a rule that was set over the socket;
-//! 2. the annotation, if the pod's namespace may ask; of the container before of the pod;
+//! 2. the annotation, if the pod's namespace may ask; the container's before the pod's;
 //! 3. the first rule of the configuration that matches;
 //! 4. observe and standard.
 //!
-//! One exception: an annotation does not lift `network_cpu = "enforce"` of a rule. Who floods others
-//! must not be able to opt out.
+//! One exception: an annotation does not lift `network_cpu = "enforce"` of a rule. A pod that
+//! floods others must not be able to opt out.
 
 use super::Claim;
 use super::claim::shown;
@@ -22,23 +22,23 @@ pub(crate) const MAY_NOT_ASK: &str = "namespace_may_not_ask";
 pub(crate) const NO_REQUEST: &str = "cpu_request_missing";
 /// The kubelet pins containers itself.
 pub(crate) const CPU_MANAGER: &str = "cpu_manager_conflict";
-/// A rule goes before an annotation.
+/// A rule takes precedence over an annotation.
 pub(crate) const OVERRULED: &str = "annotation_overruled";
 
-/// What a container gets.
+/// Classes of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub policy: Policy,
     /// Whether its idle CPUs may be lent.
     pub lends: bool,
-    /// Whether its latency is measured though nothing says so for all.
+    /// Whether its latency is measured even if not all containers' is.
     pub measures_latency: bool,
-    /// What was asked for and is refused.
+    /// Requests that are refused.
     pub problems: Vec<Degradation>,
 }
 
 impl Decision {
-    /// That of a container of which only a rule speaks.
+    /// Decision for a container to which only a rule applies.
     pub fn of_rule(policy: Policy) -> Decision {
         Decision {
             policy,
@@ -49,8 +49,8 @@ impl Decision {
     }
 }
 
-/// Decides for `container`, whose annotations are in `claim`; `may_ask` says whether its namespace
-/// may, and `is_pinned` whether somebody else than us has chosen its CPUs.
+/// Decides for `container`, whose annotations are in `claim`. `may_ask` says whether its namespace
+/// may ask. `is_pinned` says whether another party has chosen its CPUs.
 pub(crate) fn decide(
     rule: Option<&Rule>,
     claim: Claim,
@@ -109,7 +109,7 @@ pub(crate) fn decide(
         (Some(false), _) => None,
         (None, CpuPolicy::Strict(amount)) => Some(Ok(amount)),
         (None, CpuPolicy::Standard) if !by_request => None,
-        // The pod asks, or a rule asks for what it requests.
+        // The pod asks, or a rule asks for what the pod requests.
         (None | Some(true), _) => Some(requested(container)),
     };
     decision.policy.cpu = match amount {
@@ -136,7 +136,7 @@ pub(crate) fn decide(
     decision
 }
 
-/// What it requests of the scheduler is what it is promised.
+/// CPUs that the container requests of the scheduler, which are the ones to reserve.
 fn requested(container: &Container) -> Result<CpuAmount, String> {
     let milli = container.resources.request_milli_cpus.ok_or_else(|| {
         "its CPUs are not reserved: it has no CPU request; give it resources.requests.cpu, \
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_kept_is_refused_by_name_and_the_container_stays_standard() {
+    fn an_impossible_request_is_refused_by_name() {
         for (request, may_ask, is_pinned, name) in [
             (Some(1500), false, false, MAY_NOT_ASK),
             (None, true, false, NO_REQUEST),
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_go_before_rules_of_the_file_and_after_live_ones() {
+    fn annotations_rank_between_live_rules_and_the_file() {
         let amount: CpuAmount = "1".parse().unwrap();
         let file = rule(7, NetworkCpu::Observe, CpuPolicy::Strict(amount));
         let standard = Claim {

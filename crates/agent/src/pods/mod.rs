@@ -1,7 +1,7 @@
-//! What pods ask for, and what is done about it.
+//! Requests of pods, and the decision about them.
 //!
-//! Pure: [`claim()`] reads the annotations of one container, [`decide()`] weighs them against the rules.
-//! Who tells us of pods is in [`crate::nri`].
+//! These functions are pure: [`claim()`] parses the annotations of one container, [`decide()`]
+//! weighs them against the rules. Pods are reported by [`crate::nri`].
 
 pub(crate) mod claim;
 pub(crate) mod decide;
@@ -11,27 +11,31 @@ pub(crate) use decide::{Decision, decide};
 
 use globset::{GlobBuilder, GlobMatcher};
 
-/// Before every annotation of Cofferdam's on a pod.
+/// Prefix of every annotation of Cofferdam on a pod.
 pub(crate) const PREFIX: &str = "cofferdam.dev";
-/// The annotation that we give a container which is made on CPUs of its own: which these are.
+/// Annotation that the agent adds to a container which is created on CPUs of its own. The value is
+/// the list of CPUs.
 pub(crate) const MADE_ON: &str = "made-on.cofferdam.dev/cpus";
 
-/// The namespaces whose pods may ask.
+/// Namespaces whose pods may ask.
 #[derive(Clone, Debug, Default)]
 pub struct MayAsk(Vec<(String, GlobMatcher)>);
 
 impl MayAsk {
-    /// By names with globs.
+    /// Compiles names with globs.
     ///
     /// # Errors
-    /// The first that is no name of a namespace and no glob for some.
+    /// The first text that is neither the name of a namespace nor a glob.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<MayAsk, String> {
         let one = |name: &str| {
             let plain = |c: char| c.is_ascii_alphanumeric() || "-*?[]{},!".contains(c);
             let glob = GlobBuilder::new(name).build().ok();
             let glob = glob.filter(|_| !name.is_empty() && name.chars().all(plain));
             let glob = glob.ok_or_else(|| {
-                format!("'{name}' is not a namespace: write a name such as \"shop\", or a glob such as \"team-*\"")
+                format!(
+                    "'{name}' is not a namespace: write a name such as \"shop\", \
+                                     or a glob such as \"team-*\""
+                )
             })?;
             Ok((name.to_owned(), glob.compile_matcher()))
         };
@@ -42,7 +46,7 @@ impl MayAsk {
             .map(MayAsk)
     }
 
-    /// Whether pods of `namespace` may.
+    /// Whether pods of `namespace` may ask.
     pub fn allows(&self, namespace: &str) -> bool {
         self.0.iter().any(|(_, glob)| glob.is_match(namespace))
     }

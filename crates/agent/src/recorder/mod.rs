@@ -1,5 +1,5 @@
-//! The history: about once a second a frame of what happened goes to a thread that writes it, so
-//! that a slow disk never delays the control loop.
+//! Recorder of the history: about once a second a frame goes to a thread that writes it, so that a
+//! slow disk never delays the control loop.
 
 mod writer;
 
@@ -20,16 +20,16 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Shortest length of a frame: steps come a little early or late.
 const FRAME: Duration = Duration::from_millis(950);
-/// Frames that wait for the disk; a reading of 100 containers takes 100 KiB.
+/// Capacity of the queue in front of the disk, frames; a reading of 100 containers takes 100 KiB.
 const QUEUE: usize = 16;
-/// Intervals of the diagnosis in one frame, at most: it is that late only if the disk is.
+/// Limit on the intervals of the diagnosis in one frame. Only a slow disk makes a frame that long.
 const MOST_LOSSES: usize = 64;
-/// An interruption of the history by another program is shown for so long.
+/// Time for which an interruption of the history by another program is reported.
 const SHOW_INTERRUPTION: Duration = Duration::from_secs(600);
-/// At the end the writer may take so long for what waits.
+/// Longest wait at the end for the frames in the queue.
 const END: Duration = Duration::from_secs(2);
 
-/// Two readings, and what was seen between them.
+/// Two readings, and the events between them.
 #[derive(Debug)]
 struct Cut {
     earlier: Arc<Snapshot>,
@@ -40,14 +40,14 @@ struct Cut {
     at: Instant,
 }
 
-/// Where and how it is kept.
+/// Place and limits of the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Settings {
     path: PathBuf,
     limits: Limits,
 }
 
-/// Since the agent started.
+/// Counts since the agent started.
 #[derive(Debug, Default)]
 struct Counts {
     frames: AtomicU64,
@@ -55,13 +55,13 @@ struct Counts {
     delayed: AtomicU64,
 }
 
-/// What the writer says of the store.
+/// State of the store, as the writer reports it.
 #[derive(Clone, Debug, Default)]
 struct Store {
     bytes: u64,
     since: Option<SystemTime>,
     error: Option<String>,
-    /// Another program's doing that may have cost frames, and when it was noticed.
+    /// Action of another program that may have cost frames, and the time when it was noticed.
     interruption: Option<(String, Instant)>,
 }
 
@@ -73,25 +73,25 @@ struct Running {
     store: Arc<Mutex<Store>>,
 }
 
-/// Cuts frames, and hands them on.
+/// Recorder: cuts frames and hands them to the writer.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     running: Option<Running>,
-    /// The reading at which the next frame begins.
+    /// Reading at which the next frame begins.
     begin: Option<(Arc<Snapshot>, Instant)>,
     /// Intervals of the diagnosis for the next frame.
     losses: Vec<Arc<LossView>>,
-    /// The last of them, in a frame or not.
+    /// Last interval of the diagnosis, in a frame or not.
     seen: Option<Arc<LossView>>,
     counts: Arc<Counts>,
-    /// No thread could be started.
+    /// Reason why no thread could be started.
     failure: Option<String>,
 }
 
-/// What is shown of it.
+/// Published state of the history.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HistoryView {
-    /// `None` if no history is kept.
+    /// Path; `None` if no history is kept.
     pub path: Option<PathBuf>,
     pub limit_bytes: u64,
     pub bytes: u64,
@@ -100,12 +100,12 @@ pub(crate) struct HistoryView {
     pub dropped: u64,
     pub delayed: u64,
     pub error: Option<String>,
-    /// Recording goes on, but frames may be missing.
+    /// Cause of missing frames, although recording continues.
     pub interruption: Option<String>,
 }
 
 impl Recorder {
-    /// Keeps the history as `config` says from now on.
+    /// Records the history as `config` says from now on.
     pub fn switch(&mut self, config: &Config) {
         let settings = config.history.file().map(|path| Settings {
             path,
@@ -146,7 +146,7 @@ impl Recorder {
         on && (self.begin.as_ref()).is_none_or(|(_, at)| at.elapsed() >= FRAME)
     }
 
-    /// Takes in what the diagnosis has found, and a reading if a frame is `due`.
+    /// Adds the findings of the diagnosis and, if a frame is `due`, queues the frame.
     pub fn follow<L: Ledger>(
         &mut self,
         snapshot: &Arc<Snapshot>,
@@ -195,7 +195,7 @@ impl Recorder {
         }
     }
 
-    /// What is shown now.
+    /// Current state of the history.
     pub fn view(&self) -> HistoryView {
         let count = |n: &AtomicU64| n.load(Ordering::Relaxed);
         let mut view = HistoryView {
@@ -219,7 +219,7 @@ impl Recorder {
         view
     }
 
-    /// Ends it: what waits is written, if that does not take long.
+    /// Ends the recorder. Frames in the queue are written, if that does not take long.
     pub fn end(&mut self) {
         let Some(Running { queue, thread, .. }) = self.running.take() else {
             return;
@@ -235,7 +235,7 @@ impl Recorder {
     }
 }
 
-/// Those who may read the status may read the history.
+/// Access rights of the history: those of the status.
 fn access(config: &Config) -> Access {
     let group = config.socket.group.as_deref();
     // A configuration with an unknown group is not put in force.
@@ -244,7 +244,7 @@ fn access(config: &Config) -> Access {
 }
 
 impl HistoryView {
-    /// The record; `None` if no history is kept.
+    /// Builds the record; `None` if no history is kept.
     pub fn record(&self) -> Option<HistoryRecord> {
         let path = self.path.as_ref()?;
         Some(HistoryRecord {
@@ -259,16 +259,16 @@ impl HistoryView {
         })
     }
 
-    /// The reason why there is none, or why part of it may be missing.
+    /// Degradation if there is no history, or if part of it may be missing.
     pub fn degraded(&self) -> Option<Degradation> {
         let (name, text) = match (&self.error, &self.interruption) {
             (Some(why), _) => (
                 "history_unavailable",
-                format!("nothing is kept, the agent goes on without: {why}"),
+                format!("nothing is kept, the agent continues without: {why}"),
             ),
             (None, Some(why)) => (
                 "history_interrupted",
-                format!("recording goes on, but frames of before may be missing: {why}"),
+                format!("recording continues, but earlier frames may be missing: {why}"),
             ),
             (None, None) => return None,
         };

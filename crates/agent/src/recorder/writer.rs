@@ -1,4 +1,4 @@
-//! The thread that writes frames.
+//! Thread that writes frames.
 
 use super::{Counts, Cut, Settings, Store};
 use cofferdam_history::{AppendError, Frame, OpenError, set_aside, sum_of_losses};
@@ -11,9 +11,9 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// After a failure, so long until the next try.
+/// Time until the next attempt after a failure.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
-/// After this many frames it looks at the size.
+/// Number of frames after which the size is read again.
 const LOOK: u64 = 10;
 
 pub(super) struct Writer {
@@ -22,7 +22,7 @@ pub(super) struct Writer {
     counts: Arc<Counts>,
     store: Option<cofferdam_history::Store>,
     try_again: Option<Instant>,
-    /// Frames since it looked at the size.
+    /// Frames since the size was last read.
     unseen: u64,
 }
 
@@ -38,7 +38,7 @@ impl Writer {
         }
     }
 
-    /// Until the control loop ends it.
+    /// Writes frames until the control loop drops the channel.
     pub fn run(mut self, cuts: &Receiver<Cut>) {
         self.open();
         while let Ok(cut) = cuts.recv() {
@@ -72,18 +72,18 @@ impl Writer {
                 tracing::info!("history in {}", path.display());
                 self.store = Some(store);
                 self.look();
-                // And after the next frame: an empty store has no begin.
+                // Read the size again after the next frame: an empty store has no begin.
                 self.unseen = LOOK - 1;
             }
             Err(why) => self.failed(&why.to_string()),
         }
     }
 
-    /// True if it is kept. Where another program has taken the store's files away or damaged them,
-    /// the frame goes into a new one at once.
+    /// Writes a frame and returns whether it succeeded. If another program has removed or damaged
+    /// the store's files, the frame goes into a new store at once.
     fn write(&mut self, cut: &Cut) -> bool {
         let Ok(frame) = frame(cut) else {
-            // Dated before 1970, or so far ahead that it cannot be written down.
+            // The frame is dated before 1970, or too far ahead to be stored.
             self.failed("the system's clock shows no time that can be kept: set it");
             return false;
         };
@@ -100,7 +100,7 @@ impl Writer {
             appended = self.append(&frame);
         }
         match appended {
-            // Why it is not open is shown already.
+            // The store is not open, and the reason is published already.
             None => false,
             Some(Ok(())) => {
                 self.succeeded();
@@ -137,9 +137,9 @@ impl Writer {
         }
     }
 
-    /// Shows for a while that frames may be missing, although recording goes on.
+    /// Publishes for a while that frames may be missing, although recording continues.
     fn interrupted(&mut self, why: &str) {
-        tracing::warn!("{why}: frames of before may be missing, recording goes on");
+        tracing::warn!("{why}: earlier frames may be missing, recording continues");
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         shown.interruption = Some((why.to_owned(), Instant::now()));
     }
@@ -165,11 +165,11 @@ fn put_aside(path: &Path, why: &str) {
     }
 }
 
-/// What happened between the two readings.
+/// Builds the frame between the two readings.
 fn frame(cut: &Cut) -> Result<Frame, cofferdam_history::BadTime> {
     let mut interval = cut.later.since(&cut.earlier);
     add_gone(&mut interval, cut);
-    // Before 1970 no time can be written down.
+    // Times before 1970 cannot be stored.
     interval.time = interval.time.max(SystemTime::UNIX_EPOCH);
     let mut record = AccountingRecord::new(&interval);
     let losses = cut.losses.iter().filter_map(|view| {
@@ -182,7 +182,7 @@ fn frame(cut: &Cut) -> Result<Frame, cofferdam_history::BadTime> {
     Frame::new(record, conditions.collect())
 }
 
-/// The last counts of containers that were gone at the later reading.
+/// Adds the last counts of containers that had ended at the later reading.
 fn add_gone(interval: &mut Interval, cut: &Cut) {
     for last in &cut.gone {
         let same = |c: &&ContainerLedger| c.container.cgroup == last.container.cgroup;

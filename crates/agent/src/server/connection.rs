@@ -8,36 +8,36 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// A control client may be silent between two requests for so long.
+/// Longest silence of a control client between two requests.
 pub(super) const IDLE: Duration = Duration::from_secs(60);
-/// A request must be complete so long after its first byte.
+/// Longest time from the first byte of a request to its end.
 pub(super) const REQUEST: Duration = Duration::from_secs(5);
-/// The control loop must have answered by then.
+/// Longest time for the control loop's answer.
 pub(super) const ANSWER: Duration = Duration::from_secs(30);
-/// An answer must have been taken, whole, by then.
+/// Longest time for the client to read an answer.
 pub(super) const WRITE: Duration = Duration::from_secs(20);
 
-/// What comes next on it.
+/// Next action on the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The client speaks.
+    /// The client sends a request.
     Reading,
-    /// The control loop works.
+    /// The control loop works on the answer.
     Waiting,
-    /// The client takes its answer.
+    /// The client reads its answer.
     Writing,
-    /// It is over.
+    /// The connection is over.
     Closed,
 }
 
-/// What reading brought.
+/// Result of reading.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard {
-    /// Not a whole message yet.
+    /// No complete message yet.
     Nothing,
     /// One line, without its end.
     Line(Vec<u8>),
-    /// More bytes than a message may have.
+    /// The message is longer than allowed.
     TooLong,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Connection {
     written: usize,
     phase: Phase,
     pub deadline: Instant,
-    /// Close once the answer is out.
+    /// Whether to close after the answer.
     last: bool,
 }
 
@@ -78,7 +78,7 @@ impl Connection {
         self.stream.as_fd()
     }
 
-    /// What to wait for. A client whose request is at work is not read: it must wait too.
+    /// Events to poll for. A client is not read while its request is in work: it must wait too.
     pub fn interest(&self) -> PollFlags {
         match self.phase {
             Phase::Reading => PollFlags::POLLIN,
@@ -88,7 +88,7 @@ impl Connection {
         }
     }
 
-    /// Takes what has come, at most one message's worth.
+    /// Reads the available bytes, at most one message.
     pub fn hear(&mut self) -> Heard {
         let limit = LONGEST_REQUEST_BYTES;
         let fresh = self.input.is_empty();
@@ -115,7 +115,7 @@ impl Connection {
         self.message()
     }
 
-    /// The next message of those that have come.
+    /// Takes the next complete message from the input.
     fn message(&mut self) -> Heard {
         match self.input.iter().position(|b| *b == b'\n') {
             Some(end) => {
@@ -128,13 +128,13 @@ impl Connection {
         }
     }
 
-    /// The control loop has the request now.
+    /// Marks the request as handed to the control loop.
     pub fn wait(&mut self) {
         self.phase = Phase::Waiting;
         self.deadline = Instant::now() + ANSWER;
     }
 
-    /// Gives the client its answer; `last` closes the connection after it.
+    /// Sends the client its answer. With `last`, the connection closes after it.
     pub fn answer(&mut self, bytes: Vec<u8>, last: bool) {
         self.output = bytes;
         self.written = 0;
@@ -144,7 +144,7 @@ impl Connection {
         self.write();
     }
 
-    /// Hands over as much as the client takes. Returns a request that had come meanwhile.
+    /// Writes as many bytes as the client accepts.
     pub fn write(&mut self) {
         while self.written < self.output.len() {
             let left = &self.output[self.written..];
@@ -165,7 +165,7 @@ impl Connection {
         self.deadline = Instant::now() + IDLE;
     }
 
-    /// A message that had come while another was answered.
+    /// Takes a message that arrived while another was answered.
     pub fn next_message(&mut self) -> Heard {
         if self.phase != Phase::Reading || self.input.is_empty() {
             return Heard::Nothing;

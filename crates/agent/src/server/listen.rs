@@ -1,4 +1,4 @@
-//! The sockets that the agent listens on.
+//! Sockets on which the agent listens.
 
 use crate::config::SocketConfig;
 use cofferdam_paths::{Occupant, SocketAccess, SocketFile, SocketKind, UnixSocket, occupant};
@@ -7,32 +7,32 @@ use std::io;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-/// The control socket cannot be opened.
+/// Reason why the control socket cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Another agent answers there.
+    /// Another agent answers on the path.
     #[error(
         "another agent listens on {}: stop it first, or give this one another [socket] path",
         .0.display()
     )]
     Taken(PathBuf),
-    /// The path is taken by something else.
+    /// Another file has the path.
     #[error(
         "{} exists and is not a socket: move it away, or give another [socket] path",
         .0.display()
     )]
     Foreign(PathBuf),
-    /// No such group.
+    /// The group does not exist.
     #[error(
         "no group '{0}' on this host: create it (groupadd --system {0}), or change [socket] group"
     )]
     NoGroup(String),
-    /// Anything else.
+    /// Any other failure.
     #[error("cannot listen on {}: {why}", path.display())]
     Failed {
-        /// Where.
+        /// Path of the socket.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         why: io::Error,
     },
 }
@@ -48,7 +48,7 @@ impl From<cofferdam_paths::ListenError> for ListenError {
     }
 }
 
-/// The control socket; its file goes when this is dropped.
+/// Control socket. Dropping it removes the file.
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
     pub listener: UnixListener,
@@ -56,7 +56,7 @@ pub(crate) struct ControlSocket {
     path: PathBuf,
 }
 
-/// Refuses early, before anything is loaded, when an agent answers on `path`.
+/// Fails early, before anything is loaded, if an agent answers on `path`.
 pub(crate) fn refuse_taken(path: &Path) -> Result<(), ListenError> {
     match occupant(path) {
         Ok(Occupant::Live) => Err(ListenError::Taken(path.to_owned())),
@@ -65,8 +65,8 @@ pub(crate) fn refuse_taken(path: &Path) -> Result<(), ListenError> {
 }
 
 impl ControlSocket {
-    /// Opens it, replacing the file of an agent that was killed. Nobody but root can connect
-    /// before the group has been set.
+    /// Opens the socket, and replaces the file of a killed agent. Only root can connect before the
+    /// group has been set.
     pub fn open(config: &SocketConfig) -> Result<ControlSocket, ListenError> {
         let access = access(config.group.as_deref())?;
         let socket = UnixSocket::listen(&config.path, SocketKind::Stream, access)?;
@@ -78,7 +78,7 @@ impl ControlSocket {
         })
     }
 
-    /// Lets another group in.
+    /// Grants access to another group.
     pub fn set_group(&self, group: Option<&str>) -> Result<(), ListenError> {
         let access = access(group)?;
         self.file
@@ -97,7 +97,7 @@ fn access(group: Option<&str>) -> Result<SocketAccess, ListenError> {
     }))
 }
 
-/// A group by name or number.
+/// Finds a group by name or number.
 pub(crate) fn find_group(name: &str) -> Result<Gid, ListenError> {
     let unknown = || ListenError::NoGroup(name.to_owned());
     if let Ok(number) = name.parse() {

@@ -1,9 +1,9 @@
-//! The thread that talks to clients: the control socket and the metrics.
+//! Thread that serves clients: the control socket and the metrics.
 //!
-//! One poll loop serves both. Nothing in it waits for a client, and the control loop waits for
-//! nothing in it: a request for the control loop goes there through a bounded queue, and its answer
-//! returns through another. Limits: connections in total and for users other than root, bytes of a
-//! request, and a time for each phase of a connection.
+//! One poll loop serves both. It never waits for a client, and the control loop never waits for it.
+//! A request for the control loop goes there through a bounded queue, and its answer returns
+//! through another. Limits: connections in total and for users other than root, bytes of a request,
+//! and a time for each phase of a connection.
 
 mod connection;
 mod listen;
@@ -30,56 +30,56 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Control connections, at most.
+/// Limit on the control connections.
 const MOST_CONTROL: usize = 64;
-/// Control connections of users other than root, at most: the rest is root's, always.
+/// Limit on the control connections of users other than root. The rest is always reserved for root.
 const MOST_UNPRIVILEGED: usize = 48;
-/// Control connections of one user other than root, at most.
+/// Limit on the control connections of one user other than root.
 const MOST_A_USER: usize = 16;
 const BUDGET: PeerBudget = PeerBudget {
     all: MOST_CONTROL,
     unprivileged: MOST_UNPRIVILEGED,
     one_peer: MOST_A_USER,
 };
-/// The metrics address.
+/// Documents on the metrics address.
 const FORMAT: Format = Format {
     metrics: Exposition::OpenMetrics,
     index: "<!doctype html><title>cofferdam agent</title><p><a href=\"/metrics\">metrics</a>\n",
 };
-/// Accepting rests so long after it failed (no descriptor left).
+/// Pause after a failed accept (no descriptor left).
 const REST: Duration = Duration::from_millis(200);
-/// Connections taken in one round, at most: those that are open have their turn too.
+/// Limit on the connections accepted in one round, so that open connections have their turn.
 const ACCEPT_AT_ONCE: usize = 32;
 
-/// What a client wants of the control loop.
+/// Request of a client to the control loop.
 #[derive(Debug)]
 pub(crate) struct Command {
-    /// The connection that waits for it.
+    /// Connection that waits for the answer.
     pub client: u64,
-    /// What.
+    /// Request.
     pub request: Request,
 }
 
 /// Messages from the control loop to the server.
 #[derive(Debug)]
 pub(crate) enum Notice {
-    /// A reading requested by a client.
+    /// Reading requested by a client.
     Reading {
         client: u64,
         snapshot: Arc<Snapshot>,
         gone: Vec<ContainerLedger>,
     },
-    /// An answer as a line.
+    /// Answer as a line.
     Answer { client: u64, line: Vec<u8> },
-    /// Serve metrics there from now on, or nowhere.
+    /// New metrics address; `None` stops serving metrics.
     Metrics(Option<SocketAddr>),
-    /// Let another group in.
+    /// New group of the socket.
     Group(Option<String>),
-    /// Hand out what is written, and end.
+    /// Finish the answers in progress, and end.
     End,
 }
 
-/// What the server starts with.
+/// Resources with which the server starts.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub control: ControlSocket,
@@ -119,7 +119,7 @@ impl Server {
         server
     }
 
-    /// Serves until stopped. The socket's file is removed when it returns.
+    /// Serves until stopped. Returning removes the socket's file.
     pub fn run(mut self) {
         while !self.ending {
             self.round();
@@ -158,7 +158,7 @@ impl Server {
             let connections = self.connections.values();
             fds.extend(connections.map(|c| PollFd::new(c.fd(), c.interest())));
             fds.extend(self.http.iter().flat_map(Exporter::poll_fds));
-            // Interrupted, or out of memory: the next round is another try.
+            // If the call fails (interrupted, out of memory), the next round retries.
             let _ = poll(&mut fds, timeout);
             let any = |i: usize| fds.get(i).and_then(PollFd::any).unwrap_or(false);
             let ready: Vec<u64> = (2..)
@@ -229,8 +229,9 @@ impl Server {
         }
     }
 
-    /// Whether there is a place for a connection of `uid`: at once, or once the connection named
-    /// here is closed. That one asks for nothing: it is silent, or in the middle of a request.
+    /// Finds a place for a connection of `uid`. `Some(None)`: there is one. `Some(Some(id))`: there
+    /// is one if the connection `id` is closed, which has no pending request. `None`: there is
+    /// none.
     fn place_for(&self, uid: u32) -> Option<Option<u64>> {
         let mut idle_first: Vec<(&u64, &Connection)> = self.connections.iter().collect();
         idle_first.sort_by_key(|(_, connection)| connection.deadline);
@@ -246,7 +247,7 @@ impl Server {
         }
     }
 
-    /// Goes on with the scrapers that are ready.
+    /// Serves the scrapers that are ready.
     fn serve_metrics(&mut self, ready: &[bool]) {
         let Some(mut http) = self.http.take() else {
             return;
@@ -279,7 +280,7 @@ impl Server {
                 connection.write();
                 connection.next_message()
             }
-            // Ready without anything to wait for: the client has hung up.
+            // The connection is ready without a pending event: the client has hung up.
             Phase::Waiting | Phase::Closed => {
                 self.connections.remove(&id);
                 return;
@@ -288,7 +289,7 @@ impl Server {
         self.take(id, heard);
     }
 
-    /// Answers a message, and those that came with it, one by one.
+    /// Answers a message and, one by one, the further messages that arrived with it.
     fn take(&mut self, id: u64, mut heard: Heard) {
         loop {
             match heard {
@@ -381,7 +382,7 @@ impl Server {
         }
     }
 
-    /// An answer from the control loop, if its client still waits.
+    /// Sends an answer of the control loop, if its client still waits.
     fn reply(&mut self, id: u64, line: Vec<u8>) {
         let waits = |c: &Connection| c.phase() == Phase::Waiting;
         if self.connections.get(&id).is_some_and(waits) {
@@ -400,7 +401,7 @@ impl Server {
             return;
         }
         if let Some(old) = self.http.take() {
-            // What its clients did counts on.
+            // The counts of the old address stay in the sum.
             self.traffic = self.traffic.with(old.traffic());
         }
         match address.map(|a| (a, Exporter::bind(a, FORMAT))) {

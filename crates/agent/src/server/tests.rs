@@ -37,12 +37,12 @@ fn is_status(line: &str) -> bool {
     answer.is_ok_and(|a| a.ok.is_some())
 }
 
-/// The other end has closed.
+/// Whether the other end has closed.
 fn closed(stream: &mut BufReader<UnixStream>) -> bool {
     let mut rest = Vec::new();
     match stream.read_to_end(&mut rest) {
         Ok(_) => rest.is_empty(),
-        // Closed with bytes of ours unread.
+        // The agent closed with unread bytes of ours.
         Err(e) => e.kind() == std::io::ErrorKind::ConnectionReset,
     }
 }
@@ -115,11 +115,11 @@ fn a_message_may_come_in_pieces_and_several_at_once() {
 }
 
 #[test]
-fn thousands_of_connections_keep_no_client_out_and_leave_no_trace() {
+fn thousands_of_connections_exclude_no_client() {
     let agent = TestAgent::start("");
     let before = std::fs::read_dir("/proc/self/fd").unwrap().count();
     let mut held: Vec<_> = (0..3000).map(|_| connect(&agent)).collect();
-    // The user's own that are silent longest made room for the last ones.
+    // The user's longest silent connections made room for the last ones.
     for stream in &mut held[3000 - MOST_CONTROL..] {
         stream.get_mut().write_all(STATUS).unwrap();
         assert!(is_status(&line(stream)));
@@ -134,7 +134,7 @@ fn thousands_of_connections_keep_no_client_out_and_leave_no_trace() {
 }
 
 #[test]
-fn root_always_finds_a_place_and_no_user_takes_all_of_the_others() {
+fn root_always_finds_a_place() {
     let waiting = |uid: u32, count: usize| vec![(Peer::Uid(uid), false); count];
     let silent = |uid: u32, count: usize| vec![(Peer::Uid(uid), true); count];
     let user = Peer::Uid(1000);
@@ -154,7 +154,7 @@ fn root_always_finds_a_place_and_no_user_takes_all_of_the_others() {
     let own = silent(1000, MOST_A_USER);
     assert_eq!(BUDGET.admit(user, &own), Admission::InsteadOf(0));
     assert_eq!(BUDGET.admit(Peer::Uid(1001), &own), Admission::Free);
-    // Users that ask for nothing keep no other out.
+    // Users without requests do not exclude others.
     let crowd: Vec<_> = (1..=MOST_UNPRIVILEGED as u32)
         .flat_map(|uid| silent(uid, 1))
         .collect();
@@ -180,7 +180,7 @@ fn a_flood_of_requests_does_not_stop_the_control_loop() {
         });
         let steps = || agent.world.steps.load(std::sync::atomic::Ordering::Relaxed);
         let begin = steps();
-        until("steps go on", || steps() > begin + 5);
+        until("steps continue", || steps() > begin + 5);
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });
 }
@@ -249,7 +249,7 @@ fn metrics_are_scraped_over_http() {
 }
 
 #[test]
-fn status_and_scrapes_are_answered_beside_5000_idle_slow_and_garbage_connections() {
+fn status_and_scrapes_work_during_5000_bad_connections() {
     let mut crowd = Crowd::new();
     let agent = TestAgent::start("");
     let address = agent.client().status().unwrap().agent.metrics_address;
@@ -266,7 +266,7 @@ fn status_and_scrapes_are_answered_beside_5000_idle_slow_and_garbage_connections
 }
 
 #[test]
-fn a_metrics_port_in_use_is_named_and_a_reload_mends_it() {
+fn a_used_metrics_port_is_reported_until_a_reload() {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = other.local_addr().unwrap();
     let agent = TestAgent::start("");
@@ -299,7 +299,8 @@ fn socket(path: &Path, group: Option<&str>) -> Result<ControlSocket, ListenError
     })
 }
 
-/// The server would close it, and that may take as long as its sender likes.
+/// The server would have to close a received descriptor, which may take as long as its sender
+/// likes.
 #[test]
 fn no_client_can_send_the_agent_a_descriptor() {
     let agent = TestAgent::start("");
@@ -319,7 +320,7 @@ fn a_living_socket_is_kept_and_a_stale_one_replaced() {
     let told = socket(&path, None).unwrap_err();
     assert!(matches!(told, ListenError::Taken(_)), "{told}");
     assert_eq!(told.to_string().lines().count(), 1);
-    // As after kill -9: the file stays, and no process listens.
+    // Like after kill -9: the file stays, and no process listens.
     std::mem::drop(first.listener.try_clone().unwrap());
     let stale = folder.path().join("stale.sock");
     drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
@@ -336,7 +337,7 @@ fn a_living_socket_is_kept_and_a_stale_one_replaced() {
 }
 
 #[test]
-fn what_is_no_socket_is_left_alone() {
+fn a_file_that_is_no_socket_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.sock");
     std::fs::write(&path, "mine").unwrap();

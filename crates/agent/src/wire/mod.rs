@@ -1,4 +1,4 @@
-//! What crosses the socket: requests in, answers out. Each message is one line of JSON.
+//! Messages on the socket: requests in, answers out. Each message is one line of JSON.
 
 mod request;
 mod snapshot;
@@ -13,18 +13,18 @@ use serde::{Deserialize, Serialize};
 pub const VERSION: u32 = 1;
 /// Longest request, its line end included.
 pub const LONGEST_REQUEST_BYTES: usize = 8 << 10;
-/// Longest answer that a client takes. A reading of 10,000 containers is about 15 MiB.
+/// Longest answer that a client accepts. A reading of 10,000 containers is about 15 MiB.
 pub const LONGEST_ANSWER_BYTES: usize = 64 << 20;
 
-/// An answer: one of the two.
+/// Answer: either `ok` or `error`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Answer<T> {
     /// Version of the protocol.
     pub version: u32,
-    /// The request.
+    /// Result of the request.
     #[serde(skip_serializing_if = "Option::is_none", default = "none")]
     pub ok: Option<T>,
-    /// Why not.
+    /// Reason of the refusal.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub error: Option<Refusal>,
 }
@@ -33,57 +33,57 @@ fn none<T>() -> Option<T> {
     None
 }
 
-/// Why a request was not done.
+/// Reason why a request was not served.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// Stable, for programs.
+    /// Stable code, for programs.
     pub code: RefusalCode,
-    /// For people: what, why, and what to do, in one line.
+    /// One line for people: failure, cause and remedy.
     pub text: String,
 }
 
-/// The kinds of refusal.
+/// Kinds of refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusalCode {
-    /// The request cannot be understood.
+    /// The request cannot be parsed.
     BadRequest,
     /// The request is longer than allowed.
     TooLong,
-    /// Another version of the protocol.
+    /// The client speaks another version of the protocol.
     Version,
     /// Only root may do that.
     Denied,
     /// Too many connections, or too many requests waiting.
     Busy,
-    /// The request was understood and could not be done.
+    /// The request was valid and could not be served.
     Failed,
 }
 
-/// What a reload came to.
+/// Result of a reload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reloaded {
-    /// Rules in force now.
+    /// Number of rules in force.
     pub rules: u64,
-    /// What in the file has no effect.
+    /// Warnings about settings without effect.
     pub warnings: Vec<String>,
 }
 
-/// What setting or clearing a rule came to.
+/// Result of setting or clearing a rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
-    /// Containers that the rule means now.
+    /// Number of containers that the rule matches now.
     pub containers: u64,
 }
 
-/// The agent has begun to stop.
+/// Confirmation that the agent has begun to stop.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stopping {
     /// Always true.
     pub stopping: bool,
 }
 
-/// A good answer as a line.
+/// Formats a result as a line.
 pub fn ok_line<T: Serialize>(value: &T) -> Vec<u8> {
     line(&Answer {
         version: VERSION,
@@ -92,7 +92,7 @@ pub fn ok_line<T: Serialize>(value: &T) -> Vec<u8> {
     })
 }
 
-/// A refusal as a line.
+/// Formats a refusal as a line.
 pub fn refusal_line(refusal: &Refusal) -> Vec<u8> {
     line(&Answer::<()> {
         version: VERSION,
@@ -112,7 +112,7 @@ fn line<T: Serialize>(answer: &Answer<T>) -> Vec<u8> {
 }
 
 impl Refusal {
-    /// A refusal; `text` becomes one line.
+    /// Builds a refusal; `text` becomes one line.
     pub fn new(code: RefusalCode, text: impl AsRef<str>) -> Refusal {
         let text = text
             .as_ref()

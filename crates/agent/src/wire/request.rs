@@ -1,4 +1,4 @@
-//! Requests, from bytes that anybody in the group may have sent.
+//! Requests, parsed from bytes that anyone in the group may have sent.
 
 use super::{LONGEST_REQUEST_BYTES, Refusal, RefusalCode, VERSION};
 use crate::rules::{Matcher, Rule};
@@ -6,37 +6,37 @@ use cofferdam_types::{CpuAmount, CpuPolicy, NetworkCpu, Policy};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What a client may ask for.
+/// Request of a client.
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// The state of the agent.
+    /// State of the agent.
     Status,
-    /// A reading of the ledger, with containers gone since `gone_after` (uptime of the
+    /// Reading of the ledger, with the containers that ended after `gone_after` (uptime of the
     /// accounting).
     Snapshot {
-        /// From the `uptime_ns` of the client's last reading.
+        /// `uptime_ns` of the client's last reading.
         gone_after: Option<Duration>,
-        /// Estimates will do: it is no reason to count everything.
+        /// Whether estimates suffice. The request is then no reason for exact accounting.
         estimates: bool,
     },
     /// Read the configuration again. Root only.
     Reload,
-    /// Put a rule before those of the file until it is cleared or the agent ends. Root only.
+    /// Set a rule before those of the file, until it is cleared or the agent ends. Root only.
     Set(Box<SetRule>),
-    /// Take back a rule that was set. Root only.
+    /// Clear a rule that was set. Root only.
     Clear {
-        /// Its match, as it was set.
+        /// Match of the rule, as it was set.
         matches: String,
     },
-    /// Take everything back and end. Root only.
+    /// Revert all changes and end. Root only.
     Stop,
 }
 
-/// The rule of a `set`.
+/// Rule of a `set`.
 #[derive(Clone, Debug)]
 pub struct SetRule(pub Rule);
 
-/// A request that cannot be understood.
+/// Reason why a request cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RequestError(pub String);
@@ -84,14 +84,14 @@ struct OnlyVersion {
 }
 
 impl Request {
-    /// Understands one line, without its end.
+    /// Parses one line, without its end.
     pub fn parse(line: &[u8]) -> Result<Request, Refusal> {
         let bad = |text: String| Refusal::new(RefusalCode::BadRequest, text);
         if line.len() >= LONGEST_REQUEST_BYTES {
             let text = format!("a request has at most {LONGEST_REQUEST_BYTES} bytes");
             return Err(Refusal::new(RefusalCode::TooLong, text));
         }
-        // The version first: later ones may have other fields.
+        // Check the version first: later ones may have other fields.
         match serde_json::from_slice(line) {
             Ok(OnlyVersion { version: VERSION }) => {}
             Ok(OnlyVersion { version }) => {
@@ -153,12 +153,12 @@ impl Request {
         Ok(request)
     }
 
-    /// Whether only root may do that for it.
+    /// Whether the request changes the agent, which only root may do.
     pub fn is_change(&self) -> bool {
         !matches!(self, Request::Status | Request::Snapshot { .. })
     }
 
-    /// The request as a line.
+    /// Formats the request as a line.
     pub fn line(&self) -> Vec<u8> {
         let mut raw = Raw {
             version: VERSION,
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_refused_by_name() {
+    fn an_invalid_request_is_refused_by_name() {
         use RefusalCode::{BadRequest, TooLong, Version};
         for (line, code, words) in [
             ("", BadRequest, "not a request"),

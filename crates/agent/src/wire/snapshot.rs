@@ -1,4 +1,4 @@
-//! A reading of the ledger as it crosses the socket: schema `cofferdam.snapshot/1`.
+//! Reading of the ledger in the form of the socket: schema `cofferdam.snapshot/1`.
 
 use cofferdam_records::OtherSchema;
 use cofferdam_types::{
@@ -22,15 +22,15 @@ pub struct WireSnapshot {
     pub time_unix_ns: u64,
     /// Time since the accounting started, nanoseconds.
     pub uptime_ns: u64,
-    /// Each CPU's measured time.
+    /// Measured time of each CPU.
     pub cpus: Vec<WireCpu>,
-    /// The containers known now, and those gone since `gone_after_ns`.
+    /// Tracked containers, and containers that ended after `gone_after_ns`.
     pub containers: Vec<WireContainer>,
     /// Time that belongs to no container, by reason.
     pub unattributed_ns: BTreeMap<Reason, u64>,
-    /// What went wrong.
+    /// Counts of failures.
     pub health: Health,
-    /// How well estimated what windows stand for is; absent in the readings of older agents.
+    /// Quality of the estimates from windows; absent in the readings of older agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampling: Option<Arc<Sampling>>,
 }
@@ -38,9 +38,9 @@ pub struct WireSnapshot {
 /// Measured time of one CPU.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WireCpu {
-    /// Its number.
+    /// Number of the CPU.
     pub cpu: u32,
-    /// Its time.
+    /// Measured time.
     #[serde(flatten)]
     pub time: CpuTime,
 }
@@ -50,15 +50,15 @@ pub struct WireCpu {
 pub struct WireContainer {
     /// Id of its cgroup.
     pub cgroup_id: u64,
-    /// Path of its cgroup; bytes that are not UTF-8 replaced.
+    /// Path of its cgroup; bytes that are not UTF-8 are replaced.
     pub cgroup_path: String,
     /// Ids of the cgroups below.
     pub descendants: Vec<u64>,
-    /// Its name.
+    /// Name of the container.
     pub name: String,
-    /// The runtime's id.
+    /// Id that the runtime gave it.
     pub id: Option<String>,
-    /// Who made it.
+    /// Runtime that created it.
     pub runtime: Runtime,
     /// Kubernetes pod.
     pub pod: Option<String>,
@@ -67,13 +67,13 @@ pub struct WireContainer {
     /// Inodes of its further network namespaces.
     #[serde(default)]
     pub further_netns: Vec<u32>,
-    /// Whether it shares the host's.
+    /// Whether it shares the host's network namespace.
     pub host_network: bool,
-    /// A process in it.
+    /// Process in the container.
     pub pid: Option<u32>,
-    /// Its network devices.
+    /// Network devices.
     pub interfaces: Vec<InterfacePair>,
-    /// Its counts.
+    /// Counts.
     pub ledger: Ledger,
     /// Network CPU caused on each CPU, in the order of `cpus`.
     pub caused_by_cpu_ns: Vec<u64>,
@@ -88,7 +88,7 @@ pub struct WireContainer {
 }
 
 impl WireSnapshot {
-    /// `snapshot` for the wire, with containers that have `gone` since.
+    /// Converts `snapshot` for the socket, with the containers that have `gone` since.
     pub fn new(snapshot: &Snapshot, gone: &[ContainerLedger]) -> WireSnapshot {
         let time = snapshot.time.duration_since(UNIX_EPOCH).unwrap_or_default();
         let containers = gone.iter().chain(&snapshot.containers);
@@ -111,7 +111,7 @@ impl WireSnapshot {
         }
     }
 
-    /// Back to what the commands work with.
+    /// Converts it back for the commands.
     pub fn into_snapshot(self) -> Result<Snapshot, OtherSchema> {
         if self.schema != SNAPSHOT {
             return Err(OtherSchema {
@@ -139,8 +139,8 @@ impl WireSnapshot {
     }
 }
 
-/// The schema of the snapshot in the answer `line`, if it is another than [`SNAPSHOT`]. Nothing
-/// else of it is kept: a snapshot may be 15 MiB long, and its fields are another version's.
+/// Schema of the snapshot in the answer `line`, if it is another than [`SNAPSHOT`]. Nothing else is
+/// parsed: a snapshot may be 15 MiB long, and its fields are those of another version.
 pub(crate) fn other_schema(line: &[u8]) -> Option<OtherSchema> {
     #[derive(Deserialize)]
     struct Answered {
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_of_another_schema_is_refused_though_its_fields_cannot_be_read() {
+    fn a_snapshot_of_another_schema_is_refused() {
         let line = br#"{"version":1,"ok":{"cpus":{"0":1},"schema":"cofferdam.snapshot/9"}}"#;
         assert!(serde_json::from_slice::<crate::wire::Answer<WireSnapshot>>(line).is_err());
         let other = other_schema(line).map(|other| other.found);

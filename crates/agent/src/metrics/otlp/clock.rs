@@ -2,21 +2,21 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// While a timestamp is ahead of the host's clock, it grows by this part less than time does: the
-/// clock catches up, and rates are too high by an eighth at most.
+/// Slowdown of timestamps that are ahead of the host's clock: they advance by one part in this many
+/// less than time. The clock catches up, and rates are too high by an eighth at most.
 const SLOWER_BY: u32 = 9;
 
 /// One moment on both clocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
-    /// The host's clock, which may be set.
+    /// Host's clock, which may be set.
     pub wall: SystemTime,
-    /// The monotonic clock.
+    /// Monotonic clock.
     pub at: Instant,
 }
 
 impl Moment {
-    /// This moment.
+    /// Reads both clocks.
     pub fn now() -> Moment {
         Moment {
             wall: SystemTime::now(),
@@ -25,8 +25,8 @@ impl Moment {
     }
 }
 
-/// Makes timestamps that only grow. They follow the host's clock forwards, and go on from the last
-/// one after it was set back.
+/// Source of timestamps that only grow. They follow the host's clock forwards, and continue from
+/// the last one after it was set back.
 #[derive(Debug, Default)]
 pub(super) struct PushClock {
     last: Option<(u64, Instant)>,
@@ -50,13 +50,13 @@ impl PushClock {
         Some(unix_ns)
     }
 
-    /// The last timestamp.
+    /// Last timestamp.
     pub fn last(&self) -> Option<u64> {
         self.last.map(|(unix_ns, _)| unix_ns)
     }
 }
 
-/// `time` as nanoseconds.
+/// Converts `time` to nanoseconds.
 pub(super) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -79,15 +79,16 @@ mod tests {
         };
         let first = time(Duration::ZERO, epoch);
         assert_eq!(first, Some(nanoseconds(1000 * hour)));
-        // An hour forwards at once, then back: time goes on, a little slower than it passes.
+        // The clock jumps an hour forwards, then back: timestamps continue, a little slower than
+        // time.
         let ahead = time(second, epoch + hour).expect("later");
         assert_eq!(ahead, nanoseconds(1001 * hour));
         let behind = time(2 * second, epoch + 2 * second).expect("later");
         assert_eq!(behind - ahead, nanoseconds(second - second / SLOWER_BY));
-        // It meets the clock again.
+        // The timestamps meet the clock again.
         let later = time(10 * hour, epoch + 10 * hour);
         assert_eq!(later, Some(nanoseconds(1010 * hour)));
-        // A moment that is over already has none.
+        // A moment in the past has no timestamp.
         assert_eq!(time(second, epoch + 20 * hour), None);
     }
 }

@@ -1,9 +1,9 @@
 //! Start times of the cumulative streams.
 //!
-//! A stream is one metric with its attributes, of the host or of one container. Its start is set when
-//! it is first pushed, and never moves. A stream that begins again (its count fell, it was absent, or
-//! another container has the path) starts at the last push without it: its count is of the time since
-//! then. That is no earlier than any point before, so no consumer sees a negative rate.
+//! A stream is one metric with its attributes, of the host or of one container. Its start is set
+//! when it is first pushed, and never moves. A stream that restarts (its count fell, it was absent,
+//! or another container has the path) starts at the last push without it: its count covers the time
+//! since then. That is no earlier than any point before, so no consumer sees a negative rate.
 
 use super::clock::{Moment, PushClock, nanoseconds};
 use crate::metrics::Buckets;
@@ -11,10 +11,11 @@ use crate::view::View;
 use cofferdam_types::CgroupId;
 use std::collections::{HashMap, HashSet};
 
-/// A container, or `None` for the host.
+/// Container, or `None` for the host.
 pub(super) type SourceId = Option<CgroupId>;
 
-/// A metric's stem, and the values of the labels that do not name the container: its name may change.
+/// Stem of a metric, and the values of the labels that do not name the container: its name may
+/// change.
 pub(super) type StreamId = (&'static str, Vec<String>);
 
 /// Count of a stream.
@@ -25,7 +26,7 @@ pub(super) enum Count {
 }
 
 impl Count {
-    /// Whether `self` cannot be what `earlier` grew to.
+    /// Whether `earlier` cannot have grown to `self`.
     fn has_fallen_from(&self, earlier: &Count) -> bool {
         match (self, earlier) {
             (Count::Sum(now), Count::Sum(before)) => now < before,
@@ -38,26 +39,26 @@ impl Count {
     }
 }
 
-/// The streams that the agent has pushed.
+/// Streams that the agent has pushed.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     clock: PushClock,
     sources: HashMap<SourceId, Source>,
 }
 
-/// The streams of one container, or of the host.
+/// Streams of one container, or of the host.
 #[derive(Debug)]
 struct Source {
-    /// Start of a stream that `pushed` lacks, nanoseconds since 1970: the last push with this source,
-    /// or the last one before it was there.
+    /// Start of a stream that `pushed` lacks, nanoseconds since 1970: the last push with this
+    /// source, or the last one before it existed.
     since_unix_ns: u64,
     /// Start and count in the last push with this source.
     pushed: HashMap<StreamId, (u64, Count)>,
-    /// The same of the push that is being made.
+    /// Start and count in the current push.
     current: HashMap<StreamId, (u64, Count)>,
 }
 
-/// A push that is being made.
+/// Push that is being built.
 #[derive(Debug)]
 pub(super) struct Push<'a> {
     /// Time of its points, nanoseconds since 1970.
@@ -66,7 +67,7 @@ pub(super) struct Push<'a> {
 }
 
 impl Streams {
-    /// Begins a push of `view`; `None` if a later one was begun.
+    /// Begins a push of `view`. `None` if a later one was begun.
     pub(super) fn begin(&mut self, view: &View, moment: Moment) -> Option<Push<'_>> {
         let previous = self.clock.last();
         let unix_ns = self.clock.advance(moment)?;
@@ -105,7 +106,7 @@ impl Push<'_> {
         start_unix_ns
     }
 
-    /// Ends the push. A source without a stream in it, since others were chosen, keeps what it has.
+    /// Ends the push. A source that was left out of it keeps its streams.
     pub fn end(self) {
         for source in self.sources.values_mut() {
             if !source.current.is_empty() {

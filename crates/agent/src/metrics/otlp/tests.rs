@@ -1,4 +1,4 @@
-//! Start times over histories of containers, clocks, rules and agents.
+//! Start times over random histories of containers, clocks, rules and agents.
 
 use super::*;
 use crate::latency::{FlowTotals, LatencyView, MeasuredContainer};
@@ -13,19 +13,19 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const PATHS: usize = 3;
 
-/// What happens on the host before a push.
+/// Event on the host before a push.
 #[derive(Clone, Debug)]
 enum Event {
     /// Time passes, milliseconds, and every count grows.
     Pass(u64),
-    /// The host's clock is set, by so many seconds.
+    /// The host's clock is set by this many seconds.
     SetClock(i64),
-    /// A container starts at a path, in place of the one that is there.
+    /// A container starts at a path and replaces the one there.
     Start(usize),
     End(usize),
-    /// The container there gets a rule, or loses it: what enforcement counts begins with it.
+    /// The container there gets a rule, or loses it. Counts of the enforcement begin with the rule.
     SwitchRule(usize),
-    /// So many containers have series of their own.
+    /// Sets the number of containers that have series of their own.
     Limit(u32),
     RestartAgent,
 }
@@ -46,11 +46,11 @@ fn event() -> impl Strategy<Value = Event> {
 struct Tenant {
     id: u64,
     used_ns: u64,
-    /// Number of the rule, and what was charged under it.
+    /// Number of the rule, and the time charged under it.
     rule: Option<(u64, u64)>,
 }
 
-/// A host, and the agent on it.
+/// Host, and the agent on it.
 struct Host {
     base: View,
     wall: SystemTime,
@@ -118,7 +118,8 @@ impl Host {
             }
             Event::End(path) => self.end(path),
             Event::SwitchRule(path) => {
-                // What nobody sees begin again cannot be told from what went on.
+                // A restart between two pushes cannot be distinguished from a stream that
+                // continued.
                 self.exported = 10;
                 self.next += 1;
                 let number = self.next;
@@ -140,7 +141,7 @@ impl Host {
                     tenant.used_ns = 0;
                     tenant.rule = tenant.rule.map(|(number, _)| (number, 0));
                 }
-                // Of a clock that is set back between two agents neither has a memory.
+                // No agent remembers that the clock was set back between two agents.
                 let last = UNIX_EPOCH + Duration::from_nanos(last_unix_ns);
                 self.wall = self.wall.max(last);
             }
@@ -194,7 +195,8 @@ impl Host {
         request(&view, "node-1", &mut self.streams, moment).expect("the latest")
     }
 
-    /// What counts in a stream of `name` at `path`: while this stays, its count only grows.
+    /// Identity of the counter behind the stream `name` at `path`: while it stays, the count only
+    /// grows.
     fn counted(&self, path: &str, name: &str) -> Option<(u64, u64, u64)> {
         let at = path
             .strip_prefix("/t/")
@@ -224,7 +226,7 @@ fn ledger(path: usize, tenant: &Tenant) -> ContainerLedger {
     entry
 }
 
-/// A cumulative point.
+/// Cumulative point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Point {
     start: u64,
@@ -232,7 +234,7 @@ struct Point {
     value: f64,
 }
 
-/// Path of the cgroup, name, attributes; what a consumer takes for one stream.
+/// Cgroup path, name and attributes: the identity of a stream for a consumer.
 type Identity = (String, String, String);
 
 fn points(request: &ExportMetricsServiceRequest) -> Vec<(Identity, Point)> {
@@ -281,7 +283,7 @@ fn points(request: &ExportMetricsServiceRequest) -> Vec<(Identity, Point)> {
     all
 }
 
-/// Last point of a stream, with what it counted.
+/// Last point of a stream, with the identity of its counter.
 type LastPoint = (Point, Option<(u64, u64, u64)>);
 
 proptest! {
