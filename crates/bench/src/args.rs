@@ -6,7 +6,7 @@ use cofferdam_types::quantity;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// What every benchmark takes.
+/// Options that every benchmark has.
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
     /// A short grid, a few minutes
@@ -18,12 +18,12 @@ pub struct RunArgs {
     /// Measured pairs in each cell; at least 5 for a confidence interval
     #[arg(long, value_name = "N", value_parser = quantity::positive)]
     pub pairs: Option<u32>,
-    /// Where it runs.
+    /// CPUs and seed.
     #[command(flatten)]
     pub host: HostArgs,
 }
 
-/// What a benchmark takes that finds its CPUs itself.
+/// Options of a benchmark that chooses its CPUs itself.
 #[derive(Clone, Debug, Args)]
 pub struct ShortRunArgs {
     /// Fewer conditions and shorter samples, a few minutes
@@ -37,7 +37,7 @@ pub struct ShortRunArgs {
     pub seed: u64,
 }
 
-/// CPUs and chance.
+/// CPUs and seed of a benchmark.
 #[derive(Clone, Debug, Args)]
 pub struct HostArgs {
     /// CPU shared by victim, competitor and softirq [default: the first one]
@@ -51,7 +51,7 @@ pub struct HostArgs {
     pub seed: u64,
 }
 
-/// A word out of `all`, spelled by `label`.
+/// Parser of one word of `all`, as `label` spells it.
 pub(crate) fn one_of<T>(
     all: &'static [T],
     label: fn(T) -> &'static str,

@@ -1,5 +1,5 @@
-//! The node of a cluster that the benchmark runs on, and pods of it that are made through the API
-//! server. Runs in the node's namespaces, as root, with a `kubectl` that may make pods.
+//! Cluster node that the benchmark runs on, and its pods, made through the API server. Runs in the
+//! node's namespaces, as root, with a `kubectl` that may make pods.
 
 use crate::error::BenchError;
 use cofferdam_host::CgroupLayout;
@@ -11,36 +11,37 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-/// Where the pods are.
+/// Namespace of the benchmark's pods.
 pub(crate) const NAMESPACE: &str = "default";
-/// Cgroups of containers are at most so deep (`kubepods.slice/…-burstable.slice/…-podUID.slice/…scope`).
+/// Greatest depth of a container's cgroup
+/// (`kubepods.slice/…-burstable.slice/…-podUID.slice/…scope`).
 const DEEPEST: u32 = 6;
-/// How long a pod may take to start, and to go.
+/// Time limit for the start of a pod, and for its end.
 const PATIENCE: &str = "60s";
 
-/// This node, as its cluster knows it.
+/// This node, as its cluster describes it.
 pub(crate) struct Node {
     kubectl: String,
     name: String,
-    /// One that every node has, and that does nothing: the sandbox's.
+    /// Image that every node has and that does nothing: the sandbox's.
     image: String,
 }
 
-/// What one of the benchmark's pods is to be: one container, which sleeps.
+/// Pod to make: one container, which sleeps.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PodSpec {
     pub name: String,
     pub labels: Value,
     pub annotations: Value,
-    /// As the container's `resources`.
+    /// Value of the container's `resources`.
     pub resources: Value,
-    /// A directory of this node, and where the container sees it.
+    /// Directory of this node, and its path in the container.
     pub directory: Option<(PathBuf, &'static str)>,
 }
 
-/// A pod that runs.
+/// Running pod.
 pub(crate) struct Pod {
-    /// Its container's first process.
+    /// First process of its container.
     pub pid: u32,
     pub address: Ipv4Addr,
 }
@@ -51,13 +52,13 @@ impl Node {
         Node::by("kubectl")
     }
 
-    /// As [`Node::this`], by the program `kubectl`.
+    /// Asks the API server about this node, by the program `kubectl`.
     fn by(kubectl: &str) -> Result<Node, BenchError> {
         let name = run("uname -n")?.trim().to_owned();
         let ask = format!("{kubectl} get node {name} --output json");
         let text = run(&ask).map_err(|e| match e {
             LabError::Command { reason, .. } => {
-                // kubectl says the same several times, and last what matters.
+                // `kubectl` repeats its message; the last part says what matters.
                 let reason = reason.rsplit("; ").next().unwrap_or_default();
                 BenchError::Unsupported(format!(
                     "the API server does not tell of the node '{name}' ({reason}): run the \
@@ -79,7 +80,7 @@ impl Node {
         })
     }
 
-    /// What cluster and node call themselves: their version.
+    /// Versions of the kubelet and of the container runtime.
     pub fn version(&self) -> Result<String, BenchError> {
         let text = self.kubectl(&format!("get node {} --output json", self.name))?;
         let node: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -92,7 +93,7 @@ impl Node {
         ))
     }
 
-    /// The kubelet's `cpuManagerPolicy`.
+    /// Value of the kubelet's `cpuManagerPolicy`.
     pub fn cpu_manager_policy(&self) -> Result<String, BenchError> {
         let path = format!("/api/v1/nodes/{}/proxy/configz", self.name);
         let text = self.kubectl(&format!("get --raw {path}"))?;
@@ -104,7 +105,7 @@ impl Node {
         })
     }
 
-    /// Starts a pod; `undo` deletes it, and waits until it is gone.
+    /// Starts a pod. `undo` deletes it, and waits for its end.
     pub fn start(&self, spec: &PodSpec, undo: &mut UndoStack) -> Result<Pod, BenchError> {
         let name = &spec.name;
         let gone = format!(
@@ -119,7 +120,7 @@ impl Node {
         );
         let show = format!("--namespace {NAMESPACE} get pod {name} --output json");
         if let Err(e) = self.kubectl(&ready) {
-            // A pod that the kubelet refuses says why, and `kubectl wait` does not.
+            // The pod's status has the kubelet's reason; `kubectl wait` does not print it.
             let refused = self.kubectl(&show).ok().and_then(|text| refused(&text));
             return Err(refused.map_or(e, |reason| failure(name, &reason)));
         }
@@ -139,7 +140,7 @@ impl Node {
         Ok(run(&format!("{} {arguments}", self.kubectl))?)
     }
 
-    /// Where the scheduler has no say: the pod is this node's from the beginning.
+    /// Manifest of the pod. It names the node, so that the scheduler has no part in it.
     fn pod(&self, spec: &PodSpec) -> Value {
         let mut pod = json!({
             "apiVersion": "v1",
@@ -173,7 +174,7 @@ impl Node {
 }
 
 impl Pod {
-    /// Its container's cgroups.
+    /// Cgroups of its container.
     pub fn membership<'a>(&self, layout: &'a CgroupLayout) -> Result<Membership<'a>, BenchError> {
         Ok(Membership::of(layout, self.pid)?)
     }
@@ -186,7 +187,7 @@ fn failure(pod: &str, reason: &str) -> BenchError {
     }
 }
 
-/// The sandbox's image among those that a node lists.
+/// Finds the sandbox's image in the list of a node's images.
 fn sandbox_image(node: &str) -> Option<String> {
     let node: Value = serde_json::from_str(node).ok()?;
     let images = node["status"]["images"].as_array()?;
@@ -196,14 +197,14 @@ fn sandbox_image(node: &str) -> Option<String> {
     names.find(is_one).map(str::to_owned)
 }
 
-/// From the kubelet's `configz`.
+/// Reads the policy from the kubelet's `configz`.
 fn cpu_manager_policy(configz: &str) -> Option<String> {
     let document: Value = serde_json::from_str(configz).ok()?;
     let policy = document["kubeletconfig"]["cpuManagerPolicy"].as_str()?;
     Some(policy.to_owned())
 }
 
-/// Why the kubelet did not take a pod, in its words.
+/// The kubelet's reason for refusing a pod.
 fn refused(pod: &str) -> Option<String> {
     let pod: Value = serde_json::from_str(pod).ok()?;
     let status = &pod["status"];
@@ -213,7 +214,7 @@ fn refused(pod: &str) -> Option<String> {
     words("message").or(words("reason")).or(waits)
 }
 
-/// A running pod's address, and the id of its container.
+/// Address of a running pod, and the id of its container.
 fn address_and_id(pod: &str) -> Option<(Ipv4Addr, String)> {
     let pod: Value = serde_json::from_str(pod).ok()?;
     let status = &pod["status"];
@@ -223,7 +224,7 @@ fn address_and_id(pod: &str) -> Option<(Ipv4Addr, String)> {
     Some((address, id.to_owned()))
 }
 
-/// The cgroup below `root` whose name has the container's id in it.
+/// Finds the cgroup below `root` whose name contains the container's id.
 fn find(root: &Path, id: &str, depth: u32) -> Option<PathBuf> {
     let below: Vec<PathBuf> = children(root).ok()?;
     let named = |path: &&PathBuf| {

@@ -1,11 +1,11 @@
-//! `/proc/stat` of one CPU, in clock ticks. Sampled by the kernel at the tick unless it has
-//! IRQ_TIME_ACCOUNTING: rough, but always there.
+//! Times of one CPU from `/proc/stat`, in clock ticks. A kernel without IRQ_TIME_ACCOUNTING samples
+//! them at each tick: rough, but always available.
 
 use cofferdam_host::parse::cpu_ticks;
 use std::fs;
 use std::ops::Sub;
 
-/// Time of one CPU by use, in ticks.
+/// Times of one CPU by use, in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct CpuStat {
     /// Idle and iowait.
@@ -33,14 +33,14 @@ impl CpuStat {
         }
     }
 
-    /// Share of softirq and of steal; `None` when no tick has passed.
+    /// Shares of softirq and of steal, 0 to 1; `None` if no tick has passed.
     pub fn fractions(&self) -> Option<(f64, f64)> {
         let total = self.total();
         (total > 0.0).then(|| (self.softirq / total, self.steal / total))
     }
 }
 
-/// Reads one CPU's line.
+/// Reads the line of one CPU.
 pub(crate) fn read(cpu: u32) -> Option<CpuStat> {
     parse(&fs::read_to_string("/proc/stat").ok()?, cpu)
 }

@@ -1,7 +1,7 @@
-//! The data that experiments share: cells, samples of a victim, ledgers, estimates, judgements.
+//! Data that experiments share: cells, samples of a victim, ledgers, estimates, judgements.
 //!
-//! Every document and every line of a run directory carries `schema`; a reader refuses a newer one
-//! by name. Field names carry their units. An absent field means "not measured", never zero.
+//! Every document and every line of a run directory has a `schema`; a reader refuses a newer one by
+//! its number. Field names carry their units. An absent field means "not measured", never zero.
 
 #[macro_use]
 mod cell;
@@ -20,14 +20,14 @@ use cofferdam_types::{CpuTime, Ledger, Reason};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The schema that this build writes, and the newest that it reads.
+/// Schema that this build writes, and the newest that it reads.
 pub const SCHEMA: u32 = 2;
 
-/// What ran beside the victim in one sample.
+/// Work of the competitors during one sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Nothing.
+    /// No competitor runs.
     Alone,
     /// The equally entitled competitor computes: the baseline.
     Compute,
@@ -74,11 +74,11 @@ pub struct Latency {
     pub max_us: f64,
 }
 
-/// Where a softirq fraction was read.
+/// Source of a softirq fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SoftirqSource {
-    /// The accounting's per-CPU clock: exact.
+    /// Per-CPU clock of the accounting: exact.
     Ledger,
     /// `/proc/stat`: sampled at the timer tick, so rough.
     ProcStat,
@@ -95,19 +95,19 @@ pub struct Sample {
     pub cell: String,
     /// Number of the pair within the cell, from 0.
     pub pair: u32,
-    /// How often this pair was measured before: the calmest attempt counts.
+    /// Number of earlier attempts at this pair: the calmest attempt counts.
     #[serde(default)]
     pub attempt: u32,
-    /// Place within the pair, from 0: shows the order that was drawn.
+    /// Position within the pair, from 0: shows the drawn order.
     pub position: u32,
-    /// What ran beside the victim.
+    /// Work of the competitors.
     pub role: Role,
-    /// What was done against the competitors' network CPU; `vanilla` in every baseline.
+    /// Treatment of the competitors' network CPU; `vanilla` in every baseline.
     #[serde(default)]
     pub treatment: Treatment,
-    /// Wall-clock time the victim took for its fixed work, seconds.
+    /// Wall-clock time of the victim's fixed work, seconds.
     pub elapsed_s: f64,
-    /// CPU time the scheduler billed the victim for it, seconds.
+    /// CPU time that the scheduler charged to the victim, seconds.
     pub victim_cpu_s: f64,
     /// Checksum of the victim's answer: equal in all samples of a cell.
     pub checksum: String,
@@ -115,21 +115,21 @@ pub struct Sample {
     pub latency: Option<Latency>,
     /// Share of the victim's CPU spent in softirq, 0 to 1.
     pub softirq_fraction: Option<f64>,
-    /// Where `softirq_fraction` comes from.
+    /// Source of `softirq_fraction`.
     pub softirq_source: Option<SoftirqSource>,
     /// Share of the victim's CPU that the hypervisor took, 0 to 1.
     pub steal_fraction: Option<f64>,
-    /// What the generator sent; `None` without traffic.
+    /// Rate of the generator; `None` without traffic.
     pub offered: Option<Rate>,
-    /// What arrived; `None` without traffic.
+    /// Rate at the sink; `None` without traffic.
     pub received: Option<Rate>,
-    /// The same once the victim has ended and nobody else wants the CPU.
+    /// Rate at the sink after the victim's end, when nothing else wants the CPU.
     pub received_idle: Option<Rate>,
     /// Network work that the competitors caused on the victim's CPU, as a share of it.
     #[serde(default)]
     pub offender_caused_fraction: Option<f64>,
-    /// The competitors' corrected CPU use, as a share of one CPU, without their network work on other
-    /// CPUs than the victim's.
+    /// Corrected CPU use of the competitors, as a share of one CPU, without their network work on
+    /// other CPUs than the victim's.
     #[serde(default)]
     pub offender_corrected_fraction: Option<f64>,
     /// Network work that was charged to the victim, as a share of its CPU.
@@ -138,7 +138,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Those of a penalty or demo run; none in another experiment's.
+    /// Samples of a penalty or demo run; empty for other experiments.
     pub fn of(run: &RunData) -> &[Sample] {
         match &run.samples {
             RunSamples::Penalty(kept) => &kept.samples,
@@ -155,7 +155,7 @@ pub struct LedgerContainer {
     pub name: String,
     /// Path of its cgroup.
     pub cgroup_path: String,
-    /// Its counts within the sample.
+    /// Counts within the sample.
     pub ledger: Ledger,
     /// caused − charged, nanoseconds.
     pub owed_ns: i64,
@@ -172,29 +172,29 @@ pub struct LedgerContainer {
 pub struct LedgerCpu {
     /// Number of the CPU.
     pub cpu: u32,
-    /// Its measured time within the sample.
+    /// Measured time within the sample.
     pub time: CpuTime,
 }
 
-/// The ledger over one sample: a line of `ledger.jsonl`.
+/// Ledger of one sample: a line of `ledger.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LedgerRecord {
     /// Schema of this line.
     pub schema: u32,
     /// End of the interval, RFC 3339 in UTC.
     pub time: String,
-    /// Its length, seconds.
+    /// Length of the interval, seconds.
     pub interval_s: f64,
     /// [`Cell::id`] (penalty, demo) or the load's name (accounting).
     pub cell: String,
     /// Number of the pair (penalty, demo) or period (accounting).
     pub pair: u32,
-    /// How often this pair was measured before.
+    /// Number of earlier attempts at this pair.
     #[serde(default)]
     pub attempt: u32,
-    /// What ran beside the victim; `None` in accounting runs.
+    /// Work of the competitors; `None` in accounting runs.
     pub role: Option<Role>,
-    /// What was done against the competitors' network CPU.
+    /// Treatment of the competitors' network CPU.
     #[serde(default)]
     pub treatment: Treatment,
     /// Per-CPU measured time.
@@ -207,7 +207,7 @@ pub struct LedgerRecord {
     pub conservation_error_pct: f64,
 }
 
-/// What is compared between test and baseline.
+/// Quantity that is compared between test and baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
@@ -217,24 +217,24 @@ pub enum Metric {
     P99Us,
 }
 
-/// The outcome of one cell.
+/// Result of one cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellResult {
-    /// What was measured.
+    /// The cell.
     pub cell: Cell,
-    /// What is compared.
+    /// Compared quantity.
     pub metric: Metric,
-    /// The victim alone; only where it was measured (demo).
+    /// Without competitors; only in the demo.
     pub alone: Option<Estimate>,
-    /// Beside the compute competitor.
+    /// Next to the compute competitor.
     pub baseline: Estimate,
-    /// Beside the traffic.
+    /// Next to the traffic.
     pub test: Estimate,
     /// Test ÷ baseline, pair by pair: the penalty factor.
     pub penalty: Estimate,
     /// Median share of the victim's CPU in softirq during the test, 0 to 1.
     pub softirq_fraction: Option<f64>,
-    /// Where it was read.
+    /// Source of `softirq_fraction`.
     pub softirq_source: Option<SoftirqSource>,
     /// 1/(1 − softirq fraction): the penalty that equal shares alone would explain.
     pub predicted: Option<f64>,
@@ -249,7 +249,7 @@ pub struct CellResult {
     /// The competitors' corrected CPU use during the test, as a share of one CPU.
     #[serde(default)]
     pub offender_corrected_fraction: Option<f64>,
-    /// The same test with something done against it, in the order of [`Treatment`].
+    /// Results of the same test under treatments, in the order of [`Treatment`].
     #[serde(default)]
     pub treated: Vec<TreatedResult>,
 }
@@ -257,16 +257,16 @@ pub struct CellResult {
 /// The test of a cell under one treatment, judged against the same baselines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TreatedResult {
-    /// Which.
+    /// The treatment.
     pub treatment: Treatment,
-    /// Beside the traffic.
+    /// Next to the traffic.
     pub test: Estimate,
     /// Test ÷ baseline, pair by pair.
     pub penalty: Estimate,
     /// Received rate ÷ that of the vanilla test of the same pair.
     pub goodput_kept: Option<Estimate>,
-    /// The same after the victim's end, while nobody else wants the CPU and the means are still in
-    /// place.
+    /// Like `goodput_kept`, after the victim's end: nothing else wants the CPU, and the treatment
+    /// still runs.
     pub idle_goodput_kept: Option<Estimate>,
     /// Median share of the victim's CPU in softirq, 0 to 1.
     pub softirq_fraction: Option<f64>,
@@ -274,7 +274,7 @@ pub struct TreatedResult {
     pub received: Option<Rate>,
     /// The competitors' corrected CPU use, as a share of one CPU.
     pub offender_corrected_fraction: Option<f64>,
-    /// The same, pair by pair; absent in runs of earlier versions.
+    /// Values of `offender_corrected_fraction`, pair by pair; absent in runs of earlier versions.
     #[serde(default)]
     pub offender_corrected: Option<Estimate>,
     /// Median share of one CPU in network work charged to the victim.

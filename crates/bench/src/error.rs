@@ -1,10 +1,10 @@
-//! Why an experiment ended early.
+//! Reasons why an experiment ended early.
 
 use cofferdam_lab::LabError;
 use std::io;
 use std::path::PathBuf;
 
-/// An experiment could not be made or finished. Everything it changed is undone all the same.
+/// Failure of an experiment. All its changes to the host are reverted all the same.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     /// The host lacks something; the message names the remedy. Exit code 3.
@@ -22,9 +22,9 @@ pub enum BenchError {
     /// The run directory could not be written.
     #[error("cannot write {path}: {source}: {}", remedy(source))]
     Output {
-        /// Which file or directory.
+        /// File or directory.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },
@@ -34,12 +34,12 @@ pub enum BenchError {
     /// A worker process failed.
     #[error("the worker '{worker}' failed: {reason}")]
     Worker {
-        /// What it was to do.
+        /// Task of the worker.
         worker: String,
-        /// Its own words.
+        /// Reason that the worker gave.
         reason: String,
     },
-    /// The enforcement could not begin, or could not take everything back.
+    /// The enforcement could not begin, or could not revert all its changes.
     #[error("enforcement: {0}")]
     Enforcement(String),
     /// The latency measurement failed.
@@ -63,7 +63,7 @@ fn remedy(source: &io::Error) -> &'static str {
 }
 
 impl BenchError {
-    /// For `map_err`: `action` (`read`, `write`, `make`, …) on `path` failed.
+    /// Makes the error of an `action` (`read`, `write`, `make`, …) on `path`, for `map_err`.
     pub(crate) fn host(
         action: &'static str,
         path: impl Into<PathBuf>,
@@ -78,7 +78,7 @@ impl BenchError {
         }
     }
 
-    /// The documented exit code.
+    /// Exit code that the manual documents.
     pub fn exit_code(&self) -> i32 {
         match self {
             BenchError::Unsupported(_) => 3,

@@ -1,21 +1,22 @@
-//! Folders for the time of a measurement.
+//! Folders that last as long as a measurement.
 
 use crate::error::BenchError;
 use cofferdam_lab::names::{CGROUP_PREFIX, DATA_ROOT};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A folder of data for nobody: removed when dropped.
+/// Temporary folder, removed when dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// At this path, with the folders above it.
+    /// Makes the folder at `path`, and those above it.
     pub fn make(path: PathBuf) -> Result<Folder, BenchError> {
         fs::create_dir_all(&path).map_err(BenchError::host("make", &path))?;
         Ok(Folder(path))
     }
 
-    /// Where the next run's sweep finds it; `name` tells it from others of this process.
+    /// Makes a folder below [`DATA_ROOT`], where the next run's sweep finds it. `name`
+    /// distinguishes it from other folders of this process.
     pub fn of_this_process(name: &str) -> Result<Folder, BenchError> {
         let name = format!("{CGROUP_PREFIX}{}-{name}", std::process::id());
         let path = Path::new(DATA_ROOT).join(name);
@@ -28,15 +29,15 @@ impl Folder {
     }
 }
 
-/// Makes a folder that was not there: everybody may write to [`DATA_ROOT`], and a folder of another
-/// user would let that user replace what we put there.
+/// Makes a folder that must not exist yet. Every user may write to [`DATA_ROOT`], and the owner of
+/// an existing folder could replace our files in it.
 pub(crate) fn make_new(path: &Path) -> Result<(), BenchError> {
     fs::create_dir(path).map_err(BenchError::host("make", path))
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What stays harms nothing.
+        // A folder that stays does no harm.
         let _kept = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! Facts about this host for the manifest. What cannot be read is left out or says "unknown":
+//! Facts about this host for the manifest. A fact that cannot be read is left out or is "unknown";
 //! no experiment fails for it.
 
 use cofferdam_lab::cgroup::layout;
@@ -25,7 +25,8 @@ pub(crate) fn cpu_model() -> String {
         .map_or("unknown".to_owned(), |(_, model)| model.trim().to_owned())
 }
 
-/// Size of the cache that the first CPU's cores share, bytes; `None`: the host does not tell.
+/// Size of the cache that the first CPU shares with other cores, bytes; `None` if the kernel does
+/// not export it.
 pub(crate) fn last_level_cache_bytes() -> Option<u64> {
     let caches = fs::read_dir("/sys/devices/system/cpu/cpu0/cache").ok()?;
     let levels = caches.flatten().filter_map(|entry| {
@@ -34,7 +35,7 @@ pub(crate) fn last_level_cache_bytes() -> Option<u64> {
         let kib: u64 = read("size")?.trim().strip_suffix('K')?.parse().ok()?;
         Some((level, kib << 10))
     });
-    // A cache of level 1 or 2 is a core's own.
+    // Caches of level 1 and 2 belong to one core.
     levels.filter(|(level, _)| *level >= 3).max().map(|l| l.1)
 }
 
@@ -69,7 +70,7 @@ pub(crate) fn online_cpus() -> Vec<u32> {
     parse_list(&fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default())
 }
 
-/// The first online CPU, and the last.
+/// First and last online CPU.
 pub(crate) fn outer_cpus() -> [u32; 2] {
     let cpus = online_cpus();
     [cpus.first(), cpus.last()].map(|cpu| cpu.copied().unwrap_or(0))
@@ -87,7 +88,7 @@ fn parse_list(text: &str) -> Vec<u32> {
         .collect()
 }
 
-/// Memory of this host, bytes; 0 when the kernel does not tell.
+/// Memory of this host, bytes; 0 if the kernel does not export it.
 pub(crate) fn memory_bytes() -> u64 {
     let kib = meminfo("MemTotal:").and_then(|t| t.split_whitespace().next()?.parse::<u64>().ok());
     kib.unwrap_or(0) << 10
@@ -100,7 +101,7 @@ pub(crate) fn meminfo(key: &str) -> Option<String> {
     Some(value.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// Hyper-threads on the core of `cpu`, itself included.
+/// Hyper-threads of the core of `cpu`, including `cpu`.
 pub(crate) fn siblings(cpu: u32) -> Vec<u32> {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     parse_list(&fs::read_to_string(path).unwrap_or_default())

@@ -1,4 +1,4 @@
-//! The ledger beside an experiment: read before and after each sample.
+//! Ledger of an experiment: read before and after each sample.
 
 use crate::data::{LedgerContainer, LedgerCpu, LedgerRecord, Role, SCHEMA, Treatment};
 use crate::error::BenchError;
@@ -6,16 +6,16 @@ use cofferdam_accounting::{Accountant, Options, StartError};
 use cofferdam_types::{Interval, Snapshot};
 use std::time::Instant;
 
-/// Where ledgers come from. The accounting, or nothing at all: an experiment measures its
-/// penalty on a host that cannot run the accounting, too.
+/// Source of ledgers. An experiment has none on a host that cannot run the accounting; it measures
+/// its penalty all the same.
 pub trait LedgerSource {
-    /// Cumulative counts now.
+    /// Returns the cumulative counts.
     fn snapshot(&mut self) -> Result<Snapshot, BenchError>;
-    /// Follows containers that come and go until `until`.
+    /// Tracks new and ended containers until `until`.
     fn follow(&mut self, until: Instant) -> Result<(), BenchError>;
 }
 
-/// What a record belongs to.
+/// Identity of the sample that a record belongs to.
 #[derive(Clone, Debug)]
 pub(crate) struct Label<'a> {
     pub cell: &'a str,
@@ -25,7 +25,7 @@ pub(crate) struct Label<'a> {
     pub treatment: Treatment,
 }
 
-/// An interval as a line of `ledger.jsonl`.
+/// Turns an interval into a line of `ledger.jsonl`.
 pub(crate) fn record(interval: &Interval, label: &Label<'_>) -> LedgerRecord {
     LedgerRecord {
         schema: SCHEMA,
@@ -80,7 +80,7 @@ impl LedgerRecord {
         (self.interval_s > 0.0).then(|| time.softirq_ns as f64 / 1e9 / self.interval_s)
     }
 
-    /// Share of `cpu` that `per_cpu_ns`, a vector in the order of `cpus`, makes.
+    /// Share of `cpu` in `per_cpu_ns`, which has the order of `cpus`.
     pub fn share_of(&self, cpu: u32, per_cpu_ns: &[u64]) -> Option<f64> {
         let position = self.cpus.iter().position(|c| c.cpu == cpu)?;
         let ns = *per_cpu_ns.get(position)?;
@@ -100,13 +100,16 @@ impl LedgerSource for Accountant {
     }
 }
 
-/// Starts the accounting; `Unsupported` where this host cannot run it.
+/// Starts the accounting.
+///
+/// # Errors
+/// [`BenchError::Unsupported`] if this host cannot run it.
 pub(crate) fn start() -> Result<Box<dyn LedgerSource>, BenchError> {
     let accountant = Accountant::start(Options::default()).map_err(from_start)?;
     Ok(Box::new(accountant))
 }
 
-/// The accounting's own words; only `Unsupported` has another exit code.
+/// Converts the accounting's error and keeps its text. Only `Unsupported` has another exit code.
 pub(crate) fn from_start(error: StartError) -> BenchError {
     match error {
         StartError::Unsupported(reason) => BenchError::Unsupported(reason),

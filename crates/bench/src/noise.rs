@@ -1,36 +1,36 @@
-//! What else this host is doing: warnings that name the remedy, before figures are taken.
+//! Check for other work on this host before a measurement. Each warning names its remedy.
 
 use crate::cpustat::{CpuStat, read};
 use std::fs;
 use std::time::Duration;
 
-/// Share of a CPU in other work from which on nothing can be judged, percent.
+/// Share of a CPU in other work above which nothing can be judged, percent.
 const BUSY_PCT: f64 = 10.0;
-/// Share of a CPU that the hypervisor takes from which on it is told, percent.
+/// Share of a CPU taken by the hypervisor above which a warning is given, percent.
 const STEAL_PCT: f64 = 1.0;
 
-/// Share of the CPUs that the hypervisor takes from which on a measurement is disturbed, 0 to 1: it is
-/// made again where an experiment can.
+/// Share of the CPUs taken by the hypervisor above which a measurement is disturbed, 0 to 1.
+/// Experiments that can do so repeat it.
 pub const DISTURBING_STEAL: f64 = 0.05;
 
 /// Time over which other work is measured.
 const WINDOW: Duration = Duration::from_millis(500);
-/// Most windows in which the host is busy before a run begins all the same: 20 s.
+/// Most busy windows before a run begins all the same: 20 s.
 const MOST_WINDOWS: u32 = 40;
 
-/// What was seen.
+/// Result of the check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Noise {
-    /// Each names its remedy.
+    /// Warnings, each with its remedy.
     pub warnings: Vec<String>,
-    /// It was so much that nothing can be judged.
+    /// Whether the noise is so high that nothing can be judged.
     pub is_busy: bool,
 }
 
-/// Measures two CPUs until they are calm, [`MOST_WINDOWS`] times at most: a build that has just
-/// ended is no reason for a run without a verdict. After each busy window `wait` hears what the run
-/// waits for, and returns false to end the wait. `placed_by` names the options that choose other
-/// CPUs, where the command has any.
+/// Measures two CPUs until they are calm, at most [`MOST_WINDOWS`] times: a build that has just
+/// ended should not cost a run its verdict. Calls `wait` after each busy window with the reason;
+/// `wait` returns false to stop waiting. `placed_by` names the options that choose other CPUs, if
+/// the command has any.
 pub(crate) fn await_calm(
     cpus: [u32; 2],
     placed_by: Option<&str>,
@@ -125,7 +125,7 @@ mod tests {
         };
         assert_eq!(measured(0, 100), (false, 1, 0));
         assert_eq!(measured(3, 100), (false, 4, 3));
-        // The person interrupts the wait; the host never becomes calm.
+        // The user interrupts the wait; the host never becomes calm.
         assert_eq!(measured(3, 2), (true, 2, 2));
         assert_eq!(measured(1_000, 100), (true, MOST_WINDOWS, 39));
     }
@@ -154,7 +154,7 @@ mod tests {
         assert!(told.is_busy && told.warnings.len() == 2);
         assert!(told.warnings[0].contains("10% of CPU 3"));
         assert!(told.warnings[1].ends_with("40% busy before the start: stop other work"));
-        // Named only where the command has these options.
+        // The warning names these options only if the command has them.
         let told = judged(3, noisy, Some("--victim-cpu"));
         assert!(
             told.warnings[1].ends_with("stop other work, or choose other CPUs with --victim-cpu")

@@ -1,23 +1,23 @@
-//! What an experiment reports while it runs, and whether it shall go on.
+//! Progress reports of an experiment, and the flag that interrupts it.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Receives progress; the CLI draws it, tests ignore it.
+/// Receiver of progress: the CLI draws it, tests ignore it.
 pub trait Progress {
-    /// `done` of `total` steps are finished; `what` begins now.
+    /// Reports that `done` of `total` steps are finished and `what` begins.
     fn step(&mut self, done: usize, total: usize, what: &str);
-    /// Something the user should know: noise, a cell that could not be measured.
+    /// Warns the user: of noise, or of a cell that could not be measured.
     fn warn(&mut self, text: &str);
 
-    /// The flag of a caller that catches signals itself: set once one has come, also before the run
-    /// began. `None`: the run catches them.
+    /// Flag of a caller that catches signals itself: set after a signal, even one before the run.
+    /// `None` if the run is to catch them.
     fn interrupted(&self) -> Option<Arc<AtomicBool>> {
         None
     }
 }
 
-/// Reports to nobody.
+/// Receiver that ignores all reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

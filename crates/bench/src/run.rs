@@ -1,11 +1,11 @@
-//! A run: where, when and how it was made, its samples, its result.
+//! Run of a benchmark: its manifest, its samples, its result.
 //!
 //! A run directory holds `manifest.json` ([`Manifest`]), `samples.jsonl` (one sample a line; the
 //! demo's reservation in `reservations.jsonl`), `ledger.jsonl` (one [`LedgerRecord`] a line) and
 //! `result.json` ([`ResultFile`]).
 //!
-//! An experiment is a folder of this crate. It joins the others by one line of `experiments!`:
-//! its result is an [`Outcome`], its samples are [`Kept`].
+//! An experiment is a folder of this crate. One line of `experiments!` adds it: its result is an
+//! [`Outcome`], its samples are [`Kept`].
 
 pub mod command;
 pub mod error;
@@ -45,95 +45,95 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Where a finding states the goals.
+/// Position of the goals within a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goals {
     /// After the figures.
     Last,
-    /// Before the figures: they are all that the experiment is for.
+    /// Before the figures: the goals are the experiment's purpose.
     First,
-    /// Nowhere: a goal a cell is too many, and the figures count them.
+    /// In no sentence: there are too many, one a cell, and the figures count them.
     Counted,
 }
 
-/// The result of an experiment, as everything but the experiment sees it.
+/// Result of an experiment, as the rest of the crate sees it.
 pub(crate) trait Outcome {
-    /// What this run's page is called, where its kind does not say it.
+    /// Title of this run's page, if it differs from its kind's.
     fn title(&self) -> Option<String> {
         None
     }
 
-    /// Whether it holds a single figure.
+    /// Whether the result has at least one figure.
     fn is_measured(&self) -> bool;
 
-    /// What it proves, on a calm host.
+    /// Judgements of all goals, on a calm host.
     fn goals(&self) -> Vec<Judgement>;
 
-    /// Where its finding states them.
+    /// Position of the goals within the finding.
     fn place_of_goals(&self) -> Goals {
         Goals::Last
     }
 
-    /// The main figures, in words.
+    /// Main figures, as sentences.
     fn finding(&self, run: &RunData) -> Vec<String>;
 
-    /// The result at a glance, above all words; `None` where no single figure says it.
+    /// Picture above the text that shows the result at a glance; `None` if there is none.
     fn lead(&self, _run: &RunData) -> Result<Option<Markup>, ReportError> {
         Ok(None)
     }
 
-    /// What people call the condition `case` of a goal; `None` where its id is all there is.
+    /// Name of the condition `case` of a goal; `None` if it has only its id.
     fn case_name(&self, _case: &str) -> Option<String> {
         None
     }
 
-    /// The report's sections.
+    /// Sections of the report.
     fn sections(&self, run: &RunData) -> Result<Vec<Markup>, ReportError>;
 
-    /// The figures for a terminal; none where the finding says all.
+    /// Figures for a terminal; empty if the finding has them all.
     fn tables(&self) -> Vec<Table> {
         Vec::new()
     }
 }
 
-/// Registers the experiments: the kind, the types of its result and of its samples, the word used in
-/// directory names, the title of its report; where `cofferdam bench` has it, the type of its options and
-/// what `--help` says of it.
+/// Registers the experiments: the kind, the types of its result and samples, the word in directory
+/// names, the title of its report. An experiment of `cofferdam bench` adds the type of its options
+/// and the text of `--help`.
 macro_rules! experiments {
     ($(
         $(#[$doc:meta])*
         $kind:ident($result:ty, $samples:ty), $label:literal, $title:literal
             $(, bench $args:ty: $about:literal)?;
     )*) => {
-        /// What was run.
+        /// Kind of experiment.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(rename_all = "lowercase")]
         pub enum Kind { $($(#[$doc])* $kind,)* }
 
         impl Kind {
-            /// The word used in directory names.
+            /// Word in directory names.
             pub fn label(self) -> &'static str {
                 match self { $(Kind::$kind => $label,)* }
             }
 
-            /// Title of its reports.
+            /// Title of the kind's reports.
             pub(crate) fn title(self) -> &'static str {
                 match self { $(Kind::$kind => $title,)* }
             }
         }
 
-        /// The outcome by kind of run.
+        /// Result of a run, by kind.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "kind", rename_all = "lowercase")]
         pub enum RunResult { $($(#[$doc])* $kind($result),)* }
 
         impl RunResult {
-            /// Which kind of run it is of.
+            /// Kind of the run.
             pub fn kind(&self) -> Kind {
                 match self { $(RunResult::$kind(_) => Kind::$kind,)* }
             }
 
-            /// The figures for a terminal.
+            /// Figures for a terminal.
             pub fn tables(&self) -> Vec<Table> {
                 self.outcome().tables()
             }
@@ -143,32 +143,32 @@ macro_rules! experiments {
             }
         }
 
-        /// The benchmarks on the command line.
+        /// Benchmarks on the command line.
         #[derive(Debug, clap::Subcommand)]
         pub enum Command { $($(#[doc = $about] $kind(Box<$args>),)?)* }
 
         impl Command {
-            /// Does what the command line says.
+            /// Runs the chosen benchmark.
             pub fn run(self, progress: &mut dyn Progress) -> Result<Answer, BenchError> {
                 match self { $($(Command::$kind(args) => <$args as Bench>::run(*args, progress),)?)* }
             }
         }
 
-        /// What a run measured, by its kind: the lines of `samples.jsonl` and of what else its
-        /// experiment keeps.
+        /// Samples of a run, by kind: the lines of `samples.jsonl` and of the experiment's other
+        /// files.
         #[derive(Clone, Debug, PartialEq)]
         pub enum RunSamples { $($(#[$doc])* $kind($samples),)* }
 
         impl RunSamples {
-            /// Reads what a run of `kind` kept in `dir`. What is missing is empty: a run that was
-            /// interrupted has what it had measured until then.
+            /// Reads the samples of a run of `kind` from `dir`. A missing file counts as empty: an
+            /// interrupted run has the samples up to its end.
             pub(crate) fn read(kind: Kind, dir: &Path) -> Result<RunSamples, DataError> {
                 Ok(match kind {
                     $(Kind::$kind => RunSamples::$kind(<$samples as Kept>::read(dir)?),)*
                 })
             }
 
-            /// Whether the ledger belongs to a sample that counts.
+            /// Whether `ledger` belongs to a sample that counts.
             pub(crate) fn counts(&self, ledger: &LedgerRecord) -> bool {
                 match self { $(RunSamples::$kind(samples) => samples.counts(ledger),)* }
             }
@@ -213,27 +213,27 @@ experiments! {
     Demo(Box<DemoResult>, DemoSamples), "demo", "Demo";
 }
 
-/// Where, when and how a run was made: `manifest.json`.
+/// Circumstances of a run: `manifest.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Schema of the whole directory.
     pub schema: u32,
-    /// What was run.
+    /// Kind of experiment.
     pub kind: Kind,
     /// Version of Cofferdam.
     pub version: String,
-    /// Git commit that the program was built from, `-dirty` appended when the tree had changes;
-    /// `None` where the build did not know.
+    /// Git commit that the program was built from, with `-dirty` if the tree had changes; `None` if
+    /// the build did not know it.
     pub commit: Option<String>,
     /// The command line, program first.
     pub command: Vec<String>,
-    /// Whether the short grid was taken.
+    /// Whether the run used the short grid.
     pub quick: bool,
     /// Start, RFC 3339 in UTC.
     pub started: String,
-    /// End; `None` while running, and for ever when it failed or was killed.
+    /// End, RFC 3339 in UTC; `None` while the run lasts, and after one that failed or was killed.
     pub finished: Option<String>,
-    /// True when a signal ended it early: the samples so far are whole.
+    /// Whether a signal ended the run early. The samples until then are complete.
     pub interrupted: bool,
     /// `uname -r` and `-v`.
     pub kernel: String,
@@ -251,10 +251,9 @@ pub struct Manifest {
     pub peer_cpu: u32,
     /// Seed of the order of runs, the corpora and the bootstrap.
     pub seed: u64,
-    /// Noise seen before the start, and what to do about it.
+    /// Warnings about noise before the start, with remedies.
     pub warnings: Vec<String>,
-    /// Other work or the hypervisor had the CPUs before the start: no goal is judged by what was
-    /// measured.
+    /// Whether other work or the hypervisor used the CPUs before the start. Then no goal is judged.
     #[serde(default)]
     pub is_busy: bool,
 }
@@ -264,10 +263,10 @@ pub struct Manifest {
 pub struct ResultFile {
     /// Schema of this document.
     pub schema: u32,
-    /// What the outcome proves, goal by goal. A report judges again, by the rule of its own version.
+    /// Judgements, goal by goal. A report judges again by the rule of its own version.
     #[serde(default)]
     pub goals: Vec<Judgement>,
-    /// The outcome.
+    /// The result.
     #[serde(flatten)]
     pub result: RunResult,
 }
@@ -277,12 +276,12 @@ pub struct ResultFile {
 pub struct RunData {
     /// The directory.
     pub dir: PathBuf,
-    /// Where, when and how.
+    /// The manifest.
     pub manifest: Manifest,
-    /// What was measured.
+    /// The samples.
     pub samples: RunSamples,
     /// Ledgers; empty where the accounting could not run.
     pub ledgers: Vec<LedgerRecord>,
-    /// Medians and intervals; `None` when the run did not get that far.
+    /// Medians and intervals; `None` if the run did not get that far.
     pub result: Option<RunResult>,
 }

@@ -1,6 +1,6 @@
-//! A run directory while it is written.
+//! Run directory while a run writes it.
 //!
-//! Documents are written beside their name and renamed; lines are appended and flushed one by
+//! Documents are written to a temporary file and renamed. Lines are appended and flushed one by
 //! one, so that an interrupted run keeps every finished sample.
 
 use crate::built;
@@ -30,7 +30,7 @@ pub(crate) const MANIFEST: &str = "manifest.json";
 pub struct RunDir {
     path: PathBuf,
     manifest: Manifest,
-    /// Locked as long as it is open: two runs in one directory would mix their samples.
+    /// Locked while it is open: two runs in one directory would mix their samples.
     samples: Flock<File>,
     ledgers: File,
     made: bool,
@@ -38,12 +38,12 @@ pub struct RunDir {
     has_samples: bool,
 }
 
-/// What the manifest needs beside the host's facts.
+/// Facts of a run for the manifest, besides those of the host.
 #[derive(Clone, Debug)]
 pub struct About {
-    /// What is run.
+    /// Kind of experiment.
     pub kind: Kind,
-    /// Whether the short grid is taken.
+    /// Whether the run uses the short grid.
     pub quick: bool,
     /// CPU of victim, competitor and softirq.
     pub victim_cpu: u32,
@@ -51,15 +51,18 @@ pub struct About {
     pub peer_cpu: u32,
     /// Seed of orders, corpora and bootstrap.
     pub seed: u64,
-    /// Noise seen.
+    /// Warnings about noise.
     pub warnings: Vec<String>,
-    /// Whether it was so much that nothing can be judged.
+    /// Whether the noise is so high that nothing can be judged.
     pub is_busy: bool,
 }
 
 impl RunDir {
     /// Makes `output`, or `runs/<UTC time>-<kind>` below the working directory, and writes the
-    /// manifest. Refuses a directory that has anything in it.
+    /// manifest.
+    ///
+    /// # Errors
+    /// The directory is not empty, or cannot be written.
     pub fn create(output: Option<&Path>, about: &About) -> Result<RunDir, BenchError> {
         let started = now();
         let path = match output {
@@ -127,8 +130,8 @@ impl RunDir {
         Ok(dir)
     }
 
-    /// Reopens the directory of an earlier run of the same kind, to resume it. A torn last
-    /// line of its samples is cut off.
+    /// Reopens the directory of an earlier run of the same kind, to resume it. Cuts off a torn last
+    /// line of its samples.
     pub fn reopen(path: &Path, kind: Kind) -> Result<RunDir, BenchError> {
         let output_error = |source| BenchError::Output {
             path: path.to_owned(),
@@ -184,7 +187,7 @@ impl RunDir {
         line(&mut self.samples, &path, sample)
     }
 
-    /// Appends a sample to a file of its own: a second experiment of the same run.
+    /// Appends a sample to another file, for a second experiment of the same run.
     pub fn sample_in<T: Serialize>(&mut self, file: &str, sample: &T) -> Result<(), BenchError> {
         let path = self.path.join(file);
         line(&mut append(&path, self.owner)?, &path, sample)
@@ -217,8 +220,8 @@ impl RunDir {
         self.has_samples
     }
 
-    /// Removes what was written when no sample was: a run that failed at its start leaves
-    /// nothing behind. What cannot be removed does no harm.
+    /// Removes the files if there is no sample: a run that failed at its start leaves nothing
+    /// behind. A file that cannot be removed does no harm.
     pub(crate) fn discard_if_empty(&self) {
         if self.has_samples {
             return;
@@ -231,14 +234,14 @@ impl RunDir {
         }
     }
 
-    /// Notes the end in the manifest.
+    /// Records the end in the manifest.
     pub fn finish(&mut self, interrupted: bool) -> Result<(), BenchError> {
         self.manifest.finished = Some(now());
         self.manifest.interrupted = interrupted;
         self.document(MANIFEST, &self.manifest)
     }
 
-    /// Writes a document of its own into the directory.
+    /// Writes a further document into the directory.
     pub(crate) fn document<T: Serialize>(&self, name: &str, value: &T) -> Result<(), BenchError> {
         let path = self.path.join(name);
         write_document(&path, value, self.owner)
@@ -246,7 +249,7 @@ impl RunDir {
     }
 }
 
-/// The time now, RFC 3339 in UTC, whole seconds.
+/// Current time, RFC 3339 in UTC, whole seconds.
 pub(crate) fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
@@ -255,7 +258,7 @@ fn lock(file: File) -> io::Result<Flock<File>> {
     Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno.into())
 }
 
-/// Cuts what stands behind the last newline: a line that was being written when its run died.
+/// Cuts the bytes after the last newline: a line that was being written when its run died.
 fn cut_torn_line(path: &Path) -> io::Result<()> {
     let bytes = fs::read(path)?;
     let whole = bytes
@@ -283,14 +286,14 @@ fn append(path: &Path, owner: Option<Owner>) -> Result<File, BenchError> {
         })
 }
 
-/// The file, its owner's by now.
+/// Gives the file to its owner and returns it.
 fn given(file: File, owner: Option<Owner>) -> io::Result<File> {
     owner.map_or(Ok(()), |owner| owner.take(&file))?;
     Ok(file)
 }
 
-/// One write for the whole line: a line is there or it is not, but for a full disk, whose torn
-/// last line has no newline and is left out by the reader.
+/// Writes the whole line at once, so that a line is complete or absent. A full disk may leave a
+/// torn last line without a newline; the reader leaves it out.
 fn line<T: Serialize>(file: &mut File, path: &Path, value: &T) -> Result<(), BenchError> {
     let written = serde_json::to_vec(value)
         .map_err(io::Error::from)
@@ -314,7 +317,7 @@ fn write_document<T: Serialize>(path: &Path, value: &T, owner: Option<Owner>) ->
         .and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()))
         .and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
-        // Nothing half-written stays; when even that fails, the first error is the one to tell.
+        // No half-written file stays. If removing it fails too, the first error is reported.
         let _kept = fs::remove_file(&temporary);
     }
     written

@@ -1,19 +1,20 @@
-//! SIGINT, SIGTERM and SIGHUP as a flag that the driver's loops look at, so that everything is undone
-//! by ordinary returns.
+//! SIGINT, SIGTERM and SIGHUP as a flag that the driver's loops check, so that ordinary returns
+//! revert all changes.
 
 use crate::{BenchError, Progress};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether one of the three signals has come; catches them while it lives, unless the caller does.
+/// Flag that is set after one of the three signals. Catches them while it lives, unless the caller
+/// does.
 pub struct Signals {
     flag: Arc<AtomicBool>,
     ids: Vec<signal_hook::SigId>,
 }
 
 impl Signals {
-    /// Takes the caller's flag where there is one: a signal that came before the run began is in it.
-    /// Otherwise begins to catch.
+    /// Uses the caller's flag if there is one: it has signals from before the run too. Otherwise
+    /// starts to catch them.
     pub fn catch(progress: &dyn Progress) -> Result<Signals, BenchError> {
         match progress.interrupted() {
             Some(flag) => Ok(Signals {
@@ -36,7 +37,7 @@ impl Signals {
         Ok(Signals { flag, ids })
     }
 
-    /// Whether one has come.
+    /// Whether a signal has come.
     pub fn caught(&self) -> bool {
         self.flag.load(Ordering::Relaxed)
     }

@@ -1,7 +1,7 @@
-//! The driver's side of a worker: start it in its place, talk to it in lines, end it.
+//! The driver's side of a worker: starts it in its place, exchanges lines with it, ends it.
 //!
-//! The executable is this program itself with the hidden subcommand `bench-worker`, or the one
-//! that the environment variable `COFFERDAM_WORKER` or [`use_worker`] names.
+//! The executable is this program with the hidden subcommand `bench-worker`, or the one that the
+//! environment variable `COFFERDAM_WORKER` or [`use_worker`] names.
 
 use crate::error::BenchError;
 use crate::spoken::Spoken;
@@ -21,28 +21,28 @@ pub const WORKER_VARIABLE: &str = "COFFERDAM_WORKER";
 
 static EXECUTABLE: OnceLock<PathBuf> = OnceLock::new();
 
-/// Takes `path` as the worker executable from now on, in this process; the first call counts.
-/// For programs that are not `cofferdam` and cannot set their environment: tests.
+/// Makes `path` the worker executable of this process; later calls have no effect. Meant for tests,
+/// which are not `cofferdam` and cannot set their environment.
 pub fn use_worker(path: &Path) {
     EXECUTABLE.get_or_init(|| path.to_owned());
 }
 
-/// How long a worker may take to prepare, to answer or to end. Long, because its CPU may be
-/// flooded and shared.
+/// Time limit for a worker to prepare, to answer or to end. Long, because its CPU may be flooded
+/// and shared.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Where a worker runs.
+/// Place where a worker runs.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
-    /// Its network namespace.
+    /// Network namespace.
     pub netns: Netns,
     /// Cgroup directories to join.
     pub cgroups: Vec<PathBuf>,
-    /// Its CPU; `None`: any.
+    /// CPU; `None`: any.
     pub cpu: Option<u32>,
 }
 
-/// A running worker. Dropping it kills it and waits for its end.
+/// Running worker. Dropping it kills it and waits for its end.
 pub struct Worker {
     child: Spoken,
     lines: Receiver<String>,
@@ -50,13 +50,13 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts `args` (kind first) in `place` and waits until it is ready. It waits for
-    /// [`Worker::go`].
+    /// Starts a worker with `args` (its kind first) in `place`, and waits until it is ready. The
+    /// worker then waits for [`Worker::go`].
     pub fn start(place: &Place, args: &str) -> Result<Worker, BenchError> {
         Worker::start_with(place, args, &[])
     }
 
-    /// As [`Worker::start`], with `extra` arguments that may have spaces in them.
+    /// Starts a worker as [`Worker::start`] does; the arguments in `extra` may contain spaces.
     pub fn start_with(place: &Place, args: &str, extra: &[&OsStr]) -> Result<Worker, BenchError> {
         let mut command = executable();
         command.args(args.split_whitespace()).args(extra);
@@ -94,29 +94,31 @@ impl Worker {
         }
     }
 
-    /// Its process id.
+    /// Process id.
     pub fn pid(&self) -> u32 {
         self.child.pid()
     }
 
-    /// Lets it work.
+    /// Lets the worker begin.
     pub fn go(&mut self) -> Result<(), BenchError> {
         self.say("go")
     }
 
-    /// Its counters now.
+    /// Asks for the counters and returns them.
     pub fn read(&mut self) -> Result<Reading, BenchError> {
         self.ask()?;
         self.answer()
     }
 
-    /// Asks for its counters, which [`Worker::answer`] returns.
+    /// Asks for the counters; [`Worker::answer`] returns them.
     pub fn ask(&mut self) -> Result<(), BenchError> {
         self.say("read")
     }
 
-    /// Whether it has printed a line that was not yet taken, waiting at most `patience`.
-    /// Fails when it has ended without one.
+    /// Waits at most `patience` for a line, and returns whether one is there.
+    ///
+    /// # Errors
+    /// The worker has ended without one.
     pub fn has_line(&mut self, patience: Duration) -> Result<bool, BenchError> {
         if self.pending.is_none() {
             match self.lines.recv_timeout(patience) {
@@ -128,7 +130,7 @@ impl Worker {
         Ok(true)
     }
 
-    /// Its next line as a JSON object.
+    /// Takes the next line, a JSON object.
     pub fn answer<T: DeserializeOwned>(&mut self) -> Result<T, BenchError> {
         let line = self.line(PATIENCE)?;
         serde_json::from_str(&line).map_err(|e| {
@@ -137,12 +139,12 @@ impl Worker {
         })
     }
 
-    /// Ends it in order and returns its last counters.
+    /// Stops the worker and returns its last counters.
     pub fn end(self) -> Result<Reading, BenchError> {
         self.end_with()
     }
 
-    /// Ends it in order and returns its last line.
+    /// Stops the worker and returns its last line.
     pub fn end_with<T: DeserializeOwned>(mut self) -> Result<T, BenchError> {
         self.say("end")?;
         let reading = self.answer()?;
@@ -174,12 +176,13 @@ impl Worker {
             .ok_or_else(|| self.child.failure("no line".to_owned()))
     }
 
-    /// Why a worker that closed its output did so: its own words.
+    /// Error of a worker that closed its output, with the last line of its standard error.
     fn post_mortem(&mut self) -> BenchError {
         self.child.kill();
         let mut stderr = String::new();
         if let Some(mut pipe) = self.child.stderr() {
-            // Its output is already closed; when its words cannot be read the status must do.
+            // The worker's output is closed. If its standard error cannot be read, its exit status
+            // must do.
             let _unreadable = pipe.read_to_string(&mut stderr);
         }
         let words = stderr.trim().lines().last().unwrap_or_default();
@@ -192,13 +195,13 @@ impl Worker {
     }
 }
 
-/// The command that a worker's arguments are added to.
+/// Command without the worker's arguments.
 fn executable() -> Command {
     let named = EXECUTABLE.get().cloned();
     if let Some(path) = named.or_else(|| std::env::var_os(WORKER_VARIABLE).map(PathBuf::from)) {
         return Command::new(path);
     }
-    // The link, not its target: it still works when the file was replaced by a new build.
+    // The link, not its target: it works even after a new build has replaced the file.
     let mut command = Command::new("/proc/self/exe");
     command.arg("bench-worker");
     command

@@ -1,4 +1,4 @@
-//! A child process that is spoken to in lines.
+//! Child process that receives commands as lines on its standard input.
 
 use crate::error::BenchError;
 use cofferdam_lab::Process;
@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
-/// A running child with its input open. Dropping it kills it and waits for its end.
+/// Running child with an open standard input. Dropping it kills it and waits for its end.
 pub(crate) struct Spoken {
     name: String,
     child: Process,
@@ -14,13 +14,14 @@ pub(crate) struct Spoken {
 }
 
 impl Spoken {
-    /// Starts `command` with its input and outputs here; errors call it `name`.
+    /// Starts `command` with piped input and outputs. Errors call it `name`.
     pub fn start(name: &str, command: &mut Command) -> Result<Spoken, BenchError> {
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // A terminal's Ctrl-C goes to the whole group; the driver ends its children itself.
+            // Ctrl-C in a terminal goes to the whole process group; the driver ends its children
+            // itself.
             .process_group(0);
         let child = Process::start(command).map_err(|e| BenchError::Worker {
             worker: name.to_owned(),
@@ -34,43 +35,46 @@ impl Spoken {
         })
     }
 
-    /// What it is called.
+    /// Name of the child in errors.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The process that was started here.
+    /// Process id.
     pub fn pid(&self) -> u32 {
         self.child.pid()
     }
 
-    /// Its standard output, once.
+    /// Standard output; `None` at the second call.
     pub fn stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout()
     }
 
-    /// Its standard error, once.
+    /// Standard error; `None` at the second call.
     pub fn stderr(&mut self) -> Option<ChildStderr> {
         self.child.stderr()
     }
 
-    /// Says one line to it; fails when it has ended or its input was closed.
+    /// Sends one line to the child.
+    ///
+    /// # Errors
+    /// The child has ended, or its input was closed.
     pub fn say(&mut self, line: &str) -> io::Result<()> {
         let stdin = self.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         writeln!(stdin, "{line}").and_then(|()| stdin.flush())
     }
 
-    /// Ends its input.
+    /// Closes the child's standard input.
     pub fn hang_up(&mut self) {
         self.stdin = None;
     }
 
-    /// How it ended; `None`: it has not.
+    /// Exit status; `None` while the child runs.
     pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.ended()
     }
 
-    /// An error of its own.
+    /// Makes an error that names the child.
     pub fn failure(&self, reason: String) -> BenchError {
         BenchError::Worker {
             worker: self.name.clone(),
@@ -78,9 +82,9 @@ impl Spoken {
         }
     }
 
-    /// Ends it, whatever it does.
+    /// Kills the child.
     pub fn kill(&mut self) {
-        // Fails only when it is gone already.
+        // Fails only if the child has already ended.
         let _gone = self.child.kill();
     }
 }

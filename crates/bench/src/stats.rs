@@ -2,8 +2,8 @@
 
 use crate::data::{Estimate, FEWEST_BLOCKS, Interval};
 
-/// Resamples for an interval: its ends move by less than a percent of its width from one seed
-/// to the next.
+/// Resamples for an interval. With this number its ends move by less than 1% of its width between
+/// seeds.
 const RESAMPLES: usize = 10_000;
 
 /// The median; the mean of the middle two for an even count. `None` when empty.
@@ -28,9 +28,8 @@ fn quantile(sorted: &[f64], q: f64) -> f64 {
     sorted[rank]
 }
 
-/// Positions of the values beyond one and a half interquartile ranges from the quartiles
-/// (Tukey, 1977; quartiles interpolated). None of fewer than five values: their quartiles say
-/// nothing.
+/// Positions of the values more than 1.5 interquartile ranges away from the quartiles (Tukey, 1977;
+/// quartiles interpolated). Empty for fewer than five values: their quartiles mean nothing.
 pub fn outliers(values: &[f64]) -> Vec<usize> {
     if values.len() < 5 {
         return Vec::new();
@@ -52,8 +51,8 @@ pub fn outliers(values: &[f64]) -> Vec<usize> {
 }
 
 /// Median with its 95% percentile-bootstrap interval. The same values and seed give the same
-/// interval. With five values it is about their range: more pairs make it narrower. Fewer than
-/// [`FEWEST_BLOCKS`] values, or values that are all alike, give none. `None` when empty.
+/// interval. With five values it is about their range; more values make it narrower. Fewer than
+/// [`FEWEST_BLOCKS`] values, or equal values, have no interval. `None` when empty.
 pub fn estimate(values: &[f64], seed: u64) -> Option<Estimate> {
     let median_of_all = median(values)?;
     let mut random = fastrand::Rng::with_seed(seed);
@@ -69,9 +68,9 @@ pub fn estimate(values: &[f64], seed: u64) -> Option<Estimate> {
     Some(Estimate::new(median_of_all, interval, values.to_vec()))
 }
 
-/// The median and its 95% interval by order statistics (the ranks n/2 ± 0.98·√n, clamped): for
-/// hundreds of values, where resampling costs seconds. Few values give no interval, as in
-/// [`estimate`]. `None` when empty.
+/// Median and its 95% interval by order statistics (the ranks n/2 ± 0.98·√n, clamped), for hundreds
+/// of values, where resampling costs seconds. Few values have no interval, as in [`estimate`].
+/// `None` when empty.
 pub fn median_interval(values: &[f64]) -> Option<(f64, Option<Interval>)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -83,9 +82,9 @@ pub fn median_interval(values: &[f64]) -> Option<(f64, Option<Interval>)> {
     Some((middle, interval.filter(|_| values.len() >= FEWEST_BLOCKS)))
 }
 
-/// The two-sided Mann-Whitney U test, exact: of all ways to divide the pooled ranks, the share
-/// whose rank sum is as far from its mean or farther. Ties get the mean of their ranks. 1 where
-/// one side is empty. (Mann and Whitney, 1947.)
+/// P-value of the exact two-sided Mann-Whitney U test (Mann and Whitney, 1947): of all ways to
+/// divide the pooled ranks, the share whose rank sum is at least as far from the mean. Ties get the
+/// mean of their ranks. 1 if one side is empty.
 pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     if a.is_empty() || b.is_empty() {
         return 1.0;
@@ -101,8 +100,8 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     let ranks: Vec<usize> = pooled.iter().map(|v| rank(*v)).collect();
     let observed: usize = a.iter().map(|v| rank(*v)).sum();
     let most: usize = ranks.iter().sum();
-    // ways[k][s]: subsets of k of the ranks so far whose sum is s; as numbers that cannot
-    // overflow, for only their ratio counts.
+    // `ways[k][s]`: number of subsets of k of the ranks so far whose sum is s. Floating point
+    // cannot overflow here, and only ratios matter.
     let mut ways = vec![vec![0.0_f64; most + 1]; a.len() + 1];
     ways[0][0] = 1.0;
     for r in &ranks {

@@ -1,9 +1,9 @@
-//! Figures as a terminal shows them: words, not their layout.
+//! Figures for a terminal: their text, without a layout.
 
 use crate::data::{Estimate, Metric};
 use crate::report::format;
 
-/// What stands where nothing was measured.
+/// Mark of a figure that was not measured.
 const NONE: &str = "–";
 
 /// A table: the first column names the rows, the others are figures.
@@ -13,7 +13,7 @@ pub struct Table {
     pub lead: String,
     /// Titles of the columns.
     pub head: Vec<String>,
-    /// As many cells in each as `head` has.
+    /// Rows, each with one cell for every column of `head`.
     pub rows: Vec<Vec<String>>,
 }
 
@@ -31,7 +31,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// The table in a list; an empty list if it has no row.
+    /// List of this table; empty if the table has no row.
     pub(crate) fn listed(self) -> Vec<Table> {
         match self.rows.is_empty() {
             true => Vec::new(),
@@ -40,17 +40,17 @@ impl Table {
     }
 }
 
-/// A dash for a figure that was not measured.
+/// Text of a figure; a dash if it was not measured.
 pub(crate) fn optional(value: Option<f64>, show: fn(f64) -> String) -> String {
     value.map_or(NONE.to_owned(), show)
 }
 
-/// An estimate; a dash for one that was not measured.
+/// Text of an estimate; a dash if it was not measured.
 pub(crate) fn estimate(value: Option<&Estimate>) -> String {
     value.map_or(NONE.to_owned(), format::estimate)
 }
 
-/// A compared figure with its unit.
+/// Text of a compared figure with its unit.
 pub(crate) fn time(metric: Metric, value: f64) -> String {
     match metric {
         Metric::ElapsedS => format!("{} s", format::number(value)),

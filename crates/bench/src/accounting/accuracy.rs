@@ -1,19 +1,20 @@
-//! The accuracy table: does the ledger give each container what its packets cost?
+//! Accuracy table: does the ledger attribute its packets' cost to each container?
 //!
-//! Two containers receive from the peer. At packet rates 1:3 with equal sizes the caused times
-//! must stand 1:3. With different sizes or protocols, handled in one softirq, each must cost
-//! per packet what it costs in a softirq of its own.
+//! Two containers receive from the peer. At packet rates 1:3 with equal sizes, the caused times
+//! must be 1:3. Two sizes or protocols handled in one softirq must cost the same per packet as each
+//! does in a softirq of its own.
 //!
-//! What a packet costs depends on how the softirqs fall out: how many packets share a poll, and
-//! whether each wakes a reader. Sent freely, that follows from the race of sender and receiver
-//! and differs between mixed and alone; it made TCP 32% dearer beside UDP. So the batches are
-//! fixed (see [`Turns`]), and nobody sleeps on the sockets. And a shared machine's packet costs
-//! twice as much in one moment as in the next. So: hundreds of batches of each kind, by turns,
-//! and the median of the ratios of each turn.
+//! The cost of a packet depends on how many packets share a poll, and on whether each wakes a
+//! reader. For freely sent packets that follows from the race between sender and receiver, which
+//! differs between mixed and separate batches. For this reason the batches are fixed (see
+//! [`Turns`]), and nothing sleeps on the sockets. The cost on a shared machine also changes from
+//! moment to moment. The benchmark therefore sends hundreds of batches of each kind in turns, and
+//! takes the median of the ratios of each turn.
 //!
-//! And it depends on the place in the batch: the first packets find colder caches, and a sender on the
-//! other thread of the same core that is not asleep yet. So in the mixed batches each kind comes first
-//! in half of the turns, and alone it has the same place: second comes after the opener's packets.
+//! The cost depends on the position in the batch too: the first packets find colder caches, and a
+//! sender that is not yet asleep on the other hyper-thread. So each kind comes first in half of the
+//! mixed batches. A separate batch has its packets at the same position: for the second one they
+//! follow the opener and a filler.
 
 use super::flow::Shape;
 use super::options::Options;
@@ -30,12 +31,12 @@ use cofferdam_accounting::Accountant;
 /// Batches of each kind.
 const TURNS: u32 = 800;
 const TURNS_QUICK: u32 = 150;
-/// Packets of a parcel. Two and the opener fit one poll (64 packets): past it the kernel begins
-/// a new batch, in the mixed case only.
+/// Packets of a parcel. Two parcels and the opener fit one poll (64 packets). Beyond it the kernel
+/// would begin a new batch, in the mixed case only.
 const PACKETS: u32 = 27;
-/// Stands where the other container's parcel stands in a mixed batch.
+/// Parcel in place of the other container's parcel of a mixed batch.
 const FILLER: Parcel = (OPENER.0, SMALL, PACKETS);
-/// At rates of 1:3: packets before the other container has its turn, and turns in a batch.
+/// Rates 1:3: packets before the other container's turn, and turns in a batch.
 const RATES: [Parcel; 2] = [(0, SMALL, 8), (1, SMALL, 24)];
 const ROUNDS: u32 = 4;
 
@@ -47,7 +48,7 @@ const SMALL6: Kind = Kind::v6(Shape::Udp(64));
 const TCP6: Kind = Kind::v6(Shape::Tcp);
 const ICMP6: Kind = Kind::v6(Shape::Icmp);
 
-/// What is sent together, to the first container and to the second.
+/// Packets that are sent together, to the first container and to the second.
 const CASES: [[(&str, Kind); 2]; 6] = [
     [("UDP 64 bytes", SMALL), ("UDP 1400 bytes", LARGE)],
     [("UDP", SMALL), ("TCP", TCP)],
@@ -67,7 +68,7 @@ pub(super) fn measure(
     let kinds = [SMALL, LARGE, TCP, ICMP, SMALL6, TCP6, ICMP6];
     let accountant = start(false)?;
     let batches = match Turns::start(rig, &kinds) {
-        // What was measured before is worth keeping.
+        // The figures that were measured before are worth keeping.
         Err(BenchError::Unsupported(why)) => {
             rig.progress.warn(&why);
             return rig.dir.warn(&why);
@@ -104,7 +105,7 @@ pub(super) fn measure(
         let (a, b) = ((0, kind_a, PACKETS), (1, kind_b, PACKETS));
         let (mut apart, mut ratios): ([Vec<f64>; 2], [Vec<f64>; 2]) = Default::default();
         for turn in 0..turns {
-            // Mixed, first alone, second alone; of each the costs of both containers.
+            // Mixed, first container only, second only; each gives the costs of both containers.
             let batches: [&[Parcel]; 3] = match turn % 2 {
                 0 => [&[a, b], &[a], &[FILLER, b]],
                 _ => [&[b, a], &[FILLER, a], &[b]],
@@ -153,7 +154,7 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// What the cases share.
+/// State that the cases share.
 struct Table {
     // Dropped first: its programs would see the network go.
     accountant: Accountant,
@@ -162,8 +163,9 @@ struct Table {
 }
 
 impl Table {
-    /// One batch: what a packet of each container cost on the receiving CPU, ns. `None` for
-    /// that received nothing, and for both when the batch did not arrive whole.
+    /// Sends one batch. Returns the cost of a packet of each container on the receiving CPU,
+    /// nanoseconds. `None` for a container that received nothing, and for both if the batch did not
+    /// arrive whole.
     fn turn(
         &mut self,
         rig: &mut Rig<'_>,
@@ -197,8 +199,8 @@ impl Table {
     }
 }
 
-/// Adds the row of `ratios`, measured ÷ expected of each turn. A case without whole batches has
-/// no row: its absence is seen in the table.
+/// Adds the row of `ratios`: measured ÷ expected, one a turn. A case without whole batches has no
+/// row.
 fn push(
     result: &mut AccountingResult,
     case: String,

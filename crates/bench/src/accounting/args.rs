@@ -10,7 +10,7 @@ use clap::Args;
 /// `cofferdam bench accounting`
 #[derive(Clone, Debug, Args)]
 pub struct AccountingArgs {
-    /// What every benchmark takes.
+    /// Options that every benchmark has.
     #[command(flatten)]
     pub run: RunArgs,
 }

@@ -1,9 +1,9 @@
-//! What `bench accounting` measured: the accounting's own cost and its accuracy.
+//! Results of `bench accounting`: the accounting's own cost and its accuracy.
 
 use crate::data::{Estimate, Rate};
 use serde::{Deserialize, Serialize};
 
-/// The load under which the cost was measured.
+/// Load under which the cost was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadShape {
@@ -13,21 +13,21 @@ pub enum LoadShape {
     TcpStream,
 }
 
-/// What ran with the packets of a period.
+/// Programs that ran with the packets of a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Watch {
-    /// The accounting: everything is measured.
+    /// The accounting measured everything.
     #[default]
     Exact,
-    /// The accounting, in windows; the time between them is estimated.
+    /// The accounting measured in windows, and estimated the time between them.
     Sampled,
-    /// Programs that do nothing, at the tracepoints of the accounting.
+    /// Empty programs at the tracepoints of the accounting.
     Nothing,
 }
 
 impl Watch {
-    /// Words for tables.
+    /// Text for tables.
     pub fn label(self) -> &'static str {
         match self {
             Watch::Exact => "exact",
@@ -38,14 +38,14 @@ impl Watch {
 }
 
 impl OverheadRow {
-    /// The load and what ran with it, in words.
+    /// Text of the load and of the programs that ran with it.
     pub fn label(&self) -> String {
         format!("{}, {}", self.load.label(), self.mode.label())
     }
 }
 
 impl LoadShape {
-    /// Words for tables.
+    /// Text for tables.
     pub fn label(self) -> &'static str {
         match self {
             LoadShape::Flood64 => "UDP flood, 64 bytes",
@@ -62,7 +62,8 @@ impl LoadShape {
     }
 }
 
-/// One period with the accounting off, exact or sampled, or with empty programs: a line of `samples.jsonl` in accounting runs.
+/// Period with the accounting off, exact or sampled, or with empty programs: a line of
+/// `samples.jsonl` in accounting runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeriodSample {
     /// Schema of this line.
@@ -71,25 +72,25 @@ pub struct PeriodSample {
     pub time: String,
     /// The load.
     pub load: LoadShape,
-    /// Number of the round in which each treatment has its turn, from 0.
+    /// Number of the round, from 0. Each treatment has one period in a round.
     pub pair: u32,
-    /// Place within the round, from 0.
+    /// Position within the round, from 0.
     pub position: u32,
     /// Whether the accounting ran.
     pub accounting: bool,
-    /// How, where it ran; or what ran in its place.
+    /// Mode of the accounting, or the programs in its place.
     #[serde(default)]
     pub mode: Watch,
     /// Whether the kernel measured the programs (a period outside the comparison).
     pub measured_programs: bool,
     /// Length, seconds.
     pub seconds: f64,
-    /// What the generator sent.
+    /// Rate of the generator.
     pub offered: Rate,
-    /// What the sink received.
+    /// Rate at the sink.
     pub received: Rate,
-    /// Datagrams that the receiver's stack carried to the socket, read or dropped there, a
-    /// second; `None` for other loads than a flood.
+    /// Datagrams a second that the receiver's stack carried to the socket, whether read or dropped
+    /// there; `None` for loads other than a flood.
     #[serde(default)]
     pub carried_packets_per_s: Option<f64>,
 }
@@ -99,8 +100,8 @@ pub struct PeriodSample {
 pub struct OverheadRow {
     /// The load.
     pub load: LoadShape,
-    /// How the ledger was kept: all of it measured, or in windows, as the agent does while nobody is
-    /// pressed. Or not at all, but with as many programs.
+    /// Mode of the accounting. `Sampled` measures in windows, as the agent does while no CPU is
+    /// contended; `Nothing` runs as many empty programs.
     #[serde(default)]
     pub mode: Watch,
     /// Unit of `off` and `on`: `packets/s carried` (by the stack, to the socket), `packets/s read`
@@ -108,17 +109,17 @@ pub struct OverheadRow {
     pub unit: String,
     /// Goodput without the accounting.
     pub off: Estimate,
-    /// Goodput with it.
+    /// Goodput with the accounting.
     pub on: Estimate,
-    /// on ÷ off, pair by pair.
+    /// on ÷ off, round by round.
     pub ratio: Estimate,
-    /// Smallest median ratio that is good enough; none for programs that do nothing.
+    /// Smallest median ratio that reaches the goal; `None` for empty programs.
     pub goal: Option<f64>,
-    /// BPF run time ÷ received packets, nanoseconds, the statistics' own time taken off; `None`
-    /// where the kernel did not tell.
+    /// BPF run time ÷ received packets, nanoseconds, without the time of the statistics; `None` if
+    /// the kernel does not export it.
     pub bpf_ns_per_packet: Option<f64>,
-    /// What the kernel's run-time statistics add to each run, nanoseconds: what they say of a
-    /// program that does nothing, attached at the same time.
+    /// Time that the kernel's run-time statistics add to each run, nanoseconds: their figure for an
+    /// empty program attached at the same time.
     #[serde(default)]
     pub statistics_ns_per_run: Option<f64>,
 }
@@ -132,13 +133,13 @@ pub struct ProgramRow {
     pub name: String,
     /// Runs within the measured period.
     pub runs: u64,
-    /// Mean run time, nanoseconds, the statistics' own time taken off.
+    /// Mean run time, nanoseconds, without the time of the statistics.
     pub ns_per_run: f64,
     /// Runs for each received packet.
     pub runs_per_packet: f64,
 }
 
-/// How well the ledger added up under one load.
+/// Conservation of the ledger under one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConservationRow {
     /// Name of the load.
@@ -154,23 +155,23 @@ pub struct ConservationRow {
 /// One case of the accuracy table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AccuracyRow {
-    /// The case, in words.
+    /// The case.
     pub case: String,
-    /// What is compared, in words (`caused b ÷ caused a`, `ns per packet`).
+    /// Compared quantity (`caused b ÷ caused a`, `ns per packet`).
     pub quantity: String,
-    /// What it should be.
+    /// Expected value.
     pub expected: f64,
-    /// What the ledger said.
+    /// Value from the ledger.
     pub measured: f64,
     /// (measured − expected) ÷ expected, percent.
     pub error_pct: f64,
-    /// The 95% interval of `error_pct`, low and high; absent from runs before it was recorded.
+    /// 95% interval of `error_pct`, low and high; absent from runs before it was recorded.
     #[serde(default)]
     pub error_interval_pct: Option<[f64; 2]>,
 }
 
 impl AccuracyRow {
-    /// The error with its interval, in words: `+1.2% [-0.5, +2.0]`.
+    /// Text of the error with its interval: `+1.2% [-0.5, +2.0]`.
     pub fn error(&self) -> String {
         match self.error_interval_pct {
             Some([low, high]) => format!("{:+.1}% [{low:+.1}, {high:+.1}]", self.error_pct),
@@ -179,14 +180,14 @@ impl AccuracyRow {
     }
 }
 
-/// The outcome of an accounting run.
+/// Result of an accounting run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AccountingResult {
     /// Goodput with and without the accounting.
     pub overhead: Vec<OverheadRow>,
     /// Cost of each program.
     pub programs: Vec<ProgramRow>,
-    /// How well the ledger added up.
+    /// Conservation of the ledger.
     pub conservation: Vec<ConservationRow>,
     /// Memory of the BPF maps, bytes.
     pub memory_bytes: Option<u64>,

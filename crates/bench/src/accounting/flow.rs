@@ -1,5 +1,5 @@
-//! One flow from the peer to a container, sent packet by packet: both of its ends belong to this
-//! process, and nobody sleeps on them, so that no wake-up is part of a packet's cost.
+//! One flow from the peer to a container, sent packet by packet. This process has both ends, and
+//! nothing sleeps on them, so the cost of a packet includes no wake-up.
 
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrStorage, recv, sendto,
@@ -10,23 +10,23 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// What a packet of a flow is. IPv6 where the target's address is.
+/// Packet of a flow: IPv6 if the target's address is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// A datagram with so many bytes of payload.
+    /// Datagram with this number of payload bytes.
     Udp(usize),
-    /// A full segment of an open connection.
+    /// Full segment of an open connection.
     Tcp,
-    /// An echo request; the container's kernel answers it.
+    /// Echo request; the container's kernel answers it.
     Icmp,
 }
 
-/// Payload of a TCP segment: fills an MTU of 1500 in IPv6 with timestamps.
+/// Payload of a TCP segment: it fills an MTU of 1500 bytes in IPv6 with timestamps.
 const SEGMENT_BYTES: usize = 1_428;
 /// Payload of an echo request.
 const ECHO_BYTES: usize = 56;
 
-/// Each flow has a port of its own: an IPv6 socket would take the IPv4 port as well.
+/// Port of a flow. Each flow has its own: an IPv6 socket would take the IPv4 port as well.
 fn port(shape: Shape, v6: bool) -> u16 {
     let base = if v6 { 9_000 } else { 7_000 };
     match shape {
@@ -35,16 +35,16 @@ fn port(shape: Shape, v6: bool) -> u16 {
     }
 }
 
-/// The end that the container has.
+/// End of a flow in the container.
 pub(super) enum Receiver {
     Udp(UdpSocket),
     Tcp(TcpListener, Option<TcpStream>),
-    /// The kernel itself.
+    /// The kernel.
     Icmp,
 }
 
 impl Receiver {
-    /// Binds it. Call it inside the container's namespace.
+    /// Binds the socket. Must run inside the container's namespace.
     pub fn bind(shape: Shape, v6: bool) -> io::Result<Receiver> {
         let any: IpAddr = match v6 {
             true => Ipv6Addr::UNSPECIFIED.into(),
@@ -64,14 +64,14 @@ impl Receiver {
     }
 }
 
-/// The end that the peer has.
+/// End of a flow at the peer.
 enum Sender {
     Udp(UdpSocket),
     Tcp(TcpStream),
     Icmp(OwnedFd, SockaddrStorage),
 }
 
-/// A flow with both ends.
+/// Flow with both ends.
 pub(super) struct Flow {
     sender: Sender,
     receiver: Receiver,
@@ -80,7 +80,7 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Connects to a receiver in the container at `to`. Call it inside the peer's namespace.
+    /// Connects to the receiver in the container at `to`. Must run inside the peer's namespace.
     pub fn connect(shape: Shape, to: IpAddr, mut receiver: Receiver) -> io::Result<Flow> {
         let (sender, bytes) = match shape {
             Shape::Udp(bytes) => {
@@ -95,7 +95,7 @@ impl Flow {
             Shape::Tcp => {
                 let stream = TcpStream::connect((to, port(shape, to.is_ipv6())))?;
                 stream.set_nodelay(true)?;
-                // The host's default may pace (BBR); a batch is sent at once.
+                // The host's default congestion control may pace (BBR); a batch is sent at once.
                 setsockopt(&stream, sockopt::TcpCongestion, &OsString::from("reno"))?;
                 (Sender::Tcp(stream), SEGMENT_BYTES)
             }
@@ -132,7 +132,7 @@ impl Flow {
         }
     }
 
-    /// Takes what has come to both ends.
+    /// Reads and discards all data at both ends.
     pub fn drain(&mut self) -> io::Result<()> {
         let buffer = &mut self.buffer;
         match &mut self.receiver {
@@ -168,8 +168,8 @@ fn raw_socket(to: IpAddr) -> io::Result<Sender> {
     Ok(Sender::Icmp(socket, SocketAddr::new(to, 0).into()))
 }
 
-/// Type, code, checksum, id, sequence, payload (RFC 792, RFC 4443). The kernel itself fills in
-/// the checksum of ICMPv6.
+/// Echo request: type, code, checksum, id, sequence, payload (RFC 792, RFC 4443). The kernel fills
+/// in the checksum of ICMPv6.
 fn echo_request(kind: u8, bytes: usize) -> Vec<u8> {
     let mut packet = vec![kind, 0, 0, 0, 0x0c, 0xf0, 0, 1];
     packet.resize(8 + bytes, 0x5a);

@@ -4,11 +4,11 @@ use crate::accounting::data::AccountingResult;
 use crate::data::{Bound, Interval, Judgement};
 use crate::evidence::{Figure, goal};
 
-/// Most that the programs may take of a received packet, nanoseconds.
+/// Largest BPF time of a received packet, nanoseconds.
 const GOAL_NS_PER_PACKET: f64 = 100.0;
-/// Most that the ledgers may miss, percent.
+/// Largest part of the measured time that is missing from the ledgers, percent.
 const GOAL_CONSERVATION_PCT: f64 = 1.0;
-/// Most that attribution may be wrong, percent.
+/// Largest error of attribution, percent.
 const GOAL_ACCURACY_PCT: f64 = 5.0;
 
 pub(crate) fn goals(result: &AccountingResult) -> Vec<Judgement> {

@@ -1,9 +1,9 @@
-//! What the accounting costs, and how well its ledgers fit.
+//! Cost of the accounting, and accuracy of its ledgers.
 //!
-//! Cost: under a 64-byte UDP flood and under one TCP stream on a plain veth pair, periods with
-//! the accounting off, exact and sampled take turns, each round in random order; goodput on ÷ off.
-//! The kernel's own run-time statistics, which cost about 25 ns a run, are on only in a period
-//! of their own. Accuracy: see `accuracy.rs`.
+//! The cost is goodput on ÷ off, under a 64-byte UDP flood and under one TCP stream on a plain veth
+//! pair. Periods with the accounting off, exact and sampled take turns, each round in random order.
+//! The kernel's own run-time statistics cost about 25 ns a run, so they are on only in a separate
+//! period. For the accuracy see `accuracy.rs`.
 
 mod accuracy;
 pub(crate) mod args;
@@ -26,7 +26,10 @@ use crate::progress::Progress;
 use crate::run::{Kind, RunResult};
 use crate::rundir::RunDir;
 
-/// Runs the experiment. Exit code 3 when this host cannot run the accounting at all.
+/// Runs the experiment.
+///
+/// # Errors
+/// [`BenchError::Unsupported`] if this host cannot run the accounting.
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, BenchError> {
     options.check()?;
     let rig_options = RigOptions {
@@ -37,11 +40,11 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
         peer_cpu: options.peer_cpu,
         placed_by: Some(PLACED_BY),
         seed: options.seed,
-        // Switched on and off period by period instead.
+        // The experiment starts and stops the accounting itself, period by period.
         ledger: false,
         resumes: false,
     };
-    // Before anything is written: a host that cannot account has no figures to give.
+    // First of all, so that a host without accounting gets no run directory.
     drop(overhead::start(false)?);
     let mut rig = Rig::new(rig_options, progress)?;
     let mut result = AccountingResult::default();

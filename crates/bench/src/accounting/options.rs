@@ -1,4 +1,4 @@
-//! What `bench accounting` is told.
+//! Options of `bench accounting`.
 
 use crate::error::BenchError;
 use std::path::PathBuf;

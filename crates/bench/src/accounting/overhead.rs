@@ -1,4 +1,4 @@
-//! Goodput with and without the accounting, and what each of its programs costs.
+//! Goodput with and without the accounting, and the cost of each of its programs.
 
 use super::options::Options;
 use super::traffic::{Counters, Flow, Traffic};
@@ -18,10 +18,10 @@ use cofferdam_bpf::EmptyMarkers;
 use cofferdam_types::{AccountingMode, Interval, Snapshot};
 use std::time::{Duration, Instant};
 
-/// After switching, before the period begins: loading programs disturbs for a moment.
+/// Time between a switch and the period: loading programs disturbs for a moment.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// One period's outcome.
+/// Result of one period.
 struct Period {
     received: Rate,
     carried_packets_per_s: Option<f64>,
@@ -101,7 +101,7 @@ pub(super) fn measure(
     let measured = plan.run(rig, options, &mut traffic)?;
     let packets = received_packets(&measured, &traffic.path(0));
     let costs = measured.costs.unwrap_or_default();
-    // What the kernel's statistics themselves add to every run.
+    // Time that the kernel's statistics add to every run.
     let ns_per_run = |cost: &ProgramCost| cost.run_time_ns as f64 / cost.runs as f64;
     let statistics_ns_per_run = costs
         .iter()
@@ -129,9 +129,9 @@ pub(super) fn measure(
         LoadShape::Flood64 => ("packets/s read", 0.96),
         LoadShape::TcpStream => ("bytes/s", 0.99),
     };
-    // Under a flood two things can be meant. What the stack carries is the path's goodput; what
-    // the application reads is what receive work leaves of its CPU, and near saturation a
-    // percent of the one is many of the other.
+    // A flood has two rates. The stack's carried rate is the goodput of the path. The application's
+    // read rate is what receive work leaves of its CPU; near saturation 1% of the first is many
+    // percent of the second.
     for (mode, both) in all {
         for (series, unit) in [(both.carried, "packets/s carried"), (both.read, unit)] {
             let estimates = (
@@ -158,7 +158,7 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// What takes turns in each round: off, how the ledger is kept, and empty programs.
+/// Treatments that take turns in each round: off, each mode of the accounting, and empty programs.
 const TREATMENTS: [Option<Watch>; 4] = [
     None,
     Some(Watch::Exact),
@@ -166,7 +166,7 @@ const TREATMENTS: [Option<Watch>; 4] = [
     Some(Watch::Nothing),
 ];
 
-/// What was read, and under a flood what was carried.
+/// Rates that the application read and, under a flood, that the stack carried.
 #[derive(Default)]
 struct Both {
     read: Series,
@@ -183,7 +183,7 @@ impl Both {
     }
 }
 
-/// Off, on and on ÷ off of each round.
+/// Off, on, and on ÷ off of each round.
 #[derive(Default)]
 struct Series {
     off: Vec<f64>,
@@ -199,10 +199,10 @@ impl Series {
     }
 }
 
-/// Stands for the statistics' own cost among the programs.
+/// Name of the statistics' own cost in the list of programs.
 const STATISTICS: &str = "(statistics)";
 
-/// The invariant as a row.
+/// Turns the conservation of the interval into a row.
 pub(super) fn conservation(load: &str, interval: &Interval) -> ConservationRow {
     ConservationRow {
         load: load.to_owned(),
@@ -219,8 +219,8 @@ fn goodput(load: LoadShape, rate: Rate) -> f64 {
     }
 }
 
-/// Packets that the ledger counted for the container: those the kernel handled, dropped at the
-/// socket or not, and segments where TCP has merged them.
+/// Packets that the ledger counted for the container: all that the kernel handled, also those
+/// dropped at the socket. TCP segments count after the kernel has merged them.
 fn received_packets(period: &Period, path: &str) -> u64 {
     let Some(interval) = &period.interval else {
         return 0;
@@ -233,12 +233,12 @@ fn received_packets(period: &Period, path: &str) -> u64 {
         .sum()
 }
 
-/// One period to measure.
+/// Period to measure.
 struct Plan {
     load: LoadShape,
     pair: u32,
     position: u32,
-    /// What runs with the packets; `None`: nothing.
+    /// Programs that run with the packets; `None`: none.
     watch: Option<Watch>,
     measured_programs: bool,
 }
@@ -350,7 +350,7 @@ impl Reading {
     }
 }
 
-/// From now on only windows are measured, as the agent does by default.
+/// Makes the accounting measure in windows from now on, as the agent does by default.
 fn take_windows(rig: &mut Rig<'_>, accountant: &mut Accountant) -> Result<(), BenchError> {
     let windows = WindowOptions::default();
     accountant.sample(windows).map_err(unreadable)?;
@@ -361,7 +361,7 @@ fn take_windows(rig: &mut Rig<'_>, accountant: &mut Accountant) -> Result<(), Be
     Ok(())
 }
 
-/// Lets time pass with the accounting awake and signals seen.
+/// Waits for `time`, while it serves the accounting and the signals.
 pub(super) fn pass(
     rig: &mut Rig<'_>,
     mut accountant: Option<&mut Accountant>,
@@ -381,7 +381,7 @@ pub(super) fn pass(
     Ok(())
 }
 
-/// Of the only flow.
+/// Rates of the only flow.
 fn rates(earlier: &[Counters], later: &[Counters]) -> (Rate, Rate) {
     match (earlier.first(), later.first()) {
         (Some(earlier), Some(later)) => later.since(earlier),

@@ -95,7 +95,7 @@ impl Outcome for AccountingResult {
     }
 }
 
-/// Every pair, and what they come to.
+/// Legend of the pairs and their summary.
 const PAIRS: &[(Tone, &str)] = &[
     (Tone::Paid, "each pair"),
     (Tone::Caused, "median, 95% interval"),
@@ -107,7 +107,7 @@ fn overhead(rows: &[OverheadRow]) -> Result<Markup, ReportError> {
         .flat_map(|r| r.ratio.values.iter().copied().chain(r.goal))
         .filter(|v| v.is_finite())
         .fold(0.95, f64::min);
-    // Ratios stand close together near 1: the axis begins where they do, and says so.
+    // Ratios are close together near 1: the axis begins at the lowest, and says so.
     let from = (lowest * 50.0 - 0.5).floor() / 50.0;
     let mut charts = Vec::new();
     for row in rows {

@@ -1,10 +1,10 @@
-//! The figures as a terminal shows them.
+//! Tables for a terminal.
 
 use super::data::AccountingResult;
 use crate::report::format;
 use crate::table::{Table, optional};
 
-/// Overhead, programs, conservation, accuracy: those that were measured.
+/// Tables of overhead, programs, conservation and accuracy, without the empty ones.
 pub(super) fn tables(result: &AccountingResult) -> Vec<Table> {
     let all = [
         overhead(result),

@@ -1,4 +1,4 @@
-//! Traffic on a fresh network: generators at the peer, a sink in each container.
+//! Traffic on a new network: generators at the peer, a sink in each container.
 
 use crate::accounting::data::LoadShape;
 use crate::data::{Limit, Path, Rate};
@@ -12,18 +12,18 @@ use std::time::Duration;
 
 /// Longest life of a worker.
 const LIMIT_S: u32 = 3_600;
-/// Between the start of the traffic and the first reading.
+/// Time between the start of the traffic and the first reading.
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// One generator.
+/// Traffic of one generator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Flow {
-    /// Datagrams of a size; at a rate, or as fast as it goes.
+    /// Datagrams of a size, at a rate or as fast as possible.
     Udp {
         bytes: u32,
         packets_per_s: Option<f64>,
     },
-    /// One stream; writes of a size at a rate, or of 64 KiB as fast as it goes.
+    /// One stream: writes of a size at a rate, or of 64 KiB as fast as possible.
     Tcp { paced: Option<(u32, f64)> },
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// (offered, received) since `earlier`.
+    /// (offered, received) rates since `earlier`.
     pub fn since(&self, earlier: &Counters) -> (Rate, Rate) {
         (
             self.offered.since(&earlier.offered),
@@ -64,7 +64,7 @@ impl Counters {
 }
 
 impl Traffic {
-    /// Containers named `a`, `b`, … on plain veth pairs, one flow into each, running.
+    /// Makes containers named `a`, `b`, … on plain veth pairs, and starts one flow into each.
     pub fn start(rig: &mut Rig<'_>, flows: &[Flow]) -> Result<Traffic, BenchError> {
         let names = ["a", "b", "c", "d"];
         let topology = Topology::build(&Spec {
@@ -72,7 +72,7 @@ impl Traffic {
             containers: Tenant::equals(&names[..flows.len()]),
             victim_cpu: rig.victim_cpu,
             peer_cpu: rig.peer_cpu,
-            // As the host would have it: the cost is measured on its ordinary path.
+            // Offload as on an ordinary host: the cost is measured on its usual path.
             segmentation_offload: true,
             htb_gbit_per_s: None,
             limit: Limit::Weights,
@@ -126,7 +126,7 @@ impl Traffic {
         Ok(traffic)
     }
 
-    /// Counters of every flow now.
+    /// Reads the counters of every flow.
     pub fn read(&mut self) -> Result<Vec<Counters>, BenchError> {
         self.flows
             .iter_mut()
@@ -139,7 +139,7 @@ impl Traffic {
             .collect()
     }
 
-    /// UDP datagrams that container `i`'s stack has carried to a socket so far: delivered, or
+    /// UDP datagrams that the stack of container `i` has carried to a socket so far: delivered, or
     /// dropped because the socket was full.
     pub fn carried_datagrams(&self, i: usize) -> Result<u64, BenchError> {
         let path = PathBuf::from(format!("/proc/{}/net/snmp", self.holders[i].pid()));
@@ -153,7 +153,7 @@ impl Traffic {
     }
 }
 
-/// `InDatagrams` + `RcvbufErrors` of `/proc/PID/net/snmp`: a line of names, a line of numbers.
+/// `InDatagrams` + `RcvbufErrors` of `/proc/PID/net/snmp`: a line of names, then a line of numbers.
 fn carried(snmp: &str) -> u64 {
     let mut lines = snmp.lines().filter(|line| line.starts_with("Udp:"));
     let (Some(names), Some(values)) = (lines.next(), lines.next()) else {

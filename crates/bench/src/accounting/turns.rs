@@ -1,5 +1,5 @@
-//! Batches of known packets in a known order, a few a millisecond. A [`Gate`] holds the
-//! receiver's softirqs off while this thread sends, so that a batch is handled in one go.
+//! Batches of known packets in a known order, a few a millisecond. A [`Gate`] blocks the receiver's
+//! softirqs while this thread sends, so that one softirq handles the whole batch.
 
 use super::flow::{Flow, Receiver, Shape};
 use crate::data::{Limit, Path};
@@ -18,7 +18,7 @@ use std::net::{IpAddr, Ipv6Addr};
 /// Longest life of the containers' processes.
 const LIMIT_S: u32 = 3_600;
 
-/// A flow to container `to` in the table of flows.
+/// Kind of flow to a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kind {
     pub shape: Shape,
@@ -35,15 +35,15 @@ impl Kind {
     }
 }
 
-/// Packets of a batch: to which container, of what kind, how many.
+/// Packets of a batch: container, kind, number.
 pub(super) type Parcel = (usize, Kind, u32);
 
-/// Each batch begins with these: what comes first in a softirq pays for cold caches, mixed or
-/// alone.
+/// Packets at the begin of each batch. The first packets of a softirq find cold caches, in mixed
+/// and separate batches alike.
 pub(super) const OPENER: Parcel = (2, Kind::v4(Shape::Udp(64)), 8);
 
-/// Two containers and flows of every kind to each. Sockets keep the namespace they were made
-/// in, so that this thread can stay where it is.
+/// Two containers, and flows of every kind to each. Sockets keep the namespace they were made in,
+/// so this thread can stay in its own.
 pub(super) struct Turns {
     // Dropped in this order.
     flows: BTreeMap<(usize, usize), Flow>,
@@ -55,15 +55,14 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// Builds the network, opens flows of all `kinds`, and moves this thread to the sender's
-    /// CPU.
+    /// Builds the network, opens flows of all `kinds`, and moves this thread to the sender's CPU.
     pub fn start(rig: &mut Rig<'_>, kinds: &[Kind]) -> Result<Turns, BenchError> {
         let topology = Topology::build(&Spec {
             path: Path::Veth,
             containers: Tenant::equals(&["a", "b", "opener"]),
             victim_cpu: rig.victim_cpu,
             peer_cpu: rig.peer_cpu,
-            // One packet a segment, so that a packet is the same thing for all protocols.
+            // One packet a segment, so that a packet is the same for all protocols.
             segmentation_offload: false,
             htb_gbit_per_s: None,
             limit: Limit::Weights,
@@ -75,7 +74,7 @@ impl Turns {
         };
         let peer_netns = topology.peer().netns;
         let peer = peer_netns.open()?;
-        // A connection that was idle keeps its window, and a held batch is no loss.
+        // An idle connection keeps its window, and a blocked batch does not count as loss.
         for setting in ["tcp_slow_start_after_idle", "tcp_early_retrans"] {
             peer_netns.sysctl(&format!("net/ipv4/{setting}"), "0")?;
         }
@@ -126,8 +125,8 @@ impl Turns {
         })
     }
 
-    /// Sends the parcels as one batch, `rounds` times one after the other, and waits until it has
-    /// been handled. False when the gate gave up: it was no single batch then.
+    /// Sends `rounds` times the parcels as one batch, and waits until the kernel has handled it.
+    /// Returns false if the gate gave up: the batch was not handled in one go.
     pub fn send(&mut self, parcels: &[Parcel], rounds: u32) -> Result<bool, BenchError> {
         let failed = |e: io::Error| BenchError::Worker {
             worker: "sender of batches".to_owned(),
@@ -179,7 +178,7 @@ fn gate_failed(error: GateError) -> BenchError {
 
 impl Drop for Turns {
     fn drop(&mut self) {
-        // This thread goes back to its CPUs; when that fails, it only stays where it is.
+        // Errors are ignored: the thread then stays on this CPU.
         let _ = self.home.bind_this_thread();
     }
 }

@@ -12,7 +12,7 @@ use cofferdam_types::quantity;
 /// `cofferdam bench agent`
 #[derive(Clone, Debug, Args)]
 pub struct AgentArgs {
-    /// Length, place and chance.
+    /// Length, directory and seed.
     #[command(flatten)]
     pub run: ShortRunArgs,
     /// Rounds, each of which measures every duty of the agent once; the diagnosis has six off/on

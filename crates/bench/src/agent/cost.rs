@@ -1,8 +1,7 @@
-//! CPU time and memory of an agent that looks after many containers, by what it has to do.
+//! CPU time and memory of an agent that manages many containers, by its duty.
 //!
-//! As on a real host most containers are quiet: ten of them receive two hundred datagrams a
-//! second each. In every round each duty is measured once, in random order, with an
-//! agent of its own, which is scraped once.
+//! As on a real host, most containers are idle; ten of them receive 200 datagrams a second each.
+//! Every round measures each duty once, in random order, with a new agent that is scraped once.
 
 use super::process::{Agent, Status};
 use super::viewer::Viewer;
@@ -22,13 +21,13 @@ use std::time::{Duration, Instant};
 
 /// Containers with traffic.
 const BUSY: u32 = 10;
-/// Datagrams a second to each of those.
+/// Datagrams a second to each of them.
 const RATE: u32 = 200;
-/// Rules of the agent that has many.
+/// Rules of the agent with many rules.
 const MANY_RULES: u32 = 1_000;
-/// After its start: it finds the containers and loads its programs.
+/// Time after the agent's start: it discovers the containers and loads its programs.
 const SETTLE: Duration = Duration::from_secs(2);
-/// How long a scrape may take.
+/// Time limit of a scrape.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) fn measure(
@@ -75,7 +74,7 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// One agent, one period.
+/// Measures one agent for one period.
 fn period(
     rig: &mut Rig<'_>,
     options: &Options,
@@ -125,8 +124,8 @@ fn period(
     })
 }
 
-/// What it says, once it knows all of them: a figure of an agent that has not found its containers
-/// would be worth nothing.
+/// Waits until the agent has discovered all containers, and returns its status. A figure of an
+/// agent without its containers would be worthless.
 fn known(agent: &Agent, containers: u32) -> Result<Status, BenchError> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -147,7 +146,7 @@ fn known(agent: &Agent, containers: u32) -> Result<Status, BenchError> {
     }
 }
 
-/// One scrape, as Prometheus makes it.
+/// Scrapes once, as Prometheus does.
 fn scrape(address: SocketAddr) -> Result<(), BenchError> {
     let asked = TcpStream::connect_timeout(&address, PATIENCE).and_then(|mut stream| {
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -162,7 +161,7 @@ fn scrape(address: SocketAddr) -> Result<(), BenchError> {
     })
 }
 
-/// CPU time of a process and its threads, by the scheduler's own clock.
+/// CPU time of a process and its threads, by the scheduler's clock.
 fn cpu_time(pid: u32) -> Duration {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
     let ns = tasks.into_iter().flatten().flatten().filter_map(|task| {
@@ -172,12 +171,12 @@ fn cpu_time(pid: u32) -> Duration {
     Duration::from_nanos(ns.sum())
 }
 
-/// The containers: a process in each, traffic to some.
+/// Containers with a process each, and traffic to some of them.
 pub(super) struct Crowd {
     names: String,
     _traffic: Vec<Worker>,
     _processes: Vec<Worker>,
-    // Last: fields are dropped in order, and this removes what they live in.
+    // Last: fields are dropped in order, and this removes the place of the others.
     _topology: Topology,
 }
 
@@ -208,7 +207,7 @@ impl Crowd {
                 false => "hold --limit 1800".to_owned(),
             };
             let mut process = Worker::start(&place, &line)?;
-            // The others stay where they are: waiting for their start costs nothing.
+            // The other processes never start their work: waiting costs nothing.
             if busy {
                 process.go()?;
                 let line = format!(

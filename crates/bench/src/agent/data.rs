@@ -1,23 +1,23 @@
-//! The data of `bench agent`: what the agent takes of the host.
+//! Data of `bench agent`: the resources that the agent uses on the host.
 
 use crate::data::Estimate;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A part of `bench agent`.
+/// Part of `bench agent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentExperiment {
-    /// CPU time and memory of an agent that looks after many containers.
+    /// CPU time and memory of an agent that manages many containers.
     Cost,
-    /// Cost of the diagnosis from processes that do nothing but wake each other.
+    /// Cost of the diagnosis for processes that only wake each other.
     Diagnosis,
-    /// How long a container runtime waits for the agent's answers.
+    /// Time that a container runtime waits for the agent's answers.
     Answers,
 }
 labels!(AgentExperiment { Cost => "cost", Diagnosis => "diagnosis", Answers => "answers" });
 
-/// What the agent has to do.
+/// Work of the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentDuty {
@@ -27,9 +27,9 @@ pub enum AgentDuty {
     Enforce,
     /// A thousand rules, of which the last matches: enforce for every container.
     ThousandRules,
-    /// One rule: enforce for every container; and the history is kept.
+    /// One rule: enforce for every container; the agent writes a history.
     History,
-    /// The same, and somebody looks at the live page.
+    /// Duty `History`, with one viewer of the live page.
     Page,
 }
 labels!(AgentDuty {
@@ -38,7 +38,7 @@ labels!(AgentDuty {
 });
 
 impl AgentDuty {
-    /// For people.
+    /// Text for people.
     pub fn words(self) -> &'static str {
         match self {
             AgentDuty::Observe => "observes",
@@ -50,7 +50,7 @@ impl AgentDuty {
     }
 }
 
-/// Where the two processes are whose switches the diagnosis watches.
+/// Place of the two processes whose context switches the diagnosis watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SwitchCase {
@@ -73,53 +73,53 @@ labels!(SwitchCase {
     NoContainerOneCpu => "no container, one CPU",
 });
 
-/// One measurement: a line of `samples.jsonl` in agent runs. The fields that its experiment does
-/// not have are absent.
+/// One measurement: a line of `samples.jsonl` in agent runs. Fields of the other experiments are
+/// absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentSample {
     /// Schema of this line.
     pub schema: u32,
-    /// Its end, RFC 3339 in UTC.
+    /// End of the measurement, RFC 3339 in UTC.
     pub time: String,
     /// `cost`, `diagnosis` or `answers`.
     pub experiment: String,
-    /// The duty, or where the processes are.
+    /// The duty, or the place of the processes.
     pub case: String,
     /// Number of the round or pair, from 0.
     pub round: u32,
     /// CPU time of the agent, percent of one CPU.
     pub cpu_pct: Option<f64>,
-    /// Its resident memory, bytes.
+    /// Resident memory of the agent, bytes.
     pub resident_bytes: Option<u64>,
-    /// Its last control step, milliseconds.
+    /// Last control step of the agent, milliseconds.
     pub step_ms: Option<f64>,
     /// Round trips a second with the diagnosis off.
     pub off_per_s: Option<f64>,
     /// Round trips a second with the diagnosis on.
     pub on_per_s: Option<f64>,
-    /// Round trips a second with a program that does nothing at each switch.
+    /// Round trips a second with an empty program at each switch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty_per_s: Option<f64>,
-    /// Round trips a second of a period of the agent's windows, one window in it.
+    /// Round trips a second over a period that contains one window of the diagnosis.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub windows_per_s: Option<f64>,
-    /// Half of the runtime's requests were answered within this time, milliseconds.
+    /// Time within which half of the runtime's requests were answered, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer_p50_ms: Option<f64>,
-    /// All but a hundredth of them were.
+    /// Time within which 99% were answered, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer_p99_ms: Option<f64>,
-    /// All of them were.
+    /// Time within which all were answered, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer_max_ms: Option<f64>,
 }
 
-/// How long a container runtime waits until the agent has answered that a container may be made.
+/// Time that a container runtime waits for the agent's answer before it makes a container.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AnswerRow {
-    /// Pods that were there, and containers that were made in each round.
+    /// Pods at the start, and containers that each round makes.
     pub containers: u32,
-    /// Containers that the agent looked after meanwhile.
+    /// Containers that the agent managed at the same time.
     pub live: u32,
     /// Median of each round, milliseconds.
     pub p50_ms: Estimate,
@@ -129,14 +129,14 @@ pub struct AnswerRow {
     pub max_ms: f64,
 }
 
-/// What an agent takes.
+/// Resources of an agent with one duty.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentCostRow {
-    /// What it does.
+    /// The duty.
     pub duty: AgentDuty,
-    /// Containers that it looks after.
+    /// Containers that it manages.
     pub containers: u32,
-    /// Those of them that have traffic.
+    /// Containers with traffic among them.
     pub busy: u32,
     /// CPU time, percent of one CPU.
     pub cpu_pct: Estimate,
@@ -149,36 +149,37 @@ pub struct AgentCostRow {
 /// Cost of the diagnosis in one case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DiagnosisCostRow {
-    /// Where the processes are.
+    /// Place of the processes.
     pub case: SwitchCase,
-    /// Round trips a second, off.
+    /// Round trips a second with the diagnosis off.
     pub off: Estimate,
-    /// Round trips a second, on.
+    /// Round trips a second with the diagnosis on.
     pub on: Estimate,
     /// On ÷ off of each pair.
     pub ratio: Estimate,
-    /// The same with a program that does nothing at each switch: what any program there costs. Absent from runs before it
-    /// was measured.
+    /// Ratio with an empty program at each switch, the cost of any program there; absent from runs
+    /// before it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty_ratio: Option<Estimate>,
-    /// The same with the diagnosis in windows, as the agent takes them while nobody loses anything: a period of them and as
-    /// long without, in turns. Absent where there were too few rounds, and on two CPUs.
+    /// Ratio with the diagnosis in windows, as the agent takes them while no container loses CPU
+    /// time. Periods with and without a window take turns. Absent with too few rounds, and on two
+    /// CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub windows_ratio: Option<Estimate>,
-    /// The same by the kernel's statistics: time of the programs in a round trip, percent of
-    /// it. Steadier than `ratio`, and blind to what the programs do to caches.
+    /// Time of the programs by the kernel's statistics, percent of a round trip. Steadier than
+    /// `ratio`, but without the programs' effect on caches.
     pub programs_pct: f64,
-    /// What the statistics themselves add to every run, nanoseconds.
+    /// Time that the statistics add to every run, nanoseconds.
     pub statistics_ns_per_run: f64,
-    /// Each program's runs in a round trip and its time a run, by the kernel's statistics,
-    /// their own cost included.
+    /// Runs in a round trip and time a run of each program, by the kernel's statistics, their own
+    /// cost included.
     pub programs: Vec<SwitchProgramRow>,
 }
 
 /// One program in one case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SwitchProgramRow {
-    /// Its name.
+    /// Name of the program.
     pub name: String,
     /// Runs in a round trip.
     pub runs_per_round_trip: f64,
@@ -186,7 +187,7 @@ pub struct SwitchProgramRow {
     pub ns_per_run: f64,
 }
 
-/// The outcome of an agent run.
+/// Result of an agent run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentResult {
     /// CPU time and memory, by duty.
@@ -196,6 +197,6 @@ pub struct AgentResult {
     /// Answers to a container runtime.
     #[serde(default)]
     pub answers: Vec<AnswerRow>,
-    /// What could not be measured, with the reason.
+    /// Experiments that could not be measured, with the reason.
     pub failed: BTreeMap<String, String>,
 }

@@ -8,10 +8,10 @@ use crate::evidence::{Figure, goal};
 pub const GOAL_CPU_PCT: f64 = 1.0;
 /// Most resident memory, MiB.
 const GOAL_RESIDENT_MIB: f64 = 50.0;
-/// Least round trips with the diagnosis on ÷ off, on a load that does nothing but switch.
+/// Lowest ratio of round trips with the diagnosis on ÷ off, for a load that only switches.
 pub const GOAL_SWITCHES: f64 = 0.98;
 
-/// Most time that a container runtime waits for an answer, 99 of 100, milliseconds.
+/// Longest wait of a container runtime for 99 of 100 answers, milliseconds.
 pub const GOAL_ANSWER_MS: f64 = 2.0;
 
 pub(crate) fn goals(result: &AgentResult) -> Vec<Judgement> {

@@ -1,5 +1,5 @@
-//! What Cofferdam's agent takes of the host: its CPU time and memory with many containers, and
-//! what the diagnosis takes from those it watches, and how long a container runtime waits for it.
+//! Resources that Cofferdam's agent uses on the host: CPU time and memory with many containers, the
+//! cost of the diagnosis for the watched processes, and the time that a container runtime waits.
 
 pub(crate) mod args;
 mod cost;
@@ -22,7 +22,7 @@ use crate::rundir::{self, RunDir};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// More containers than this have no addresses in the testbed.
+/// Most containers that have an address in the testbed.
 const MOST_CONTAINERS: u32 = 200;
 
 /// Options with their defaults.
@@ -34,13 +34,13 @@ pub struct Options {
     pub output: Option<PathBuf>,
     /// Only these experiments; empty for all.
     pub experiments: Vec<AgentExperiment>,
-    /// Containers that the agent looks after, 1 to 200; default 100.
+    /// Containers that the agent manages, 1 to 200; default 100.
     pub containers: Option<u32>,
-    /// Rounds in which every duty is measured once; default 10, 5 when `quick`. The diagnosis has
-    /// six off/on pairs a round.
+    /// Rounds, each of which measures every duty once; default 10, 5 when `quick`. The diagnosis
+    /// has six off/on pairs a round.
     pub rounds: Option<u32>,
-    /// Length of a period of the agent's, seconds; default 15, as often as Prometheus scrapes; 5 when
-    /// `quick`.
+    /// Length of one agent's period, seconds; default 15, the usual scrape interval of Prometheus;
+    /// 5 when `quick`.
     pub period_seconds: Option<f64>,
     /// Seed of orders and bootstrap.
     pub seed: u64,
@@ -65,7 +65,10 @@ impl Options {
     }
 }
 
-/// Runs the experiments. Exit code 3 when this host can run none of them.
+/// Runs the experiments.
+///
+/// # Errors
+/// [`BenchError::Unsupported`] if this host can run none of them.
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, BenchError> {
     if !(1..=MOST_CONTAINERS).contains(&options.containers()) {
         return Err(BenchError::Usage(format!(
@@ -85,14 +88,15 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
         options.seed,
     );
     let mut rig = Rig::new(plain, progress)?;
-    // The agent inherits where the driver may run, and an agent runs anywhere.
+    // The agent inherits the driver's CPUs, and must be able to run on any.
     rig.go_anywhere();
     let mut result = AgentResult::default();
     let outcome = measure(&mut rig, options, &mut result);
     rig.close(Some(RunResult::Agent(result)), outcome)
 }
 
-/// An experiment that this host cannot run does not end the others, unless it is the only one.
+/// Runs the chosen experiments. One that this host cannot run does not end the others, unless it is
+/// the only one.
 fn measure(
     rig: &mut Rig<'_>,
     options: &Options,
@@ -122,7 +126,7 @@ fn measure(
     }
 }
 
-/// A line of the samples, its figures left out.
+/// Line of the samples without its figures.
 fn sample(experiment: AgentExperiment, case: &str, round: u32) -> AgentSample {
     AgentSample {
         schema: SCHEMA,

@@ -1,4 +1,4 @@
-//! Cofferdam's own agent as a process of the benchmark: started, asked, ended in order.
+//! Cofferdam's agent as a child process of the benchmark.
 
 use crate::error::BenchError;
 use nix::sys::signal::{Signal, kill};
@@ -12,25 +12,25 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long the agent may take until it answers, and to take everything back.
+/// Time limit for the agent's first answer, and for reverting its changes.
 const PATIENCE: Duration = Duration::from_secs(20);
 const OURSELVES: &str = "/proc/self/exe";
 
-/// A running agent; dropped, it takes everything back and ends.
+/// Running agent. Dropping it makes it revert its changes and end.
 pub(crate) struct Agent {
     child: Child,
     log: PathBuf,
     socket: PathBuf,
 }
 
-/// What an agent says of itself: a part of `cofferdam status --json`.
+/// Status of an agent: a part of `cofferdam status --json`.
 #[derive(Deserialize)]
 pub(crate) struct Status {
     pub agent: OwnStatus,
     pub containers_known: u64,
 }
 
-/// The agent's own part of it.
+/// The agent's own part of its status.
 #[derive(Deserialize)]
 pub(crate) struct OwnStatus {
     pub resident_bytes: u64,
@@ -40,8 +40,8 @@ pub(crate) struct OwnStatus {
 }
 
 impl Agent {
-    /// Starts it with these rules and a socket in `dir`, where its log is too, and waits until it
-    /// answers. `metrics` is the address that they are served at, or `off`.
+    /// Starts an agent with these rules, and waits until it answers. Its socket and its log are in
+    /// `dir`. `metrics` is the address of its metrics, or `off`.
     pub fn start(dir: &Path, rules: &str, metrics: &str) -> Result<Agent, BenchError> {
         let (config, socket) = (dir.join("agent.toml"), dir.join("agent.sock"));
         let log = dir.join("agent.log");
@@ -58,7 +58,7 @@ impl Agent {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(words)
-            // Ctrl-C on a terminal is the driver's; it ends the agent in order.
+            // Ctrl-C in a terminal is for the driver, which ends the agent.
             .process_group(0)
             .spawn()
             .map_err(BenchError::host("start", Path::new(OURSELVES)))?;
@@ -67,22 +67,22 @@ impl Agent {
         Ok(agent)
     }
 
-    /// Its process id.
+    /// Process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Where it answers.
+    /// Path of its socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// What it says of itself now; `None` when it does not answer.
+    /// Current status; `None` if it does not answer.
     pub fn status(&self) -> Option<Status> {
         serde_json::from_value(status_of(Some(&self.socket))?).ok()
     }
 
-    /// Waits until it answers.
+    /// Waits until the agent answers.
     fn wait(&mut self) -> Result<(), BenchError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -97,7 +97,7 @@ impl Agent {
         }
     }
 
-    /// Why it does not answer.
+    /// Error of an agent that does not answer.
     pub fn silent(&self, ended: bool) -> BenchError {
         let words = fs::read_to_string(&self.log).unwrap_or_default();
         let words = words.lines().last().unwrap_or("it says nothing").to_owned();
@@ -108,8 +108,8 @@ impl Agent {
     }
 }
 
-/// What the agent that listens on `socket`, or else on the usual one, says of itself and of all
-/// containers: `cofferdam status --json`. `None` when none answers.
+/// Output of `cofferdam status --json` from the agent at `socket`, by default at the usual one.
+/// `None` if none answers.
 pub(crate) fn status_of(socket: Option<&Path>) -> Option<Value> {
     let mut command = Command::new(OURSELVES);
     command.args(["status", "--json"]);
@@ -123,7 +123,7 @@ pub(crate) fn status_of(socket: Option<&Path>) -> Option<Value> {
 impl Drop for Agent {
     fn drop(&mut self) {
         let pid = Pid::from_raw(self.child.id().cast_signed());
-        // Fails only when it has ended already.
+        // Fails only if it has already ended.
         let _gone = kill(pid, Signal::SIGTERM);
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
@@ -132,7 +132,7 @@ impl Drop for Agent {
                 _ => return,
             }
         }
-        // Its journal is put right by the next one that starts.
+        // The next agent that starts recovers the journal.
         let _gone = self.child.kill();
         let _reaped = self.child.wait();
     }

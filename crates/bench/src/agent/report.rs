@@ -80,7 +80,7 @@ impl Outcome for AgentResult {
     }
 }
 
-/// Every round, and what they come to.
+/// Legend of the rounds and their summary.
 const ROUNDS: &[(Tone, &str)] = &[
     (Tone::Paid, "each round"),
     (Tone::Caused, "median, 95% interval"),
@@ -131,7 +131,7 @@ fn cost(rows: &[AgentCostRow]) -> Result<Markup, ReportError> {
 fn diagnosis(rows: &[DiagnosisCostRow]) -> Result<Markup, ReportError> {
     let ratios = rows.iter().flat_map(|r| r.ratio.values.iter().copied());
     let lowest = ratios.filter(|v| v.is_finite()).fold(0.95, f64::min);
-    // Ratios stand close together near 1: the axis begins where they do, and says so.
+    // Ratios are close together near 1: the axis begins at the lowest, and says so.
     let from = (lowest * 20.0 - 0.5).floor() / 20.0;
     let chart = Chart {
         alt: "round trips with the diagnosis on over round trips with it off, by case".to_owned(),

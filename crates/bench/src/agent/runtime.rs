@@ -1,10 +1,10 @@
-//! How long a container runtime waits for the agent: NRI, with a runtime that is simulated and an
-//! agent that is not.
+//! Time that a container runtime waits for the agent: NRI between a simulated runtime and a real
+//! agent.
 //!
-//! The agent looks after containers that live, as in `cost`. The runtime tells it of a thousand pods
-//! more and then makes a thousand containers, one after another as a node that is drained onto does.
-//! Every tenth asks for CPUs of its own. Each answer is timed where the runtime waits for it, from the
-//! request's first byte to the answer's last.
+//! The agent manages live containers, as in `cost`. The runtime reports 1,000 further pods and then
+//! makes 1,000 containers, one after the other, like a node that takes over a drained node's pods.
+//! Every tenth container asks for CPUs of its own. The runtime times each answer, from the first
+//! byte of the request to the last byte of the answer.
 
 use super::cost::Crowd;
 use super::process::Agent;
@@ -20,13 +20,14 @@ use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
-/// Pods that are there, and containers that are made.
+/// Pods at the start, and containers that a round makes.
 const CONTAINERS: u32 = 1_000;
-/// One container in so many asks for CPUs of its own.
+/// Distance between two containers that ask for CPUs of their own.
 const STRICT_EVERY: u32 = 10;
-/// Shares of a hundredth of a CPU, as the kubelet makes them: all that ask fit on any host.
+/// CPU shares of a container, a hundredth of a CPU as the kubelet writes it: all requests fit on
+/// any host.
 const SHARES: u64 = 10;
-/// Between two containers, on average.
+/// Mean time between two containers.
 const BETWEEN: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -70,7 +71,7 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// One agent and one runtime: the time that each container's request took, milliseconds.
+/// Runs one agent with one runtime. Returns the time of each container's request, milliseconds.
 fn one(rig: &mut Rig<'_>, round: u32) -> Result<Vec<f64>, BenchError> {
     let dir = Folder::of_this_process(&format!("nri-{round}"))?;
     let socket = dir.path().join("nri.sock");
@@ -93,7 +94,7 @@ fn one(rig: &mut Rig<'_>, round: u32) -> Result<Vec<f64>, BenchError> {
     runtime.greet(pods, containers).map_err(failed)?;
     let mut answers = Vec::with_capacity(CONTAINERS as usize);
     for i in 0..CONTAINERS {
-        // Anywhere in the agent's step, and never in time with it.
+        // A random wait: requests arrive anywhere in the agent's step, never in time with it.
         let chance = rig.random.u64(0..2 * BETWEEN.as_micros() as u64);
         rig.pass(Duration::from_micros(chance))?;
         let pod = a_pod(CONTAINERS + i, i.is_multiple_of(STRICT_EVERY));
@@ -107,7 +108,7 @@ fn one(rig: &mut Rig<'_>, round: u32) -> Result<Vec<f64>, BenchError> {
         let answer: CreateContainerResponse =
             runtime.call("CreateContainer", &request).map_err(failed)?;
         answers.push(begin.elapsed().as_secs_f64() * 1e3);
-        // A figure of an agent that promises nothing would be worth nothing.
+        // A figure of an agent that grants nothing would be worthless.
         if i.is_multiple_of(STRICT_EVERY) != answer.adjust.is_some() {
             return Err(failed(ErrorKind::InvalidData.into()));
         }
@@ -148,7 +149,7 @@ fn accept(listener: &UnixListener) -> io::Result<Runtime> {
     }
 }
 
-/// The value below which this part of the sorted `values` lies.
+/// Quantile `part` of the sorted `values`.
 fn at(values: &[f64], part: f64) -> f64 {
     let last = values.len().saturating_sub(1);
     let index = (part * values.len() as f64).ceil() as usize;

@@ -1,10 +1,10 @@
-//! The figures as a terminal shows them.
+//! Tables for a terminal.
 
 use super::data::AgentResult;
 use crate::report::format;
 use crate::table::Table;
 
-/// The agent's cost, its diagnosis', and its answers: those that were measured.
+/// Tables of the agent's cost, the diagnosis's cost and the answers, without the empty ones.
 pub(super) fn tables(result: &AgentResult) -> Vec<Table> {
     let all = [cost(result), diagnosis(result), answers(result)];
     all.into_iter().flat_map(Table::listed).collect()

@@ -1,4 +1,4 @@
-//! Somebody who looks at the agent's page: what a browser with the page open asks for, as often.
+//! Viewer of the agent's page: sends the requests of a browser with the page open, as often.
 
 use crate::error::BenchError;
 use std::io::{Read, Write};
@@ -9,16 +9,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Between two askings for the series of the charts, as the page does for its last 15 minutes.
+/// Time between two requests for the charts' series, as of the page for its last 15 minutes.
 const SERIES_EVERY: Duration = Duration::from_secs(5);
 const SPAN: Duration = Duration::from_secs(900);
 const POINTS: u32 = 300;
-/// Between two looks whether it shall end.
+/// Time between two checks of the end flag.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long an answer may take.
+/// Time limit of an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// One who looks until dropped.
+/// Viewer that runs until it is dropped.
 pub(super) struct Viewer {
     ending: Arc<AtomicBool>,
     frames: Arc<AtomicU64>,
@@ -26,7 +26,7 @@ pub(super) struct Viewer {
 }
 
 impl Viewer {
-    /// Opens the page that is served on the socket `page`.
+    /// Opens the page that the agent serves on the socket `page`.
     pub fn open(page: &Path) -> Result<Viewer, BenchError> {
         let stream = ask(page, "/api/live").map_err(failed)?;
         stream.set_read_timeout(Some(LOOK)).map_err(failed)?;
@@ -41,7 +41,7 @@ impl Viewer {
         })
     }
 
-    /// Ends it; returns how many documents it got.
+    /// Stops the viewer. Returns the number of received frames.
     pub fn close(mut self) -> Result<u64, BenchError> {
         self.ending.store(true, Ordering::Relaxed);
         let thread = self.thread.take().map(JoinHandle::join);

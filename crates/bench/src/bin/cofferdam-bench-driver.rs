@@ -1,5 +1,5 @@
-//! A bare driver for this crate's tests and for work on it: runs the cells whose ids are given
-//! and prints a line for each. It is its own worker. People use `cofferdam bench penalty`.
+//! Bare driver for this crate's tests and for work on the crate: runs the cells with the given ids
+//! and prints a line for each. It is its own worker. Users call `cofferdam bench penalty`.
 #![forbid(unsafe_code)]
 
 use cofferdam_bench::dataplane::data::DataplaneExperiment;
@@ -19,10 +19,13 @@ impl Progress for Plain {
     }
 }
 
-/// `DIR PAIRS SECONDS CELL_ID…`: penalty; without ids the quick grid. `DIR PAIRS SECONDS
-/// accounting`: the cost and accuracy of the accounting, as it is in `result.json`. `DIR ROUNDS 0
-/// dataplane EXPERIMENT…`: the dataplane's quick runs, of these experiments or of all. `DIR 0 0
-/// report`: the report of a run, again.
+/// Arguments:
+///
+/// - `DIR PAIRS SECONDS CELL_ID…`: penalty; without ids the quick grid.
+/// - `DIR PAIRS SECONDS accounting`: the accounting's cost and accuracy, as in `result.json`.
+/// - `DIR ROUNDS 0 dataplane EXPERIMENT…`: the dataplane's quick runs, of these experiments or of
+///   all.
+/// - `DIR 0 0 report`: renders the report of a run again.
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.first().is_some_and(|first| first == "bench-worker") {

@@ -1,10 +1,10 @@
-//! The bench worker on its own: see `cofferdam_bench::spawn`. The `cofferdam` binary carries the
-//! same worker as a hidden subcommand.
+//! The bench worker as a program: see `cofferdam_bench::spawn`. The `cofferdam` binary has the same
+//! worker as a hidden subcommand.
 #![forbid(unsafe_code)]
 
 use cofferdam_dataplane::pkey::Allocator;
 
-/// For a dataplane with protection keys.
+/// Allocator of a dataplane with protection keys.
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 

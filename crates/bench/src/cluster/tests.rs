@@ -38,7 +38,7 @@ fn without_kubectl_or_a_cluster_the_remedy_is_named() {
         "{missing}"
     );
     let dir = tempfile::tempdir().unwrap();
-    // A program of the same words as kubectl's.
+    // A program that prints kubectl's words.
     let says = |script: &str| {
         let path = dir.path().join("kubectl");
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();

@@ -1,4 +1,4 @@
-//! One cell of the grid: a victim, what runs beside it, and the path between.
+//! One cell of the grid: a victim, its competitors, and the path between them and the peer.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,7 +33,7 @@ macro_rules! labels {
     };
 }
 
-/// The job whose completion time (or p99) is judged.
+/// Job whose completion time (or p99) is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VictimKind {
@@ -50,7 +50,7 @@ pub enum VictimKind {
 }
 labels!(VictimKind { Cpu => "cpu", Wordcount => "wordcount", Grep => "grep", Pi => "pi", Rpc => "rpc" });
 
-/// The kind of traffic.
+/// Kind of traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Interferer {
@@ -64,7 +64,7 @@ pub enum Interferer {
 labels!(Interferer { Flood => "flood", Stream => "stream", Shuffle => "shuffle" });
 
 impl Interferer {
-    /// What carries it.
+    /// Transport protocol of the traffic.
     pub fn protocol(self) -> Protocol {
         match self {
             Interferer::Flood => Protocol::Udp,
@@ -84,13 +84,13 @@ pub enum Protocol {
 }
 labels!(Protocol { Tcp => "tcp", Udp => "udp" });
 
-/// What the competitor does with the traffic.
+/// Direction of the competitor's traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// It receives; softirq is steered to the victim's CPU.
+    /// The competitor receives; softirq is steered to the victim's CPU.
     Receiver,
-    /// It sends, behind HTB.
+    /// The competitor sends, behind HTB.
     Sender,
 }
 labels!(Direction { Receiver => "receiver", Sender => "sender" });
@@ -120,7 +120,8 @@ labels!(Path {
 });
 
 impl Path {
-    /// Those of the whole grid: every number of flows, every size. The others have the worst cases.
+    /// Paths of the whole grid, with every number of flows and every size. The other paths have
+    /// only the worst cases.
     pub const GRID: [Path; 3] = [Path::Veth, Path::Routed, Path::BridgeNat];
 }
 
@@ -136,28 +137,31 @@ pub enum Limit {
 }
 labels!(Limit { Weights => "weights", Quota => "quota" });
 
-/// What is done against the competitors' network CPU.
+/// Treatment of the competitors' network CPU.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Treatment {
-    /// Nothing: the kernel as it is.
+    /// None: the kernel as it is.
     #[default]
     Vanilla,
-    /// The interface's NAPI runs in a thread, in the root cgroup.
+    /// The interface's NAPI thread runs in the root cgroup.
     NapiRoot,
-    /// That thread runs in the container's cgroup.
+    /// The NAPI thread runs in the container's cgroup.
     NapiCgroup,
-    /// And what stays outside is taken from the container's quota or weight.
+    /// NAPI thread as in `NapiCgroup`; network work outside the cgroup is subtracted from the
+    /// container's quota or weight.
     NapiCorrection,
-    /// And its packets are dropped while it is in debt, but nothing is corrected.
+    /// NAPI thread as in `NapiCgroup`; the container's packets are dropped while it is in debt,
+    /// without corrections.
     NapiDrop,
-    /// No thread, no drop: corrections by the accounting alone.
+    /// Corrections by the accounting alone, without NAPI thread or drops.
     CorrectionOnly,
-    /// All that Cofferdam does, in the benchmark's own loop.
+    /// All means of Cofferdam, in the benchmark's own loop.
     Enforced,
-    /// The same by Cofferdam's agent: a process of its own, which reads what it needs when it needs it.
+    /// All means of Cofferdam, by its agent: a process of its own, which reads what it needs when
+    /// it needs it.
     Agent,
 }
 labels!(Treatment {
@@ -172,20 +176,21 @@ labels!(Treatment {
 });
 
 impl Treatment {
-    /// Whether all that Cofferdam does is done: judged by the goals. The others are ablations.
+    /// Whether the treatment uses all means of Cofferdam. Goals judge only these; the others are
+    /// ablations.
     pub fn is_whole(self) -> bool {
         matches!(self, Treatment::Enforced | Treatment::Agent)
     }
 }
 
-/// Where the victim runs.
+/// Place of the victim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VictimIn {
-    /// In a container, which a rule enforces as it does the competitors.
+    /// In a container that a rule enforces like the competitors.
     #[default]
     Container,
-    /// In a plain cgroup in the host's network namespace, as a service or a batch job: no rule
+    /// In a plain cgroup in the host's network namespace, like a service or a batch job: no rule
     /// names it.
     Host,
 }
@@ -196,15 +201,15 @@ labels!(VictimIn { Container => "container", Host => "host" });
 pub struct Cell {
     /// Unique within a run; built by [`Cell::new_id`].
     pub id: String,
-    /// Whose time is judged.
+    /// Victim whose time is judged.
     pub victim: VictimKind,
-    /// What the traffic is.
+    /// Kind of the competitors' traffic.
     pub interferer: Interferer,
-    /// What carries it.
+    /// Transport protocol of the traffic.
     pub protocol: Protocol,
-    /// Whether the competitor receives or sends.
+    /// Direction of the traffic.
     pub direction: Direction,
-    /// How packets travel.
+    /// Path of the packets.
     pub path: Path,
     /// Concurrent flows.
     pub flows: u32,
@@ -212,21 +217,21 @@ pub struct Cell {
     pub payload_bytes: Option<u32>,
     /// HTB rate on the sender's interface, Gbit/s; `None` without HTB.
     pub htb_gbit_per_s: Option<f64>,
-    /// The victim's share of the CPU, percent; the competitors have the rest in equal parts.
+    /// The victim's share of the CPU, percent. The competitors divide the rest equally.
     #[serde(default = "even")]
     pub victim_share_pct: u32,
-    /// How the shares are given.
+    /// Means by which the CPU is divided.
     #[serde(default)]
     pub limit: Limit,
     /// Competing containers, each with `flows` flows of its own.
     #[serde(default = "one")]
     pub offenders: u32,
-    /// Where the victim runs.
+    /// Place of the victim.
     #[serde(default)]
     pub victim_in: VictimIn,
 }
 
-/// Equal shares.
+/// Share of the victim if CPU is divided equally, percent.
 pub const EVEN_SHARE_PCT: u32 = 50;
 
 fn even() -> u32 {
@@ -265,7 +270,7 @@ impl Cell {
         id
     }
 
-    /// Each competitor's share of the CPU, percent.
+    /// Share of the CPU of each competitor, percent.
     pub fn competitor_share_pct(&self) -> f64 {
         f64::from(100 - self.victim_share_pct.min(99)) / f64::from(self.offenders.max(1))
     }

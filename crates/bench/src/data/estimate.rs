@@ -1,12 +1,12 @@
-//! A median, and how far it can be trusted.
+//! Median with its confidence interval.
 
 use serde::{Deserialize, Serialize};
 
-/// Blocks (pairs, rounds, repetitions) below which there is no interval. Five are the fewest whose
-/// range holds the median with a probability near 95%: 1 − 2 · (1/2)⁵ = 94%.
+/// Fewest blocks (pairs, rounds, repetitions) that give an interval. With five, the range holds the
+/// median with a probability near 95%: 1 − 2 · (1/2)⁵ = 94%.
 pub const FEWEST_BLOCKS: usize = 5;
 
-/// The 95% interval of a median. Low and high are finite, and low is below high.
+/// 95% interval of a median. Both ends are finite, and `low` is less than `high`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     low: f64,
@@ -14,8 +14,8 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The interval from `low` to `high`; `None` where that has no width. Blocks that are all alike
-    /// show the resolution of the measurement, not its certainty.
+    /// Interval from `low` to `high`; `None` if it has no width. Blocks with equal values show the
+    /// resolution of the measurement, not its certainty.
     pub fn new(low: f64, high: f64) -> Option<Interval> {
         (low.is_finite() && high.is_finite() && low < high).then_some(Interval { low, high })
     }
@@ -30,7 +30,7 @@ impl Interval {
         self.high
     }
 
-    /// Whether `value` lies within it, its ends included.
+    /// Whether `value` lies within the interval, ends included.
     pub fn holds(self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
@@ -40,27 +40,26 @@ impl Interval {
         self.low <= other.high && other.low <= self.high
     }
 
-    /// Each end through `change`, which must be monotonic.
+    /// Applies `change` to each end; `change` must be monotonic.
     pub fn map(self, change: impl Fn(f64) -> f64) -> Option<Interval> {
         let (one, other) = (change(self.low), change(self.high));
         Interval::new(one.min(other), one.max(other))
     }
 }
 
-/// A median with its bootstrap interval.
+/// Median with its bootstrap interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Stored", into = "Stored")]
 pub struct Estimate {
     /// Median of `values`.
     pub median: f64,
-    /// The values, in the order they were measured.
+    /// Values in the order of measurement.
     pub values: Vec<f64>,
     interval: Option<Interval>,
 }
 
 impl Estimate {
-    /// Of `values`, which were measured in as many blocks. An interval of fewer than
-    /// [`FEWEST_BLOCKS`] is dropped.
+    /// Estimate of `values`, one a block. Drops an interval of fewer than [`FEWEST_BLOCKS`] values.
     pub fn new(median: f64, interval: Option<Interval>, values: Vec<f64>) -> Estimate {
         Estimate {
             median,
@@ -69,7 +68,7 @@ impl Estimate {
         }
     }
 
-    /// The 95% percentile-bootstrap interval of the median; `None` where the values do not give one.
+    /// 95% percentile-bootstrap interval of the median; `None` if the values do not give one.
     pub fn interval(&self) -> Option<Interval> {
         self.interval
     }
@@ -84,12 +83,12 @@ impl Estimate {
         self.interval.map(Interval::high)
     }
 
-    /// How often it was measured.
+    /// Number of measured blocks.
     pub fn blocks(&self) -> usize {
         self.values.len()
     }
 
-    /// Median, interval and values through `change`, which must be monotonic.
+    /// Applies `change` to median, interval and values; `change` must be monotonic.
     pub fn map(&self, change: impl Fn(f64) -> f64) -> Estimate {
         Estimate {
             median: change(self.median),
@@ -99,8 +98,8 @@ impl Estimate {
     }
 }
 
-/// As it stands in `result.json`. Schema 1 had an interval of any number of blocks: what reads it
-/// drops those that are none.
+/// Form of an estimate in `result.json`. Schema 1 stored an interval for any number of blocks; the
+/// reader drops those of too few blocks.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     median: f64,

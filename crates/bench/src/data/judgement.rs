@@ -1,20 +1,21 @@
-//! What a run says of one goal: `goals` in `result.json`.
+//! Judgement of one goal: an element of `goals` in `result.json`.
 
 use super::FEWEST_BLOCKS;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What the evidence says.
+/// Verdict that the evidence supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The whole interval is on the bad side.
     Missed,
-    /// It was measured, and the goal may be reached or missed.
+    /// There is a figure, but the goal may be reached or missed.
     Inconclusive,
     /// The whole interval is on the good side.
     Reached,
-    /// The same, and without Cofferdam there was no harm either: no success of its.
+    /// The goal is reached, but there was no harm without Cofferdam either, so this is no success
+    /// of it.
     NoHarm,
     /// There is no figure.
     NotMeasured,
@@ -33,7 +34,7 @@ impl Verdict {
     }
 }
 
-/// Why a figure gives no answer.
+/// Reason why a figure gives no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Doubt {
@@ -61,24 +62,24 @@ impl fmt::Display for Doubt {
     }
 }
 
-/// The good side.
+/// Good side of a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
-    /// This or less.
+    /// At most this value.
     AtMost(f64),
-    /// This or more.
+    /// At least this value.
     AtLeast(f64),
-    /// Between these, ends included.
+    /// Between these values, ends included.
     Within([f64; 2]),
 }
 
-/// One goal: what was to be reached, the figure, and the verdict.
+/// Judgement of one goal: the bound, the figure, and the verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judgement {
-    /// What is judged, as the subject of a sentence.
+    /// Judged quantity, as the subject of a sentence.
     pub what: String,
-    /// In which condition; `None` where the run has but one.
+    /// Condition; `None` if the run has only one.
     pub case: Option<String>,
     /// The goal.
     pub bound: Bound,
@@ -88,10 +89,10 @@ pub struct Judgement {
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
-    /// How often it was measured; `None` for a count, which has no interval.
+    /// Number of measured blocks; `None` for a count, which has no interval.
     pub blocks: Option<usize>,
-    /// What the evidence says.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why it says nothing; only where the verdict is inconclusive.
+    /// Reason of an inconclusive verdict.
     pub doubt: Option<Doubt>,
 }

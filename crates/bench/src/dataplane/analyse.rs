@@ -1,4 +1,4 @@
-//! Rows from samples. Ratios are taken within a round.
+//! Rows of the result, from samples. Ratios are between samples of one round.
 
 use crate::data::Estimate;
 use crate::dataplane::data::{
@@ -8,7 +8,7 @@ use crate::dataplane::data::{
 use crate::stats::estimate;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One row for each condition, in the order first measured, servers in their own order.
+/// Computes one row for each condition, in the order of experiment, value and server.
 pub(super) fn rows(samples: &[DataplaneSample], seed: u64) -> Vec<DataplaneRow> {
     let mut cells: Vec<DataplaneCell> = Vec::new();
     for sample in samples {
@@ -23,7 +23,7 @@ pub(super) fn rows(samples: &[DataplaneSample], seed: u64) -> Vec<DataplaneRow> 
         .collect()
 }
 
-/// A figure of a sample, where it was measured.
+/// Figure of a sample, if it was measured.
 type Value = fn(&DataplaneSample) -> Option<f64>;
 
 fn row(cell: &DataplaneCell, samples: &[DataplaneSample], seed: u64) -> Option<DataplaneRow> {
@@ -91,14 +91,15 @@ fn row(cell: &DataplaneCell, samples: &[DataplaneSample], seed: u64) -> Option<D
     })
 }
 
-/// Requests a second that the CPU could carry. At a low load polls in vain are most of the cost.
+/// Requests a second that the CPU could carry; `None` at low load, where empty polls are most of
+/// the cost.
 fn capacity(sample: &DataplaneSample) -> Option<f64> {
     let is_low = sample.cell.experiment == DataplaneExperiment::Paced;
     let cost = sample.cpu_us_per_request.filter(|us| !is_low && *us > 0.0);
     cost.map(|us| 1e6 / us)
 }
 
-/// The most that each server did within the limit of latency, of each mix that was measured.
+/// Highest rate of each server within the latency limit, for each measured mix.
 pub(super) fn service(samples: &[DataplaneSample], seed: u64) -> Vec<DataplaneService> {
     let mut found = Vec::new();
     for experiment in DataplaneExperiment::ALL.iter().filter(|e| e.is_mix()) {
@@ -154,7 +155,7 @@ fn p50(sample: &DataplaneSample) -> Option<f64> {
     Some(sample.latency.p50_us)
 }
 
-/// Cycles a packet in each stage of the inline loop, in the sample with most packets.
+/// Cycles a packet in each stage of the inline loop, from the sample with most packets.
 pub(super) fn stages(samples: &[DataplaneSample]) -> BTreeMap<String, f64> {
     let inline = samples.iter().filter(|s| {
         s.cell.server == EchoServer::Inline
@@ -211,7 +212,7 @@ mod tests {
                 one.cell.experiment = DataplaneExperiment::Etc;
                 one.cell.at = at;
                 one.offered_per_s = Some(offered);
-                // The last that is served answers all, but too late.
+                // At the highest rate all requests are answered, but too late.
                 one.latency.p99_us = if at == 250 { 501.0 } else { 500.0 };
                 samples.push(one);
             }
@@ -274,7 +275,7 @@ mod tests {
         assert_eq!(rows[1].rate_to_busy, None, "nothing to compare with");
         let capacity = rows[1].capacity_to_blocking.as_ref().expect("a ratio");
         assert_eq!(capacity.median, 3.0);
-        // At a low load most of the cost is polls in vain, which more requests would fill.
+        // At low load most of the cost is empty polls, which more requests would fill.
         for sample in &mut samples {
             sample.cell.experiment = DataplaneExperiment::Paced;
         }

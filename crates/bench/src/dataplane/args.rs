@@ -12,7 +12,7 @@ use cofferdam_types::quantity;
 /// `cofferdam bench dataplane`
 #[derive(Clone, Debug, Args)]
 pub struct DataplaneArgs {
-    /// Length, place and chance.
+    /// Length, directory and seed.
     #[command(flatten)]
     pub run: ShortRunArgs,
     /// Rounds, each of which measures every condition once [default: 7; 5 with --quick]

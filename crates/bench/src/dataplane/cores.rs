@@ -1,22 +1,22 @@
-//! Which CPUs a server's cores get.
+//! CPUs of a server's cores.
 
 use crate::experiment::Rig;
 use crate::host_facts;
 
-/// A server's cores.
+/// Cores of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cores {
-    /// So many, each with a CPU of its own.
+    /// This number of cores, each on a CPU of its own.
     Each(u32),
-    /// So many, all on one CPU.
+    /// This number of cores, all on one CPU.
     Together(u32),
 }
 
-/// The one core of all experiments that do not vary them.
+/// One core, for all experiments that do not vary the cores.
 pub(super) const ONE: Cores = Cores::Each(1);
 
-/// The CPUs that a server's cores get, in this order: all but the generator's, and that as well
-/// where only one would be left.
+/// CPUs for a server's cores, in this order: all but the generator's. The generator's CPU is the
+/// last if only one other exists.
 pub(super) fn order(online: &[u32], first: u32, generator: u32) -> Vec<u32> {
     let others = online
         .iter()
@@ -29,7 +29,7 @@ pub(super) fn order(online: &[u32], first: u32, generator: u32) -> Vec<u32> {
     order
 }
 
-/// The numbers of cores to measure where there are `most`: each up to eight, then doubled.
+/// Numbers of cores to measure, up to `most`: each number up to eight, then doubled.
 pub(super) fn counts(most: u32, quick: bool) -> Vec<u32> {
     let each = if quick { 2 } else { 8 };
     let mut counts: Vec<u32> = (1..=most.min(each)).collect();
@@ -42,7 +42,7 @@ pub(super) fn counts(most: u32, quick: bool) -> Vec<u32> {
 }
 
 impl Cores {
-    /// Their CPUs.
+    /// CPUs of the cores.
     pub fn cpus(self, rig: &Rig<'_>) -> Vec<u32> {
         match self {
             Cores::Each(1) | Cores::Together(_) => vec![rig.victim_cpu],
@@ -55,18 +55,17 @@ impl Cores {
         }
     }
 
-    /// Whether one of the CPUs is the generator's.
+    /// Whether the server shares a CPU with the generator.
     pub fn share(self, rig: &Rig<'_>) -> bool {
         self.cpus(rig).contains(&rig.peer_cpu)
     }
 
-    /// Whether the dataplane's loops sleep when they have nothing to do: they are not alone on
-    /// their CPU.
+    /// Whether the dataplane's loops sleep when idle, because they share their CPU.
     pub fn sleep(self, rig: &Rig<'_>) -> bool {
         matches!(self, Cores::Together(_)) || self.share(rig)
     }
 
-    /// The dataplane worker's options for them.
+    /// Options of the dataplane worker for these cores.
     pub fn arguments(self, cpus: &[u32]) -> String {
         match self {
             Cores::Together(count) => " --core any".repeat(count as usize),

@@ -1,4 +1,4 @@
-//! What `bench dataplane` measured: the same servers on sockets and on the dataplane, alternated.
+//! Results of `bench dataplane`: the same servers on sockets and on the dataplane, in turns.
 
 use crate::data::{Estimate, Latency};
 use cofferdam_dataplane::pkey;
@@ -6,21 +6,21 @@ use cofferdam_xsk::Memory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Who answers.
+/// Server of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EchoServer {
-    /// Linux sockets, epoll that sleeps.
+    /// Linux sockets, with an epoll that sleeps.
     Blocking,
-    /// Linux sockets, epoll that never sleeps.
+    /// Linux sockets, with an epoll that never sleeps.
     BusyPolling,
-    /// The dataplane, the application on its thread.
+    /// The dataplane, with the application on its thread.
     Inline,
-    /// The same, behind protection keys.
+    /// The dataplane, with the application on its thread behind protection keys.
     Pkey,
-    /// The dataplane, the application in a process of its own on the same CPU.
+    /// The dataplane, with the application in a process of its own on the same CPU.
     Process,
-    /// The dataplane, a program as its distribution ships it on the same CPU.
+    /// The dataplane, with an unmodified program of the distribution on the same CPU.
     Preload,
 }
 labels!(EchoServer {
@@ -29,7 +29,7 @@ labels!(EchoServer {
 });
 
 impl EchoServer {
-    /// Those of the bench's own code.
+    /// Servers of the bench's own code.
     pub const OWN: &'static [EchoServer] = &[
         EchoServer::Blocking,
         EchoServer::BusyPolling,
@@ -38,7 +38,7 @@ impl EchoServer {
         EchoServer::Process,
     ];
 
-    /// Words for tables.
+    /// Text for tables.
     pub fn words(self) -> &'static str {
         match self {
             EchoServer::Blocking => "Linux, blocking epoll",
@@ -50,68 +50,67 @@ impl EchoServer {
         }
     }
 
-    /// Why this host cannot measure it, if so.
+    /// Reason why this host cannot measure the server.
     pub fn missing(self) -> Option<String> {
         let keys = (self == EchoServer::Pkey).then(pkey::supported)?;
         keys.err().map(|why| format!("not measured: {why}"))
     }
 
-    /// Whether it is Linux'.
+    /// Whether the server uses Linux sockets.
     pub fn is_linux(self) -> bool {
         matches!(self, EchoServer::Blocking | EchoServer::BusyPolling)
     }
 }
 
-/// What is varied.
+/// Quantity that an experiment varies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DataplaneExperiment {
     /// One request at a time from a Linux client; nothing else runs.
     Unloaded,
-    /// One request at a time from a Linux client, so many a second, with silence between: may a
-    /// server sleep?
+    /// Requests a second from a Linux client, one at a time with pauses: may a server sleep?
     Paced,
-    /// As many connections, each with one request on its way.
+    /// Number of connections, each with one request in flight.
     Connections,
     /// CPUs of the server.
     Cores,
-    /// Cores of the dataplane's code, all on one CPU: what that code costs.
+    /// Cores of the dataplane, all on one CPU: the cost of the code for several cores.
     OneCpu,
-    /// The batch bound.
+    /// Batch bound.
     Batch,
-    /// Share of the server's own peak, offered in an open loop, percent.
+    /// Percentage of the server's own peak, offered in an open loop.
     Load,
-    /// Percent of the slowest server's peak, offered to all in an open loop: what a request
-    /// costs each.
+    /// Percentage of the slowest server's peak, offered to all in an open loop: the cost of a
+    /// request.
     Cost,
-    /// Percent of the peak of an application in a process of its own, offered to all in an open loop:
-    /// latency at one rate.
+    /// Percentage of the peak of an application in its own process, offered to all in an open loop:
+    /// the latency at one rate.
     SameRate,
     /// Size of the message, bytes: NetPIPE's ping-pong with a Linux client.
     Sizes,
-    /// The same with segmentation offload off on Linux' pair: all send packets of the device's MTU.
+    /// Size of the message without segmentation offload on Linux's pair: all send packets of the
+    /// device's MTU.
     SizesSegmented,
-    /// The same, with an MTU of 9,000 bytes on both pairs.
+    /// Size of the message without offload, with an MTU of 9,000 bytes on both pairs.
     SizesJumbo,
-    /// As `Sizes`, Linux with its offloads, with the largest MTU that the dataplane takes on both
+    /// Size of the message with Linux's offloads, and the largest MTU of the dataplane on both
     /// pairs.
     SizesLargest,
     /// Connections at a time, each for one request.
     ShortConnections,
-    /// memcached's protocol, Facebook's USR mix, thousands of requests a second offered in an
-    /// open loop.
+    /// Thousands of requests a second in an open loop: memcached's protocol, Facebook's USR mix.
     Usr,
-    /// The same with the ETC mix.
+    /// Thousands of requests a second in an open loop: memcached's protocol, the ETC mix.
     Etc,
-    /// Idle connections: memory.
+    /// Idle connections: their memory.
     Idle,
-    /// redis-server as it is, asked by redis-benchmark over so many connections.
+    /// Connections of redis-benchmark to an unmodified redis-server.
     Redis,
-    /// The same, with sixteen requests under way on each.
+    /// Connections of redis-benchmark with 16 requests in flight on each.
     RedisPipelined,
-    /// memcached as it is, asked for the ETC mix over so many connections.
+    /// Connections to an unmodified memcached, with the ETC mix.
     Memcached,
-    /// nginx as it is, asked by wrk over so many connections.
+    /// Connections of wrk to an unmodified nginx.
     Nginx,
 }
 labels!(DataplaneExperiment {
@@ -123,12 +122,12 @@ labels!(DataplaneExperiment {
 });
 
 impl DataplaneExperiment {
-    /// Whether it is one of the memcached mixes, in which latency is drawn against throughput.
+    /// Whether the experiment is a memcached mix, plotted as latency against throughput.
     pub fn is_mix(self) -> bool {
         matches!(self, DataplaneExperiment::Usr | DataplaneExperiment::Etc)
     }
 
-    /// Whether it varies the size of the message.
+    /// Whether the experiment varies the size of the message.
     pub fn is_of_sizes(self) -> bool {
         matches!(
             self,
@@ -139,7 +138,7 @@ impl DataplaneExperiment {
         )
     }
 
-    /// The links that it is measured over.
+    /// Links of the experiment.
     pub(crate) fn link(self) -> Link {
         match self {
             DataplaneExperiment::SizesSegmented => Link::of(1500, false),
@@ -160,7 +159,7 @@ impl DataplaneExperiment {
         )
     }
 
-    /// Whether it varies the server's cores.
+    /// Whether the experiment varies the server's cores.
     pub fn is_of_cores(self) -> bool {
         matches!(
             self,
@@ -169,18 +168,18 @@ impl DataplaneExperiment {
     }
 }
 
-/// What the pairs of devices are like.
+/// Properties of the device pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Link {
-    /// Of all four devices.
+    /// MTU of all four devices.
     pub mtu_bytes: u32,
-    /// The devices have their segmentation and receive offloads; those that send to the dataplane
-    /// have none ever.
+    /// Whether the devices have segmentation and receive offloads. A device that sends to the
+    /// dataplane never has them.
     pub has_offloads: bool,
 }
 
 impl Link {
-    /// Size of the dataplane's frames: the smaller one where a packet fits it.
+    /// Size of the dataplane's frames: the smaller size if a packet fits it.
     pub fn frame_bytes(self) -> u32 {
         match Memory::fits(self.mtu_bytes, 2048) {
             true => 2048,
@@ -196,20 +195,20 @@ impl Link {
     }
 }
 
-/// Highest p99 at which a memcached mix counts as served, microseconds (IX's).
+/// Highest p99 of a served memcached mix, microseconds (IX's limit).
 pub const SERVICE_P99_US: f64 = 500.0;
-/// Least share of the offered requests that must be answered there.
+/// Lowest answered share of the offered requests of a served mix.
 pub const SERVICE_SHARE: f64 = 0.98;
 
 /// One condition.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DataplaneCell {
-    /// What is varied.
+    /// Varied quantity.
     pub experiment: DataplaneExperiment,
-    /// Its value: connections, cores, batch bound, percent, bytes, requests a second (in thousands for
-    /// the mixes); 0 where nothing is varied.
+    /// Value of the varied quantity: connections, cores, batch bound, percent, bytes, or requests a
+    /// second (in thousands for the mixes); 0 if nothing is varied.
     pub at: u32,
-    /// Who answers.
+    /// The server.
     pub server: EchoServer,
 }
 
@@ -235,92 +234,94 @@ pub struct DataplaneSample {
     pub offered_per_s: Option<f64>,
     /// Answers a second.
     pub requests_per_s: f64,
-    /// From when a request was due to its answer.
+    /// Time from a request's due time to its answer.
     pub latency: Latency,
     /// Packets that reached the dataplane; 0 for Linux.
     pub packets: u64,
-    /// Cycles in each stage of the dataplane's loop, the whole life of the server.
+    /// Cycles in each stage of the dataplane's loop over the server's life.
     pub stage_cycles: BTreeMap<String, u64>,
-    /// Time of the server's CPUs that a request took, microseconds: all but what was idle or
-    /// polled in vain. `None` where it is not measured, and where the generator has one of them.
+    /// CPU time of the server per request, without idle time and empty polls, microseconds. `None`
+    /// if not measured, or if the generator shares a CPU.
     #[serde(default)]
     pub cpu_us_per_request: Option<f64>,
-    /// Where sizes are varied: packets that the client's device received for an answer, with
-    /// acknowledgements; one of many segments, before segmentation, counts once.
+    /// Packets that the client's device received per answer, with acknowledgements; only if sizes
+    /// are varied. A packet of many segments counts once, before segmentation.
     #[serde(default)]
     pub packets_per_answer: Option<f64>,
-    /// Where sizes are varied: the part (0 to 1) of the payload sent that the dataplane's loop copied; the
-    /// rest went from the application's memory to the kernel or the device. `None` for Linux.
+    /// Part (0 to 1) of the sent payload that the dataplane's loop copied; only if sizes are
+    /// varied. The rest went from the application's memory to the kernel or the device. `None` for
+    /// Linux.
     #[serde(default)]
     pub copied_part: Option<f64>,
-    /// One of the server's CPUs was the generator's: the host had no other left.
+    /// Whether the server used the generator's CPU, because the host had no other.
     #[serde(default)]
     pub shares_cpu: bool,
     /// Share of the time in which the generator had work, 0 to 1; near 1 it was the limit. `None`
-    /// for other clients, and where it shares its CPU.
+    /// for other clients, and on a shared CPU.
     #[serde(default)]
     pub generator_busy: Option<f64>,
-    /// Memory that each connection took, bytes: the server's own, and for Linux the kernel's.
+    /// Memory per connection, bytes: that of the server and, for Linux, of the kernel.
     #[serde(default)]
     pub bytes_per_connection: Option<f64>,
 }
 
-/// One condition's figures.
+/// Figures of one condition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DataplaneRow {
     /// The condition.
     pub cell: DataplaneCell,
     /// Answers a second.
     pub requests_per_s: Estimate,
-    /// Percentiles of the latency, microseconds.
+    /// Median latency, microseconds.
     pub p50_us: Estimate,
-    /// See `p50_us`.
+    /// 99th percentile of the latency, microseconds.
     pub p99_us: Estimate,
-    /// See `p50_us`.
+    /// 99.9th percentile of the latency, microseconds.
     pub p999_us: Estimate,
     /// p50 ÷ that of the blocking server in the same round; `None` for the blocking server.
     pub p50_to_blocking: Option<Estimate>,
-    /// The same of the p99.
+    /// p99 ÷ that of the blocking server in the same round.
     #[serde(default)]
     pub p99_to_blocking: Option<Estimate>,
     /// Requests a second ÷ those of the blocking server in the same round.
     pub rate_to_blocking: Option<Estimate>,
-    /// The same, against the busy-polling server.
+    /// p50 ÷ that of the busy-polling server in the same round.
     pub p50_to_busy: Option<Estimate>,
-    /// The same, against the busy-polling server.
+    /// Requests a second ÷ those of the busy-polling server in the same round.
     pub rate_to_busy: Option<Estimate>,
     /// For `process` and `pkey`: requests a second ÷ those of `inline` in the same round.
     pub rate_to_inline: Option<Estimate>,
-    /// Time of the server's CPU that a request took, microseconds.
+    /// CPU time of the server per request, microseconds.
     #[serde(default)]
     pub cpu_us_per_request: Option<Estimate>,
-    /// Where sizes are varied: packets that the client's device received for an answer.
+    /// Packets that the client's device received per answer; only if sizes are varied.
     #[serde(default)]
     pub packets_per_answer: Option<Estimate>,
-    /// Where sizes are varied: the part (0 to 1) of the payload sent that the dataplane's loop copied.
+    /// Part (0 to 1) of the sent payload that the dataplane's loop copied; only if sizes are
+    /// varied.
     #[serde(default)]
     pub copied_part: Option<Estimate>,
     /// Requests a second that the server's CPU could carry at this cost, ÷ those of the blocking
     /// server in the same round.
     #[serde(default)]
     pub capacity_to_blocking: Option<Estimate>,
-    /// The same, against the busy-polling server.
+    /// Capacity ÷ that of the busy-polling server in the same round.
     #[serde(default)]
     pub capacity_to_busy: Option<Estimate>,
-    /// For `process` and `pkey`, against `inline`.
+    /// For `process` and `pkey`: capacity ÷ that of `inline` in the same round.
     #[serde(default)]
     pub capacity_to_inline: Option<Estimate>,
-    /// Memory that each connection took, bytes.
+    /// Memory per connection, bytes.
     #[serde(default)]
     pub bytes_per_connection: Option<Estimate>,
-    /// Where cores are varied: requests a second ÷ those of the same server with one core in the
-    /// same round; `None` for that one.
+    /// Requests a second ÷ those of the same server with one core in the same round; only if cores
+    /// are varied, and `None` for one core.
     #[serde(default)]
     pub rate_to_one_core: Option<Estimate>,
-    /// The same of the CPU time of a request.
+    /// CPU time of a request ÷ that with one core in the same round.
     #[serde(default)]
     pub cpu_to_one_core: Option<Estimate>,
-    /// One of the server's CPUs was the generator's: what a further core brings is not told.
+    /// Whether the server used the generator's CPU: then the gain of a further core is unknown.
     #[serde(default)]
     pub shares_cpu: bool,
     /// Share of the time in which the generator had work, 0 to 1; near 1 it was the limit.
@@ -328,31 +329,30 @@ pub struct DataplaneRow {
     pub generator_busy: Option<Estimate>,
 }
 
-/// The most that a server did within [`SERVICE_P99_US`].
+/// Highest rate of a server within [`SERVICE_P99_US`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DataplaneService {
-    /// Which mix.
+    /// The mix.
     pub experiment: DataplaneExperiment,
-    /// Who answers.
+    /// The server.
     pub server: EchoServer,
-    /// Answers a second at the highest offered rate that was served, in each round; 0 where none
-    /// was.
+    /// Answers a second at the highest offered rate that was served, in each round; 0 if none was.
     pub requests_per_s: Estimate,
-    /// The same ÷ that of the blocking server in the same round.
+    /// Rate ÷ that of the blocking server in the same round.
     pub to_blocking: Option<Estimate>,
 }
 
-/// The outcome of a dataplane run.
+/// Result of a dataplane run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DataplaneResult {
-    /// Every condition with at least one sample, in the order measured.
+    /// Every condition with at least one sample.
     pub rows: Vec<DataplaneRow>,
-    /// Cycles a packet in each stage of the inline loop, at the highest load measured; turns
-    /// without work left out.
+    /// Cycles a packet in each stage of the inline loop at the highest measured load, without empty
+    /// turns.
     pub stage_cycles_per_packet: BTreeMap<String, f64>,
     /// TCP congestion control of all ends.
     pub congestion_control: String,
-    /// What each server did within the limit of latency, of each memcached mix.
+    /// Highest rate of each server within the latency limit, for each memcached mix.
     #[serde(default)]
     pub service: Vec<DataplaneService>,
     /// Conditions that could not be measured, with the reason.

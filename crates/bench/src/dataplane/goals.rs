@@ -4,31 +4,31 @@ use crate::data::{Bound, Estimate, Judgement};
 use crate::dataplane::data::{DataplaneExperiment, DataplaneResult, DataplaneRow, EchoServer};
 use crate::evidence::{Figure, goal};
 
-/// Most p50 of an unloaded echo, ÷ that of blocking sockets.
+/// Highest p50 of an unloaded echo, ÷ that of blocking sockets.
 const GOAL_P50: f64 = 0.45;
-/// Least requests a second ÷ blocking, and ÷ busy-polling.
+/// Lowest requests a second ÷ those of blocking sockets, and ÷ those of busy-polling sockets.
 const GOAL_RATE: [f64; 2] = [3.0, 1.3];
-/// The same of an application behind protection, ÷ that of busy-polling sockets.
+/// Highest p50 of an unloaded echo by a protected application, ÷ that of busy-polling sockets.
 const GOAL_PROTECTED_P50_TO_BUSY: f64 = 0.9;
-/// Most p99 of any round near the peak of an application behind protection, milliseconds.
+/// Highest p99 of a protected application near its peak, in any round, milliseconds.
 const GOAL_P99_MS: f64 = 10.0;
-/// Percent of its own peak that this is.
+/// Load of that p99, percent of the application's own peak.
 const NEAR_PEAK: u32 = 90;
-/// Least share of the peak kept at 10,000 connections.
+/// Lowest share of the peak that remains at 10,000 connections.
 const GOAL_CONNECTIONS: f64 = 0.9;
-/// Least requests a second of `process` ÷ `inline`.
+/// Lowest requests a second of `process` ÷ `inline`.
 const GOAL_PROCESS: f64 = 0.85;
-/// Least requests a second of `pkey` ÷ `inline`, at each of these numbers of connections.
+/// Lowest requests a second of `pkey` ÷ `inline`, at each of these numbers of connections.
 const GOAL_PKEY: f64 = 0.97;
 const PKEY_CONNECTIONS: [u32; 2] = [100, 10_000];
-/// Least messages a second ÷ blocking, of 16 KiB and more in packets of equal size.
+/// Lowest messages a second ÷ those of blocking sockets, with packets of equal size.
 const GOAL_MESSAGES: f64 = 0.8;
-/// Messages that this is judged of, bytes.
+/// Smallest message that this judges, bytes.
 const LARGE_BYTES: u32 = 16 << 10;
-/// Most bytes of an idle connection.
+/// Most memory of an idle connection, bytes.
 const GOAL_MEMORY_BYTES: f64 = 2048.0;
 
-/// All of them, in the order of the experiments.
+/// Judgements of all goals, in the order of the experiments.
 pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
     use DataplaneExperiment::{
         Connections, Idle, Load, Paced, SameRate, SizesJumbo, SizesSegmented, Unloaded,
@@ -183,12 +183,12 @@ pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
     all
 }
 
-/// The most of any round.
+/// Largest value of any round.
 fn most(e: &Estimate) -> f64 {
     e.values.iter().copied().fold(e.median, f64::max)
 }
 
-/// What is kept of the peak's median; the interval is that of the requests with many connections.
+/// Share of the peak's median that remains with many connections; the interval is that of `many`.
 fn kept(many: &DataplaneRow, peak: &DataplaneRow) -> Estimate {
     let peak = peak.requests_per_s.median;
     many.requests_per_s.map(|rate| rate / peak)

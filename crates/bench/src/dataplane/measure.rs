@@ -1,4 +1,4 @@
-//! One sample: a server started, a client run against it, both ended.
+//! One sample: starts a server, runs a client against it, and ends both.
 
 use super::Options;
 use super::cores::{Cores, ONE};
@@ -15,34 +15,34 @@ use crate::worker::{LoadReport, ServerReport, Work};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Message of all echo experiments but the sizes.
+/// Message of all echo experiments except those of sizes.
 const ECHO: Work = Work::Echo(64);
-/// Requests of a sample at low load, however rare they are.
+/// Fewest requests of a sample at low load, however rare they are.
 const LEAST_PACED: f64 = 8.0;
-/// Connections where they are not varied.
+/// Connections of experiments that do not vary them.
 const CONNECTIONS: u32 = 100;
-/// Connections where cores are varied: enough for each thread to get its share by hash.
+/// Connections of the experiments with cores: enough for each thread to get its share by hash.
 const CONNECTIONS_OF_CORES: u32 = 400;
-/// IX's bound.
+/// Batch bound of IX.
 const BATCH: u32 = 64;
-/// Room for connections where the tables are not what is measured.
+/// Table capacity in connections, if memory is not measured.
 const ROOM: u32 = 16_384;
-/// Connections to one port, at most: a client's address has no more ports.
+/// Most connections to one port: a client's address has no more ports.
 const PER_PORT: u32 = 12_000;
 
-/// Whom the load comes from.
+/// Source of the load.
 enum Client {
-    /// A Linux client that polls, one request at a time, at most so many a second; 0: the next at
-    /// once.
+    /// Linux client that polls, with one request at a time. `rate`: most requests a second; 0: no
+    /// pause.
     Ask { rate: f64 },
-    /// The generator, with so many connections, at so many requests a second; 0: a closed loop,
-    /// with one request on each connection, or on some of them in turn.
+    /// Generator with this number of connections. `rate`: requests a second in an open loop. With 0
+    /// the loop is closed: one request in flight on each connection.
     Load { connections: u32, rate: f64 },
-    /// The generator, with a connection for each request, so many at a time.
+    /// Generator with one connection for each request; `connections` are open at a time.
     Fresh { connections: u32 },
-    /// The generator, which opens so many connections and lets them be.
+    /// Generator that opens connections and leaves them idle.
     Hold { connections: u32 },
-    /// A program's own client, with so many connections.
+    /// A program's own client.
     Own { program: Program, connections: u32 },
 }
 
@@ -52,23 +52,23 @@ struct Run {
     plan: Plan,
     warm_s: f64,
     seconds: f64,
-    /// One request at a time: its CPU time says something, as it does with many.
+    /// Whether to measure the CPU time although only one request is in flight.
     cost_is_told: bool,
 }
 
-/// What it gave.
+/// Result of a measurement.
 struct Told {
     client: LoadReport,
     server: ServerReport,
     cpu_us_per_request: Option<f64>,
-    /// Packets that the client's device received for an answer, acknowledgements included.
+    /// Packets that the client's device received per answer, with acknowledgements.
     packets_per_answer: Option<f64>,
-    /// Of the server, before the client came and while its connections were idle.
+    /// Memory of the server before the client's start, and with idle connections.
     memory_bytes: [u64; 2],
 }
 
-/// Each server's peak with 100 connections, requests a second, in each round: the host may be slower in the
-/// next one, and a share of the old peak beyond what it can carry.
+/// Peak of each server with 100 connections, requests a second, by round. A slower host could not
+/// carry the peak of an earlier round.
 pub(super) type Peaks = HashMap<(EchoServer, u32), f64>;
 
 /// Measures one condition once.
@@ -168,7 +168,7 @@ pub(super) fn sample(
     let mut before = None;
     if cell.experiment == DataplaneExperiment::Idle {
         if !cell.server.is_linux() {
-            // Tables are made for the connections at the start: they count as theirs.
+            // Tables are allocated for the connections at the start: they count as theirs.
             run.plan.room = 64;
             before = Some(memory_without(rig, testbed, run.plan)?);
             run.plan.ports = cell.at.div_ceil(PER_PORT) as u16;
@@ -194,7 +194,7 @@ pub(super) fn sample(
         latency: told.client.latency,
         packets: told.server.packets,
         stage_cycles: told.server.stage_cycles,
-        // Which of a shared CPU's time was the server's cannot be told.
+        // On a shared CPU the server's part of the time is unknown.
         cpu_us_per_request: told.cpu_us_per_request.filter(|_| !shares_cpu),
         packets_per_answer: told.packets_per_answer,
         copied_part: copied_part.filter(|_| cell.experiment.is_of_sizes()),
@@ -205,7 +205,7 @@ pub(super) fn sample(
     })
 }
 
-/// The part of the payload sent that was copied.
+/// Part of the sent payload that was copied.
 fn copied_part(server: &ServerReport) -> Option<f64> {
     let [sent, copied] = server.payload_bytes;
     (sent > 0).then(|| copied as f64 / sent as f64)
@@ -215,7 +215,7 @@ fn load(connections: u32, rate: f64) -> Client {
     Client::Load { connections, rate }
 }
 
-/// Memory of a server that nobody asks.
+/// Memory of a server without clients, bytes.
 fn memory_without(rig: &mut Rig<'_>, testbed: &Testbed, plan: Plan) -> Result<u64, BenchError> {
     let mut servers = Servers::start(rig, testbed, plan)?;
     rig.pass(Duration::from_millis(100))?;
@@ -225,7 +225,7 @@ fn memory_without(rig: &mut Rig<'_>, testbed: &Testbed, plan: Plan) -> Result<u6
     Ok(bytes)
 }
 
-/// The client's command.
+/// Command line of the client.
 fn command(testbed: &Testbed, run: &Run, shares_cpu: bool) -> String {
     let pair = testbed.pair(run.plan.server);
     let (to, warm, seconds) = (pair.address, run.warm_s, run.seconds);
@@ -279,12 +279,12 @@ fn once(rig: &mut Rig<'_>, testbed: &Testbed, run: &Run) -> Result<Told, BenchEr
         cpu: Some(rig.peer_cpu),
     };
     let mut client = Worker::start(&place, &command(testbed, run, run.plan.cores.share(rig)))?;
-    // The server may still be attaching. Its empty polls then show what a poll costs.
+    // The server may still be attaching. Its empty polls then show the cost of a poll.
     rig.pass(Duration::from_millis(60))?;
     let settled = servers.moment()?;
     rig.pass(Duration::from_millis(100))?;
     let begun = servers.moment()?;
-    // Who sleeps does not poll in vain: what it looks at before it sleeps is part of its work.
+    // A server that sleeps has no empty polls: its checks before it sleeps are part of its work.
     let polls = !run.plan.cores.sleep(rig) && !run.plan.adapts;
     let poll_cost_s = begun.poll_cost_s(&settled).filter(|_| polls);
     let memory = |servers: &Servers| -> Result<u64, BenchError> {
@@ -303,7 +303,7 @@ fn once(rig: &mut Rig<'_>, testbed: &Testbed, run: &Run) -> Result<Told, BenchEr
     let mut at_end = at_start;
     wait(rig, &mut client)?;
     if !is_asked {
-        // It has opened its connections.
+        // The first line says that the client has opened its connections.
         client.answer::<bool>()?;
     }
     let told: LoadReport = match run.client {
@@ -343,7 +343,7 @@ fn once(rig: &mut Rig<'_>, testbed: &Testbed, run: &Run) -> Result<Told, BenchEr
     })
 }
 
-/// A program, asked by a client of its own.
+/// Measures a program with its own client.
 fn own_client(
     rig: &mut Rig<'_>,
     testbed: &Testbed,
@@ -370,12 +370,12 @@ fn own_client(
     })
 }
 
-/// What a client says at its end, which it is gone after.
+/// Last line of a client, which has ended by itself.
 fn last_answer(mut client: Worker) -> Result<LoadReport, BenchError> {
     client.answer()
 }
 
-/// Until the client says something.
+/// Waits for a line of the client.
 fn wait(rig: &mut Rig<'_>, client: &mut Worker) -> Result<(), BenchError> {
     while !client.has_line(Duration::from_millis(20))? {
         rig.check()?;

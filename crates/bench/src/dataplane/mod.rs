@@ -1,12 +1,13 @@
-//! The dataplane experiment: the same servers on Linux sockets and on the dataplane, on one
-//! veth pair each, alternated in one run.
+//! Dataplane experiment: the same servers on Linux sockets and on the dataplane, each on one veth
+//! pair, in turns within one run.
 //!
-//! In each round every condition of an experiment is measured once, in random order, so
-//! that drift of the host hits all alike. Server and client have a CPU each. In the unloaded, paced
-//! and size experiments the client is a Linux one that polls. In the others it is a
-//! load generator over AF_XDP, because a Linux client on one CPU is slower than the servers that
-//! it is to measure; receive work is then steered to the receiver's CPU (RPS), as a NIC's
-//! interrupts would be. Unmodified programs are asked by their own clients, on the client's CPU.
+//! In each round every condition of an experiment is measured once, in random order, so that drift
+//! of the host affects all alike. Server and client have one CPU each.
+//!
+//! In the unloaded, paced and size experiments a polling Linux client sends the requests. In the
+//! others a load generator over AF_XDP does, because a Linux client on one CPU is slower than the
+//! servers it should measure. Receive work is then steered to the receiver's CPU (RPS), as a NIC's
+//! interrupts would be. Unmodified programs have their own clients, on the client's CPU.
 
 mod analyse;
 pub(crate) mod args;
@@ -32,12 +33,12 @@ use cofferdam_lab::LabError;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-/// Cores of one dataplane, at most.
+/// Most cores of one dataplane.
 const MOST_CORES: u32 = 32;
-/// Answers ÷ requests below which a higher rate is not tried.
+/// Ratio of answers to requests below which higher rates are skipped.
 const LEAST_SHARE: f64 = 0.8;
 
-/// What `bench dataplane` is told.
+/// Options of `bench dataplane`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
     /// Fewer and shorter samples; default no.
@@ -101,7 +102,7 @@ impl Options {
         fixed.to_vec()
     }
 
-    /// The conditions, on a host that has so many CPUs for a server.
+    /// Conditions of an experiment on a host with `cpus` CPUs for a server.
     fn cells(&self, experiment: DataplaneExperiment, cpus: u32) -> Vec<DataplaneCell> {
         let servers: &[EchoServer] = match experiment {
             DataplaneExperiment::Batch => &[EchoServer::Inline],
@@ -120,7 +121,7 @@ impl Options {
             };
             servers.iter().map(cell)
         });
-        // A process may have 20,000 descriptors where it is not allowed more: Linux needs one a
+        // A process may be limited to 20,000 descriptors, and a Linux server needs one a
         // connection. An application on the loop's thread has one loop.
         let fits = |c: &DataplaneCell| match (experiment, c.server) {
             (DataplaneExperiment::Idle, server) => !server.is_linux() || c.at <= 16_000,
@@ -132,8 +133,8 @@ impl Options {
     }
 }
 
-/// Runs the experiments. Returns the written directory; when interrupted or failed, what was
-/// measured until then stays in it.
+/// Runs the experiments and returns the written directory. An interrupted or failed run leaves its
+/// measurements there.
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, BenchError> {
     let output = options.output.clone();
     let plain = RigOptions::plain(Kind::Dataplane, options.quick, output, options.seed);
@@ -146,7 +147,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
     rig.close(Some(RunResult::Dataplane(result)), outcome)
 }
 
-/// Rates that were too much for a server.
+/// Lowest offered rate that was too high, by experiment and server.
 #[derive(Default)]
 struct Beaten(HashMap<(DataplaneExperiment, EchoServer), u32>);
 
@@ -161,7 +162,7 @@ impl Beaten {
         }
     }
 
-    /// Whether a cell offers more than what was too much.
+    /// Whether a cell offers more than a rate that was too high.
     fn is(&self, cell: &DataplaneCell) -> bool {
         let least = self.0.get(&(cell.experiment, cell.server));
         least.is_some_and(|least| cell.at > *least)
@@ -174,7 +175,7 @@ fn measure_all(
     result: &mut DataplaneResult,
 ) -> Result<(), BenchError> {
     let mut samples = Vec::new();
-    // Each server's peak, for the share of it that is offered.
+    // Peak of each server, the reference of offered rates.
     let mut peaks = measure::Peaks::new();
     let mut beaten = Beaten::default();
     let experiments = chosen(DataplaneExperiment::ALL, &options.experiments);
@@ -183,7 +184,7 @@ fn measure_all(
     let mut kept: Option<testbed::Testbed> = None;
     for experiment in &experiments {
         let same = kept.take_if(|made| made.link() == experiment.link());
-        // The other one's devices go before new ones are made.
+        // The devices of the other link go before new ones are made.
         drop(kept.take());
         let testbed = match same {
             Some(testbed) => testbed,
@@ -194,7 +195,7 @@ fn measure_all(
             let mut cells = options.cells(*experiment, cpus);
             rig.random.shuffle(&mut cells);
             if experiment.is_mix() {
-                // From low to high: what is beyond a server need not be tried.
+                // In rising order: rates that a server cannot carry need not be tried.
                 cells.sort_by_key(|c| c.at);
             }
             for (i, cell) in cells.iter().enumerate() {

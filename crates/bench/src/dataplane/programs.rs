@@ -1,5 +1,5 @@
-//! Unmodified programs as servers, as their distribution ships them: on the kernel's sockets, and on
-//! the dataplane by `cofferdam dataplane exec`. Their own clients ask, where they have one.
+//! Unmodified programs of the distribution as servers: on the kernel's sockets, and on the
+//! dataplane by `cofferdam dataplane exec`. Their own clients send the requests, if they have one.
 
 use super::servers::PORT;
 use super::testbed::Testbed;
@@ -18,30 +18,30 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a program may take to listen, and to end.
+/// Time limit for a program to listen, and to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of a value, and of nginx's answer.
 const VALUE_BYTES: usize = 64;
-/// Requests of one connection under way when they are pipelined.
+/// Requests in flight on one connection if they are pipelined.
 const PIPELINE: u32 = 16;
-/// Requests of redis-benchmark in a second of measuring: about what a CPU does.
+/// Requests of redis-benchmark for one second: about the rate of one CPU.
 const REQUESTS_PER_S: f64 = 60_000.0;
-/// The same with [`PIPELINE`].
+/// Requests of redis-benchmark for one second with [`PIPELINE`].
 const PIPELINED_PER_S: f64 = 500_000.0;
 
-/// What serves.
+/// Program that serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Program {
-    /// redis-server; its client has so many requests under way on each connection.
+    /// redis-server; its client has `pipeline` requests in flight on each connection.
     Redis { pipeline: u32 },
-    /// memcached, with one thread.
+    /// memcached with one thread.
     Memcached,
-    /// nginx: a master and one worker.
+    /// nginx with a master and one worker.
     Nginx,
 }
 
 impl Program {
-    /// The program of an experiment, if it is one of programs.
+    /// Program of an experiment.
     pub fn of(experiment: DataplaneExperiment) -> Option<Program> {
         match experiment {
             DataplaneExperiment::Redis => Some(Program::Redis { pipeline: 1 }),
@@ -78,14 +78,14 @@ impl Program {
     }
 }
 
-/// A program that serves. Ended when it is dropped.
+/// Running program. Dropping it ends it.
 pub(super) struct Running {
     process: Process,
     log: PathBuf,
 }
 
 impl Running {
-    /// Starts it on `cpu`, and waits until it listens.
+    /// Starts the program on `cpu`, and waits until it listens.
     pub fn start(
         program: Program,
         server: EchoServer,
@@ -103,7 +103,7 @@ impl Running {
             words.extend(["dataplane", "exec", "--name", "bench", "--socket"].map(str::to_owned));
             words.extend([socket, "--".to_owned()]);
         }
-        // Single spaces: two stand around an empty argument.
+        // Split at single spaces: two of them mark an empty argument.
         words.extend(line.split(' ').map(str::to_owned));
         let log = folder.join("program.log");
         let to = File::create(&log).map_err(BenchError::host("write", &log))?;
@@ -132,7 +132,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // nginx's worker ends with its master only where that is told to.
+        // nginx's worker ends with its master only after SIGTERM.
         self.process.signal(Signal::SIGTERM);
         let until = Instant::now() + PATIENCE;
         while self.process.is_alive() && Instant::now() < until {
@@ -148,7 +148,7 @@ fn failed(program: &str, reason: &str) -> BenchError {
     }
 }
 
-/// A command in a namespace, on one CPU.
+/// Command in a namespace, on one CPU.
 fn inside(netns: &Netns, cpu: u32, words: &[String]) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", netns.name().unwrap_or_default()]);
@@ -171,7 +171,7 @@ fn answers(from: &Netns, to: SocketAddr) -> Result<bool, BenchError> {
     Ok(asking.join().unwrap_or(false))
 }
 
-/// Lets a program's own client ask for about `seconds`.
+/// Runs the program's own client for about `seconds`.
 pub(super) fn ask(
     rig: &Rig<'_>,
     testbed: &Testbed,
@@ -211,7 +211,7 @@ pub(super) fn ask(
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
     let process = start(&words, &mut command)?;
-    // A page at most: the pipe takes it.
+    // The output is a page at most, which fits the pipe.
     while process.is_alive() {
         rig.check()?;
         std::thread::sleep(Duration::from_millis(5));
@@ -224,7 +224,7 @@ pub(super) fn ask(
     read(&said).ok_or_else(|| failed(&words[0], &format!("it said '{}'", said.trim())))
 }
 
-/// What `redis-benchmark --csv` says of its one test.
+/// Reads the output of `redis-benchmark --csv` for its one test.
 fn redis_benchmark(said: &str, requests: u64) -> Option<LoadReport> {
     let mut lines = said.lines().filter(|line| line.starts_with('"'));
     let (names, values) = (lines.next()?, lines.next()?);
@@ -245,7 +245,7 @@ fn redis_benchmark(said: &str, requests: u64) -> Option<LoadReport> {
     })
 }
 
-/// What `wrk --latency` says.
+/// Reads the output of `wrk --latency`.
 fn wrk(said: &str) -> Option<LoadReport> {
     let line = |name: &str| -> Option<&str> {
         let mut lines = said.lines().map(str::trim);
@@ -270,7 +270,7 @@ fn wrk(said: &str) -> Option<LoadReport> {
     })
 }
 
-/// A time as wrk prints it: `812.00us`, `1.20ms`, `2.00s`.
+/// Microseconds of a time as wrk prints it: `812.00us`, `1.20ms`, `2.00s`.
 fn time_us(text: &str) -> Option<f64> {
     let units = [("us", 1.0), ("ms", 1e3), ("s", 1e6)];
     let (number, factor) =

@@ -1,4 +1,4 @@
-//! A server's processes, and what their CPU and memory went into.
+//! Processes of a server, their CPU time and their memory.
 
 use super::cores::Cores;
 use super::programs::{Program, Running};
@@ -17,45 +17,45 @@ use std::time::{Duration, Instant};
 /// First port of all servers.
 pub(super) const PORT: u16 = 7007;
 
-/// What is to serve.
+/// Server to start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub server: EchoServer,
     pub work: Work,
     pub batch: u32,
-    /// Connections that the tables have room for.
+    /// Connections that the tables can hold.
     pub room: u32,
-    /// Ports, from [`PORT`] on; Linux's servers have one.
+    /// Number of ports from [`PORT`] on; Linux's servers have one.
     pub ports: u16,
-    /// Its threads or loops; `inline` has one.
+    /// Threads or loops of the server; `inline` has one.
     pub cores: Cores,
-    /// What serves in the place of the bench's own code.
+    /// Program that serves in place of the bench's own code.
     pub program: Option<Program>,
-    /// The dataplane polls and sleeps as it does by default. Else it sleeps only where it must, on a
-    /// CPU that is not its own.
+    /// Whether the dataplane polls and sleeps as it does by default. Otherwise it sleeps only on a
+    /// shared CPU.
     pub adapts: bool,
 }
 
 /// Server processes; the last is stopped first.
 pub(super) struct Servers {
-    /// Ends before the dataplane that it is on.
+    /// Ends before the dataplane that it uses.
     program: Option<Running>,
     workers: Vec<Worker>,
-    /// Where the dataplane reports its counts when it is a process of its own.
+    /// Socket on which a dataplane in a process of its own reports its counts.
     socket: Option<PathBuf>,
     cpus: Vec<u32>,
 }
 
-/// What a server had done at a moment.
+/// Counts of a server at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     at: Instant,
-    /// CPUs that it has.
+    /// CPUs of the server.
     cpus: usize,
     /// Seconds in which these were idle, or stolen by the hypervisor, summed.
     free_s: f64,
     requests: u64,
-    /// Turns or polls that found nothing.
+    /// Turns or polls without work.
     in_vain: u64,
 }
 
@@ -92,7 +92,7 @@ impl Servers {
         let shared = u8::from(cpus.len() > 1);
         let linux = |spin: u8| {
             let line = format!("dp-epoll {serves} --spin {spin} --shared {shared}");
-            // One a CPU, each with a listener of its own.
+            // One process a CPU, each with a listener of its own.
             let each = cpus.iter().map(move |cpu| (Some(*cpu), line.clone()));
             each.collect::<Vec<_>>()
         };
@@ -146,7 +146,7 @@ impl Servers {
         })
     }
 
-    /// Stops all; returns the report of the first, which runs the loop.
+    /// Stops all processes. Returns the report of the first, which runs the loop.
     pub fn end(self) -> Result<ServerReport, BenchError> {
         let mut told = ServerReport::default();
         drop(self.program);
@@ -156,7 +156,7 @@ impl Servers {
         Ok(told)
     }
 
-    /// What they have done until now.
+    /// Reads the counts until now.
     pub fn moment(&mut self) -> Result<Moment, BenchError> {
         let stats = self.cpus.iter().filter_map(|cpu| cpustat::read(*cpu));
         let mut moment = Moment {
@@ -166,7 +166,7 @@ impl Servers {
             requests: 0,
             in_vain: 0,
         };
-        // A dataplane's own process answers no requests, unless the application is in it.
+        // A dataplane's own process answers no requests, unless it contains the application.
         let has_others = self.workers.len() > 1;
         for worker in self
             .workers
@@ -183,7 +183,7 @@ impl Servers {
         Ok(moment)
     }
 
-    /// Memory of all, bytes; pages that they share count once, the program's own pages not.
+    /// Memory of all processes, bytes. Shared pages count once; file pages do not count.
     pub fn memory_bytes(&self) -> Result<u64, BenchError> {
         let mut bytes = 0;
         for worker in &self.workers {
@@ -195,7 +195,7 @@ impl Servers {
 }
 
 impl Moment {
-    /// With as many requests as the client has counted since, where the server counts none.
+    /// The moment with the client's number of requests, for a server that counts none.
     pub fn with_requests(self, requests: Option<u64>) -> Moment {
         Moment {
             requests: requests.unwrap_or(self.requests),
@@ -203,17 +203,17 @@ impl Moment {
         }
     }
 
-    /// Cost of a poll in vain, in seconds, from a time without requests since `earlier`; `None`
-    /// when there was none.
+    /// Cost of an empty poll, seconds, from an interval without requests since `earlier`; `None`
+    /// without a poll.
     pub fn poll_cost_s(&self, earlier: &Moment) -> Option<f64> {
         let polls = self.in_vain.saturating_sub(earlier.in_vain);
         let awake_s = self.given_s(earlier) - (self.free_s - earlier.free_s);
         (polls > 0).then(|| awake_s.max(0.0) / polls as f64)
     }
 
-    /// CPU time of a request since `earlier`, microseconds, of all CPUs: all but what was idle or
-    /// went into polls in vain. Work of the kernel that interrupts such a poll is in it: only what the poll
-    /// itself costs is taken off.
+    /// CPU time of a request since `earlier`, all CPUs together, microseconds, without idle time
+    /// and empty polls. Only the poll's own cost is subtracted: kernel work that interrupts a poll
+    /// stays in it.
     pub fn cpu_us_per_request(&self, earlier: &Moment, poll_cost_s: Option<f64>) -> Option<f64> {
         let requests = self.requests.saturating_sub(earlier.requests);
         let in_vain_s =
@@ -223,19 +223,20 @@ impl Moment {
         (requests > 0 && busy_s > 0.0).then(|| busy_s * 1e6 / requests as f64)
     }
 
-    /// A count since `earlier` ÷ requests since then; `None` when there were none.
+    /// `count` since `earlier` ÷ requests since then; `None` without a request.
     pub fn per_request(&self, earlier: &Moment, count: u64) -> Option<f64> {
         let requests = self.requests.saturating_sub(earlier.requests);
         (requests > 0).then(|| count as f64 / requests as f64)
     }
 
-    /// Time of all CPUs.
+    /// Time of all CPUs since `earlier`, seconds.
     fn given_s(&self, earlier: &Moment) -> f64 {
         (self.at - earlier.at).as_secs_f64() * self.cpus as f64
     }
 }
 
-/// Waits until the dataplane answers: it may have just been started.
+/// Reads the dataplane's count of empty turns. Waits until the dataplane answers: it may have just
+/// started.
 fn empty_turns(socket: &Path) -> Result<u64, BenchError> {
     let until = Instant::now() + Duration::from_secs(5);
     loop {
@@ -255,12 +256,12 @@ fn empty_turns(socket: &Path) -> Result<u64, BenchError> {
     }
 }
 
-/// The kernel's own memory for objects, of the whole host, bytes.
+/// Kernel memory for objects of the whole host, bytes.
 pub(super) fn slab_bytes() -> Result<u64, BenchError> {
     kilobytes(Path::new("/proc/meminfo"), "Slab:")
 }
 
-/// The line that begins with `name`, in bytes.
+/// Value of the line that begins with `name`, bytes.
 fn kilobytes(path: &Path, name: &str) -> Result<u64, BenchError> {
     let failed = |source| BenchError::host("read", path)(source);
     let text = fs::read_to_string(path).map_err(failed)?;
@@ -285,14 +286,14 @@ mod tests {
             requests,
             in_vain,
         };
-        // A poller: 1 µs a poll in vain; then 300,000 polls beside 100,000 requests in a second.
+        // A poller with 1 µs an empty poll, then 300,000 polls and 100,000 requests in a second.
         let (a, b) = (moment(0.0, 0.0, 0, 0), moment(0.1, 0.0, 0, 100_000));
         let c = moment(1.1, 0.0, 100_000, 400_000);
         let cost = b.poll_cost_s(&a);
         assert!((cost.expect("polls") - 1e-6).abs() < 1e-9);
         let us = c.cpu_us_per_request(&b, cost).expect("requests");
         assert!((us - 7.0).abs() < 1e-6, "{us}");
-        // A sleeper: idle half of the time.
+        // A sleeper that is idle half of the time.
         let (a, b) = (moment(0.0, 5.0, 0, 0), moment(1.0, 5.5, 100_000, 0));
         let us = b.cpu_us_per_request(&a, a.poll_cost_s(&a));
         assert!((us.expect("requests") - 5.0).abs() < 1e-6);

@@ -1,4 +1,4 @@
-//! Two veth pairs, one for the Linux servers and one for the dataplane: a baseline must not pay
+//! Two veth pairs, one for the Linux servers and one for the dataplane: the baseline must not pay
 //! for XDP on its device.
 
 use crate::dataplane::data::{EchoServer, Link};
@@ -12,17 +12,17 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// One pair: server's and client's namespaces, each with an `eth0`.
+/// One pair: the namespaces of server and client, each with an `eth0`.
 pub(super) struct Pair {
     pub server: Netns,
     pub client: Netns,
-    /// The server's address, which the client sends to.
+    /// Address of the server, the destination of the client.
     pub address: Ipv4Addr,
-    /// The load generator's own address.
+    /// Address of the load generator.
     pub generator: Ipv4Addr,
 }
 
-/// Both; undone when dropped.
+/// Both pairs. Dropping it removes them.
 pub(super) struct Testbed {
     linux: Pair,
     dataplane: Pair,
@@ -59,7 +59,7 @@ impl Testbed {
             .join(format!("{CGROUP_PREFIX}{}-dp{serial}", std::process::id()));
         let linux = pair("l", 1, 1)?;
         let dataplane = pair("d", 2, 9)?;
-        // AF_XDP takes no packets larger than the MTU, and no checksums that are still to be made.
+        // AF_XDP accepts no packets larger than the MTU, and none without a complete checksum.
         dataplane.client.offload("eth0", "tx off tso off gso off")?;
         if !link.has_offloads {
             for end in [&linux.server, &linux.client, &dataplane.server] {
@@ -80,22 +80,22 @@ impl Testbed {
         })
     }
 
-    /// What its pairs are like.
+    /// Properties of its pairs.
     pub fn link(&self) -> Link {
         self.link
     }
 
-    /// Where the dataplane and its application meet.
+    /// Path of the dataplane's socket.
     pub fn socket(&self) -> PathBuf {
         self.folder.join("dataplane.sock")
     }
 
-    /// For files of the servers.
+    /// Folder for files of the servers.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The pair that a server is measured on.
+    /// Pair on which a server is measured.
     pub fn pair(&self, server: EchoServer) -> &Pair {
         if server.is_linux() {
             &self.linux
@@ -117,7 +117,7 @@ impl Pair {
         })
     }
 
-    /// Steers receive work to its receiver's CPUs; where there are none it stays with the
+    /// Steers receive work to these CPUs of each receiver. With an empty list it stays with the
     /// sender, as on any veth.
     pub fn steer(&self, server: &[u32], client: &[u32]) -> Result<(), BenchError> {
         self.server.steer("eth0", server)?;

@@ -1,4 +1,4 @@
-//! What `demo` measured.
+//! Results of `demo`.
 
 use crate::data::{CellResult, LedgerRecord, Sample};
 use crate::reservation::data::{DEMO_RESERVATIONS, ReservationCellResult, ReservationSample};
@@ -8,30 +8,30 @@ use crate::run::load::lines;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// The outcome of the demo.
+/// Result of the demo.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DemoResult {
-    /// The one cell, with `alone` filled in.
+    /// The only cell, with `alone` filled in.
     pub cell: CellResult,
     /// Name of the container that caused the most network CPU.
     pub offender: Option<String>,
     /// Name of the victim's container.
     pub victim: String,
-    /// The last flood sample's ledger.
+    /// Ledger of the last flood sample.
     pub ledger: Option<LedgerRecord>,
-    /// The offender and the victim, in one sentence.
+    /// Sentence that names the offender and the victim.
     pub sentence: String,
-    /// A CPU reservation beside busy neighbours; `None` where this host cannot reserve, and in
-    /// runs of earlier versions.
+    /// Result of a CPU reservation next to busy neighbours; `None` if this host cannot reserve, and
+    /// in runs of earlier versions.
     pub reservation: Option<ReservationCellResult>,
 }
 
-/// What the demo keeps.
+/// Samples of the demo.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DemoSamples {
-    /// Of the flood.
+    /// Samples of the flood.
     pub flood: Vec<Sample>,
-    /// Of the reservation.
+    /// Samples of the reservation.
     pub reservations: Vec<ReservationSample>,
 }
 

@@ -1,9 +1,11 @@
-//! The demo: about a minute that shows the harm and names the offender.
+//! Demo: about a minute that shows the harm and names the offender.
 //!
-//! The flood: a job alone; beside a job that computes; beside a container that is flooded with
-//! three flows of 200-byte datagrams and does little but throw them away; and beside that
-//! container with Cofferdam enforcing. The reservation: a job that has half of the host's CPUs
-//! reserved, alone, beside busy neighbours, and beside them with Cofferdam keeping it.
+//! The flood runs a job in four conditions: without competitors; next to a compute job; next to a
+//! container that is flooded; and next to that container with Cofferdam enforcing. The flood has
+//! three flows of 200-byte datagrams, which the container throws away.
+//!
+//! The reservation gives half of the host's CPUs to a job and runs it in three conditions: without
+//! neighbours, next to busy neighbours, and next to them with the reservation in force.
 
 pub mod data;
 pub(crate) mod report;
@@ -32,13 +34,13 @@ use std::path::PathBuf;
 pub struct Options {
     /// The run directory; default `runs/<UTC time>-demo`.
     pub output: Option<PathBuf>,
-    /// Rounds of alone, compute, flood, flood enforced; default 5.
+    /// Rounds of: no competitor, compute, flood, flood with enforcement; default 5.
     pub rounds: u32,
-    /// Time the victim's work takes alone, seconds; default 0.5.
+    /// Time of the victim's work without competitors, seconds; default 0.5.
     pub victim_seconds: f64,
-    /// Rounds of alone, neighbours, neighbours beside a kept reservation; default 5.
+    /// Rounds of: no neighbour, neighbours, neighbours with the reservation; default 5.
     pub reservation_rounds: u32,
-    /// Time the job with a reservation takes alone, seconds; default 1.
+    /// Time of the reserved job without neighbours, seconds; default 1.
     pub reservation_seconds: f64,
     /// CPU of victim, competitor and softirq; default the lowest online one.
     pub victim_cpu: Option<u32>,
@@ -92,7 +94,7 @@ fn measure_both(rig: &mut Rig<'_>, options: &Options) -> Result<DemoResult, Benc
     let mut result = flood(rig, options)?;
     result.reservation = match reserve(rig, options) {
         Ok(reservation) => reservation,
-        // The flood is worth telling without it.
+        // The flood is worth showing without it.
         Err(BenchError::Unsupported(why)) => {
             rig.warn(&format!("no reservation is shown: {why}"))?;
             None
@@ -102,7 +104,7 @@ fn measure_both(rig: &mut Rig<'_>, options: &Options) -> Result<DemoResult, Benc
     Ok(result)
 }
 
-/// A batch job beside neighbours that may use what others leave.
+/// Measures a batch job next to neighbours that may use idle CPU time.
 fn reserve(
     rig: &mut Rig<'_>,
     options: &Options,
@@ -205,7 +207,7 @@ fn flood(rig: &mut Rig<'_>, options: &Options) -> Result<DemoResult, BenchError>
     })
 }
 
-/// The container that caused the most network CPU.
+/// Name of the container that caused the most network CPU.
 fn offender(ledger: &LedgerRecord) -> Option<String> {
     let most = ledger
         .containers

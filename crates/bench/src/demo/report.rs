@@ -1,4 +1,4 @@
-//! The demo's report: the penalty's sections, and those of the reservation.
+//! Report of the demo: the sections of the penalty, then those of the reservation.
 
 use super::story;
 use crate::data::Judgement;

@@ -1,4 +1,4 @@
-//! What the demo prints: the same job without Cofferdam and with it, side by side.
+//! Output of the demo: the same job without Cofferdam and with it, side by side.
 
 use super::data::DemoResult;
 use crate::data::{CellResult, Estimate};
@@ -6,7 +6,7 @@ use crate::report::format;
 use crate::reservation::data::{Entitled, PolicyRow, ReservationCellResult, ReservationPolicy};
 use crate::table::{Table, optional, time};
 
-/// Both parts.
+/// Tables of the flood and of the reservation.
 pub(super) fn tables(result: &DemoResult) -> Vec<Table> {
     let reservation = result.reservation.as_ref().map(reservation);
     [flood(&result.cell)]
@@ -26,7 +26,7 @@ fn flood(c: &CellResult) -> Table {
     let enforced = c.treated.iter().find(|t| t.treatment.is_whole());
     table.row([
         "a container that is flooded".to_owned(),
-        // The penalty factor: the median over rounds, not of medians.
+        // The penalty factor: the median of the rounds' factors, not the ratio of the medians.
         with(&c.test, c.penalty.median),
         enforced.map_or_else(String::new, |t| with(&t.test, t.penalty.median)),
     ]);

@@ -1,21 +1,23 @@
-//! The largest harm of many cases: what a headline must name.
+//! Search for the largest harm among many cases, which a headline must name.
 
 use super::judge;
 use crate::data::{Bound, Estimate, Verdict};
 
-/// The largest harm that is proved, and one that would be larger still and is not.
+/// Largest harm that is proved, and a larger one that is in doubt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Largest<'a, T> {
-    /// Its whole interval is on the bad side.
+    /// Case whose whole interval is on the bad side.
     pub proved: Option<(T, &'a Estimate)>,
-    /// Its median is worse than that of `proved`, or on the bad side without one.
+    /// Inconclusive case whose median is worse than that of `proved`. Without a proved case, any
+    /// inconclusive case.
     pub doubtful: Option<(T, &'a Estimate)>,
-    /// The worst of those that are wholly on the good side; only where nothing is on the bad side.
+    /// Worst of the cases whose whole interval is on the good side; only if no case is on the bad
+    /// side.
     pub harmless: Option<(T, &'a Estimate)>,
 }
 
-/// The largest harm of `cases`, where `bound` is what does no harm. A median on the good side whose
-/// interval is not wholly there counts as doubtful.
+/// Finds the largest harm of `cases`, where `bound` separates harm from no harm. A case is doubtful
+/// if its median is on the good side and its interval is not wholly there.
 pub fn largest<'a, T: Clone>(cases: &[(T, &'a Estimate)], bound: Bound) -> Largest<'a, T> {
     let worst = |of: Verdict| {
         let own = cases

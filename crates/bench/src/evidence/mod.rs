@@ -1,15 +1,16 @@
-//! What a figure proves: the one rule by which every benchmark judges.
+//! Rule by which every benchmark judges its figures.
 //!
-//! - A figure of fewer than [`FEWEST_BLOCKS`] blocks, or whose blocks are all alike, has no interval
-//!   ([`Estimate::interval`]) and proves nothing.
-//! - A goal is *reached* when the whole interval is on the good side, *missed* when it is wholly on the
-//!   bad side, else *inconclusive*; *not measured* without a figure.
+//! - A figure from fewer than [`FEWEST_BLOCKS`] blocks, or from blocks with equal values, has no
+//!   interval ([`Estimate::interval`]) and proves nothing.
+//! - A goal is *reached* if the whole interval is on the good side, and *missed* if the whole
+//!   interval is on the bad side. Any other interval is *inconclusive*; a goal without a figure is
+//!   *not measured*.
 //! - A count (bytes, packets out of order) is exact and has no interval.
-//! - What was measured on a host that was busy before the run is inconclusive.
-//! - Cofferdam has mended something only where the same cell without it missed the goal.
+//! - A figure from a host that was busy before the run is inconclusive.
+//! - Cofferdam gets credit for a reached goal only if the same cell without Cofferdam missed it.
 //!
-//! Terminal, report, `result.json` and exit codes take their words from here. Pure: from results to
-//! judgements.
+//! The terminal, the report, `result.json` and the exit codes take their words from here. The
+//! module is pure: results in, judgements out.
 
 mod harm;
 
@@ -19,7 +20,7 @@ use crate::data::{Bound, Doubt, Estimate, FEWEST_BLOCKS, Interval, Judgement, Ve
 use crate::run::{RunData, RunResult};
 use crate::stats::mann_whitney;
 
-/// A difference whose p-value is below this is told.
+/// Largest p-value at which a difference is reported.
 pub const SIGNIFICANT: f64 = 0.05;
 
 impl Bound {
@@ -32,7 +33,7 @@ impl Bound {
         }
     }
 
-    /// By how much `value` is on the bad side; below 0 on the good one.
+    /// Distance of `value` from the bound: positive on the bad side, negative on the good side.
     pub fn excess(self, value: f64) -> f64 {
         match self {
             Bound::AtMost(most) => value - most,
@@ -41,7 +42,7 @@ impl Bound {
         }
     }
 
-    /// What `interval` proves.
+    /// Verdict that `interval` proves.
     fn judge(self, interval: Interval) -> Verdict {
         let (low, high) = (interval.low(), interval.high());
         let is_beyond = match self {
@@ -51,23 +52,23 @@ impl Bound {
         };
         match is_beyond {
             true => Verdict::Missed,
-            // The good side has no gap: what admits both ends admits all between.
+            // The good side has no gap: if it has both ends, it has every value between them.
             false if self.admits(low) && self.admits(high) => Verdict::Reached,
             false => Verdict::Inconclusive,
         }
     }
 }
 
-/// What is judged.
+/// Figure to judge.
 #[derive(Clone, Debug)]
 pub(crate) enum Figure<'a> {
-    /// A median over blocks.
+    /// Median over blocks, with the blocks' values.
     Sampled(&'a Estimate),
-    /// A median whose blocks were not kept.
+    /// Median over blocks whose values were not stored.
     Summed(f64, Option<Interval>),
-    /// Exact.
+    /// Exact count.
     Count(f64),
-    /// One figure of the whole run.
+    /// Single figure of the whole run.
     Once(f64),
 }
 
@@ -88,7 +89,7 @@ impl Figure<'_> {
     }
 }
 
-/// Why `e` has no interval, if it has none.
+/// Reason why `e` has no interval.
 fn doubt(e: &Estimate) -> Doubt {
     match e.blocks() < FEWEST_BLOCKS {
         true => Doubt::FewBlocks,
@@ -96,12 +97,12 @@ fn doubt(e: &Estimate) -> Doubt {
     }
 }
 
-/// What `e` proves of `bound`.
+/// Returns the verdict on `bound` that `e` proves.
 pub fn judge(bound: Bound, e: &Estimate) -> Verdict {
     Figure::Sampled(e).judge(bound).0
 }
 
-/// One goal, judged on a calm host.
+/// Judges one goal, on a calm host.
 pub(crate) fn goal(
     what: impl Into<String>,
     case: Option<String>,
@@ -129,8 +130,8 @@ pub(crate) fn goal(
     }
 }
 
-/// The same goal where Cofferdam was to mend what `without` shows: where that did not miss the goal,
-/// reaching it proves nothing of Cofferdam.
+/// Judges a goal that Cofferdam was to reach, where `without` is the figure without Cofferdam. If
+/// `without` did not miss the goal, reaching it proves nothing about Cofferdam.
 pub(crate) fn mended(goal: Judgement, without: &Estimate) -> Judgement {
     match (goal.verdict, judge(goal.bound, without)) {
         (Verdict::Reached, Verdict::Missed) | (Verdict::Missed | Verdict::Inconclusive, _) => goal,
@@ -142,7 +143,8 @@ pub(crate) fn mended(goal: Judgement, without: &Estimate) -> Judgement {
     }
 }
 
-/// Every goal of `result`; `is_busy`: the host was busy with other things before the run.
+/// Returns the judgements of all goals of `result`. `is_busy`: the host did other work before the
+/// run.
 pub fn goals(result: &RunResult, is_busy: bool) -> Vec<Judgement> {
     let mut goals = result.outcome().goals();
     if is_busy {
@@ -151,7 +153,7 @@ pub fn goals(result: &RunResult, is_busy: bool) -> Vec<Judgement> {
     goals
 }
 
-/// A count is the same on a busy host.
+/// Makes a goal inconclusive because the host was busy. A count is the same on a busy host.
 pub(crate) fn doubt_the_host(goal: &mut Judgement) {
     if goal.verdict != Verdict::NotMeasured && goal.blocks.is_some() {
         goal.verdict = Verdict::Inconclusive;
@@ -159,18 +161,18 @@ pub(crate) fn doubt_the_host(goal: &mut Judgement) {
     }
 }
 
-/// Every goal of `run`, by its data alone.
+/// Returns the judgements of all goals of `run`, from its data alone.
 pub fn of(run: &RunData) -> Vec<Judgement> {
     let result = run.result.as_ref();
     result.map_or_else(Vec::new, |r| goals(r, run.manifest.is_busy))
 }
 
-/// Whether `result` holds a single figure.
+/// Whether `result` has at least one figure.
 pub fn is_measured(result: Option<&RunResult>) -> bool {
     result.is_some_and(|result| result.outcome().is_measured())
 }
 
-/// Whether two figures differ by the Mann-Whitney test; `None` where one has too few blocks to tell.
+/// Whether two figures differ by the Mann-Whitney test; `None` if one has too few blocks.
 pub fn differ(one: &Estimate, other: &Estimate) -> Option<bool> {
     let fewest = one.blocks().min(other.blocks());
     (fewest >= FEWEST_BLOCKS).then(|| mann_whitney(&one.values, &other.values) < SIGNIFICANT)

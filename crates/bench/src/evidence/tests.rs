@@ -6,7 +6,7 @@ fn estimate(values: &[f64]) -> Estimate {
     stats::estimate(values, 1).unwrap()
 }
 
-/// An estimate with exactly this interval.
+/// Returns an estimate with exactly this interval.
 fn between(low: f64, median: f64, high: f64) -> Estimate {
     Estimate::new(
         median,
@@ -123,7 +123,7 @@ fn the_largest_harm_is_found_whether_it_is_proved_or_not() {
     assert_eq!(found.proved, Some(("c", &proved)));
     assert_eq!(found.doubtful, Some(("d", &doubtful)));
     assert_eq!(found.harmless, None);
-    // What is smaller than what is proved is not in its way.
+    // A doubtful case that is smaller than the proved one is left out.
     assert_eq!(largest(&cases[..3], lost).doubtful, None);
     // A median loss of 57% with the interval [-4, 75] is never "no loss".
     let found = largest(&cases[3..], lost);
@@ -169,10 +169,11 @@ fn bounds() -> impl Strategy<Value = Bound> {
 }
 
 proptest! {
-    // A bootstrap is ten thousand resamples.
+    // One bootstrap draws ten thousand resamples.
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Reached and missed are never reported without an interval, nor against a value of it.
+    /// A verdict of reached or missed always has an interval, and no value of it contradicts the
+    /// verdict.
     #[test]
     fn no_verdict_without_evidence(
         bound in bounds(),
@@ -195,7 +196,7 @@ proptest! {
         }
     }
 
-    /// The headline never leaves out the worst median.
+    /// The headline always names the worst median.
     #[test]
     fn the_worst_median_is_always_named(
         cases in proptest::collection::vec(
@@ -211,7 +212,7 @@ proptest! {
         prop_assert!(told == worst || worst <= 5.0, "{told} {worst}");
     }
 
-    /// What is stored is read back, but for intervals that were none.
+    /// A stored estimate is read back unchanged, except for intervals without a width.
     #[test]
     fn an_estimate_survives_the_file(values in proptest::collection::vec(-4000..4000_i32, 1..9)) {
         let values: Vec<f64> = values.iter().map(|v| f64::from(*v) / 8.0).collect();

@@ -5,7 +5,8 @@ use crate::data::{
 };
 use crate::stats::{estimate, median};
 
-/// The result of a cell, of its samples; `None` without one whole pair. `seed` draws the intervals.
+/// Computes the result of a cell from its samples; `None` without a complete pair. `seed` seeds the
+/// bootstrap.
 pub(crate) fn cell_result(cell: &Cell, samples: &[Sample], seed: u64) -> Option<CellResult> {
     let metric = match cell.victim {
         VictimKind::Rpc => Metric::P99Us,
@@ -30,7 +31,7 @@ pub(crate) fn cell_result(cell: &Cell, samples: &[Sample], seed: u64) -> Option<
         penalty: vanilla.penalty,
         softirq_fraction: vanilla.softirq_fraction,
         softirq_source: tests().find_map(|s| s.softirq_source),
-        // A CPU that did nothing else has no prediction.
+        // A CPU that spent all its time in softirq has no prediction.
         predicted: vanilla
             .softirq_fraction
             .filter(|s| *s < 1.0)
@@ -48,7 +49,7 @@ pub(crate) fn cell_result(cell: &Cell, samples: &[Sample], seed: u64) -> Option<
     })
 }
 
-/// The test under one treatment; `None` without a pair.
+/// Computes the test's result under one treatment; `None` without a pair.
 fn treated(
     samples: &[Sample],
     metric: Metric,
@@ -66,7 +67,7 @@ fn treated(
             Some(value(metric, test) / value(metric, baseline))
         })
         .collect();
-    // Against vanilla of the same pair, which is no treatment of its own.
+    // Ratios to the vanilla test of the same pair. Vanilla itself has none.
     let kept = |rate: fn(&Sample) -> Option<Rate>| -> Option<Estimate> {
         let ratios: Vec<f64> = tests()
             .filter(|_| treatment != Treatment::Vanilla)
@@ -123,7 +124,7 @@ fn median_rate(rates: impl Iterator<Item = Rate>) -> Option<Rate> {
     })
 }
 
-/// True when all samples gave the same answer.
+/// Whether all samples gave the same answer.
 pub(crate) fn same_answers(samples: &[Sample]) -> bool {
     samples
         .windows(2)

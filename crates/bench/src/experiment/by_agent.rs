@@ -1,10 +1,10 @@
-//! Cofferdam's agent as what is done against the competitors' network CPU while a sample runs.
+//! Treatment by Cofferdam's agent as a process of its own, while a sample runs.
 
 use crate::agent::process::Agent;
 use crate::error::BenchError;
 use crate::folder::Folder;
 
-/// An agent that enforces; dropped, it takes everything back.
+/// Agent that enforces. Dropping it reverts all its changes.
 pub(super) struct ByAgent {
     // Dropped in this order.
     _agent: Agent,
@@ -12,8 +12,8 @@ pub(super) struct ByAgent {
 }
 
 impl ByAgent {
-    /// Starts it for the containers at `paths`, below the v2 mount. It counts everything in its first seconds:
-    /// what it does when it takes windows is not in a sample.
+    /// Starts the agent for the containers at `paths` (below the v2 mount). In its first seconds
+    /// the agent counts every packet; samples start after that, so none includes it.
     pub fn start(paths: &[String]) -> Result<ByAgent, BenchError> {
         let rules = paths.iter().map(|path| {
             let name = format!("cgroup:{path}");

@@ -1,5 +1,5 @@
-//! What is done against the competitors' network CPU while a sample runs: the product's own
-//! enforcement, with all of its means or with some (the ablations).
+//! Enforcement in the benchmark's own process while a sample runs: the product's code with all of
+//! its means, or with some of them for an ablation.
 
 use crate::data::Treatment;
 use crate::error::BenchError;
@@ -9,17 +9,17 @@ use cofferdam_enforce::{Enforcer, Options, Wanted};
 use cofferdam_types::{Means, NetworkCpu, Policy, Snapshot};
 use std::time::{Duration, Instant};
 
-/// Between two steps of the enforcement, as in the agent.
+/// Time between two steps of the enforcement, as in the agent.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// Something in force.
+/// Running enforcement.
 pub(super) struct Enforcement {
     enforcer: Enforcer,
     last: Snapshot,
     next: Instant,
 }
 
-/// Begins `treatment` for the containers at `paths`, below the v2 mount.
+/// Begins `treatment` for the containers at `paths` (below the v2 mount).
 pub(super) fn begin(
     treatment: Treatment,
     paths: &[String],
@@ -55,7 +55,7 @@ pub(super) fn begin(
 }
 
 impl Enforcement {
-    /// Acts on what was measured since the last step, when it is time to.
+    /// Acts on the measurements since the last step, once [`PERIOD`] has passed.
     pub fn step(&mut self, ledger: &mut dyn LedgerSource) -> Result<(), BenchError> {
         if Instant::now() < self.next {
             return Ok(());
@@ -67,7 +67,7 @@ impl Enforcement {
         Ok(())
     }
 
-    /// Takes its changes back.
+    /// Reverts all changes.
     pub fn end(self) -> Result<(), BenchError> {
         let report = self.enforcer.undo();
         match report.failed.first() {

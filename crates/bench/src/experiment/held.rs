@@ -1,4 +1,4 @@
-//! Reservations of a benchmark, by the product's own code.
+//! Reservations of a benchmark, made by the product's own code.
 
 use crate::error::BenchError;
 use cofferdam_enforce::journal::{FOLDER, Journal};
@@ -6,14 +6,17 @@ use cofferdam_enforce::reservation::{ReservationOptions, Reservations};
 use cofferdam_host::HostFs;
 use std::path::Path;
 
-/// Reservations and the journal of their changes; everything goes back when it is dropped.
+/// Reservations, and the journal of their changes. Dropping it reverts all of them.
 pub(crate) struct Held {
     pub journal: Journal,
     pub reservations: Reservations,
 }
 
 impl Held {
-    /// None yet. `Unsupported` where this host cannot reserve.
+    /// Opens the journal, without a reservation yet.
+    ///
+    /// # Errors
+    /// [`BenchError::Unsupported`] if this host cannot reserve CPUs.
     pub fn open(options: ReservationOptions) -> Result<Held, BenchError> {
         let unsupported = |text: String| BenchError::Unsupported(text);
         let (journal, _) =

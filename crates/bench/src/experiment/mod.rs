@@ -1,5 +1,5 @@
-//! What the experiments share: the rig (CPUs, signals, ledger, run directory) and one sample of
-//! a victim beside something.
+//! Parts that the experiments share: the rig (CPUs, signals, ledger, run directory), and one sample
+//! of a victim with its competitors.
 
 mod analyse;
 mod by_agent;

@@ -1,4 +1,4 @@
-//! What a sample's ledger says of its containers.
+//! Figures that a sample's ledger has of its containers.
 
 use crate::data::{LedgerContainer, LedgerRecord};
 
@@ -7,15 +7,15 @@ use crate::data::{LedgerContainer, LedgerRecord};
 pub(super) struct Paid {
     /// Network work that the competitors caused on the victim's CPU.
     pub offender_caused: Option<f64>,
-    /// The competitors' CPU use with what they owe, without their network work on other CPUs than the
-    /// victim's: that takes nothing from the victim.
+    /// Corrected CPU use of the competitors, without their network work on other CPUs than the
+    /// victim's: that work takes nothing from the victim.
     pub offender_corrected: Option<f64>,
     /// Network work on the victim's CPU that was charged to the victim.
     pub victim_charged: Option<f64>,
 }
 
 impl Paid {
-    /// Of `ledger`, with the containers' cgroup paths; `cpu` is the victim's.
+    /// Reads `ledger` for the containers at these cgroup paths. `cpu` is the victim's CPU.
     pub fn of(ledger: &LedgerRecord, competitors: &[String], victim: &str, cpu: u32) -> Paid {
         let caused = competitors
             .iter()
@@ -33,14 +33,14 @@ impl Paid {
     }
 }
 
-/// Network work of a container on other CPUs than `cpu`, nanoseconds.
+/// Network work of a container on all CPUs but `cpu`, nanoseconds.
 fn caused_elsewhere(ledger: &LedgerRecord, container: &LedgerContainer, cpu: u32) -> i64 {
     let cpus = ledger.cpus.iter().zip(&container.caused_by_cpu_ns);
     let elsewhere = cpus.filter(|(at, _)| at.cpu != cpu);
     elsewhere.map(|(_, ns)| *ns as i64).sum()
 }
 
-/// A container's share of `cpu`; 0 where the ledger does not list it: it was idle.
+/// Share of `cpu` that a container used. A container that the ledger does not list was idle: 0.
 fn share(
     ledger: &LedgerRecord,
     path: &str,
@@ -91,7 +91,7 @@ mod tests {
         .unwrap();
         let competitors = ["/a", "/b", "/idle"].map(str::to_owned);
         let paid = Paid::of(&ledger, &competitors, "/victim", 5);
-        // Of 1.8 s in 2 s, 0.6 were network work on CPU 3.
+        // The competitor used 1.8 s of 2 s; 0.6 s of that were network work on CPU 3.
         assert_eq!(paid.offender_corrected, Some(0.6));
         assert_eq!(paid.offender_caused, Some(0.25));
         assert_eq!(paid.victim_charged, Some(0.035));

@@ -1,5 +1,5 @@
-//! The options by which some commands let their CPUs be chosen. A message may name them only where
-//! the command has them.
+//! Names of the options that choose a command's CPUs. A message names them only if the command has
+//! them.
 
-/// Words for a message.
+/// Options' names, for a message.
 pub(crate) const PLACED_BY: &str = "--victim-cpu and --peer-cpu";

@@ -1,4 +1,4 @@
-//! The rig: which CPUs, the signals, the ledger, the run directory.
+//! Rig of an experiment: its CPUs, the signals, the ledger, the run directory.
 
 use super::by_agent::ByAgent;
 use super::enforcement::{self, Enforcement};
@@ -17,23 +17,23 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// What a rig is told.
+/// Options of a rig.
 pub(crate) struct RigOptions {
     pub kind: Kind,
     pub quick: bool,
     pub output: Option<PathBuf>,
     pub victim_cpu: Option<u32>,
     pub peer_cpu: Option<u32>,
-    /// The options that choose these, where the command has them.
+    /// Names of the options that choose these CPUs, if the command has them.
     pub placed_by: Option<&'static str>,
     pub seed: u64,
     pub ledger: bool,
-    /// A directory of an earlier run of this kind is taken up again.
+    /// Whether the rig resumes an earlier run of this kind in `output`.
     pub resumes: bool,
 }
 
 impl RigOptions {
-    /// Of an experiment that chooses its CPUs itself and needs no ledger.
+    /// Options of an experiment that chooses its CPUs itself and needs no ledger.
     pub fn plain(kind: Kind, quick: bool, output: Option<PathBuf>, seed: u64) -> RigOptions {
         RigOptions {
             kind,
@@ -49,13 +49,14 @@ impl RigOptions {
     }
 }
 
-/// Those of `all` that were asked for, in their own order; all of them when none was.
+/// Returns the elements of `all` that `asked` lists, in the order of `all`; all of them if `asked`
+/// is empty.
 pub(crate) fn chosen<E: Copy + PartialEq>(all: &[E], asked: &[E]) -> Vec<E> {
     let wanted = |e: &E| asked.is_empty() || asked.contains(e);
     all.iter().copied().filter(wanted).collect()
 }
 
-/// Lives for one run.
+/// State of one run.
 pub(crate) struct Rig<'a> {
     pub victim_cpu: u32,
     pub peer_cpu: u32,
@@ -64,22 +65,22 @@ pub(crate) struct Rig<'a> {
     pub dir: RunDir,
     pub progress: &'a mut dyn Progress,
     pub ledger: Option<Box<dyn LedgerSource>>,
-    /// Why there is none, where there should be one.
+    /// Reason why a wanted ledger is missing.
     lacking: Option<String>,
-    /// What is done against the competitors' network CPU now.
+    /// Enforcement that runs in this process now.
     treatment: Option<Enforcement>,
-    /// The agent that does it instead.
+    /// Agent that enforces now, in a process of its own.
     agent: Option<ByAgent>,
-    /// The ledger makes room for the agent's.
+    /// Whether the ledger is stopped while the agent accounts.
     pauses_ledger: bool,
-    /// Units of work by victim, found once a run.
+    /// Units of work by victim, calibrated once a run.
     pub calibrated: HashMap<VictimKind, u64>,
     signals: Signals,
     absence: Absence,
 }
 
 impl<'a> Rig<'a> {
-    /// Checks the host, looks for noise, makes the run directory, starts the ledger.
+    /// Checks the host, waits for calm, makes the run directory and starts the ledger.
     pub fn new(options: RigOptions, progress: &'a mut dyn Progress) -> Result<Self, BenchError> {
         if !nix::unistd::geteuid().is_root() {
             return Err(BenchError::Unsupported(
@@ -89,10 +90,10 @@ impl<'a> Rig<'a> {
         }
         let (victim_cpu, peer_cpu) = choose_cpus(options.victim_cpu, options.peer_cpu)?;
         let signals = Signals::catch(&*progress)?;
-        // Before anything is written: a second instance leaves no directory behind.
+        // First of all, so that a second instance leaves no directory behind.
         let (ledger, lacking) = match options.ledger.then(ledger::start).transpose() {
             Ok(ledger) => (ledger, None),
-            // A penalty can be measured without it.
+            // A penalty can be measured without a ledger.
             Err(BenchError::Unsupported(reason)) => (None, Some(reason)),
             Err(other) => return Err(other),
         };
@@ -140,18 +141,18 @@ impl<'a> Rig<'a> {
         })
     }
 
-    /// Keeps the driver off `cpu` instead of the victim's.
+    /// Keeps the driver off `cpu` instead of the victim's CPU.
     pub fn stay_off(&mut self, cpu: u32) {
         self.go_anywhere();
         self.absence = Absence::from_cpu(cpu);
     }
 
-    /// Lets the driver, and what it starts, run on any CPU.
+    /// Lets the driver, and its child processes, run on any CPU.
     pub fn go_anywhere(&mut self) {
         self.absence.end();
     }
 
-    /// Fails once a signal has come.
+    /// Fails after a signal.
     pub fn check(&self) -> Result<(), BenchError> {
         if self.signals.caught() {
             return Err(BenchError::Interrupted {
@@ -161,10 +162,10 @@ impl<'a> Rig<'a> {
         Ok(())
     }
 
-    /// Lets `time` pass, with the ledger awake and signals seen.
+    /// Waits for `time`, while it serves the ledger, the enforcement and the signals.
     pub fn pass(&mut self, time: Duration) -> Result<(), BenchError> {
         let deadline = Instant::now() + time;
-        // As the agent's control loop.
+        // Same priority as the agent's control loop.
         let _urgent = self.treatment.as_ref().map(|_| Urgent::begin());
         loop {
             self.check()?;
@@ -199,10 +200,11 @@ impl<'a> Rig<'a> {
         Ok(())
     }
 
-    /// The agent accounts; two that do would cost twice the overhead.
+    /// Starts the agent. The agent accounts too, so the ledger stops: two would cost twice the
+    /// overhead.
     fn treat_by_agent(&mut self, paths: &[String]) -> Result<(), BenchError> {
         self.pauses_ledger = self.ledger.take().is_some();
-        // It runs where its host has it run.
+        // The agent runs on the CPUs where its host runs it, not only off the victim's.
         self.absence.end();
         let started = ByAgent::start(paths);
         self.absence = Absence::from_cpu(self.victim_cpu);
@@ -210,7 +212,7 @@ impl<'a> Rig<'a> {
         Ok(())
     }
 
-    /// Ends what [`Rig::treat`] began and takes its changes back.
+    /// Ends the treatment that [`Rig::treat`] began, and reverts its changes.
     pub fn untreat(&mut self) -> Result<(), BenchError> {
         self.agent = None;
         let ended = self.treatment.take().map_or(Ok(()), |t| t.end());
@@ -220,15 +222,15 @@ impl<'a> Rig<'a> {
         ended
     }
 
-    /// Ends the run: the outcome so far and how it ended go into the directory. The first
-    /// error wins: a full disk that ended the run must not be reported as a failed last write.
+    /// Ends the run: writes the result so far, and how the run ended. The first error wins: a full
+    /// disk that ended the run must not be reported as a failed last write.
     pub fn close(
         mut self,
         result: Option<RunResult>,
         outcome: Result<(), BenchError>,
     ) -> Result<RunDir, BenchError> {
         let interrupted = matches!(outcome, Err(BenchError::Interrupted { .. }));
-        // An outcome without a sample is not worth a file.
+        // A result without a sample is not worth a file.
         let result = result.filter(|_| self.dir.has_samples() || outcome.is_ok());
         let mut written = result.map_or(Ok(()), |result| self.dir.result(&result));
         if written.is_ok() && (outcome.is_ok() || interrupted) {
@@ -245,14 +247,14 @@ impl<'a> Rig<'a> {
         }
     }
 
-    /// Warns the user and notes it in the manifest.
+    /// Warns the user, and adds the warning to the manifest.
     pub fn warn(&mut self, text: &str) -> Result<(), BenchError> {
         self.progress.warn(text);
         self.dir.warn(text)
     }
 }
 
-/// Two online CPUs on different cores, the lowest ones by default.
+/// Chooses two online CPUs on different cores, by default the lowest ones.
 fn choose_cpus(victim: Option<u32>, peer: Option<u32>) -> Result<(u32, u32), BenchError> {
     let online = host_facts::online_cpus();
     for cpu in [victim, peer].into_iter().flatten() {
@@ -271,7 +273,7 @@ fn choose_cpus(victim: Option<u32>, peer: Option<u32>) -> Result<(u32, u32), Ben
     let free = |taken: Option<u32>| {
         let avoided = taken.map(host_facts::siblings).unwrap_or_default();
         let others = || online.iter().copied().filter(|cpu| Some(*cpu) != taken);
-        // A core of its own where there is one; a hyper-thread is better than nothing.
+        // Another core if there is one; otherwise another hyper-thread.
         others()
             .find(|cpu| !avoided.contains(cpu))
             .or_else(|| others().next())
@@ -292,13 +294,14 @@ fn choose_cpus(victim: Option<u32>, peer: Option<u32>) -> Result<(u32, u32), Ben
     Ok((victim, peer))
 }
 
-/// Keeps the driver off the victim's CPU; undone when dropped.
+/// Absence of the driver from the victim's CPU. Dropping it restores the affinity.
 struct Absence {
     before: Option<Affinity>,
 }
 
 impl Absence {
-    /// Best effort: a driver that stays costs the victim next to nothing.
+    /// Moves this thread off `cpu`. Errors are ignored: a driver that stays costs the victim next
+    /// to nothing.
     fn from_cpu(cpu: u32) -> Absence {
         let leave = || {
             let before = Affinity::of_this_thread()?;
@@ -312,7 +315,7 @@ impl Absence {
 
     fn end(&mut self) {
         if let Some(before) = self.before.take() {
-            // Fails only when those CPUs have gone offline meanwhile.
+            // Fails only if those CPUs have gone offline since.
             let _gone = before.bind_this_thread();
         }
     }

@@ -1,4 +1,4 @@
-//! One sample: the victim does its work once, beside nothing, compute or traffic.
+//! One sample: the victim does its work once, alone or next to compute or traffic.
 
 use super::paid::Paid;
 use super::rig::Rig;
@@ -17,64 +17,64 @@ use cofferdam_lab::Netns;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Between the start of the competitor and that of the victim's work: the starting of all these processes claims part of
-/// the CPU for its own, and is forgotten by then.
+/// Time from the start of the competitors to the start of the victim's work. Starting the processes
+/// uses CPU time of its own; after this time it no longer shows.
 const SETTLE: Duration = Duration::from_millis(600);
-/// After the victim's end, until nobody waits any more and limits on packets have gone (1 s); then so long the traffic is
-/// measured alone.
+/// Time from the victim's end until the packet limits have gone (they take 1 s). After it the
+/// traffic is measured without competitors, for [`IDLE`].
 const CALM: Duration = Duration::from_millis(1_750);
 const IDLE: Duration = Duration::from_millis(400);
-/// Between two looks for the workers' answers.
+/// Time between two checks for the workers' answers.
 const ANSWER: Duration = Duration::from_millis(2);
 /// Longest life of a worker within a sample.
 const LIMIT_S: u64 = 180;
-/// Requests a second to the `rpc` victim, and rounds of work on each (about 20 µs): 2% load.
+/// Requests a second to the `rpc` victim, and rounds of work for each (about 20 µs): 2% load.
 const RPC_RATE: u32 = 1_000;
 const RPC_ROUNDS: u32 = 10_000;
-/// Requests that a p99 needs at least.
+/// Fewest requests for a p99.
 const RPC_REQUESTS: u64 = 2_000;
 
-/// Which sample of a cell.
+/// Position of a sample within its cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub role: Role,
     pub treatment: Treatment,
     /// Number of the pair within the cell, from 0.
     pub pair: u32,
-    /// How often the pair was measured before.
+    /// Number of earlier attempts at this pair.
     pub attempt: u32,
-    /// Place within the pair, from 0.
+    /// Position within the pair, from 0.
     pub position: u32,
 }
 
-/// A sample with its ledger.
+/// Sample with its ledger.
 pub(crate) struct Measured {
     pub sample: Sample,
     pub ledger: Option<LedgerRecord>,
 }
 
-/// The bench of one cell: its network, the containers kept alive.
+/// Test bench of one cell: its network, and the processes that keep its containers alive.
 pub(crate) struct Bench {
     cell: Cell,
     work: u64,
     trace: Option<PathBuf>,
     competitor_paths: Vec<String>,
     victim_path: String,
-    /// Number of the victim's container; the competitors come before it.
+    /// Index of the victim's container; the competitors come before it.
     victim: usize,
     // Dropped in this order: processes first, then their places.
     _holders: Vec<Worker>,
     topology: Topology,
 }
 
-/// The victim, prepared and waiting.
+/// Victim that is ready to start.
 enum Victim {
     Batch(Worker),
     Rpc { client: Worker, _server: Worker },
 }
 
 impl Bench {
-    /// Builds the cell's network and finds the amount of work that takes `seconds` alone.
+    /// Builds the cell's network, and calibrates the work that takes `seconds` without competitors.
     pub fn new(
         rig: &mut Rig<'_>,
         cell: &Cell,
@@ -125,7 +125,7 @@ impl Bench {
         })
     }
 
-    /// Runs the victim once and writes the sample down.
+    /// Runs the victim once and writes the sample to the run directory.
     pub fn sample(&self, rig: &mut Rig<'_>, turn: Turn) -> Result<Measured, BenchError> {
         let mut paths = self.competitor_paths.clone();
         if self.cell.victim_in == VictimIn::Container {
@@ -154,8 +154,8 @@ impl Bench {
                 for i in 0..self.victim {
                     burn_at(self.topology.container(i))?;
                 }
-                // The generator keeps the peer's CPU busy in the test, where the client of rpc
-                // runs: so does a burner in the baseline.
+                // With traffic, the generator keeps the peer's CPU busy, where the client of `rpc`
+                // runs. A burner does the same in the baseline.
                 if self.cell.victim == VictimKind::Rpc {
                     burn_at(self.topology.peer())?;
                 }
@@ -174,7 +174,8 @@ impl Bench {
         let snapshot = rig.ledger.as_mut().map(|l| l.snapshot()).transpose()?;
         victim.go()?;
         victim.wait(rig)?;
-        // First what changes fastest; the workers answer late on a flooded CPU.
+        // The counters that change fastest are read first: the workers answer late on a flooded
+        // CPU.
         let later = rig.ledger.as_mut().map(|l| l.snapshot()).transpose()?;
         let stat_later = cpustat::read(rig.victim_cpu);
         let rates = rates_of(&read_all(rig, &mut traffic)?, &counters);
@@ -284,7 +285,7 @@ impl Victim {
         self.worker().go()
     }
 
-    /// Until its work is done.
+    /// Waits until the victim's work is done.
     fn wait(&mut self, rig: &mut Rig<'_>) -> Result<(), BenchError> {
         let deadline = Instant::now() + Duration::from_secs(LIMIT_S);
         let nap = Duration::from_millis(10);
@@ -326,7 +327,7 @@ impl Victim {
     }
 }
 
-/// Where the victim of `cell` runs: its cgroup is the last one's of `topology`.
+/// Place of `cell`'s victim: its cgroup is that of the last container in `topology`.
 fn place_of_victim(topology: &Topology, cell: &Cell) -> Place {
     let place = topology.container(cell.offenders as usize);
     match cell.victim_in {
@@ -338,7 +339,7 @@ fn place_of_victim(topology: &Topology, cell: &Cell) -> Place {
     }
 }
 
-/// The competitors, then the victim.
+/// The cell's tenants: first the competitors, then the victim.
 fn tenants(cell: &Cell) -> Vec<Tenant> {
     let competitor = |i| Tenant {
         name: match cell.offenders {
@@ -359,7 +360,8 @@ fn tenants(cell: &Cell) -> Vec<Tenant> {
         .collect()
 }
 
-/// Reads all of them, while what is in force goes on: on a flooded CPU each takes some 25 ms to answer.
+/// Reads the counters of all generators and sinks. On a flooded CPU each answer takes some 25 ms;
+/// the treatment continues in that time.
 fn read_all(rig: &mut Rig<'_>, traffic: &mut [Traffic]) -> Result<Vec<Counters>, BenchError> {
     for one in &mut *traffic {
         one.ask()?;
@@ -373,7 +375,7 @@ fn read_all(rig: &mut Rig<'_>, traffic: &mut [Traffic]) -> Result<Vec<Counters>,
     traffic.iter_mut().map(Traffic::answer).collect()
 }
 
-/// Offered and received by all together since `earlier`; `None` without traffic.
+/// Total offered and received rates since `earlier`; `None` without traffic.
 fn rates_of(now: &[Counters], earlier: &[Counters]) -> Option<(Rate, Rate)> {
     let pairs = now.iter().zip(earlier);
     pairs
@@ -381,7 +383,7 @@ fn rates_of(now: &[Counters], earlier: &[Counters]) -> Option<(Rate, Rate)> {
         .reduce(|a, b| (a.0 + b.0, a.1 + b.1))
 }
 
-/// Units that take `seconds` on the victim's CPU.
+/// Units of work that take `seconds` on the victim's CPU.
 fn calibrate(
     rig: &mut Rig<'_>,
     place: &Place,

@@ -1,21 +1,21 @@
-//! The order of measurements within a block: each cell once, then the cells that the hypervisor
-//! disturbed once more.
+//! Order of measurements within a block: each cell once, then those cells again that the hypervisor
+//! disturbed.
 //!
-//! A repetition waits for the end of its block, because steal time comes in spells of seconds and
-//! longer, and stays within the block, because a cell is compared with its block's baseline. On a
-//! host that is never calm repetitions would only cost time: a block repeats at most half as many
+//! Steal time comes in spells of seconds and longer, so a repetition waits for the end of its
+//! block. It stays within the block, because a cell is compared with its block's baseline. On a
+//! host that is never calm, repetitions would only cost time: a block repeats at most half as many
 //! measurements as it has cells. Cells are chosen by their steal time alone, never by their result.
 
 use crate::noise::DISTURBING_STEAL;
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
-/// Of each cell that was measured, the steal fraction of every attempt.
+/// Steal fraction of every attempt, by measured cell.
 pub(crate) type Attempts<K> = HashMap<K, Vec<f64>>;
 
-/// The next measurement of `block` and the number of the attempt, from 0; `None` once the block is
-/// done. Cells in `failed` are left out. The same attempts give the same answer, so a stopped run
-/// resumes where it was and a finished run has nothing left.
+/// Returns the next measurement of `block` and its attempt, from 0; `None` at the end of the block.
+/// Leaves out the cells in `failed`. The same attempts give the same answer, so a stopped run
+/// resumes at the same place, and a finished run has nothing left.
 pub(crate) fn next<'a, K: Eq + Hash>(
     block: &'a [K],
     attempts: &Attempts<K>,
@@ -33,7 +33,7 @@ pub(crate) fn next<'a, K: Eq + Hash>(
     }
     let least = |key: &K| of(key).iter().copied().fold(f64::INFINITY, f64::min);
     let disturbed = open().filter(|key| least(key) > DISTURBING_STEAL);
-    // Round by round; the most disturbed first.
+    // Attempt by attempt; within one, the most disturbed cell first.
     let turn = |key: &K| (of(key).len(), -least(key));
     disturbed
         .filter(|key| of(key).len() < most as usize)
@@ -52,7 +52,7 @@ mod tests {
         (10..10 + cells).collect()
     }
 
-    /// Measures until there is nothing left; `steal` by cell and attempt.
+    /// Measures until nothing is left; `steal` by cell and attempt.
     fn run(block: &[u32], most: u32, steal: impl Fn(usize, u32) -> f64) -> Vec<(usize, u32)> {
         let mut attempts = Attempts::new();
         let mut order = Vec::new();
@@ -92,7 +92,7 @@ mod tests {
     fn a_block_repeats_at_most_half_of_its_cells() {
         let all = run(&block(16), 3, |cell, _| 0.1 + cell as f64 / 100.0);
         assert_eq!(all.len(), 24);
-        // Each at most once more before any comes a third time; those that were worst.
+        // The most disturbed cells get a second attempt; none gets a third before that.
         let again: Vec<usize> = all[16..].iter().map(|(cell, _)| *cell).collect();
         assert_eq!(again, [15, 14, 13, 12, 11, 10, 9, 8]);
     }

@@ -1,4 +1,4 @@
-//! The traffic of a cell: a generator and a sink, one in the competitor, one at the peer.
+//! Traffic of a cell: a generator and a sink, one in the competitor, one at the peer.
 
 use crate::data::{Cell, Direction, Interferer, Protocol, Rate};
 use crate::error::BenchError;
@@ -9,9 +9,9 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
-/// The peer's port for what the competitor sends.
+/// Port of the peer that receives the competitor's packets.
 const PEER_PORT: u16 = 40_000;
-/// Write size of TCP flows where the cell names none, bytes.
+/// Write size of TCP flows if the cell names none, bytes.
 const WRITE_BYTES: u32 = 65_536;
 
 /// Running traffic.
@@ -20,14 +20,14 @@ pub(crate) struct Traffic {
     sink: Worker,
 }
 
-/// Both ends' counters at one moment.
+/// Counters of both ends at one moment.
 pub(crate) struct Counters {
     offered: Reading,
     received: Reading,
 }
 
 impl Traffic {
-    /// Starts sink, then generator. `competitor` is the container's number.
+    /// Starts the sink, then the generator. `competitor` is the container's index.
     pub fn start(
         topology: &Topology,
         competitor: usize,
@@ -84,7 +84,7 @@ impl Traffic {
         Ok(self.generator.has_line(Duration::ZERO)? && self.sink.has_line(Duration::ZERO)?)
     }
 
-    /// What both answer to [`Traffic::ask`].
+    /// Takes both answers to [`Traffic::ask`].
     pub fn answer(&mut self) -> Result<Counters, BenchError> {
         Ok(Counters {
             offered: self.generator.answer()?,
@@ -92,7 +92,7 @@ impl Traffic {
         })
     }
 
-    /// Ends both in order; a generator that failed on the way says so here.
+    /// Stops both ends. A generator that failed earlier reports it here.
     pub fn end(self) -> Result<(), BenchError> {
         self.generator.end()?;
         self.sink.end()?;

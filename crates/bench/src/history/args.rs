@@ -11,7 +11,7 @@ use cofferdam_types::quantity;
 /// `cofferdam bench history`
 #[derive(Clone, Debug, Args)]
 pub struct HistoryArgs {
-    /// Length, place and chance.
+    /// Length, directory and seed.
     #[command(flatten)]
     pub run: ShortRunArgs,
     /// Containers in each interval, at most 10000

@@ -6,9 +6,9 @@ use crate::history::data::HistoryResult;
 
 /// Largest store after 30 days of 100 containers, MiB.
 pub const GOAL_MIB: f64 = 1024.0;
-/// Containers that the goals are for.
+/// Number of containers that the goals assume.
 const CONTAINERS: u32 = 100;
-/// Most CPU time of an append, microseconds: at one a second a fifth of a percent of a CPU.
+/// Most CPU time of an append, microseconds: 0.2% of a CPU at one append a second.
 pub const GOAL_APPEND_US: f64 = 2_000.0;
 
 pub(crate) fn goals(result: &HistoryResult) -> Vec<Judgement> {

@@ -1,4 +1,4 @@
-//! Frames with counts from a seed, as large as those of a host.
+//! Synthetic frames: counts from a seed, as large as those of a host.
 
 use super::data::HistoryCase;
 use cofferdam_history::Frame;
@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 /// CPUs of the host.
 const CPUS: u64 = 2;
 
-/// Makes frames that follow each other.
+/// Generator of consecutive frames.
 pub(super) struct Maker {
     random: fastrand::Rng,
     case: HistoryCase,
@@ -31,7 +31,7 @@ impl Maker {
         }
     }
 
-    /// The next frame, `seconds` long.
+    /// Returns the next frame, `seconds` long.
     pub fn next(&mut self, seconds: u64) -> Frame {
         let length = Duration::from_secs(seconds);
         let start = self.end;
@@ -127,7 +127,7 @@ impl Maker {
         let (rx_packets, tx_packets) = (any(50_000), any(50_000));
         let senders = (0..u64::from(busy)).map(|n| (1000 + (id + n + 1) % 100, any(10_000)));
         let received_from = senders.collect();
-        // An idle one wakes now and then.
+        // An idle container wakes now and then.
         let cpu_usage_ns = any(900_000_000) + (id * 7919 % 50_000) * scale;
         let packets = rx_packets + tx_packets;
         ContainerRecord {

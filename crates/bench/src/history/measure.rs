@@ -14,7 +14,7 @@ use nix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Appends whose mean is one value.
+/// Appends that make one mean value.
 const BATCH: u64 = 100;
 /// Values of each read.
 const READS: usize = 7;
@@ -28,7 +28,7 @@ pub(super) fn case(
 ) -> Result<HistoryRow, BenchError> {
     let folder = Folder::make(rig.dir.path().join("store"))?;
     let path = folder.path().join("history");
-    // Not bounded by what the goal is: a store that reaches it shows that.
+    // A limit above the goal: a store that exceeds the goal shows it.
     let limits = Limits {
         bytes: 8 << 30,
         ..Limits::default()
@@ -87,7 +87,7 @@ pub(super) fn case(
     })
 }
 
-/// As the screen, the page and an export read it, while the writer has it open.
+/// Times the reads of the screen, the page and an export, while the writer has the store open.
 fn reads(rig: &mut Rig<'_>, case: HistoryCase, path: &Path) -> Result<Vec<ReadRow>, BenchError> {
     let mut reader = Reader::open(path).map_err(failed)?;
     let (begin, end) = reader
@@ -142,7 +142,7 @@ fn sample(case: HistoryCase, what: &str, value: f64) -> HistorySample {
     }
 }
 
-/// Of this thread.
+/// CPU time of this thread.
 fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }

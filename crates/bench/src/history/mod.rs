@@ -1,10 +1,9 @@
-//! What the agent's history takes: bytes after 30 days, CPU time of an append, and how long a reader
-//! waits.
+//! Cost of the agent's history: bytes after 30 days, CPU time of an append, and time of a read.
 //!
-//! The counts are made up, from a seed; a month of them passes in minutes, because intervals that
-//! only the coarser tiers still have are appended as such: minutes for 29 days, tens of seconds for
-//! 23 hours, seconds for the last hour. The store then has as many frames of each tier as after 30
-//! days of seconds.
+//! The counts are synthetic, from a seed. A month of them takes minutes: intervals that only the
+//! coarser tiers still contain are appended at their resolution. These are minutes for 29 days,
+//! tens of seconds for 23 hours, and seconds for the last hour. The store then has as many frames
+//! in each tier as after 30 days of seconds.
 
 pub(crate) mod args;
 pub mod data;
@@ -22,7 +21,7 @@ use crate::run::{Kind, RunResult};
 use crate::rundir::RunDir;
 use std::path::PathBuf;
 
-/// More containers than this are no host's.
+/// Most containers; no host has more.
 const MOST_CONTAINERS: u32 = 10_000;
 
 /// Options with their defaults.

@@ -1,10 +1,10 @@
-//! The figures as a terminal shows them.
+//! Tables for a terminal.
 
 use super::data::HistoryResult;
 use crate::report::format;
 use crate::table::Table;
 
-/// Size and appends, then reads.
+/// Table of sizes and appends, then table of reads.
 pub(super) fn tables(result: &HistoryResult) -> Vec<Table> {
     let mut stores = Table::new([
         "containers",

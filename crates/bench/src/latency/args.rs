@@ -12,7 +12,7 @@ use cofferdam_types::quantity;
 /// `cofferdam bench latency`
 #[derive(Clone, Debug, Args)]
 pub struct LatencyArgs {
-    /// Length, place and chance.
+    /// Length, directory and seed.
     #[command(flatten)]
     pub run: ShortRunArgs,
     /// Blocks of each case [default: 15; 7 with --quick]

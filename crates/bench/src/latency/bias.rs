@@ -1,4 +1,4 @@
-//! Round trips from the container, raw and corrected, beside those from the host, in turns.
+//! Round trips from the container, raw and corrected, compared with those from the host, in turns.
 
 use super::testbed::Testbed;
 use super::wire::SETTLE;
@@ -22,7 +22,7 @@ struct Blocks {
     uncorrected: u64,
 }
 
-/// One row a load.
+/// Measures one row for each load.
 pub(super) fn measure(
     rig: &mut Rig<'_>,
     options: &Options,
@@ -94,7 +94,7 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// Pings from the container and from the host, one after the other.
+/// Pings from the container and from the host in turns.
 fn turns(testbed: &Testbed, count: u32) -> Result<Vec<(Probe, Probe)>, BenchError> {
     let mut host = testbed.host_prober(Kind::Icmp)?;
     testbed.inside(|| {

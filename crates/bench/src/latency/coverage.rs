@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 
 const HERE: Ipv4Addr = Ipv4Addr::new(10, 97, 1, 2);
 const PORT: u16 = 9000;
-/// Packets between two looks at the clock.
+/// Packets between two readings of the clock.
 const BURST: u32 = 16;
 
-/// Every rate, UDP and ICMP, out and in, alone and both at once.
+/// Measures every rate with UDP and ICMP, out, in, and in both directions at once.
 pub(super) fn measure(
     rig: &mut Rig<'_>,
     options: &Options,
@@ -101,13 +101,13 @@ fn cell(
     directions.iter().map(row).collect()
 }
 
-/// After the last packet was sent.
+/// Time after the last packet was sent.
 const DRAIN: Duration = Duration::from_millis(100);
 
 struct Load {
     asked_per_s: Option<f64>,
     both_ways: bool,
-    /// Seconds.
+    /// Length of the measurement, seconds.
     length: f64,
     lost_reports: u64,
 }
@@ -142,8 +142,8 @@ fn row(
     })
 }
 
-/// One TCP stream between the container and a neighbour, as fast as it goes: data one way and
-/// acknowledgements the other.
+/// One TCP stream between the container and a neighbour, as fast as possible: data in one
+/// direction, acknowledgements in the other.
 fn stream(
     testbed: &Testbed,
     direction: Direction,
@@ -199,7 +199,7 @@ fn stream(
     Direction::ALL.into_iter().map(row).collect()
 }
 
-/// Calls `one` at `rate` until the time is over.
+/// Calls `one` at `rate` for `seconds`.
 fn paced(rate: f64, seconds: f64, mut one: impl FnMut(u32)) {
     let begin = Instant::now();
     let mut sent = 0u32;
@@ -220,12 +220,12 @@ fn paced(rate: f64, seconds: f64, mut one: impl FnMut(u32)) {
     }
 }
 
-/// From the container to the wire.
+/// Sends from the container to the wire.
 fn send_out(class: Class, rate: f64, seconds: f64) -> Result<(), BenchError> {
     match class {
         Class::Icmp => {
             let fd = raw_socket()?;
-            // Replies are answered by nobody: the wire turns requests only.
+            // Nothing answers replies: the wire turns only requests.
             paced(rate, seconds, |n| {
                 let whole = packet(1, super::wire::FAR, 77, n as u16);
                 let to = nix::sys::socket::SockaddrIn::new(10, 97, 0, 2, 0);
@@ -261,7 +261,7 @@ fn raw_socket() -> Result<OwnedFd, BenchError> {
     .map_err(|e| BenchError::Latency(format!("cannot open a raw socket: {e}")))
 }
 
-/// A socket in the container that reads until `stop`.
+/// Opens a socket in the container that reads until `stop`.
 fn receive<'a>(
     testbed: &'a Testbed,
     class: Class,
@@ -290,7 +290,7 @@ fn receive<'a>(
     Ok(())
 }
 
-/// From the wire into the container.
+/// Sends from the wire into the container.
 fn send_in(testbed: &Testbed, class: Class, rate: f64, seconds: f64) {
     let protocol = if class == Class::Icmp { 1 } else { 17 };
     let mut whole = packet(protocol, HERE, PORT, 0);

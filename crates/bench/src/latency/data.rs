@@ -1,21 +1,21 @@
-//! What `bench latency` measured: is it true, is it whole, what does it cost.
+//! Results of `bench latency`: accuracy, coverage and cost of the measurement.
 
 use crate::data::Estimate;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A part of `bench latency`.
+/// Part of `bench latency`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LatencyExperiment {
     /// Reports against the stamps of both ends.
     Truth,
-    /// Delays put in on purpose.
+    /// Delays added on purpose.
     Injection,
     /// Container against host.
     Bias,
     /// Reports ÷ packets.
     Coverage,
-    /// What the measurement costs those it measures, and what each program takes.
+    /// Cost of the measurement for the measured containers, and time of each program.
     Perturbation,
 }
 labels!(LatencyExperiment {
@@ -32,11 +32,11 @@ pub struct LatencySample {
     pub time: String,
     /// `injection`, `bias` or `perturbation`.
     pub experiment: String,
-    /// Which of its cases.
+    /// Case of the experiment.
     pub case: String,
     /// Number of the block, from 0.
     pub round: u32,
-    /// What was measured, microseconds each.
+    /// Measured values, microseconds.
     pub values_us: Vec<f64>,
 }
 
@@ -52,33 +52,33 @@ pub struct TruthRow {
     pub packets: u64,
     /// Packets whose stamps are out of order.
     pub violations: u64,
-    /// Between the outer stamp and the report's start: median and largest, microseconds.
+    /// Time between the outer stamp and the report's start: median and largest, microseconds.
     pub before_us: (f64, f64),
-    /// Between the report's end and the outer stamp: median and largest, microseconds.
+    /// Time between the report's end and the outer stamp: median and largest, microseconds.
     pub after_us: (f64, f64),
 }
 
-/// A known delay inside or outside of the measured path.
+/// Known delay inside or outside the measured path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InjectionRow {
     /// `inside` or `outside`.
     pub place: String,
-    /// Mean of what was injected, microseconds.
+    /// Mean injected delay, microseconds.
     pub injected_us: f64,
-    /// How much longer the reports (egress + ingress) became, block by block.
+    /// Growth of the reports (egress + ingress), block by block, microseconds.
     pub seen_us: Estimate,
-    /// Largest difference from what should be seen that is good enough, microseconds.
+    /// Largest deviation from the expected growth that reaches the goal, microseconds.
     pub goal_us: f64,
 }
 
 /// Round trips from a container and from the host at the same time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BiasRow {
-    /// Containers beside it that ping as fast as they can.
+    /// Neighbours that ping as fast as they can.
     pub load: u32,
-    /// From the container, as its process saw it; medians of blocks.
+    /// From the container, as its process sees it; medians of blocks.
     pub raw_us: Estimate,
-    /// With the added part taken out.
+    /// From the container, without the time that the container adds.
     pub corrected_us: Estimate,
     /// From the host's namespace.
     pub host_us: Estimate,
@@ -97,50 +97,51 @@ pub struct CoverageRow {
     pub protocol: String,
     /// `egress` or `ingress`.
     pub direction: String,
-    /// The other direction was under the same load meanwhile.
+    /// Whether the other direction had the same load at the same time.
     #[serde(default)]
     pub both_ways: bool,
-    /// Packets a second that were asked for; `None` for as fast as it goes.
+    /// Requested packets a second; `None` for as fast as possible.
     pub asked_per_s: Option<f64>,
-    /// Packets a second that there were.
+    /// Measured packets a second.
     pub packets_per_s: f64,
     /// Packets.
     pub packets: u64,
-    /// Reports, segments counted.
+    /// Reports; segments count one by one.
     pub reports: u64,
     /// reports ÷ packets, percent.
     pub coverage_pct: f64,
     /// Packets without a report, by reason.
     pub misses: BTreeMap<String, u64>,
-    /// Reports written over before they were read.
+    /// Reports that were overwritten before they were read.
     pub lost: u64,
 }
 
-/// What the measurement does to what it measures.
+/// Effect of the measurement on the measured traffic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PerturbationRow {
-    /// `off`, `idle`, `no match`, `on (queue)`, `on (send)`, `idle (device)`, `on (device)`, `empty at devices` or `ftrace`.
+    /// `off`, `idle`, `no match`, `on (queue)`, `on (send)`, `idle (device)`, `on (device)`, `empty
+    /// at devices` or `ftrace`.
     pub state: String,
     /// Median round trip, block by block.
     pub rtt_us: Estimate,
-    /// Each block minus the one off beside it, µs; the median of each round.
+    /// Each block minus the adjacent `off` block, µs; the median of each round.
     pub added_us: Estimate,
-    /// UDP datagrams a second that a sender gets rid of.
+    /// UDP datagrams that one sender can send, a second.
     pub packets_per_s: Estimate,
 }
 
 /// Cost of one program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencyProgramRow {
-    /// Its name.
+    /// Name of the program.
     pub name: String,
     /// Runs in the measured period.
     pub runs: u64,
-    /// Mean run time, nanoseconds, the statistics' own time taken off.
+    /// Mean run time, nanoseconds, without the time of the statistics.
     pub ns_per_run: f64,
 }
 
-/// The outcome of a latency run. A list is empty while its experiment has not run.
+/// Result of a latency run. The list of an experiment that has not run is empty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyResult {
     /// Timestamps of both ends.
@@ -151,7 +152,7 @@ pub struct LatencyResult {
     pub bias: Vec<BiasRow>,
     /// Reports ÷ packets.
     pub coverage: Vec<CoverageRow>,
-    /// Cost to the measured.
+    /// Cost for the measured containers.
     pub perturbation: Vec<PerturbationRow>,
     /// Cost of each program.
     pub programs: Vec<LatencyProgramRow>,

@@ -4,9 +4,9 @@ use crate::data::{Bound, Judgement};
 use crate::evidence::{Figure, goal};
 use crate::latency::data::LatencyResult;
 
-/// Most that the measurement may add to a round trip, microseconds.
+/// Longest time that the measurement may add to a round trip, microseconds.
 pub const GOAL_ADDED_US: f64 = 1.0;
-/// How far a corrected ping may be from the host's, microseconds (MACE's).
+/// Largest difference between a corrected ping and the host's, microseconds (MACE's bound).
 pub const BIAS_US: f64 = 20.0;
 
 pub(crate) fn goals(result: &LatencyResult) -> Vec<Judgement> {
@@ -38,7 +38,7 @@ pub(crate) fn goals(result: &LatencyResult) -> Vec<Judgement> {
             Some(Figure::Sampled(&row.bias_us)),
         )
     });
-    // What is off, and ftrace, are there to compare with.
+    // The states without measurement, and ftrace, are only for comparison.
     let on = result
         .perturbation
         .iter()

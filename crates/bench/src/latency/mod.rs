@@ -1,8 +1,8 @@
-//! Whether the latency measurement is accurate, misses nothing, and disturbs nothing.
+//! Accuracy, coverage and cost of the latency measurement.
 //!
-//! A tun device stands for the NIC and a thread of this process for the wire: it stamps each
-//! packet when it reads it and before it writes one. All stamps are of CLOCK_MONOTONIC, as the
-//! reports are.
+//! A tun device takes the place of the NIC, and a thread of this process that of the wire. The
+//! thread stamps each packet after it reads it and before it writes one. All stamps are of
+//! CLOCK_MONOTONIC, like those of the reports.
 
 pub(crate) mod args;
 mod bias;
@@ -25,7 +25,7 @@ use crate::rundir::RunDir;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-/// What `bench latency` is told.
+/// Options of `bench latency`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
     /// Fewer and shorter blocks; default no.
@@ -51,7 +51,10 @@ impl Options {
     }
 }
 
-/// Runs all experiments. Exit code 3 when this host cannot run the measurement at all.
+/// Runs all experiments.
+///
+/// # Errors
+/// [`BenchError::Unsupported`] if this host cannot run the measurement.
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, BenchError> {
     if options.rounds() == 0 {
         return Err(BenchError::Usage(
@@ -93,7 +96,7 @@ fn measure(
     Ok(())
 }
 
-/// Keeps the raw values of a block.
+/// Writes the raw values of a block to the samples.
 fn keep(
     rig: &mut Rig<'_>,
     experiment: &str,
@@ -120,7 +123,10 @@ fn us(ns: u64) -> f64 {
     ns as f64 / 1000.0
 }
 
-/// Loads the measurement, or says why this host cannot.
+/// Loads the measurement.
+///
+/// # Errors
+/// [`BenchError::Unsupported`] if this host cannot run it.
 fn load(start: cofferdam_latency::Start) -> Result<cofferdam_latency::Meter, BenchError> {
     let sizes = cofferdam_latency::LatencySizes::default();
     cofferdam_latency::Meter::load(sizes, start).map_err(lost)

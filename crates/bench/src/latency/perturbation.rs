@@ -1,7 +1,8 @@
-//! What the measurement costs those it measures: off, loaded and idle (no container, or one whose
-//! packets the filter refuses), on, and, for comparison, empty programs at the devices of the path (tcx)
-//! and ftrace on the same events. The order of
-//! the states is drawn anew each round; within one, blocks on and off take turns.
+//! Cost of the measurement for the measured containers.
+//!
+//! States: off; loaded and idle (no container, or one whose packets the filter refuses); on. For
+//! comparison: empty programs at the devices of the path (tcx), and ftrace on the same events. Each
+//! round draws a new order of the states; within a state, blocks with and without it take turns.
 
 use super::testbed::Testbed;
 use super::wire::FAR;
@@ -20,7 +21,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Measured with blocks of being off in between.
+/// States that are measured in turns with blocks of `off`.
 const STATES: [&str; 8] = [
     "idle",
     "no match",
@@ -36,7 +37,7 @@ const AT_DEVICES: &str = "empty at devices";
 const NO_TCX: &str = "cannot attach programs to devices (tcx, Linux 6.6)";
 /// Round trips of a block: some 3 ms.
 const PINGS: u32 = 200;
-/// The tracepoints of the programs, as ftrace names them.
+/// Tracepoints of the programs, as ftrace names them.
 const EVENTS: [&str; 10] = [
     "net/net_dev_queue",
     "net/net_dev_start_xmit",
@@ -50,16 +51,16 @@ const EVENTS: [&str; 10] = [
     "qdisc/qdisc_dequeue",
 ];
 
-/// What is switched on and off; gone when dropped.
+/// Measurement that can be switched on and off. Dropping it removes it.
 enum State {
     Meter(Box<Meter>),
-    /// The programs, and where they are attached.
+    /// Empty programs, and their attachments.
     Hooks(Box<EmptyHooks>, Vec<[OwnedFd; 2]>),
     Ftrace(Ftrace),
 }
 
 impl State {
-    /// Loaded, and on.
+    /// Loads the state and switches it on.
     fn load(state: &str, testbed: &Testbed) -> Result<State, BenchError> {
         let meter = |start, filter: Option<Filter>| -> Result<State, BenchError> {
             let mut meter = load(start)?;
@@ -68,7 +69,7 @@ impl State {
             }
             Ok(State::Meter(Box::new(meter)))
         };
-        // Neither an echo nor the flood: only TCP.
+        // Matches only TCP: neither the echoes nor the flood.
         let none = Filter {
             classes: [false, false, true, false],
             ..Filter::default()
@@ -112,21 +113,21 @@ impl State {
     }
 }
 
-/// What a state showed in one round, and being off beside it: of on and off, in that order.
+/// Results of a state in one round, and of the adjacent blocks of `off`; pairs are on, off.
 #[derive(Default)]
 struct Round {
     /// Every round trip, µs.
     trips_us: [Vec<f64>; 2],
     /// Medians of the blocks, µs.
     blocks_us: [Vec<f64>; 2],
-    /// Each block on minus the one off beside it, µs.
+    /// Each `on` block minus the adjacent `off` block, µs.
     added_us: Vec<f64>,
     /// Datagrams a second.
     rates: [f64; 2],
 }
 
-/// Blocks on and off by turns, milliseconds apart: what a round trip takes on a shared machine
-/// changes by half from one second to the next. On and off begin in turn.
+/// Measures one state, with blocks on and off in turns, milliseconds apart: on a shared machine a
+/// round trip changes by half between seconds. On and off begin in turn.
 fn round(testbed: &Testbed, options: &Options, name: &str) -> Result<Round, BenchError> {
     let mut state = State::load(name, testbed)?;
     let mut round = Round::default();
@@ -151,7 +152,7 @@ fn round(testbed: &Testbed, options: &Options, name: &str) -> Result<Round, Benc
     Ok(round)
 }
 
-/// Round trips and datagrams in every state, then the programs' own cost.
+/// Measures round trips and datagrams in every state, then the programs' own cost.
 pub(super) fn measure(
     rig: &mut Rig<'_>,
     options: &Options,
@@ -162,7 +163,7 @@ pub(super) fn measure(
     if !has_tcx(testbed)? {
         states.retain(|state| *state != AT_DEVICES);
     }
-    // The last is `off`, from the blocks beside all states.
+    // The last row is `off`, from the blocks between those of all states.
     let off = states.len();
     let mut rtt: Vec<Vec<f64>> = vec![Vec::new(); off + 1];
     let (mut added, mut rate) = (rtt.clone(), rtt.clone());
@@ -238,7 +239,8 @@ fn flood(testbed: &Testbed, seconds: f64) -> Result<f64, BenchError> {
     })?
 }
 
-/// Nanoseconds a run, by the kernel's statistics, their own time taken off.
+/// Nanoseconds a run of each program by the kernel's statistics, without the time of the
+/// statistics.
 fn programs(testbed: &Testbed, options: &Options) -> Result<Vec<LatencyProgramRow>, BenchError> {
     let _on = RuntimeStatistics::enable().map_err(failed("cannot measure the programs"))?;
     let empty = EmptyProgram::start()
@@ -263,7 +265,7 @@ fn programs(testbed: &Testbed, options: &Options) -> Result<Vec<LatencyProgramRo
         .collect())
 }
 
-/// ftrace in an instance of its own; taken away when dropped.
+/// ftrace in an instance of its own. Dropping it removes the instance.
 struct Ftrace {
     instance: PathBuf,
     mounted: Option<PathBuf>,
@@ -297,7 +299,7 @@ impl Ftrace {
     fn switch(&mut self, on: bool) -> Result<(), BenchError> {
         for event in EVENTS {
             let enable = self.instance.join("events").join(event).join("enable");
-            // An event that this kernel lacks costs nothing.
+            // A missing event costs nothing.
             if enable.exists() {
                 let word = if on { "1" } else { "0" };
                 fs::write(enable, word).map_err(failed("cannot switch ftrace"))?;

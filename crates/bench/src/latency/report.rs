@@ -102,7 +102,7 @@ impl Outcome for LatencyResult {
     }
 }
 
-/// Every block, and what they come to.
+/// Legend of the blocks and their summary.
 const BLOCKS: &[(Tone, &str)] = &[
     (Tone::Paid, "each block"),
     (Tone::Caused, "median, 95% interval"),

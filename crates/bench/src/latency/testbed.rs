@@ -20,10 +20,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::Scope;
 use std::time::Duration;
 
-/// Containers that can ping beside the measured one.
+/// Most containers that can ping at the same time as the measured one.
 pub(super) const NEIGHBOURS: u32 = 8;
 
-/// The network; undone when dropped.
+/// Network of the experiment. Dropping it removes the network.
 pub(super) struct Testbed {
     // The wire ends before the device's namespace goes.
     pub wire: Wire,
@@ -34,7 +34,7 @@ pub(super) struct Testbed {
     pub host_netns: NetnsId,
     /// The host's end of the container's pair.
     pub device: IfIndex,
-    /// The container's own end.
+    /// The container's end.
     pub inner: IfIndex,
     /// The host's NIC.
     pub nic: IfIndex,
@@ -49,11 +49,11 @@ fn inode(file: &File) -> Result<NetnsId, BenchError> {
 }
 
 impl Testbed {
-    /// Makes everything.
+    /// Makes the whole network.
     pub fn make() -> Result<Testbed, BenchError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
-        // Named as all benchmarks name theirs: the next run removes what a killed one left.
+        // Named like those of all benchmarks, so that the next run removes what a killed one left.
         sweep::leftovers();
         let tag = format!("{}-lat{n}", std::process::id());
         let mut undo = UndoStack::default();
@@ -88,7 +88,7 @@ impl Testbed {
             nic: IfIndex(host.ifindex("nic0")?),
             _undo: undo,
         };
-        // Everyone knows everyone's address before anything is measured.
+        // All neighbour entries are resolved before the measurement.
         testbed.inside(|| testbed.probe(Kind::Icmp, 3))??;
         Ok(testbed)
     }
@@ -103,7 +103,7 @@ impl Testbed {
         in_namespace(&self.host, work).map_err(failed("cannot enter a namespace"))
     }
 
-    /// A prober in the calling thread's namespace that has had `count` answers.
+    /// Opens a prober in the calling thread's namespace, and waits for `count` answers.
     pub fn probe(&self, kind: Kind, count: u32) -> Result<Prober, BenchError> {
         let mut prober = Prober::open(FAR.into(), kind, 56).map_err(failed("cannot ping"))?;
         for _ in 0..count {
@@ -113,7 +113,7 @@ impl Testbed {
         Ok(prober)
     }
 
-    /// A prober in the host's namespace, for any thread.
+    /// Opens a prober in the host's namespace, for any thread.
     pub fn host_prober(&self, kind: Kind) -> Result<Prober, BenchError> {
         self.outside(|| self.probe(kind, 3))?
     }
@@ -125,7 +125,7 @@ impl Testbed {
         in_namespace(file, work).map_err(failed("cannot enter a namespace"))
     }
 
-    /// `count` neighbours ping as fast as they are answered, until `stop`.
+    /// Lets `count` neighbours ping as fast as they are answered, until `stop`.
     pub fn load<'a>(&'a self, scope: &'a Scope<'a, '_>, count: u32, stop: &'a AtomicBool) {
         for file in self.neighbours.iter().take(count as usize) {
             scope.spawn(move || {

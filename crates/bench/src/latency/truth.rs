@@ -1,5 +1,5 @@
-//! Does a report say what happened? Timestamps of both ends enclose it, and known delays show in it
-//! or not.
+//! Accuracy of the reports: timestamps of both ends enclose each report, and known delays appear in
+//! it or not.
 
 use super::testbed::Testbed;
 use super::wire::{ECHO_PORT, SETTLE, Stamp};
@@ -13,7 +13,7 @@ use cofferdam_latency::ping::{Kind, Probe, Told};
 use cofferdam_latency::{Direction, Filter, Reader, Start};
 use std::time::Duration;
 
-/// Reports that fall into a probe's time, with their ends.
+/// Waits for the reports of a probe's time, and returns them.
 fn told(reader: &mut Reader) -> Vec<Told> {
     std::thread::sleep(SETTLE);
     let mut told = Vec::new();
@@ -36,7 +36,7 @@ fn find(told: &[Told], probe: &Probe, direction: Direction) -> Option<(u64, u64)
     ))
 }
 
-/// Largest and median of signed distances, µs; how many are negative.
+/// Median and largest of signed distances, µs, and the number of negative ones.
 fn slack(values: &[i64]) -> ((f64, f64), u64) {
     let floats: Vec<f64> = values.iter().map(|v| *v as f64 / 1000.0).collect();
     let largest = floats.iter().copied().fold(0.0, f64::max);
@@ -44,7 +44,7 @@ fn slack(values: &[i64]) -> ((f64, f64), u64) {
     ((median(&floats).unwrap_or(0.0), largest), negative)
 }
 
-/// Application ≤ start ≤ end ≤ peer, packet by packet, in both directions.
+/// Checks application ≤ start ≤ end ≤ peer, packet by packet, in both directions.
 pub(super) fn stamps(
     rig: &mut Rig<'_>,
     options: &Options,
@@ -107,10 +107,11 @@ pub(super) fn stamps(
     Ok(())
 }
 
-/// What is injected, ns.
+/// Injected delay, nanoseconds.
 const INJECTED_NS: u64 = 100_000;
 
-/// A delay on the host's side of the pair is in the report; one behind the NIC is not.
+/// Checks that a delay on the host's side of the pair is in the report, and one behind the NIC is
+/// not.
 pub(super) fn injection(
     rig: &mut Rig<'_>,
     options: &Options,
@@ -119,7 +120,7 @@ pub(super) fn injection(
 ) -> Result<(), BenchError> {
     let mut meter = load(Start::Send)?;
     meter.on(testbed.netns, &Filter::default()).map_err(lost)?;
-    // After the meter: its time falls behind the meter's stamp.
+    // Attached after the meter, so that the delay comes after the meter's stamp.
     let delay = Delay::attach(testbed.host_netns, testbed.device);
     let mut delay = delay.map_err(|e| BenchError::Latency(format!("cannot inject delays: {e}")))?;
     let mut reader = meter.reader().map_err(lost)?;

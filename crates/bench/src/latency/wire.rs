@@ -1,5 +1,5 @@
-//! The wire behind the NIC: a thread that answers echo requests and datagrams, and stamps what
-//! it reads and writes.
+//! Wire behind the NIC: a thread that answers echo requests and datagrams, and stamps the packets
+//! that it reads and writes.
 
 use cofferdam_latency::monotonic_ns;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -13,21 +13,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The far end of the wire.
+/// Address of the wire's far end.
 pub(super) const FAR: Ipv4Addr = Ipv4Addr::new(10, 97, 0, 2);
-/// The port whose datagrams are answered.
+/// Port whose datagrams are answered.
 pub(super) const ECHO_PORT: u16 = 7;
 
-/// One packet that was answered.
+/// Stamps of one answered packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stamp {
     /// IP protocol number.
     pub protocol: u8,
-    /// The echo's number, or the near end's port.
+    /// Sequence number of the echo, or the near end's port.
     pub number: u16,
-    /// After it was read, ns.
+    /// Time after reading it, ns.
     pub read_ns: u64,
-    /// Before the answer was written, ns.
+    /// Time before writing the answer, ns.
     pub write_ns: u64,
 }
 
@@ -35,12 +35,12 @@ pub(super) struct Stamp {
 struct Shared {
     stop: AtomicBool,
     stamping: AtomicBool,
-    /// Time each answer is held back, ns.
+    /// Delay of each answer, ns.
     hold_ns: AtomicU64,
     stamps: Mutex<Vec<Stamp>>,
 }
 
-/// Ends its thread when dropped.
+/// Running wire. Dropping it ends its thread.
 pub(super) struct Wire {
     shared: Arc<Shared>,
     device: Arc<File>,
@@ -63,7 +63,7 @@ impl Wire {
         })
     }
 
-    /// Stamps from now on; returns those so far.
+    /// Starts or stops stamping; returns the stamps so far.
     pub fn stamps(&self, on: bool) -> Vec<Stamp> {
         self.shared.stamping.store(on, Ordering::Relaxed);
         let mut stamps = self
@@ -74,12 +74,12 @@ impl Wire {
         std::mem::take(&mut stamps)
     }
 
-    /// Holds each answer back for so long.
+    /// Delays each answer by `ns`.
     pub fn hold(&self, ns: u64) {
         self.shared.hold_ns.store(ns, Ordering::Relaxed);
     }
 
-    /// Puts a packet on the way in.
+    /// Sends a packet towards the host.
     pub fn send(&self, packet: &[u8]) -> io::Result<()> {
         (&*self.device).write(packet).map(drop)
     }
@@ -151,8 +151,8 @@ fn serve(device: &File, shared: &Shared) {
     }
 }
 
-/// Makes an IPv4 echo request or a datagram to the echo port its own answer; its protocol and
-/// number. Swapping addresses and ports leaves the checksums as they are.
+/// Turns an IPv4 echo request, or a datagram to the echo port, into its answer. Returns its
+/// protocol and number. Swapping addresses and ports leaves the checksums valid.
 fn turn(packet: &mut [u8]) -> Option<(u8, u16)> {
     let header = usize::from(packet.first()? & 15) * 4;
     if packet.first()? >> 4 != 4 || packet.len() < header + 8 || header < 20 {
@@ -185,8 +185,8 @@ fn turn(packet: &mut [u8]) -> Option<(u8, u16)> {
     }
 }
 
-/// An IPv4 packet from the far end with no payload checks: UDP without a checksum to `port`,
-/// or an echo reply nobody asked for (`port` is its identifier).
+/// IPv4 packet from the far end that passes all checks: UDP without a checksum to `port`, or an
+/// unsolicited echo reply with `port` as its identifier.
 pub(super) fn packet(protocol: u8, to: std::net::Ipv4Addr, port: u16, number: u16) -> Vec<u8> {
     let mut p = vec![0u8; 20 + 8 + 32];
     let length = p.len() as u16;
@@ -226,5 +226,5 @@ fn checksum(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// Long enough for every report to be in its ring.
+/// Time after which every report is in its ring.
 pub(super) const SETTLE: Duration = Duration::from_millis(20);

@@ -1,15 +1,15 @@
-//! A benchmark as the command line calls it.
+//! Benchmark as the command line calls it.
 
 use crate::error::BenchError;
 use crate::progress::Progress;
 use crate::rundir::RunDir;
 
-/// What a benchmark gives.
+/// Answer of a benchmark.
 #[derive(Debug)]
 pub enum Answer {
-    /// A run, in its directory.
+    /// Finished run, in its directory.
     Run(Box<RunDir>),
-    /// A text for standard output; nothing was measured.
+    /// Text for standard output; nothing was measured.
     Text(String),
 }
 
@@ -19,8 +19,8 @@ impl Answer {
     }
 }
 
-/// The options of a benchmark on the command line.
+/// Options of a benchmark on the command line.
 pub(crate) trait Bench {
-    /// Does what they say.
+    /// Runs the benchmark with these options.
     fn run(self, progress: &mut dyn Progress) -> Result<Answer, BenchError>;
 }

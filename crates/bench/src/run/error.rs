@@ -1,10 +1,10 @@
-//! A run directory that cannot be read.
+//! Errors of reading a run directory.
 
 use crate::data::SCHEMA;
 use std::io;
 use std::path::PathBuf;
 
-/// A run directory could not be read.
+/// Run directory that could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
     /// A file is missing or unreadable.
@@ -12,28 +12,28 @@ pub enum DataError {
         "cannot read {path}: {source}: give a directory that 'cofferdam bench' or 'cofferdam demo' wrote"
     )]
     Read {
-        /// Which file.
+        /// File.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },
-    /// A document does not have the form it should.
+    /// A document does not have the expected form.
     #[error("{path}, line {line}: {reason}: the file is damaged; render another run")]
     Malformed {
-        /// Which file.
+        /// File.
         path: PathBuf,
         /// Line, from 1.
         line: usize,
-        /// The parser's words.
+        /// Message of the parser.
         reason: String,
     },
-    /// Written by a newer Cofferdam.
+    /// A newer Cofferdam wrote the document.
     #[error("{path} has schema {found}, this build reads up to {SCHEMA}: use a newer cofferdam")]
     NewerSchema {
-        /// Which file.
+        /// File.
         path: PathBuf,
-        /// Its schema.
+        /// Schema of the document.
         found: u32,
     },
 }

@@ -16,8 +16,8 @@ struct Versioned {
 }
 
 impl RunData {
-    /// Reads the directory `dir`. `samples.jsonl`, `ledger.jsonl` and `result.json` may be
-    /// missing: a run that was interrupted has what it had measured until then.
+    /// Reads the directory `dir`. `samples.jsonl`, `ledger.jsonl` and `result.json` may be missing:
+    /// an interrupted run has what it measured until then.
     pub fn load(dir: &Path) -> Result<RunData, DataError> {
         let manifest_path = dir.join(MANIFEST);
         let text = fs::read_to_string(&manifest_path).map_err(|source| DataError::Read {
@@ -54,7 +54,7 @@ fn optional(path: &Path) -> Result<Option<String>, DataError> {
     }
 }
 
-/// The lines of `path`, each one value. A last line without a newline was being written, and is left out.
+/// Values in the lines of `path`. A last line without a newline was being written, and is left out.
 pub(crate) fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, DataError> {
     let text = optional(path)?.unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -74,7 +74,7 @@ fn malformed(path: &Path, line: usize, e: &serde_json::Error) -> DataError {
     }
 }
 
-/// The schema is looked at first: a newer document is refused by name, not as damage.
+/// Checks the schema first: a newer document is refused by its number, not as damage.
 fn parse<T: DeserializeOwned>(path: &Path, line: usize, text: &str) -> Result<T, DataError> {
     let malformed = |e| malformed(path, line, &e);
     let version: Versioned = serde_json::from_str(text).map_err(malformed)?;
@@ -87,7 +87,7 @@ fn parse<T: DeserializeOwned>(path: &Path, line: usize, text: &str) -> Result<T,
     serde_json::from_str(text).map_err(malformed)
 }
 
-/// A document of its own format, which has no schema; `None` if there is none.
+/// Document of a format without `schema`; `None` if the file is missing.
 pub(crate) fn document<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, DataError> {
     let text = optional(path)?;
     let read = text.map(|text| serde_json::from_str(&text).map_err(|e| malformed(path, 1, &e)));

@@ -1,4 +1,4 @@
-//! What a run keeps beside its result.
+//! Samples of a run, and the files that hold them.
 
 use super::error::DataError;
 use super::load::lines;
@@ -13,13 +13,13 @@ pub(crate) const LEDGERS: &str = "ledger.jsonl";
 
 /// The samples of one kind of run.
 pub trait Kept: Sized {
-    /// Reads them from a run directory; what is missing is empty.
+    /// Reads the samples from a run directory. A missing file counts as empty.
     fn read(dir: &Path) -> Result<Self, DataError>;
 
     /// Number of samples.
     fn count(&self) -> usize;
 
-    /// Whether the ledger belongs to a sample that counts.
+    /// Whether `ledger` belongs to a sample that counts.
     fn counts(&self, _ledger: &LedgerRecord) -> bool {
         true
     }
@@ -35,7 +35,7 @@ impl<T: DeserializeOwned> Kept for Vec<T> {
     }
 }
 
-/// Samples for other tools: the report needs the result alone.
+/// Samples that only other tools read: the report needs the result alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unread;
 

@@ -1,5 +1,5 @@
-//! The owner of a run directory. Under sudo it is given to the user who called, where the place it
-//! lies in is that user's: a clone's `runs/` can then be removed by its owner.
+//! Owner of a run directory. Under sudo, a new directory goes to the calling user if the directory
+//! above is that user's. So the owner of a clone can remove its `runs/`.
 
 use nix::unistd::{Gid, Uid, fchown};
 use std::fs::{self, File};
@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The user that new directories and files are given to.
+/// User that gets new directories and files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     uid: u32,
@@ -15,7 +15,7 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// Who called sudo, when `path` (there already or not yet) lies in that user's place.
+    /// The user who called sudo, if `path` (existing or not) lies in that user's directory.
     pub fn of(path: &Path) -> Option<Owner> {
         let number = |name: &str| std::env::var(name).ok()?.parse().ok();
         let (uid, gid) = (number("SUDO_UID")?, number("SUDO_GID")?);
@@ -31,7 +31,7 @@ impl Owner {
         (there.uid() == self.uid).then_some(self)
     }
 
-    /// Makes `path` and the directories above it that are missing, each the owner's.
+    /// Makes `path` and the missing directories above it, and gives them to the owner.
     pub fn make_directories(self, path: &Path) -> io::Result<()> {
         let path = std::path::absolute(path)?;
         let missing: Vec<_> = path.ancestors().take_while(|p| !p.exists()).collect();
@@ -45,7 +45,7 @@ impl Owner {
         Ok(())
     }
 
-    /// Gives what is open to the owner, when it is root's: something that we have just made.
+    /// Gives an open file to the owner, if root owns it: we have just made it.
     pub fn take(self, file: &File) -> io::Result<()> {
         if file.metadata()?.uid() != 0 || self.uid == 0 {
             return Ok(());
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::chown;
 
-    /// Nobody's numbers: any other than root's would do.
+    /// Ids of another user than root.
     const OWNER: Owner = Owner {
         uid: 65_534,
         gid: 65_534,
@@ -87,7 +87,7 @@ mod tests {
         assert!(Uid::effective().is_root(), "run the tests as root (sudo)");
         let temp = tempfile::tempdir().unwrap();
         assert_eq!(OWNER.in_place(&temp.path().join("runs/one")), None);
-        // A file that was there and is another user's stays that user's.
+        // An existing file of another user stays that user's.
         let path = temp.path().join("theirs");
         fs::write(&path, "x").unwrap();
         chown(&path, Some(1), Some(1)).unwrap();

@@ -51,7 +51,7 @@ fn what_is_written_is_read_back() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("deep/run");
     let mut dir = RunDir::create(Some(&path), &about()).unwrap();
-    // Once: it has the time of day.
+    // Formatted once: it has the time of day.
     let sample = sample();
     dir.sample(&sample).unwrap();
     dir.result(&RunResult::Penalty(PenaltyResult::default()))
@@ -154,7 +154,7 @@ fn a_run_without_samples_can_be_discarded() {
     dir.sample(&sample()).unwrap();
     dir.discard_if_empty();
     assert_eq!(RunData::load(&path).unwrap().samples.count(), 1);
-    // A directory that was there before stays, empty as it was.
+    // A directory that existed before stays, empty as it was.
     let given = tempfile::tempdir().unwrap();
     RunDir::create(Some(given.path()), &about())
         .unwrap()

@@ -1,9 +1,8 @@
-//! What the diagnosis costs where it costs most: two processes that do nothing but wake each
-//! other over a pipe.
+//! Cost of the diagnosis in its worst case: two processes that only wake each other over a pipe.
 //!
-//! Periods with the diagnosis off and on, and with an empty program at each switch, take turns in random
-//! order; the figure is round trips on ÷ off of each pair. The kernel's own run-time statistics, which
-//! cost about 25 ns a run, are on only in a period of their own.
+//! Periods with the diagnosis off, with it on, and with an empty program at each switch take turns
+//! in random order. The figure is the ratio of round trips on ÷ off of each pair. The kernel's own
+//! run-time statistics cost about 25 ns a run, so they are on only in a separate period.
 
 mod ping_pong;
 
@@ -22,24 +21,24 @@ use cofferdam_diagnosis::{
 use ping_pong::PingPong;
 use std::time::Duration;
 
-/// After switching, before the period begins: attaching programs disturbs for a moment.
+/// Time between a switch and the period: attaching programs disturbs for a moment.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// Length of a period: the host's own speed moves by tens of percent from one second to the next,
-/// less from one such period to the next.
+/// Length of a period. The host's own speed moves by tens of percent between seconds, less between
+/// such short periods.
 const PERIOD: Duration = Duration::from_millis(60);
 /// Length of the period with the kernel's statistics on.
 const MEASURED: Duration = Duration::from_millis(500);
-/// Rounds of windows that say something; a round takes two of their periods.
+/// Fewest rounds of windows that give a figure; a round takes two of their periods.
 const ENOUGH: u32 = 5;
-/// Pairs for each of them.
+/// Pairs for each round of windows.
 const PAIRS: u32 = 3;
-/// The program that does nothing.
+/// Name of the empty program.
 const EMPTY: &str = "reference_empty_switch";
-/// What it costs to call a program that does nothing, measured without the statistics.
+/// Time of calling an empty program, without the statistics, nanoseconds.
 const CALL_NS: f64 = 8.0;
 
-/// What takes turns.
+/// Treatments that take turns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
     Off,
@@ -47,7 +46,7 @@ enum Turn {
     Empty,
 }
 
-/// The container of each process.
+/// Index of each process's container.
 pub(super) fn containers(case: SwitchCase) -> [Option<usize>; 2] {
     match case {
         SwitchCase::OneContainerOneCpu | SwitchCase::OneContainerTwoCpus => [Some(0), Some(0)],
@@ -158,8 +157,8 @@ fn one(
     }))
 }
 
-/// Round trips of a period of windows ÷ those of a period without. Nothing where the two processes have a CPU each: which idles,
-/// and how deeply, differs more from one period to the next.
+/// Ratios of the round trips of a period with a window to those of a period without. Empty for
+/// processes on two CPUs: there the depth of idle states differs too much between periods.
 fn windows(
     rig: &mut Rig<'_>,
     players: &mut PingPong,
@@ -180,7 +179,7 @@ fn windows(
         for turn in order {
             let containers = players.containers.clone();
             rates[turn] = players.round_trips_while(|| {
-                // As the agent does it: a reading at the begin, and one at the end.
+                // Two readings as in the agent: one at the start, one at the end.
                 if turn == 1 {
                     diagnosis.begin(&containers).map_err(unusable)?;
                 }

@@ -17,12 +17,12 @@ use std::time::Duration;
 
 /// Two running workers.
 pub(super) struct PingPong {
-    /// The containers that the workers are in, both of them whether used or not.
+    /// Both containers, whether a worker is in them or not.
     pub(super) containers: Vec<Arc<Container>>,
-    /// The one whose counts are read.
+    /// Worker whose counts are read.
     player: Worker,
     _partner: Worker,
-    // Last: fields are dropped in order, and this undoes everything.
+    // Last: fields are dropped in order, and this reverts everything.
     _undo: UndoStack,
 }
 
@@ -70,7 +70,7 @@ impl PingPong {
         })
     }
 
-    /// Round trips a second over `period`.
+    /// Measures the round trips a second over `period`.
     pub(super) fn round_trips_per_s(&mut self, period: Duration) -> Result<f64, BenchError> {
         self.round_trips_while(|| {
             std::thread::sleep(period);
@@ -78,7 +78,7 @@ impl PingPong {
         })
     }
 
-    /// Round trips a second while this happens.
+    /// Measures the round trips a second while `body` runs.
     pub(super) fn round_trips_while(
         &mut self,
         body: impl FnOnce() -> Result<(), BenchError>,

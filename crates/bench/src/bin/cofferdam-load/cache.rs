@@ -1,6 +1,5 @@
-//! Cache load: loads of which each must wait for the one before, over a set of a given size, in an
-//! order that no prefetcher knows. Their rate shows where the set lies: in a cache or in
-//! memory.
+//! Cache load: dependent loads over a set of a given size, in an order that no prefetcher predicts.
+//! Their rate shows whether the set is in a cache or in memory.
 
 use crate::Failure;
 use crate::meter::Meter;
@@ -8,16 +7,16 @@ use crate::params::Params;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// A line of every cache in use; each is touched at its first word.
+/// Size of a cache line on all CPUs in use, bytes; each line is read at its first word.
 const LINE: usize = 64;
 /// Words of a line.
 const WORDS: usize = LINE / size_of::<u64>();
-/// Loads between two looks at the clock: some 100 µs from memory.
+/// Loads between two readings of the clock: some 100 µs from memory.
 const BURST: u64 = 1_000;
 
 /// `bytes=N threads=T`: size of each thread's set.
 pub struct Cache {
-    /// A ring through all lines: each line's first word is the index of the next one's.
+    /// Ring through all lines: the first word of each line is the index of the next line's.
     ring: Arc<Vec<u64>>,
     threads: u32,
 }
@@ -41,7 +40,7 @@ impl Cache {
         (0..self.threads as usize)
             .map(|i| {
                 let (ring, meter) = (self.ring.clone(), meter.clone());
-                // Apart on the ring, so that one does not load for the other.
+                // The threads start apart on the ring, so that none loads the lines of another.
                 let from = lines * i / self.threads as usize * WORDS;
                 std::thread::spawn(move || chase(&ring, from, &meter))
             })
@@ -62,7 +61,7 @@ fn chase(ring: &[u64], from: usize, meter: &Meter) {
     std::hint::black_box(at);
 }
 
-/// A single cycle through `lines` lines at random (Sattolo's shuffle): the same for each size.
+/// Random cycle through `lines` lines (Sattolo's shuffle), the same in every run.
 fn ring(lines: usize) -> Vec<u64> {
     let mut order: Vec<u32> = (0..lines as u32).collect();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;

@@ -1,5 +1,5 @@
-//! The two things the standard library does not offer: a thread's own CPU time, and a socket's
-//! receive buffer.
+//! Two calls that the standard library lacks: a thread's own CPU time, and a socket's receive
+//! buffer.
 
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
@@ -34,8 +34,8 @@ pub fn thread_cpu_ns() -> u64 {
     (time.sec as u64) * 1_000_000_000 + time.nsec as u64
 }
 
-/// Asks for a receive buffer of `bytes`; best effort: without the right to it the kernel's
-/// default stays, and losses at the socket are then possible.
+/// Asks for a receive buffer of `bytes`. Without the right to it, the kernel's default stays and
+/// the socket may lose datagrams.
 pub fn receive_buffer(socket: &UdpSocket, bytes: i32) {
     // SAFETY: the descriptor is the live socket's; the value is an int as the option wants, read
     // during the call only, and its length is its size.

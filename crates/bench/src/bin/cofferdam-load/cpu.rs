@@ -1,4 +1,4 @@
-//! CPU load: a given number of CPUs, held by each thread's own clock of CPU time.
+//! CPU load: uses a given number of CPUs, controlled by each thread's CPU clock.
 
 use crate::Failure;
 use crate::clock::thread_cpu_ns;
@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// In each of these a thread uses its share of a CPU, from the beginning on. Shorter than a
+/// Length of a period, in which a thread uses its share of a CPU, from the begin on. Shorter than a
 /// scheduler's quota period, so that a quota shows as latency.
 const PERIOD: Duration = Duration::from_millis(10);
 /// Rounds of the mix in one operation: about 20 µs.
 const ROUNDS: u32 = 10_000;
-/// Periods that a thread may be behind; older ones are given up. Below one quota period the
-/// set-point of a saturated tenant could not be held.
+/// Periods that a thread may be behind; older ones are given up. With less than one quota period, a
+/// saturated tenant could not hold its set-point.
 const BEHIND: u32 = 20;
 
 /// `cpus=X`: CPUs to use, on ⌈X⌉ threads in equal parts.

@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// `O_DIRECT` of `<asm/fcntl.h>` on x86-64; elsewhere it has other numbers.
+/// `O_DIRECT` of `<asm/fcntl.h>` on x86-64; other architectures have other numbers.
 #[cfg(target_arch = "x86_64")]
 const O_DIRECT: i32 = 0o40000;
 #[cfg(not(target_arch = "x86_64"))]
 const O_DIRECT: i32 = 0o200_000;
 /// Bytes of one operation, and their alignment: a page, and a multiple of every sector size.
 const BLOCK: usize = 4096;
-/// Written operations between two fsyncs of a buffered load: durable, as a log would be.
+/// Write operations between two fsyncs of a buffered load: durable, as a log is.
 const SYNC_EVERY: u64 = 32;
 
 /// `path=P size=BYTES iops=R write_pct=W direct=0|1 threads=N`.
@@ -33,7 +33,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Makes the file, of written blocks, where it is not there with this size.
+    /// Opens the file. Writes it first, block by block, unless it exists with this size.
     pub fn prepare(mut params: Params) -> Result<Disk, Failure> {
         let path: String = params.need("path")?;
         let size: u64 = params.need("size")?;
@@ -105,14 +105,14 @@ struct Worker {
     pace: Option<Pace>,
     write_pct: u64,
     direct: bool,
-    /// The next operation of all threads together.
+    /// Index of the next operation of all threads together.
     next: Arc<AtomicU64>,
     meter: Arc<Meter>,
 }
 
 impl Worker {
     fn work(&self) {
-        // O_DIRECT wants an aligned buffer: a part of one twice as large is.
+        // O_DIRECT needs an aligned buffer: a buffer of twice the size contains one.
         let mut space = vec![0_u8; 2 * BLOCK];
         let from = space.as_ptr().align_offset(BLOCK);
         let block = &mut space[from..from + BLOCK];
@@ -162,7 +162,7 @@ impl Worker {
     }
 }
 
-/// The same index, the same block and direction in every run (SplitMix64).
+/// Pseudo-random number of an index (SplitMix64): block and direction are the same in every run.
 fn scatter(index: u64) -> u64 {
     let mut x = index.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,11 +1,11 @@
-//! The static load generator: one tenant's load with exact set-points, open loop.
+//! Static load generator: the load of one tenant with exact set-points, open loop.
 //!
-//! It is built once more by `build.rs`, statically and without any crate, and carried inside
-//! `cofferdam`: so it runs in a container without an image, in a sandbox and as the only program
-//! of a virtual machine. That is why it uses the standard library alone.
+//! `build.rs` builds it a second time, statically and without any crate, and `cofferdam` carries
+//! that binary. So it runs in a container without an image, in a sandbox, and as the only program
+//! of a virtual machine. For this reason it uses the standard library alone.
 //!
-//! A driver talks to it in lines. Answers begin with `@`, so that a console's own messages are
-//! told apart:
+//! A driver exchanges lines with it. Answers begin with `@`, which distinguishes them from a
+//! console's own messages:
 //!
 //! ```text
 //! cofferdam-load serve             → @ready
@@ -15,9 +15,9 @@
 //! quit, or end of input            → the process ends, its load as well
 //! ```
 //!
-//! Open loop: what is due is set by a schedule fixed at the start. A tenant that is held up falls
-//! behind and its latency says so; what is later than a limit is given up and counted as lost, so
-//! that a backlog of one moment does not become the load of the next.
+//! Open loop: a schedule fixed at the start says when each operation is due. A tenant that is
+//! delayed falls behind, which its latency shows. Operations later than a limit are given up and
+//! counted as lost, so that the backlog of one moment does not become the load of the next.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod cache;
@@ -31,7 +31,7 @@ mod pace;
 mod params;
 mod serve;
 
-/// Why a load could not be prepared: one line for the driver.
+/// Reason why a load could not be prepared: one line for the driver.
 type Failure = String;
 
 fn main() {

@@ -1,7 +1,7 @@
-//! Memory load: a working set that is filled and then walked at a given rate.
+//! Memory load: fills a working set and then walks it at a given rate.
 //!
-//! It runs in a child: above its limit the kernel kills it, and the parent starts it again and
-//! counts that, as a supervised service would.
+//! The load runs in a child process. Above its memory limit the kernel kills the child; the parent
+//! counts that and restarts it, as a supervisor restarts a service.
 
 use crate::Failure;
 use crate::meter::Meter;
@@ -15,24 +15,24 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Walked in one operation.
+/// Bytes walked in one operation.
 const CHUNK: usize = 1 << 20;
-/// The child reports at least as often.
+/// Longest time between two reports of the child.
 const REPORT: Duration = Duration::from_millis(20);
-/// A child says so when its set is filled.
+/// Line of a child whose set is filled.
 const FILLED: &str = "filled";
-/// Rest before a killed child is started again.
+/// Pause before a killed child is restarted.
 const REST: Duration = Duration::from_millis(20);
 
 /// `bytes=N rate=R`: working set, and bytes walked a second (0: as fast as possible).
 pub struct Memory {
     bytes: u64,
     rate: f64,
-    /// Filled already, or killed while it was filling.
+    /// First child, if it survived filling its set.
     first: RefCell<Option<Walker>>,
 }
 
-/// A running child.
+/// Running child.
 struct Walker {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -54,7 +54,7 @@ impl Walker {
         Some(Walker { child, lines })
     }
 
-    /// Waits until it has filled its set; `None`: it was killed on the way.
+    /// Waits until the child has filled its set; `None` if it was killed before that.
     fn filled(mut self) -> Option<Walker> {
         loop {
             if self.lines.next()?.ok()? == FILLED {
@@ -63,16 +63,16 @@ impl Walker {
         }
     }
 
-    /// Lets it walk; one that is filling begins afterwards.
+    /// Lets the child walk; a child that still fills begins after that.
     fn go(&mut self) {
-        // Dead already: its output says why.
+        // Fails if the child is dead: its output says why.
         let _dead = self.child.stdin.as_mut().map(|to| writeln!(to, "go"));
     }
 }
 
 impl Drop for Walker {
     fn drop(&mut self) {
-        // Fails only when it is gone already.
+        // Fails only if it has already ended.
         let _gone = self.child.kill();
         let _reaped = self.child.wait();
     }
@@ -93,8 +93,8 @@ impl Memory {
         })
     }
 
-    /// Fills the working set, so that the window shows walking and not filling; above the limit
-    /// the first child is killed here.
+    /// Fills the working set, so that the measurement shows walking and not filling. Above the
+    /// limit the first child is killed here.
     pub fn fill(self) -> Memory {
         let walker = Walker::start(self.bytes, self.rate).and_then(Walker::filled);
         self.first.replace(walker);
@@ -114,7 +114,7 @@ fn supervise(first: Option<Walker>, bytes: u64, rate: f64, meter: &Meter) {
     let mut walker = first;
     while !meter.ended() {
         let Some(mut now) = walker.take().or_else(|| Walker::start(bytes, rate)) else {
-            // Not even a small process fits: as good as killed.
+            // Not even a small process fits: the same as killed.
             meter.restart();
             std::thread::sleep(REST);
             continue;
@@ -147,18 +147,18 @@ fn note(line: &str, meter: &Meter) {
     }
 }
 
-/// The child: fills, then walks, until it is killed or its parent has gone.
+/// Child process: fills its set, then walks it, until it is killed or its parent ends.
 pub fn child(words: &[&str]) {
     let parsed = Params::parse(words).and_then(Memory::prepare);
     let Ok(memory) = parsed else {
         std::process::exit(2);
     };
-    // The first line is the word to go; the end of the input is the parent's end.
+    // The first line is the start signal; the end of the input is the parent's end.
     let (sender, word) = channel();
     std::thread::spawn(move || {
         let mut line = String::new();
         while std::io::stdin().read_line(&mut line).is_ok_and(|n| n > 0) {
-            // Nobody asks for a second word.
+            // A second line has no receiver.
             let _once = sender.send(());
         }
         std::process::exit(0);
@@ -168,7 +168,7 @@ pub fn child(words: &[&str]) {
     let mut report = Report::new();
     for i in 0..chunks {
         let began = Instant::now();
-        // Written, not zeroed: the kernel then has to give a page for each.
+        // Written, not zeroed: the kernel must allocate a page for each.
         set.push((0..(CHUNK / 8) as u64).map(|j| j ^ i as u64).collect());
         report.chunk(began.elapsed());
     }
@@ -236,7 +236,7 @@ impl Report {
         self.send("");
     }
 
-    /// Tells what is there, then `last`.
+    /// Prints the report, then `last`.
     fn send(&mut self, last: &str) {
         let last = match last {
             "" => String::new(),

@@ -1,4 +1,4 @@
-//! Counters that the load's threads write and the driver's thread reads; no locks.
+//! Counters that the load's threads write and the driver's thread reads; without locks.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -9,16 +9,16 @@ const STEPS: u64 = 16;
 const DOUBLINGS: u64 = 21;
 const BUCKETS: usize = (STEPS * (DOUBLINGS + 1)) as usize;
 
-/// What a load counts.
+/// Counters of a load.
 pub struct Meter {
     started: Instant,
-    /// Operations done.
+    /// Finished operations.
     ops: AtomicU64,
-    /// Bytes moved.
+    /// Moved bytes.
     bytes: AtomicU64,
-    /// Operations given up as too late, or that never arrived.
+    /// Operations given up as too late, or never received.
     lost: AtomicU64,
-    /// Times that the load was killed and began again.
+    /// Restarts of the load after a kill.
     restarts: AtomicU64,
     recording: AtomicBool,
     stop: AtomicBool,
@@ -49,7 +49,7 @@ impl Meter {
         }
     }
 
-    /// Time since the load was let go.
+    /// Time since the start of the load.
     pub fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
@@ -67,14 +67,14 @@ impl Meter {
         self.restarts.fetch_add(1, Relaxed);
     }
 
-    /// Notes how long an operation took after it was due.
+    /// Records the time from an operation's due time to its end.
     pub fn latency(&self, took: Duration) {
         if self.recording.load(Relaxed) {
             self.buckets[bucket(took.as_micros() as u64)].fetch_add(1, Relaxed);
         }
     }
 
-    /// Latencies count from now on, or no more.
+    /// Starts or stops recording latencies.
     pub fn record(&self, on: bool) {
         self.recording.store(on, Relaxed);
     }
@@ -97,8 +97,8 @@ impl Meter {
         }
     }
 
-    /// The quantile `q` of the latencies noted, microseconds: the upper end of its bucket.
-    /// `None` when none was.
+    /// Quantile `q` of the recorded latencies, microseconds: the upper end of its bucket. `None`
+    /// without a latency.
     pub fn quantile_us(&self, q: f64) -> Option<u64> {
         let counts: Vec<u64> = self.buckets.iter().map(|b| b.load(Relaxed)).collect();
         let total: u64 = counts.iter().sum();
@@ -117,7 +117,7 @@ impl Meter {
     }
 }
 
-/// Linear below `STEPS`, then `STEPS` buckets a doubling.
+/// Bucket of a latency: linear below `STEPS`, then `STEPS` buckets a doubling.
 fn bucket(us: u64) -> usize {
     if us < STEPS {
         return us as usize;

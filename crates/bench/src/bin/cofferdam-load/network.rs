@@ -1,4 +1,4 @@
-//! Network load: UDP datagrams at a given bit rate, and the sink that reports what arrived.
+//! Network load: UDP datagrams at a given bit rate, and the sink that counts received ones.
 
 use crate::Failure;
 use crate::clock::receive_buffer;
@@ -10,15 +10,15 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// First bytes of each datagram, so that a sink counts no other.
+/// First bytes of each datagram; a sink counts no others.
 const MAGIC: u64 = 0x0c0f_fe4d_a300_0001;
-/// Magic, then the time it was sent, nanoseconds since 1970.
+/// Magic, then the send time, nanoseconds since 1970.
 const HEADER: usize = 16;
-/// A sink's receive buffer: at 1 Gbit/s about 60 ms, so that a sink which waits for its CPU
-/// loses nothing that the network has delivered.
+/// Receive buffer of a sink: at 1 Gbit/s about 60 ms. A sink that waits for its CPU then loses
+/// nothing that the network has delivered.
 const BUFFER_BYTES: i32 = 8 << 20;
 
-/// `to=IP:PORT bits=R size=BYTES threads=N`: bits of payload a second (0: as fast as possible), a
+/// `to=IP:PORT bits=R size=BYTES threads=N`: payload bits a second (0: as fast as possible), one
 /// socket a thread.
 pub struct Source {
     sockets: Vec<Arc<UdpSocket>>,
@@ -74,7 +74,7 @@ fn send(socket: &UdpSocket, pace: Option<Pace>, size: usize, meter: &Meter) {
             meter.lose(first.saturating_sub(index));
             index = index.max(first);
             if let Some(early) = pace.due(index).checked_sub(meter.elapsed()) {
-                // What became due during a sleep goes out in one burst; a millisecond bounds it.
+                // Datagrams that became due during a sleep leave in one burst; the sleep bounds it.
                 std::thread::sleep(early.max(Duration::from_micros(100)));
             }
         }
@@ -88,7 +88,7 @@ fn send(socket: &UdpSocket, pace: Option<Pace>, size: usize, meter: &Meter) {
     }
 }
 
-/// `port=P`: counts what arrives, and how long it was under way where the clocks agree.
+/// `port=P`: counts received datagrams, and their time in flight if the clocks agree.
 pub struct Sink {
     socket: Arc<UdpSocket>,
 }
@@ -131,7 +131,7 @@ fn receive(socket: &UdpSocket, meter: &Meter) {
     }
 }
 
-/// When a datagram of ours was sent.
+/// Send time of a datagram of ours.
 fn stamp(datagram: &[u8]) -> Option<u64> {
     let magic = u64::from_ne_bytes(datagram.get(..8)?.try_into().ok()?);
     let sent = u64::from_ne_bytes(datagram.get(8..HEADER)?.try_into().ok()?);

@@ -1,28 +1,28 @@
-//! An open-loop schedule: what is due when, whatever became of what was due before.
+//! Open-loop schedule: when each operation is due, whatever became of earlier ones.
 
 use std::time::Duration;
 
-/// What is later than this is given up.
+/// Delay above which an operation is given up.
 pub const GIVE_UP: Duration = Duration::from_millis(500);
 
-/// A steady rate.
+/// Steady rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     per_s: f64,
 }
 
 impl Pace {
-    /// `per_s` operations a second; 0 or less means as fast as possible.
+    /// Schedule of `per_s` operations a second; 0 or less: as fast as possible.
     pub fn new(per_s: f64) -> Option<Pace> {
         (per_s > 0.0).then_some(Pace { per_s })
     }
 
-    /// When operation `index` (from 0) is due.
+    /// Due time of operation `index` (from 0).
     pub fn due(&self, index: u64) -> Duration {
         Duration::from_secs_f64(index as f64 / self.per_s)
     }
 
-    /// The first operation that is not too late at `now`.
+    /// Index of the first operation that is not too late at `now`.
     pub fn first_in_time(&self, now: Duration) -> u64 {
         let oldest = now.saturating_sub(GIVE_UP).as_secs_f64();
         (oldest * self.per_s).ceil() as u64

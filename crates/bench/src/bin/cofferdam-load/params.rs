@@ -4,13 +4,13 @@ use crate::Failure;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// Parameters not yet taken.
+/// Parameters that nobody has read yet.
 pub struct Params {
     values: BTreeMap<String, String>,
 }
 
 impl Params {
-    /// Reads the words of a line.
+    /// Parses the words of a line.
     pub fn parse(words: &[&str]) -> Result<Params, Failure> {
         let mut values = BTreeMap::new();
         for word in words {
@@ -24,7 +24,7 @@ impl Params {
         Ok(Params { values })
     }
 
-    /// The value of a key that must be there.
+    /// Removes and returns the value of a required key.
     pub fn need<T: FromStr>(&mut self, key: &str) -> Result<T, Failure> {
         let value = self
             .values
@@ -35,7 +35,7 @@ impl Params {
             .map_err(|_| format!("'{key}' may not be '{value}'"))
     }
 
-    /// Fails when anything was not taken.
+    /// Fails if a parameter is left.
     pub fn finish(self) -> Result<(), Failure> {
         match self.values.into_keys().next() {
             Some(key) => Err(format!("unknown key '{key}'")),

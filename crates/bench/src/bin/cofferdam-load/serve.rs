@@ -1,4 +1,4 @@
-//! The conversation with the driver.
+//! Protocol with the driver.
 
 use crate::Failure;
 use crate::cache::Cache;
@@ -14,9 +14,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Between two `@tick`s.
+/// Time between two `@tick` lines.
 const TICK: Duration = Duration::from_millis(100);
-/// A load ends by itself after this, whatever the driver says.
+/// Longest load, whatever the driver asks for.
 const LIMIT: Duration = Duration::from_secs(2 * 3600);
 
 enum Load {
@@ -55,7 +55,7 @@ impl Load {
     }
 }
 
-/// Serves until the input ends.
+/// Serves the driver until the input ends.
 pub fn serve() {
     let (sender, lines) = channel();
     std::thread::spawn(move || {
@@ -73,7 +73,7 @@ pub fn serve() {
             [] | ["stop"] => {}
             ["quit"] => break,
             ["prepare", rest @ ..] => {
-                // What the last one held (a port, a file) must be free for this one.
+                // The resources of the last load (a port, a file) must be free for this one.
                 prepared = None;
                 match Load::prepare(rest) {
                     Ok(load) => {
@@ -108,7 +108,7 @@ fn window(words: &[&str]) -> Result<(Duration, Duration), Failure> {
     Ok((warmup, measure))
 }
 
-/// Runs a load for its window. `None` when the driver has gone.
+/// Runs a load for its window; `None` if the driver has gone.
 fn run(load: &Load, warmup: Duration, measure: Duration, lines: &Receiver<String>) -> Option<()> {
     let meter = Arc::new(Meter::new());
     let threads = load.start(&meter);
@@ -151,7 +151,7 @@ fn run(load: &Load, warmup: Duration, measure: Duration, lines: &Receiver<String
     meter.record(false);
     meter.end();
     for thread in threads {
-        // A panic in it is on stderr already.
+        // A panic of the thread is already on stderr.
         let _told = thread.join();
     }
     say(&done(&meter, &first.unwrap_or(last), &last));
@@ -176,7 +176,7 @@ fn done(meter: &Meter, first: &Counts, last: &Counts) -> String {
     line
 }
 
-/// One line; without a driver there is nobody to tell, and the input's end follows.
+/// Prints one line. Errors are ignored: without a driver the input ends too.
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     let _nobody = out

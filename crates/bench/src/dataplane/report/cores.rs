@@ -1,13 +1,13 @@
-//! What must be said beside figures that other things than the server may limit.
+//! Cautions about figures that the host or the generator may limit.
 
 use super::label;
 use crate::dataplane::data::{DataplaneExperiment, DataplaneRow};
 use std::collections::BTreeSet;
 
-/// Share of its time from which on the generator is the limit.
+/// Share of its time from which the generator counts as the limit.
 const GENERATOR_BUSY: f64 = 0.95;
 
-/// What a reader must know of these rows so as not to be misled; nothing where nothing is special.
+/// Sentences that a reader of these rows must know; empty if there are none.
 pub(super) fn caution(rows: &[&DataplaneRow]) -> Vec<String> {
     let mut text = Vec::new();
     let shared = rows.iter().filter(|r| r.shares_cpu);
@@ -21,7 +21,7 @@ pub(super) fn caution(rows: &[&DataplaneRow]) -> Vec<String> {
              the CPU time of a request is unknown."
         ));
     }
-    // In an open loop its rate is given.
+    // In an open loop the generator's rate is fixed.
     let is_closed = |r: &DataplaneRow| {
         let experiment = r.cell.experiment;
         experiment.is_of_cores()

@@ -1,4 +1,4 @@
-//! What a dataplane run says beside its goals.
+//! Findings of a dataplane run besides its goals.
 
 use crate::data::Estimate;
 use crate::dataplane::data::{
@@ -7,7 +7,7 @@ use crate::dataplane::data::{
 };
 use crate::report::format::{estimate, number, scaled, times};
 
-/// What the experiments without a goal say.
+/// Sentences about the experiments without a goal.
 pub fn finding(result: &DataplaneResult) -> Vec<String> {
     let mut text = Vec::from_iter(cores(result));
     for mix in DataplaneExperiment::ALL.iter().filter(|e| e.is_mix()) {
@@ -16,7 +16,7 @@ pub fn finding(result: &DataplaneResult) -> Vec<String> {
     text
 }
 
-/// What several cores bring and cost.
+/// Sentences about gain and cost of several cores.
 fn cores(result: &DataplaneResult) -> Option<String> {
     let of = |experiment, shared: bool| -> Option<(u32, &Estimate)> {
         let rows = result.rows.iter().filter(move |r: &&DataplaneRow| {
@@ -52,7 +52,7 @@ fn cores(result: &DataplaneResult) -> Option<String> {
     (!text.is_empty()).then(|| text.join(" "))
 }
 
-/// What the servers did within the limit of latency.
+/// Sentence about the servers' rates within the latency limit.
 fn served(mix: DataplaneExperiment, service: &[DataplaneService]) -> Option<String> {
     let own = || service.iter().filter(|s| s.experiment == mix);
     own().next()?;

@@ -46,7 +46,7 @@ impl Outcome for DataplaneResult {
     }
 }
 
-/// All sections.
+/// Sections of all experiments.
 pub fn sections(result: &DataplaneResult) -> Result<Vec<Markup>, ReportError> {
     let mut sections = Vec::new();
     for experiment in DataplaneExperiment::ALL {
@@ -222,21 +222,21 @@ fn label(row: &DataplaneRow) -> String {
     }
 }
 
-/// Both directions, Mbit/s.
+/// Goodput of both directions, Mbit/s.
 fn goodput(row: &DataplaneRow) -> f64 {
     row.requests_per_s.median * f64::from(row.cell.at) * 8.0 / 1e6
 }
 
-/// What a CPU of the server could carry at its time for a message, both directions, Mbit/s.
+/// Goodput of both directions that one CPU of the server could carry, Mbit/s.
 fn goodput_of_cpu(row: &DataplaneRow) -> Option<f64> {
     let cost = row.cpu_us_per_request.as_ref()?;
     Some(f64::from(row.cell.at) * 8.0 / cost.median)
 }
 
-/// Of all bars only this is better when it is more.
+/// Name of the only bars in which more is better.
 const RATE: &str = "requests a second";
 
-/// A figure of a row, where it has it.
+/// Figure of a row, if the row has it.
 type Value = fn(&DataplaneRow) -> Option<&Estimate>;
 
 fn one(
@@ -283,7 +283,7 @@ fn one(
     ))
 }
 
-/// Columns of the tables; one that no row of a table has is left out.
+/// Columns of the tables. A table omits the columns that none of its rows has.
 const COLUMNS: [(&str, Value); 19] = [
     ("requests/s", |r| Some(&r.requests_per_s)),
     ("requests/s ÷ blocking", |r| r.rate_to_blocking.as_ref()),
@@ -361,7 +361,7 @@ fn memory(rows: &[&DataplaneRow]) -> Markup {
     }
 }
 
-/// The most that each server did within the limit of latency.
+/// Table of the servers' rates within the latency limit.
 fn most(service: &[&DataplaneService]) -> Markup {
     html! {
         div.scroll tabindex="0" { table {

@@ -1,4 +1,4 @@
-//! The plots of IX's paper: a line for each server.
+//! Plots as in IX's paper: one line a server.
 
 use super::{goodput, tone};
 use crate::dataplane::data::{DataplaneExperiment, DataplaneRow, EchoServer, SERVICE_P99_US};
@@ -7,7 +7,7 @@ use crate::report::plot::{Axis, Line, Plot};
 use crate::report::section::figure;
 use maud::Markup;
 
-/// The plot of an experiment; `None` where bars say it better.
+/// Plot of an experiment; `None` if bars show it better.
 pub(super) fn of(
     experiment: DataplaneExperiment,
     rows: &[&DataplaneRow],

@@ -1,10 +1,10 @@
-//! The conditions as a terminal shows them.
+//! Table of the conditions for a terminal.
 
 use crate::dataplane::data::DataplaneResult;
 use crate::report::format;
 use crate::table::{Table, estimate};
 
-/// A row for each condition.
+/// Table with a row for each condition.
 pub(super) fn conditions(result: &DataplaneResult) -> Table {
     let mut table = Table::new([
         "condition",
