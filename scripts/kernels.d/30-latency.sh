@@ -1,4 +1,5 @@
 # `latency` loads, and each command reports pings from container a to b correctly.
+# Promise 19.
 . /steps/lib.sh
 
 ping_from_a() { inside a 1 sh -c 'while :; do ping -q -c 10 10.9.2.2; sleep 1; done'; }

@@ -1,5 +1,6 @@
 # Protection keys. Every attack on them is stopped. A dataplane serves an application behind them,
 # and a fault of that application ends it and no other.
+# Promise 69.
 . /steps/lib.sh
 
 grep -qw ospke /proc/cpuinfo

@@ -2,6 +2,8 @@
 # strict pod is on its CPU from its first instruction, on pure cgroup v2. Then the same on a node
 # with
 # one CPU.
+# Promise 37.
+# Promise 63.
 . /steps/lib.sh
 driver=cgroupfs
 . /steps/pods.sh

@@ -3,6 +3,8 @@
 # interrupts are moved. n is flooded, so its interface, NAPI thread and weight are changed. o
 # computes and is the victim. A kernel without the v1 cpuset controller uses that of v2, together
 # with the v1 cpu controller.
+# Promise 63.
+# Promise 64.
 . /steps/lib.sh
 
 possible=$(cat /sys/devices/system/cpu/possible)

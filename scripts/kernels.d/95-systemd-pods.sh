@@ -1,6 +1,7 @@
 # Pods whose cgroups systemd makes (the systemd driver of kubelet and runtime): scopes in slices. A
 # promise holds whatever systemd writes there. This step is the last, because systemd takes over the
 # cgroup tree.
+# Promise 37.
 . /steps/lib.sh
 driver=systemd
 

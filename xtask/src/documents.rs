@@ -78,6 +78,7 @@ mod tests {
         assert_eq!(found, ["a.md", "b/c.md", "e.md"]);
     }
 
+    /// Promise 80.
     #[test]
     fn links_to_files_are_found() {
         let text = "[a](b.md) [c](https://d) ![e](f.svg#g) [h](#i) [j](k/l.md \"title\")";

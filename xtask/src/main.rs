@@ -34,7 +34,9 @@ const USAGE: &str = "usage: cargo xtask TASK
   fmt          format Rust and BPF C
   loc          no tracked source file is longer than 800 lines
   links        every file that a document points to exists
-  spec         every promise of the specifications has its tests, and every bound its constant
+  spec [--index]
+               every promise of SPECIFICATION.md has a test, every marker of a test its promise, and
+               every bound its constant; --index prints promise, test, file and line
   prose [--shrink | --list RULE]
                the language of docs/GLOSSARY.md in sources, documents and commits; --shrink lowers
                xtask/prose.baseline, --list prints all findings of opening, word, name, test or width
@@ -71,7 +73,7 @@ fn main() -> ExitCode {
         "fmt" => lint::format(),
         "loc" => tree::lengths(),
         "links" => documents::links(),
-        "spec" => promises::check(),
+        "spec" => promises::spec(&rest),
         "prose" => prose::prose(&rest),
         "manifest" => manifest::write(),
         "man" | "completions" => run::generate(&task, &rest),

@@ -34,6 +34,7 @@ fn setup(folder: &Path, status: u8) -> Output {
         .unwrap()
 }
 
+/// Promise 79.
 #[test]
 fn an_installation_starts_no_services() {
     for status in [0, 1] {
@@ -49,6 +50,7 @@ fn an_installation_starts_no_services() {
     }
 }
 
+/// Promise 79.
 #[test]
 fn a_policy_of_the_administrator_stays() {
     let folder = tempfile::tempdir().unwrap();

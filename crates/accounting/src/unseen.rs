@@ -75,6 +75,7 @@ fn sum(text: &str) -> u64 {
 mod tests {
     use super::*;
 
+    /// Promise 1.
     #[test]
     fn sums_every_vector_of_every_cpu() {
         let text = "                    CPU0       CPU1       \n          HI:          1          2\n       TIMER:     4         8\n";
@@ -82,6 +83,7 @@ mod tests {
         assert_eq!(sum(""), 0);
     }
 
+    /// Promise 1.
     #[test]
     fn counts_from_its_start() {
         let mut unseen = Unseen {

@@ -12,6 +12,7 @@ use std::time::Duration;
 /// What the programs of the other clock may take between the two readings of one softirq.
 const PROGRAM_NS: u64 = 600;
 
+/// Promise 1.
 #[test]
 fn the_ledgers_add_up_under_flood_and_agree_with_another_clock() {
     alone(90, || {

@@ -9,6 +9,7 @@ use cofferdam_lab::fixtures::{Cgroup, FakeContainer};
 use cofferdam_types::{CgroupId, Reason};
 use common::*;
 
+/// Promise 6.
 #[test]
 fn a_container_without_a_slot_is_counted_and_gets_the_next_free_one() {
     alone(60, || {
@@ -58,6 +59,7 @@ fn a_container_without_a_slot_is_counted_and_gets_the_next_free_one() {
     });
 }
 
+/// Promise 6.
 #[test]
 fn lost_events_are_counted_and_made_good_by_a_scan() {
     alone(120, || {
@@ -80,6 +82,7 @@ fn lost_events_are_counted_and_made_good_by_a_scan() {
     });
 }
 
+/// Promise 6.
 #[test]
 fn memory_is_fixed_at_load() {
     alone(60, || {
@@ -101,6 +104,7 @@ fn memory_is_fixed_at_load() {
 /// three in a microsecond, and every start of the agent waits for it.
 const MOST_VERIFIED: u32 = 100_000;
 
+/// Promise 6.
 #[test]
 fn loading_the_programs_is_little_work_for_the_verifier() {
     alone(60, || {
@@ -113,6 +117,7 @@ fn loading_the_programs_is_little_work_for_the_verifier() {
     });
 }
 
+/// Promise 66.
 #[test]
 fn dropping_it_leaves_no_program_and_no_lock() {
     alone(60, || {

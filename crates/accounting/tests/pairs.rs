@@ -54,6 +54,7 @@ fn each_sender_is_named(attach: impl Fn(&FakeContainer) -> Port) {
     assert_conserved(&interval);
 }
 
+/// Promise 3.
 #[test]
 fn over_a_bridge_each_sender_is_named() {
     alone(90, || {
@@ -62,6 +63,7 @@ fn over_a_bridge_each_sender_is_named() {
     });
 }
 
+/// Promise 3.
 #[test]
 fn through_a_router_each_sender_is_named() {
     alone(90, || {
@@ -71,6 +73,7 @@ fn through_a_router_each_sender_is_named() {
 }
 
 /// Rows are used again: what the container before sent and received is not its successor's.
+/// Promise 3.
 #[test]
 fn a_container_does_not_inherit_the_pairs_of_its_row() {
     alone(90, || {

@@ -54,6 +54,7 @@ fn nobody(interval: &Interval) -> u64 {
     .sum()
 }
 
+/// Promise 2.
 #[test]
 fn bridged_packets_cost_their_receiver_the_bridge_too() {
     alone(90, || {
@@ -72,6 +73,7 @@ fn bridged_packets_cost_their_receiver_the_bridge_too() {
     });
 }
 
+/// Promise 2.
 #[test]
 fn forwarded_and_translated_packets_cost_their_receiver() {
     alone(90, || {
@@ -93,6 +95,7 @@ fn forwarded_and_translated_packets_cost_their_receiver() {
     });
 }
 
+/// Promise 2.
 #[test]
 fn vxlan_inside_a_container_is_that_containers() {
     alone(90, || {
@@ -116,6 +119,7 @@ fn vxlan_inside_a_container_is_that_containers() {
 
 /// The work on the outer packet ends before the inner one is read: it is given by the address inside,
 /// once a first packet of the container came through.
+/// Promise 2.
 #[test]
 fn a_tunnel_of_the_host_costs_its_containers_the_outer_packets_too() {
     alone(90, || {
@@ -175,6 +179,7 @@ fn over_macvlan() -> (FakeContainer, Namespace, (VethPair, Namespace)) {
     (web, source, (pair, host))
 }
 
+/// Promise 2.
 #[test]
 fn a_macvlan_container_is_known_by_its_sockets() {
     alone(90, || {
@@ -187,6 +192,7 @@ fn a_macvlan_container_is_known_by_its_sockets() {
 }
 
 /// A socket that its reader has locked takes packets without a word: the address tells.
+/// Promise 2.
 #[test]
 fn a_macvlan_stream_costs_its_container_also_while_its_reader_is_at_it() {
     alone(120, || {
@@ -226,6 +232,7 @@ fn a_macvlan_stream_costs_its_container_also_while_its_reader_is_at_it() {
     });
 }
 
+/// Promise 2.
 #[test]
 fn threaded_napi_is_measured_and_given_to_its_container() {
     alone(90, || {
@@ -250,6 +257,7 @@ fn threaded_napi_is_measured_and_given_to_its_container() {
     });
 }
 
+/// Promise 7.
 #[test]
 fn a_host_network_container_is_distinguished_from_the_host_by_its_sockets_cgroup() {
     alone(120, || {
@@ -289,6 +297,7 @@ fn a_host_network_container_is_distinguished_from_the_host_by_its_sockets_cgroup
 }
 
 /// A sandbox inside a container, seen while it is made and found by a scan.
+/// Promise 7.
 #[test]
 fn packets_of_a_sandbox_stay_its_containers_after_a_restart() {
     alone(120, || {
@@ -327,6 +336,7 @@ fn packets_of_a_sandbox_stay_its_containers_after_a_restart() {
     });
 }
 
+/// Promise 7.
 #[test]
 fn a_podman_container_is_known_by_name_and_pays() {
     alone(120, || {
@@ -353,6 +363,7 @@ fn a_podman_container_is_known_by_name_and_pays() {
 }
 
 /// The second container of a pod joins a namespace that the first one holds, after its cgroup is known.
+/// Promise 7.
 #[test]
 fn the_containers_of_a_pod_that_starts_are_distinguished_by_their_sockets_cgroups() {
     alone(120, || {

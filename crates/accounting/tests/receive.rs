@@ -14,6 +14,7 @@ fn pings(address: &str) -> String {
     format!("for i in $(seq 20); do busybox ping -q -c 1 -W 1 {address} || exit 1; done")
 }
 
+/// Promise 3.
 #[test]
 fn an_idle_container_has_caused_nothing() {
     alone(60, || {
@@ -45,6 +46,7 @@ fn an_idle_container_has_caused_nothing() {
     });
 }
 
+/// Promise 3.
 #[test]
 fn a_computing_victim_pays_and_causes_nothing() {
     alone(60, || {
@@ -89,6 +91,7 @@ fn a_computing_victim_pays_and_causes_nothing() {
     });
 }
 
+/// Promise 2.
 #[test]
 fn every_protocol_is_the_receivers() {
     alone(90, || {
@@ -143,6 +146,7 @@ fn every_protocol_is_the_receivers() {
     });
 }
 
+/// Promise 2.
 #[test]
 fn a_namespace_of_no_container_is_named_as_such() {
     alone(60, || {

@@ -8,6 +8,7 @@ use cofferdam_types::Interval;
 use common::*;
 use std::time::Duration;
 
+/// Promise 2.
 #[test]
 fn a_sender_behind_htb_pays_for_its_softirq_transmits() {
     alone(90, || {
@@ -51,6 +52,7 @@ fn wait_for_empty_queue(net: &dyn Net, device: &str) {
     wait_until("the queue to empty", Duration::from_secs(30), is_empty);
 }
 
+/// Promise 2.
 #[test]
 fn two_senders_of_one_shaped_uplink_each_pay_for_their_own() {
     alone(120, || {

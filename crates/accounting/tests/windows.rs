@@ -60,6 +60,7 @@ fn sampling(interval: &Interval) -> &Sampling {
         .expect("an accounting that samples says so")
 }
 
+/// Promise 4.
 #[test]
 fn programs_that_see_packets_are_attached_in_windows_and_while_everything_is_counted() {
     alone(90, || {
@@ -153,6 +154,7 @@ fn own_cgroup(other: &Path) -> PathBuf {
     root.join(path.expect("a cgroup").trim_start_matches('/'))
 }
 
+/// Promise 4.
 #[test]
 fn what_is_estimated_adds_up_and_says_how_sure_it_is() {
     alone(120, || {

@@ -43,6 +43,7 @@ fn niceness() -> rustix::io::Result<i32> {
 mod tests {
     use super::*;
 
+    /// Promise 35.
     #[test]
     fn an_urgent_thread_gets_its_old_niceness_back() {
         std::thread::spawn(|| {

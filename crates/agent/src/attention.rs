@@ -168,6 +168,7 @@ mod tests {
         Config::default().accounting
     }
 
+    /// Promise 5.
     #[test]
     fn sampling_begins_after_a_quiet_while() {
         let start = Instant::now();
@@ -179,6 +180,7 @@ mod tests {
         assert_eq!(attention.ends(), None);
     }
 
+    /// Promise 5.
     #[test]
     fn each_reason_makes_the_ledger_exact_for_a_while() {
         for (why, lasts) in [
@@ -214,6 +216,7 @@ mod tests {
         }
     }
 
+    /// Promise 5.
     #[test]
     fn few_packets_are_all_counted_and_many_are_not() {
         let with = |cpus: f64| {
@@ -247,6 +250,7 @@ mod tests {
         assert_eq!(never.wanted(at(start, 100.0)), AccountingMode::Sampled);
     }
 
+    /// Promise 5.
     #[test]
     fn a_configured_exact_mode_stays_exact() {
         let start = Instant::now();
@@ -264,6 +268,7 @@ mod tests {
         assert_eq!(attention.wanted(at(start, 1001.0)), AccountingMode::Sampled);
     }
 
+    /// Promise 5.
     #[test]
     fn half_of_a_condition_makes_a_victim() {
         let window = Duration::from_millis(50);

@@ -190,6 +190,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    /// Promise 23.
     #[test]
     fn a_lasting_payment_is_a_condition_since_its_begin() {
         let (mut conditions, begin) = (Conditions::default(), Instant::now());
@@ -210,6 +211,7 @@ mod tests {
         assert_eq!(record.since, "1970-01-01T00:00:40.000Z");
     }
 
+    /// Promise 23.
     #[test]
     fn a_burst_is_no_condition_and_a_flicker_is_one() {
         let (mut conditions, begin) = (Conditions::default(), Instant::now());
@@ -238,6 +240,7 @@ mod tests {
         assert!(conditions.pays.0.is_empty(), "nothing is kept of it");
     }
 
+    /// Promise 23.
     #[test]
     fn returned_time_does_not_count_as_paid() {
         let (mut conditions, begin) = (Conditions::default(), Instant::now());
@@ -262,6 +265,7 @@ mod tests {
         assert_eq!(conditions.now().len(), 1);
     }
 
+    /// Promise 23.
     #[test]
     fn setting_the_clock_does_not_change_a_duration() {
         let begin = Instant::now();

@@ -14,6 +14,7 @@ fn request(line: &str) -> Request {
     Request::parse(line.as_bytes()).unwrap()
 }
 
+/// Promise 27.
 #[test]
 fn enforcement_opens_only_for_a_rule_that_needs_it() {
     let world = World::default();
@@ -35,6 +36,7 @@ fn enforcement_opens_only_for_a_rule_that_needs_it() {
     );
 }
 
+/// Promise 27.
 #[test]
 fn containers_get_classes_and_the_end_reverts_them() {
     let mut agent = TestAgent::start(ENFORCE_WEB);
@@ -68,6 +70,7 @@ fn containers_get_classes_and_the_end_reverts_them() {
     assert!(!agent.socket().exists());
 }
 
+/// Promise 30.
 #[test]
 fn cpu_use_is_current_while_the_enforcement_needs_it() {
     let mut agent = TestAgent::start(ENFORCE_WEB);
@@ -86,6 +89,7 @@ fn cpu_use_is_current_while_the_enforcement_needs_it() {
     assert_eq!(agent.stop(), Some(Ended::Stopped));
 }
 
+/// Promise 5.
 #[test]
 fn estimates_accuse_no_container() {
     let world = World::default();
@@ -118,6 +122,7 @@ fn estimates_accuse_no_container() {
 }
 
 /// No rule matches a cgroup of the host by name; only a rule with its path does.
+/// Promise 7.
 #[test]
 fn cgroups_of_the_host_match_no_rule() {
     let world = World::default();
@@ -143,6 +148,7 @@ fn cgroups_of_the_host_match_no_rule() {
 }
 
 /// Otherwise a cgroup in the host's network namespace is no container, and its rule does nothing.
+/// Promise 7.
 #[test]
 fn the_ledger_knows_the_cgroups_that_the_rules_name() {
     let pid = std::process::id();
@@ -165,6 +171,7 @@ fn the_ledger_knows_the_cgroups_that_the_rules_name() {
     agent.stop();
 }
 
+/// Promise 75.
 #[test]
 fn a_bad_file_leaves_the_old_configuration_in_force() {
     let world = World::default();
@@ -219,6 +226,7 @@ fn a_hang_up_reloads_and_a_missing_file_is_refused() {
     assert_eq!(rules(), 1);
 }
 
+/// Promise 75.
 #[test]
 fn a_configuration_that_would_block_is_refused_and_blocks_nothing() {
     let agent = TestAgent::start("");
@@ -264,6 +272,7 @@ fn enforcement_is_reverted_when_no_rule_needs_it() {
     );
 }
 
+/// Promise 36.
 #[test]
 fn failed_enforcement_is_reported_and_retried() {
     let world = World::default();
@@ -312,6 +321,7 @@ fn a_rule_of_the_socket_precedes_those_of_the_file() {
     assert!(client.change(&more).unwrap_err().to_string().contains("64"));
 }
 
+/// Promise 12.
 #[test]
 fn each_reader_learns_of_every_ended_container() {
     let world = World::default();
@@ -374,6 +384,7 @@ fn another_socket_takes_a_restart_and_that_is_reported() {
     assert_eq!(status.degraded[0].name, "restart_needed");
 }
 
+/// Promise 27.
 #[test]
 fn a_thousand_rules_and_containers_are_assigned() {
     let world = World::default();
@@ -422,6 +433,7 @@ fn lost_cpu_is_shown_and_can_be_switched_off() {
     assert!(status.degraded.is_empty() && status.diagnosis.is_some());
 }
 
+/// Promise 23.
 #[test]
 fn the_status_names_victims_and_their_begin() {
     let world = World::default();

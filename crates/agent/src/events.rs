@@ -193,6 +193,7 @@ mod tests {
         }
     }
 
+    /// Promise 23.
     #[test]
     fn a_lasting_condition_is_logged_at_begin_and_end() {
         let (mut events, begin) = (Events::default(), Instant::now());
@@ -217,6 +218,7 @@ mod tests {
         assert!(events.0.is_empty());
     }
 
+    /// Promise 23.
     #[test]
     fn a_burst_is_no_event() {
         let (mut events, begin) = (Events::default(), Instant::now());
@@ -227,6 +229,7 @@ mod tests {
         assert!(events.0.is_empty());
     }
 
+    /// Promise 23.
     #[test]
     fn a_name_is_printable_and_short() {
         assert_eq!(shown("a\nb\x1b[2J\u{9b}"), r"a\x0ab\x1b[2J\xc2\x9b");

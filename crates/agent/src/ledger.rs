@@ -325,6 +325,7 @@ mod tests {
         }
     }
 
+    /// Promise 5.
     #[test]
     fn a_reading_waits_only_while_the_host_is_calm() {
         let mut readings = Readings::new(Quiet::default());

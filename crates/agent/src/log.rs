@@ -170,6 +170,7 @@ mod tests {
         String::from_utf8(bytes).unwrap()
     }
 
+    /// Promise 23.
     #[test]
     fn journald_gets_priorities_and_no_times() {
         let text = logged(Form::Journal, || {
@@ -180,6 +181,7 @@ mod tests {
         assert_eq!(text, "<6>ready\n<4>a\\x0ab\\x1b[2J\n<3>no\n");
     }
 
+    /// Promise 23.
     #[test]
     fn an_event_is_a_line_of_words_without_its_fields() {
         let text = logged(Form::Journal, || {
@@ -189,6 +191,7 @@ mod tests {
     }
 
     /// Replaces journald's socket in a mount namespace of the test's own.
+    /// Promise 23.
     #[test]
     fn journald_gets_events_with_their_fields_and_no_line_besides() {
         let event = Event {

@@ -137,6 +137,7 @@ mod tests {
         all
     }
 
+    /// Promise 11.
     #[test]
     fn a_unit_is_read_from_the_cgroup() {
         let unit = "12:cpu:/system.slice/cofferdam.service\n0::/system.slice/cofferdam.service\n";
@@ -148,6 +149,7 @@ mod tests {
         assert_eq!(unit_of("0::/\n"), None);
     }
 
+    /// Promise 63.
     #[test]
     fn the_watchdog_is_for_the_process_that_it_names() {
         let second = Some(Duration::from_secs(1));
@@ -165,6 +167,7 @@ mod tests {
         }
     }
 
+    /// Promise 63.
     #[test]
     fn three_signs_of_life_are_sent_within_the_limit() {
         let limit = Duration::from_secs(30);
@@ -181,6 +184,7 @@ mod tests {
         assert_eq!(received(&manager).len(), 1);
     }
 
+    /// Promise 63.
     #[test]
     fn without_a_watchdog_no_sign_is_sent_and_states_are() {
         let (mut notifier, manager) = pair(None);
@@ -190,6 +194,7 @@ mod tests {
         Notifier::default().tell("READY=1");
     }
 
+    /// Promise 63.
     #[test]
     fn a_manager_that_never_reads_cannot_block_the_loop() {
         let (notifier, _manager) = pair(None);
@@ -198,6 +203,7 @@ mod tests {
         }
     }
 
+    /// Promise 63.
     #[test]
     fn both_kinds_of_address_are_reached() {
         let folder = tempfile::tempdir().unwrap();

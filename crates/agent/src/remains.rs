@@ -48,6 +48,7 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
 
+    /// Promise 63.
     #[test]
     fn stale_files_are_removed_and_nothing_else() {
         let temp = tempfile::tempdir().unwrap();

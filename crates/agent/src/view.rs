@@ -152,6 +152,7 @@ fn explained_container(mut record: ContainerRecord) -> ContainerRecord {
 mod tests {
     use super::*;
 
+    /// Promise 22.
     #[test]
     fn cpu_time_counts_from_the_start_of_the_process() {
         let age = process_start().elapsed();

@@ -46,6 +46,7 @@ impl Drop for Folder {
 mod tests {
     use super::*;
 
+    /// Promise 77.
     #[test]
     fn a_folder_that_somebody_made_before_is_refused() {
         let first = Folder::of_this_process("folder-test").unwrap();

@@ -103,6 +103,7 @@ fn governor(cpu: u32) -> Option<String> {
 mod tests {
     use super::*;
 
+    /// Promise 44.
     #[test]
     fn a_run_waits_for_a_calm_host() {
         let busy = |is_busy| Noise {
@@ -130,6 +131,7 @@ mod tests {
         assert_eq!(measured(1_000, 100), (true, MOST_WINDOWS, 39));
     }
 
+    /// Promise 76.
     #[test]
     fn judges() {
         let calm = CpuStat {

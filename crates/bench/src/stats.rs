@@ -127,6 +127,7 @@ mod tests {
     use super::*;
 
     /// Checked against the published tables: n = m = 5, U = 0 → p = 2/252.
+    /// Promise 45.
     #[test]
     fn the_test_is_exact() {
         let low = [1.0, 2.0, 3.0, 4.0, 5.0];
@@ -142,6 +143,7 @@ mod tests {
         assert!((p - 0.1).abs() < 1e-12, "{p}");
     }
 
+    /// Promise 45.
     #[test]
     fn medians() {
         assert_eq!(median(&[]), None);
@@ -150,6 +152,7 @@ mod tests {
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
     }
 
+    /// Promise 45.
     #[test]
     fn outliers_stand_beyond_the_fences() {
         // Quartiles 2 and 4: the fences are at -1 and 7.
@@ -175,6 +178,7 @@ mod tests {
         assert!((interval.high() - e.high().unwrap()).abs() < 0.02);
     }
 
+    /// Promise 45.
     #[test]
     fn interval_holds_the_median_and_stays_within_the_values() {
         let values = [1.0, 1.2, 0.9, 1.1, 5.0];
@@ -186,6 +190,7 @@ mod tests {
         assert_eq!(estimate(&values, 7), Some(e));
     }
 
+    /// Promise 41.
     #[test]
     fn equal_values_and_few_values_have_no_interval() {
         let e = estimate(&[2.0; 6], 1).unwrap();

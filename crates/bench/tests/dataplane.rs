@@ -52,6 +52,7 @@ fn measured_here() -> impl Iterator<Item = EchoServer> {
     all.filter(|server| server.missing().is_none())
 }
 
+/// Promise 46.
 #[test]
 fn a_dataplane_run_measures_every_server() {
     let (_, result) = measured(&[
@@ -111,6 +112,7 @@ fn a_dataplane_run_measures_every_server() {
     assert!(result.stage_cycles_per_packet["process"] > 0.0);
 }
 
+/// Promise 46.
 #[test]
 fn further_cores_are_measured_and_a_cpu_shared_with_the_generator_is_reported() {
     let (data, result) = measured(&[DataplaneExperiment::Cores, DataplaneExperiment::OneCpu]);
@@ -145,6 +147,7 @@ fn further_cores_are_measured_and_a_cpu_shared_with_the_generator_is_reported() 
     assert_eq!(page.contains("CPU shared"), is_shared);
 }
 
+/// Promise 46.
 #[test]
 fn messages_are_measured_in_packets_of_each_size() {
     use DataplaneExperiment::{SizesJumbo, SizesLargest, SizesSegmented};

@@ -40,6 +40,7 @@ fn udp_flood_arrives(path: Path) {
 }
 
 /// TCP small queues would have it go on sending in the receiver's softirqs.
+/// Promise 46.
 #[test]
 fn the_peer_sends_at_its_own_cost() {
     on(spec(Path::Veth), |net| {
@@ -55,6 +56,7 @@ fn the_peer_sends_at_its_own_cost() {
     });
 }
 
+/// Promise 46.
 #[test]
 fn udp_flood_over_a_veth_pair() {
     udp_flood_arrives(Path::Veth);
@@ -65,6 +67,7 @@ fn udp_flood_through_a_router() {
     udp_flood_arrives(Path::Routed);
 }
 
+/// Promise 46.
 #[test]
 fn udp_flood_through_port_forwarding() {
     udp_flood_arrives(Path::BridgeNat);
@@ -80,6 +83,7 @@ fn udp_flood_through_a_tunnel() {
     udp_flood_arrives(Path::Vxlan);
 }
 
+/// Promise 46.
 #[test]
 fn a_rate_is_kept() {
     on(spec(Path::Veth), |net| {
@@ -111,6 +115,7 @@ fn tcp_stream_through_port_forwarding() {
     });
 }
 
+/// Promise 46.
 #[test]
 fn a_sender_behind_htb_reaches_the_peer() {
     on(
@@ -135,6 +140,7 @@ fn a_sender_behind_htb_reaches_the_peer() {
     );
 }
 
+/// Promise 46.
 #[test]
 fn a_shuffle_plays_its_trace_to_the_byte() {
     on(spec(Path::Veth), |net| {

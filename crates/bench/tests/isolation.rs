@@ -151,6 +151,7 @@ fn whole(runtime: RuntimeKind) {
 }
 
 /// The kernel's two ways to count say the same of one load: cgroup files, and BPF.
+/// Promise 45.
 #[test]
 fn tracepoints_and_cgroup_files_agree() {
     let temp = tempfile::tempdir().unwrap();
@@ -211,11 +212,16 @@ fn tracepoints_and_cgroup_files_agree() {
     assert_eq!(left(), Vec::<String>::new());
 }
 
+/// Promise 43.
+/// Promise 45.
+/// Promise 46.
 #[test]
 fn a_process_run_is_whole_and_leaves_nothing() {
     whole(RuntimeKind::Process);
 }
 
+/// Promise 43.
+/// Promise 46.
 #[test]
 fn a_podman_run_is_whole_and_leaves_nothing() {
     whole(RuntimeKind::Podman);
@@ -230,11 +236,13 @@ fn a_podman_run_is_whole_and_leaves_nothing() {
     );
 }
 
+/// Promise 43.
 #[test]
 fn a_bundle_of_runc_is_whole_and_leaves_nothing() {
     whole(RuntimeKind::Runc);
 }
 
+/// Promise 43.
 #[test]
 fn a_run_of_nspawn_is_whole_and_leaves_nothing() {
     whole(RuntimeKind::Nspawn);
@@ -273,6 +281,7 @@ fn generated(generator: GeneratorKind, contended: &str, check: impl Fn(&Isolatio
     cofferdam_bench::report::render(&dir).unwrap();
 }
 
+/// Promise 46.
 #[test]
 fn stress_ng_loads_cpu_and_memory() {
     generated(GeneratorKind::StressNg, "a_s_b_f", |sample| {
@@ -300,6 +309,7 @@ fn stress_ng_loads_cpu_and_memory() {
     });
 }
 
+/// Promise 46.
 #[test]
 fn fio_loads_the_disk() {
     generated(GeneratorKind::Fio, "a_s_b_f", |sample| {
@@ -310,6 +320,7 @@ fn fio_loads_the_disk() {
     });
 }
 
+/// Promise 46.
 #[test]
 fn iperf3_loads_the_network() {
     // A neighbour that leaves the link room: client and server agree by TCP over it.
@@ -321,6 +332,7 @@ fn iperf3_loads_the_network() {
 
 /// However often the hypervisor disturbs it: a cell's attempts are numbered, the calmest counts,
 /// and what is finished stays finished.
+/// Promise 44.
 #[test]
 fn what_is_measured_again_is_kept_and_a_finished_run_stays_finished() {
     let temp = tempfile::tempdir().unwrap();
@@ -361,6 +373,7 @@ fn what_is_measured_again_is_kept_and_a_finished_run_stays_finished() {
 }
 
 /// What the experiment leaves to the host is the same for all cells, also after going on.
+/// Promise 43.
 #[test]
 fn limits_by_the_hosts_measure_hold_for_the_whole_run() {
     let temp = tempfile::tempdir().unwrap();
@@ -393,6 +406,7 @@ fn limits_by_the_hosts_measure_hold_for_the_whole_run() {
     assert_eq!(left(), Vec::<String>::new());
 }
 
+/// Promise 44.
 #[test]
 fn a_stopped_run_resumes_and_measures_nothing_twice() {
     let temp = tempfile::tempdir().unwrap();
@@ -439,6 +453,7 @@ fn a_stopped_run_resumes_and_measures_nothing_twice() {
     assert!(error.to_string().contains("another experiment"), "{error}");
 }
 
+/// Promise 44.
 #[test]
 fn a_directory_of_a_newer_version_or_of_another_run_is_refused() {
     let temp = tempfile::tempdir().unwrap();
@@ -475,6 +490,7 @@ fn a_directory_of_a_newer_version_or_of_another_run_is_refused() {
     assert_eq!(error.exit_code(), 2);
 }
 
+/// Promise 43.
 #[test]
 fn a_runtime_that_is_missing_is_named_and_the_others_are_measured() {
     let temp = tempfile::tempdir().unwrap();
@@ -493,6 +509,7 @@ fn a_runtime_that_is_missing_is_named_and_the_others_are_measured() {
     assert_eq!(result.tables[0].runtime, RuntimeKind::Process);
 }
 
+/// Promise 43.
 #[test]
 fn a_tenant_that_cannot_start_fails_its_cells_alone() {
     let temp = tempfile::tempdir().unwrap();

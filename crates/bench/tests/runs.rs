@@ -56,6 +56,7 @@ fn penalty_result(data: &RunData) -> &PenaltyResult {
     }
 }
 
+/// Promise 44.
 #[test]
 fn a_stopped_penalty_run_resumes_and_measures_nothing_twice() {
     time_limit(LIMIT, || {
@@ -108,6 +109,7 @@ fn a_stopped_penalty_run_resumes_and_measures_nothing_twice() {
     });
 }
 
+/// Promise 42.
 #[test]
 fn a_penalty_run_is_whole() {
     let ids = [
@@ -152,6 +154,7 @@ fn a_penalty_run_is_whole() {
     }
 }
 
+/// Promise 42.
 #[test]
 fn the_ledger_names_the_receiver_and_the_victim_pays() {
     let (data, _dir) = penalty_of(&["cpu/flood/receiver/veth/3x200B"], 1);
@@ -166,6 +169,7 @@ fn the_ledger_names_the_receiver_and_the_victim_pays() {
     assert!(named("victim").ledger.charged_network_ns > 0);
 }
 
+/// Promise 42.
 #[test]
 fn an_enforced_offender_pays_for_its_own_flood() {
     let id = "cpu/flood/receiver/veth/3x200B";
@@ -200,6 +204,7 @@ fn an_enforced_offender_pays_for_its_own_flood() {
     assert_eq!(left.trim(), "");
 }
 
+/// Promise 42.
 #[test]
 fn many_offenders_and_quotas_have_their_own_containers_and_shares() {
     let ids = [
@@ -237,6 +242,7 @@ fn many_offenders_and_quotas_have_their_own_containers_and_shares() {
     );
 }
 
+/// Promise 42.
 #[test]
 fn the_request_response_victim_is_judged_by_its_p99() {
     let (data, _dir) = penalty_of(&["rpc/flood/receiver/veth/3x200B"], 1);
@@ -250,6 +256,7 @@ fn the_request_response_victim_is_judged_by_its_p99() {
     assert_eq!(result.cells[0].metric, cofferdam_bench::data::Metric::P99Us);
 }
 
+/// Promise 42.
 #[test]
 fn the_demo_names_the_offender() {
     worker_executable();
@@ -290,6 +297,8 @@ fn the_demo_names_the_offender() {
     );
 }
 
+/// Promise 2.
+/// Promise 47.
 #[test]
 fn an_accounting_run_is_whole() {
     worker_executable();
@@ -350,6 +359,7 @@ fn an_accounting_run_is_whole() {
     }
 }
 
+/// Promise 47.
 #[test]
 fn a_reservation_run_is_whole_and_leaves_nothing() {
     worker_executable();
@@ -414,6 +424,7 @@ fn nothing_is_left() {
     assert!(!std::path::Path::new("/run/cofferdam/journal").exists());
 }
 
+/// Promise 47.
 #[test]
 fn a_simulation_run_is_whole_and_leaves_nothing() {
     worker_executable();

@@ -18,6 +18,7 @@ use nix::unistd::Pid;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+/// Promise 67.
 #[test]
 fn every_path_is_undone() {
     let _alone = exclusive();
@@ -36,6 +37,7 @@ fn every_path_is_undone() {
     });
 }
 
+/// Promise 67.
 #[test]
 fn a_panic_undoes_it_with_processes_inside() {
     worker_executable();
@@ -112,6 +114,7 @@ impl Drop for Driver {
     }
 }
 
+/// Promise 67.
 #[test]
 fn a_signal_undoes_everything_and_keeps_the_samples() {
     let _alone = exclusive();
@@ -130,6 +133,7 @@ fn a_signal_undoes_everything_and_keeps_the_samples() {
     });
 }
 
+/// Promise 67.
 #[test]
 fn a_killed_driver_takes_its_workers_along_and_the_next_run_sweeps() {
     let _alone = exclusive();
@@ -156,6 +160,7 @@ fn a_killed_driver_takes_its_workers_along_and_the_next_run_sweeps() {
     });
 }
 
+/// Promise 67.
 #[test]
 fn the_socket_of_a_killed_dataplane_run_is_swept_by_the_next() {
     let _alone = exclusive();

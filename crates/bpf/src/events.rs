@@ -108,6 +108,7 @@ mod tests {
         );
     }
 
+    /// Promise 76.
     #[test]
     fn refuses_what_it_cannot_trust() {
         assert_eq!(decode_event(&[]), None);

@@ -179,6 +179,7 @@ processed 31337 insns (limit 1000000) max_states_per_insn 3 total_states 5 peak_
 libbpf: prog 'lt_netif_receive_skb': failed to load: -13
 ";
 
+    /// Promise 19.
     #[test]
     fn a_kernel_without_device_hooks_is_named_with_the_remedy() {
         let error = LoadError::NoDeviceHooks;
@@ -189,6 +190,7 @@ libbpf: prog 'lt_netif_receive_skb': failed to load: -13
     }
 
     /// A program that reads an uninitialised register; the kernel's answer is EACCES.
+    /// Promise 24.
     #[test]
     fn a_program_that_the_verifier_refuses_is_no_missing_right() {
         let mut storage = MaybeUninit::<OpenObject>::uninit();
@@ -226,6 +228,7 @@ libbpf: prog 'lt_netif_receive_skb': failed to load: -13
         fields.split_whitespace().nth(16).unwrap().parse().unwrap()
     }
 
+    /// Promise 35.
     #[test]
     fn loading_goes_before_other_tasks_and_leaves_the_thread_as_it_was() {
         let before = niceness();
@@ -237,6 +240,7 @@ libbpf: prog 'lt_netif_receive_skb': failed to load: -13
         io::Error::from_raw_os_error(errno).into()
     }
 
+    /// Promise 24.
     #[test]
     fn the_verifiers_refusal_is_reported_with_its_last_line() {
         let text = why("load the latency programs", error(libc::EACCES), PRINTED).to_string();
@@ -263,6 +267,7 @@ libbpf: prog 'lt_netif_receive_skb': failed to load: -13
         assert!(text.to_string().contains("program a: combined"), "{text}");
     }
 
+    /// Promise 24.
     #[test]
     fn without_a_log_no_permission_means_missing_rights() {
         let printed = "libbpf: Error in bpf_object__probe_loading(): Operation not permitted(1)\n";

@@ -188,6 +188,7 @@ mod tests {
     use cofferdam_types::SOCKET_TRACEPOINTS;
     use std::collections::BTreeSet;
 
+    /// Promise 47.
     #[test]
     fn each_marker_that_runs_with_packets_has_one_that_does_nothing() {
         let (mut one, mut other) = (MaybeUninit::uninit(), MaybeUninit::uninit());

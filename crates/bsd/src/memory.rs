@@ -131,6 +131,7 @@ pub fn put<T: Plain>(to: *mut T, value: T) -> Result<()> {
 mod tests {
     use super::*;
 
+    /// Promise 62.
     #[test]
     fn what_is_no_memory_is_efault() {
         let bad = 0x10 as *mut c_void;
@@ -149,6 +150,7 @@ mod tests {
         );
     }
 
+    /// Promise 62.
     #[test]
     fn a_range_that_ends_in_no_memory_is_efault_too() {
         // SAFETY: a mapping of our own: two pages, the second without rights.

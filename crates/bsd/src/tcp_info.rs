@@ -212,6 +212,7 @@ pub fn tcp_info(info: &ConnectionInfo, counts: &Counts) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    /// Promise 62.
     #[test]
     fn states_have_linuxs_numbers() {
         let known = [

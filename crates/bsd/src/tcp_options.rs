@@ -169,6 +169,7 @@ mod tests {
         segment_bytes: None,
     };
 
+    /// Promise 53.
     #[test]
     fn values_come_back_and_those_out_of_bounds_are_refused() {
         let mut options = TcpOptions::default();

@@ -117,6 +117,7 @@ mod tests {
     use super::*;
     use cofferdam_records::accounting::ContainerRecord;
 
+    /// Promise 7.
     #[test]
     fn a_process_of_a_container_is_none_of_the_host() {
         let container = |path: &str, runtime: &str| ContainerRecord {
@@ -130,6 +131,7 @@ mod tests {
         assert!(!is_inside(Path::new("/"), &all));
     }
 
+    /// Promise 7.
     #[test]
     fn a_process_that_spins_is_the_busiest() {
         let busiest = Busiest::begin();

@@ -268,6 +268,7 @@ mod tests {
         assert!(lines[3].starts_with("t got 0.60 of 1.00 CPUs"), "{text}");
     }
 
+    /// Promise 12.
     #[test]
     fn the_agents_diagnosis_is_shown_as_ones_own() {
         let own = interval();

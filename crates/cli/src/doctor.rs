@@ -152,6 +152,7 @@ mod tests {
         }
     }
 
+    /// Promise 24.
     #[test]
     fn what_a_user_may_not_find_out_is_unknown_and_sudo_is_named() {
         let capabilities = Check {
@@ -211,6 +212,7 @@ mod tests {
         assert_eq!(back, document);
     }
 
+    /// Promise 24.
     #[test]
     fn the_table_wraps_to_a_terminal_and_to_80_columns_in_a_pipe() {
         let report = Report {

@@ -152,6 +152,7 @@ pub fn one_line(text: &str) -> String {
 mod tests {
     use super::*;
 
+    /// Promise 74.
     #[test]
     fn names_cannot_control_reorder_or_hide_text() {
         assert_eq!(one_line("a\u{1b}[2J\nb\u{9b}c"), r"a\x1b[2J b\xc2\x9bc");
@@ -164,6 +165,7 @@ mod tests {
         assert_eq!(one_line(&stacked).chars().count(), 5);
     }
 
+    /// Promise 76.
     #[test]
     fn codes_are_the_documented_ones() {
         assert_eq!(Failure::failed("x").code(), 1);
@@ -177,6 +179,7 @@ mod tests {
         assert_eq!(Failure::ReaderGone.code(), 0);
     }
 
+    /// Promise 24.
     #[test]
     fn too_many_open_files_are_reported_with_the_limit_and_a_remedy() {
         let error = io::Error::from_raw_os_error(nix::errno::Errno::EMFILE as i32);
@@ -187,6 +190,7 @@ mod tests {
         }
     }
 
+    /// Promise 76.
     #[test]
     fn messages_are_one_line_with_the_whole_chain() {
         let error = anyhow::anyhow!("disk\nfull\u{1b}[2J").context("cannot write to /x");
@@ -197,6 +201,7 @@ mod tests {
         assert_eq!(Failure::ReaderGone.line(), None);
     }
 
+    /// Promise 76.
     #[test]
     fn a_cause_is_reported_once() {
         let cause = io::Error::from_raw_os_error(1);

@@ -45,6 +45,7 @@ mod tests {
     use super::*;
     use std::fs;
 
+    /// Promise 17.
     #[test]
     fn it_is_found_beside_the_program_or_in_libexec() {
         let dir = tempfile::tempdir().unwrap();

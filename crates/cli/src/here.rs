@@ -55,6 +55,7 @@ pub fn with_socket(command: &str, socket: &Path) -> String {
 mod tests {
     use super::*;
 
+    /// Promise 11.
     #[test]
     fn a_unit_starts_the_agent_only_where_systemd_runs() {
         let root = tempfile::tempdir().unwrap();
@@ -68,6 +69,7 @@ mod tests {
         assert_eq!(start_below(root.path()), Start::ByHand);
     }
 
+    /// Promise 11.
     #[test]
     fn a_command_asks_the_agent_that_was_asked() {
         let command = "sudo systemctl start cofferdam && sudo cofferdam rule set web --cpu strict";

@@ -156,6 +156,7 @@ mod tests {
         assert!(!path.exists());
     }
 
+    /// Promise 77.
     #[test]
     fn a_file_with_data_is_replaced_only_by_force() {
         let dir = tempfile::tempdir().unwrap();
@@ -175,6 +176,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
     }
 
+    /// Promise 77.
     #[test]
     fn an_empty_file_may_be_filled() {
         let dir = tempfile::tempdir().unwrap();
@@ -187,6 +189,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
     }
 
+    /// Promise 76.
     #[test]
     fn a_full_disk_is_one_line() {
         let mut output = Output::open(Some(Path::new("/dev/full")), false).unwrap();
@@ -199,6 +202,7 @@ mod tests {
         );
     }
 
+    /// Promise 76.
     #[test]
     fn an_unwritable_place_is_one_line() {
         let failure = Output::open(Some(Path::new("/nowhere/at/all")), false).unwrap_err();

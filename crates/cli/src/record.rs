@@ -140,6 +140,7 @@ mod tests {
         std::fs::read_to_string(path).unwrap_or_default()
     }
 
+    /// Promise 78.
     #[test]
     fn jsonl_has_one_object_an_interval() {
         let (outcome, text) = recorded("--duration 3s --format jsonl", Fake::seconds(3));
@@ -175,6 +176,7 @@ mod tests {
         assert_eq!(text.lines().count(), 2);
     }
 
+    /// Promise 67.
     #[test]
     fn a_signal_keeps_what_was_measured() {
         let mut fake = Fake::seconds(5);

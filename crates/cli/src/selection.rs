@@ -164,6 +164,7 @@ mod tests {
         assert_eq!(filtered.cpus, interval().cpus);
     }
 
+    /// Promise 7.
     #[test]
     fn cgroups_of_the_host_are_shown_on_request_and_their_traffic_is_never_lost() {
         let mut interval = interval();
@@ -188,6 +189,7 @@ mod tests {
         assert_eq!((named.containers.len(), host_ns(&named)), (1, before_ns));
     }
 
+    /// Promise 76.
     #[test]
     fn a_selection_that_has_vanished_is_an_error() {
         let selection = select("web-*", &["web-1"]).unwrap();

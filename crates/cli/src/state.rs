@@ -122,6 +122,7 @@ mod tests {
         text(agent, &readings[0], &explanation)
     }
 
+    /// Promise 12.
     #[test]
     fn four_lines_name_agent_harm_and_the_next_command() {
         let report = crate::status::tests::report();
@@ -146,6 +147,7 @@ mod tests {
         assert!(lines.iter().all(|l| l.chars().count() <= 80), "{text}");
     }
 
+    /// Promise 12.
     #[test]
     fn a_quiet_host_without_an_agent_is_told_to_start_one() {
         let mut quiet = interval();

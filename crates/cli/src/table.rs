@@ -155,6 +155,7 @@ mod tests {
         );
     }
 
+    /// Promise 13.
     #[test]
     fn no_line_is_wider_than_the_terminal() {
         for width in [60_u16, 80, 100, 120, 200] {

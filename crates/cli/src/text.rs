@@ -64,6 +64,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Promise 74.
     #[test]
     fn wide_and_combining_letters_count_by_their_cells() {
         assert_eq!(width("web"), 3);
@@ -78,6 +79,7 @@ mod tests {
     }
 
     proptest! {
+        /// Promise 74.
         #[test]
         fn what_is_cut_fits(text in "\\PC{0,300}", cells in 0_usize..60) {
             prop_assert!(width(&cut_end(&text, cells)) <= cells);

@@ -89,6 +89,7 @@ mod tests {
         at(text, &now).map(|time| humantime::format_rfc3339(time).to_string())
     }
 
+    /// Promise 16.
     #[test]
     fn every_form_that_the_book_names_is_read() {
         for (text, expected) in [
@@ -115,6 +116,7 @@ mod tests {
         }
     }
 
+    /// Promise 16.
     #[test]
     fn what_is_no_time_is_refused_with_the_forms() {
         for (text, words) in [

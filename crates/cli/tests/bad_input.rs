@@ -113,6 +113,7 @@ fn commands() -> Vec<Vec<String>> {
     all
 }
 
+/// Promise 76.
 #[test]
 fn every_usage_error_names_the_help_of_its_own_command() {
     for words in commands() {
@@ -129,6 +130,7 @@ fn every_usage_error_names_the_help_of_its_own_command() {
 }
 
 /// A pipe has no width: 80 columns are taken, and no word is cut.
+/// Promise 78.
 #[test]
 fn the_help_of_every_command_fits_80_columns() {
     for words in commands() {
@@ -150,6 +152,7 @@ fn repeats(line: &str) -> bool {
     parts.windows(2).any(|pair| pair[0] == pair[1])
 }
 
+/// Promise 76.
 #[test]
 fn an_error_gives_each_cause_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -212,6 +215,7 @@ fn an_error_gives_each_cause_once() {
     assert!(repeats("a: cannot read x: No such file: No such file"));
 }
 
+/// Promise 76.
 #[test]
 fn help_on_a_full_disk_fails() {
     let full = || fs::File::options().write(true).open("/dev/full").unwrap();
@@ -233,6 +237,7 @@ fn help_on_a_full_disk_fails() {
     }
 }
 
+/// Promise 77.
 #[test]
 fn a_file_with_data_is_not_overwritten_without_force() {
     let dir = tempfile::tempdir().unwrap();
@@ -262,6 +267,7 @@ fn a_file_with_data_is_not_overwritten_without_force() {
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
 }
 
+/// Promise 9.
 #[test]
 fn selectors_are_checked_before_anything_starts() {
     contains(
@@ -308,6 +314,7 @@ fn reports_of_bad_directories_are_refused_and_leave_nothing() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
+/// Promise 67.
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     for args in [vec!["--help"], vec!["top", "--help"], vec!["--version"]] {
@@ -374,6 +381,7 @@ fn manual_pages_and_completions_are_made() {
     contains(&["generate", "man", "/proc/no"], 1, &["/proc/no"]);
 }
 
+/// Promise 24.
 #[test]
 fn the_doctor_answers_in_json_with_the_code_that_belongs_to_it() {
     let output = cofferdam(&["doctor", "--json"]);
@@ -398,6 +406,7 @@ fn the_doctor_answers_in_json_with_the_code_that_belongs_to_it() {
     }
 }
 
+/// Promise 76.
 #[test]
 fn every_command_reports_missing_rights_alike() {
     // As nobody, whoever runs the tests: the binary goes where nobody may execute it.
@@ -489,6 +498,7 @@ fn unprivileged(binary: &Path, args: &[&str]) -> (i32, String) {
     (output.status.code().unwrap(), stderr)
 }
 
+/// Promise 75.
 #[test]
 fn a_bad_configuration_is_reported_before_anything_starts() {
     let dir = tempfile::tempdir().unwrap();
@@ -558,6 +568,7 @@ fn the_example_configuration_can_be_put_in_force() {
     assert!(told.contains("1 rules"), "{told}");
 }
 
+/// Promise 75.
 #[test]
 fn a_bad_experiment_is_reported_with_its_place_and_a_good_one_becomes_a_workflow() {
     let temp = tempfile::tempdir().unwrap();

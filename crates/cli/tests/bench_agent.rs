@@ -4,6 +4,7 @@ use cofferdam_lab::fixtures::{exclusive, time_limit};
 use std::process::Command;
 use std::time::Duration;
 
+/// Promise 47.
 #[test]
 fn bench_agent_measures_an_agent_that_knows_its_containers_and_leaves_nothing() {
     let _alone = exclusive();
@@ -42,6 +43,7 @@ fn bench_agent_measures_an_agent_that_knows_its_containers_and_leaves_nothing() 
 }
 
 /// The agent is started and ended for its sample, the benchmark's own accounting goes on after, and nothing stays in force.
+/// Promise 42.
 #[test]
 fn bench_penalty_measures_what_the_agent_makes_of_a_flood() {
     let _alone = exclusive();

@@ -19,6 +19,7 @@ fn commit_of(root: &Path) -> Option<String> {
     Tree::of(root)?.commit()
 }
 
+/// Promise 78.
 #[test]
 fn a_branch_is_found_loose_packed_and_detached() {
     let place = tempfile::tempdir().unwrap();
@@ -40,6 +41,7 @@ fn a_branch_is_found_loose_packed_and_detached() {
     assert!(watched.len() == 3 && watched.iter().all(|path| path.exists()));
 }
 
+/// Promise 78.
 #[test]
 fn a_work_tree_has_its_own_head_and_the_branches_of_its_repository() {
     let place = tempfile::tempdir().unwrap();
@@ -53,6 +55,7 @@ fn a_work_tree_has_its_own_head_and_the_branches_of_its_repository() {
     assert_eq!(commit_of(&side).as_deref(), Some("0123456789ab"));
 }
 
+/// Promise 78.
 #[test]
 fn an_archive_and_a_damaged_tree_have_none() {
     let place = tempfile::tempdir().unwrap();
@@ -64,6 +67,7 @@ fn an_archive_and_a_damaged_tree_have_none() {
 }
 
 /// Of this build, made in this tree.
+/// Promise 78.
 #[test]
 fn the_version_names_the_commit() {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_cofferdam"))

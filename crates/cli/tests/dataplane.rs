@@ -177,6 +177,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+/// Promise 66.
+/// Promise 78.
 #[test]
 fn a_dataplane_serves_is_looked_at_and_leaves_nothing_at_sigterm() {
     alone(|| {
@@ -237,6 +239,7 @@ fn a_dataplane_serves_is_looked_at_and_leaves_nothing_at_sigterm() {
     });
 }
 
+/// Promise 66.
 #[test]
 fn a_server_that_is_started_first_waits_for_its_dataplane() {
     alone(|| {
@@ -263,6 +266,7 @@ fn a_server_that_is_started_first_waits_for_its_dataplane() {
     });
 }
 
+/// Promise 66.
 #[test]
 fn after_kill_9_the_next_dataplane_serves_in_its_place() {
     alone(|| {
@@ -282,6 +286,7 @@ fn after_kill_9_the_next_dataplane_serves_in_its_place() {
     });
 }
 
+/// Promise 66.
 #[test]
 fn a_device_set_down_is_waited_for_and_one_that_goes_ends_its_dataplane_alone() {
     alone(|| {
@@ -312,6 +317,7 @@ fn a_device_set_down_is_waited_for_and_one_that_goes_ends_its_dataplane_alone() 
     });
 }
 
+/// Promise 49.
 #[test]
 fn an_address_of_linux_and_a_missing_device_are_refused_by_name() {
     alone(|| {
@@ -334,6 +340,7 @@ fn an_address_of_linux_and_a_missing_device_are_refused_by_name() {
     });
 }
 
+/// Promise 75.
 #[test]
 fn a_wrong_file_is_reported_with_line_and_reason() {
     let folder = tempfile::tempdir().unwrap();
@@ -395,6 +402,7 @@ fn has_keys() -> bool {
     cofferdam_dataplane::pkey::supported().is_ok()
 }
 
+/// Promise 69.
 #[test]
 fn attacks_on_protection_keys_are_all_stopped_or_there_are_no_keys() {
     time_limit(Duration::from_secs(120), || {
@@ -419,6 +427,7 @@ fn attacks_on_protection_keys_are_all_stopped_or_there_are_no_keys() {
     });
 }
 
+/// Promise 69.
 #[test]
 fn an_application_behind_protection_keys_is_refused_in_words_where_there_are_none() {
     alone(|| {

@@ -116,6 +116,7 @@ fn done(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
+/// Promise 16.
 #[test]
 fn json_lines_are_those_of_a_recording() {
     let kept = Kept::new();
@@ -141,6 +142,7 @@ fn json_lines_are_those_of_a_recording() {
     assert_eq!(web.caused_rx_ns, (11..=20).sum::<u64>());
 }
 
+/// Promise 16.
 #[test]
 fn csv_has_a_row_for_each_container_and_interval_whatever_its_name() {
     let kept = Kept::new();
@@ -162,6 +164,7 @@ fn csv_has_a_row_for_each_container_and_interval_whatever_its_name() {
     assert_eq!(kept.files(), ["night.csv"]);
 }
 
+/// Promise 16.
 #[test]
 fn parquet_has_the_same_records() {
     let kept = Kept::new();
@@ -175,6 +178,7 @@ fn parquet_has_the_same_records() {
     assert!(refused_text.contains("give --output"), "{refused_text}");
 }
 
+/// Promise 16.
 #[test]
 fn a_file_that_exists_is_replaced_only_by_force_and_never_by_a_half() {
     let kept = Kept::new();
@@ -212,6 +216,7 @@ fn a_file_that_exists_is_replaced_only_by_force_and_never_by_a_half() {
     assert_eq!(kept.files(), ["out"]);
 }
 
+/// Promise 16.
 #[test]
 fn what_cannot_be_exported_is_said_in_one_line() {
     let kept = Kept::new();
@@ -257,6 +262,7 @@ fn what_cannot_be_exported_is_said_in_one_line() {
     assert!(text.contains("is not a history of cofferdam"), "{text}");
 }
 
+/// Promise 65.
 #[test]
 fn damaged_frames_are_named_and_the_rest_comes_out() {
     let kept = Kept::new();

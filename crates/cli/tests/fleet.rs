@@ -23,6 +23,7 @@ fn run(arguments: &[&str], stand_in: Option<&str>) -> Output {
         .unwrap()
 }
 
+/// Promise 17.
 #[test]
 fn without_its_program_the_package_is_named() {
     let out = run(&["a.jsonl"], None);
@@ -34,6 +35,7 @@ fn without_its_program_the_package_is_named() {
     );
 }
 
+/// Promise 17.
 #[test]
 fn its_program_gets_the_options_and_gives_the_exit_code() {
     let out = run(
@@ -50,6 +52,7 @@ fn its_program_gets_the_options_and_gives_the_exit_code() {
     assert!(said.ends_with("--|a b.jsonl|"), "{said}");
 }
 
+/// Promise 17.
 #[test]
 fn its_options_are_checked_before() {
     assert_eq!(run(&[], None).status.code(), Some(2));

@@ -139,6 +139,7 @@ fn alone(body: impl FnOnce(&mut fastrand::Rng) + Send + 'static) {
     cofferdam_lab::fixtures::assert_nothing_left();
 }
 
+/// Promise 67.
 #[test]
 fn an_interrupted_benchmark_leaves_nothing_behind() {
     alone(|random| {
@@ -148,6 +149,7 @@ fn an_interrupted_benchmark_leaves_nothing_behind() {
     });
 }
 
+/// Promise 67.
 #[test]
 fn an_interrupted_measurement_leaves_nothing_behind() {
     alone(|random| {
@@ -158,6 +160,7 @@ fn an_interrupted_measurement_leaves_nothing_behind() {
     });
 }
 
+/// Promise 67.
 #[test]
 fn an_interrupted_dataplane_leaves_nothing_behind() {
     alone(|random| {

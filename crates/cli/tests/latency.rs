@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+/// Promise 72.
 #[test]
 fn the_three_steps_inside_a_container() {
     alone(|| {
@@ -116,6 +117,7 @@ fn packets_are_recorded_as_json_lines() {
     });
 }
 
+/// Promise 76.
 #[test]
 fn bad_input_is_one_clear_line() {
     alone(|| {
@@ -182,6 +184,7 @@ impl Drop for SmallDisk {
     }
 }
 
+/// Promise 67.
 #[test]
 fn a_full_disk_ends_the_recording_with_whole_lines() {
     alone(|| {
@@ -217,6 +220,7 @@ fn a_full_disk_ends_the_recording_with_whole_lines() {
     });
 }
 
+/// Promise 67.
 #[test]
 fn a_container_that_goes_ends_its_recording() {
     alone(|| {
@@ -250,6 +254,7 @@ fn a_container_that_goes_ends_its_recording() {
     });
 }
 
+/// Promise 67.
 #[test]
 fn a_filter_that_matches_nothing_says_so() {
     alone(|| {

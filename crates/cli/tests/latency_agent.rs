@@ -92,6 +92,7 @@ fn value(text: &str, name: &str, labels: &[&str]) -> f64 {
     values(text, name, labels).first().copied().unwrap_or(0.0)
 }
 
+/// Promise 22.
 #[test]
 fn the_agent_exports_histograms_and_serves_the_containers() {
     alone(|| {

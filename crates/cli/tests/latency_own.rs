@@ -115,6 +115,7 @@ fn mine<'a>(packets: &'a [Value], direction: &str, own: impl Fn(&Value) -> bool)
     mine
 }
 
+/// Promise 21.
 #[test]
 fn a_tool_finds_its_own_requests() {
     alone(|| {

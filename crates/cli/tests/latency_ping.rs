@@ -35,6 +35,7 @@ fn ping<'a>(program: &[&'a str], words: impl IntoIterator<Item = &'a str>) -> Va
     serde_json::from_slice(&out.stdout).expect("one JSON document")
 }
 
+/// Promise 21.
 #[test]
 fn a_ping_from_a_container_is_corrected() {
     alone(|| {
@@ -45,6 +46,7 @@ fn a_ping_from_a_container_is_corrected() {
 }
 
 /// To the gateway, which is the host, nothing leaves the host: no figures, and the reason.
+/// Promise 21.
 #[test]
 fn a_ping_that_cannot_be_measured_says_why() {
     alone(|| {
@@ -64,6 +66,7 @@ fn a_ping_that_cannot_be_measured_says_why() {
     });
 }
 
+/// Promise 21.
 #[test]
 fn connections_are_pinged_too() {
     alone(|| {
@@ -82,6 +85,7 @@ fn connections_are_pinged_too() {
     });
 }
 
+/// Promise 21.
 #[test]
 fn datagrams_are_pinged_too() {
     alone(|| {
@@ -96,6 +100,7 @@ fn datagrams_are_pinged_too() {
 
 /// Inside the container, a user without any capability: the kernel's ping socket, and the
 /// reports of the socket that was mounted into it.
+/// Promise 21.
 #[test]
 fn a_user_without_capabilities_pings_by_a_ping_socket() {
     alone(|| {
@@ -117,6 +122,7 @@ fn a_user_without_capabilities_pings_by_a_ping_socket() {
 }
 
 /// CLOCK_MONOTONIC of another time namespace is another than the reports': it is corrected.
+/// Promise 21.
 #[test]
 fn a_time_namespace_shifts_nothing() {
     alone(|| {

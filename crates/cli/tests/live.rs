@@ -217,6 +217,7 @@ fn assert_sane(output: &Output, name: &str) {
     assert!(error_pct <= 1.0, "{:?}", record.conservation);
 }
 
+/// Promise 66.
 #[test]
 fn several_readers_share_one_source() {
     alone(|| {
@@ -270,6 +271,7 @@ fn several_readers_share_one_source() {
     });
 }
 
+/// Promise 7.
 #[test]
 fn a_plain_cgroup_that_is_selected_is_a_container() {
     alone(|| {
@@ -291,6 +293,7 @@ fn a_plain_cgroup_that_is_selected_is_a_container() {
 }
 
 /// As a benchmark in the middle of a measurement: it has the programs, and answers nobody.
+/// Promise 66.
 #[test]
 fn a_busy_owner_is_read_and_not_asked() {
     alone(|| {
@@ -303,6 +306,7 @@ fn a_busy_owner_is_read_and_not_asked() {
     });
 }
 
+/// Promise 44.
 #[test]
 fn a_benchmark_does_not_measure_beside_a_reader() {
     alone(|| {
@@ -322,6 +326,7 @@ fn a_benchmark_does_not_measure_beside_a_reader() {
     });
 }
 
+/// Promise 80.
 #[test]
 fn a_running_recording_is_in_use_and_not_left_over() {
     alone(|| {
@@ -405,6 +410,7 @@ fn a_full_disk_and_a_closed_pipe_end_a_recording() {
 }
 
 /// A window that is closed hangs its terminal up.
+/// Promise 67.
 #[test]
 fn a_screen_whose_terminal_is_gone_ends() {
     alone(|| {
@@ -423,6 +429,7 @@ fn a_screen_whose_terminal_is_gone_ends() {
     });
 }
 
+/// Promise 15.
 #[test]
 fn flows_names_the_sender() {
     alone(|| {
@@ -456,6 +463,8 @@ fn flows_names_the_sender() {
 }
 
 /// On a terminal: list, details with processes and flows, CPUs, a stop by job control, the end.
+/// Promise 13.
+/// Promise 67.
 #[test]
 fn keys_reach_every_view_and_the_terminal_is_given_back() {
     alone(|| {

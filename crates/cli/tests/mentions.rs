@@ -130,6 +130,7 @@ fn prints_nothing(path: &str) -> bool {
         || !path.contains("/src/")
 }
 
+/// Promise 76.
 #[test]
 fn every_option_that_a_message_names_exists_on_its_command() {
     let all = cofferdam::command();
@@ -180,6 +181,7 @@ fn every_option_that_a_message_names_exists_on_its_command() {
 
 /// `cofferdam COMMAND … --option` in code of any document, and the options under each heading of the
 /// page of commands.
+/// Promise 76.
 #[test]
 fn every_option_that_a_document_names_exists_on_its_command() {
     let all = cofferdam::command();

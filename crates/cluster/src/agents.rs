@@ -373,6 +373,7 @@ mod tests {
         assert_eq!((agent.port, agent.why_not), (9479, None));
     }
 
+    /// Promise 25.
     #[test]
     fn one_that_does_not_run_says_why() {
         let ports = r#""spec":{"nodeName":"n","containers":[{"name":"gateway","ports":[{"containerPort":9479}]}]}"#;
@@ -409,6 +410,7 @@ mod tests {
         assert!(agent.why_not.unwrap().contains("gateway.enabled"));
     }
 
+    /// Promise 73.
     #[test]
     fn names_that_would_change_a_path_are_refused() {
         for name in [

@@ -244,6 +244,7 @@ fn api(stream: &mut (impl Read + Write), state: &mut State) {
     }
 }
 
+/// Promise 25.
 #[test]
 fn a_condition_is_an_event_on_its_pod_and_so_is_its_end() {
     let cluster = Cluster::new(&["n1", "n2"], &[("bank/db", "n1")]);
@@ -282,6 +283,7 @@ fn a_condition_is_an_event_on_its_pod_and_so_is_its_end() {
     );
 }
 
+/// Promise 26.
 #[test]
 fn a_restart_repeats_nothing() {
     let cluster = Cluster::new(&["n1"], &[("bank/db", "n1"), ("shop/web", "n1")]);
@@ -299,6 +301,7 @@ fn a_restart_repeats_nothing() {
     }
 }
 
+/// Promise 26.
 #[test]
 fn a_node_is_heard_about_its_own_pods_alone() {
     let cluster = Cluster::new(&["good", "evil"], &[("bank/db", "good"), ("a/own", "evil")]);
@@ -324,6 +327,7 @@ fn a_node_is_heard_about_its_own_pods_alone() {
     assert_eq!(pods, ["own"]);
 }
 
+/// Promise 26.
 #[test]
 fn an_api_server_that_is_away_is_waited_for() {
     let cluster = Cluster::new(&["n1"], &[("bank/db", "n1")]);

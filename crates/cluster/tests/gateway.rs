@@ -49,6 +49,7 @@ fn get(address: SocketAddr, path: &str, header: &str) -> String {
     )
 }
 
+/// Promise 73.
 #[test]
 fn only_the_token_gets_in_and_the_kubelet_may_look() {
     let folder = tempfile::tempdir().unwrap();
@@ -94,6 +95,7 @@ fn only_the_token_gets_in_and_the_kubelet_may_look() {
     });
 }
 
+/// Promise 73.
 #[test]
 fn without_an_agent_or_a_token_it_says_so() {
     let folder = tempfile::tempdir().unwrap();

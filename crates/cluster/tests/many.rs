@@ -197,6 +197,7 @@ fn ask(server: &Server, parallel: usize, within: Duration) -> ClusterReport {
     )
 }
 
+/// Promise 25.
 #[test]
 fn five_hundred_agents_are_asked_once_each_and_no_more_at_a_time_than_said() {
     let server = server(500, |_| Behaviour::Answers);
@@ -214,6 +215,8 @@ fn five_hundred_agents_are_asked_once_each_and_no_more_at_a_time_than_said() {
     assert!((2..=16).contains(&most), "{most}");
 }
 
+/// Promise 25.
+/// Promise 73.
 #[test]
 fn those_that_do_not_answer_are_named_with_the_reason_and_the_others_are_shown() {
     let server = server(40, |i| match i {
@@ -240,6 +243,7 @@ fn those_that_do_not_answer_are_named_with_the_reason_and_the_others_are_shown()
     assert_eq!(why.len(), 4);
 }
 
+/// Promise 25.
 #[test]
 fn a_cluster_that_hangs_ends_with_its_time() {
     let server = server(200, |_| Behaviour::Hangs);

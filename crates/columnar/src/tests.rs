@@ -72,6 +72,7 @@ fn failure<T>(result: Result<T, ReadError>) -> String {
     result.err().expect("refused").to_string()
 }
 
+/// Promise 17.
 #[test]
 fn what_is_written_is_read_and_flows_add_up_to_what_is_owed() {
     let dir = tempfile::tempdir().unwrap();
@@ -147,6 +148,7 @@ fn text_of(batch: &RecordBatch, column: usize) -> Vec<String> {
     (0..batch.num_rows()).map(one).collect()
 }
 
+/// Promise 16.
 #[test]
 fn text_has_the_columns_and_values_of_parquet() {
     let dir = tempfile::tempdir().unwrap();
@@ -183,6 +185,7 @@ fn text_has_the_columns_and_values_of_parquet() {
     );
 }
 
+/// Promise 17.
 #[test]
 fn a_kind_has_row_groups_of_its_own_and_memory_is_bounded_by_them() {
     let dir = tempfile::tempdir().unwrap();
@@ -202,6 +205,7 @@ fn a_kind_has_row_groups_of_its_own_and_memory_is_bounded_by_them() {
     }
 }
 
+/// Promise 17.
 #[test]
 fn many_small_flows_become_few_rows_of_the_same_sum() {
     let mut all: Vec<Value> = (0..60)
@@ -216,6 +220,7 @@ fn many_small_flows_become_few_rows_of_the_same_sum() {
     assert!((sum - 600.0 * MS as f64).abs() < 10.0, "{sum}");
 }
 
+/// Promise 77.
 #[test]
 fn what_is_not_a_whole_file_of_this_schema_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -278,6 +283,7 @@ fn a_damaged_file_is_refused_or_read_but_never_ends_the_program() {
     assert!(refused > whole.len() / 10, "{refused} of {}", whole.len());
 }
 
+/// Promise 77.
 #[test]
 fn a_missing_column_is_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -295,6 +301,7 @@ fn a_missing_column_is_named() {
     assert!(refused.contains("'flow_ns'"), "{refused}");
 }
 
+/// Promise 77.
 #[test]
 fn a_file_that_exists_is_kept_and_one_that_is_not_ended_is_removed() {
     let dir = tempfile::tempdir().unwrap();

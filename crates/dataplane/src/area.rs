@@ -158,6 +158,7 @@ mod tests {
 
     const ANY: u32 = u32::MAX;
 
+    /// Promise 70.
     #[test]
     fn pieces_do_not_overlap_and_all_come_back_whatever_their_sizes() {
         let len: u32 = 1 << 18;
@@ -195,6 +196,7 @@ mod tests {
         }
     }
 
+    /// Promise 70.
     #[test]
     fn a_piece_is_no_larger_than_allowed_and_than_needed() {
         let mut area = Area::new(1 << 18);

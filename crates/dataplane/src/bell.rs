@@ -132,6 +132,7 @@ mod tests {
         poll(&mut fds, PollTimeout::ZERO).expect("polled") > 0
     }
 
+    /// Promise 69.
     #[test]
     fn a_bell_whose_owner_blocks_it_and_takes_nothing_never_delays_the_ringer() {
         time_limit(LIMIT, || {
@@ -150,6 +151,7 @@ mod tests {
         });
     }
 
+    /// Promise 69.
     #[test]
     fn an_application_can_put_nothing_into_its_bell() {
         let (_bell, end) = bell(Arc::default()).expect("a bell");
@@ -160,6 +162,7 @@ mod tests {
         );
     }
 
+    /// Promise 69.
     #[test]
     fn each_ring_at_a_door_wakes_though_the_counter_is_full_and_blocking() {
         time_limit(LIMIT, || {

@@ -192,6 +192,7 @@ mod tests {
         rights.may_bind(transport, local.parse().expect("an address"))
     }
 
+    /// Promise 49.
     #[test]
     fn a_grant_covers_what_it_says_and_no_more() {
         use Transport::{Tcp, Udp};
@@ -209,6 +210,7 @@ mod tests {
         assert!(!may("tcp/[fd00::9]:8000-8099", Tcp, "[fd00::9]:8100"));
     }
 
+    /// Promise 70.
     #[test]
     fn a_sender_has_the_dynamic_ports_that_no_other_may_bind() {
         let mut rights = Rights {
@@ -243,6 +245,7 @@ mod tests {
         assert!(!rights.may_bind(Transport::Udp, ([10, 0, 0, 9], 49152).into()));
     }
 
+    /// Promise 75.
     #[test]
     fn wrong_grants_are_refused_with_the_reason() {
         for (text, reason) in [

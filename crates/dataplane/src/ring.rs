@@ -335,6 +335,7 @@ mod tests {
         }
     }
 
+    /// Promise 52.
     #[test]
     fn an_application_that_writes_over_its_ring_reads_no_nonsense() {
         let (mut dataplane, mut application) = ends();
@@ -358,6 +359,7 @@ mod tests {
         assert!(application.take().is_none());
     }
 
+    /// Promise 54.
     #[test]
     fn only_a_sleeper_is_woken_and_only_once() {
         let (mut dataplane, mut application) = ends();

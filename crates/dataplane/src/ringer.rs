@@ -213,6 +213,7 @@ mod tests {
         bell.line.rung.load(Ordering::Relaxed)
     }
 
+    /// Promise 69.
     #[test]
     fn the_loop_rings_only_while_a_cheap_ring_is_fresh() {
         time_limit(LIMIT, || {
@@ -270,6 +271,7 @@ mod tests {
         all
     }
 
+    /// Promise 69.
     #[test]
     fn a_bell_with_a_hundred_thousand_waiters_is_an_offence_and_never_the_loops_cost() {
         time_limit(LIMIT, || {

@@ -73,6 +73,7 @@ impl Echo {
     }
 }
 
+/// Promise 55.
 #[test]
 fn the_c_example_serves_keeps_what_finds_no_room_and_ends() {
     let _alone = exclusive();
@@ -112,6 +113,7 @@ fn the_c_example_serves_keeps_what_finds_no_room_and_ends() {
     });
 }
 
+/// Promise 55.
 #[test]
 fn the_c_example_reports_why_it_cannot_serve() {
     let _alone = exclusive();

@@ -50,6 +50,7 @@ fn number_before(out: &str, what: &str) -> u64 {
     }
 }
 
+/// Promise 50.
 #[test]
 fn wrk_is_answered_on_every_connection_also_when_it_pipelines() {
     let _alone = exclusive();
@@ -87,6 +88,7 @@ fn wrk_is_answered_on_every_connection_also_when_it_pipelines() {
     });
 }
 
+/// Promise 50.
 #[test]
 fn ncat_gets_its_bytes_back_and_a_close_for_its_close() {
     let _alone = exclusive();
@@ -123,6 +125,7 @@ fn ncat_gets_its_bytes_back_and_a_close_for_its_close() {
     });
 }
 
+/// Promise 50.
 #[test]
 fn ping_finds_its_pattern_back_in_every_size_that_fits_a_packet() {
     let _alone = exclusive();
@@ -172,6 +175,7 @@ fn nginx_configuration(folder: &Path) -> String {
     )
 }
 
+/// Promise 50.
 #[test]
 fn our_client_gets_a_real_nginxs_files_on_many_connections_at_once() {
     let _alone = exclusive();
@@ -231,6 +235,7 @@ fn redis_command(words: &[&[u8]]) -> Vec<u8> {
     out
 }
 
+/// Promise 50.
 #[test]
 fn our_client_is_served_by_a_real_redis_with_pipelines_and_large_values() {
     let _alone = exclusive();

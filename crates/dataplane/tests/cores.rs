@@ -22,6 +22,7 @@ fn scene(cores: &str, queues: u32) -> Scene {
     scene
 }
 
+/// Promise 54.
 #[test]
 fn two_cores_share_one_queue_and_its_connections() {
     let _alone = exclusive();
@@ -54,6 +55,7 @@ fn two_cores_share_one_queue_and_its_connections() {
     });
 }
 
+/// Promise 54.
 #[test]
 fn two_cores_have_a_queue_each() {
     let _alone = exclusive();
@@ -72,6 +74,7 @@ fn two_cores_have_a_queue_each() {
     });
 }
 
+/// Promise 54.
 #[test]
 fn flow_groups_move_under_traffic_and_no_client_notices() {
     let _alone = exclusive();
@@ -105,6 +108,7 @@ fn flow_groups_move_under_traffic_and_no_client_notices() {
     });
 }
 
+/// Promise 54.
 #[test]
 fn connections_open_while_all_groups_move() {
     let _alone = exclusive();
@@ -135,6 +139,7 @@ fn connections_open_while_all_groups_move() {
     });
 }
 
+/// Promise 66.
 #[test]
 fn an_application_that_dies_while_its_groups_move_harms_no_other() {
     let _alone = exclusive();
@@ -182,6 +187,7 @@ fn an_application_that_dies_while_its_groups_move_harms_no_other() {
     });
 }
 
+/// Promise 75.
 #[test]
 fn wrong_cores_queues_and_groups_have_errors_of_their_own() {
     let _alone = exclusive();

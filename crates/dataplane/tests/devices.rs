@@ -44,6 +44,7 @@ fn packets(scene: &Scene) -> Vec<(u64, u64)> {
         .collect()
 }
 
+/// Promise 49.
 #[test]
 fn clients_of_both_networks_are_served_at_once() {
     let _alone = exclusive();
@@ -73,6 +74,7 @@ fn clients_of_both_networks_are_served_at_once() {
 
 /// The strong model: an address answers on its own device, and no host of one network speaks for one of the
 /// other.
+/// Promise 49.
 #[test]
 fn an_address_is_served_on_its_own_device_only() {
     let _alone = exclusive();
@@ -105,6 +107,7 @@ fn an_address_is_served_on_its_own_device_only() {
     });
 }
 
+/// Promise 49.
 #[test]
 fn a_device_that_is_down_leaves_the_other_its_service() {
     let _alone = exclusive();
@@ -136,6 +139,7 @@ fn a_device_that_is_down_leaves_the_other_its_service() {
     });
 }
 
+/// Promise 49.
 #[test]
 fn several_cores_have_a_socket_each_on_both_devices() {
     let _alone = exclusive();

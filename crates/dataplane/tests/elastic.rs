@@ -49,6 +49,7 @@ fn is_calm(scene: &Scene) -> bool {
     each_core(&scene.socket(), "groups") == [128, 0] && scene.count("/cores_in_use") == 1
 }
 
+/// Promise 54.
 #[test]
 fn a_core_comes_with_the_load_and_goes_after_it_and_no_client_notices() {
     let _alone = exclusive();
@@ -86,6 +87,7 @@ fn a_core_comes_with_the_load_and_goes_after_it_and_no_client_notices() {
     });
 }
 
+/// Promise 54.
 #[test]
 fn a_core_out_of_use_gets_no_work() {
     let _alone = exclusive();
@@ -111,6 +113,7 @@ fn a_core_out_of_use_gets_no_work() {
     });
 }
 
+/// Promise 54.
 #[test]
 fn a_move_by_hand_is_accepted_and_taken_back_when_one_core_is_enough() {
     let _alone = exclusive();
@@ -138,6 +141,7 @@ fn a_move_by_hand_is_accepted_and_taken_back_when_one_core_is_enough() {
     });
 }
 
+/// Promise 66.
 #[test]
 fn an_application_that_dies_while_a_core_comes_and_goes_harms_no_other() {
     let _alone = exclusive();
@@ -186,6 +190,7 @@ fn an_application_that_dies_while_a_core_comes_and_goes_harms_no_other() {
     });
 }
 
+/// Promise 66.
 #[test]
 fn a_device_set_down_under_load_takes_the_core_away_and_clients_resume_when_it_is_up() {
     let _alone = exclusive();

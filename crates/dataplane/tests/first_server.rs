@@ -66,11 +66,13 @@ fn compile(folder: &Path) -> PathBuf {
     program
 }
 
+/// Promise 55.
 #[test]
 fn the_pages_rust_is_the_example_that_is_served_here() {
     assert_eq!(block("rust"), include_str!("../examples/shout.rs"));
 }
 
+/// Promise 55.
 #[test]
 fn from_nothing_to_a_server_in_rust_and_in_c() {
     let _alone = exclusive();

@@ -161,6 +161,7 @@ fn has_room_and_serves(scene: &Scene) {
     assert_eq!(scene.count("/counts/offences"), 0);
 }
 
+/// Promise 68.
 #[test]
 fn a_syn_flood_over_veth_takes_no_memory_and_keeps_no_client_out() {
     let _alone = exclusive();
@@ -206,6 +207,7 @@ fn victim(scene: &Scene) -> (TcpStream, u16) {
     (stream, port)
 }
 
+/// Promise 68.
 #[test]
 fn a_flood_of_rsts_and_a_storm_of_acks_end_no_connection() {
     let _alone = exclusive();
@@ -295,6 +297,7 @@ fn feed(stream: &mut TcpStream) {
     }
 }
 
+/// Promise 70.
 #[test]
 fn an_application_that_returns_no_frames_starves_only_itself() {
     let _alone = exclusive();

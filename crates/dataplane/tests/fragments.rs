@@ -80,6 +80,7 @@ fn ask(socket: &UdpSocket, to: &str, data: &[u8]) -> Vec<u8> {
     back
 }
 
+/// Promise 51.
 #[test]
 fn datagrams_in_fragments_arrive_whole_and_long_pings_are_answered() {
     let _alone = exclusive();
@@ -183,6 +184,7 @@ impl Application for Whole {
     }
 }
 
+/// Promise 51.
 #[test]
 fn packets_of_a_large_mtu_go_through_whole() {
     let _alone = exclusive();
@@ -238,6 +240,7 @@ fn fragment(id: u16, offset: u16, more: bool, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
+/// Promise 68.
 #[test]
 fn hostile_fragments_and_an_application_that_keeps_them_take_nothing_from_others() {
     let _alone = exclusive();

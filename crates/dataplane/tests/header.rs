@@ -203,6 +203,7 @@ fn header() -> String {
     out + FOOT
 }
 
+/// Promise 55.
 #[test]
 fn the_header_is_that_of_the_code() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(HEADER);

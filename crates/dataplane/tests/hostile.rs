@@ -91,6 +91,7 @@ fn nothing_is_left(scene: &Scene, free_frames: u64) {
 }
 
 /// The counter of an eventfd that is full and blocking stopped the loop for good.
+/// Promise 69.
 #[test]
 fn an_application_that_blocks_its_wake_ups_does_not_delay_the_loop() {
     let _alone = exclusive();
@@ -118,6 +119,7 @@ fn an_application_that_blocks_its_wake_ups_does_not_delay_the_loop() {
     });
 }
 
+/// Promise 69.
 #[test]
 fn an_application_that_punches_holes_into_shared_memory_harms_only_itself() {
     let _alone = exclusive();
@@ -141,6 +143,7 @@ fn an_application_that_punches_holes_into_shared_memory_harms_only_itself() {
 }
 
 /// Datagrams for an absent neighbour wait; their sender ends meanwhile.
+/// Promise 66.
 #[test]
 fn places_come_back_when_their_application_ends_with_datagrams_that_wait() {
     let _alone = exclusive();
@@ -182,6 +185,7 @@ fn places_come_back_when_their_application_ends_with_datagrams_that_wait() {
     });
 }
 
+/// Promise 69.
 #[test]
 fn an_application_ended_for_an_offence_gets_the_reason_and_is_hung_up_on() {
     let _alone = exclusive();
@@ -238,6 +242,7 @@ fn silent_askers(path: &Path, count: usize) -> Vec<OwnedFd> {
     (0..count).filter_map(|_| one()).collect()
 }
 
+/// Promise 71.
 #[test]
 fn silent_askers_of_one_user_keep_neither_root_nor_applications_out() {
     let _alone = exclusive();
@@ -272,6 +277,7 @@ fn silent_askers_of_one_user_keep_neither_root_nor_applications_out() {
 }
 
 /// Each of them had 26 MB made for nobody: root's status had no answer in 5 s.
+/// Promise 71.
 #[test]
 fn requests_to_attach_that_hang_up_keep_neither_root_nor_applications_out() {
     let _alone = exclusive();
@@ -321,6 +327,7 @@ fn requests_to_attach_that_hang_up_keep_neither_root_nor_applications_out() {
     });
 }
 
+/// Promise 71.
 #[test]
 fn another_user_may_neither_query_the_status_nor_move_flow_groups() {
     let _alone = exclusive();
@@ -343,6 +350,7 @@ fn another_user_may_neither_query_the_status_nor_move_flow_groups() {
 
 /// Who is sent a descriptor closes it, and this one would be closed for an hour: it lingers over
 /// data that its peer does not take.
+/// Promise 71.
 #[test]
 fn a_descriptor_whose_closing_takes_long_does_not_stop_the_control_plane() {
     let _alone = exclusive();
@@ -375,6 +383,7 @@ fn a_descriptor_whose_closing_takes_long_does_not_stop_the_control_plane() {
 
 /// Ports, connections, timers, datagrams and neighbours: a greedy application takes what it can
 /// of each, and a server that comes later has its own.
+/// Promise 70.
 #[test]
 fn a_greedy_application_leaves_others_their_share_of_every_table() {
     let _alone = exclusive();
@@ -480,6 +489,7 @@ fn a_greedy_application_leaves_others_their_share_of_every_table() {
 
 /// The address that it serves is another's: it reports that and ends, and does not continue
 /// unbound.
+/// Promise 75.
 #[test]
 fn a_server_that_is_not_given_its_address_ends_with_the_reason() {
     let _alone = exclusive();
@@ -534,6 +544,7 @@ fn history(socket: &Path, random: &mut fastrand::Rng) -> u64 {
     done
 }
 
+/// Promise 69.
 #[test]
 fn a_minute_of_hostile_histories_harms_no_honest_server() {
     let _alone = exclusive();

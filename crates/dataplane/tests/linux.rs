@@ -23,6 +23,7 @@ fn echo_scene(device: &str) -> Scene {
     scene
 }
 
+/// Promise 50.
 #[test]
 fn linux_gets_its_bytes_back_over_tcp_and_udp_in_every_mode() {
     let _alone = exclusive();
@@ -42,6 +43,7 @@ fn linux_gets_its_bytes_back_over_tcp_and_udp_in_every_mode() {
     });
 }
 
+/// Promise 50.
 #[test]
 fn ipv6_works_as_ipv4_does() {
     let _alone = exclusive();
@@ -57,6 +59,7 @@ fn ipv6_works_as_ipv4_does() {
     });
 }
 
+/// Promise 50.
 #[test]
 fn a_tap_device_serves_as_well() {
     let _alone = exclusive();
@@ -97,6 +100,7 @@ fn a_tap_device_serves_as_well() {
     });
 }
 
+/// Promise 66.
 #[test]
 fn a_killed_application_is_cleaned_up_and_others_do_not_notice() {
     let _alone = exclusive();
@@ -147,6 +151,7 @@ fn a_killed_application_is_cleaned_up_and_others_do_not_notice() {
     });
 }
 
+/// Promise 71.
 #[test]
 fn other_users_and_unknown_applications_are_refused() {
     let _alone = exclusive();
@@ -172,6 +177,7 @@ fn other_users_and_unknown_applications_are_refused() {
     });
 }
 
+/// Promise 50.
 #[test]
 fn thousands_of_connections_come_and_go() {
     let _alone = exclusive();
@@ -224,6 +230,7 @@ fn set_linger_zero(stream: &TcpStream) {
     assert_eq!(code, 0);
 }
 
+/// Promise 70.
 #[test]
 fn a_peer_that_never_reads_takes_no_more_than_its_window() {
     let _alone = exclusive();
@@ -241,6 +248,7 @@ fn a_peer_that_never_reads_takes_no_more_than_its_window() {
     });
 }
 
+/// Promise 50.
 #[test]
 fn curl_gets_pages_and_a_memcached_client_its_values() {
     let _alone = exclusive();
@@ -281,6 +289,7 @@ fn curl_gets_pages_and_a_memcached_client_its_values() {
     });
 }
 
+/// Promise 50.
 #[test]
 fn our_client_is_served_by_a_real_memcached_and_learns_of_a_closed_port() {
     let _alone = exclusive();

@@ -84,6 +84,7 @@ fn sets() -> Vec<Request> {
     (1..700).map(set).collect()
 }
 
+/// Promise 46.
 #[test]
 fn requests_that_find_no_room_wait_whole_and_in_order() {
     let mut pair = Pair::new((4096, 64 << 10), (4096, 8 << 20));
@@ -103,6 +104,7 @@ fn requests_that_find_no_room_wait_whole_and_in_order() {
     assert!(load.measured().len() > 10_000);
 }
 
+/// Promise 46.
 #[test]
 fn a_closed_loop_keeps_no_more_requests_in_flight_than_configured() {
     let mut pair = Pair::new((4096, 1 << 20), (4096, 8 << 20));
@@ -118,6 +120,7 @@ fn a_closed_loop_keeps_no_more_requests_in_flight_than_configured() {
     assert_eq!((load.wrong, load.lost), (0, 0));
 }
 
+/// Promise 46.
 #[test]
 fn a_connection_for_each_request_is_opened_asked_once_and_reset() {
     let mut pair = Pair::new((4096, 1 << 20), (4096, 8 << 20));
@@ -150,6 +153,7 @@ fn a_connection_for_each_request_is_opened_asked_once_and_reset() {
     }
 }
 
+/// Promise 70.
 #[test]
 fn a_server_that_is_asked_for_too_much_answers_late_and_loses_nothing() {
     // A fraction of its frames is soon full of requests, and its memory of answers.

@@ -71,6 +71,7 @@ fn received(scene: &Scene) -> u64 {
     scene.client.sh(read).trim().parse().expect("a number")
 }
 
+/// Promise 51.
 #[test]
 fn bulk_data_leaves_in_large_packets_whoever_cuts_them() {
     let _alone = exclusive();
@@ -131,6 +132,7 @@ fn bulk_data_leaves_in_large_packets_whoever_cuts_them() {
     });
 }
 
+/// Promise 51.
 #[test]
 fn lost_large_packets_are_sent_again() {
     let _alone = exclusive();
@@ -150,6 +152,7 @@ fn lost_large_packets_are_sent_again() {
     });
 }
 
+/// Promise 51.
 #[test]
 fn a_large_mtu_carries_bulk_data_also_to_a_peer_with_a_smaller_one() {
     let _alone = exclusive();
@@ -193,6 +196,7 @@ fn frame(to: [u8; 6], total: u16, len: usize) -> Vec<u8> {
     frame
 }
 
+/// Promise 68.
 #[test]
 fn packets_of_several_frames_that_are_not_as_long_as_they_say_harm_nobody() {
     let _alone = exclusive();

@@ -242,6 +242,7 @@ mod tests {
 
     /// What is set for a group that runs is read at once, and for one that does not a while later. A group that was
     /// made anew in between is another.
+    /// Promise 10.
     #[test]
     fn what_is_set_is_read_anew_for_a_group_that_ran() {
         let root = tempfile::tempdir().unwrap();

@@ -29,6 +29,7 @@ mod tests {
     use super::*;
     use cofferdam_types::{CgroupId, Runtime};
 
+    /// Promise 7.
     #[test]
     fn a_cgroup_with_others_below_it_and_the_root_are_not_diagnosed() {
         let of = |id: u64, path: &str, runtime| {

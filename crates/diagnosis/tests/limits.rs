@@ -8,6 +8,7 @@ use cofferdam_types::CgroupId;
 use common::*;
 use std::time::Duration;
 
+/// Promise 6.
 #[test]
 fn a_container_without_a_row_is_counted_and_gets_the_next_free_one() {
     alone(60, || {
@@ -59,6 +60,7 @@ fn a_container_without_a_row_is_counted_and_gets_the_next_free_one() {
     });
 }
 
+/// Promise 66.
 #[test]
 fn stopping_it_leaves_no_program() {
     alone(60, || {

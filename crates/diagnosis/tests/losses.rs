@@ -24,6 +24,7 @@ fn unbilled_time() -> Duration {
 
 /// Two always-runnable threads on one CPU: what one does not run it waits, and behind the other.
 /// They may use no other CPU, so that the idle one beside them is no phantom.
+/// Promise 10.
 #[test]
 fn two_on_one_cpu_are_forced_to_share() {
     alone(60, || {
@@ -69,6 +70,7 @@ fn two_on_one_cpu_are_forced_to_share() {
 
 /// The neighbour fills all CPUs and uses its quota up. What that leaves idle depends on what else the
 /// host runs: `cofferdam_replay` has the phantom CPU time, here the kernel's quota is what is seen.
+/// Promise 10.
 #[test]
 fn capped_neighbours_are_throttled_and_the_target_is_not() {
     alone(120, || {
@@ -93,6 +95,7 @@ fn capped_neighbours_are_throttled_and_the_target_is_not() {
 }
 
 /// A reservation above the container's own quota.
+/// Promise 10.
 #[test]
 fn its_own_quota_is_not_its_neighbours_fault() {
     alone(60, || {
@@ -114,6 +117,7 @@ fn its_own_quota_is_not_its_neighbours_fault() {
 }
 
 /// A container that sleeps lacks threads; one that does nothing has nothing taken from it.
+/// Promise 10.
 #[test]
 fn a_sleeper_lacks_threads() {
     alone(60, || {
@@ -150,6 +154,7 @@ fn one_that_spins() -> (FakeContainer, Diagnosis, Forked) {
 
 /// In windows: a CPU that does not switch is counted from their begin. Nothing of what is between them
 /// is.
+/// Promise 10.
 #[test]
 fn a_thread_that_has_a_cpu_to_itself_is_counted_in_every_window() {
     alone(60, || {
@@ -214,6 +219,7 @@ fn a_window_tells_what_is_promised_at_its_end() {
 /// shorter than its outer one, however long the reader is held up. The scheduler's clock goes on
 /// while the hypervisor has the CPU and in interrupts, which are not billed; and the bill is brought
 /// up to date by ticks.
+/// Promise 10.
 #[test]
 fn what_it_got_is_what_the_kernel_billed() {
     alone(60, || {

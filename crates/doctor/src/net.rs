@@ -322,6 +322,7 @@ mod tests {
 
     /// Linux 6.1 has threaded NAPI, but no netlink message that reports it: the file is written
     /// with its current value.
+    /// Promise 24.
     #[test]
     fn where_the_kernel_does_not_report_napi_it_is_probed() {
         let root = tempfile::tempdir().unwrap();
@@ -339,6 +340,7 @@ mod tests {
         );
     }
 
+    /// Promise 24.
     #[test]
     fn the_remedy_is_a_kernel_only_where_the_kernel_lacks_the_file() {
         for (napi, on, status, remedy) in [

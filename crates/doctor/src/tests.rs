@@ -1,6 +1,7 @@
 use super::*;
 
 /// On this machine or any other: the report comes, and is sound.
+/// Promise 24.
 #[test]
 fn report_is_complete_and_sound() {
     let report = examine();
@@ -37,6 +38,7 @@ fn small_parsers() {
 }
 
 /// A pure v2 host whose root hands down cpu, but not cpuset.
+/// Promise 7.
 #[test]
 fn controllers_of_a_pure_v2_host() {
     let root = tempfile::tempdir().unwrap();

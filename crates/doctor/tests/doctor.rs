@@ -36,6 +36,7 @@ fn bpf_descriptors() -> usize {
         .count()
 }
 
+/// Promise 24.
 #[test]
 fn the_accounting_can_run_here_and_nothing_stays() {
     time_limit(LIMIT, || {
@@ -86,6 +87,7 @@ fn the_report_is_one_json_document() {
 }
 
 /// Without root the report still comes, names what is missing, and blocks with a remedy.
+/// Promise 24.
 #[test]
 fn without_root_the_report_says_so() {
     time_limit(LIMIT, || {

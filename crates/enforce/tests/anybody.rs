@@ -136,6 +136,7 @@ fn join_host(source: &Namespace) -> Joined {
     }
 }
 
+/// Promise 30.
 #[test]
 fn an_unnamed_job_of_the_host_is_a_victim_by_name() {
     alone(240, || {
@@ -156,6 +157,7 @@ fn an_unnamed_job_of_the_host_is_a_victim_by_name() {
 }
 
 /// As systemd makes it: a service below its slice, started anew while the container is enforced.
+/// Promise 30.
 #[test]
 fn a_service_below_a_slice_is_a_victim_by_its_own_name() {
     alone(240, || {
@@ -172,6 +174,7 @@ fn a_service_below_a_slice_is_a_victim_by_its_own_name() {
 
 /// As a runtime makes it: the first task computes in its cgroup before it enters a namespace, and is one of
 /// the host's until then. The offender stays held as long as the container computes.
+/// Promise 30.
 #[test]
 fn a_container_that_enters_its_namespace_late_stays_protected() {
     alone(240, || {
@@ -220,6 +223,7 @@ fn a_container_that_enters_its_namespace_late_stays_protected() {
     });
 }
 
+/// Promise 30.
 #[test]
 fn a_thread_of_the_root_cgroup_is_a_victim() {
     alone(240, || {
@@ -239,6 +243,7 @@ fn a_thread_of_the_root_cgroup_is_a_victim() {
 
 /// Receives in the host's namespace: known by its sockets once that is worth asking, and its packets
 /// are nobody else's.
+/// Promise 7.
 #[test]
 fn a_service_that_receives_is_accounted_by_its_sockets() {
     alone(120, || {
@@ -269,6 +274,7 @@ fn a_service_that_receives_is_accounted_by_its_sockets() {
 
 /// A service that a rule names floods its neighbours from the host's own namespace: its packets are
 /// dropped at its sockets. Then it ends, cgroup and all, in the middle of it.
+/// Promise 30.
 #[test]
 fn a_named_service_that_receives_is_bounded_at_its_sockets() {
     alone(240, || {
@@ -328,6 +334,7 @@ fn a_named_service_that_receives_is_bounded_at_its_sockets() {
 
 /// What a flood's interruptions take of a task is told by the task's own clock and by programs that see
 /// this one thread: every receive softirq on its CPU, and none on another or of another thread.
+/// Promise 35.
 #[test]
 fn what_interrupts_a_task_is_seen_of_that_task_alone() {
     alone(60, || {

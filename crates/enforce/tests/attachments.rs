@@ -50,6 +50,7 @@ fn limits(uplink: &Uplink, offender: &FakeContainer, to: SocketAddr) -> Arc<Cont
     o
 }
 
+/// Promise 32.
 #[test]
 fn a_container_upon_a_macvlan_is_limited_at_the_device_below() {
     alone(120, || {
@@ -63,6 +64,7 @@ fn a_container_upon_a_macvlan_is_limited_at_the_device_below() {
     });
 }
 
+/// Promise 32.
 #[test]
 fn a_container_behind_a_tunnel_is_limited_where_the_tunnels_packets_enter() {
     alone(120, || {

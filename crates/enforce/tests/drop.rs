@@ -86,6 +86,7 @@ impl Scene {
     }
 }
 
+/// Promise 32.
 #[test]
 fn packets_of_a_container_in_debt_are_dropped_and_a_neighbours_are_not() {
     alone(120, || {
@@ -127,6 +128,7 @@ fn packets_of_a_container_in_debt_are_dropped_and_a_neighbours_are_not() {
     });
 }
 
+/// Promise 32.
 #[test]
 fn what_a_container_in_debt_sends_is_dropped_and_a_neighbours_is_not() {
     alone(120, || {
@@ -175,6 +177,7 @@ fn timeouts(net: &Namespace) -> u64 {
 
 /// A sender that falls silent for its timeout after each burst would have one for every few
 /// hundred segments.
+/// Promise 34.
 #[test]
 fn tcp_slows_down_under_a_limit_and_does_not_fall_silent() {
     alone(120, || {

@@ -88,6 +88,7 @@ fn alone(body: fn(Small)) {
         .unwrap();
 }
 
+/// Promise 65.
 #[test]
 fn undo_needs_no_room() {
     alone(|small| {
@@ -109,6 +110,7 @@ fn undo_needs_no_room() {
     });
 }
 
+/// Promise 65.
 #[test]
 fn full_at_the_start_nothing_is_changed_until_there_is_room() {
     alone(|small| {
@@ -137,6 +139,7 @@ fn full_at_the_start_nothing_is_changed_until_there_is_room() {
 }
 
 /// The spare file: a value that changes all the time needs no more room than at the start.
+/// Promise 65.
 #[test]
 fn on_a_full_disk_what_is_in_force_stays_and_nothing_is_lost() {
     alone(|small| {
@@ -168,6 +171,7 @@ fn on_a_full_disk_what_is_in_force_stays_and_nothing_is_lost() {
     });
 }
 
+/// Promise 65.
 #[test]
 fn a_damaged_journal_is_kept_aside_without_room() {
     alone(|small| {

@@ -24,6 +24,7 @@ fn threaded(container: &FakeContainer, device: &str) -> bool {
     text.trim() == "1"
 }
 
+/// Promise 36.
 #[test]
 fn a_renamed_interface_stays_enforced_and_everything_comes_back() {
     alone(60, || {
@@ -45,6 +46,7 @@ fn a_renamed_interface_stays_enforced_and_everything_comes_back() {
     });
 }
 
+/// Promise 36.
 #[test]
 fn an_interface_that_is_added_is_enforced_and_one_that_goes_is_no_failure() {
     alone(60, || {
@@ -70,6 +72,7 @@ fn an_interface_that_is_added_is_enforced_and_one_that_goes_is_no_failure() {
     });
 }
 
+/// Promise 36.
 #[test]
 fn a_container_that_is_started_anew_is_enforced_again() {
     alone(60, || {

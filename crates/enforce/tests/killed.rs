@@ -13,6 +13,7 @@ use std::time::Duration;
 /// number of rounds meet a change is chance.
 const KILLS_IN_THE_MIDDLE: u32 = 20;
 
+/// Promise 63.
 #[test]
 fn after_kill_9_at_any_moment_the_host_is_as_before() {
     alone(170, || {

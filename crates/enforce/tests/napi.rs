@@ -24,6 +24,7 @@ fn leaf_threads(directory: &Path) -> Vec<String> {
         .collect()
 }
 
+/// Promise 31.
 #[test]
 fn the_napi_thread_runs_in_the_containers_cgroup_and_everything_comes_back() {
     alone(60, || {
@@ -80,6 +81,7 @@ impl Drop for Burner {
     }
 }
 
+/// Promise 28.
 #[test]
 fn what_is_withheld_from_the_offender_is_returned_to_the_payers() {
     alone(60, || {
@@ -115,6 +117,7 @@ fn what_is_withheld_from_the_offender_is_returned_to_the_payers() {
     });
 }
 
+/// Promise 31.
 #[test]
 fn moving_a_thread_does_not_hold_up_a_step() {
     alone(60, || {
@@ -150,6 +153,7 @@ fn moving_a_thread_does_not_hold_up_a_step() {
 }
 
 /// Its weight gives back what it takes, and is known where nobody waits for the CPU, too.
+/// Promise 31.
 #[test]
 fn a_stream_on_an_idle_cpu_gets_no_napi_thread() {
     alone(60, || {
@@ -172,6 +176,7 @@ fn a_stream_on_an_idle_cpu_gets_no_napi_thread() {
 }
 
 /// To put a thread in place takes longer than a step: weights and limits follow in between.
+/// Promise 31.
 #[test]
 fn in_one_step_the_threads_of_one_offender_are_put_in_place() {
     alone(60, || {
@@ -212,6 +217,7 @@ fn leaf_usage(container: &FakeContainer) -> std::path::PathBuf {
     directory.join("cofferdam.napi/cpuacct.usage")
 }
 
+/// Promise 27.
 #[test]
 fn a_container_that_no_other_pays_for_is_left_alone() {
     alone(60, || {
@@ -235,6 +241,7 @@ fn a_container_that_no_other_pays_for_is_left_alone() {
     });
 }
 
+/// Promise 36.
 #[test]
 fn a_container_that_ends_does_not_find_its_cgroup_held() {
     alone(60, || {
@@ -270,6 +277,7 @@ fn a_container_that_ends_does_not_find_its_cgroup_held() {
     });
 }
 
+/// Promise 36.
 #[test]
 fn a_cgroup_and_a_namespace_that_vanished_are_no_failure() {
     alone(60, || {
@@ -291,6 +299,7 @@ fn a_cgroup_and_a_namespace_that_vanished_are_no_failure() {
 }
 
 /// Its processes are in cgroups below its own, as those of LXC and of systemd in docker.
+/// Promise 31.
 #[test]
 fn a_container_with_its_napi_thread_in_place_freezes_and_thaws() {
     alone(60, || {
@@ -325,6 +334,7 @@ fn a_container_with_its_napi_thread_in_place_freezes_and_thaws() {
 }
 
 /// Only threaded cgroups may be below it, and no more than there are.
+/// Promise 31.
 #[test]
 fn a_container_whose_cgroup_is_full_and_threaded_gets_its_napi_thread() {
     alone(60, || {
@@ -344,6 +354,7 @@ fn a_container_whose_cgroup_is_full_and_threaded_gets_its_napi_thread() {
     });
 }
 
+/// Promise 66.
 #[test]
 fn a_second_enforcer_is_refused() {
     let folder = tempfile::tempdir().unwrap();

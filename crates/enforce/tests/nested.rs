@@ -114,6 +114,7 @@ fn scene(body: impl FnOnce(&BTreeSet<CpuId>, &mut Journal, &mut Reservations) + 
     });
 }
 
+/// Promise 38.
 #[test]
 fn an_owner_below_a_narrow_cgroup_gets_a_cpu_of_it() {
     scene(|cpus, journal, r| {
@@ -135,6 +136,7 @@ fn an_owner_below_a_narrow_cgroup_gets_a_cpu_of_it() {
     });
 }
 
+/// Promise 38.
 #[test]
 fn what_a_narrow_cgroup_cannot_give_takes_nothing_and_comes_later() {
     scene(|cpus, journal, r| {
@@ -160,6 +162,7 @@ fn what_a_narrow_cgroup_cannot_give_takes_nothing_and_comes_later() {
     });
 }
 
+/// Promise 38.
 #[test]
 fn an_inner_owner_keeps_its_cpu_from_the_containers_around_it() {
     scene(|cpus, journal, r| {
@@ -181,6 +184,7 @@ fn an_inner_owner_keeps_its_cpu_from_the_containers_around_it() {
     });
 }
 
+/// Promise 38.
 #[test]
 fn containers_inside_an_owner_run_on_its_cpu() {
     scene(|cpus, journal, r| {

@@ -12,6 +12,7 @@ use cofferdam_types::{Degradation, Means, Selector};
 use common::*;
 use std::time::{Duration, Instant};
 
+/// Promise 7.
 #[test]
 fn a_plain_cgroup_that_is_named_is_seen_to_pay_and_its_neighbour_is_charged() {
     alone(240, || {
@@ -84,6 +85,7 @@ fn degraded(enforcer: &Enforcer, name: &str) -> Option<Degradation> {
     all.find(|d| d.name == name)
 }
 
+/// Promise 36.
 #[test]
 fn mechanisms_not_in_force_and_containers_that_still_pay_are_reported() {
     alone(60, || {
@@ -141,6 +143,7 @@ fn mechanisms_not_in_force_and_containers_that_still_pay_are_reported() {
 }
 
 /// The victim is under no rule: it is named all the same, with the one whose packets it pays for.
+/// Promise 30.
 #[test]
 fn a_victim_without_a_rule_that_still_pays_is_named() {
     alone(60, || {

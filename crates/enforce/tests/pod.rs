@@ -84,6 +84,7 @@ fn found_members(pod: &PodmanPod) -> Vec<Arc<Container>> {
         .collect()
 }
 
+/// Promise 31.
 #[test]
 fn the_napi_thread_of_a_pod_runs_in_the_pods_cgroup_whichever_container_causes() {
     alone(240, || {
@@ -155,6 +156,7 @@ fn the_napi_thread_of_a_pod_runs_in_the_pods_cgroup_whichever_container_causes()
     });
 }
 
+/// Promise 31.
 #[test]
 fn a_flooded_pod_sheds_packets_and_its_ledger_is_its_containers() {
     alone(240, || {

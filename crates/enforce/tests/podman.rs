@@ -52,6 +52,7 @@ fn leaf(container: &PodmanContainer) -> Vec<String> {
     pids.map(comm).collect()
 }
 
+/// Promise 31.
 #[test]
 fn the_napi_thread_of_a_podman_container_runs_in_its_cgroup_and_everything_comes_back() {
     alone(180, || {
@@ -88,6 +89,7 @@ fn the_napi_thread_of_a_podman_container_runs_in_its_cgroup_and_everything_comes
     });
 }
 
+/// Promise 31.
 #[test]
 fn files_of_a_read_only_sysfs_are_written_and_put_back_and_it_is_never_left_writable() {
     alone(180, || {
@@ -150,6 +152,7 @@ fn files_of_a_read_only_sysfs_are_written_and_put_back_and_it_is_never_left_writ
     });
 }
 
+/// Promise 31.
 #[test]
 fn a_sysfs_that_would_become_writable_for_another_process_stays_read_only() {
     alone(180, || {

@@ -40,6 +40,7 @@ fn given(pid: u32, body: impl FnOnce()) -> f64 {
     (read() - before) as f64 / begin.elapsed().as_nanos() as f64
 }
 
+/// Promise 33.
 #[test]
 fn a_container_under_a_quota_keeps_working_under_a_flood_and_pays_for_it() {
     alone(90, || {

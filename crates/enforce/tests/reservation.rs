@@ -78,6 +78,7 @@ fn scene(body: impl FnOnce(&BTreeSet<CpuId>, &mut Journal) + Send + 'static) {
     });
 }
 
+/// Promise 37.
 #[test]
 fn processes_run_where_the_plan_says_and_everything_goes_back() {
     scene(|cpus, journal| {
@@ -97,6 +98,7 @@ fn processes_run_where_the_plan_says_and_everything_goes_back() {
     });
 }
 
+/// Promise 37.
 #[test]
 fn an_idle_cpu_is_lent_and_taken_back_when_its_owner_works() {
     scene(|cpus, journal| {
@@ -117,6 +119,7 @@ fn an_idle_cpu_is_lent_and_taken_back_when_its_owner_works() {
     });
 }
 
+/// Promise 37.
 #[test]
 fn a_cpuset_that_is_rewritten_is_put_right() {
     scene(|cpus, journal| {
@@ -136,6 +139,7 @@ fn a_cpuset_that_is_rewritten_is_put_right() {
     });
 }
 
+/// Promise 37.
 #[test]
 fn after_a_crash_the_next_process_puts_everything_back() {
     let _alone = exclusive();

@@ -142,6 +142,7 @@ fn ethernet(kind: u16, payload: &[u8]) -> Vec<u8> {
 
 const UDP_9000: [u8; 12] = [0x30, 0x39, 0x23, 0x28, 0, 12, 0, 0, 1, 2, 3, 4];
 
+/// Promise 32.
 #[test]
 fn what_a_tunnel_brings_is_dropped_by_the_address_inside() {
     alone(120, || {
@@ -169,6 +170,7 @@ fn what_a_tunnel_brings_is_dropped_by_the_address_inside() {
     });
 }
 
+/// Promise 32.
 #[test]
 fn every_kind_of_tunnel_is_read_and_what_is_none_is_left_alone() {
     alone(120, || {

@@ -112,6 +112,7 @@ mod tests {
         (Client::new(stream).expect("nonblocking"), peer)
     }
 
+    /// Promise 71.
     #[test]
     fn an_answer_that_is_not_taken_has_its_deadline() {
         let (mut client, mut peer) = client();
@@ -125,6 +126,7 @@ mod tests {
         assert!(client.deadline <= Instant::now() + WRITE);
     }
 
+    /// Promise 71.
     #[test]
     fn a_request_that_is_too_long_is_refused_and_no_more_is_read() {
         let (mut client, mut peer) = client();

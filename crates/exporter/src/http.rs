@@ -186,6 +186,7 @@ mod tests {
         assert!(String::from_utf8(head).expect("text").ends_with("\r\n\r\n"));
     }
 
+    /// Promise 22.
     #[test]
     fn metrics_are_in_the_format_that_was_asked_for() {
         let ask = |accept: &str, metrics| {

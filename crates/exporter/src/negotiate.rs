@@ -116,6 +116,7 @@ mod tests {
         Exposition::preferred(accept.iter().map(|v| v.as_bytes()))
     }
 
+    /// Promise 22.
     #[test]
     fn a_scraper_gets_the_format_that_it_prefers() {
         for (accept, format) in [
@@ -172,6 +173,7 @@ mod tests {
         );
     }
 
+    /// Promise 22.
     #[test]
     fn the_text_format_has_other_names_of_counters_and_no_end() {
         let open_metrics = "# HELP a_seconds Of \\\"x\\\".\n# TYPE a_seconds counter\n# UNIT a_seconds seconds\n\

@@ -58,6 +58,7 @@ fn scrape(address: SocketAddr) -> String {
     text
 }
 
+/// Promise 71.
 #[test]
 fn a_scraper_is_served_beside_idle_slow_and_garbage_connections() {
     let (held, exporter) = beside(|address| {
@@ -84,6 +85,7 @@ fn a_scraper_is_served_beside_idle_slow_and_garbage_connections() {
     drop(held);
 }
 
+/// Promise 71.
 #[test]
 fn what_takes_too_long_goes() {
     let ((), exporter) = beside(|address| {
@@ -101,6 +103,7 @@ fn what_takes_too_long_goes() {
 }
 
 /// 10,000 containers with series of their own are tens of megabytes a scrape.
+/// Promise 71.
 #[test]
 fn many_slow_readers_of_large_answers_cost_bounded_memory_and_a_scraper_is_served() {
     const ANSWER: usize = 8 << 20;
@@ -129,6 +132,7 @@ fn many_slow_readers_of_large_answers_cost_bounded_memory_and_a_scraper_is_serve
     assert!(text.starts_with("HTTP/1.1 200 OK") && text.len() > ANSWER);
 }
 
+/// Promise 71.
 #[test]
 fn one_answer_may_be_larger_than_all_together() {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -141,6 +145,7 @@ fn one_answer_may_be_larger_than_all_together() {
     assert!(scraper.join().expect("served").len() > MOST_PENDING_BYTES);
 }
 
+/// Promise 71.
 #[test]
 fn no_descriptor_left_is_no_reason_to_spin() {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));

@@ -38,6 +38,7 @@ mod tests {
         }
     }
 
+    /// Promise 76.
     #[test]
     fn a_cause_is_in_the_text_once() {
         let cause = || io::Error::from_raw_os_error(2);

@@ -122,6 +122,7 @@ mod tests {
         }
     }
 
+    /// Promise 17.
     #[test]
     fn options_that_are_passed_on_mean_the_same() {
         for line in [

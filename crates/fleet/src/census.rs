@@ -365,6 +365,7 @@ mod tests {
         assert!((facts.covered_s - 150.0).abs() < 1e-9);
     }
 
+    /// Promise 17.
     #[test]
     fn gaps_are_the_whole_hours_that_lack_records() {
         let hours = BTreeMap::from([(0, 100.0), (1, 3600.0), (2, 1000.0), (4, 3600.0)]);

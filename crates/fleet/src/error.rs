@@ -125,6 +125,7 @@ mod tests {
     use cofferdam_fleet_args::error_chain;
 
     /// Each kind that has a source, as the program prints it.
+    /// Promise 76.
     #[test]
     fn no_error_gives_its_cause_twice() {
         let path = || PathBuf::from("/nosuch");

@@ -117,6 +117,7 @@ pub fn recorded() -> &'static [Pair] {
 mod tests {
     use super::*;
 
+    /// Promise 18.
     #[test]
     fn the_model_holds_in_nearly_all_recorded_pairs() {
         let check = check(recorded()).expect("pairs");
@@ -133,6 +134,7 @@ mod tests {
         assert!(check.small_pairs >= 5, "{check:?}");
     }
 
+    /// Promise 18.
     #[test]
     fn a_small_part_is_not_returned() {
         assert_eq!(returned_s(2.9, 100.0), 0.0);

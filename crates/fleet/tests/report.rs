@@ -114,6 +114,7 @@ fn column(path: &Path, schema: &arrow_schema::SchemaRef, name: &str) -> f64 {
     batches.map(sum).sum()
 }
 
+/// Promise 17.
 #[test]
 fn sums_conserve_and_are_those_of_the_records() {
     let fleet = Fleet::new();
@@ -161,6 +162,7 @@ fn sums_conserve_and_are_those_of_the_records() {
     fleet.assert_clean();
 }
 
+/// Promise 77.
 #[test]
 fn the_same_ledger_twice_counts_once_and_another_one_of_the_same_time_is_refused() {
     let fleet = Fleet::new();
@@ -188,6 +190,7 @@ fn the_same_ledger_twice_counts_once_and_another_one_of_the_same_time_is_refused
     fleet.assert_clean();
 }
 
+/// Promise 77.
 #[test]
 fn a_record_twice_in_a_ledger_is_refused_and_a_clock_that_was_set_back_is_told() {
     let fleet = Fleet::new();
@@ -210,6 +213,7 @@ fn a_record_twice_in_a_ledger_is_refused_and_a_clock_that_was_set_back_is_told()
     assert!(fleet.page().contains("Clocks were set back"));
 }
 
+/// Promise 77.
 #[test]
 fn a_line_that_is_cut_off_is_left_out_and_said_and_a_broken_one_is_refused() {
     let fleet = Fleet::new();
@@ -234,6 +238,7 @@ fn a_line_that_is_cut_off_is_left_out_and_said_and_a_broken_one_is_refused() {
     fleet.assert_clean();
 }
 
+/// Promise 17.
 #[test]
 fn the_history_of_an_agent_is_a_ledger() {
     let fleet = Fleet::new();
@@ -267,6 +272,7 @@ fn the_history_of_an_agent_is_a_ledger() {
     assert!(refused.contains("other"), "{refused}");
 }
 
+/// Promise 77.
 #[test]
 fn what_is_no_ledger_is_refused_by_name() {
     let fleet = Fleet::new();
@@ -295,6 +301,7 @@ fn what_is_no_ledger_is_refused_by_name() {
     fleet.assert_clean();
 }
 
+/// Promise 77.
 #[test]
 fn a_ledger_that_cannot_be_opened_is_named() {
     // Tests run as root, who may read everything: a link to itself cannot be opened by anybody.
@@ -308,6 +315,7 @@ fn a_ledger_that_cannot_be_opened_is_named() {
     );
 }
 
+/// Promise 77.
 #[test]
 fn a_report_that_exists_is_kept_unless_forced() {
     let fleet = Fleet::new();
@@ -339,6 +347,7 @@ fn a_report_that_exists_is_kept_unless_forced() {
     assert!(refused.contains("cannot write"), "{refused}");
 }
 
+/// Promise 74.
 #[test]
 fn foreign_names_are_escaped_in_the_page() {
     let fleet = Fleet::new();
@@ -361,6 +370,7 @@ fn foreign_names_are_escaped_in_the_page() {
     assert!(!page.contains(|c: char| c.is_control() && c != '\n'));
 }
 
+/// Promise 17.
 #[test]
 fn ten_thousand_ledgers_need_few_descriptors() {
     let fleet = Fleet::new();
@@ -428,6 +438,7 @@ fn a_host_can_be_named_for_all_ledgers_but_not_for_those_of_several() {
     assert_eq!(made.census.hosts["c"].records, 6);
 }
 
+/// Promise 17.
 #[test]
 fn hosts_that_lack_hours_are_named() {
     let fleet = Fleet::new();

@@ -83,6 +83,7 @@ mod tests {
         Sockets::divide(sockets, &HashSet::from([OURS])).receive(&flow)
     }
 
+    /// Promise 15.
     #[test]
     fn the_nearest_socket_owns_the_packet() {
         let all = socket("0.0.0.0:53", None, 7);

@@ -45,6 +45,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    /// Promise 15.
     #[test]
     fn samples_stay_at_the_aim_at_any_load() {
         for packets_per_s in [0_u64, 10, 3_000, 9_000, 50_000, 700_000, 20_000_000] {
@@ -67,6 +68,7 @@ mod tests {
         }
     }
 
+    /// Promise 15.
     #[test]
     fn cost_and_loss_make_it_rarer() {
         assert_eq!(next(8, 1000, 0, Duration::from_millis(20), SECOND), 32);

@@ -142,6 +142,7 @@ mod tests {
         }
     }
 
+    /// Promise 15.
     #[test]
     fn a_large_flow_is_found_among_more_than_fit() {
         let mut table = Table::default();
@@ -163,6 +164,7 @@ mod tests {
         assert_eq!(table.total.packets, 25_000);
     }
 
+    /// Promise 15.
     #[test]
     fn a_sample_is_within_its_error() {
         let mut random = fastrand::Rng::with_seed(7);

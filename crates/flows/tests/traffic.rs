@@ -91,6 +91,7 @@ fn settled(capture: &Capture, expected: impl Fn(&Reading) -> bool) -> Reading {
     }
 }
 
+/// Promise 15.
 #[test]
 fn both_families_and_protocols_are_counted_exactly_while_few() {
     alone(|| {
@@ -150,6 +151,7 @@ fn both_families_and_protocols_are_counted_exactly_while_few() {
     });
 }
 
+/// Promise 15.
 #[test]
 fn fragments_and_tagged_frames_are_seen_once() {
     alone(|| {
@@ -177,6 +179,7 @@ fn fragments_and_tagged_frames_are_seen_once() {
 }
 
 /// Frames of any bytes, as a neighbour on the same link may send them.
+/// Promise 68.
 #[test]
 fn hostile_frames_are_counted_and_do_no_harm() {
     alone(|| {
@@ -209,6 +212,7 @@ fn hostile_frames_are_counted_and_do_no_harm() {
     });
 }
 
+/// Promise 15.
 #[test]
 fn its_end_closes_the_socket() {
     alone(|| {
@@ -228,6 +232,7 @@ fn its_end_closes_the_socket() {
 
 /// Two services in the host's namespace behind a bridge, whose ports see every packet too: each has what
 /// its own sockets receive, those that it opens later as well, and nothing of what nobody receives.
+/// Promise 15.
 #[test]
 fn in_the_hosts_namespace_packets_are_told_by_sockets() {
     alone(|| {

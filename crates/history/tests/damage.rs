@@ -65,6 +65,7 @@ fn readable(path: &Path, seconds: u64, containers: u64) -> (usize, usize) {
     (whole, reader.damage().len())
 }
 
+/// Promise 65.
 #[test]
 fn a_flipped_bit_is_reported_by_time_and_costs_one_frame() {
     let folder = tempfile::tempdir().unwrap();
@@ -102,6 +103,7 @@ fn a_flipped_bit_is_reported_by_time_and_costs_one_frame() {
     assert_eq!(instead.resolution, Duration::from_secs(10));
 }
 
+/// Promise 65.
 #[test]
 fn a_bit_flipped_anywhere_never_passes_for_data() {
     let folder = tempfile::tempdir().unwrap();
@@ -121,6 +123,7 @@ fn a_bit_flipped_anywhere_never_passes_for_data() {
     assert!(unaffected > 20 && reported > 20, "{unaffected}, {reported}");
 }
 
+/// Promise 65.
 #[test]
 fn of_a_file_that_was_cut_off_the_rest_is_readable() {
     let folder = tempfile::tempdir().unwrap();
@@ -141,6 +144,7 @@ fn of_a_file_that_was_cut_off_the_rest_is_readable() {
     }
 }
 
+/// Promise 77.
 #[test]
 fn what_is_not_a_store_of_this_version_is_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
@@ -184,6 +188,7 @@ fn what_is_not_a_store_of_this_version_is_left_as_it_is() {
     );
 }
 
+/// Promise 77.
 #[test]
 fn places_without_a_store_are_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -208,6 +213,7 @@ fn places_without_a_store_are_named() {
     assert!(matches!(second, OpenError::InUse(_)), "{second}");
 }
 
+/// Promise 65.
 #[test]
 fn a_store_that_was_removed_is_not_written_into_the_void() {
     let folder = tempfile::tempdir().unwrap();
@@ -234,6 +240,7 @@ const OVERWRITE: Deed = |path, _| {
     std::fs::write(path, vec![0x5a; bytes]).unwrap();
 };
 
+/// Promise 65.
 #[test]
 fn files_removed_or_replaced_beneath_a_store_are_reported_and_cost_nothing() {
     for (deed, name) in [(REMOVE, "removed"), (MOVE, "moved"), (REPLACE, "replaced")] {
@@ -268,6 +275,7 @@ fn files_removed_or_replaced_beneath_a_store_are_reported_and_cost_nothing() {
     }
 }
 
+/// Promise 65.
 #[test]
 fn files_written_to_beneath_a_store_are_reported() {
     for (deed, name) in [(CUT_OFF, "cut off"), (OVERWRITE, "overwritten")] {
@@ -297,6 +305,7 @@ fn files_written_to_beneath_a_store_are_reported() {
     }
 }
 
+/// Promise 65.
 #[test]
 fn an_older_copy_over_the_file_is_reported() {
     let folder = tempfile::tempdir().unwrap();
@@ -313,6 +322,7 @@ fn an_older_copy_over_the_file_is_reported() {
     assert!(matches!(refused, AppendError::Damaged { .. }), "{refused}");
 }
 
+/// Promise 65.
 #[test]
 fn what_another_client_writes_back_is_no_damage() {
     let folder = tempfile::tempdir().unwrap();
@@ -355,6 +365,7 @@ fn on_a_small_disk(size: &str, test: impl FnOnce(&Path) + Send) {
     });
 }
 
+/// Promise 65.
 #[test]
 fn a_full_disk_costs_the_frames_that_do_not_fit() {
     on_a_small_disk("1m", |folder| {
@@ -386,6 +397,7 @@ fn a_full_disk_costs_the_frames_that_do_not_fit() {
     });
 }
 
+/// Promise 65.
 #[test]
 fn on_a_disk_that_is_full_from_the_start_there_is_no_store() {
     on_a_small_disk("64k", |folder| {

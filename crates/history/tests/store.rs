@@ -20,6 +20,7 @@ fn expected_ns(seconds: u64) -> u64 {
     (1..=seconds).sum()
 }
 
+/// Promise 16.
 #[test]
 fn a_frame_is_read_as_it_was_written() {
     let folder = tempfile::tempdir().unwrap();
@@ -39,6 +40,7 @@ fn a_frame_is_read_as_it_was_written() {
     assert_eq!(reader.extent().unwrap(), Some((begin(), at(4))));
 }
 
+/// Promise 16.
 #[test]
 fn a_time_finds_the_frame_that_covers_it_or_the_last_one_before() {
     let folder = tempfile::tempdir().unwrap();
@@ -76,6 +78,7 @@ fn a_time_finds_the_frame_that_covers_it_or_the_last_one_before() {
     assert_eq!(ends, [1]);
 }
 
+/// Promise 16.
 #[test]
 fn every_resolution_adds_up_to_the_same_and_gaps_stay_gaps() {
     let folder = tempfile::tempdir().unwrap();
@@ -112,6 +115,7 @@ fn every_resolution_adds_up_to_the_same_and_gaps_stay_gaps() {
     assert!(frames.iter().all(|f| f.length == Duration::from_secs(10)));
 }
 
+/// Promise 16.
 #[test]
 fn the_finest_frames_are_kept_for_an_hour_of_recording() {
     let folder = tempfile::tempdir().unwrap();
@@ -127,6 +131,7 @@ fn the_finest_frames_are_kept_for_an_hour_of_recording() {
     assert_eq!(host_traffic_ns(&frames), expected_ns(7300));
 }
 
+/// Promise 65.
 #[test]
 fn a_store_that_is_opened_again_goes_on_where_it_was() {
     let folder = tempfile::tempdir().unwrap();
@@ -152,6 +157,7 @@ fn a_store_that_is_opened_again_goes_on_where_it_was() {
     assert_eq!(lengths, [60, 60]);
 }
 
+/// Promise 16.
 #[test]
 fn a_clock_that_jumps_loses_and_doubles_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -191,6 +197,7 @@ fn a_clock_that_jumps_loses_and_doubles_nothing() {
     );
 }
 
+/// Promise 16.
 #[test]
 fn a_store_stays_within_its_bound_and_keeps_the_newest() {
     let folder = tempfile::tempdir().unwrap();
@@ -222,6 +229,7 @@ fn a_store_stays_within_its_bound_and_keeps_the_newest() {
     assert_eq!(frames.last().unwrap().resolution, SECOND);
 }
 
+/// Promise 16.
 #[test]
 fn a_lower_bound_makes_the_file_smaller() {
     let folder = tempfile::tempdir().unwrap();
@@ -244,6 +252,7 @@ fn a_lower_bound_makes_the_file_smaller() {
     assert!(bytes <= SMALLEST_LIMIT_BYTES, "{bytes} bytes");
 }
 
+/// Promise 16.
 #[test]
 fn only_its_owner_and_its_group_may_read() {
     let folder = tempfile::tempdir().unwrap();

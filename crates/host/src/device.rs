@@ -69,6 +69,7 @@ pub fn hardware_timestamping() -> Vec<String> {
 mod tests {
     use super::*;
 
+    /// Promise 19.
     #[test]
     fn the_loopback_device_has_no_hardware_to_stamp_with() {
         assert!(stamps_received("lo").is_err());

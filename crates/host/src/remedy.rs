@@ -66,6 +66,7 @@ mod tests {
         format!("cannot set /sys/fs/cgroup/cpuset/a/cpuset.cpus to 1: {error}")
     }
 
+    /// Promise 24.
     #[test]
     fn a_limit_is_named_with_its_value_and_how_to_raise_it() {
         let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
@@ -77,6 +78,7 @@ mod tests {
         assert!(with_remedy(&text_of(libc::ENFILE)).contains("fs.file-max=NUMBER"));
     }
 
+    /// Promise 24.
     #[test]
     fn a_read_only_cgroup_file_system_is_named() {
         let text = with_remedy(&text_of(libc::EROFS));
@@ -86,6 +88,7 @@ mod tests {
         assert_eq!(with_remedy(&text_of(libc::EINVAL)), text_of(libc::EINVAL));
     }
 
+    /// Promise 24.
     #[test]
     fn the_soft_limit_becomes_the_hard_one() {
         let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();

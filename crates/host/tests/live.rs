@@ -65,6 +65,7 @@ fn one(changes: Vec<ContainerChange>, path: &Path) -> ContainerChange {
     changes.remove(0)
 }
 
+/// Promise 7.
 #[test]
 fn scan_finds_a_plain_container_with_its_pair() {
     time_limit(LIMIT, || {
@@ -90,6 +91,7 @@ fn scan_finds_a_plain_container_with_its_pair() {
     });
 }
 
+/// Promise 8.
 #[test]
 fn events_follow_a_plain_container_from_birth_to_death() {
     time_limit(LIMIT, || {
@@ -175,6 +177,7 @@ fn follow(
 }
 
 /// Devices that come, are renamed and go while the container runs.
+/// Promise 8.
 #[test]
 fn netlink_reports_devices() {
     time_limit(LIMIT, || {
@@ -240,6 +243,7 @@ fn the_host_side_may_be_in_a_third_namespace() {
     });
 }
 
+/// Promise 32.
 #[test]
 fn a_macvlan_has_no_host_side() {
     time_limit(LIMIT, || {
@@ -265,6 +269,7 @@ fn a_macvlan_has_no_host_side() {
 /// Containers of a full host.
 const MANY: usize = 1_000;
 
+/// Promise 8.
 #[test]
 fn a_thousand_cgroups_are_followed_with_the_descriptors_of_one() {
     let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
@@ -316,6 +321,7 @@ fn a_process_of_the_host_makes_no_container() {
     });
 }
 
+/// Promise 9.
 #[test]
 fn cpu_use_is_read_and_selectors_resolve() {
     time_limit(LIMIT, || {

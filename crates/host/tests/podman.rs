@@ -27,6 +27,7 @@ fn ours(changes: Vec<ContainerChange>, name: &str) -> Vec<ContainerChange> {
     changes.into_iter().filter(here).collect()
 }
 
+/// Promise 7.
 #[test]
 fn a_bridged_container_has_its_name_namespace_and_pair() {
     time_limit(LIMIT, || {
@@ -86,6 +87,7 @@ fn a_bridged_container_has_its_name_namespace_and_pair() {
     });
 }
 
+/// Promise 7.
 #[test]
 fn a_host_network_container_is_distinguished() {
     time_limit(LIMIT, || {

@@ -32,6 +32,7 @@ fn namespace_has_its_own_devices_and_runs_commands() {
     });
 }
 
+/// Promise 80.
 #[test]
 fn fixtures_are_undone_in_reverse_order_when_a_test_panics() {
     scene(|| {
@@ -48,6 +49,7 @@ fn fixtures_are_undone_in_reverse_order_when_a_test_panics() {
     });
 }
 
+/// Promise 80.
 #[test]
 fn time_limit_undoes_the_fixtures_of_a_stuck_test() {
     let _alone = exclusive();
@@ -83,6 +85,7 @@ fn time_limit_undoes_the_fixtures_of_a_stuck_test() {
 /// Process id above the largest of 64-bit Linux.
 const DEAD: u32 = 4_194_305;
 
+/// Promise 80.
 #[test]
 fn objects_of_killed_tests_are_swept() {
     scene(|| {
@@ -156,6 +159,7 @@ fn fake_container_runs_inside_its_cgroup_and_namespace() {
     });
 }
 
+/// Promise 80.
 #[test]
 fn udp_arrives_packet_by_packet_through_a_router_in_both_families() {
     scene(|| {
@@ -266,6 +270,7 @@ fn podman_container_is_where_it_says() {
     });
 }
 
+/// Promise 80.
 #[test]
 fn podman_containers_exchange_packets_through_a_router() {
     scene(|| {
@@ -283,6 +288,7 @@ fn podman_containers_exchange_packets_through_a_router() {
     });
 }
 
+/// Promise 80.
 #[test]
 fn podman_bridge_leaves_no_firewall_rules_that_were_not_there() {
     let rules = || run(&["iptables", "-S"]) + &run(&["iptables", "-t", "nat", "-S"]);

@@ -88,6 +88,7 @@ mod tests {
         }
     }
 
+    /// Promise 21.
     #[test]
     fn a_step_of_the_wall_clock_shifts_times_of_day_and_nothing_else() {
         let before = Clock::now();

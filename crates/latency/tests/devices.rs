@@ -52,6 +52,7 @@ fn both_ways_by(
     watch
 }
 
+/// Promise 19.
 #[test]
 fn a_routed_pair_shows_its_stages() {
     alone(|| {
@@ -75,6 +76,7 @@ fn a_routed_pair_shows_its_stages() {
     });
 }
 
+/// Promise 19.
 #[test]
 fn a_bridge_address_translation_and_tunnels_are_passed() {
     alone(|| {
@@ -107,6 +109,7 @@ fn a_bridge_address_translation_and_tunnels_are_passed() {
     });
 }
 
+/// Promise 19.
 #[test]
 fn a_tunnel_of_the_container_is_looked_into() {
     alone(|| {
@@ -125,6 +128,7 @@ fn a_tunnel_of_the_container_is_looked_into() {
 }
 
 /// By its device, which tracepoints do not name.
+/// Promise 19.
 #[test]
 fn macvlan_is_known_by_its_device() {
     alone(|| {
@@ -138,6 +142,7 @@ fn macvlan_is_known_by_its_device() {
     });
 }
 
+/// Promise 19.
 #[test]
 fn tcp_is_reported_whole_cut_and_merged() {
     alone(|| {
@@ -176,6 +181,7 @@ fn tcp_is_reported_whole_cut_and_merged() {
 }
 
 /// A packet that was dropped on the way is one whose end was not seen, and is told apart from none.
+/// Promise 19.
 #[test]
 fn a_drop_is_a_packet_without_an_end() {
     alone(|| {
@@ -202,6 +208,7 @@ fn a_drop_is_a_packet_without_an_end() {
     });
 }
 
+/// Promise 19.
 #[test]
 fn what_joins_later_is_measured_and_what_goes_is_let_go() {
     alone(|| {

@@ -15,6 +15,7 @@ fn send(from: &Namespace, to: &Namespace, at: SocketAddr, packets: u64) {
     assert_eq!(sink.finish()[0], packets);
 }
 
+/// Promise 21.
 #[test]
 fn filters_are_the_kernels() {
     alone(|| {
@@ -53,6 +54,7 @@ fn filters_are_the_kernels() {
     });
 }
 
+/// Promise 21.
 #[test]
 fn one_flow_in_many_is_all_of_it_or_nothing() {
     alone(|| {
@@ -80,6 +82,7 @@ fn one_flow_in_many_is_all_of_it_or_nothing() {
     });
 }
 
+/// Promise 6.
 #[test]
 fn a_full_table_is_counted() {
     alone(|| {
@@ -103,6 +106,7 @@ fn a_full_table_is_counted() {
     });
 }
 
+/// Promise 6.
 #[test]
 fn a_small_ring_loses_reports_and_says_so() {
     alone(|| {
@@ -124,6 +128,7 @@ fn a_small_ring_loses_reports_and_says_so() {
     });
 }
 
+/// Promise 21.
 #[test]
 fn a_namespace_that_goes_leaves_the_others() {
     alone(|| {
@@ -147,6 +152,7 @@ fn a_namespace_that_goes_leaves_the_others() {
 }
 
 /// No device here stamps in hardware: asked for each packet, it is said to be absent.
+/// Promise 19.
 #[test]
 fn a_stamp_that_no_hardware_gives_is_absent() {
     alone(|| {
@@ -168,6 +174,7 @@ fn a_stamp_that_no_hardware_gives_is_absent() {
 }
 
 /// The stamp that the buffer of a received packet has is in its report, and only there.
+/// Promise 19.
 #[test]
 fn a_stamp_of_the_hardware_is_reported() {
     const STAMP_NS: u64 = 1_700_000_000_123_456_789;

@@ -47,6 +47,7 @@ use Stage::{ContainerQdisc, Forward, HostQdisc, Stack, Veth};
 const VETH_OUT: [Stage; 5] = [Stack, ContainerQdisc, Veth, Forward, HostQdisc];
 const VETH_IN: [Stage; 4] = [Forward, HostQdisc, Veth, Stack];
 
+/// Promise 19.
 #[test]
 fn routed_veth() {
     alone(|| {
@@ -68,6 +69,7 @@ fn routed_veth() {
     });
 }
 
+/// Promise 19.
 #[test]
 fn bridge_and_veth() {
     alone(|| {
@@ -83,6 +85,7 @@ fn bridge_and_veth() {
 
 /// A bridge that forgets at once floods each packet to all its ports, as one does that has not
 /// learnt an address yet.
+/// Promise 72.
 #[test]
 fn a_flooded_packet_is_reported_to_its_receiver_alone() {
     alone(|| {
@@ -149,6 +152,7 @@ fn received_frames(container: &FakeContainer) -> u64 {
     frames.expect("eth0 is there").parse().expect("a number")
 }
 
+/// Promise 19.
 #[test]
 fn masquerade_and_port_forward() {
     alone(|| {
@@ -180,6 +184,7 @@ fn masquerade_and_port_forward() {
     });
 }
 
+/// Promise 19.
 #[test]
 fn a_tunnel_of_the_host() {
     alone(|| {
@@ -197,6 +202,7 @@ fn a_tunnel_of_the_host() {
     });
 }
 
+/// Promise 19.
 #[test]
 fn a_tunnel_of_the_container() {
     alone(|| {
@@ -214,6 +220,7 @@ fn a_tunnel_of_the_container() {
     });
 }
 
+/// Promise 19.
 #[test]
 fn macvlan_is_known_by_its_sockets() {
     alone(|| {
@@ -227,6 +234,7 @@ fn macvlan_is_known_by_its_sockets() {
     });
 }
 
+/// Promise 19.
 #[test]
 fn a_shaped_uplink_shows_as_the_hosts_queue() {
     alone(|| {
@@ -252,6 +260,7 @@ fn a_shaped_uplink_shows_as_the_hosts_queue() {
 /// Bytes of TCP each way.
 const BYTES: u64 = 1 << 20;
 
+/// Promise 20.
 #[test]
 fn tcp_through_a_bridge_is_reported() {
     alone(|| {
@@ -272,6 +281,7 @@ fn tcp_through_a_bridge_is_reported() {
     });
 }
 
+/// Promise 20.
 #[test]
 fn tcp_through_masquerade_and_port_forward_is_reported() {
     alone(|| {
@@ -294,6 +304,7 @@ fn tcp_through_masquerade_and_port_forward_is_reported() {
     });
 }
 
+/// Promise 20.
 #[test]
 fn tcp_through_a_tunnel_of_the_host_is_reported() {
     alone(|| {
@@ -306,6 +317,7 @@ fn tcp_through_a_tunnel_of_the_host_is_reported() {
     });
 }
 
+/// Promise 20.
 #[test]
 fn tcp_through_a_shaped_uplink_is_reported() {
     alone(|| {
@@ -324,6 +336,7 @@ fn tcp_through_a_shaped_uplink_is_reported() {
 
 /// On the way in the socket tells whose a packet is: what waits on its backlog is told once it
 /// is taken from there, merged with what came behind it.
+/// Promise 20.
 #[test]
 fn tcp_through_macvlan_is_reported() {
     alone(|| {

@@ -36,6 +36,7 @@ fn transfer(scene: &Scene, v6: bool) -> Watch {
     bulk::transfer(scene.web.namespace(), &scene.peer, &ends, BYTES)
 }
 
+/// Promise 20.
 #[test]
 fn super_packets_stay_whole() {
     alone(|| {
@@ -48,6 +49,7 @@ fn super_packets_stay_whole() {
     });
 }
 
+/// Promise 20.
 #[test]
 fn super_packets_cut_on_the_host_are_found_again() {
     alone(|| {
@@ -63,6 +65,7 @@ fn super_packets_cut_on_the_host_are_found_again() {
     });
 }
 
+/// Promise 20.
 #[test]
 fn super_packets_cut_in_the_container_are_found_again() {
     alone(|| {
@@ -72,6 +75,7 @@ fn super_packets_cut_in_the_container_are_found_again() {
     });
 }
 
+/// Promise 20.
 #[test]
 fn super_packets_cut_after_a_shaped_queue_are_found_again() {
     alone(|| {
@@ -82,6 +86,7 @@ fn super_packets_cut_after_a_shaped_queue_are_found_again() {
     });
 }
 
+/// Promise 20.
 #[test]
 fn what_is_sent_again_is_marked() {
     alone(|| {
@@ -109,6 +114,7 @@ fn what_is_sent_again_is_marked() {
 }
 
 /// What the container's device cut, GRO on the host's end joins again.
+/// Promise 20.
 #[test]
 fn segments_merged_on_the_host_are_reported_as_one() {
     alone(|| {
@@ -128,6 +134,7 @@ fn segments_merged_on_the_host_are_reported_as_one() {
 }
 
 /// Merged on the host's end and cut again behind a queue: each segment is told once.
+/// Promise 20.
 #[test]
 fn segments_merged_and_cut_again_are_reported_once() {
     alone(|| {
@@ -141,6 +148,7 @@ fn segments_merged_and_cut_again_are_reported_once() {
 }
 
 /// What the host's end cut, GRO on the container's device joins again.
+/// Promise 20.
 #[test]
 fn segments_merged_in_the_container_arrive_as_one() {
     alone(|| {
@@ -155,6 +163,7 @@ fn segments_merged_in_the_container_arrive_as_one() {
 
 /// Ports are rewritten, and several connections are on their way at once: sequence numbers and
 /// acknowledgements still tell them apart.
+/// Promise 20.
 #[test]
 fn many_connections_through_address_translation_are_distinguished() {
     alone(|| {

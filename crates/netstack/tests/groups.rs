@@ -49,6 +49,7 @@ fn shift(group: u8, from: &mut Node, to: &mut Node) -> Vec<(ConnectionId, Connec
     to.stack.put_group(NOW, taken).expect("room")
 }
 
+/// Promise 54.
 #[test]
 fn half_open_waiting_and_time_wait_connections_move_with_their_group() {
     let (mut client, [mut first, mut second]) = scene();
@@ -115,6 +116,7 @@ fn half_open_waiting_and_time_wait_connections_move_with_their_group() {
     assert_eq!(second.stack.usage().time_wait, 0);
 }
 
+/// Promise 54.
 #[test]
 fn a_connection_that_waits_moves_nowhere_without_a_listener() {
     let (mut client, [mut first, _]) = scene();
@@ -149,6 +151,7 @@ fn a_connection_that_waits_moves_nowhere_without_a_listener() {
     assert_eq!(deaf.stack.usage().connections, 0);
 }
 
+/// Promise 54.
 #[test]
 fn each_frame_is_for_one_stack_or_for_all() {
     let (mut client, [mut first, second]) = scene();

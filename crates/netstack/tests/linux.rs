@@ -165,6 +165,7 @@ fn talk(faults: Faults, v6: bool, we_serve: bool, bytes: [u64; 2]) {
     assert_eq!(app.acknowledged, bytes[0]);
 }
 
+/// Promise 50.
 #[test]
 fn linux_and_we_exchange_streams_opened_by_either_side() {
     let _alone = exclusive();
@@ -175,6 +176,7 @@ fn linux_and_we_exchange_streams_opened_by_either_side() {
     });
 }
 
+/// Promise 50.
 #[test]
 fn linux_and_we_exchange_streams_over_a_bad_wire() {
     let _alone = exclusive();

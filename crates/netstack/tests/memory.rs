@@ -40,6 +40,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// Promise 56.
 #[test]
 fn nothing_is_allocated_after_the_start() {
     let before = ALLOCATIONS.get();
@@ -133,6 +134,7 @@ fn bytes_of<T>(make: impl FnOnce() -> T) -> (i64, T) {
     (LIVE_BYTES.get() - before, made)
 }
 
+/// Promise 56.
 #[test]
 fn an_idle_connection_takes_at_most_2_kib_with_100_000_of_them() {
     let now = Time::from_nanos(1);

@@ -219,6 +219,7 @@ fn talk(faults: Faults, seed: u64, v6: bool, we_open: bool, bytes: [u64; 2]) {
     );
 }
 
+/// Promise 50.
 #[test]
 fn smoltcp_and_we_exchange_streams_opened_by_either_side() {
     for v6 in [false, true] {
@@ -228,6 +229,7 @@ fn smoltcp_and_we_exchange_streams_opened_by_either_side() {
     }
 }
 
+/// Promise 50.
 #[test]
 fn smoltcp_and_we_exchange_streams_over_a_bad_wire() {
     let faults = Faults {

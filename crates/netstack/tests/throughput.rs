@@ -64,6 +64,7 @@ fn table() -> Vec<(String, Vec<u64>)> {
 }
 
 /// `COFFERDAM_UPDATE_SNAPSHOTS=1` writes the table anew; a change belongs into the review.
+/// Promise 56.
 #[test]
 fn throughput_by_loss_and_buffer_is_that_of_the_table() {
     let rows = table();

@@ -11,6 +11,8 @@ use support::transfer::{assert_complete, dial, transfer};
 use support::world::World;
 use support::{at, config};
 
+/// Promise 51.
+/// Promise 56.
 #[test]
 fn a_stream_arrives_whole_and_both_sides_close() {
     for v6 in [false, true] {
@@ -39,6 +41,7 @@ fn nothing_to_send_opens_and_closes() {
     assert_complete(&mut world, &mut apps);
 }
 
+/// Promise 56.
 #[test]
 fn loss_and_reordering_change_nothing_but_the_time() {
     for (seed, loss_pct, reorder_pct) in [(1, 1, 0), (2, 5, 10), (13, 20, 20), (4, 0, 50)] {
@@ -65,6 +68,7 @@ fn loss_and_reordering_change_nothing_but_the_time() {
 
 /// What a connection once waited for, an acknowledgement or a retransmission, does not wake a
 /// sleeping caller.
+/// Promise 54.
 #[test]
 fn a_sleeping_caller_is_not_woken_for_what_has_already_come() {
     let mut world = World::new(Faults::default(), 3);
@@ -88,6 +92,7 @@ fn a_sleeping_caller_is_not_woken_for_what_has_already_come() {
 
 /// Flow groups move to another stack in the middle of a transfer, with data out of order, unread
 /// and unacknowledged: neither side notices.
+/// Promise 54.
 #[test]
 fn a_flow_group_moves_to_another_stack_and_its_connections_continue() {
     let faults = Faults {
@@ -133,6 +138,7 @@ fn a_flow_group_moves_to_another_stack_and_its_connections_continue() {
     assert_complete(&mut world, &mut apps);
 }
 
+/// Promise 54.
 #[test]
 fn a_group_that_does_not_fit_is_given_back() {
     let mut world = World::new(Faults::default(), 9);
@@ -177,6 +183,7 @@ proptest! {
 
     /// Any fault schedule, any settings that agree or not: bytes in are bytes out, in order; after
     /// close and TIME_WAIT no state and no buffer is left.
+    /// Promise 56.
     #[test]
     fn bytes_in_are_bytes_out_under_any_faults(
         seed in 1u64..1 << 40,

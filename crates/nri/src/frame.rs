@@ -216,6 +216,7 @@ mod tests {
             prop_assert_eq!(decoder.waiting_bytes(), 0);
         }
 
+        /// Promise 72.
         #[test]
         fn garbage_is_refused_or_waits_and_is_bounded(
             parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 0..20),
@@ -231,6 +232,7 @@ mod tests {
         }
     }
 
+    /// Promise 72.
     #[test]
     fn a_length_beyond_the_bound_is_refused_before_its_bytes_are_there() {
         let push = |bytes: &[u8]| Decoder::default().push(bytes, &mut Vec::new());

@@ -155,6 +155,7 @@ mod tests {
         assert_eq!((roster.bytes, roster.left_out()), (0, 0));
     }
 
+    /// Promise 72.
     #[test]
     fn ten_thousand_annotations_on_every_pod_end_at_the_bound() {
         let mut roster = Roster::default();

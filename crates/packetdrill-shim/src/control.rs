@@ -74,6 +74,7 @@ mod tests {
         }
     }
 
+    /// Promise 62.
     #[test]
     fn messages_lie_where_the_c_library_looks_for_them() {
         let messages = [message(1, 4), message(2, 12), message(3, 0)];
@@ -101,6 +102,7 @@ mod tests {
         }
     }
 
+    /// Promise 62.
     #[test]
     fn too_little_room_cuts_and_wrong_lengths_are_refused() {
         let messages = [message(1, 4), message(2, 4)];

@@ -125,6 +125,7 @@ fn key(text: &str) -> Option<[u8; 16]> {
 mod tests {
     use super::*;
 
+    /// Promise 62.
     #[test]
     fn keys_are_read_as_the_kernel_writes_them() {
         let bytes: Vec<u8> = (0..16).collect();

@@ -21,6 +21,7 @@ fn send(calls: Calls, file: c_int, bytes: &[u8], flags: c_int) -> Result<isize, 
     call!(calls, send, file, bytes.as_ptr().cast(), bytes.len(), flags)
 }
 
+/// Promise 62.
 #[test]
 fn bad_pointers_are_efault_in_every_call() {
     time_limit(LIMIT, || {
@@ -87,6 +88,7 @@ fn bad_pointers_are_efault_in_every_call() {
     });
 }
 
+/// Promise 62.
 #[test]
 fn descriptors_are_real_and_others_are_the_kernels() {
     time_limit(LIMIT, || {
@@ -114,6 +116,7 @@ fn descriptors_are_real_and_others_are_the_kernels() {
     });
 }
 
+/// Promise 62.
 #[test]
 fn a_small_send_buffer_cuts_a_write() {
     time_limit(LIMIT, || {
@@ -144,6 +147,7 @@ fn a_small_send_buffer_cuts_a_write() {
     });
 }
 
+/// Promise 62.
 #[test]
 fn corked_data_waits_for_a_full_segment_or_its_time() {
     time_limit(LIMIT, || {
@@ -174,6 +178,7 @@ fn corked_data_waits_for_a_full_segment_or_its_time() {
     });
 }
 
+/// Promise 62.
 #[test]
 fn a_record_ends_a_segment() {
     time_limit(LIMIT, || {
@@ -192,6 +197,7 @@ fn a_record_ends_a_segment() {
     });
 }
 
+/// Promise 62.
 #[test]
 fn the_error_queue_reports_zero_copy_and_timestamps() {
     time_limit(LIMIT, || {
@@ -295,6 +301,7 @@ fn options_are_kept_and_those_out_of_range_refused() {
     });
 }
 
+/// Promise 62.
 #[test]
 fn sysctls_set_the_stack() {
     let folder = format!("cofferdam-sysctls-set-{}", std::process::id());

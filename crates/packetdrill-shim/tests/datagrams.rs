@@ -115,6 +115,7 @@ fn ready(calls: Calls, file: c_int) -> i16 {
     poll.revents
 }
 
+/// Promise 62.
 #[test]
 fn a_udp_socket_takes_and_sends_datagrams() {
     time_limit(LIMIT, || {
@@ -220,6 +221,7 @@ fn a_udp_socket_takes_and_sends_datagrams() {
     });
 }
 
+/// Promise 62.
 #[test]
 fn calls_that_are_not_a_datagrams_get_linuxs_error_numbers() {
     time_limit(LIMIT, || {
@@ -252,6 +254,7 @@ fn calls_that_are_not_a_datagrams_get_linuxs_error_numbers() {
 }
 
 /// ip(7), ipv6(7): IP_PKTINFO, IPV6_RECVPKTINFO and IPV6_PKTINFO.
+/// Promise 62.
 #[test]
 fn control_messages_report_and_choose_a_datagrams_address() {
     time_limit(LIMIT, || {
@@ -355,6 +358,7 @@ fn send_with(
 }
 
 /// tcp(7), TCP_INQ: what is left to read, and the end of the stream.
+/// Promise 62.
 #[test]
 fn a_stream_reports_how_much_is_left_to_read() {
     time_limit(LIMIT, || {

@@ -107,6 +107,7 @@ fn send_with_syn(player: &Player, file: i32, data: &[u8]) -> Result<isize, Errno
     )
 }
 
+/// Promise 62.
 #[test]
 fn a_cookie_is_given_out_and_data_with_a_syn_is_taken_before_the_handshake_is_done() {
     time_limit(LIMIT, || {
@@ -146,6 +147,7 @@ fn a_cookie_is_given_out_and_data_with_a_syn_is_taken_before_the_handshake_is_do
     });
 }
 
+/// Promise 62.
 #[test]
 fn a_wrong_cookie_gets_a_right_one_and_an_ordinary_handshake() {
     time_limit(LIMIT, || {
@@ -164,6 +166,7 @@ fn a_wrong_cookie_gets_a_right_one_and_an_ordinary_handshake() {
     });
 }
 
+/// Promise 62.
 #[test]
 fn a_listener_that_was_not_asked_takes_no_data_with_a_syn() {
     time_limit(LIMIT, || {
@@ -178,6 +181,7 @@ fn a_listener_that_was_not_asked_takes_no_data_with_a_syn() {
     });
 }
 
+/// Promise 62.
 #[test]
 fn a_client_asks_for_a_cookie_and_sends_data_with_its_next_syn() {
     time_limit(LIMIT, || {
@@ -216,6 +220,7 @@ fn a_client_asks_for_a_cookie_and_sends_data_with_its_next_syn() {
     });
 }
 
+/// Promise 62.
 #[test]
 fn a_syn_that_is_lost_is_repeated_without_option_and_data() {
     time_limit(LIMIT, || {
@@ -234,6 +239,7 @@ fn a_syn_that_is_lost_is_repeated_without_option_and_data() {
     });
 }
 
+/// Promise 62.
 #[test]
 fn where_the_sysctl_forbids_it_msg_fastopen_is_refused() {
     time_limit(LIMIT, || {

@@ -138,6 +138,7 @@ fn call(host: &mut Host, random: &mut Random, files: &mut Vec<i32>) {
     }
 }
 
+/// Promise 62.
 #[test]
 fn random_packets_and_calls_leave_nothing() {
     time_limit(Duration::from_secs(60), || {

@@ -64,6 +64,7 @@ fn sack(player: &Player, ack: u32, from: u32, to: u32) {
     inject(player, ".", 1, ack, vec![(5, words.concat())]);
 }
 
+/// Promise 62.
 #[test]
 fn tcp_info_follows_a_connection_through_loss_and_timeout() {
     time_limit(LIMIT, || {
@@ -195,6 +196,7 @@ fn tcp_info_follows_a_connection_through_loss_and_timeout() {
     });
 }
 
+/// Promise 62.
 #[test]
 fn tcp_info_counts_the_bytes_of_the_stream() {
     time_limit(LIMIT, || {

@@ -19,6 +19,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const SECOND_US: i64 = 1_000_000;
 
 /// Places in the table, in words, from `packetdrill.h`.
+/// Promise 62.
 #[test]
 fn the_table_has_packetdrills_layout() {
     assert_eq!(size_of::<Interface>(), 33 * 8);
@@ -40,6 +41,7 @@ fn the_table_has_packetdrills_layout() {
     }
 }
 
+/// Promise 62.
 #[test]
 fn a_server_takes_and_sends_data_and_closes() {
     time_limit(LIMIT, || {
@@ -79,6 +81,7 @@ fn a_server_takes_and_sends_data_and_closes() {
 }
 
 /// RFC 4291, 2.5.5.2: an IPv6 socket that talks IPv4, packetdrill's third mode.
+/// Promise 62.
 #[test]
 fn an_ipv6_socket_talks_to_ipv4_mapped_addresses() {
     time_limit(LIMIT, || {
@@ -97,6 +100,7 @@ fn an_ipv6_socket_talks_to_ipv4_mapped_addresses() {
     });
 }
 
+/// Promise 62.
 #[test]
 fn a_client_opens_closes_and_waits_in_time_wait() {
     time_limit(LIMIT, || {
@@ -134,6 +138,7 @@ fn a_client_opens_closes_and_waits_in_time_wait() {
     });
 }
 
+/// Promise 62.
 #[test]
 fn a_connect_is_refused_reset_and_times_out() {
     time_limit(LIMIT, || {
@@ -199,6 +204,7 @@ fn blocked<T: Send + 'static>(
     thread
 }
 
+/// Promise 62.
 #[test]
 fn calls_that_block_end_when_the_script_lets_them() {
     time_limit(LIMIT, || {
@@ -256,6 +262,7 @@ fn calls_that_block_end_when_the_script_lets_them() {
     });
 }
 
+/// Promise 62.
 #[test]
 fn a_call_of_the_script_itself_moves_the_clock() {
     time_limit(LIMIT, || {
@@ -276,6 +283,7 @@ fn a_call_of_the_script_itself_moves_the_clock() {
     });
 }
 
+/// Promise 62.
 #[test]
 fn poll_and_epoll_report_the_files_that_are_ready() {
     time_limit(LIMIT, || {
@@ -339,6 +347,7 @@ fn poll_and_epoll_report_the_files_that_are_ready() {
     });
 }
 
+/// Promise 62.
 #[test]
 fn a_socket_is_fresh_again_after_a_connect_to_no_family() {
     time_limit(LIMIT, || {
@@ -374,6 +383,7 @@ fn a_socket_is_fresh_again_after_a_connect_to_no_family() {
     });
 }
 
+/// Promise 62.
 #[test]
 fn a_socket_is_readable_when_enough_waits() {
     time_limit(LIMIT, || {
@@ -402,6 +412,7 @@ fn a_socket_is_readable_when_enough_waits() {
     });
 }
 
+/// Promise 62.
 #[test]
 fn wrong_calls_get_linuxs_error_numbers() {
     time_limit(LIMIT, || {
@@ -456,6 +467,7 @@ fn wrong_calls_get_linuxs_error_numbers() {
     });
 }
 
+/// Promise 62.
 #[test]
 fn settings_are_read_and_wrong_ones_are_named() {
     let none = CommandLine::default();

@@ -76,6 +76,7 @@ fn has_urgent(calls: Calls, file: c_int) -> bool {
     found == 1
 }
 
+/// Promise 62.
 #[test]
 fn reading_stops_at_the_urgent_byte_which_is_read_apart() {
     time_limit(LIMIT, || {
@@ -104,6 +105,7 @@ fn reading_stops_at_the_urgent_byte_which_is_read_apart() {
     });
 }
 
+/// Promise 62.
 #[test]
 fn an_urgent_byte_stays_in_the_stream_with_oobinline() {
     time_limit(LIMIT, || {
@@ -120,6 +122,7 @@ fn an_urgent_byte_stays_in_the_stream_with_oobinline() {
     });
 }
 
+/// Promise 62.
 #[test]
 fn the_last_byte_of_an_urgent_write_is_marked() {
     time_limit(LIMIT, || {

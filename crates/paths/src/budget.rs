@@ -114,6 +114,7 @@ mod tests {
             .count()
     }
 
+    /// Promise 71.
     #[test]
     fn a_peer_at_its_limit_replaces_its_own_oldest_connection() {
         let open = opened(&[7, 1, 1, 1, 1, 1]);
@@ -121,6 +122,7 @@ mod tests {
         assert_eq!(BUDGET.admit(Peer::Uid(1), &open), Admission::InsteadOf(1));
     }
 
+    /// Promise 71.
     #[test]
     fn many_peers_keep_neither_root_nor_a_new_one_out() {
         let mut open = opened(&[1, 1, 1, 2, 2, 2]);
@@ -136,6 +138,7 @@ mod tests {
         assert_eq!((count(&open, 1), count(&open, 7)), (0, 1));
     }
 
+    /// Promise 71.
     #[test]
     fn busy_connections_and_those_of_root_stay() {
         let busy = vec![(Peer::Uid(1), false); 3];
@@ -145,6 +148,7 @@ mod tests {
         assert_eq!(BUDGET.admit(Peer::ROOT, &of_root), Admission::InsteadOf(0));
     }
 
+    /// Promise 71.
     #[test]
     fn a_network_of_ipv6_is_one_peer() {
         let at = |text: &str| Peer::at(text.parse().unwrap());

@@ -124,6 +124,8 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
+    /// Promise 66.
+    /// Promise 76.
     #[test]
     fn a_second_instance_names_the_holder() {
         let folder = tempfile::tempdir().unwrap();
@@ -138,6 +140,7 @@ mod tests {
         drop(HostLock::take(&path, "a.lock").unwrap());
     }
 
+    /// Promise 77.
     #[test]
     fn a_number_replaces_a_longer_line_of_a_dead_holder() {
         let folder = tempfile::tempdir().unwrap();
@@ -148,6 +151,7 @@ mod tests {
         assert_eq!(text.trim(), std::process::id().to_string());
     }
 
+    /// Promise 77.
     #[test]
     fn a_lock_never_touches_a_foreign_file() {
         let folder = tempfile::tempdir().unwrap();
@@ -179,6 +183,7 @@ mod tests {
         assert!(!folder.path().join("nothing").exists());
     }
 
+    /// Promise 77.
     #[test]
     fn a_folder_that_others_may_change_is_refused() {
         let folder = tempfile::tempdir().unwrap();

@@ -130,6 +130,7 @@ mod tests {
             .expect("reading ends")
     }
 
+    /// Promise 75.
     #[test]
     fn only_a_regular_file_is_read_and_nothing_blocks() {
         let folder = tempfile::tempdir().unwrap();
@@ -161,6 +162,7 @@ mod tests {
         }
     }
 
+    /// Promise 75.
     #[test]
     fn size_is_bounded_before_anything_is_read() {
         let folder = tempfile::tempdir().unwrap();

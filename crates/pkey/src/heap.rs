@@ -137,6 +137,7 @@ mod tests {
         assert_eq!(class(large), None);
     }
 
+    /// Promise 69.
     #[test]
     fn any_order_of_allocations_keeps_every_byte_apart() {
         let mut random = fastrand::Rng::with_seed(11);
@@ -179,6 +180,7 @@ mod tests {
         }
     }
 
+    /// Promise 69.
     #[test]
     fn freed_memory_is_used_again_without_end() {
         let (mut heap, _memory) = heap(4 << 20);

@@ -200,6 +200,7 @@ mod tests {
         find(code).collect()
     }
 
+    /// Promise 69.
     #[test]
     fn instructions_are_found_at_every_offset_and_inside_others() {
         assert_eq!(
@@ -248,6 +249,7 @@ mod tests {
         }
     }
 
+    /// Promise 69.
     #[test]
     fn code_of_unknown_origin_is_refused_with_its_file_and_offset() {
         static CODE: [u8; 4] = [0x90, 0x0f, 0x01, 0xef];

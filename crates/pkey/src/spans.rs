@@ -143,6 +143,7 @@ mod tests {
         assert_eq!(spans.take(100 * PAGE, 0), None, "more than there is");
     }
 
+    /// Promise 69.
     #[test]
     fn any_order_of_takes_and_gives_keeps_spans_apart_and_loses_nothing() {
         let mut random = fastrand::Rng::with_seed(7);

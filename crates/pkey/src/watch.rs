@@ -87,6 +87,7 @@ pub(crate) fn watch(address: usize) -> io::Result<OwnedFd> {
 mod tests {
     use super::*;
 
+    /// Promise 69.
     #[test]
     fn prefixes_before_an_instruction_are_watched_with_it() {
         let all = |code: &[u8], at| starts(code, at).collect::<Vec<_>>();

@@ -173,6 +173,7 @@ mod tests {
         }
     }
 
+    /// Promise 53.
     #[test]
     fn what_is_written_is_read_and_what_has_no_room_is_cut() {
         let wanted = wants::V4 | wants::V6;

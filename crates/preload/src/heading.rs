@@ -78,6 +78,7 @@ impl Heading {
 mod tests {
     use super::*;
 
+    /// Promise 53.
     #[test]
     fn headings_come_back_as_they_were_and_others_are_none() {
         let heading = Heading {

@@ -68,6 +68,7 @@ mod tests {
         SEEN.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Promise 52.
     #[test]
     fn handlers_wait_until_the_thread_has_left_the_library() {
         // SAFETY: the handler only counts.

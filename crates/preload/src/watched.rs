@@ -89,6 +89,7 @@ mod tests {
     use super::*;
     use std::os::fd::AsRawFd;
 
+    /// Promise 52.
     #[test]
     fn a_descriptor_is_found_in_its_set_with_its_events_and_data_and_moved() {
         let (one, _other, _) = crate::unix::pair(libc::SOCK_SEQPACKET).unwrap();
@@ -124,6 +125,7 @@ mod tests {
         drop(copy);
     }
 
+    /// Promise 52.
     #[test]
     fn lines_of_other_descriptors_and_other_files_are_not_taken() {
         let text = "pos:\t0\nflags:\t02\nmnt_id:\t15\ntfd:        7 events:       19 data:                7  pos:0 ino:1 sdev:8\ntfd: 8 events: zz data: 1\ntfd: 7\n";

@@ -117,6 +117,7 @@ mod tests {
         (flows.iter().filter(of).map(|f| f.ns).sum::<f64>() / 1e6).round()
     }
 
+    /// Promise 3.
     #[test]
     fn what_one_owes_another_paid() {
         let record = Scene::new(&[
@@ -130,6 +131,7 @@ mod tests {
         assert_eq!(flows.len(), 1);
     }
 
+    /// Promise 3.
     #[test]
     fn offenders_share_what_victims_paid_and_the_host_has_the_rest() {
         let record = Scene::new(&[
@@ -154,6 +156,7 @@ mod tests {
         }
     }
 
+    /// Promise 17.
     #[test]
     fn debts_to_victims_and_to_nobody_are_what_is_owed() {
         let record = Scene::new(&[
@@ -187,6 +190,7 @@ mod tests {
         assert!(unpaid.iter().any(|u| u.cpu == 1));
     }
 
+    /// Promise 3.
     #[test]
     fn on_another_cpu_nobody_pays() {
         let record = Scene::new(&[

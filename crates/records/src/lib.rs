@@ -54,6 +54,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    /// Promise 77.
     #[test]
     fn a_document_of_another_schema_is_refused_before_it_is_read() {
         let ours = "cofferdam.status/2";

@@ -101,6 +101,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
+    /// Promise 2.
     #[test]
     fn every_poll_is_shared_by_its_own_packets(
         interrupt_ns in prop_oneof![Just(0_u64), 1_u64..4_000],
@@ -142,6 +143,7 @@ proptest! {
 
 /// Seventy containers in one poll: there is room for 64 owners. What is common up to the 65th is
 /// shared out by then, and the rest over those that follow.
+/// Promise 2.
 #[test]
 fn more_owners_than_fit_are_shared_out_in_two_parts() {
     let machine = Machine::new(1);
@@ -173,6 +175,7 @@ fn more_owners_than_fit_are_shared_out_in_two_parts() {
 
 /// A driver's work between the packets of a host device is common to the batch; for a device
 /// inside a container it is the container's.
+/// Promise 2.
 #[test]
 fn the_drivers_work_between_packets_is_common_on_a_host_device() {
     let machine = Machine::new(1);
@@ -202,6 +205,7 @@ fn the_drivers_work_between_packets_is_common_on_a_host_device() {
 
 /// A run of more than half a millisecond is counted at the next poll's end, so that a reader and
 /// the one who is charged do not wait for the end of a softirq of 2 ms.
+/// Promise 2.
 #[test]
 fn a_long_run_of_one_owner_is_counted_before_it_ends() {
     let machine = Machine::new(1);
@@ -224,6 +228,7 @@ fn a_long_run_of_one_owner_is_counted_before_it_ends() {
     assert_eq!(total(&machine, A), 2_000_000);
 }
 
+/// Promise 2.
 #[test]
 fn packet_rates_at_one_to_three_cost_one_to_three() {
     let machine = Machine::new(1);
@@ -300,6 +305,7 @@ fn batch(parcels: &[(usize, Kind)], place: impl Fn(u64) -> u64) -> [u64; 2] {
 /// Sizes and protocols in one softirq: each packet costs what it costs in a softirq of its own kind
 /// alone, the wake-up of another CPU is on the bill of whose answers made it necessary, and the
 /// common part is a packet's part.
+/// Promise 2.
 #[test]
 fn each_kind_costs_in_a_mixed_batch_what_it_costs_alone() {
     for (i, a) in KINDS.into_iter().enumerate() {
@@ -318,6 +324,7 @@ fn each_kind_costs_in_a_mixed_batch_what_it_costs_alone() {
 /// Where the first packets of a batch are dearer (caches, a sender on the same core), the kind that
 /// is second in a mixed batch is cheaper there than in a batch of its own, and the kind that is first
 /// is not. The ledger is right in both; `bench accounting` therefore compares at the same place.
+/// Promise 2.
 #[test]
 fn a_cost_that_depends_on_the_place_in_the_batch_is_no_error_of_the_ledger() {
     let (kind, opener) = (KINDS[0], 2);

@@ -24,6 +24,7 @@ fn nobody(machine: &Machine) -> (u64, u64) {
     (time.charged_nobody_ns, time.charged_host_ns)
 }
 
+/// Promise 30.
 #[test]
 fn idle_time_and_threads_that_serve_the_network_are_no_ones() {
     let machine = Machine::new(1);
@@ -43,6 +44,7 @@ fn idle_time_and_threads_that_serve_the_network_are_no_ones() {
     assert_at_rest(&machine);
 }
 
+/// Promise 30.
 #[test]
 fn tasks_of_the_host_are_somebody_also_without_a_row() {
     let machine = Machine::new(1);
@@ -61,6 +63,7 @@ fn tasks_of_the_host_are_somebody_also_without_a_row() {
     assert_at_rest(&machine);
 }
 
+/// Promise 7.
 #[test]
 fn a_cgroup_of_the_host_is_charged_by_name_once_it_has_a_row() {
     let machine = Machine::new(1);
@@ -84,6 +87,7 @@ fn a_cgroup_of_the_host_is_charged_by_name_once_it_has_a_row() {
 }
 
 /// By network softirqs, however many polls they are of: those of other vectors are counted apart.
+/// Promise 2.
 #[test]
 fn interruptions_are_counted_where_they_meet_tasks() {
     let machine = Machine::new(1);
@@ -123,6 +127,7 @@ fn interruptions_are_counted_where_they_meet_tasks() {
 
 /// After one interrupt the kernel handles softirqs again and again while packets come, and returns to the task only
 /// then.
+/// Promise 35.
 #[test]
 fn network_softirqs_that_follow_another_softirq_interrupt_nobody() {
     let machine = Machine::new(1);
@@ -160,6 +165,7 @@ fn network_softirqs_that_follow_another_softirq_interrupt_nobody() {
 }
 
 /// However often it is interrupted: one report a generation of the identities and CPU.
+/// Promise 7.
 #[test]
 fn a_cgroup_without_a_row_is_reported_once() {
     let machine = Machine::new(2);
@@ -210,6 +216,7 @@ fn a_socket_without_a_row_is_reported_once_and_then_its_cgroups() {
 }
 
 /// A process moves to another cgroup between two softirqs: each is charged to where it runs then.
+/// Promise 7.
 #[test]
 fn a_victim_that_moves_is_charged_where_it_runs() {
     let machine = Machine::new(1);

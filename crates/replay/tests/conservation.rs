@@ -245,6 +245,7 @@ proptest! {
 
     /// Nothing interrupts a program and the clock stands still in it: the measured time is exactly
     /// what went by in softirqs, NAPI threads and interrupts.
+    /// Promise 1.
     #[test]
     fn every_nanosecond_is_in_a_row_at_every_moment(steps in prop::collection::vec(step(), 1..120)) {
         let machine = Machine::new(2);
@@ -267,6 +268,7 @@ proptest! {
 
     /// Windows of measurement open and close anywhere: what is measured is in a row, and once the last
     /// one is closed and all has come to its end, no CPU is at anything.
+    /// Promise 4.
     #[test]
     fn windows_that_open_and_close_anywhere_leave_nothing_under_way(
         steps in prop::collection::vec((step(), prop::option::weighted(0.2, any::<bool>())), 1..120),
@@ -291,6 +293,7 @@ proptest! {
 
     /// The clock goes on at each reading, interrupts come in the middle of programs, and markers are
     /// lost.
+    /// Promise 1.
     #[test]
     fn nothing_is_lost_when_programs_take_time_are_interrupted_or_do_not_run(
         tick in 1_u64..90,

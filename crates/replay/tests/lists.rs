@@ -21,6 +21,7 @@ fn forward(scene: &Scene<'_>, veth: Device<'_>, ns: u64) {
     scene.machine.pass(ns);
 }
 
+/// Promise 2.
 #[test]
 fn packets_of_a_list_are_those_whom_they_are_forwarded_to() {
     let machine = Machine::new(1);
@@ -38,6 +39,7 @@ fn packets_of_a_list_are_those_whom_they_are_forwarded_to() {
     assert_at_rest(&machine);
 }
 
+/// Promise 2.
 #[test]
 fn a_list_that_nobody_takes_is_not_the_next_ones() {
     let machine = Machine::new(1);
@@ -59,6 +61,7 @@ fn a_list_that_nobody_takes_is_not_the_next_ones() {
     assert_at_rest(&machine);
 }
 
+/// Promise 2.
 #[test]
 fn packets_that_come_alone_wait_for_no_other() {
     let machine = Machine::new(1);
@@ -75,6 +78,7 @@ fn packets_that_come_alone_wait_for_no_other() {
 }
 
 /// How many of them are whose is not known: the first has them all.
+/// Promise 2.
 #[test]
 fn packets_of_a_list_are_those_whose_sockets_take_them() {
     let machine = Machine::new(1);

@@ -16,6 +16,7 @@ fn in_receive(machine: &Machine, body: impl FnOnce()) {
     assert_at_rest(machine);
 }
 
+/// Promise 2.
 #[test]
 fn inside_a_namespace_the_packet_is_the_containers() {
     let machine = Machine::new(1);
@@ -31,6 +32,7 @@ fn inside_a_namespace_the_packet_is_the_containers() {
     assert_eq!((a.rx_packets, a.rx_bytes, a.tx_packets), (2, 200, 0));
 }
 
+/// Promise 2.
 #[test]
 fn on_the_hosts_end_of_a_veth_the_container_is_sending() {
     let machine = Machine::new(1);
@@ -60,6 +62,7 @@ fn segments_that_gro_has_merged_count_as_packets() {
 
 /// From the card over a bridge to the container's veth: all of it is the receiver's, and the
 /// packet is counted where the container takes it.
+/// Promise 2.
 #[test]
 fn a_pending_packet_is_its_receivers_with_the_hosts_stage() {
     let machine = Machine::new(1);
@@ -79,6 +82,7 @@ fn a_pending_packet_is_its_receivers_with_the_hosts_stage() {
     assert_eq!(machine.row_of(0, A).rx_packets, 1);
 }
 
+/// Promise 2.
 #[test]
 fn a_pending_packet_that_no_container_gets_is_forwarded_or_the_hosts() {
     let machine = Machine::new(1);
@@ -100,6 +104,7 @@ fn a_pending_packet_that_no_container_gets_is_forwarded_or_the_hosts() {
     assert!(machine.events() > 0, "the agent is told of the namespace");
 }
 
+/// Promise 2.
 #[test]
 fn a_pending_packet_is_the_sockets_that_takes_it() {
     type Settle = fn(&Machine, &Scene<'_>, u32);
@@ -125,6 +130,7 @@ fn a_pending_packet_is_the_sockets_that_takes_it() {
     }
 }
 
+/// Promise 2.
 #[test]
 fn in_a_shared_namespace_the_sockets_cgroup_decides() {
     let machine = Machine::new(1);
@@ -143,6 +149,7 @@ fn in_a_shared_namespace_the_sockets_cgroup_decides() {
     assert_eq!(all_totals(&machine), [(C, 510), (D, 220)]);
 }
 
+/// Promise 2.
 #[test]
 fn on_another_host_device_the_incoming_interface_names_the_sender() {
     let machine = Machine::new(1);
@@ -157,6 +164,7 @@ fn on_another_host_device_the_incoming_interface_names_the_sender() {
 }
 
 /// The answer is kept between packets, and asked for again once the agent has changed it.
+/// Promise 2.
 #[test]
 fn an_incoming_interface_that_changes_hands_names_its_new_owner_at_once() {
     let machine = Machine::new(1);
@@ -174,6 +182,7 @@ fn an_incoming_interface_that_changes_hands_names_its_new_owner_at_once() {
     assert_eq!(caused(&machine, A), (0, 500, 0));
 }
 
+/// Promise 2.
 #[test]
 fn an_interface_that_changes_hands_has_its_new_owner_at_once() {
     let machine = Machine::new(1);
@@ -189,6 +198,7 @@ fn an_interface_that_changes_hands_has_its_new_owner_at_once() {
 
 /// A receive softirq drains a qdisc in the middle of A's packet: B's packets are B's, and what
 /// follows is A's again.
+/// Promise 2.
 #[test]
 fn a_detour_through_a_qdisc_is_the_other_senders() {
     let machine = Machine::new(1);
@@ -214,6 +224,7 @@ fn a_detour_through_a_qdisc_is_the_other_senders() {
 }
 
 /// A process of C sends, and its system call lets A's packets go first.
+/// Promise 2.
 #[test]
 fn a_system_call_that_drains_anothers_packets_is_the_others() {
     let machine = Machine::new(1);
@@ -243,6 +254,7 @@ fn a_system_call_that_drains_anothers_packets_is_the_others() {
 
 /// The device is full in the middle of a drain: no dequeue tells its end. A softirq or another
 /// task does, and the time up to there is in both sums.
+/// Promise 2.
 #[test]
 fn a_drain_that_gives_up_ends_with_a_softirq_or_with_its_task() {
     for by_softirq in [true, false] {
@@ -264,6 +276,7 @@ fn a_drain_that_gives_up_ends_with_a_softirq_or_with_its_task() {
     }
 }
 
+/// Promise 2.
 #[test]
 fn the_transmit_softirq_is_shared_by_its_packets() {
     let machine = Machine::new(1);
@@ -288,6 +301,7 @@ fn the_transmit_softirq_is_shared_by_its_packets() {
     assert_eq!(machine.row_of(0, A).tx_packets, 2);
 }
 
+/// Promise 2.
 #[test]
 fn a_softirq_without_packets_has_caused_its_reason_and_tsq_its_sender() {
     let machine = Machine::new(1);
@@ -321,6 +335,7 @@ fn a_softirq_without_packets_has_caused_its_reason_and_tsq_its_sender() {
 
 /// With RPS the sender's own receive softirq only wakes the other CPU: part of the transmit that
 /// raised it.
+/// Promise 2.
 #[test]
 fn an_empty_receive_softirq_is_the_senders_that_raised_it() {
     let machine = Machine::new(1);
@@ -338,6 +353,7 @@ fn an_empty_receive_softirq_is_the_senders_that_raised_it() {
 
 /// A's answers are handed to another CPU while B is the last in the poll: the wake-up after the
 /// poll is A's, and not shared.
+/// Promise 2.
 #[test]
 fn waking_another_cpu_is_whose_packets_were_handed_over() {
     let machine = Machine::new(1);
@@ -363,6 +379,7 @@ fn waking_another_cpu_is_whose_packets_were_handed_over() {
     assert_eq!(all_totals(&machine), [(A, 3_620), (B, 200)]);
 }
 
+/// Promise 2.
 #[test]
 fn a_napi_threads_time_is_its_packets_and_softirqs_in_it_are_their_own() {
     let machine = Machine::new(1);
@@ -393,6 +410,7 @@ fn a_napi_threads_time_is_its_packets_and_softirqs_in_it_are_their_own() {
     assert_eq!(reading(&machine, 0).time.napi_thread_ns, 325);
 }
 
+/// Promise 2.
 #[test]
 fn a_network_interrupt_is_its_packets_and_another_one_its_devices() {
     let machine = Machine::new(1);
@@ -418,6 +436,7 @@ fn a_network_interrupt_is_its_packets_and_another_one_its_devices() {
 
 /// The marker of a softirq's end is skipped (the kernel does so when it is busy with the same
 /// program): what was cut before is kept, and no later time is taken for the softirq's.
+/// Promise 2.
 #[test]
 fn a_softirq_whose_end_is_not_seen_keeps_what_was_cut() {
     let machine = Machine::new(1);

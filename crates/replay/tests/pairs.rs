@@ -37,6 +37,7 @@ fn forward(scene: &Scene<'_>, sender: u32, receiver: Option<u32>, by_bridge: boo
     machine.pass(100);
 }
 
+/// Promise 3.
 #[test]
 fn a_packet_is_the_pairs_whose_interfaces_it_passes() {
     let machine = Machine::new(2);
@@ -131,6 +132,7 @@ proptest! {
     })]
 
     /// With interrupts at random places nothing is lost and nothing invented.
+    /// Promise 3.
     #[test]
     fn pairs_are_exact_over_thousands_of_histories(history in history()) {
         let machine = Machine::new(2);

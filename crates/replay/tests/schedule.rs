@@ -22,6 +22,7 @@ fn wake(queues: &mut Runqueues<'_>, cpu: u32, threads: &[Thread]) {
     threads.iter().for_each(|t| queues.enqueue(*t, cpu));
 }
 
+/// Promise 10.
 #[test]
 fn what_one_of_two_on_a_cpu_does_not_run_it_waits_behind_the_other() {
     let machine = Machine::new(CPUS);
@@ -60,6 +61,7 @@ fn beside_an_idle_cpu(queues: &mut Runqueues<'_>, mask: u64) -> (Thread, Thread)
     (target, here)
 }
 
+/// Promise 10.
 #[test]
 fn a_long_wait_beside_an_idle_cpu_is_phantom() {
     for (mask, stranded) in [(BOTH, 3), (FIRST, 0)] {
@@ -77,6 +79,7 @@ fn a_long_wait_beside_an_idle_cpu_is_phantom() {
 
 /// Short waits are not compared with idle CPUs one by one: once a period, with the idle time that
 /// the throttled have left meanwhile.
+/// Promise 10.
 #[test]
 fn short_waits_are_phantom_as_far_as_the_throttled_left_cpus_idle() {
     for (mask, phantom) in [(BOTH, 100), (FIRST, 0)] {
@@ -97,6 +100,7 @@ fn short_waits_are_phantom_as_far_as_the_throttled_left_cpus_idle() {
     }
 }
 
+/// Promise 10.
 #[test]
 fn its_own_quota_is_not_its_neighbours_fault() {
     let machine = Machine::new(CPUS);
@@ -119,6 +123,7 @@ fn its_own_quota_is_not_its_neighbours_fault() {
 }
 
 /// In windows the programs are attached again and again: nothing of what was before is counted.
+/// Promise 10.
 #[test]
 fn counting_begins_in_the_middle_of_waits_and_runs() {
     let machine = Machine::new(CPUS);
@@ -149,6 +154,7 @@ fn counting_begins_in_the_middle_of_waits_and_runs() {
     assert_eq!(queues.cell(1, 4).run_ns, 7 * MS);
 }
 
+/// Promise 10.
 #[test]
 fn a_wait_that_is_over_when_counting_begins_is_none() {
     let machine = Machine::new(CPUS);
@@ -172,6 +178,7 @@ fn a_wait_that_is_over_when_counting_begins_is_none() {
     assert_eq!(queues.cell(0, A).shared_ns - before, MS);
 }
 
+/// Promise 10.
 #[test]
 fn from_a_sleeper_nothing_is_taken_and_a_host_task_is_waited_for() {
     let machine = Machine::new(CPUS);
@@ -199,6 +206,7 @@ fn from_a_sleeper_nothing_is_taken_and_a_host_task_is_waited_for() {
     assert_eq!(queues.cpu(0).host_ns, 3 * MS);
 }
 
+/// Promise 10.
 #[test]
 fn a_wait_ends_where_the_thread_is_moved_away() {
     let machine = Machine::new(CPUS);
@@ -230,6 +238,7 @@ proptest! {
 
     /// Whoever runs, wakes and leaves: containers, host and idle add up to the time of each CPU,
     /// and no container waits longer on a CPU than it does not run there.
+    /// Promise 10.
     #[test]
     fn all_time_of_a_cpu_has_an_owner(
         steps in prop::collection::vec((0_u64..4 * MS, 0..CPUS, 0_usize..9, 0_usize..2), 1..150),

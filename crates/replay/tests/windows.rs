@@ -21,6 +21,7 @@ fn assert_idle(machine: &Machine) {
     assert_at_rest(machine);
 }
 
+/// Promise 4.
 #[test]
 fn a_softirq_counts_in_the_window_that_it_begins_in() {
     let machine = Machine::new(1);
@@ -55,6 +56,7 @@ fn a_softirq_counts_in_the_window_that_it_begins_in() {
     assert_idle(&machine);
 }
 
+/// Promise 4.
 #[test]
 fn a_napi_thread_is_joined_and_left_between_two_polls() {
     let machine = Machine::new(1);
@@ -93,6 +95,7 @@ fn a_napi_thread_is_joined_and_left_between_two_polls() {
 
 /// The kernel may hide the switch to it. What it did until its first poll ended is in no ledger, and missing
 /// from the count of softirqs.
+/// Promise 2.
 #[test]
 fn a_napi_thread_that_comes_to_its_cpu_unseen_is_told_of() {
     let machine = Machine::new(1);
@@ -116,6 +119,7 @@ fn a_napi_thread_that_comes_to_its_cpu_unseen_is_told_of() {
     assert_eq!(total(&machine, A), 20 + 70 + 30);
 }
 
+/// Promise 4.
 #[test]
 fn a_window_that_ends_in_a_softirq_above_a_napi_thread_ends_that_as_well() {
     let machine = Machine::new(1);
@@ -141,6 +145,7 @@ fn a_window_that_ends_in_a_softirq_above_a_napi_thread_ends_that_as_well() {
     assert_eq!(total(&machine, B), 20, "the second began after the window");
 }
 
+/// Promise 4.
 #[test]
 fn interrupts_and_system_calls_begin_in_a_window_or_do_not_count() {
     let machine = Machine::new(1);
@@ -175,6 +180,7 @@ fn interrupts_and_system_calls_begin_in_a_window_or_do_not_count() {
 }
 
 /// What a sender left behind in one window is not held against it in the next.
+/// Promise 4.
 #[test]
 fn nothing_is_carried_over_a_closed_window() {
     let machine = Machine::new(1);

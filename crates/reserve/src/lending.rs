@@ -132,6 +132,7 @@ mod tests {
         assert!(lending.look(start + Duration::from_millis(100), 100 * MS, 2000, 0));
     }
 
+    /// Promise 37.
     #[test]
     fn who_gets_all_that_the_hypervisor_leaves_is_busy() {
         let start = Instant::now();

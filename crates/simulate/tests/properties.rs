@@ -91,6 +91,7 @@ fn conserved(outcome: &Outcome) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
+    /// Promise 48.
     #[test]
     fn time_is_conserved_and_strict_tenants_get_theirs(
         cores in 2..9u32,
@@ -131,6 +132,7 @@ proptest! {
         }
     }
 
+    /// Promise 48.
     #[test]
     fn equal_threads_on_one_cpu_share_by_weight(
         weights in prop::collection::vec(10..2_000u32, 2..6),
@@ -152,6 +154,7 @@ proptest! {
     }
 }
 
+/// Promise 48.
 #[test]
 fn a_quota_is_kept() {
     let host = host(1, 1, 4, 1);
@@ -174,6 +177,7 @@ fn program() -> Tenant {
     strict(tenant("program", 2, phases), 2000)
 }
 
+/// Promise 48.
 #[test]
 fn a_program_with_barriers_loses_to_forced_sharing_and_a_reservation_returns_it() {
     let host = host(1, 1, 4, 1);
@@ -190,6 +194,7 @@ fn a_program_with_barriers_loses_to_forced_sharing_and_a_reservation_returns_it(
     }
 }
 
+/// Promise 48.
 #[test]
 fn neighbours_that_are_throttled_leave_phantom_time() {
     let host = host(1, 1, 4, 1);
@@ -204,6 +209,7 @@ fn neighbours_that_are_throttled_leave_phantom_time() {
     assert!(outcome.utilisation() < 1.0);
 }
 
+/// Promise 48.
 #[test]
 fn a_reservation_that_does_not_fit_is_refused_by_name() {
     let host = host(1, 1, 2, 1);
@@ -223,6 +229,7 @@ fn a_reservation_that_does_not_fit_is_refused_by_name() {
     assert_eq!(document.runs[0].refused[0].fits_cpus, Some(1.0));
 }
 
+/// Promise 48.
 #[test]
 fn the_same_seed_gives_the_same_document_and_another_seed_another() {
     let host = host(2, 2, 2, 2);
@@ -243,6 +250,7 @@ fn the_same_seed_gives_the_same_document_and_another_seed_another() {
     assert_ne!(of(1), of(2));
 }
 
+/// Promise 67.
 #[test]
 fn a_simulation_ends_when_it_is_told_to() {
     let host = host(1, 1, 2, 1);

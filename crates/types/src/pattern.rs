@@ -129,6 +129,7 @@ mod tests {
         assert!(Pattern::of_text("a*").matches("a/b"));
     }
 
+    /// Promise 9.
     #[test]
     fn a_doubtful_pattern_is_remarked_upon() {
         for (pattern, part) in [
@@ -156,6 +157,7 @@ mod tests {
 
     proptest! {
         /// Every name of a container selects that container.
+        /// Promise 9.
         #[test]
         fn a_name_matches_itself(
     name in "[a-c/*?\\[\\]{},!\\\\x2d-]{0,16}",
@@ -170,6 +172,7 @@ mod tests {
             }
         }
 
+        /// Promise 9.
         #[test]
         fn the_printed_form_of_a_name_selects_it(
     bytes in prop::collection::vec(any::<u8>(), 0..20),

@@ -225,6 +225,7 @@ mod tests {
         Ok(text.matches('=').count())
     }
 
+    /// Promise 75.
     #[test]
     fn every_mistake_is_found_and_the_rest_is_parsed() {
         let text = "a = 1\nb = bad\nc = [\n1,\nbad,\n2 ]\nd = 1\n";
@@ -236,6 +237,7 @@ mod tests {
         assert_eq!(parsed.without, ["b", "c"]);
     }
 
+    /// Promise 75.
     #[test]
     fn a_removed_key_is_not_missing() {
         let parsed = parse_all("[s]\nneed = bad\n", first_bad);

@@ -112,6 +112,7 @@ mod tests {
         assert_eq!(interval("10ms"), Ok(SHORTEST_INTERVAL));
     }
 
+    /// Promise 66.
     #[test]
     fn a_wait_may_be_zero_but_has_a_unit() {
         assert_eq!(wait("0s"), Ok(Duration::ZERO));

@@ -361,6 +361,7 @@ mod tests {
         assert_eq!(loss.taken_ns() + loss.throttled_ns + loss.lack_ns, 0);
     }
 
+    /// Promise 5.
     #[test]
     fn an_estimate_has_the_rates_of_the_counted_part() {
         let length = Duration::from_millis(400);
@@ -400,6 +401,7 @@ mod tests {
     }
 
     proptest! {
+        /// Promise 10.
         #[test]
         fn the_four_losses_add_up(entitled in 0..u64::MAX / 8, run in 0..u64::MAX / 8,
                                   shared in 0..u64::MAX / 8, phantom in 0..u64::MAX / 8,

@@ -175,6 +175,7 @@ mod tests {
         assert_eq!(printed, r"a\x0ab\x1b[2J\xc2\x9bé\xe2\x80\xaex");
     }
 
+    /// Promise 74.
     #[test]
     fn a_printed_document_has_the_same_value() {
         let name = "rtl\u{202e}evil\u{9b}\u{7f}\x1b";
@@ -190,6 +191,7 @@ mod tests {
 
     proptest! {
         /// Different names have different texts, in documents and on terminals.
+        /// Promise 9.
         #[test]
         fn no_two_names_have_one_text(
     a in prop::collection::vec(
@@ -205,6 +207,7 @@ mod tests {
             prop_assert_eq!(printable(&text(&a)) == printable(&text(&b)), a == b);
         }
 
+        /// Promise 9.
         #[test]
         fn a_text_leads_back_to_its_name(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             let name = PathBuf::from(OsString::from_vec(bytes));

@@ -120,6 +120,7 @@ mod tests {
         }
     }
 
+    /// Promise 73.
     #[test]
     fn an_address_that_others_reach_needs_a_word() {
         for text in [

@@ -174,6 +174,7 @@ mod tests {
         assert_eq!(row.device.len(), LONGEST_TEXT);
     }
 
+    /// Promise 14.
     #[test]
     fn one_that_does_not_answer_is_left_alone_for_a_while() {
         let mut one = Followed::new("/run/x".into());
@@ -185,6 +186,7 @@ mod tests {
         assert_eq!(one.read(answers, at + REST).error, None);
     }
 
+    /// Promise 14.
     #[test]
     fn one_that_hangs_keeps_nobody_waiting() {
         // Would wait for an hour.

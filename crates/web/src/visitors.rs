@@ -223,6 +223,7 @@ mod tests {
             .count()
     }
 
+    /// Promise 73.
     #[test]
     fn strangers_of_one_peer_leave_all_others_their_places() {
         let all = Visitors::new(false);
@@ -245,6 +246,7 @@ mod tests {
         assert!(viewer.is_viewer() && newest.is_viewer());
     }
 
+    /// Promise 73.
     #[test]
     fn places_are_free_again_with_their_connections() {
         let all = Visitors::new(false);
@@ -257,6 +259,7 @@ mod tests {
         assert!(table.visitors.is_empty() && table.streams.is_empty());
     }
 
+    /// Promise 73.
     #[test]
     fn viewers_are_bounded_and_a_user_leaves_places_to_others() {
         for (is_open, expected) in [(false, MOST_VIEWERS), (true, MOST_VIEWERS / 4 * 3)] {

@@ -44,6 +44,7 @@ fn first_line(reader: &mut BufReader<TcpStream>) -> String {
     line
 }
 
+/// Promise 74.
 #[test]
 fn every_answer_binds_the_browser() {
     let page = page();
@@ -69,6 +70,7 @@ fn every_answer_binds_the_browser() {
     }
 }
 
+/// Promise 73.
 #[test]
 fn only_the_token_gets_in_and_then_the_cookie() {
     let page = page();
@@ -113,6 +115,7 @@ fn only_the_token_gets_in_and_then_the_cookie() {
     );
 }
 
+/// Promise 73.
 #[test]
 fn a_foreign_name_a_foreign_site_and_another_method_are_refused() {
     let page = page();
@@ -178,6 +181,7 @@ fn a_foreign_name_a_foreign_site_and_another_method_are_refused() {
     }
 }
 
+/// Promise 73.
 #[test]
 fn bad_heads_are_refused_and_the_page_goes_on() {
     let page = page();
@@ -212,6 +216,7 @@ fn bad_heads_are_refused_and_the_page_goes_on() {
     body(&get(&page, "/api/frame", ""));
 }
 
+/// Promise 73.
 #[test]
 fn a_browser_that_opens_200_streams_gets_64_and_a_clear_text() {
     let page = page();
@@ -245,6 +250,7 @@ fn is_closed(stream: &mut TcpStream) -> bool {
     !matches!(read, Err(e) if e.kind() == std::io::ErrorKind::WouldBlock)
 }
 
+/// Promise 73.
 #[test]
 fn connections_that_say_nothing_keep_nobody_out_and_end() {
     let page = page();
@@ -295,6 +301,7 @@ while not select.select([sys.stdin], [], [], 0.05)[0]:
             held.remove(one)
 "#;
 
+/// Promise 73.
 #[test]
 fn a_user_without_the_token_keeps_no_viewer_out() {
     let page = page();
@@ -316,6 +323,7 @@ fn a_user_without_the_token_keeps_no_viewer_out() {
     assert!(holder.wait().unwrap().success());
 }
 
+/// Promise 73.
 #[test]
 fn a_refused_connection_is_closed() {
     let page = page();
@@ -329,6 +337,7 @@ fn a_refused_connection_is_closed() {
     assert_eq!(status_of(&answer), "401");
 }
 
+/// Promise 73.
 #[test]
 fn a_reader_that_takes_nothing_is_closed_and_the_others_are_served() {
     let page = serve(Repeats::new(flooded(2000)));
@@ -364,6 +373,7 @@ fn a_reader_that_takes_nothing_is_closed_and_the_others_are_served() {
     assert!(frames > 1, "the quick reader was served meanwhile");
 }
 
+/// Promise 14.
 #[test]
 fn documents_have_what_the_page_shows() {
     let page = serve_with_past(Repeats::new(flooded(3)));
@@ -417,6 +427,7 @@ fn documents_have_what_the_page_shows() {
     assert_eq!(status_of(&again), "304");
 }
 
+/// Promise 73.
 #[test]
 fn a_path_needs_no_token_and_belongs_to_its_group() {
     let folder = tempfile::tempdir().unwrap();
@@ -460,6 +471,7 @@ fn a_path_needs_no_token_and_belongs_to_its_group() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
 }
 
+/// Promise 73.
 #[test]
 fn a_port_that_is_taken_and_an_address_for_all_are_refused_with_what_to_do() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -479,6 +491,7 @@ fn a_port_that_is_taken_and_an_address_for_all_are_refused_with_what_to_do() {
     assert!(start("127.0.0.1:0").is_ok());
 }
 
+/// Promise 73.
 #[test]
 fn a_folder_that_may_not_be_written_is_named_with_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
@@ -499,6 +512,7 @@ fn a_folder_that_may_not_be_written_is_named_with_what_to_do() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
+/// Promise 73.
 #[test]
 fn the_url_is_for_its_owner_alone_and_goes_with_the_page() {
     let folder = tempfile::tempdir().unwrap();
@@ -520,6 +534,7 @@ fn the_url_is_for_its_owner_alone_and_goes_with_the_page() {
 }
 
 /// A script waits for the file and reads it: at no moment may it see a part.
+/// Promise 73.
 #[test]
 fn the_file_with_the_url_appears_whole() {
     let folder = tempfile::tempdir().unwrap();

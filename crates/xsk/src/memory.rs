@@ -427,6 +427,7 @@ const F_SEAL_FUTURE_WRITE: i32 = 0x0010;
 mod tests {
     use super::*;
 
+    /// Promise 56.
     #[test]
     fn a_frame_is_taken_once_and_given_back_once() {
         let mut memory = Memory::new(3, 2048).expect("memory");
@@ -439,6 +440,7 @@ mod tests {
         assert_eq!(memory.take(), Some(all[1]));
     }
 
+    /// Promise 54.
     #[test]
     fn parts_share_all_frames_and_each_has_its_own_to_give_out() {
         let memory = Memory::with_spans(10, 2048, 1).expect("memory");
@@ -488,6 +490,7 @@ mod tests {
         assert!(memory.bytes_mut(Frame(u32::MAX)).is_empty());
     }
 
+    /// Promise 69.
     #[test]
     fn another_holder_of_the_file_can_only_read() {
         let mut memory = Memory::new(2, 4096).expect("memory");
@@ -509,6 +512,7 @@ mod tests {
         nix::sys::stat::fstat(file).expect("facts").st_blocks * 512
     }
 
+    /// Promise 70.
     #[test]
     fn lent_memory_is_charged_to_its_user_and_ends_with_its_maker() {
         let mut memory = Memory::lent(64, 4096, 1).expect("memory");
@@ -531,6 +535,7 @@ mod tests {
         assert_eq!(byte(), 0);
     }
 
+    /// Promise 70.
     #[test]
     fn lent_memory_is_read_only_for_its_user() {
         let memory = Memory::lent(2, 4096, 0).expect("memory");

@@ -176,6 +176,7 @@ mod tests {
     use super::*;
     use crate::packet::Frame;
 
+    /// Promise 56.
     #[test]
     fn packets_arrive_in_order_and_a_full_pipe_refuses() {
         let (mut a, mut b) = pipe(1500).expect("pipe");

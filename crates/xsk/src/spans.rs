@@ -143,6 +143,7 @@ mod tests {
     use crate::memory::Memory;
     use crate::packet::{Frame, Packet};
 
+    /// Promise 51.
     #[test]
     fn a_span_holds_what_no_frame_does_and_is_given_back_once() {
         for frame_bytes in [2048, 4096] {
@@ -170,6 +171,7 @@ mod tests {
         }
     }
 
+    /// Promise 51.
     #[test]
     fn parts_of_a_span_are_copied_into_frames_and_never_beyond_its_end() {
         let mut memory = Memory::with_spans(2, 2048, 1).expect("memory");
@@ -192,6 +194,7 @@ mod tests {
         assert_eq!(memory.packet(packet), &long[1..4]);
     }
 
+    /// Promise 51.
     #[test]
     fn what_is_stored_takes_a_frame_when_it_fits_one() {
         let mut memory = Memory::with_spans(1, 2048, 1).expect("memory");
@@ -207,6 +210,7 @@ mod tests {
         assert_eq!(without.store(&[2; 2049]), None);
     }
 
+    /// Promise 51.
     #[test]
     fn packet_and_spans_can_be_had_at_the_same_time() {
         let mut memory = Memory::with_spans(1, 2048, 1).expect("memory");

@@ -75,6 +75,7 @@ fn receive_all(socket: &mut Socket, memory: &mut Memory, wanted: usize) -> Vec<V
     got
 }
 
+/// Promise 49.
 #[test]
 fn only_what_is_claimed_is_redirected_and_linux_keeps_the_rest() {
     let _alone = exclusive();
@@ -127,6 +128,7 @@ fn only_what_is_claimed_is_redirected_and_linux_keeps_the_rest() {
     });
 }
 
+/// Promise 49.
 #[test]
 fn fragments_of_a_whole_address_are_redirected_and_those_of_a_shared_one_are_linuxs() {
     let _alone = exclusive();
@@ -186,6 +188,7 @@ fn turn_round(bytes: &mut [u8]) {
     }
 }
 
+/// Promise 51.
 #[test]
 fn packets_larger_than_a_frame_come_and_go_in_several() {
     const SPANS: u32 = 8;
@@ -298,6 +301,7 @@ fn packets_larger_than_a_frame_come_and_go_in_several() {
     });
 }
 
+/// Promise 56.
 #[test]
 fn a_packet_for_which_no_frame_is_free_is_lost_once() {
     const SENT: u8 = 100;
@@ -340,6 +344,7 @@ fn a_packet_for_which_no_frame_is_free_is_lost_once() {
     });
 }
 
+/// Promise 56.
 #[test]
 fn what_is_sent_arrives_and_frames_come_back() {
     let _alone = exclusive();
@@ -402,6 +407,7 @@ fn what_is_sent_arrives_and_frames_come_back() {
     });
 }
 
+/// Promise 49.
 #[test]
 fn a_taken_queue_a_missing_device_and_a_large_mtu_have_errors_of_their_own() {
     let _alone = exclusive();
@@ -460,6 +466,7 @@ fn a_taken_queue_a_missing_device_and_a_large_mtu_have_errors_of_their_own() {
     });
 }
 
+/// Promise 66.
 #[test]
 fn the_end_of_a_process_leaves_the_device_to_linux_and_to_the_next() {
     let _alone = exclusive();
@@ -484,6 +491,7 @@ fn the_end_of_a_process_leaves_the_device_to_linux_and_to_the_next() {
     });
 }
 
+/// Promise 56.
 #[test]
 fn a_tap_device_carries_packets_both_ways() {
     let _alone = exclusive();

@@ -254,6 +254,7 @@ mod tests {
         assert_eq!(own.version, env!("CARGO_PKG_VERSION"));
     }
 
+    /// Promise 79.
     #[test]
     fn paths_are_mapped_and_only_the_static_build_is_static() {
         let target = Path::new("/elsewhere/target");

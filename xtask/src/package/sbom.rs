@@ -239,6 +239,7 @@ mod tests {
         }
     }
 
+    /// Promise 79.
     #[test]
     fn every_crate_of_the_program_is_listed_once_with_its_checksum() {
         let lock = tree::read(Path::new("Cargo.lock")).unwrap();

@@ -82,6 +82,7 @@ fn listed(package: &str) -> BTreeMap<String, (String, String)> {
     rows.collect()
 }
 
+/// Promise 79.
 #[test]
 fn each_file_of_the_package_has_its_place_and_its_mode() {
     let temp = tempfile::tempdir().unwrap();
@@ -180,6 +181,7 @@ fn the_program_of_fleet_reports_is_a_package_of_its_own() {
     assert!(files.contains_key("./usr/share/doc/cofferdam-fleet/changelog.gz"));
 }
 
+/// Promise 79.
 #[test]
 fn the_packages_configuration_is_a_conffile_and_its_scripts_are_sound() {
     let temp = tempfile::tempdir().unwrap();
@@ -211,6 +213,7 @@ fn the_packages_configuration_is_a_conffile_and_its_scripts_are_sound() {
     assert!(!md5sums.contains("etc/"), "{md5sums}");
 }
 
+/// Promise 79.
 #[test]
 fn two_packages_and_two_archives_of_the_same_files_are_the_same_bytes() {
     let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -249,6 +252,7 @@ fn two_packages_and_two_archives_of_the_same_files_are_the_same_bytes() {
     );
 }
 
+/// Promise 79.
 #[test]
 fn an_installation_keeps_an_edited_configuration_and_is_removed_whole() {
     let temp = tempfile::tempdir().unwrap();
@@ -290,6 +294,7 @@ fn an_installation_keeps_an_edited_configuration_and_is_removed_whole() {
 }
 
 /// A server of C's is built against an installation with nothing but pkg-config.
+/// Promise 55.
 #[test]
 fn a_c_server_is_compiled_with_what_pkg_config_says() {
     let temp = tempfile::tempdir().unwrap();
@@ -336,6 +341,7 @@ fn a_c_server_is_compiled_with_what_pkg_config_says() {
     assert!(said.contains("no dataplane answers on"), "{said}");
 }
 
+/// Promise 79.
 #[test]
 fn the_unit_is_valid_and_exposes_little() {
     let temp = tempfile::tempdir().unwrap();

@@ -129,6 +129,7 @@ mod tests {
         assert_eq!(v4.class("c.pkt"), None);
     }
 
+    /// Promise 62.
     #[test]
     fn what_holds_for_ipv4_holds_for_mapped_sockets_unless_they_are_named() {
         let text = "[v4]\n\"a.pkt\" = \"open: no PRR\"\n\"b.pkt\" = \"open: no PRR\"\n\
@@ -138,6 +139,7 @@ mod tests {
         assert_eq!(mapped.class("b.pkt"), Some(&Class::Passes));
     }
 
+    /// Promise 62.
     #[test]
     fn wrong_classifications_are_named() {
         for (text, named) in [
@@ -155,6 +157,7 @@ mod tests {
         }
     }
 
+    /// Promise 62.
     #[test]
     fn the_repositorys_own_classification_is_valid() {
         let path = crate::tree::root().join(super::super::CLASSIFICATION);

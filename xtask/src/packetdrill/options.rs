@@ -144,6 +144,7 @@ mod tests {
         parse(&words)
     }
 
+    /// Promise 62.
     #[test]
     fn arguments_are_read_and_wrong_ones_are_named() {
         let options = read(&["--sources", "/tmp", "--ip", "v6", "--kernel", "sack/"]);

@@ -136,6 +136,7 @@ mod tests {
         assert_eq!(message("a.pkt", ""), "");
     }
 
+    /// Promise 62.
     #[test]
     fn what_is_not_expected_is_counted() {
         let failed = Outcome::Failed("bad".into());

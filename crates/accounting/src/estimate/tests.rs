@@ -97,6 +97,7 @@ fn at(start: Instant, ms: u64) -> Instant {
     start + Duration::from_millis(ms)
 }
 
+/// Promise 4.
 #[test]
 fn a_window_stands_for_the_time_since_the_one_before() {
     let (mut programs, start) = (Programs::default(), Instant::now());
@@ -126,6 +127,7 @@ fn a_window_stands_for_the_time_since_the_one_before() {
     assert_eq!(length, Duration::from_millis(50));
 }
 
+/// Promise 4.
 #[test]
 fn what_is_counted_while_all_is_stays_as_counted() {
     let (mut programs, start) = (Programs::default(), Instant::now());
@@ -158,6 +160,7 @@ fn what_is_counted_while_all_is_stays_as_counted() {
     assert_eq!(interval(&estimate, total), possible);
 }
 
+/// Promise 4.
 #[test]
 fn time_without_any_window_is_open() {
     let (programs, start) = (Programs::default(), Instant::now());
@@ -167,6 +170,7 @@ fn time_without_any_window_is_open() {
     assert_eq!(interval(&estimate, 0), [0.0, 600.0 * MS as f64]);
 }
 
+/// Promise 4.
 #[test]
 fn a_new_owner_of_a_row_begins_with_nothing() {
     let (mut programs, start) = (Programs::default(), Instant::now());
@@ -193,6 +197,7 @@ fn a_new_owner_of_a_row_begins_with_nothing() {
 }
 
 /// Whatever happens: no count goes back, and what the rows have is what was measured.
+/// Promise 4.
 #[test]
 fn counts_only_grow_and_add_up() {
     let mut random = fastrand::Rng::with_seed(17);

@@ -41,6 +41,7 @@ fn read(machine: &Machine) -> (u64, u64) {
 /// The hypervisor takes the CPU away for 10 ms in the middle of a poll, as seen from another CPU
 /// that reads just then or soon after. The owner's segment is long, and counted as it is; but it is
 /// on both sides, and in the totals only at the poll's end.
+/// Promise 1.
 #[test]
 fn a_reading_in_the_middle_of_a_poll_adds_up() {
     let machine = Machine::new(1);
@@ -65,6 +66,7 @@ fn a_reading_in_the_middle_of_a_poll_adds_up() {
 }
 
 /// The CPU never stands still: the rows are a little ahead, by less than it gave out meanwhile.
+/// Promise 1.
 #[test]
 fn a_reading_of_a_busy_cpu_is_off_by_what_it_assigned_meanwhile() {
     let machine = Machine::new(1);
@@ -85,6 +87,7 @@ fn a_reading_of_a_busy_cpu_is_off_by_what_it_assigned_meanwhile() {
 }
 
 /// The reader is held up between the two sides, for milliseconds: it reads again.
+/// Promise 1.
 #[test]
 fn a_reader_that_was_held_up_reads_again() {
     for held_up in 1..60 {
@@ -103,6 +106,7 @@ fn a_reader_that_was_held_up_reads_again() {
 }
 
 /// What was charged is late by the open poll, and right at rest.
+/// Promise 1.
 #[test]
 fn at_rest_all_that_was_measured_was_charged() {
     let machine = Machine::new(1);

@@ -28,6 +28,7 @@ fn look(assigner: &mut Assigner) -> (Vec<String>, Vec<u32>) {
     (named, assigner.ended_processes().collect())
 }
 
+/// Promise 9.
 #[test]
 fn a_reused_process_number_is_ignored() {
     let root = tempfile::tempdir().unwrap();

@@ -94,6 +94,7 @@ mod tests {
         assert_eq!(ticks("cpu0 1 2\n"), [0; 0], "cut off");
     }
 
+    /// Promise 5.
     #[test]
     fn only_a_rise_is_a_sign() {
         let (start, mut signs) = (Instant::now(), Signs::default());

@@ -41,6 +41,7 @@ match = "db-*"
     assert_eq!(config.rules[1].line, 8);
 }
 
+/// Promise 27.
 #[test]
 fn no_text_is_the_default_and_changes_nothing() {
     let (config, warnings) = parse("").unwrap();
@@ -156,6 +157,9 @@ remote = true
     assert_eq!(config.latency, LatencyConfig::default());
 }
 
+/// Promise 5.
+/// Promise 73.
+/// Promise 75.
 #[test]
 fn each_mistake_is_reported_with_line_column_and_remedy() {
     for (text, place, words) in [
@@ -260,6 +264,7 @@ fn each_mistake_is_reported_with_line_column_and_remedy() {
     }
 }
 
+/// Promise 75.
 #[test]
 fn all_mistakes_are_reported_at_once_errors_first() {
     let text = "[[rule]]\nmatch = \"*\"\n[[rule]]\nmatch = \"a\"\n[[rule]]\nmatch = \"id:x\"\n\
@@ -270,6 +275,7 @@ fn all_mistakes_are_reported_at_once_errors_first() {
     assert!(told[2].contains("warning: never reached") && told[2].contains("line 1"));
 }
 
+/// Promise 27.
 #[test]
 fn conflicting_rules_are_refused_and_useless_rules_cause_warnings() {
     let conflict = "[[rule]]\nmatch = \"a\"\n[[rule]]\nmatch = \"a\"\nnetwork_cpu = \"enforce\"";
@@ -351,6 +357,7 @@ proptest::proptest! {
     }
 }
 
+/// Promise 75.
 #[test]
 fn every_mistake_is_reported_with_its_line() {
     let text = r#"
@@ -381,6 +388,7 @@ cpus = 1
     assert_eq!(lines, [3, 4, 6, 10, 11, 14, 15, 18], "{told:#?}");
 }
 
+/// Promise 75.
 #[test]
 fn a_rule_beyond_the_host_causes_a_warning() {
     let text = "[[rule]]\nmatch = \"a\"\ncpu = \"strict\"\ncpus = 64\n";
@@ -424,6 +432,7 @@ fn an_unreadable_file_is_refused_with_the_cause() {
     }
 }
 
+/// Promise 75.
 #[test]
 fn the_socket_is_found_in_a_configuration_that_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -446,6 +455,7 @@ fn the_socket_is_found_in_a_configuration_that_is_refused() {
     assert_eq!(socket_of(Some(&path)), Path::new(DEFAULT_SOCKET));
 }
 
+/// Promise 9.
 #[test]
 fn a_pattern_that_may_be_a_name_causes_a_warning() {
     for (selector, part) in [

@@ -130,6 +130,7 @@ mod tests {
         }
     }
 
+    /// Promise 63.
     #[test]
     fn a_short_lived_container_is_not_logged() {
         let (mut told, start) = (Told::default(), Instant::now());
@@ -142,6 +143,8 @@ mod tests {
         );
     }
 
+    /// Promise 23.
+    /// Promise 63.
     #[test]
     fn a_lasting_problem_is_logged_once_with_its_end() {
         for stays in [true, false] {
@@ -162,6 +165,7 @@ mod tests {
         }
     }
 
+    /// Promise 23.
     #[test]
     fn a_flickering_problem_is_logged_in_two_lines() {
         let (mut told, start) = (Told::default(), Instant::now());
@@ -187,6 +191,7 @@ mod tests {
         assert_eq!(news.ends, [pays("0.1")]);
     }
 
+    /// Promise 30.
     #[test]
     fn an_effective_rule_without_containers_is_logged() {
         let rule = |matches: &str, network_cpu: &str, containers, line| RuleRecord {

@@ -47,6 +47,7 @@ fn watched(seconds: u64, status: &EnforcementStatus) -> Recent {
     recent
 }
 
+/// Promise 12.
 #[test]
 fn the_last_seconds_have_one_answer_for_all_clients() {
     let report = full(0).report(None, &[]);
@@ -68,6 +69,7 @@ fn the_last_seconds_have_one_answer_for_all_clients() {
     }
 }
 
+/// Promise 12.
 #[test]
 fn the_window_of_readings_is_bounded() {
     let recent = watched(600, &EnforcementStatus::default());

@@ -101,6 +101,7 @@ impl Scene {
     }
 }
 
+/// Promise 5.
 #[test]
 fn windows_begin_after_a_while_without_losses() {
     let mut scene = Scene::new(AccountingMode::Sampled);
@@ -121,6 +122,7 @@ fn windows_begin_after_a_while_without_losses() {
     assert!((95.0..=100.1).contains(&got), "{got}");
 }
 
+/// Promise 5.
 #[test]
 fn a_loss_in_a_window_starts_exact_counting() {
     let mut scene = Scene::new(AccountingMode::Sampled);
@@ -138,6 +140,7 @@ fn a_loss_in_a_window_starts_exact_counting() {
     assert!(log.contains(&"rests".to_owned()), "{log:?}");
 }
 
+/// Promise 5.
 #[test]
 fn a_client_sees_exact_counts() {
     let mut scene = Scene::new(AccountingMode::Sampled);
@@ -152,6 +155,7 @@ fn a_client_sees_exact_counts() {
     assert!(scene.pass(BETWEEN * 4).contains(&"rests".to_owned()));
 }
 
+/// Promise 5.
 #[test]
 fn a_configured_exact_mode_stays_exact() {
     let mut scene = Scene::new(AccountingMode::Exact);

@@ -59,6 +59,7 @@ fn check_names(query: &str) {
     }
 }
 
+/// Promise 23.
 #[test]
 fn the_dashboard_asks_for_metrics_and_labels_that_exist() {
     let text = std::fs::read_to_string(shipped("grafana-dashboard.json")).unwrap();
@@ -79,6 +80,7 @@ fn shipped(name: &str) -> PathBuf {
         .join(name)
 }
 
+/// Promise 23.
 #[test]
 fn the_alerts_ask_for_metrics_that_exist() {
     let text = std::fs::read_to_string(shipped("prometheus-rules.yaml")).unwrap();
@@ -99,6 +101,7 @@ fn the_alerts_ask_for_metrics_that_exist() {
 }
 
 /// Each alert has a section on the page of alerts, and its link leads there.
+/// Promise 23.
 #[test]
 fn every_alert_links_to_its_section_of_the_documents() {
     let text = std::fs::read_to_string(shipped("prometheus-rules.yaml")).unwrap();
@@ -128,6 +131,7 @@ fn every_alert_links_to_its_section_of_the_documents() {
 }
 
 /// Prometheus' own evaluation of the shipped rules: which alerts fire, when, and with which text.
+/// Promise 23.
 #[test]
 fn the_alerts_fire_when_they_should_and_only_then() {
     let target = std::env::var_os("CARGO_TARGET_DIR");

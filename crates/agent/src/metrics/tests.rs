@@ -286,6 +286,7 @@ fn value(text: &str, metric: &Metric) -> Option<f64> {
     line.rsplit(' ').next()?.parse().ok()
 }
 
+/// Promise 22.
 #[test]
 fn every_metric_is_set_somewhere() {
     let text = served(3);
@@ -299,6 +300,7 @@ fn every_metric_is_set_somewhere() {
     }
 }
 
+/// Promise 22.
 #[test]
 fn every_metric_is_documented_and_no_other() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/reference/metrics.md");
@@ -325,6 +327,7 @@ fn every_metric_is_documented_and_no_other() {
     }
 }
 
+/// Promise 22.
 #[test]
 fn the_text_is_openmetrics_and_no_series_comes_twice() {
     let text = served(3);
@@ -340,6 +343,7 @@ fn the_text_is_openmetrics_and_no_series_comes_twice() {
     }
 }
 
+/// Promise 9.
 #[test]
 fn a_path_that_two_containers_had_is_one_series() {
     let mut view = full(0);
@@ -364,6 +368,7 @@ fn a_path_that_two_containers_had_is_one_series() {
     assert_eq!(values, ["0.005"]);
 }
 
+/// Promise 22.
 #[test]
 fn names_keep_to_the_conventions() {
     let mut names = HashSet::new();
@@ -390,6 +395,7 @@ fn names_keep_to_the_conventions() {
     }
 }
 
+/// Promise 22.
 #[test]
 fn containers_beyond_the_limit_are_counted_and_the_enforced_stay() {
     let text = served(100);
@@ -408,6 +414,7 @@ fn containers_beyond_the_limit_are_counted_and_the_enforced_stay() {
     assert_eq!(shown, HashSet::from(["/tenants/1", "/tenants/100"]));
 }
 
+/// Promise 22.
 #[test]
 fn histograms_are_cumulative_and_end_in_infinity() {
     let text = served(1);

@@ -64,6 +64,7 @@ mod tests {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
 
+    /// Promise 9.
     #[test]
     fn names_that_are_no_text_have_series_of_their_own() {
         let labels = |path: &[u8]| {

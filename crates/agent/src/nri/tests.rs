@@ -52,6 +52,7 @@ fn create(runtime: &mut Runtime, pod: &api::PodSandbox, id: &str) -> CreateConta
 
 const STRICT: &[(&str, &str)] = &[("cofferdam.dev/cpu", "strict")];
 
+/// Promise 37.
 #[test]
 fn a_strict_container_is_created_on_its_promised_cpus() {
     let (node, _folder) = Node::start("\"shop\"", World::default());
@@ -76,6 +77,7 @@ fn a_strict_container_is_created_on_its_promised_cpus() {
     until("withdrawn", || node.agent.world.promises().is_empty());
 }
 
+/// Promise 39.
 #[test]
 fn a_namespace_that_may_not_ask_gets_nothing() {
     let (node, _folder) = Node::start("\"team-*\"", World::default());
@@ -102,6 +104,7 @@ fn a_namespace_that_may_not_ask_gets_nothing() {
     );
 }
 
+/// Promise 39.
 #[test]
 fn containers_are_named_with_their_refusals() {
     let world = World::default();
@@ -127,6 +130,7 @@ fn containers_are_named_with_their_refusals() {
     assert!(world.wanted().is_empty());
 }
 
+/// Promise 63.
 #[test]
 fn a_restarted_runtime_is_found_again() {
     let (node, folder) = Node::start("\"*\"", World::default());
@@ -156,6 +160,7 @@ fn a_restarted_runtime_is_found_again() {
     node.accept().greet(Vec::new(), Vec::new()).unwrap();
 }
 
+/// Promise 72.
 #[test]
 fn a_hostile_runtime_costs_its_connection_and_nothing_else() {
     use std::io::Write;

@@ -86,6 +86,7 @@ fn attribute(resource: &ResourceMetrics, key: &str) -> Option<String> {
     Some(format!("{:?}", value.value?))
 }
 
+/// Promise 22.
 #[test]
 fn a_request_has_every_metric_with_its_resource() {
     let request = request(&full(3), "node-1", &mut Streams::default(), Moment::now());
@@ -141,6 +142,7 @@ fn a_request_has_every_metric_with_its_resource() {
     assert_eq!(cgroups.len(), request.resource_metrics.len());
 }
 
+/// Promise 22.
 #[test]
 fn a_collector_receives_one_request_when_it_is_due() {
     let (address, heard) = collector(vec![("200 OK", Vec::new())]);
@@ -165,6 +167,7 @@ fn a_collector_receives_one_request_when_it_is_due() {
     assert!(!otlp.is_due(now + PATIENCE));
 }
 
+/// Promise 22.
 #[test]
 fn a_refusal_of_the_collector_is_reported_and_retried() {
     let partial = ExportMetricsServiceResponse {
@@ -199,6 +202,7 @@ fn a_refusal_of_the_collector_is_reported_and_retried() {
     assert_eq!(otlp.degraded(), None);
 }
 
+/// Promise 22.
 #[test]
 fn an_unreachable_collector_is_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -213,6 +217,7 @@ fn an_unreachable_collector_is_reported() {
 }
 
 /// The control loop queues the view and continues, whatever the collector does.
+/// Promise 22.
 #[test]
 fn a_silent_collector_costs_one_queued_view() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -161,6 +161,7 @@ mod tests {
         }
     }
 
+    /// Promise 39.
     #[test]
     fn a_container_may_ask_for_something_else_than_its_pod() {
         let pod = pod(&[
@@ -179,6 +180,7 @@ mod tests {
         assert!(app.problems.is_empty() && logger.problems.is_empty());
     }
 
+    /// Promise 39.
     #[test]
     fn each_invalid_annotation_is_reported_once() {
         let pod = pod(&[
@@ -198,6 +200,8 @@ mod tests {
         assert!(!claim.problems[0].text.contains('\u{1b}'));
     }
 
+    /// Promise 39.
+    /// Promise 74.
     #[test]
     fn ten_thousand_annotations_are_reported_in_a_few_lines() {
         let keys: Vec<String> = (0..10_000).map(|i| format!("cofferdam.dev/x{i}")).collect();
@@ -208,6 +212,7 @@ mod tests {
     }
 
     proptest! {
+        /// Promise 74.
         #[test]
         fn any_text_is_reported_in_short_lines(key in ".{0,300}", value in ".{0,300}") {
             let keys = [

@@ -207,6 +207,7 @@ mod tests {
         assert!(given.problems.is_empty() && given.lends);
     }
 
+    /// Promise 39.
     #[test]
     fn an_impossible_request_is_refused_by_name() {
         for (request, may_ask, is_pinned, name) in [
@@ -220,6 +221,7 @@ mod tests {
         }
     }
 
+    /// Promise 39.
     #[test]
     fn annotations_rank_between_live_rules_and_the_file() {
         let amount: CpuAmount = "1".parse().unwrap();
@@ -241,6 +243,7 @@ mod tests {
         assert_eq!(names(&given), [OVERRULED]);
     }
 
+    /// Promise 39.
     #[test]
     fn nobody_opts_out_of_enforcement() {
         let file = rule(3, NetworkCpu::Enforce, CpuPolicy::Standard);
@@ -254,6 +257,7 @@ mod tests {
         assert!(given.problems[0].text.contains("line 3"));
     }
 
+    /// Promise 39.
     #[test]
     fn a_rule_may_reserve_what_each_container_requests() {
         let mut file = rule(3, NetworkCpu::Observe, CpuPolicy::Standard);

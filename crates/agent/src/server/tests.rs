@@ -47,6 +47,7 @@ fn closed(stream: &mut BufReader<UnixStream>) -> bool {
     }
 }
 
+/// Promise 71.
 #[test]
 fn garbage_is_refused_and_the_connection_closed() {
     let agent = TestAgent::start("");
@@ -68,6 +69,7 @@ fn garbage_is_refused_and_the_connection_closed() {
     assert!(agent.client().status().is_ok());
 }
 
+/// Promise 71.
 #[test]
 fn a_message_without_end_is_cut_off() {
     let agent = TestAgent::start("");
@@ -79,6 +81,7 @@ fn a_message_without_end_is_cut_off() {
     assert!(agent.client().status().is_ok());
 }
 
+/// Promise 71.
 #[test]
 fn half_a_message_times_out_and_harms_no_other() {
     let agent = TestAgent::start("");
@@ -114,6 +117,7 @@ fn a_message_may_come_in_pieces_and_several_at_once() {
     }
 }
 
+/// Promise 71.
 #[test]
 fn thousands_of_connections_exclude_no_client() {
     let agent = TestAgent::start("");
@@ -133,6 +137,7 @@ fn thousands_of_connections_exclude_no_client() {
     });
 }
 
+/// Promise 71.
 #[test]
 fn root_always_finds_a_place() {
     let waiting = |uid: u32, count: usize| vec![(Peer::Uid(uid), false); count];
@@ -161,6 +166,7 @@ fn root_always_finds_a_place() {
     assert_eq!(BUDGET.admit(user, &crowd), Admission::InsteadOf(0));
 }
 
+/// Promise 71.
 #[test]
 fn a_flood_of_requests_does_not_stop_the_control_loop() {
     let agent = TestAgent::start("[[rule]]\nmatch = \"web-*\"\nnetwork_cpu = \"enforce\"\n");
@@ -185,6 +191,7 @@ fn a_flood_of_requests_does_not_stop_the_control_loop() {
     });
 }
 
+/// Promise 71.
 #[test]
 fn a_reader_that_takes_no_answers_delays_no_other() {
     let agent = TestAgent::start("");
@@ -248,6 +255,7 @@ fn metrics_are_scraped_over_http() {
     );
 }
 
+/// Promise 71.
 #[test]
 fn status_and_scrapes_work_during_5000_bad_connections() {
     let mut crowd = Crowd::new();
@@ -265,6 +273,7 @@ fn status_and_scrapes_work_during_5000_bad_connections() {
     drop(crowd);
 }
 
+/// Promise 23.
 #[test]
 fn a_used_metrics_port_is_reported_until_a_reload() {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -301,6 +310,7 @@ fn socket(path: &Path, group: Option<&str>) -> Result<ControlSocket, ListenError
 
 /// The server would have to close a received descriptor, which may take as long as its sender
 /// likes.
+/// Promise 71.
 #[test]
 fn no_client_can_send_the_agent_a_descriptor() {
     let agent = TestAgent::start("");
@@ -310,6 +320,7 @@ fn no_client_can_send_the_agent_a_descriptor() {
     assert!(agent.client().status().is_ok());
 }
 
+/// Promise 66.
 #[test]
 fn a_living_socket_is_kept_and_a_stale_one_replaced() {
     let folder = tempfile::tempdir().unwrap();
@@ -336,6 +347,7 @@ fn a_living_socket_is_kept_and_a_stale_one_replaced() {
     assert!(!path.exists() && !path.parent().unwrap().exists());
 }
 
+/// Promise 66.
 #[test]
 fn a_file_that_is_no_socket_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();

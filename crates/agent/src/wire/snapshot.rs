@@ -220,6 +220,7 @@ mod tests {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
 
+    /// Promise 9.
     #[test]
     fn a_path_that_is_no_text_crosses_the_socket() {
         let second = Duration::from_secs(1);
@@ -233,6 +234,7 @@ mod tests {
         assert_eq!(back.back().container, entry.container);
     }
 
+    /// Promise 77.
     #[test]
     fn a_snapshot_of_another_schema_is_refused() {
         let line = br#"{"version":1,"ok":{"cpus":{"0":1},"schema":"cofferdam.snapshot/9"}}"#;

@@ -18,6 +18,7 @@ fn what_the_api_server_tells() {
     assert_eq!(cpu_manager_policy("{}"), None);
 }
 
+/// Promise 47.
 #[test]
 fn a_refused_pod_says_why() {
     let pod = r#"{"status":{"phase":"Failed","reason":"OutOfcpu",
@@ -29,6 +30,7 @@ fn a_refused_pod_says_why() {
     assert_eq!(refused("{}"), None);
 }
 
+/// Promise 47.
 #[test]
 fn without_kubectl_or_a_cluster_the_remedy_is_named() {
     let missing = Node::by("cofferdam-no-kubectl").err().unwrap();

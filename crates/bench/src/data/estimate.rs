@@ -145,6 +145,7 @@ impl cofferdam_page::chart::Spread for Estimate {
 mod tests {
     use super::*;
 
+    /// Promise 41.
     #[test]
     fn an_interval_needs_five_blocks_and_a_width() {
         let of = |n: usize, low, high| Estimate::new(2.0, Interval::new(low, high), vec![2.0; n]);
@@ -155,6 +156,7 @@ mod tests {
         assert_eq!(of(9, f64::NEG_INFINITY, 1.0).interval(), None);
     }
 
+    /// Promise 41.
     #[test]
     fn an_interval_of_schema_1_with_too_few_blocks_is_not_read() {
         let read = |text: &str| serde_json::from_str::<Estimate>(text).unwrap();

@@ -202,6 +202,7 @@ mod tests {
         }
     }
 
+    /// Promise 46.
     #[test]
     fn a_mix_is_served_up_to_the_highest_rate_with_a_low_p99() {
         let mut samples = Vec::new();
@@ -224,6 +225,7 @@ mod tests {
         assert_eq!(found[1].to_blocking.as_ref().expect("a ratio").median, 2.0);
     }
 
+    /// Promise 46.
     #[test]
     fn further_cores_are_compared_with_one_within_a_round() {
         let mut samples = Vec::new();
@@ -245,6 +247,7 @@ mod tests {
         assert!(!rows[0].shares_cpu && rows[1].shares_cpu);
     }
 
+    /// Promise 41.
     #[test]
     fn ratios_are_taken_within_a_round() {
         let mut samples = Vec::new();

@@ -78,6 +78,7 @@ impl Cores {
 mod tests {
     use super::*;
 
+    /// Promise 46.
     #[test]
     fn a_server_gets_the_generators_cpu_only_where_no_second_is_left() {
         assert_eq!(order(&[0, 1], 0, 1), [0, 1]);

@@ -282,6 +282,7 @@ fn time_us(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
+    /// Promise 46.
     #[test]
     fn what_the_clients_say_is_read() {
         let csv = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\

@@ -276,6 +276,7 @@ fn kilobytes(path: &Path, name: &str) -> Result<u64, BenchError> {
 mod tests {
     use super::*;
 
+    /// Promise 46.
     #[test]
     fn a_request_is_not_charged_what_is_polled_in_vain_or_idle() {
         let start = Instant::now();

@@ -19,6 +19,7 @@ fn told(bound: Bound, e: &Estimate) -> (Verdict, Option<Doubt>) {
     Figure::Sampled(e).judge(bound)
 }
 
+/// Promise 41.
 #[test]
 fn a_goal_is_reached_or_missed_when_the_whole_interval_says_so() {
     let least = Bound::AtLeast(0.97);
@@ -53,6 +54,7 @@ fn a_goal_is_reached_or_missed_when_the_whole_interval_says_so() {
     assert_eq!(told(within, &between(-9.0, 0.0, 9.0)), holds);
 }
 
+/// Promise 41.
 #[test]
 fn one_sample_four_blocks_and_blocks_all_alike_prove_nothing() {
     let least = Bound::AtLeast(1.0);
@@ -70,6 +72,7 @@ fn one_sample_four_blocks_and_blocks_all_alike_prove_nothing() {
     );
 }
 
+/// Promise 41.
 #[test]
 fn what_needed_no_mending_is_no_success() {
     let judged = |with: &Estimate, without: &Estimate| {
@@ -86,6 +89,7 @@ fn what_needed_no_mending_is_no_success() {
     assert_eq!(judged(&unclear, &fair), Verdict::Inconclusive);
 }
 
+/// Promise 41.
 #[test]
 fn a_busy_host_proves_nothing_but_counts() {
     let mut result = crate::agent::data::AgentResult::default();
@@ -108,6 +112,7 @@ fn a_busy_host_proves_nothing_but_counts() {
     assert_eq!(of(true), [busy, reached]);
 }
 
+/// Promise 41.
 #[test]
 fn the_largest_harm_is_found_whether_it_is_proved_or_not() {
     let lost = Bound::AtMost(5.0);
@@ -131,6 +136,7 @@ fn the_largest_harm_is_found_whether_it_is_proved_or_not() {
     assert_eq!(largest(&cases[..1], lost).harmless, Some(("a", &none)));
 }
 
+/// Promise 41.
 #[test]
 fn an_empty_result_is_not_measured() {
     assert!(!is_measured(None));
@@ -150,6 +156,7 @@ fn an_empty_result_is_not_measured() {
     }
 }
 
+/// Promise 41.
 #[test]
 fn a_difference_needs_five_blocks_of_each() {
     let low: Vec<f64> = (0..9).map(f64::from).collect();
@@ -174,6 +181,7 @@ proptest! {
 
     /// A verdict of reached or missed always has an interval, and no value of it contradicts the
     /// verdict.
+    /// Promise 41.
     #[test]
     fn no_verdict_without_evidence(
         bound in bounds(),
@@ -197,6 +205,7 @@ proptest! {
     }
 
     /// The headline always names the worst median.
+    /// Promise 41.
     #[test]
     fn the_worst_median_is_always_named(
         cases in proptest::collection::vec(

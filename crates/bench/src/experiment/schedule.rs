@@ -75,6 +75,7 @@ mod tests {
         assert_eq!(all, [(0, 0), (1, 0), (2, 0), (3, 0)]);
     }
 
+    /// Promise 44.
     #[test]
     fn disturbed_cells_are_repeated_worst_first_until_calm() {
         // Cell 1 is calm the second time, cell 2 never.
@@ -88,6 +89,7 @@ mod tests {
         assert_eq!(run(&block(6), 1, steal).len(), 6);
     }
 
+    /// Promise 44.
     #[test]
     fn a_block_repeats_at_most_half_of_its_cells() {
         let all = run(&block(16), 3, |cell, _| 0.1 + cell as f64 / 100.0);

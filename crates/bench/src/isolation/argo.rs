@@ -115,6 +115,7 @@ mod tests {
     use std::collections::HashSet;
 
     /// Argo's rules that its published types cannot say, and the graph itself.
+    /// Promise 47.
     #[test]
     fn the_graph_is_whole_and_its_experiments_are_readable() {
         let mut experiment = Experiment::quick();
@@ -201,6 +202,7 @@ mod tests {
         }
     }
 
+    /// Promise 47.
     #[test]
     fn the_workflow_is_one_by_argos_own_schema() {
         let schema: Value = serde_json::from_str(SCHEMA).unwrap();

@@ -205,6 +205,7 @@ mod tests {
     use crate::stats;
 
     /// Two runs of a tenant at its limit, of which each took another limit from its host.
+    /// Promise 45.
     #[test]
     fn limits_that_the_host_decided_are_divided_out() {
         let side = |limit: f64, resource: Resource, own: bool| {
@@ -267,6 +268,7 @@ mod tests {
         }
     }
 
+    /// Promise 45.
     #[test]
     fn what_differs_is_named_and_what_does_not_is_not() {
         let first = BTreeMap::from([

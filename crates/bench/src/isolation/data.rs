@@ -309,6 +309,7 @@ pub struct IsolationResult {
 mod tests {
     use super::*;
 
+    /// Promise 44.
     #[test]
     fn of_several_attempts_the_calmest_counts() {
         let sample = |repetition: u32, attempt: u32, steal: Option<f64>| IsolationSample {
@@ -352,6 +353,7 @@ mod tests {
         assert_eq!(short(&repeated), [(0, 0), (0, 2), (2, 1)]);
     }
 
+    /// Promise 43.
     #[test]
     fn the_scenarios_are_the_papers() {
         let names: Vec<String> = Scenario::paper().iter().map(Scenario::to_string).collect();

@@ -79,6 +79,7 @@ pub(super) fn runtime(kind: RuntimeKind) -> Result<String, crate::BenchError> {
 mod tests {
     use super::*;
 
+    /// Promise 43.
     #[test]
     fn a_changed_host_is_reported_and_an_unchanged_one_is_not() {
         let before = capture();

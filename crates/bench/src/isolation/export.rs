@@ -240,6 +240,7 @@ mod tests {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
 
+    /// Promise 45.
     #[test]
     fn parquet_and_csv_hold_the_same_rows() {
         let point = |t_ms| Point {

@@ -90,6 +90,7 @@ mod tests {
     use super::*;
     use std::time::Instant;
 
+    /// Promise 45.
     #[test]
     fn a_point_has_what_was_reported_by_then() {
         let started = Instant::now() + Duration::from_secs(1);

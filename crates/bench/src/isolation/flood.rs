@@ -84,6 +84,7 @@ fn first_address(text: &str) -> Option<Ipv4Addr> {
 mod tests {
     use super::*;
 
+    /// Promise 46.
     #[test]
     fn an_address_is_found_or_there_is_none() {
         let text = r#"[{"ifname":"eth0","addr_info":[{"family":"inet","local":"10.88.0.5","prefixlen":16}]}]"#;

@@ -109,6 +109,7 @@ mod tests {
     use std::fs;
 
     /// Plain directories are removed as cgroups are: one by one, when they are empty.
+    /// Promise 43.
     #[test]
     fn what_a_runtime_made_in_another_hierarchy_goes_and_the_rest_stays() {
         let root = tempfile::tempdir().unwrap();

@@ -272,6 +272,7 @@ mod tests {
     use super::*;
     use crate::isolation::quantity::Size;
 
+    /// Promise 46.
     #[test]
     fn each_level_asks_for_more_and_the_limit_lies_between() {
         let mut experiment = Experiment::quick();
@@ -299,6 +300,7 @@ mod tests {
         }
     }
 
+    /// Promise 46.
     #[test]
     fn a_tenant_is_sent_more_at_each_level() {
         let mut experiment = Experiment::quick();

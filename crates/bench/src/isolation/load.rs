@@ -31,6 +31,7 @@ mod tests {
     use std::io::{BufRead, BufReader};
     use std::process::{Command, Stdio};
 
+    /// Promise 46.
     #[test]
     fn it_is_static_and_answers() {
         let dir = tempfile::tempdir().unwrap();
@@ -53,6 +54,7 @@ mod tests {
     }
 
     /// A virtual machine's console has no end of input: the word ends the program and its load.
+    /// Promise 46.
     #[test]
     fn it_ends_on_request_in_the_middle_of_a_load() {
         cofferdam_lab::fixtures::time_limit(std::time::Duration::from_secs(60), || {

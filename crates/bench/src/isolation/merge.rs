@@ -155,6 +155,7 @@ mod tests {
     use super::*;
     use crate::isolation::data::{Resource, RuntimeKind};
 
+    /// Promise 47.
     #[test]
     fn parts_of_one_experiment_join_and_others_do_not() {
         let mut whole = Experiment::quick();

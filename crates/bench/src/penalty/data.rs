@@ -126,6 +126,7 @@ mod tests {
         }
     }
 
+    /// Promise 44.
     #[test]
     fn the_calmest_whole_attempt_at_a_pair_counts() {
         use Role::{Compute, Traffic};

@@ -77,6 +77,7 @@ mod tests {
     use crate::run::RunResult;
 
     /// An offender that takes too much, measured on a calm and on a busy host.
+    /// Promise 41.
     #[test]
     fn the_table_and_the_report_have_the_same_verdicts() {
         for is_busy in [false, true] {

@@ -141,6 +141,7 @@ mod tests {
         judged(std::slice::from_ref(cell))[0].goals_that_are(Verdict::Missed)
     }
 
+    /// Promise 42.
     #[test]
     fn a_victim_that_pays_and_one_that_has_more_than_its_share_are_missed() {
         let (least, most) = PENALTY_WITHIN.into_inner();
@@ -152,6 +153,7 @@ mod tests {
         assert_eq!(missed(&cell(0.5, 0.4)), ["penalty"]);
     }
 
+    /// Promise 42.
     #[test]
     fn an_offender_is_judged_by_its_share_and_by_what_it_keeps() {
         let mut cell = cell(4.5, 1.0);

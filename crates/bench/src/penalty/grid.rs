@@ -284,6 +284,7 @@ mod tests {
         }
     }
 
+    /// Promise 42.
     #[test]
     fn podmans_containers_have_no_path_that_steers_inside_them() {
         let of = |made_by| {

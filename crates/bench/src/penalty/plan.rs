@@ -109,6 +109,7 @@ mod tests {
         Plan::new(&options, &cells(&options).unwrap())
     }
 
+    /// Promise 44.
     #[test]
     fn only_the_same_plan_resumes_and_keeps_the_work_found() {
         let dir = tempfile::tempdir().unwrap();

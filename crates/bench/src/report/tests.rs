@@ -15,6 +15,7 @@ fn directory(run: &RunData) -> tempfile::TempDir {
 }
 
 /// To look at the pages: `COFFERDAM_REPORT_SAMPLES=/tmp/x cargo test -p cofferdam-bench report`.
+/// Promise 45.
 #[test]
 fn every_kind_of_run_renders_and_the_same_data_gives_the_same_bytes() {
     for run in sample::all() {
@@ -31,6 +32,7 @@ fn every_kind_of_run_renders_and_the_same_data_gives_the_same_bytes() {
     }
 }
 
+/// Promise 45.
 #[test]
 fn the_page_needs_nothing_but_itself() {
     for run in sample::all() {
@@ -46,6 +48,8 @@ fn the_page_needs_nothing_but_itself() {
     }
 }
 
+/// Promise 43.
+/// Promise 45.
 #[test]
 fn an_isolation_report_has_the_papers_rows_and_shows_no_noise_as_loss() {
     let run = sample::isolation();
@@ -159,6 +163,7 @@ fn no_difference_is_reported_as_such() {
     assert!(finding::of(&run)[0].contains("no difference is shown"));
 }
 
+/// Promise 42.
 #[test]
 fn enforcement_is_described_and_shown_beside_vanilla() {
     let mut run = sample::penalty();
@@ -199,6 +204,7 @@ fn ledgers_without_containers_blame_none() {
     assert!(!finding::of(&run).join(" ").contains("ledger"));
 }
 
+/// Promise 45.
 #[test]
 fn foreign_text_stays_text() {
     const EVIL: &str = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>&";
@@ -241,6 +247,7 @@ fn odd(value: f64) -> Estimate {
     Estimate::new(value, interval, vec![value; 5])
 }
 
+/// Promise 45.
 #[test]
 fn no_number_breaks_a_chart() {
     for value in [0.0, -1.0, 1e-300, 1e300, f64::INFINITY, f64::NAN] {
@@ -378,6 +385,7 @@ fn every_field_of_a_run_directory_is_documented() {
     }
 }
 
+/// Promise 41.
 #[test]
 fn a_dataplane_run_says_which_goals_are_reached() {
     let run = sample::dataplane();
@@ -416,6 +424,7 @@ fn a_dataplane_run_says_which_goals_are_reached() {
     }
 }
 
+/// Promise 41.
 #[test]
 fn a_goal_that_was_not_measured_is_neither_reached_nor_missed() {
     let mut run = sample::dataplane();
@@ -433,6 +442,7 @@ fn a_goal_that_was_not_measured_is_neither_reached_nor_missed() {
 }
 
 /// What a stranger saw: one sample, and two goals that it reached.
+/// Promise 41.
 #[test]
 fn one_sample_reaches_nothing() {
     let mut run = sample::dataplane();
@@ -460,6 +470,7 @@ fn one_sample_reaches_nothing() {
     );
 }
 
+/// Promise 41.
 #[test]
 fn a_run_without_a_cell_claims_nothing() {
     for mut run in sample::all() {
@@ -481,6 +492,7 @@ fn a_run_without_a_cell_claims_nothing() {
     }
 }
 
+/// Promise 41.
 #[test]
 fn a_large_loss_in_doubt_is_the_headline_and_so_is_a_slower_p99() {
     let mut run = sample::isolation();
@@ -509,6 +521,7 @@ fn a_large_loss_in_doubt_is_the_headline_and_so_is_a_slower_p99() {
     assert!(!text.join(" ").contains("No tenant"), "{text:#?}");
 }
 
+/// Promise 41.
 #[test]
 fn a_busy_host_is_reported_and_reaches_no_goal() {
     for mut run in sample::all() {

@@ -128,6 +128,7 @@ mod tests {
         }
     }
 
+    /// Promise 41.
     #[test]
     fn ratios_are_taken_within_a_round() {
         use ReservationPolicy::{Alone, None as Nothing};

@@ -145,6 +145,7 @@ mod tests {
         assert_eq!(cells(&quick, 2).unwrap().len(), 4);
     }
 
+    /// Promise 47.
     #[test]
     fn pods_have_policies_of_their_own_and_leave_the_node_some_cpu() {
         let pods = Options {

@@ -51,6 +51,7 @@ mod tests {
     use crate::reservation::data::ReservationRuntime;
     use crate::reservation::options::Options;
 
+    /// Promise 47.
     #[test]
     fn a_directory_is_new_or_of_the_same_conditions() {
         let dir = tempfile::tempdir().unwrap();

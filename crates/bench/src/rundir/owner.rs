@@ -66,6 +66,7 @@ mod tests {
         gid: 65_534,
     };
 
+    /// Promise 45.
     #[test]
     fn what_lies_in_the_callers_place_is_the_callers() {
         assert!(Uid::effective().is_root(), "run the tests as root (sudo)");
@@ -82,6 +83,7 @@ mod tests {
         }
     }
 
+    /// Promise 45.
     #[test]
     fn a_place_of_another_owner_is_left_alone() {
         assert!(Uid::effective().is_root(), "run the tests as root (sudo)");

@@ -46,6 +46,7 @@ fn sample() -> Sample {
     }
 }
 
+/// Promise 45.
 #[test]
 fn what_is_written_is_read_back() {
     let temp = tempfile::tempdir().unwrap();
@@ -76,6 +77,7 @@ fn what_is_written_is_read_back() {
     );
 }
 
+/// Promise 45.
 #[test]
 fn an_interrupted_run_keeps_whole_lines_only() {
     let temp = tempfile::tempdir().unwrap();
@@ -113,6 +115,7 @@ fn names_an_unwritable_path_and_a_full_disk() {
     );
 }
 
+/// Promise 45.
 #[test]
 fn refuses_a_newer_schema_by_name() {
     let temp = tempfile::tempdir().unwrap();
@@ -131,6 +134,7 @@ fn refuses_a_newer_schema_by_name() {
     );
 }
 
+/// Promise 76.
 #[test]
 fn says_where_a_file_is_damaged() {
     let temp = tempfile::tempdir().unwrap();

@@ -35,6 +35,7 @@ mod tests {
     use super::*;
     use cofferdam_simulate::input;
 
+    /// Promise 48.
     #[test]
     fn this_host_as_json_is_this_host() {
         let host = this_host().unwrap();

@@ -335,6 +335,7 @@ mod tests {
         mixed ^ (mixed >> 27)
     }
 
+    /// Promise 76.
     #[test]
     fn any_record_is_refused_or_makes_sense() {
         let (mut state, mut believed, mut refused) = (1, 0, 0);

@@ -72,6 +72,7 @@ fn defaults_are_the_documented_ones() {
     assert_eq!(args.output, None);
 }
 
+/// Promise 76.
 #[test]
 fn nonsense_is_refused() {
     for line in [
@@ -139,6 +140,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
+/// Promise 78.
 #[test]
 fn every_command_has_examples_that_are_valid() {
     let mut paths = Vec::new();
@@ -183,6 +185,7 @@ fn every_command_has_examples_that_are_valid() {
     }
 }
 
+/// Promise 78.
 #[test]
 fn a_program_needs_no_dashes_before_it() {
     for line in [

@@ -165,6 +165,7 @@ mod tests {
     use cofferdam_bench::run::{Kind, RunResult};
     use cofferdam_bench::rundir::About;
 
+    /// Promise 41.
     #[test]
     fn a_run_that_measured_nothing_fails() {
         let place = tempfile::tempdir().unwrap();

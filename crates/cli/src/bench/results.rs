@@ -93,6 +93,7 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
+    /// Promise 42.
     #[test]
     fn both_parts_stand_side_by_side_in_80_columns() {
         let text = figures(&RunResult::Demo(Box::new(demo())), Some(80));

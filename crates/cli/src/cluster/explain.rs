@@ -137,6 +137,7 @@ mod tests {
         }
     }
 
+    /// Promise 25.
     #[test]
     fn only_what_concerns_the_pod_is_told() {
         let explanation = Explanation {

@@ -77,6 +77,7 @@ fn report(session: &Session, interrupt: &Interrupt) -> Result<ClusterReport, Fai
 mod tests {
     use super::*;
 
+    /// Promise 25.
     #[test]
     fn the_plugins_name_is_a_command() {
         let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();

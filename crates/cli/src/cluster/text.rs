@@ -305,6 +305,7 @@ mod tests {
         );
     }
 
+    /// Promise 73.
     #[test]
     fn names_of_a_node_cannot_control_the_terminal() {
         let text = status(&report(), Some(80));

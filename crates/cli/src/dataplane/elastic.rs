@@ -34,6 +34,7 @@ pub fn line(status: &Value) -> Option<String> {
 mod tests {
     use super::*;
 
+    /// Promise 13.
     #[test]
     fn elastic_cores_take_two_lines_and_fixed_ones_none() {
         let mut status = serde_json::json!({

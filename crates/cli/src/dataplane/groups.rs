@@ -109,6 +109,7 @@ fn text(groups: &[Group], cores: Option<&str>, width: Option<u16>) -> String {
 mod tests {
     use super::*;
 
+    /// Promise 78.
     #[test]
     fn flow_groups_are_shown_busiest_first_with_their_share() {
         let status = serde_json::json!({

@@ -182,6 +182,7 @@ mod tests {
         lines.map(line).collect::<Vec<_>>().join("\n")
     }
 
+    /// Promise 13.
     #[test]
     fn the_screen_shows_stages_batches_and_applications_in_place() {
         let mut shown = Shown {
@@ -212,6 +213,7 @@ mod tests {
         assert!(drawn(&shown, 100, 30).contains("no dataplane answers on /x"));
     }
 
+    /// Promise 13.
     #[test]
     fn a_terminal_of_any_size_is_drawn_without_a_panic() {
         let shown = Shown {

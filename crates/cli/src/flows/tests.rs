@@ -78,6 +78,7 @@ fn flows_are_told_by_cost_with_their_error() {
     }
 }
 
+/// Promise 15.
 #[test]
 fn a_silent_container_and_a_shared_namespace_are_said() {
     let mut silent = reading();
@@ -93,6 +94,7 @@ fn a_silent_container_and_a_shared_namespace_are_said() {
     assert!(text.contains("Includes the packets of side car"), "{text}");
 }
 
+/// Promise 15.
 #[test]
 fn a_container_of_the_hosts_network_is_told_by_its_sockets() {
     let mut container = crate::fixture::container(1, "web");
@@ -119,6 +121,7 @@ fn a_container_of_the_hosts_network_is_told_by_its_sockets() {
     );
 }
 
+/// Promise 15.
 #[test]
 fn a_container_without_a_process_is_refused_with_the_reason() {
     let mut container = crate::fixture::container(1, "web");

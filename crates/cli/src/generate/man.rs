@@ -143,6 +143,7 @@ mod tests {
     use super::*;
     use std::fs;
 
+    /// Promise 78.
     #[test]
     fn every_page_has_examples_files_and_exit_codes() {
         let dir = tempfile::tempdir().unwrap();

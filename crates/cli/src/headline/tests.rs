@@ -6,6 +6,8 @@ fn of(interval: &Interval) -> String {
     super::of(&[AccountingRecord::new(interval)], &Agent::NotPermitted)
 }
 
+/// Promise 11.
+/// Promise 12.
 #[test]
 fn the_headline_is_the_worst_finding() {
     let sentence = "web-3 takes 0.31 CPUs from db-1 for its packets.";
@@ -22,6 +24,7 @@ fn an_offender_on_an_idle_cpu_harms_no_other() {
     );
 }
 
+/// Promise 11.
 #[test]
 fn packets_of_the_host_may_take_a_little() {
     let mut host = interval();
@@ -48,6 +51,7 @@ fn an_empty_host_and_an_empty_interval_have_a_headline() {
     );
 }
 
+/// Promise 74.
 #[test]
 fn names_cannot_control_the_terminal() {
     let mut evil = interval();

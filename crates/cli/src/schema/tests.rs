@@ -22,6 +22,7 @@ fn properties(schema: &Value, found: &mut Vec<String>) {
     }
 }
 
+/// Promise 78.
 #[test]
 fn the_kept_schemas_are_the_code() {
     for (name, schema) in all() {
@@ -36,6 +37,7 @@ fn the_kept_schemas_are_the_code() {
     }
 }
 
+/// Promise 78.
 #[test]
 fn every_field_is_documented() {
     for (name, schema) in all() {
@@ -55,6 +57,7 @@ fn every_field_is_documented() {
     }
 }
 
+/// Promise 78.
 #[test]
 fn a_record_survives_the_round_trip() {
     let record = AccountingRecord::new(&interval());

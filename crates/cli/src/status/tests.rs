@@ -191,6 +191,7 @@ fn what_is_wrong_is_one_line_each_and_cannot_control_the_terminal() {
     );
 }
 
+/// Promise 36.
 #[test]
 fn all_is_in_force_is_never_printed_while_something_is_not() {
     let mut failed = report();

@@ -38,6 +38,7 @@ pub fn fold(sentence: &str, width: usize, most: usize) -> Vec<String> {
 mod tests {
     use super::*;
 
+    /// Promise 13.
     #[test]
     fn lines_end_between_words() {
         assert_eq!(fold("one two three", 7, 3), ["one two", "three"]);

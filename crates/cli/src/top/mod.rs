@@ -199,6 +199,7 @@ mod tests {
         assert!(text.contains("\nweb-3 "), "{text}");
     }
 
+    /// Promise 78.
     #[test]
     fn json_is_one_document() {
         let (outcome, text) = printed("--json", Fake::seconds(1));
@@ -227,6 +228,7 @@ mod tests {
         assert_eq!(text, "");
     }
 
+    /// Promise 76.
     #[test]
     fn an_unknown_container_is_named() {
         let (outcome, _) = printed("--once --container wbe-3", Fake::seconds(1));
@@ -234,6 +236,7 @@ mod tests {
         assert!(line.starts_with("no container 'wbe-3'"), "{line}");
     }
 
+    /// Promise 13.
     #[test]
     fn a_batch_is_one_table_an_interval() {
         let (outcome, text) = printed("--batch --iterations 3", Fake::seconds(5));

@@ -64,6 +64,8 @@ fn export_as(path: &Path, group: u32) -> Output {
         .unwrap()
 }
 
+/// Promise 16.
+/// Promise 65.
 #[test]
 fn what_a_container_does_is_in_the_history_also_after_a_kill() {
     alone(|| {
@@ -147,6 +149,7 @@ fn look_as_another_client(path: &Path) {
     assert!(client.unwrap().success());
 }
 
+/// Promise 65.
 #[test]
 fn no_other_client_costs_a_frame_and_a_log_taken_away_is_reported() {
     alone(|| {
@@ -185,6 +188,7 @@ fn no_other_client_costs_a_frame_and_a_log_taken_away_is_reported() {
     });
 }
 
+/// Promise 65.
 #[test]
 fn without_a_place_for_its_history_the_agent_goes_on_and_says_so() {
     alone(|| {
@@ -221,6 +225,7 @@ fn without_a_place_for_its_history_the_agent_goes_on_and_says_so() {
     });
 }
 
+/// Promise 77.
 #[test]
 fn a_file_that_is_no_history_stays_as_it_is() {
     alone(|| {
@@ -236,6 +241,7 @@ fn a_file_that_is_no_history_stays_as_it_is() {
     });
 }
 
+/// Promise 65.
 #[test]
 fn on_a_full_disk_the_agent_goes_on_without_and_later_with_it() {
     alone(|| {

@@ -22,6 +22,7 @@ fn napi_threads() -> BTreeSet<String> {
     processes.filter_map(name).collect()
 }
 
+/// Promise 63.
 #[test]
 fn killed_at_random_moments_under_load_the_agent_leaves_nothing_that_restore_does_not_mend() {
     let rounds = number_from_env("COFFERDAM_KILL_ROUNDS").unwrap_or(ROUNDS);

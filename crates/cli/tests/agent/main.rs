@@ -20,6 +20,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+/// Promise 63.
 #[test]
 fn a_container_under_a_rule_is_enforced_and_sigterm_takes_all_of_it_back() {
     alone(|| {
@@ -57,6 +58,7 @@ fn a_container_under_a_rule_is_enforced_and_sigterm_takes_all_of_it_back() {
     });
 }
 
+/// Promise 7.
 #[test]
 fn a_plain_cgroup_that_a_rule_names_is_under_it() {
     alone(|| {
@@ -73,6 +75,7 @@ fn a_plain_cgroup_that_a_rule_names_is_under_it() {
     });
 }
 
+/// Promise 63.
 #[test]
 fn after_kill_9_restore_puts_everything_back_and_a_new_agent_starts() {
     alone(|| {
@@ -126,6 +129,8 @@ fn after_kill_9_restore_puts_everything_back_and_a_new_agent_starts() {
     });
 }
 
+/// Promise 12.
+/// Promise 66.
 #[test]
 fn commands_use_the_running_agent_and_a_second_one_is_refused() {
     alone(|| {
@@ -190,6 +195,7 @@ fn commands_use_the_running_agent_and_a_second_one_is_refused() {
     });
 }
 
+/// Promise 71.
 #[test]
 fn the_group_may_read_and_only_root_may_change() {
     alone(|| {
@@ -242,6 +248,7 @@ fn the_group_may_read_and_only_root_may_change() {
     });
 }
 
+/// Promise 63.
 #[test]
 fn the_capabilities_of_the_service_are_enough() {
     alone(|| {
@@ -281,6 +288,7 @@ fn the_capabilities_of_the_service_are_enough() {
     });
 }
 
+/// Promise 75.
 #[test]
 fn a_reload_finds_the_socket_of_the_configuration() {
     alone(|| {
@@ -301,6 +309,7 @@ fn a_reload_finds_the_socket_of_the_configuration() {
     });
 }
 
+/// Promise 75.
 #[test]
 fn a_reload_is_whole_and_answers_its_client() {
     alone(|| {

@@ -26,6 +26,7 @@ fn is_sampled(agent: &Agent) -> bool {
     kept(agent) == ("sampled".to_owned(), "quiet".to_owned())
 }
 
+/// Promise 5.
 #[test]
 fn a_quiet_host_is_sampled_and_a_victim_makes_it_exact_and_is_protected() {
     alone(|| {
@@ -59,6 +60,7 @@ fn a_quiet_host_is_sampled_and_a_victim_makes_it_exact_and_is_protected() {
     });
 }
 
+/// Promise 5.
 #[test]
 fn a_client_that_reads_the_ledger_sees_no_estimates() {
     alone(|| {
@@ -81,6 +83,7 @@ fn a_client_that_reads_the_ledger_sees_no_estimates() {
     });
 }
 
+/// Promise 5.
 #[test]
 fn the_configuration_decides_whether_windows_do() {
     alone(|| {
@@ -103,6 +106,7 @@ fn the_configuration_decides_whether_windows_do() {
     });
 }
 
+/// Promise 5.
 #[test]
 fn a_host_with_few_packets_is_measured_all_the_time() {
     alone(|| {
@@ -117,6 +121,7 @@ fn a_host_with_few_packets_is_measured_all_the_time() {
     });
 }
 
+/// Promise 5.
 #[test]
 fn killed_between_windows_and_in_one_nothing_is_left() {
     alone(|| {

@@ -20,6 +20,7 @@ fn told(manager: &UnixDatagram) -> Vec<String> {
     all
 }
 
+/// Promise 63.
 #[test]
 fn systemd_is_told_of_readiness_life_reload_and_end() {
     alone(|| {
@@ -74,6 +75,7 @@ fn threads(pid: u32) -> Vec<(String, i32)> {
     tasks.filter_map(stat).collect()
 }
 
+/// Promise 35.
 #[test]
 fn the_control_loop_goes_before_others_and_the_threads_that_it_starts_do_not() {
     alone(|| {
@@ -109,6 +111,7 @@ fn explained(agent: &Agent) -> Explanation {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// Promise 11.
 #[test]
 fn an_explanation_names_who_harms_whom_and_its_command_can_be_run() {
     alone(|| {
@@ -176,6 +179,7 @@ fn an_explanation_names_who_harms_whom_and_its_command_can_be_run() {
     });
 }
 
+/// Promise 12.
 #[test]
 fn without_an_agent_the_state_is_measured_and_without_rights_it_says_what_to_do() {
     alone(|| {

@@ -27,6 +27,7 @@ fn cpus(text: &str) -> BTreeSet<u32> {
     all
 }
 
+/// Promise 37.
 #[test]
 fn a_strict_podman_container_has_its_cpus_also_after_its_runtime_rewrote_them() {
     alone(|| {

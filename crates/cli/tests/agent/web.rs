@@ -34,6 +34,7 @@ fn document(url: &str, path: &str) -> Option<Value> {
         .then(|| serde_json::from_str(body).unwrap())
 }
 
+/// Promise 14.
 #[test]
 fn the_page_of_a_real_agent_names_who_pays_and_a_taken_port_is_named() {
     alone(|| {
@@ -106,6 +107,7 @@ fn the_page_of_a_real_agent_names_who_pays_and_a_taken_port_is_named() {
     });
 }
 
+/// Promise 14.
 #[test]
 fn the_page_shows_the_cores_of_a_dataplane_and_why_another_does_not_answer() {
     alone(|| {

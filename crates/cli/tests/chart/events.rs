@@ -13,6 +13,7 @@ fn of<'a>(all: &'a [Value], of: &str) -> &'a Value {
     found.next().unwrap()
 }
 
+/// Promise 40.
 #[test]
 fn nothing_of_it_is_there_unless_it_is_asked_for() {
     for values in [&[][..], &["plain"], &["least"]] {
@@ -22,6 +23,7 @@ fn nothing_of_it_is_there_unless_it_is_asked_for() {
     }
 }
 
+/// Promise 40.
 #[test]
 fn it_may_read_pods_write_events_and_nothing_else() {
     let all = documents(&rendered(&["all"]));
@@ -54,6 +56,7 @@ fn it_may_read_pods_write_events_and_nothing_else() {
     }
 }
 
+/// Promise 40.
 #[test]
 fn only_the_container_that_reads_no_answers_of_nodes_has_the_token() {
     let all = documents(&rendered(&["all"]));
@@ -83,6 +86,7 @@ fn only_the_container_that_reads_no_answers_of_nodes_has_the_token() {
     }
 }
 
+/// Promise 40.
 #[test]
 fn its_policy_lets_nobody_in_and_it_to_gateways_and_the_api_server() {
     let all = documents(&rendered(&["all"]));

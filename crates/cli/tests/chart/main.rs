@@ -28,6 +28,7 @@ fn kind<'a>(documents: &'a [Value], kind: &str) -> Vec<&'a Value> {
     documents.iter().filter(|d| d["kind"] == kind).collect()
 }
 
+/// Promise 40.
 #[test]
 fn helm_finds_nothing_wrong_with_any_values() {
     for values in VALUES {
@@ -41,6 +42,7 @@ fn helm_finds_nothing_wrong_with_any_values() {
     }
 }
 
+/// Promise 40.
 #[test]
 fn every_rendering_is_valid_for_kubernetes() {
     let folder = tempfile::tempdir().unwrap();
@@ -78,6 +80,7 @@ fn every_rendering_is_valid_for_kubernetes() {
     }
 }
 
+/// Promise 40.
 #[test]
 fn the_plain_manifest_is_what_the_chart_renders() {
     let kept = fs::read_to_string(root().join("etc/kubernetes.yaml")).unwrap();
@@ -88,6 +91,7 @@ fn the_plain_manifest_is_what_the_chart_renders() {
     );
 }
 
+/// Promise 40.
 #[test]
 fn the_agent_accepts_every_configuration_that_the_chart_makes() {
     for values in VALUES {
@@ -115,6 +119,7 @@ fn the_agent_accepts_every_configuration_that_the_chart_makes() {
     }
 }
 
+/// Promise 40.
 #[test]
 fn alerts_and_dashboard_are_the_files_of_etc() {
     let documents = documents(&rendered(&["all"]));
@@ -150,6 +155,7 @@ fn alerts_and_dashboard_are_the_files_of_etc() {
     );
 }
 
+/// Promise 40.
 #[test]
 fn wrong_values_are_refused_by_name() {
     for (set, words) in [
@@ -197,6 +203,7 @@ fn wrong_values_are_refused_by_name() {
     }
 }
 
+/// Promise 40.
 #[test]
 fn the_agents_rights_are_named_one_by_one_and_documented() {
     let page = fs::read_to_string(root().join("docs/src/kubernetes/node-changes.md")).unwrap();
@@ -238,6 +245,7 @@ fn the_agents_rights_are_named_one_by_one_and_documented() {
     }
 }
 
+/// Promise 40.
 #[test]
 fn the_chart_has_the_version_of_the_program() {
     let text = fs::read_to_string(Path::new(&parts::chart()).join("Chart.yaml")).unwrap();
@@ -246,6 +254,7 @@ fn the_chart_has_the_version_of_the_program() {
     assert_eq!(chart["appVersion"], env!("CARGO_PKG_VERSION"));
 }
 
+/// Promise 40.
 #[test]
 fn the_archive_has_what_its_links_point_to() {
     let folder = tempfile::tempdir().unwrap();

@@ -263,6 +263,7 @@ fn fired(overrides: bool, wanted: usize) -> Vec<Value> {
     }
 }
 
+/// Promise 23.
 #[test]
 fn alerts_in_prometheus_name_the_tenant_and_not_the_gateway() {
     time_limit(2 * PATIENCE + Duration::from_secs(60), || {
@@ -311,6 +312,7 @@ fn alerts_in_prometheus_name_the_tenant_and_not_the_gateway() {
 }
 
 /// The scrape configurations of the documents, as Prometheus reads them.
+/// Promise 23.
 #[test]
 fn documented_scrape_jobs_are_valid_and_keep_the_metrics_labels() {
     let mut jobs = 0;

@@ -110,6 +110,7 @@ fn cpus() -> (String, String) {
     (all, last)
 }
 
+/// Promise 37.
 #[test]
 fn a_strict_container_has_its_cpus_from_its_first_instruction_and_no_neighbour_on_them() {
     alone_for(Duration::from_secs(240), || {
@@ -150,6 +151,7 @@ fn a_strict_container_has_its_cpus_from_its_first_instruction_and_no_neighbour_o
     });
 }
 
+/// Promise 39.
 #[test]
 fn what_cannot_be_kept_is_refused_by_name_and_every_pod_runs() {
     alone_for(Duration::from_secs(240), || {
@@ -206,6 +208,7 @@ fn what_cannot_be_kept_is_refused_by_name_and_every_pod_runs() {
 }
 
 /// To the runtime they are containers like the others.
+/// Promise 39.
 #[test]
 fn init_and_ephemeral_containers_and_sidecars_have_what_each_requests() {
     alone_for(Duration::from_secs(240), || {
@@ -240,6 +243,7 @@ fn init_and_ephemeral_containers_and_sidecars_have_what_each_requests() {
     });
 }
 
+/// Promise 63.
 #[test]
 fn a_stopped_agent_blocks_no_pod_and_catches_up() {
     alone_for(Duration::from_secs(240), || {
@@ -258,6 +262,7 @@ fn a_stopped_agent_blocks_no_pod_and_catches_up() {
     });
 }
 
+/// Promise 63.
 #[test]
 fn promises_outlive_a_restart_of_containerd() {
     alone_for(Duration::from_secs(240), || {
@@ -285,6 +290,7 @@ fn promises_outlive_a_restart_of_containerd() {
     });
 }
 
+/// Promise 63.
 #[test]
 fn promises_outlive_an_agent_that_is_killed() {
     alone_for(Duration::from_secs(240), || {
@@ -307,6 +313,7 @@ fn promises_outlive_an_agent_that_is_killed() {
     });
 }
 
+/// Promise 37.
 #[test]
 fn a_request_that_is_changed_in_place_changes_the_promise() {
     alone_for(Duration::from_secs(240), || {
@@ -325,6 +332,7 @@ fn a_request_that_is_changed_in_place_changes_the_promise() {
 }
 
 /// Pods come and go, one of them between two calls of its kubelet.
+/// Promise 63.
 #[test]
 fn pods_that_come_and_go_leave_no_row_and_no_promise() {
     alone_for(Duration::from_secs(240), || {

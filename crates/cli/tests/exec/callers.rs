@@ -5,6 +5,7 @@ use crate::support::{ADDRESS, BINARY, Scene, alone};
 /// Bytes that are sent by turns.
 const ORDERED_BYTES: usize = 16 << 20;
 
+/// Promise 52.
 #[test]
 fn what_goes_past_the_socket_and_what_goes_through_it_arrives_in_order() {
     alone(|| {
@@ -39,6 +40,7 @@ fn served(server: &str, client: &str, more: &str) -> String {
     server.said()
 }
 
+/// Promise 52.
 #[test]
 fn a_thread_that_leaves_the_dataplane_alone_leaves_no_other_unserved() {
     alone(|| {
@@ -47,6 +49,7 @@ fn a_thread_that_leaves_the_dataplane_alone_leaves_no_other_unserved() {
     });
 }
 
+/// Promise 52.
 #[test]
 fn calls_that_block_and_select_are_woken_by_data_signals_and_limits() {
     alone(|| {
@@ -63,6 +66,7 @@ fn calls_that_block_and_select_are_woken_by_data_signals_and_limits() {
 const WAYS: usize = 24;
 const BURSTS: usize = 60;
 
+/// Promise 52.
 #[test]
 fn what_epoll_tells_of_is_read_in_every_way_and_arrives_once() {
     alone(|| {
@@ -72,6 +76,7 @@ fn what_epoll_tells_of_is_read_in_every_way_and_arrives_once() {
     });
 }
 
+/// Promise 46.
 #[test]
 fn unmodified_programs_are_measured_on_both() {
     alone(|| {

@@ -7,6 +7,7 @@ use nix::sys::signal::Signal;
 /// Bytes that cross the bad link in each direction.
 const BAD_LINK_BYTES: usize = 8 << 20;
 
+/// Promise 52.
 #[test]
 fn curl_wget_and_python_are_clients_and_other_addresses_stay_the_kernels() {
     alone(|| {
@@ -40,6 +41,7 @@ fn curl_wget_and_python_are_clients_and_other_addresses_stay_the_kernels() {
     });
 }
 
+/// Promise 53.
 #[test]
 fn bytes_are_exact_over_a_link_that_loses_repeats_and_reorders() {
     alone(|| {

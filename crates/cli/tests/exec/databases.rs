@@ -8,6 +8,7 @@ use nix::sys::signal::Signal;
 const CLIENTS: u32 = 8;
 const TRANSACTIONS: u32 = 50;
 
+/// Promise 52.
 #[test]
 fn postgresql_serves_pgbench_with_a_process_for_each_connection() {
     alone(|| {
@@ -83,6 +84,7 @@ fn postgresql_serves_pgbench_with_a_process_for_each_connection() {
     });
 }
 
+/// Promise 52.
 #[test]
 fn node_serves_and_asks_over_http() {
     alone(|| {

@@ -24,6 +24,7 @@ fn end(program: &Program) {
     program.end();
 }
 
+/// Promise 53.
 #[test]
 fn udp_sockets_do_what_the_kernels_do() {
     alone(|| {
@@ -63,6 +64,7 @@ fn dnsmasqs_settings(scene: &Scene) -> String {
     scene.script("dnsmasq.conf", &text)
 }
 
+/// Promise 53.
 #[test]
 fn dnsmasq_answers_by_udp_and_by_tcp_what_is_too_long() {
     alone(|| {
@@ -114,6 +116,7 @@ fn dnsmasq_answers_by_udp_and_by_tcp_what_is_too_long() {
     });
 }
 
+/// Promise 53.
 #[test]
 fn a_daemon_serves_on_when_the_process_that_has_bound_its_sockets_ends() {
     alone(|| {
@@ -154,6 +157,7 @@ fn a_daemon_serves_on_when_the_process_that_has_bound_its_sockets_ends() {
     });
 }
 
+/// Promise 53.
 #[test]
 fn udp_sockets_get_their_addresses_back_from_the_next_dataplane() {
     alone(|| {
@@ -176,6 +180,7 @@ fn udp_sockets_get_their_addresses_back_from_the_next_dataplane() {
     });
 }
 
+/// Promise 53.
 #[test]
 fn a_datagram_to_a_neighbour_that_is_not_known_leaves_before_its_program_ends() {
     alone(|| {
@@ -221,6 +226,7 @@ fn size(answer: &str) -> usize {
     size.and_then(|size| size.parse().ok()).unwrap_or(0)
 }
 
+/// Promise 53.
 #[test]
 fn iperf3_sends_and_receives_datagrams_as_server_and_as_client() {
     alone(|| {

@@ -4,6 +4,7 @@ use crate::support::{ADDRESS, PATIENCE, Scene, alone};
 use cofferdam_lab::fixtures::wait_until;
 use nix::sys::signal::Signal;
 
+/// Promise 66.
 #[test]
 fn a_killed_program_leaves_resets_and_a_killed_dataplane_is_attached_to_again() {
     alone(|| {
@@ -48,6 +49,7 @@ fn a_killed_program_leaves_resets_and_a_killed_dataplane_is_attached_to_again() 
     });
 }
 
+/// Promise 66.
 #[test]
 fn a_program_whose_dataplane_ends_gets_errors_and_does_not_hang() {
     alone(|| {
@@ -106,16 +108,19 @@ fn orphan(is_dataplane_back: bool, expected: &'static str) {
     });
 }
 
+/// Promise 52.
 #[test]
 fn a_child_whose_listening_parent_ends_serves_on() {
     orphan(true, "served 1 failed 0 silent True");
 }
 
+/// Promise 52.
 #[test]
 fn a_child_that_cannot_serve_its_ended_parents_listener_is_told_once_and_is_not_kept_busy() {
     orphan(false, "served 0 failed 1 silent True");
 }
 
+/// Promise 53.
 #[test]
 fn what_a_program_wrote_before_its_end_arrives() {
     alone(|| {

@@ -4,6 +4,7 @@ use crate::support::{ADDRESS, PATIENCE, Scene, alone, said};
 use cofferdam_lab::fixtures::wait_until;
 use nix::sys::signal::Signal;
 
+/// Promise 52.
 #[test]
 fn a_program_may_fork_close_and_exec_as_it_likes() {
     alone(|| {
@@ -20,6 +21,7 @@ fn a_program_may_fork_close_and_exec_as_it_likes() {
     });
 }
 
+/// Promise 70.
 #[test]
 fn a_client_that_never_reads_stops_nobody_else() {
     const NEVER_READ: usize = 200;
@@ -49,6 +51,7 @@ fn a_client_that_never_reads_stops_nobody_else() {
     });
 }
 
+/// Promise 52.
 #[test]
 fn a_program_that_scribbles_over_its_session_harms_only_itself() {
     alone(|| {

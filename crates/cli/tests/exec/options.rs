@@ -4,6 +4,7 @@ use crate::support::{ADDRESS, CLIENT, PATIENCE, Scene, alone};
 use cofferdam_lab::fixtures::wait_until;
 use nix::sys::signal::Signal;
 
+/// Promise 53.
 #[test]
 fn sockets_report_their_connections_and_their_options_act() {
     alone(|| {
@@ -41,6 +42,7 @@ fn sockets_report_their_connections_and_their_options_act() {
     });
 }
 
+/// Promise 52.
 #[test]
 fn calls_that_wait_for_nanoseconds_are_woken_by_data() {
     alone(|| {
@@ -54,6 +56,7 @@ fn calls_that_wait_for_nanoseconds_are_woken_by_data() {
     });
 }
 
+/// Promise 52.
 #[test]
 fn a_handler_of_a_signal_may_fork_while_its_thread_waits() {
     alone(|| {

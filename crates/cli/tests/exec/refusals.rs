@@ -3,6 +3,7 @@
 use crate::support::{BINARY, MINUTE, Scene, alone, said, shell};
 use std::os::unix::fs::PermissionsExt;
 
+/// Promise 52.
 #[test]
 fn programs_that_would_run_past_the_dataplane_are_refused() {
     alone(|| {
@@ -50,6 +51,7 @@ fn programs_that_would_run_past_the_dataplane_are_refused() {
     });
 }
 
+/// Promise 52.
 #[test]
 fn io_uring_is_refused_to_the_program() {
     alone(|| {

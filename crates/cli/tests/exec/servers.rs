@@ -6,6 +6,7 @@ use nix::sys::signal::Signal;
 
 const FILE_BYTES: usize = 100 << 20;
 
+/// Promise 52.
 #[test]
 fn pythons_http_server_gives_curl_its_files_and_keeps_the_kernels_addresses() {
     alone(|| {
@@ -43,6 +44,7 @@ fn pythons_http_server_gives_curl_its_files_and_keeps_the_kernels_addresses() {
     });
 }
 
+/// Promise 52.
 #[test]
 fn redis_serves_and_keeps_what_it_was_given() {
     alone(|| {
@@ -107,6 +109,7 @@ fn redis_serves_and_keeps_what_it_was_given() {
     });
 }
 
+/// Promise 52.
 #[test]
 fn memcached_serves_from_four_threads() {
     alone(|| {
@@ -138,6 +141,7 @@ fn memcached_serves_from_four_threads() {
     });
 }
 
+/// Promise 52.
 #[test]
 fn nginx_serves_from_two_workers() {
     alone(|| {
@@ -213,6 +217,7 @@ fn sessions(scene: &Scene) -> Vec<u64> {
     connections
 }
 
+/// Promise 52.
 #[test]
 fn each_worker_of_nginx_has_a_session_of_its_own_also_as_another_user() {
     alone(|| {

@@ -37,6 +37,7 @@ fn word(scene: &Scene, line: &str) -> String {
         .to_owned()
 }
 
+/// Promise 53.
 #[test]
 fn nginx_sends_a_large_file_over_a_bad_link() {
     alone_for(limit(), || {
@@ -70,6 +71,7 @@ fn nginx_sends_a_large_file_over_a_bad_link() {
     });
 }
 
+/// Promise 53.
 #[test]
 fn redis_gets_and_gives_large_values_over_a_bad_link() {
     alone_for(limit(), || {
@@ -102,6 +104,7 @@ pub fn last(report: &serde_json::Value, part: &str, name: &str) -> u64 {
         .unwrap_or_else(|| panic!("no {part}/{name} in {report}"))
 }
 
+/// Promise 53.
 #[test]
 fn iperf3_sends_and_receives_over_a_bad_link_as_server_and_as_client() {
     alone_for(limit(), || {

@@ -66,6 +66,7 @@ fn commands(lines: &[&str]) -> Vec<String> {
     commands
 }
 
+/// Promise 55.
 #[test]
 fn blocks_of_shell_become_commands() {
     let text = "x\n```sh\n# why\na b # c\ncat > f <<'END'\n[x]\nEND\nd &\n```\n\n```text\nsays\n```\n\

@@ -96,6 +96,7 @@ const DOCUMENTS: [&str; 2] = [
     include_str!("../../../../docs/src/dataplane/try.md"),
 ];
 
+/// Promise 55.
 #[test]
 fn every_block_of_shell_runs_as_it_stands() {
     let _alone = exclusive();

@@ -93,6 +93,7 @@ fn beside<F: Future<Output = ()>>(cpus: u32, body: impl FnOnce(PathBuf) -> F) {
     assert!(!folder.path().join(SOCKET).exists(), "its socket is left");
 }
 
+/// Promise 40.
 #[test]
 fn the_kubelet_gets_a_device_for_each_cpu_and_may_allocate_them() {
     beside(3, |folder| async move {
@@ -123,6 +124,7 @@ fn the_kubelet_gets_a_device_for_each_cpu_and_may_allocate_them() {
     });
 }
 
+/// Promise 40.
 #[test]
 fn a_kubelet_that_refuses_or_restarts_is_asked_again() {
     beside(1, |folder| async move {
@@ -137,6 +139,7 @@ fn a_kubelet_that_refuses_or_restarts_is_asked_again() {
     });
 }
 
+/// Promise 40.
 #[test]
 fn what_is_no_frame_is_refused() {
     for bytes in [

@@ -75,6 +75,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
+    /// Promise 73.
     #[test]
     fn only_the_whole_token_gets_in() {
         let token = "0123456789abcdef0123456789abcdef";
@@ -95,6 +96,7 @@ mod tests {
         }
     }
 
+    /// Promise 73.
     #[test]
     fn a_gateway_without_a_token_answers_nobody() {
         let folder = tempfile::tempdir().unwrap();

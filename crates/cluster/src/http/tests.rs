@@ -55,6 +55,7 @@ fn an_answer_in_pieces_is_one_answer() {
     assert!(request.ends_with("X-Key: v\r\n\r\n"), "{request}");
 }
 
+/// Promise 73.
 #[test]
 fn one_that_never_ends_has_its_deadline() {
     let (peer, served) = peer(
@@ -67,6 +68,7 @@ fn one_that_never_ends_has_its_deadline() {
     served.join().unwrap();
 }
 
+/// Promise 73.
 #[test]
 fn one_that_drips_has_its_deadline_too() {
     let drips = vec![b"x".to_vec(); 1000];
@@ -76,6 +78,7 @@ fn one_that_drips_has_its_deadline_too() {
     served.join().unwrap();
 }
 
+/// Promise 73.
 #[test]
 fn one_that_is_too_large_is_not_read_to_its_end() {
     let flood = vec![vec![b'x'; 1 << 20]; 64];

@@ -118,6 +118,7 @@ mod tests {
         (context.server_path.clone(), context.namespace().to_owned())
     }
 
+    /// Promise 25.
     #[test]
     fn the_namespace_is_that_of_the_context_and_of_no_extension() {
         let extension = r#", "extensions": [{"name": "x", "extension": {"namespace": "other", "context": {"namespace": "o"}}}]"#;
@@ -139,6 +140,7 @@ mod tests {
         }
     }
 
+    /// Promise 25.
     #[test]
     fn the_path_is_that_of_the_contexts_server() {
         for (server, path) in [
@@ -160,6 +162,7 @@ mod tests {
         assert_eq!(read(&view("https://h/p", "")).0, "/p");
     }
 
+    /// Promise 25.
     #[test]
     fn a_notice_before_the_view_or_no_view_does_no_harm() {
         let notice = format!(

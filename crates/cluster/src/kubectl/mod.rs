@@ -267,6 +267,7 @@ fn last_words(log: &Path) -> String {
 mod tests {
     use super::*;
 
+    /// Promise 25.
     #[test]
     fn the_proxy_passes_on_paths_below_the_servers() {
         let plain = accepted("");

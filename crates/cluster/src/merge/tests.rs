@@ -92,6 +92,7 @@ fn namespaces_are_summed_over_nodes_and_pods_keep_their_node() {
     );
 }
 
+/// Promise 25.
 #[test]
 fn what_is_kept_of_5000_nodes_is_bounded() {
     let pods: Vec<PodRecord> = (0..250)

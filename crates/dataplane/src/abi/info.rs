@@ -266,6 +266,7 @@ mod tests {
         }
     }
 
+    /// Promise 53.
     #[test]
     fn a_report_comes_back_from_its_conditions() {
         let v6 = ConnectionInfo {
@@ -300,6 +301,7 @@ mod tests {
         }
     }
 
+    /// Promise 53.
     #[test]
     fn parts_of_two_reports_make_none() {
         let mut got = Parts::default();

@@ -89,6 +89,7 @@ mod tests {
     use super::*;
     use crate::abi::Call;
 
+    /// Promise 69.
     #[test]
     fn settings_come_back_as_they_were_and_others_are_no_call() {
         let options = ConnectionOptions {

@@ -233,6 +233,7 @@ mod tests {
         Store::new(1000)
     }
 
+    /// Promise 46.
     #[test]
     fn commands_may_come_in_pieces_of_any_size() {
         let all = b"set a 7 0 3\r\nx\nz\r\nget a\r\nget b a\r\nquit\r\nget a\r\n";

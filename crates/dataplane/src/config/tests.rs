@@ -26,6 +26,7 @@ fn the_least_file_has_the_documented_defaults() {
     assert!(config.applications.is_empty());
 }
 
+/// Promise 75.
 #[test]
 fn a_cpu_that_is_not_online_is_refused_where_it_stands() {
     let online = [CpuId(0), CpuId(1), CpuId(3)];
@@ -51,6 +52,7 @@ fn a_cpu_that_is_not_online_is_refused_where_it_stands() {
     assert!(Config::parse_for(&here, Some(&online)).is_ok());
 }
 
+/// Promise 49.
 #[test]
 fn further_devices_have_networks_of_their_own_and_wrong_ones_are_named() {
     let link = |rest: &str| format!("{LEAST}[[link]]\ndevice = \"eth1\"\n{rest}");
@@ -106,6 +108,7 @@ fn further_devices_have_networks_of_their_own_and_wrong_ones_are_named() {
     assert!(told.contains("at most 8 devices"), "{told}");
 }
 
+/// Promise 75.
 #[test]
 fn cores_are_one_or_as_many_as_are_named() {
     let one = Core::default();
@@ -147,6 +150,7 @@ fn cores_are_one_or_as_many_as_are_named() {
     }
 }
 
+/// Promise 70.
 #[test]
 fn an_application_may_be_given_a_part_of_its_own() {
     let application = |name: &str, more: &str| {
@@ -170,6 +174,7 @@ fn an_application_may_be_given_a_part_of_its_own() {
     assert!(error.contains("no more than 100"), "{error}");
 }
 
+/// Promise 54.
 #[test]
 fn elastic_cores_are_off_unless_named_and_have_the_documented_defaults() {
     let two = "[[core]]\n[[core]]\n[[core]]\n";
@@ -203,6 +208,7 @@ fn elastic_cores_are_off_unless_named_and_have_the_documented_defaults() {
     assert_eq!(config.options.first_cores, Some(2));
 }
 
+/// Promise 54.
 #[test]
 fn wrong_elastic_cores_are_refused_with_the_reason_and_its_line() {
     let two = "[[core]]\n[[core]]\n";
@@ -279,6 +285,7 @@ fn an_application_behind_protection_keys_has_a_program_and_a_user() {
     assert!(Config::parse(LEAST).expect("none").guest().is_none());
 }
 
+/// Promise 69.
 #[test]
 fn wrong_protection_domains_are_refused_with_the_reason_and_its_line() {
     let pkey = "domain = \"pkey\"\nprogram = \"echo 10.0.0.9:7\"";
@@ -334,6 +341,7 @@ fn wrong_protection_domains_are_refused_with_the_reason_and_its_line() {
     }
 }
 
+/// Promise 75.
 #[test]
 fn wrong_files_are_refused_with_the_reason() {
     for (more, reason) in [
@@ -368,6 +376,7 @@ fn wrong_files_are_refused_with_the_reason() {
     assert!(refused(&long).contains("prefix"));
 }
 
+/// Promise 54.
 #[test]
 fn the_example_file_can_be_put_in_force() {
     let text = include_str!("../../../../etc/dataplane.toml");
@@ -393,6 +402,7 @@ fn random_text_never_panics() {
     }
 }
 
+/// Promise 75.
 #[test]
 fn a_mistake_is_reported_with_its_line() {
     let application =
@@ -410,6 +420,7 @@ fn a_mistake_is_reported_with_its_line() {
     }
 }
 
+/// Promise 75.
 #[test]
 fn every_mistake_is_reported_with_its_line() {
     let more = "[loop]\nbatch = 0\nbacth = 5\nspin = \"5\"\n[tcp]\nconnections = 0\n\

@@ -153,6 +153,7 @@ mod tests {
         clients.asking.iter().map(|client| client.uid).collect()
     }
 
+    /// Promise 71.
     #[test]
     fn a_connection_that_sends_no_request_in_its_time_is_closed() {
         let mut clients = Clients::default();
@@ -168,6 +169,7 @@ mod tests {
         assert_eq!(users(&clients), [2]);
     }
 
+    /// Promise 71.
     #[test]
     fn a_user_at_its_limit_loses_its_own_oldest_connection_to_a_new_one() {
         let mut clients = Clients::default();
@@ -180,6 +182,7 @@ mod tests {
         assert_eq!(users.len(), 1 + MOST_ASKING_A_USER);
     }
 
+    /// Promise 71.
     #[test]
     fn many_users_keep_neither_each_other_nor_root_out() {
         let mut clients = Clients::default();

@@ -104,6 +104,7 @@ impl Meter {
 mod tests {
     use super::*;
 
+    /// Promise 54.
     #[test]
     fn the_queue_delay_is_the_queue_seen_times_the_mean_time_per_packet() {
         let interval = Duration::from_millis(100);

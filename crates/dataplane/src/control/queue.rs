@@ -99,6 +99,7 @@ mod tests {
         (request, theirs)
     }
 
+    /// Promise 71.
     #[test]
     fn users_take_turns_and_clients_that_hung_up_are_passed_over() {
         let mut queue = AttachQueue::default();
@@ -118,6 +119,7 @@ mod tests {
         assert!(queue.is_empty());
     }
 
+    /// Promise 71.
     #[test]
     fn a_user_has_its_number_of_places_and_others_and_root_have_theirs() {
         let mut queue = AttachQueue::default();

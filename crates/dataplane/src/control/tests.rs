@@ -53,6 +53,7 @@ fn turns(engines: &mut [Engine<Pipe>]) {
     }
 }
 
+/// Promise 66.
 #[test]
 fn a_socket_path_with_a_file_is_refused_and_the_file_stays() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -69,6 +70,7 @@ fn a_socket_path_with_a_file_is_refused_and_the_file_stays() {
     assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
 }
 
+/// Promise 71.
 #[test]
 fn status_and_scrapes_are_answered_beside_5000_idle_slow_and_garbage_connections() {
     time_limit(Duration::from_secs(120), beside_a_crowd);
@@ -110,6 +112,7 @@ fn scrape(address: std::net::SocketAddr) -> String {
     text
 }
 
+/// Promise 54.
 #[test]
 fn a_plan_is_carried_out_one_group_after_the_other() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -151,6 +154,7 @@ fn a_plan_is_carried_out_one_group_after_the_other() {
     }
 }
 
+/// Promise 54.
 #[test]
 fn a_stuck_move_is_reported_once_delays_no_client_and_is_not_tried_again() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -137,6 +137,7 @@ impl World {
     }
 }
 
+/// Promise 54.
 #[test]
 fn a_load_brings_cores_and_its_end_takes_them_away() {
     let mut world = World::new(4);
@@ -174,6 +175,7 @@ fn a_load_brings_cores_and_its_end_takes_them_away() {
     }
 }
 
+/// Promise 54.
 #[test]
 fn one_reading_is_not_enough_for_a_change() {
     let mut world = World::new(2);
@@ -186,6 +188,7 @@ fn one_reading_is_not_enough_for_a_change() {
     assert_eq!(world.changes(), []);
 }
 
+/// Promise 54.
 #[test]
 fn a_flow_group_that_fills_a_core_stays_where_it_is() {
     let mut world = World::new(4);
@@ -204,6 +207,7 @@ fn a_flow_group_that_fills_a_core_stays_where_it_is() {
     assert_ne!((world.owners[3], world.owners[4]), (0, 0));
 }
 
+/// Promise 54.
 #[test]
 fn a_core_far_busier_than_another_gives_it_flow_groups() {
     let mut world = World::new(2);
@@ -225,6 +229,7 @@ fn a_core_far_busier_than_another_gives_it_flow_groups() {
     );
 }
 
+/// Promise 54.
 #[test]
 fn a_core_that_came_for_bursts_stays_while_they_last() {
     let mut world = World::new(2);
@@ -241,6 +246,7 @@ fn a_core_that_came_for_bursts_stays_while_they_last() {
     assert_eq!(world.changes(), [Change::Add(1), Change::Remove(1)]);
 }
 
+/// Promise 54.
 #[test]
 fn no_core_is_given_more_connections_than_it_has_room_for() {
     let mut world = World::new(2);
@@ -257,6 +263,7 @@ fn no_core_is_given_more_connections_than_it_has_room_for() {
     assert_eq!(world.changes(), [Change::Add(1), Change::Remove(1)]);
 }
 
+/// Promise 54.
 #[test]
 fn the_least_and_the_most_cores_are_kept() {
     let settings = Elastic {
@@ -280,6 +287,7 @@ fn the_least_and_the_most_cores_are_kept() {
     assert_eq!(world.used(), [0, 1]);
 }
 
+/// Promise 54.
 #[test]
 fn a_group_moved_by_hand_stays_for_a_pause_and_may_then_move_again() {
     let settings = Elastic {
@@ -296,6 +304,7 @@ fn a_group_moved_by_hand_stays_for_a_pause_and_may_then_move_again() {
     assert_eq!(world.used(), [0], "nothing to do: one core is enough");
 }
 
+/// Promise 54.
 #[test]
 fn groups_that_were_all_moved_away_by_hand_come_home() {
     let mut world = World::new(3);
@@ -306,6 +315,7 @@ fn groups_that_were_all_moved_away_by_hand_come_home() {
     assert_eq!(world.used(), [0]);
 }
 
+/// Promise 54.
 #[test]
 fn at_a_constant_load_cores_stop_changing() {
     for seed in 0..300 {
@@ -357,6 +367,7 @@ fn at_a_constant_load_cores_stop_changing() {
     }
 }
 
+/// Promise 54.
 #[test]
 fn any_readings_give_a_plan_that_can_be_carried_out() {
     let mut random = fastrand::Rng::with_seed(7);

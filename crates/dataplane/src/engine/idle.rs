@@ -65,6 +65,7 @@ mod tests {
         idle
     }
 
+    /// Promise 54.
     #[test]
     fn it_polls_through_short_gaps_and_sleeps_through_long_ones() {
         let busy = after_gaps(Duration::from_micros(100));
@@ -74,6 +75,7 @@ mod tests {
         assert!(quiet.should_sleep(quiet.last_work + MOMENT));
     }
 
+    /// Promise 54.
     #[test]
     fn turns_of_one_burst_do_not_count_as_gaps() {
         let mut idle = after_gaps(MOST * 2);

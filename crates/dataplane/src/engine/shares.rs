@@ -115,12 +115,14 @@ mod tests {
         (0..).take_while(|_| pool.take(client)).count() as u32
     }
 
+    /// Promise 70.
     #[test]
     fn a_single_application_has_the_whole_table() {
         let mut pool = Pool::new(100, &Shares::equal(1));
         assert_eq!(takes(&mut pool, 0), 100);
     }
 
+    /// Promise 70.
     #[test]
     fn a_guarantee_holds_whichever_application_came_first() {
         let mut pool = Pool::new(100, &Shares::equal(2));
@@ -130,6 +132,7 @@ mod tests {
         assert_eq!((takes(&mut pool, 1), takes(&mut pool, 0)), (1, 0));
     }
 
+    /// Promise 70.
     #[test]
     fn each_table_has_a_part_for_everyone() {
         let limits = cofferdam_netstack::Limits {
@@ -154,6 +157,7 @@ mod tests {
 
     /// Any history: what was given back can be taken, and no application gets less than its
     /// guarantee.
+    /// Promise 70.
     #[test]
     fn places_are_neither_made_nor_lost() {
         let mut random = fastrand::Rng::with_seed(15);

@@ -59,6 +59,7 @@ fn turns(engine: &mut Engine<Pipe>, count: u32) {
     }
 }
 
+/// Promise 69.
 #[test]
 fn each_offence_ends_its_application_and_no_other() {
     let offences: [(Entry, &str); 6] = [
@@ -129,6 +130,7 @@ fn each_offence_ends_its_application_and_no_other() {
     assert_eq!(engine.tally().applications.len(), 1);
 }
 
+/// Promise 69.
 #[test]
 fn an_impossible_ring_index_ends_its_application() {
     let mut engine = engine(small());
@@ -140,6 +142,7 @@ fn an_impossible_ring_index_ends_its_application() {
     }
 }
 
+/// Promise 69.
 #[test]
 fn an_application_that_reads_nothing_is_ended_and_its_memory_is_bounded() {
     let mut engine = engine(small());
@@ -167,6 +170,7 @@ fn an_application_that_reads_nothing_is_ended_and_its_memory_is_bounded() {
     assert!(said.contains("unread"), "{said}");
 }
 
+/// Promise 66.
 #[test]
 fn a_sudden_end_frees_the_place_for_the_next() {
     let mut engine = engine(small());
@@ -184,6 +188,7 @@ fn a_sudden_end_frees_the_place_for_the_next() {
     assert_eq!(engine.tally().offences, 0, "to leave is no offence");
 }
 
+/// Promise 66.
 #[test]
 fn more_applications_than_places_are_refused() {
     let mut engine = engine(small());
@@ -195,6 +200,7 @@ fn more_applications_than_places_are_refused() {
 }
 
 /// The fuzzer that plays a hostile application, with a fixed seed. `fuzz/` has it without end.
+/// Promise 69.
 #[test]
 fn random_calls_harm_only_their_caller() {
     let mut random = fastrand::Rng::with_seed(2026);

@@ -231,6 +231,7 @@ mod tests {
         }
     }
 
+    /// Promise 52.
     #[test]
     fn dynamic_programs_fit_and_others_are_refused_in_words() {
         assert_eq!(look(Path::new("/bin/ls")).expect("read"), Look::Fits);
@@ -273,6 +274,7 @@ mod tests {
         }
     }
 
+    /// Promise 52.
     #[test]
     fn a_scripts_interpreter_is_looked_at() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -127,6 +127,7 @@ fn entry(bytes: &[u8]) -> Entry {
 mod tests {
     use super::*;
 
+    /// Promise 69.
     #[test]
     fn random_bytes_in_the_rings_harm_no_neighbour() {
         let mut random = fastrand::Rng::with_seed(5);

@@ -130,6 +130,7 @@ impl Bounds {
 mod tests {
     use super::*;
 
+    /// Promise 70.
     #[test]
     fn a_name_that_was_given_back_is_not_anothers() {
         let mut bounds = Bounds::default();

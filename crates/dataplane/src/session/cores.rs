@@ -162,6 +162,7 @@ impl Groups {
 mod tests {
     use super::*;
 
+    /// Promise 54.
     #[test]
     fn connections_are_opened_on_cores_that_have_flow_groups() {
         let mut groups = Groups::new(&[0; FLOW_GROUPS as usize]);

@@ -5,12 +5,14 @@ fn close(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-9
 }
 
+/// Promise 10.
 #[test]
 fn the_seeds_example_is_one_cpu_of_three() {
     // T asks for one CPU, its neighbour for two and wants all three.
     assert!(close(share(3.0, 1024, &[(2048, 3.0)]), 1.0));
 }
 
+/// Promise 10.
 #[test]
 fn a_container_that_wants_little_leaves_the_rest() {
     assert!(close(share(2.0, 100, &[(100, 0.25)]), 1.75));
@@ -38,6 +40,7 @@ fn levels(t: Group, n: Group, host_s: f64) -> Levels {
     Levels::from([(PathBuf::from("/"), level)])
 }
 
+/// Promise 10.
 #[test]
 fn quota_and_cpuset_cut_the_share() {
     let before = levels(group("t", 1024, 0.0), group("n", 1024, 0.0), 0.0);
@@ -99,6 +102,7 @@ proptest! {
     }
 
     /// Never more than available, never less than the share when all want everything.
+    /// Promise 10.
     #[test]
     fn shares_stay_in_bounds(capacity in 0.1..64.0f64, weight in 1..10_000u64,
                              others in prop::collection::vec((1..10_000u64, 0.0..64.0f64), 0..12)) {

@@ -72,6 +72,7 @@ fn share(victim: u64, neighbour: Option<u64>, cpu: u32, ms: u64) -> LossShare {
     }
 }
 
+/// Promise 12.
 #[test]
 fn a_wait_is_divided_among_all_who_ran_on_that_cpu() {
     let begin = reading(vec![counted(1, &[(5, 7)])], &[(1, 1)]);
@@ -100,6 +101,7 @@ fn a_wait_is_divided_among_all_who_ran_on_that_cpu() {
     assert_eq!(unused, [on_cpu_0]);
 }
 
+/// Promise 12.
 #[test]
 fn nobody_is_blamed_where_nobody_lost_much() {
     let begin = reading(vec![counted(1, &[])], &[]);
@@ -112,6 +114,7 @@ fn nobody_is_blamed_where_nobody_lost_much() {
 }
 
 proptest! {
+    /// Promise 12.
     #[test]
     fn shares_add_up_to_no_more_than_the_loss(
         times in prop::collection::vec(prop::collection::vec((0..900u64, 0..900u64), 0..3), 1..40),

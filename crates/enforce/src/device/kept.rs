@@ -68,6 +68,7 @@ mod tests {
         count
     }
 
+    /// Promise 31.
     #[test]
     fn a_namespace_stays_open_as_long_as_it_is_kept() {
         assert_eq!(entered(2), 2, "nobody keeps it");

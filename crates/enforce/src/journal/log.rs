@@ -223,6 +223,7 @@ mod tests {
         Log::open(path, BOOT).unwrap()
     }
 
+    /// Promise 65.
     #[test]
     fn it_stays_small_however_often_a_value_changes() {
         let folder = tempfile::tempdir().unwrap();
@@ -239,6 +240,7 @@ mod tests {
         assert_eq!(again.changes[&id].before, "1024");
     }
 
+    /// Promise 65.
     #[test]
     fn it_grows_with_what_is_in_force() {
         let folder = tempfile::tempdir().unwrap();
@@ -255,6 +257,7 @@ mod tests {
 
     /// A write that ends short at any byte: the record does not count, and the next one is not
     /// glued to it.
+    /// Promise 65.
     #[test]
     fn a_short_write_is_as_if_never_made() {
         let folder = tempfile::tempdir().unwrap();
@@ -280,6 +283,7 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
+    /// Promise 65.
     #[test]
     fn what_cannot_be_read_is_kept_aside_once() {
         let folder = tempfile::tempdir().unwrap();

@@ -81,6 +81,7 @@ fn the_next_process_takes_back_what_a_killed_one_left() {
     assert_eq!(report, UndoReport::default());
 }
 
+/// Promise 64.
 #[test]
 fn values_that_another_program_wrote_since_are_left_and_reported() {
     let scene = Scene::new();
@@ -93,6 +94,7 @@ fn values_that_another_program_wrote_since_are_left_and_reported() {
     assert_eq!(text(&a), "0");
 }
 
+/// Promise 64.
 #[test]
 fn a_rewrite_is_noticed_and_becomes_what_is_put_back() {
     let scene = Scene::new();
@@ -126,6 +128,7 @@ fn a_rewrite_to_the_value_before_is_noticed_too() {
 }
 
 /// The weight was ours for a while as well: whoever writes it after another value of his own means it.
+/// Promise 64.
 #[test]
 fn a_rewrite_to_a_former_value_of_ours_stays() {
     for crashed in [false, true] {
@@ -190,6 +193,7 @@ fn directories_are_removed_and_those_of_others_are_not_taken() {
     assert!(!ours.exists() && theirs.exists());
 }
 
+/// Promise 66.
 #[test]
 fn only_one_process_at_a_time() {
     let scene = Scene::new();
@@ -212,6 +216,7 @@ fn left_in_force(scene: &Scene) -> Vec<PathBuf> {
     files
 }
 
+/// Promise 65.
 #[test]
 fn of_a_journal_cut_at_any_byte_the_rest_is_reverted_and_the_loss_is_reported() {
     let scene = Scene::new();
@@ -241,6 +246,7 @@ fn of_a_journal_cut_at_any_byte_the_rest_is_reverted_and_the_loss_is_reported() 
     }
 }
 
+/// Promise 65.
 #[test]
 fn with_a_bit_flipped_anywhere_at_most_one_change_stays_and_is_reported() {
     let scene = Scene::new();

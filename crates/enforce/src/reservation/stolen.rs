@@ -59,6 +59,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
+    /// Promise 37.
     #[test]
     fn the_stolen_part_is_of_the_time_since_the_last_look() {
         let root = tempfile::tempdir().unwrap();

@@ -36,6 +36,7 @@ fn state(reservations: &Reservations, id: u64) -> ReservationState {
     found.unwrap().1
 }
 
+/// Promise 37.
 #[test]
 fn v2_containers_get_their_cpus_and_everything_goes_back() {
     let fake = Fake::v2(4);
@@ -63,6 +64,7 @@ fn v2_containers_get_their_cpus_and_everything_goes_back() {
     assert_eq!(journal.in_force(), 0);
 }
 
+/// Promise 37.
 #[test]
 fn a_crash_is_put_right_by_whoever_comes_next() {
     for fake in Fake::both(4) {
@@ -100,6 +102,7 @@ fn v1_children_stay_within_their_parent() {
     assert_eq!(fake.everything(), before);
 }
 
+/// Promise 38.
 #[test]
 fn the_impossible_is_named_and_the_others_keep_their_service() {
     let fake = Fake::v2(4);
@@ -125,6 +128,7 @@ fn the_impossible_is_named_and_the_others_keep_their_service() {
     );
 }
 
+/// Promise 37.
 #[test]
 fn a_missing_controller_degrades_one_container() {
     let fake = Fake::v2(4);
@@ -138,6 +142,7 @@ fn a_missing_controller_degrades_one_container() {
     assert_eq!(fake.cpuset(B), "3");
 }
 
+/// Promise 37.
 #[test]
 fn a_rewritten_cpuset_is_put_right_and_counted() {
     let fake = Fake::v2(4);
@@ -170,6 +175,7 @@ fn a_container_bound_to_reserved_cpus_is_moved_and_named() {
     assert_eq!(names(&r, A), ["cpuset_conflict"]);
 }
 
+/// Promise 37.
 #[test]
 fn idle_cpus_are_lent_to_siblings_and_taken_back() {
     for fake in Fake::both(4) {
@@ -199,6 +205,7 @@ fn idle_cpus_are_lent_to_siblings_and_taken_back() {
     }
 }
 
+/// Promise 37.
 #[test]
 fn an_owner_that_gets_all_that_the_hypervisor_leaves_takes_its_cpus_back() {
     let fake = Fake::v2(4);
@@ -222,6 +229,7 @@ fn an_owner_that_gets_all_that_the_hypervisor_leaves_takes_its_cpus_back() {
     assert_eq!(fake.cpuset(A), "0-2");
 }
 
+/// Promise 37.
 #[test]
 fn nothing_is_lent_to_those_whose_quotas_would_not_let_them_use_it() {
     let fake = Fake::v2(4);
@@ -277,6 +285,7 @@ fn a_cpu_that_goes_is_replaced() {
     assert_eq!(fake.cpuset(S), "2");
 }
 
+/// Promise 37.
 #[test]
 fn interrupts_and_steering_leave_reserved_cpus_and_come_back() {
     let fake = Fake::v2(4);
@@ -340,6 +349,7 @@ fn a_container_that_vanishes_harms_no_other() {
 }
 
 /// The inventory may list containers for a moment whose cgroups are gone: many Jobs that end at once.
+/// Promise 36.
 #[test]
 fn what_was_written_to_a_cgroup_that_is_gone_is_closed_in_the_journal_though_it_is_still_listed() {
     for fake in Fake::both(4) {
@@ -365,6 +375,7 @@ fn what_was_written_to_a_cgroup_that_is_gone_is_closed_in_the_journal_though_it_
 }
 
 /// The kernel shows a process that exits in the root of every v1 hierarchy.
+/// Promise 36.
 #[test]
 fn a_container_whose_process_exits_keeps_its_reservation_until_its_cgroup_is_gone() {
     let fake = Fake::hybrid(4);
@@ -388,6 +399,7 @@ fn a_container_whose_process_exits_keeps_its_reservation_until_its_cgroup_is_gon
 }
 
 /// The kernel removes the files of a cgroup before its directory.
+/// Promise 36.
 #[test]
 fn what_was_written_to_a_cgroup_that_was_half_removed_is_closed_in_the_journal() {
     for fake in Fake::both(4) {
@@ -405,6 +417,7 @@ fn what_was_written_to_a_cgroup_that_was_half_removed_is_closed_in_the_journal()
 }
 
 /// A service that is restarted: its new cgroup has the path of the old one.
+/// Promise 36.
 #[test]
 fn what_was_written_to_a_cgroup_whose_path_another_has_is_closed_in_the_journal() {
     for fake in Fake::both(4) {

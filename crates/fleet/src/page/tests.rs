@@ -56,6 +56,7 @@ fn census() -> Census {
     }
 }
 
+/// Promise 17.
 #[test]
 fn the_bill_shows_others_and_says_where_the_difference_ran() {
     let page = html(&figures(), &census(), &[]).unwrap();
@@ -65,6 +66,7 @@ fn the_bill_shows_others_and_says_where_the_difference_ran() {
     assert!(!page.contains("Take care"));
 }
 
+/// Promise 17.
 #[test]
 fn ledgers_that_do_not_add_up_are_told() {
     let mut wrong = figures();
@@ -73,6 +75,7 @@ fn ledgers_that_do_not_add_up_are_told() {
     assert!(page.contains("Bills and flows differ by 20.0 s"), "{page}");
 }
 
+/// Promise 17.
 #[test]
 fn hours_without_records_are_gaps_and_the_worst_is_darkest() {
     let page = html(&figures(), &census(), &[]).unwrap();

@@ -249,6 +249,7 @@ fn counts(frame: &Frame) -> HashMap<(String, String), u128> {
 }
 
 proptest! {
+    /// Promise 16.
     #[test]
     fn a_sum_has_exactly_the_counts_of_its_frames(frames in frames(6)) {
         let mut expected: HashMap<_, u128> = HashMap::new();
@@ -260,6 +261,7 @@ proptest! {
         prop_assert_eq!(counts(&sum(&frames)), expected);
     }
 
+    /// Promise 16.
     #[test]
     fn a_sum_of_sums_is_the_sum(frames in frames(6), cut in 1..6usize) {
         let cut = cut.min(frames.len());
@@ -271,6 +273,7 @@ proptest! {
         prop_assert_eq!(sum(&parts), sum(&frames));
     }
 
+    /// Promise 16.
     #[test]
     fn what_a_frame_says_is_read_back(frames in frames(3)) {
         use crate::dictionary::{Entries, Entry, EntryId};
@@ -297,6 +300,7 @@ proptest! {
 }
 
 proptest! {
+    /// Promise 16.
     #[test]
     fn bytes_of_others_are_no_frame_or_one_that_can_be_added_up(
         frames in frames(1),
@@ -324,6 +328,7 @@ proptest! {
     }
 }
 
+/// Promise 16.
 #[test]
 fn every_entitlement_can_be_kept() {
     for entitlement in Entitlement::ALL {

@@ -17,6 +17,7 @@ fn form(path: &str) -> Option<(Runtime, Option<String>, Option<String>)> {
 }
 
 /// Every layout that is known, by runtime and driver.
+/// Promise 7.
 #[test]
 fn paths_of_known_runtimes() {
     let slice = UID.replace('-', "_");
@@ -172,6 +173,7 @@ fn paths_of_known_runtimes() {
     }
 }
 
+/// Promise 7.
 #[test]
 fn paths_of_everything_else() {
     for path in [

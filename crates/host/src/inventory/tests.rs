@@ -37,6 +37,7 @@ fn only(changes: Vec<ContainerChange>) -> ContainerChange {
     changes.remove(0)
 }
 
+/// Promise 7.
 #[test]
 fn podman_in_both_layouts_and_both_drivers() {
     let id = hex_id(1);
@@ -89,6 +90,7 @@ fn rootless_podman_has_its_name_in_the_users_home() {
     assert_eq!(by_path(&host.inventory(), &path).unwrap().name, "mine");
 }
 
+/// Promise 7.
 #[test]
 fn kubernetes_in_both_drivers() {
     let (app, pause) = (hex_id(3), hex_id(4));
@@ -136,6 +138,7 @@ fn kubernetes_in_both_drivers() {
     }
 }
 
+/// Promise 7.
 #[test]
 fn a_task_of_ctr_is_known_by_containerds_own_directory() {
     let host = FakeHost::new(true);
@@ -153,6 +156,7 @@ fn a_task_of_ctr_is_known_by_containerds_own_directory() {
     assert_eq!(other.runtime, Runtime::Plain);
 }
 
+/// Promise 7.
 #[test]
 fn docker_crio_and_nspawn() {
     let host = FakeHost::new(true);
@@ -502,6 +506,7 @@ fn device_events_reach_the_right_container() {
 /// Containers of a full host.
 const MANY: u32 = 1_000;
 
+/// Promise 8.
 #[test]
 fn an_event_costs_the_same_with_a_thousand_containers() {
     let work = |containers: u32| {
@@ -548,6 +553,7 @@ fn selectors(texts: &[&str]) -> Vec<Selector> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
+/// Promise 7.
 #[test]
 fn a_cgroup_that_is_named_is_a_container_in_the_hosts_namespace_too() {
     let host = FakeHost::new(false);
@@ -578,6 +584,7 @@ fn a_cgroup_that_is_named_is_a_container_in_the_hosts_namespace_too() {
     assert_eq!(inventory.containers().count(), 0);
 }
 
+/// Promise 7.
 #[test]
 fn a_name_splits_no_runtimes_container_and_a_double_star_names_none() {
     let host = FakeHost::new(false);

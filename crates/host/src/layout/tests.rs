@@ -12,6 +12,7 @@ fn read(mountinfo: &str, controllers: &str) -> Result<CgroupLayout, HostError> {
     CgroupLayout::read(&HostFs::below(root.path()))
 }
 
+/// Promise 7.
 #[test]
 fn pure_v2() {
     let layout = read(
@@ -34,6 +35,7 @@ fn pure_v2() {
     );
 }
 
+/// Promise 7.
 #[test]
 fn hybrid() {
     let layout = read(

@@ -189,6 +189,7 @@ mod tests {
         assert_eq!(read(&payload), Some(InetSocket { remote, ..expected }));
     }
 
+    /// Promise 73.
     #[test]
     fn the_owner_of_a_connected_socket_is_found() {
         use std::net::{TcpListener, TcpStream};

@@ -73,6 +73,7 @@ proptest! {
     }
 
     /// Nothing that anyone can write makes a parser panic.
+    /// Promise 76.
     #[test]
     fn nothing_panics_on_text(text in "\\PC*|[ -~\n\\\\:\\-,0-9=\\[\\]]{0,200}") {
         let _ = mountinfo(&text);
@@ -93,6 +94,7 @@ proptest! {
         let _ = podman_containers(text.as_bytes());
     }
 
+    /// Promise 76.
     #[test]
     fn nothing_panics_on_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         for message in netlink_messages(&bytes) {
@@ -111,6 +113,7 @@ proptest! {
     }
 
     /// Files cut off at any byte, as a concurrent reader may find them.
+    /// Promise 76.
     #[test]
     fn truncated_state_is_harmless(cut in 0usize..300) {
         let podman = br#"[{"id":"ab","names":["web"],"metadata":"{}"},{"id":"cd","names":null}]"#;

@@ -24,6 +24,7 @@ fn names(fs: &HostFs, text: &str) -> Result<Vec<String>, String> {
     Ok(found.iter().map(|c| c.name.clone()).collect())
 }
 
+/// Promise 9.
 #[test]
 fn a_near_name_is_offered() {
     let fs = HostFs::below("/nonexistent");

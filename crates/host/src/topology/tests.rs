@@ -42,6 +42,7 @@ fn fields(topology: &Topology) -> Vec<(u32, u32, u32, u32, bool)> {
     topology.cpus.iter().map(of).collect()
 }
 
+/// Promise 38.
 #[test]
 fn two_sockets_with_siblings() {
     let tree = Tree::new("0-7");
@@ -70,6 +71,7 @@ fn two_sockets_with_siblings() {
     );
 }
 
+/// Promise 38.
 #[test]
 fn offline_cpus_are_left_out() {
     let tree = Tree::new("0,2");
@@ -81,6 +83,7 @@ fn offline_cpus_are_left_out() {
     );
 }
 
+/// Promise 38.
 #[test]
 fn an_older_kernel_and_a_bare_one() {
     let tree = Tree::new("0-1");

@@ -73,6 +73,7 @@ fn the_roots_own_count_is_never_a_containers() {
     assert!(Usage::new().read_ns(&fs, &layout, &container(1)).is_err());
 }
 
+/// Promise 8.
 #[test]
 fn few_descriptors_are_enough() {
     let (root, fs, layout) = host(false);

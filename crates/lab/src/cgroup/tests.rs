@@ -26,6 +26,7 @@ fn pure_v2(mount: &Path) -> CgroupLayout {
     }
 }
 
+/// Promise 43.
 #[test]
 fn hybrid_has_a_directory_in_each_hierarchy_once() {
     let layout = hybrid();

@@ -161,6 +161,7 @@ mod tests {
         assert_eq!(parse(b"on icmp egress port 53"), Ok(Request::On(filter)));
     }
 
+    /// Promise 76.
     #[test]
     fn nonsense_is_refused() {
         for line in [
@@ -182,6 +183,7 @@ mod tests {
     }
 
     proptest! {
+        /// Promise 76.
         #[test]
         fn any_bytes_are_parsed_or_refused(line in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = parse(&line);

@@ -152,6 +152,7 @@ fn the_three_steps_of_mace() {
     assert!(scene.fake.0.borrow().measured.is_empty());
 }
 
+/// Promise 72.
 #[test]
 fn a_namespace_sees_nothing_of_another() {
     let mut scene = Scene::new(Limits::default());
@@ -190,6 +191,7 @@ fn a_client_that_cannot_be_identified_gets_nothing() {
     assert_eq!(scene.ask(&mut stream, b"on\n"), "");
 }
 
+/// Promise 72.
 #[test]
 fn garbage_is_answered_and_half_a_line_waits() {
     let mut scene = Scene::new(Limits::default());
@@ -214,6 +216,7 @@ fn the_answer_comes_after_the_client_has_closed_its_side() {
     assert!(scene.server.clients.is_empty());
 }
 
+/// Promise 72.
 #[test]
 fn a_client_that_does_not_read_delays_no_other() {
     let mut scene = Scene::new(Limits {
@@ -254,6 +257,7 @@ fn a_client_that_does_not_read_delays_no_other() {
     assert_eq!(told + lost, 20_000);
 }
 
+/// Promise 72.
 #[test]
 fn a_flood_of_requests_is_answered_in_turns() {
     let mut scene = Scene::new(Limits::default());
@@ -266,6 +270,7 @@ fn a_flood_of_requests_is_answered_in_turns() {
 }
 
 /// The server would close it, and that may take as long as its sender likes.
+/// Promise 71.
 #[test]
 fn no_client_can_send_the_server_a_descriptor() {
     let mut scene = Scene::new(Limits::default());
@@ -285,6 +290,7 @@ fn closed(streams: &mut [UnixStream]) -> usize {
     streams.iter_mut().map(is_closed).filter(|c| *c).count()
 }
 
+/// Promise 72.
 #[test]
 fn a_namespace_has_so_many_connections_and_one_more_replaces_its_own() {
     let mut scene = Scene::new(Limits::default());
@@ -300,6 +306,7 @@ fn a_namespace_has_so_many_connections_and_one_more_replaces_its_own() {
     assert_eq!(scene.server.clients.len(), 1);
 }
 
+/// Promise 72.
 #[test]
 fn no_user_keeps_root_out_or_takes_another_users_connections() {
     let mut scene = Scene::new(Limits::default());
@@ -314,6 +321,7 @@ fn no_user_keeps_root_out_or_takes_another_users_connections() {
     assert_eq!(closed(&mut held), 1, "one made room for root");
 }
 
+/// Promise 72.
 #[test]
 fn all_namespaces_together_have_their_limit_and_the_greediest_gives() {
     // Raises the limit of open files: both ends are here.

@@ -34,6 +34,7 @@ pub fn report(direction: Direction, points_ns: [Option<u32>; 5]) -> Report {
     }
 }
 
+/// Promise 19.
 #[test]
 fn egress_has_its_five_stages() {
     let points = [Some(10), Some(11), Some(31), Some(71), Some(76)];
@@ -68,6 +69,7 @@ fn ingress_that_no_device_stamped_has_no_added_part() {
 }
 
 proptest! {
+    /// Promise 19.
     #[test]
     fn the_stages_add_up(
         steps in proptest::array::uniform5(proptest::option::of(0u32..1_000_000)),

@@ -255,6 +255,7 @@ mod tests {
     const TICK: u64 = 1 << TICK_SHIFT;
 
     /// Against a sorted list: any deadlines, any steps, re-arming in between.
+    /// Promise 56.
     #[test]
     fn takes_each_timer_in_its_tick_and_never_before() {
         let mut random = 7u64;

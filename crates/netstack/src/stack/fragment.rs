@@ -204,6 +204,7 @@ mod tests {
     use std::net::{IpAddr, Ipv6Addr};
 
     /// RFC 7739, 5.3; RFC 6864, 4.3.
+    /// Promise 60.
     #[test]
     fn identifications_come_again_late_and_start_elsewhere_for_each_destination() {
         let to = |last| Addr::from(IpAddr::from(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last)));

@@ -85,6 +85,7 @@ mod tests {
     }
 
     /// RFC 8201, 4: a size below 1280 bytes is discarded, not raised to it.
+    /// Promise 59.
     #[test]
     fn an_ipv6_size_below_the_least_is_discarded() {
         for claimed in [0, 1, 68, 552, 1279, 1500, 9000, u32::MAX] {
@@ -96,6 +97,7 @@ mod tests {
     }
 
     /// RFC 1191, 3 and 5; CVE-2004-1060.
+    /// Promise 59.
     #[test]
     fn an_ipv4_size_below_68_is_discarded_and_552_is_the_least() {
         for claimed in [1, 67, 1500, 65_535] {

@@ -105,6 +105,7 @@ mod tests {
         }
     }
 
+    /// Promise 60.
     #[test]
     fn each_order_has_every_port_once() {
         let ports = Ports::new(&[7; 16]);
@@ -117,6 +118,7 @@ mod tests {
     }
 
     /// RFC 6056, 3.1: neither the next port to one destination nor that to another is foreseen.
+    /// Promise 60.
     #[test]
     fn ports_reveal_neither_the_next_one_nor_another_destinations() {
         let ports = Ports::new(&[7; 16]);
@@ -147,6 +149,7 @@ mod tests {
         );
     }
 
+    /// Promise 60.
     #[test]
     fn a_search_begins_behind_the_port_that_was_taken_last() {
         let mut ports = Ports::new(&[7; 16]);

@@ -288,6 +288,7 @@ mod tests {
         .expect("they fit")
     }
 
+    /// Promise 61.
     #[test]
     fn a_local_address_says_the_interface_and_its_way() {
         let routes = two();

@@ -57,6 +57,7 @@ mod tests {
     }
 
     /// RFC 6528, 3: M + F(localip, localport, remoteip, remoteport, secretkey).
+    /// Promise 60.
     #[test]
     fn first_numbers_follow_the_clock_for_one_pair_of_sockets_and_reveal_nothing_of_another() {
         let numbers = Numbers::new(&[7; 16]);
@@ -96,6 +97,7 @@ mod tests {
     }
 
     /// RFC 7323, 5.4; RFC 6191: the offset is another one for each pair of sockets, and stays.
+    /// Promise 60.
     #[test]
     fn timestamps_of_a_pair_of_sockets_rise_and_reveal_nothing_of_another() {
         let numbers = Numbers::new(&[7; 16]);

@@ -142,6 +142,7 @@ mod tests {
     }
 
     /// RFC 4821, 7.3: within 8 bytes of what the path carries, in few probes.
+    /// Promise 59.
     #[test]
     fn the_longest_segment_is_found_by_halves() {
         for carries in [1024, 1100, 1400, 1452, 1460] {
@@ -157,6 +158,7 @@ mod tests {
     }
 
     /// A router's word ends the search above it.
+    /// Promise 59.
     #[test]
     fn a_routers_size_limits_the_search() {
         let mut search = PathSearch {

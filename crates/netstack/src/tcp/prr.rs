@@ -76,6 +76,7 @@ mod tests {
 
     /// Twenty segments under way, the first lost, half the window: every second acknowledgement lets
     /// one out, until half is under way.
+    /// Promise 58.
     #[test]
     fn the_window_comes_down_over_a_round_trip() {
         let mut prr = Prr::default();
@@ -105,6 +106,7 @@ mod tests {
 
     /// Little is left under way: an acknowledgement lets as much out as it reports; one that reveals no
     /// loss a segment more, until `ssthresh` is reached.
+    /// Promise 58.
     #[test]
     fn below_the_threshold_it_grows_as_slow_start_does() {
         let mut prr = Prr::default();

@@ -159,6 +159,7 @@ mod tests {
         }
     }
 
+    /// Promise 58.
     #[test]
     fn starts_at_one_second_and_follows_the_rules_of_section_2() {
         let mut rto = Rto::new(&config());
@@ -176,6 +177,7 @@ mod tests {
         );
     }
 
+    /// Promise 58.
     #[test]
     fn doubles_until_the_maximum_and_ends_with_progress() {
         let mut rto = Rto::new(&config());
@@ -198,6 +200,7 @@ mod tests {
     }
 
     /// A timeout of 60 s would outlast the peer's TIME-WAIT.
+    /// Promise 59.
     #[test]
     fn a_stale_echo_lengthens_the_timeout_a_little() {
         let mut rto = Rto::new(&config());

@@ -270,6 +270,7 @@ mod tests {
     }
 
     /// RFC 6675, 4: a hole is lost with three ranges or more than two segments above it.
+    /// Promise 58.
     #[test]
     fn a_hole_is_lost_by_ranges_or_by_bytes_above_it() {
         assert!(!board(0, &[(100, 300)]).first_lost(MSS));
@@ -283,6 +284,7 @@ mod tests {
     }
 
     /// RFC 6675, 4, SetPipe by hand: of 0..1000, [100,400) is there, [0,100) lost.
+    /// Promise 58.
     #[test]
     fn pipe_counts_what_is_neither_there_nor_lost_and_what_was_sent_again() {
         let board = board(0, &[(100, 400)]);
@@ -290,6 +292,7 @@ mod tests {
         assert_eq!(board.pipe(0, 1000, 100, MSS), 700);
     }
 
+    /// Promise 58.
     #[test]
     fn what_is_late_is_lost_above_all_ranges_too_until_it_is_sent_again() {
         let mut board = board(0, &[(100, 150)]);
@@ -308,6 +311,7 @@ mod tests {
 
     proptest! {
         /// Against a plain set of bytes.
+        /// Promise 58.
         #[test]
         fn agrees_with_a_set_of_bytes(
             start in any::<u32>(),

@@ -166,6 +166,7 @@ impl SentLog {
 mod tests {
     use super::*;
 
+    /// Promise 58.
     #[test]
     fn a_full_log_never_says_that_something_was_sent_earlier_than_it_was() {
         let mut log = SentLog::default();
@@ -191,6 +192,7 @@ mod tests {
     }
 
     /// Against a time for each byte: never earlier than that, and exact while there is room.
+    /// Promise 58.
     #[test]
     fn what_is_sent_again_has_its_own_time() {
         let mut log = SentLog::default();

@@ -96,6 +96,7 @@ mod tests {
         }
     }
 
+    /// Promise 57.
     #[test]
     fn a_cookie_holds_for_its_syn_alone_and_not_for_long() {
         let cookies = Cookies::new(&[7; 16]);

@@ -4,6 +4,7 @@ use super::address::Addr;
 use super::*;
 use proptest::prelude::*;
 
+/// Promise 61.
 #[test]
 fn the_checksum_is_that_of_rfc_1071() {
     assert_eq!(
@@ -16,6 +17,7 @@ fn the_checksum_is_that_of_rfc_1071() {
 
 proptest! {
     /// Against the definition: 16 bits at a time.
+    /// Promise 61.
     #[test]
     fn the_checksum_sums_words(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut total = 0u32;
@@ -48,6 +50,7 @@ proptest! {
     }
 
     /// No bytes make a parser panic or name a range outside of them.
+    /// Promise 68.
     #[test]
     fn hostile_bytes_are_parsed_within_their_bounds(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
         let _ = (arp::parse(&bytes), icmp::parse(&bytes, true), icmp::parse(&bytes, false));
@@ -121,6 +124,7 @@ fn addresses_know_their_family_network_and_whether_one_host_has_them() {
     );
 }
 
+/// Promise 61.
 #[test]
 fn a_long_chain_of_extension_headers_is_refused() {
     let chain = |headers: usize| {

@@ -187,6 +187,7 @@ fn differences(v6: bool) -> Vec<String> {
     thread.join().expect("it is played")
 }
 
+/// Promise 62.
 #[test]
 fn each_segment_is_answered_as_linux_answers_it() {
     let _alone = exclusive();

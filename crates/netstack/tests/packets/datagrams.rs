@@ -9,6 +9,7 @@ use cofferdam_netstack::*;
 use std::time::Duration;
 
 /// RFC 792, RFC 4443, 4.2: the same identifier, number and data come back.
+/// Promise 61.
 #[test]
 fn echo_requests_are_answered_with_their_data() {
     for v6 in [false, true] {
@@ -35,6 +36,7 @@ fn echo_requests_are_answered_with_their_data() {
 }
 
 /// RFC 1122, 3.2.2.1; RFC 4443, 3.1: the error quotes the packet.
+/// Promise 61.
 #[test]
 fn a_datagram_to_a_closed_port_is_answered_by_port_unreachable() {
     for v6 in [false, true] {
@@ -55,6 +57,7 @@ fn a_datagram_to_a_closed_port_is_answered_by_port_unreachable() {
 }
 
 /// RFC 4443, 2.4 f: errors are limited; so are RSTs.
+/// Promise 68.
 #[test]
 fn errors_and_resets_are_limited() {
     let mut node = node();
@@ -71,6 +74,7 @@ fn errors_and_resets_are_limited() {
 }
 
 /// RFC 768: to whom it is bound, with the sender's address; back again.
+/// Promise 61.
 #[test]
 fn datagrams_go_up_and_down() {
     for v6 in [false, true] {
@@ -129,6 +133,7 @@ fn datagrams_go_up_and_down() {
 }
 
 /// Nobody reads: memory stays bounded, and what is refused is counted.
+/// Promise 68.
 #[test]
 fn a_flood_of_datagrams_stops_at_the_backlog() {
     let mut settings = config(0);
@@ -149,6 +154,7 @@ fn a_flood_of_datagrams_stops_at_the_backlog() {
 
 /// Any history of addresses, sends, answers and time: each send that was taken is reported back,
 /// once, also when its address was given back before; each buffer comes back.
+/// Promise 66.
 #[test]
 fn each_datagram_that_was_taken_is_reported_back_whatever_became_of_its_address() {
     let mut random = 20_u64;
@@ -228,6 +234,7 @@ fn reported(node: &mut Node, out: &mut std::collections::HashSet<u64>) {
 
 /// A reader that asks for many absent neighbours is refused more at once, which leaves entries for
 /// others; so are its connections, until its share is free again.
+/// Promise 70.
 #[test]
 fn each_reader_has_a_limit_of_its_own_for_unknown_neighbours() {
     let mut node = node();

@@ -147,6 +147,7 @@ fn answer(message: &Message) -> Option<(IpAddr, u8)> {
 }
 
 /// RFC 4861, 7.1.1.
+/// Promise 61.
 #[test]
 fn solicitations_that_break_a_rule_are_discarded() {
     let right = Message::solicitation();
@@ -195,6 +196,7 @@ fn solicitations_that_break_a_rule_are_discarded() {
 }
 
 /// RFC 4861, 7.1.1, the last: reserved fields and options that are not known are ignored.
+/// Promise 61.
 #[test]
 fn what_a_rule_does_not_forbid_is_answered() {
     let right = Message::solicitation();
@@ -261,6 +263,7 @@ fn asking() -> Node {
 }
 
 /// RFC 4861, 7.1.2 and 7.2.5.
+/// Promise 61.
 #[test]
 fn advertisements_that_break_a_rule_are_discarded() {
     let sends = |message: &Message| {
@@ -297,6 +300,7 @@ fn advertisements_that_break_a_rule_are_discarded() {
 }
 
 /// RFC 4861, 6.1, 8.1: messages for routers, and of routers, change nothing here.
+/// Promise 61.
 #[test]
 fn router_messages_and_redirects_are_ignored() {
     for kind in [133, 134, 137] {

@@ -43,6 +43,7 @@ pub fn long_datagram(v6: bool) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// RFC 791, 3.2; RFC 8200, 4.5: in any order, repeated; handed up in one.
+/// Promise 61.
 #[test]
 fn fragments_in_any_order_make_the_datagram() {
     for v6 in [false, true] {
@@ -77,6 +78,8 @@ fn udp_node(v6: bool) -> Node {
 }
 
 /// RFC 5722: overlapping fragments kill their datagram; endless ones cost a bounded amount.
+/// Promise 61.
+/// Promise 68.
 #[test]
 fn hostile_fragments_are_bounded() {
     for v6 in [false, true] {
@@ -113,6 +116,7 @@ fn hostile_fragments_are_bounded() {
 }
 
 /// A TCP segment may come in fragments as well, if the first has its header (RFC 7112, 5).
+/// Promise 61.
 #[test]
 fn a_fragmented_segment_is_taken() {
     let mut node = node();
@@ -171,6 +175,7 @@ fn sent_fragments(node: &mut Node, v6: bool) -> Vec<(u32, usize, bool, Vec<u8>)>
 
 /// RFC 1122, 3.2.2.6; RFC 4443, 4.2: an echo request that came in fragments is answered with all
 /// its data, in fragments (RFC 791, 3.2; RFC 8200, 4.5).
+/// Promise 61.
 #[test]
 fn a_long_echo_request_is_answered_in_fragments() {
     for (v6, len) in [(false, 4000), (true, 4000), (false, 1473), (true, 60_000)] {
@@ -209,6 +214,7 @@ fn a_long_echo_request_is_answered_in_fragments() {
 }
 
 /// No room for all fragments of a reply: none is sent, and the buffer comes back.
+/// Promise 61.
 #[test]
 fn an_echo_that_finds_no_room_is_not_answered_in_part() {
     for v6 in [false, true] {
@@ -236,6 +242,7 @@ fn an_echo_that_finds_no_room_is_not_answered_in_part() {
 
 /// RFC 5722 and the like: random fragments of few datagrams, many overlapping, lose and keep
 /// nothing.
+/// Promise 61.
 #[test]
 fn random_fragments_leave_nothing_behind() {
     for v6 in [false, true] {
@@ -274,6 +281,7 @@ fn random_fragments_leave_nothing_behind() {
 
 /// RFC 6946, 4: a fragment that is the whole packet is taken alone, whatever else is being put
 /// together under its identification.
+/// Promise 61.
 #[test]
 fn an_atomic_fragment_is_a_packet_of_its_own() {
     let mut node = udp_node(true);

@@ -80,6 +80,7 @@ fn answer(node: &mut Node, from: IpAddr) -> Option<Error> {
 
 /// Each packet with the code and pointer of the parameter problem that answers it, if one does, and
 /// whether its datagram is handed up.
+/// Promise 61.
 #[test]
 fn each_header_that_cannot_be_taken_is_answered_as_its_rule_says() {
     let to = ip(0, true);
@@ -241,6 +242,7 @@ fn each_header_that_cannot_be_taken_is_answered_as_its_rule_says() {
 
 /// RFC 8200, 4.2; RFC 4443, 2.4 e: to a group only an option of the kind 10 is answered, from an
 /// address of ours; nobody is answered whose address is none.
+/// Promise 61.
 #[test]
 fn packets_to_groups_and_from_nobody_are_answered_where_a_rule_says_so() {
     let all: IpAddr = "ff02::1".parse().expect("a group");
@@ -312,6 +314,7 @@ fn packets_to_groups_and_from_nobody_are_answered_where_a_rule_says_so() {
 
 /// RFC 8200, 4.5: what lies behind a fragment header is read once the packet is whole, by the same
 /// rules.
+/// Promise 61.
 #[test]
 fn headers_behind_a_fragment_header_are_read() {
     let table = [
@@ -396,6 +399,7 @@ fn headers_behind_a_fragment_header_are_read() {
 }
 
 /// RFC 4443, 2.4 f: errors about headers are limited as all others.
+/// Promise 61.
 #[test]
 fn parameter_problems_are_limited() {
     let mut node = udp_node();

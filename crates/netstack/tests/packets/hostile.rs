@@ -12,6 +12,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 /// Addresses that no host may send from, and frames for others.
+/// Promise 61.
 #[test]
 fn spoofed_and_foreign_packets_are_dropped_and_counted() {
     let mut node = node();
@@ -55,6 +56,7 @@ fn spoofed_and_foreign_packets_are_dropped_and_counted() {
 }
 
 /// A flood of SYNs from everywhere: memory bounded, established connections continue.
+/// Promise 57.
 #[test]
 fn a_flood_of_syns_does_not_keep_others_out() {
     let mut settings = config(0);
@@ -111,6 +113,7 @@ fn open(node: &mut Node, syn: Segment) -> Segment {
 /// Peers that leave gaps, and peers that send to an application that does not accept, take a part
 /// of the buffers each; data in order is taken until all of them are in use, and again once they
 /// are not.
+/// Promise 68.
 #[test]
 fn no_peer_takes_all_buffers() {
     let mut settings = config(0);
@@ -163,6 +166,7 @@ fn no_peer_takes_all_buffers() {
 }
 
 /// Random and mutated frames, among them to open connections: no panic, no leak, bounded memory.
+/// Promise 68.
 #[test]
 fn hostile_frames_do_no_harm() {
     let mut random = Random::new(20_261_122);
@@ -320,6 +324,7 @@ fn hostile_frames_do_no_harm() {
 }
 
 /// A SYN whose frame has a wrong sender: the peer's next one gets its answer.
+/// Promise 57.
 #[test]
 fn a_syn_with_a_broken_sender_is_answered_when_it_is_repeated() {
     let mut node = node();

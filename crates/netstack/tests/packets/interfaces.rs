@@ -55,6 +55,7 @@ fn syn(macs: [[u8; 6]; 2], from: [u8; 4], to: [u8; 4]) -> Vec<u8> {
     segment.write(macs, from.into(), to.into())
 }
 
+/// Promise 61.
 #[test]
 fn what_is_sent_from_an_address_leaves_by_its_interface_with_its_station_and_size() {
     let mut node = two();
@@ -88,6 +89,7 @@ fn what_is_sent_from_an_address_leaves_by_its_interface_with_its_station_and_siz
     }
 }
 
+/// Promise 61.
 #[test]
 fn an_address_is_not_taken_at_another_interface() {
     let mut node = two();
@@ -117,6 +119,7 @@ fn an_address_is_not_taken_at_another_interface() {
 }
 
 /// A host of one network says that it has an address of the other's: whoever believed it would send there.
+/// Promise 61.
 #[test]
 fn no_host_speaks_for_one_of_another_network() {
     let mut node = two();
@@ -137,6 +140,7 @@ fn no_host_speaks_for_one_of_another_network() {
     assert_eq!((by, &first[..6]), (FIRST, &MACS[0][..]));
 }
 
+/// Promise 61.
 #[test]
 fn other_networks_are_reached_by_the_interface_that_has_a_gateway() {
     let mut node = two();

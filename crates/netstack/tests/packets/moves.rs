@@ -166,6 +166,7 @@ fn after_ms(ms: u64) -> Time {
 
 /// RFC 826, RFC 4861: whoever says unasked that it has a neighbour's address gets nothing of an open
 /// connection. The neighbour is asked, and its answer counts.
+/// Promise 61.
 #[test]
 fn a_lie_about_a_neighbour_redirects_no_connection() {
     for v6 in [false, true] {
@@ -194,6 +195,7 @@ fn a_lie_about_a_neighbour_redirects_no_connection() {
 }
 
 /// A liar makes us ask once a second at most, and never fails the neighbour that answers.
+/// Promise 61.
 #[test]
 fn a_stream_of_lies_makes_one_question_a_second() {
     for v6 in [false, true] {
@@ -224,6 +226,7 @@ fn a_stream_of_lies_makes_one_question_a_second() {
 
 /// RFC 1122, 2.3.2.1; RFC 4861, 7.3.3: a neighbour that has moved, and says so once, is found: its
 /// old station is asked twice, half a second apart, then all.
+/// Promise 61.
 #[test]
 fn a_neighbour_that_has_moved_is_found() {
     for v6 in [false, true] {
@@ -266,6 +269,7 @@ fn a_neighbour_that_has_moved_is_found() {
 
 /// RFC 1122, 2.3.2.1, (4): a neighbour that has moved without a word is asked for when a connection
 /// gets no answer, long before its address is old.
+/// Promise 61.
 #[test]
 fn a_neighbour_that_moves_in_silence_is_found_by_timeouts() {
     for v6 in [false, true] {

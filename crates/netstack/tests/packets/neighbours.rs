@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 /// Nobody answers for the address: given up after three questions, a second apart.
+/// Promise 61.
 #[test]
 fn what_waits_for_an_absent_neighbour_is_given_up() {
     for v6 in [false, true] {
@@ -54,6 +55,7 @@ fn what_waits_for_an_absent_neighbour_is_given_up() {
 }
 
 /// RFC 826, RFC 4861: questions are answered; answers to no question teach nothing.
+/// Promise 61.
 #[test]
 fn neighbours_are_answered_and_not_believed_unasked() {
     let mut node = node();

@@ -40,6 +40,7 @@ fn search(stack: &mut Stack) -> (Result<ConnectionId, ConnectError>, u32) {
     unreachable!("the loop has no end");
 }
 
+/// Promise 70.
 #[test]
 fn a_search_in_parts_finds_the_last_free_port_and_no_other() {
     let mut stack = stack();

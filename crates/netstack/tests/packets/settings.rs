@@ -6,6 +6,7 @@ use cofferdam_netstack::*;
 use std::net::{IpAddr, SocketAddr};
 
 /// Settings that cannot work are refused by name.
+/// Promise 75.
 #[test]
 fn wrong_settings_are_refused() {
     let refused = |change: fn(&mut Config)| {

@@ -182,6 +182,7 @@ fn a_synchronization_may_come_in_parts() {
     assert!(!answer.more);
 }
 
+/// Promise 72.
 #[test]
 fn what_cannot_be_understood_never_fails_a_pod() {
     let mut pair = Pair::new();
@@ -214,6 +215,7 @@ fn a_refused_registration_ends_the_session() {
     assert!(ended.to_string().contains("no plugins here"), "{ended}");
 }
 
+/// Promise 72.
 #[test]
 fn a_runtime_that_does_not_read_ends_the_session() {
     let mut session = Session::begin("cofferdam", "90");
@@ -229,6 +231,7 @@ fn a_runtime_that_does_not_read_ends_the_session() {
 }
 
 proptest! {
+    /// Promise 72.
     #[test]
     fn any_bytes_are_borne(
         messages in proptest::collection::vec(

@@ -64,6 +64,7 @@ mod tests {
         Host::new(setup).expect("a host")
     }
 
+    /// Promise 62.
     #[test]
     fn each_counter_is_one_of_the_stacks() {
         let host = host();
@@ -73,6 +74,7 @@ mod tests {
         }
     }
 
+    /// Promise 62.
     #[test]
     fn nstat_shows_what_has_grown_and_other_programs_stay() {
         let mut host = host();

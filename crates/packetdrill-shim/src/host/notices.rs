@@ -220,6 +220,7 @@ mod tests {
 
     const AT: Time = Time::from_nanos(5_000_000_007);
 
+    /// Promise 62.
     #[test]
     fn neighbouring_zero_copies_are_reported_as_one() {
         let mut notices = Notices::default();
@@ -238,6 +239,7 @@ mod tests {
         assert!(notices.is_empty());
     }
 
+    /// Promise 62.
     #[test]
     fn a_write_is_stamped_when_its_last_byte_leaves_and_when_it_is_acknowledged() {
         let all = TX_SOFTWARE | TX_SCHED | TX_ACK | SOFTWARE | OPT_ID;

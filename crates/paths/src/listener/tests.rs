@@ -17,6 +17,7 @@ fn rights(path: &Path) -> (u32, u32) {
     (meta.mode() & 0o7777, meta.gid())
 }
 
+/// Promise 71.
 #[test]
 fn a_socket_belongs_to_those_it_is_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -38,6 +39,7 @@ fn a_socket_belongs_to_those_it_is_for() {
     assert!(!path.exists());
 }
 
+/// Promise 71.
 #[test]
 fn a_peer_is_accepted_and_cannot_send_descriptors() {
     let folder = tempfile::tempdir().unwrap();
@@ -71,6 +73,7 @@ fn a_peer_is_accepted_and_cannot_send_descriptors() {
     }
 }
 
+/// Promise 66.
 #[test]
 fn a_live_socket_of_any_type_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -89,6 +92,7 @@ fn a_live_socket_of_any_type_is_refused() {
     }
 }
 
+/// Promise 66.
 #[test]
 fn the_socket_of_a_dead_process_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
@@ -102,6 +106,7 @@ fn the_socket_of_a_dead_process_is_replaced() {
     assert!(!path.exists(), "inode {before} is gone, and its successor");
 }
 
+/// Promise 66.
 #[test]
 fn a_process_that_has_bound_and_not_yet_listened_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
@@ -122,6 +127,7 @@ fn a_process_that_has_bound_and_not_yet_listened_is_left_alone() {
     assert!(matches!(refused, ListenError::Taken(_)), "{refused}");
 }
 
+/// Promise 66.
 #[test]
 fn anything_but_a_socket_stays_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
@@ -156,6 +162,7 @@ fn anything_but_a_socket_stays_as_it_is() {
     refused();
 }
 
+/// Promise 71.
 #[test]
 fn only_its_own_file_is_changed_and_removed() {
     let folder = tempfile::tempdir().unwrap();
@@ -178,6 +185,7 @@ fn only_its_own_file_is_changed_and_removed() {
     assert!(!path.exists());
 }
 
+/// Promise 71.
 #[test]
 fn a_folder_goes_with_the_socket_that_made_it() {
     let folder = tempfile::tempdir().unwrap();

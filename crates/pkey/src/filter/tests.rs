@@ -39,6 +39,7 @@ fn what_ends_the_process_or_forges_registers_is_trapped() {
     }
 }
 
+/// Promise 69.
 #[test]
 fn what_would_undo_the_protection_is_refused() {
     for number in [
@@ -85,6 +86,7 @@ fn what_would_undo_the_protection_is_refused() {
     assert_eq!(run(&filter, i386, libc::SYS_getpid, [0; 6]), Action::Refuse);
 }
 
+/// Promise 69.
 #[test]
 fn only_anonymous_memory_is_mapped_where_the_kernel_likes_and_never_as_code() {
     let mmap = |rights: u64, flags: u64| of(libc::SYS_mmap, &[0, 4096, rights, flags, u64::MAX, 0]);
@@ -106,6 +108,7 @@ fn only_anonymous_memory_is_mapped_where_the_kernel_likes_and_never_as_code() {
     );
 }
 
+/// Promise 69.
 #[test]
 fn no_range_that_leaves_ordinary_memory_is_changed() {
     let random = &mut fastrand::Rng::with_seed(5);
@@ -158,6 +161,7 @@ fn no_range_that_leaves_ordinary_memory_is_changed() {
     }
 }
 
+/// Promise 69.
 #[test]
 fn descriptors_that_are_kept_cannot_be_closed() {
     assert_eq!(of(libc::SYS_close, &[77]), Action::Refuse);

@@ -478,6 +478,7 @@ pub fn for_one(fd: RawFd, events: i16, limit: Option<Duration>) -> Result<c_int>
 mod tests {
     use super::*;
 
+    /// Promise 52.
     #[test]
     fn events_of_the_kernel_and_of_the_library_are_one_for_each_connection() {
         let event = |events: i32, data: u64| epoll_event {

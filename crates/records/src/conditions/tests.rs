@@ -56,6 +56,7 @@ fn of<'a>(report: &'a ConditionsReport, name: &str, pod: &str) -> &'a PodConditi
         .unwrap_or_else(|| panic!("no {name} of {pod} in {report:?}"))
 }
 
+/// Promise 25.
 #[test]
 fn both_sides_of_what_a_pod_pays_are_told_with_the_other_ones_name() {
     let ledger = Scene::new(&[
@@ -118,6 +119,7 @@ fn who_has_little_part_in_it_has_no_name() {
     }
 }
 
+/// Promise 25.
 #[test]
 fn what_is_refused_and_what_is_not_kept_are_told_of_the_pod() {
     let ledger = Scene::new(&[
@@ -157,6 +159,7 @@ fn what_is_refused_and_what_is_not_kept_are_told_of_the_pod() {
     assert_eq!(report.conditions_total, 4, "{report:?}");
 }
 
+/// Promise 25.
 #[test]
 fn the_document_is_bounded_and_says_how_many_there_are() {
     let all: Vec<ContainerRecord> = (0..500)

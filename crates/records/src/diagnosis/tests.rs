@@ -61,6 +61,7 @@ fn interval() -> ScheduleInterval {
 }
 
 /// A container may bear the name `host`, and is not taken for the host.
+/// Promise 12.
 #[test]
 fn an_interval_survives_json() {
     let interval = interval();

@@ -81,6 +81,7 @@ mod tests {
     use super::*;
     use crate::explain::made_up::{Scene, container};
 
+    /// Promise 11.
     #[test]
     fn a_container_is_named_so_that_no_other_is_meant_and_no_shell_is_harmed() {
         let mut all = Scene::new(&[

@@ -18,6 +18,7 @@ fn flood() -> Scene {
     ])
 }
 
+/// Promise 11.
 #[test]
 fn offender_harm_and_victim_are_named_with_since_when_and_the_command() {
     let mut known = status();
@@ -56,6 +57,7 @@ fn offender_harm_and_victim_are_named_with_since_when_and_the_command() {
     );
 }
 
+/// Promise 11.
 #[test]
 fn without_an_agent_nobody_knows_since_when_and_the_command_starts_one() {
     let told = explained(&flood().lasting(), &Agent::NotRunning(Start::Service));
@@ -70,6 +72,7 @@ fn without_an_agent_nobody_knows_since_when_and_the_command_starts_one() {
     assert_eq!(told.agent, "not_running");
 }
 
+/// Promise 11.
 #[test]
 fn what_comes_and_goes_or_rests_on_a_poor_ledger_is_less_sure() {
     let calm = Scene::new(&[container(1, "web-3"), container(2, "db-1")]);
@@ -106,6 +109,7 @@ fn what_comes_and_goes_or_rests_on_a_poor_ledger_is_less_sure() {
     );
 }
 
+/// Promise 11.
 #[test]
 fn what_was_lost_before_the_measurement_is_no_doubt_of_it() {
     let mut readings = Scene::new(&[container(1, "a")]).lasting();
@@ -126,6 +130,7 @@ fn what_was_lost_before_the_measurement_is_no_doubt_of_it() {
     );
 }
 
+/// Promise 11.
 #[test]
 fn a_container_that_is_repaid_does_not_pay() {
     let mut before = status();
@@ -148,6 +153,8 @@ fn a_container_that_is_repaid_does_not_pay() {
     assert!(told.findings[0].effect.contains("enforced already"));
 }
 
+/// Promise 3.
+/// Promise 11.
 #[test]
 fn the_sender_of_the_packets_and_further_offenders_are_named() {
     let scene = Scene::new(&[
@@ -171,6 +178,7 @@ fn the_sender_of_the_packets_and_further_offenders_are_named() {
     assert_eq!(told.findings[1].sentence, second);
 }
 
+/// Promise 11.
 #[test]
 fn packets_of_no_container_have_no_offender() {
     let scene = Scene::new(&[container(2, "db-1").charged(180)]);
@@ -184,6 +192,7 @@ fn packets_of_no_container_have_no_offender() {
     assert_eq!(finding.command.as_deref(), Some("sudo cofferdam top"));
 }
 
+/// Promise 11.
 #[test]
 fn lost_cpu_time_is_a_finding_with_a_reservation_as_the_remedy() {
     let scene = Scene::new(&[container(1, "batch"), container(2, "db-1")]).loss(
@@ -210,6 +219,7 @@ fn lost_cpu_time_is_a_finding_with_a_reservation_as_the_remedy() {
     }
 }
 
+/// Promise 11.
 #[test]
 fn a_container_that_its_own_quota_holds_back_is_harmed_by_no_other() {
     let mut api = container(1, "api");
@@ -232,6 +242,7 @@ fn a_container_that_its_own_quota_holds_back_is_harmed_by_no_other() {
     );
 }
 
+/// Promise 11.
 #[test]
 fn every_problem_that_the_agent_reports_has_a_command() {
     let page = include_str!("../../../../docs/src/reference/status.md");
@@ -256,6 +267,7 @@ fn every_problem_that_the_agent_reports_has_a_command() {
     }
 }
 
+/// Promise 11.
 #[test]
 fn nothing_wrong_is_said_with_its_figures() {
     let scene = Scene::new(&[
@@ -286,6 +298,7 @@ fn nothing_wrong_is_said_with_its_figures() {
 }
 
 /// Every state that the figures allow: no panic, no bad number, and one screen.
+/// Promise 11.
 #[test]
 fn thousands_of_states_each_fit_one_screen_and_rest_on_figures() {
     let names = [

@@ -15,6 +15,7 @@ fn of<'a>(report: &'a NodeReport, name: &str) -> &'a PodRecord {
         .unwrap_or_else(|| panic!("no {name}"))
 }
 
+/// Promise 25.
 #[test]
 fn pods_that_harm_and_pods_that_pay_are_named_by_namespace() {
     let ledger = Scene::new(&[
@@ -40,6 +41,7 @@ fn pods_that_harm_and_pods_that_pay_are_named_by_namespace() {
     assert_eq!(report.pods[0].name, "shop/web");
 }
 
+/// Promise 25.
 #[test]
 fn containers_of_one_pod_do_not_pay_for_each_other() {
     let ledger = Scene::new(&[
@@ -52,6 +54,7 @@ fn containers_of_one_pod_do_not_pay_for_each_other() {
     assert_eq!(of(&report, "a/b").paid_cpus, 0.0);
 }
 
+/// Promise 25.
 #[test]
 fn losses_and_reservations_are_those_of_the_pod() {
     let scene = Scene::new(&[pod(1, "app", "a/b"), pod(2, "side", "a/b")])
@@ -91,6 +94,7 @@ fn losses_and_reservations_are_those_of_the_pod() {
     assert!(report.problems.iter().any(|p| p.text == "app: why"));
 }
 
+/// Promise 25.
 #[test]
 fn a_node_with_thousands_of_pods_has_a_bounded_document() {
     let many: Vec<ContainerRecord> = (0..4000)

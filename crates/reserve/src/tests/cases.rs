@@ -25,6 +25,7 @@ fn two_cpus_give_one_away() {
     assert_eq!(now.shared, set([0]));
 }
 
+/// Promise 38.
 #[test]
 fn the_impossible_is_named_with_what_would_fit() {
     let host = host(1, 1, 4, 1);

@@ -133,6 +133,7 @@ proptest! {
 
     /// A history of requests and of cgroups that are narrowed and widened: nobody gets a CPU that it may
     /// not have, no standard container loses its last one to a newcomer, and what fits is given.
+    /// Promise 38.
     #[test]
     fn any_history_stays_within_the_cgroups_above(
         topology in any_host(),
@@ -170,6 +171,7 @@ proptest! {
     }
 
     /// Without limits the plan is that of the host alone.
+    /// Promise 38.
     #[test]
     fn wide_cgroups_change_no_plan(topology in any_host(), changes in prop::collection::vec(any_change(), 1..20)) {
         let all: BTreeSet<CpuId> = topology.cpus.iter().map(|c| c.cpu).collect();

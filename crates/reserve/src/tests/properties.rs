@@ -90,6 +90,7 @@ proptest! {
 
     /// A history of requests: every intermediate plan keeps the rules, is reproducible, and what is
     /// reported to fit fits.
+    /// Promise 38.
     #[test]
     fn any_history_keeps_the_rules(
         topology in any_host(),
@@ -126,6 +127,7 @@ proptest! {
 
     /// Repeating the requests moves nothing; removing one moves nothing; adding or changing one
     /// never moves own CPUs, and slices only when it would not fit otherwise.
+    /// Promise 38.
     #[test]
     fn one_change_moves_few(
         topology in any_host(),
@@ -171,6 +173,7 @@ proptest! {
     }
 
     /// On a host with room, a whole even number of CPUs shares no SMT core with anybody.
+    /// Promise 38.
     #[test]
     fn siblings_stay_together(
         topology in any_host(),
@@ -203,6 +206,7 @@ proptest! {
     }
 
     /// A request stays in one cache or node when a fresh host has one that is large enough.
+    /// Promise 38.
     #[test]
     fn a_request_stays_in_one_cache(sockets in 1u32..=4, caches in 1u32..=4, cores in 1u32..=16, threads in 1u32..=2, whole in 1u32..64) {
         let topology = host(sockets, caches, cores, threads);
@@ -221,6 +225,7 @@ proptest! {
     }
 
     /// The cost grows with CPUs × requests, not faster.
+    /// Promise 38.
     #[test]
     fn the_cost_is_bounded(
         topology in any_host(),

@@ -50,6 +50,7 @@ fn refused(from: &str, to: &str, words: &[&str]) {
     assert!(told.starts_with(&format!("line {line}")), "{line}: {told}");
 }
 
+/// Promise 75.
 #[test]
 fn each_mistake_has_its_line_and_its_remedy() {
     refused(
@@ -116,6 +117,7 @@ fn each_mistake_has_its_line_and_its_remedy() {
     );
 }
 
+/// Promise 75.
 #[test]
 fn circles_crowds_and_nobody_are_refused() {
     let told = |text: &str| tenants(text, &two()).unwrap_err().to_string();
@@ -147,6 +149,7 @@ fn circles_crowds_and_nobody_are_refused() {
     assert!(told(&deep).contains("above it"), "{}", told(&deep));
 }
 
+/// Promise 75.
 #[test]
 fn hosts_without_a_sensible_number_of_cpus_are_refused() {
     let told = |rest: &str| {
@@ -181,6 +184,7 @@ fn a_host_survives_the_round_trip() {
 }
 
 proptest! {
+    /// Promise 75.
     #[test]
     fn any_text_is_read_or_refused_in_one_line(text in "\\PC{0,200}") {
         for error in [host(&text).err(), tenants(&text, &two()).err()].into_iter().flatten() {
@@ -188,6 +192,7 @@ proptest! {
         }
     }
 
+    /// Promise 75.
     #[test]
     fn a_file_with_bytes_changed_is_read_or_refused(at in 0..GOOD.len(), with in "[0-9a-z{}\",:.\\[\\]-]{0,4}") {
         let mut text = GOOD.to_owned();

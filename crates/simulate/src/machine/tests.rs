@@ -229,6 +229,7 @@ impl Machine<'_> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
+    /// Promise 48.
     #[test]
     fn counts_cpusets_and_balance_hold_after_every_event(drawn in drawn()) {
         let host = host(drawn.shape);
@@ -240,6 +241,7 @@ proptest! {
         machine.step_checked(300 * MS);
     }
 
+    /// Promise 48.
     #[test]
     fn no_period_exceeds_its_quota_by_more_than_the_slack(
         quota in 5..150u64,

@@ -35,6 +35,7 @@ fn interval(seen: &[f64]) -> [f64; 2] {
     sampling.interval_95(moments.sum, &moments, 2, false)
 }
 
+/// Promise 4.
 #[test]
 fn one_window_says_only_what_is_possible() {
     // 10 ms were seen; in the other 950 ms two CPUs may have done nothing, or nothing else.
@@ -48,6 +49,7 @@ fn one_window_says_only_what_is_possible() {
     }
 }
 
+/// Promise 4.
 #[test]
 fn the_interval_is_narrow_only_where_windows_agree() {
     assert_close(interval(&[10.0 * MS; 5]), [1000.0 * MS; 2]);
@@ -61,6 +63,7 @@ fn the_interval_is_narrow_only_where_windows_agree() {
     assert!((high - low) < 0.1 * 25_000.0 * MS, "{low} to {high}");
 }
 
+/// Promise 4.
 #[test]
 fn an_interval_consists_of_the_windows_between_two_readings() {
     let id = CgroupId(7);
@@ -82,6 +85,7 @@ fn an_interval_consists_of_the_windows_between_two_readings() {
     assert_eq!(at(&all).since(None), at(&all));
 }
 
+/// Promise 4.
 #[test]
 fn time_counted_without_windows_is_certain() {
     let (sampling, moments) = sampled(&[10.0 * MS; 5]);
@@ -102,6 +106,7 @@ fn the_quantile_continues_where_the_table_ends() {
 
 /// Traffic in bursts, of which windows meet some: the interval contains the true value about as
 /// often as it claims.
+/// Promise 4.
 #[test]
 fn the_interval_contains_the_truth_nineteen_times_in_twenty() {
     // A linear congruential generator (Knuth, MMIX): the same sequence everywhere.

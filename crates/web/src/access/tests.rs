@@ -24,6 +24,7 @@ fn two_tokens_differ_and_neither_is_shown_in_a_log() {
     assert!(!format!("{a:?}").contains(a.as_str()));
 }
 
+/// Promise 73.
 #[test]
 fn the_page_answers_under_its_own_names_only() {
     let (rules, _) = access("127.0.0.1:9478", false, &["metrics.example"]);
@@ -133,6 +134,7 @@ fn the_token_comes_once_and_stays_as_a_cookie() {
     assert_eq!(rules.decide(&shown), Decision::NoToken);
 }
 
+/// Promise 73.
 #[test]
 fn pages_of_other_sites_are_answered_only_as_links() {
     let (rules, _) = access("unix:/run/web.sock", false, &[]);
@@ -162,6 +164,7 @@ fn pages_of_other_sites_are_answered_only_as_links() {
 }
 
 proptest! {
+    /// Promise 73.
     #[test]
     fn nothing_but_the_token_gets_in(
         name in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..40)),

@@ -12,6 +12,7 @@ fn frame(reading: crate::feed::Reading) -> Value {
     serde_json::to_value(Frame::new(&moment, "host")).unwrap()
 }
 
+/// Promise 14.
 #[test]
 fn beside_each_victim_is_what_enforcement_would_return() {
     let flood = reading(&[(1, "ingest", [10, 600, 0]), (2, "db", [900, 0, 400])]);
@@ -67,6 +68,7 @@ fn what_is_sent_is_bounded_and_a_name_stays_text() {
     assert_eq!(most.map(letters).max(), Some(LONGEST_NAME));
 }
 
+/// Promise 14.
 #[test]
 fn an_agent_that_is_away_is_said_and_nothing_divides_by_zero() {
     let mut recent = Recent::default();

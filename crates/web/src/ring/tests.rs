@@ -8,6 +8,7 @@ fn at(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
 }
 
+/// Promise 14.
 #[test]
 fn the_past_is_bounded_in_time_and_a_moment_is_found_in_it() {
     let mut ring = Ring::default();
@@ -34,6 +35,7 @@ fn the_past_is_bounded_in_time_and_a_moment_is_found_in_it() {
     assert!(ring.at(at(10 * seconds)).unwrap().is_some());
 }
 
+/// Promise 14.
 #[test]
 fn many_containers_are_bounded_in_bytes_and_names_go_with_them() {
     let mut ring = Ring::default();
@@ -55,6 +57,7 @@ fn many_containers_are_bounded_in_bytes_and_names_go_with_them() {
     assert_eq!(ring.name(199 * 2000).as_deref(), Some("short-lived"));
 }
 
+/// Promise 14.
 #[test]
 fn a_clock_that_is_set_back_loses_nothing_and_breaks_nothing() {
     let mut ring = Ring::default();

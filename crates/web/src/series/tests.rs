@@ -26,6 +26,7 @@ fn ring() -> Ring {
     ring
 }
 
+/// Promise 14.
 #[test]
 fn figures_are_averaged_over_each_step_and_gaps_stay_gaps() {
     let series = series(&mut ring(), &wanted(0, 200, 20)).unwrap();
@@ -71,6 +72,7 @@ fn one_container_alone_has_its_own_figures() {
     assert!(series.payers.is_empty());
 }
 
+/// Promise 14.
 #[test]
 fn points_have_bounds_whatever_is_asked_for() {
     for (from, to, points) in [(0, 1, 1000), (0, 86_400 * 366, 1000), (5, 5, 1), (9, 1, 10)] {

@@ -75,6 +75,8 @@ fn faults(browser: &Browser) -> Vec<String> {
         .collect()
 }
 
+/// Promise 14.
+/// Promise 74.
 #[test]
 fn the_page_says_who_harms_whom_and_opens_a_container() {
     let page = serve_with_past(Repeats::new(flooded(20)));
@@ -177,6 +179,7 @@ fn the_page_says_who_harms_whom_and_opens_a_container() {
     is_clean(&browser, &page);
 }
 
+/// Promise 14.
 #[test]
 fn every_width_and_scheme_fits_and_is_accessible() {
     let page = serve_with_past(Repeats::new(promised(flooded(40))));
@@ -220,6 +223,7 @@ fn every_width_and_scheme_fits_and_is_accessible() {
     is_clean(&browser, &page);
 }
 
+/// Promise 14.
 #[test]
 fn the_keyboard_reaches_everything_and_500_containers_are_few_rows() {
     let page = serve(Repeats::new(flooded(493)));
@@ -276,6 +280,7 @@ fn the_keyboard_reaches_everything_and_500_containers_are_few_rows() {
 
 /// Scrolled through from end to end in 240 frames, the table is whole in every one of them. How long the
 /// frames took is printed: it depends on the machine.
+/// Promise 14.
 #[test]
 fn a_scroll_through_500_containers_is_whole_in_every_frame() {
     let page = serve(Repeats::new(flooded(493)));
@@ -311,6 +316,7 @@ fn a_scroll_through_500_containers_is_whole_in_every_frame() {
     is_clean(&browser, &page);
 }
 
+/// Promise 14.
 #[test]
 fn promises_losses_and_the_cores_of_dataplanes_are_shown_where_there_are_such() {
     let feed = Repeats::new(flooded(3));
@@ -351,6 +357,7 @@ fn promises_losses_and_the_cores_of_dataplanes_are_shown_where_there_are_such() 
     is_clean(&browser, &page);
 }
 
+/// Promise 14.
 #[test]
 fn the_past_is_a_key_away_from_now() {
     let page = serve_with_past(Repeats::new(flooded(3)));
@@ -376,6 +383,7 @@ fn the_past_is_a_key_away_from_now() {
     is_clean(&browser, &page);
 }
 
+/// Promise 14.
 #[test]
 fn every_state_of_host_and_agent_is_said() {
     let feed = Repeats::new(common::flooded(0));

@@ -65,6 +65,7 @@ pub(super) fn nanoseconds(time: Duration) -> u64 {
 mod tests {
     use super::*;
 
+    /// Promise 22.
     #[test]
     fn timestamps_follow_the_clock_forwards_and_never_go_back() {
         let begin = Instant::now();

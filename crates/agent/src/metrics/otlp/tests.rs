@@ -288,6 +288,7 @@ type LastPoint = (Point, Option<(u64, u64, u64)>);
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
+    /// Promise 22.
     #[test]
     fn a_start_moves_only_when_a_count_begins_again(
         events in proptest::collection::vec(event(), 1..40)
@@ -319,6 +320,7 @@ proptest! {
     }
 }
 
+/// Promise 22.
 #[test]
 fn a_histogram_that_begins_again_has_a_later_start() {
     let mut streams = Streams::default();
@@ -357,6 +359,7 @@ fn a_histogram_that_begins_again_has_a_later_start() {
     assert_eq!(third.start, second.time);
 }
 
+/// Promise 22.
 #[test]
 fn a_request_of_an_older_view_is_not_made() {
     let mut streams = Streams::default();

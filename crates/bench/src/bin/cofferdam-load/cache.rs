@@ -83,6 +83,7 @@ fn ring(lines: usize) -> Vec<u64> {
 mod tests {
     use super::*;
 
+    /// Promise 46.
     #[test]
     fn the_ring_goes_through_every_line() {
         for lines in [2, 3, 64, 1_000] {

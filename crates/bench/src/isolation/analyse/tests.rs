@@ -32,6 +32,7 @@ fn sample(scenario: &str, repetition: u32, used: f64, performance: f64) -> Isola
 
 /// Rows of the tables of Volpert et al. (ICPE 2023), recomputed: I_plr is 100·|a − a′| ÷ a, I_ulr is
 /// |a − a′| in points, half of it for CPU.
+/// Promise 43.
 #[test]
 fn losses_are_the_papers() {
     let close = |a: f64, b: f64| (a - b).abs() < 0.02;
@@ -47,6 +48,7 @@ fn losses_are_the_papers() {
     assert_eq!(paper_losses(Resource::Cpu, 0.0, 5.0), (2.5, None));
 }
 
+/// Promise 43.
 #[test]
 fn an_improvement_is_no_loss_and_pairs_are_blocks() {
     let mut samples = Vec::new();

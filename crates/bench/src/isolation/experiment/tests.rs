@@ -39,6 +39,7 @@ fn a_file_is_the_experiment() {
     assert_eq!(experiment.cells().len(), 2 * 2 * 3 * 3);
 }
 
+/// Promise 44.
 #[test]
 fn the_order_is_drawn_block_by_block_and_the_same_for_one_seed() {
     let experiment = Experiment::quick();
@@ -64,6 +65,7 @@ fn the_order_is_drawn_block_by_block_and_the_same_for_one_seed() {
     assert_ne!(other.cells(), cells);
 }
 
+/// Promise 75.
 #[test]
 fn mistakes_are_reported_with_line_and_column() {
     let typo = WHOLE.replace("repetitions", "repetition");
@@ -123,6 +125,7 @@ fn mistakes_are_reported_with_line_and_column() {
     }
 }
 
+/// Promise 46.
 #[test]
 fn a_generator_of_the_host_is_taken_where_it_can_work() {
     let text = WHOLE
@@ -144,6 +147,7 @@ fn a_generator_of_the_host_is_taken_where_it_can_work() {
 
 /// Cells with and without protection are neighbours, each first in every other block; a cell's
 /// blocks are spread over the whole run.
+/// Promise 44.
 #[test]
 fn blocks_are_spread_and_protection_alternates() {
     let mut experiment = Experiment::quick();
@@ -171,6 +175,7 @@ fn blocks_are_spread_and_protection_alternates() {
 /// The quick matrix of one runtime: what its cells take by what was measured of each resource
 /// (seconds beside the window: 0.13; memory of 1 GiB to fill three of it, 1.3 on the mean), and a
 /// start of the tenants for each resource and block (up to 5).
+/// Promise 44.
 #[test]
 fn the_quick_matrix_takes_about_ten_minutes() {
     let quick = Experiment::quick();
@@ -205,6 +210,7 @@ fn presets_are_sound_and_written_as_they_are_read() {
     );
 }
 
+/// Promise 75.
 #[test]
 fn any_bytes_are_read_or_refused() {
     let mut random = fastrand::Rng::with_seed(11);

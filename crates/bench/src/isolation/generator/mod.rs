@@ -200,6 +200,7 @@ mod tests {
         assert!(of(GeneratorKind::CofferdamLoad).is_none());
     }
 
+    /// Promise 46.
     #[test]
     fn any_output_is_figures_or_a_reason() {
         let words = [

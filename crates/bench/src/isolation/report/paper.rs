@@ -43,6 +43,7 @@ mod tests {
     use super::*;
 
     /// Against the I_plr that the paper prints; its utilisations are rounded to two digits.
+    /// Promise 43.
     #[test]
     fn the_papers_rows_are_its_own() {
         for (resource, id, printed) in [

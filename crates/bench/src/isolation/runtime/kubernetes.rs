@@ -98,6 +98,7 @@ mod tests {
     use super::*;
     use crate::isolation::device::BlockDevice;
 
+    /// Promise 47.
     #[test]
     fn limits_are_a_pods_or_refused() {
         let cpus = resources(Some(&Limit::Cpus(0.5))).unwrap();

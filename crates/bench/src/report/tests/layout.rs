@@ -55,6 +55,7 @@ fn open_tags<'a>(page: &'a str, needle: &str) -> Vec<Vec<&'a str>> {
     found
 }
 
+/// Promise 45.
 #[test]
 fn every_table_scrolls_by_itself_and_shows_that_it_does() {
     for (kind, page) in pages() {
@@ -73,6 +74,7 @@ fn every_table_scrolls_by_itself_and_shows_that_it_does() {
     assert!(rule.contains("scroll") && rule.contains("local") && rule.contains("--shade"));
 }
 
+/// Promise 45.
 #[test]
 fn every_picture_takes_the_width_that_it_is_given() {
     let style = cofferdam_page::STYLE;
@@ -159,6 +161,7 @@ fn meet(one: Area, other: Area) -> bool {
     one[0] < other[2] && other[0] < one[2] && one[1] < other[3] && other[1] < one[3]
 }
 
+/// Promise 45.
 #[test]
 fn no_reference_line_goes_through_a_text_and_no_name_covers_another() {
     let mut seen = 0;
@@ -185,6 +188,7 @@ fn no_reference_line_goes_through_a_text_and_no_name_covers_another() {
     assert!(seen > 50, "{seen}");
 }
 
+/// Promise 45.
 #[test]
 fn every_time_chart_has_ticks_on_both_axes() {
     let page = html(&sample::isolation()).unwrap();
@@ -212,6 +216,7 @@ fn every_time_chart_has_ticks_on_both_axes() {
     }
 }
 
+/// Promise 45.
 #[test]
 fn what_a_colour_means_has_a_shape_and_a_name_in_the_legend() {
     let of = |kind: &str| pages().into_iter().find(|(k, _)| *k == kind).unwrap().1;

@@ -10,6 +10,7 @@ fn options(policies: &[ReservationPolicy]) -> Options {
     }
 }
 
+/// Promise 47.
 #[test]
 fn a_kubelet_is_measured_with_what_its_cpu_manager_allows() {
     use ReservationPolicy::{Alone, CpuManager, Lending, Limits, Shares, Strict};
@@ -24,6 +25,7 @@ fn a_kubelet_is_measured_with_what_its_cpu_manager_allows() {
     assert!(reason.to_string().contains("'none'"), "{reason}");
 }
 
+/// Promise 47.
 #[test]
 fn policies_differ_by_what_a_user_writes_into_the_pod() {
     let cell = &cells(&options(&[]), 2).unwrap()[0];

@@ -160,6 +160,7 @@ mod tests {
         gets as f64 / requests.len() as f64
     }
 
+    /// Promise 46.
     #[test]
     fn every_request_gets_just_the_answer_that_it_expects() {
         for work in [Work::Usr, Work::Etc] {
@@ -174,6 +175,7 @@ mod tests {
         }
     }
 
+    /// Promise 46.
     #[test]
     fn the_mixes_are_the_published_ones() {
         let (usr, etc) = (Work::Usr.requests(), Work::Etc.requests());

@@ -477,6 +477,7 @@ mod tests {
             .collect()
     }
 
+    /// Promise 13.
     #[test]
     fn no_size_panics() {
         for width in [1, 10, 40, 80, 200] {
@@ -521,6 +522,7 @@ mod tests {
         }
     }
 
+    /// Promise 13.
     #[test]
     fn blocks_are_sorted_and_filtered_whole() {
         let mut shown = Shown::new(Duration::from_secs(1), 1);
@@ -555,6 +557,7 @@ mod tests {
         assert_eq!(Sort::Name.step(false), Sort::Max);
     }
 
+    /// Promise 13.
     #[test]
     fn the_help_fits_a_small_terminal() {
         let mut shown = shown(3);

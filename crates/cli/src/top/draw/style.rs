@@ -59,6 +59,7 @@ fn is_monochrome(term: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// Promise 13.
     #[test]
     fn colours_obey_no_color_and_the_terminal() {
         let coloured = |no_color, term| Palette::of(no_color, term).owes() != Style::new();

@@ -177,6 +177,7 @@ fn help_names_every_key_and_column() {
     }
 }
 
+/// Promise 13.
 #[test]
 fn the_help_fits_a_small_terminal() {
     let mut state = state(&[interval()]);
@@ -200,6 +201,7 @@ fn the_help_fits_a_small_terminal() {
     );
 }
 
+/// Promise 13.
 #[test]
 fn no_line_above_the_table_ends_inside_a_word() {
     let mut bad = interval();
@@ -243,6 +245,7 @@ fn no_line_above_the_table_ends_inside_a_word() {
     }
 }
 
+/// Promise 13.
 #[test]
 fn the_sign_of_the_owed_history_needs_no_colour() {
     let lines = screen(&state(&[interval(), interval()]), 140, 12);
@@ -262,6 +265,7 @@ fn pause_is_shown() {
     assert!(screen(&state, 100, 12)[0].starts_with("cofferdam top · PAUSED"));
 }
 
+/// Promise 13.
 #[test]
 fn no_size_panics() {
     let mut state = state(&[interval()]);
@@ -321,6 +325,7 @@ fn busy() -> AccountingRecord {
     record
 }
 
+/// Promise 13.
 #[test]
 fn each_cpu_names_who_caused_and_who_was_charged() {
     let mut state = state(&[interval()]);
@@ -339,6 +344,7 @@ fn each_cpu_names_who_caused_and_who_was_charged() {
     }
 }
 
+/// Promise 11.
 #[test]
 fn the_command_that_helps_is_below_the_offender() {
     let mut state = State::new(SECOND, Selection::default());

@@ -38,6 +38,7 @@ fn body(state: &State) -> Rect {
     Places::new(state, AREA).unwrap().body
 }
 
+/// Promise 13.
 #[test]
 fn a_heading_sorts_and_once_more_reverses() {
     let mut state = state();
@@ -80,6 +81,7 @@ fn the_wheel_moves_and_a_click_closes_the_help() {
     assert_eq!(state.mode, Mode::Normal);
 }
 
+/// Promise 13.
 #[test]
 fn no_place_and_no_size_panics() {
     for (width, height) in [(0, 0), (1, 1), (39, 9), (40, 10), (80, 24), (300, 80)] {

@@ -38,6 +38,7 @@ fn key(code: KeyCode, modifiers: KeyModifiers) -> KeyEvent {
     KeyEvent::new(code, modifiers)
 }
 
+/// Promise 16.
 #[test]
 fn keys_step_by_a_frame_a_minute_or_an_hour_and_stop_at_the_ends() {
     let folder = tempfile::tempdir().unwrap();
@@ -76,6 +77,7 @@ fn keys_step_by_a_frame_a_minute_or_an_hour_and_stop_at_the_ends() {
     assert_eq!(player.clock().note(), None);
 }
 
+/// Promise 16.
 #[test]
 fn the_heading_has_time_resolution_and_gap() {
     let folder = tempfile::tempdir().unwrap();
@@ -100,6 +102,7 @@ fn the_heading_has_time_resolution_and_gap() {
     assert_eq!(state.clock.words(), "playing 1s");
 }
 
+/// Promise 16.
 #[test]
 fn once_prints_the_frame_and_says_how_old_it_is() {
     let folder = tempfile::tempdir().unwrap();

@@ -45,6 +45,7 @@ fn sorted_by_owed_until_a_key_says_otherwise() {
     assert_eq!(state.list.sort, Column::NsPerPacket);
 }
 
+/// Promise 13.
 #[test]
 fn every_column_has_a_digit_and_the_second_press_reverses() {
     let mut state = state();
@@ -81,6 +82,7 @@ fn the_filter_takes_letters_that_are_commands_elsewhere() {
     assert_eq!(names(&state).len(), 3);
 }
 
+/// Promise 13.
 #[test]
 fn the_filter_finds_pods_and_runtimes() {
     let mut state = state();
@@ -95,6 +97,7 @@ fn the_filter_finds_pods_and_runtimes() {
     }
 }
 
+/// Promise 13.
 #[test]
 fn pause_stands_still_and_shows_its_age() {
     let mut state = state();
@@ -133,6 +136,7 @@ fn the_cursor_stays_on_a_row() {
     assert_eq!(state.list.cursor, 0);
 }
 
+/// Promise 13.
 #[test]
 fn details_ask_for_what_they_show_and_nothing_is_asked_without_them() {
     let mut state = state();
@@ -179,6 +183,7 @@ fn details_ask_for_what_they_show_and_nothing_is_asked_without_them() {
     assert_eq!(state.view, View::List, "there is no row to open");
 }
 
+/// Promise 67.
 #[test]
 fn quit_and_ctrl_c_differ() {
     let mut state = state();
@@ -198,6 +203,7 @@ fn any_key_leaves_the_help() {
     assert_eq!(state.mode, Mode::Normal);
 }
 
+/// Promise 11.
 #[test]
 fn the_command_that_helps_is_only_for_now() {
     let mut live = State::new(SECOND, Selection::default());

@@ -67,6 +67,7 @@ fn a_condition_is_told_once_and_once_more_when_it_is_over() {
     assert_eq!(tellings(&round(&mut tracker, &holds, at)), [Telling::Holds]);
 }
 
+/// Promise 25.
 #[test]
 fn one_that_lasts_is_told_again_before_the_api_server_forgets_it() {
     let (mut tracker, at) = (Tracker::default(), Instant::now());
@@ -95,6 +96,7 @@ fn a_node_that_does_not_answer_changes_nothing_and_one_that_is_gone_ends_its_pod
     assert_eq!(tellings(&told), [Telling::Over]);
 }
 
+/// Promise 26.
 #[test]
 fn what_fails_is_tried_again_and_a_pod_that_is_gone_is_forgotten() {
     let (mut tracker, at) = (Tracker::default(), Instant::now());
@@ -109,6 +111,7 @@ fn what_fails_is_tried_again_and_a_pod_that_is_gone_is_forgotten() {
     assert!(tracker.kept.is_empty());
 }
 
+/// Promise 26.
 #[test]
 fn five_thousand_pods_are_no_storm_and_all_are_told() {
     let (mut tracker, at) = (Tracker::default(), Instant::now());
@@ -135,6 +138,7 @@ fn five_thousand_pods_are_no_storm_and_all_are_told() {
     assert_eq!(told.len(), 5200);
 }
 
+/// Promise 26.
 #[test]
 fn what_a_node_may_say_is_bounded() {
     let (mut tracker, at) = (Tracker::default(), Instant::now());
@@ -159,6 +163,7 @@ fn what_a_node_may_say_is_bounded() {
     assert_eq!(tracker.due(at), (vec![], 0));
 }
 
+/// Promise 26.
 #[test]
 fn names_that_are_none_are_not_told() {
     let mut wrong = vec![

@@ -155,6 +155,7 @@ impl<T> Reader<T> {
 mod tests {
     use super::*;
 
+    /// Promise 54.
     #[test]
     fn entries_cross_threads_in_order_and_a_full_lane_gives_back() {
         let (mut writer, mut reader) = lane::<Box<u32>>();
@@ -189,6 +190,7 @@ mod tests {
         assert!(reader.is_empty());
     }
 
+    /// Promise 54.
     #[test]
     fn what_was_not_read_is_dropped_with_the_lane() {
         let entry = Arc::new(());

@@ -362,6 +362,7 @@ fn moves(seed: u64, room: Room) {
     assert_eq!(sum.connections_lost, 0);
 }
 
+/// Promise 54.
 #[test]
 fn bytes_in_are_bytes_out_across_a_hundred_moves() {
     cofferdam_lab::fixtures::time_limit(std::time::Duration::from_secs(60), || {
@@ -378,6 +379,7 @@ fn bytes_in_are_bytes_out_across_a_hundred_moves() {
 }
 
 /// 24 streams of which each has up to 28 sends under way; of all together 128 may be.
+/// Promise 70.
 #[test]
 fn applications_with_more_to_send_than_their_share_of_the_tables_wait_and_lose_nothing() {
     cofferdam_lab::fixtures::time_limit(std::time::Duration::from_secs(60), || {

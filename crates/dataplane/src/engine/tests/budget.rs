@@ -46,6 +46,7 @@ fn refused(hostile: &mut Mapped) -> usize {
 }
 
 /// 16,384 ports for each of 1,024 calls were looked at in one turn: ten seconds.
+/// Promise 70.
 #[test]
 fn connects_without_a_free_port_take_no_more_than_their_units_of_a_turn() {
     let mut engine = roomy();
@@ -76,6 +77,7 @@ fn connects_without_a_free_port_take_no_more_than_their_units_of_a_turn() {
     assert!((3..=4).contains(&count), "{count} in {} turns", 4 * parts);
 }
 
+/// Promise 70.
 #[test]
 fn an_application_with_many_connections_ends_in_several_turns() {
     let mut engine = roomy();
@@ -110,6 +112,7 @@ fn present_bytes(file: &impl std::os::fd::AsFd) -> i64 {
 
 /// Who keeps descriptors and mappings keeps no memory; and nothing is charged to the dataplane for
 /// it.
+/// Promise 70.
 #[test]
 fn memory_of_an_application_is_touched_by_it_alone_and_ends_with_it() {
     let options = Options {

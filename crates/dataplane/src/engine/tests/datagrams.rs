@@ -23,6 +23,7 @@ fn bound(application: &mut Mapped) -> Result<u64, Refusal> {
     answer.expect("an answer")
 }
 
+/// Promise 70.
 #[test]
 fn a_source_that_is_not_the_dataplanes_sends_nothing() {
     let mut pair = Pair::new();

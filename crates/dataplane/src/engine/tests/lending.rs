@@ -53,6 +53,7 @@ fn session(area_bytes: u32) -> (Engine<Pipe>, Engine<Pipe>, Session, Vec<Connect
 }
 
 /// 66 such peers had all of 16 MiB: nobody else was served.
+/// Promise 70.
 #[test]
 fn peers_that_acknowledge_nothing_leave_each_connection_its_minimum() {
     let (mut engine, _peer, mut session, open) = session(1 << 20);
@@ -64,6 +65,7 @@ fn peers_that_acknowledge_nothing_leave_each_connection_its_minimum() {
     }
 }
 
+/// Promise 70.
 #[test]
 fn connections_without_progress_are_reset_for_those_that_have_no_memory() {
     // Room for the minimum of half of them.

@@ -141,6 +141,8 @@ fn history(seed: u64, options: Options) {
     }
 }
 
+/// Promise 66.
+/// Promise 70.
 #[test]
 fn all_that_an_application_had_is_reported_back_at_the_end_of_any_history() {
     let seed = fastrand::u64(..);

@@ -68,6 +68,7 @@ fn a_connection_is_reported_as_the_stack_has_it() {
     assert_eq!(pair.engine.tally().offences, 0);
 }
 
+/// Promise 69.
 #[test]
 fn a_connection_of_another_application_is_neither_reported_nor_set() {
     let mut pair = Pair::new();

@@ -146,6 +146,7 @@ pub(super) fn told(application: &mut Mapped) -> Vec<Condition> {
     all
 }
 
+/// Promise 70.
 #[test]
 fn an_application_that_attaches_many_times_leaves_others_their_sends() {
     let mut pair = Pair::new();
@@ -160,6 +161,7 @@ fn an_application_that_attaches_many_times_leaves_others_their_sends() {
     pair.assert_no_connection_ended();
 }
 
+/// Promise 70.
 #[test]
 fn peers_whose_data_nobody_takes_leave_applications_their_sends() {
     let mut pair = Pair::new();

@@ -48,6 +48,7 @@ fn knocks(pair: &mut Pair, sessions: &mut [&mut Mapped], count: usize) -> Vec<us
     knocks
 }
 
+/// Promise 54.
 #[test]
 fn sessions_of_a_group_get_connections_by_turns_and_a_standby_when_it_is_alone() {
     let mut pair = Pair::new();
@@ -87,6 +88,7 @@ fn sessions_of_a_group_get_connections_by_turns_and_a_standby_when_it_is_alone()
     }
 }
 
+/// Promise 54.
 #[test]
 fn an_address_is_shared_with_the_same_group_of_the_same_application_only() {
     let mut pair = Pair::new();

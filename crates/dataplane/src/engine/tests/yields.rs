@@ -37,6 +37,7 @@ fn wakeups(yields: bool) -> u64 {
 
 const ROUNDS: u64 = 100;
 
+/// Promise 54.
 #[test]
 fn an_application_on_the_loops_cpu_yields_it_and_need_not_be_woken() {
     let (yielding, sleeping) = (wakeups(true), wakeups(false));
@@ -46,6 +47,7 @@ fn an_application_on_the_loops_cpu_yields_it_and_need_not_be_woken() {
 }
 
 /// While the loop sleeps there is nobody to yield to.
+/// Promise 54.
 #[test]
 fn an_application_sleeps_when_the_loop_does() {
     let mut engine = engine(Options {

@@ -162,6 +162,7 @@ fn hostile(host: &Host) -> Vec<Change> {
     ]
 }
 
+/// Promise 64.
 #[test]
 fn a_forged_change_is_refused_by_name_and_the_rest_is_reverted() {
     let host = Host::new();
@@ -190,6 +191,7 @@ fn a_forged_change_is_refused_by_name_and_the_rest_is_reverted() {
     assert_eq!(host.open().1, UndoReport::default(), "reported once");
 }
 
+/// Promise 64.
 #[test]
 fn a_refused_change_cannot_steer_a_terminal() {
     let host = Host::new();
@@ -201,6 +203,7 @@ fn a_refused_change_cannot_steer_a_terminal() {
     assert!(line.len() < 1_000, "{}", line.len());
 }
 
+/// Promise 64.
 #[test]
 fn many_forged_changes_are_named_up_to_a_limit() {
     let host = Host::new();
@@ -214,6 +217,7 @@ fn many_forged_changes_are_named_up_to_a_limit() {
     assert!(last.starts_with("480 more"), "{last}");
 }
 
+/// Promise 64.
 #[test]
 fn a_change_that_is_not_listed_is_not_made() {
     let host = Host::new();
@@ -230,6 +234,7 @@ fn a_change_that_is_not_listed_is_not_made() {
 /// Reason of a refusal, and how a file comes to it.
 type Spoiled = (&'static str, fn(&Path));
 
+/// Promise 64.
 #[test]
 fn a_journal_that_others_may_have_written_is_not_read() {
     let host = Host::new();
@@ -265,6 +270,7 @@ fn a_journal_that_others_may_have_written_is_not_read() {
 proptest! {
     /// Whatever stands in a journal: what passes is one of our files, below the directories of the
     /// kernel.
+    /// Promise 64.
     #[test]
     fn no_path_outside_of_the_kernels_directories_passes(
         parts in proptest::collection::vec(

@@ -48,6 +48,7 @@ fn intact(contents: &Contents) -> bool {
         .all(|(id, found)| *found == change(&format!("/sys/fs/cgroup/{id}/cpu.shares"), "1024"))
 }
 
+/// Promise 65.
 #[test]
 fn a_journal_cut_at_any_byte_reports_what_is_left_and_that_it_was_cut() {
     let (bytes, ends) = file(&five());
@@ -63,6 +64,7 @@ fn a_journal_cut_at_any_byte_reports_what_is_left_and_that_it_was_cut() {
 }
 
 /// As after a kill in the middle of a write: the rest is empty.
+/// Promise 65.
 #[test]
 fn a_last_record_written_in_part_is_as_if_never_written() {
     let (bytes, ends) = file(&five());
@@ -78,6 +80,7 @@ fn a_last_record_written_in_part_is_as_if_never_written() {
     }
 }
 
+/// Promise 65.
 #[test]
 fn a_bit_that_flips_costs_one_record_and_is_noticed() {
     let (bytes, _) = file(&five());
@@ -94,6 +97,7 @@ fn a_bit_that_flips_costs_one_record_and_is_noticed() {
     }
 }
 
+/// Promise 65.
 #[test]
 fn a_hole_costs_what_was_in_it() {
     let (mut bytes, ends) = file(&five());
@@ -151,6 +155,7 @@ fn history() -> impl Strategy<Value = Vec<Record>> {
 
 proptest! {
     /// Whatever is damaged: what does not touch the damage is read as it was written.
+    /// Promise 65.
     #[test]
     fn records_outside_of_the_damage_are_read(
         history in history(),
@@ -186,6 +191,7 @@ proptest! {
         }
     }
 
+    /// Promise 65.
     #[test]
     fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         let contents = decode(&bytes, BOOT);

@@ -120,6 +120,7 @@ mod tests {
     }
 
     /// A container whose limits leave no room for a cgroup or a thread of ours.
+    /// Promise 31.
     #[test]
     fn limits_that_count_our_cgroup_are_raised_by_it() {
         let host = tempfile::tempdir().unwrap();
@@ -155,6 +156,7 @@ mod tests {
         assert!(!own.join(NAPI_CGROUP).exists() && journal.in_force() == 0);
     }
 
+    /// Promise 31.
     #[test]
     fn a_hierarchy_with_the_freezer_is_left_alone() {
         let host = tempfile::tempdir().unwrap();

@@ -92,6 +92,7 @@ fn open(root: &std::path::Path) -> Journal {
         .0
 }
 
+/// Promise 33.
 #[test]
 fn a_burst_follows_the_quota_down_and_comes_back() {
     let before = [("web", "50000", "50000")];
@@ -110,6 +111,7 @@ fn a_burst_follows_the_quota_down_and_comes_back() {
     host.assert_values(&before);
 }
 
+/// Promise 33.
 #[test]
 fn quotas_of_cgroups_below_follow_a_pods_quota() {
     let before = [
@@ -145,6 +147,7 @@ fn quotas_of_cgroups_below_follow_a_pods_quota() {
     host.assert_values(&before);
 }
 
+/// Promise 33.
 #[test]
 fn a_quota_stays_within_that_of_the_cgroup_above() {
     let mut host = Host::new(&[("pod", "80000", "0"), ("pod/web", "50000", "0")]);
@@ -152,6 +155,7 @@ fn a_quota_stays_within_that_of_the_cgroup_above() {
     host.assert_values(&[("pod/web", "80000", "0")]);
 }
 
+/// Promise 33.
 #[test]
 fn after_a_kill_quota_and_bursts_are_restored_in_whatever_order() {
     let before = [("pod", "50000", "40000"), ("pod/web", "50000", "50000")];
@@ -171,6 +175,7 @@ fn after_a_kill_quota_and_bursts_are_restored_in_whatever_order() {
     }
 }
 
+/// Promise 33.
 #[test]
 fn a_burst_that_another_program_writes_stays() {
     let mut host = Host::new(&[("web", "50000", "50000")]);
@@ -183,6 +188,7 @@ fn a_burst_that_another_program_writes_stays() {
 }
 
 /// A value that the kernel refuses is no value of ours, however often it is tried.
+/// Promise 36.
 #[test]
 fn what_is_in_force_is_restored_after_refused_writes() {
     let mut host = Host::new(&[("web", "50000", "50000")]);
@@ -199,6 +205,7 @@ fn what_is_in_force_is_restored_after_refused_writes() {
     host.assert_values(&[("web", "50000", "50000")]);
 }
 
+/// Promise 36.
 #[test]
 fn an_idle_cgroup_is_reported_and_its_weight_left_alone() {
     let mut host = Host::new(&[("web", "-1", "0")]);
@@ -219,6 +226,7 @@ fn an_idle_cgroup_is_reported_and_its_weight_left_alone() {
 }
 
 /// As where the weight goes back to what the file holds: that is no success of what was refused.
+/// Promise 36.
 #[test]
 fn a_refusal_stays_until_a_write_succeeds() {
     let mut host = Host::new(&[("web", "50000", "50000")]);

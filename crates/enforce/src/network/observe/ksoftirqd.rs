@@ -103,6 +103,7 @@ mod tests {
     }
 
     /// Of 9 ms 5 were softirqs: 4 ms are the end of what ran before. An idle CPU's softirqs are nobody's, too.
+    /// Promise 30.
     #[test]
     fn what_is_billed_beyond_softirqs_ran_before() {
         let file = tempfile::NamedTempFile::new().unwrap();

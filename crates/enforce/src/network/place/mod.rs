@@ -257,6 +257,7 @@ mod tests {
     }
 
     /// The process by which a pod became known may end long before the pod: a probe, `kubectl exec`.
+    /// Promise 31.
     #[test]
     fn a_pod_lives_as_long_as_a_process_of_a_container_of_it() {
         let mount = tempfile::tempdir().unwrap();

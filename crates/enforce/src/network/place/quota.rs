@@ -125,6 +125,7 @@ fn look(directory: &Path, v2: bool) -> io::Result<Option<QuotaFile>> {
 mod tests {
     use super::*;
 
+    /// Promise 33.
     #[test]
     fn the_tightest_quota_up_to_the_root_counts() {
         let root = tempfile::tempdir().unwrap();

@@ -68,6 +68,7 @@ fn interval(rows: Vec<ContainerLedger>) -> Interval {
     }
 }
 
+/// Promise 31.
 #[test]
 fn a_pod_is_one_container_in_its_own_cgroup_and_one_row() {
     let (pause, main, sidecar) = (
@@ -148,6 +149,7 @@ fn a_pod_is_one_container_in_its_own_cgroup_and_one_row() {
     assert!(pods.told_of_another(main.cgroup).is_none());
 }
 
+/// Promise 31.
 #[test]
 fn without_a_cgroup_of_the_pod_one_container_stands_for_all() {
     let (a, b) = (member(1, "/docker/a", "a"), member(2, "/docker/b", "b"));
@@ -169,6 +171,7 @@ fn without_a_cgroup_of_the_pod_one_container_stands_for_all() {
     assert_eq!(pods.held_as(b.cgroup), b.cgroup);
 }
 
+/// Promise 31.
 #[test]
 fn in_the_hosts_namespace_the_cgroup_tells_pods_apart() {
     let host = |id: u64, path: &str, pod: bool| {

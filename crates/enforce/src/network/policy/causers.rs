@@ -34,6 +34,7 @@ impl Causers {
 mod tests {
     use super::*;
 
+    /// Promise 29.
     #[test]
     fn others_have_what_no_causer_is_entitled_to() {
         let mut causers = Causers::default();

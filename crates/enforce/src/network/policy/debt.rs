@@ -133,6 +133,7 @@ mod tests {
         pay_back: PAY_BACK,
     };
 
+    /// Promise 34.
     #[test]
     fn debt_is_bounded_and_what_is_forgiven_is_counted() {
         let mut debt = Debt::default();
@@ -149,6 +150,7 @@ mod tests {
         assert!((debt.payment() + 0.02).abs() < 1e-9, "{}", debt.payment());
     }
 
+    /// Promise 34.
     #[test]
     fn a_debt_fades_while_nobody_waits_and_a_credit_stays() {
         let step = Duration::from_millis(20);
@@ -179,6 +181,7 @@ mod tests {
         assert!((debt.payment() + 0.02).abs() < 1e-9, "{}", debt.payment());
     }
 
+    /// Promise 34.
     #[test]
     fn a_debt_is_paid_as_soon_as_the_bounds_say_and_a_credit_is_spent_as_ever() {
         let soon = Bounds {
@@ -195,6 +198,7 @@ mod tests {
     }
 
     /// It went beyond its share of CPU 1 while nobody waited on CPU 0, where a victim comes now.
+    /// Promise 34.
     #[test]
     fn what_is_owed_on_one_cpu_is_not_paid_on_another() {
         let step = Duration::from_millis(100);

@@ -85,6 +85,7 @@ mod tests {
         of.iter().map(share).collect()
     }
 
+    /// Promise 30.
     #[test]
     fn what_is_not_claimed_is_the_others() {
         let claims = [
@@ -101,6 +102,7 @@ mod tests {
     }
 
     /// In the first round only one claims less than its third, in the second another does.
+    /// Promise 30.
     #[test]
     fn what_one_leaves_lets_another_have_all_that_it_claims() {
         let got = shares(
@@ -110,6 +112,7 @@ mod tests {
         assert!((got[0] - 0.5).abs() < 1e-9, "{got:?}");
     }
 
+    /// Promise 30.
     #[test]
     fn who_claims_more_than_there_is_shares_alike() {
         let ten: Vec<String> = (0..10).map(|i| format!("/p/{i}")).collect();

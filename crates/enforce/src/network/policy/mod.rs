@@ -270,6 +270,7 @@ mod tests {
     use std::time::Duration;
 
     /// Unknown, it passes for one that cannot be lowered, and a stream gets a NAPI thread that it does not need.
+    /// Promise 31.
     #[test]
     fn the_weight_of_a_container_is_wanted_where_nobody_waits_too() {
         let mut policy = Policy::new(Rules {

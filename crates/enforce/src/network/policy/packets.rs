@@ -131,6 +131,7 @@ mod tests {
     }
 
     /// It is in place, and has no budget: whatever it does not count has passed.
+    /// Promise 29.
     #[test]
     fn a_limit_that_lets_all_pass_makes_no_packet_dear() {
         let mut costs = PacketCosts::default();
@@ -152,6 +153,7 @@ mod tests {
     }
 
     /// A stream's acknowledgements are few where segments are put together on the way.
+    /// Promise 34.
     #[test]
     fn a_flood_is_not_answered_and_a_stream_is() {
         let answered = |answers: u64| {
@@ -173,6 +175,7 @@ mod tests {
         );
     }
 
+    /// Promise 34.
     #[test]
     fn what_little_comes_in_a_pause_makes_no_packet_dear() {
         let mut costs = PacketCosts::default();

@@ -118,6 +118,7 @@ mod tests {
     }
 
     /// It sends from CPU 1, where `ksoftirqd` does the work, and wakes on CPU 0 for a moment.
+    /// Promise 30.
     #[test]
     fn a_few_softirqs_on_one_cpu_move_little_of_what_another_hides() {
         let mut placement = Placement::default();
@@ -133,6 +134,7 @@ mod tests {
         );
     }
 
+    /// Promise 30.
     #[test]
     fn one_that_moves_is_found_where_it_goes() {
         let mut placement = Placement::default();
@@ -146,6 +148,7 @@ mod tests {
     }
 
     /// On CPU 0 softirqs meet it for half of their time, on CPU 1 for all of the little that `ksoftirqd` leaves.
+    /// Promise 30.
     #[test]
     fn what_ksoftirqd_takes_counts_for_nobody() {
         let mut placement = Placement::default();
@@ -159,6 +162,7 @@ mod tests {
     }
 
     /// It is known to have run on CPU 0 half of the time, and uses a CPU. Softirqs meet the other there, and not it.
+    /// Promise 30.
     #[test]
     fn one_that_softirqs_miss_where_they_meet_others_runs_elsewhere() {
         let mut placement = Placement::default();

@@ -187,6 +187,7 @@ mod tests {
     const STEP: Duration = Duration::from_millis(20);
 
     /// Shares of two CPUs must not be added up: what is left on one is no use to who waits on the other.
+    /// Promise 34.
     #[test]
     fn the_cpu_where_it_goes_furthest_beyond_its_share_counts_alone() {
         let mut cpus = PressedCpus::default();
@@ -200,6 +201,7 @@ mod tests {
         assert_eq!(cpus.worst(&[]), None, "nobody waits anywhere");
     }
 
+    /// Promise 34.
     #[test]
     fn it_stays_until_another_is_clearly_worse_or_nobody_pays() {
         let mut cpus = PressedCpus::default();
@@ -222,6 +224,7 @@ mod tests {
     }
 
     /// Of a CPU half goes to `ksoftirqd` for the offender's packets; hardly any of them meet the victim.
+    /// Promise 30.
     #[test]
     fn what_ksoftirqd_does_presses_whoever_waits_for_the_cpu() {
         use super::super::facts::IdleParts;

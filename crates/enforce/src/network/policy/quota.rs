@@ -119,6 +119,7 @@ mod tests {
         (packets, tasks)
     }
 
+    /// Promise 33.
     #[test]
     fn packets_and_tasks_share_the_quota_and_neither_stops_the_other() {
         for (offered, wants) in [(1.0, 1.0), (1.0, 0.05), (0.02, 1.0)] {
@@ -134,6 +135,7 @@ mod tests {
     }
 
     /// Dropping alone takes more than the quota: what it needs passes all the same.
+    /// Promise 33.
     #[test]
     fn a_flood_does_not_silence_its_victim() {
         let (packets, tasks) = settle(&mut under(0.2), 1.0, 0.03, 0.3);

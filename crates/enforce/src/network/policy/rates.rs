@@ -220,6 +220,7 @@ mod tests {
 
     /// A model of one CPU: softirq takes `s` from whoever runs; two groups compete by weight.
     /// The weight part, applied again and again, ends where the offender has its share.
+    /// Promise 29.
     #[test]
     fn the_weight_ends_where_the_share_is_met() {
         for (share, s) in [(0.5, 0.1), (0.5, 0.4), (0.8, 0.3), (0.2, 0.1)] {
@@ -237,6 +238,7 @@ mod tests {
     }
 
     /// Nobody paid for it so far. It uses as much as it does from the first step on, not a third of it.
+    /// Promise 30.
     #[test]
     fn the_first_interval_on_a_cpu_stands_for_itself() {
         let length = Duration::from_nanos(20_000_000);
@@ -254,6 +256,8 @@ mod tests {
     }
 
     /// A sender whose packets make work for another CPU: it never runs there.
+    /// Promise 29.
+    /// Promise 30.
     #[test]
     fn a_container_runs_where_softirqs_fall_into_its_time() {
         let used = |charged_ns: f64| Use {
@@ -289,6 +293,7 @@ mod tests {
     }
 
     /// Who sleeps most of the time is not pushed below its share for it.
+    /// Promise 29.
     #[test]
     fn a_container_below_its_share_keeps_the_weight_that_its_share_needs() {
         let rates = of(0.4, 0.1, 0.05, 0.0);

@@ -73,6 +73,7 @@ mod tests {
         fair_share(Path::new(of), &active, weight)
     }
 
+    /// Promise 30.
     #[test]
     fn siblings_share_by_weight() {
         assert_eq!(share("/p/a", &["/p/a", "/p/b"], &[]), 0.5);
@@ -81,6 +82,7 @@ mod tests {
         assert!((share("/p/b", &["/p/a"], &w) - 0.2).abs() < 1e-9);
     }
 
+    /// Promise 30.
     #[test]
     fn parents_compete_before_children() {
         let active = ["/x/a", "/x/b", "/y/c"];

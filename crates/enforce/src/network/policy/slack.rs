@@ -66,12 +66,14 @@ mod tests {
         (part, uses)
     }
 
+    /// Promise 30.
     #[test]
     fn a_container_that_leaves_part_of_its_share_keeps_its_weight() {
         let (part, uses) = settle(0.2, 0.2);
         assert!(part > 0.99 && (0.39..0.41).contains(&uses), "{part} {uses}");
     }
 
+    /// Promise 30.
     #[test]
     fn a_container_that_wants_more_is_held_to_its_share() {
         for softirq in [0.05, 0.2, 0.4] {
@@ -83,6 +85,7 @@ mod tests {
         }
     }
 
+    /// Promise 30.
     #[test]
     fn what_was_left_is_no_credit() {
         let mut slack = Slack::default();

@@ -93,6 +93,8 @@ mod tests {
 
     /// A CPU whose softirq work is the container's, beside what its NAPI thread ran there. Of the ten softirqs that met tasks
     /// four met its own.
+    /// Promise 30.
+    /// Promise 35.
     #[test]
     fn the_time_of_a_napi_thread_is_no_softirq() {
         let time = CpuTime {
@@ -134,6 +136,7 @@ mod tests {
         assert_eq!(met_ns(&facts, &victim, 0), 4_500.0, "a quarter is its own");
     }
 
+    /// Promise 34.
     #[test]
     fn what_a_napi_thread_ran_counts_where_it_ran() {
         let time = |napi_thread_ns| CpuTime {

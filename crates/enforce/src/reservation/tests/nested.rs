@@ -33,6 +33,7 @@ fn take(fake: &Fake, id: u64, list: &str) {
     FakeKernel::change(|kernel| drop(kernel.taken.insert(folder, taken)));
 }
 
+/// Promise 38.
 #[test]
 fn a_refused_owner_takes_nothing_from_anybody() {
     for fake in hosts() {
@@ -71,6 +72,7 @@ fn a_refused_owner_takes_nothing_from_anybody() {
     }
 }
 
+/// Promise 38.
 #[test]
 fn another_cpu_is_reserved_where_one_is_refused() {
     for fake in hosts() {
@@ -146,6 +148,7 @@ fn what_the_cgroup_above_cannot_give_is_named_and_takes_nothing() {
     }
 }
 
+/// Promise 38.
 #[test]
 fn a_cgroup_above_that_is_narrowed_gives_the_others_their_cpus_back() {
     let fake = Fake::v2(4);
@@ -198,6 +201,7 @@ fn nested(fake: &Fake) -> [Arc<Container>; 4] {
     containers
 }
 
+/// Promise 38.
 #[test]
 fn an_inner_owner_keeps_its_cpus_from_all_others() {
     for fake in hosts() {
@@ -225,6 +229,7 @@ fn an_inner_owner_keeps_its_cpus_from_all_others() {
     }
 }
 
+/// Promise 38.
 #[test]
 fn containers_inside_an_owner_share_its_cpus() {
     for fake in hosts() {
@@ -256,6 +261,7 @@ fn containers_inside_an_owner_share_its_cpus() {
     }
 }
 
+/// Promise 38.
 #[test]
 fn an_owner_inside_an_owner_has_cpus_besides() {
     for fake in hosts() {
@@ -283,6 +289,7 @@ fn an_owner_inside_an_owner_has_cpus_besides() {
     }
 }
 
+/// Promise 38.
 #[test]
 fn processes_around_an_inner_owner_are_named() {
     for fake in hosts() {
@@ -301,6 +308,8 @@ fn processes_around_an_inner_owner_are_named() {
     }
 }
 
+/// Promise 24.
+/// Promise 38.
 #[test]
 fn a_file_system_that_is_read_only_is_named_with_a_remedy() {
     for fake in hosts() {
@@ -319,6 +328,7 @@ fn a_file_system_that_is_read_only_is_named_with_a_remedy() {
     }
 }
 
+/// Promise 38.
 #[test]
 fn a_promise_is_of_cpus_that_the_cgroup_above_has() {
     for fake in hosts() {

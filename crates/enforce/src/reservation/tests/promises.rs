@@ -24,6 +24,7 @@ fn request(given: Given, amount: &str) -> Request {
     }
 }
 
+/// Promise 37.
 #[test]
 fn neighbours_leave_before_the_container_comes_and_it_gets_what_it_was_promised() {
     for fake in Fake::both(4) {
@@ -53,6 +54,7 @@ fn neighbours_leave_before_the_container_comes_and_it_gets_what_it_was_promised(
 }
 
 /// What the runtime wrote because we asked goes back to what it would have been.
+/// Promise 63.
 #[test]
 fn a_container_made_on_promised_cpus_is_given_back_all_also_after_a_crash() {
     for fake in Fake::both(4) {
@@ -80,6 +82,7 @@ fn a_container_made_on_promised_cpus_is_given_back_all_also_after_a_crash() {
     }
 }
 
+/// Promise 63.
 #[test]
 fn a_promise_that_is_withdrawn_leaves_nothing() {
     let fake = Fake::v2(4);
@@ -101,6 +104,7 @@ fn a_promise_that_is_withdrawn_leaves_nothing() {
     assert_eq!(journal.in_force(), 0);
 }
 
+/// Promise 37.
 #[test]
 fn who_does_not_lend_keeps_its_idle_cpus() {
     let fake = Fake::v2(4);

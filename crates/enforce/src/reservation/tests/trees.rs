@@ -376,6 +376,7 @@ impl Tree {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
+    /// Promise 38.
     #[test]
     fn an_owner_has_its_cpus_or_nobody_lost_anything(
         v1 in any::<bool>(),

@@ -50,6 +50,7 @@ fn ended(fake: &Fake, before: &str, end: End) -> UndoReport {
 
 /// An empty list cannot be written back while processes are in the cgroup (ENOSPC). All possible
 /// CPUs mean the same.
+/// Promise 64.
 #[test]
 fn an_empty_cpuset_that_the_kernel_refuses_goes_back_to_all_possible_cpus() {
     for end in ENDS {
@@ -68,6 +69,7 @@ fn an_empty_cpuset_that_the_kernel_refuses_goes_back_to_all_possible_cpus() {
     }
 }
 
+/// Promise 64.
 #[test]
 fn a_list_goes_back_as_it_was_in_every_layout() {
     for end in ENDS {
@@ -80,6 +82,7 @@ fn a_list_goes_back_as_it_was_in_every_layout() {
 }
 
 /// CPUs that a cgroup beside it has made its own meanwhile are left out.
+/// Promise 64.
 #[test]
 fn an_empty_cpuset_beside_a_partition_goes_back_to_what_the_parent_has() {
     let fake = Fake::v2(4);
@@ -96,6 +99,7 @@ fn an_empty_cpuset_beside_a_partition_goes_back_to_what_the_parent_has() {
 
 /// v1 refuses a child outside of its parent and a parent without its children: neither can go
 /// first, unless the parent has both lists for a moment.
+/// Promise 64.
 #[test]
 fn v1_children_that_moved_to_other_cpus_go_back_after_a_crash() {
     let fake = Fake::hybrid(4);
@@ -113,6 +117,7 @@ fn v1_children_that_moved_to_other_cpus_go_back_after_a_crash() {
 }
 
 /// v1 strikes a CPU that goes offline out of every cpuset, and refuses it while it is.
+/// Promise 64.
 #[test]
 fn v1_without_a_cpu_that_went_offline_everything_else_goes_back() {
     for (online_at_the_end, expected) in [("0-1,3", "0-1,3"), ("0-3", "0-3")] {
@@ -135,6 +140,7 @@ fn v1_without_a_cpu_that_went_offline_everything_else_goes_back() {
     }
 }
 
+/// Promise 64.
 #[test]
 fn an_interrupt_whose_cpus_are_offline_goes_to_all_that_are_online() {
     let fake = Fake::v2(4);

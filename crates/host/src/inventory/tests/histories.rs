@@ -336,6 +336,7 @@ fn run(steps: &[Step]) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
+    /// Promise 8.
     #[test]
     fn a_scan_finds_what_events_have_led_to(steps in prop::collection::vec(step(), 1..40)) {
         run(&steps)?;

@@ -58,6 +58,7 @@ fn one_that_was_made_before_the_events_began_is_found_by_its_process() {
     assert_eq!(inventory.handle(&gone), []);
 }
 
+/// Promise 7.
 #[test]
 fn a_restarted_service_is_another_one() {
     let host = FakeHost::new(false);
@@ -77,6 +78,7 @@ fn a_restarted_service_is_another_one() {
     assert_eq!(paths(&inventory), [path]);
 }
 
+/// Promise 7.
 #[test]
 fn what_a_rule_names_or_a_container_holds_is_no_longer_the_hosts() {
     let host = FakeHost::new(false);
@@ -123,6 +125,7 @@ fn a_payer_that_a_rule_names_is_its_container() {
 
 /// A thousand cgroups that pay: as many are known as there is room for, and those that are forgotten
 /// make room.
+/// Promise 7.
 #[test]
 fn a_thousand_payers_are_bounded() {
     let host = FakeHost::new(false);
@@ -174,6 +177,7 @@ fn the_time_of_a_cgroup_is_that_of_its_own_tasks() {
 }
 
 /// A job that is started anew a thousand times, each time in a cgroup of its own at the same path.
+/// Promise 7.
 #[test]
 fn a_cgroup_that_comes_and_goes_a_thousand_times_leaves_nothing() {
     let host = FakeHost::new(false);

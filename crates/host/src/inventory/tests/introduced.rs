@@ -17,6 +17,7 @@ fn bundle(host: &FakeHost, id: &str) {
     host.write(&task, text);
 }
 
+/// Promise 39.
 #[test]
 fn a_name_that_the_runtime_says_needs_no_file() {
     let (host, id) = (FakeHost::new(true), hex_id(1));
@@ -34,6 +35,7 @@ fn a_name_that_the_runtime_says_needs_no_file() {
     );
 }
 
+/// Promise 39.
 #[test]
 fn one_that_was_found_before_is_renamed() {
     let (host, id) = (FakeHost::new(true), hex_id(1));
@@ -47,6 +49,7 @@ fn one_that_was_found_before_is_renamed() {
 }
 
 /// Whatever form the cgroup has that the runtime was asked for.
+/// Promise 39.
 #[test]
 fn its_cgroup_makes_it_a_container_before_and_after_it_is_known() {
     let (host, id) = (FakeHost::new(true), "anything".to_owned());
@@ -68,6 +71,7 @@ fn its_cgroup_makes_it_a_container_before_and_after_it_is_known() {
     assert_eq!(by_path(&inventory, &later).unwrap().name, "app");
 }
 
+/// Promise 39.
 #[test]
 fn files_are_read_only_while_nobody_says_better() {
     let (host, id) = (FakeHost::new(true), hex_id(1));
@@ -106,6 +110,7 @@ fn a_name_that_is_none_is_not_shown() {
     );
 }
 
+/// Promise 39.
 #[test]
 fn an_id_is_that_of_the_container_that_is_there_now() {
     let (host, id) = (FakeHost::new(true), hex_id(1));

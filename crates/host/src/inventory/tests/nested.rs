@@ -23,6 +23,7 @@ fn live_and_fresh(
     [live, host.inventory()]
 }
 
+/// Promise 7.
 #[test]
 fn a_sandbox_does_not_take_its_containers_namespace() {
     for path in [
@@ -42,6 +43,7 @@ fn a_sandbox_does_not_take_its_containers_namespace() {
     }
 }
 
+/// Promise 7.
 #[test]
 fn a_sandbox_in_a_cgroup_below_is_the_runtimes_containers() {
     let host = FakeHost::new(false);
@@ -59,6 +61,7 @@ fn a_sandbox_in_a_cgroup_below_is_the_runtimes_containers() {
     }
 }
 
+/// Promise 7.
 #[test]
 fn a_host_network_container_stays_one_beside_its_sandbox() {
     let host = FakeHost::new(false);
@@ -75,6 +78,7 @@ fn a_host_network_container_stays_one_beside_its_sandbox() {
     }
 }
 
+/// Promise 7.
 #[test]
 fn a_supervisor_on_the_host_is_not_its_containers_init() {
     let host = FakeHost::new(false);
@@ -93,6 +97,7 @@ fn a_supervisor_on_the_host_is_not_its_containers_init() {
 }
 
 /// Nomad: a container of docker's holds the namespace, and a task of another driver joins it.
+/// Promise 7.
 #[test]
 fn a_task_shares_the_namespace_that_a_pause_container_holds() {
     let host = FakeHost::new(false);
@@ -111,6 +116,7 @@ fn a_task_shares_the_namespace_that_a_pause_container_holds() {
     }
 }
 
+/// Promise 7.
 #[test]
 fn a_namespace_that_another_container_takes_is_no_further_one() {
     let host = FakeHost::new(false);

@@ -42,6 +42,7 @@ fn a_link_is_read_back() {
     assert!(expected.is_pair() && expected.is_in_use());
 }
 
+/// Promise 32.
 #[test]
 fn a_tunnel_is_told_by_its_kind_and_port() {
     let link = |kind: &[u8], data: &[Vec<u8>], elsewhere: bool| {

@@ -68,6 +68,7 @@ fn segment(v4: bool, seq: u32, flags: u8, len: u32) -> (Vec<u8>, Transmit) {
     (out, transmit)
 }
 
+/// Promise 51.
 #[test]
 fn a_trains_headers_are_those_of_one_long_segment() {
     for v4 in [true, false] {
@@ -89,6 +90,7 @@ fn a_trains_headers_are_those_of_one_long_segment() {
     }
 }
 
+/// Promise 51.
 #[test]
 fn packets_of_several_segments_are_a_train_together_with_single_ones() {
     let several = |seq: u32, flags, len, cut| {
@@ -122,6 +124,7 @@ fn packets_of_several_segments_are_a_train_together_with_single_ones() {
     assert_eq!(train.segments(), 3);
 }
 
+/// Promise 51.
 #[test]
 fn what_does_not_continue_a_train_leaves_it_as_it_is() {
     let (first, transmit) = segment(true, SEQ, ACK, 100);
@@ -162,6 +165,7 @@ fn what_does_not_continue_a_train_leaves_it_as_it_is() {
     refused(&good[..40], &good_transmit, "cut");
 }
 
+/// Promise 51.
 #[test]
 fn only_plain_data_begins_a_train_and_no_ip_packet_is_too_long() {
     for flags in [ACK | FIN, FIN, 0, ACK | 0x20, ACK | 0x40, ACK | 0x80] {

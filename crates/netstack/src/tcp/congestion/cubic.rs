@@ -109,6 +109,7 @@ mod tests {
     }
 
     /// Figure 1 of RFC 9438: concave to the old window, a plateau there, then convex.
+    /// Promise 58.
     #[test]
     fn grows_back_to_the_old_window_in_k_seconds_and_then_beyond() {
         let mut cubic = Cubic::default();
@@ -133,6 +134,7 @@ mod tests {
     }
 
     /// 4.3: with a small window and a short round trip it does at least as Reno would.
+    /// Promise 58.
     #[test]
     fn is_no_slower_than_reno_where_reno_is_fast() {
         let mut cubic = Cubic::default();
@@ -144,6 +146,7 @@ mod tests {
     }
 
     /// 4.7: a flow that loses below its old window gives more room to new ones.
+    /// Promise 58.
     #[test]
     fn converges_fast() {
         let mut cubic = Cubic::default();

@@ -165,6 +165,7 @@ mod tests {
     }
 
     /// RFC 9406, 4.2: conservative after eight samples that are all longer, and over five rounds later.
+    /// Promise 58.
     #[test]
     fn longer_round_trips_end_slow_start_after_five_slow_rounds() {
         let (mut rounds, mut at) = (rounds(HyStart::PlusPlus), 0);
@@ -181,6 +182,7 @@ mod tests {
     }
 
     /// RFC 9406, 4.2: one short round trip in eight is enough to go on.
+    /// Promise 58.
     #[test]
     fn one_short_round_trip_keeps_slow_start() {
         let (mut rounds, mut at) = (rounds(HyStart::PlusPlus), 0);
@@ -194,6 +196,7 @@ mod tests {
     }
 
     /// RFC 9406, 4.2: conservative slow start ends when the round trip is shorter again.
+    /// Promise 58.
     #[test]
     fn shorter_round_trips_resume_slow_start() {
         let (mut rounds, mut at) = (rounds(HyStart::PlusPlus), 0);
@@ -205,6 +208,7 @@ mod tests {
     }
 
     /// RFC 9406, 4.3: bounds of 4 and 16 ms.
+    /// Promise 58.
     #[test]
     fn growth_is_judged_between_4_and_16_ms() {
         for (before, after, slows) in [
@@ -222,6 +226,7 @@ mod tests {
     }
 
     /// Linux compares with the least of all, looks at the ninth sample, and ends slow start at once.
+    /// Promise 58.
     #[test]
     fn linuxs_rule_ends_it_at_the_ninth_sample() {
         let (mut rounds, mut at) = (rounds(HyStart::Linux), 0);

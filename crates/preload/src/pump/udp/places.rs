@@ -108,6 +108,7 @@ mod tests {
     use super::*;
     use crate::udp::Peer;
 
+    /// Promise 53.
     #[test]
     fn a_datagram_is_for_the_connected_socket_then_the_newest_or_one_of_the_group() {
         let local: IpAddr = [10, 0, 0, 9].into();

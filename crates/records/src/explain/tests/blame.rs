@@ -21,6 +21,7 @@ fn own_packets() -> Scene {
     .unused(0, 0, 400)
 }
 
+/// Promise 12.
 #[test]
 fn a_flooded_container_is_bounded_and_not_given_a_reservation() {
     let explanation = explained(&own_packets().lasting(), &running(status()));
@@ -40,6 +41,7 @@ fn a_flooded_container_is_bounded_and_not_given_a_reservation() {
     );
 }
 
+/// Promise 12.
 #[test]
 fn a_wait_behind_ksoftirqd_is_the_harm_of_the_packets_that_it_handles() {
     let scene = Scene::new(&[container(1, "web-3").caused(300), container(2, "db-1")])
@@ -63,6 +65,7 @@ fn a_wait_behind_ksoftirqd_is_the_harm_of_the_packets_that_it_handles() {
     assert!(explanation.findings[0].reasons.iter().any(|r| r == reason));
 }
 
+/// Promise 12.
 #[test]
 fn packets_that_were_handled_while_the_cpu_idled_are_no_harm() {
     let scene = Scene::new(&[container(1, "web-3").caused(150), container(2, "db-1")])
@@ -78,6 +81,7 @@ fn packets_that_were_handled_while_the_cpu_idled_are_no_harm() {
     assert_eq!(worst.reasons.last().unwrap(), "besides: web-3 0.03 CPUs");
 }
 
+/// Promise 12.
 #[test]
 fn a_loss_is_divided_among_all_who_ran() {
     let scene = Scene::new(&[container(1, "a"), container(2, "db-1"), container(3, "b")])
@@ -99,6 +103,7 @@ fn a_loss_is_divided_among_all_who_ran() {
     );
 }
 
+/// Promise 12.
 #[test]
 fn the_offender_that_harms_most_in_all_comes_first() {
     let scene = Scene::new(&[
@@ -118,6 +123,7 @@ fn the_offender_that_harms_most_in_all_comes_first() {
 }
 
 /// The victim loses more to the offender's tasks than to its packets; those are bounded first.
+/// Promise 12.
 #[test]
 fn packets_of_an_offender_are_bounded_before_its_tasks() {
     let scene = Scene::new(&[
@@ -148,6 +154,7 @@ fn packets_of_an_offender_are_bounded_before_its_tasks() {
     }
 }
 
+/// Promise 3.
 #[test]
 fn a_sender_that_pays_for_its_own_packets_is_harmed_by_nobody() {
     let scene = Scene::new(&[
@@ -172,6 +179,7 @@ fn a_sender_that_pays_for_its_own_packets_is_harmed_by_nobody() {
     );
 }
 
+/// Promise 7.
 #[test]
 fn a_cgroup_of_the_host_is_named_by_its_unit() {
     let mut unit = container(7, "/system.slice/backup.service");
@@ -191,6 +199,7 @@ fn a_cgroup_of_the_host_is_named_by_its_unit() {
     assert!(explanation.findings[1].reasons.iter().any(|r| r == reason));
 }
 
+/// Promise 12.
 #[test]
 fn the_agents_answer_is_the_answer_of_every_view() {
     let mut watched = status();
@@ -213,6 +222,7 @@ fn the_agents_answer_is_the_answer_of_every_view() {
     }
 }
 
+/// Promise 11.
 #[test]
 fn a_command_works_with_and_without_a_unit() {
     let command = |name: &str, unit: Option<&str>| {
@@ -239,6 +249,7 @@ fn a_command_works_with_and_without_a_unit() {
     assert!(!command("not_taken_back", None).contains("systemctl"));
 }
 
+/// Promise 11.
 #[test]
 fn an_agent_is_started_the_way_that_works_here() {
     let by_hand = explained(&flood().lasting(), &Agent::NotRunning(Start::ByHand));
@@ -297,6 +308,7 @@ fn harm_by_packets(explanation: &Explanation) -> BTreeMap<u64, f64> {
 }
 
 proptest! {
+    /// Promise 12.
     #[test]
     fn an_offender_is_never_offered_a_reservation(scene in scenes()) {
         let explanation = explained(&scene.lasting(), &running(status()));
@@ -317,6 +329,7 @@ proptest! {
         }
     }
 
+    /// Promise 12.
     #[test]
     fn nobody_is_blamed_for_more_than_was_lost(scene in scenes()) {
         let explanation = explained(&scene.lasting(), &running(status()));
@@ -334,6 +347,7 @@ proptest! {
         }
     }
 
+    /// Promise 12.
     #[test]
     fn the_order_of_the_documents_changes_nothing(scene in scenes()) {
         let one = explained(&scene.lasting(), &running(status()));
@@ -341,6 +355,7 @@ proptest! {
         prop_assert_eq!(one, other);
     }
 
+    /// Promise 12.
     #[test]
     fn harm_to_others_is_in_order(scene in scenes()) {
         let readings = scene.lasting();
@@ -359,6 +374,7 @@ proptest! {
     }
 
     /// A share of itself is no loss, and neither is what a container waits for its own packets.
+    /// Promise 12.
     #[test]
     fn a_container_alone_with_its_packets_is_nobodys_victim(caused in 0..900u64, lost in 0..900u64) {
         let mut scene = Scene::new(&[container(1, "web")

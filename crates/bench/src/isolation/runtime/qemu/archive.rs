@@ -77,6 +77,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     /// busybox reads it as the kernel would.
+    /// Promise 43.
     #[test]
     fn an_archive_is_unpacked_as_it_was_packed() {
         let mut archive = Archive::default();

@@ -125,6 +125,7 @@ fn plain(path: &Path) -> Result<Vec<u8>, BenchError> {
 mod tests {
     use super::*;
 
+    /// Promise 43.
     #[test]
     fn the_newest_kernel_is_found_by_its_numbers() {
         let root = tempfile::tempdir().unwrap();
@@ -147,6 +148,7 @@ mod tests {
         assert_eq!(newest(&root.path().join("none")), None);
     }
 
+    /// Promise 43.
     #[test]
     fn a_packed_module_is_unpacked_and_a_broken_one_is_named() {
         let dir = tempfile::tempdir().unwrap();

@@ -277,6 +277,7 @@ mod tests {
         }
     }
 
+    /// Promise 43.
     #[test]
     fn limits_are_the_machines_own() {
         assert_eq!(memory(&spec(Some(Limit::Memory(1 << 30)))), 1 << 30);
@@ -300,6 +301,7 @@ mod tests {
         assert!(!drive(Path::new("/x/disk"), None).contains("throttling"));
     }
 
+    /// Promise 43.
     #[test]
     fn an_old_qemu_gets_one_thread() {
         let version = "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)";

@@ -100,6 +100,7 @@ fn managed() -> ContainerRecord {
     }
 }
 
+/// Promise 13.
 #[test]
 fn details_show_past_harm_senders_agent_processes_and_flows() {
     let mut state = detailed();
@@ -158,6 +159,7 @@ fn details_show_past_harm_senders_agent_processes_and_flows() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
+    /// Promise 13.
     #[test]
     fn no_size_of_the_details_panics(width in 0_u16..220, height in 0_u16..70, scroll in 0_usize..200) {
         let mut state = detailed();

@@ -3,6 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
+/// Promise 74.
 #[test]
 fn hostile_and_wide_names_stay_in_their_cells() {
     let names = [
@@ -66,6 +67,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     /// Whatever the documents hold and however large the terminal is.
+    /// Promise 13.
     #[test]
     fn no_record_and_no_size_panics(
         width in 0_u16..220,

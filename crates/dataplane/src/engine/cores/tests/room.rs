@@ -3,6 +3,7 @@
 use super::*;
 
 /// 24 connections, and a core that has room for 20 of them.
+/// Promise 54.
 #[test]
 fn connections_that_find_no_room_where_their_group_goes_end_alone_and_are_counted() {
     cofferdam_lab::fixtures::time_limit(std::time::Duration::from_secs(60), || {

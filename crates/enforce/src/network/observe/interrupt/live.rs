@@ -238,6 +238,7 @@ mod tests {
         Err(LoadError::NoBtf)
     }
 
+    /// Promise 35.
     #[test]
     fn programs_that_cannot_be_loaded_are_a_failure_with_the_reason() {
         let mut watcher = Watcher::loading(no_programs);
@@ -274,6 +275,7 @@ mod tests {
         }
     }
 
+    /// Promise 35.
     #[test]
     fn what_the_tracepoints_show_is_not_the_way_in_and_out() {
         let in_gap = |us: u64, after| lost_in(Duration::from_micros(us), &seen(100, 7), &after);
@@ -283,6 +285,7 @@ mod tests {
         assert_eq!(in_gap(2, seen(103, 8)), None, "deducted by the scheduler");
     }
 
+    /// Promise 35.
     #[test]
     fn the_average_is_of_what_can_be_believed() {
         let mut some = vec![lost(6, 1); ENOUGH_SEEN - 1];
@@ -293,12 +296,14 @@ mod tests {
     }
 
     /// Between two looks there was one, or there were three.
+    /// Promise 35.
     #[test]
     fn the_average_is_of_interruptions_and_not_of_looks() {
         let some: Vec<Lost> = (0..20).map(|i| lost(6, 1 + i % 2 * 2)).collect();
         assert_eq!(average(&some), Some(Duration::from_micros(3)));
     }
 
+    /// Promise 35.
     #[test]
     fn a_look_that_sees_too_little_is_short() {
         let over_after = |each_ms: f64| {

@@ -158,6 +158,7 @@ mod tests {
     use crate::network::policy::simulation::interval;
     use cofferdam_types::CpuTime;
 
+    /// Promise 35.
     #[test]
     fn a_given_cost_is_not_measured() {
         let time = |interruptions| CpuTime {
@@ -170,6 +171,7 @@ mod tests {
         assert_eq!(interrupts.looks_at(), None);
     }
 
+    /// Promise 35.
     #[test]
     fn only_a_cpu_whose_tasks_are_interrupted_much_is_watched() {
         let in_20_ms = (PRESSED_RATE * 0.02) as u64;
@@ -207,6 +209,7 @@ mod tests {
         at
     }
 
+    /// Promise 35.
     #[test]
     fn looks_that_tell_nothing_come_ever_more_rarely() {
         let at = looks(None, |_| [20e3, 90e3]);
@@ -217,6 +220,7 @@ mod tests {
     }
 
     /// From one control period to the next.
+    /// Promise 35.
     #[test]
     fn few_interruptions_that_scatter_are_no_news() {
         let at = looks(None, |ms| {
@@ -226,6 +230,7 @@ mod tests {
     }
 
     /// Until 4 s `ksoftirqd` handles the packets of CPU 0; then they interrupt whoever runs there.
+    /// Promise 35.
     #[test]
     fn interrupts_that_set_in_are_looked_at() {
         let rates = |ms| [if ms < 4_000 { 18e3 } else { 50e3 }, 90e3];

@@ -101,6 +101,7 @@ mod tests {
         }
     }
 
+    /// Promise 35.
     #[test]
     fn few_costs_and_incredible_ones_tell_nothing() {
         let us = Duration::from_micros;

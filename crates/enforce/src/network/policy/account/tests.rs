@@ -33,6 +33,7 @@ fn room(account: &Account) -> f64 {
     account.room(&rules(), &simulation::facts(), SHARE)
 }
 
+/// Promise 34.
 #[test]
 fn packets_have_room_while_a_weight_can_take_it_back_and_nothing_is_owed() {
     let mut held = communicating();
@@ -63,6 +64,7 @@ fn packets_have_room_while_a_weight_can_take_it_back_and_nothing_is_owed() {
     assert_eq!(held.room(&without, &simulation::facts(), SHARE), 0.0);
 }
 
+/// Promise 34.
 #[test]
 fn a_flood_pays_back_sooner_than_a_stream() {
     let mut held = account();
@@ -74,6 +76,7 @@ fn a_flood_pays_back_sooner_than_a_stream() {
 }
 
 /// As an executor of a batch job: its packets take little, whatever they are.
+/// Promise 34.
 #[test]
 fn who_communicates_a_little_has_a_streams_room() {
     let modest = account();
@@ -85,6 +88,7 @@ fn who_communicates_a_little_has_a_streams_room() {
 }
 
 /// As an executor of a batch job while its siblings pause: the scheduler gave it more than its share.
+/// Promise 34.
 #[test]
 fn what_tasks_had_beyond_the_share_is_owed_by_a_flood_alone() {
     let second = Duration::from_secs(1);
@@ -114,6 +118,7 @@ fn what_tasks_had_beyond_the_share_is_owed_by_a_flood_alone() {
     is(held.counted(&of(0.9e9, 0.4e9, 0.0), SHARE), 1.0);
 }
 
+/// Promise 34.
 #[test]
 fn streams_have_all_room_until_much_is_owed() {
     let mut held = account();
@@ -137,6 +142,7 @@ fn streams_have_all_room_until_much_is_owed() {
 }
 
 /// The kernel bills it for others' packets, and takes that off its quota; so does what an interrupt costs beside.
+/// Promise 33.
 #[test]
 fn who_only_pays_for_others_has_it_back_in_its_quota() {
     let cpu = CpuTime {
@@ -197,6 +203,8 @@ fn contest(causers: &Causers) -> Contest<'_> {
     }
 }
 
+/// Promise 31.
+/// Promise 34.
 #[test]
 fn a_napi_thread_is_for_containers_that_receive() {
     let step = Duration::from_millis(20);
@@ -243,6 +251,7 @@ fn a_napi_thread_is_for_containers_that_receive() {
 }
 
 /// What comes back of a stream that is sent are acknowledgements: no reason to call it a flood.
+/// Promise 34.
 #[test]
 fn full_segments_are_a_stream_in_either_direction() {
     let are = |rx: (u64, u64), tx: (u64, u64)| {
@@ -259,6 +268,7 @@ fn full_segments_are_a_stream_in_either_direction() {
 }
 
 /// A CPU that is full at one step and not at the next, and then nobody waits for it any more.
+/// Promise 29.
 #[test]
 fn a_weight_does_not_stay_low_where_nobody_waits() {
     let interval = simulation::interval(&[], &[]);
@@ -290,6 +300,7 @@ fn a_weight_does_not_stay_low_where_nobody_waits() {
     assert_eq!(weight_at(1_100, None), Some(100.0));
 }
 
+/// Promise 29.
 #[test]
 fn a_limit_that_drops_nothing_is_taken_away() {
     let interval = simulation::interval(&[], &[]);
@@ -309,6 +320,7 @@ fn a_limit_that_drops_nothing_is_taken_away() {
 }
 
 /// Two causers' tasks met 30 of 100 interruptions, at 2 µs each.
+/// Promise 29.
 #[test]
 fn what_interruptions_take_of_others_is_billed_to_them_too() {
     let time = CpuTime {

@@ -30,6 +30,7 @@ fn share_of(rivals: &Rivals, container: &Container) -> f64 {
 
 /// Of 10 ms of network work 0.2 ms ran in softirq, half of that in the victim's time; the rest
 /// ran in the offender's own NAPI thread.
+/// Promise 30.
 #[test]
 fn what_runs_in_napi_threads_hides_no_rival() {
     let time = CpuTime {
@@ -44,6 +45,7 @@ fn what_runs_in_napi_threads_hides_no_rival() {
 }
 
 /// Of 20 ms ksoftirqd had 15 ms, for the offender's packets. Hardly any met the victim, which had the rest.
+/// Promise 30.
 #[test]
 fn what_ksoftirqd_does_hides_no_rival() {
     let time = CpuTime {
@@ -80,6 +82,7 @@ fn tasks_without_a_known_cgroup_are_rivals_and_idle_time_is_none() {
 
 /// A job of the host beside `ksoftirqd`: one softirq meets it, and then hardly any. It used half of the CPU all
 /// the time, and so it is a rival.
+/// Promise 30.
 #[test]
 fn a_job_of_the_host_stays_a_rival_where_no_softirq_meets_it() {
     let time = CpuTime {
@@ -104,6 +107,7 @@ fn a_job_of_the_host_stays_a_rival_where_no_softirq_meets_it() {
 
 /// A container is a cgroup of the host until its first task has entered its namespace. What the host's tasks
 /// use on average is counted no more from then on.
+/// Promise 30.
 #[test]
 fn a_container_that_was_of_the_host_for_a_moment_claims_as_a_container() {
     let mut rivals = Rivals::default();
@@ -127,6 +131,7 @@ fn a_container_that_was_of_the_host_for_a_moment_claims_as_a_container() {
 }
 
 /// As the agent reads CPU use: once in many intervals, then of all the time since.
+/// Promise 30.
 #[test]
 fn what_is_read_seldom_counts_for_the_time_since_it_was_read() {
     let mut used = Used::default();
@@ -142,6 +147,7 @@ fn what_is_read_seldom_counts_for_the_time_since_it_was_read() {
 }
 
 /// The victim ends, the offender goes on and fills the CPU.
+/// Promise 30.
 #[test]
 fn who_has_not_run_for_a_while_leaves_its_share() {
     let time = network_work(10_000_000);
@@ -177,6 +183,7 @@ fn who_has_not_run_for_a_while_leaves_its_share() {
 }
 
 /// A job of the host begins beside a stream: its claim does not wait for the average to rise.
+/// Promise 30.
 #[test]
 fn a_job_of_the_host_claims_its_share_from_its_second_step_on() {
     let mut rivals = Rivals::default();
@@ -195,6 +202,7 @@ fn a_job_of_the_host_claims_its_share_from_its_second_step_on() {
 }
 
 /// A service that takes a tenth of the CPU beside two jobs, one of which is enforced.
+/// Promise 30.
 #[test]
 fn what_of_the_host_uses_little_claims_little_and_a_busy_one_its_share() {
     for (service, least, most) in [(0.1, 0.39, 0.41), (0.3, 0.33, 0.34)] {
@@ -217,6 +225,7 @@ fn what_of_the_host_uses_little_claims_little_and_a_busy_one_its_share() {
 
 /// Four that use a little less than a fifth of the CPU each could use more, in all more than there is. Beside them a
 /// task of the host that uses little still claims no more than twice that.
+/// Promise 30.
 #[test]
 fn what_claims_little_claims_it_beside_many_as_well() {
     let time = CpuTime {
@@ -237,6 +246,7 @@ fn what_claims_little_claims_it_beside_many_as_well() {
 }
 
 /// One of two offenders pauses, as a stream does that lost a window: what it leaves is not given away.
+/// Promise 30.
 #[test]
 fn one_that_is_held_back_claims_its_whole_share() {
     let time = network_work(10_000_000);
@@ -256,6 +266,7 @@ fn one_that_is_held_back_claims_its_whole_share() {
 }
 
 /// CPU use is read in every fifth step; the victim comes between two readings and wants half of the CPU, or a tenth.
+/// Promise 30.
 #[test]
 fn one_that_comes_claims_its_whole_share_until_it_is_known_what_it_uses() {
     let time = network_work(10_000_000);
@@ -311,6 +322,7 @@ fn one_that_comes_claims_its_whole_share_until_it_is_known_what_it_uses() {
 }
 
 /// A container comes in every step: CPU use is not read in every step for that.
+/// Promise 30.
 #[test]
 fn where_many_come_cpu_use_is_read_out_of_turn_now_and_then() {
     let time = network_work(10_000_000);
@@ -327,6 +339,7 @@ fn where_many_come_cpu_use_is_read_out_of_turn_now_and_then() {
 }
 
 /// A service that wakes for a moment a few times a second, as our own agent does.
+/// Promise 30.
 #[test]
 fn what_of_the_host_runs_for_a_moment_takes_no_share() {
     let time = |charged_host_ns| CpuTime {
@@ -344,6 +357,7 @@ fn what_of_the_host_runs_for_a_moment_takes_no_share() {
 }
 
 /// What an interrupt costs is measured in place: our own thread has most of the CPU for an interval.
+/// Promise 30.
 #[test]
 fn our_own_measurement_claims_nothing() {
     let time = CpuTime {

@@ -59,6 +59,7 @@ fn ensure(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(why()) }
 }
 
+/// Promise 28.
 #[test]
 fn a_victim_has_its_share_in_every_history() {
     in_every_history(Plan::from_seed, |plan, mut history| {
@@ -73,6 +74,7 @@ fn a_victim_has_its_share_in_every_history() {
 }
 
 /// Whoever wants the CPU: a cgroup that no rule names, threads of the root.
+/// Promise 30.
 #[test]
 fn whoever_runs_has_the_share_of_a_victim_in_every_history() {
     in_every_history(Plan::beside_anybody, |plan, mut history| {
@@ -87,6 +89,7 @@ fn whoever_runs_has_the_share_of_a_victim_in_every_history() {
 }
 
 /// Beside tasks of the host that run for a moment now and then an offender has the CPU to itself.
+/// Promise 30.
 #[test]
 fn what_wakes_for_a_moment_holds_nobody_in_every_history() {
     let plan = |seed| Plan {
@@ -107,6 +110,7 @@ fn what_wakes_for_a_moment_holds_nobody_in_every_history() {
 /// The NAPI thread takes all of an offender's work over: nothing of it runs in others' time any
 /// more. A weight that stayed low would withhold what the offender is entitled to, and a limit that
 /// stayed would cost it time.
+/// Promise 29.
 #[test]
 fn weight_and_limit_are_reverted_once_a_napi_thread_has_taken_over() {
     let plan = Plan {
@@ -134,6 +138,7 @@ fn weight_and_limit_are_reverted_once_a_napi_thread_has_taken_over() {
     assert!(history.host.tenants[OFFENDER].bucket.spending.is_none());
 }
 
+/// Promise 34.
 #[test]
 fn debt_stays_within_its_bound_in_every_history() {
     in_every_history(Plan::from_seed, |_, mut history| {
@@ -153,6 +158,7 @@ fn debt_stays_within_its_bound_in_every_history() {
 }
 
 /// While a CPU has room, an offender's packets cost nobody anything that is wanted.
+/// Promise 29.
 #[test]
 fn nothing_is_dropped_while_the_cpu_has_room_in_every_history() {
     let plan = |seed| Plan {
@@ -176,6 +182,7 @@ fn nothing_is_dropped_while_the_cpu_has_room_in_every_history() {
 }
 
 /// What it computes beyond its share while a sibling pauses is no debt: the requests of its shuffle are not dropped for it.
+/// Promise 34.
 #[test]
 fn a_job_that_communicates_loses_no_packets_beside_a_flood_in_every_history() {
     in_every_history(Plan::beside_a_job, |_, mut history| {
@@ -185,6 +192,7 @@ fn a_job_that_communicates_loses_no_packets_beside_a_flood_in_every_history() {
     });
 }
 
+/// Promise 28.
 #[test]
 fn weights_are_respected_in_every_history() {
     let plan = |seed| {
@@ -206,6 +214,7 @@ fn weights_are_respected_in_every_history() {
 }
 
 /// Under a steady load weight and budget do not swing.
+/// Promise 29.
 #[test]
 fn the_means_settle_in_every_history() {
     let plan = |seed| Plan {
@@ -253,6 +262,7 @@ fn turns(values: &[f64]) -> u32 {
 }
 
 /// Under a quota tasks and packets together stay within it, and packets go on passing.
+/// Promise 33.
 #[test]
 fn a_quota_is_kept_and_silences_no_container_in_every_history() {
     in_every_history(Plan::under_quota, |plan, mut history| {
