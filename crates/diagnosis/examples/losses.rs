@@ -1,4 +1,5 @@
-//! Prints, once a second for ten seconds, what each container was entitled to and did not get.
+//! Prints once a second, for ten seconds, the CPU time that each container was entitled to and did
+//! not get.
 //!
 //! `cargo run -p cofferdam-diagnosis --example losses` as root.
 

@@ -1,4 +1,4 @@
-//! The running diagnosis.
+//! The running diagnosis: loads its BPF programs and reads their counters.
 
 use crate::groups::{Asked, Groups};
 use crate::reading::{Counted, Reading};
@@ -17,13 +17,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How to load the diagnosis. All memory is taken at the start.
+/// Settings of the diagnosis. All its memory is allocated at the start.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Maximum number of containers at the same time; default 2048. Each takes 88 bytes per
     /// possible CPU.
     pub slots: u32,
-    /// Have the kernel measure its own cost per BPF program run (adds about 25 ns a run).
+    /// Whether the kernel measures the cost of each run of a BPF program. The measurement itself
+    /// adds about 25 ns to a run.
     pub measure_programs: bool,
 }
 
@@ -36,8 +37,8 @@ impl Default for Options {
     }
 }
 
-/// The running diagnosis. Dropping it (or [`Diagnosis::stop`]) detaches its programs and
-/// leaves nothing behind.
+/// The running diagnosis. Dropping it, or [`Diagnosis::stop`], detaches its programs and leaves
+/// nothing on the host.
 pub struct Diagnosis {
     programs: SchedulePrograms,
     rows: Rows,
@@ -48,11 +49,11 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// Loads and attaches the programs. Containers are known from the first
-    /// [`Diagnosis::snapshot`] on.
+    /// Loads and attaches the programs. They know no container until the first
+    /// [`Diagnosis::snapshot`].
     ///
     /// # Errors
-    /// [`StartError::Unsupported`] when this host lacks something, said by name.
+    /// [`StartError::Unsupported`] if this host lacks a feature; the error names it.
     pub fn start(options: Options) -> Result<Diagnosis, StartError> {
         let fs = HostFs::host();
         let layout = CgroupLayout::read(&fs)?;
@@ -72,40 +73,42 @@ impl Diagnosis {
         })
     }
 
-    /// Ends it.
+    /// Detaches the programs and frees their memory.
     pub fn stop(self) {}
 
-    /// Detaches the programs for a while, or attaches them again: off it costs nothing, and
-    /// what happens is not counted. Intervals must not reach across: the first [`Diagnosis::snapshot`]
-    /// after it is their beginning.
+    /// Attaches the programs, or detaches them for a while. While detached they cost nothing and
+    /// count nothing. An interval must not span such a pause: start the next one with the first
+    /// [`Diagnosis::snapshot`] after it.
     pub fn switch(&mut self, on: bool) -> Result<(), DiagnosisError> {
         let switched = self.programs.attach(on);
         switched.map_err(|e| DiagnosisError(e.to_string()))
     }
 
-    /// Counts from now on: attaches the programs and reads the beginning of the next interval, and nothing
-    /// that only its end needs.
+    /// Attaches the programs and reads the counters that the beginning of an interval needs.
+    /// Weights, quotas and cpusets are read only at its end.
     pub fn begin(&mut self, containers: &[Arc<Container>]) -> Result<Reading, DiagnosisError> {
-        // First: whose the tasks are that run then.
+        // The programs must know the owners of the running tasks before they are attached.
         self.follow(containers)?;
         self.switch(true)?;
         self.read(containers, Asked::Usage)
     }
 
-    /// What rules reserve; a container without one is entitled to its weight's share.
+    /// Sets the CPUs that rules reserve. A container without a reservation is entitled to its
+    /// weight's share.
     pub fn set_reserved(&mut self, reserved: BTreeMap<CgroupId, CpuAmount>) {
         self.reserved = reserved;
     }
 
-    /// Tells the programs of `containers`, the ones that there are now, cgroups of the host included. [`Diagnosis::snapshot`]
-    /// does it as well; called on each change it counts newcomers from their first moment.
+    /// Passes the current `containers`, host cgroups included, to the programs.
+    /// [`Diagnosis::snapshot`] does so too. A call on each change counts new containers from their
+    /// first moment.
     pub fn follow(&mut self, containers: &[Arc<Container>]) -> Result<(), DiagnosisError> {
         let containers = diagnosed(containers);
         let told = self.rows.follow(&mut self.programs, &containers);
         told.map_err(|e| DiagnosisError(e.to_string()))
     }
 
-    /// Reads everything: counts since each container was first seen.
+    /// Reads all counters. Each container's counts begin when it was first tracked.
     pub fn snapshot(&mut self, containers: &[Arc<Container>]) -> Result<Reading, DiagnosisError> {
         self.read(containers, Asked::All)
     }
@@ -158,8 +161,8 @@ impl Diagnosis {
         })
     }
 
-    /// All CPUs, and the moment at which they were read. Each is read up to that moment, or to
-    /// what it has counted since: a reader that was held up in between reads again.
+    /// Reads all CPUs. Returns the readings and the moment of the read. A CPU's counters end at
+    /// that moment, or later if it counted meanwhile; a read that was delayed is therefore retried.
     fn read_cpus(&self) -> Result<(Duration, Vec<ScheduleReading>), DiagnosisError> {
         let mut best = None;
         for _ in 0..TRIES {
@@ -179,16 +182,16 @@ impl Diagnosis {
             .ok_or_else(|| DiagnosisError("no CPU was read".to_owned()))
     }
 
-    /// Cost of each program since the start; runs are 0 unless
-    /// [`Options::measure_programs`].
+    /// Cost of each program since the start. The runs are 0 unless [`Options::measure_programs`] is
+    /// set.
     pub fn program_costs(&self) -> Result<Vec<ProgramCost>, DiagnosisError> {
         let costs = self.programs.program_costs();
         costs.map_err(|e| DiagnosisError(e.to_string()))
     }
 
-    /// Cost of a program that does nothing at each context switch, by the same statistics:
-    /// their own cost, part of every figure of [`Diagnosis::program_costs`]. `None` unless
-    /// [`Options::measure_programs`].
+    /// Cost of a program that does nothing at each context switch, by the same statistics. Each
+    /// cost in [`Diagnosis::program_costs`] contains it. `None` unless
+    /// [`Options::measure_programs`] is set.
     pub fn statistics_cost(&self) -> Result<Option<ProgramCost>, DiagnosisError> {
         let Some((_, empty)) = &self.statistics else {
             return Ok(None);
@@ -197,7 +200,7 @@ impl Diagnosis {
         cost.map(Some).map_err(|e| DiagnosisError(e.to_string()))
     }
 
-    /// Memory taken by the BPF maps, bytes; fixed from the start.
+    /// Memory of the BPF maps, bytes; constant from the start.
     pub fn memory_bytes(&self) -> u64 {
         self.programs.memory_bytes()
     }
@@ -214,7 +217,8 @@ impl Diagnosis {
                 *votes.entry(row).or_default() += weight;
             }
         }
-        // What idle time could make good was counted as shared before that was known.
+        // The programs count a wait as shared before they know whether idle time could have served
+        // it.
         let phantom_ns = self.programs.phantom_ns(slot.row).min(time.shared_ns);
         time.shared_ns -= phantom_ns;
         time.phantom_ns += phantom_ns;
@@ -241,7 +245,7 @@ impl Diagnosis {
     }
 }
 
-/// The CPUs on which the container of `row` ran or waited.
+/// CPUs on which the container of `row` ran or waited.
 fn on_cpus(row: u32, cpus: &[ScheduleReading]) -> Vec<OnCpu> {
     let on = |(cpu, reading): (u32, &ScheduleReading)| {
         let cell = reading.cells.get(row as usize)?;
@@ -262,9 +266,9 @@ fn measure_programs() -> Result<(RuntimeStatistics, EmptyProgram), StartError> {
     Ok((enabled, empty))
 }
 
-/// Readings that are tried for one that was not disturbed.
+/// Most attempts at a reading that nothing delayed.
 const TRIES: u32 = 8;
-/// Reading all CPUs takes less when nobody interferes.
+/// A reading of all CPUs that takes no longer was not delayed.
 const UNDISTURBED: Duration = Duration::from_micros(500);
 
 fn now() -> Result<Duration, DiagnosisError> {

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of the diagnosis.
 
 use cofferdam_bpf::LoadError;
 use cofferdam_host::HostError;
@@ -9,7 +9,7 @@ pub enum StartError {
     /// This host lacks something; the text names it and the remedy.
     #[error("{0}")]
     Unsupported(String),
-    /// It should have worked.
+    /// The host supports the diagnosis, and yet it failed.
     #[error("the diagnosis cannot be started: {0}")]
     Failed(String),
 }

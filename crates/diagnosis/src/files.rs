@@ -1,5 +1,5 @@
-//! Small cgroup files, read again and again through descriptors that stay open: a fifth of the
-//! time of opening them.
+//! Reader of small cgroup files that keeps their descriptors open: opening a file takes five times
+//! as long as reading it.
 
 use cofferdam_host::HostFs;
 use std::collections::HashMap;
@@ -8,17 +8,17 @@ use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// Descriptors kept at most; files beyond are opened for each reading.
+/// Most descriptors that stay open. Files beyond are opened for each reading.
 const OPEN_MAX: usize = 4096;
-/// Rounds for which a file that is not there is not asked for again. Many cgroups have no cpuset, and a
-/// look for one costs as much as several readings.
+/// Rounds after which a missing file is tried again. Many cgroups have no cpuset, and a failed open
+/// costs several reads.
 const ABSENT: u64 = 10;
 
-/// Open files and when each was last requested.
+/// Open files, with the round of their last use.
 #[derive(Default)]
 pub(crate) struct Files {
     open: HashMap<PathBuf, (File, u64)>,
-    /// Files that are not there, and since which round that is known.
+    /// Missing files, with the round in which their open failed.
     absent: HashMap<PathBuf, u64>,
     round: u64,
 }
@@ -31,7 +31,7 @@ impl Files {
             if let Some(text) = read(file) {
                 return Some(text);
             }
-            // Removed, and perhaps made anew.
+            // The file was removed; a new one may have its path.
             self.open.remove(&path);
         }
         if self.absent.contains_key(&path) {
@@ -53,8 +53,8 @@ impl Files {
         Some(text)
     }
 
-    /// Ends a round: closes files that were not requested in it nor in the one before; every other round
-    /// asks for less.
+    /// Ends a round: closes the files that neither this round nor the one before has used. Two
+    /// rounds, because every other round reads only the usage files.
     pub(crate) fn end_round(&mut self) {
         let round = self.round;
         self.open.retain(|_, (_, used)| *used + 1 >= round);
@@ -103,7 +103,7 @@ mod tests {
         assert!(rounds.is_some_and(|n| n <= ABSENT), "{rounds:?}");
         std::fs::remove_file(root.path().join("cpuset.cpus")).unwrap();
         std::fs::write(root.path().join("cpuset.cpus"), "1").unwrap();
-        // A cgroup's file can no longer be read once its cgroup is gone; this one can.
+        // The kernel refuses reads of a removed cgroup's file; this temporary directory does not.
         files.open.clear();
         assert_eq!(text(&mut files).as_deref(), Some("1"));
     }

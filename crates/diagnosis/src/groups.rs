@@ -1,4 +1,4 @@
-//! Reads the cpu cgroups that stand on the containers' paths, and their siblings.
+//! Reader of the cpu cgroups on the containers' paths, and of their siblings.
 
 use crate::files::Files;
 use crate::promise::{Group, Level, Levels};
@@ -7,23 +7,24 @@ use cofferdam_types::Container;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Weight of a task, and of a group without a weight.
+/// Weight of a task, and of a group without a weight, in cgroup v1.
 const SHARES: u64 = 1024;
+/// Weight of both in cgroup v2.
 const WEIGHT: u64 = 100;
-/// What is set for a group that has used nothing is believed for so many readings of all: reading it takes half of what
-/// a reading of many quiet containers costs.
+/// Readings after which the settings of a group that used no CPU are read again. Reading them each
+/// time takes half the time of a reading of many idle containers.
 const BELIEVED: u64 = 10;
 
-/// What of the groups is read.
+/// Fields of the groups that a reading needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// What they used: all that counts at the begin of an interval.
+    /// Usage alone: enough for the beginning of an interval.
     Usage,
     /// Weights, quotas and cpusets as well.
     All,
 }
 
-/// What is set for a group.
+/// Weight, quota and cpuset of a group.
 #[derive(Clone, Copy, Debug)]
 struct Settings {
     weight: u64,
@@ -31,11 +32,11 @@ struct Settings {
     cpuset_cpus: Option<usize>,
 }
 
-/// What was set for a group when that was last read.
+/// Settings of a group as they were last read.
 #[derive(Debug)]
 struct Known {
     settings: Settings,
-    /// What it had used then.
+    /// Usage at that reading.
     usage_ns: Option<u64>,
     read_in: u64,
     asked_in: u64,
@@ -51,7 +52,7 @@ pub(crate) struct Groups {
     usage: PathBuf,
     cpuset: Option<PathBuf>,
     known: HashMap<PathBuf, Known>,
-    /// Readings of all so far.
+    /// Complete readings so far.
     round: u64,
 }
 
@@ -86,7 +87,7 @@ impl Groups {
         !self.v1 || self.fs.exists(below(&self.cpu, &container.cgroup_path))
     }
 
-    /// Path of the container's cgroup in the hierarchy of the cpu controller, where it has another one.
+    /// Path of the container's cgroup in the hierarchy of the cpu controller, if it differs.
     pub(crate) fn other_path(&self, container: &Container) -> PathBuf {
         let text = container
             .pid
@@ -95,7 +96,7 @@ impl Groups {
             .unwrap_or_else(|| PathBuf::from("/"))
     }
 
-    /// The levels above and around `paths`.
+    /// Reads the levels above and around `paths`.
     pub(crate) fn read<'a>(
         &mut self,
         paths: impl Iterator<Item = &'a PathBuf>,
@@ -144,8 +145,8 @@ impl Groups {
         }
     }
 
-    /// What is set for the group at `path`, read anew where it has used anything since: of a group that did not run it
-    /// matters to nobody.
+    /// Settings of the group at `path`, read again if the group has used CPU since. The settings of
+    /// an idle group affect nobody.
     fn settings(&mut self, path: PathBuf, usage_ns: Option<u64>) -> Settings {
         let round = self.round;
         if let Some(known) = self.known.get_mut(&path)
@@ -178,7 +179,7 @@ impl Groups {
         let number = |text: Option<String>| text.and_then(|t| t.trim().parse::<i64>().ok());
         let shares = number(self.file(path, "cpu.shares"));
         let quota = number(self.file(path, "cpu.cfs_quota_us")).filter(|us| *us > 0);
-        // Without a quota the period is of no use.
+        // The period has no meaning without a quota.
         let period = quota.and_then(|_| number(self.file(path, "cpu.cfs_period_us")));
         let cpus = quota.zip(period.filter(|us| *us > 0));
         (
@@ -240,8 +241,8 @@ fn cpu_max(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// What is set for a group that runs is read at once, and for one that does not a while later. A group that was
-    /// made anew in between is another.
+    /// A running group's settings are read at once, an idle group's some rounds later. A new cgroup
+    /// at the same path has another usage, so it is read at once.
     /// Promise 10.
     #[test]
     fn what_is_set_is_read_anew_for_a_group_that_ran() {

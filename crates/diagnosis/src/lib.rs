@@ -1,9 +1,9 @@
-//! Which CPU a container was entitled to and did not get, and why: forced runqueue sharing,
-//! phantom CPU time, its own quota, or its own lack of threads. For any policy.
+//! CPU time that a container was entitled to and did not get, with the cause: forced runqueue
+//! sharing, phantom CPU time, its own quota, or its own lack of threads. Works under any policy.
 //!
-//! Joins the counts of the diagnosis programs (`bpf/schedule`) with the containers and with
-//! what their cgroups promise them. The caller knows the containers (from the accounting or
-//! an inventory) and hands them in with each reading.
+//! The crate joins the counts of the diagnosis programs (`bpf/schedule`) with the containers and
+//! with the promises of their cgroups. The caller passes the containers, from the accounting or an
+//! inventory, with each reading.
 #![forbid(unsafe_code)]
 
 mod diagnosis;

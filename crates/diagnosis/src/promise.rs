@@ -1,10 +1,10 @@
-//! What a cgroup is promised: pure arithmetic on weights, quotas and cpusets.
+//! CPU time that a cgroup is promised: pure arithmetic on weights, quotas and cpusets.
 //!
-//! A cpu weight is a share of what the parent has, among the siblings that want CPU. So the
-//! promise is what the group would get if it wanted all it could get, while its siblings want
-//! what they used: weighted max-min fairness, level by level from the root, cut at each level
-//! by the quota and the cpuset there. A sibling that uses less than its share leaves the rest
-//! to the others; one that uses more is held to its share.
+//! A cpu weight is a share of the parent's CPU time among the siblings that want to run. The
+//! promise is therefore the time that the group would get if it wanted all it could get, while its
+//! siblings want as much as they used. That is weighted max-min fairness, level by level from the
+//! root, cut at each level by the quota and the cpuset there. A sibling that uses less than its
+//! share leaves the rest to the others. One that used more counts with its share.
 
 pub use cofferdam_types::fair_share as share;
 
@@ -16,20 +16,20 @@ use std::path::{Path, PathBuf};
 /// One cgroup of the cpu controller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// Last part of its path.
+    /// Last component of its path.
     pub name: PathBuf,
-    /// `cpu.weight` or `cpu.shares`; only ratios of siblings matter.
+    /// `cpu.weight` or `cpu.shares`; only the ratios of siblings matter.
     pub weight: u64,
-    /// Its quota, CPUs.
+    /// Quota, CPUs.
     pub quota_cpus: Option<f64>,
-    /// CPUs that its cpuset allows.
+    /// Number of CPUs that the cpuset allows.
     pub cpuset_cpus: Option<usize>,
-    /// CPU time that it and all below it used, nanoseconds, cumulative.
+    /// Cumulative CPU time of the group and all below it, nanoseconds.
     pub usage_ns: u64,
 }
 
 impl Group {
-    /// A group of which only its name is known.
+    /// Returns a group that has only a name.
     pub fn named(name: PathBuf) -> Group {
         Group {
             name,
@@ -44,35 +44,36 @@ impl Group {
 /// The children of one cgroup.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Level {
-    /// What the parent used, nanoseconds, cumulative; `None` if unknown.
+    /// Cumulative CPU time of the parent, nanoseconds; `None` if unknown.
     pub usage_ns: Option<u64>,
-    /// Weight of a task in the parent itself.
+    /// Weight of a task that is in the parent itself.
     pub task_weight: u64,
-    /// The children.
+    /// Child groups.
     pub children: Vec<Group>,
 }
 
-/// The levels on the paths of all containers, by the parent's path.
+/// Levels on the paths of all containers, by the parent's path.
 pub type Levels = BTreeMap<PathBuf, Level>;
 
-/// A share of the host, and what sets it.
+/// Share of the host, and the setting that determines it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Promise {
-    /// CPUs.
+    /// Amount, CPUs.
     pub cpus: f64,
-    /// What sets it.
+    /// Setting that determines the amount.
     pub by: Entitlement,
 }
 
-/// What all groups are promised, from two readings. What the members of a level wanted is worked out
-/// once per level: a container has a hundred siblings on some hosts.
+/// Promises to all groups, from two readings. The demand of a level's members is computed once per
+/// level: some hosts have a hundred containers in one.
 pub struct Promises<'a> {
     wants: HashMap<&'a Path, Wants<'a>>,
     online_cpus: usize,
 }
 
 impl<'a> Promises<'a> {
-    /// From readings `seconds` apart; of `before` only what was used counts.
+    /// Computes the demand from readings that are `seconds` apart. Only the usage of `before`
+    /// counts.
     pub fn new(
         before: &Levels,
         after: &'a Levels,
@@ -89,7 +90,7 @@ impl<'a> Promises<'a> {
         }
     }
 
-    /// The promise to the group at `path`.
+    /// Promise to the group at `path`.
     pub fn of(&self, path: &Path) -> Promise {
         let mut promise = Promise {
             cpus: self.online_cpus as f64,
@@ -119,18 +120,18 @@ impl<'a> Promises<'a> {
     }
 }
 
-/// What the members of one level wanted.
+/// Demand of the members of one level.
 struct Wants<'a> {
     of_children: HashMap<&'a OsStr, &'a Group>,
-    /// Weight and demand of each child and of the tasks in the parent, which have no name, those that
-    /// want least for their weight first: [`share`] need not sort them.
+    /// Weight and demand of each child and, without a name, of the tasks in the parent. Sorted by
+    /// demand per weight, so that [`share`] need not sort.
     all: Vec<(Option<&'a OsStr>, u64, f64)>,
 }
 
 impl<'a> Wants<'a> {
     fn new(level: &'a Level, before: Option<&Level>, seconds: f64) -> Wants<'a> {
         let cpus = |ns: u64| ns as f64 / 1e9 / seconds.max(1e-9);
-        // Names as they are written: taking paths apart costs more than all the rest of this.
+        // Names stay unparsed: splitting paths would cost more than the rest of this function.
         let name = |child: &'a Group| child.name.as_os_str();
         let old: HashMap<&OsStr, u64> = before
             .into_iter()
@@ -143,7 +144,7 @@ impl<'a> Wants<'a> {
             (Some(name(c)), c.weight, used)
         });
         let mut all: Vec<_> = wanted.collect();
-        // Tasks in the parent itself compete as well; how many is not known: they count as one.
+        // Tasks in the parent compete too. Their number is unknown: they count as one.
         if let (Some(now), Some(old)) = (level.usage_ns, before.and_then(|b| b.usage_ns)) {
             let children: f64 = all.iter().map(|(_, _, used)| used).sum();
             let rest = cpus(now.saturating_sub(old)) - children;
@@ -159,7 +160,7 @@ impl<'a> Wants<'a> {
         }
     }
 
-    /// Weight and demand of all but the child `own`.
+    /// Weight and demand of all members but the child `own`.
     fn beside(&self, own: &OsStr) -> Vec<(u64, f64)> {
         let others = self.all.iter().filter(|(name, ..)| *name != Some(own));
         others.map(|(_, weight, used)| (*weight, *used)).collect()

@@ -11,17 +11,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One container with its counts since it was first seen.
+/// Container with its counts since it was first tracked.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
     pub(crate) container: Arc<Container>,
-    /// Its cgroup in the hierarchy of the cpu controller.
+    /// Path of its cgroup in the hierarchy of the cpu controller.
     pub(crate) path: PathBuf,
     pub(crate) time: ScheduleTime,
     pub(crate) neighbour: Option<Neighbour>,
-    /// By CPU, those where it did nothing left out.
+    /// Times by CPU, without the CPUs on which it neither ran nor waited.
     pub(crate) by_cpu: Vec<OnCpu>,
-    /// What a rule reserves for it.
+    /// CPUs that a rule reserves for it.
     pub(crate) reserved: Option<CpuAmount>,
 }
 
@@ -34,7 +34,7 @@ pub struct Reading {
     pub(crate) idle_ns: u64,
     pub(crate) left_idle_ns: u64,
     pub(crate) host_ns: u64,
-    /// By the number of the CPU.
+    /// Unused time by CPU number.
     pub(crate) by_cpu: Vec<Unused>,
     pub(crate) containers: Vec<Counted>,
     pub(crate) levels: Levels,
@@ -42,8 +42,8 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// What happened between `earlier` and this reading. Containers that `earlier` does not
-    /// have wait for the next interval: what they were promised before is not known.
+    /// Interval from `earlier` to this reading. Containers that `earlier` does not have appear in
+    /// the next interval: their promise is unknown until then.
     pub fn since(&self, earlier: &Reading) -> ScheduleInterval {
         let length = self.monotonic.saturating_sub(earlier.monotonic);
         let before: HashMap<CgroupId, &Counted> = earlier

@@ -1,28 +1,31 @@
-//! Which row of the counters is whose.
+//! Rows of the BPF counters and the containers that own them.
 
 use cofferdam_bpf::{SCHEDULE_FIRST_CONTAINER_ROW, SchedulePrograms};
 use cofferdam_types::{CgroupId, Container};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-/// A container with its row.
+/// Container and its row.
 pub(crate) struct Slot {
     pub(crate) row: u32,
     pub(crate) container: Arc<Container>,
+    /// Cgroups that the programs count in this row.
     told: HashSet<CgroupId>,
-    /// Its cgroup has the same path in the cpu controller's hierarchy: asked until it is so.
+    /// Whether its cgroup has the same path in the hierarchy of the cpu controller; checked until
+    /// true.
     pub(crate) same_path: bool,
 }
 
 /// All rows and their owners.
 pub(crate) struct Rows {
     pub(crate) slots: BTreeMap<CgroupId, Slot>,
-    /// Free rows, the one free longest first: its last owner may still be on a CPU.
+    /// Free rows. The one that is free for longest comes first: a task of the last owner may still
+    /// be on a CPU.
     free: VecDeque<u32>,
-    /// Containers and cgroups that found no room, ever.
+    /// Number of containers and cgroups that found no free row since the start.
     pub(crate) without_slot: u64,
     waiting: HashSet<CgroupId>,
-    /// One more than the highest row that was ever anyone's.
+    /// One more than the highest row that was ever in use.
     pub(crate) used: u32,
 }
 
@@ -37,7 +40,7 @@ impl Rows {
         }
     }
 
-    /// Brings the programs in line with the containers that there are now.
+    /// Passes the current containers to the programs.
     pub(crate) fn follow(
         &mut self,
         programs: &mut SchedulePrograms,
@@ -69,7 +72,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Adds a new or changed container; whether anything was passed on.
+    /// Adds a new or changed container. Returns whether the programs were changed.
     fn take(
         &mut self,
         programs: &SchedulePrograms,

@@ -1,16 +1,16 @@
-//! Lost time divided among those who ran meanwhile.
+//! Lost time divided among the tasks that ran meanwhile.
 
 use crate::reading::{Counted, Reading};
 use cofferdam_types::{CgroupId, CpuId, DiagnosedContainer, LossShare, UnusedTime};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-/// A loss is divided from this part of one CPU on.
+/// Losses below this part of a CPU are not divided.
 const DIVIDED_FROM: f64 = 0.01;
-/// Runners of one CPU that are told apart, those that ran longest.
+/// Runners of one CPU that are listed by name: the ones that ran longest.
 const MOST_RUNNERS: usize = 16;
 
-/// Time of a container on one CPU since it was first seen, nanoseconds.
+/// Time of a container on one CPU since it was first tracked, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OnCpu {
     pub cpu: u32,
@@ -18,19 +18,19 @@ pub(crate) struct OnCpu {
     pub waited_ns: u64,
 }
 
-/// Time of one CPU that no container ran, since the start, nanoseconds.
+/// Time of one CPU that no container used, since the start, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unused {
     pub idle_ns: u64,
     pub host_ns: u64,
 }
 
-/// One who ran on a CPU, and for how long.
+/// Runner on a CPU (`None`: host tasks) and its run time, nanoseconds.
 type Runner = (Option<CgroupId>, u64);
 
-/// Divides what `containers` lost between the readings, `length` apart: a wait on a CPU among all
-/// others who ran there, in proportion to what they ran. Costs a step for each CPU on which a
-/// container that lost much waited, times [`MOST_RUNNERS`].
+/// Divides the loss of each of `containers` between two readings, `length` apart. A wait on a CPU
+/// is divided among all others that ran there, in proportion to their run time. Takes at most
+/// [`MOST_RUNNERS`] steps per CPU and container with a large loss.
 pub(crate) fn divide(
     containers: &[DiagnosedContainer],
     earlier: &Reading,
@@ -100,7 +100,7 @@ fn unused(earlier: &Reading, later: &Reading) -> BTreeMap<u32, Unused> {
     later.by_cpu.iter().enumerate().map(passed).collect()
 }
 
-/// What each container did between the readings, by CPU.
+/// Run and wait time of each container between the readings, by CPU.
 fn times(earlier: &Reading, later: &Reading) -> HashMap<CgroupId, Vec<OnCpu>> {
     let before: HashMap<CgroupId, &Counted> =
         (earlier.containers.iter().map(|c| (c.container.cgroup, c))).collect();
@@ -109,7 +109,7 @@ fn times(earlier: &Reading, later: &Reading) -> HashMap<CgroupId, Vec<OnCpu>> {
             .get(&now.container.cgroup)
             .map_or(&[][..], |c| &c.by_cpu);
         let passed = now.by_cpu.iter().map(|on| {
-            // Both are in the order of CPUs.
+            // Both lists are sorted by CPU.
             let place = old.binary_search_by_key(&on.cpu, |o| o.cpu).ok();
             let (run_ns, waited_ns) =
                 place.map_or((0, 0), |at| (old[at].run_ns, old[at].waited_ns));
@@ -124,7 +124,7 @@ fn times(earlier: &Reading, later: &Reading) -> HashMap<CgroupId, Vec<OnCpu>> {
     later.containers.iter().map(of).collect()
 }
 
-/// What was run on each CPU: all of it, and those who ran longest.
+/// Run time on each CPU: the total, and the runners that ran longest.
 fn runners(
     times: &HashMap<CgroupId, Vec<OnCpu>>,
     unused: &BTreeMap<u32, Unused>,

@@ -1,4 +1,4 @@
-//! Whose losses can be told.
+//! Selection of the containers that are diagnosed.
 
 use cofferdam_types::Container;
 use std::collections::BTreeSet;
@@ -6,8 +6,8 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Those of `containers` whose losses can be told: containers, and cgroups of the host without
-/// others below them. What a cgroup is promised is for all that is in it.
+/// Selects the containers, and the host cgroups without tracked cgroups below them. A promise is
+/// made to all tasks below a cgroup, so an outer host cgroup cannot be diagnosed alone.
 pub(crate) fn diagnosed(containers: &[Arc<Container>]) -> Vec<Arc<Container>> {
     let paths: BTreeSet<&Path> = containers
         .iter()

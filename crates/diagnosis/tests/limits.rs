@@ -1,4 +1,4 @@
-//! Rows are few and are used again; nothing is left behind.
+//! The number of rows is fixed, rows are reused, and a stopped diagnosis leaves nothing behind.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn a_container_without_a_row_is_counted_and_gets_the_next_free_one() {
         let others: Vec<CgroupId> = all.containers().map(|c| c.cgroup).collect();
         let ours = |diagnosis: &mut Diagnosis| {
             let inventory = cofferdam_host::Inventory::scan().expect("the host can be scanned");
-            // Another program's containers would take the only row.
+            // Other programs' containers would take the only row.
             let new = inventory
                 .containers()
                 .filter(|c| !others.contains(&c.cgroup));
@@ -47,7 +47,7 @@ fn a_container_without_a_row_is_counted_and_gets_the_next_free_one() {
         );
         drop(first);
         let before = ours(&mut diagnosis);
-        // It has the CPU to itself: counted from the CPU's next switch on.
+        // The thread has its CPU to itself and is counted from the next switch on.
         wait_until("the second to be counted", Duration::from_secs(30), || {
             let free = ours(&mut diagnosis).since(&before);
             of(&free, &second).time.run_ns > 0
@@ -72,7 +72,8 @@ fn stopping_it_leaves_no_program() {
                 .count()
         };
         let gone = || attached() == 0;
-        // The kernel frees those of the test before a moment after they are let go.
+        // The kernel frees the programs of the previous test a moment after their last descriptor
+        // closes.
         wait_until("no program", Duration::from_secs(5), gone);
         let diagnosis = diagnosis();
         assert_eq!(attached(), 2);

@@ -1,5 +1,5 @@
-//! Each way to lose CPU, made on purpose: the diagnosis names it, and its figures fit the
-//! kernel's own.
+//! Each way to lose CPU, produced on purpose: the diagnosis names it, and its figures fit the
+//! kernel's.
 
 mod common;
 
@@ -10,7 +10,7 @@ use common::*;
 use std::time::Duration;
 
 const LENGTH: Duration = Duration::from_secs(3);
-/// The slowest tick that kernels are built with, and the unit of `/proc/stat`.
+/// Longest tick of any kernel configuration, and the unit of `/proc/stat`.
 const TICK: Duration = Duration::from_millis(10);
 
 /// Time of all CPUs in interrupts and with the hypervisor: `irq`, `softirq` and `steal` of
@@ -22,8 +22,8 @@ fn unbilled_time() -> Duration {
     ticks.filter_map(|n| n.parse::<u32>().ok()).sum::<u32>() * TICK
 }
 
-/// Two always-runnable threads on one CPU: what one does not run it waits, and behind the other.
-/// They may use no other CPU, so that the idle one beside them is no phantom.
+/// Two always-runnable threads share one CPU: each waits while the other runs. Neither may use
+/// another CPU, so that an idle CPU is no phantom.
 /// Promise 10.
 #[test]
 fn two_on_one_cpu_are_forced_to_share() {
@@ -31,7 +31,7 @@ fn two_on_one_cpu_are_forced_to_share() {
         let (a, b) = (FakeContainer::new("a"), FakeContainer::new("b"));
         let mut diagnosis = diagnosis();
         reserve(&mut diagnosis, &a, 1.0);
-        // What else the host runs there is not their neighbour of most of the time.
+        // Their weight keeps host tasks from being their neighbour for most of the time.
         a.outweigh();
         b.outweigh();
         let _threads = (spin(&a, Some(1)), spin(&b, Some(1)));
@@ -41,7 +41,7 @@ fn two_on_one_cpu_are_forced_to_share() {
             let one = of(&interval, container);
             let missing = wall.saturating_sub(one.time.run_ns);
             assert!(one.time.run_ns > 0, "{one:?}");
-            // Always runnable: it runs or it waits, however busy the host is.
+            // An always-runnable thread runs or waits, however busy the host is.
             assert!(
                 (one.time.shared_ns.abs_diff(missing) as f64) < WITHIN * missing as f64,
                 "waited {} ns of {missing} ns in which it did not run: {one:?}",
@@ -68,15 +68,16 @@ fn two_on_one_cpu_are_forced_to_share() {
     });
 }
 
-/// The neighbour fills all CPUs and uses its quota up. What that leaves idle depends on what else the
-/// host runs: `cofferdam_replay` has the phantom CPU time, here the kernel's quota is what is seen.
+/// The neighbour fills all CPUs and uses up its quota. The idle time that this leaves depends on
+/// what else the host runs, so this test checks only the kernel's throttling; `cofferdam_replay`
+/// tests phantom CPU time.
 /// Promise 10.
 #[test]
 fn capped_neighbours_are_throttled_and_the_target_is_not() {
     alone(120, || {
         let (target, neighbour) = (FakeContainer::new("target"), FakeContainer::new("capped"));
         quota(&neighbour, 60_000);
-        // However busy the host is, it gets as far as its quota.
+        // The neighbour reaches its quota, however busy the host is.
         neighbour.outweigh();
         let mut diagnosis = diagnosis();
         reserve(&mut diagnosis, &target, 1.0);
@@ -107,7 +108,7 @@ fn its_own_quota_is_not_its_neighbours_fault() {
         let _thread = spin(&container, Some(1));
         let interval = during(&mut diagnosis, &[&container], LENGTH);
         let one = of(&interval, &container);
-        // Its quota leaves it 0.3 of a CPU, and its weight all that it may have of that.
+        // The quota leaves it 0.3 CPU, and its weight lets it use all of that.
         assert!(
             pct(one.loss.throttled_ns, one.loss.lost_ns()) > 50.0,
             "{one:?}"
@@ -116,7 +117,7 @@ fn its_own_quota_is_not_its_neighbours_fault() {
     });
 }
 
-/// A container that sleeps lacks threads; one that does nothing has nothing taken from it.
+/// A container that sleeps lacks threads. An idle one loses nothing to others.
 /// Promise 10.
 #[test]
 fn a_sleeper_lacks_threads() {
@@ -129,7 +130,7 @@ fn a_sleeper_lacks_threads() {
         let _thread = doze(&sleeper, Some(1), ms(2), ms(8));
         let interval = during(&mut diagnosis, &[&sleeper], LENGTH);
         let one = of(&interval, &sleeper);
-        // It sleeps for four fifths of the time that nobody takes from it.
+        // The thread sleeps for four fifths of the time that nobody takes from it.
         assert!(pct(one.loss.lack_ns, one.loss.lost_ns()) > 50.0, "{one:?}");
         let nothing = of(&interval, &idle);
         assert_eq!(nothing.time.run_ns, 0, "{nothing:?}");
@@ -142,7 +143,7 @@ fn a_sleeper_lacks_threads() {
     });
 }
 
-/// A container that has CPU 1 to itself, and a diagnosis that has seen it run.
+/// Container that has CPU 1 to itself, and a diagnosis that has counted it.
 fn one_that_spins() -> (FakeContainer, Diagnosis, Forked) {
     let one = FakeContainer::new("one");
     one.outweigh();
@@ -152,8 +153,7 @@ fn one_that_spins() -> (FakeContainer, Diagnosis, Forked) {
     (one, diagnosis, thread)
 }
 
-/// In windows: a CPU that does not switch is counted from their begin. Nothing of what is between them
-/// is.
+/// A CPU without switches is counted from each window's start. Time between windows is not counted.
 /// Promise 10.
 #[test]
 fn a_thread_that_has_a_cpu_to_itself_is_counted_in_every_window() {
@@ -195,7 +195,7 @@ fn a_thread_that_has_a_cpu_to_itself_is_counted_in_every_window() {
     });
 }
 
-/// A window's begin reads usage alone; what a container is promised is what its files say at the end.
+/// The start of a window reads usage alone. The promise follows the settings at its end.
 #[test]
 fn a_window_tells_what_is_promised_at_its_end() {
     alone(60, || {
@@ -214,11 +214,10 @@ fn a_window_tells_what_is_promised_at_its_end() {
     });
 }
 
-/// The time that the programs saw a container run is the time that the kernel billed it. The two
-/// are read one after the other: the programs' interval is longer than the kernel's inner one and
-/// shorter than its outer one, however long the reader is held up. The scheduler's clock goes on
-/// while the hypervisor has the CPU and in interrupts, which are not billed; and the bill is brought
-/// up to date by ticks.
+/// The programs' run time equals the time that the kernel billed. The programs' interval lies
+/// between the kernel's inner and outer interval, however long the reader is delayed. The
+/// scheduler's clock also advances in interrupts and under the hypervisor, which are not billed,
+/// and ticks update the bill.
 /// Promise 10.
 #[test]
 fn what_it_got_is_what_the_kernel_billed() {

@@ -67,14 +67,14 @@ fn tasks_of_the_root_compete_too() {
     let after = levels(group("t", 1024, 0.5), group("n", 1024, 0.0), 1.5);
     let got = Promises::new(&before, &after, 1.0, 2).of(Path::new("/t"));
     assert!(close(got.cpus, 1.0), "{got:?}");
-    // A group that is not there is not competed with: the host's CPUs.
+    // A group that does not exist has no competitors: it is promised all CPUs.
     let none = Promises::new(&before, &after, 1.0, 2).of(Path::new("/x"));
     assert!(close(none.cpus, 2.0));
 }
 
 proptest! {
-    /// What is worked out per level once is what each would be promised alone; of the earlier reading
-    /// only usage counts.
+    /// A level's promises equal those computed for each group alone. Of the earlier reading only
+    /// usage counts.
     #[test]
     fn promises_of_a_level_are_those_of_each_alone(
         groups in prop::collection::vec((1..10_000u64, 0.0..4.0f64), 1..12), host_s in 0.01..2.0f64) {
@@ -101,7 +101,7 @@ proptest! {
         }
     }
 
-    /// Never more than available, never less than the share when all want everything.
+    /// A share never exceeds the capacity and never falls below the share at full demand of all.
     /// Promise 10.
     #[test]
     fn shares_stay_in_bounds(capacity in 0.1..64.0f64, weight in 1..10_000u64,

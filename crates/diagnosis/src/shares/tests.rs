@@ -6,7 +6,7 @@ use std::sync::Arc;
 const LENGTH: Duration = Duration::from_secs(1);
 const MS: u64 = 1_000_000;
 
-/// What one container did on each CPU: ran and waited, milliseconds.
+/// Run and wait time of one container on each CPU, milliseconds.
 type Times<'a> = &'a [(u64, u64)];
 
 fn counted(id: u64, times: Times<'_>) -> Counted {
@@ -48,7 +48,7 @@ fn reading(containers: Vec<Counted>, unused_ms: Times<'_>) -> Reading {
     }
 }
 
-/// Those who lost `taken_ms`, by id.
+/// Containers that lost `taken_ms`, by id.
 fn losers(taken_ms: &[(u64, u64)]) -> Vec<DiagnosedContainer> {
     let loser = |(id, taken_ms): &(u64, u64)| DiagnosedContainer {
         container: Arc::new(Container::plain(CgroupId(*id), format!("/{id}"), "c")),
@@ -86,7 +86,8 @@ fn a_wait_is_divided_among_all_who_ran_on_that_cpu() {
     );
     let (mut shares, unused) = divide(&losers(&[(1, 200)]), &begin, &end, LENGTH);
     shares.sort_by_key(|s| s.neighbour);
-    // It waited 400 ms and lost 200, on CPU 0: nobody who ran on CPU 1 only is to blame.
+    // The victim waited 400 ms and lost 200 ms on CPU 0. Tasks that ran only on CPU 1 are not to
+    // blame.
     let expected = [
         share(1, None, 0, 40),
         share(1, Some(2), 0, 120),

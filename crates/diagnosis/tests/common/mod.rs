@@ -1,4 +1,4 @@
-//! What the tests of the diagnosis share.
+//! Helpers of the diagnosis tests.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use cofferdam_accounting::unseen_by_reference;
@@ -13,16 +13,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Slices that ended with a different task than they began with: the switch between was kept from the tracepoints.
+/// Slices that ended with another task than they began with: the kernel hid the switch between them
+/// from the tracepoints.
 static HIDDEN_SWITCHES: AtomicU64 = AtomicU64::new(0);
 
-/// Tells [`alone`] of switches that the kernel hid in `interval`: a slice whose beginning nobody saw counts for whoever ran
-/// before, and may be as long as a thread is alone on its CPU.
+/// Adds the hidden switches of `interval` to [`alone`]'s count. A slice with a hidden start counts
+/// for the task that ran before, and may last as long as a thread has its CPU to itself.
 pub fn note_hidden(interval: &ScheduleInterval) {
     HIDDEN_SWITCHES.fetch_add(interval.health.mismatches, Ordering::Relaxed);
 }
 
-/// One root test at a time, with a limit. Asserts that nothing stays behind.
+/// Runs one root test at a time, with a time limit. Asserts that it leaves nothing behind.
 pub fn alone(seconds: u64, body: impl FnMut() + Send + 'static) {
     let _alone: Exclusive = exclusive();
     time_limit(Duration::from_secs(5 * seconds), || {
@@ -49,13 +50,13 @@ pub fn read(diagnosis: &mut Diagnosis) -> Reading {
         .expect("the diagnosis can be read")
 }
 
-/// The containers that there are.
+/// Containers of this host.
 pub fn containers() -> Vec<Arc<Container>> {
     let inventory = Inventory::scan().expect("the host can be scanned");
     inventory.containers().cloned().collect()
 }
 
-/// What happens in `length` of wall-clock time, once all of `runners` are known.
+/// Interval of `length`, started once all of `runners` are counted.
 pub fn during(
     diagnosis: &mut Diagnosis,
     runners: &[&FakeContainer],
@@ -67,9 +68,9 @@ pub fn during(
     read(diagnosis).since(&before)
 }
 
-/// Waits until each has been seen to run: the slice of a thread that runs already when its container
-/// becomes known counts for the host. One that runs without a pause, on a CPU that nobody else wants, may have
-/// the same slice for more than 0.1 s; so all are taken off their CPUs once.
+/// Waits until each container has been counted. The slice of a thread that already runs when its
+/// container becomes known counts for the host. On an uncontended CPU that slice may last more than
+/// 0.1 s, so each thread is stopped once.
 pub fn await_runners(diagnosis: &mut Diagnosis, runners: &[&FakeContainer]) {
     let first = read(diagnosis);
     runners.iter().for_each(|container| pause(container));
@@ -79,7 +80,7 @@ pub fn await_runners(diagnosis: &mut Diagnosis, runners: &[&FakeContainer]) {
     });
 }
 
-/// Stops each process of the container, and lets it go on.
+/// Stops each process of the container and resumes it.
 fn pause(container: &FakeContainer) {
     let file = container.cgroup().controller("cpu").join("cgroup.procs");
     let processes = std::fs::read_to_string(file).expect("its processes");
@@ -110,7 +111,7 @@ pub fn of<'a>(interval: &'a ScheduleInterval, container: &FakeContainer) -> &'a 
     found.unwrap_or_else(|| panic!("{} is not among the diagnosed", container.name()))
 }
 
-/// A thread of the container that runs until it is dropped; on `cpu` alone when told.
+/// Starts a thread of the container that runs until it is dropped, on `cpu` alone if given.
 pub fn spin(container: &FakeContainer, cpu: Option<usize>) -> Forked {
     fork(container, cpu, |child| {
         child.ready(0)?;
@@ -120,7 +121,7 @@ pub fn spin(container: &FakeContainer, cpu: Option<usize>) -> Forked {
     })
 }
 
-/// A thread that runs for `run` and sleeps for `sleep`, again and again.
+/// Starts a thread that alternately runs for `run` and sleeps for `sleep`.
 pub fn doze(
     container: &FakeContainer,
     cpu: Option<usize>,
@@ -139,7 +140,7 @@ pub fn doze(
     })
 }
 
-/// Gives the container a quota, microseconds in a period of 100 ms.
+/// Gives the container a quota of `us` microseconds per 100 ms.
 pub fn quota(container: &FakeContainer, us: u64) {
     let dir = container.cgroup().controller("cpu");
     let (file, text) = if dir.join("cpu.max").exists() {
@@ -152,8 +153,8 @@ pub fn quota(container: &FakeContainer, us: u64) {
     }
 }
 
-/// The four losses add up to what is missing, for every container, and the CPUs' time adds up
-/// to the wall clock's.
+/// Asserts that the four losses of each container add up to its missing time, and that the CPUs'
+/// times add up to wall-clock time.
 pub fn assert_sums(interval: &ScheduleInterval) {
     for one in &interval.containers {
         let loss = &one.loss;
@@ -175,10 +176,10 @@ pub fn assert_sums(interval: &ScheduleInterval) {
     );
 }
 
-/// `part` of `whole`, percent.
-/// Between two readings, a loss is off by less than this part.
+/// Largest relative error of a loss between two readings.
 pub const WITHIN: f64 = 0.05;
 
+/// `part` of `whole`, percent.
 pub fn pct(part: u64, whole: u64) -> f64 {
     part as f64 * 100.0 / whole.max(1) as f64
 }
