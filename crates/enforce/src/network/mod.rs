@@ -1,8 +1,8 @@
-//! Network-CPU enforcement (Iron): charge the offender, return to the payers, stop a container that
-//! has used up its share.
+//! Network-CPU enforcement (Iron): charges the offender, repays its victims, and stops a container
+//! that has used up its share.
 //!
-//! Nothing is done to a container until somebody else pays for its packets on a CPU, a container or
-//! any other task of the host; then the best means that the host offers are put in place, and stay for a while.
+//! A container is left alone until a CPU is charged to another container or task for its packets.
+//! Then the best means that the host offers are applied, and stay for a while.
 //!
 //! A step observes (`observe/`, files), decides (`policy/`, pure), and acts (`means/`, through the
 //! journal).
@@ -27,19 +27,19 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How network CPU is enforced.
+/// Settings of network-CPU enforcement.
 #[derive(Clone, Debug)]
 pub struct NetworkOptions {
-    /// The means that may be used; default all.
+    /// Means that may be used; default all.
     pub means: Vec<Means>,
-    /// Where NAPI threads run; default in the container's cgroup.
+    /// Whether NAPI threads run in the container's cgroup; default true.
     pub napi_in_container: bool,
-    /// Debt that a container can have at most, in CPU time; default 1 s.
+    /// Largest debt of a container, in CPU time; default 1 s.
     pub debt_bound: Duration,
-    /// What an interrupt for a container's packets costs whoever it interrupts, beyond what the
-    /// ledger can see; default measured on this host when first needed.
+    /// Cost of one interrupt to the task that it stops, beyond the time that the ledger sees. By
+    /// default measured on this host when first needed.
     pub interruption: Option<Duration>,
-    /// How long the means stay in place when nobody pays any more; default 30 s.
+    /// Time that the means stay in place without victims; default 30 s.
     pub linger: Duration,
 }
 
@@ -55,14 +55,14 @@ impl Default for NetworkOptions {
     }
 }
 
-/// The enforcement of network CPU on this host.
+/// Enforcement of network CPU on this host.
 pub(crate) struct Network {
     interruption: Option<Duration>,
     layout: CgroupLayout,
-    /// When the policy's time began.
+    /// Beginning of the policy's time.
     began: Instant,
     pods: Pods,
-    /// By the cgroup that each is held by.
+    /// Enforced containers and pods, by the cgroup that is enforced.
     members: BTreeMap<CgroupId, Member>,
     policy: Policy,
     observer: Observer,
@@ -70,7 +70,7 @@ pub(crate) struct Network {
     pressed: bool,
 }
 
-/// One container or pod under enforcement: where it is, what was read of it, what is in force.
+/// Enforced container or pod: its files, their last readings, and the changes applied to it.
 #[derive(Debug)]
 struct Member {
     located: Located,
@@ -98,8 +98,8 @@ impl Network {
         }
     }
 
-    /// The containers to enforce: complete, in any order. The weights of those in `reserved`
-    /// belong to their CPU reservations.
+    /// Replaces the list of enforced containers; any order. The CPU reservations own the weights of
+    /// the containers in `reserved`.
     pub fn set(
         &mut self,
         journal: &mut Journal,
@@ -130,7 +130,7 @@ impl Network {
         self.means.keep_gates(wanted);
     }
 
-    /// Takes note of a container that is new or has changed.
+    /// Adds a container, or updates one that has changed.
     fn take_in(&mut self, journal: &mut Journal, container: &Arc<Container>) {
         let known = self.members.get_mut(&container.cgroup);
         let pod = self.pods.get(container.cgroup);
@@ -163,19 +163,20 @@ impl Network {
         }
     }
 
-    /// Whether steps must follow closely: a container pays for others, or did a while ago.
+    /// Whether the next step must follow soon: a container is enforced.
     pub fn is_pressed(&self) -> bool {
         self.pressed
     }
 
-    /// Whether the CPU use of containers should be read in the next step: one came of which nothing is known yet.
+    /// Whether the next step should read the containers' CPU use: a competitor has appeared whose
+    /// use is unknown.
     pub fn wants_reading(&self) -> bool {
         self.pressed && self.policy.wants_reading()
     }
 
-    /// Whether steps on such intervals might act: a container under a rule causes work, and there are
-    /// others to whom it is charged, or a quota that its packets count against. Never false where a
-    /// step would act, seldom true where none does.
+    /// Whether a step on this interval might act. That needs an enforced container that causes
+    /// work, and either victims or a quota that its packets count against. Never false where a step
+    /// would act, and seldom true where none does.
     pub fn would_look(&self, seen: &Interval) -> bool {
         let seen = self.pods.fold(seen);
         let length_ns = seen.length.as_nanos() as f64;
@@ -190,7 +191,7 @@ impl Network {
                 let others = charged_to_anybody(&seen, cpu).saturating_sub(*own);
                 causes(*caused, 1.0) && others as f64 > tuning::PAID_CPUS * length_ns
             });
-            // Files are read for the few that cause any work.
+            // Only for the few containers that cause work: this reads files.
             let caused = row.ledger.caused_ns();
             presses
                 || caused > 0
@@ -199,7 +200,7 @@ impl Network {
         })
     }
 
-    /// Acts on what happened in `interval`, which ends now.
+    /// Acts on `interval`, which ends now.
     pub fn step(&mut self, journal: &mut Journal, interval: &Interval) {
         self.means.settle_leaving(journal, false);
         self.pressed = false;
@@ -232,8 +233,8 @@ impl Network {
                     }
                 }
             }
-            // What takes long comes last, and for one container in each step: many offenders at once do not
-            // stop the control loop.
+            // Starting NAPI threads takes long. It comes last, and one container per step, so that
+            // many offenders do not stall the control loop.
             let mut may_engage = true;
             for (cgroup, action) in decision.containers {
                 if let (Action::Hold(hold), Some(member)) = (action, self.members.get_mut(&cgroup))
@@ -291,8 +292,8 @@ impl Network {
         }
     }
 
-    /// Takes back all that was changed for NAPI threads, and waits for those that are on their
-    /// way: nothing moves any more after.
+    /// Reverts all changes for NAPI threads, and waits for the threads that are still leaving.
+    /// Afterwards nothing changes any more.
     pub fn settle(&mut self, journal: &mut Journal) -> UndoReport {
         for member in self.members.values_mut() {
             let napi = &mut member.applied.napi;
@@ -303,7 +304,8 @@ impl Network {
     }
 }
 
-/// Network CPU that was charged on the CPU at this position, to whomever, nanoseconds.
+/// Network CPU charged on the interval's `cpu`th CPU, to all containers and host tasks,
+/// nanoseconds.
 fn charged_to_anybody(interval: &Interval, cpu: usize) -> u64 {
     let known = interval.containers.iter();
     let known = known.filter_map(|row| row.charged_by_cpu_ns.get(cpu));

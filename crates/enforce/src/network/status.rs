@@ -1,26 +1,28 @@
-//! What is in force for a container, and what is not and why.
+//! Means in force for a container, and the reasons for the others.
 
 use super::means::{Applied, LimitError};
 use super::policy::{Account, Unpaid};
 use super::{Member, Network};
 use cofferdam_types::{CgroupId, Container, Degradation, Means, MeansState, NetworkEnforcement};
 
-/// Why a container under a quota has no NAPI thread in its cgroup.
-const UNSTOPPABLE: &str = "it is under a CPU quota, which on this kernel (Linux 6.18 and newer) stops tasks but not kernel threads: the thread's time would delay its tasks without bound";
+/// Reason why a container under a quota has no NAPI thread in its cgroup.
+const UNSTOPPABLE: &str = "it is under a CPU quota, which on this kernel (Linux 6.18 and newer) \
+    stops tasks but not kernel threads: the thread's time would delay its tasks without bound";
 
-/// Why the weight of a container is not corrected whose cgroup is idle.
+/// Reason why the weight of an idle cgroup is not corrected.
 const IDLE: &str = "the kernel takes no weight for an idle cgroup (cpu.idle = 1), which runs only \
      where nobody else wants to";
 
-/// Payers without a rule that are named; more say nothing new.
+/// Most victims without a rule that are reported.
 const MOST_PAYERS: usize = 8;
 
+/// State of one means for one container.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
     InForce,
-    /// Not in force, and nothing is wrong.
+    /// Not in force and not needed.
     NotNeeded,
-    /// Needed, and could not be put in place.
+    /// Needed, and could not be applied.
     Failed,
 }
 
@@ -45,19 +47,19 @@ impl Network {
         })
     }
 
-    /// Programs that limit packets and are attached now; the journal has the other changes.
+    /// Number of attached programs that limit packets. The journal has all other changes.
     pub fn attached(&self) -> u64 {
         self.means.ingress.attached()
     }
 
-    /// A container, or the pod that it is held with.
+    /// The container, or the pod that it is enforced with.
     fn one(&self, cgroup: CgroupId) -> Option<(&Member, &Account)> {
         let cgroup = self.pods.held_as(cgroup);
         self.members.get(&cgroup).zip(self.policy.account(cgroup))
     }
 
-    /// What of a container's network enforcement is not in force though it is needed, and what it
-    /// pays for others all the same.
+    /// Needed means of a container that are not in force, and the uncompensated time that it is
+    /// charged for others.
     pub fn degraded(&self, cgroup: CgroupId) -> Vec<Degradation> {
         let Some((member, account)) = self.one(cgroup) else {
             return Vec::new();
@@ -94,7 +96,7 @@ impl Network {
         degraded
     }
 
-    /// Whether what an interrupt costs is an estimate because it cannot be measured.
+    /// Reports that the cost of an interrupt is an estimate because it cannot be measured.
     pub fn estimates(&self) -> Option<Degradation> {
         let (why, us) = self.observer.interrupt_failure()?;
         let cost = match us > 0.0 {
@@ -110,8 +112,8 @@ impl Network {
         })
     }
 
-    /// Those who pay for others although no rule enforces them: other containers and cgroups of the
-    /// host. The worst, at most [`MOST_PAYERS`].
+    /// Victims that no rule enforces: containers and cgroups of the host. The worst ones, at most
+    /// [`MOST_PAYERS`].
     pub fn unprotected(&self) -> Vec<Degradation> {
         let others = self.policy.others_unpaid().into_iter();
         others
@@ -167,7 +169,7 @@ impl Network {
                 no("a NAPI thread receives, and most of its network CPU is for what it sends")
             }
             Means::NapiThread if !account.wants_napi() => {
-                no("its weight alone gives back what its packets take")
+                no("its weight alone compensates the time that its packets take")
             }
             Means::NapiThread if member.located.container.interfaces.is_empty() => {
                 failed("it has no network interface of its own")
@@ -205,7 +207,7 @@ impl Network {
     }
 }
 
-/// State of a container whose pod's is told of `lead`.
+/// State of a container whose pod's state is reported for `lead`.
 fn held_with(lead: &Container) -> NetworkEnforcement {
     let why = format!("it is held with its pod: see {}", lead.name);
     let state = |means: &Means| MeansState {
@@ -247,7 +249,7 @@ fn pays_for_others(who: &str, unpaid: &Unpaid) -> String {
         ),
         None => "packets of no known container".to_owned(),
     };
-    // In tenths: it is one line of the log and not one a step.
+    // In tenths of a CPU: the log repeats a line only when its text changes.
     format!(
         "{who} pays about {:.1} CPUs for {whom}, and does not get them back",
         unpaid.cpus.max(0.1)

@@ -1,4 +1,4 @@
-//! A file whose value follows what is owed, written through the journal.
+//! File whose value follows a container's debt, written through the journal.
 
 use crate::journal::{ChangeError, Form, Journal, Target, Written as Outcome};
 use crate::network::policy::{Standing, Written};
@@ -6,7 +6,7 @@ use crate::tuning::network::REFUSED_AGAIN;
 use std::path::Path;
 use std::time::Duration;
 
-/// What of it is ours.
+/// Correction of one file.
 #[derive(Debug, Default)]
 pub(in crate::network) struct Corrected {
     pub standing: Standing,
@@ -14,7 +14,7 @@ pub(in crate::network) struct Corrected {
     refused: Option<Refusal>,
 }
 
-/// The last write was refused.
+/// Refusal of the last write.
 #[derive(Debug)]
 struct Refusal {
     why: ChangeError,
@@ -22,7 +22,7 @@ struct Refusal {
 }
 
 impl Corrected {
-    /// Writes `value`, as `text`, into `file`; nothing for a while after a refusal.
+    /// Writes `value`, as `text`, into `file`. Waits for a while after a refusal.
     pub fn set(
         &mut self,
         journal: &mut Journal,
@@ -46,19 +46,19 @@ impl Corrected {
             }
             Ok(_) => self.refused = None,
             Err(e) if e.vanished() => return,
-            // What the file holds stays as it is noted.
+            // The state keeps the value that the file has.
             Err(why) => return self.note_refusal(why, now),
         }
         self.standing.written = Some(Written { value, at: now });
         self.target = Some(target);
     }
 
-    /// The file, or one that goes with it, was not written.
+    /// Records that this file, or one that depends on it, could not be written.
     pub fn note_refusal(&mut self, why: ChangeError, at: Duration) {
         self.refused = Some(Refusal { why, at });
     }
 
-    /// Takes note of what stands in the file. Another program's value is its own from now on.
+    /// Records the value found in the file. A value of another program becomes the new base.
     pub fn note_found(&mut self, found: f64) {
         let written = self.standing.written.map(|written| written.value.round());
         if written != Some(found) {
@@ -67,7 +67,7 @@ impl Corrected {
         }
     }
 
-    /// Puts the file back.
+    /// Reverts the file to its owner's value.
     pub fn restore(&mut self, journal: &mut Journal) {
         self.refused = None;
         if let Some(target) = self.target.take() {
@@ -80,8 +80,8 @@ impl Corrected {
         self.standing.written.is_some()
     }
 
-    /// Whether what stands in the file is another value than it would hold without us: a correction that is
-    /// not needed at the moment is written back to that.
+    /// Whether the file's value differs from its base. A correction that is not needed at the
+    /// moment writes the base.
     pub fn has_effect(&self) -> bool {
         let both = self.standing.written.zip(self.standing.base);
         both.is_some_and(|(written, base)| written.value.round() != base.round())

@@ -1,7 +1,7 @@
-//! Files that the kernel wants within a container's quota: it refuses (EINVAL) a quota below the
-//! cgroup's burst, and in v1 one below that of a cgroup below. They are lowered before the quota,
-//! and come back after it. A quota that exceeds the one above it had no effect of its own, so
-//! nothing else changes.
+//! Files that depend on a container's quota: the kernel refuses (EINVAL) a quota below the cgroup's
+//! burst, and in v1 one below the quota of a child cgroup. These files are lowered before the quota
+//! and raised after it. A child's quota above its parent's had no effect of its own, so nothing
+//! else changes.
 
 use crate::journal::{ChangeError, Form, Journal, Target};
 use crate::network::place::Follower;
@@ -16,7 +16,8 @@ pub(super) struct Followers {
 }
 
 impl Followers {
-    /// Lowers those of `files`, nearest to the quota first, that do not fit into a quota of `cpus`.
+    /// Lowers the files that do not fit into a quota of `cpus`. `files` is sorted by distance from
+    /// the quota, nearest first.
     pub fn lower(
         &mut self,
         journal: &mut Journal,
@@ -37,8 +38,8 @@ impl Followers {
         Ok(())
     }
 
-    /// Raises those of `files` that were lowered as far as a quota of `cpus` allows. What the
-    /// kernel refuses now comes back later.
+    /// Raises the lowered files as far as a quota of `cpus` allows. Values that the kernel refuses
+    /// are retried later.
     pub fn raise(&mut self, journal: &mut Journal, files: &[Follower], cpus: f64) {
         for follower in files {
             let Ok(target) = Target::file(&follower.file) else {
@@ -50,7 +51,7 @@ impl Followers {
             let text = fs::read_to_string(&follower.file).unwrap_or_default();
             let now_us = text.trim().parse().unwrap_or(f64::INFINITY);
             let most_us = follower.most_us(cpus);
-            // What another program has written since is left alone by taking the change back.
+            // Reverting a change leaves a later value of another program alone.
             let is_whole = parse_us(&own).is_none_or(|own_us| own_us <= most_us);
             if is_whole || !journal.wrote(&target, text.trim()) {
                 self.revert(journal, &target);
@@ -66,7 +67,7 @@ impl Followers {
         }
     }
 
-    /// Takes all back, those nearest to the quota first: the quota itself is back already.
+    /// Reverts all files, nearest first; the quota itself is already reverted.
     pub fn restore(&mut self, journal: &mut Journal) {
         self.lowered.sort_by_key(|target| match target {
             Target::File { path, .. } => (path.components().count(), is_burst(path)),
@@ -79,7 +80,7 @@ impl Followers {
 }
 
 impl Follower {
-    /// The most that the kernel takes under a quota of `cpus`, microseconds.
+    /// Largest value that the kernel accepts under a quota of `cpus`, microseconds.
     fn most_us(&self, cpus: f64) -> f64 {
         let most_us = (cpus * self.period_us).floor();
         match is_burst(&self.file) {
@@ -97,7 +98,7 @@ fn read_us(file: &Path) -> Option<f64> {
     parse_us(&fs::read_to_string(file).ok()?)
 }
 
-/// A finite value, microseconds.
+/// Finite value, microseconds.
 fn parse_us(text: &str) -> Option<f64> {
     text.trim().parse().ok().filter(|us| *us >= 0.0)
 }

@@ -1,11 +1,11 @@
-//! The cgroup of ours below a container's, in which its NAPI threads are charged to it, and what
-//! keeps it out of the container's way.
+//! Our cgroup below a container's. The container's NAPI threads run there, so that the kernel
+//! charges them to the container.
 //!
-//! A cgroup is frozen when all below it are, and a kernel thread never freezes. Ours is frozen
-//! while it is still empty: the kernel counts it as frozen from then on, whatever a freezer above
-//! says, and the thread runs on, as the freezer leaves kernel threads alone
-//! (kernel/cgroup/freezer.c, `cgroup_freezer_migrate_task`; Linux 5.2 on). Limits of the
-//! container's that count our cgroup or its threads are raised by as much.
+//! A cgroup counts as frozen when all below it are frozen, and a kernel thread never freezes. Ours
+//! is frozen while it is still empty: the kernel counts it as frozen from then on, whatever a
+//! freezer above requests. The thread continues to run, because the freezer leaves kernel threads
+//! alone (kernel/cgroup/freezer.c, `cgroup_freezer_migrate_task`; Linux 5.2 on). Limits of the
+//! container that count our cgroup or its threads are raised accordingly.
 //!
 //! Rejected: on hybrid hosts the v1 hierarchies alone. Ledger and diagnosis tell containers by
 //! their v2 cgroups, and would take the thread's time, and softirqs in it, for the host's.
@@ -19,8 +19,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Makes the cgroup in the directory `own` of a container's, ready for `threads` threads more. Adds
-/// what it changes to `targets`, also on an error.
+/// Creates our cgroup in the directory `own` of a container's cgroup, with room for `threads` more
+/// threads. Adds each change to `targets`, also on an error.
 pub(super) fn prepare(
     journal: &mut Journal,
     place: &Place,
@@ -28,12 +28,12 @@ pub(super) fn prepare(
     threads: usize,
     targets: &mut Vec<Target>,
 ) -> Result<PathBuf, NapiError> {
-    // A v1 hierarchy of several controllers: no thread of the kernel obeys its freezer.
+    // A v1 hierarchy of several controllers: no kernel thread obeys its freezer.
     if own.join("freezer.state").exists() {
         return Err(NapiError::SharedFreezer);
     }
     let leaf = own.join(NAPI_CGROUP);
-    // Another interface of the same container may have made it already.
+    // Another interface of the same container may have created it already.
     if !leaf.is_dir() {
         raise(journal, &own.join("cgroup.max.descendants"), 1, targets)?;
         targets.push(journal.make_directory(&leaf).map_err(no_room)?);
@@ -47,7 +47,7 @@ pub(super) fn prepare(
     Ok(leaf)
 }
 
-/// Raises a limit, where there is one, by what of ours counts against it.
+/// Raises a limit, if there is one, by the number of our cgroups or threads.
 fn raise(
     journal: &mut Journal,
     file: &Path,
@@ -57,7 +57,7 @@ fn raise(
     let Ok(text) = fs::read_to_string(file) else {
         return Ok(());
     };
-    // "max" is none.
+    // "max" does not parse: there is no limit.
     let Ok(limit) = text.trim().parse::<u64>() else {
         return Ok(());
     };
@@ -74,7 +74,7 @@ fn raise(
     Ok(())
 }
 
-/// The kernel says EAGAIN where a limit forbids a further cgroup.
+/// The kernel returns EAGAIN if a limit forbids another cgroup.
 fn no_room(error: ChangeError) -> NapiError {
     match error.source.raw_os_error() {
         Some(libc::EAGAIN) => NapiError::NoRoom(error.target),
@@ -88,7 +88,7 @@ fn is_threaded(own: &Path) -> bool {
     matches!(kind.trim(), "threaded" | "domain threaded")
 }
 
-/// Gives the leaf beside a pod's containers its weight.
+/// Sets the weight of the leaf next to a pod's containers.
 fn weigh(place: &Place, leaf: &Path) -> io::Result<()> {
     match place.weight_beside(leaf) {
         Some((file, weight)) => write(&leaf.join(file), &format!("{weight:.0}")),
@@ -96,8 +96,7 @@ fn weigh(place: &Place, leaf: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes a file of the leaf, which goes with it. Hierarchies without its controller, and kernels
-/// without it, have no such file.
+/// Writes a file of the leaf. Hierarchies and kernels without its controller have no such file.
 fn write(file: &Path, value: &str) -> io::Result<()> {
     match file.exists() {
         true => fs::write(file, value),
@@ -119,7 +118,7 @@ mod tests {
         }
     }
 
-    /// A container whose limits leave no room for a cgroup or a thread of ours.
+    /// Container whose limits leave no space for another cgroup or thread.
     /// Promise 31.
     #[test]
     fn limits_that_count_our_cgroup_are_raised_by_it() {

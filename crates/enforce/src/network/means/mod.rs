@@ -1,5 +1,5 @@
-//! Does what the policy decided: NAPI threads, weight and quota, limits on packets. Every change
-//! but an attached program goes through the journal.
+//! Execution of the policy's decisions: NAPI threads, weight and quota, packet limits. All changes
+//! except attached programs go through the journal.
 
 mod corrected;
 mod followers;
@@ -22,7 +22,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The means that containers share.
+/// State that containers share: attached programs, host ends of interfaces, and NAPI threads that
+/// are leaving.
 pub(super) struct Means {
     pub ingress: Ingress,
     /// The host's ends of all containers' interfaces.
@@ -31,25 +32,25 @@ pub(super) struct Means {
     napi_in_container: bool,
 }
 
-/// What is in force for one container.
+/// Means applied to one container.
 #[derive(Debug, Default)]
 pub(super) struct Applied {
     pub napi: NapiThreads,
     pub weight: Corrected,
     pub quota: Corrected,
-    /// Files that the kernel wants within the quota.
+    /// Files that depend on the quota.
     quota_followers: Followers,
-    /// Why nothing of it can be dropped.
+    /// Reason why its packets cannot be dropped.
     pub drop_refused: Option<Arc<LimitError>>,
-    /// Why what it sends cannot be.
+    /// Reason why its sent packets cannot be dropped.
     pub sent_refused: Option<Arc<LimitError>>,
     pub dropped_rx_packets: u64,
     pub dropped_tx_packets: u64,
-    /// Its weight cannot be lowered.
+    /// Whether its weight is already the lowest.
     pub weight_is_lowest: bool,
-    /// The kernel takes no weight from it, though one is wanted.
+    /// Whether the kernel refuses a weight because its cgroup is idle.
     pub weight_is_idle: bool,
-    /// CPU time of its NAPI threads at the last look.
+    /// CPU time of its NAPI threads at the last reading.
     napi_ns: u64,
 }
 
@@ -63,14 +64,14 @@ impl Means {
         }
     }
 
-    /// Keeps the dropping programs only for the namespaces that forward to `wanted`.
+    /// Unloads the dropping programs of namespaces that forward to none of `wanted`.
     pub fn keep_gates(&mut self, wanted: &[Arc<Container>]) {
         let behind = |c: &Arc<Container>| gate_of(c, false);
         let namespaces: BTreeSet<NetnsId> = wanted.iter().filter_map(behind).collect();
         self.ingress.keep(&namespaces);
     }
 
-    /// Takes note of where the host's ends of interfaces are.
+    /// Records the host's ends of all interfaces.
     pub fn note_host_ends(&mut self, interval: &Interval) {
         let rows = interval.containers.iter();
         let pairs = rows.flat_map(|row| &row.container.interfaces);
@@ -79,7 +80,7 @@ impl Means {
             .collect();
     }
 
-    /// Holds a container as decided, but for its NAPI threads.
+    /// Applies a decision to a container, except for its NAPI threads.
     pub fn hold(
         &mut self,
         journal: &mut Journal,
@@ -101,7 +102,8 @@ impl Means {
         }
     }
 
-    /// Drops what the container may not cause any more, at the first place where that works.
+    /// Limits the container's packets at the first place where that works: its host ends or, if the
+    /// limit allows it, its own namespace.
     fn limit(&mut self, located: &Located, applied: &mut Applied, limit: &PacketLimit) {
         let container = &located.container;
         let nowhere = HostEnds::new();
@@ -128,8 +130,8 @@ impl Means {
         }
     }
 
-    /// Puts a container's NAPI threads where they are wanted; in place only with `may_engage`. Says whether it
-    /// did: that takes some 70 ms, in which nothing is corrected.
+    /// Starts or removes a container's NAPI threads as the policy wants. Starts them only with
+    /// `may_engage`. Returns whether it started any: that stalls the control loop for about 70 ms.
     pub fn place_napi(
         &mut self,
         journal: &mut Journal,
@@ -156,7 +158,8 @@ impl Means {
         engages
     }
 
-    /// Lets NAPI threads leave whose interfaces have changed, or, with `all`, all of them.
+    /// Starts removing all of the container's NAPI threads, if `all` is set or one of its
+    /// interfaces or threads is gone.
     pub fn let_napi_leave(
         &mut self,
         journal: &mut Journal,
@@ -170,7 +173,7 @@ impl Means {
         }
     }
 
-    /// Takes everything back.
+    /// Reverts all means of a container.
     pub fn let_go(&mut self, journal: &mut Journal, container: &Container, applied: &mut Applied) {
         self.ingress.release(container.cgroup);
         self.let_napi_leave(journal, container, &mut applied.napi, true);
@@ -180,14 +183,15 @@ impl Means {
         applied.weight_is_idle = false;
     }
 
-    /// Takes back what else was changed for NAPI threads that have left; with `wait` for all.
+    /// Reverts the other changes for NAPI threads that have left. With `wait`, waits for all
+    /// threads first.
     pub fn settle_leaving(&mut self, journal: &mut Journal, wait: bool) -> UndoReport {
         self.leaving.step(journal, wait)
     }
 }
 
 impl Applied {
-    /// CPU time of its NAPI threads since this was asked last, nanoseconds.
+    /// CPU time of its NAPI threads since the last call, nanoseconds.
     pub fn napi_used_ns(&mut self) -> u64 {
         let now = self.napi.usage_ns();
         now.saturating_sub(std::mem::replace(&mut self.napi_ns, now))
@@ -203,7 +207,7 @@ impl Applied {
             return;
         }
         let base = self.weight.standing.base;
-        // What has the lowest weight there is, as best-effort pods have, cannot be lowered.
+        // A weight that is already the lowest, as of best-effort pods, cannot be lowered.
         self.weight_is_lowest = base.is_some_and(|base| base <= lowest);
         if self.weight_is_lowest && !self.weight.is_corrected() {
             return;
@@ -222,7 +226,7 @@ impl Applied {
             .map_or(quota_us, |most_us| quota_us.min(most_us))
             .round();
         let files = place.quota_followers();
-        // One that does not fit is named by the quota's own refusal, or by this.
+        // A file that does not fit is named by the quota's own refusal, or by this error.
         let fits = self
             .quota_followers
             .lower(journal, &files, quota_us / period_us);

@@ -1,11 +1,11 @@
-//! Moves threads between cgroups without holding up the control loop: the kernel waits for a
-//! grace period at each move, a tenth of a second in all.
+//! Moves of threads between cgroups without stalling the control loop: the kernel waits for a grace
+//! period at each move, 0.1 s in all.
 
 use crate::journal::{ChangeError, Journal, Pending};
 use std::io;
 use std::thread::JoinHandle;
 
-/// Moves that a thread of our own makes, one after the other. They are in the journal already.
+/// Moves that a thread of ours makes one after the other. The journal already has them.
 #[derive(Debug)]
 pub(super) struct Moving {
     moves: Vec<Pending>,
@@ -13,7 +13,7 @@ pub(super) struct Moving {
 }
 
 impl Moving {
-    /// Begins.
+    /// Starts the moves.
     pub fn start(moves: Vec<Pending>) -> Moving {
         let theirs = moves.clone();
         let mover = std::thread::Builder::new()
@@ -25,16 +25,16 @@ impl Moving {
         }
     }
 
-    /// Whether [`Moving::finish`] would not wait.
+    /// Whether [`Moving::finish`] would return at once.
     pub fn is_done(&self) -> bool {
         self.mover.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Waits for the moves, and notes what became of them. Returns the first error.
+    /// Waits for the moves and records their results. Returns the first error.
     pub fn finish(self, journal: &mut Journal) -> Result<(), ChangeError> {
         let results = match self.mover {
             Some(mover) => mover.join().unwrap_or_default(),
-            // No thread to be had: here, then.
+            // No thread could be started: the moves happen here.
             None => all(&self.moves),
         };
         let mut outcome = Ok(());

@@ -1,10 +1,10 @@
-//! The best means: a container's receive work in its interface's NAPI thread, inside the
-//! container's cgroup. The kernel then charges the container itself, and a full ring drops at
-//! the sender's cost.
+//! Threaded NAPI, the best means: the container's receive work runs in its interface's NAPI thread,
+//! inside the container's cgroup. The kernel then charges the container itself, and a full ring
+//! drops at the sender's cost.
 //!
-//! A veth device has NAPI only with GRO on, and a peer with TSO on hands large segments past
-//! it; a packet that RPS steers away is handled in softirq again. All three are set right, and
-//! back.
+//! A veth device has NAPI only with GRO on. A peer with TSO on passes large segments around the
+//! ring, and a packet that RPS steers away is handled in a softirq again. All three settings are
+//! changed, and reverted afterwards.
 
 use super::leaf;
 use super::moving::Moving;
@@ -22,21 +22,21 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// One interface's NAPI thread in place.
+/// NAPI thread of one interface, with all its changes.
 #[derive(Debug)]
 pub(super) struct NapiThread {
-    /// In the order in which they were made.
+    /// Changes in the order in which they were made.
     targets: Vec<Target>,
     threads: Vec<ThreadId>,
-    /// Counts what the threads use; `None` where they stay in the root.
+    /// CPU time of the threads; `None` if they stay in the root cgroup.
     usage: Option<CpuUsage>,
-    /// CPUs to which they are kept; `None` for all.
+    /// CPUs to which the threads are bound; `None` for all.
     cpus: Option<String>,
-    /// Its threads are on their way into the leaf, or out of it.
+    /// Moves in progress, into the leaf or out of it.
     moving: Option<Moving>,
 }
 
-/// Why it could not be put in place.
+/// Failure to start a NAPI thread.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NapiError {
     #[error("the kernel has no threaded NAPI for {0} (requires Linux 5.12)")]
@@ -44,8 +44,8 @@ pub(super) enum NapiError {
     #[error("{0} has no NAPI thread")]
     NoThread(String),
     #[error(
-        "the NAPI thread of {0} is in no PID namespace that this process sees: run it in the host's \
-         (hostPID); a node that is a container itself (kind) has none to see"
+        "the NAPI thread of {0} is in no PID namespace that this process sees: run it in the \
+         host's (hostPID); a node that is a container itself (kind) has none to see"
     )]
     Unseen(String),
     #[error(
@@ -67,7 +67,7 @@ pub(super) enum NapiError {
 }
 
 impl NapiError {
-    /// The container or its interface is gone: nothing to complain about.
+    /// Whether the container or its interface is gone: nothing to report.
     pub fn vanished(&self) -> bool {
         match self {
             NapiError::NotThreaded(_)
@@ -83,7 +83,7 @@ impl NapiError {
 }
 
 impl NapiThread {
-    /// Puts the thread of `pair` in place. On an error, what was done so far is taken back.
+    /// Starts the thread of `pair`. On an error, reverts the changes made so far.
     pub fn engage(
         journal: &mut Journal,
         container: &Container,
@@ -142,7 +142,7 @@ impl NapiThread {
         )?;
         let mut tids = inside.napi_threads(&device);
         if tids.is_empty() {
-            // A kernel that does not announce them (before 6.8): those that are new.
+            // A kernel before 6.8 does not announce the threads: the new ones are meant.
             let now = thread::kernel_threads(&named);
             tids = now.into_iter().filter(|t| !earlier.contains(t)).collect();
         }
@@ -162,7 +162,7 @@ impl NapiThread {
         Ok(())
     }
 
-    /// TSO of the peer off: large segments would go past the ring.
+    /// Turns TSO of the peer off: large segments would bypass the ring.
     fn segments_from_peer(
         &mut self,
         journal: &mut Journal,
@@ -181,8 +181,8 @@ impl NapiThread {
         Ok(())
     }
 
-    /// RPS of the device off. Returns the CPUs on which its work belongs: those it was steered
-    /// to, within those of the container.
+    /// Turns RPS of the device off. Returns the CPUs for its work: the CPUs that RPS used,
+    /// within those of the container.
     fn steering_off(
         &mut self,
         journal: &mut Journal,
@@ -230,11 +230,11 @@ impl NapiThread {
         Ok(())
     }
 
-    /// Begins to move the threads into the leaf.
+    /// Starts moving the threads into the leaf.
     fn move_in(&mut self, journal: &mut Journal, place: &Place) -> Result<(), NapiError> {
         let mut moves = Vec::new();
         let outcome = self.note_moves(journal, place, &mut moves);
-        // Also after an error: what is in the journal must be finished.
+        // Also after an error: moves in the journal must be finished.
         self.moving = Some(Moving::start(moves));
         outcome
     }
@@ -262,11 +262,11 @@ impl NapiThread {
         Ok(())
     }
 
-    /// Begins to move the threads back to where they came from. What else was changed is taken
-    /// back by [`NapiThread::disengage`], which does not wait once [`NapiThread::has_left`].
+    /// Starts moving the threads to their former cgroups. [`NapiThread::disengage`] reverts the
+    /// other changes, and does not wait once [`NapiThread::has_left`].
     pub fn leave(&mut self, journal: &mut Journal) {
         if let Some(moving) = self.moving.take() {
-            // Rare: it was on its way in.
+            // Rare: the thread was still on its way in.
             let _ = moving.finish(journal);
         }
         let mut moves = Vec::new();
@@ -281,16 +281,16 @@ impl NapiThread {
         self.moving = Some(Moving::start(moves));
     }
 
-    /// Whether its threads have arrived where [`NapiThread::leave`] sends them.
+    /// Whether its threads have arrived in their former cgroups after [`NapiThread::leave`].
     pub fn has_left(&self) -> bool {
         self.moving.as_ref().is_none_or(Moving::is_done)
     }
 
-    /// Takes note of threads that have arrived; `Err` when one could not be moved.
+    /// Records threads that have arrived; `Err` if one could not be moved.
     pub fn arrive(&mut self, journal: &mut Journal) -> Result<(), NapiError> {
         if let Some(moving) = self.moving.take_if(|m| m.is_done()) {
             moving.finish(journal)?;
-            // In cgroup v2 a move can widen them to all that the cgroup may use.
+            // In cgroup v2 a move can widen their CPUs to all that the cgroup may use.
             self.keep_to_cpus(journal)?;
         }
         Ok(())
@@ -317,7 +317,7 @@ impl NapiThread {
         form: Form,
         value: &str,
     ) -> Result<(), NapiError> {
-        // Noted first: a change that half worked is taken back as well.
+        // Recorded first: a change that failed halfway is reverted as well.
         if !self.targets.contains(&target) {
             self.targets.push(target.clone());
         }
@@ -325,28 +325,28 @@ impl NapiThread {
         Ok(())
     }
 
-    /// Whether its threads are still there.
+    /// Whether its threads still exist.
     pub fn is_alive(&self) -> bool {
         self.threads
             .iter()
             .all(|t| ThreadId::of(t.tid).is_ok_and(|now| now == *t))
     }
 
-    /// CPU time of everything in the leaf, nanoseconds.
+    /// CPU time of the leaf, nanoseconds.
     pub fn usage_ns(&self) -> Option<u64> {
         self.usage.as_ref()?.read_ns().ok()
     }
 
-    /// Whether its threads are still on their way.
+    /// Whether its threads are still being moved.
     pub fn is_moving(&self) -> bool {
         self.moving.is_some()
     }
 
-    /// Takes everything back, newest first.
+    /// Reverts all changes, the latest first.
     pub fn disengage(mut self, journal: &mut Journal) -> UndoReport {
         let _kept = KeptOpen::begin();
         if let Some(moving) = self.moving.take() {
-            // What could not be moved is taken back all the same, or reported below.
+            // The changes of a failed move are reverted all the same, or reported below.
             let _ = moving.finish(journal);
         }
         let mut report = UndoReport::default();
@@ -357,9 +357,9 @@ impl NapiThread {
     }
 }
 
-/// What gives the device's NAPI its threads. The sysfs file where it can be written; netlink where
-/// the container's runtime has made sysfs read-only and the kernel knows another way (Linux 6.17
-/// on); else the file again, which the journal makes writable for a moment.
+/// The switch that starts the device's NAPI threads: its sysfs file if it is writable. If the
+/// runtime has made sysfs read-only and the kernel supports netlink (Linux 6.17 on), netlink;
+/// otherwise the file again, which the journal makes writable for a moment.
 fn thread_switch(inside: &Inside, device: DeviceId, file: &Path) -> io::Result<Target> {
     if inside.is_read_only()? && inside.napis_threaded(&device).is_ok() {
         return Ok(Target::Napis { device });

@@ -1,4 +1,4 @@
-//! The NAPI threads of one container, and those that are leaving one.
+//! NAPI threads of one container, and threads that are leaving one.
 
 use super::napi::{NapiError, NapiThread};
 use crate::journal::{Journal, UndoReport};
@@ -7,14 +7,14 @@ use crate::tuning::network::TRY_AGAIN;
 use cofferdam_types::{CgroupId, Container, NetnsId};
 use std::time::Instant;
 
-/// The NAPI threads of one container.
+/// NAPI threads of one container.
 #[derive(Debug, Default)]
 pub(in crate::network) struct NapiThreads {
     engaged: Vec<Engaged>,
     refused: Vec<Refused>,
 }
 
-/// An interface whose thread is in place, or on its way.
+/// Interface whose thread is running or being moved.
 #[derive(Debug)]
 struct Engaged {
     /// Index of the interface inside the container.
@@ -22,17 +22,17 @@ struct Engaged {
     thread: NapiThread,
 }
 
-/// An interface whose thread could not be put in place.
+/// Interface whose thread could not be started.
 #[derive(Debug)]
 struct Refused {
     interface: u32,
-    /// It is tried again then.
+    /// Time of the next try.
     until: Instant,
     why: NapiError,
 }
 
 impl NapiThreads {
-    /// Whether an interface has no thread, and may be given one now.
+    /// Whether an interface has no thread, and a try is due.
     pub fn lacks(&self, container: &Container) -> bool {
         let now = Instant::now();
         let mut pairs = container.interfaces.iter();
@@ -45,7 +45,7 @@ impl NapiThreads {
             || refused.any(|r| r.interface == interface)
     }
 
-    /// Begins to put every interface's thread in place that is not.
+    /// Starts the missing threads of the container's interfaces.
     pub fn engage(
         &mut self,
         journal: &mut Journal,
@@ -76,7 +76,7 @@ impl NapiThreads {
         }
     }
 
-    /// Takes note of threads that have arrived in the container's cgroup.
+    /// Records threads that have arrived in the container's cgroup.
     pub fn arrive(&mut self, journal: &mut Journal) {
         for mut engaged in std::mem::take(&mut self.engaged) {
             match engaged.thread.arrive(journal) {
@@ -93,9 +93,9 @@ impl NapiThreads {
         }
     }
 
-    /// Whether an interface or a thread is gone (a device whose GRO was turned off and on
-    /// has another thread). All must leave then, as they share a cgroup; the rest is put in place
-    /// again after.
+    /// Whether an interface or a thread is gone. A device whose GRO was turned off and on has
+    /// another thread. All threads must leave then, because they share a cgroup; the remaining ones
+    /// are started again later.
     pub fn is_stale(&self, container: &Container) -> bool {
         let listed = |index: u32| {
             let mut pairs = container.interfaces.iter();
@@ -107,7 +107,7 @@ impl NapiThreads {
             .all(|e| listed(e.interface) && e.thread.is_alive())
     }
 
-    /// Begins to take everything back. What is returned is to be disengaged once it has left.
+    /// Starts removing all threads. Each returned thread is to be reverted once it has left.
     pub(super) fn leave(&mut self, journal: &mut Journal) -> Vec<NapiThread> {
         let mut leaving: Vec<NapiThread> = self.engaged.drain(..).map(|e| e.thread).collect();
         for thread in &mut leaving {
@@ -116,30 +116,30 @@ impl NapiThreads {
         leaving
     }
 
-    /// Whether it has any, on their way or arrived.
+    /// Whether it has any threads, running or being moved.
     pub fn any(&self) -> bool {
         !self.engaged.is_empty()
     }
 
-    /// Whether all of them are where they should be.
+    /// Whether all of its threads are in its cgroup.
     pub fn in_place(&self) -> bool {
         self.any() && self.engaged.iter().all(|e| !e.thread.is_moving())
     }
 
-    /// Why an interface has no thread in place.
+    /// Reason why an interface has no thread.
     pub fn refusal(&self) -> Option<String> {
         self.refused.first().map(|r| r.why.to_string())
     }
 
-    /// CPU time that the threads have used, nanoseconds.
+    /// CPU time of the threads, nanoseconds.
     pub fn usage_ns(&self) -> u64 {
-        // One leaf for all interfaces of the container.
+        // All interfaces of the container share one leaf.
         let first = self.engaged.first();
         first.and_then(|e| e.thread.usage_ns()).unwrap_or(0)
     }
 }
 
-/// Threads on their way out. Until they are gone their interfaces are not touched again.
+/// Threads that are leaving. Their interfaces stay untouched until they have left.
 #[derive(Debug, Default)]
 pub(super) struct Leaving(Vec<Left>);
 
@@ -151,7 +151,7 @@ struct Left {
 }
 
 impl Leaving {
-    /// These of a container leave.
+    /// Adds the leaving threads of a container.
     pub fn add(&mut self, container: &Container, threads: Vec<NapiThread>) {
         if !threads.is_empty() {
             self.0.push(Left {
@@ -162,8 +162,8 @@ impl Leaving {
         }
     }
 
-    /// Whether some of this container, or of its namespace, have not left yet: its interfaces may have
-    /// been another's, as when a container becomes part of a pod.
+    /// Whether threads of this container, or of its namespace, are still leaving. Its interfaces
+    /// may have belonged to another container, as when a container joins a pod.
     pub fn of(&self, container: &Container) -> bool {
         let same = |left: &Left| {
             left.cgroup == container.cgroup || left.netns.is_some() && left.netns == container.netns
@@ -171,15 +171,15 @@ impl Leaving {
         self.0.iter().any(same)
     }
 
-    /// Takes back what else was changed for those that have left; with `wait` for all. Tells what
-    /// was taken back.
+    /// Reverts the other changes for the threads that have left; with `wait` for all. Returns a
+    /// report of the changes.
     pub fn step(&mut self, journal: &mut Journal, wait: bool) -> UndoReport {
         let mut report = UndoReport::default();
         let gone = |left: &Left| wait || left.threads.iter().all(NapiThread::has_left);
         let (done, rest): (Vec<Left>, _) = std::mem::take(&mut self.0).into_iter().partition(gone);
         self.0 = rest;
         for left in done {
-            // The first one made the cgroup that they were all in.
+            // The first thread created the cgroup that all of them were in.
             for thread in left.threads.into_iter().rev() {
                 report.add(thread.disengage(journal));
             }

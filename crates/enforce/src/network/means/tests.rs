@@ -4,16 +4,16 @@ use cofferdam_host::HostFs;
 use std::fs;
 use std::path::PathBuf;
 
-/// A host with v1 cgroups whose kernel refuses what the real one refuses.
+/// Host with v1 cgroups and a kernel that refuses what the real one refuses.
 struct Host {
     root: tempfile::TempDir,
     journal: Journal,
     applied: Applied,
-    /// Steps so far, a second each.
+    /// Number of steps, one second each.
     steps: u32,
 }
 
-/// A cgroup's directory below the mount, its quota and its burst, microseconds of 100 ms.
+/// Directory of a cgroup below the mount, its quota and its burst, microseconds per 100 ms.
 type Given<'a> = (&'a str, &'a str, &'a str);
 
 impl Host {
@@ -187,7 +187,7 @@ fn a_burst_that_another_program_writes_stays() {
     host.assert_values(&[("web", "50000", "7000")]);
 }
 
-/// A value that the kernel refuses is no value of ours, however often it is tried.
+/// A value that the kernel refused is not ours, however often it is tried.
 /// Promise 36.
 #[test]
 fn what_is_in_force_is_restored_after_refused_writes() {
@@ -217,7 +217,7 @@ fn an_idle_cgroup_is_reported_and_its_weight_left_alone() {
     applied.set_weight(&mut host.journal, &place, 2.0, Duration::ZERO);
     assert!(applied.weight_is_idle && !applied.weight.is_corrected());
     assert_eq!(host.journal.failed_changes(), 0);
-    // Once it is like any other again its weight is corrected again.
+    // The weight is corrected again once it is no longer idle.
     fs::write(host.at("web/cpu.idle"), "0\n").unwrap();
     fs::write(host.at("web/cpu.shares"), "1024\n").unwrap();
     let applied = &mut host.applied;
@@ -225,7 +225,7 @@ fn an_idle_cgroup_is_reported_and_its_weight_left_alone() {
     assert!(!applied.weight_is_idle && applied.weight.is_corrected());
 }
 
-/// As where the weight goes back to what the file holds: that is no success of what was refused.
+/// When the correction returns to the file's value, the refused write has not succeeded.
 /// Promise 36.
 #[test]
 fn a_refusal_stays_until_a_write_succeeds() {

@@ -5,10 +5,10 @@ use crate::ticks::TickParts;
 use std::fs;
 use std::time::Duration;
 
-/// Idle, and waiting for disks.
+/// Columns `idle` and `iowait`.
 const IDLE: &[usize] = &[3, 4];
 
-/// Idle ticks of each CPU at the last look.
+/// Idle ticks of each CPU at the last reading.
 #[derive(Debug)]
 pub(super) struct IdleTicks(TickParts);
 
@@ -19,7 +19,7 @@ impl Default for IdleTicks {
 }
 
 impl IdleTicks {
-    /// Reads `/proc/stat`, `length` after the last time.
+    /// Reads `/proc/stat`, `length` after the last call.
     pub fn look(&mut self, length: Duration) -> IdleParts {
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();
         self.take(&text, length)

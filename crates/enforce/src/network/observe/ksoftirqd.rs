@@ -1,14 +1,14 @@
-//! What the scheduler bills to `ksoftirqd` of others' time. A task in a system call that has softirqs handled wakes the
-//! thread, and goes on until it leaves the kernel; the scheduler bills it until the wake-up, and the thread for what
-//! follows. Measured (TCP through a route, a hundred flows): 0.17 of the CPU billed, 0.13 on it, and the receiver's
-//! own work read 0.03 for 0.08.
+//! Time of other tasks that the scheduler bills to `ksoftirqd`. A task in a system call whose
+//! softirqs are handled wakes the thread, and continues until it leaves the kernel. The scheduler
+//! bills the task until the wake-up, and the thread for the rest. With many flows through a route
+//! that is a large part of the receiver's own work.
 
 use cofferdam_types::Interval;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
-/// The threads, by CPU.
+/// Threads by CPU.
 #[derive(Debug, Default)]
 pub(super) struct Ksoftirqd {
     threads: HashMap<u32, Thread>,
@@ -21,7 +21,7 @@ struct Thread {
 }
 
 impl Ksoftirqd {
-    /// Finds the threads. None are found where the host's processes cannot be seen.
+    /// Finds the threads. Finds none if the host's processes are not visible.
     pub fn find() -> Ksoftirqd {
         let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
         let threads = processes.filter_map(|entry| {
@@ -41,15 +41,15 @@ impl Ksoftirqd {
         }
     }
 
-    /// Forgets what was billed so far: nobody looked for a while.
+    /// Discards the earlier readings, which are too old.
     pub fn forget(&mut self) {
         let threads = self.threads.values_mut();
         threads.for_each(|thread| thread.billed_ns = None);
     }
 
-    /// What was billed to the thread of each CPU since the last look, beyond what ran in softirqs that `interval`, which ends
-    /// now, charges to nobody there, nanoseconds. Where none ran, the thread did not either, and is not looked at: of a large
-    /// host few CPUs are busy.
+    /// Time billed to each CPU's thread since the last reading, beyond the unattributed softirqs of
+    /// `interval`, which ends now, nanoseconds. A CPU without such softirqs is not read, because
+    /// its thread did not run: few CPUs of a large host are busy.
     pub fn look(&mut self, interval: &Interval) -> BTreeMap<u32, f64> {
         let cpus = interval.cpus.iter();
         let late = cpus.filter_map(|(cpu, time)| {
@@ -76,12 +76,12 @@ impl Thread {
     }
 }
 
-/// The CPU of the thread of this name; `None` of any other.
+/// CPU of the thread with this name; `None` for any other thread.
 fn cpu_of(comm: &str) -> Option<u32> {
     comm.trim_end().strip_prefix("ksoftirqd/")?.parse().ok()
 }
 
-/// Time on a CPU in the text of a `schedstat`.
+/// Time on a CPU, from the text of a `schedstat`.
 fn billed_ns(text: &str) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
 }
@@ -102,7 +102,8 @@ mod tests {
         assert_eq!(billed_ns(""), None);
     }
 
-    /// Of 9 ms 5 were softirqs: 4 ms are the end of what ran before. An idle CPU's softirqs are nobody's, too.
+    /// 5 of 9 ms were softirqs: the other 4 ms belong to the task before. Softirqs of an idle
+    /// CPU are unattributed as well.
     /// Promise 30.
     #[test]
     fn what_is_billed_beyond_softirqs_ran_before() {
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!(look(36_000_000, 5_000_000), Some(1e6));
     }
 
-    /// Where the threads of the kernel can be seen, one for each CPU.
+    /// One thread per CPU, where kernel threads are visible.
     #[test]
     fn the_threads_of_this_host_are_found() {
         let comm = fs::read_to_string("/proc/2/comm").unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Reads what the policy decides from: CPU use, idle time, interrupts, weights and quotas. Only
-//! while it matters: most containers of a host do nothing that others pay for.
+//! Readings for the policy: CPU use, idle time, interrupts, weights and quotas. They are taken only
+//! while they matter: most containers of a host do nothing that others are charged for.
 
 mod idle;
 mod interrupt;
@@ -23,35 +23,35 @@ use std::time::{Duration, Instant};
 use usage::Usage;
 use weights::Weights;
 
-/// What of the host was read last.
+/// Last readings of the host.
 pub(super) struct Observer {
     idle: IdleTicks,
-    /// `None` until something is enforced.
+    /// Cost of interrupts; `None` until something is enforced.
     interrupts: Option<Interrupts>,
     ksoftirqd: Ksoftirqd,
     weights: Weights,
     looked: Option<Instant>,
-    /// A quota stops a NAPI thread as it stops a task. Asked when first needed.
+    /// Whether a quota stops a NAPI thread as it stops a task. Determined when first needed.
     quota_stops_threads: Option<bool>,
 }
 
-/// What of one container was read last.
+/// Last readings of one container.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
     usage: Usage,
     quota: QuotaFiles,
 }
 
-/// What all containers that need a look are measured by.
+/// Readings that apply to all containers of a step.
 pub(super) struct Around {
     pub idle: IdleParts,
     pub interruptions: InterruptionCosts,
-    /// What was billed to `ksoftirqd` on each CPU of others' time, nanoseconds.
+    /// Time of other tasks billed to `ksoftirqd` on each CPU, nanoseconds.
     pub late_ns: BTreeMap<u32, f64>,
 }
 
 impl Observed {
-    /// Ends a step, as [`Usage::settle`] says.
+    /// Ends a step, see [`Usage::settle`].
     pub fn settle(&mut self, open: &mut usize) {
         self.usage.settle(open);
     }
@@ -69,7 +69,7 @@ impl Observer {
         }
     }
 
-    /// Makes ready to say what interrupts cost: `cost` each; measured where it is not given.
+    /// Prepares the cost of an interrupt: `cost` if given, otherwise a measurement.
     pub fn prepare(&mut self, cost: Option<Duration>) {
         if self.interrupts.is_none() {
             self.ksoftirqd = Ksoftirqd::find();
@@ -79,19 +79,19 @@ impl Observer {
             .get_or_insert_with(|| cost.map_or_else(measured, Interrupts::new));
     }
 
-    /// The CPU on which a thread of ours measured in the last interval, what an interrupt costs.
+    /// CPU on which a thread of ours measured the cost of an interrupt in the last interval.
     pub fn looks_at(&self) -> Option<u32> {
         self.interrupts.as_ref().and_then(Interrupts::looks_at)
     }
 
-    /// Why what an interrupt costs is an estimate, and the estimate in microseconds.
+    /// Reason why the cost of an interrupt is an estimate, and the estimate in microseconds.
     pub fn interrupt_failure(&self) -> Option<(&str, f64)> {
         self.interrupts.as_ref()?.failure()
     }
 
-    /// Idle time during `interval`, which ends now, and what interrupts cost in it.
+    /// Idle time in `interval`, which ends now, and the cost of interrupts in it.
     pub fn look_around(&mut self, interval: &Interval) -> Around {
-        // After a pause the first figures are of a longer time than the interval.
+        // After a pause the first readings cover a longer time than the interval.
         let since = self.looked.map_or(interval.length, |at| at.elapsed());
         self.looked = Some(Instant::now());
         let idle = self.idle.look(since.max(interval.length));
@@ -108,7 +108,7 @@ impl Observer {
         }
     }
 
-    /// Weights, corrections left out, of the cgroups `wanted`.
+    /// Weights, without corrections, of the cgroups `wanted`.
     pub fn weights<'a>(
         &mut self,
         layout: &CgroupLayout,
@@ -119,7 +119,7 @@ impl Observer {
         for (located, applied) in members {
             let path = &located.container.cgroup_path;
             let standing = &mut applied.weight.standing;
-            // Until we write, it is its owner's, who may change it.
+            // Until we write a weight, its owner may change it.
             if standing.written.is_none() && wanted.contains(path) {
                 standing.base = self.weights.of(path, &located.place).or(standing.base);
             }
@@ -133,14 +133,14 @@ impl Observer {
         wanted.into_iter().map(weight).collect()
     }
 
-    /// Whether a NAPI thread may run in a cgroup under a quota. Where that is unknown, it may not.
+    /// Whether a NAPI thread may run in a cgroup under a quota. Assumed not if unknown.
     pub fn quota_stops_threads(&mut self) -> bool {
         let ask = || cofferdam_bpf::quota_stops_kernel_threads().unwrap_or(false);
         *self.quota_stops_threads.get_or_insert_with(ask)
     }
 }
 
-/// What one container did in an interval that ends now, and what is in force for it.
+/// Facts about one container in an interval that ends now, and the means in force for it.
 pub(super) fn container(
     Located { container, place }: &Located,
     observed: &mut Observed,

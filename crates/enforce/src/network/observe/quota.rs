@@ -1,16 +1,16 @@
-//! Which CPU quotas bind a container, read from time to time.
+//! CPU quotas that bind a container, read from time to time.
 
 use crate::network::place::Place;
 use crate::tuning::network::{QUOTA_LOOK, QUOTA_PERIOD};
 use std::time::{Duration, Instant};
 
-/// The quotas above and of one container, as last read.
+/// Quotas of one container and the cgroups above it, as last read.
 #[derive(Debug)]
 pub(super) struct QuotaFiles {
     looked: Option<Instant>,
-    /// The tightest quota of its cgroup and those above, in CPUs.
+    /// Tightest of these quotas, CPUs.
     pub cpus: Option<f64>,
-    /// Its own quota's period, or the kernel's default.
+    /// Period of its own quota, or the kernel's default.
     pub period: Duration,
 }
 
@@ -25,8 +25,8 @@ impl Default for QuotaFiles {
 }
 
 impl QuotaFiles {
-    /// Looks at the files when it is time to. `own_us` is the container's own quota where its file
-    /// holds a correction.
+    /// Reads the files if that is due. `own_us` is the container's own quota if its file contains a
+    /// correction.
     pub fn look(&mut self, place: &Place, own_us: Option<f64>) {
         if self.looked.is_some_and(|at| at.elapsed() < QUOTA_LOOK) {
             return;

@@ -1,18 +1,18 @@
-//! What the scheduler billed a container, read only while it matters: most containers of a host
-//! do nothing that others pay for.
+//! CPU time that the scheduler billed a container, read only while it matters: most containers of a
+//! host do nothing that others are charged for.
 
 use crate::network::place::{BilledTime, Place, UsageFile};
 use crate::network::policy::Billed;
 use crate::tuning::network::USAGE_FILES;
 use std::time::{Duration, Instant};
 
-/// CPU time of one container at the last look.
+/// CPU time of one container at the last reading.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     last: Option<Seen>,
-    /// Stays open from one step to the next.
+    /// Open from one step to the next.
     file: Option<UsageFile>,
-    /// It was looked at in this step.
+    /// Whether it was read in this step.
     looked: bool,
 }
 
@@ -23,8 +23,8 @@ struct Seen {
 }
 
 impl Usage {
-    /// What was billed in an interval of `length` that ends now. When the last look was longer ago,
-    /// what was billed since then is taken to have come evenly.
+    /// CPU time billed in an interval of `length` that ends now. If the last reading is older, the
+    /// time since then is assumed to be spread evenly.
     pub fn look(&mut self, place: &Place, length: Duration) -> Billed {
         self.looked = true;
         let read = self.file.as_ref().and_then(UsageFile::read);
@@ -41,7 +41,8 @@ impl Usage {
         billed.unwrap_or_default()
     }
 
-    /// Ends a step in which `open` files of others stay open: closes its own when nobody looked, or when they are many.
+    /// Ends a step in which `open` other files stay open. Closes this file if it was not read, or
+    /// if too many are open.
     pub fn settle(&mut self, open: &mut usize) {
         let looked = std::mem::take(&mut self.looked);
         match looked && *open < USAGE_FILES {
@@ -54,7 +55,7 @@ impl Usage {
 impl Seen {
     fn since(&self, earlier: &Seen, length: Duration) -> Billed {
         let between = self.at.duration_since(earlier.at);
-        // Two looks are never exactly one interval apart: only a pause is spread.
+        // Two readings are never exactly one interval apart: only a pause is spread.
         let part = match between > length * 2 {
             true => length.as_secs_f64() / between.as_secs_f64(),
             false => 1.0,

@@ -12,7 +12,7 @@ use std::time::Instant;
 const DEFAULT_SHARES: f64 = 1024.0;
 const DEFAULT_WEIGHT: f64 = 100.0;
 
-/// As last read.
+/// Weights as last read.
 #[derive(Debug, Default)]
 pub(super) struct Weights {
     known: HashMap<PathBuf, Known>,
@@ -21,7 +21,7 @@ pub(super) struct Weights {
 #[derive(Debug)]
 struct Known {
     weight: f64,
-    /// A file says so; else it is the default.
+    /// Whether a file contains it; otherwise it is the default.
     is_told: bool,
     read: Instant,
 }
@@ -43,7 +43,7 @@ impl Weights {
         weight
     }
 
-    /// Weight of the container at `path`, as `place` reads it; `None` where it cannot.
+    /// Weight of the container at `path`, read through `place`; `None` if it cannot be read.
     pub fn of(&mut self, path: &Path, place: &Place) -> Option<f64> {
         if let Some(known) = self.fresh(path).filter(|known| known.is_told) {
             return Some(known.weight);
@@ -77,7 +77,8 @@ mod tests {
     use crate::network::place::Located;
     use crate::network::policy::simulation;
 
-    /// A cgroup that cannot be read counts with the default, which is no container's weight.
+    /// An unreadable cgroup counts with the default, which must not pass for the container's
+    /// weight.
     #[test]
     fn a_default_is_not_taken_for_what_a_container_weighs() {
         let mount = tempfile::tempdir().unwrap();
@@ -95,7 +96,7 @@ mod tests {
         fs::write(&file, "300\n").unwrap();
         let place = Located::find(&layout, &container, None).place;
         assert_eq!(weights.of(path, &place), Some(300.0));
-        // For a while, then it is read again.
+        // The cached weight is read again later.
         fs::write(&file, "200\n").unwrap();
         assert_eq!(weights.of(path, &place), Some(300.0));
         weights.known.clear();

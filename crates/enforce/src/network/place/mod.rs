@@ -1,4 +1,4 @@
-//! Where a container's cgroup is in the hierarchies that matter here.
+//! Directories of a container's cgroup in the relevant hierarchies.
 
 mod quota;
 mod usage;
@@ -16,7 +16,7 @@ use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A container, and where its cgroup is.
+/// Container and the directories of its cgroup.
 #[derive(Clone, Debug)]
 pub(in crate::network) struct Located {
     pub container: Arc<Container>,
@@ -26,28 +26,28 @@ pub(in crate::network) struct Located {
 /// One directory of a container's cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::network) struct Directory {
-    /// Where its hierarchy is mounted.
+    /// Mount point of its hierarchy.
     pub mount: PathBuf,
-    /// Its path below the mount, beginning with `/`.
+    /// Path below the mount, beginning with `/`.
     pub path: String,
 }
 
-/// The directories of a container's cgroup.
+/// Directories of a container's cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::network) struct Place {
-    /// v2 first; then v1 `cpu` and `cpuacct` where they exist. A thread in all of them is
-    /// charged and counted as the container's.
+    /// v2 first, then v1 `cpu` and `cpuacct` if they exist. A thread in all of them is charged and
+    /// counted as the container's.
     pub directories: Vec<Directory>,
-    /// The directory with the CPU controller's files, and whether it is v2.
+    /// Directory with the CPU controller's files, and whether it is v2.
     pub cpu: Option<(PathBuf, bool)>,
-    /// The directory with the cpuset controller's files, and whether it is v2.
+    /// Directory with the cpuset controller's files, and whether it is v2.
     pub cpuset: Option<(PathBuf, bool)>,
-    /// It is a pod's: the cgroups below compete with what is put beside them.
+    /// Whether it is a pod's cgroup: the cgroups below it compete with ours.
     pub is_pods: bool,
 }
 
 impl Located {
-    /// Looks up where the cgroup of a container, or of the pod that it stands for, is now.
+    /// Finds the cgroup of a container, or of the pod that it represents.
     pub fn find(
         layout: &CgroupLayout,
         container: &Arc<Container>,
@@ -73,21 +73,21 @@ impl Directory {
     }
 }
 
-/// Weight of an idle cgroup in the unit of `cpu.weight`, which says 0 (kernel/sched/sched.h,
+/// Weight of an idle cgroup in the unit of `cpu.weight`, which reads 0 (kernel/sched/sched.h,
 /// `WEIGHT_IDLEPRIO`: 3 of 1024).
 const IDLE_WEIGHT: f64 = 100.0 * 3.0 / 1024.0;
 
-/// The weight that a file of the CPU controller's says, in its unit.
+/// Weight in a file of the CPU controller, in its unit.
 pub(in crate::network) fn parse_weight(text: &str) -> Option<f64> {
     let weight = text.trim().parse::<f64>().ok()?;
     Some(if weight > 0.0 { weight } else { IDLE_WEIGHT })
 }
 
-/// The v1 controllers that charge or count a thread.
+/// v1 controllers that charge or count a thread.
 const CHARGING: [&str; 2] = ["cpu", "cpuacct"];
 
-/// Looks the directories up. v1 paths are asked of a process of the container; without one
-/// they are taken to be those of v2, as every runtime makes them.
+/// Finds the directories. v1 paths come from a process of the container. Without one they are
+/// assumed to equal the v2 path, as every runtime makes them.
 fn find(layout: &CgroupLayout, container: &Container) -> Place {
     let path = container.cgroup_path.to_string_lossy().into_owned();
     let of_process = container
@@ -97,7 +97,7 @@ fn find(layout: &CgroupLayout, container: &Container) -> Place {
     let v1 = |controller: &str| {
         let mount = layout.v1_mounts.get(controller)?;
         let below = thread::cgroup_in(&of_process, mount);
-        // A process that was moved on within the container is in a directory below.
+        // A process that was moved within the container is in a directory below.
         let below = below.filter(|found| found == &path).unwrap_or(path.clone());
         let directory = Directory {
             mount: mount.clone(),
@@ -140,20 +140,20 @@ impl Place {
         Some(text.trim().to_owned()).filter(|cpus| !cpus.is_empty())
     }
 
-    /// The file with the container's CPU weight.
+    /// File of the container's CPU weight.
     pub fn weight_file(&self) -> Option<PathBuf> {
         let (directory, v2) = self.cpu.as_ref()?;
         Some(directory.join(if *v2 { "cpu.weight" } else { "cpu.shares" }))
     }
 
-    /// The least that the weight's file takes.
+    /// Lowest weight that the file accepts.
     pub fn lowest_weight(&self) -> Option<f64> {
         let (_, v2) = self.cpu.as_ref()?;
         Some(if *v2 { 1.0 } else { 2.0 })
     }
 
-    /// What a cgroup made beside a pod's containers should weigh: as much as all of them, so that
-    /// it neither starves them nor is starved. `None` where nothing competes with it.
+    /// Weight for a cgroup next to a pod's containers: the sum of theirs, so that neither side
+    /// starves. `None` if nothing competes with it.
     pub fn weight_beside(&self, beside: &Path) -> Option<(&'static str, f64)> {
         let (directory, v2) = self.cpu.as_ref().filter(|_| self.is_pods)?;
         let (file, most) = match v2 {
@@ -169,7 +169,7 @@ impl Place {
         (all > 0.0).then_some((file, all.min(most)))
     }
 
-    /// The weight in the file.
+    /// Weight in the file.
     pub fn weight(&self) -> Option<f64> {
         parse_weight(&fs::read_to_string(self.weight_file()?).ok()?)
     }
@@ -178,26 +178,26 @@ impl Place {
         self.cpu.as_ref().is_some_and(|(_, v2)| *v2)
     }
 
-    /// The container's own quota; `None` without one.
+    /// Quota of the container itself; `None` without one.
     pub fn quota(&self) -> Option<QuotaFile> {
         let (directory, v2) = self.cpu.as_ref()?;
         quota::read(directory, *v2)
     }
 
-    /// Files that the kernel wants within its quota, those nearest to it first.
+    /// Files that depend on its quota, the nearest first.
     pub fn quota_followers(&self) -> Vec<Follower> {
         let found = self.cpu.as_ref();
         found.map_or_else(Vec::new, |(directory, v2)| quota::followers(directory, *v2))
     }
 
-    /// The most that the kernel takes as its quota, in CPUs; `None` where that has no limit.
+    /// Largest quota that the kernel accepts, CPUs; `None` if there is no limit.
     pub fn most_quota(&self) -> Option<f64> {
         let (directory, v2) = self.cpu.as_ref()?;
         quota::above(directory, *v2)
     }
 
-    /// Whether it runs only where nobody else wants to (`cpu.idle`): the kernel takes no weight
-    /// then.
+    /// Whether its cgroup runs only on otherwise idle CPUs (`cpu.idle`): the kernel then refuses a
+    /// weight.
     pub fn is_idle(&self) -> bool {
         let idle = self
             .cpu
@@ -207,21 +207,23 @@ impl Place {
         text.is_some_and(|text| text.trim() == "1")
     }
 
-    /// The tightest quota of its cgroup and those above, in CPUs; `None` without one. `own_us` is the
-    /// container's own quota where its file holds a correction.
+    /// Tightest quota of its cgroup and the cgroups above, CPUs; `None` without one. `own_us` is
+    /// the container's own quota if its file contains a correction.
     pub fn tightest_quota(&self, own_us: Option<f64>) -> Option<f64> {
         let (directory, v2) = self.cpu.as_ref()?;
         quota::tightest(directory, *v2, own_us)
     }
 
-    /// A process of the container is alive; without one nothing of ours may hold its cgroup.
+    /// Whether a process of the container is alive. Without one nothing of ours may keep its cgroup
+    /// in use.
     pub fn is_alive(&self, container: &Container) -> bool {
-        // One that has ended and was not waited for has no namespace any more.
+        // A zombie has no namespace any more.
         let process = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/net")).is_ok();
         container.pid.is_some_and(process) || self.has_user_processes()
     }
 
-    /// A pod's processes are in the cgroups of its containers.
+    /// Whether a user process is in its cgroup. A pod's processes are in the cgroups of its
+    /// containers.
     fn has_user_processes(&self) -> bool {
         let Some(own) = self.directories.first().map(Directory::full) else {
             return false;
@@ -231,7 +233,7 @@ impl Place {
         let mut all = iter::once(own.clone()).chain(below);
         all.any(|directory| {
             let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
-            // A kernel thread, which we may have moved there, has no program; neither has a zombie.
+            // A kernel thread, which we may have moved there, has no program; nor has a zombie.
             text.lines()
                 .any(|pid| fs::read_link(format!("/proc/{pid}/exe")).is_ok())
         })
@@ -256,7 +258,8 @@ mod tests {
         }
     }
 
-    /// The process by which a pod became known may end long before the pod: a probe, `kubectl exec`.
+    /// The process by which a pod was discovered may end long before the pod: a probe, `kubectl
+    /// exec`.
     /// Promise 31.
     #[test]
     fn a_pod_lives_as_long_as_a_process_of_a_container_of_it() {
@@ -269,7 +272,7 @@ mod tests {
         procs(&format!("{}\n", std::process::id()));
         assert!(place(mount.path(), true).is_alive(&known));
         assert!(!place(mount.path(), false).is_alive(&known));
-        // kthreadd: a thread of the kernel keeps no pod alive.
+        // kthreadd: a kernel thread keeps no pod alive.
         procs("2\n");
         assert!(!place(mount.path(), true).is_alive(&known));
         procs("");

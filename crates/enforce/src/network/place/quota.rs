@@ -1,31 +1,31 @@
-//! The files that say which CPU quotas bind a container.
+//! Files of the CPU quotas that bind a container.
 
 use crate::network::policy::OwnQuota;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Of one cgroup directory.
+/// Quota file of one cgroup directory.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::network) struct QuotaFile {
     pub file: PathBuf,
     pub quota: OwnQuota,
 }
 
-/// A file whose value the kernel wants within a quota.
+/// File whose value the kernel wants within a quota.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::network) struct Follower {
     pub file: PathBuf,
-    /// Period of the cgroup that it belongs to, microseconds.
+    /// Period of its cgroup, microseconds.
     pub period_us: f64,
 }
 
-/// Cgroups below one that are looked at, at most.
+/// Most child cgroups that are searched.
 const MOST_BELOW: usize = 1_000;
 
-/// Files that the kernel wants within the quota of `directory`, those nearest to it first: its
-/// burst and, in v1, quotas and bursts of cgroups below (kernel/sched/core.c,
-/// `tg_set_cfs_bandwidth`, `tg_cfs_schedulable_down`).
+/// Files that must stay within the quota of `directory`, the nearest first: its burst and, in v1,
+/// quotas and bursts of the cgroups below (kernel/sched/core.c, `tg_set_cfs_bandwidth`,
+/// `tg_cfs_schedulable_down`).
 pub(super) fn followers(directory: &Path, v2: bool) -> Vec<Follower> {
     let mut files = Vec::new();
     let Some(own) = read(directory, v2) else {
@@ -67,7 +67,7 @@ fn add_below(directory: &Path, files: &mut Vec<Follower>, left: &mut usize) {
     }
 }
 
-/// Quota of the nearest v1 cgroup above `directory` that has one, in CPUs: the kernel takes no more
+/// Quota of the nearest v1 cgroup above `directory` that has one, CPUs. The kernel accepts no more
 /// below it.
 pub(super) fn above(directory: &Path, v2: bool) -> Option<f64> {
     let above = directory.ancestors().skip(1).filter(|_| !v2);
@@ -76,8 +76,8 @@ pub(super) fn above(directory: &Path, v2: bool) -> Option<f64> {
     levels.find_map(|found| found.map(|found| found.quota.cpus()))
 }
 
-/// The tightest quota from `directory` up, in CPUs. `own_us` is the container's own quota where its
-/// file holds a correction.
+/// Tightest quota from `directory` up, CPUs. `own_us` is the container's own quota if its file
+/// contains a correction.
 pub(super) fn tightest(directory: &Path, v2: bool, own_us: Option<f64>) -> Option<f64> {
     let mut cpus: Option<f64> = None;
     // The root of a hierarchy has no such file.
@@ -93,12 +93,12 @@ pub(super) fn tightest(directory: &Path, v2: bool, own_us: Option<f64>) -> Optio
     cpus
 }
 
-/// The quota of one directory; `None` without one.
+/// Quota of one directory; `None` without one.
 pub(super) fn read(directory: &Path, v2: bool) -> Option<QuotaFile> {
     look(directory, v2).ok().flatten()
 }
 
-/// As [`read`]; an error where there is no such file.
+/// Reads as [`read`] does, with an error if the file does not exist.
 fn look(directory: &Path, v2: bool) -> io::Result<Option<QuotaFile>> {
     let name = if v2 { "cpu.max" } else { "cpu.cfs_quota_us" };
     let file = directory.join(name);
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(tightest(&own, true, None), Some(0.5));
         write(&own, "20000 100000\n");
         assert_eq!(tightest(&own, true, None), Some(0.2));
-        // The file holds a correction of ours.
+        // The file contains a correction of ours.
         assert_eq!(tightest(&own, true, Some(60_000.0)), Some(0.5));
         write(&pod, "max 100000\n");
         assert_eq!(tightest(&own, true, Some(60_000.0)), Some(0.6));

@@ -1,4 +1,4 @@
-//! The CPU time of a container's cgroup, read through files that stay open.
+//! CPU time of a container's cgroup, read through files that stay open.
 
 use super::{Directory, Place};
 use cofferdam_host::{CpuUsage, HostFs};
@@ -6,25 +6,25 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Where the kernel counts what a cgroup was billed.
+/// File in which the kernel counts a cgroup's CPU time.
 #[derive(Debug)]
 pub(in crate::network) enum UsageFile {
-    /// v1's `cpuacct.usage_percpu`.
+    /// `cpuacct.usage_percpu` of v1.
     ByCpu(File),
-    /// Where only v2 counts.
+    /// The sum, where only v2 counts.
     Sum(CpuUsage),
 }
 
 /// CPU time that a cgroup was billed, nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::network) struct BilledTime {
-    /// On each CPU; empty where only v2 counts.
+    /// Time on each CPU; empty where only v2 counts.
     pub by_cpu_ns: Vec<u64>,
     pub all_ns: u64,
 }
 
 impl Place {
-    /// Opens the file with its CPU time; `None` where there is none, as when the cgroup is gone.
+    /// Opens the file with its CPU time; `None` if there is none, as when the cgroup is gone.
     pub fn open_usage(&self) -> Option<UsageFile> {
         let mut directories = self.directories.iter().map(Directory::full);
         let by_cpu = directories.find_map(|d| File::open(d.join("cpuacct.usage_percpu")).ok());
@@ -41,7 +41,7 @@ pub(in crate::network) fn open_sum(directory: &Path) -> Option<CpuUsage> {
 }
 
 impl UsageFile {
-    /// What is in it now; `None` once the cgroup is gone.
+    /// Reads the file; `None` once the cgroup is gone.
     pub fn read(&self) -> Option<BilledTime> {
         match self {
             UsageFile::ByCpu(file) => by_cpu(&read_all(file)?),
@@ -63,7 +63,7 @@ fn by_cpu(text: &[u8]) -> Option<BilledTime> {
     })
 }
 
-/// All of a file of the kernel, from its beginning.
+/// Content of a kernel file from its beginning.
 fn read_all(file: &File) -> Option<Vec<u8>> {
     let mut text = vec![0; 1024];
     let mut length = 0;
@@ -97,7 +97,7 @@ mod tests {
         }
     }
 
-    /// Of more CPUs than one reading takes.
+    /// More CPUs than one read returns.
     #[test]
     fn the_time_on_each_cpu_is_read_again_and_again() {
         let mount = tempfile::tempdir().unwrap();

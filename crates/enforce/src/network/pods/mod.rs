@@ -1,10 +1,10 @@
-//! Containers that share a network namespace are held as one: a pod. Its interfaces and addresses are
-//! of none of them alone, and lowering the weight of one container says nothing to other pods as long
-//! as nobody competes with it inside of its own.
+//! Containers that share a network namespace are enforced as one: a pod. Its interfaces and
+//! addresses belong to none of them alone. A lower weight of one container does not help other pods
+//! unless its own pod's containers compete with it.
 //!
-//! For the policy and the means a pod is one container, whose cgroup is the pod's: the one above its
-//! containers', which a kubelet and podman make for it. Where there is none (docker's
-//! `--network container:`), one of the containers stands for all.
+//! For the policy and the means a pod is one container in the pod's cgroup: the cgroup above its
+//! containers, which a kubelet or podman creates. Without one (docker's `--network container:`),
+//! one of the containers represents all.
 
 use cofferdam_host::CgroupLayout;
 use cofferdam_types::{CgroupId, Container, ContainerLedger, Interval, NetnsId};
@@ -16,43 +16,43 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Length of a static pod's id; a UID has 36 characters.
+/// Length of a static pod's ID; a UID has 36 characters.
 const SHORTEST_ID: usize = 32;
 
-/// The pods among the containers under enforcement.
+/// Pods among the enforced containers.
 #[derive(Debug, Default)]
 pub(super) struct Pods {
     pods: BTreeMap<CgroupId, Pod>,
-    /// The pod of each enforced container that is in one.
+    /// Pod of each enforced container that is in one.
     of: HashMap<CgroupId, CgroupId>,
-    /// Pods by namespace, for the rows of containers that no rule names.
+    /// Pods by namespace, for containers without a rule.
     by_netns: HashMap<NetnsId, Vec<CgroupId>>,
 }
 
 #[derive(Debug)]
 struct Pod {
-    /// As the policy sees it.
+    /// Pod as the policy sees it.
     container: Arc<Container>,
-    /// The one that its state is told of.
+    /// Container that represents the pod in `status`.
     lead: Arc<Container>,
-    /// One with CPUs of its own, where its packets belong as well.
+    /// Container with reserved CPUs: the pod's packets belong on them too.
     pinned: Option<Arc<Container>>,
-    /// Its cgroup is the pod's, not its lead's.
+    /// Whether the cgroup is the pod's own, not its lead's.
     has_cgroup: bool,
 }
 
-/// How a pod is made.
+/// Properties of a pod that affect its enforcement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape<'a> {
-    /// It has a cgroup of its own, above its containers'.
+    /// Whether it has a cgroup of its own, above its containers.
     pub has_cgroup: bool,
-    /// A container of it with CPUs of its own.
+    /// Container of the pod with reserved CPUs.
     pub pinned: Option<&'a Container>,
 }
 
 impl Pods {
-    /// Makes pods of the enforced containers `wanted`; those in `reserved` have CPUs of their own. Returns what there is to enforce: pods, and
-    /// containers that have a namespace for themselves.
+    /// Groups the enforced containers `wanted` into pods; containers in `reserved` have reserved
+    /// CPUs. Returns what is enforced: pods, and containers with a namespace of their own.
     pub fn follow(
         &mut self,
         layout: &CgroupLayout,
@@ -65,7 +65,7 @@ impl Pods {
         })
     }
 
-    /// `id` tells the id of the cgroup at a path.
+    /// Groups the containers; `id` returns the ID of the cgroup at a path.
     fn group(
         &mut self,
         wanted: &[Arc<Container>],
@@ -78,7 +78,7 @@ impl Pods {
         let mut units = Vec::with_capacity(wanted.len());
         for container in wanted {
             match container.netns.filter(|_| may_be_in_pod(container)) {
-                // In the host's namespace only the cgroup tells one pod from another.
+                // In the host's namespace only cgroups distinguish pods.
                 Some(netns) if container.host_network => {
                     let above = container.cgroup_path.parent().map(Path::to_owned);
                     sharers.entry((netns, above)).or_default().push(container);
@@ -120,25 +120,25 @@ impl Pods {
         units
     }
 
-    /// The cgroups of `reserved`, with those of the pods that they are in.
+    /// Cgroups of `reserved` and of their pods.
     pub fn reserved(&self, reserved: &HashSet<CgroupId>) -> HashSet<CgroupId> {
         let pods = reserved.iter().filter_map(|id| self.of.get(id));
         reserved.iter().chain(pods).copied().collect()
     }
 
-    /// The cgroup by which an enforced container is held.
+    /// Cgroup by which an enforced container is enforced.
     pub fn held_as(&self, cgroup: CgroupId) -> CgroupId {
         self.of.get(&cgroup).copied().unwrap_or(cgroup)
     }
 
-    /// The container that the state of this one's pod is told of, when that is another: sums over all
+    /// Container that reports the state of this one's pod, if it is another: sums over all
     /// containers count a pod once.
     pub fn told_of_another(&self, cgroup: CgroupId) -> Option<&Container> {
         let pod = self.of.get(&cgroup).and_then(|id| self.pods.get(id))?;
         (pod.lead.cgroup != cgroup).then_some(&*pod.lead)
     }
 
-    /// What there is to know of the pod that is held by the cgroup `held`, if it is one.
+    /// Properties of the pod with the cgroup `held`, if it is one.
     pub fn get(&self, held: CgroupId) -> Option<Shape<'_>> {
         self.pods.get(&held).map(|pod| Shape {
             has_cgroup: pod.has_cgroup,
@@ -146,7 +146,7 @@ impl Pods {
         })
     }
 
-    /// The interval with one row a pod. Without pods it is the same.
+    /// Returns the interval with one row per pod.
     pub fn fold<'a>(&self, interval: &'a Interval) -> Cow<'a, Interval> {
         if self.pods.is_empty() {
             return Cow::Borrowed(interval);
@@ -178,7 +178,7 @@ impl Pods {
         })
     }
 
-    /// The pod of a container, whether a rule names that or not.
+    /// Pod of a container, with or without a rule.
     fn pod_of(&self, container: &Container) -> Option<(CgroupId, &Pod)> {
         if let Some(id) = self.of.get(&container.cgroup) {
             return Some((*id, self.pods.get(id)?));
@@ -195,12 +195,14 @@ impl Pods {
     }
 }
 
-/// A cgroup of the host is in none, and of what is in the host's namespace only a kubelet's containers.
+/// Whether a container may be in a pod: no host cgroup is, and in the host's namespace only a
+/// kubelet's containers are.
 fn may_be_in_pod(container: &Container) -> bool {
     !container.is_of_host() && (!container.host_network || container.pod.is_some())
 }
 
-/// The container that stands for a pod where only one can: no sandbox; else by name, which stays.
+/// Container that represents a pod: not the sandbox if possible, then the first by name, which is
+/// stable.
 fn lead<'a>(members: &[&'a Arc<Container>]) -> &'a Arc<Container> {
     let order = |c: &&&'a Arc<Container>| (c.is_sandbox(), c.name.clone(), c.cgroup);
     let first = members.iter().min_by_key(order);
@@ -214,8 +216,9 @@ fn common_parent<'a>(members: &[&'a Arc<Container>]) -> Option<&'a Path> {
     (same && first.parent().is_some()).then_some(first)
 }
 
-/// Whether the cgroup at `path` was made for one pod: `podUID` by a kubelet (or `…-podUID.slice`, and a
-/// static pod's has a hash), `libpod_parent/ID` or `…-libpod_pod_ID.slice` by podman.
+/// Whether the cgroup at `path` belongs to one pod. A kubelet names it `podUID` (or
+/// `…-podUID.slice`; a static pod has a hash), podman `libpod_parent/ID` or
+/// `…-libpod_pod_ID.slice`.
 fn is_pods(path: &Path) -> bool {
     let name = |path: &Path| path.file_name().and_then(OsStr::to_str).map(str::to_owned);
     let Some(own) = name(path) else { return false };

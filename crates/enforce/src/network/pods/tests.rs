@@ -28,7 +28,7 @@ fn of_kubelet(id: u64, name: &str) -> Arc<Container> {
 }
 
 fn group(pods: &mut Pods, wanted: &[Arc<Container>]) -> Vec<Arc<Container>> {
-    // Any number that is another one for each path.
+    // Any number that differs for each path.
     let id = |path: &Path| {
         let mut hasher = DefaultHasher::new();
         path.hash(&mut hasher);
@@ -81,7 +81,7 @@ fn a_pod_is_one_container_in_its_own_cgroup_and_one_row() {
         ..Container::plain(CgroupId(3), "/alone", "alone")
     });
     let mut pods = Pods::default();
-    // The sidecar is under no rule: it is in the pod all the same.
+    // The sidecar has no rule and is still in the pod.
     let units = group(&mut pods, &[alone.clone(), pause.clone(), main.clone()]);
     assert_eq!(units.len(), 2);
     assert!(Arc::ptr_eq(&units[0], &alone));
@@ -94,7 +94,7 @@ fn a_pod_is_one_container_in_its_own_cgroup_and_one_row() {
     assert_eq!(pod.descendants, [CgroupId(10), CgroupId(11)]);
     assert_eq!(pods.held_as(main.cgroup), pod.cgroup);
     assert_eq!(pods.held_as(alone.cgroup), alone.cgroup);
-    // Sums over all containers count a pod once: told of the container, not of the sandbox.
+    // Sums over all containers count a pod once: the container reports it, not the sandbox.
     let told_of = |c: &Container| {
         pods.told_of_another(c.cgroup)
             .map(|lead| lead.name.as_str())
@@ -140,10 +140,10 @@ fn a_pod_is_one_container_in_its_own_cgroup_and_one_row() {
     let reserved = pods.reserved(&HashSet::from([main.cgroup]));
     assert!(reserved.contains(&pod.cgroup) && reserved.contains(&main.cgroup));
 
-    // Nothing has changed: nor has the container that stands for the pod.
+    // Without a change, the pod's container stays the same.
     let again = group(&mut pods, &[alone.clone(), pause.clone(), main.clone()]);
     assert!(Arc::ptr_eq(&again[1], pod));
-    // The sandbox was made anew, in the same namespace.
+    // A new sandbox in the same namespace.
     let again = group(&mut pods, &[alone, of_kubelet(20, "pause"), main.clone()]);
     assert_eq!(again[1].cgroup, pod.cgroup);
     assert!(pods.told_of_another(main.cgroup).is_none());
@@ -163,7 +163,7 @@ fn without_a_cgroup_of_the_pod_one_container_stands_for_all() {
     assert_eq!(pods.held_as(b.cgroup), a.cgroup);
     let folded = interval(vec![row(&a, 1, 0), row(&b, 2, 0)]);
     assert_eq!(pods.fold(&folded).containers.len(), 1);
-    // Each for itself again.
+    // The remaining container is enforced alone again.
     assert!(Arc::ptr_eq(
         &group(&mut pods, std::slice::from_ref(&b))[0],
         &b

@@ -1,4 +1,4 @@
-//! What is kept about one container, and what its share and its quota leave it.
+//! State of one enforced container: its rates, debts, packet costs, and the decisions that follow.
 
 use super::causers::Causers;
 use super::correction::Standing;
@@ -20,57 +20,59 @@ mod limit;
 #[cfg(test)]
 mod tests;
 
-/// One container whose network CPU is enforced.
+/// Enforced container with its measured rates and debts.
 #[derive(Debug)]
 pub(in crate::network) struct Account {
     pub container: Arc<Container>,
-    /// Its weight is its reservation's.
+    /// Whether its CPU reservation owns its weight.
     pub weight_reserved: bool,
-    /// Network CPU that the kernel charged to it on our arrangement, nanoseconds.
+    /// Network CPU that the kernel billed to the container because enforcement arranged it,
+    /// nanoseconds.
     pub charged_ns: u64,
-    /// CPU time returned to it because it had paid for others, nanoseconds.
+    /// CPU time returned to the container for network CPU of others, nanoseconds.
     pub returned_ns: u64,
     /// CPUs by which its quota is raised now.
     pub(super) added_quota_cpus: f64,
     pub(super) pressed: PressedCpus,
-    /// Until when its means stay in place without being needed.
+    /// Time until which its means stay without being needed.
     held_until: Option<Duration>,
-    /// When somebody last waited for a CPU where it causes work.
+    /// Last time when a competitor wanted a CPU where the container causes work.
     waited_at: Option<Duration>,
-    /// When the limit on its packets last bound.
+    /// Last time when its packet limit dropped packets.
     bound_at: Option<Duration>,
-    /// When the means last took something from it.
+    /// Last time when the means withheld CPU time or packets from it.
     held_back: Option<Duration>,
     rates: Rates,
-    /// Its rates are of CPUs where others pay.
+    /// Whether its rates are of contended CPUs.
     is_measured: bool,
     debts: Debts,
     quota: Quota,
     packets: PacketCosts,
-    /// Its NAPI threads must not run in its cgroup, because a quota does not stop them.
+    /// Whether its NAPI threads must leave its cgroup because a quota does not stop them.
     unstoppable: bool,
-    /// Its packets take more than its weight can give back, or are a flood; until it is let go.
+    /// Whether its packets exceed what its weight can compensate, or are a flood. Stays until the
+    /// means are reverted.
     outweighed: bool,
-    /// What it mostly moves are full segments that are answered, and no flood.
+    /// Whether its packets are mostly full segments that are answered, and no flood.
     streams: bool,
-    /// Its NAPI threads are wanted, until it is let go.
+    /// Whether its NAPI threads are wanted. Stays until the means are reverted.
     threaded: bool,
     slack: Slack,
-    /// For how long its packets have taken more than its weight can give back.
+    /// For how long its packets have exceeded what its weight can compensate.
     beyond: Duration,
-    /// For how long they have taken nearly all of its share while others waited.
+    /// For how long its packets have taken nearly all of its share while competitors waited.
     spent: Duration,
 }
 
-/// The CPU that a container is held to: others want to run there while it causes work.
+/// Contended CPU on which a container's use is bounded by its share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Contest<'a> {
     pub cpu: u32,
-    /// The part of it that the container is entitled to.
+    /// Part of the CPU that the container is entitled to.
     pub share: f64,
-    /// All CPUs where others want to run while it causes work, and its share of each.
+    /// All contended CPUs on which it causes work, with its share of each.
     pub shares: &'a [(u32, f64)],
-    /// Whose weights are corrected, there and elsewhere.
+    /// Containers whose weights are corrected, by CPU.
     pub causers: &'a Causers,
 }
 
@@ -102,12 +104,12 @@ impl Account {
         }
     }
 
-    /// Whether it is held to its share and quota.
+    /// Whether its means bound it to its share and quota.
     pub fn is_held(&self) -> bool {
         self.held_until.is_some()
     }
 
-    /// It takes part in what softirqs do to others.
+    /// Whether its packets take a notable part of a CPU in softirqs.
     pub fn causes_work(&self) -> bool {
         self.rates.at_others_cost() > tuning::CAUSES_CPUS
     }
@@ -116,22 +118,22 @@ impl Account {
         self.quota.cpus().is_some()
     }
 
-    /// Its NAPI threads must not run in its cgroup: a quota does not stop them.
+    /// Whether its NAPI threads must leave its cgroup: a quota does not stop them.
     pub fn is_unstoppable(&self) -> bool {
         self.unstoppable
     }
 
-    /// Its packets take more than its weight can give back.
+    /// Whether its packets exceed what its weight can compensate.
     pub fn is_outweighed(&self) -> bool {
         self.outweighed
     }
 
-    /// … and it receives: its NAPI threads are to run in its cgroup.
+    /// Whether its NAPI threads are to run in its cgroup.
     pub fn wants_napi(&self) -> bool {
         self.threaded
     }
 
-    /// Of its shares of all CPUs, not of its quota; nanoseconds.
+    /// Debt against its shares of all CPUs, without its quota's debt, nanoseconds.
     pub fn debt_ns(&self) -> u64 {
         self.debts.ns()
     }
@@ -141,8 +143,8 @@ impl Account {
         self.debts.forgiven_ns()
     }
 
-    /// Takes an interval in. Returns what is to be done, and the scheduled time that was withheld
-    /// from it in the interval, nanoseconds.
+    /// Adds an interval. Returns the action to take, and the scheduled time that was withheld from
+    /// the container in the interval, nanoseconds.
     pub(super) fn step(
         &mut self,
         rules: &Rules,
@@ -163,7 +165,7 @@ impl Account {
             return (self.let_go(), 0.0);
         }
         self.quota.set(own.quota_cpus, own.quota_period);
-        // What it pays for others comes out of its quota, too, and is given back to it.
+        // Time that it is charged for others also consumes its quota, and is returned to the quota.
         let of_quota = self.rates.caused().max(-self.rates.owed());
         if !own.active.pressed.is_empty() || self.tells_in_quota(of_quota) {
             self.held_until = Some(facts.now + rules.linger);
@@ -179,7 +181,7 @@ impl Account {
         }
         self.packets.learn(own, row, &now, &self.quota, length);
         self.streams = self.are_streams(row) && !own.is_flooded();
-        // What dropping costs no limit can lower: as a debt it would only grow.
+        // No limit can reduce the cost of dropping: as a debt it would only grow.
         let anywhere = (now.corrected_anywhere() - self.packets.dropping()).max(0.0);
         self.quota.update(anywhere, length, rules.debt_bound);
         let share = contest.map(|contest| contest.share);
@@ -192,8 +194,9 @@ impl Account {
                 pay_back: self.pay_back(),
             };
             self.debts.update(cpu, used, share, length, bounds);
-            // What a limit keeps from it is not left by it, and what is in softirq once a NAPI thread has
-            // taken over is what it costs to drop packets, but for streams, which none are dropped of.
+            // A limit's effect is not unused share. Softirq time that remains with a running NAPI
+            // thread is the cost of dropping packets, except for streams, whose packets are not
+            // dropped.
             self.outweighed |= own.is_flooded();
             let takes_over =
                 own.is_flooded() || (!self.streams && self.rates.napi() > tuning::SLACK_LEFT_CPUS);
@@ -218,9 +221,10 @@ impl Account {
         (Action::Hold(hold), withheld)
     }
 
-    /// What counts of an interval as used of its share. Beyond this CPU it may use what nobody else wants. What its tasks had
-    /// beyond the share the scheduler gave them, as when those that claim a part pause, and gave the others as much: no more
-    /// is owed than what its packets took of these beyond that, unless they are more than a weight can give back.
+    /// CPU time of an interval that counts against the container's share. Uncontended time on this
+    /// CPU is free. Its tasks exceed the share when competitors pause, and the scheduler repays
+    /// those. So only the network CPU beyond that counts, unless it exceeds what a weight can
+    /// compensate.
     fn counted(&self, now: &Rates, share: f64) -> f64 {
         let used = now.corrected().min(1.0);
         match self.outweighed {
@@ -229,10 +233,9 @@ impl Account {
         }
     }
 
-    /// What it may save of its share. A stream that loses packets slows down by more than it must,
-    /// and comes back slowly: while the means hold it back, more is saved than for scatter, so that
-    /// it has its share on average. A container that sleeps of its own accord saves no more than
-    /// the scatter.
+    /// Time of its share that it may save. A stream that loses packets slows down too much and
+    /// recovers slowly. While the means affect the container, it may therefore save more, so that
+    /// it gets its share on average. Otherwise the credit covers only the scatter of measurements.
     fn credit(&mut self, now: Duration, own: &ContainerFacts) -> Duration {
         if own.is_held_back() {
             self.held_back = Some(now);
@@ -244,7 +247,7 @@ impl Account {
         }
     }
 
-    /// Over which time it pays a debt back.
+    /// Time over which it repays a debt.
     fn pay_back(&self) -> Duration {
         match self.outweighed && !self.streams {
             true => tuning::FLOOD_PAY_BACK,
@@ -262,14 +265,14 @@ impl Account {
         Action::LetGo
     }
 
-    /// Whether so much network CPU, in CPUs, is worth a correction of its quota.
+    /// Whether network CPU of this size, in CPUs, warrants a correction of its quota.
     fn tells_in_quota(&self, cpus: f64) -> bool {
         let quota = self.quota.cpus();
         quota.is_some_and(|quota| cpus > tuning::CAUSES_CPUS * quota)
     }
 
-    /// Network CPU that fell into the time of those whose weights stay as they are, with what interruptions took of it,
-    /// nanoseconds.
+    /// Network CPU that ran in the time of tasks whose weights are not corrected, with the cost of
+    /// their interruptions, nanoseconds.
     fn others_charged_ns(&self, facts: &Facts, contest: Contest<'_>) -> f64 {
         let cpus = &facts.interval.cpus;
         let Some(at) = cpus.iter().position(|(cpu, _)| cpu.0 == contest.cpu) else {
@@ -289,8 +292,8 @@ impl Account {
         charged as f64 + interruptions as f64 * facts.interruptions.on(contest.cpu)
     }
 
-    /// Takes an interval's counts in, those of the CPUs `pressed` where that matters. Returns the rates
-    /// in it.
+    /// Adds an interval's counts; where the CPU matters, those of `pressed`. Returns the rates of
+    /// the interval.
     fn measure(
         &mut self,
         facts: &Facts,
@@ -333,7 +336,7 @@ impl Account {
         Rates::of(&used, interval.length)
     }
 
-    /// Its weight can be lowered.
+    /// Whether its weight can be lowered.
     fn is_by_weight(&self, rules: &Rules, own: &ContainerFacts) -> bool {
         let base = own.weight.and_then(|weight| weight.base);
         self.corrects_weight(rules) && base.is_some_and(|base| base >= tuning::LEAST_WEIGHT)
@@ -343,7 +346,7 @@ impl Account {
         rules.may(Means::WeightCorrection) && !self.weight_reserved
     }
 
-    /// Lowers its weight by what it takes in softirq of the CPUs that others want too.
+    /// Lowers its weight by its softirq time on the contended CPUs.
     fn weight(
         &self,
         rules: &Rules,
@@ -359,12 +362,12 @@ impl Account {
         let waits = |at| now.saturating_sub(at) < tuning::WAITED;
         let nobody_waits = !self.waited_at.is_some_and(waits);
         if own.active.pressed.is_empty() || nobody_waits || self.rates.runs_elsewhere() {
-            // Nobody pays or waits any more, as when its NAPI thread has come into its cgroup, or not where it
-            // runs: a weight that stayed low would withhold what it is entitled to, and `ksoftirqd` have it.
+            // No CPU is contended, or the container does not run there. A low weight would withhold
+            // its share, and `ksoftirqd` would get that time.
             standing.written?;
             return standing.rewrite(base, 0.0, tuning::WEIGHT_INTERVAL, now);
         }
-        // Where nobody waits for a moment a weight says nothing, and nothing new is learned.
+        // A weight has no effect while no competitor waits, so nothing is learned.
         let Contest {
             cpu,
             share,
@@ -379,8 +382,8 @@ impl Account {
         standing.rewrite(value, tuning::WEIGHT_STEP, tuning::WEIGHT_INTERVAL, now)
     }
 
-    /// Takes what it owes off its quota, gives what it paid for others back to it. Where only a
-    /// cgroup above has a quota, that is for others too, and left alone.
+    /// Deducts its debt from its quota, and adds the time that it was charged for others. A quota
+    /// of a cgroup above also serves others and stays unchanged.
     fn quota_us(&mut self, rules: &Rules, now: Duration, own: &ContainerFacts) -> Option<f64> {
         self.added_quota_cpus = 0.0;
         if !rules.may(Means::QuotaCorrection) || !self.is_under_quota() {
@@ -405,8 +408,9 @@ impl Account {
         written
     }
 
-    /// Once they are wanted they stay until it is let go: what they take over is no softirq any more, and
-    /// says nothing about what would be without them.
+    /// Place of its NAPI threads. Once wanted they stay until the means are reverted: the work that
+    /// they take over is no softirq any more, so the rates do not show whether they are still
+    /// needed.
     fn napi(
         &mut self,
         rules: &Rules,
@@ -420,7 +424,7 @@ impl Account {
             true => (self.spent + length).min(tuning::SPENT),
             false => self.spent.saturating_sub(length),
         };
-        // Where nobody waits at the moment a weight says nothing: as beside one other then.
+        // Without a waiting competitor an assumed share applies.
         let share = share.unwrap_or(tuning::NOBODY_WAITS_SHARE);
         self.beyond = match self.rates.is_beyond_weight(share) {
             true => self.beyond + length,
@@ -428,10 +432,10 @@ impl Account {
         };
         let of_quota = self.tells_in_quota(self.rates.caused());
         self.outweighed |= of_quota || self.beyond >= tuning::BEYOND_WEIGHT;
-        // A NAPI thread receives: what is sent is in softirq with it as without.
+        // A NAPI thread only receives; sending causes softirq work with it and without.
         let receives = self.packets.sends() < tuning::SENDER_PART;
-        // Streams come in large segments, put together on the way. For the thread they would be cut again, and go through a ring
-        // of 256 of the pieces; a weight alone holds them while it has something left to take.
+        // Streams arrive in large merged segments. For a NAPI thread they are split again, and pass
+        // a ring of 256 pieces. A weight is enough for them while it can still be lowered.
         let has_rest = self.spent < tuning::SPENT;
         let by_weight = self.streams && has_rest && self.is_by_weight(rules, own);
         self.threaded |= self.outweighed && ((receives && !by_weight) || self.is_under_quota());

@@ -1,8 +1,8 @@
-//! Who causes work where, and is entitled to what: the containers whose weights are corrected.
+//! Offenders by CPU, with their shares: the containers whose weights are corrected.
 
 use cofferdam_types::CgroupId;
 
-/// Part of a CPU that is always somebody else's: where all that is known causes work, too.
+/// Part of a CPU that others always have, even where all known containers are offenders.
 const LEAST_OTHERS: f64 = 0.02;
 
 /// Containers that cause work on a CPU, with their shares of it (0..=1).
@@ -19,7 +19,7 @@ impl Causers {
         self.0.iter().any(|(id, at, _)| *id == cgroup && *at == cpu)
     }
 
-    /// What is left of `cpu` for those whose weights stay as they are, once `cgroup` has its `share`.
+    /// Part of `cpu` for the tasks whose weights are not corrected, once `cgroup` has its `share`.
     pub fn others_share(&self, cgroup: CgroupId, cpu: u32, share: f64) -> f64 {
         let beside = self
             .0

@@ -1,18 +1,18 @@
-//! Weights and quotas: what stands in a file, and when it is worth writing again.
+//! Corrections of weights and quotas: the value in the file, and when a new one is worth a write.
 
 use crate::tuning::network::WEIGHT_STEP;
 use std::time::Duration;
 
-/// A file whose value follows what is owed.
+/// Weight or quota file whose value follows the container's debt.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in crate::network) struct Standing {
-    /// What it would hold without corrections.
+    /// Value without corrections.
     pub base: Option<f64>,
-    /// The correction in it.
+    /// Correction in the file, if any.
     pub written: Option<Written>,
 }
 
-/// A correction that was written.
+/// Value that was written, and when.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::network) struct Written {
     pub value: f64,
@@ -20,14 +20,14 @@ pub(in crate::network) struct Written {
 }
 
 impl Standing {
-    /// Whether the correction takes more than a step away.
+    /// Whether the correction lowers the value by more than a step.
     pub fn is_lowered(&self) -> bool {
         let both = self.written.zip(self.base);
         both.is_some_and(|(written, base)| written.value < (1.0 - WEIGHT_STEP) * base)
     }
 
-    /// `value` when it differs by more than `step` (relative) from what the file holds, not more
-    /// often than every `interval`.
+    /// Returns `value` if it differs from the file's by more than `step` (relative). At most one
+    /// write per `interval`.
     pub fn rewrite(&self, value: f64, step: f64, interval: Duration, now: Duration) -> Option<f64> {
         let holds = self.written.map(|w| w.value).or(self.base);
         let holds = holds.unwrap_or(value);

@@ -1,10 +1,10 @@
-//! Debt: CPU time that a container had beyond its share.
+//! Debt: CPU time that a container used beyond its share.
 
 use crate::tuning::network::{PAY_BACK, RESTS};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// CPU time that a container had beyond its share while others waited.
+/// CPU time that a container used beyond its share while competitors waited.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Debt {
     ns: f64,
@@ -22,20 +22,20 @@ impl Default for Debt {
     }
 }
 
-/// How far a debt may go, and how soon it is paid.
+/// Bounds of a debt and of a credit, and the time in which a debt is repaid.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// CPU time.
+    /// Largest debt, CPU time.
     pub debt: Duration,
-    /// So long a time of the share may be saved.
+    /// Time whose share may be saved.
     pub credit: Duration,
-    /// A debt is paid back over this time; a credit is spent over [`PAY_BACK`].
+    /// Time over which a debt is repaid. A credit is spent over [`PAY_BACK`].
     pub pay_back: Duration,
 }
 
 impl Debt {
-    /// Takes in an interval in which `used` CPUs were used of an entitlement of `share`. What goes
-    /// beyond the bound is forgiven, and counted. Below zero it is a credit.
+    /// Adds an interval in which `used` CPUs were used of an entitlement of `share`. Debt beyond
+    /// the bound is forgiven and counted. A negative debt is a credit.
     pub fn update(&mut self, used: f64, share: f64, length: Duration, bounds: Bounds) {
         let ns = self.ns + (used - share) * length.as_secs_f64() * 1e9;
         let most = bounds.debt.as_secs_f64() * 1e9;
@@ -45,8 +45,9 @@ impl Debt {
         self.pay_back = bounds.pay_back;
     }
 
-    /// Takes in an interval in which nobody waited: those who paid have gone, and who comes later has nothing
-    /// to get back. A short pause of theirs leaves most of it.
+    /// Forgives part of the debt in an interval without waiting competitors. The victims have left,
+    /// and a later competitor has nothing to get back. A short pause of theirs leaves most of the
+    /// debt.
     pub fn fade(&mut self, length: Duration) {
         let owed = self.ns.max(0.0);
         let forgiven = owed * (1.0 - (-length.as_secs_f64() / RESTS.as_secs_f64()).exp());
@@ -54,13 +55,13 @@ impl Debt {
         self.ns -= forgiven;
     }
 
-    /// Lets it lapse: nobody waits any more.
+    /// Forgives the whole debt: no competitor waits any more.
     pub fn lapse(&mut self) {
         self.forgiven_ns += self.ns.max(0.0);
         self.ns = 0.0;
     }
 
-    /// CPUs that should be paid now; below zero: that may be had more.
+    /// CPUs to repay now; negative: CPUs that may be used beyond the share.
     pub fn payment(&self) -> f64 {
         let over = match self.ns > 0.0 {
             true => self.pay_back,
@@ -69,55 +70,55 @@ impl Debt {
         self.ns / over.as_nanos() as f64
     }
 
-    /// Nanoseconds.
+    /// Debt, nanoseconds; 0 for a credit.
     pub fn ns(&self) -> u64 {
         self.ns.max(0.0) as u64
     }
 
-    /// Nanoseconds, cumulative.
+    /// Forgiven debt, nanoseconds, cumulative.
     pub fn forgiven_ns(&self) -> u64 {
         self.forgiven_ns as u64
     }
 }
 
-/// Debts of one container by CPU. What it leaves on one gives nothing back to those who wait on another.
+/// Debts of one container by CPU. Time left unused on one CPU repays no competitor on another.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Debts {
     by_cpu: BTreeMap<u32, Debt>,
-    /// The CPU that counts, or did last.
+    /// CPU whose debt is repaid now, or was last.
     here: u32,
 }
 
 impl Debts {
-    /// That on the CPU that counts.
+    /// Debt on the CPU that is repaid now.
     pub fn here(&self) -> Debt {
         self.by_cpu.get(&self.here).copied().unwrap_or_default()
     }
 
-    /// As [`Debt::update`], on `cpu`: that counts from now on.
+    /// Adds an interval as [`Debt::update`] does, on `cpu`, which is repaid from now on.
     pub fn update(&mut self, cpu: u32, used: f64, share: f64, length: Duration, bounds: Bounds) {
         self.here = cpu;
         let debt = self.by_cpu.entry(cpu).or_default();
         debt.update(used, share, length, bounds);
     }
 
-    /// As [`Debt::fade`], on all CPUs where nobody waited.
+    /// Fades the debts as [`Debt::fade`] does, on all CPUs without waiting competitors.
     pub fn fade(&mut self, waited: impl Fn(u32) -> bool, length: Duration) {
         let rest = self.by_cpu.iter_mut().filter(|(cpu, _)| !waited(**cpu));
         rest.for_each(|(_, debt)| debt.fade(length));
     }
 
-    /// As [`Debt::lapse`], on all.
+    /// Forgives all debts.
     pub fn lapse(&mut self) {
         self.by_cpu.values_mut().for_each(Debt::lapse);
     }
 
-    /// Of all, nanoseconds.
+    /// Debt on all CPUs, nanoseconds.
     pub fn ns(&self) -> u64 {
         self.by_cpu.values().map(Debt::ns).sum()
     }
 
-    /// Of all, nanoseconds, cumulative.
+    /// Forgiven debt on all CPUs, nanoseconds, cumulative.
     pub fn forgiven_ns(&self) -> u64 {
         self.by_cpu.values().map(Debt::forgiven_ns).sum()
     }
@@ -197,7 +198,8 @@ mod tests {
         assert_eq!(paid(0.0, soon), paid(0.0, BOUNDS));
     }
 
-    /// It went beyond its share of CPU 1 while nobody waited on CPU 0, where a victim comes now.
+    /// The container exceeded its share of CPU 1 while no competitor waited on CPU 0, where a
+    /// victim now appears.
     /// Promise 34.
     #[test]
     fn what_is_owed_on_one_cpu_is_not_paid_on_another() {

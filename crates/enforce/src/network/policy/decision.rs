@@ -1,57 +1,58 @@
-//! What is to be done, as plain values.
+//! Decisions, as plain values.
 
 use cofferdam_types::CgroupId;
 use std::time::Duration;
 
-/// Of each container that needed a look.
+/// Actions for the containers that needed a decision.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::network) struct Decision {
     pub containers: Vec<(CgroupId, Action)>,
 }
 
-/// What is to be done about one container.
+/// Action for one container.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::network) enum Action {
-    /// Nothing: nobody pays for it.
+    /// Nothing to do: it has no victim.
     Nothing,
-    /// Everything is to be taken back.
+    /// All its means are to be reverted.
     LetGo,
-    /// It is held to its share and quota.
+    /// The means are to be applied.
     Hold(Hold),
 }
 
-/// The means for one container, with their parameters. What is `None` stays as it is.
+/// Means for one container, with their parameters. `None` leaves a value unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::network) struct Hold {
     pub packets: Packets,
-    /// Its CPU weight, in its file's unit.
+    /// CPU weight, in its file's unit.
     pub weight: Option<f64>,
-    /// Its CPU quota, microseconds a period.
+    /// CPU quota, microseconds per period.
     pub quota_us: Option<f64>,
     pub napi: NapiPlace,
 }
 
-/// What is done to its packets.
+/// Decision about a container's packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in crate::network) enum Packets {
-    /// Nothing new.
+    /// The limit stays as it is.
     #[default]
     Kept,
+    /// A limit with this budget applies.
     Limited(PacketLimit),
-    /// The limit is taken away: it has not bound for a while, and every packet passes it at a
-    /// price.
+    /// The limit is removed: it has dropped nothing for a while, and every packet pays for passing
+    /// it.
     Freed,
 }
 
-/// Where its NAPI threads belong.
+/// Decision about a container's NAPI threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::network) enum NapiPlace {
-    /// That means is not allowed, or not wanted.
+    /// The means is not allowed, or not wanted.
     #[default]
     Untouched,
-    /// They must leave.
+    /// Existing threads must leave the container's cgroup.
     KeptOut,
-    /// They are to be put in place.
+    /// The threads are to run in the container's cgroup.
     Engaged,
 }
 
@@ -59,25 +60,27 @@ pub(in crate::network) enum NapiPlace {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::network) struct PacketLimit {
     pub spending: Spending,
-    /// On what it receives.
+    /// Whether received packets are limited.
     pub received: bool,
-    /// On what it sends.
+    /// Whether sent packets are limited.
     pub sent: bool,
-    /// Its packets are large, as a TCP stream's are: work on those that pass matters most.
+    /// Whether its packets are large, as those of a TCP stream: then the cost of a passing packet
+    /// matters most.
     pub large: bool,
-    /// At its own interface, where packets do not come by a host that forwards.
+    /// Whether the limit may act at the container's own interface, for packets that no host
+    /// interface forwards.
     pub at_own_interface: bool,
 }
 
-/// What a container may spend on packets.
+/// Budget of a container for its packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in crate::network) struct Spending {
-    /// Network CPU, in CPUs; `None` where nobody waits: then all packets pass.
+    /// Network CPU, in CPUs; `None` while no competitor waits: then all packets pass.
     pub cpus: Option<f64>,
-    /// What one received packet costs, nanoseconds.
+    /// Cost of one received packet, nanoseconds.
     pub ns_per_rx_packet: f64,
-    /// What one sent packet costs, nanoseconds.
+    /// Cost of one sent packet, nanoseconds.
     pub ns_per_tx_packet: f64,
-    /// What it may save up while it causes nothing: so long a time of `cpus`.
+    /// Time of `cpus` that may be saved while it causes nothing.
     pub saves_up: Duration,
 }

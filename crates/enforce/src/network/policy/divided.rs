@@ -1,33 +1,33 @@
-//! Who may have what of a contested CPU.
+//! Division of a contended CPU among its competitors.
 
 use super::share;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-/// A CPU, divided among the cgroups that run there by their weights. Who claims less than what it is entitled to has
-/// that; what it leaves is the others'.
+/// CPU divided by weight among the cgroups that run there. A cgroup that claims less than its share
+/// gets its claim; the rest goes to the others.
 #[derive(Debug)]
 pub(super) struct Divided<'a> {
-    /// Those who could use more than they are entitled to, in order, …
+    /// Competitors that could use more than their shares, sorted by path.
     busy: Vec<&'a Path>,
-    /// … and what they are entitled to, parts (0..=1) of what the others leave.
+    /// Shares of `busy`, parts (0..=1) of `left`.
     shares: Vec<f64>,
-    /// What the others claim, parts (0..=1) of the CPU.
+    /// Claims of all other competitors, parts (0..=1) of the CPU.
     claimed: HashMap<&'a Path, f64>,
-    /// What those leave.
+    /// Part of the CPU that the claims leave.
     left: f64,
 }
 
 impl<'a> Divided<'a> {
-    /// Divides a CPU among the cgroups at these paths, each of which claims a part (0..=1) of it, or with `None` all
-    /// that it can get. `weight` gives the weight of a cgroup path.
+    /// Divides a CPU among the cgroups at these paths. Each claims a part (0..=1) of it, or with
+    /// `None` all that it can get. `weight` returns the weight of a cgroup path.
     pub fn among(
         claims: BTreeMap<&'a Path, Option<f64>>,
         mut weight: impl FnMut(&Path) -> f64,
     ) -> Divided<'a> {
         let mut rest: Vec<(&Path, Option<f64>)> = claims.into_iter().collect();
         let (mut claimed, mut left) = (HashMap::new(), 1.0);
-        // Each round leaves more to the rest, of whom others may then claim less than they could have.
+        // Each round leaves more to the rest, so that further claims may fall below their share.
         while rest.iter().any(|(_, claim)| claim.is_some()) {
             let paths: Vec<&Path> = rest.iter().map(|(path, _)| *path).collect();
             let mut fair = share::fair_shares(&paths, &mut weight).into_iter();
@@ -55,9 +55,9 @@ impl<'a> Divided<'a> {
         }
     }
 
-    /// What the cgroup at `own` is entitled to (0..=1), whatever it claims itself.
+    /// Share (0..=1) of the cgroup at `own`, whatever it claims itself.
     pub fn share(&self, own: &Path, weight: impl FnMut(&Path) -> f64) -> f64 {
-        // In order, those below it follow it.
+        // Paths below `own` follow it in the order.
         if let Ok(at) = self.busy.binary_search(&own)
             && self
                 .busy
@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    /// In the first round only one claims less than its third, in the second another does.
+    /// In the first round one claims less than its third, in the second another does.
     /// Promise 30.
     #[test]
     fn what_one_leaves_lets_another_have_all_that_it_claims() {

@@ -1,4 +1,4 @@
-//! What an interval brought, as plain values.
+//! Observations of an interval, as plain values.
 
 use super::correction::Standing;
 use cofferdam_types::{CgroupId, Interval};
@@ -6,46 +6,48 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A container that needs a look.
+/// Container that needs a decision.
 #[derive(Clone, Debug)]
 pub(in crate::network) struct Active {
     pub cgroup: CgroupId,
-    /// CPUs on which others pay for it, now.
+    /// CPUs on which others are charged for its packets now.
     pub pressed_now: Vec<u32>,
-    /// Those, and CPUs on which others paid a moment ago.
+    /// CPUs on which others are charged now, or were a moment ago.
     pub pressed: Vec<u32>,
 }
 
-/// All that a decision is made from.
+/// Input of a decision.
 #[derive(Debug)]
 pub(in crate::network) struct Facts<'a> {
     /// End of the interval.
     pub now: Duration,
-    /// What the accounting measured.
+    /// Measurements of the accounting.
     pub interval: &'a Interval,
     pub interruptions: InterruptionCosts,
-    /// What the scheduler billed to `ksoftirqd` on each CPU of the time of those that ran before it, nanoseconds.
+    /// Time that the scheduler billed to `ksoftirqd` on each CPU although the task before it ran,
+    /// nanoseconds.
     pub late_ns: BTreeMap<u32, f64>,
-    /// Weights of cgroups as they would be without corrections.
+    /// Weights of cgroups without corrections.
     pub weights: HashMap<PathBuf, f64>,
-    /// A quota stops a NAPI thread as it stops a task.
+    /// Whether a quota stops a NAPI thread as it stops a task.
     pub quota_stops_threads: bool,
-    /// Of those that need a look.
+    /// Containers that need a decision.
     pub containers: Vec<ContainerFacts>,
 }
 
-/// What an interruption takes from the task that it meets, beyond what the ledger sees. It depends on the CPU: where a
-/// timer interrupts, as behind a shaped queue, twice what another CPU's packets cost there (measured: 20 and 11 µs).
+/// Cost of an interruption to the stopped task, beyond the time that the ledger sees. The cost
+/// depends on the CPU: an interruption by a timer, as behind a shaped queue, takes twice as long as
+/// one by another CPU.
 #[derive(Clone, Debug, Default)]
 pub(in crate::network) struct InterruptionCosts {
-    /// On each CPU where it was measured, nanoseconds.
+    /// Cost on each CPU where it was measured, nanoseconds.
     pub by_cpu_ns: BTreeMap<u32, f64>,
-    /// On others, nanoseconds.
+    /// Cost on all other CPUs, nanoseconds.
     pub elsewhere_ns: f64,
 }
 
 impl InterruptionCosts {
-    /// The same on all CPUs, nanoseconds.
+    /// Returns one cost for all CPUs, nanoseconds.
     pub fn everywhere(ns: f64) -> InterruptionCosts {
         InterruptionCosts {
             elsewhere_ns: ns,
@@ -53,7 +55,7 @@ impl InterruptionCosts {
         }
     }
 
-    /// On `cpu`, nanoseconds.
+    /// Cost on `cpu`, nanoseconds.
     pub fn on(&self, cpu: u32) -> f64 {
         self.by_cpu_ns
             .get(&cpu)
@@ -62,46 +64,47 @@ impl InterruptionCosts {
     }
 }
 
-/// Idle time since the last look.
+/// Idle time since the last reading.
 #[derive(Clone, Debug, Default)]
 pub(in crate::network) struct IdleParts {
-    /// How long ago that was.
+    /// Length of the time that the parts are of.
     pub length: Duration,
-    /// The part (0..=1) of it that each CPU was idle.
+    /// Idle part (0..=1) of each CPU.
     pub by_cpu: BTreeMap<u32, f64>,
 }
 
-/// One container in an interval, and what is in force for it.
+/// One container in an interval, and the means in force for it.
 #[derive(Clone, Debug)]
 pub(in crate::network) struct ContainerFacts {
     pub active: Active,
-    /// A process of it lives; without one nothing may hold its cgroup.
+    /// Whether it has a process. Without one nothing may keep its cgroup in use.
     pub is_alive: bool,
     pub billed: Billed,
     /// CPU time of its NAPI threads, nanoseconds.
     pub napi_ns: u64,
-    /// CPUs that it may use: the tightest quota of its cgroup and those above.
+    /// CPUs that it may use: the tightest quota of its cgroup and the cgroups above.
     pub quota_cpus: Option<f64>,
     /// Period of its own quota, or the kernel's default.
     pub quota_period: Duration,
-    /// Its own quota; `None` where only a cgroup above has one.
+    /// Own quota; `None` if only a cgroup above has one.
     pub own_quota: Option<OwnQuota>,
-    /// Its weight's file; `None` without a CPU controller.
+    /// Weight file; `None` without a CPU controller.
     pub weight: Option<Standing>,
-    /// Its quota's file.
+    /// Quota file.
     pub quota: Standing,
     pub limiting: Limiting,
 }
 
 impl ContainerFacts {
-    /// Whether the means took something from it in the interval.
+    /// Whether the means withheld anything from it in the interval.
     pub fn is_held_back(&self) -> bool {
         let counts = self.limiting.counts;
         let lowered = self.weight.is_some_and(|weight| weight.is_lowered());
         lowered || counts.rx_dropped + counts.tx_dropped > 0
     }
 
-    /// Whether more of its packets were dropped in the interval than passed: no stream goes on so.
+    /// Whether more of its packets were dropped in the interval than passed. No stream continues at
+    /// such a loss.
     pub fn is_flooded(&self) -> bool {
         let counts = self.limiting.counts;
         counts.rx_dropped + counts.tx_dropped > counts.rx_passed + counts.tx_passed
@@ -111,14 +114,14 @@ impl ContainerFacts {
 /// CPU time that the scheduler billed in an interval, nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::network) struct Billed {
-    /// On all CPUs.
+    /// Time on all CPUs.
     pub all_ns: f64,
-    /// On each CPU; empty where the kernel does not tell (pure cgroup v2).
+    /// Time on each CPU; empty where the kernel reports only the sum (pure cgroup v2).
     pub by_cpu_ns: Vec<f64>,
 }
 
 impl Billed {
-    /// On the CPUs `cpus`; where the kernel does not tell, on all.
+    /// Time on the CPUs `cpus`, or on all CPUs where the kernel reports only the sum.
     pub fn on(&self, cpus: &[u32]) -> f64 {
         match self.by_cpu_ns.is_empty() {
             true => self.all_ns,
@@ -126,7 +129,7 @@ impl Billed {
         }
     }
 
-    /// On the CPUs `cpus`; where the kernel does not tell, 0.
+    /// Time on the CPUs `cpus`, or 0 where the kernel reports only the sum.
     pub fn known_on(&self, cpus: &[u32]) -> f64 {
         let there = (0_u32..).zip(&self.by_cpu_ns);
         let there = there.filter(|(cpu, _)| cpus.contains(cpu));
@@ -134,7 +137,7 @@ impl Billed {
     }
 }
 
-/// A container's own quota, corrections left out.
+/// Quota of a container itself, without corrections.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::network) struct OwnQuota {
     pub quota_us: f64,
@@ -147,17 +150,17 @@ impl OwnQuota {
     }
 }
 
-/// The limit on a container's packets that is in force, and what it did in the interval.
+/// Packet limit in force, and its effect in the interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::network) struct Limiting {
-    /// What it receives is limited.
+    /// Whether received packets are limited.
     pub received: bool,
-    /// What it sends is limited.
+    /// Whether sent packets are limited.
     pub sent: bool,
     pub counts: PacketCounts,
 }
 
-/// Packets that met a limit.
+/// Packets that passed a limit or were dropped by it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::network) struct PacketCounts {
     pub rx_passed: u64,

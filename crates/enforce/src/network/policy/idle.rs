@@ -1,4 +1,4 @@
-//! Which CPUs have nothing left to give.
+//! Idle time by CPU, and the CPUs that are fully used.
 
 use super::facts::IdleParts;
 use crate::tuning::network::{FULL_IDLE_PART, IDLE_MEMORY_S};
@@ -11,7 +11,7 @@ pub(super) struct IdleTime {
 }
 
 impl IdleTime {
-    /// Takes in what was idle since the last time.
+    /// Adds the idle parts since the last call.
     pub fn update(&mut self, idle: &IdleParts) {
         let keep = (-idle.length.as_secs_f64() / IDLE_MEMORY_S).exp();
         for (cpu, part) in &idle.by_cpu {
@@ -20,13 +20,13 @@ impl IdleTime {
         }
     }
 
-    /// Whether one task must wait there while another runs.
+    /// Whether a task that wants to run on `cpu` must wait for another.
     pub fn is_full(&self, cpu: u32) -> bool {
         let idle = self.by_cpu.get(&cpu);
         idle.is_some_and(|idle| *idle < FULL_IDLE_PART)
     }
 
-    /// Those of `cpus` where that is so.
+    /// The fully used CPUs among `cpus`.
     pub fn full(&self, cpus: &[u32]) -> Vec<u32> {
         let cpus = cpus.iter().copied();
         cpus.filter(|cpu| self.is_full(*cpu)).collect()

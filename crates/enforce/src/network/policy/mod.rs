@@ -1,9 +1,9 @@
-//! What is to be done about network CPU, apart from doing it: facts of an interval in, a
+//! Decisions about network CPU, apart from their execution: observations of an interval in, a
 //! [`Decision`] out. No file, no clock, no journal.
 //!
-//! A step has three parts, so that nothing is read of containers that do nothing:
-//! [`Policy::attention`] names the containers that need a look, [`Policy::weights_wanted`] the
-//! cgroups whose weights say what is fair among them, [`Policy::decide`] what follows.
+//! A step has three parts, so that idle containers cause no reads. [`Policy::attention`] names the
+//! containers that need a decision. [`Policy::weights_wanted`] names the cgroups whose weights
+//! determine the shares. [`Policy::decide`] decides.
 
 mod account;
 mod causers;
@@ -44,16 +44,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the policy may do.
+/// Permitted means and bounds.
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
-    /// The means that may be used.
+    /// Means that may be used.
     pub means: Vec<Means>,
-    /// NAPI threads run in the containers' cgroups.
+    /// Whether NAPI threads run in the containers' cgroups.
     pub napi_in_container: bool,
-    /// Debt that a container can have at most, in CPU time.
+    /// Largest debt of a container, in CPU time.
     pub debt_bound: Duration,
-    /// How long the means stay in place when nobody pays any more.
+    /// Time that the means stay in place without victims.
     pub linger: Duration,
 }
 
@@ -63,7 +63,7 @@ impl Rules {
     }
 }
 
-/// What is known about the enforced containers, and decides. Time is counted from any one moment.
+/// State of the enforced containers, and the decisions. All times count from one arbitrary moment.
 #[derive(Debug)]
 pub(super) struct Policy {
     pub rules: Rules,
@@ -71,7 +71,7 @@ pub(super) struct Policy {
     idle: IdleTime,
     rivals: Rivals,
     payers: Payers,
-    /// What was given back in this step to those who are not enforced, nanoseconds.
+    /// Time returned in this step to containers without a rule, nanoseconds.
     to_others: HashMap<CgroupId, f64>,
 }
 
@@ -87,8 +87,8 @@ impl Policy {
         }
     }
 
-    /// The containers to enforce: complete. The weights of those in `reserved` belong to their CPU
-    /// reservations.
+    /// Replaces the list of enforced containers. The CPU reservations own the weights of the
+    /// containers in `reserved`.
     pub fn set(&mut self, wanted: &[Arc<Container>], reserved: &HashSet<CgroupId>) {
         let keep: HashSet<CgroupId> = wanted.iter().map(|c| c.cgroup).collect();
         self.accounts.retain(|id, _| keep.contains(id));
@@ -104,23 +104,23 @@ impl Policy {
         self.accounts.get(&cgroup)
     }
 
-    /// What the container pays for others in spite of the enforcement.
+    /// Network CPU of others that the container is charged for and has not been repaid.
     pub fn unpaid(&self, cgroup: CgroupId) -> Option<Unpaid> {
         self.payers.unpaid(cgroup)
     }
 
-    /// Those who pay for others and are enforced by no rule, by name; the worst first.
+    /// Victims that no rule enforces, by name; the worst first.
     pub fn others_unpaid(&self) -> Vec<(&str, Unpaid)> {
         self.payers.others(&self.accounts)
     }
 
-    /// Whether CPU use should be read in the next step, as [`Rivals::wants_reading`] says.
+    /// Whether the next step should read CPU use; see [`Rivals::wants_reading`].
     pub fn wants_reading(&self) -> bool {
         self.rivals.wants_reading()
     }
 
-    /// The containers that need a look. Most did nothing, or nothing that counts: they cost this
-    /// comparison, no more. Who ran on the CPU that we `looked_at`, in time of our own, is not told.
+    /// Containers that need a decision. All others cost only this comparison. The CPU that a thread
+    /// of ours has just `looked_at` is ignored: our thread would count as a competitor.
     pub fn attention(
         &mut self,
         now: Duration,
@@ -153,8 +153,8 @@ impl Policy {
         active
     }
 
-    /// Takes in which CPUs were idle. Returns the cgroups
-    /// whose weights, without corrections, must be known to decide about `active`.
+    /// Adds the idle parts of the CPUs. Returns the cgroups whose weights, without corrections,
+    /// [`Policy::decide`] needs for `active`.
     pub fn weights_wanted(&mut self, idle: &IdleParts, active: &[Active]) -> BTreeSet<PathBuf> {
         self.idle.update(idle);
         let (mut wanted, mut divided) = (BTreeSet::new(), BTreeMap::new());
@@ -166,8 +166,8 @@ impl Policy {
             let Some(account) = self.accounts.get(&one.cgroup) else {
                 continue;
             };
-            // Also where nobody waits: a stream whose weight is not known would be taken for one that no weight
-            // can hold, and get a NAPI thread.
+            // Needed even without competitors: a stream of unknown weight would count as one that
+            // no weight can bound, and get a NAPI thread.
             want(&account.container.cgroup_path);
             for cpu in self.idle.full(&one.pressed) {
                 let known = divided.entry(cpu);
@@ -181,7 +181,7 @@ impl Policy {
         wanted
     }
 
-    /// Decides about the containers that `facts` tells of.
+    /// Decides about the containers in `facts`.
     pub fn decide(&mut self, facts: &Facts) -> Decision {
         let rows = rows_by_cgroup(facts.interval);
         let mut decision = Decision::default();
@@ -218,7 +218,8 @@ impl Policy {
         decision
     }
 
-    /// What each container is entitled to on the CPUs where others pay and nothing is idle, and others want it.
+    /// Share of each container on each fully used CPU where its packets have victims and
+    /// competitors want to run.
     fn shares(&self, facts: &Facts) -> Vec<Vec<(u32, f64)>> {
         let weight = |path: &Path| {
             let known = facts.weights.get(path).copied();
@@ -245,13 +246,13 @@ impl Policy {
         facts.containers.iter().map(&mut shares).collect()
     }
 
-    /// Whether its means may keep it from what it would use.
+    /// Whether the means may keep the container below what it would use.
     fn is_held_back(&self, cgroup: CgroupId) -> bool {
         let account = self.accounts.get(&cgroup);
         account.is_some_and(|account| account.is_held() && account.causes_work())
     }
 
-    /// Ends a step: takes in who paid for others.
+    /// Ends a step: records the victims' uncompensated time.
     pub fn note_payers(&mut self, interval: &Interval) {
         let to_others = std::mem::take(&mut self.to_others);
         self.payers.note(&self.accounts, &to_others, interval);
@@ -269,7 +270,8 @@ mod tests {
     use cofferdam_types::Means;
     use std::time::Duration;
 
-    /// Unknown, it passes for one that cannot be lowered, and a stream gets a NAPI thread that it does not need.
+    /// A container of unknown weight counts as one whose weight cannot be lowered, and its stream
+    /// gets a NAPI thread that it does not need.
     /// Promise 31.
     #[test]
     fn the_weight_of_a_container_is_wanted_where_nobody_waits_too() {

@@ -1,4 +1,4 @@
-//! What a packet costs.
+//! Cost of a packet.
 
 use super::facts::ContainerFacts;
 use super::quota::Quota;
@@ -7,7 +7,7 @@ use crate::tuning::network::{ANSWERED, FEW_PACKETS, RATE_MEMORY_S};
 use cofferdam_types::ContainerLedger;
 use std::time::Duration;
 
-/// What one container's packets cost.
+/// Costs of one container's packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct PacketCosts {
     pub rx: PacketCost,
@@ -16,8 +16,8 @@ pub(super) struct PacketCosts {
 }
 
 impl PacketCosts {
-    /// Learns from an interval. Under a quota, once most packets are dropped, what those that pass
-    /// cost stays as known: the rest went into dropping, which no limit on those that pass can lower.
+    /// Learns from an interval. Under a quota, when most packets are dropped, the known costs stay:
+    /// the remaining network CPU went into dropping, which a limit cannot lower.
     pub fn learn(
         &mut self,
         own: &ContainerFacts,
@@ -28,7 +28,8 @@ impl PacketCosts {
     ) {
         let ledger = row.map(|row| row.ledger).unwrap_or_default();
         let (limiting, counts) = (own.limiting, own.limiting.counts);
-        // A limit counts while it has a budget: where nobody waits, all pass and none is counted.
+        // A limit counts packets only while it has a budget. Without competitors all pass, and none
+        // is counted.
         let passed = |limited: bool, passed: u64, dropped: u64, seen: u64| match limited {
             true if passed + dropped > 0 => passed as f64,
             _ => seen as f64,
@@ -51,8 +52,9 @@ impl PacketCosts {
         }
         self.dropping_cpus = 0.0;
         if rx + tx + dropped < FEW_PACKETS {
-            // What little is seen, acknowledgements and timers, is for no packet of the interval. As the cost
-            // of the few it would be so high that none of a stream's first packets after a pause passes.
+            // With so few packets, the network CPU belongs to acknowledgements and timers, not to
+            // them. The cost per packet would come out so high that a stream's first packets after
+            // a pause would not pass.
             return;
         }
         let (caused_rx, caused_tx) = (ledger.caused_rx_ns as f64, ledger.caused_tx_ns as f64);
@@ -61,24 +63,24 @@ impl PacketCosts {
         self.tx.update(all_ns * part, tx, length);
     }
 
-    /// Network CPU that went into packets that were dropped, in CPUs; known under a quota.
+    /// Network CPU spent on dropped packets, in CPUs; known only under a quota.
     pub fn dropping(&self) -> f64 {
         self.dropping_cpus
     }
 
-    /// Whether anything comes back of what is mostly received, or mostly sent.
+    /// Whether traffic flows both ways, however unevenly.
     pub fn are_answered(&self) -> bool {
         let (rx, tx) = (self.rx.packets, self.tx.packets);
         rx.min(tx) * ANSWERED >= rx.max(tx)
     }
 
-    /// The part (0..=1) of its network CPU that is for what it sends.
+    /// Part (0..=1) of its network CPU that is for sent packets.
     pub fn sends(&self) -> f64 {
         self.tx.ns / (self.rx.ns + self.tx.ns).max(1.0)
     }
 }
 
-/// Cost of a packet, smoothed.
+/// Smoothed cost of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct PacketCost {
     ns: f64,
@@ -86,14 +88,14 @@ pub(super) struct PacketCost {
 }
 
 impl PacketCost {
-    /// Takes an interval in.
+    /// Adds an interval.
     pub fn update(&mut self, caused_ns: f64, packets: f64, length: Duration) {
         let keep = (-length.as_secs_f64() / RATE_MEMORY_S).exp();
         self.ns = self.ns * keep + caused_ns;
         self.packets = self.packets * keep + packets;
     }
 
-    /// Nanoseconds; between 100 ns and 1 ms, whatever was measured.
+    /// Cost per packet, nanoseconds, clamped to 100 ns..1 ms.
     pub fn ns_per_packet(&self) -> f64 {
         if self.packets < 1.0 {
             return 1_000.0;
@@ -110,7 +112,7 @@ mod tests {
 
     const STEP: Duration = Duration::from_millis(20);
 
-    /// Takes in a step with so many packets, which cost `each_ns`.
+    /// Adds a step with this number of packets at a cost of `each_ns` each.
     fn learn(costs: &mut PacketCosts, packets: u64, each_ns: f64) {
         learn_of(costs, &facts(), packets, each_ns);
     }
@@ -130,7 +132,7 @@ mod tests {
         costs.learn(own, Some(&row), &rates, &Quota::default(), STEP);
     }
 
-    /// It is in place, and has no budget: whatever it does not count has passed.
+    /// The limit is attached and has no budget: packets that it does not count have passed.
     /// Promise 29.
     #[test]
     fn a_limit_that_lets_all_pass_makes_no_packet_dear() {
@@ -141,7 +143,7 @@ mod tests {
             learn_of(&mut costs, &own, 2_000, 3_000.0);
         }
         assert!((costs.rx.ns_per_packet() - 3_000.0).abs() < 1.0);
-        // Where it counts, what was dropped is no packet that passed.
+        // While the limit counts, a dropped packet is not a passed one.
         (
             own.limiting.counts.rx_passed,
             own.limiting.counts.rx_dropped,
@@ -152,7 +154,7 @@ mod tests {
         assert!((costs.rx.ns_per_packet() - 6_000.0).abs() < 1.0);
     }
 
-    /// A stream's acknowledgements are few where segments are put together on the way.
+    /// A stream has few acknowledgements where its segments are merged on the way.
     /// Promise 34.
     #[test]
     fn a_flood_is_not_answered_and_a_stream_is() {
@@ -187,7 +189,7 @@ mod tests {
             learn(&mut costs, 1, 500_000.0);
         }
         assert!((costs.rx.ns_per_packet() - 3_000.0).abs() < 1.0);
-        // As many as tell are learned from.
+        // Enough packets: their cost is learned.
         for _ in 0..50 {
             learn(&mut costs, 20, 9_000.0);
         }

@@ -1,4 +1,4 @@
-//! What payers get back, and what they pay in spite of the enforcement.
+//! Repayment of victims, and the time that they are charged in spite of the enforcement.
 
 use super::account::Account;
 use super::pressed::paid_ns;
@@ -10,13 +10,13 @@ use std::collections::{BTreeMap, HashMap};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Withheld<'a> {
     pub cgroup: CgroupId,
-    /// Where others paid for it.
+    /// CPUs on which others were charged for its packets.
     pub cpus: &'a [u32],
     pub ns: f64,
 }
 
-/// What was withheld from offenders went back to the payers, by what each had paid. Returns what
-/// those had that are not enforced themselves, nanoseconds.
+/// Credits the time withheld from offenders to their victims, in proportion to their charges.
+/// Returns the part of victims without a rule, nanoseconds.
 pub(super) fn note_returned(
     accounts: &mut BTreeMap<CgroupId, Account>,
     withheld: &[Withheld],
@@ -45,22 +45,22 @@ pub(super) fn note_returned(
     to_others
 }
 
-/// What a container pays for others and is not given back.
+/// CPU time that a container is charged for others and has not been repaid.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::network) struct Unpaid {
     pub cpus: f64,
     pub causer: Option<Causer>,
 }
 
-/// Who causes most on the CPUs where a container pays.
+/// Container that causes most work on the CPUs where a victim is charged.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::network) struct Causer {
     pub name: String,
-    /// A rule enforces it.
+    /// Whether a rule enforces it.
     pub is_enforced: bool,
 }
 
-/// Averages, by cgroup: of the enforced containers, and of whoever else pays.
+/// Averages by cgroup: of the enforced containers, and of all other victims.
 #[derive(Debug, Default)]
 pub(super) struct Payers {
     by_cgroup: HashMap<CgroupId, Payer>,
@@ -69,9 +69,9 @@ pub(super) struct Payers {
 #[derive(Debug, Default)]
 struct Payer {
     name: String,
-    /// CPUs that it pays and is not given back.
+    /// CPUs that it is charged for others without repayment.
     unpaid_cpus: f64,
-    /// What had been given back to it at the last step, nanoseconds; of an enforced container.
+    /// Time repaid up to the last step, nanoseconds; only of an enforced container.
     returned_ns: u64,
     causer: Option<Causer>,
 }
@@ -86,8 +86,8 @@ impl Payer {
 }
 
 impl Payers {
-    /// Takes an interval in, after what was done about it; `to_others` is what payers without a rule
-    /// were given back in it, nanoseconds.
+    /// Adds an interval, after its actions. `to_others` is the time repaid in it to victims without
+    /// a rule, nanoseconds.
     pub fn note(
         &mut self,
         accounts: &BTreeMap<CgroupId, Account>,
@@ -103,7 +103,7 @@ impl Payers {
         for (id, row) in here {
             let account = accounts.get(&id);
             let is_known = self.by_cgroup.contains_key(&id);
-            // Most cgroups of a host pay nothing: they cost this comparison.
+            // Most cgroups of a host are charged nothing: they cost only this comparison.
             if account.is_none() && !is_known && row.ledger.charged_network_ns == 0 {
                 continue;
             }
@@ -119,7 +119,7 @@ impl Payers {
                 }
                 None => to_others.get(&id).copied().unwrap_or(0.0),
             };
-            // Over all CPUs: what it causes on one it may be charged for on another.
+            // Sum over all CPUs: work caused on one CPU may be charged on another.
             let owed = row.ledger.owed_ns() as f64 + returned;
             payer.unpaid_cpus += weight * ((-owed).max(0.0) / 1e9 / seconds - payer.unpaid_cpus);
             if payer.unpaid_cpus >= PAYS_CPUS {
@@ -131,12 +131,12 @@ impl Payers {
         }
     }
 
-    /// `Some` when the container pays enough to be reported.
+    /// Uncompensated time of the container; `None` below the reporting threshold.
     pub fn unpaid(&self, cgroup: CgroupId) -> Option<Unpaid> {
         self.by_cgroup.get(&cgroup)?.unpaid()
     }
 
-    /// Those who pay and whom no rule enforces, by name; the worst first.
+    /// Victims that no rule enforces, by name; the worst first.
     pub fn others<'a>(
         &'a self,
         accounts: &'a BTreeMap<CgroupId, Account>,
@@ -151,7 +151,7 @@ impl Payers {
     }
 }
 
-/// Who owes most on the CPUs where `payer` is charged.
+/// Container with the largest debt on the CPUs where `payer` is charged.
 fn most_caused<'a>(payer: &ContainerLedger, interval: &'a Interval) -> Option<&'a ContainerLedger> {
     let on_its_cpus = |row: &ContainerLedger| -> u64 {
         let columns = row.caused_by_cpu_ns.iter().zip(&row.charged_by_cpu_ns);

@@ -1,23 +1,24 @@
-//! Where each ran: which part of the CPU time that the scheduler bills to a cgroup it used on each CPU. On cgroup v2
-//! the kernel tells the sum alone; softirqs meet whoever runs.
+//! Placement of each cgroup: the part of its CPU time that it used on each CPU. Cgroup v2 reports
+//! only the sum, so the parts are estimated from softirqs, which interrupt the running task.
 
 use super::pressed::paid_at;
 use crate::tuning::network::{PLACED_NS, RAN_CPUS};
 use cofferdam_types::{CgroupId, ContainerLedger, CpuId, CpuTime, Interval};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Parts of what each used, by CPU: 0..=1, together 1.
+/// Parts (0..=1) of each cgroup's CPU time by CPU; the sum is 1.
 #[derive(Debug, Default)]
 pub(super) struct Placement {
     parts: HashMap<CgroupId, BTreeMap<u32, f64>>,
-    /// What was paid for others in the interval, nanoseconds, by CPU in its order.
+    /// Network CPU charged for others in the interval, by the interval's CPUs, nanoseconds.
     paid_ns: Vec<u64>,
 }
 
 impl Placement {
-    /// Takes in which softirqs met whom. What met one only once in a while says little, so what was seen before
-    /// counts too: on one CPU `ksoftirqd` may hide it, as where it sends, while a few softirqs meet it on
-    /// another, where it hardly runs. Nothing is learned of the CPU that we `looked_at`: our own thread ran there.
+    /// Adds an interval's softirqs by the cgroup that they interrupted. Few interruptions say
+    /// little, so older ones count too: on one CPU `ksoftirqd` may hide a sender, while a few
+    /// softirqs interrupt it on another where it hardly runs. The CPU that our thread `looked_at`
+    /// is ignored.
     pub fn note(&mut self, interval: &Interval, looked_at: Option<u32>) {
         let ids = interval.containers.iter().map(|row| row.container.cgroup);
         let present: HashSet<CgroupId> = ids.collect();
@@ -56,9 +57,9 @@ impl Placement {
         }
     }
 
-    /// CPUs that the cgroup of `row` used on one, the interval's `at`th, of the `used_cpus` that it used in the
-    /// interval. 0 where no softirq ever met it. Softirqs for others meet whoever runs: where they met somebody else
-    /// for long and hardly ever it, it used little.
+    /// CPUs that the cgroup of `row` used on the interval's `at`th CPU, given `used_cpus` on all; 0
+    /// if no softirq ever interrupted it there. Softirqs of others interrupt all running tasks
+    /// alike. If they interrupted others for long and this cgroup hardly ever, it used little.
     pub fn used_on(
         &self,
         at: usize,
@@ -77,7 +78,7 @@ impl Placement {
     }
 }
 
-/// Of the softirqs that met anybody on a CPU, which part met the one that is charged `ns`, more than 0.
+/// Part of the interruptions on a CPU that hit the cgroup charged with `ns` > 0.
 fn met_part(time: &CpuTime, ns: u64) -> f64 {
     let nobodys = time.napi_thread_ns + time.charged_nobody_ns;
     ns as f64 / time.measured_ns().saturating_sub(nobodys).max(ns) as f64
@@ -88,8 +89,8 @@ mod tests {
     use super::super::simulation::interval;
     use super::*;
 
-    /// An interval in which softirqs met the first of two for `met_ns` on CPUs 0 and 1, the second for 3 ms on CPU 0,
-    /// and nobody for 5 ms on CPU 1.
+    /// Interval in which softirqs interrupt the first of two containers for `met_ns` on CPUs 0 and
+    /// 1, the second for 3 ms on CPU 0, and no task for 5 ms on CPU 1.
     fn met(met_ns: [u64; 2]) -> Interval {
         let time = |softirq_ns, charged_nobody_ns| CpuTime {
             softirq_ns,
@@ -117,7 +118,8 @@ mod tests {
         })
     }
 
-    /// It sends from CPU 1, where `ksoftirqd` does the work, and wakes on CPU 0 for a moment.
+    /// The container sends from CPU 1, where `ksoftirqd` does the work, and wakes on CPU 0 for a
+    /// moment.
     /// Promise 30.
     #[test]
     fn a_few_softirqs_on_one_cpu_move_little_of_what_another_hides() {
@@ -147,7 +149,8 @@ mod tests {
         );
     }
 
-    /// On CPU 0 softirqs meet it for half of their time, on CPU 1 for all of the little that `ksoftirqd` leaves.
+    /// On CPU 0 softirqs interrupt the container for half of their time. On CPU 1 they do so for
+    /// all of the short time that `ksoftirqd` leaves.
     /// Promise 30.
     #[test]
     fn what_ksoftirqd_takes_counts_for_nobody() {
@@ -161,7 +164,8 @@ mod tests {
         assert_eq!(parts(&placement), [0.0, 0.0], "nothing is kept of it");
     }
 
-    /// It is known to have run on CPU 0 half of the time, and uses a CPU. Softirqs meet the other there, and not it.
+    /// The container ran on CPU 0 for half of its time, and uses one CPU. Softirqs then interrupt
+    /// only the other container there.
     /// Promise 30.
     #[test]
     fn one_that_softirqs_miss_where_they_meet_others_runs_elsewhere() {

@@ -1,7 +1,7 @@
-//! Who pays for whom: the CPUs on which one container's packets run in others' time. The others are
-//! whoever runs: containers, and, where they run for more than a moment, cgroups of the host and tasks
-//! whose cgroup is not known. Idle time is nobody's, and so is that of threads which do network work
-//! themselves; but where nothing is idle, such a thread takes from whoever else would run.
+//! Contended CPUs: those on which one container's packets run in others' time. The others are all
+//! that run there: containers and, if they run for more than a moment, host cgroups and tasks of
+//! unknown cgroups. Idle time has no victim, nor has the time of threads that do network work
+//! themselves. But on a fully used CPU such a thread takes time from the other tasks.
 
 use super::idle::IdleTime;
 use super::rivals::Rivals;
@@ -11,11 +11,11 @@ use crate::tuning::network::{
 use cofferdam_types::{ContainerLedger, Interval};
 use std::time::Duration;
 
-/// CPUs on which others pay for a container, or did a moment ago.
+/// CPUs on which others are charged for a container's packets, or were a moment ago.
 #[derive(Debug, Default)]
 pub(super) struct PressedCpus {
     cpus: Vec<PressedCpu>,
-    /// The one that counts.
+    /// CPU on which the container's use is bounded.
     worst: Option<u32>,
 }
 
@@ -23,13 +23,13 @@ pub(super) struct PressedCpus {
 struct PressedCpu {
     cpu: u32,
     last: Duration,
-    /// What the container's packets took of it, averaged; 0..=1.
+    /// Part (0..=1) of the CPU that the container's packets took, averaged.
     caused: f64,
 }
 
 impl PressedCpus {
-    /// Takes in on which CPUs others pay now, and which part of each the container's packets took. Those
-    /// that were pressed a moment ago still are: a limited container shows up in bursts.
+    /// Records the CPUs on which others are charged now, with the part of each that the container's
+    /// packets took. A CPU stays contended for a moment: a limited container causes work in bursts.
     pub fn note(&mut self, pressed: &[(u32, f64)], now: Duration) {
         self.cpus
             .retain(|one| now.saturating_sub(one.last) < PRESSED);
@@ -50,10 +50,10 @@ impl PressedCpus {
         }
     }
 
-    /// The CPU that counts, of `shares`: CPUs on which others wait, and the container's share of each. It
-    /// is the one where its packets go furthest beyond its share. What a container leaves on one CPU
-    /// gives nothing back to those who wait on another, so shares must not be added up. It stays the
-    /// one until another is clearly worse.
+    /// Chooses, among CPUs with waiting competitors and the container's `shares` of them, the one
+    /// where its packets most exceed its share. Shares of several CPUs must not be added up: time
+    /// left unused on one CPU repays no competitor on another. The choice stays until another CPU
+    /// is clearly worse.
     pub fn worst(&mut self, shares: &[(u32, f64)]) -> Option<(u32, f64)> {
         let beyond = |(cpu, share): &(u32, f64)| {
             let known = self.cpus.iter().find(|one| one.cpu == *cpu);
@@ -71,21 +71,22 @@ impl PressedCpus {
         worst
     }
 
-    /// All of them.
+    /// All contended CPUs.
     pub fn cpus(&self) -> Vec<u32> {
         self.cpus.iter().map(|one| one.cpu).collect()
     }
 }
 
-/// Network CPU charged on each CPU to those who can be pressed there, nanoseconds.
+/// Network CPU charged on each CPU to possible victims there, nanoseconds.
 #[derive(Debug)]
 pub(super) struct Charged {
-    /// To nobody on CPUs where nothing is idle: `ksoftirqd` did it, in time that the scheduler gave it.
+    /// Unattributed time on fully used CPUs: `ksoftirqd` did the work, in time that the scheduler
+    /// gave it.
     pub threads: Vec<u64>,
-    /// To containers.
+    /// Time charged to containers.
     pub containers: Vec<u64>,
-    /// To containers and to what of the host runs there on average. Of the host something always runs
-    /// for a moment, our own agent for one: that is left out.
+    /// Time charged to containers and to host cgroups that run there on average. Host tasks that
+    /// run for a moment, as our own agent, are left out.
     pub anybody: Vec<u64>,
 }
 
@@ -122,9 +123,9 @@ impl Charged {
         charged
     }
 
-    /// To those who press a container. One under a quota is bounded by that, wherever its packets
-    /// run; beside containers the time comes back by weight. A task of the host that sends to it pays
-    /// for the packets dropped there, which no weight of the container's gives back: counted, it would
+    /// Charges that contend with a container. Under a quota only those of containers count, because
+    /// the quota bounds its packets anywhere. A host task that sends to such a container is charged
+    /// for the packets dropped there. No weight of the container repays that, and counting it would
     /// stop the container's own tasks.
     pub fn pressing(&self, is_under_quota: bool) -> &[u64] {
         match is_under_quota {
@@ -134,8 +135,9 @@ impl Charged {
     }
 }
 
-/// CPUs on which the container of `row` causes work and others pay, and the part of each that it takes. Others pay
-/// with their time, or wait while `ksoftirqd` works; what that does is no quota's.
+/// CPUs on which the container of `row` causes work with victims, and the part of each that it
+/// takes. The victims are charged in their own time, or wait while `ksoftirqd` works; a quota does
+/// not count the latter.
 pub(super) fn pressed_cpus(
     row: &ContainerLedger,
     charged: &Charged,
@@ -158,8 +160,8 @@ pub(super) fn pressed_cpus(
     .collect()
 }
 
-/// Whether the network work of a container counts at all, or it pays for others so much that a quota of
-/// its own would tell.
+/// Whether the container's network work matters at all, or others' work is charged to it enough to
+/// affect a quota.
 pub(super) fn counts(row: &ContainerLedger, interval: &Interval) -> bool {
     let length_ns = interval.length.as_nanos() as f64;
     let (caused, charged) = (row.ledger.caused_ns(), row.ledger.charged_network_ns);
@@ -167,13 +169,14 @@ pub(super) fn counts(row: &ContainerLedger, interval: &Interval) -> bool {
     caused as f64 > COUNTS_CPUS * length_ns || pays as f64 > CAUSES_CPUS * length_ns
 }
 
-/// What one paid for others on the interval's `at`th CPU, nanoseconds: it was charged so much more than it caused.
+/// Time that a container was charged for others on the interval's `at`th CPU, nanoseconds: charged
+/// minus caused.
 pub(super) fn paid_at(row: &ContainerLedger, at: usize) -> u64 {
     let ns = |column: &[u64]| column.get(at).copied().unwrap_or(0);
     ns(&row.charged_by_cpu_ns).saturating_sub(ns(&row.caused_by_cpu_ns))
 }
 
-/// What a container paid for others on these CPUs, nanoseconds.
+/// Time that a container was charged for others on these CPUs, nanoseconds.
 pub(super) fn paid_ns(row: &ContainerLedger, cpus: &[u32], interval: &Interval) -> f64 {
     let there = interval.cpus.iter().enumerate();
     let there = there.filter(|(_, (cpu, _))| cpus.contains(&cpu.0));
@@ -186,7 +189,8 @@ mod tests {
 
     const STEP: Duration = Duration::from_millis(20);
 
-    /// Shares of two CPUs must not be added up: what is left on one is no use to who waits on the other.
+    /// Shares of two CPUs must not be added up: time left on one is of no use to a competitor on
+    /// the other.
     /// Promise 34.
     #[test]
     fn the_cpu_where_it_goes_furthest_beyond_its_share_counts_alone() {
@@ -195,7 +199,7 @@ mod tests {
             cpus.note(&[(0, 0.6), (1, 0.1)], STEP * step);
             assert_eq!(cpus.worst(&[(0, 0.5), (1, 0.5)]), Some((0, 0.5)));
         }
-        // Less is caused there, but it may have next to nothing.
+        // The container causes less on CPU 1, but its share there is almost nothing.
         assert_eq!(cpus.worst(&[(0, 0.8), (1, 0.01)]), Some((1, 0.01)));
         assert_eq!(cpus.worst(&[(1, 0.5)]), Some((1, 0.5)));
         assert_eq!(cpus.worst(&[]), None, "nobody waits anywhere");
@@ -223,7 +227,8 @@ mod tests {
         assert!(cpus.cpus().is_empty());
     }
 
-    /// Of a CPU half goes to `ksoftirqd` for the offender's packets; hardly any of them meet the victim.
+    /// `ksoftirqd` takes half of a CPU for the offender's packets, and hardly any of them interrupt
+    /// the victim.
     /// Promise 30.
     #[test]
     fn what_ksoftirqd_does_presses_whoever_waits_for_the_cpu() {

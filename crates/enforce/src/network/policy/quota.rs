@@ -1,23 +1,23 @@
-//! A container's CPU quota: how much it may use, and what of that is left for its packets.
+//! CPU quota of a container, and its division between tasks and packets.
 
 use super::debt::{Bounds, Debt};
 use super::rates::Rates;
 use crate::tuning::network::{CREDIT, LOWEST_BUDGET_PART, PAY_BACK, QUOTA_HALF, QUOTA_QUARTER};
 use std::time::Duration;
 
-/// The tightest quota above and of one container.
+/// Tightest quota of one container and the cgroups above it.
 #[derive(Debug, Default)]
 pub(super) struct Quota {
     /// CPUs that it may use.
     cpus: Option<f64>,
-    /// Its own quota's period, or the kernel's default.
+    /// Period of its own quota, or the kernel's default.
     period: Duration,
-    /// What it used beyond.
+    /// CPU time used beyond the quota.
     pub debt: Debt,
 }
 
 impl Quota {
-    /// Takes in what the files say.
+    /// Sets the values of the files.
     pub fn set(&mut self, cpus: Option<f64>, period: Duration) {
         (self.cpus, self.period) = (cpus, period);
         if cpus.is_none() {
@@ -25,9 +25,9 @@ impl Quota {
         }
     }
 
-    /// How long its packets may save up, so that they come in bursts as its tasks run: a task that
-    /// has used up its quota reads nothing until the next period, and then all that has waited.
-    /// `None` without a quota.
+    /// Time that its packets may save up. A task that has used up its quota reads nothing until the
+    /// next period, and then everything that waits; the packets therefore come in bursts of a
+    /// period. `None` without a quota.
     pub fn saves_up(&self) -> Option<Duration> {
         self.cpus.map(|_| self.period)
     }
@@ -37,8 +37,8 @@ impl Quota {
         self.cpus
     }
 
-    /// Network CPU that counts against a budget, in CPUs: under a quota all of it, else what others
-    /// pay for.
+    /// Network CPU that counts against a budget, in CPUs: under a quota all of it, otherwise only
+    /// the part at others' cost.
     pub fn counted(&self, rates: &Rates) -> f64 {
         match self.cpus {
             Some(_) => rates.caused(),
@@ -46,7 +46,7 @@ impl Quota {
         }
     }
 
-    /// Takes in an interval in which it used `used` CPUs, its packets included.
+    /// Adds an interval in which it used `used` CPUs, its packets included.
     pub fn update(&mut self, used: f64, length: Duration, bound: Duration) {
         if let Some(cpus) = self.cpus {
             let bounds = Bounds {
@@ -58,9 +58,9 @@ impl Quota {
         }
     }
 
-    /// Network CPU, in CPUs, that it may cause anywhere: what its tasks leave of its quota. Where
-    /// both want more than half, half: neither can stop the other. `dropping` CPUs went into packets
-    /// that were dropped: those come out of the packets' half, down to a quarter.
+    /// Network CPU, in CPUs, that it may cause anywhere: the part of the quota that its tasks
+    /// leave. If both want more than half, each gets half, so that neither can stop the other. The
+    /// cost of dropped packets, `dropping` CPUs, comes out of the packets' half, down to a quarter.
     pub fn budget(&self, rates: &Rates, dropping: f64) -> Option<f64> {
         let cpus = self.cpus?;
         let left = cpus - self.debt.payment();
@@ -69,9 +69,9 @@ impl Quota {
         Some(all.max(floor).max(cpus * LOWEST_BUDGET_PART))
     }
 
-    /// What of its own quota `cpus` is left for its tasks once its packets are paid. With `bounded`
-    /// packets are dropped, and it is for them to pay the debt: its tasks keep their half. What it
-    /// costs to drop them grows with the flood, not with what the container does.
+    /// Part of its own quota `cpus` that is left for its tasks after its packets. With `bounded`
+    /// its packets are limited and must repay the debt: the tasks keep their half. The cost of
+    /// dropping grows with the flood, not with the container's activity.
     pub fn left_for_tasks(&self, cpus: f64, rates: &Rates, bounded: bool) -> f64 {
         let left = cpus - self.debt.payment();
         let floor = if bounded { cpus * QUOTA_HALF } else { 0.0 };
@@ -96,8 +96,8 @@ mod tests {
         }
     }
 
-    /// A model: packets cost what they may, tasks use what the quota leaves them and `wants`. To
-    /// drop the rest of what is offered costs `dropping`.
+    /// Model: packets cost what they may, tasks use `wants` or what the quota leaves. Dropping the
+    /// rest of `offered` costs `dropping`.
     fn settle(quota: &mut Quota, offered: f64, wants: f64, dropping: f64) -> (f64, f64) {
         let (mut rates, mut packets, mut tasks) = (Rates::default(), offered, 0.0);
         let cpus = quota.cpus.unwrap();
@@ -134,14 +134,14 @@ mod tests {
         }
     }
 
-    /// Dropping alone takes more than the quota: what it needs passes all the same.
+    /// Dropping alone costs more than the quota. A quarter of the quota still passes packets.
     /// Promise 33.
     #[test]
     fn a_flood_does_not_silence_its_victim() {
         let (packets, tasks) = settle(&mut under(0.2), 1.0, 0.03, 0.3);
         assert!((0.045..0.055).contains(&packets), "{packets:.3}");
         assert!(tasks > 0.029, "{tasks:.3}");
-        // A cheap flood takes from the packets' half, no more than it costs.
+        // A cheap flood takes from the packets' half no more than it costs.
         let (packets, _) = settle(&mut under(0.2), 1.0, 1.0, 0.02);
         assert!((0.075..0.085).contains(&packets), "{packets:.3}");
     }

@@ -1,4 +1,4 @@
-//! What a container did, smoothed, and the weight and budget that follow.
+//! Smoothed rates of a container, and the weight and the budget that follow from them.
 
 use super::debt::Debt;
 use super::slack::Slack;
@@ -7,26 +7,27 @@ use crate::tuning::network::{
 };
 use std::time::Duration;
 
-/// What one container did in an interval. Nanoseconds.
+/// CPU time of one container in an interval, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Use {
-    /// CPU time billed by the scheduler, wherever.
+    /// Time billed by the scheduler on all CPUs.
     pub usage_ns: f64,
-    /// CPU time billed by the scheduler on the CPUs where others pay.
+    /// Time billed by the scheduler on the contended CPUs, or on all where the kernel reports only
+    /// the sum.
     pub billed_ns: f64,
-    /// The same where the kernel tells it for each CPU; 0 where it does not.
+    /// Time billed by the scheduler on the contended CPUs; 0 where the kernel reports only the sum.
     pub there_ns: f64,
-    /// Network CPU caused anywhere, NAPI threads included.
+    /// Network CPU caused on all CPUs, NAPI threads included.
     pub caused_ns: f64,
-    /// Network CPU of anybody that ran in its time slices on the CPUs where others pay.
+    /// Network CPU of all containers that ran in its time slices on the contended CPUs.
     pub charged_ns: f64,
-    /// The same of all there whose weights stay as they are, `ksoftirqd` left out.
+    /// Network CPU charged there to all tasks whose weights are not corrected, without `ksoftirqd`.
     pub others_charged_ns: f64,
-    /// caused − charged on all CPUs, and the same of what softirqs take beside.
+    /// Caused − charged on all CPUs, with the cost of interruptions that the ledger does not see.
     pub owed_ns: f64,
-    /// Of what it caused, softirq work on CPUs where others run: nobody schedules that.
+    /// Softirq work that it caused on contended CPUs: nobody schedules that.
     pub softirq_ns: f64,
-    /// Time of its NAPI threads in its own cgroup: caused, and billed to it as it should be.
+    /// Time of its NAPI threads in its own cgroup: caused, and correctly billed.
     pub napi_ns: f64,
 }
 
@@ -45,7 +46,7 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    /// Those of one interval.
+    /// Rates of one interval.
     pub fn of(used: &Use, length: Duration) -> Rates {
         let ns = (length.as_secs_f64() * 1e9).max(1.0);
         Rates {
@@ -61,7 +62,8 @@ impl Rates {
         }
     }
 
-    /// Begins anew, with an interval, on the CPUs where others pay: what was there before is of others, or of none.
+    /// Resets the rates to one interval's values for the contended CPUs; earlier values belong to
+    /// other CPUs.
     pub fn begin(&mut self, used: &Use, length: Duration) {
         *self = Rates {
             usage: self.usage,
@@ -71,7 +73,7 @@ impl Rates {
         };
     }
 
-    /// Takes an interval in.
+    /// Adds an interval.
     pub fn update(&mut self, used: &Use, length: Duration) {
         let now = Rates::of(used, length);
         let keep = (-length.as_secs_f64() / RATE_MEMORY_S).exp();
@@ -87,7 +89,7 @@ impl Rates {
         mix(&mut self.napi, now.napi);
     }
 
-    /// Caused in softirq where others run.
+    /// Softirq work caused on the contended CPUs.
     pub fn softirq(&self) -> f64 {
         self.softirq
     }
@@ -97,65 +99,69 @@ impl Rates {
         self.napi
     }
 
-    /// Network CPU caused on the CPUs that it shares with others, its NAPI threads included.
+    /// Network CPU caused on the contended CPUs, NAPI threads included.
     pub fn at_others_cost(&self) -> f64 {
         self.softirq + self.napi
     }
 
-    /// What its packets took of the time of others, less what packets of anybody took of its own, and less what it was billed
-    /// beyond `share`.
+    /// Time that its packets took from others beyond `share`: without the time that packets took
+    /// from its own tasks, and without the time that it was billed beyond `share`.
     pub fn taken_beyond(&self, share: f64) -> f64 {
         let had = (self.billed - share).max(0.0);
         (self.softirq - self.charged - had).max(0.0)
     }
 
-    /// Network CPU caused, wherever it ran.
+    /// Network CPU caused on all CPUs.
     pub fn caused(&self) -> f64 {
         self.caused
     }
 
-    /// caused − charged, wherever.
+    /// Caused − charged on all CPUs.
     pub fn owed(&self) -> f64 {
         self.owed
     }
 
-    /// It runs on other CPUs than those where others pay for it: next to none of the softirq time there
-    /// fell into its time slices. A weight gives nothing back there then, and takes time where
-    /// nobody pays. Softirqs may also be too few while it runs, as when its packets are dropped in bursts: where
-    /// the kernel bills each CPU, that decides. (On cgroup v2 alone it does not; the ledger charges it.)
+    /// Whether it runs on other CPUs than those where its packets have victims: next to no softirq
+    /// there ran in its time slices. There a lower weight returns nothing, and takes time where
+    /// there is no victim. Softirqs may also miss a running container, as when its packets are
+    /// dropped in bursts. Where the kernel bills each CPU, its bill decides.
     pub fn runs_elsewhere(&self) -> bool {
         self.charged < RUNS_THERE_PART * self.usage * self.softirq
             && self.there <= RUNS_THERE_PART * self.usage
     }
 
-    /// Its use of the CPUs that it shares with others, as it would read had every packet been
-    /// billed to its owner.
+    /// CPU time on the contended CPUs as if every packet had been billed to its owner.
     pub fn corrected(&self) -> f64 {
         self.own_work() + self.softirq + self.napi
     }
 
-    /// Its use of all CPUs, as it would read had every packet been billed to its owner.
+    /// CPU time on all CPUs as if every packet had been billed to its owner.
     pub fn corrected_anywhere(&self) -> f64 {
         (self.usage + self.owed).max(0.0)
     }
 
-    /// What it uses beside its network CPU, wherever.
+    /// CPU time on all CPUs without its network CPU.
     pub fn own_work_anywhere(&self) -> f64 {
         (self.corrected_anywhere() - self.caused).max(0.0)
     }
 
-    /// What it uses beside its network CPU.
+    /// CPU time on the contended CPUs without network CPU.
     pub fn own_work(&self) -> f64 {
         (self.billed - self.charged).max(0.0)
     }
 
-    /// The part of its weight that it should have, so that its scheduled time and its softirq
-    /// time together come to `share` (0.02..=1). Of share F with softirq fraction s of a CPU, F − s is left for its
-    /// tasks, and they are billed what softirqs take of their time, c: F − s + c. Those whose weights stay as they are shall
-    /// have `others`, V, and are billed V + d with what softirqs take of theirs. Weights divide what is billed: so its own
-    /// is multiplied by (F − s + c)/F · V/(V + d), whoever softirqs fall upon: (F − s)/F when all alike, or
-    /// none because `ksoftirqd` does the work. Who uses more than its share at the moment comes down to it step by
-    /// step: its use u stands for F then. Who leaves part of its share unused, `slack`, has that much less taken.
+    /// Part (0.02..=1) of its weight at which its scheduled time and its softirq time together
+    /// equal `share`.
+    ///
+    /// Of a share F with softirq part s, F − s is left for its tasks. They are billed F − s + c,
+    /// where c is the softirq time in their slices. The tasks with uncorrected weights shall have
+    /// `others`, V, and are billed V + d, where d is the softirq time in theirs. Weights divide
+    /// billed time, so the weight is multiplied by (F − s + c)/F · V/(V + d), whichever tasks
+    /// softirqs interrupt. That is (F − s)/F if they interrupt all alike, or none because
+    /// `ksoftirqd` does the work.
+    ///
+    /// A container above its share approaches it step by step: its use u replaces F. Unused share,
+    /// `slack`, is deducted from s.
     pub fn weight_part(&self, share: f64, others: f64, debt: &Debt, slack: Slack) -> f64 {
         let reference = self.corrected().max(share);
         if reference <= 0.0 || others <= 0.0 {
@@ -163,27 +169,27 @@ impl Rates {
         }
         let met = (self.charged - self.napi).clamp(0.0, self.softirq);
         let unmet = self.softirq - met;
-        // What it leaves of its share counts against both in the same proportion.
+        // The unused share reduces both factors in proportion.
         let counts = (1.0 - slack.cpus() / self.softirq.max(1e-9)).max(0.0);
         let own = 1.0 - (unmet * counts + debt.payment()) / reference;
         let part = own * others / (others + self.others_charged * counts);
         part.clamp(LOWEST_WEIGHT_PART, 1.0)
     }
 
-    /// Its softirq work takes most of `share`: a weight can only give back what its tasks would take of
-    /// it. Below, the weight does it alone, and leaves the container's packets their way: a NAPI thread
-    /// waits for its turn as any task does, so a stream's acknowledgements come late, and it takes
-    /// segmentation offload from those that send to it.
+    /// Whether its softirq work takes most of `share`: a weight can return only the part that its
+    /// tasks would take. Below that the weight suffices and leaves the packets' path unchanged. A
+    /// NAPI thread waits for its turn like any task, which delays a stream's acknowledgements, and
+    /// disables segmentation offload for its senders.
     pub fn is_beyond_weight(&self, share: f64) -> bool {
         self.softirq > BEYOND_WEIGHT_PART * share
     }
 
-    /// Scheduled time, in CPUs, that it has less than `share` of what softirq leaves.
+    /// Scheduled time, in CPUs, by which it is below `share` of the time that softirqs leave.
     pub fn withheld(&self, share: f64) -> f64 {
         (share * (1.0 - self.softirq) - self.own_work() - self.napi).max(0.0)
     }
 
-    /// Network CPU that it may cause, in CPUs, so that with its other work it stays within
+    /// Network CPU, in CPUs, that it may cause while its other work and its packets stay within
     /// `share`.
     pub fn budget(&self, share: f64, debt: &Debt) -> f64 {
         (share - self.own_work() - debt.payment()).max(share * LOWEST_BUDGET_PART)
@@ -202,7 +208,7 @@ mod tests {
         rates
     }
 
-    /// Beside one other that has the rest of the CPU.
+    /// Rates of a container with one competitor that has the rest of the CPU.
     fn of(billed: f64, caused: f64, charged: f64, napi: f64) -> Rates {
         let ns = |part: f64| part * 20e6;
         steady(Use {
@@ -218,8 +224,8 @@ mod tests {
         })
     }
 
-    /// A model of one CPU: softirq takes `s` from whoever runs; two groups compete by weight.
-    /// The weight part, applied again and again, ends where the offender has its share.
+    /// Model of one CPU: softirqs take `s` from the running tasks, and two groups compete by
+    /// weight. Applied repeatedly, the weight part converges where the offender has its share.
     /// Promise 29.
     #[test]
     fn the_weight_ends_where_the_share_is_met() {
@@ -237,7 +243,8 @@ mod tests {
         }
     }
 
-    /// Nobody paid for it so far. It uses as much as it does from the first step on, not a third of it.
+    /// The container had no victims so far. From the first step on its full use counts, not a third
+    /// of it.
     /// Promise 30.
     #[test]
     fn the_first_interval_on_a_cpu_stands_for_itself() {
@@ -255,7 +262,7 @@ mod tests {
         assert!((0.5..0.6).contains(&rates.softirq()), "{rates:?}");
     }
 
-    /// A sender whose packets make work for another CPU: it never runs there.
+    /// A sender whose packets cause work on a CPU where it never runs.
     /// Promise 29.
     /// Promise 30.
     #[test]
@@ -267,15 +274,15 @@ mod tests {
             ..Use::default()
         };
         assert!(steady(used(0.0)).runs_elsewhere());
-        // Half of the CPU is its own, and so is half of the softirq time.
+        // The container has half of the CPU, and so half of the softirq time.
         assert!(!steady(used(1.5e6)).runs_elsewhere());
-        // Held down to the least: it hardly runs at all, but there.
+        // At its lowest weight it hardly runs, but on this CPU.
         let least = Use {
             usage_ns: 0.4e6,
             ..used(3e6 * 0.02)
         };
         assert!(!steady(least).runs_elsewhere());
-        // It runs there, and next to no softirq meets it.
+        // The container runs there, and next to no softirq interrupts it.
         let unmet = Use {
             there_ns: 1e6,
             ..used(0.0)
@@ -292,7 +299,7 @@ mod tests {
         );
     }
 
-    /// Who sleeps most of the time is not pushed below its share for it.
+    /// A container that sleeps for most of the time is not pushed below its share.
     /// Promise 29.
     #[test]
     fn a_container_below_its_share_keeps_the_weight_that_its_share_needs() {

@@ -1,4 +1,4 @@
-//! Who runs beside whom on a CPU, and what each claims of it.
+//! Competitors on each CPU, and the part of it that each claims.
 
 use super::divided::Divided;
 use super::placement::Placement;
@@ -11,31 +11,32 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Tasks of the host whose cgroup is not known (yet): they compete as tasks of the root do.
+/// Host tasks of unknown cgroups. They compete as tasks of the root cgroup do.
 const UNKNOWN: CgroupId = CgroupId(0);
 
+/// Cgroup that runs on some CPU.
 #[derive(Debug)]
 struct Known {
     path: PathBuf,
     is_of_host: bool,
-    /// When it was first found to run as what it is, after it had not run anywhere for [`BESIDE`].
+    /// First time that it ran in this role, after it had run nowhere for [`BESIDE`].
     came: Duration,
 }
 
-/// CPU use of each cgroup, in CPUs, as of the last time that it was read: not every interval brings a reading.
+/// CPU use of each cgroup, in CPUs, at the last reading: not every interval brings one.
 #[derive(Debug, Default)]
 struct Used {
     read_at: Option<Duration>,
-    /// When the last but one reading was: what was read last is the use from then on.
+    /// Time of the reading before the last. The last reading covers the time from then on.
     since: Option<Duration>,
     by_cgroup: HashMap<CgroupId, f64>,
-    /// The same of all that were ever found to use any: what each used last, or a while ago.
+    /// Highest recent use of each cgroup; it fades.
     recent: HashMap<CgroupId, f64>,
 }
 
 impl Used {
-    /// Takes an interval in that ends `now`. All are read at once: where one has used something, who has not
-    /// was idle.
+    /// Adds an interval that ends `now`. All cgroups are read at once: if one has used time, those
+    /// without were idle.
     fn note(&mut self, now: Duration, interval: &Interval) {
         let rows = &interval.containers;
         if rows.iter().all(|row| row.ledger.cpu_usage_ns == 0) {
@@ -64,19 +65,19 @@ impl Used {
         self.by_cgroup.get(&cgroup).copied().unwrap_or(0.0)
     }
 
-    /// Whether the last reading is of a time in which one that `came` then could run from beginning to end. Any other says
-    /// how late it came, not how much it wants.
+    /// Whether the last reading covers a complete interval after `came`. Any other reading shows
+    /// how late the cgroup came, not how much it wants.
     fn tells_of_one_that(&self, came: Duration) -> bool {
         self.since.is_some_and(|since| came <= since)
     }
 }
 
-/// The part of the work in anybody's time that tasks of the host are charged on a CPU.
+/// Part of the interruptible work on a CPU that a host cgroup is charged for.
 #[derive(Debug, Default)]
 struct OfHost {
-    /// Averaged over [`HOST_RAN_AVERAGED`].
+    /// Average over [`HOST_RAN_AVERAGED`].
     average: f64,
-    /// In the last step, and in the one before it.
+    /// Parts in the last step and the step before it.
     steps: [f64; 2],
 }
 
@@ -86,31 +87,31 @@ impl OfHost {
         self.steps = [0.0, self.steps[0]];
     }
 
-    /// What is to be counted on: the average rises slowly, and a job that has just begun runs in every step. What wakes
-    /// for a moment does not.
+    /// Part that counts. The average rises slowly, and a job that has just begun runs in every
+    /// step; a task that wakes for a moment does not.
     fn uses(&self) -> f64 {
         self.average.max(self.steps[0].min(self.steps[1]))
     }
 }
 
-/// Who ran where.
+/// Competitors on each CPU.
 #[derive(Debug, Default)]
 pub(super) struct Rivals {
     used: Used,
     placement: Placement,
-    /// Who ran on which CPU, and when last.
+    /// CPU and cgroup of each competitor, with the last time that it ran there.
     beside: HashMap<(u32, CgroupId), Duration>,
     known: HashMap<CgroupId, Known>,
-    /// What tasks of the host run on each CPU.
+    /// Charges of host cgroups by CPU.
     of_host: HashMap<(u32, CgroupId), OfHost>,
     wants_reading: bool,
-    /// Since when CPU use is, or was last, read out of turn.
+    /// Beginning of the current or last extra readings of CPU use.
     soon_since: Option<Duration>,
 }
 
 impl Rivals {
-    /// Takes an interval in that ends `now`. Nothing is learned of the CPU that we `looked_at`: our own thread ran
-    /// there for some milliseconds, and would count as a rival for as long as they take to fade.
+    /// Adds an interval that ends `now`. The CPU that our thread `looked_at` is ignored: the thread
+    /// ran there for milliseconds, and would count as a competitor until they fade.
     pub fn note(&mut self, now: Duration, interval: &Interval, looked_at: Option<u32>) {
         let length_ns = interval.length.as_nanos() as f64;
         let keep = (-interval.length.as_secs_f64() / HOST_RAN_AVERAGED.as_secs_f64()).exp();
@@ -128,7 +129,8 @@ impl Rivals {
             let told = interval.cpus.iter().enumerate();
             for (at, (cpu, time)) in told.filter(|(_, (cpu, _))| looked_at != Some(cpu.0)) {
                 let ns = row.charged_by_cpu_ns.get(at).copied().unwrap_or(0);
-                // Tasks of the host that no softirq meets run where they ran before, as beside `ksoftirqd`.
+                // Host tasks that no softirq interrupts ran where they ran before, as next to
+                // `ksoftirqd`.
                 let used = match is_of_host || ns as f64 > RAN_CPUS * length_ns {
                     true => self.placement.used_on(at, row, used_cpus, interval),
                     false => 0.0,
@@ -159,29 +161,30 @@ impl Rivals {
         self.wants_reading = self.is_reading_due(now);
     }
 
-    /// Whether it ran on `cpu` a moment ago.
+    /// Whether `cgroup` ran on `cpu` a moment ago.
     pub fn has(&self, cpu: u32, cgroup: CgroupId) -> bool {
         self.beside.contains_key(&(cpu, cgroup))
     }
 
-    /// Whether tasks whose cgroup is not known did.
+    /// Whether tasks of unknown cgroups ran on `cpu` a moment ago.
     pub fn has_unknown(&self, cpu: u32) -> bool {
         self.has(cpu, UNKNOWN)
     }
 
-    /// Whether others than `cgroup` did, and want more of the CPU than a moment.
+    /// Whether cgroups other than `cgroup` ran there and want more of the CPU than a moment.
     pub fn has_other(&self, cpu: u32, cgroup: CgroupId) -> bool {
         let others = self.on(cpu).filter(|(id, _)| *id != cgroup);
         let wanted = others.map(|(id, known)| self.claim(cpu, id, known).unwrap_or(1.0));
         wanted.sum::<f64>() > WANTED_PART
     }
 
-    /// Whether a container came of which it is not known yet how much it uses: CPU use should be read in the next step.
+    /// Whether the next step should read CPU use: a container appeared whose use is unknown.
     pub fn wants_reading(&self) -> bool {
         self.wants_reading
     }
 
-    /// All are read at once, which costs something: out of turn for [`READS_SOON`] in [`READS_SOON_AGAIN`].
+    /// Whether an extra reading is due. Each reads all cgroups, so they last for [`READS_SOON`] and
+    /// begin at most every [`READS_SOON_AGAIN`].
     fn is_reading_due(&mut self, now: Duration) -> bool {
         let mut known = self.known.values().filter(|known| !known.is_of_host);
         if known.all(|known| self.used.tells_of_one_that(known.came)) {
@@ -193,8 +196,8 @@ impl Rivals {
         now.saturating_sub(since) < READS_SOON
     }
 
-    /// Part of `cpu` that one claims which uses little of its own share, and leaves the rest to the others: twice what
-    /// it uses. `None` of whoever uses more, or is not known to use less.
+    /// Part of `cpu` that a competitor with little use claims: twice its use. `None` if it uses
+    /// more, or its use is unknown.
     fn claim(&self, cpu: u32, id: CgroupId, known: &Known) -> Option<f64> {
         let uses = match known.is_of_host {
             true => self.of_host.get(&(cpu, id)).map_or(0.0, OfHost::uses),
@@ -212,14 +215,16 @@ impl Rivals {
             came: now,
         };
         let known = self.known.entry(who.1).or_insert_with(new);
-        // Its first task enters its namespace after it has come into the cgroup.
+        // The first task of a container joins the cgroup before it enters its namespace: until then
+        // it counts as a host task.
         if known.is_of_host != is_of_host {
             *known = new();
         }
     }
 
-    /// Containers are few, and one that runs at all counts. Of the host something always runs for a
-    /// moment: only what does so on average, or in each step, leaves less to the others.
+    /// Adds a host cgroup's `part`. Returns the part that counts. Containers are few, and each one
+    /// that runs counts. Host tasks always run for a moment: only tasks that run on average, or
+    /// in each step, count.
     fn of_host(&mut self, of: (u32, CgroupId), part: f64, keep: f64) -> f64 {
         if part == 0.0 {
             return self.of_host.get(&of).map_or(0.0, OfHost::uses);
@@ -230,8 +235,9 @@ impl Rivals {
         ran.uses()
     }
 
-    /// Divides `cpu` among those that ran there a moment ago, by the weights that cgroups would have without
-    /// corrections. What a container that `is_held` back leaves is not its own choice: it claims its whole share.
+    /// Divides `cpu` among its recent competitors by the weights that cgroups have without
+    /// corrections. A container that `is_held` claims its whole share: it does not choose what it
+    /// leaves.
     pub fn divide(
         &self,
         cpu: u32,
@@ -241,22 +247,23 @@ impl Rivals {
         let mut claims = BTreeMap::<&Path, Option<f64>>::new();
         for (id, known) in self.on(cpu) {
             let claim = self.claim(cpu, id, known).filter(|_| !is_held(id));
-            // Tasks whose cgroup is not known (yet) are with those of the root.
+            // Tasks of unknown cgroups compete together with those of the root.
             let all = claims.entry(&known.path).or_insert(Some(0.0));
             *all = all.zip(claim).map(|(all, claim)| all + claim);
         }
         Divided::among(claims, weight)
     }
 
-    /// Those that ran on `cpu` a moment ago.
+    /// Recent competitors on `cpu`.
     fn on(&self, cpu: u32) -> impl Iterator<Item = (CgroupId, &Known)> {
         let there = self.beside.keys().filter(move |(at, _)| *at == cpu);
         there.filter_map(|(_, id)| Some((*id, self.known.get(id)?)))
     }
 }
 
-/// What one is charged of the work that runs in anybody's time says how much it ran there. NAPI
-/// threads' work is charged to their own containers only. 0 where that is too little to tell.
+/// Part of the interruptible work that is charged to one cgroup, which shows how much it ran there.
+/// The work of NAPI threads is charged only to their own containers. 0 where the charge is too
+/// small.
 fn part_of(time: &CpuTime, ns: u64, length_ns: f64) -> f64 {
     let anybodys = time.measured_ns().saturating_sub(time.napi_thread_ns);
     match ns as f64 > RAN_CPUS * length_ns {

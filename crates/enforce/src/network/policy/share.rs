@@ -1,29 +1,27 @@
-//! What a container is entitled to: its share by weight among the containers that run beside
-//! it. Pure.
+//! Share of a container by weight among the cgroups that run on the same CPU. Pure.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Weight of a cgroup of which nothing is known: it competes as an equal of its siblings.
+/// Weight of an unknown cgroup: it competes as an equal of its siblings.
 pub(super) const EQUAL_WEIGHT: f64 = 100.0;
 
-/// Name of what no cgroup is called, for the tasks that are directly in a cgroup. They compete with
-/// the cgroups below it, each with the weight of a cgroup that has the default. How many run at a time
-/// is not known: they count as one.
+/// Name for the tasks directly in a cgroup; no cgroup has this name. They compete with the cgroups
+/// below it, with the default weight. Their number is unknown: they count as one.
 const TASKS: &str = "\0tasks";
 
-/// Share (0..=1) of one CPU that the cgroup `of` is entitled to among the cgroups `active`
-/// (which may hold `of`), by the weights of them and of the cgroups above them; those below it are its own.
-/// `weight` gives the weight of a cgroup path.
+/// Share (0..=1) of one CPU for the cgroup `of` among the cgroups `active` (which may contain
+/// `of`), by their weights and those of the cgroups above them. Cgroups below `of` belong to it.
+/// `weight` returns the weight of a cgroup path.
 pub(super) fn fair_share(of: &Path, active: &[&Path], weight: impl FnMut(&Path) -> f64) -> f64 {
     let others = active.iter().copied().filter(|path| !path.starts_with(of));
     let all: Vec<&Path> = others.chain([of]).collect();
     fair_shares(&all, weight).pop().unwrap_or(1.0)
 }
 
-/// Shares (0..=1) of one CPU that the cgroups `active` are entitled to among themselves, in their order: siblings
-/// compete by weight at each level. One above another stands for the tasks directly in it.
+/// Shares (0..=1) of one CPU for the cgroups `active`, in their order. Siblings compete by weight
+/// at each level. A path above another stands for the tasks directly in that cgroup.
 pub(super) fn fair_shares(active: &[&Path], mut weight: impl FnMut(&Path) -> f64) -> Vec<f64> {
     let mut shares = vec![0.0; active.len()];
     let mut undivided = vec![(
@@ -117,7 +115,7 @@ mod tests {
         }
         assert!((shares[2] - 0.2).abs() < 1e-9 && (shares[4] - 0.1).abs() < 1e-9);
         assert_eq!(fair_shares(&[], |_| 1.0), [0.0; 0]);
-        // The tasks of the root, known and not (yet).
+        // The root's tasks, of known and unknown cgroups.
         let root = [Path::new("/"), Path::new("/a"), Path::new("/")];
         assert_eq!(fair_shares(&root, |_| 100.0), [0.5; 3]);
     }

@@ -1,26 +1,26 @@
-//! Slack: what a container leaves unused of its share of a contested CPU.
+//! Unused share: the part of its share of a contended CPU that a container leaves.
 
 use super::rates::Rates;
 use crate::tuning::network::{SLACK_LEFT_CPUS, SLACK_S};
 use std::time::Duration;
 
-/// What of a correction is not taken from a container's weight, because with its packets counted it uses
-/// less than its share all the same: others have more than theirs by what it leaves, and a lower weight
-/// would only make it wait whenever it wakes. A stream that waits leaves more, so a weight that looks at
-/// softirq time alone goes on lowering what such a container gets.
+/// Part of a weight correction that is dropped because the container stays below its share even
+/// with its packets. Others already get the time that it leaves, and a lower weight would only
+/// delay its wake-ups. A delayed stream leaves even more, so a weight that follows softirq time
+/// alone would fall further and further.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Slack(f64);
 
 impl Slack {
-    /// Takes in an interval with `rates` of a container that is entitled to `share` of the CPU. It
-    /// follows in about [`SLACK_S`], in both directions, and is never more than the softirq work.
+    /// Adds an interval with `rates` of a container whose share is `share`. The value follows in
+    /// about [`SLACK_S`] in both directions, and never exceeds the softirq work.
     pub fn update(&mut self, rates: &Rates, share: f64, length: Duration) {
         let left = share - rates.corrected() - SLACK_LEFT_CPUS;
         let slack = self.0 + left * length.as_secs_f64() / SLACK_S;
         self.0 = slack.clamp(0.0, rates.softirq());
     }
 
-    /// CPUs.
+    /// Unused share, CPUs.
     pub fn cpus(self) -> f64 {
         self.0
     }
@@ -34,19 +34,18 @@ mod tests {
 
     const STEP: Duration = Duration::from_millis(20);
 
-    /// A model of one CPU, shared in equal parts with a task that takes all it can get: the container's
-    /// tasks want `wants` of it, its packets take `softirq`. Returns the part of its weight, and what
-    /// it uses.
+    /// Model of one CPU, shared equally with a task that takes all it can get. The container's
+    /// tasks want `wants` of it, its packets take `softirq`. Returns its weight part and its use.
     fn settle(wants: f64, softirq: f64) -> (f64, f64) {
         let (mut slack, mut rates, mut part) = (Slack::default(), Rates::default(), 1.0);
         let mut uses = 0.0;
         for _ in 0..300 {
             let fair = part / (part + 1.0) * (1.0 - softirq);
-            // Whoever waits longer for a turn also asks for less.
+            // A task that waits longer for its turn also requests less.
             let own = fair.min(wants * (0.3 + 0.7 * part));
             uses = own + softirq;
             let ns = |cpus: f64| cpus * STEP.as_nanos() as f64;
-            // Softirqs take the same part of everybody's time.
+            // Softirqs take an equal part of each task's time.
             let billed = own / (1.0 - softirq);
             rates.update(
                 &Use {

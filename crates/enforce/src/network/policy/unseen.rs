@@ -1,12 +1,15 @@
-//! What a container's packets took from others and the ledger cannot see: interrupts, and time billed to `ksoftirqd`.
+//! Time that a container's packets took from others and that the ledger does not charge:
+//! interrupts, and time billed to `ksoftirqd`.
 
 use super::facts::Facts;
 use cofferdam_types::{ContainerLedger, Interval};
 
-/// What the packets of `row` took from others on the CPUs `pressed` and nobody is charged for, nanoseconds: of what
-/// interruptions took from others' tasks on each CPU, its part of the softirq work there (what they took from its own tasks is billed
-/// to it anyway, and softirqs in `ksoftirqd` interrupt nobody); and of what was billed to `ksoftirqd` of the time of tasks,
-/// its tasks' part of the softirqs that met tasks. `napi_ns` is what its NAPI threads ran: caused, and no softirq.
+/// Uncharged time that the packets of `row` took from others on the CPUs `pressed`, nanoseconds.
+/// The first part is the cost of interruptions of others' tasks on each CPU, times the container's
+/// part of the softirq work there. Interruptions of its own tasks are billed to it anyway, and
+/// softirqs in `ksoftirqd` interrupt no task. The second part is the tasks' time that was billed to
+/// `ksoftirqd`, times its tasks' part of the interruptions. `napi_ns` is the time of its NAPI
+/// threads: caused, but no softirq.
 pub(super) fn unseen_ns(
     facts: &Facts<'_>,
     row: &ContainerLedger,
@@ -24,7 +27,7 @@ pub(super) fn unseen_ns(
     .sum()
 }
 
-/// What the packets of others took from the tasks of `row` beside what is charged to it, on all CPUs, nanoseconds.
+/// Uncharged time that the packets of others took from the tasks of `row` on all CPUs, nanoseconds.
 pub(super) fn met_ns(facts: &Facts<'_>, row: &ContainerLedger, napi_ns: u64) -> f64 {
     let of_others =
         |here: Here| here.own * (1.0 - here.caused_part) * facts.interruptions.on(here.cpu);
@@ -34,15 +37,15 @@ pub(super) fn met_ns(facts: &Facts<'_>, row: &ContainerLedger, napi_ns: u64) -> 
 /// Interruptions of tasks on one CPU by network softirqs.
 struct Here {
     cpu: u32,
-    /// The part (0..=1) of the softirq work there that a container caused.
+    /// Part (0..=1) of the softirq work there that the container caused.
     caused_part: f64,
-    /// Those that met anybody's tasks: more than none.
+    /// Interruptions of any task; greater than zero.
     in_tasks: f64,
-    /// Those of them that met the container's own.
+    /// Interruptions of the container's own tasks.
     own: f64,
 }
 
-/// Of each CPU where there were any.
+/// Interruptions on each CPU that had any.
 fn each_cpu(
     interval: &Interval,
     row: &ContainerLedger,
@@ -67,14 +70,14 @@ fn each_cpu(
     })
 }
 
-/// The part (0..=1) of all time in NAPI threads that `napi_ns` are.
+/// Part (0..=1) of all NAPI threads' time that `napi_ns` is.
 fn part_of_threads(interval: &Interval, napi_ns: u64) -> f64 {
     let threads: u64 = interval.cpus.iter().map(|(_, t)| t.napi_thread_ns).sum();
     (napi_ns as f64 / threads.max(1) as f64).min(1.0)
 }
 
-/// Of the `napi_ns` that a container's NAPI threads ran, what ran on the CPUs `pressed`, nanoseconds: in
-/// proportion to what all such threads ran there.
+/// Part of `napi_ns` that ran on the CPUs `pressed`, nanoseconds, in proportion to the time of all
+/// NAPI threads there.
 pub(super) fn napi_on(interval: &Interval, pressed: &[u32], napi_ns: u64) -> f64 {
     let cpus = interval.cpus.iter();
     let there = cpus.filter(|(cpu, _)| pressed.contains(&cpu.0));
@@ -91,8 +94,8 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
-    /// A CPU whose softirq work is the container's, beside what its NAPI thread ran there. Of the ten softirqs that met tasks
-    /// four met its own.
+    /// CPU whose softirq work is the container's, except for the time of its NAPI thread. Of ten
+    /// interruptions four hit its own tasks.
     /// Promise 30.
     /// Promise 35.
     #[test]

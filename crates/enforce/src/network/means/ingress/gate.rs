@@ -1,4 +1,4 @@
-//! The dropping programs in one network namespace.
+//! Programs that drop packets in one network namespace.
 
 use super::refusal::{LimitError, Refusal};
 use crate::network::policy::Spending;
@@ -16,52 +16,52 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Drivers of devices that packets do not enter the host by.
+/// Drivers of devices through which no packet enters the host.
 const INNER: [&str; 10] = [
     "bridge", "dummy", "bond", "team", "vlan", "vrf", "ifb", "tun", "macvlan", "ipvlan",
 ];
 
-/// The host's ends of containers' interfaces: packets enter the host by other devices.
+/// The host's ends of containers' interfaces: no packet enters the host through them.
 pub(in crate::network) type HostEnds = BTreeSet<(NetnsId, IfIndex)>;
 
-/// The programs in one namespace.
+/// Programs in one namespace, and the containers that they limit.
 pub(super) struct Gate {
     programs: DropPrograms,
     links: BTreeMap<u32, DropLink>,
     tunnels: BTreeSet<Tunnel>,
     members: BTreeMap<CgroupId, Member>,
     looked: Instant,
-    /// Where its programs are attached first, now and when it begins.
+    /// Priority now and at the start.
     first: First,
     begins: First,
-    /// Steps in a row in which a container was flooded.
+    /// Consecutive steps in which a container was flooded.
     flooded: u32,
 }
 
-/// What matters most where packets are dropped.
+/// Priority that decides where the programs are attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum First {
-    /// That those that pass cost little: XDP in a veth's driver copies every packet, and has its peer
-    /// cut TCP's large segments.
+    /// Passing packets must be cheap: XDP in a veth's driver copies every packet, and makes its
+    /// peer split TCP's large segments.
     Passing,
-    /// That those that are dropped cost little. A container is flooded, and nothing is dropped in
-    /// the driver yet.
+    /// Dropped packets must be cheap: a container is flooded, but the programs do not drop in the
+    /// driver yet.
     DroppingWanted,
-    /// It is so.
+    /// Dropped packets are cheap: the programs drop in the driver.
     Dropping,
 }
 
-/// A container whose packets are limited.
+/// Container whose packets are limited.
 pub(super) struct Member {
     slot: u32,
     addresses: BTreeSet<IpAddr>,
-    /// Its sockets, where it has no address of its own.
+    /// Programs at its sockets, if it has no address of its own.
     sockets: Option<DropLink>,
-    /// The host's ends by which it sends, while that is limited.
+    /// Host ends through which it sends, while that is limited.
     sent: BTreeMap<u32, DropLink>,
-    /// Why that cannot be limited.
+    /// Failure to limit what it sends.
     sent_refused: Option<Refusal>,
-    /// At the last look.
+    /// Counts at the last reading.
     counts: DropCounts,
 }
 
@@ -75,10 +75,10 @@ impl Member {
     }
 }
 
-/// An entry device of a namespace, in one look at it.
+/// Entry devices of a namespace at one reading.
 struct Entries {
     present: BTreeSet<u32>,
-    /// What ends here, and is read where it enters.
+    /// Tunnels that end here and are decapsulated where their packets enter.
     tunnels: BTreeSet<Tunnel>,
     new: Vec<(u32, DropLink)>,
     refusal: Option<LimitError>,
@@ -102,7 +102,7 @@ impl Gate {
         self.members.is_empty()
     }
 
-    /// Programs that are attached now.
+    /// Number of attached programs.
     pub fn attached(&self) -> u64 {
         let of = |m: &Member| m.sent.len() + usize::from(m.sockets.is_some());
         let members: usize = self.members.values().map(of).sum();
@@ -113,7 +113,7 @@ impl Gate {
         self.members.get(&cgroup)
     }
 
-    /// Gives the container a slot; false when it has one.
+    /// Assigns a slot to the container; returns false if it has one.
     pub fn admit(&mut self, container: &Container) -> Result<bool, LimitError> {
         if self.members.contains_key(&container.cgroup) {
             return Ok(false);
@@ -135,7 +135,7 @@ impl Gate {
         Ok(true)
     }
 
-    /// Ends a container's limit; the last one takes the programs away.
+    /// Ends a container's limit. Detaches the programs with the last one.
     pub fn dismiss(&mut self, cgroup: CgroupId) {
         if let Some(member) = self.members.remove(&cgroup) {
             for address in member.addresses {
@@ -152,8 +152,8 @@ impl Gate {
         }
     }
 
-    /// Looks after addresses and devices: for a `new` container, when a flood asks for another
-    /// place, and from time to time.
+    /// Updates addresses and attachments: for a `new` container, when a flood changes the priority,
+    /// and from time to time.
     pub fn keep_attached(
         &mut self,
         container: &Container,
@@ -168,7 +168,7 @@ impl Gate {
         self.looked = Instant::now();
         let file = find_namespace(netns, container.pid).map_err(LimitError::Namespace)?;
         self.learn_addresses(container)?;
-        // Detached only once the others are in place.
+        // The old programs stay attached until the new ones are.
         let before = flooded.then(|| {
             self.first = First::Dropping;
             std::mem::take(&mut self.links)
@@ -178,8 +178,8 @@ impl Gate {
         Ok(())
     }
 
-    /// Limits what the sockets of a container receive that has no address of its own; `directory` is
-    /// that of its v2 cgroup.
+    /// Limits what the sockets of a container without an address of its own receive. `directory` is
+    /// its v2 cgroup.
     pub fn keep_sockets(
         &mut self,
         container: &Container,
@@ -203,7 +203,7 @@ impl Gate {
         let found = in_namespace(&file, inside::addresses)
             .and_then(|found| found)
             .map_err(LimitError::Addresses)?;
-        // Link-local addresses mean nothing beyond their link, and are everybody's.
+        // Link-local addresses are ambiguous beyond their link.
         let found: BTreeSet<IpAddr> = found
             .into_iter()
             .map(|(_, address)| address)
@@ -226,7 +226,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Attaches to the devices by which packets enter the namespace that `file` stands for.
+    /// Attaches the programs to the devices through which packets enter the namespace of `file`.
     fn attach(&mut self, file: &File, netns: NetnsId, skip: &HostEnds) -> Result<(), LimitError> {
         let programs = self.programs.programs();
         let attached: BTreeSet<u32> = self.links.keys().copied().collect();
@@ -283,7 +283,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Limits what the container sends; why not, where that cannot be.
+    /// Limits what the container sends; returns the failure, if any.
     pub fn limit_sent(&mut self, container: &Container, netns: NetnsId) -> Option<Arc<LimitError>> {
         let member = self.members.get(&container.cgroup)?;
         match &member.sent_refused {
@@ -301,7 +301,7 @@ impl Gate {
         refused
     }
 
-    /// Attaches to the host's ends of the container's interfaces in this namespace.
+    /// Attaches the programs to the host's ends of the container's interfaces in this namespace.
     fn attach_sent(
         &mut self,
         file: &File,
@@ -326,12 +326,12 @@ impl Gate {
         Ok(())
     }
 
-    /// Tells the programs what a container may spend.
+    /// Sets a container's budget in the programs.
     pub fn spend(&mut self, cgroup: CgroupId, spending: Spending) -> Result<(), LimitError> {
         let Some(member) = self.members.get(&cgroup) else {
             return Ok(());
         };
-        // A rate of 0 is no limit.
+        // A rate of 0 means no limit.
         let cpus = spending.cpus.unwrap_or(0.0);
         let bucket = Bucket {
             rate_ns_per_s: (cpus * 1e9) as u64,
@@ -344,7 +344,7 @@ impl Gate {
             .map_err(LimitError::Bucket)
     }
 
-    /// What happened to a container's packets since this was asked last; called once a step.
+    /// Packets of a container since the last call; called once a step.
     pub fn counts_since(&mut self, cgroup: CgroupId) -> DropCounts {
         let Some(member) = self.members.get_mut(&cgroup) else {
             return DropCounts::default();
@@ -366,8 +366,8 @@ impl Gate {
     }
 }
 
-/// A real device may reset its queues for XDP in its driver, so that is left out there; a veth takes
-/// it without harm.
+/// Attaches at the first entry that works. A real device may reset its queues for XDP in its
+/// driver, so that entry is left out there; a veth tolerates it.
 fn first_that_works(
     programs: DropDescriptors,
     device: &LinkMessage,

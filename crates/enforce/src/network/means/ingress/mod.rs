@@ -1,9 +1,9 @@
-//! Stop: drops the packets of containers in debt where they enter the host, and what those
-//! containers send where it enters the host stage.
+//! Packet limits: drops the packets of containers in debt where they enter the host, and their sent
+//! packets where they enter the host's network stack.
 //!
-//! The programs are loaded only while a container needs them, once for each network namespace
-//! that forwards to such containers, and attached to the devices by which packets enter it.
-//! They are attached by links: the kernel detaches them when our process ends.
+//! The programs are loaded only while a container needs them, once for each network namespace that
+//! forwards to such containers. They are attached to the devices through which packets enter it.
+//! The kernel detaches them when our process ends, because links hold them.
 
 mod gate;
 mod refusal;
@@ -19,23 +19,22 @@ use refusal::Refusal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// All gates, by namespace.
+/// Gates by namespace.
 #[derive(Default)]
 pub(in crate::network) struct Ingress {
     gates: BTreeMap<NetnsId, Gate>,
     refused: BTreeMap<NetnsId, Refusal>,
 }
 
-/// The namespace in which the host's ends of a container's interfaces are, or the devices that they
-/// lie upon.
+/// Namespace that contains the host's ends of a container's interfaces, or the devices below them.
 fn forwarding_namespace(container: &Container) -> Option<NetnsId> {
     let pairs = &container.interfaces;
     let ends = pairs.iter().find_map(|pair| pair.host_netns);
     ends.or_else(|| pairs.iter().find_map(|pair| pair.lower_netns))
 }
 
-/// Where a container's packets are stopped: where its host's ends are, or, with `own`, in its
-/// own namespace. One in the host's namespace has no other.
+/// Namespace in which a container's packets are dropped: the one of its host ends or, with `own`,
+/// its own. A container in the host's namespace has no other.
 pub(in crate::network) fn gate_of(container: &Container, own: bool) -> Option<NetnsId> {
     if own || container.host_network {
         container.netns
@@ -45,9 +44,8 @@ pub(in crate::network) fn gate_of(container: &Container, own: bool) -> Option<Ne
 }
 
 impl Ingress {
-    /// Limits a container to what it may spend, in the namespace `netns`. Returns why what it sends
-    /// is not limited although it should be: a kernel before 6.6 has no tcx. What it receives is
-    /// limited all the same.
+    /// Limits a container in the namespace `netns`. Returns the reason if its sent packets cannot
+    /// be limited: a kernel before 6.6 has no tcx. Received packets are limited all the same.
     pub fn limit(
         &mut self,
         located: &Located,
@@ -67,11 +65,11 @@ impl Ingress {
             })
     }
 
-    /// Loads the programs for the namespace that forwards to a container: they take the kernel
-    /// a while, and nothing looks at a packet until they are attached.
+    /// Loads the programs for the namespace that forwards to a container, because loading takes the
+    /// kernel a while. They see no packet until they are attached.
     pub fn prepare(&mut self, container: &Container) {
         if let Some(netns) = gate_of(container, false) {
-            // A failure is reported when they are needed.
+            // A failure is reported when the programs are needed.
             let _ = self.gate(netns, First::Dropping);
         }
     }
@@ -84,7 +82,7 @@ impl Ingress {
         }
     }
 
-    /// Unloads the programs of namespaces that no wanted container is behind any more.
+    /// Unloads the programs of namespaces that forward to no wanted container.
     pub fn keep(&mut self, wanted: &BTreeSet<NetnsId>) {
         self.gates
             .retain(|netns, gate| wanted.contains(netns) || !gate.is_empty());
@@ -97,8 +95,8 @@ impl Ingress {
         limit: &PacketLimit,
         skip: &HostEnds,
     ) -> Result<Option<Arc<LimitError>>, LimitError> {
-        // Where the host's packets enter those that are dropped would cost everybody; in a
-        // container's own namespace they are the container's.
+        // A packet dropped where it enters the host costs all containers. In a container's own
+        // namespace only that container pays for it.
         let own = container.netns == Some(netns);
         let first = if own && limit.large {
             First::Passing
@@ -124,14 +122,14 @@ impl Ingress {
         Ok(sent_refused)
     }
 
-    /// Ends a container's limit; the last one takes the programs away.
+    /// Ends a container's limit. Detaches the programs with the last one.
     pub fn release(&mut self, cgroup: CgroupId) {
         for gate in self.gates.values_mut() {
             gate.dismiss(cgroup);
         }
     }
 
-    /// The limit on a container's packets, and what it did since this was asked last.
+    /// The limit on a container's packets, and its effect since the last call.
     pub fn limiting(&mut self, cgroup: CgroupId) -> Limiting {
         let mut limiting = Limiting {
             received: self.limits(cgroup),
@@ -148,17 +146,17 @@ impl Ingress {
         limiting
     }
 
-    /// Whether what a container receives is limited now.
+    /// Whether received packets of the container are limited.
     pub fn limits(&self, cgroup: CgroupId) -> bool {
         self.members(cgroup).any(Member::limits)
     }
 
-    /// Whether what it sends is limited now.
+    /// Whether sent packets of the container are limited.
     pub fn limits_sent(&self, cgroup: CgroupId) -> bool {
         self.members(cgroup).any(Member::limits_sent)
     }
 
-    /// Programs that are attached now.
+    /// Number of attached programs.
     pub fn attached(&self) -> u64 {
         self.gates.values().map(Gate::attached).sum()
     }

@@ -1,4 +1,4 @@
-//! Why a container's packets cannot be limited, and when it is tried again.
+//! Errors of a packet limit, and the time of the next try.
 
 use crate::tuning::network::TRY_AGAIN;
 use cofferdam_bpf::{LoadError, MapError};
@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A limit that could not be put in place.
+/// Packet limit that could not be applied.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::network) enum LimitError {
     #[error(transparent)]
@@ -40,7 +40,7 @@ pub(in crate::network) enum LimitError {
     NoEntry,
 }
 
-/// What failed, and when it is tried again.
+/// Failure, and the time of the next try.
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {
     until: Instant,

@@ -1,7 +1,7 @@
-//! What an interrupt costs where it happens: a thread looks at its own clock on a CPU that receives
-//! packets, for some milliseconds. What it loses of its time, less what the tracepoints show of the
-//! softirqs and device interrupts in it, is the way into the kernel and out again, with what the
-//! accounting itself adds outside its own brackets.
+//! Cost of an interrupt, measured in place: a thread reads the clock on a CPU that receives
+//! packets, for some milliseconds. Its lost time, minus the softirqs and device interrupts that
+//! tracepoints show, is the time to enter and leave the kernel, plus the accounting's own overhead
+//! outside its brackets.
 
 use crate::tuning::interrupt::{
     AWAY, CHECK, ENOUGH_SEEN, LONGEST_LOOK, LOOK, LOOK_AT_MOST, MOST_COSTS, MOST_LOST,
@@ -16,24 +16,24 @@ use std::io;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
-/// Where to look.
+/// Request for one measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Order {
     pub cpu: CpuId,
-    /// Packets come otherwise than before: what was lost until now says nothing of it.
+    /// Whether earlier losses are discarded because packets now arrive differently.
     pub anew: bool,
 }
 
-/// An answer: the cost, where enough was seen of it, or why it can never be measured.
+/// Cost if enough interrupts were seen, or the reason why it can never be measured.
 type Answer = Result<Option<Duration>, String>;
 
-/// Asks a thread of its own, which is started with the first question and ends with this.
+/// Owner of the measuring thread, which starts with the first request and ends with this value.
 #[derive(Debug)]
 pub(super) struct Watcher {
     load: fn() -> Result<Interruptions, LoadError>,
     thread: Option<(Sender<Order>, Receiver<Answer>)>,
     asked: bool,
-    /// Why nothing can be measured.
+    /// Reason why nothing can be measured.
     failure: Option<String>,
 }
 
@@ -44,7 +44,7 @@ impl Default for Watcher {
 }
 
 impl Watcher {
-    /// One whose thread measures with the programs that `load` loads.
+    /// Creates a watcher whose thread measures with the programs that `load` loads.
     pub fn loading(load: fn() -> Result<Interruptions, LoadError>) -> Watcher {
         Watcher {
             load,
@@ -54,13 +54,13 @@ impl Watcher {
         }
     }
 
-    /// Has the cost measured; false while the last question has no answer.
+    /// Requests a measurement; returns false while an earlier one is pending.
     pub fn ask(&mut self, order: Order) -> bool {
         if self.asked || (self.failure.is_some() && self.thread.is_some()) {
             return false;
         }
         if self.thread.is_none() {
-            // Without a thread it is tried again with the next question.
+            // Without a thread the next request tries again.
             let started = start(self.load);
             self.failure = started
                 .as_ref()
@@ -73,17 +73,17 @@ impl Watcher {
         self.asked
     }
 
-    /// Whether it measures now, or did when it was last asked for the answer.
+    /// Whether a measurement is pending, or was at the last check for its result.
     pub fn looks(&self) -> bool {
         self.asked
     }
 
-    /// Why nothing can be measured, as far as that is known.
+    /// Reason why nothing can be measured, as far as known.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
 
-    /// The cost of one interrupt, once for each answer that says something.
+    /// Cost of one interrupt, once for each conclusive result.
     pub fn answer(&mut self) -> Option<Duration> {
         let (_, answers) = self.thread.as_ref().filter(|_| self.failure.is_none())?;
         let answer = match answers.try_recv() {
@@ -126,17 +126,17 @@ fn start(
     builder.spawn(work).map(|_| (orders, answers))
 }
 
-/// What a task lost between two looks at its clock beyond what was seen of it.
+/// Time that a task lost between two reads of the clock beyond the traced time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Lost {
     time: Duration,
-    /// By so many network softirqs, those left out that followed another softirq at once: after an interrupt the kernel
-    /// runs all that wait, up to ten times.
+    /// Number of network softirqs in it, without softirqs that directly followed another: after an
+    /// interrupt the kernel handles all pending ones, up to ten times.
     interruptions: u32,
 }
 
-/// What an interruption takes from a task beyond the softirqs' own time, by a look at `cpu` and what was `lost` there before; `None`
-/// where too little came so far, or this thread may not run there.
+/// Cost of an interruption beyond the softirqs' own time, from a measurement on `cpu` and the
+/// losses `lost` of earlier ones. `None` if too few were seen, or this thread may not run there.
 fn measure(programs: &mut Interruptions, cpu: CpuId, lost: &mut Vec<Lost>) -> Option<Duration> {
     run_on(cpu).ok()?;
     let mut lost_now = Vec::with_capacity(MOST_COSTS);
@@ -147,8 +147,9 @@ fn measure(programs: &mut Interruptions, cpu: CpuId, lost: &mut Vec<Lost>) -> Op
     average(lost)
 }
 
-/// What each took on average, if those to be believed are enough to tell. The average, as what a task loses is their sum: some
-/// cost half as much again as the middle one. Where the hypervisor had a part in one, it does not count.
+/// Average cost, if enough samples are plausible. The average, because a task loses the sum, and
+/// some interruptions take half as long again as the median. Samples in which the hypervisor took
+/// part do not count.
 fn average(lost: &[Lost]) -> Option<Duration> {
     let believed = lost.iter().filter(|lost| lost.time <= MOST_LOST);
     if believed.clone().count() < ENOUGH_SEEN {
@@ -159,10 +160,10 @@ fn average(lost: &[Lost]) -> Option<Duration> {
     time.checked_div(interruptions)
 }
 
-/// Looks at the clock for a while. Where it went on by more than a look takes because packets were handled, that is noted,
-/// without what `seen` saw of it. The clock is one that is read in user space: an interrupt that comes while the kernel has
-/// interrupts disabled, as it has while it reads a thread's clock, costs a virtual machine one more exit (measured: 10 µs
-/// for 6). That one is read where something was handled, to leave out what another task took meanwhile.
+/// Reads the clock for a while, and records each gap in which packets were handled, without the
+/// time that `seen` shows. The clock is read in user space. Reading the thread's clock enters the
+/// kernel with interrupts disabled, and an interrupt that arrives then costs a virtual machine one
+/// more exit. That clock is therefore read only after a gap, to leave out the time of other tasks.
 fn look(seen: &dyn Fn() -> SeenInterruptions, lost: &mut Vec<Lost>) {
     let begin = Clocks::read();
     let (mut checked, mut last) = (begin, begin.wall);
@@ -189,8 +190,9 @@ fn look(seen: &dyn Fn() -> SeenInterruptions, lost: &mut Vec<Lost>) {
     }
 }
 
-/// Whether a look that took so much CPU time has seen enough, or will not see it: a stream falls silent while its receiver
-/// waits for this thread, and the look would take the CPU from those that it is for.
+/// Whether a measurement that took this CPU time has seen enough, or will not see it. A stream
+/// pauses while its receiver waits for this thread, and a longer measurement would take the CPU
+/// from its users.
 fn is_over(looked: Duration, seen: usize) -> bool {
     let pace = ENOUGH_SEEN as f64 * looked.as_secs_f64() / LONGEST_LOOK.as_secs_f64();
     let is_enough = seen >= ENOUGH_SEEN && looked >= LOOK;
@@ -212,16 +214,17 @@ impl Clocks {
         }
     }
 
-    /// For how long other tasks had the CPU.
+    /// Time in which other tasks had the CPU.
     fn away_since(&self, earlier: &Clocks) -> Duration {
         (self.wall - earlier.wall).saturating_sub(self.thread.saturating_sub(earlier.thread))
     }
 }
 
-/// What was lost in a `gap` between two looks; nothing where no packets were handled.
+/// Time lost in a `gap` between two reads; `None` if no packets were handled.
 fn lost_in(gap: Duration, before: &SeenInterruptions, after: &SeenInterruptions) -> Option<Lost> {
     let interruptions = u32::try_from(after.interruptions - before.interruptions).ok()?;
-    // Less than was seen: the scheduler deducts interrupts itself (IRQ_TIME_ACCOUNTING).
+    // The gap is shorter than the traced time: the scheduler deducts interrupts itself
+    // (IRQ_TIME_ACCOUNTING).
     let time = gap.checked_sub(after.time - before.time)?;
     (interruptions > 0).then_some(Lost {
         time,
@@ -233,7 +236,7 @@ fn lost_in(gap: Duration, before: &SeenInterruptions, after: &SeenInterruptions)
 mod tests {
     use super::*;
 
-    /// No program of ours loads on such a kernel.
+    /// Loader on a kernel that accepts no program of ours.
     fn no_programs() -> Result<Interruptions, LoadError> {
         Err(LoadError::NoBtf)
     }
@@ -295,7 +298,7 @@ mod tests {
         assert_eq!(average(&some), Some(Duration::from_micros(9)));
     }
 
-    /// Between two looks there was one, or there were three.
+    /// Between two reads there were one or three interruptions.
     /// Promise 35.
     #[test]
     fn the_average_is_of_interruptions_and_not_of_looks() {

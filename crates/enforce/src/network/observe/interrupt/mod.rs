@@ -1,7 +1,7 @@
-//! What an interrupt costs whoever it interrupts. No tracepoint brackets the way into the kernel
-//! and out again; on a virtual machine it is longer than the work on a small packet. A first estimate
-//! is made when enforcement begins ([`once`]); while a CPU receives much it is measured there, again
-//! and again ([`live`]).
+//! Cost of an interrupt to the interrupted task. No tracepoint brackets the entry into the kernel
+//! and the exit; on a virtual machine they take longer than the work on a small packet. A first
+//! estimate is made when enforcement begins ([`once`]). While a CPU receives much, the cost is
+//! measured there repeatedly ([`live`]).
 
 mod live;
 mod once;
@@ -15,36 +15,36 @@ use live::{Order, Watcher};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// What an interruption takes from the task that it meets: a network softirq, with what follows it at once.
+/// Cost of an interruption: a network softirq, with the softirqs that directly follow it.
 #[derive(Debug, Default)]
 pub(super) struct Interrupts {
     costs: InterruptionCosts,
-    /// `None` where the cost was given.
+    /// Measurement in place; `None` if the cost was given.
     live: Option<Live>,
 }
 
-/// When the cost is measured in place.
+/// Schedule of the measurements in place.
 #[derive(Debug, Default)]
 struct Live {
     watcher: Watcher,
-    /// On which CPU last.
+    /// CPU of the last measurement.
     asked: Option<u32>,
     looks: HashMap<u32, Looked>,
 }
 
-/// When one CPU was looked at last, with what else was going on there.
+/// Last measurement on one CPU, and the conditions at that time.
 #[derive(Debug)]
 struct Looked {
     again: Instant,
-    /// Looks so far that told nothing. One that did is good enough for long.
+    /// Inconclusive measurements so far.
     in_vain: u32,
     is_known: bool,
-    /// Interruptions of tasks a second.
+    /// Interruptions of tasks per second.
     rate: f64,
 }
 
 impl Interrupts {
-    /// Each takes `cost`.
+    /// Creates the value with a given `cost` per interruption.
     pub fn new(cost: Duration) -> Interrupts {
         Interrupts {
             costs: InterruptionCosts::everywhere(cost.as_nanos() as f64),
@@ -52,7 +52,7 @@ impl Interrupts {
         }
     }
 
-    /// Each takes `estimate`, until it is measured in place.
+    /// Creates the value with an `estimate` per interruption, until a measurement replaces it.
     pub fn estimated(estimate: Duration) -> Interrupts {
         Interrupts {
             live: Some(Live::default()),
@@ -60,20 +60,19 @@ impl Interrupts {
         }
     }
 
-    /// The CPU on which the cost is measured now, or was at the last look.
+    /// CPU on which the cost is being measured, or was in the last interval.
     pub fn looks_at(&self) -> Option<u32> {
         let live = self.live.as_ref()?;
         live.asked.filter(|_| live.watcher.looks())
     }
 
-    /// Why the cost cannot be measured in place, and the first estimate stands for it,
-    /// microseconds.
+    /// Reason why the cost cannot be measured in place, and the first estimate, microseconds.
     pub fn failure(&self) -> Option<(&str, f64)> {
         let why = self.live.as_ref()?.watcher.failure()?;
         Some((why, self.costs.elsewhere_ns / 1e3))
     }
 
-    /// The costs as far as they are known now. Has them measured where many tasks were interrupted in `interval`,
+    /// Returns the known costs. Starts a measurement if many tasks were interrupted in `interval`,
     /// which ends now.
     pub fn look(&mut self, interval: &Interval) -> &InterruptionCosts {
         if let Some(live) = &mut self.live {
@@ -89,8 +88,9 @@ impl Interrupts {
 }
 
 impl Live {
-    /// Has the cost measured on a CPU whose tasks are interrupted much, when it is time: on each in turn, since where
-    /// packets are sent to a neighbour they are received without an interrupt, and nothing is learnt.
+    /// Starts a due measurement on a CPU whose tasks are often interrupted, on each CPU in turn. On
+    /// a CPU that sends to a local neighbour, packets arrive without an interrupt, and a
+    /// measurement there is inconclusive.
     fn consider(&mut self, interval: &Interval, now: Instant) {
         let seconds = interval.length.as_secs_f64().max(1e-3);
         let cpus = interval.cpus.iter();
@@ -111,8 +111,8 @@ impl Live {
         }
     }
 
-    /// Packets that come one by one interrupt a CPU that `ksoftirqd` had kept free of interrupts: then there is
-    /// something to see, at once.
+    /// Whether a measurement is due. Single packets may begin to interrupt a CPU that `ksoftirqd`
+    /// had kept free of interrupts; then one is due at once.
     fn is_due(&self, cpu: u32, rate: f64, now: Instant) -> bool {
         match self.looks.get(&cpu) {
             _ if rate < PRESSED_RATE => false,
@@ -121,7 +121,8 @@ impl Live {
         }
     }
 
-    /// Sets when the next look is: each takes 3 to 10 ms of a CPU that is wanted, and those that tell nothing come rarely.
+    /// Sets the time of the next measurement. Each takes 3 to 10 ms of a busy CPU, so inconclusive
+    /// ones become rare.
     fn note_look(&mut self, cpu: u32, rate: f64, now: Instant) {
         let before = self.looks.get(&cpu).filter(|last| !last.is_over(rate));
         let in_vain = before.map_or(0, |last| last.in_vain.saturating_add(1));
@@ -137,7 +138,7 @@ impl Live {
         self.looks.insert(cpu, look);
     }
 
-    /// The look at `cpu` has told what an interruption costs there.
+    /// Records that the measurement on `cpu` had a result.
     fn note_answer(&mut self, cpu: u32, now: Instant) {
         if let Some(look) = self.looks.get_mut(&cpu) {
             (look.is_known, look.again) = (true, now + AGAIN_AFTER);
@@ -146,7 +147,8 @@ impl Live {
 }
 
 impl Looked {
-    /// Whether a CPU with this rate of interruptions handles packets otherwise than then.
+    /// Whether this rate of interruptions differs so much that the earlier measurement no longer
+    /// applies.
     fn is_over(&self, rate: f64) -> bool {
         rate >= MANY.max(MANY_MORE * self.rate)
     }
@@ -188,8 +190,8 @@ mod tests {
         assert_eq!(asked(&[]), None);
     }
 
-    /// When CPU 0 is looked at, in milliseconds, where both CPUs receive `rates` at a time in milliseconds, and looks at `known`
-    /// tell something.
+    /// Milliseconds at which CPU 0 is measured. The CPUs have the interruption `rates` of a time in
+    /// milliseconds, and measurements on `known` have a result.
     fn looks(known: Option<u32>, rates: impl Fn(u32) -> [f64; 2]) -> Vec<u32> {
         let (mut live, start) = (Live::default(), Instant::now());
         let mut at = Vec::new();
@@ -219,7 +221,7 @@ mod tests {
         assert_eq!(known, [0, 10_000, 20_000, 30_000]);
     }
 
-    /// From one control period to the next.
+    /// Rates that differ from one control period to the next.
     /// Promise 35.
     #[test]
     fn few_interruptions_that_scatter_are_no_news() {
@@ -229,7 +231,7 @@ mod tests {
         assert_eq!(at[..4], [0, 500, 1_500, 3_500]);
     }
 
-    /// Until 4 s `ksoftirqd` handles the packets of CPU 0; then they interrupt whoever runs there.
+    /// Until 4 s `ksoftirqd` handles the packets of CPU 0; then they interrupt the tasks there.
     /// Promise 35.
     #[test]
     fn interrupts_that_set_in_are_looked_at() {

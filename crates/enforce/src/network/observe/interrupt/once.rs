@@ -1,5 +1,5 @@
-//! The first estimate, before there is traffic: a thread that does nothing but look at the clock is
-//! interrupted from another CPU, and the gaps are what it loses.
+//! First estimate of an interrupt's cost, before there is traffic: a thread that only reads the
+//! clock is interrupted from another CPU, and the gaps are its lost time.
 
 use crate::tuning::interrupt::{APART, ENOUGH, MOST, ROUNDS};
 use cofferdam_affinity::run_on;
@@ -12,15 +12,15 @@ use std::time::{Duration, Instant};
 const MEMBARRIER_PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
 const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
-/// What one interrupt takes from the task that runs; `None` where this host cannot tell: one CPU, a
-/// cpuset without the first two, or no `membarrier` (Linux 4.14). A host that is busy may hide it from
-/// one attempt, hardly from three; each takes some 30 ms.
+/// Cost of one interrupt to the running task. `None` if this host cannot measure it: one CPU, a
+/// cpuset without the first two CPUs, or no `membarrier` (Linux 4.14). A busy host may defeat one
+/// attempt, hardly three; each takes some 30 ms.
 pub(in crate::network::observe) fn measure() -> Option<Duration> {
     (0..3).find_map(|_| attempt())
 }
 
 fn attempt() -> Option<Duration> {
-    // Not those that this thread may run on: it may keep off CPUs where others work.
+    // All online CPUs: this thread may be bound to a few of them.
     let online = fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
     let cpus = parse::cpu_list(online.trim())?;
     let mut cpus = cpus.into_iter();
@@ -41,7 +41,7 @@ fn attempt() -> Option<Duration> {
     middle(&mut gaps)
 }
 
-/// The middle one of the gaps, if they are enough to tell and it is to be believed.
+/// Median gap, if there are enough gaps and it is plausible.
 fn middle(gaps: &mut [Duration]) -> Option<Duration> {
     if gaps.len() < ENOUGH {
         return None;
@@ -51,7 +51,7 @@ fn middle(gaps: &mut [Duration]) -> Option<Duration> {
     Some(*cost).filter(|cost| *cost <= MOST)
 }
 
-/// Gaps between two looks at the clock that are no ordinary ones, without what a look takes.
+/// Gaps between two reads of the clock that are longer than usual, without the duration of a read.
 fn watch(cpu: CpuId, over: &AtomicBool) -> Option<Vec<Duration>> {
     run_on(cpu).ok()?;
     let mut usual = Duration::from_micros(1);
@@ -82,7 +82,7 @@ fn send() -> Option<()> {
     Some(())
 }
 
-/// A barrier on the CPUs where this process runs: the kernel interrupts them for it.
+/// Issues a barrier on the CPUs where this process runs: the kernel interrupts them for it.
 fn membarrier(command: libc::c_int) -> Option<()> {
     // SAFETY: membarrier takes three integers and touches no memory of ours.
     let done = unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) };
@@ -93,7 +93,7 @@ fn membarrier(command: libc::c_int) -> Option<()> {
 mod tests {
     use super::*;
 
-    /// Whatever the machine does meanwhile: either no answer, or a sane one.
+    /// On a disturbed machine there is either no result or a plausible one.
     #[test]
     fn an_interrupt_costs_more_than_nothing() {
         if let Some(cost) = measure() {

@@ -1,4 +1,4 @@
-//! The limit on a container's packets: what its share and its quota leave for them, and what they may go
+//! Limit on a container's packets: the budget that its share and its quota leave, and the overdraft
 //! beyond it.
 
 use super::Account;
@@ -11,8 +11,9 @@ use cofferdam_types::{ContainerLedger, Means};
 use std::time::Duration;
 
 impl Account {
-    /// The limit on its packets. Once in place, it stays until it has not bound for a while: nobody
-    /// waits, or its NAPI thread does all of its network work in its own time.
+    /// Decides about the packet limit. An applied limit stays until it has dropped nothing for a
+    /// while: no competitor waits, or the container's NAPI thread does all of its network work in
+    /// its own time.
     pub(super) fn packets(
         &mut self,
         rules: &Rules,
@@ -54,15 +55,15 @@ impl Account {
             received: may_rx,
             sent: may_tx && (self.packets.sends() > tuning::SENDS_PART || own.limiting.sent),
             large: are_large(row),
-            // Without a NAPI thread of its own the last place to drop is its own interface, when
-            // the other end of it is no host that forwards.
+            // Without a NAPI thread the last place to drop is the container's own interface, unless
+            // its other end is on a host that forwards.
             at_own_interface: (!rules.may(Means::NapiThread) || self.unstoppable)
                 && self.container.interfaces.len() == 1,
         })
     }
 
-    /// Network CPU that it may cause, in CPUs, within its share of the CPUs where others wait and
-    /// within its quota; as [`counted`] counts it.
+    /// Network CPU, in CPUs, that the container may cause within its quota and its share of the
+    /// contended CPUs, as [`counted`] counts it.
     ///
     /// [`counted`]: crate::network::policy::quota::Quota::counted
     fn budget(&self, rules: &Rules, own: &ContainerFacts, share: Option<f64>) -> Option<f64> {
@@ -80,8 +81,8 @@ impl Account {
         }
     }
 
-    /// Whether it mostly moves full segments, and the other side answers as far as that can be seen: of a device upon the
-    /// host's (macvlan) what is sent is not.
+    /// Whether it moves mostly full segments, and the other side answers as far as that is visible.
+    /// Of a device on top of a host device (macvlan), sent packets are not visible.
     pub(super) fn are_streams(&self, row: Option<&ContainerLedger>) -> bool {
         let devices = &self.container.interfaces;
         let sees_both = devices.iter().all(|device| device.host_ifindex.is_some());
@@ -89,10 +90,11 @@ impl Account {
         are_full(row) && (!tells || self.packets.are_answered())
     }
 
-    /// CPUs by which its packets may go beyond their budget, because its weight alone takes that back: a
-    /// task that reads later closes the window of a stream, which loses nothing then. What it owes leaves less.
-    /// A stream that loses a window is silent for 200 ms and more, and one that runs BBR sends into a limit
-    /// again and again: it has all the room that it wants until it owes more than its weight will soon have back.
+    /// CPUs by which its packets may exceed their budget because its weight alone compensates that:
+    /// a task that reads later closes a stream's window, and the stream loses nothing. A debt
+    /// reduces the overdraft. A stream that loses a window is silent for 200 ms and more, and BBR
+    /// sends into a limit again and again. A stream may therefore exceed its budget freely until
+    /// its debt is more than its weight can soon repay.
     pub(super) fn room(&self, rules: &Rules, own: &ContainerFacts, share: f64) -> f64 {
         let may_wait = self.streams || !self.outweighed;
         if !self.is_by_weight(rules, own) || !may_wait || self.rates.runs_elsewhere() {
@@ -106,13 +108,14 @@ impl Account {
     }
 }
 
-/// Whether what came are full segments, as a stream's are.
+/// Whether received packets are full segments, as those of a stream.
 fn are_large(row: Option<&ContainerLedger>) -> bool {
     let ledger = row.map(|row| row.ledger).unwrap_or_default();
     ledger.rx_bytes >= tuning::LARGE_BYTES * ledger.rx_packets
 }
 
-/// Whether what it mostly moves are full segments: what comes back of a stream that is sent are acknowledgements.
+/// Whether the larger direction carries full segments. The other direction of a stream carries
+/// acknowledgements.
 pub(super) fn are_full(row: Option<&ContainerLedger>) -> bool {
     let ledger = row.map(|row| row.ledger).unwrap_or_default();
     match ledger.tx_bytes > ledger.rx_bytes {
@@ -121,8 +124,8 @@ pub(super) fn are_full(row: Option<&ContainerLedger>) -> bool {
     }
 }
 
-/// CPUs by which streams may go beyond what is left of `cpus`: as many, until what `debt` takes of them is half
-/// of [`tuning::STREAM_ROOM_PART`]; none beyond the whole of it.
+/// CPUs by which streams may exceed the rest of `cpus`: all of `cpus` while repaying `debt` takes
+/// half of [`tuning::STREAM_ROOM_PART`], none from the whole of it on.
 fn stream_room(cpus: f64, debt: &Debt) -> f64 {
     let most = tuning::STREAM_ROOM_PART * cpus;
     (most / debt.payment().max(1e-6) - 1.0).clamp(0.0, 1.0) * cpus

@@ -17,7 +17,7 @@ fn account() -> Account {
     Account::new(simulation::container(1))
 }
 
-/// Its packets take 0.4 of its share.
+/// Account whose packets take 0.4 of its share.
 fn communicating() -> Account {
     let mut account = account();
     let length = Duration::from_secs(1);
@@ -55,7 +55,7 @@ fn packets_have_room_while_a_weight_can_take_it_back_and_nothing_is_owed() {
     assert_eq!(room(&reserved), 0.0, "its weight is its reservation's");
     let mut flooded = account();
     flooded.outweighed = true;
-    assert_eq!(room(&flooded), 0.0, "more than a weight can take back");
+    assert_eq!(room(&flooded), 0.0, "more than a weight can compensate");
     let without = Rules {
         means: vec![Means::IngressDrop],
         ..rules()
@@ -75,7 +75,7 @@ fn a_flood_pays_back_sooner_than_a_stream() {
     assert_eq!(held.pay_back(), tuning::PAY_BACK);
 }
 
-/// As an executor of a batch job: its packets take little, whatever they are.
+/// An executor of a batch job: its packets take little, whatever their kind.
 /// Promise 34.
 #[test]
 fn who_communicates_a_little_has_a_streams_room() {
@@ -87,7 +87,8 @@ fn who_communicates_a_little_has_a_streams_room() {
     assert_eq!(room(&flooded), 0.0);
 }
 
-/// As an executor of a batch job while its siblings pause: the scheduler gave it more than its share.
+/// An executor of a batch job while its siblings pause: the scheduler gave it more than its
+/// share.
 /// Promise 34.
 #[test]
 fn what_tasks_had_beyond_the_share_is_owed_by_a_flood_alone() {
@@ -107,11 +108,11 @@ fn what_tasks_had_beyond_the_share_is_owed_by_a_flood_alone() {
     let mut held = account();
     is(held.counted(&of(0.9e9, 0.0, 0.0), SHARE), SHARE);
     is(held.counted(&of(0.3e9, 0.0, 0.0), SHARE), 0.3);
-    // Its packets took of what the scheduler gave the others as well, or more than that.
+    // The packets also took time that the scheduler gave to others, or more than its tasks did.
     is(held.counted(&of(0.8e9, 0.05e9, 0.0), SHARE), SHARE);
     is(held.counted(&of(0.52e9, 0.05e9, 0.0), SHARE), 0.53);
     is(held.counted(&of(0.5e9, 0.05e9, 0.0), SHARE), 0.55);
-    // It pays for more than it causes: a flood runs in its time slices.
+    // The container is charged more than it causes: a flood runs in its time slices.
     is(held.counted(&of(0.55e9, 0.05e9, 0.1e9), SHARE), SHARE);
     held.outweighed = true;
     assert!(held.counted(&of(0.8e9, 0.05e9, 0.1e9), SHARE) > 0.7);
@@ -124,7 +125,7 @@ fn streams_have_all_room_until_much_is_owed() {
     let mut held = account();
     held.streams = true;
     assert_eq!(room(&held), SHARE);
-    // Also where a NAPI thread is in place.
+    // Also with a running NAPI thread.
     held.outweighed = true;
     assert_eq!(room(&held), SHARE);
     let bounds = Bounds {
@@ -141,7 +142,8 @@ fn streams_have_all_room_until_much_is_owed() {
     assert_eq!(owe(0.03), 0.0, "0.16");
 }
 
-/// The kernel bills it for others' packets, and takes that off its quota; so does what an interrupt costs beside.
+/// The kernel bills it for others' packets, and deducts that from its quota. Interruptions do the
+/// same.
 /// Promise 33.
 #[test]
 fn who_only_pays_for_others_has_it_back_in_its_quota() {
@@ -193,7 +195,7 @@ fn facts(interval: &Interval) -> Facts<'_> {
     }
 }
 
-/// For CPU 0, which others want too.
+/// Contest for CPU 0.
 fn contest(causers: &Causers) -> Contest<'_> {
     Contest {
         cpu: 0,
@@ -235,7 +237,7 @@ fn a_napi_thread_is_for_containers_that_receive() {
     let (untouched, engaged) = (Some(NapiPlace::Untouched), Some(NapiPlace::Engaged));
     assert_eq!(place_of(9e6, account(), 100.0, 0.4), untouched);
     assert_eq!(place_of(1e6, account(), 100.0, 0.4), engaged);
-    // Streams are held by their weight, where that can be lowered and has something left to take.
+    // A weight is enough for streams if it can still be lowered.
     let streams = || Account {
         streams: true,
         ..account()
@@ -250,7 +252,7 @@ fn a_napi_thread_is_for_containers_that_receive() {
     assert_eq!(place_of(1e6, reserved, 100.0, 0.4), engaged);
 }
 
-/// What comes back of a stream that is sent are acknowledgements: no reason to call it a flood.
+/// The acknowledgements of a sent stream do not make it a flood.
 /// Promise 34.
 #[test]
 fn full_segments_are_a_stream_in_either_direction() {
@@ -267,7 +269,7 @@ fn full_segments_are_a_stream_in_either_direction() {
     assert!(!are((1_000, 200_000), (100, 140_000)), "mostly a flood");
 }
 
-/// A CPU that is full at one step and not at the next, and then nobody waits for it any more.
+/// The CPU is full in one step and not in the next, and then no competitor waits any more.
 /// Promise 29.
 #[test]
 fn a_weight_does_not_stay_low_where_nobody_waits() {
@@ -319,7 +321,7 @@ fn a_limit_that_drops_nothing_is_taken_away() {
     assert_eq!(packets_at(1_900, 0), Packets::Freed);
 }
 
-/// Two causers' tasks met 30 of 100 interruptions, at 2 µs each.
+/// Two offenders' tasks took 30 of 100 interruptions, at 2 µs each.
 /// Promise 29.
 #[test]
 fn what_interruptions_take_of_others_is_billed_to_them_too() {

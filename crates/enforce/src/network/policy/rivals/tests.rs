@@ -1,11 +1,11 @@
-//! Who runs beside whom, in made-up intervals.
+//! Competitors and their claims in synthetic intervals.
 
 use super::super::simulation::interval;
 use super::*;
 use cofferdam_types::{Container, Runtime};
 use std::sync::Arc;
 
-/// Of one CPU in an interval: so much of it went into softirqs, all of it on packets.
+/// Times of one CPU with `ns` of softirqs, all of them for packets.
 fn network_work(ns: u64) -> CpuTime {
     CpuTime {
         softirq_ns: ns,
@@ -14,7 +14,7 @@ fn network_work(ns: u64) -> CpuTime {
     }
 }
 
-/// The same cgroup, as one of the host.
+/// Returns the container as a cgroup of the host.
 fn of_host(container: &Container) -> Arc<Container> {
     Arc::new(Container {
         runtime: Runtime::Host,
@@ -22,13 +22,13 @@ fn of_host(container: &Container) -> Arc<Container> {
     })
 }
 
-/// Of CPU 0, among equals.
+/// Share of CPU 0 among cgroups of equal weight.
 fn share_of(rivals: &Rivals, container: &Container) -> f64 {
     let divided = rivals.divide(0, |_| false, |_| 100.0);
     divided.share(&container.cgroup_path, |_| 100.0)
 }
 
-/// Of 10 ms of network work 0.2 ms ran in softirq, half of that in the victim's time; the rest
+/// 0.2 ms of 10 ms of network work ran in softirqs, half of that in the victim's time. The rest
 /// ran in the offender's own NAPI thread.
 /// Promise 30.
 #[test]
@@ -44,7 +44,8 @@ fn what_runs_in_napi_threads_hides_no_rival() {
     assert_eq!(share_of(&rivals, offender), 0.5);
 }
 
-/// Of 20 ms ksoftirqd had 15 ms, for the offender's packets. Hardly any met the victim, which had the rest.
+/// `ksoftirqd` had 15 ms of 20 ms, for the offender's packets. Hardly any of them interrupted the
+/// victim, which had the rest.
 /// Promise 30.
 #[test]
 fn what_ksoftirqd_does_hides_no_rival() {
@@ -80,8 +81,8 @@ fn tasks_without_a_known_cgroup_are_rivals_and_idle_time_is_none() {
     }
 }
 
-/// A job of the host beside `ksoftirqd`: one softirq meets it, and then hardly any. It used half of the CPU all
-/// the time, and so it is a rival.
+/// Host job next to `ksoftirqd`: one softirq interrupts it, and then hardly any. It always used
+/// half of the CPU, so it stays a competitor.
 /// Promise 30.
 #[test]
 fn a_job_of_the_host_stays_a_rival_where_no_softirq_meets_it() {
@@ -105,8 +106,8 @@ fn a_job_of_the_host_stays_a_rival_where_no_softirq_meets_it() {
     assert!(share(0) > 0.99, "{}: it has gone to sleep", share(0));
 }
 
-/// A container is a cgroup of the host until its first task has entered its namespace. What the host's tasks
-/// use on average is counted no more from then on.
+/// A container counts as a host cgroup until its first task has entered its namespace. From then on
+/// the host average no longer counts.
 /// Promise 30.
 #[test]
 fn a_container_that_was_of_the_host_for_a_moment_claims_as_a_container() {
@@ -130,7 +131,7 @@ fn a_container_that_was_of_the_host_for_a_moment_claims_as_a_container() {
     }
 }
 
-/// As the agent reads CPU use: once in many intervals, then of all the time since.
+/// The agent reads CPU use once in many intervals, then for all the time since.
 /// Promise 30.
 #[test]
 fn what_is_read_seldom_counts_for_the_time_since_it_was_read() {
@@ -146,12 +147,12 @@ fn what_is_read_seldom_counts_for_the_time_since_it_was_read() {
     }
 }
 
-/// The victim ends, the offender goes on and fills the CPU.
+/// The victim ends; the offender continues and fills the CPU.
 /// Promise 30.
 #[test]
 fn who_has_not_run_for_a_while_leaves_its_share() {
     let time = network_work(10_000_000);
-    // A reading in every step, or once in five.
+    // A reading in every step, or in every fifth.
     for every in [1_u32, 5] {
         let mut rivals = Rivals::default();
         let mut after = |step: u32, victim_ns: u64| {
@@ -182,7 +183,7 @@ fn who_has_not_run_for_a_while_leaves_its_share() {
     }
 }
 
-/// A job of the host begins beside a stream: its claim does not wait for the average to rise.
+/// A host job starts next to a stream: its claim does not wait for the average to rise.
 /// Promise 30.
 #[test]
 fn a_job_of_the_host_claims_its_share_from_its_second_step_on() {
@@ -201,7 +202,7 @@ fn a_job_of_the_host_claims_its_share_from_its_second_step_on() {
     assert_eq!(shares[1..], [0.5; 3]);
 }
 
-/// A service that takes a tenth of the CPU beside two jobs, one of which is enforced.
+/// Service that takes a tenth of the CPU next to two jobs, one of them enforced.
 /// Promise 30.
 #[test]
 fn what_of_the_host_uses_little_claims_little_and_a_busy_one_its_share() {
@@ -223,8 +224,8 @@ fn what_of_the_host_uses_little_claims_little_and_a_busy_one_its_share() {
     }
 }
 
-/// Four that use a little less than a fifth of the CPU each could use more, in all more than there is. Beside them a
-/// task of the host that uses little still claims no more than twice that.
+/// Four containers that each use a little less than a fifth of the CPU could claim more than the
+/// CPU together. Next to them a host task with little use still claims only twice its use.
 /// Promise 30.
 #[test]
 fn what_claims_little_claims_it_beside_many_as_well() {
@@ -245,7 +246,7 @@ fn what_claims_little_claims_it_beside_many_as_well() {
     assert!((0.205..0.215).contains(&share), "{share}");
 }
 
-/// One of two offenders pauses, as a stream does that lost a window: what it leaves is not given away.
+/// One of two offenders pauses, as a stream that lost a window: its share is not given to others.
 /// Promise 30.
 #[test]
 fn one_that_is_held_back_claims_its_whole_share() {
@@ -265,7 +266,8 @@ fn one_that_is_held_back_claims_its_whole_share() {
     assert_eq!(share(true), 0.5);
 }
 
-/// CPU use is read in every fifth step; the victim comes between two readings and wants half of the CPU, or a tenth.
+/// CPU use is read in every fifth step. The victim appears between two readings and wants half of
+/// the CPU, or a tenth.
 /// Promise 30.
 #[test]
 fn one_that_comes_claims_its_whole_share_until_it_is_known_what_it_uses() {
@@ -300,10 +302,11 @@ fn one_that_comes_claims_its_whole_share_until_it_is_known_what_it_uses() {
             told[at..].iter().all(|(share, _)| *share == 0.5),
             "{comes_at}: {told:?}"
         );
-        // Two readings out of turn at most, and none before it came.
+        // At most two extra readings, and none before it appears.
         let soon: Vec<usize> = (10..55).filter(|i| told[*i].1).collect();
         assert!(soon == [at] || soon == [at, at + 1], "{comes_at}: {soon:?}");
-        // One that wants little has its whole share for these two steps, no longer; else for five to ten.
+        // With little use it has its whole share for only these two steps; without extra readings
+        // for five to ten.
         let told = offers(comes_at, 0.1, true);
         assert!(
             told[at + 2..].iter().all(|(share, _)| *share > 0.79),
@@ -321,7 +324,7 @@ fn one_that_comes_claims_its_whole_share_until_it_is_known_what_it_uses() {
     }
 }
 
-/// A container comes in every step: CPU use is not read in every step for that.
+/// A container appears in every step: CPU use is still not read in every step.
 /// Promise 30.
 #[test]
 fn where_many_come_cpu_use_is_read_out_of_turn_now_and_then() {
@@ -334,11 +337,11 @@ fn where_many_come_cpu_use_is_read_out_of_turn_now_and_then() {
         rivals.note(interval.length * *step as u32, &interval, None);
         rivals.wants_reading()
     });
-    // Of 4 s: three steps of 25.
+    // In 4 s: three steps of every 25.
     assert_eq!(wanted.count(), 24);
 }
 
-/// A service that wakes for a moment a few times a second, as our own agent does.
+/// Service that wakes for a moment a few times a second, as our own agent does.
 /// Promise 30.
 #[test]
 fn what_of_the_host_runs_for_a_moment_takes_no_share() {
@@ -356,7 +359,8 @@ fn what_of_the_host_runs_for_a_moment_takes_no_share() {
     }
 }
 
-/// What an interrupt costs is measured in place: our own thread has most of the CPU for an interval.
+/// The cost of an interrupt is measured in place: our own thread has most of the CPU for an
+/// interval.
 /// Promise 30.
 #[test]
 fn our_own_measurement_claims_nothing() {

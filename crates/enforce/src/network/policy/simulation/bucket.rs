@@ -1,11 +1,12 @@
-//! The token bucket of `bpf/enforce/drop.bpf.c`, in packets that may be parts of one.
+//! The token bucket of `bpf/enforce/drop.bpf.c`, with fractions of packets.
 
 use crate::network::policy::Spending;
 use crate::network::policy::facts::PacketCounts;
 
-/// As `EARLY_OF_1024` there.
+/// `EARLY_OF_1024` of the program.
 const EARLY: f64 = 16.0 / 1024.0;
 
+/// Token bucket of one tenant, with its counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bucket {
     /// `None` until a limit is in force.
@@ -13,13 +14,13 @@ pub(super) struct Bucket {
     tokens_ns: f64,
     passed: f64,
     dropped: f64,
-    /// In all.
+    /// Packets dropped since the start.
     pub dropped_in_all: f64,
 }
 
 impl Bucket {
-    /// Lets packets pass that come within `ns`. `chance` (0..1) decides about early losses.
-    /// Returns how many pass.
+    /// Returns how many of the packets that arrive within `ns` pass. `chance` (0..1) decides about
+    /// early losses.
     pub fn pass(&mut self, packets: f64, is_stream: bool, ns: f64, chance: f64) -> f64 {
         let Some(Spending {
             cpus: Some(cpus),
@@ -39,7 +40,7 @@ impl Bucket {
         self.tokens_ns = (self.tokens_ns + cpus * ns).min(burst);
         let passes = if is_stream {
             let lost = packets * stream_drops(self.tokens_ns, burst);
-            // Single losses: less than one packet is one now and then.
+            // Losses are whole packets: a fraction is one packet now and then.
             let lost = lost.floor() + f64::from(u8::from(chance < lost.fract()));
             (packets - lost).max(0.0)
         } else {
@@ -52,7 +53,7 @@ impl Bucket {
         passes
     }
 
-    /// What passed and was dropped since this was asked last.
+    /// Packets that passed and were dropped since the last call.
     pub fn counts(&mut self) -> PacketCounts {
         let whole = |count: &mut f64| {
             let whole = count.floor();
@@ -67,7 +68,7 @@ impl Bucket {
     }
 }
 
-/// The part of a stream's packets to drop.
+/// Part of a stream's packets that is dropped.
 fn stream_drops(tokens: f64, burst: f64) -> f64 {
     let half = burst / 2.0 + 1.0;
     if tokens >= half {

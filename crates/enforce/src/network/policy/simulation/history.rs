@@ -1,4 +1,4 @@
-//! Histories of a simulated host, made from seeds.
+//! Histories of a simulated host, generated from seeds.
 
 use super::host::{Host, INTERRUPTS_PER_MS};
 use super::tenant::{Cost, Kind, Tenant};
@@ -8,43 +8,43 @@ use cofferdam_types::{Container, Means, Runtime};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The control period (the agent's).
+/// Control period of the agent, milliseconds.
 const PERIOD_MS: u64 = 20;
 
-/// What a history is made of.
+/// Parameters of a history.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub seed: u64,
     /// Weights of the offender and of the victim.
     pub weights: (f64, f64),
     pub stream: bool,
-    /// Packets a millisecond at most.
+    /// Largest packet rate, per millisecond.
     pub packets: f64,
     pub cost: Cost,
     /// Part of the time in which the offender also computes.
     pub offender_computes: f64,
     pub victim_computes: f64,
-    /// How long a NAPI thread takes to be put in place; `None` where that means is not allowed.
+    /// Time until a NAPI thread is in place; `None` if that means is not allowed.
     pub napi_lag: Option<Duration>,
     pub interrupt_ns: f64,
-    /// The offender's.
+    /// Quota of the offender, CPUs.
     pub quota_cpus: Option<f64>,
     pub victim: Kind,
-    /// CPUs that the victim's packets take; its sibling computes for a part of the time then, and pauses.
+    /// Load of a victim that is a job of several containers.
     pub job: Option<Job>,
 }
 
-/// A victim of several containers that communicate, as a batch job's executors.
+/// Victim of several containers that communicate, as the executors of a batch job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job {
-    /// CPUs that the packets of the victim take.
+    /// CPUs that the victim's packets take.
     pub communicates: f64,
-    /// Part of the time in which another container of the job computes.
+    /// Part of the time in which the job's other container computes.
     pub sibling_computes: f64,
 }
 
 impl Plan {
-    /// An offender that wants more than its share, beside a victim that wants the whole CPU.
+    /// An offender that wants more than its share, and a victim that wants the whole CPU.
     pub fn from_seed(seed: u64) -> Plan {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut between = |low: f64, high: f64| low + random.f64() * (high - low);
@@ -59,7 +59,7 @@ impl Plan {
             application: between(300.0, 4_000.0),
             dropping: between(50.0, 300.0),
         };
-        // 1.2 to 6 times what one CPU can take.
+        // 1.2 to 6 times the capacity of one CPU.
         let packets = 1e6 / cost.all() * between(1.2, if stream { 1.5 } else { 6.0 });
         Plan {
             seed,
@@ -78,8 +78,8 @@ impl Plan {
         }
     }
 
-    /// As [`Plan::from_seed`], beside a victim that no rule enforces: a container or a cgroup of the
-    /// host, or a task of which nothing is known, and which competes as one of the default weight.
+    /// A plan as of [`Plan::from_seed`] with a victim that no rule enforces: a container, a host
+    /// cgroup, or a task of an unknown cgroup, which competes with the default weight.
     pub fn beside_anybody(seed: u64) -> Plan {
         let mut plan = Plan::from_seed(seed);
         plan.victim = [Kind::Observed, Kind::Unknown][seed as usize % 2];
@@ -89,7 +89,7 @@ impl Plan {
         plan
     }
 
-    /// An offender and a victim that leave a quarter of the CPU idle together.
+    /// An offender and a victim that together leave a quarter of the CPU idle.
     pub fn with_room(seed: u64) -> Plan {
         let mut random = fastrand::Rng::with_seed(!seed);
         let plan = Plan::from_seed(seed);
@@ -104,7 +104,7 @@ impl Plan {
         }
     }
 
-    /// An offender under a quota, on a CPU that has room.
+    /// An offender under a quota, on a CPU with idle time.
     pub fn under_quota(seed: u64) -> Plan {
         let mut random = fastrand::Rng::with_seed(!seed);
         Plan {
@@ -115,8 +115,9 @@ impl Plan {
         }
     }
 
-    /// A flood beside a container of a batch job: it computes with all that it gets, which is more while its sibling
-    /// pauses, and its packets take up to a quarter of its share.
+    /// A flood and a victim that is one container of a batch job. The victim computes with all time
+    /// that it gets, which is more while its sibling pauses. Its packets take up to a quarter of
+    /// its share.
     pub fn beside_a_job(seed: u64) -> Plan {
         let mut random = fastrand::Rng::with_seed(!seed);
         let plan = Plan {
@@ -135,7 +136,7 @@ impl Plan {
         }
     }
 
-    /// The host, and the policy that rules it.
+    /// Creates the host and its policy.
     pub fn begin(&self) -> History {
         let mut offender = Tenant::new(1, self.weights.0, self.offender_computes);
         offender.cost = self.cost;
@@ -176,20 +177,20 @@ impl Plan {
         History { host, policy }
     }
 
-    /// What is fair for the victim, in CPUs.
+    /// Fair share of the victim, CPUs.
     pub fn fair(&self) -> f64 {
         let (offender, victim) = self.weights;
         victim / (offender + victim)
     }
 
-    /// Whether the means can hold the offender to its share: dropping a flood has a price too,
-    /// and a small part of the share is always left to packets that pass.
+    /// Whether the means can bound the offender to its share: dropping a flood also costs time, and
+    /// a small part of the share always passes packets.
     pub fn can_be_held(&self) -> bool {
         let interrupts = self.interrupt_ns * INTERRUPTS_PER_MS / 1e6;
         self.dropping_cpus() + interrupts < 0.8 * (1.0 - self.fair())
     }
 
-    /// What it costs to drop all of a flood, in CPUs. A stream slows down instead.
+    /// Cost of dropping all of a flood, CPUs. A stream slows down instead.
     pub fn dropping_cpus(&self) -> f64 {
         match self.stream {
             true => 0.0,
@@ -198,14 +199,14 @@ impl Plan {
     }
 }
 
-/// A history under way.
+/// Running history.
 pub(super) struct History {
     pub host: Host,
     pub policy: Policy,
 }
 
 impl History {
-    /// Lets `time` pass, with a step of the policy every control period.
+    /// Simulates `time`, with a step of the policy in every control period.
     pub fn pass(&mut self, time: Duration) {
         let end = self.host.now + time;
         while self.host.now < end {
@@ -217,13 +218,13 @@ impl History {
         }
     }
 
-    /// The offender's.
+    /// Account of the offender.
     pub fn account(&self) -> &Account {
         let offender = self.host.tenants[0].container.cgroup;
         self.policy.account(offender).expect("it is enforced")
     }
 
-    /// Work that the tenant gets done in `time`, in CPUs.
+    /// Useful work of the tenant in `time`, CPUs.
     pub fn works(&mut self, tenant: usize, time: Duration) -> f64 {
         let before = self.host.tenants[tenant].work_ns;
         self.pass(time);

@@ -1,5 +1,5 @@
-//! One CPU with fair scheduling by weight, softirq work that runs in whoever's time, quotas, and
-//! the effects of the means.
+//! One CPU with fair scheduling by weight, softirqs that run in the time of the running task,
+//! quotas, and the effects of the means.
 
 use super::tenant::{Kind, QUEUE, Since, Tenant, WINDOW};
 use super::traffic::Outcome;
@@ -9,22 +9,22 @@ use crate::network::policy::{
 use cofferdam_types::{CgroupId, ContainerLedger, CpuTime, Interval, Ledger};
 use std::time::Duration;
 
-/// What is simulated at once, nanoseconds.
+/// Length of a simulated tick, nanoseconds.
 const TICK_NS: f64 = 500_000.0;
 const TICK_MS: f64 = TICK_NS / 1e6;
-/// A task that has slept is at most so far ahead of the others, weighted nanoseconds.
+/// Most weighted time by which a woken task is ahead of the others, nanoseconds.
 const SLEEPER_NS: f64 = 1_500_000.0;
-/// Softirq takes no more than this part of a tick; what comes beyond is lost before it costs.
+/// Part of a tick that softirqs may take; packets beyond it are lost before they cost anything.
 const MOST_SOFTIRQ: f64 = 0.95;
-/// Receive interrupts in a millisecond at most: more packets come while one is handled.
+/// Most receive interrupts per millisecond: further packets arrive while one is handled.
 pub(super) const INTERRUPTS_PER_MS: f64 = 4.0;
-/// The simulated host.
+/// Simulated host.
 pub(super) struct Host {
     pub tenants: Vec<Tenant>,
     pub now: Duration,
-    /// Until a NAPI thread is in place.
+    /// Time until a NAPI thread is in place.
     pub napi_lag: Duration,
-    /// What a receive interrupt takes beside what the ledger sees, nanoseconds.
+    /// Cost of a receive interrupt beyond the time that the ledger sees, nanoseconds.
     pub interrupt_ns: f64,
     pub random: fastrand::Rng,
     idle_since_ns: f64,
@@ -58,13 +58,13 @@ impl Host {
         policy
     }
 
-    /// Lets a tick pass.
+    /// Simulates one tick.
     pub fn tick(&mut self) {
         let millis = self.now.as_millis() as u64;
         let computing: Vec<bool> = self
             .tenants
             .iter()
-            // Computes for a part of each 50 ms.
+            // Each tenant computes for a part of every 50 ms.
             .map(|t| ((millis % 50) as f64) < t.computes * 50.0)
             .collect();
         if millis.is_multiple_of(100) && self.now.subsec_nanos().is_multiple_of(1_000_000) {
@@ -80,7 +80,8 @@ impl Host {
         self.now += Duration::from_nanos(TICK_NS as u64);
     }
 
-    /// Packets of a tick. Returns the softirq time, and the interrupts beside it.
+    /// Handles the packets of a tick. Returns the softirq time and the time of the interrupts,
+    /// nanoseconds.
     fn arrivals(&mut self) -> (f64, f64) {
         let (mut softirq, mut unseen) = (0.0, 0.0);
         for tenant in &mut self.tenants {
@@ -89,7 +90,7 @@ impl Host {
             };
             let in_thread = tenant.napi_at.is_some_and(|at| at <= self.now);
             let offered = traffic.offers(TICK_MS) * self.random.f64().mul_add(0.2, 0.9);
-            // The windows of a stream close when nothing is read.
+            // A stream's window closes when nothing is read.
             let offered = match traffic.is_stream() {
                 true => {
                     offered.min((WINDOW - tenant.application_queue - tenant.napi_queue).max(0.0))
@@ -134,7 +135,7 @@ impl Host {
         (softirq, unseen.min(TICK_NS * (1.0 - MOST_SOFTIRQ)))
     }
 
-    /// Shares a tick among those that are ready; softirq runs in the time of whoever runs.
+    /// Divides a tick among the ready tenants; softirqs run in the time of the running one.
     fn schedule(&mut self, computing: &[bool], softirq_ns: f64, unseen_ns: f64) {
         let useful = 1.0 - (softirq_ns + unseen_ns) / TICK_NS;
         let mut left = TICK_NS;
@@ -169,7 +170,7 @@ impl Host {
         self.idle_since_ns += left;
     }
 
-    /// Lets the policy take a step, and does what it decides.
+    /// Lets the policy take a step, and applies its decisions.
     pub fn step(&mut self, policy: &mut Policy) {
         let length = self.now - self.last_step;
         self.last_step = self.now;
@@ -213,7 +214,7 @@ impl Host {
         }
     }
 
-    /// Receive softirqs in its time.
+    /// Receive softirqs in the tenant's time.
     fn interruptions_of(&self, tenant: &Tenant) -> f64 {
         self.interruptions * tenant.since.charged / self.softirq_ns.max(1.0)
     }

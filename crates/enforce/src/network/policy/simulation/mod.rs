@@ -1,5 +1,5 @@
 //! Tests of the policy on a small simulated host: one CPU with fair scheduling by weight, an
-//! offender's packets, quotas, and the effect of each means with its lag.
+//! offender's packets, quotas, and the delayed effect of each means.
 
 mod bucket;
 mod history;
@@ -43,7 +43,7 @@ pub(in crate::network) fn interval(cpus: &[CpuTime], columns: &[(u64, u64)]) -> 
     }
 }
 
-/// Of a container that does nothing, on a CPU where others pay.
+/// Facts of an idle container on a contended CPU.
 pub(in crate::network::policy) fn facts() -> ContainerFacts {
     let active = Active {
         cgroup: CgroupId(1),

@@ -1,30 +1,31 @@
-//! What holds in every history, whatever the traffic, the weights and the lag of the means.
+//! Properties that hold in every history, whatever the traffic, the weights and the delay of the
+//! means.
 
 use super::history::{History, Plan};
 use super::tenant::{Cost, Kind};
 use cofferdam_types::Means;
 use std::time::Duration;
 
-/// Histories a property. Of 4,000 others six leave a bound: streams whose sawtooth is longer than
-/// [`WINDOW`], and floods of which others pay just as much as [`PAID_CPUS`] now and then.
+/// Histories per property. With other seeds a few in a thousand leave a bound: streams whose
+/// sawtooth is longer than [`WINDOW`], and floods whose cost to others stays near [`PAID_CPUS`].
 ///
 /// [`PAID_CPUS`]: crate::tuning::network::PAID_CPUS
 const HISTORIES: u64 = 1_000;
-/// The victim's median share, of what is fair.
+/// Median use of the victim, as a part of its fair share.
 const FAIR: std::ops::RangeInclusive<f64> = 0.97..=1.03;
-/// So much of a CPU, either way, is fair too.
+/// Deviation, in CPUs, that is fair as well.
 const COARSE_CPUS: f64 = 0.012;
-/// The means are in place, and the debt of the first moments is paid, after so long.
+/// Time after which the means are in place and the first debt is repaid.
 const SETTLED: Duration = Duration::from_millis(1_500);
 const WINDOW: Duration = Duration::from_millis(500);
-/// Part of a weight, or CPUs.
+/// Smallest change of direction that counts, as a part of a weight, or in CPUs.
 const TURN: f64 = 0.05;
 const STEP: Duration = Duration::from_millis(20);
 
 const OFFENDER: usize = 0;
 const VICTIM: usize = 1;
 
-/// Checks `property` on many histories; the error names the plan, its seed included.
+/// Checks `property` on all histories; the error names the plan, its seed included.
 fn in_every_history(
     plan: impl Fn(u64) -> Plan,
     property: impl Fn(&Plan, History) -> Result<(), String>,
@@ -50,7 +51,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// Weights are written in steps, and a credit is spent slowly: of a small share that is more.
+/// Weights are written in steps, and a credit is spent slowly. Both matter more to a small share.
 fn is_fair(part: f64, plan: &Plan) -> bool {
     FAIR.contains(&part) || (part - 1.0).abs() * plan.fair() < COARSE_CPUS
 }
@@ -73,7 +74,7 @@ fn a_victim_has_its_share_in_every_history() {
     });
 }
 
-/// Whoever wants the CPU: a cgroup that no rule names, threads of the root.
+/// The victim has no rule: a cgroup, or threads of the root.
 /// Promise 30.
 #[test]
 fn whoever_runs_has_the_share_of_a_victim_in_every_history() {
@@ -88,7 +89,7 @@ fn whoever_runs_has_the_share_of_a_victim_in_every_history() {
     });
 }
 
-/// Beside tasks of the host that run for a moment now and then an offender has the CPU to itself.
+/// Next to host tasks that run for a moment now and then, an offender has the CPU to itself.
 /// Promise 30.
 #[test]
 fn what_wakes_for_a_moment_holds_nobody_in_every_history() {
@@ -107,9 +108,8 @@ fn what_wakes_for_a_moment_holds_nobody_in_every_history() {
     });
 }
 
-/// The NAPI thread takes all of an offender's work over: nothing of it runs in others' time any
-/// more. A weight that stayed low would withhold what the offender is entitled to, and a limit that
-/// stayed would cost it time.
+/// The NAPI thread takes over all of the offender's work, and no work runs in others' time any
+/// more. A low weight would withhold the offender's share, and a limit would cost it time.
 /// Promise 29.
 #[test]
 fn weight_and_limit_are_reverted_once_a_napi_thread_has_taken_over() {
@@ -157,7 +157,7 @@ fn debt_stays_within_its_bound_in_every_history() {
     });
 }
 
-/// While a CPU has room, an offender's packets cost nobody anything that is wanted.
+/// While a CPU has idle time, an offender's packets take nothing that others want.
 /// Promise 29.
 #[test]
 fn nothing_is_dropped_while_the_cpu_has_room_in_every_history() {
@@ -181,7 +181,8 @@ fn nothing_is_dropped_while_the_cpu_has_room_in_every_history() {
     });
 }
 
-/// What it computes beyond its share while a sibling pauses is no debt: the requests of its shuffle are not dropped for it.
+/// Work beyond its share while a sibling pauses is no debt: the requests of its shuffle are not
+/// dropped for it.
 /// Promise 34.
 #[test]
 fn a_job_that_communicates_loses_no_packets_beside_a_flood_in_every_history() {
@@ -197,7 +198,7 @@ fn a_job_that_communicates_loses_no_packets_beside_a_flood_in_every_history() {
 fn weights_are_respected_in_every_history() {
     let plan = |seed| {
         let mut plan = Plan::from_seed(seed);
-        // Both want all that they can get, in all proportions that matter.
+        // Both want all that they can get, at all relevant ratios of weights.
         plan.offender_computes = 1.0;
         plan.weights.0 = [25.0, 50.0, 100.0, 300.0, 800.0][seed as usize % 5];
         plan.weights.1 = [100.0, 200.0][seed as usize % 2];
@@ -213,7 +214,7 @@ fn weights_are_respected_in_every_history() {
     });
 }
 
-/// Under a steady load weight and budget do not swing.
+/// Under a steady load weight and budget do not oscillate.
 /// Promise 29.
 #[test]
 fn the_means_settle_in_every_history() {
@@ -240,7 +241,8 @@ fn the_means_settle_in_every_history() {
     });
 }
 
-/// How often a series turns round by more than [`TURN`]: once on its way elsewhere is no swinging.
+/// Number of changes of direction by more than [`TURN`]. One on the way to another value is no
+/// oscillation.
 fn turns(values: &[f64]) -> u32 {
     let (mut turns, mut rising) = (0, None);
     let mut extreme = values.first().copied().unwrap_or(0.0);
@@ -261,7 +263,7 @@ fn turns(values: &[f64]) -> u32 {
     turns
 }
 
-/// Under a quota tasks and packets together stay within it, and packets go on passing.
+/// Under a quota, tasks and packets together stay within it, and packets continue to pass.
 /// Promise 33.
 #[test]
 fn a_quota_is_kept_and_silences_no_container_in_every_history() {

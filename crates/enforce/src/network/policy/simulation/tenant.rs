@@ -1,4 +1,4 @@
-//! A container of the simulated host: its packets, its tasks, and what is in force for it.
+//! Container of the simulated host: its packets, its tasks, and the means in force for it.
 
 use super::bucket::Bucket;
 use super::traffic::Traffic;
@@ -11,21 +11,21 @@ use cofferdam_types::Container;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Packets that wait for a NAPI thread, or for the application.
+/// Most datagrams that wait for a NAPI thread or the application.
 pub(super) const QUEUE: f64 = 256.0;
-/// The same of a stream: what its receive window lets come (6 MiB, Linux' `tcp_rmem`).
+/// Most packets of a stream that wait: a full receive window (6 MiB, Linux's `tcp_rmem`).
 pub(super) const WINDOW: f64 = 4_096.0;
 
-/// What a packet costs, nanoseconds.
+/// Cost of a packet, nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
-    /// On the host, always in softirq.
+    /// Cost on the host, always in softirqs.
     pub host: f64,
-    /// At the container's interface: in softirq, or in its NAPI thread.
+    /// Cost at the container's interface, in softirqs or in its NAPI thread.
     pub receive: f64,
-    /// In the application.
+    /// Cost in the application.
     pub application: f64,
-    /// When it is dropped at the entry.
+    /// Cost of dropping it where it enters the host.
     pub dropping: f64,
 }
 
@@ -35,19 +35,19 @@ impl Cost {
     }
 }
 
-/// What a tenant is to the policy.
+/// Relation of a tenant to the policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A container under a rule.
+    /// Container under a rule.
     #[default]
     Enforced,
-    /// A container without one, or a cgroup of the host.
+    /// Container without a rule, or host cgroup.
     Observed,
-    /// A task whose cgroup is not known.
+    /// Task of an unknown cgroup.
     Unknown,
 }
 
-/// A container of the simulated host.
+/// Container of the simulated host.
 #[derive(Clone, Debug)]
 pub(super) struct Tenant {
     pub container: Arc<Container>,
@@ -57,28 +57,29 @@ pub(super) struct Tenant {
     pub computes: f64,
     pub traffic: Option<Traffic>,
     pub cost: Cost,
-    /// CPUs that it may use, its quota with a period of 100 ms.
+    /// Quota with a period of 100 ms, CPUs.
     pub quota_cpus: Option<f64>,
     pub weight: Standing,
     pub quota: Standing,
     pub bucket: Bucket,
-    /// When its NAPI thread is in place.
+    /// Moment at which its NAPI thread is in place.
     pub napi_at: Option<Duration>,
     pub vruntime: f64,
     pub napi_queue: f64,
     pub application_queue: f64,
     pub period_ns: f64,
-    /// Time that it computed or worked on its packets, nanoseconds, in all.
+    /// Time for computing and for its packets since the start, nanoseconds.
     pub work_ns: f64,
-    /// All network CPU that it caused, nanoseconds, in all; of that, for packets that were dropped.
+    /// Network CPU that it caused since the start, nanoseconds.
     pub caused_ns: f64,
+    /// Part of `caused_ns` that went into dropped packets.
     pub dropping_ns: f64,
-    /// Packets that its application has taken, in all.
+    /// Packets that its application has taken since the start.
     pub done: f64,
     pub since: Since,
 }
 
-/// Since the last step, nanoseconds.
+/// Use since the last step: nanoseconds, and a number of packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Since {
     pub caused: f64,
@@ -122,12 +123,12 @@ impl Tenant {
         }
     }
 
-    /// All that it used, its packets included, nanoseconds.
+    /// Time for work and packets since the start, nanoseconds.
     pub fn uses_ns(&self) -> f64 {
         self.work_ns + self.caused_ns
     }
 
-    /// Full segments, or small datagrams.
+    /// Size of its packets: full segments, or small datagrams.
     pub fn packet_bytes(&self) -> u64 {
         let is_stream = self.traffic.as_ref().is_some_and(Traffic::is_stream);
         if is_stream { 1_448 } else { 500 }
@@ -138,7 +139,7 @@ impl Tenant {
         written.round().max(1.0)
     }
 
-    /// Work in queues, nanoseconds; endless where it computes.
+    /// Pending work, nanoseconds; infinite while it computes.
     pub fn ready_ns(&self, computing: bool) -> f64 {
         if computing {
             return f64::INFINITY;
@@ -155,7 +156,7 @@ impl Tenant {
         self.quota_us().is_some_and(|us| self.period_ns >= us * 1e3)
     }
 
-    /// Runs for `ns` undisturbed, of which it needs what it returns.
+    /// Runs for up to `ns` undisturbed. Returns the time that it needs of that.
     pub fn run(&mut self, ns: f64, computing: bool) -> f64 {
         let (receive, application) = (self.cost.receive, self.cost.application);
         let mut left = ns;
@@ -186,7 +187,7 @@ impl Tenant {
         ns - left
     }
 
-    /// What the policy learns of it.
+    /// Facts about the tenant for the policy.
     pub fn facts(&mut self, active: Active) -> ContainerFacts {
         let limited = self.bucket.spending.is_some();
         ContainerFacts {
@@ -216,7 +217,7 @@ impl Tenant {
         }
     }
 
-    /// Does what the policy decided; NAPI threads take `napi_lag` to be put in place.
+    /// Applies a decision; NAPI threads take `napi_lag` to be in place.
     pub fn apply(&mut self, action: &Action, now: Duration, napi_lag: Duration) {
         let hold = match action {
             Action::Nothing => return,

@@ -1,27 +1,28 @@
-//! Traffic of the simulated host: datagrams that come whatever becomes of them, and a stream that
-//! slows down when it loses.
+//! Traffic of the simulated host: datagrams that arrive regardless of losses, and a stream that
+//! slows down on losses.
 
-/// Round trip of a stream between containers of one host, with what scheduling adds, milliseconds.
-/// What waits in the receiver's socket is acknowledged already, and closes the window instead.
+/// Round trip of a stream between containers of one host with its scheduling delays, milliseconds.
+/// Data in the receiver's socket is acknowledged already, and closes the window instead.
 const ROUND_TRIP_MS: f64 = 0.5;
-/// What a stream keeps of its window after a loss (CUBIC, RFC 9438, section 4.6).
+/// Part of its window that a stream keeps after a loss (CUBIC, RFC 9438, section 4.6).
 const AFTER_LOSS: f64 = 0.7;
-/// What its window grows by in a round trip (RFC 9438, section 4.3).
+/// Growth of the window per round trip, packets (RFC 9438, section 4.3).
 const GROWS: f64 = 3.0 * (1.0 - AFTER_LOSS) / (1.0 + AFTER_LOSS);
-/// With a smaller window a loss is found by the timer only (RFC 5681, section 3.2).
+/// Smallest window at which a loss is found without the timer (RFC 5681, section 3.2).
 const LEAST_WINDOW: f64 = 4.0;
-/// The timer, milliseconds (Linux, `TCP_RTO_MIN`).
+/// Retransmission timeout, milliseconds (Linux, `TCP_RTO_MIN`).
 const SILENT_MS: f64 = 200.0;
 
-/// A source of packets.
+/// Source of packets.
 #[derive(Clone, Debug)]
 pub(super) enum Traffic {
-    /// So many packets a millisecond.
+    /// Constant number of packets per millisecond.
     Datagrams(f64),
+    /// Congestion-controlled stream.
     Stream(Stream),
 }
 
-/// What came of the packets of a moment.
+/// Packets sent and lost in one interval.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Outcome {
     pub sent: f64,
@@ -30,8 +31,9 @@ pub(super) struct Outcome {
 
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
-    /// Packets under way, now and at most.
+    /// Packets in flight.
     window: f64,
+    /// Most packets in flight.
     most: f64,
     slow_start: bool,
     silent_ms: f64,
@@ -40,7 +42,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// One that can send `most` packets a millisecond.
+    /// Creates a stream that can send `most` packets per millisecond.
     pub fn new(most: f64) -> Stream {
         Stream {
             window: 10.0,
@@ -84,7 +86,7 @@ impl Stream {
 }
 
 impl Traffic {
-    /// Packets of the next `ms` milliseconds.
+    /// Packets that are sent in the next `ms` milliseconds.
     pub fn offers(&self, ms: f64) -> f64 {
         match self {
             Traffic::Datagrams(rate) => rate * ms,
@@ -97,7 +99,7 @@ impl Traffic {
         matches!(self, Traffic::Stream(_))
     }
 
-    /// What came of the packets of `ms` milliseconds.
+    /// Adds the outcome of `ms` milliseconds.
     pub fn learn(&mut self, ms: f64, outcome: Outcome) {
         if let Traffic::Stream(stream) = self {
             stream.take(ms, outcome);
