@@ -1,7 +1,7 @@
 //! Formatting and warnings.
 
 use crate::run::{cargo, check};
-use crate::{documents, fuzz, promises, prose, tree};
+use crate::{documents, figures, fuzz, promises, prose, tree};
 use anyhow::Result;
 use std::process::Command;
 
@@ -16,6 +16,7 @@ pub fn lint() -> Result<()> {
     documents::links()?;
     documents::mentions()?;
     promises::check()?;
+    figures::figures(&["--check".to_owned()])?;
     prose::prose(&[])?;
     check(cargo(&[
         "clippy",

@@ -5,6 +5,7 @@
 
 mod crates;
 mod documents;
+mod figures;
 mod fuzz;
 mod lint;
 mod manifest;
@@ -37,6 +38,8 @@ const USAGE: &str = "usage: cargo xtask TASK
   spec [--index]
                every promise of SPECIFICATION.md has a test, every marker of a test its promise, and
                every bound its constant; --index prints promise, test, file and line
+  figures [--check]
+               render the tables of measured results from docs/data into the documents
   prose [--shrink | --list RULE]
                the language of docs/GLOSSARY.md in sources, documents and commits; --shrink lowers
                xtask/prose.baseline, --list prints all findings of opening, word, name, test or width
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         "loc" => tree::lengths(),
         "links" => documents::links(),
         "spec" => promises::spec(&rest),
+        "figures" => figures::figures(&rest),
         "prose" => prose::prose(&rest),
         "manifest" => manifest::write(),
         "man" | "completions" => run::generate(&task, &rest),

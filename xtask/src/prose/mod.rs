@@ -12,7 +12,7 @@ mod rules;
 mod shell;
 mod source;
 
-use crate::tree;
+use crate::{figures, tree};
 use anyhow::{Result, bail};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -147,6 +147,13 @@ fn findings_of(file: &Path, text: &str) -> Vec<Finding> {
     if GENERATED.iter().any(|mark| first.contains(mark)) {
         return Vec::new();
     }
+    let plain;
+    let text = if file.extension().is_some_and(|ending| ending == "md") {
+        plain = figures::without_tables(text);
+        &plain
+    } else {
+        text
+    };
     let mut findings = rules::wide_lines(text);
     match file.extension().and_then(|e| e.to_str()) {
         Some("md") => findings.extend(rules::check(&markdown::passages(text))),

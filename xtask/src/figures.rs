@@ -1,0 +1,347 @@
+//! Measured results: data with their provenance in `docs/data`, rendered as tables into documents.
+//!
+//! A file of data is CSV below lines `# KEY: VALUE` with every key of [`PROVENANCE`]. A document
+//! includes it between two comments; `cargo xtask figures` writes the lines between them:
+//!
+//! ```text
+//! <!-- table: penalty.csv columns=cell,penalty where=cell:cpu/flood/ -->
+//! <!-- end of table -->
+//! ```
+//!
+//! Columns `X`, `X_low` and `X_high` become one column `X [X_low, X_high]`.
+
+use crate::tree;
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+/// Folder of the data, from the root of the tree.
+const DATA: &str = "docs/data";
+
+/// Facts without which a figure cannot be measured again.
+const PROVENANCE: [&str; 6] = ["commit", "machine", "date", "command", "runs", "interval"];
+
+pub const BEGIN: &str = "<!-- table: ";
+pub const END: &str = "<!-- end of table -->";
+
+/// Renders the tables of every document; `--check` fails instead if one is not up to date.
+pub fn figures(arguments: &[String]) -> Result<()> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let is_check = match words[..] {
+        [] => false,
+        ["--check"] => true,
+        _ => bail!("usage: cargo xtask figures [--check]"),
+    };
+    let mut used = Vec::new();
+    let mut stale = Vec::new();
+    for document in tree::files(&[".md"])? {
+        let text = tree::read(&document)?;
+        let load = |name: &str| {
+            used.push(name.to_owned());
+            tree::read(&Path::new(DATA).join(name))
+        };
+        let rendered =
+            render_document(&text, load).with_context(|| format!("in {}", document.display()))?;
+        if rendered == text {
+            continue;
+        }
+        if is_check {
+            stale.push(document.display().to_string());
+        } else {
+            std::fs::write(tree::root().join(&document), rendered)
+                .with_context(|| format!("cannot write {}", document.display()))?;
+        }
+    }
+    let unused: Vec<String> = tree::files(&[".csv"])?
+        .iter()
+        .filter_map(|file| Some(file.strip_prefix(DATA).ok()?.display().to_string()))
+        .filter(|file| !used.contains(file))
+        .collect();
+    if !stale.is_empty() {
+        bail!(
+            "tables differ from {DATA}: {}; run: cargo xtask figures",
+            stale.join(", ")
+        );
+    }
+    if !unused.is_empty() {
+        bail!(
+            "no document shows these files of {DATA}: {}",
+            unused.join(", ")
+        );
+    }
+    Ok(())
+}
+
+/// Lines of a document outside of rendered tables: others are left empty, so that line numbers stay.
+pub fn without_tables(text: &str) -> String {
+    let mut is_table = false;
+    let mut plain = String::with_capacity(text.len());
+    for line in text.lines() {
+        is_table &= line != END;
+        if !is_table {
+            plain.push_str(line);
+        }
+        plain.push('\n');
+        is_table |= line.starts_with(BEGIN);
+    }
+    plain
+}
+
+/// The document with the lines of each table written anew; `load` returns the text of a data file.
+fn render_document(text: &str, mut load: impl FnMut(&str) -> Result<String>) -> Result<String> {
+    let mut rendered = String::with_capacity(text.len());
+    let mut lines = text.split_inclusive('\n');
+    while let Some(line) = lines.next() {
+        rendered.push_str(line);
+        let Some(rest) = line.trim_end().strip_prefix(BEGIN) else {
+            continue;
+        };
+        let request = Request::parse(rest)?;
+        let data = load(&request.file)?;
+        let data = Data::parse(&data).with_context(|| format!("{DATA}/{}", request.file))?;
+        rendered.push_str(&data.table(&request)?);
+        let end = lines
+            .find(|line| line.trim_end() == END)
+            .with_context(|| format!("no line `{END}` after the table of {}", request.file))?;
+        rendered.push_str(end);
+    }
+    Ok(rendered)
+}
+
+/// Table that a document asks for.
+struct Request {
+    file: String,
+    /// Columns to show, in this order; all if there are none.
+    columns: Vec<String>,
+    /// Column and prefix of the rows to show.
+    condition: Option<(String, String)>,
+}
+
+impl Request {
+    /// Parses `FILE [columns=A,B] [where=COLUMN:PREFIX] -->`.
+    fn parse(text: &str) -> Result<Self> {
+        let text = text
+            .strip_suffix("-->")
+            .context("the comment of a table does not end on its line")?;
+        let mut words = text.split_whitespace();
+        let mut request = Self {
+            file: words.next().context("a table without a file")?.to_owned(),
+            columns: Vec::new(),
+            condition: None,
+        };
+        for word in words {
+            match word.split_once('=') {
+                Some(("columns", names)) => {
+                    request.columns = names.split(',').map(str::to_owned).collect();
+                }
+                Some(("where", condition)) => {
+                    let (column, prefix) = condition
+                        .split_once(':')
+                        .context("`where` takes COLUMN:PREFIX")?;
+                    request.condition = Some((column.to_owned(), prefix.to_owned()));
+                }
+                _ => bail!("`{word}` is neither columns=A,B nor where=COLUMN:PREFIX"),
+            }
+        }
+        Ok(request)
+    }
+}
+
+/// Contents of a data file.
+struct Data {
+    provenance: BTreeMap<String, String>,
+    header: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Data {
+    fn parse(text: &str) -> Result<Self> {
+        let mut provenance = BTreeMap::new();
+        let mut body = text;
+        while let Some(rest) = body.strip_prefix("# ") {
+            let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
+            let (key, value) = line
+                .split_once(": ")
+                .with_context(|| format!("`# {line}` is not `# KEY: VALUE`"))?;
+            provenance.insert(key.to_owned(), value.trim().to_owned());
+            body = after;
+        }
+        for key in PROVENANCE {
+            if provenance.get(key).is_none_or(String::is_empty) {
+                bail!(
+                    "no line `# {key}: …`: a figure needs {}",
+                    PROVENANCE.join(", ")
+                );
+            }
+        }
+        let mut reader = csv::Reader::from_reader(body.as_bytes());
+        let header = reader.headers()?.iter().map(str::to_owned).collect();
+        let rows = reader
+            .records()
+            .map(|record| Ok(record?.iter().map(str::to_owned).collect()))
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            provenance,
+            header,
+            rows,
+        })
+    }
+
+    fn position(&self, column: &str) -> Result<usize> {
+        self.header
+            .iter()
+            .position(|name| name == column)
+            .with_context(|| format!("no column `{column}`; there are {}", self.header.join(", ")))
+    }
+
+    /// Columns shown when a document names none: all but the bounds of intervals.
+    fn default_columns(&self) -> Vec<String> {
+        let is_bound = |name: &str| {
+            ["_low", "_high"].iter().any(|end| {
+                name.strip_suffix(end)
+                    .is_some_and(|value| self.header.iter().any(|other| other == value))
+            })
+        };
+        let shown = self.header.iter().filter(|name| !is_bound(name));
+        shown.cloned().collect()
+    }
+
+    /// The table in Markdown, with its provenance below.
+    fn table(&self, request: &Request) -> Result<String> {
+        let columns = if request.columns.is_empty() {
+            self.default_columns()
+        } else {
+            request.columns.clone()
+        };
+        let mut positions = Vec::new();
+        for column in &columns {
+            let bounds = self
+                .position(&format!("{column}_low"))
+                .and_then(|low| Ok((low, self.position(&format!("{column}_high"))?)));
+            positions.push((self.position(column)?, bounds.ok()));
+        }
+        let condition = match &request.condition {
+            Some((column, prefix)) => Some((self.position(column)?, prefix)),
+            None => None,
+        };
+        let headings: Vec<String> = columns.iter().map(|name| name.replace('_', " ")).collect();
+        let mut table = format!("\n| {} |\n", headings.join(" | "));
+        writeln!(table, "|{}", "---|".repeat(columns.len()))?;
+        let mut shown = 0;
+        for row in &self.rows {
+            if condition.is_some_and(|(at, prefix)| !row[at].starts_with(prefix.as_str())) {
+                continue;
+            }
+            shown += 1;
+            let cells: Vec<String> = positions
+                .iter()
+                .map(|&(at, bounds)| match bounds {
+                    Some((low, high)) if !row[low].is_empty() => {
+                        format!("{} [{}, {}]", row[at], row[low], row[high])
+                    }
+                    _ => row[at].replace('|', "\\|"),
+                })
+                .collect();
+            writeln!(table, "| {} |", cells.join(" | "))?;
+        }
+        if shown == 0 {
+            bail!("no row of {} fits", request.file);
+        }
+        let passport = PROVENANCE.map(|key| format!("{key}: {}", self.provenance[key]));
+        writeln!(
+            table,
+            "
+`{DATA}/{}`: {}.
+",
+            request.file,
+            passport.join("; ")
+        )?;
+        Ok(table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DATA_FILE: &str = "# commit: 2e425c7d\n# machine: Xeon\n# date: 2026-11-29\n\
+        # command: cofferdam bench penalty --grid\n# runs: 5 pairs\n# interval: 95%\n\
+        cell,penalty,penalty_low,penalty_high,missed\n\
+        cpu/flood,0.98,0.96,0.99,\ncpu/stream,1.06,1.04,1.08,penalty\n";
+
+    fn render(document: &str, data: &str) -> Result<String> {
+        render_document(document, |_| Ok(data.to_owned()))
+    }
+
+    #[test]
+    fn a_table_has_intervals_and_its_provenance() {
+        let document = "Before.\n<!-- table: a.csv -->\nold\n<!-- end of table -->\nAfter.\n";
+        let rendered = render(document, DATA_FILE).unwrap();
+        assert!(
+            rendered.contains("| cell | penalty | missed |\n|---|---|---|\n"),
+            "{rendered}"
+        );
+        assert!(rendered.contains("| cpu/stream | 1.06 [1.04, 1.08] | penalty |"));
+        assert!(rendered.contains("commit: 2e425c7d; machine: Xeon; date: 2026-11-29"));
+        assert!(!rendered.contains("old") && rendered.ends_with("After.\n"));
+        assert_eq!(
+            render(&rendered, DATA_FILE).unwrap(),
+            rendered,
+            "a second time"
+        );
+    }
+
+    #[test]
+    fn a_document_chooses_columns_and_rows() {
+        let document =
+            "<!-- table: a.csv columns=missed,cell where=cell:cpu/s -->\n<!-- end of table -->\n";
+        let rendered = render(document, DATA_FILE).unwrap();
+        assert!(
+            rendered.contains("| missed | cell |") && rendered.contains("| penalty | cpu/stream |")
+        );
+        assert!(!rendered.contains("cpu/flood"));
+    }
+
+    #[test]
+    fn a_figure_without_provenance_is_refused() {
+        let document = "<!-- table: a.csv -->\n<!-- end of table -->\n";
+        for key in PROVENANCE {
+            let data: String = DATA_FILE
+                .split_inclusive('\n')
+                .filter(|line| !line.starts_with(&format!("# {key}:")))
+                .collect();
+            let error = render(document, &data).unwrap_err();
+            assert!(
+                format!("{error:#}").contains(&format!("# {key}: ")),
+                "{error:#}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_table_that_cannot_be_rendered_is_refused() {
+        let end = "\n<!-- end of table -->\n";
+        for (request, reason) in [
+            ("a.csv columns=nothing", "no column `nothing`"),
+            ("a.csv where=cell:none", "no row of a.csv fits"),
+            ("a.csv where=cell", "COLUMN:PREFIX"),
+            ("a.csv sorted", "`sorted` is neither"),
+            ("", "a table without a file"),
+        ] {
+            let error = render(&format!("{BEGIN}{request} -->{end}"), DATA_FILE).unwrap_err();
+            assert!(format!("{error:#}").contains(reason), "{error:#}");
+        }
+        let error = render(&format!("{BEGIN}a.csv -->\n"), DATA_FILE).unwrap_err();
+        assert!(error.to_string().contains("end of table"), "{error}");
+    }
+
+    #[test]
+    fn the_gate_sees_no_rendered_table() {
+        let plain = without_tables("a\n<!-- table: a.csv -->\n| b |\n<!-- end of table -->\nc\n");
+        assert_eq!(
+            plain,
+            "a\n<!-- table: a.csv -->\n\n<!-- end of table -->\nc\n"
+        );
+    }
+}
