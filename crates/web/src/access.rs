@@ -1,98 +1,100 @@
-//! Who gets in: the token, the cookie, and the names under which the page may be asked for.
+//! Access control: the token, the cookie, and the host names of the page.
 //!
-//! Pure: bytes of a request in, a decision out. A page of another origin can make a browser send
-//! requests here; the check of the Host header keeps it from reading the answers under a name of its
-//! own (DNS rebinding), and no answer allows another origin to read it.
+//! This module is pure: it takes bytes of a request and returns a decision. A page of another
+//! origin can make a browser send requests here. The check of the Host header prevents it from
+//! reading the answers under a name of its own (DNS rebinding), and no answer allows another origin
+//! to read it.
 
 use crate::address::Address;
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
 use subtle::ConstantTimeEq;
 
-/// Random bytes of a token.
+/// Number of random bytes of a token.
 const TOKEN_BYTES: usize = 32;
-/// Query parameter of the URL that brings the token.
+/// Query parameter of the URL that has the token.
 pub(crate) const TOKEN_PARAMETER: &str = "token";
 
-/// What a browser shows to be let in, as hexadecimal digits.
+/// Secret that admits a browser, as hexadecimal digits.
 #[derive(Clone)]
 pub struct Token(String);
 
 impl Token {
-    /// A new one from the kernel's random numbers.
+    /// Creates a token from the kernel's random numbers.
     ///
     /// # Errors
-    /// When `/dev/urandom` cannot be read.
+    /// `/dev/urandom` cannot be read.
     pub fn new() -> io::Result<Token> {
         let mut bytes = [0u8; TOKEN_BYTES];
         std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
         Ok(Token(bytes.iter().map(|b| format!("{b:02x}")).collect()))
     }
 
-    /// Its digits.
+    /// Digits of the token.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether `shown` is it; the time this takes says nothing about it but its length.
+    /// Whether `shown` is the token. The time of the comparison reveals only the length.
     pub(crate) fn is(&self, shown: &[u8]) -> bool {
         self.0.as_bytes().ct_eq(shown).into()
     }
 }
 
-/// Never shows its digits: they would end up in a log.
+/// Hides the digits, which would end up in a log.
 impl std::fmt::Debug for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Token(…)")
     }
 }
 
-/// The rules of one page.
+/// Access rules of one page.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// `None`: whoever can connect gets in.
+    /// Token that a request must have. `None` admits everyone who can connect.
     token: Option<Token>,
-    /// Name of its cookie: cookies are not separate by port, and two pages may run on one host.
+    /// Name of the cookie, with the port: cookies are not separate by port, and two pages may run
+    /// on one host.
     cookie: String,
     /// Host names without port, in lower case.
     hosts: Vec<String>,
     bound: Option<SocketAddr>,
 }
 
-/// What a request shows of itself.
+/// Parts of a request that the decision depends on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shown<'a> {
-    /// Every Host header.
+    /// Host headers.
     pub host: Option<&'a [u8]>,
     /// Cookie headers, joined by `; `.
     pub cookie: Option<&'a [u8]>,
-    /// The token in the query.
+    /// Token in the query.
     pub token: Option<&'a [u8]>,
-    /// `Sec-Fetch-Site`: which page made the browser ask.
+    /// `Sec-Fetch-Site`: relation of the site that made the browser send the request.
     pub fetch_site: Option<&'a [u8]>,
     /// `Sec-Fetch-Mode`: `navigate` when the user follows a link.
     pub fetch_mode: Option<&'a [u8]>,
 }
 
-/// What becomes of it.
+/// Decision about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It is answered.
+    /// The request is answered.
     Allowed,
-    /// It has brought the token: keep that as a cookie, and ask again without it in the URL.
+    /// The request has the token: store it as a cookie, and redirect to the URL without it.
     Remember,
-    /// Asked for under a foreign name.
+    /// The Host header has a foreign name.
     WrongHost,
-    /// Another site's page asks.
+    /// Another site's page sent the request.
     CrossSite,
-    /// Neither token nor cookie.
+    /// The request has neither token nor cookie.
     NoToken,
-    /// A token, and not this page's.
+    /// The request has a wrong token.
     WrongToken,
 }
 
 impl Access {
-    /// The rules of a page bound to `bound`, that may also be asked for as one of `hosts`.
+    /// Rules of a page bound to `bound`, with `hosts` as further names.
     pub fn new(bound: &Address, token: Option<Token>, hosts: &[String]) -> Access {
         let (cookie, bound) = match bound {
             Address::Tcp(address) => (format!("cofferdam_{}", address.port()), Some(*address)),
@@ -106,7 +108,7 @@ impl Access {
         }
     }
 
-    /// Whether a request must show the token.
+    /// Whether a request needs the token.
     pub(crate) fn needs_token(&self) -> bool {
         self.token.is_some()
     }
@@ -138,14 +140,15 @@ impl Access {
         }
     }
 
-    /// The header that has a browser keep the token.
+    /// Header that makes a browser store the token.
     pub(crate) fn set_cookie(&self) -> Option<String> {
         let token = self.token.as_ref()?.as_str();
         let name = &self.cookie;
         Some(format!("{name}={token}; Path=/; HttpOnly; SameSite=Strict"))
     }
 
-    /// Whether `host`, of a Host header, names this page. Behind a tunnel the port is another.
+    /// Whether `host`, of a Host header, names this page. The port is ignored: behind a tunnel it
+    /// is another.
     fn is_own(&self, host: &[u8]) -> bool {
         let Ok(host) = std::str::from_utf8(host) else {
             return false;
@@ -161,14 +164,15 @@ impl Access {
         let Ok(ip) = bare.unwrap_or(&name).parse::<IpAddr>() else {
             return false;
         };
-        // A foreign page cannot make its own name an address; but only ours are asked for here.
+        // A foreign page cannot make its own name an address. Only addresses of this page are
+        // accepted.
         let ip = ip.to_canonical();
         let own = self.bound.map(|b| b.ip().to_canonical());
         ip.is_loopback() || own.is_some_and(|own| own == ip || own.is_unspecified())
     }
 }
 
-/// The host of `host[:port]`, with brackets if it has them; `None` if it has another form.
+/// Host of `host[:port]`, with brackets if it has them. `None` if the text has another form.
 fn without_port(host: &str) -> Option<&str> {
     let is_port = |p: &str| p.len() <= 5 && p.bytes().all(|b| b.is_ascii_digit());
     if host.starts_with('[') {
@@ -187,7 +191,7 @@ fn without_port(host: &str) -> Option<&str> {
     }
 }
 
-/// The value of the cookie `name` in a Cookie header.
+/// Value of the cookie `name` in a Cookie header.
 fn cookie<'a>(header: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut all = header.split(|b| *b == b';').map(<[u8]>::trim_ascii);
     all.find_map(|pair| pair.strip_prefix(name)?.strip_prefix(b"="))

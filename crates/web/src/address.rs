@@ -1,38 +1,38 @@
-//! Where the page is served.
+//! Addresses of the page.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The kernel's limit for the path of a socket, without its final zero.
+/// Longest path of a socket that the kernel accepts, without the final zero.
 const LONGEST_SOCKET_PATH: usize = 107;
 
-/// An address of the page.
+/// Address of the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// `IP:PORT`; who has the token gets in.
+    /// `IP:PORT`. Access requires the token.
     Tcp(SocketAddr),
-    /// `unix:/PATH`; who may open the socket gets in.
+    /// `unix:/PATH`. Access requires permission to open the socket.
     Unix(PathBuf),
 }
 
-/// No address of a page.
+/// Reason why a text is no address of the page.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum AddressError {
-    /// It has neither form.
+    /// The text has neither form.
     #[error(
         "'{0}' is not an address: write IP:PORT such as 127.0.0.1:9478 or [::1]:9478, or \
          unix:/PATH such as unix:/run/cofferdam/web.sock"
     )]
     Form(String),
-    /// The kernel takes no such path.
+    /// The kernel does not accept the path.
     #[error(
         "write an absolute path of at most {LONGEST_SOCKET_PATH} bytes after 'unix:', such as \
          unix:/run/cofferdam/web.sock"
     )]
     Path,
-    /// Others could read along.
+    /// Other hosts could read the traffic.
     #[error(
         "{0} is not an address of this host alone: the page has no TLS, so that others could read \
          the token and the figures; use a loopback address and a tunnel (ssh -L), or allow it with \
@@ -42,7 +42,7 @@ pub enum AddressError {
 }
 
 impl Address {
-    /// Whether only this host reaches it.
+    /// Whether only this host reaches the address.
     pub fn is_local(&self) -> bool {
         match self {
             Address::Tcp(address) => address.ip().to_canonical().is_loopback(),
@@ -50,7 +50,7 @@ impl Address {
         }
     }
 
-    /// Refuses an address that others reach, unless `remote` allows it.
+    /// Refuses an address that other hosts reach, unless `remote` allows it.
     ///
     /// # Errors
     /// [`AddressError::Remote`].
@@ -122,7 +122,7 @@ mod tests {
 
     /// Promise 73.
     #[test]
-    fn an_address_that_others_reach_needs_a_word() {
+    fn a_reachable_address_needs_permission() {
         for text in [
             "0.0.0.0:9478",
             "192.0.2.1:80",

@@ -1,11 +1,12 @@
-//! Answers, with what a browser may do with them.
+//! Answers, with headers that restrict what a browser may do with them.
 
 use crate::body::PageBody;
 use bytes::Bytes;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
-/// No script, style, picture or connection but our own; in nobody's frame.
+/// Content security policy: only scripts, styles, pictures and connections of this page, and no
+/// frame around it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";
@@ -33,7 +34,7 @@ pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const EVENTS: &str = "text/event-stream";
 
-/// An answer of `media_type`.
+/// Builds an answer of `media_type`.
 pub(crate) fn answer(
     status: StatusCode,
     media_type: &'static str,
@@ -46,17 +47,17 @@ pub(crate) fn answer(
         headers.insert(name, HeaderValue::from_static(value));
     }
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-    // Figures of a moment, and of this user alone.
+    // The figures are those of a moment, and for this user alone.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
-/// A refusal in words.
+/// Builds a refusal with a text.
 pub(crate) fn refuse(status: StatusCode, text: &str) -> Response<PageBody> {
     answer(status, TEXT, PageBody::whole(format!("{text}\n")))
 }
 
-/// A document.
+/// Builds an answer with a JSON document.
 pub(crate) fn json<T: serde::Serialize>(document: &T) -> Response<PageBody> {
     match serde_json::to_vec(document) {
         Ok(bytes) => answer(StatusCode::OK, JSON, PageBody::whole(Bytes::from(bytes))),

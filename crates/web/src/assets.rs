@@ -1,12 +1,12 @@
-//! The files of the page, part of the program.
+//! Files of the page, which are part of the program.
 
-/// A file.
+/// File of the page.
 pub struct File {
-    /// Path in its URL.
+    /// Path in the URL.
     pub path: &'static str,
-    /// Its media type.
+    /// Media type.
     pub media_type: &'static str,
-    /// Its bytes.
+    /// Content.
     pub bytes: &'static [u8],
 }
 
@@ -24,7 +24,7 @@ macro_rules! file {
     };
 }
 
-/// All of them.
+/// All files of the page.
 pub static FILES: &[File] = &[
     file!("/", HTML, "index.html"),
     file!("/style.css", CSS, "style.css"),
@@ -48,13 +48,13 @@ pub static FILES: &[File] = &[
     file!("/vendor/uPlot.min.css", CSS, "vendor/uPlot.min.css"),
 ];
 
-/// The index of the file at `path`.
+/// Index of the file at `path`.
 pub fn find(path: &str) -> Option<usize> {
     FILES.iter().position(|file| file.path == path)
 }
 
 impl File {
-    /// Its entity tag: another version of the program has another where the bytes differ.
+    /// Entity tag. Another version of the program has another tag if the bytes differ.
     pub fn tag(&self) -> String {
         format!("\"{:08x}\"", crc32fast::hash(self.bytes))
     }
@@ -64,8 +64,7 @@ impl File {
 mod tests {
     use super::*;
 
-    /// The page may load nothing but what is here, and needs all that is here.
-    /// Promise 74.
+    /// Checks that the page loads these files and no others.
     #[test]
     fn the_page_names_its_own_files_only() {
         let text = |file: &File| String::from_utf8(file.bytes.to_vec()).unwrap();

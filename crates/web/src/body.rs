@@ -1,4 +1,4 @@
-//! Bodies of answers: a whole one, or the stream of readings.
+//! Bodies of answers: a complete one, or the stream of readings.
 
 use crate::sampler::{Message, Viewer};
 use crate::visitors::StreamPlace;
@@ -12,16 +12,16 @@ use tokio::sync::watch;
 
 type Next = Pin<Box<dyn Future<Output = Option<(watch::Receiver<Message>, Bytes)>> + Send>>;
 
-/// A body.
+/// Body of an answer.
 pub(crate) enum PageBody {
-    /// All of it.
+    /// Complete body.
     Whole(Option<Bytes>),
-    /// A message for each reading, without end. There is no queue: a reader that is late gets the
+    /// Endless stream with a message for each reading. There is no queue: a late reader gets the
     /// newest message next, and never more than one.
     Live(Live),
 }
 
-/// A place among those who look.
+/// State of a stream: the next message, and the places that the stream occupies.
 pub(crate) struct Live {
     next: Next,
     _viewer: Viewer,
@@ -38,7 +38,7 @@ impl PageBody {
         viewer: Viewer,
         place: StreamPlace,
     ) -> PageBody {
-        // The newest message, if there is one, is news to one who has just come.
+        // The newest message, if there is one, is new to this reader.
         messages.mark_changed();
         PageBody::Live(Live {
             next: Box::pin(next(messages)),
@@ -48,7 +48,7 @@ impl PageBody {
     }
 }
 
-/// The next message; `None` when the page ends.
+/// Waits for the next message. `None` when the page ends.
 async fn next(mut messages: watch::Receiver<Message>) -> Option<(watch::Receiver<Message>, Bytes)> {
     loop {
         messages.changed().await.ok()?;

@@ -1,5 +1,5 @@
-//! The dataplanes of this host, asked in a thread of their own: one that does not answer keeps neither
-//! the page nor its end waiting.
+//! Dataplanes of this host, queried in a thread of their own: one that does not answer delays
+//! neither the page nor its end.
 
 use cofferdam_records::cores::{CoreRecord, cores};
 use serde::Serialize;
@@ -12,30 +12,31 @@ use std::time::{Duration, Instant};
 
 use crate::sampler::locked;
 
-/// Dataplanes of a page, at most.
+/// Limit on the dataplanes of a page.
 pub const MOST_DATAPLANES: usize = 16;
-/// One that did not answer is left alone for this long; what it said before that is too old.
+/// Time without queries after a dataplane did not answer. An answer older than this is too old.
 const REST: Duration = Duration::from_secs(10);
-/// Letters of what a dataplane says, at most.
+/// Limit on the letters of a text that a dataplane sends.
 const LONGEST_TEXT: usize = 300;
 
-/// Asks the dataplane that listens on a socket for its document, or says why there is none. May wait.
+/// Queries the dataplane on a socket for its document, or returns the reason why there is none. It
+/// may block.
 pub type Ask<E> = fn(&Path) -> Result<Value, E>;
 
-/// A dataplane of this host, as it says itself.
+/// Dataplane of this host, as it describes itself.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Dataplane {
-    /// Its control socket.
+    /// Path of the control socket.
     pub socket: String,
-    /// Its device; empty until it has answered.
+    /// Device; empty until the first answer.
     pub device: String,
-    /// Why it does not answer; null while it does.
+    /// Reason why it does not answer; null while it does.
     pub error: Option<String>,
-    /// Its cores in the last interval; none before the second answer.
+    /// Cores in the last interval; none before the second answer.
     pub cores: Vec<CoreRecord>,
 }
 
-/// Those of a page.
+/// Dataplanes of a page.
 #[derive(Debug)]
 pub struct Dataplanes {
     latest: Arc<Mutex<Vec<Dataplane>>>,
@@ -43,10 +44,10 @@ pub struct Dataplanes {
 }
 
 impl Dataplanes {
-    /// Those that listen on `sockets`; no thread runs for none.
+    /// Starts the thread for the dataplanes on `sockets`, unless there are none.
     ///
     /// # Errors
-    /// When no thread can be had.
+    /// The thread cannot be started.
     pub fn new<E: Display + 'static>(
         sockets: Vec<PathBuf>,
         ask: Ask<E>,
@@ -57,21 +58,21 @@ impl Dataplanes {
             let (send, ticks) = sync_channel(1);
             let to = latest.clone();
             let thread = std::thread::Builder::new().name("cofferdam-cores".to_owned());
-            // Not joined: it ends by itself when this is dropped, after what it waits for.
+            // The thread is not joined. It ends after its current query when this is dropped.
             thread.spawn(move || run(sockets, ask, &ticks, &to))?;
             tick = Some(send);
         }
         Ok(Dataplanes { latest, tick })
     }
 
-    /// What they said last, and they are asked again; nothing, and they are not, unless somebody
-    /// `looks`.
+    /// Returns the last answers and queries the dataplanes again, if a visitor `looks`. Otherwise
+    /// returns nothing and queries nothing.
     pub fn latest_if(&self, looks: bool) -> Vec<Dataplane> {
         if !looks {
             return Vec::new();
         }
         if let Some(tick) = &self.tick {
-            // Full: it is asking now.
+            // A full channel means that a query is in progress.
             let _ = tick.try_send(());
         }
         locked(&self.latest).clone()
@@ -92,7 +93,7 @@ fn run<E: Display>(
     }
 }
 
-/// One of them, with its last answer.
+/// One dataplane with its last answer.
 struct Followed {
     socket: PathBuf,
     last: Option<(Instant, Value)>,
@@ -127,7 +128,7 @@ impl Followed {
                 row.device = bounded(device.unwrap_or_default());
                 if let Some((at, before)) = &self.last {
                     let passed = now.duration_since(*at);
-                    // Nobody looked for longer: an average over that time is not what happens now.
+                    // After a longer pause, the average would not describe the present.
                     if passed < REST {
                         row.cores = cores(before, &document, passed.as_secs_f64());
                     }
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_answers_has_cores_from_its_second_answer_on() {
+    fn a_dataplane_has_cores_from_its_second_answer_on() {
         let mut one = Followed::new("/run/x".into());
         let at = Instant::now();
         assert_eq!(one.read(answers, at).cores, []);
@@ -176,7 +177,7 @@ mod tests {
 
     /// Promise 14.
     #[test]
-    fn one_that_does_not_answer_is_left_alone_for_a_while() {
+    fn a_silent_dataplane_is_not_queried_for_a_while() {
         let mut one = Followed::new("/run/x".into());
         let at = Instant::now();
         let row = one.read(|_| Err("gone"), at);
@@ -188,8 +189,8 @@ mod tests {
 
     /// Promise 14.
     #[test]
-    fn one_that_hangs_keeps_nobody_waiting() {
-        // Would wait for an hour.
+    fn a_hanging_dataplane_delays_no_one() {
+        // The query would wait for an hour.
         let all = Dataplanes::new(vec!["/run/x".into()], hangs).unwrap();
         for _ in 0..100 {
             assert_eq!(all.latest_if(true), []);

@@ -1,4 +1,4 @@
-//! What the page is made from: readings of now, and a past.
+//! Sources of the page: current readings, and the past.
 
 use crate::dataplanes::Dataplane;
 use cofferdam_records::accounting::AccountingRecord;
@@ -9,18 +9,18 @@ use std::time::{Duration, SystemTime};
 /// One reading of a host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
-    /// The ledger of the time since the reading before.
+    /// Ledger of the time since the previous reading.
     pub ledger: AccountingRecord,
-    /// What the agent says of itself.
+    /// Status of the agent.
     pub status: StatusReport,
-    /// What was measured of containers' packets; empty where it is not, or not to be had.
+    /// Latencies of containers' packets; empty if they are not measured or not available.
     pub latency: Vec<Latency>,
-    /// The dataplanes that the page is to show, as they said last.
+    /// Dataplanes that the page shows, with their last answers.
     pub dataplanes: Vec<Dataplane>,
 }
 
-/// What a container's network path adds to its packets of one direction and protocol, on average since
-/// it is measured.
+/// Latency that a container's network path adds to its packets of one direction and protocol, on
+/// average since the measurement began.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Latency {
     /// Id of the container's cgroup.
@@ -28,37 +28,37 @@ pub struct Latency {
     pub cgroup_id: u64,
     /// `egress` or `ingress`.
     pub direction: &'static str,
-    /// The protocol.
+    /// Protocol.
     pub protocol: &'static str,
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
-    /// From the first to the last hook, nanoseconds.
+    /// Time from the first to the last hook, nanoseconds.
     pub total_ns: u64,
-    /// The part that the container's own path adds, nanoseconds; null where it is not known.
+    /// Part that the container's own path adds, nanoseconds; null if unknown.
     pub added_ns: Option<u64>,
     /// Each stage and its time, nanoseconds.
     pub stages_ns: Vec<(&'static str, u64)>,
 }
 
-/// A reading that could not be had; tried again a second later.
+/// Failure of a reading. The page retries a second later.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct FeedError(pub String);
 
-/// The running agent, as the page sees it. Read in a thread of its own: it may wait.
+/// Source of readings: the running agent. A thread of its own reads it, so it may block.
 pub trait Feed: Send {
-    /// The next reading; `None` while there is no new one. What nobody needs who does not look, such as
-    /// [`Reading::dataplanes`], is asked for only if somebody `looks`.
+    /// Returns the next reading, or `None` while there is no new one. Parts that only a visitor
+    /// needs, such as [`Reading::dataplanes`], are read only if one `looks`.
     ///
     /// # Errors
-    /// [`FeedError`] when the agent does not answer: shown on the page until it does.
+    /// [`FeedError`] if the agent does not answer; the page shows it until it does.
     fn read(&mut self, looks: bool) -> Result<Option<Reading>, FeedError>;
 
-    /// Time between two readings while nobody looks.
+    /// Time between two readings without a visitor.
     fn idle_interval(&self) -> Duration;
 }
 
-/// What one container did in an interval, CPUs.
+/// Figures of one container in an interval, CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Point {
     /// Id of its cgroup.
@@ -75,38 +75,38 @@ pub struct Point {
     pub throttled_cpus: f32,
 }
 
-/// All containers in one interval.
+/// Figures of all containers in one interval.
 #[derive(Clone, Copy, Debug)]
 pub struct Points<'a> {
     /// End of the interval.
     pub time: SystemTime,
-    /// Its length.
+    /// Length of the interval.
     pub length: Duration,
-    /// In any order; containers that did nothing may be absent.
+    /// Figures in any order; idle containers may be absent.
     pub points: &'a [Point],
 }
 
-/// The past cannot be read.
+/// Failure to read the past.
 #[derive(Debug, thiserror::Error)]
 #[error("the past cannot be read: {0}")]
 pub struct PastError(pub String);
 
-/// What was before. Asked in a thread where it may wait for a disk.
+/// Source of the past. It is read in a thread that may wait for a disk.
 pub trait Past: Send {
-    /// The first and the last moment of which anything is known.
+    /// First and last moment that are known.
     ///
     /// # Errors
     /// [`PastError`].
     fn extent(&mut self) -> Result<Option<(SystemTime, SystemTime)>, PastError>;
 
-    /// The ledger of the interval that `at` is in, or the last one before it.
+    /// Ledger of the interval that contains `at`, or of the last one before it.
     ///
     /// # Errors
     /// [`PastError`].
     fn at(&mut self, at: SystemTime) -> Result<Option<AccountingRecord>, PastError>;
 
-    /// Passes the intervals that end between `from` and `to` to `visit`, oldest first; of several
-    /// resolutions one that has at least an interval every `step`, if there is one.
+    /// Passes the intervals that end between `from` and `to` to `visit`, oldest first. If there are
+    /// several resolutions, it uses one with at least an interval every `step`, if possible.
     ///
     /// # Errors
     /// [`PastError`].
@@ -118,7 +118,7 @@ pub trait Past: Send {
         visit: &mut dyn FnMut(Points<'_>),
     ) -> Result<(), PastError>;
 
-    /// The name of a container of the past.
+    /// Name of a container of the past.
     fn name(&mut self, cgroup_id: u64) -> Option<String>;
 }
 

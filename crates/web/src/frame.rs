@@ -1,6 +1,7 @@
-//! The document of the page: the host at one moment.
+//! Document of the page: the host at one moment.
 //!
-//! Ids are text: JavaScript's numbers hold 53 bits of a cgroup's id. Figures are CPUs in four digits.
+//! Ids are text, since JavaScript's numbers hold 53 bits of a cgroup's id. Figures are CPUs with
+//! four digits.
 
 use crate::dataplanes::Dataplane;
 use crate::moment::Moment;
@@ -13,13 +14,13 @@ use cofferdam_records::status::{ContainerRecord as Managed, DegradedRecord, Stat
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
-/// Findings that are sent, at most; the page says how many there are.
+/// Limit on the findings in a document; the document has their total.
 const MOST_FINDINGS: usize = 20;
-/// Flows that are sent, at most, largest first.
+/// Limit on the flows in a document, largest first.
 const MOST_FLOWS: usize = 100;
-/// Flows smaller than this are noise, CPUs.
+/// Smallest flow that is not noise, CPUs.
 const SMALLEST_FLOW_CPUS: f64 = 0.0005;
-/// Letters of a name, at most. A name has hundreds, if it is not meant to do harm.
+/// Limit on the letters of a name. A name without bad intent is shorter.
 const LONGEST_NAME: usize = 300;
 
 #[derive(Debug, Serialize)]
@@ -29,7 +30,7 @@ pub(crate) struct Frame<'a> {
     interval_s: f64,
     live: bool,
     host: &'a str,
-    /// Why there is nothing newer.
+    /// Reason why there is nothing newer.
     error: Option<&'a str>,
     agent: Option<AgentRow<'a>>,
     summary: &'a str,
@@ -60,7 +61,7 @@ struct AgentRow<'a> {
 
 #[derive(Debug, Serialize)]
 struct FlowRow<'a> {
-    /// Null: packets of no container.
+    /// Null for packets of no container.
     from: Option<String>,
     from_name: Option<&'a str>,
     to: String,
@@ -76,7 +77,7 @@ struct CpuRow {
     nobody: f64,
 }
 
-/// One container, in the table.
+/// One container of the table.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row<'a> {
     id: String,
@@ -88,33 +89,33 @@ pub(crate) struct Row<'a> {
     charged: f64,
     owed: f64,
     corrected: f64,
-    /// Taken by others; null: not diagnosed.
+    /// CPU time taken by others; null without a diagnosis.
     taken: Option<f64>,
     throttled: Option<f64>,
     /// `observe` or `enforce`.
     network_cpu: &'a str,
     /// CPUs reserved; null without a reservation.
     reserved: Option<f64>,
-    /// What enforcement would do for it; null when it pays for nobody.
+    /// Effect of an enforcement for it; null when it pays for no other.
     help: Option<Help<'a>>,
 }
 
-/// What enforcement would return to a container that pays.
+/// CPU time that enforcement would return to a victim.
 #[derive(Debug, Serialize)]
 struct Help<'a> {
     /// CPUs that would be returned.
     returns: f64,
-    /// CPUs of packets that no rule can charge: of no container.
+    /// CPUs of packets of no container, which no rule can charge.
     beyond: f64,
-    /// Whose packets are most of it.
+    /// Container whose packets are most of it.
     offender: Option<&'a str>,
-    /// Whether that one is under enforcement already.
+    /// Whether the offender is enforced already.
     enforced: bool,
-    /// The command that puts the rule in force; null when there is none.
+    /// Command that puts the rule in force; null when there is none.
     command: Option<String>,
 }
 
-/// What several parts of a document look up.
+/// Tables that several parts of a document use.
 pub(crate) struct Lookup<'a> {
     pub ledger: &'a AccountingRecord,
     pub flows: Vec<Flow>,
@@ -154,7 +155,7 @@ impl<'a> Lookup<'a> {
         self.container(id).map(|c| short(&c.name))
     }
 
-    /// `ns` of the ledger's interval, CPUs.
+    /// Converts `ns` of the ledger's interval to CPUs.
     pub fn cpus(&self, ns: f64) -> f64 {
         rounded(ns, self.ledger.interval_s)
     }
@@ -163,7 +164,7 @@ impl<'a> Lookup<'a> {
         self.losses.get(&id).copied()
     }
 
-    /// `ns` of the diagnosis' interval, CPUs.
+    /// Converts `ns` of the diagnosis' interval to CPUs.
     pub fn lost_cpus(&self, ns: u64) -> f64 {
         rounded(ns as f64, self.losses_s)
     }
@@ -172,7 +173,7 @@ impl<'a> Lookup<'a> {
         self.losses_s > 0.0
     }
 
-    /// What the agent does for it; `None` of the past.
+    /// State of a managed container; `None` for the past.
     pub fn managed(&self, id: u64) -> Option<&'a Managed> {
         self.managed.get(&id).copied()
     }
@@ -208,7 +209,7 @@ impl<'a> Lookup<'a> {
     }
 
     fn help(&self, victim: &ContainerRecord) -> Option<Help<'a>> {
-        // Flows are by CPU; whoever owes as much elsewhere pays for nobody.
+        // Flows are by CPU. A container that owes the same amount elsewhere pays for no other.
         if victim.owed_ns >= 0 {
             return None;
         }
@@ -323,7 +324,7 @@ fn rounded(ns: f64, seconds: f64) -> f64 {
     (ns / 1e9 / seconds * 1e4).round() / 1e4
 }
 
-/// At most [`LONGEST_NAME`] letters of it.
+/// First [`LONGEST_NAME`] letters of a name.
 pub(crate) fn short(name: &str) -> &str {
     match name.char_indices().nth(LONGEST_NAME) {
         Some((end, _)) => &name[..end],

@@ -1,12 +1,13 @@
-//! The live page: who harms whom on this host, now and before, for a browser.
+//! Live page for a browser: who pays for whom on this host, now and before.
 //!
-//! Served by the agent (`[web]` in its configuration) or by `cofferdam web` beside it. Two threads: one
-//! reads from a [`Feed`], which may wait for the agent; the other serves, and waits for nobody. A third
-//! asks the dataplanes, where there are such. It only shows: nothing here changes the host or the agent.
+//! The agent (`[web]` in its configuration) or `cofferdam web` serves it. Of its threads, one reads
+//! from a [`Feed`], which may wait for the agent; another serves, and waits for nothing. A third
+//! queries the dataplanes, if there are any. The page only shows: it changes neither the host nor
+//! the agent.
 //!
-//! A reading becomes a document once, for all who look, and only while somebody looks. Every stream
+//! A reading becomes a document once for all visitors, and only while there are some. Every stream
 //! holds at most one document that its reader has not taken ([`body`]), and a reader that takes
-//! nothing is closed ([`stall`]).
+//! nothing is disconnected ([`stall`]).
 #![forbid(unsafe_code)]
 
 mod access;
@@ -41,7 +42,7 @@ pub use route::{MOST_POINTS, NoRoute, Route, route, token};
 pub use server::{HEAD_WITHIN, LARGEST_HEAD_BYTES, READ_WITHIN};
 pub use visitors::{MOST_STRANGERS, MOST_STRANGERS_OF_A_PEER, MOST_STREAMS, MOST_VIEWERS};
 
-/// Schema of the documents of the page. It is the page's own: it changes with the page, without notice.
+/// Schema of the page's documents. It is internal to the page and changes without notice.
 pub const SCHEMA: &str = "cofferdam.web/1";
 /// Default address of the page.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:9478";

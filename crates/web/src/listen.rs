@@ -1,4 +1,4 @@
-//! The socket that the page listens on.
+//! Socket on which the page listens.
 
 use crate::address::Address;
 use cofferdam_host::netlink::SockDiag;
@@ -10,37 +10,37 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 
-/// Connections that the kernel holds until they are taken.
+/// Connections that the kernel queues until they are accepted.
 const BACKLOG: u32 = 128;
-/// Bytes that the kernel holds for a peer that does not read, about, a connection.
+/// Approximate bytes that the kernel buffers per connection for a peer that does not read.
 const SEND_BUFFER_BYTES: u32 = 256 << 10;
 
-/// The page cannot be served there.
+/// Reason why the page cannot be served at an address.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Another process has it.
+    /// Another process uses the address.
     #[error("cannot listen on {0}: another process does; end it, or give another address")]
     Taken(Address),
-    /// It may not be had.
+    /// The user may not use the address.
     #[error(
-        "cannot listen on {0}: permission denied; take a port above 1023 or a folder that this user \
-         may write to"
+        "cannot listen on {0}: permission denied; take a port above 1023 or a folder \
+            that this user may write to"
     )]
     Denied(Address),
-    /// The path is taken by something else.
+    /// Another file has the path.
     #[error("cannot listen on {0}: it exists and is not a socket; move it away")]
     Foreign(Address),
-    /// Anything else.
+    /// Any other failure.
     #[error("cannot listen on {address}: {why}")]
     Failed {
-        /// Where.
+        /// Address of the page.
         address: Address,
-        /// Why.
+        /// Cause.
         why: io::Error,
     },
 }
 
-/// A listening socket; that of a path is removed when this is dropped.
+/// Listening socket. Dropping it removes the file of a socket with a path.
 #[derive(Debug)]
 pub(crate) enum Listener {
     Tcp(TcpListener),
@@ -50,14 +50,14 @@ pub(crate) enum Listener {
     ),
 }
 
-/// An accepted connection.
+/// Accepted connection.
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 impl Listener {
-    /// Waits for a connection, and finds out whose it is: its user, if that is one of this host.
+    /// Waits for a connection. Returns it with its user, if that is one of this host.
     pub async fn accept(&self) -> io::Result<(Stream, Peer)> {
         match self {
             Listener::Tcp(tcp) => {
@@ -82,11 +82,11 @@ fn owner_of_tcp(address: SocketAddr, remote: SocketAddr) -> Option<u32> {
     sockets.owner_of_tcp(address, remote).ok().flatten()
 }
 
-/// A file that we made.
+/// File that this process created. Dropping it removes the file.
 #[derive(Debug)]
 pub(crate) struct Made {
     path: PathBuf,
-    /// Another process may have put its own there since.
+    /// Inode of the file: another process may have replaced the file since.
     inode: u64,
 }
 
@@ -110,7 +110,7 @@ impl Drop for Made {
     }
 }
 
-/// Listens on `address`; a socket with a path is also for `group`. Within a tokio runtime.
+/// Listens on `address`; a socket with a path also admits `group`. Needs a tokio runtime.
 pub(crate) fn listen(address: &Address, group: Option<u32>) -> Result<Listener, ListenError> {
     let failed = |why: io::Error| match why.kind() {
         ErrorKind::AddrInUse => ListenError::Taken(address.clone()),
@@ -143,26 +143,26 @@ fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
     };
-    // Connections of a page that has just ended do not keep the port.
+    // Connections of a page that has just ended must not block the port.
     socket.set_reuseaddr(true)?;
     socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// Writes `text` to a new file that its owner alone can read, in place of an older one. A reader sees
-/// all of it or no file: it is written beside, as [`unfinished`], and renamed.
+/// Writes `text` to a new file that only its owner can read, and replaces an older one. A reader
+/// sees the complete text or no file: it is written as [`unfinished`] and renamed.
 pub(crate) fn write_secret(path: &Path, text: &str) -> io::Result<Made> {
     match fs::symlink_metadata(path) {
         Ok(meta) if !meta.is_file() => {
             return Err(io::Error::new(ErrorKind::AlreadyExists, "it is not a file"));
         }
-        // Useless from now on, whatever follows.
+        // The old file is useless from now on, whatever follows.
         Ok(_) => fs::remove_file(path)?,
         Err(_) => {}
     }
     let beside = unfinished(path);
-    // A process was killed there.
+    // A killed process may have left one.
     let _ = fs::remove_file(&beside);
     let written = write_new(&beside, text).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
@@ -171,13 +171,13 @@ pub(crate) fn write_secret(path: &Path, text: &str) -> io::Result<Made> {
     written.and_then(|()| Made::of(path))
 }
 
-/// Removes the file with a page's URL that a process left which was killed, and what it had not finished.
+/// Removes the file with the URL of a page whose process was killed, and an unfinished one.
 pub fn remove_url_file(path: &Path) {
     let _ = fs::remove_file(unfinished(path));
     let _ = fs::remove_file(path);
 }
 
-/// Where a secret is until all of it is written.
+/// Path of a secret file until it is written completely.
 fn unfinished(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
@@ -188,7 +188,7 @@ fn write_new(path: &Path, text: &str) -> io::Result<()> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
     let mut options = fs::OpenOptions::new();
-    // New: a link that somebody put there in the meantime is not followed.
+    // `create_new` does not follow a link that another process may have put there.
     let options = options.write(true).create_new(true).mode(0o600);
     options.open(path)?.write_all(text.as_bytes())
 }

@@ -1,4 +1,4 @@
-//! The host at one moment, with what it means: made from the newest readings, or from the past.
+//! Host at one moment, with its explanation: from the newest readings, or from the past.
 
 use crate::dataplanes::Dataplane;
 use crate::feed::{Latency, Reading};
@@ -8,24 +8,24 @@ use cofferdam_records::status::StatusReport;
 use std::collections::VecDeque;
 use std::time::SystemTime;
 
-/// Readings of one explanation: what holds in all of them is not a moment's.
+/// Number of readings behind an explanation. A finding that holds in all of them lasts.
 const READINGS: usize = 3;
 
-/// The host at one moment.
+/// Host at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Moment {
     pub live: bool,
     pub ledger: AccountingRecord,
-    /// `None` of the past: it is not kept.
+    /// Status of the agent. `None` for the past, which does not store it.
     pub status: Option<StatusReport>,
     pub latency: Vec<Latency>,
     pub dataplanes: Vec<Dataplane>,
     pub explanation: Explanation,
-    /// Why there is nothing newer.
+    /// Reason why there is nothing newer.
     pub error: Option<String>,
 }
 
-/// The newest readings.
+/// Newest readings.
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
     ledgers: VecDeque<AccountingRecord>,
@@ -41,7 +41,7 @@ impl Recent {
         if self.ledgers.len() == READINGS {
             self.ledgers.pop_front();
         }
-        // One more status than readings: the one before the first of them.
+        // One more status than readings: the one before the first reading.
         if self.statuses.len() == READINGS + 1 {
             self.statuses.pop_front();
         }
@@ -55,7 +55,7 @@ impl Recent {
         self.error = Some(why);
     }
 
-    /// The newest, explained; `None` before the first reading.
+    /// Newest moment with its explanation. `None` before the first reading.
     pub fn moment(&mut self) -> Option<Moment> {
         let ledger = self.ledgers.back()?.clone();
         let status = self.statuses.back()?.clone();
@@ -77,17 +77,18 @@ impl Recent {
         })
     }
 
-    /// Why there is no reading at all, or none newer.
+    /// Reason why there is no reading, or none newer.
     pub fn error(&self) -> Option<&str> {
         self.error.as_deref()
     }
 }
 
 impl Moment {
-    /// A moment of the past.
+    /// Moment of the past.
     pub fn past(ledger: AccountingRecord) -> Moment {
         let time = ledger.time.clone();
-        // What the agent said then is not kept; an agent that is not asked says nothing.
+        // The agent's status of that time is not stored. The explanation treats the agent as not
+        // queried.
         let readings = [ledger];
         let explanation = explain(&readings, &Agent::NotPermitted, time);
         let [ledger] = readings;

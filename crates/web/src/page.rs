@@ -1,4 +1,4 @@
-//! Starting and ending a page.
+//! Start and end of a page.
 
 use crate::access::{Access, Token};
 use crate::address::{Address, AddressError};
@@ -14,54 +14,54 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
 
-/// Threads that may wait for the past, at most.
+/// Limit on the threads that may wait for the past.
 const PAST_THREADS: usize = 1;
-/// A thread without work ends after this.
+/// Time after which a thread without work ends.
 const KEEP_THREAD: Duration = Duration::from_secs(5);
 
-/// How a page is served.
+/// Options of a page.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where.
+    /// Address.
     pub address: Address,
-    /// Names beside its own under which it may be asked for.
+    /// Further host names of the page.
     pub hosts: Vec<String>,
-    /// Whether others than this host may reach it.
+    /// Whether other hosts may reach the page.
     pub remote: bool,
-    /// The group that may use its socket, if its address is a path.
+    /// Group that may use the socket, if the address is a path.
     pub group: Option<u32>,
-    /// Where the URL with the token is written, for its owner alone; `None`: nowhere.
+    /// File to which the URL with the token is written, for its owner alone. `None` writes none.
     pub url_file: Option<PathBuf>,
 }
 
-/// The page cannot be served.
+/// Reason why the page cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Its address is not allowed.
+    /// The address is not allowed.
     #[error(transparent)]
     Address(#[from] AddressError),
-    /// Its address cannot be had.
+    /// The page cannot listen on the address.
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// The file for the URL cannot be written.
     #[error("cannot write {}: {why}", path.display())]
     UrlFile {
-        /// Where.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         why: io::Error,
     },
-    /// Something of the process itself.
+    /// Failure of the process itself.
     #[error("cannot {what}: {why}")]
     Process {
-        /// What.
+        /// Failed operation.
         what: &'static str,
-        /// Why.
+        /// Cause.
         why: io::Error,
     },
 }
 
-/// A page that is served; ended when dropped.
+/// Running page. Dropping it ends the page.
 #[derive(Debug)]
 pub struct Page {
     address: Address,
@@ -73,10 +73,10 @@ pub struct Page {
 }
 
 impl Page {
-    /// Serves what `feed` reads and `past` knows, in threads of its own.
+    /// Serves the readings of `feed` and the intervals of `past`, in threads of its own.
     ///
     /// # Errors
-    /// [`StartError`]; nothing is left then.
+    /// [`StartError`]; nothing is left running then.
     pub fn start(
         options: &Options,
         feed: Box<dyn Feed>,
@@ -148,12 +148,12 @@ impl Page {
         Ok(())
     }
 
-    /// Where it is served: with the port that the kernel chose, if that was asked for.
+    /// Address of the page, with the port that the kernel chose if port 0 was requested.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// The URL with the token; `None` for a socket with a path, which needs none.
+    /// URL with the token. `None` for a socket with a path, which needs none.
     pub fn url(&self) -> Option<&str> {
         self.url.as_deref()
     }
@@ -179,11 +179,11 @@ impl Drop for Page {
 fn serve(runtime: Runtime, server: Arc<Server>, listener: Listener, ended: oneshot::Receiver<()>) {
     runtime.block_on(async move {
         let serving = tokio::spawn(server.run(listener));
-        // Ends when its other end is dropped.
+        // The wait ends when the other end is dropped.
         let _ = ended.await;
         serving.abort();
     });
-    // What waits for a disk is not waited for.
+    // Do not wait for a thread that waits for a disk.
     runtime.shutdown_background();
 }
 

@@ -1,4 +1,5 @@
-//! What containers were promised and lost, by cause: the rows of the overview, and of a container.
+//! CPU time that containers were promised and lost, by cause: rows of the overview and of a
+//! container.
 
 use crate::frame::{Lookup, short};
 use cofferdam_records::diagnosis::{CpuLossRecord, NeighbourRecord};
@@ -6,9 +7,9 @@ use cofferdam_records::status::{ContainerRecord as Managed, ReservationRecord};
 use cofferdam_types::Entitlement;
 use serde::Serialize;
 
-/// Containers that are sent, at most: those with a reservation first, then those that lost most.
+/// Limit on the containers in a document: first the reserved ones, then by loss.
 const MOST_PROMISES: usize = 50;
-/// Smaller losses are noise, CPUs.
+/// Smallest loss that is not noise, CPUs.
 const SMALLEST_LOSS_CPUS: f64 = 0.005;
 
 /// CPU time of one container, CPUs.
@@ -25,20 +26,20 @@ pub(crate) struct Losses<'a> {
     neighbour: Option<&'a str>,
 }
 
-/// A container of the overview.
+/// Container of the overview.
 #[derive(Debug, Serialize)]
 pub(crate) struct Promise<'a> {
     id: String,
     name: &'a str,
     /// CPUs reserved; null without a reservation.
     reserved: Option<f64>,
-    /// Where; null without a reservation.
+    /// Reserved CPUs in detail; null without a reservation.
     reservation: Option<&'a ReservationRecord>,
-    /// Null: not diagnosed, or new.
+    /// Null without a diagnosis, or for a new container.
     losses: Option<Losses<'a>>,
 }
 
-/// Those with a reservation, and those that lost something, with their number.
+/// Containers with a reservation or a loss, and their total number.
 pub(crate) fn promises<'a>(lookup: &Lookup<'a>) -> (Vec<Promise<'a>>, usize) {
     let mut all: Vec<(bool, f64, Promise<'a>)> = Vec::new();
     for c in &lookup.ledger.containers {
@@ -81,7 +82,7 @@ impl<'a> Losses<'a> {
         }
     }
 
-    /// What it lost although it wanted it.
+    /// CPU time that the container wanted and lost.
     fn lost(&self) -> f64 {
         self.forced_sharing + self.phantom + self.throttled
     }

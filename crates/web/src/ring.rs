@@ -1,7 +1,7 @@
-//! The last minutes in memory: bounded in time and in bytes.
+//! Ring of the last minutes in memory, bounded in time and in bytes.
 //!
-//! A reading is kept without what the page does not show of the past; names are kept once. Idle
-//! containers are not kept.
+//! An interval is stored without the parts that the page does not show of the past. Names are
+//! stored once, and idle containers not at all.
 
 use crate::feed::{Past, PastError, Point, Points, Reading};
 use cofferdam_records::accounting::{AccountingRecord, ContainerRecord};
@@ -10,9 +10,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Oldest interval that is kept.
+/// Age of the oldest interval in the ring.
 pub const KEPT: Duration = Duration::from_secs(900);
-/// Memory of all intervals, about, at most.
+/// Approximate limit on the memory of all intervals.
 pub const MOST_BYTES: usize = 8 << 20;
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ struct Kept {
     bytes: usize,
 }
 
-/// What a container's record has beside its point.
+/// Fields of a container's record in addition to its point.
 #[derive(Debug)]
 struct Row {
     who: Arc<Identity>,
@@ -43,7 +43,7 @@ struct ByCpu {
     charged_ns: u64,
 }
 
-/// What does not change while a container lives.
+/// Fields that do not change while a container lives.
 #[derive(Debug, PartialEq)]
 struct Identity {
     cgroup_id: u64,
@@ -54,19 +54,19 @@ struct Identity {
     pod: Option<String>,
 }
 
-/// The ring.
+/// Ring of intervals.
 #[derive(Debug, Default)]
 pub struct Ring {
     kept: VecDeque<Kept>,
     bytes: usize,
     known: HashMap<u64, Arc<Identity>>,
     cpus: Arc<[u32]>,
-    /// The newest record, as the frame of those that are made again.
+    /// Newest record, as a template for rebuilt records.
     newest: Option<AccountingRecord>,
 }
 
 impl Ring {
-    /// Keeps `reading`, and forgets what is beyond the bounds.
+    /// Stores `reading`, and drops intervals beyond the bounds.
     pub fn push(&mut self, reading: &Reading, now: SystemTime) {
         let record = &reading.ledger;
         let numbers = || record.cpus.iter().map(|c| c.cpu);
@@ -97,7 +97,7 @@ impl Ring {
     fn forget(&mut self, now: SystemTime) {
         let mut forgot = false;
         while let Some(oldest) = self.kept.front() {
-            // Of a clock that was set back nothing is known: those go by their number.
+            // After the clock was set back, the age is unknown: only the bound in bytes applies.
             let old = now.duration_since(oldest.time).is_ok_and(|age| age > KEPT);
             if !old && self.bytes <= MOST_BYTES {
                 break;
@@ -156,7 +156,7 @@ impl Ring {
         self.kept.front().map(|kept| kept.time)
     }
 
-    /// Bytes in use, about.
+    /// Approximate bytes in use.
     #[cfg(test)]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -291,7 +291,7 @@ fn is_idle(c: &ContainerRecord) -> bool {
     c.cpu_usage_ns == 0 && c.caused_ns == 0 && c.charged_network_ns == 0
 }
 
-/// What the containers of `record` that did or lost anything did; losses are those of its own
+/// Points of the containers of `record` that did or lost anything. Losses are those of its own
 /// diagnosis, or of the agent's.
 pub fn points(record: &AccountingRecord, status: Option<&StatusReport>) -> Vec<Point> {
     let told = status.and_then(|s| s.diagnosis.as_ref());

@@ -1,27 +1,27 @@
-//! Which part of the page a request is for. Pure.
+//! Routes of the page. This module is pure.
 
 use crate::access::TOKEN_PARAMETER;
 use std::time::{Duration, SystemTime};
 
-/// Points of a series, at most.
+/// Limit on the points of a series.
 pub const MOST_POINTS: u32 = 1000;
 /// Longest span of a series, milliseconds: a year.
 const LONGEST_MS: u64 = 366 * 86_400_000;
 
-/// What is asked for.
+/// Resource that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// A file of the page, by its index in [`crate::assets::FILES`].
+    /// File of the page, by its index in [`crate::assets::FILES`].
     Asset(usize),
-    /// The stream of readings.
+    /// Stream of readings.
     Live,
-    /// The host at a moment; `None`: now.
+    /// Host at a moment; `None` is now.
     Frame(Option<SystemTime>),
-    /// One container at a moment; `None`: now.
+    /// One container at a moment.
     Story {
         /// Id of its cgroup.
         container: u64,
-        /// The moment.
+        /// Moment; `None` is now.
         at: Option<SystemTime>,
     },
     /// Figures over time, of the host or of one container.
@@ -30,25 +30,25 @@ pub enum Route {
         from: SystemTime,
         /// End, later than `from`.
         to: SystemTime,
-        /// Points, at most.
+        /// Limit on the points.
         points: u32,
-        /// Id of the container's cgroup; `None`: the host.
+        /// Id of the container's cgroup; `None` is the host.
         container: Option<u64>,
     },
-    /// From when to when the past is known.
+    /// First and last known moment of the past.
     Extent,
 }
 
-/// Why there is no answer.
+/// Reason why a request has no route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRoute {
-    /// No such path.
+    /// The path does not exist.
     NotFound,
-    /// A parameter is missing, or has no such value: its name.
+    /// Name of a parameter that is missing or invalid.
     Parameter(&'static str),
 }
 
-/// Of `path` and `query`, as in the request's first line.
+/// Route of `path` and `query`, as in the request's first line.
 pub fn route(path: &str, query: &str) -> Result<Route, NoRoute> {
     if let Some(index) = crate::assets::find(path) {
         return Ok(Route::Asset(index));
@@ -85,7 +85,7 @@ fn series(query: &str) -> Result<Route, NoRoute> {
     })
 }
 
-/// The token that `query` brings.
+/// Token in `query`.
 pub fn token(query: &str) -> Option<&str> {
     parameter(query, TOKEN_PARAMETER)
 }
@@ -95,7 +95,7 @@ fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
     all.find(|(key, _)| *key == name).map(|(_, value)| value)
 }
 
-/// A number in decimal digits alone: no sign, no escape, no space.
+/// Number in decimal digits only: no sign, no escape, no space.
 fn number(query: &str, name: &'static str) -> Result<Option<u64>, NoRoute> {
     let Some(text) = parameter(query, name) else {
         return Ok(None);
@@ -112,7 +112,8 @@ fn moment(query: &str, name: &'static str) -> Result<Option<SystemTime>, NoRoute
     time(ms).map(Some).ok_or(NoRoute::Parameter(name))
 }
 
-/// Milliseconds since 1970, up to the year 9999 (later ones cannot be written as RFC 3339).
+/// Time `ms` milliseconds after 1970, up to the year 9999: later ones cannot be written as RFC
+/// 3339.
 fn time(ms: u64) -> Option<SystemTime> {
     const LAST_MS: u64 = 253_402_300_799_000;
     (ms <= LAST_MS).then(|| SystemTime::UNIX_EPOCH + Duration::from_millis(ms))

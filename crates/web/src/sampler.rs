@@ -1,5 +1,5 @@
-//! The thread that reads: it alone waits for the agent. What it reads is kept for those who come
-//! later, and made into a document once for all who look.
+//! Thread that reads: it alone waits for the agent. It stores each reading for later visitors, and
+//! builds one document for all visitors.
 
 use crate::feed::Feed;
 use crate::frame::Frame;
@@ -11,10 +11,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::watch;
 
-/// Time between two readings while somebody looks.
+/// Time between two readings while there is a visitor.
 pub const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the threads of a page share.
+/// State that the threads of a page share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub host: String,
@@ -26,10 +26,10 @@ pub(crate) struct Shared {
     wake: Condvar,
 }
 
-/// A message of the stream, ready to be written.
+/// Message of the stream, ready to be written.
 pub(crate) type Message = Option<Bytes>;
 
-/// One who looks, while it exists.
+/// Visitor, counted while this exists.
 #[derive(Debug)]
 pub(crate) struct Viewer(Arc<Shared>);
 
@@ -50,7 +50,7 @@ impl Shared {
         }
     }
 
-    /// Counts one who looks; the first has the reading begin at once.
+    /// Counts a visitor. The first one starts the reading at once.
     pub fn look(self: &Arc<Shared>) -> Viewer {
         self.viewers.fetch_add(1, Ordering::Relaxed);
         self.wake();
@@ -67,7 +67,7 @@ impl Shared {
         self.wake.notify_one();
     }
 
-    /// Until `due`, or until something happens.
+    /// Waits until `due`, or until woken.
     fn rest(&self, due: Instant) {
         let mut woken = locked(&self.woken);
         while !*woken {
@@ -110,7 +110,7 @@ pub(crate) fn run(shared: &Shared, mut feed: Box<dyn Feed>, live: &watch::Sender
             shown = true;
         }
         if !looked && shown {
-            // Not kept for nobody; the next one gets what is new then.
+            // The message is not stored without a visitor. The next visitor gets a new one.
             live.send_replace(None);
             shown = false;
         }
@@ -129,7 +129,7 @@ fn take(shared: &Shared, feed: &mut dyn Feed, looked: bool) {
     }
 }
 
-/// The newest reading as a message of the stream; what is wrong while there is none.
+/// Newest reading as a message of the stream, or the reason why there is none.
 fn message(shared: &Shared) -> Message {
     let moment = locked(&shared.recent).moment();
     let (event, document) = match moment {
@@ -143,7 +143,7 @@ fn message(shared: &Shared) -> Message {
     Some(Bytes::from(format!("event: {event}\ndata: {document}\n\n")))
 }
 
-/// JSON without line ends, as a stream of events needs it.
+/// Frame as JSON without line ends, as a stream of events needs it.
 fn document(frame: &Frame<'_>) -> Option<String> {
     match serde_json::to_string(frame) {
         Ok(text) => Some(text),

@@ -1,27 +1,27 @@
-//! Figures over time, in as many points as a chart has room for.
+//! Figures over time, with as many points as a chart can show.
 
 use crate::feed::{Past, PastError, Point, Points};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Containers with a line of their own in a chart of the host.
+/// Limit on the containers with a line of their own in a chart of the host.
 pub const MOST_LINES: usize = 6;
 
-/// What a chart shows. Values are CPUs, averaged over each step; null where nothing is known.
+/// Data of a chart. Values are CPUs, averaged over each step; null if unknown.
 #[derive(Debug, Serialize)]
 pub struct Series {
     /// Ends of the steps, milliseconds since 1970.
     time_ms: Vec<u64>,
     /// Length of a step, seconds.
     step_s: f64,
-    /// Of all containers, or of the one asked for.
+    /// Figures of all containers, or of the requested one.
     total: Columns,
-    /// Who paid most for others.
+    /// Victims that paid most for others.
     payers: Vec<Line>,
-    /// Whose packets required most.
+    /// Offenders whose packets required most.
     causers: Vec<Line>,
-    /// From whom others took most CPU time.
+    /// Containers from which others took most CPU time.
     losers: Vec<Line>,
 }
 
@@ -42,16 +42,16 @@ struct Line {
     values: Vec<Option<f32>>,
 }
 
-/// What is asked for.
+/// Request for a series.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// Begin.
     pub from: SystemTime,
     /// End.
     pub to: SystemTime,
-    /// Points, at most.
+    /// Limit on the points.
     pub points: u32,
-    /// One container alone.
+    /// Container, if only one is requested.
     pub container: Option<u64>,
 }
 
@@ -80,14 +80,14 @@ impl Sum {
 struct Steps {
     from: SystemTime,
     step: Duration,
-    /// Seconds known of each step.
+    /// Seconds of each step for which there are figures.
     known_s: Vec<f64>,
     total: Vec<Sum>,
     by_container: HashMap<u64, Vec<(u32, Sum)>>,
     only: Option<u64>,
 }
 
-/// The series of `wanted` from `past`.
+/// Computes the series of `wanted` from `past`.
 ///
 /// # Errors
 /// [`PastError`].
@@ -111,7 +111,7 @@ pub fn series(past: &mut dyn Past, wanted: &Wanted) -> Result<Series, PastError>
 
 impl Steps {
     fn add(&mut self, points: Points<'_>) {
-        // A frame may be longer than a step: each has the part that lies in it.
+        // An interval may be longer than a step: each step gets its part.
         let end = points.time.duration_since(self.from).unwrap_or_default();
         let begin = end.saturating_sub(points.length);
         let mut from = begin;
@@ -204,7 +204,7 @@ impl Steps {
 }
 
 fn average(sum: f64, seconds: f64) -> Option<f32> {
-    // Four digits are a tenth of a thousandth of a CPU.
+    // Four digits: a ten-thousandth of a CPU.
     (seconds > 0.0).then(|| ((sum / seconds * 1e4).round() / 1e4) as f32)
 }
 

@@ -1,4 +1,4 @@
-//! The thread that serves: connections, their limits, and what each request gets.
+//! Thread that serves: connections, their limits, and the answer to each request.
 
 use crate::access::{Access, Decision, Shown};
 use crate::answer::{EVENTS, answer, json, refuse};
@@ -26,21 +26,21 @@ use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 
-/// Questions about the past that wait or are worked on, at most.
+/// Limit on the queries of the past, waiting or running.
 const MOST_QUESTIONS: usize = 16;
-/// Longest wait for a whole head of a request, on a connection that is open, and for one that is
-/// allowed.
+/// Longest wait for the complete head of a request, and for the first admitted request of a
+/// connection.
 pub const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// Longest time in which a reader may take nothing.
 pub const READ_WITHIN: Duration = Duration::from_secs(10);
 /// Largest head of a request, bytes.
 pub const LARGEST_HEAD_BYTES: usize = 16 << 10;
-/// Headers of a request, at most.
+/// Limit on the headers of a request.
 const MOST_HEADERS: usize = 64;
-/// Accepting rests so long after it failed (no descriptor left).
+/// Pause after a failed accept (no descriptor left).
 const REST: Duration = Duration::from_millis(200);
 
-/// What all connections share.
+/// State that all connections share.
 pub(crate) struct Server {
     pub access: Access,
     pub shared: Arc<Shared>,
@@ -48,7 +48,7 @@ pub(crate) struct Server {
     pub past: Option<Arc<Mutex<Box<dyn Past>>>>,
     pub visitors: Arc<Visitors>,
     pub questions: Arc<Semaphore>,
-    /// Where the token is to be had.
+    /// Text about where the token is found.
     pub hint: String,
 }
 
@@ -71,7 +71,7 @@ impl Server {
         }
     }
 
-    /// Takes connections, for as long as this is polled.
+    /// Accepts connections as long as this is polled.
     pub async fn run(self: Arc<Server>, listener: Listener) {
         loop {
             match listener.accept().await {
@@ -85,12 +85,12 @@ impl Server {
                     tokio::time::sleep(REST).await;
                 }
             }
-            // Those that have come have their turn before another one takes their place.
+            // Let the accepted connections run before the next one replaces one of them.
             tokio::task::yield_now().await;
         }
     }
 
-    /// Serves a connection that has found a place, and closes one that has not.
+    /// Serves a connection that has a place, and closes one that has none.
     fn admit<S>(self: &Arc<Server>, stream: S, peer: Peer)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -178,7 +178,7 @@ impl Server {
         }
     }
 
-    /// Why a request is not answered, or how it is to be asked instead.
+    /// Answer to a request that is not admitted. `None` admits it.
     fn refusal(
         &self,
         place: &Place,
@@ -188,7 +188,7 @@ impl Server {
         let bytes = |name: &HeaderName| {
             let mut all = headers.get_all(name).iter();
             let first = all.next().map(HeaderValue::as_bytes);
-            // Two are no header that a browser sends.
+            // No browser sends a header twice.
             first.filter(|_| all.next().is_none())
         };
         let shown = Shown {
@@ -202,7 +202,8 @@ impl Server {
         let is_let_in = matches!(decision, Decision::Allowed | Decision::Remember);
         if is_let_in && !place.become_viewer() {
             let text = format!(
-                "{MOST_VIEWERS} connections are open, which is the limit: close a page, then try again"
+                "{MOST_VIEWERS} connections are open, which is the limit: \
+                                 close a page, then try again"
             );
             return Some(refuse(StatusCode::SERVICE_UNAVAILABLE, &text));
         }
@@ -252,7 +253,7 @@ impl Server {
         answer(StatusCode::OK, EVENTS, body)
     }
 
-    /// Answers with what `show` makes of a moment.
+    /// Answers with the document that `show` builds of a moment.
     async fn moment(
         &self,
         at: Option<SystemTime>,
@@ -284,7 +285,7 @@ impl Server {
     }
 
     async fn extent(&self) -> Response<PageBody> {
-        // The oldest that anything knows of.
+        // Query from the oldest possible moment.
         let made = self.ask(SystemTime::UNIX_EPOCH, |past| past.extent()).await;
         match made {
             Ok(extent) => json(&extent.map(|(first, last)| [ms(first), ms(last)])),
@@ -292,8 +293,8 @@ impl Server {
         }
     }
 
-    /// Asks the memory if it reaches back to `from`, otherwise the store if there is one, in a
-    /// thread that may wait for the disk.
+    /// Queries the ring if it reaches back to `from`, otherwise the store if there is one. Runs in
+    /// a thread that may wait for the disk.
     async fn ask<T: Send + 'static>(
         &self,
         from: SystemTime,
@@ -325,7 +326,7 @@ impl Server {
     }
 }
 
-/// A file, or that the browser has it already.
+/// Answers with a file, or with "not modified" if the browser has it already.
 fn asset(index: usize, asked: &HeaderMap) -> Response<PageBody> {
     let Some(file) = FILES.get(index) else {
         return refuse(StatusCode::NOT_FOUND, "there is nothing here");

@@ -1,4 +1,4 @@
-//! A connection whose peer must read, and show in time what lets it in: otherwise it is closed.
+//! Stream that ends if its peer reads too slowly, or is not admitted in time.
 
 use crate::visitors::Place;
 use std::future::Future;
@@ -10,19 +10,19 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Wraps a stream.
+/// Wrapper of a stream.
 pub(crate) struct Stall<S> {
     stream: S,
     patience: Duration,
-    /// Runs while the peer takes nothing.
+    /// Timer that runs while the peer takes nothing.
     until: Option<Pin<Box<Sleep>>>,
-    /// While the peer is a stranger: its place, and the end of its time.
+    /// Place of a peer that is still a stranger, and the end of its time.
     stranger: Option<(Arc<Place>, Pin<Box<Sleep>>)>,
 }
 
 impl<S> Stall<S> {
-    /// `patience`: longest time in which the peer may take nothing of what is to be written, and in
-    /// which it must have become a viewer.
+    /// Wraps `stream`. `patience` is the longest time in which the peer may take nothing of the
+    /// pending data, and in which it must become a viewer.
     pub fn new(stream: S, patience: Duration, place: Arc<Place>) -> Stall<S> {
         Stall {
             stream,
@@ -44,7 +44,7 @@ impl<S> Stall<S> {
         end.as_mut().poll(context).is_ready()
     }
 
-    /// `wrote`, or an error when it has been pending for too long.
+    /// Returns `wrote`, or an error if it has been pending for too long.
     fn judge<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -59,7 +59,7 @@ impl<S> Stall<S> {
         match until.as_mut().poll(context) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(()) => {
-                // Another poll must not find a timer that has run out.
+                // Another poll must not find an expired timer.
                 until.as_mut().reset(Instant::now() + patience);
                 let text = "the reader takes nothing";
                 Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, text)))
@@ -76,7 +76,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Stall<S> {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if this.is_late(context) {
-            // Another poll must not find a timer that has run out.
+            // Another poll must not find an expired timer.
             this.stranger = None;
             let text = "the peer has shown nothing that lets it in";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, text)));

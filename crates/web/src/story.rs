@@ -1,4 +1,4 @@
-//! The document of one container: what it does, to whom, and from whom it suffers.
+//! Document of one container: its figures, its victims and its offenders.
 
 use crate::feed::Latency;
 use crate::frame::{Lookup, Row};
@@ -11,7 +11,7 @@ use cofferdam_records::status::{ConditionRecord, ContainerRecord as Managed};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Senders that are sent, at most, largest first.
+/// Limit on the senders in a document, largest first.
 const MOST_SENDERS: usize = 50;
 
 #[derive(Debug, Serialize)]
@@ -37,7 +37,7 @@ pub(crate) struct Story<'a> {
     harms: Vec<Other<'a>>,
     suffers: Vec<Other<'a>>,
     losses: Option<Losses<'a>>,
-    /// Its classes and what is in force of them, as in `status`.
+    /// Classes of the container and their state, as in `status`.
     managed: Option<&'a Managed>,
     conditions: Vec<&'a ConditionRecord>,
     latency: Vec<&'a Latency>,
@@ -58,7 +58,7 @@ struct Sender<'a> {
     packets_per_s: f64,
 }
 
-/// A container at the other end of flows; null: packets of no container.
+/// Container at the other end of flows. A null `id` stands for packets of no container.
 #[derive(Debug, Serialize)]
 struct Other<'a> {
     id: Option<String>,
@@ -68,7 +68,7 @@ struct Other<'a> {
 }
 
 impl<'a> Story<'a> {
-    /// Of the container `id`, if it is known at `moment`.
+    /// Builds the document of the container `id`, if it is known at `moment`.
     pub fn new(moment: &'a Moment, id: u64) -> Option<Story<'a>> {
         let lookup = Lookup::new(moment);
         let c = lookup.container(id)?;
@@ -146,7 +146,7 @@ fn by_cpu(lookup: &Lookup<'_>, c: &ContainerRecord) -> Vec<OnCpu> {
         .collect()
 }
 
-/// The containers at the other end of the flows of which `end` names one, largest first.
+/// Sums up the flows for which `end` returns a container, by that container, largest first.
 fn others<'a>(lookup: &Lookup<'a>, end: impl Fn(&Flow) -> Option<Option<u64>>) -> Vec<Other<'a>> {
     let mut by: BTreeMap<Option<u64>, (f64, Vec<u32>)> = BTreeMap::new();
     for flow in &lookup.flows {

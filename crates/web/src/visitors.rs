@@ -1,20 +1,20 @@
-//! Connections of a page: strangers, which have shown nothing yet, and viewers, which may look.
+//! Connections of a page: strangers, which are not admitted yet, and viewers, which are.
 //!
-//! Whoever can connect can hold connections. Strangers therefore have places of their own, few for
-//! one peer and for a short time, and a new one takes the place of an old one. Viewers are not
-//! affected: a connection becomes one with its first request that is allowed.
+//! Anyone who can connect can hold connections. So strangers have separate places, few for one peer
+//! and for a short time, and a new stranger replaces an old one. Viewers are not affected: a
+//! connection becomes one with its first admitted request.
 
 use cofferdam_paths::{Admission, Peer, PeerBudget};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::task::AbortHandle;
 
-/// Streams of readings, at most; more are refused with a clear text.
+/// Limit on the streams of readings; more are refused with a clear text.
 pub const MOST_STREAMS: usize = 64;
-/// Connections of viewers, at most; more are refused with a clear text.
+/// Limit on the connections of viewers; more are refused with a clear text.
 pub const MOST_VIEWERS: usize = 256;
-/// Connections of strangers, at most.
+/// Limit on the connections of strangers.
 pub const MOST_STRANGERS: usize = 64;
-/// Connections of one strange peer, at most.
+/// Limit on the connections of one strange peer.
 pub const MOST_STRANGERS_OF_A_PEER: usize = 16;
 
 /// Places of strangers.
@@ -24,7 +24,7 @@ const STRANGERS: PeerBudget = PeerBudget {
     one_peer: MOST_STRANGERS_OF_A_PEER,
 };
 
-/// `all` places, of which one peer may have three quarters where that keeps it from having all.
+/// Budget of `all` places. If users share the page, one peer gets three quarters at most.
 const fn shared(all: usize, is_open_to_users: bool) -> PeerBudget {
     let one_peer = if is_open_to_users { all / 4 * 3 } else { all };
     PeerBudget {
@@ -45,7 +45,7 @@ pub(crate) struct Visitors {
 #[derive(Debug, Default)]
 struct Table {
     next: u64,
-    /// In the order in which they came.
+    /// Visitors in the order in which they connected.
     visitors: Vec<Visitor>,
     streams: Vec<Peer>,
 }
@@ -55,11 +55,11 @@ struct Visitor {
     id: u64,
     peer: Peer,
     is_viewer: bool,
-    /// Ends the connection.
+    /// Handle that ends the connection.
     task: Option<AbortHandle>,
 }
 
-/// The place of a connection, given back when this is dropped.
+/// Place of a connection. Dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct Place {
     all: Arc<Visitors>,
@@ -67,7 +67,7 @@ pub(crate) struct Place {
     peer: Peer,
 }
 
-/// The place of a stream, given back when this is dropped.
+/// Place of a stream. Dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct StreamPlace {
     all: Arc<Visitors>,
@@ -75,8 +75,8 @@ pub(crate) struct StreamPlace {
 }
 
 impl Visitors {
-    /// No connections. `is_open_to_users`: users of this host may look without a token, and one of
-    /// them must not have all places.
+    /// Creates the table without connections. `is_open_to_users` says that users of this host may
+    /// look without a token: one of them must not get all places.
     pub fn new(is_open_to_users: bool) -> Arc<Visitors> {
         Arc::new(Visitors {
             table: Mutex::default(),
@@ -89,7 +89,7 @@ impl Visitors {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a stranger a place, if need be that of an older one, which is closed.
+    /// Gives a stranger a place. If needed, an older stranger is disconnected.
     pub fn enter(self: &Arc<Visitors>, peer: Peer) -> Option<Place> {
         let mut table = self.table();
         let strangers: Vec<(Peer, bool)> = table
@@ -123,7 +123,7 @@ impl Visitors {
         Some(Place { all, id, peer })
     }
 
-    /// Says what ends the connection with the place `id`.
+    /// Registers the task that serves the connection with the place `id`.
     pub fn set_task(&self, id: u64, task: AbortHandle) {
         let mut table = self.table();
         if let Some(visitor) = table.visitors.iter_mut().find(|visitor| visitor.id == id) {
@@ -153,7 +153,7 @@ impl Place {
             .any(|visitor| visitor.id == self.id && visitor.is_viewer)
     }
 
-    /// Makes the connection a viewer's, as it has shown what lets it in. False if there is no
+    /// Makes the connection a viewer's, after an admitted request. Returns false if there is no
     /// place.
     pub fn become_viewer(&self) -> bool {
         let mut table = self.all.table();
@@ -174,7 +174,7 @@ impl Place {
         }
     }
 
-    /// A place for a stream of this connection, if there is one.
+    /// Returns a place for a stream of this connection, if there is one.
     pub fn begin_stream(&self) -> Option<StreamPlace> {
         let mut table = self.all.table();
         let streams: Vec<(Peer, bool)> = table.streams.iter().map(|peer| (*peer, false)).collect();
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(strangers(&all, Peer::Uid(7)), 1);
         assert_eq!(strangers(&all, ROOT), 10);
         assert!(newest.become_viewer() && viewer.is_viewer());
-        // Users without number: the newest is in, and viewers stay.
+        // Users without number: the newest has a place, and viewers stay.
         let _crowd: Vec<_> = (0..1000)
             .filter_map(|n| all.enter(Peer::Uid(n + 10)))
             .collect();

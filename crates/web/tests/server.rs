@@ -1,4 +1,4 @@
-//! The server against peers that mean no good, or are only slow.
+//! Tests of the server against hostile and slow peers.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod common;
@@ -27,7 +27,7 @@ fn status_of(answer: &str) -> &str {
     answer.split(' ').nth(1).unwrap_or("closed")
 }
 
-/// A stream of readings, after its head.
+/// Opens a stream of readings and skips its head.
 fn stream(page: &Page) -> BufReader<TcpStream> {
     let mut stream = connect(page);
     let head = format!(
@@ -51,7 +51,8 @@ fn every_answer_binds_the_browser() {
     for path in ["/", "/app.js", "/api/frame", "/nothing", "/api/live"] {
         let cookie = cookie(&page);
         let head = format!(
-            "HEAD {path} HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\nConnection: close\r\n\r\n"
+            "HEAD {path} HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\n\
+                         Connection: close\r\n\r\n"
         );
         let answer = send(&page, head.as_bytes(), 1 << 20).to_ascii_lowercase();
         for header in [
@@ -72,7 +73,7 @@ fn every_answer_binds_the_browser() {
 
 /// Promise 73.
 #[test]
-fn only_the_token_gets_in_and_then_the_cookie() {
+fn only_the_token_admits_and_then_the_cookie() {
     let page = page();
     let ask = |path: &str, more: &str| {
         let head =
@@ -108,7 +109,7 @@ fn only_the_token_gets_in_and_then_the_cookie() {
     );
     let pair = set.split(';').next().unwrap();
     assert_eq!(status_of(&ask("/", &format!("Cookie: {pair}\r\n"))), "200");
-    // Two cookie headers are none that a browser sends.
+    // No browser sends two cookie headers.
     assert_eq!(
         status_of(&ask("/", &format!("Cookie: {pair}\r\nCookie: {pair}\r\n"))),
         "401"
@@ -117,7 +118,7 @@ fn only_the_token_gets_in_and_then_the_cookie() {
 
 /// Promise 73.
 #[test]
-fn a_foreign_name_a_foreign_site_and_another_method_are_refused() {
+fn foreign_names_sites_and_methods_are_refused() {
     let page = page();
     let cookie = cookie(&page);
     let ask = |line: &str, host: &str, more: &str| {
@@ -183,7 +184,7 @@ fn a_foreign_name_a_foreign_site_and_another_method_are_refused() {
 
 /// Promise 73.
 #[test]
-fn bad_heads_are_refused_and_the_page_goes_on() {
+fn bad_heads_are_refused_and_the_page_continues() {
     let page = page();
     let long = format!(
         "GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -218,7 +219,7 @@ fn bad_heads_are_refused_and_the_page_goes_on() {
 
 /// Promise 73.
 #[test]
-fn a_browser_that_opens_200_streams_gets_64_and_a_clear_text() {
+fn a_browser_with_200_streams_gets_64() {
     let page = page();
     let mut open: Vec<_> = (0..200).map(|_| stream(&page)).collect();
     let lines: Vec<String> = open.iter_mut().map(first_line).collect();
@@ -230,7 +231,7 @@ fn a_browser_that_opens_200_streams_gets_64_and_a_clear_text() {
     while !text.contains("close a page") {
         assert_ne!(open[at].read_line(&mut text).unwrap(), 0, "{text}");
     }
-    // Files are answered meanwhile, and a place that is left is free again.
+    // Meanwhile files are served, and a freed place can be taken again.
     body(&get(&page, "/app.js", ""));
     drop(open);
     let begun = Instant::now();
@@ -252,12 +253,12 @@ fn is_closed(stream: &mut TcpStream) -> bool {
 
 /// Promise 73.
 #[test]
-fn connections_that_say_nothing_keep_nobody_out_and_end() {
+fn silent_connections_exclude_no_one_and_end() {
     let page = page();
     let mut viewer = stream(&page);
     assert!(first_line(&mut viewer).contains(" 200 "));
     let mut silent: Vec<_> = (0..500).map(|_| connect(&page)).collect();
-    // The newest is always served.
+    // The newest connection is always served.
     for _ in 0..20 {
         body(&get(&page, "/api/frame", ""));
     }
@@ -275,12 +276,12 @@ fn connections_that_say_nothing_keep_nobody_out_and_end() {
         );
         std::thread::sleep(Duration::from_millis(200));
     }
-    // A viewer is no stranger, however long it looks.
+    // A viewer is never treated as a stranger, however long it stays.
     while !first_line(&mut viewer).starts_with("event: frame") {}
 }
 
-/// As the user `nobody`: opens connections and renews those that the server closes, each with the
-/// beginning of a head, until its input ends.
+/// Script that holds connections as the user `nobody`. It reopens closed ones, each with the begin
+/// of a head, until its input ends.
 const HOLDER: &str = r#"
 import os, select, socket, sys
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
@@ -303,7 +304,7 @@ while not select.select([sys.stdin], [], [], 0.05)[0]:
 
 /// Promise 73.
 #[test]
-fn a_user_without_the_token_keeps_no_viewer_out() {
+fn a_user_without_the_token_excludes_no_viewer() {
     let page = page();
     let mut holder = std::process::Command::new("/usr/bin/python3")
         .args(["-c", HOLDER, &socket_of(&page).port().to_string()])
@@ -332,19 +333,20 @@ fn a_refused_connection_is_closed() {
         .write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         .unwrap();
     let mut answer = String::new();
-    // It is the server that ends it.
+    // The server ends the connection.
     stranger.read_to_string(&mut answer).unwrap();
     assert_eq!(status_of(&answer), "401");
 }
 
 /// Promise 73.
 #[test]
-fn a_reader_that_takes_nothing_is_closed_and_the_others_are_served() {
+fn a_reader_that_takes_nothing_is_disconnected() {
     let page = serve(Repeats::new(flooded(2000)));
     let slow = stream(&page);
     let mut quick = stream(&page);
     assert!(first_line(&mut quick).contains(" 200 "));
-    // Its buffers fill in seconds, and after READ_WITHIN it is closed: the kernel says so.
+    // The buffers fill in seconds. After READ_WITHIN the server closes the connection, and the
+    // kernel shows that.
     let inode_open = |stream: &TcpStream| {
         let port = stream.local_addr().unwrap().port();
         let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
@@ -417,7 +419,7 @@ fn documents_have_what_the_page_shows() {
     let extent = get(&page, "/api/extent", "");
     let extent: [u64; 2] = serde_json::from_str(body(&extent)).unwrap();
     assert!(extent[1] - extent[0] > 86_000_000);
-    // What the browser has already is not sent again.
+    // Unchanged files are not sent again.
     let first = get(&page, "/style.css", "");
     let tag = first
         .lines()
@@ -460,7 +462,7 @@ fn a_path_needs_no_token_and_belongs_to_its_group() {
     ));
     drop(page);
     assert!(!path.exists() && !folder.path().join("run").exists());
-    // What a killed process has left is replaced; what is no socket is not.
+    // A file left by a killed process is replaced, but never one that is no socket.
     std::fs::create_dir(folder.path().join("run")).unwrap();
     drop(UnixListener::bind(&path).unwrap());
     drop(start().unwrap());
@@ -473,7 +475,7 @@ fn a_path_needs_no_token_and_belongs_to_its_group() {
 
 /// Promise 73.
 #[test]
-fn a_port_that_is_taken_and_an_address_for_all_are_refused_with_what_to_do() {
+fn unusable_addresses_are_refused_with_a_remedy() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let start = |address: &str| {
         let options = options(address.parse().unwrap());
@@ -487,17 +489,17 @@ fn a_port_that_is_taken_and_an_address_for_all_are_refused_with_what_to_do() {
     );
     let refused = start("0.0.0.0:0").unwrap_err().to_string();
     assert!(refused.contains("no TLS"), "{refused}");
-    // Not an address of this host.
+    // The address does not belong to this host.
     assert!(start("127.0.0.1:0").is_ok());
 }
 
 /// Promise 73.
 #[test]
-fn a_folder_that_may_not_be_written_is_named_with_what_to_do() {
+fn a_forbidden_folder_is_reported_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("below/web.sock");
     let options = options(format!("unix:{}", path.display()).parse().unwrap());
-    // Of this thread alone: as a user who owns nothing here.
+    // Change the user of this thread alone, to one who owns nothing here.
     let refused = std::thread::spawn(move || {
         nix::unistd::setfsuid(nix::unistd::Uid::from_raw(65534));
         Page::start(&options, Box::new(Repeats::new(flooded(0))), None).map(|_| ())
@@ -514,7 +516,7 @@ fn a_folder_that_may_not_be_written_is_named_with_what_to_do() {
 
 /// Promise 73.
 #[test]
-fn the_url_is_for_its_owner_alone_and_goes_with_the_page() {
+fn the_url_belongs_to_its_owner_and_the_page() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("web.url");
     std::fs::write(&file, "old, and for all").unwrap();
@@ -533,8 +535,7 @@ fn the_url_is_for_its_owner_alone_and_goes_with_the_page() {
     assert!(!file.exists());
 }
 
-/// A script waits for the file and reads it: at no moment may it see a part.
-/// Promise 73.
+/// A script waits for the file and reads it: it must never see a part.
 #[test]
 fn the_file_with_the_url_appears_whole() {
     let folder = tempfile::tempdir().unwrap();
@@ -543,7 +544,7 @@ fn the_file_with_the_url_appears_whole() {
     options.url_file = Some(file.clone());
     // The page removes an empty folder.
     std::fs::write(folder.path().join("other"), "").unwrap();
-    // What a process that was killed has left.
+    // A killed process left this.
     std::fs::write(folder.path().join("web.url.new"), "http://127").unwrap();
     let over = Arc::new(AtomicBool::new(false));
     let reads = {

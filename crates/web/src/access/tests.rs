@@ -120,7 +120,8 @@ fn the_token_comes_once_and_stays_as_a_cookie() {
         };
         assert_eq!(rules.decide(&shown), Decision::WrongToken);
     }
-    // A wrong token in the URL is not made good by a cookie, nor the cookie of another port taken.
+    // A cookie does not make up for a wrong token in the URL, and the cookie of another port is
+    // ignored.
     let both = Shown {
         token: Some(b"no"),
         ..again
@@ -166,7 +167,7 @@ fn pages_of_other_sites_are_answered_only_as_links() {
 proptest! {
     /// Promise 73.
     #[test]
-    fn nothing_but_the_token_gets_in(
+    fn only_the_token_admits(
         name in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..40)),
         cookie in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..90)),
         token in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..70)),

@@ -1,4 +1,4 @@
-//! Readings made up for the tests of this crate.
+//! Synthetic readings for the tests of this crate.
 
 use super::Reading;
 use cofferdam_records::diagnosis::DiagnosisRecord;
@@ -6,7 +6,7 @@ use cofferdam_records::diagnosis::DiagnosisRecord;
 #[path = "../../tests/common/records.rs"]
 mod records;
 
-/// A second in which containers used, caused and were charged milliseconds.
+/// Reading of one second in which containers used, caused and were charged milliseconds.
 pub(crate) fn reading(containers: &[(u64, &str, [u64; 3])]) -> Reading {
     let all = containers.iter();
     Reading {
@@ -20,7 +20,7 @@ pub(crate) fn reading(containers: &[(u64, &str, [u64; 3])]) -> Reading {
     }
 }
 
-/// `id` lost so many milliseconds to others.
+/// Diagnosis in which `id` lost `taken_ms` milliseconds to others.
 pub(crate) fn losses(id: u64, taken_ms: u64) -> DiagnosisRecord {
     records::diagnosis(vec![records::loss(
         id,

@@ -14,7 +14,7 @@ fn frame(reading: crate::feed::Reading) -> Value {
 
 /// Promise 14.
 #[test]
-fn beside_each_victim_is_what_enforcement_would_return() {
+fn each_victim_has_the_time_that_enforcement_would_return() {
     let flood = reading(&[(1, "ingest", [10, 600, 0]), (2, "db", [900, 0, 400])]);
     let shown = frame(flood.clone());
     let of = |frame: &Value, name: &str| {
@@ -30,7 +30,7 @@ fn beside_each_victim_is_what_enforcement_would_return() {
     );
     assert_eq!(of(&shown, "ingest")["help"], Value::Null);
     assert_eq!(shown["flows"][0]["cpus"], 0.4);
-    // Of no container: nothing is returned, and it says so.
+    // The packets belong to no container: nothing would be returned, and the document says so.
     let host = frame(reading(&[(2, "db", [900, 0, 400])]));
     let help = of(&host, "db")["help"].clone();
     assert_eq!(
@@ -41,7 +41,7 @@ fn beside_each_victim_is_what_enforcement_would_return() {
 }
 
 #[test]
-fn what_is_sent_is_bounded_and_a_name_stays_text() {
+fn documents_are_bounded_and_names_stay_text() {
     let long = "ü".repeat(100_000);
     let names: Vec<String> = (0..300)
         .map(|n| format!("<script>{n}\u{0}\n</script>"))
@@ -70,7 +70,7 @@ fn what_is_sent_is_bounded_and_a_name_stays_text() {
 
 /// Promise 14.
 #[test]
-fn an_agent_that_is_away_is_said_and_nothing_divides_by_zero() {
+fn an_absent_agent_is_reported() {
     let mut recent = Recent::default();
     assert!(recent.moment().is_none());
     let mut none = reading(&[(1, "web", [10, 5, 5])]);

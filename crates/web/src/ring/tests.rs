@@ -10,7 +10,7 @@ fn at(seconds: u64) -> SystemTime {
 
 /// Promise 14.
 #[test]
-fn the_past_is_bounded_in_time_and_a_moment_is_found_in_it() {
+fn the_past_is_bounded_in_time() {
     let mut ring = Ring::default();
     let seconds = 2 * KEPT.as_secs();
     for second in 0..seconds {
@@ -27,17 +27,17 @@ fn the_past_is_bounded_in_time_and_a_moment_is_found_in_it() {
     );
     assert_eq!(web.caused_by_cpu_ns, [30 * MS, 0]);
     assert_eq!(web.owed_ns, 20 * MS as i64);
-    // Half a microsecond is what is lost of it.
+    // The record loses half a microsecond to rounding.
     assert!(web.caused_ns.abs_diff(30 * MS) < 500, "{}", web.caused_ns);
     assert_eq!(found.time, cofferdam_records::time(at(seconds - 10)));
     assert!(ring.at(at(0)).unwrap().is_none(), "that is forgotten");
-    // Later than all that is known: the last.
+    // A moment after the last interval yields the last one.
     assert!(ring.at(at(10 * seconds)).unwrap().is_some());
 }
 
 /// Promise 14.
 #[test]
-fn many_containers_are_bounded_in_bytes_and_names_go_with_them() {
+fn many_containers_are_bounded_in_bytes() {
     let mut ring = Ring::default();
     for second in 0..200 {
         let all: Vec<_> = (0..2000_u64)
@@ -59,7 +59,7 @@ fn many_containers_are_bounded_in_bytes_and_names_go_with_them() {
 
 /// Promise 14.
 #[test]
-fn a_clock_that_is_set_back_loses_nothing_and_breaks_nothing() {
+fn setting_the_clock_back_loses_nothing() {
     let mut ring = Ring::default();
     for second in [1000, 1001, 10, 11, 12] {
         ring.push(&reading(&[(1, "web", [1, 1, 1])]), at(second));
@@ -75,7 +75,7 @@ fn a_clock_that_is_set_back_loses_nothing_and_breaks_nothing() {
 const INTERVAL: Duration = Duration::from_secs(1);
 
 #[test]
-fn idle_containers_are_not_kept_and_losses_are() {
+fn idle_containers_are_dropped_and_losses_stored() {
     let mut one = reading(&[(1, "idle", [0, 0, 0]), (2, "busy", [500, 0, 0])]);
     one.status.diagnosis = Some(crate::feed::tests::losses(1, 250));
     let found = points(&one.ledger, Some(&one.status));

@@ -74,7 +74,7 @@ fn one_container_alone_has_its_own_figures() {
 
 /// Promise 14.
 #[test]
-fn points_have_bounds_whatever_is_asked_for() {
+fn points_are_bounded_for_any_request() {
     for (from, to, points) in [(0, 1, 1000), (0, 86_400 * 366, 1000), (5, 5, 1), (9, 1, 10)] {
         let series = series(&mut ring(), &wanted(from, to, points)).unwrap();
         assert!(series.time_ms.len() <= 1000, "{from} {to} {points}");

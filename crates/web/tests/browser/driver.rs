@@ -1,4 +1,4 @@
-//! A browser by the WebDriver protocol: chromedriver and a headless Chromium of this test alone.
+//! Browser over the WebDriver protocol: chromedriver and a headless Chromium for one test.
 #![allow(clippy::unwrap_used, reason = "only tests use it")]
 
 use serde_json::{Value, json};
@@ -8,9 +8,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longest wait for what a page must become.
+/// Longest wait for a state of the page.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How WebDriver names an element.
+/// Key of an element in WebDriver.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 pub struct Browser {
@@ -127,7 +127,7 @@ impl Browser {
         self.post("/url", &json!({ "url": url }));
     }
 
-    /// What `script`, the body of a function, returns.
+    /// Runs `script`, the body of a function, and returns its result.
     pub fn run(&self, script: &str) -> Value {
         self.post("/execute/sync", &json!({"script": script, "args": []}))
     }
@@ -154,7 +154,7 @@ impl Browser {
         }
     }
 
-    /// Clicks as a user does: what covers the element gets the click.
+    /// Clicks like a user: an element on top gets the click.
     pub fn click(&self, selector: &str) {
         let found = self.post(
             "/element",
@@ -164,7 +164,7 @@ impl Browser {
         self.post(&format!("/element/{id}/click"), &json!({}));
     }
 
-    /// Types keys into what has the focus; WebDriver's codes for keys without a letter.
+    /// Types keys into the focused element; WebDriver has codes for keys without a letter.
     pub fn keys(&self, keys: &str) {
         let actions: Vec<Value> = keys
             .chars()
@@ -178,7 +178,7 @@ impl Browser {
         );
     }
 
-    /// Width and height of the page itself.
+    /// Sets the width and height of the page itself.
     pub fn size(&self, width: u32, height: u32) {
         self.cdp(
             "Emulation.setDeviceMetricsOverride",
@@ -194,7 +194,7 @@ impl Browser {
         )
     }
 
-    /// The whole page as a picture.
+    /// Saves a picture of the whole page.
     pub fn picture(&self, file: &Path) {
         let shot = self.cdp(
             "Page.captureScreenshot",
@@ -235,7 +235,7 @@ impl Drop for Browser {
     }
 }
 
-/// The bytes of a text in base 64.
+/// Decodes a text in base 64.
 fn base64(text: &str) -> Vec<u8> {
     let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
     for letter in text.bytes().filter(|b| *b != b'=') {

@@ -1,4 +1,4 @@
-//! The page in a real browser.
+//! Tests of the page in a real browser.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 #[path = "../common/mod.rs"]
@@ -12,17 +12,17 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 
 const AXE: &str = include_str!("../vendor/axe.min.js");
-/// Rows of the table in the document, at most, however many containers there are.
+/// Limit on the rows of the table in the document, for any number of containers.
 const MOST_ROWS: u64 = 60;
 
 fn open(page: &Page) -> Browser {
     let browser = Browser::start();
     browser.size(1280, 900);
-    // What the browser's own first page asked for.
+    // Discard the requests of the browser's own first page.
     browser.requested();
     browser.open(page.url().unwrap());
     browser.wait("document.body.dataset.state === 'live'");
-    // A second frame: nothing must depend on the first alone.
+    // Wait for a second frame: nothing must depend on the first alone.
     browser.wait("document.querySelectorAll('.lines .num').length > 3");
     browser
 }
@@ -33,7 +33,7 @@ fn picture(browser: &Browser, name: &str) {
     browser.picture(&folder.join(format!("{name}.png")));
 }
 
-/// Nothing was wrong, and nothing but this page was asked.
+/// Checks that the console is empty and that only this page was requested.
 fn is_clean(browser: &Browser, page: &Page) {
     let console = browser.console();
     assert!(console.is_empty(), "{console:#?}");
@@ -59,8 +59,13 @@ fn faults(browser: &Browser) -> Vec<String> {
     );
     let context = world["executionContextId"].clone();
     let evaluate = |expression: &str| {
-        browser.cdp("Runtime.evaluate", json!({
-            "expression": expression, "contextId": context, "awaitPromise": true, "returnByValue": true}))
+        let parameters = json!({
+            "expression": expression,
+            "contextId": context,
+            "awaitPromise": true,
+            "returnByValue": true,
+        });
+        browser.cdp("Runtime.evaluate", parameters)
     };
     evaluate(AXE);
     let found =
@@ -78,7 +83,7 @@ fn faults(browser: &Browser) -> Vec<String> {
 /// Promise 14.
 /// Promise 74.
 #[test]
-fn the_page_says_who_harms_whom_and_opens_a_container() {
+fn the_page_names_offender_and_victim_and_opens_a_container() {
     let page = serve_with_past(Repeats::new(flooded(20)));
     let browser = open(&page);
     assert!(
@@ -101,13 +106,14 @@ fn the_page_says_who_harms_whom_and_opens_a_container() {
             .text("document.querySelector('#since').textContent")
             .contains("12 min")
     );
-    let names = "[...document.querySelectorAll('.containers tbody th a')].map(a => a.textContent).join('|')";
+    let names = "[...document.querySelectorAll('.containers tbody th a')]\
+                 .map(a => a.textContent).join('|')";
     assert!(
         browser.text(names).starts_with("ingest|"),
         "largest owed first"
     );
 
-    // The order by a heading, forth and back.
+    // Sort by a heading, in both directions.
     browser.click(".containers thead th:nth-child(3) button");
     assert!(
         browser.text(names).starts_with("orders-db|batch|"),
@@ -125,7 +131,7 @@ fn the_page_says_who_harms_whom_and_opens_a_container() {
         browser.text(names)
     );
 
-    // A filter, and out of it.
+    // Set and clear a filter.
     browser.keys("/");
     browser.keys("tenant-a");
     browser.wait("document.querySelector('#count').textContent === '1 of 27'");
@@ -133,7 +139,7 @@ fn the_page_says_who_harms_whom_and_opens_a_container() {
     browser.keys("\u{e00c}");
     browser.wait("document.querySelector('#count').textContent === '27'");
 
-    // What is HTML in a name is text on the page.
+    // HTML in a name is text on the page.
     let found = browser.run(&format!(
         "return [...document.querySelectorAll('a')].some(a => a.textContent === {})",
         json!(EVIL)
@@ -146,8 +152,11 @@ fn the_page_says_who_harms_whom_and_opens_a_container() {
     let control = "/[\\u0000-\\u0008\\u001b\\u202e]/.test(document.body.textContent)";
     assert_eq!(browser.run(&format!("return {control}")), json!(false));
 
-    // A story by a click, what is in it, and back.
-    browser.run("[...document.querySelectorAll('.containers a')].find(a => a.textContent === 'orders-db').click()");
+    // Open a story by a click, check it, and go back.
+    browser.run(
+        "[...document.querySelectorAll('.containers a')]\
+         .find(a => a.textContent === 'orders-db').click()",
+    );
     browser
         .wait("document.querySelector('#story .tiles')?.textContent.includes('Pays for others')");
     let story = browser.text("document.querySelector('#story').innerText");
@@ -173,7 +182,7 @@ fn the_page_says_who_harms_whom_and_opens_a_container() {
     browser.wait("document.querySelector('#overview').hidden");
     browser.run("location.hash = '#/container/424242'");
     browser.wait("document.querySelector('#story').textContent.includes('no such container')");
-    browser.console(); // the browser itself notes the 404
+    browser.console(); // The browser itself reports the 404.
     browser.run("location.hash = ''");
     browser.wait("!document.querySelector('#overview').hidden");
     is_clean(&browser, &page);
@@ -200,7 +209,10 @@ fn every_width_and_scheme_fits_and_is_accessible() {
                 "document.querySelector('.u-wrap') && document.querySelector('#time').textContent",
             );
             let over = browser.run("return document.documentElement.scrollWidth > innerWidth");
-            let wide = "[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('.scroll, .visually-hidden, .canvas')).map(e => e.tagName + '#' + e.id + '.' + e.className).join(' ')";
+            let wide = "[...document.querySelectorAll('body *')]\
+                 .filter(e => e.getBoundingClientRect().right > innerWidth + 1 \
+                     && !e.closest('.scroll, .visually-hidden, .canvas'))\
+                 .map(e => e.tagName + '#' + e.id + '.' + e.className).join(' ')";
             assert_eq!(
                 over,
                 json!(false),
@@ -225,7 +237,7 @@ fn every_width_and_scheme_fits_and_is_accessible() {
 
 /// Promise 14.
 #[test]
-fn the_keyboard_reaches_everything_and_500_containers_are_few_rows() {
+fn the_keyboard_reaches_every_control_of_500_containers() {
     let page = serve(Repeats::new(flooded(493)));
     let browser = open(&page);
     browser.wait("document.querySelector('#count').textContent === '500'");
@@ -235,19 +247,27 @@ fn the_keyboard_reaches_everything_and_500_containers_are_few_rows() {
         browser.text("document.querySelector('.containers').getAttribute('aria-rowcount')"),
         "501"
     );
-    // Every control gets the focus by Tab alone, once around.
+    // Every control gets the focus by Tab alone, in one cycle.
     let all = browser.run(
-        "return [...document.querySelectorAll('a[href], button:enabled, input, summary')].filter(e => e.tabIndex >= 0 && e.checkVisibility()).length",
+        "return [...document.querySelectorAll('a[href], button:enabled, input, summary')]\
+         .filter(e => e.tabIndex >= 0 && e.checkVisibility()).length",
     );
-    browser.run("window.reached = new Set(); document.addEventListener('focusin', e => reached.add(e.target)); document.activeElement.blur()");
+    browser.run(
+        "window.reached = new Set(); \
+         document.addEventListener('focusin', e => reached.add(e.target)); \
+         document.activeElement.blur()",
+    );
     for _ in 0..all.as_u64().unwrap() + 10 {
         browser.keys("\u{e004}");
     }
     let missed = browser.run(
-        "return [...document.querySelectorAll('a[href], button:enabled, input, summary')].filter(e => e.tabIndex >= 0 && e.checkVisibility() && !reached.has(e) && !e.closest('.flow, tbody')).map(e => e.outerHTML)",
+        "return [...document.querySelectorAll('a[href], button:enabled, input, summary')]\
+         .filter(e => e.tabIndex >= 0 && e.checkVisibility() && !reached.has(e) \
+             && !e.closest('.flow, tbody'))\
+         .map(e => e.outerHTML)",
     );
     assert_eq!(missed, json!([]));
-    // To the end of the table and back by keys, and a container by Enter.
+    // Move to the end of the table and back by keys, and open a container by Enter.
     browser.keys("t");
     browser.keys("\u{e010}");
     browser.wait("document.activeElement.closest('tr')?.ariaRowIndex === '501'");
@@ -278,9 +298,8 @@ fn the_keyboard_reaches_everything_and_500_containers_are_few_rows() {
     is_clean(&browser, &page);
 }
 
-/// Scrolled through from end to end in 240 frames, the table is whole in every one of them. How long the
-/// frames took is printed: it depends on the machine.
-/// Promise 14.
+/// Scrolls from end to end in 240 frames: the table must be complete in each one. The test prints
+/// the duration of the frames, which depends on the machine.
 #[test]
 fn a_scroll_through_500_containers_is_whole_in_every_frame() {
     let page = serve(Repeats::new(flooded(493)));
@@ -291,10 +310,14 @@ fn a_scroll_through_500_containers_is_whole_in_every_frame() {
          window.frames_ms = []; window.gaps = []; let last;
          const end = area.scrollHeight - area.clientHeight, step = end / 240;
          const frame = now => {
-           const rows = [...area.querySelectorAll('tbody tr[aria-rowindex]')].map(r => r.getBoundingClientRect());
-           const box = area.getBoundingClientRect(), head = area.querySelector('thead th').getBoundingClientRect();
-           const top = Math.min(...rows.map(r => r.top)), bottom = Math.max(...rows.map(r => r.bottom));
-           if (top > head.bottom + 1 || bottom < box.top + area.clientHeight - 1) gaps.push([area.scrollTop, top - head.bottom, bottom - box.bottom]);
+           const rows = [...area.querySelectorAll('tbody tr[aria-rowindex]')]
+             .map(r => r.getBoundingClientRect());
+           const box = area.getBoundingClientRect();
+           const head = area.querySelector('thead th').getBoundingClientRect();
+           const top = Math.min(...rows.map(r => r.top));
+           const bottom = Math.max(...rows.map(r => r.bottom));
+           if (top > head.bottom + 1 || bottom < box.top + area.clientHeight - 1)
+             gaps.push([area.scrollTop, top - head.bottom, bottom - box.bottom]);
            if (last !== undefined) frames_ms.push(now - last);
            last = now;
            if (area.scrollTop >= end - 1) { window.scrolled = true; return; }
@@ -318,7 +341,7 @@ fn a_scroll_through_500_containers_is_whole_in_every_frame() {
 
 /// Promise 14.
 #[test]
-fn promises_losses_and_the_cores_of_dataplanes_are_shown_where_there_are_such() {
+fn promises_losses_and_dataplane_cores_are_shown() {
     let feed = Repeats::new(flooded(3));
     let reading = feed.reading.clone();
     let page = serve(feed);
@@ -364,7 +387,10 @@ fn the_past_is_a_key_away_from_now() {
     let browser = open(&page);
     browser.wait("document.querySelector('#time').dateTime");
     browser.run("location.hash = '#/?at=' + Date.parse(document.querySelector('#time').dateTime)");
-    browser.wait("document.body.dataset.state === 'past' && document.querySelector('#banner').textContent.includes('not now')");
+    browser.wait(
+        "document.body.dataset.state === 'past' \
+         && document.querySelector('#banner').textContent.includes('not now')",
+    );
     let then = browser.text("document.querySelector('#time').dateTime");
     assert!(
         browser
@@ -385,7 +411,7 @@ fn the_past_is_a_key_away_from_now() {
 
 /// Promise 14.
 #[test]
-fn every_state_of_host_and_agent_is_said() {
+fn every_state_of_host_and_agent_is_shown() {
     let feed = Repeats::new(common::flooded(0));
     let (reading, fails) = (feed.reading.clone(), feed.fails.clone());
     let page = serve(feed);
@@ -405,7 +431,10 @@ fn every_state_of_host_and_agent_is_said() {
     assert_eq!(faults(&browser), Vec::<String>::new());
     reading.lock().unwrap().ledger =
         common::ledger(vec![common::container(1, "web", [200, 20, 19])]);
-    browser.wait("document.querySelector('#sentence').textContent.startsWith('Nothing is wrong: none of 1 container')");
+    browser.wait(
+        "document.querySelector('#sentence').textContent\
+         .startsWith('Nothing is wrong: none of 1 container')",
+    );
     picture(&browser, "calm-1280");
     fails.store(true, std::sync::atomic::Ordering::Relaxed);
     browser.wait("document.body.dataset.state === 'stale'");

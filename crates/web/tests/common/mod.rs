@@ -1,4 +1,4 @@
-//! A host made up for tests, served as a real page, and a client that sends what it is told.
+//! Synthetic host, served as a real page, and a client that sends given bytes.
 #![allow(clippy::unwrap_used, reason = "only tests use it")]
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -19,10 +19,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Name of a container that would be HTML, were it not text.
+/// Name of a container that would be HTML if it were not text.
 pub const EVIL: &str = "<img src=x onerror=\"document.title='owned'\"><b>bold</b>";
 
-/// A host on which `ingest` makes others pay, with a container whose name is HTML, and `more` others.
+/// Host on which `ingest` makes others pay, with a container whose name is HTML, and `more` others.
 pub fn flooded(more: u64) -> Reading {
     let mut ingest = container(1, "ingest", [140, 640, 60]);
     ingest.pod = Some("tenant-a/ingest-7d9f".to_owned());
@@ -79,7 +79,7 @@ pub fn flooded(more: u64) -> Reading {
     }
 }
 
-/// The same host, with a CPU reserved for `batch`, and two dataplanes of which one does not answer.
+/// Adds to a host a CPU reserved for `batch`, and two dataplanes, one of which does not answer.
 pub fn promised(mut reading: Reading) -> Reading {
     reading.status.containers = vec![records::reserved(4, "batch", 1.25)];
     let core = |core, cpu, busy| CoreRecord {
@@ -111,7 +111,7 @@ pub fn promised(mut reading: Reading) -> Reading {
     reading
 }
 
-/// A feed of one reading again and again, with a new time and some change.
+/// Feed that repeats one reading with a new time and some change.
 pub struct Repeats {
     pub reading: Arc<Mutex<Reading>>,
     pub fails: Arc<AtomicBool>,
@@ -154,19 +154,19 @@ pub fn options(address: Address) -> Options {
     }
 }
 
-/// A page of `feed` on a port of its own.
+/// Serves a page of `feed` on a port of its own.
 pub fn serve(feed: Repeats) -> Page {
     let address = "127.0.0.1:0".parse().unwrap();
     first_reading(Page::start(&options(address), Box::new(feed), None).unwrap())
 }
 
-/// The same with a store that knows the last day.
+/// Serves a page of `feed` with a store that knows the last day.
 pub fn serve_with_past(feed: Repeats) -> Page {
     let address = "127.0.0.1:0".parse().unwrap();
     first_reading(Page::start(&options(address), Box::new(feed), Some(Box::new(Day))).unwrap())
 }
 
-/// Waits for it: a thread of its own takes it.
+/// Waits for the first reading, which another thread takes.
 fn first_reading(page: Page) -> Page {
     let begin = Instant::now();
     while !get(&page, "/api/frame", "").starts_with("HTTP/1.1 200 ") {
@@ -176,7 +176,7 @@ fn first_reading(page: Page) -> Page {
     page
 }
 
-/// A store in which a flood has begun 13 minutes ago, and one was six hours ago.
+/// Store with a flood that began 13 minutes ago, and one six hours ago.
 pub struct Day;
 
 const LENGTH: Duration = Duration::from_secs(86_400);
@@ -256,13 +256,13 @@ pub fn socket_of(page: &Page) -> SocketAddr {
     }
 }
 
-/// The Cookie header that lets in.
+/// Cookie header that admits a request.
 pub fn cookie(page: &Page) -> String {
     let token = page.url().unwrap().split_once("token=").unwrap().1;
     format!("cofferdam_{}={token}", socket_of(page).port())
 }
 
-/// Connects; nothing is waited for longer than 20 seconds.
+/// Connects, with timeouts of 20 seconds.
 pub fn connect(page: &Page) -> TcpStream {
     let stream = TcpStream::connect(socket_of(page)).unwrap();
     stream
@@ -284,16 +284,17 @@ pub fn send(page: &Page, head: &[u8], most: u64) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A GET that is let in, with more header lines.
+/// Sends an admitted GET with more header lines.
 pub fn get(page: &Page, path: &str, more: &str) -> String {
     let cookie = cookie(page);
     let head = format!(
-        "GET {path} HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\n{more}Connection: close\r\n\r\n"
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\n{more}\
+                 Connection: close\r\n\r\n"
     );
     send(page, head.as_bytes(), 64 << 20)
 }
 
-/// The body of an answer of 200.
+/// Body of an answer of 200.
 pub fn body(answer: &str) -> &str {
     assert!(
         answer.starts_with("HTTP/1.1 200 "),

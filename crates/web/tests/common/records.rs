@@ -1,4 +1,4 @@
-//! Documents made up for tests.
+//! Synthetic documents.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use cofferdam_records::accounting::{
@@ -15,7 +15,7 @@ use std::time::SystemTime;
 
 pub const MS: u64 = 1_000_000;
 
-/// A container; quantities are milliseconds in a second, on the first of two CPUs.
+/// Container; quantities are milliseconds in a second, on the first of two CPUs.
 pub fn container(id: u64, name: &str, [cpu, caused, charged]: [u64; 3]) -> ContainerRecord {
     let (caused_ns, charged_ns) = (caused * MS, charged * MS);
     let owed_ns = caused_ns as i64 - charged_ns as i64;
@@ -39,7 +39,7 @@ pub fn container(id: u64, name: &str, [cpu, caused, charged]: [u64; 3]) -> Conta
     }
 }
 
-/// A second of a host with these containers.
+/// Ledger of one second of a host with these containers.
 pub fn ledger(containers: Vec<ContainerRecord>) -> AccountingRecord {
     let caused: u64 = containers.iter().map(|c| c.caused_ns).sum();
     let cpu = |cpu, network_softirq_ns| CpuRecord {
@@ -69,7 +69,7 @@ pub fn ledger(containers: Vec<ContainerRecord>) -> AccountingRecord {
     }
 }
 
-/// An agent that observes.
+/// Status of an agent that observes.
 pub fn status() -> StatusReport {
     StatusReport {
         schema: STATUS.to_owned(),
@@ -109,7 +109,7 @@ pub fn status() -> StatusReport {
     }
 }
 
-/// What `id` got, and lost to `neighbour`, of `entitled` milliseconds.
+/// Loss of `id`: CPU time that it got, and lost to `neighbour`, of `entitled` milliseconds.
 pub fn loss(
     id: u64,
     name: &str,
@@ -148,7 +148,7 @@ pub fn diagnosis(containers: Vec<CpuLossRecord>) -> DiagnosisRecord {
     }
 }
 
-/// A container of the status with `cpus` reserved: CPU 1 and a slice of CPU 0.
+/// Container of the status with `cpus` reserved: CPU 1 and a slice of CPU 0.
 pub fn reserved(id: u64, name: &str, cpus: f64) -> Managed {
     Managed {
         name: name.to_owned(),
