@@ -1,4 +1,4 @@
-//! Addresses of sockets, as C has them.
+//! Socket addresses in C's layout.
 
 use crate::{Result, memory};
 use libc::{sockaddr, socklen_t};
@@ -6,10 +6,10 @@ use nix::errno::Errno;
 use nix::sys::socket::{SockaddrLike, SockaddrStorage};
 use std::net::{IpAddr, SocketAddr};
 
-/// Reads an address; IPv4 dressed as IPv6 is IPv4.
+/// Reads an address. An IPv4-mapped IPv6 address becomes an IPv4 address.
 ///
 /// # Errors
-/// `EFAULT`, `EINVAL` for one that is too short, `EAFNOSUPPORT`.
+/// `EFAULT`; `EINVAL` for an address that is too short; `EAFNOSUPPORT`.
 pub fn read_address(address: *const sockaddr, len: socklen_t) -> Result<SocketAddr> {
     if len as usize > MOST {
         return Err(Errno::EINVAL);
@@ -17,10 +17,10 @@ pub fn read_address(address: *const sockaddr, len: socklen_t) -> Result<SocketAd
     parse_address(&memory::read(address.cast(), len as usize)?)
 }
 
-/// As [`read_address`], from the bytes of an address.
+/// Reads an address from its bytes; see [`read_address`].
 ///
 /// # Errors
-/// `EINVAL` for one that is too short or too long, `EAFNOSUPPORT`.
+/// `EINVAL` for an address that is too short or too long; `EAFNOSUPPORT`.
 pub fn parse_address(bytes: &[u8]) -> Result<SocketAddr> {
     let mut whole = [0_u64; MOST / 8];
     if bytes.len() > MOST {
@@ -45,8 +45,7 @@ pub fn parse_address(bytes: &[u8]) -> Result<SocketAddr> {
 
 const MOST: usize = size_of::<libc::sockaddr_storage>();
 
-/// Writes an address, as much of it as there is room for, and its whole length. Nothing where the
-/// caller wants none.
+/// Writes the length of an address, and as many of its bytes as fit. Does nothing if `to` is null.
 ///
 /// # Errors
 /// `EFAULT`.
@@ -66,7 +65,7 @@ pub fn write_address(
     })
 }
 
-/// An address as C has it.
+/// Calls `body` with the bytes of an address in C's layout.
 pub fn with_bytes<T>(address: SocketAddr, as_mapped: bool, body: impl FnOnce(&[u8]) -> T) -> T {
     let address = match address {
         SocketAddr::V4(v4) if as_mapped => {
@@ -75,7 +74,7 @@ pub fn with_bytes<T>(address: SocketAddr, as_mapped: bool, body: impl FnOnce(&[u
         other => other,
     };
     let storage = SockaddrStorage::from(address);
-    // `SockaddrStorage::len` is that of the storage, not of the address in it.
+    // `SockaddrStorage::len` is the length of the storage, not of the address in it.
     let whole = match address {
         SocketAddr::V4(_) => size_of::<libc::sockaddr_in>(),
         SocketAddr::V6(_) => size_of::<libc::sockaddr_in6>(),

@@ -1,11 +1,11 @@
-//! The caller's memory. A pointer that names none is `EFAULT`, as the kernel says, and not the end
-//! of the process: copies go through the kernel, which checks them.
+//! The caller's memory. The kernel makes the copies and checks their addresses, so that a bad
+//! pointer gives `EFAULT` and does not end the process.
 
 use crate::Result;
 use libc::{c_void, iovec};
 use nix::errno::Errno;
 
-/// One copy between the caller's memory and ours.
+/// Copies between the caller's memory and ours.
 fn copy(ours: iovec, theirs: iovec, write: bool) -> Result<()> {
     if theirs.iov_len == 0 {
         return Ok(());
@@ -22,7 +22,7 @@ fn copy(ours: iovec, theirs: iovec, write: bool) -> Result<()> {
     let copied = unsafe { call(libc::getpid(), &raw const ours, 1, &raw const theirs, 1, 0) };
     match usize::try_from(copied) {
         Ok(copied) if copied == theirs.iov_len => Ok(()),
-        // A part of the range is not there.
+        // A part of the range is not mapped.
         Ok(_) => Err(Errno::EFAULT),
         Err(_) => Err(Errno::last()),
     }
@@ -31,12 +31,12 @@ fn copy(ours: iovec, theirs: iovec, write: bool) -> Result<()> {
 /// Reads `len` bytes.
 ///
 /// # Errors
-/// `EFAULT` where there is no memory.
+/// `EFAULT` if the range is not mapped.
 pub fn read(from: *const c_void, len: usize) -> Result<Vec<u8>> {
     if isize::try_from(len).is_err() {
         return Err(Errno::EFAULT);
     }
-    // All of it is checked to be there before as much is taken for the copy.
+    // The last byte is checked before memory for the copy is allocated.
     let mut last = [0_u8; 1];
     if len > 0 {
         let end = from.cast::<u8>().wrapping_add(len - 1);
@@ -54,7 +54,7 @@ pub fn read(from: *const c_void, len: usize) -> Result<Vec<u8>> {
 /// Writes bytes.
 ///
 /// # Errors
-/// `EFAULT` where there is no memory.
+/// `EFAULT` if the range is not mapped.
 pub fn write(to: *mut c_void, bytes: &[u8]) -> Result<()> {
     let ours = part(bytes.as_ptr().cast_mut(), bytes.len());
     copy(ours, part(to.cast(), bytes.len()), true)
@@ -67,7 +67,7 @@ const fn part(base: *mut u8, len: usize) -> iovec {
     }
 }
 
-/// A plain structure of C: any bytes of its size are one.
+/// A plain structure of C: any bytes of its size are a value.
 ///
 /// # Safety
 /// Every bit pattern is a value of the type, and the type has no invariants.
@@ -97,22 +97,22 @@ plain!(
 /// Reads a structure.
 ///
 /// # Errors
-/// `EFAULT` where there is no memory.
+/// `EFAULT` if the structure is not mapped.
 pub fn get<T: Plain>(from: *const T) -> Result<T> {
     let bytes = read(from.cast(), size_of::<T>())?;
-    // SAFETY: as many bytes as the type has, and any are a value of it.
+    // SAFETY: `bytes` has the size of the type, of which any bytes are a value.
     Ok(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
-/// Reads `count` structures that lie one after the other.
+/// Reads `count` adjacent structures.
 ///
 /// # Errors
-/// `EFAULT` where there is no memory.
+/// `EFAULT` if they are not mapped.
 pub fn get_all<T: Plain>(from: *const T, count: usize) -> Result<Vec<T>> {
     let len = count.checked_mul(size_of::<T>()).ok_or(Errno::EFAULT)?;
     let bytes = read(from.cast(), len)?;
     let values = bytes.chunks_exact(size_of::<T>());
-    // SAFETY: each piece has as many bytes as the type.
+    // SAFETY: each chunk has the size of the type.
     Ok(values
         .map(|bytes| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
         .collect())
@@ -121,7 +121,7 @@ pub fn get_all<T: Plain>(from: *const T, count: usize) -> Result<Vec<T>> {
 /// Writes a structure.
 ///
 /// # Errors
-/// `EFAULT` where there is no memory.
+/// `EFAULT` if the destination is not mapped.
 pub fn put<T: Plain>(to: *mut T, value: T) -> Result<()> {
     let ours = part((&raw const value).cast_mut().cast(), size_of::<T>());
     copy(ours, part(to.cast(), size_of::<T>()), true)
@@ -153,7 +153,7 @@ mod tests {
     /// Promise 62.
     #[test]
     fn a_range_that_ends_in_no_memory_is_efault_too() {
-        // SAFETY: a mapping of our own: two pages, the second without rights.
+        // SAFETY: a mapping of two pages that the test has made, the second without rights.
         unsafe {
             let size = 8192;
             let base = libc::mmap(

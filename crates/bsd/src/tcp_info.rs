@@ -1,26 +1,27 @@
-//! `TCP_INFO`: a connection as the stack knows it, as Linux lays it out.
+//! `TCP_INFO`: the state of a connection of the stack, in Linux's layout.
 
 use cofferdam_netstack::{ConnectionInfo, Repair};
 use std::time::Duration;
 
-/// `tcpi_options` (linux/tcp.h).
+/// Bits of `tcpi_options` (linux/tcp.h).
 const TIMESTAMPS: u8 = 1;
 const SACK: u8 = 2;
 const SCALING: u8 = 4;
 const SYN_DATA: u8 = 32;
-/// `tcpi_snd_ssthresh` before the first loss.
+/// Value of `tcpi_snd_ssthresh` before the first loss.
 const NO_SSTHRESH: u32 = 0x7fff_ffff;
-/// Segments that make a loss (RFC 6675, DupThresh): Linux's starting value of `tcpi_reordering`.
+/// Duplicate acknowledgements that indicate a loss (RFC 6675, DupThresh): Linux's first value of
+/// `tcpi_reordering`.
 const REORDERING: u32 = 3;
 
-/// The state of a socket that listens, by the name that [`only_state`] takes.
+/// State of a listening socket, as a name for [`only_state`].
 pub const LISTEN: &str = "LISTEN";
-/// The state of one that has no connection.
+/// State of a socket without a connection, as a name for [`only_state`].
 pub const CLOSED: &str = "CLOSED";
-/// Bytes of the whole structure, as of Linux 6.18.
+/// Size of the whole structure in Linux 6.18.
 pub const INFO_BYTES: usize = 280;
 
-/// States by Linux's numbers (include/net/tcp_states.h).
+/// Linux's number of a state (include/net/tcp_states.h).
 fn state(name: &str) -> u8 {
     const NAMES: [&str; 11] = [
         "ESTABLISHED",
@@ -35,7 +36,7 @@ fn state(name: &str) -> u8 {
         LISTEN,
         "CLOSING",
     ];
-    let place = NAMES.iter().position(|known| *known == name);
+    let place = NAMES.iter().position(|other| *other == name);
     place.map_or(0, |place| place as u8 + 1)
 }
 
@@ -43,56 +44,56 @@ fn micros(time: Duration) -> u32 {
     u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
 }
 
-/// What a host has counted beside the stack; zero is reported where it has not.
+/// Counts that the host of the stack provides. Zero is reported for a count that it does not have.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// The segment size that our SYN offers, in bytes of payload.
+    /// Segment size that our SYN offers, in bytes of payload.
     pub advertised_bytes: u32,
-    /// The largest segment that came, likewise.
+    /// Largest segment received, in bytes of payload.
     pub peer_segment_bytes: u32,
-    /// Written and not sent for the first time, in bytes.
+    /// Bytes that are written and were never sent.
     pub not_sent_bytes: u32,
-    /// Data of our SYN, and what of it its acknowledgement took.
+    /// Bytes of data in our SYN.
     pub syn_bytes: u32,
-    /// See `syn_bytes`.
+    /// Bytes of data in our SYN that its acknowledgement accepted.
     pub syn_bytes_acked: u32,
-    /// Since data was sent last, in milliseconds.
+    /// Milliseconds since data was last sent.
     pub data_sent_ago_ms: u32,
-    /// Since data was received.
+    /// Milliseconds since data was last received.
     pub data_received_ago_ms: u32,
-    /// Since an acknowledgement was.
+    /// Milliseconds since an acknowledgement was last received.
     pub ack_received_ago_ms: u32,
-    /// Segments.
+    /// Segments sent.
     pub segments_out: u32,
-    /// See `segments_out`.
+    /// Segments received.
     pub segments_in: u32,
-    /// Of them, those with data.
+    /// Segments sent with data.
     pub data_segments_out: u32,
-    /// See `data_segments_out`.
+    /// Segments received with data.
     pub data_segments_in: u32,
-    /// Payload that was sent, the first time and again.
+    /// Payload bytes sent, retransmissions included.
     pub bytes_sent: u64,
-    /// Of it, again.
+    /// Payload bytes of retransmissions.
     pub bytes_sent_again: u64,
-    /// Most bytes by which something arrived out of order.
+    /// Largest distance in bytes by which data arrived out of order.
     pub reordered_bytes: u32,
-    /// With something to send.
+    /// Time with data to send.
     pub busy: Duration,
-    /// Of that, held back by the peer's window.
+    /// Part of `busy` in which the peer's window was the limit.
     pub window_limited: Duration,
-    /// Of that, by its own buffer.
+    /// Part of `busy` in which the send buffer was the limit.
     pub buffer_limited: Duration,
 }
 
-/// `struct tcp_info` of a socket that has no connection.
+/// `struct tcp_info` of a socket without a connection.
 pub fn only_state(name: &str) -> Vec<u8> {
     let mut out = vec![state(name)];
     out.resize(INFO_BYTES, 0);
     out
 }
 
-/// `struct tcp_info` of linux/tcp.h: eight bytes, 24 words, four long ones, six words, four long
-/// ones, two words, two long ones, six words, two halves, nine words. What nobody measures is zero.
+/// `struct tcp_info` of linux/tcp.h: 8 bytes, 24 words, 4 long words, 6 words, 4 long words, 2
+/// words, 2 long words, 6 words, 2 half words, 9 words. Fields without a measurement are zero.
 pub fn tcp_info(info: &ConnectionInfo, counts: &Counts) -> Vec<u8> {
     let mut out = Vec::with_capacity(INFO_BYTES);
     let repair = match info.repair {
@@ -128,7 +129,8 @@ pub fn tcp_info(info: &ConnectionInfo, counts: &Counts) -> Vec<u8> {
     let segments = |bytes: u32| bytes.div_ceil(info.mss_bytes.max(1));
     let headers = if info.local.is_ipv4() { 40 } else { 60 };
     let timestamps = if info.timestamps { 12 } else { 0 };
-    // What the SYN had and its acknowledgement did not take is sent again, until it is acknowledged.
+    // The part of the SYN's data that its acknowledgement did not accept is sent again and pending
+    // until it is acknowledged.
     let syn_bytes_again = match info.acked_bytes {
         0 => 0,
         acked => (counts.syn_bytes.saturating_sub(acked - 1)).min(info.flight_bytes),
@@ -160,7 +162,7 @@ pub fn tcp_info(info: &ConnectionInfo, counts: &Counts) -> Vec<u8> {
         info.retransmits,
     ];
     out.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
-    // The SYN is no byte of the stream.
+    // The SYN is not a byte of the stream.
     let stream = |bytes: u32| u64::from(bytes.saturating_sub(1));
     let long = [
         0,
@@ -186,7 +188,7 @@ pub fn tcp_info(info: &ConnectionInfo, counts: &Counts) -> Vec<u8> {
         micros(counts.buffer_limited),
     ];
     out.extend(long.iter().flat_map(|word| word.to_ne_bytes()));
-    // The SYN counts as delivered, as in Linux, and what went with it as a part of it.
+    // The SYN counts as a delivered segment, together with its data, as in Linux.
     let stream = info.acked_bytes.saturating_sub(1 + counts.syn_bytes_acked);
     let delivered = match info.state {
         "SYN-SENT" | "SYN-RECEIVED" => 0,
@@ -203,7 +205,8 @@ pub fn tcp_info(info: &ConnectionInfo, counts: &Counts) -> Vec<u8> {
         info.offered_window_bytes,
     ];
     out.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
-    // rehash, total_rto and its recoveries and time, and Accurate ECN's counters.
+    // The rest is zero: rehash, total_rto with its recoveries and time, and the counters of
+    // Accurate ECN.
     out.resize(INFO_BYTES, 0);
     out
 }
@@ -215,7 +218,7 @@ mod tests {
     /// Promise 62.
     #[test]
     fn states_have_linuxs_numbers() {
-        let known = [
+        let names = [
             "ESTABLISHED",
             "SYN-SENT",
             CLOSED,
@@ -223,7 +226,7 @@ mod tests {
             LISTEN,
             "CLOSING",
         ];
-        assert_eq!(known.map(state), [1, 2, 7, 8, 10, 11]);
+        assert_eq!(names.map(state), [1, 2, 7, 8, 10, 11]);
         assert_eq!(only_state(LISTEN).len(), INFO_BYTES);
     }
 }

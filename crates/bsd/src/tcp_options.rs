@@ -1,4 +1,4 @@
-//! Options of `IPPROTO_TCP`, and `SO_KEEPALIVE`, with the bounds that Linux has for them.
+//! Options of `IPPROTO_TCP`, and `SO_KEEPALIVE`, with Linux's bounds.
 
 use crate::Result;
 use cofferdam_netstack::{ConnectionOptions, Keepalive};
@@ -6,39 +6,39 @@ use libc::c_int;
 use nix::errno::Errno;
 use std::time::Duration;
 
-/// Longest times of TCP_KEEPIDLE and TCP_KEEPINTVL, most of TCP_KEEPCNT and TCP_SYNCNT
+/// Upper bounds of TCP_KEEPIDLE and TCP_KEEPINTVL, of TCP_KEEPCNT and of TCP_SYNCNT
 /// (include/net/tcp.h).
 const MOST_KEEP_S: c_int = 32_767;
 const MOST_PROBES: c_int = 127;
 /// Bounds of TCP_MAXSEG (include/net/tcp.h).
 const SEGMENT_BYTES: std::ops::RangeInclusive<c_int> = 88..=32_767;
-/// What TCP_MAXSEG says before there is a connection (TCP_MSS_DEFAULT).
+/// Value of TCP_MAXSEG without a connection (TCP_MSS_DEFAULT).
 const UNKNOWN_SEGMENT_BYTES: u32 = 536;
 
-/// Seconds; what TCP_LINGER2 says unless it is set (TCP_FIN_TIMEOUT).
+/// Default of TCP_LINGER2 in seconds (TCP_FIN_TIMEOUT).
 const FIN_WAIT_2_S: c_int = 60;
 
-/// Linux's times of keepalive (Documentation/networking/ip-sysctl.rst).
+/// Linux's default times of keepalive (Documentation/networking/ip-sysctl.rst).
 pub const KEEPALIVE: Keepalive = Keepalive {
     idle: Duration::from_secs(7200),
     interval: Duration::from_secs(75),
     probes: 9,
 };
 
-/// What is in place where a socket's options name nothing.
+/// Values that apply where a socket's options name none.
 #[derive(Clone, Copy, Debug)]
 pub struct Defaults {
-    /// Small segments are held back.
+    /// Small segments wait for acknowledgements (Nagle's algorithm).
     pub nagle: bool,
     /// Times of keepalive.
     pub keepalive: Keepalive,
-    /// SYNs sent again.
+    /// Retransmissions of a SYN.
     pub syn_retries: u8,
-    /// Payload of a segment of the connection, once there is one.
+    /// Payload of a full segment; `None` without a connection.
     pub segment_bytes: Option<u32>,
 }
 
-/// The options of one socket.
+/// Options of one socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpOptions {
     /// TCP_NODELAY.
@@ -53,19 +53,19 @@ pub struct TcpOptions {
     pub keep_interval: Option<Duration>,
     /// TCP_KEEPCNT.
     pub keep_count: Option<u8>,
-    /// TCP_USER_TIMEOUT; none or zero: the stack's.
+    /// TCP_USER_TIMEOUT. None or zero: the stack's timeout.
     pub user_timeout: Option<Duration>,
     /// TCP_SYNCNT.
     pub syn_retries: Option<u8>,
-    /// TCP_MAXSEG, as it was set.
+    /// TCP_MAXSEG, as set.
     pub most_segment_bytes: Option<u32>,
-    /// Hints, for what reads them back: the stack has times of its own for what they ask.
+    /// Hints that are only read back: the stack has its own times for them.
     quick_ack: Option<c_int>,
     defer_accept: c_int,
     linger: c_int,
 }
 
-/// A whole number of seconds.
+/// Converts a whole number of seconds.
 fn seconds(value: c_int) -> Result<Option<Duration>> {
     match value {
         1..=MOST_KEEP_S => Ok(Some(Duration::from_secs(value as u64))),
@@ -88,8 +88,7 @@ impl TcpOptions {
     /// Sets an option of `IPPROTO_TCP`.
     ///
     /// # Errors
-    /// `EINVAL` for a value out of Linux's bounds; `ENOPROTOOPT` for an option that is not one of
-    /// these.
+    /// `EINVAL` for a value outside Linux's bounds; `ENOPROTOOPT` for an unknown option.
     pub fn set(&mut self, name: c_int, value: c_int) -> Result<()> {
         match name {
             libc::TCP_NODELAY => self.no_delay = value != 0,
@@ -117,7 +116,7 @@ impl TcpOptions {
         Ok(())
     }
 
-    /// What `getsockopt` answers; none for an option that is not one of these.
+    /// Value that `getsockopt` returns; `None` for an unknown option.
     pub fn value(&self, name: c_int, defaults: &Defaults) -> Option<c_int> {
         let keepalive = &defaults.keepalive;
         Some(match name {
@@ -143,7 +142,7 @@ impl TcpOptions {
         })
     }
 
-    /// In the stack's words.
+    /// The options as the stack takes them.
     pub fn of_connection(&self) -> ConnectionOptions {
         ConnectionOptions {
             syn_retries: self.syn_retries,

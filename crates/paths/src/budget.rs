@@ -1,13 +1,13 @@
-//! Dividing the places of a server between its peers, so that none of them keeps the others out.
+//! Division of a server's places between its peers, so that no peer keeps the others out.
 
 use std::net::IpAddr;
 
 /// The other end of a connection, as far as places are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Peer {
-    /// A user of this host, by number.
+    /// A user of this host.
     Uid(u32),
-    /// Another host, or a network of IPv6.
+    /// Another host, or an IPv6 network.
     Address(IpAddr),
 }
 
@@ -16,7 +16,7 @@ pub enum Peer {
 pub struct PeerBudget {
     /// Places of all peers together.
     pub all: usize,
-    /// Places of all peers but root; the rest is root's, always.
+    /// Places of all peers but root. The rest is reserved for root.
     pub unprivileged: usize,
     /// Places of one peer that is not root.
     pub one_peer: usize,
@@ -25,11 +25,11 @@ pub struct PeerBudget {
 /// Decision about one more connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// There is a place.
+    /// A place is free.
     Free,
-    /// There is one once the connection at this position has been closed.
+    /// A place is free once the connection at this position has been closed.
     InsteadOf(usize),
-    /// There is none.
+    /// No place can be made free.
     Refused,
 }
 
@@ -37,7 +37,8 @@ impl Peer {
     /// Root of this host.
     pub const ROOT: Peer = Peer::Uid(0);
 
-    /// The peer at an address. A host has 2⁶⁴ addresses of IPv6, so its network counts.
+    /// The peer at an address. A host can have 2⁶⁴ IPv6 addresses, so its network counts as the
+    /// peer.
     pub fn at(address: IpAddr) -> Peer {
         Peer::Address(match address.to_canonical() {
             IpAddr::V6(v6) => {
@@ -50,11 +51,12 @@ impl Peer {
 }
 
 impl PeerBudget {
-    /// Decides about a connection of `peer` beside `others`, the longest idle first: each with its
-    /// peer, and whether it may be closed.
+    /// Decides about a new connection of `peer`. `others` are the present connections, the longest
+    /// idle first, each with its peer and whether it may be closed.
     ///
-    /// A peer at its own limit gives up its own connection. Where all places are taken, a peer with
-    /// most of them does: whoever comes anew gets in. Root gives up none for others.
+    /// A peer at its own limit replaces its own connection. If all places are taken, the new
+    /// connection replaces one of the peer with the most connections. Root's connections are never
+    /// replaced for others.
     pub fn admit(&self, peer: Peer, others: &[(Peer, bool)]) -> Admission {
         let count = |one: Peer| others.iter().filter(|(other, _)| *other == one).count();
         let own = count(peer);
@@ -94,7 +96,7 @@ mod tests {
         one_peer: 3,
     };
 
-    /// Opens a connection of each of `peers` in turn; the peers that have one at the end.
+    /// Opens a connection of each of `peers` in turn. Returns the connections that are left.
     fn opened(peers: &[u32]) -> Vec<(Peer, bool)> {
         let mut open = Vec::new();
         for peer in peers.iter().copied().map(Peer::Uid) {
@@ -133,7 +135,7 @@ mod tests {
             BUDGET.admit(Peer::ROOT, &open),
             Admission::InsteadOf(0..=5)
         ));
-        // One place each, as of a user with many numbers: the newest is in.
+        // One place each, as of a user with many numbers: the newest connection gets a place.
         let open = opened(&[1, 2, 3, 4, 5, 6, 7]);
         assert_eq!((count(&open, 1), count(&open, 7)), (0, 1));
     }

@@ -5,15 +5,15 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 
-/// Folder that the daemons of this host share: locks, sockets, the journal.
+/// Folder that the daemons of this host share, with locks, sockets and the journal.
 pub const RUN_FOLDER: &str = "/run/cofferdam";
 
-/// Permission bits of a folder that let others than its owner change its entries.
+/// Permission bits of a folder that let users other than its owner change its entries.
 const OTHERS_WRITE: u32 = 0o022;
-/// Permission bit of a folder in which only its owner may remove an entry.
+/// Permission bit of a folder whose entries only their owners may remove.
 const STICKY: u32 = 0o1000;
 
-/// Makes the folder of `path`, with its parents. True if it was not there.
+/// Creates the folder of `path` with its parents. Returns whether it was missing.
 pub(crate) fn make_folder_of(path: &Path) -> io::Result<bool> {
     let Some(folder) = path
         .parent()
@@ -29,8 +29,8 @@ pub(crate) fn make_folder_of(path: &Path) -> io::Result<bool> {
     Ok(is_new)
 }
 
-/// Refuses a folder in which another user can replace files: of another owner than root and this
-/// user, or writable for others without the sticky bit.
+/// Refuses a folder in which another user can replace files. Its owner must be root or this user,
+/// and others must not be able to write to it, except with the sticky bit.
 pub(crate) fn refuse_foreign_folder(folder: &Path) -> io::Result<()> {
     let meta = fs::metadata(folder)?;
     let own = nix::unistd::geteuid().as_raw();
@@ -44,8 +44,8 @@ pub(crate) fn refuse_foreign_folder(folder: &Path) -> io::Result<()> {
     Err(io::Error::other(remedy))
 }
 
-/// Removes [`RUN_FOLDER`] if the file that has just been removed, `path`, was the last one in it. A
-/// folder that the user chose stays.
+/// Removes [`RUN_FOLDER`] if `path`, which was just removed, was the last file in it. A folder that
+/// the user chose stays.
 pub fn leave_run_folder(path: &Path) {
     leave_if_empty(path, Path::new(RUN_FOLDER));
 }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_file_takes_the_shared_folder_along_and_no_other() {
+    fn the_last_file_removes_the_shared_folder_and_no_other() {
         let folder = tempfile::tempdir().unwrap();
         let (shared, chosen) = (folder.path().join("shared"), folder.path().join("chosen"));
         fs::create_dir(&shared).unwrap();

@@ -1,10 +1,9 @@
 //! Sockets, locks and files at paths that other processes can reach.
 //!
 //! Every process of the workspace that listens at a path, locks a file or reads a configuration
-//! does it here, so that a path means the same to all of them: [`UnixSocket`] replaces nothing but
-//! the socket of a dead process, [`HostLock`] writes to nothing but its own file, and [`read_text`]
-//! reads nothing but a regular file of bounded size. [`PeerBudget`] divides the places of a server
-//! between its peers.
+//! does it here. [`UnixSocket`] replaces only the socket of a dead process. [`HostLock`] writes
+//! only to its own file. [`read_text`] reads only a regular file of bounded size. [`PeerBudget`]
+//! divides the places of a server between its peers.
 
 mod budget;
 mod folder;

@@ -1,4 +1,4 @@
-//! The one way to listen at a path.
+//! Unix sockets that listen at a path.
 
 use crate::folder::{RUN_FOLDER, make_folder_of};
 use crate::probe::{Occupant, occupant};
@@ -15,10 +15,10 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Option of a Unix socket: whether it takes descriptors (SCM_RIGHTS). Linux 6.16, commit
-/// 0e81cfd971dc.
+/// Option of a Unix socket that controls whether it accepts descriptors (SCM_RIGHTS). Linux 6.16,
+/// commit 0e81cfd971dc.
 const SO_PASSRIGHTS: libc::c_int = 83;
-/// Longest time between bind(2) and listen(2) of a process that starts.
+/// Longest time between bind(2) and listen(2) of a starting process.
 const STARTING: Duration = Duration::from_millis(50);
 
 /// Users who may connect to a socket, besides root.
@@ -41,13 +41,13 @@ pub enum SocketKind {
     SeqPacket,
 }
 
-/// The reason why nobody can listen at a path.
+/// The reason why a process cannot listen at a path.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// A process listens there.
     #[error("another process listens on {}: end it, or give another path", .0.display())]
     Taken(PathBuf),
-    /// There is something that is no socket.
+    /// The path names something other than a socket.
     #[error(
         "{} exists and is not a socket: it is left as it is; move it away, or give another path",
         .0.display()
@@ -63,15 +63,14 @@ pub enum ListenError {
     },
 }
 
-/// A Unix socket that listens at a path, without blocking. Its peers cannot send descriptors.
+/// A Unix socket that listens at a path and does not block. Its peers cannot send descriptors.
 #[derive(Debug)]
 pub struct UnixSocket {
     socket: OwnedFd,
     file: SocketFile,
 }
 
-/// The file of a socket. Dropping it removes the file, unless another process has put its own
-/// there.
+/// File of a socket. Dropping it removes the file, unless another process has replaced it.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
@@ -82,11 +81,11 @@ pub struct SocketFile {
 }
 
 impl UnixSocket {
-    /// Listens at `path`, whose folder is made if it is missing. The socket of a dead process is
-    /// replaced. No peer can connect before the access is in force.
+    /// Listens at `path` and creates its folder if it is missing. Replaces the socket of a dead
+    /// process. No peer can connect before `access` applies.
     ///
     /// # Errors
-    /// [`ListenError`]; whatever is at the path then stays.
+    /// [`ListenError`]. The file at the path stays in that case.
     pub fn listen(
         path: &Path,
         kind: SocketKind,
@@ -104,7 +103,7 @@ impl UnixSocket {
         bind_at(path, kind, access, has_own_folder).map_err(failed)
     }
 
-    /// The socket, and its file, which must live as long.
+    /// Returns the socket and its file. The file must live as long as the socket.
     pub fn into_parts(self) -> (OwnedFd, SocketFile) {
         (self.socket, self.file)
     }
@@ -116,7 +115,7 @@ impl AsFd for UnixSocket {
     }
 }
 
-/// Makes room at `path`: removes the socket of a dead process, and refuses everything else.
+/// Removes the socket of a dead process at `path`. Refuses everything else.
 fn clear(path: &Path) -> Result<(), ListenError> {
     let failed = |source: io::Error| ListenError::Failed {
         path: path.to_owned(),
@@ -124,7 +123,7 @@ fn clear(path: &Path) -> Result<(), ListenError> {
     };
     let mut found = occupant(path).map_err(failed)?;
     if found == Occupant::Dead {
-        // It may be about to listen.
+        // The process may be about to listen.
         std::thread::sleep(STARTING);
         found = occupant(path).map_err(failed)?;
     }
@@ -148,7 +147,7 @@ fn bind_at(
     };
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let socket = socket(AddressFamily::Unix, kind, flags, None)?;
-    // The file gets the mode of its socket: nobody else's at any time.
+    // The file gets the mode of its socket, so that no other user can connect at any time.
     fchmod(&socket, Mode::from_bits_truncate(0o600))?;
     refuse_descriptors(&socket);
     bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
@@ -169,11 +168,11 @@ impl SocketFile {
         fs::symlink_metadata(&self.path).is_ok_and(|meta| (meta.dev(), meta.ino()) == self.id)
     }
 
-    /// Changes who may connect from now on: of this file, and of no other that somebody puts at its
-    /// path.
+    /// Changes who may connect from now on. A file that another process has put at the path is not
+    /// changed.
     ///
     /// # Errors
-    /// When the file is gone, or is another process's.
+    /// The file is missing, or another process has replaced it.
     pub fn set_access(&self, access: SocketAccess) -> io::Result<()> {
         let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let file = open(&self.path, flags, Mode::empty())?;
@@ -211,9 +210,9 @@ impl Drop for SocketFile {
     }
 }
 
-/// Makes the kernel refuse descriptors sent to `socket`, and to the connections it will accept. The
-/// receiver of a descriptor closes it even if unread, and closing may take as long as the sender
-/// likes: a TCP socket lingers. False before Linux 6.16, which has no such option.
+/// Makes the kernel refuse descriptors that are sent to `socket` and to the connections it accepts.
+/// A receiver must close each descriptor, even an unread one, and a lingering TCP socket makes that
+/// take as long as the sender likes. Returns false before Linux 6.16, which has no such option.
 pub fn refuse_descriptors(socket: &impl AsFd) -> bool {
     let no: libc::c_int = 0;
     // SAFETY: `no` is an int and lives during the call; the descriptor is open.

@@ -1,4 +1,5 @@
-//! A lock of the whole host, for what only one process may do: a file that its holder removes.
+//! A lock of the whole host, for work that only one process may do at a time. It is a file that its
+//! holder removes.
 
 use crate::folder::{make_folder_of, refuse_foreign_folder};
 use nix::errno::Errno;
@@ -8,44 +9,44 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Holds a lock of the host. Dropping it removes the file, and its folder when that is empty; the
-/// kernel frees the lock when the process ends, however it ends.
+/// A lock of the host. Dropping it removes the file, and its folder if that is empty. The kernel
+/// frees the lock when the process ends.
 ///
-/// The lock is flock(2)'s: it belongs to the open file, and no other descriptor of the file that
-/// this process closes gives it up, as fcntl(2)'s would be.
+/// The lock is flock(2)'s. It belongs to the open file, so that closing another descriptor of the
+/// file does not release it, as it would with fcntl(2).
 #[derive(Debug)]
 pub struct HostLock {
     path: PathBuf,
     _lock: Flock<File>,
 }
 
-/// A lock that was not taken.
+/// The reason why a lock was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another process has it.
+    /// Another process holds the lock.
     #[error("{path} is locked by process {pid}")]
     Held {
-        /// The lock.
+        /// Path of the lock.
         path: PathBuf,
-        /// Its process id; 0 when unknown.
+        /// Process that holds the lock; 0 if unknown.
         pid: u32,
     },
-    /// The file could not be made or locked.
+    /// The file could not be created or locked.
     #[error("cannot lock {path}: {source}")]
     File {
-        /// The lock.
+        /// Path of the lock.
         path: PathBuf,
-        /// Why.
+        /// Error of the system call.
         #[source]
         source: io::Error,
     },
 }
 
 impl HostLock {
-    /// Takes the lock `name` in `folder`, which is made when missing.
+    /// Takes the lock `name` in `folder`, which is created if it is missing.
     ///
     /// # Errors
-    /// When another process has it (reported by its id), or the file cannot be made or is foreign.
+    /// Another process holds the lock, or the file cannot be created or is another user's.
     pub fn take(folder: &Path, name: &str) -> Result<HostLock, LockError> {
         let path = folder.join(name);
         let failed = |source: io::Error| LockError::File {
@@ -66,11 +67,11 @@ impl HostLock {
                 }
                 Err((_, errno)) => return Err(failed(errno.into())),
             };
-            // The owner before us may have removed the file between our open and our lock.
+            // The previous holder may have removed the file between our open and our lock.
             let own = lock.metadata().map_err(failed)?.ino();
             if fs::symlink_metadata(&path).is_ok_and(|found| found.ino() == own) {
-                // As wide as any number: nothing is left of an earlier one, and nothing is cut off.
-                // The lock holds without a number in the file too: on a full file system.
+                // The line is as wide as any process id, so that nothing of an earlier one stays.
+                // The lock also holds without it, as on a full file system.
                 let line = format!("{:<10}\n", std::process::id());
                 let _ = lock.write_all_at(line.as_bytes(), 0);
                 return Ok(HostLock { path, _lock: lock });
@@ -88,11 +89,11 @@ impl Drop for HostLock {
     }
 }
 
-/// Opens a file to lock it, and makes it with `mode` if it is missing. Nothing of it is cut off.
+/// Opens a file to lock it, and creates it with `mode` if it is missing. Does not truncate it.
 ///
 /// # Errors
-/// The file system's; and for a symbolic link, a file of another user, or one that has a second name:
-/// writing to it could change somebody else's data.
+/// An error of the file system. A symbolic link, a file of another user and a file with a second
+/// name are refused: writing to them could change another user's data.
 pub fn open_lock_file(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let options = options.read(true).write(true).create(true).truncate(false);
@@ -198,7 +199,7 @@ mod tests {
         let refused = HostLock::take(&run, "a.lock").unwrap_err().to_string();
         assert!(refused.contains("user 65534"), "{refused}");
         std::os::unix::fs::chown(&run, Some(0), None).unwrap();
-        // As /tmp: others may add files, and not replace ours.
+        // Like /tmp: others may add files but not replace ours.
         set(0o1777);
         drop(HostLock::take(&run, "a.lock").unwrap());
     }

@@ -1,4 +1,4 @@
-//! Finding out what stands at the path of a socket.
+//! Detection of what stands at the path of a socket.
 
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
@@ -11,21 +11,21 @@ use std::path::Path;
 /// State of a path at which a process wants to listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occupant {
-    /// There is nothing.
+    /// The path names nothing.
     Nothing,
-    /// A socket at which a process listens, of whatever type.
+    /// A socket of any type at which a process listens.
     Live,
     /// A socket at which no process listens.
     Dead,
-    /// Anything that is no socket; a symbolic link too.
+    /// Something other than a socket; a symbolic link too.
     Foreign,
 }
 
-/// Looks at `path` and changes nothing. A process that has bound its socket and does not listen yet
+/// Looks at `path` and changes nothing. A process that has bound its socket but does not listen yet
 /// counts as dead.
 ///
 /// # Errors
-/// When the path cannot be looked at, or this user may not connect.
+/// The path cannot be read, or this user may not connect.
 pub fn occupant(path: &Path) -> io::Result<Occupant> {
     match fs::symlink_metadata(path) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Occupant::Nothing),
@@ -36,7 +36,7 @@ pub fn occupant(path: &Path) -> io::Result<Occupant> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let probe = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
     match connect(probe.as_raw_fd(), &UnixAddr::new(path)?) {
-        // EAGAIN: its backlog is full. EPROTOTYPE: a socket of another type.
+        // EAGAIN: the backlog is full. EPROTOTYPE: the socket has another type.
         Ok(()) | Err(Errno::EAGAIN | Errno::EPROTOTYPE) => Ok(Occupant::Live),
         Err(Errno::ECONNREFUSED) => Ok(Occupant::Dead),
         Err(Errno::ENOENT) => Ok(Occupant::Nothing),

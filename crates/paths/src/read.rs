@@ -1,4 +1,4 @@
-//! The one way to read a file that a user names: a configuration, a token, a list.
+//! Reading of files that a user names: a configuration, a token, a list.
 
 use nix::sys::statfs::{FsType, fstatfs};
 use std::fs::{File, FileType, OpenOptions};
@@ -6,8 +6,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// File systems of the kernel, whose regular files may have no end, or have an effect when they are
-/// read: `/proc/kmsg`, `trace_pipe`. Numbers of `linux/magic.h`.
+/// File systems of the kernel. Their regular files may have no end, or reading may have an effect
+/// (`/proc/kmsg`, `trace_pipe`). Numbers of `linux/magic.h`.
 const KERNEL_FILE_SYSTEMS: [(i64, &str); 4] = [
     (0x9fa0, "a file of proc"),
     (0x6265_6572, "a file of sysfs"),
@@ -21,7 +21,7 @@ pub enum FileError {
     /// A system call failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// There is something else.
+    /// The path names something other than a regular file.
     #[error("it is {0}, not a regular file")]
     Irregular(&'static str),
     /// The file is too large.
@@ -44,13 +44,13 @@ impl From<FileError> for io::Error {
     }
 }
 
-/// Opens a regular file for reading. A FIFO, a device, a folder, a socket and a file of the
-/// kernel's own file systems are refused, and none of them blocks.
+/// Opens a regular file for reading. Refuses, without blocking, a FIFO, a device, a folder, a
+/// socket and a file of the kernel's own file systems.
 ///
 /// # Errors
 /// [`FileError::Io`] and [`FileError::Irregular`].
 pub fn open_regular(path: &Path) -> Result<File, FileError> {
-    // Before it is opened: opening a device may have an effect.
+    // The type is checked before the open, because opening a device may have an effect.
     refuse_irregular(std::fs::metadata(path)?.file_type())?;
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = OpenOptions::new()
@@ -78,7 +78,7 @@ pub fn read_bytes(path: &Path, most_bytes: u64) -> Result<Vec<u8>, FileError> {
     if file.metadata()?.len() > most_bytes {
         return Err(too_large());
     }
-    // It may grow meanwhile.
+    // The file may grow while it is read.
     let mut bytes = Vec::new();
     file.take(most_bytes.saturating_add(1))
         .read_to_end(&mut bytes)?;
@@ -117,7 +117,7 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    /// What reading `path` gives, which must not take long.
+    /// Result of reading `path`, which must not take long.
     fn read(path: &Path) -> Result<String, String> {
         let (sender, outcome) = channel();
         let path = path.to_owned();

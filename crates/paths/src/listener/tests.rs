@@ -52,7 +52,7 @@ fn a_peer_is_accepted_and_cannot_send_descriptors() {
         let peer = socket(AddressFamily::Unix, own, SockFlag::SOCK_CLOEXEC, None).unwrap();
         let address = UnixAddr::new(&path).unwrap();
         connect(peer.as_raw_fd(), &address).unwrap();
-        // Before and after it is accepted: the connection inherits the refusal.
+        // Before and after accept: the connection inherits the refusal.
         let mut accepted = Vec::new();
         for _ in 0..2 {
             let descriptors = [peer.as_raw_fd()];
@@ -87,7 +87,7 @@ fn a_live_socket_of_any_type_is_refused() {
                 "{own:?} {kind:?}: {refused}"
             );
         }
-        // With a full backlog it is alive as well.
+        // A socket with a full backlog is alive.
         assert!(path.exists());
     }
 }
@@ -108,7 +108,7 @@ fn the_socket_of_a_dead_process_is_replaced() {
 
 /// Promise 66.
 #[test]
-fn a_process_that_has_bound_and_not_yet_listened_is_left_alone() {
+fn a_bound_socket_that_does_not_listen_yet_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.sock");
     let own = socket(
@@ -150,7 +150,7 @@ fn anything_but_a_socket_stays_as_it_is() {
     refused();
     fs::remove_file(&target).unwrap();
     refused();
-    // A link to a dead socket is a link.
+    // A link to a dead socket counts as a link.
     drop(UnixListener::bind(&target).unwrap());
     refused();
     assert!(target.exists() && fs::symlink_metadata(&path).unwrap().is_symlink());
