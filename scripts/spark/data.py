@@ -1,4 +1,4 @@
-"""The input of the jobs: the same bytes from the same sizes, with what the right answers are.
+"""Makes the input of the jobs: the same bytes for the same sizes, with the right answers.
 
 Made on the host, in a folder that all containers see as /data.
 """
@@ -17,7 +17,7 @@ RECORDS = f"{FOLDER}/records"
 DIGEST = f"{FOLDER}/digest.json"
 SORTED = f"{FOLDER}/sorted"
 
-# As TeraSort has it: 100 bytes a record with its end of line, 10 of them the key.
+# Format of TeraSort: 100 bytes a record with its end of line, 10 of them the key.
 RECORD_CHARS = 99
 KEY_CHARS = 10
 
@@ -42,15 +42,18 @@ class Digest:
 
 
 def digest():
-    """That of the input, where a container sees it."""
+    """Reads the digest of the input, from the path at which a container sees it."""
     with open(DIGEST) as file:
         return json.load(file)
 
 
 def make_corpus(folder, corpus_mb):
-    """Text whose words are distributed as Zipf has it: one block, again and again."""
+    """Writes a text whose words follow Zipf's distribution: one block, repeated."""
     draw = random.Random(SEED)
-    words = ["".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=draw.randint(2, 10))) for _ in range(VOCABULARY)]
+    words = [
+        "".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=draw.randint(2, 10)))
+        for _ in range(VOCABULARY)
+    ]
     weights = [1 / rank for rank in range(1, VOCABULARY + 1)]
     drawn = draw.choices(words, weights=weights, k=BLOCK_WORDS)
     lines = (" ".join(drawn[i : i + LINE_WORDS]) for i in range(0, BLOCK_WORDS, LINE_WORDS))
@@ -65,7 +68,7 @@ def make_corpus(folder, corpus_mb):
 
 
 def make_records(folder, records_mb):
-    """Records of random printable characters."""
+    """Writes records of random printable characters."""
     draw = random.Random(SEED)
     found = Digest()
     with open(folder + "/records", "wb") as file:
@@ -80,7 +83,7 @@ def make_records(folder, records_mb):
 
 
 def make(folder, corpus_mb, records_mb):
-    """Both inputs, in a folder of the host."""
+    """Writes both inputs to a folder of the host."""
     os.makedirs(folder, exist_ok=True)
     make_corpus(folder, corpus_mb)
     make_records(folder, records_mb)

@@ -1,7 +1,8 @@
-"""The Spark application of the benchmark, in the master's container: runs the jobs that its standard input names.
+"""Spark application of the benchmark, in the master's container.
 
-Answers each line `JOB` with one JSON object: `seconds` (of the action, by the wall clock), `records`, and `wrong`: null, or
-what is wrong with the result. The first object says that the executors are there. Data: `data.py`.
+Runs the jobs that its standard input names. Answers each line `JOB` with one JSON object: `seconds`
+(of the action, by the wall clock), `records`, and `wrong`: null, or the fault of the result. The
+first object says that the executors are there. The input is that of `data.py`.
 """
 
 import json
@@ -19,23 +20,24 @@ PARTITIONS = 24
 
 
 def session(master, address, executors):
-    """The application, once all of its executors have registered."""
+    """Starts the application; returns when all of its executors have registered."""
     settings = {
         "spark.driver.host": address,
         "spark.driver.bindAddress": address,
         "spark.ui.enabled": "false",
         "spark.executor.memory": "1g",
         "spark.driver.memory": "1g",
-        # Which executor a task is on decides which CPU pays: no task waits for a better one, and none runs twice.
+        # The executor of a task decides which CPU pays: no task waits for a better executor, and
+        # none runs twice.
         "spark.locality.wait": "0s",
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
         "spark.cores.max": str(executors),
-        # As many tasks as are asked for: the plan is that of every round.
+        # Fixes the number of tasks, so that every round is alike.
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": str(PARTITIONS),
         "spark.sql.files.openCostInBytes": "0",
         "spark.sql.files.maxPartitionBytes": str(4 << 20),
-        # A flooded executor is slow and not lost.
+        # A flooded executor is slow, but not lost.
         "spark.network.timeout": "600s",
     }
     builder = SparkSession.builder.master(master).appName("cofferdam")
@@ -53,7 +55,7 @@ def session(master, address, executors):
 
 
 def wordcount(spark):
-    """Counts the words of the corpus; compared with what its maker counted."""
+    """Counts the words of the corpus; compares with the counts of its maker."""
     started = time.monotonic()
     words = spark.read.text(data.CORPUS).select(F.explode(F.split("value", " ")).alias("word"))
     counts = {row["word"]: row["count"] for row in words.groupBy("word").count().collect()}
@@ -65,7 +67,7 @@ def wordcount(spark):
 
 
 def terasort(spark):
-    """Sorts the records by their keys into files; read again, in order, by this process."""
+    """Sorts the records by their keys into files; reads these again to check their order."""
     shutil.rmtree(data.SORTED, ignore_errors=True)
     started = time.monotonic()
     records = spark.read.text(data.RECORDS)
@@ -90,7 +92,9 @@ def shuffle(spark):
     """Sends every record through the shuffle, and adds up what arrives."""
     started = time.monotonic()
     arrived = spark.read.text(data.RECORDS).repartition(PARTITIONS)
-    row = arrived.agg(F.count("value").alias("count"), F.sum(F.crc32("value")).alias("sum")).collect()[0]
+    row = arrived.agg(
+        F.count("value").alias("count"), F.sum(F.crc32("value")).alias("sum")
+    ).collect()[0]
     seconds = time.monotonic() - started
     wrong = None
     if {"count": row["count"], "sum": row["sum"]} != data.digest():
