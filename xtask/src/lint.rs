@@ -1,7 +1,7 @@
 //! Formatting and warnings.
 
 use crate::run::{cargo, check};
-use crate::{documents, figures, fuzz, promises, prose, tree};
+use crate::{documents, figures, fuzz, policy, promises, prose, tree};
 use anyhow::Result;
 use std::process::Command;
 
@@ -17,6 +17,7 @@ pub fn lint() -> Result<()> {
     documents::mentions()?;
     promises::check()?;
     figures::figures(&["--check".to_owned()])?;
+    policy::check()?;
     prose::prose(&[])?;
     check(cargo(&[
         "clippy",

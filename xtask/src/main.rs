@@ -11,6 +11,7 @@ mod lint;
 mod manifest;
 mod package;
 mod packetdrill;
+mod policy;
 mod promises;
 mod prose;
 mod run;
@@ -40,6 +41,8 @@ const USAGE: &str = "usage: cargo xtask TASK
                every bound its constant; --index prints promise, test, file and line
   figures [--check]
                render the tables of measured results from docs/data into the documents
+  policy       licences, duplicates and sources of all dependencies by deny.toml; manifests of crates
+               that others may depend on; one oldest compiler everywhere
   prose [--shrink | --list RULE]
                the language of docs/GLOSSARY.md in sources, documents and commits; --shrink lowers
                xtask/prose.baseline, --list prints all findings of opening, word, name, test or width
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         "links" => documents::links(),
         "spec" => promises::spec(&rest),
         "figures" => figures::figures(&rest),
+        "policy" => policy::check(),
         "prose" => prose::prose(&rest),
         "manifest" => manifest::write(),
         "man" | "completions" => run::generate(&task, &rest),

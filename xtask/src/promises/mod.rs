@@ -1,7 +1,7 @@
 //! Promises of SPECIFICATION.md, checked against the tests that carry their numbers.
 //!
 //! A promise is a numbered sentence. The documentation of a test states, as `Promise 12.`, which
-//! promise the test checks. No document lists tests: [`print_index`] makes that list from the sources.
+//! promise the test checks. No document lists tests: [`print_index`] lists them from the sources.
 
 mod bounds;
 mod document;
