@@ -1,5 +1,5 @@
-//! What a tenant uses, by the files of its cgroups and of its network namespace and by BPF
-//! ([`super::trace`]), each 100 ms: the same for every runtime and every load.
+//! Resource use of tenants, read each 100 ms: from the files of their cgroups and network
+//! namespaces, and from BPF ([`super::trace`]). The same for every runtime and every load.
 
 use super::cgroups::TenantCgroups;
 use super::trace;
@@ -15,17 +15,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Between two readings.
+/// Time between two readings.
 pub(super) const INTERVAL: Duration = Duration::from_millis(100);
-/// Longest text of a file that is read; what matters stands in front.
+/// Most bytes of a file that are read; the needed lines are at its start.
 const TEXT: usize = 16 << 10;
 
-/// A tenant's open files. A file that the kernel does not have is absent, and reads as 0.
+/// Open files of a tenant. A file that the kernel does not have is `None`, and reads as 0.
 pub(super) struct Files {
     cpu: Option<CpuUsage>,
     memory: Option<(File, &'static str)>,
     io: Option<(File, IoFile)>,
-    /// v1 keeps bytes in a file of their own.
+    /// v1 counts bytes in another file.
     io_bytes: Option<File>,
     net: Option<File>,
     counter: Option<TenantCounter>,
@@ -34,14 +34,14 @@ pub(super) struct Files {
 
 #[derive(Clone, Copy)]
 enum IoFile {
-    /// `blkio.throttle.io_serviced_recursive`: `Total N` in the last line.
+    /// `blkio.throttle.io_serviced_recursive`, with `Total N` in its last line.
     V1,
-    /// `io.stat`: `rios=N wios=N rbytes=N wbytes=N` a device.
+    /// `io.stat`, with `rios=N wios=N rbytes=N wbytes=N` for each device.
     V2,
 }
 
 impl Files {
-    /// Opens the files of the tenant of process `pid`, whose cgroups are `places`.
+    /// Opens the files of a tenant: its process is `pid`, its cgroups are `places`.
     pub fn of(pid: u32, places: &TenantCgroups, counter: Option<TenantCounter>) -> Files {
         let TenantCgroups {
             v2,
@@ -52,7 +52,7 @@ impl Files {
         let open = |dir: Option<PathBuf>, name: &str| File::open(dir?.join(name)).ok();
         let fs = HostFs::host();
         let usage = |dir: &PathBuf| CpuUsage::open(&fs, dir).ok();
-        // A v1 `cpu` without cpuacct has a `cpu.stat` too, but no CPU time in it.
+        // A v1 `cpu` without cpuacct also has a `cpu.stat`, but no CPU time in it.
         let counts = |usage: &CpuUsage| usage.read_ns().is_ok();
         let dirs = [cpuacct.as_ref(), v2.as_ref()].into_iter().flatten();
         let cpu = dirs.filter_map(usage).find(counts);
@@ -73,7 +73,7 @@ impl Files {
         }
     }
 
-    /// The counters now, as the kernel counts them since the cgroup was made.
+    /// Reads the counters, which count from the making of the cgroup.
     pub fn read(&mut self) -> Point {
         let text = &mut self.text;
         let cpu_ns = self.cpu.as_ref().and_then(|usage| usage.read_ns().ok());
@@ -117,7 +117,7 @@ fn read<'a>(file: &File, text: &'a mut [u8]) -> &'a str {
     std::str::from_utf8(&text[..length]).unwrap_or_default()
 }
 
-/// `KEY VALUE` on a line of its own.
+/// Value of the line `KEY VALUE`.
 fn field(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         line.strip_prefix(key)?
@@ -128,12 +128,12 @@ fn field(text: &str, key: &str) -> Option<u64> {
     })
 }
 
-/// `Total N`, the last line of blkio's files; 0 where nothing was served yet.
+/// Value of `Total N`, the last line of blkio's files; 0 before the first operation.
 fn total(text: &str) -> u64 {
     field(text, "Total").unwrap_or(0)
 }
 
-/// The sum of the values behind `keys`, over all devices.
+/// Sum of the values of `keys`, over all devices.
 fn sum(text: &str, keys: &[&str]) -> u64 {
     text.split_whitespace()
         .filter_map(|word| keys.iter().find_map(|key| word.strip_prefix(key)))
@@ -141,7 +141,7 @@ fn sum(text: &str, keys: &[&str]) -> u64 {
         .sum()
 }
 
-/// What went through an interface.
+/// Counters of an interface.
 #[derive(Debug, Default)]
 struct Moved {
     rx_bytes: u64,
@@ -150,8 +150,8 @@ struct Moved {
     tx_packets: u64,
 }
 
-/// Packets and bytes of eth0, of `/proc/net/dev`: what else is there (loopback, a virtual machine's
-/// tap and bridge) carries the same packets once more.
+/// Counters of eth0 in `/proc/net/dev`. Other devices (loopback, the tap and bridge of a virtual
+/// machine) carry the same packets again.
 fn moved(text: &str) -> Moved {
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
     let Some((_, numbers)) = lines.find(|(name, _)| name.trim() == "eth0") else {
@@ -170,33 +170,33 @@ fn moved(text: &str) -> Moved {
     }
 }
 
-/// Reads tenants each 100 ms in a thread of its own until it is stopped.
+/// Thread that reads the tenants each 100 ms until it is stopped.
 pub(super) struct Acquisition {
     started: Instant,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Acquired>,
 }
 
-/// Tenants whose counters were read before their loads were let go.
+/// Tenants whose counters were read before their loads started.
 pub(super) struct Tenants {
     files: Vec<Files>,
     first: Vec<Point>,
 }
 
-/// What was read.
+/// Readings of an acquisition.
 pub(super) struct Acquired {
-    /// When the time of the points begins.
+    /// Start of the points' time.
     pub started: Instant,
-    /// For each tenant, what it had used since its load was let go, by the time since `started`.
+    /// Use of each tenant since its load started, by the time since `started`.
     pub series: Vec<Vec<Point>>,
-    /// CPU that the reading took, percent of one CPU.
+    /// CPU time of the readings, percent of one CPU.
     pub cpu_pct: f64,
-    /// How long it read, seconds.
+    /// Length of the acquisition, seconds.
     pub wall_s: f64,
 }
 
 impl Tenants {
-    /// Reads the counters, which all later readings begin at.
+    /// Reads the counters, from which all later readings count.
     pub fn new(mut files: Vec<Files>) -> Tenants {
         let first = files.iter_mut().map(Files::read).collect();
         Tenants { files, first }
@@ -204,7 +204,7 @@ impl Tenants {
 }
 
 impl Acquisition {
-    /// Begins now.
+    /// Starts the thread.
     pub fn start(tenants: Tenants) -> Acquisition {
         let Tenants { mut files, first } = tenants;
         let started = Instant::now();
@@ -224,7 +224,7 @@ impl Acquisition {
                 }
                 round += 1;
                 let next = INTERVAL * round;
-                // Late, it leaves readings out instead of hurrying after them.
+                // A late thread skips readings instead of catching up.
                 round = round.max((started.elapsed().as_nanos() / INTERVAL.as_nanos()) as u32);
                 std::thread::park_timeout(next.saturating_sub(started.elapsed()));
             }
@@ -243,7 +243,7 @@ impl Acquisition {
         }
     }
 
-    /// Takes a last reading and ends.
+    /// Takes a last reading and stops the thread.
     pub fn end(self) -> Acquired {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
@@ -256,7 +256,7 @@ impl Acquisition {
     }
 }
 
-/// Memory is a level; all else counts from the start.
+/// Difference between two readings. Memory is a level and has no difference.
 fn since(now: &Point, first: &Point, t_ms: f64) -> Point {
     Point {
         t_ms,

@@ -1,4 +1,4 @@
-//! From samples to the paper's tables.
+//! Tables of the paper, computed from samples.
 
 use super::experiment::Experiment;
 use crate::data::Estimate;
@@ -9,7 +9,7 @@ use crate::isolation::data::{
 use crate::stats;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One table for each runtime, protection and resource that has a sample.
+/// Computes one table for each runtime, protection and resource with a sample.
 pub(crate) fn tables(experiment: &Experiment, samples: &[IsolationSample]) -> Vec<IsolationTable> {
     let kinds: BTreeSet<(RuntimeKind, Protection, Resource)> = samples
         .iter()
@@ -34,10 +34,13 @@ pub(crate) fn tables(experiment: &Experiment, samples: &[IsolationSample]) -> Ve
         .collect()
 }
 
-/// What 100% is: c_b + c_i, m_u + m_f, n_m and iops_m of Volpert et al. (ICPE 2023). The disk's is what an
-/// unrestricted tenant alone got, the most of all runtimes; without one, the limit's four-fold is
-/// not guessed: the most that any tenant got. The cache's is the most that any tenant got: loads
-/// of the smallest set.
+/// Capacity of a resource, which is 100%: c_b + c_i, m_u + m_f, n_m and iops_m of Volpert et al.
+/// (ICPE 2023).
+///
+/// The capacity of a disk is the largest median, over the runtimes, of an unrestricted tenant
+/// without neighbour. Without such a sample it is the highest rate of any tenant: four times the
+/// limit would be a guess. The capacity of the cache is the highest rate of any tenant, which loads
+/// the smallest set.
 fn capacity(experiment: &Experiment, resource: Resource, samples: &[IsolationSample]) -> f64 {
     match resource {
         Resource::Cpu | Resource::NetworkCpu => host_facts::online_cpus().len() as f64,
@@ -118,7 +121,7 @@ fn row(
     if scenario.b.is_none() {
         return Some(row);
     }
-    // Block by block: what drifted from one block to the next has hit both alike.
+    // Block by block: drift between blocks affects both samples alike.
     let pairs: Vec<(&IsolationSample, &IsolationSample)> = mine(scenario)
         .filter_map(|s| {
             let same = |base: &&&IsolationSample| base.key.repetition == s.key.repetition;
@@ -145,26 +148,27 @@ fn row(
     Some(row)
 }
 
-/// I_ulr and I_plr as the paper's tables compute them: without a sign. `None`: a used nothing.
+/// I_ulr and I_plr as the paper's tables compute them, without a sign. I_plr is `None` if a used
+/// nothing.
 fn paper_losses(resource: Resource, a: f64, contended: f64) -> (f64, Option<f64>) {
     let points = (a - contended).abs();
     let plr = (a > 0.0).then_some(points / a * 100.0);
     (points * resource.ulr_weight(), plr)
 }
 
-/// What it got ÷ what it asked for.
+/// Ratio of what a tenant got to what it asked for.
 fn achieved(sample: &IsolationSample, resource: Resource) -> Option<f64> {
     let asked = sample.a.asked.filter(|asked| *asked > 0.0)?;
     let got = match resource {
         Resource::Disk | Resource::DiskBuffered => sample.a.performance,
-        // It asks for a set, and loads as fast as it can.
+        // A cache load asks for a set, and loads as fast as it can.
         Resource::Llc => return None,
         _ => sample.a.used,
     };
     Some(got / asked)
 }
 
-/// CPU that the acquisition took, percent of one CPU a tenant.
+/// CPU time of the acquisition, percent of one CPU, for each tenant.
 pub(super) fn acquisition(
     experiment: &Experiment,
     samples: &[IsolationSample],

@@ -1,14 +1,15 @@
-//! The experiment as an Argo Workflow: the matrix as a graph of steps, one after the other within a
-//! machine, because two cells on one machine would be each other's noise.
+//! Experiment as an Argo Workflow. Its steps run one after the other on a machine: two cells at
+//! once would disturb each other.
 
 use super::experiment::Experiment;
 use serde_json::{Value, json};
 
-/// The container image's recipe that belongs to the workflow.
+/// Recipe of the workflow's container image.
 pub const RECIPE: &str = include_str!("argo/Containerfile");
 
-/// The workflow, as JSON (which is YAML): `argo submit FILE`. Each task measures one runtime and
-/// resource into a directory of the shared volume, the last merges them and renders the report.
+/// Workflow as JSON (which is YAML), for `argo submit FILE`. Each task measures one runtime and
+/// resource into a directory of the shared volume. The last task merges the directories and renders
+/// the report.
 pub fn workflow(experiment: &Experiment, image: &str) -> Value {
     let mut tasks = Vec::new();
     let mut before: Option<String> = None;
@@ -28,7 +29,7 @@ pub fn workflow(experiment: &Experiment, image: &str) -> Value {
                 ] },
             });
             if let Some(before) = before.replace(name.clone()) {
-                // A runtime that fails must not keep the others from being measured.
+                // A failed runtime must not stop the measurement of the others.
                 task["depends"] =
                     format!("{before}.Succeeded || {before}.Failed || {before}.Errored").into();
             }
@@ -64,7 +65,7 @@ pub fn workflow(experiment: &Experiment, image: &str) -> Value {
         "metadata": { "generateName": "cofferdam-isolation-" },
         "spec": {
             "entrypoint": "matrix",
-            // One at a time: the machine is measured, not the cluster.
+            // One at a time: the experiment measures the machine, not the cluster.
             "parallelism": 1,
             "volumes": [
                 { "name": "cgroup", "hostPath": host("/sys/fs/cgroup") },
@@ -82,7 +83,7 @@ pub fn workflow(experiment: &Experiment, image: &str) -> Value {
                 {
                     "name": "cell",
                     "inputs": { "parameters": [{ "name": "experiment" }, { "name": "output" }] },
-                    // Resumed, not repeated: the directory holds what was measured.
+                    // A retry resumes: the directory has the earlier measurements.
                     "retryStrategy": { "limit": "2", "retryPolicy": "OnError" },
                     "container": {
                         "image": image,
@@ -114,7 +115,7 @@ mod tests {
     use crate::isolation::data::{Resource, RuntimeKind};
     use std::collections::HashSet;
 
-    /// Argo's rules that its published types cannot say, and the graph itself.
+    /// Checks Argo's rules that its published types cannot express, and the graph itself.
     /// Promise 47.
     #[test]
     fn the_graph_is_whole_and_its_experiments_are_readable() {
@@ -157,11 +158,11 @@ mod tests {
         assert!(RECIPE.contains("COPY") && RECIPE.contains("iproute2"));
     }
 
-    /// Argo 3.5's own schema, the definitions that a workflow of ours needs.
+    /// Definitions of Argo 3.5's schema that our workflow needs.
     const SCHEMA: &str = include_str!("argo/workflow.schema.json");
 
-    /// What is wrong with `value`, by the path to it. Stricter than the schema: a property that a
-    /// definition does not name is a mistake.
+    /// Collects the mistakes in `value` with their paths. Stricter than the schema: a property that
+    /// a definition does not name is a mistake.
     fn mistakes(schema: &Value, rule: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
         if let Some(name) = rule["$ref"].as_str() {
             let name = name.trim_start_matches("#/definitions/");
@@ -216,7 +217,7 @@ mod tests {
         experiment.runtimes = RuntimeKind::ALL.to_vec();
         let whole = workflow(&experiment, "example.org/cofferdam:1");
         assert_eq!(check(&whole), [] as [String; 0]);
-        // It sees what is wrong: a typo, a wrong type, something that is missing.
+        // The check finds a typo, a wrong type, and a missing property.
         let mut typo = whole.clone();
         typo["spec"]["templates"][0]["dag"]["tasks"][0]["template_name"] = "x".into();
         assert!(check(&typo)[0].contains("tasks[0].template_name: unknown"));

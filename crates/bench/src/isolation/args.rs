@@ -20,7 +20,7 @@ pub struct IsolationArgs {
     /// The whole matrix in about 10 minutes a runtime [the default]
     #[arg(long)]
     pub quick: bool,
-    /// As in the paper: scenarios of 30 minutes, ten times
+    /// The paper's experiment: scenarios of 30 minutes, ten times
     #[arg(long, conflicts_with = "quick")]
     pub paper: bool,
     /// Directory for the run's data and report; if it holds the same experiment, the run resumes
@@ -78,7 +78,7 @@ impl Bench for IsolationArgs {
 impl TryFrom<IsolationArgs> for Options {
     type Error = BenchError;
 
-    /// The experiment that the options name, narrowed by what else they say.
+    /// Combines the experiment with the options that narrow it.
     fn try_from(args: IsolationArgs) -> Result<Options, BenchError> {
         let mut experiment = match (&args.experiment, args.paper) {
             (Some(path), _) => Experiment::read(path)?,

@@ -1,4 +1,4 @@
-//! Measures cells: keeps the tenants of one runtime and resource alive from cell to cell.
+//! Measurement of cells. The tenants of one runtime and resource stay alive from cell to cell.
 
 use super::acquire::{Acquisition, Files, Tenants};
 use super::cgroups::TenantCgroups;
@@ -29,38 +29,38 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The other tenant's load is let go earlier by this, so that a begins beside it.
+/// Time by which tenant b's load starts before tenant a's.
 const LEAD: Duration = Duration::from_millis(100);
-/// How long a load may be late with its end: its CPU may be taken.
+/// Longest delay of a load's end: its CPU may be taken.
 const LATE: Duration = Duration::from_secs(20);
 /// Ports of the sinks of a and b.
 const PORTS: [u16; 2] = [9001, 9002];
 
-/// The two tenants.
+/// One of the two tenants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
     A,
     B,
 }
 
-/// One runtime's tenants for one resource, and the testbed that they are on.
+/// Tenants of one runtime for one resource, on their testbed.
 pub(super) struct Bench<'a> {
     experiment: &'a Experiment,
     signals: &'a Signals,
     resource: Resource,
-    // Before the runtime (its images) and the testbed: they stand on those.
+    // Dropped before the runtime (its images) and the testbed, which they need.
     tenants: BTreeMap<(Who, bool), Place>,
     sinks: Vec<Sink>,
-    /// What comes for b, where network CPU is measured.
+    /// Source of b's datagrams if network CPU is measured.
     flood: Option<Flood>,
     runtime: Box<dyn Runtime>,
     tracer: Option<Tracer>,
-    /// Why there are no BPF programs.
+    /// Reason why there are no BPF programs.
     pub untraced: Option<String>,
-    // After the tenants: their limits must not come back while it still works.
+    // Dropped after the tenants: the agent must not restore their limits while it still works.
     _agent: Option<Agent>,
     testbed: Testbed,
-    /// Tenants started so far: each has a name of its own.
+    /// Number of tenants started so far, which makes their names unique.
     started: u8,
     pub image: Option<(String, String)>,
 }
@@ -104,7 +104,7 @@ impl<'a> Bench<'a> {
     pub fn cell(&mut self, key: &CellKey, position: u32) -> Result<IsolationSample, BenchError> {
         let outcome = self.measure(key, position);
         if outcome.is_err() {
-            // What state they are in nobody knows: the next cell begins with new ones.
+            // Their state is unknown: the next cell starts new ones.
             self.tenants.clear();
             self.sinks.clear();
             self.flood = None;
@@ -178,7 +178,7 @@ impl<'a> Bench<'a> {
             };
             let ticks = at_sink.map_or(place.ticks(), |(_, ticks)| ticks.as_slice());
             let series = series(&acquired, i, ticks);
-            // Where it is done and where it arrives, if these are two.
+            // Source and sink of the load, if these differ.
             let (source, sink) = match (&flooded, who) {
                 (Some(flooded), Who::B) => (flooded, Some(&done[i])),
                 _ => (&done[i], at_sink.map(|(done, _)| done)),
@@ -209,7 +209,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Waits for a, then ends b; signals are seen within 50 ms.
+    /// Waits for a, then stops b. Signals are noticed within 50 ms.
     fn finish(&mut self, roles: &[(Who, Level)], time: Duration) -> Result<Vec<Done>, BenchError> {
         let deadline = Instant::now() + time + LATE;
         let mut all = Vec::new();
@@ -217,7 +217,7 @@ impl<'a> Bench<'a> {
             let mut done = None;
             while done.is_none() {
                 if self.signals.caught() {
-                    // The directory is filled in by the caller.
+                    // The caller fills in the directory.
                     return Err(BenchError::Interrupted {
                         dir: Path::new("").to_owned(),
                     });
@@ -233,7 +233,7 @@ impl<'a> Bench<'a> {
             }
             all.extend(done);
             if i == 0 && roles.len() > 1 {
-                // It is about to end by itself; held up, it must not hold up the rest.
+                // The load is about to end by itself. A delayed tenant b must not delay the rest.
                 let (who, level) = roles[1];
                 self.tenant(who, level)?.stop()?;
             }
@@ -241,7 +241,7 @@ impl<'a> Bench<'a> {
         Ok(all)
     }
 
-    /// What came to the sinks: its figures, and its ticks.
+    /// Figures and ticks of the sinks.
     fn arrived(&mut self, roles: &[(Who, Level)]) -> Result<Vec<(Done, Vec<Tick>)>, BenchError> {
         let mut all = Vec::new();
         for (i, sink) in self.sinks.iter_mut().enumerate() {
@@ -260,8 +260,8 @@ impl<'a> Bench<'a> {
             })
     }
 
-    /// What a tenant is asked, once it has started. Where network CPU is measured b is asked to
-    /// receive, and the peer to send it that.
+    /// Demand on a started tenant. If network CPU is measured, b must receive, and the peer must
+    /// send.
     fn demand(&mut self, who: Who, level: Level) -> Result<Demand, BenchError> {
         let experiment = self.experiment;
         let resource = self.resource;
@@ -283,7 +283,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Starts a tenant that is not there yet.
+    /// Starts a tenant unless it runs.
     fn ready(&mut self, who: Who, level: Level) -> Result<(), BenchError> {
         let limited = level != Level::Unrestricted;
         if self.tenants.contains_key(&(who, limited)) {
@@ -304,7 +304,7 @@ impl<'a> Bench<'a> {
         self.started = self.started.wrapping_add(1);
         let spec = TenantSpec {
             name: format!("{}{index}", tenant_name(who, level)),
-            // Addresses are free again when a tenant has gone.
+            // The address of an ended tenant is free again.
             index: index % 200,
             limit,
             network: self.resource.needs_network(),
@@ -330,8 +330,8 @@ impl<'a> Bench<'a> {
         };
         self.tenants.insert((who, limited), place);
         if self.resource.needs_network() {
-            // A runtime's bridge may take another hardware address with each new port: what the
-            // tenants know of it is then stale, and they would send to nobody for a while.
+            // A runtime's bridge may change its hardware address with each new port. The tenants'
+            // neighbour entries are then stale, and their packets would be lost for a while.
             for Place { tenant, .. } in self.tenants.values() {
                 run(&format!(
                     "nsenter --target {} --net ip neigh flush all",
@@ -342,7 +342,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// The limit as a number, in the resource's unit.
+    /// Limit as a number in the resource's unit.
     fn limit_value(&self) -> f64 {
         let limits = &self.experiment.limits;
         match self.resource {
@@ -354,7 +354,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// `None`: no runtime limits this resource.
+    /// Limit of a tenant; `None` if no runtime limits this resource.
     fn limit(&self) -> Result<Option<Limit>, BenchError> {
         let limits = &self.experiment.limits;
         Ok(Some(match self.resource {

@@ -1,4 +1,4 @@
-//! Limits that the host decides.
+//! Limits that depend on the host.
 
 use super::bench::Bench;
 use super::experiment::Experiment;
@@ -9,11 +9,11 @@ use crate::signals::Signals;
 use crate::stats;
 use std::path::Path;
 
-/// Measured so often; the median counts.
+/// Number of measurements; their median counts.
 const ROUNDS: u32 = 3;
 
-/// A tenant's limit of block operations a second: a quarter of what an unrestricted process alone
-/// gets by O_DIRECT, as a tenant's CPU limit is a quarter of the host's CPUs.
+/// Measures a tenant's limit of block operations a second: a quarter of the rate of an unrestricted
+/// process without neighbour, by O_DIRECT. The CPU limit is likewise a quarter of the host's CPUs.
 pub(super) fn disk_iops(experiment: &Experiment, signals: &Signals) -> Result<f64, BenchError> {
     let key = CellKey {
         runtime: RuntimeKind::Process,

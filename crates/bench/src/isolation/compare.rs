@@ -1,4 +1,4 @@
-//! What differs between two runs: in the environment, and in the results.
+//! Differences between two runs: in the environment, and in the results.
 
 use crate::data::Estimate;
 use crate::evidence;
@@ -14,41 +14,41 @@ use std::path::Path;
 pub struct Compared {
     /// `podman/network/a_s_b_f`.
     pub cell: String,
-    /// In the first run.
+    /// Figure of the first run.
     pub first: Estimate,
-    /// In the second.
+    /// Figure of the second run.
     pub second: Estimate,
     /// Two-sided p-value of the Mann-Whitney test, exact for these counts.
     pub p: f64,
-    /// Whether that says they differ; `None` where one has too few blocks to tell.
+    /// Whether the figures differ by that test; `None` if one has too few blocks.
     pub differs: Option<bool>,
-    /// Whether the two 95% intervals share a value; `None` where one has none.
+    /// Whether the two 95% intervals share a value; `None` if one figure has no interval.
     pub overlap: Option<bool>,
 }
 
-/// The comparison.
+/// Comparison of two runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
-    /// What differs in the environment: name, first, second.
+    /// Differences in the environment: name, first value, second value.
     pub environment: Vec<(String, String, String)>,
     /// Utilisation of tenant a in every cell that both have.
     pub utilisation: Vec<Compared>,
-    /// Its performance.
+    /// Performance of tenant a in every cell that both have.
     pub performance: Vec<Compared>,
-    /// Cells that only one of them has.
+    /// Cells of only one run.
     pub lone: Vec<String>,
-    /// Limits that each run took from its host, in block operations a second: their cells are
-    /// compared in parts of them.
+    /// Limits that the runs measured on their hosts, in block operations a second. Cells are then
+    /// compared as parts of these limits.
     pub own_limits: Option<[f64; 2]>,
 }
 
-/// Two runs could not be compared.
+/// Two runs that could not be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
     /// One of them cannot be read.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// One of them is not of this benchmark, or has no result.
+    /// One of them is a run of another benchmark, or has no result.
     #[error("{0} has no finished result of 'bench isolation': give two directories that it wrote")]
     Other(String),
 }
@@ -79,13 +79,13 @@ pub fn compare(first: &Path, second: &Path) -> Result<Comparison, CompareError> 
     Ok(between(&first, &second))
 }
 
-/// One of the two.
+/// One of the two runs.
 struct Side {
-    /// Of its environment, by name.
+    /// Facts of its environment, by name.
     facts: BTreeMap<String, String>,
     result: IsolationResult,
-    /// Block operations a second, where the experiment left the limit to the host: what a disk
-    /// serves may differ from one run to the next, and the limit with it.
+    /// Limit in block operations a second, if the run measured it: the rate of a disk, and the
+    /// limit with it, may differ between runs.
     own_limit: Option<f64>,
 }
 
@@ -204,7 +204,7 @@ mod tests {
     use crate::isolation::data::{Protection, Resource, RuntimeKind};
     use crate::stats;
 
-    /// Two runs of a tenant at its limit, of which each took another limit from its host.
+    /// Compares two runs of a tenant at its limit, with limits measured on different hosts.
     /// Promise 45.
     #[test]
     fn limits_that_the_host_decided_are_divided_out() {
@@ -254,7 +254,7 @@ mod tests {
                 "{cell:?}"
             );
         }
-        // Given by the experiment, or of another resource, they stay as they are.
+        // Limits from the experiment, and those of another resource, stay unchanged.
         for comparison in [
             compared(Resource::Disk, false),
             compared(Resource::Cpu, true),

@@ -1,4 +1,4 @@
-//! What `bench isolation` measured: how much two tenants with equal limits feel of each other
+//! Results of `bench isolation`: how much two tenants with equal limits disturb each other
 //! (methodology of ICPE'23).
 
 mod kind;
@@ -15,19 +15,19 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-/// Which measurement: a run never makes the same one twice.
+/// Identity of a cell; a run measures each only once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CellKey {
-    /// What ran the tenants.
+    /// Runtime of the tenants.
     pub runtime: RuntimeKind,
     /// With or without Cofferdam.
     #[serde(default, rename = "care")]
     pub protection: Protection,
-    /// What they competed for.
+    /// Resource for which the tenants compete.
     pub resource: Resource,
-    /// What they did.
+    /// Levels of the two tenants.
     pub scenario: Scenario,
-    /// Number of the block, from 0: each block has every scenario once, in an order of its own.
+    /// Number of the block, from 0: each block has every scenario once, in a random order.
     pub repetition: u32,
 }
 
@@ -45,14 +45,14 @@ impl std::fmt::Display for CellKey {
     }
 }
 
-/// One moment of a tenant, by its cgroup's files: counters since the cell began.
+/// Counters of a tenant at one moment, from its cgroup's files, since the cell began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Since the load was let go, milliseconds.
+    /// Time since the start of the load, milliseconds.
     pub t_ms: f64,
     /// CPU time used, milliseconds.
     pub cpu_ms: f64,
-    /// Anonymous memory held, bytes.
+    /// Resident anonymous memory, bytes.
     pub rss_bytes: u64,
     /// Block I/O operations.
     pub io_ops: u64,
@@ -68,59 +68,59 @@ pub struct Point {
     /// Received through its interfaces, bytes.
     #[serde(default)]
     pub rx_bytes: u64,
-    /// Operations that its load generator had done.
+    /// Finished operations of its load generator.
     pub ops: u64,
-    /// Bytes that its load generator had moved; for the network, that had arrived at the peer.
+    /// Bytes that its load generator has moved; for the network, bytes received at the peer.
     pub bytes: u64,
-    /// The same moment by BPF; `None` where the programs could not be loaded.
+    /// BPF's counters at the same moment; `None` if the programs could not be loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traced: Option<Traced>,
 }
 
-/// One moment of a tenant by BPF, by its cgroup: counters since the cell began.
+/// BPF's counters of a tenant at one moment, by its cgroup, since the cell began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traced {
     /// Resident memory of its processes by the tracepoint `rss_stat`, bytes.
     pub rss_bytes: u64,
-    /// Requests that block devices completed for it.
+    /// Requests of the tenant that block devices completed.
     pub device_ops: u64,
-    /// Bytes of those.
+    /// Bytes of those requests.
     pub device_bytes: u64,
 }
 
-/// What one tenant did in a cell, within the measured window.
+/// Figures of one tenant in a cell, within the measured window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TenantSample {
-    /// What its load was asked for, in the resource's own unit; `None`: as much as it can.
+    /// Demand of its load in the resource's own unit; `None`: all that it can get.
     pub asked: Option<f64>,
-    /// What it got of the resource, by the kernel's count: CPUs, bytes held, operations/s, bit/s.
+    /// Use of the resource by the kernel's count: CPUs, resident bytes, operations/s, bit/s.
     pub used: f64,
-    /// What its work achieved, in [`Resource::performance_unit`].
+    /// Rate of its work, in [`Resource::performance_unit`].
     pub performance: f64,
-    /// Median time from when an operation was due until it was done, microseconds.
+    /// Median time from an operation's due time to its end, microseconds.
     pub p50_us: Option<f64>,
-    /// 99th percentile of that.
+    /// 99th percentile of that time, microseconds.
     pub p99_us: Option<f64>,
-    /// Operations given up as too late, or that never arrived.
+    /// Operations given up as too late, or never received.
     pub lost: u64,
-    /// Times it was killed and began again.
+    /// Restarts after a kill.
     pub restarts: u64,
-    /// Its counters each 100 ms.
+    /// Counters each 100 ms.
     pub series: Vec<Point>,
 }
 
-/// One finished cell: a line of `samples.jsonl` in isolation runs.
+/// One measured cell: a line of `samples.jsonl` in isolation runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IsolationSample {
     /// Schema of this line.
     pub schema: u32,
     /// End of the cell, RFC 3339 in UTC.
     pub time: String,
-    /// Which.
+    /// Identity of the cell.
     pub key: CellKey,
-    /// Place within its block, from 0: the order that was drawn.
+    /// Position within its block, from 0: the drawn order.
     pub position: u32,
-    /// Which measurement of this cell, from 0: one that the hypervisor disturbed is made again.
+    /// Number of the attempt, from 0: a measurement that the hypervisor disturbed is repeated.
     #[serde(default)]
     pub attempt: u32,
     /// Length of the measured window, seconds.
@@ -128,41 +128,41 @@ pub struct IsolationSample {
     /// Each tenant's limit, in the resource's own unit.
     #[serde(default)]
     pub limit: f64,
-    /// The tenant that is judged.
+    /// The judged tenant.
     pub a: TenantSample,
-    /// The other.
+    /// The neighbour.
     pub b: Option<TenantSample>,
-    /// CPU that the acquisition took, its BPF programs included, percent of one CPU a tenant.
+    /// CPU time of the acquisition and its BPF programs, percent of one CPU, for each tenant.
     pub acquisition_cpu_pct: f64,
-    /// Share of all CPUs that the hypervisor took meanwhile, 0 to 1.
+    /// Share of all CPUs that the hypervisor took during the cell, 0 to 1.
     pub steal_fraction: Option<f64>,
 }
 
 impl IsolationSample {
-    /// Share of the CPUs that the hypervisor took; 0 where the host does not tell.
+    /// Share of the CPUs that the hypervisor took; 0 if the host does not report it.
     pub fn steal(&self) -> f64 {
         self.steal_fraction.unwrap_or(0.0)
     }
 
-    /// Whether the hypervisor disturbed it.
+    /// Whether the hypervisor disturbed the cell.
     pub fn disturbed(&self) -> bool {
         self.steal() > DISTURBING_STEAL
     }
 }
 
-/// What an isolation run keeps.
+/// Samples of an isolation run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IsolationSamples {
-    /// What counts, one a cell.
+    /// Samples that count, one a cell.
     pub samples: Vec<IsolationSample>,
-    /// Disturbed measurements of its cells that were made again.
+    /// Disturbed measurements of cells that were repeated.
     pub repeated: Vec<IsolationSample>,
-    /// What was to be measured; `None` where the run did not get that far.
+    /// Experiment of the run; `None` if the run did not get that far.
     pub experiment: Option<Box<Experiment>>,
 }
 
 impl IsolationSamples {
-    /// Those of `run`; none if it is another experiment's.
+    /// Samples of `run`; empty for another experiment.
     pub fn of(run: &RunData) -> &IsolationSamples {
         static NONE: IsolationSamples = IsolationSamples {
             samples: Vec::new(),
@@ -194,9 +194,8 @@ impl Kept for IsolationSamples {
     }
 }
 
-/// Divides what was measured into what counts and the disturbed measurements that were made again.
-/// Of each cell the one counts during which the hypervisor took least, whatever its figures are;
-/// of equals the first. The order stays.
+/// Separates the samples that count from the repeated ones. The sample of a cell with the least
+/// steal time counts, whatever its figures are; the first of equals. The order stays.
 pub fn counted(samples: Vec<IsolationSample>) -> (Vec<IsolationSample>, Vec<IsolationSample>) {
     let mut best: HashMap<CellKey, (f64, u32)> = HashMap::new();
     for sample in &samples {
@@ -220,27 +219,27 @@ pub fn counted(samples: Vec<IsolationSample>) -> (Vec<IsolationSample>, Vec<Isol
 /// One row of the paper's table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IsolationRow {
-    /// The paper's number.
+    /// Number in the paper.
     pub id: u32,
-    /// What the tenants did.
+    /// Levels of the two tenants.
     pub scenario: Scenario,
     /// Utilisation by a, percent of the capacity.
     pub utilisation_pct: Estimate,
-    /// Utilisation by b.
+    /// Utilisation by b, percent of the capacity.
     pub b_utilisation_pct: Option<Estimate>,
-    /// |a − a′| in points, halved for CPU: as the paper's tables have it.
+    /// |a − a′| in points, halved for CPU, as in the paper's tables.
     pub i_ulr: Option<f64>,
-    /// 100·|a − a′| ÷ a: as the paper's tables have it.
+    /// 100·|a − a′| ÷ a, as in the paper's tables.
     pub i_plr: Option<f64>,
-    /// 100·(a − a′) ÷ a block by block: below 0 it gained.
+    /// 100·(a − a′) ÷ a block by block; below 0 a used more.
     pub utilisation_loss_pct: Option<Estimate>,
-    /// What its work achieved.
+    /// Rate of a's work.
     pub performance: Estimate,
-    /// 100·(p − p′) ÷ p block by block: below 0 it gained.
+    /// 100·(p − p′) ÷ p block by block; below 0 it gained.
     pub performance_loss_pct: Option<Estimate>,
-    /// Achieved ÷ asked; `None` where it asked for all it can get.
+    /// Ratio of use to demand; `None` if a asked for all that it can get.
     pub achieved: Option<Estimate>,
-    /// 99th percentile of its operations' time, microseconds.
+    /// 99th percentile of the time of a's operations, microseconds.
     pub p99_us: Option<Estimate>,
     /// p99′ ÷ p99 block by block.
     pub p99_factor: Option<Estimate>,
@@ -248,24 +247,24 @@ pub struct IsolationRow {
     pub restarts: u64,
 }
 
-/// One table: a runtime and a resource.
+/// Table of one runtime and resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IsolationTable {
-    /// What ran the tenants.
+    /// Runtime of the tenants.
     pub runtime: RuntimeKind,
     /// With or without Cofferdam.
     #[serde(default, rename = "care")]
     pub protection: Protection,
-    /// What they competed for.
+    /// Resource for which the tenants compete.
     pub resource: Resource,
-    /// What 100% is, in the resource's own unit.
+    /// Capacity, which is 100%, in the resource's own unit.
     pub capacity: f64,
-    /// By id.
+    /// Rows by id.
     pub rows: Vec<IsolationRow>,
 }
 
 impl IsolationTable {
-    /// `podman: network`, and whether Cofferdam was at work.
+    /// Title such as `podman: network`; says whether Cofferdam's agent ran.
     pub fn title(&self) -> String {
         match self.protection {
             Protection::Vanilla => format!("{}: {}", self.runtime, self.resource),
@@ -274,34 +273,34 @@ impl IsolationTable {
     }
 }
 
-/// What was measured with: compared by `bench compare`.
+/// Environment of the measurement, which `bench compare` compares.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IsolationEnvironment {
     /// Facts of the host that the manifest does not have, by name.
     pub host: BTreeMap<String, String>,
-    /// Runtime → what it says its version is.
+    /// Version by runtime.
     pub runtimes: BTreeMap<String, String>,
     /// Image → digest.
     pub images: BTreeMap<String, String>,
 }
 
-/// The outcome of an isolation run.
+/// Result of an isolation run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IsolationResult {
-    /// Where it was measured.
+    /// Environment of the measurement.
     pub environment: IsolationEnvironment,
-    /// One a runtime, protection and resource.
+    /// Tables, one for each runtime, protection and resource.
     pub tables: Vec<IsolationTable>,
     /// Runtimes that this host lacks, with the reason.
     pub unavailable: BTreeMap<String, String>,
     /// Cells that could not be measured, with the reason.
     pub failed: BTreeMap<String, String>,
-    /// Cells that are measured and cells of the whole experiment.
+    /// Number of measured cells, and of cells of the whole experiment.
     pub done: [u32; 2],
-    /// Disturbed measurements that were made again and do not count.
+    /// Number of disturbed measurements that were repeated and do not count.
     #[serde(default)]
     pub repeated: u32,
-    /// CPU that the acquisition took, percent of one CPU for each tenant.
+    /// CPU time of the acquisition, percent of one CPU, for each tenant.
     pub acquisition_cpu_pct: Option<Estimate>,
 }
 

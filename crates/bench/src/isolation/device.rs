@@ -1,4 +1,4 @@
-//! The block device under a directory.
+//! Block device that holds a directory.
 
 use crate::error::BenchError;
 use nix::sys::stat::{major, minor, stat};
@@ -7,16 +7,16 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A whole disk: a partition has no limits of its own.
+/// Whole disk: a partition has no limits of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BlockDevice {
     pub major: u64,
     pub minor: u64,
-    /// Its node, as runtimes' flags take it.
+    /// Device node, for the runtimes' flags.
     pub node: PathBuf,
 }
 
-/// `MAJOR:MINOR`, as the cgroup files take it.
+/// `MAJOR:MINOR`, as in the cgroup files.
 impl fmt::Display for BlockDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.major, self.minor)
@@ -24,7 +24,10 @@ impl fmt::Display for BlockDevice {
 }
 
 impl BlockDevice {
-    /// The disk under `path`; fails on file systems without one (tmpfs, overlay).
+    /// Finds the disk that holds `path`.
+    ///
+    /// # Errors
+    /// The file system has no disk (tmpfs, overlay).
     pub fn under(path: &Path) -> Result<BlockDevice, BenchError> {
         let device = stat(path).map_err(|e| BenchError::host("read", path)(e.into()))?;
         let device = device.st_dev;
@@ -56,14 +59,13 @@ impl BlockDevice {
     }
 }
 
-/// What of a large file system is left alone at most.
+/// Most free space that must remain on a large file system, bytes.
 const RESERVE: u64 = 4 << 30;
-/// A file of one part in so many of what is free cannot fill a disk, however full it is.
+/// Ratio of the free space to a file that is too small to fill a disk, however full it is.
 const SMALL: u64 = 50;
 
-/// Fails unless the file system of `path` has room for `bytes` and a twentieth of it, or 4 GiB of a
-/// large one, stays free, or `bytes` are at most a fiftieth of what is free: a benchmark must not
-/// fill the host's disk.
+/// Checks that a file of `bytes` does not fill the disk of `path`. It may leave a twentieth of the
+/// file system free (at most [`RESERVE`]), or take at most a fiftieth of the free space.
 pub(super) fn room_for(path: &Path, bytes: u64) -> Result<(), BenchError> {
     let space = statvfs(path).map_err(|e| BenchError::host("read", path)(e.into()))?;
     let unit = space.fragment_size();
@@ -80,7 +82,8 @@ pub(super) fn room_for(path: &Path, bytes: u64) -> Result<(), BenchError> {
     })
 }
 
-/// As [`room_for`], for a file system with `free` of `all` bytes; fails with what is left alone.
+/// Checks `bytes` as [`room_for`] does, for a file system with `free` of `all` bytes. The error is
+/// the space that must stay free.
 fn room_in(free: u64, all: u64, bytes: u64) -> Result<(), u64> {
     let reserve = (all / 20).min(RESERVE);
     if bytes.saturating_add(reserve) <= free || bytes <= free / SMALL {

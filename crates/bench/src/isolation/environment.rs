@@ -1,11 +1,11 @@
-//! Facts of the host that can change a result, for the run's data.
+//! Facts of the host that can change a result.
 
 use crate::host_facts::meminfo;
 use crate::isolation::data::{IsolationEnvironment, RuntimeKind};
 use std::collections::BTreeMap;
 use std::fs;
 
-/// The host's facts; runtimes and images are added as they are used.
+/// Collects the host's facts. Runtimes and images are added later.
 pub(super) fn capture() -> IsolationEnvironment {
     let read = |path: &str| {
         let text = fs::read_to_string(path).ok()?;
@@ -56,8 +56,7 @@ fn os() -> Option<String> {
     Some(name.trim_matches('"').to_owned())
 }
 
-/// What has changed on the host since `before`: cells of one run that were measured on either side
-/// do not compare as others do.
+/// Changes of the host since `before`. Cells measured before and after a change are not comparable.
 pub(super) fn changes(before: &IsolationEnvironment, now: &IsolationEnvironment) -> Vec<String> {
     let changed = before.host.iter().filter_map(|(fact, was)| {
         let is = now.host.get(fact).map_or("unknown", String::as_str);
@@ -70,7 +69,7 @@ pub(super) fn changes(before: &IsolationEnvironment, now: &IsolationEnvironment)
     changed.collect()
 }
 
-/// What a runtime says of itself, or why it cannot be used.
+/// Version of a runtime, or the reason why it cannot be used.
 pub(super) fn runtime(kind: RuntimeKind) -> Result<String, crate::BenchError> {
     super::runtime::of(kind).version()
 }

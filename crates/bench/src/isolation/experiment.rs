@@ -1,4 +1,4 @@
-//! The experiment as one file: everything that decides what is measured.
+//! Experiment file: everything that decides what is measured.
 
 use super::quantity::{BitRate, Size, Span};
 use crate::error::BenchError;
@@ -11,20 +11,20 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
-/// Smallest limit of a tenant's memory: the generator itself must fit.
+/// Smallest memory limit of a tenant: the generator itself must fit.
 const LEAST_MEMORY: u64 = 32 * MIB;
 /// Smallest share of the cache: half of it is still a set of lines.
 const LEAST_LLC: u64 = 64 << 10;
-/// A tenant's limit by default is this part of the host's memory, in whole MiB.
+/// Ratio of the host's memory to the default limit of a tenant, which is in whole MiB.
 const PARTS_OF_MEMORY: u64 = 16;
 /// Largest file of an experiment, bytes.
 const LARGEST_FILE_BYTES: u64 = 4 * MIB;
 const MIB: u64 = 1 << 20;
-/// Most that the quick preset limits memory to: an unrestricted tenant fills three times as much
+/// Largest memory limit of the quick preset: an unrestricted tenant fills three times the limit
 /// before its cell begins.
 const QUICK_MEMORY: u64 = 1 << 30;
 
-/// Least warm-up with a generator that is started for each cell.
+/// Shortest warm-up of a generator that is started for each cell.
 const FOREIGN_START: Duration = Duration::from_millis(500);
 
 /// A whole experiment. Unknown keys are errors.
@@ -34,16 +34,16 @@ pub struct Experiment {
     /// A label.
     #[serde(default = "unnamed")]
     pub name: String,
-    /// What runs the tenants, in this order.
+    /// Runtimes of the tenants, in this order.
     pub runtimes: Vec<RuntimeKind>,
     /// Generator of their load; any but our own is a program of the host, and needs the runtime
     /// `process`.
     #[serde(default)]
     pub generator: GeneratorKind,
-    /// What the tenants compete for.
+    /// Resources for which the tenants compete.
     #[serde(default = "paper_resources")]
     pub resources: Vec<Resource>,
-    /// What the tenants do; a missing baseline of a contended scenario is added.
+    /// Levels of the tenants; a missing baseline of a contended scenario is added.
     #[serde(default = "Scenario::paper")]
     pub scenarios: Vec<Scenario>,
     /// Blocks, each of which measures every scenario once, in random order.
@@ -111,7 +111,7 @@ impl Default for Limits {
     }
 }
 
-/// A tenant's limit of memory where the experiment gives none, bytes.
+/// Default memory limit of a tenant, bytes.
 fn part_of_memory() -> u64 {
     (host_facts::memory_bytes() / PARTS_OF_MEMORY) & !(MIB - 1)
 }
@@ -138,7 +138,7 @@ fn link() -> BitRate {
 
 impl Experiment {
     /// The whole matrix of one runtime in about ten minutes: 64 cells five times, each a second and
-    /// what it takes to begin; filling memory takes longest, so its limit is bounded.
+    /// its start. Filling memory takes longest, so the memory limit is bounded.
     pub fn quick() -> Experiment {
         Experiment {
             name: "quick".to_owned(),
@@ -160,7 +160,7 @@ impl Experiment {
         }
     }
 
-    /// The paper's: 30 minutes a scenario, ten times; 80 hours a resource.
+    /// The paper's experiment: 30 minutes a scenario, ten times; 80 hours a resource.
     pub fn paper() -> Experiment {
         Experiment {
             name: "paper".to_owned(),
@@ -172,14 +172,14 @@ impl Experiment {
         }
     }
 
-    /// Reads a file. Errors name the line and the column, and what is allowed.
+    /// Reads a file. Errors name the line, the column and the allowed values.
     pub fn read(path: &Path) -> Result<Experiment, BenchError> {
         let text = read_text(path, LARGEST_FILE_BYTES)
             .map_err(|why| BenchError::host("read", path)(why.into()))?;
         Experiment::parse(&text, &path.display().to_string())
     }
 
-    /// Reads YAML; `name` is what errors call it.
+    /// Parses YAML. Errors call it `name`.
     pub fn parse(text: &str, name: &str) -> Result<Experiment, BenchError> {
         let options = serde_saphyr::options! { with_snippet: false };
         let mut experiment: Experiment = serde_saphyr::from_str_with_options(text, options)
@@ -199,7 +199,7 @@ impl Experiment {
         self.scenarios.dedup();
     }
 
-    /// What no single value tells.
+    /// Checks the relations between values.
     pub fn check(&self) -> Result<(), String> {
         let twice = |name: &str| Err(format!("'{name}' has a value twice"));
         if self.runtimes.is_empty() || self.resources.is_empty() || self.scenarios.is_empty() {
@@ -291,28 +291,29 @@ impl Experiment {
         Ok(())
     }
 
-    /// A tenant's limit in CPUs.
+    /// A tenant's CPU limit.
     pub fn cpus(&self) -> f64 {
         let host = host_facts::online_cpus().len() as f64;
         self.limits.cpus.unwrap_or(host / 4.0)
     }
 
-    /// A tenant's limit of memory.
+    /// A tenant's memory limit.
     pub fn memory(&self) -> Size {
         self.limits.memory.unwrap_or_else(|| Size(part_of_memory()))
     }
 
-    /// A tenant's share of the last-level cache; 0 where the host does not tell its size.
+    /// A tenant's share of the last-level cache; 0 if the host does not report its size.
     pub fn llc(&self) -> Size {
         let half = || host_facts::last_level_cache_bytes().unwrap_or(0) / 2;
         self.limits.llc.unwrap_or_else(|| Size(half()))
     }
 
-    /// Every cell in the order in which they are measured: a runtime's blocks one after the other,
-    /// in each all resources with and without protection, and of each the scenarios in an order drawn
-    /// at random. So the blocks of a cell are spread over the whole time, and their spread holds
-    /// what changes on the host meanwhile. The same seed gives the same order, wherever a run was
-    /// interrupted.
+    /// Returns every cell in the order of measurement.
+    ///
+    /// A runtime's blocks follow one another. A block has all resources with and without
+    /// protection, and each of these has the scenarios in a random order. So the blocks of a cell
+    /// are spread over the whole time, and their spread includes changes of the host. The same seed
+    /// gives the same order, wherever a run was interrupted.
     pub fn cells(&self) -> Vec<CellKey> {
         let mut cells = Vec::new();
         for runtime in &self.runtimes {
@@ -336,9 +337,9 @@ impl Experiment {
         cells
     }
 
-    /// The groups that share tenants within block `repetition`. A resource is measured with and
-    /// without protection in direct succession, each first in every other block: the host's state is
-    /// then the same for both.
+    /// Returns the groups of block `repetition` that share tenants. Cells with and without
+    /// protection follow each other directly, so that the host is in the same state for both. Each
+    /// comes first in every other block.
     fn groups(&self, repetition: u32) -> impl Iterator<Item = (Resource, Protection)> {
         let mut protections = match self.cofferdam {
             true => Protection::ALL.to_vec(),
@@ -356,7 +357,7 @@ impl Experiment {
         })
     }
 
-    /// The JSON Schema of the file.
+    /// JSON Schema of the file.
     pub fn schema() -> schemars::Schema {
         schemars::schema_for!(Experiment)
     }
@@ -367,10 +368,10 @@ fn unique<T: std::hash::Hash + Eq>(values: &[T]) -> bool {
     values.iter().all(|v| seen.insert(v))
 }
 
-/// `FILE:LINE:COLUMN: what is wrong`.
+/// `FILE:LINE:COLUMN: message`.
 fn located(name: &str, error: &serde_saphyr::Error) -> String {
     let message = error.without_snippet().to_string();
-    // The parser ends its messages with the place, which stands at the front here.
+    // The parser puts the place at the end of its messages; here it comes first.
     let message = message.split(" at line ").next().unwrap_or_default();
     match error.location() {
         Some(at) => format!("{name}:{}:{}: {message}", at.line(), at.column()),

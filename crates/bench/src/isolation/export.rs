@@ -1,5 +1,6 @@
-//! A run's raw samples for other programs: Parquet and CSV, one row each 100 ms of a tenant, and
-//! the results as CSV. Made from the samples alone, so they are written anew at each end.
+//! Raw samples of a run for other programs: Parquet and CSV, one row for each 100 ms of a tenant,
+//! and the results as CSV. Each file is made from the samples alone and replaced at each end of the
+//! run.
 
 use crate::data::Estimate;
 use crate::error::BenchError;
@@ -16,14 +17,14 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Raw samples in Parquet.
+/// File of the raw samples in Parquet.
 pub const PARQUET: &str = "samples.parquet";
-/// The same as CSV.
+/// File of the raw samples as CSV.
 pub const CSV: &str = "samples.csv";
-/// The tables as CSV.
+/// File of the tables as CSV.
 pub const RESULT_CSV: &str = "result.csv";
 
-/// One row: a moment of a tenant.
+/// Row: one moment of a tenant.
 struct Line<'a> {
     sample: &'a IsolationSample,
     tenant: &'static str,
@@ -32,14 +33,14 @@ struct Line<'a> {
     counts: bool,
 }
 
-/// A column: its name and what it holds.
+/// Column: its name and its value.
 enum Column {
     Text(&'static str, fn(&Line<'_>) -> String),
     Whole(&'static str, fn(&Line<'_>) -> u64),
     Number(&'static str, fn(&Line<'_>) -> f64),
 }
 
-/// The columns of both forms. `asked` of a load that asks for all it can get is infinite.
+/// Columns of both formats. `asked` is infinite for a load that asks for all it can get.
 const COLUMNS: &[Column] = &[
     Column::Text("runtime", |l| l.sample.key.runtime.to_string()),
     Column::Text("care", |l| l.sample.key.protection.to_string()),
@@ -69,7 +70,7 @@ const COLUMNS: &[Column] = &[
     Column::Whole("bytes", |l| l.point.bytes),
 ];
 
-/// What was not traced is no number, not 0.
+/// Value of a traced column; NaN, not 0, if it was not traced.
 fn traced(line: &Line<'_>, of: fn(&Traced) -> u64) -> f64 {
     line.point
         .traced
@@ -77,7 +78,8 @@ fn traced(line: &Line<'_>, of: fn(&Traced) -> u64) -> f64 {
         .map_or(f64::NAN, |t| of(t) as f64)
 }
 
-/// Writes all three files into the run directory `dir`: what counts, then what was made again.
+/// Writes all three files into the run directory `dir`: first the samples that count, then the
+/// repeated ones.
 pub(super) fn write(
     dir: &Path,
     samples: &[IsolationSample],
@@ -132,7 +134,7 @@ fn parquet(path: &Path, lines: &[Line<'_>]) -> Result<(), ParquetError> {
     }
     schema += " }";
     let schema = Arc::new(parse_message_type(&schema)?);
-    // Dictionaries and run lengths do most of it; a codec would be one more library.
+    // Dictionaries and run lengths shrink the file enough; a codec would be a further library.
     let properties = WriterProperties::builder().set_compression(Compression::UNCOMPRESSED);
     let mut file =
         SerializedFileWriter::new(File::create(path)?, schema, Arc::new(properties.build()))?;
@@ -182,7 +184,7 @@ fn csv(lines: &[Line<'_>]) -> String {
             if i > 0 {
                 text.push(',');
             }
-            // Names of ours have no comma; writing to a String cannot fail.
+            // Our names contain no comma; writing to a String cannot fail.
             let _infallible = match column {
                 Column::Text(_, of) => write!(text, "{}", of(line)),
                 Column::Whole(_, of) => write!(text, "{}", of(line)),
@@ -289,7 +291,7 @@ mod tests {
             .unwrap()
             .map(Result::unwrap)
             .collect();
-        // The repeated measurement's three points come behind the counting one's two.
+        // The repeated measurement's three points follow the counting one's two.
         assert_eq!(rows.len(), 5);
         assert_eq!(
             (rows[0].get_long(5).unwrap(), rows[0].get_long(6).unwrap()),

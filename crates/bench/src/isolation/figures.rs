@@ -1,4 +1,4 @@
-//! What a cell's readings say of a tenant.
+//! Figures of a tenant, from a cell's readings.
 
 use super::acquire::Acquired;
 use super::guest::{Done, Tick};
@@ -6,7 +6,7 @@ use super::levels::DATAGRAM_WIRE_BITS;
 use crate::isolation::data::{GeneratorKind, Point, Resource, TenantSample};
 use std::time::Duration;
 
-/// The points of tenant `index`, joined with its generator's last report by then.
+/// Joins the points of tenant `index` with the generator's last report before each point.
 pub(super) fn series(acquired: &Acquired, index: usize, ticks: &[Tick]) -> Vec<Point> {
     let mut points = acquired.series.get(index).cloned().unwrap_or_default();
     for point in &mut points {
@@ -18,19 +18,19 @@ pub(super) fn series(acquired: &Acquired, index: usize, ticks: &[Tick]) -> Vec<P
     points
 }
 
-/// What a tenant's load told.
+/// Reports of a tenant's load.
 pub(super) struct Loaded<'a> {
-    /// In the resource's own unit; `None`: all it can get.
+    /// Demand in the resource's own unit; `None`: all that it can get.
     pub asked: Option<f64>,
-    /// At its source.
+    /// Report of the source.
     pub source: &'a Done,
-    /// Where it arrives, if that is elsewhere.
+    /// Report of the sink, if that is another process.
     pub sink: Option<&'a Done>,
-    /// Whether source and sink read one clock.
+    /// Whether source and sink read the same clock.
     pub one_clock: bool,
 }
 
-/// A tenant's figures within the window, which is from and to these times of its series.
+/// Computes a tenant's figures within the window `[from, to]` of its series.
 pub(super) fn sample(
     resource: Resource,
     generator: GeneratorKind,
@@ -42,7 +42,7 @@ pub(super) fn sample(
     let judged = sink.unwrap_or(source);
     let window_s = judged.window_s.max(1e-3);
     let ops_per_s = judged.ops as f64 / window_s;
-    // After its end a load holds no memory: a late reading must not count.
+    // A load that has ended has no memory: a late reading must not count.
     let window = from.as_secs_f64() * 1e3..=to.as_secs_f64() * 1e3;
     let inside: Vec<&Point> = series.iter().filter(|p| window.contains(&p.t_ms)).collect();
     let per_s = |of: fn(&Point) -> f64| match (inside.first(), inside.last()) {
@@ -71,7 +71,7 @@ pub(super) fn sample(
         Resource::Memory => judged.bytes as f64 / window_s,
         Resource::Network => judged.bytes as f64 * 8.0 / window_s,
     };
-    // Sent and not arrived counts as lost, beside what was not even sent in time.
+    // Datagrams that were sent and not received count as lost; so do datagrams not sent in time.
     let missing = sink.map_or(0, |sink| source.ops.saturating_sub(sink.ops));
     TenantSample {
         asked: load.asked,
@@ -109,7 +109,7 @@ mod tests {
             cpu_pct: 0.0,
             wall_s: 0.3,
         };
-        // Told 100 ms before the first reading, and 0, 100 and 200 ms after it.
+        // Reports 100 ms before the first reading, and 0, 100 and 200 ms after it.
         let ticks = [told(0, 1), told(100, 5), told(200, 9), told(300, 14)];
         let points = series(&acquired, 1, &ticks);
         let told: Vec<_> = points.iter().map(|p| (p.ops, p.bytes)).collect();

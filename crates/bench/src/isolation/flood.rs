@@ -1,5 +1,5 @@
-//! What the kernel does for a tenant: the peer sends it small datagrams, and each is handled in
-//! the time of the container that it interrupts.
+//! Kernel work for a tenant: the peer sends it small datagrams. The kernel handles each in the time
+//! of the container that it interrupts.
 
 use super::guest::{Done, Guest};
 use super::levels::Demand;
@@ -12,17 +12,17 @@ use serde::Deserialize;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// How long the source may take to start.
+/// Time limit for the start of the source.
 const START: Duration = Duration::from_secs(20);
 
-/// The peer's source. It has the last CPU; what it sends is received on the first, as the packets of
-/// a network card would be.
+/// Source at the peer, on the last CPU. Its packets are received on the first CPU, like those of a
+/// network card.
 pub(super) struct Flood {
     source: Guest,
 }
 
 impl Flood {
-    /// At the peer.
+    /// Starts the source at the peer.
     pub fn new(testbed: &Testbed) -> Result<Flood, BenchError> {
         let [first, last] = host_facts::outer_cpus();
         testbed.receive_on(first)?;
@@ -32,24 +32,24 @@ impl Flood {
         Ok(Flood { source })
     }
 
-    /// Before each cell.
+    /// Prepares the source before each cell.
     pub fn prepare(&mut self, demand: &Demand) -> Result<(), BenchError> {
         self.source.prepare(&demand.load.line())
     }
 
-    /// Lets it go.
+    /// Starts the flood.
     pub fn go(&mut self, warmup: Duration, measure: Duration) -> Result<(), BenchError> {
         self.source.go(warmup, measure)
     }
 
-    /// Ends it; what it sent.
+    /// Stops the flood and returns its figures.
     pub fn end(&mut self, patience: Duration) -> Result<Done, BenchError> {
         self.source.stop()?;
         self.source.finished(patience)
     }
 }
 
-/// Where `tenant` can be reached.
+/// IPv4 address of `tenant`.
 pub(super) fn address(tenant: &Tenant) -> Result<Ipv4Addr, BenchError> {
     if let Some(address) = tenant.address {
         return Ok(address);
@@ -64,7 +64,7 @@ pub(super) fn address(tenant: &Tenant) -> Result<Ipv4Addr, BenchError> {
     })
 }
 
-/// The first address in what `ip -json address` says.
+/// First address in the output of `ip -json address`.
 fn first_address(text: &str) -> Option<Ipv4Addr> {
     #[derive(Deserialize)]
     struct Device {

@@ -1,12 +1,12 @@
-//! What a tenant may lose to its neighbour.
+//! Goals: the loss that a tenant may suffer from its neighbour.
 
 use crate::data::{Bound, Estimate, Judgement};
 use crate::evidence::{Figure, goal, mended};
 use crate::isolation::data::{IsolationResult, IsolationRow, IsolationTable, Protection};
 
-/// Loss of performance that no tenant needs to care for, percent.
+/// Tolerated loss of performance, percent.
 pub const LOSS_TOLERATED_PCT: f64 = 5.0;
-/// Growth of the 99th percentile that no tenant needs to care for.
+/// Tolerated growth of the 99th percentile.
 pub const P99_FACTOR_TOLERATED: f64 = 1.10;
 
 type Value = fn(&IsolationRow) -> Option<&Estimate>;

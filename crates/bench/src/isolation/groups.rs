@@ -1,4 +1,4 @@
-//! Cgroups of our own with a tenant's limits, for runtimes that have none.
+//! Cgroups with a tenant's limits, for runtimes that set none.
 
 use super::tenant::{Limit, TenantSpec};
 use crate::error::BenchError;
@@ -7,10 +7,10 @@ use cofferdam_lab::cgroup::{Cgroup, enable, layout, mounts, remove, remove_below
 use cofferdam_lab::names::CGROUP_PREFIX;
 use std::path::{Path, PathBuf};
 
-/// Quotas are given over this.
+/// Period of the quotas, microseconds.
 const PERIOD_US: u64 = 100_000;
 
-/// A tenant's cgroup in every hierarchy, limited as `spec` has it.
+/// Makes a tenant's cgroup in every hierarchy, with the limit of `spec`.
 pub(super) fn make_limited(
     tag: &str,
     spec: &TenantSpec,
@@ -34,8 +34,8 @@ pub(super) fn make_limited(
     Ok(group.dirs().to_vec())
 }
 
-/// A runtime that manages cgroups itself (nspawn) makes the tenant's in the hierarchies without a
-/// controller too: they go with the tenant.
+/// Registers the removal of a tenant's cgroups in the hierarchies without a controller: a runtime
+/// that manages cgroups itself (nspawn) makes them there too.
 pub(super) fn take_named(
     tag: &str,
     spec: &TenantSpec,
@@ -45,7 +45,7 @@ pub(super) fn take_named(
     Ok(())
 }
 
-/// Cgroups called `name` right below `roots` go, if they are there by then.
+/// Registers the removal of cgroups called `name` directly below `roots`, if they exist then.
 fn take_below(roots: &[PathBuf], name: &str, undo: &mut UndoStack) {
     for root in roots {
         let dir = root.join(name);
@@ -55,12 +55,12 @@ fn take_below(roots: &[PathBuf], name: &str, undo: &mut UndoStack) {
     }
 }
 
-/// A tenant's cgroup in each hierarchy.
+/// Name of a tenant's cgroup in each hierarchy.
 fn name(tag: &str, spec: &TenantSpec) -> String {
     format!("{CGROUP_PREFIX}{tag}-{}", spec.name)
 }
 
-/// What is made below `dir` goes before it.
+/// Registers the removal of cgroups below `dir`, before that of `dir`.
 fn below(dir: &Path, undo: &mut UndoStack) {
     let made = dir.to_owned();
     undo.push(format!("cgroups below {}", dir.display()), move || {
@@ -68,7 +68,7 @@ fn below(dir: &Path, undo: &mut UndoStack) {
     });
 }
 
-/// The files of v1 and v2 that hold a limit.
+/// Files of v1 and v2 that set a limit.
 fn files(limit: &Limit) -> Vec<(&'static str, String)> {
     match limit {
         Limit::Cpus(cpus) => {
@@ -98,7 +98,7 @@ fn files(limit: &Limit) -> Vec<(&'static str, String)> {
             ),
             ("io.max", format!("{device} riops={reads} wiops={writes}")),
         ],
-        // By HTB on its interface.
+        // HTB on the interface limits it.
         Limit::Network(_) => Vec::new(),
     }
 }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// Plain directories are removed as cgroups are: one by one, when they are empty.
+    /// Plain directories are removed like cgroups: one by one, when they are empty.
     /// Promise 43.
     #[test]
     fn what_a_runtime_made_in_another_hierarchy_goes_and_the_rest_stays() {

@@ -1,4 +1,4 @@
-//! The driver's side of a load generator, wherever it runs: lines in, lines out.
+//! The driver's side of a load generator, which may run anywhere: lines in, lines out.
 
 use crate::error::BenchError;
 use crate::spoken::Spoken;
@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long it may take to prepare: a disk load writes its file first, on a throttled device.
+/// Time limit to prepare: a disk load writes its file first, on a throttled device.
 const PREPARE: Duration = Duration::from_secs(60);
-/// How long its standard error may take to be closed after its end.
+/// Time limit for its standard error to be closed after its end.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// Lines of its standard error that are kept, for when it dies.
+/// Lines of its standard error that are stored for the error message.
 const KEPT_WORDS: usize = 5;
 
-/// What a load achieved in its window.
+/// Figures of a load in its window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Done {
     pub window_s: f64,
@@ -29,31 +29,31 @@ pub(super) struct Done {
     pub p99_us: Option<f64>,
 }
 
-/// What a load has done since it was let go.
+/// Progress of a load since its start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Tick {
-    /// When it was told, by the driver's clock: at that time this was done, and more perhaps.
+    /// Time of arrival by the driver's clock: by then this much was done, perhaps more.
     pub at: Instant,
     pub ops: u64,
     pub bytes: u64,
 }
 
-/// A running load generator. Dropping it ends its input, then kills what does not end.
+/// Running load generator. Dropping it closes its input, and kills it if it does not end.
 pub(super) struct Guest {
     child: Spoken,
-    /// What it said, and when that came.
+    /// Received lines with their times.
     lines: Receiver<(Instant, String)>,
     words: Arc<Mutex<Vec<String>>>,
-    /// Reads its standard error until that is closed.
+    /// Thread that reads its standard error until that is closed.
     listener: Option<JoinHandle<()>>,
-    /// How long its end may take: a container's runtime cleans up after it.
+    /// Time limit of its end: a container's runtime cleans up after it.
     ending: Duration,
     ticks: Vec<Tick>,
 }
 
 impl Guest {
     /// Starts `command`, which runs `cofferdam-load serve` somewhere with its standard input and
-    /// output here, and waits at most `patience` until that says it is ready.
+    /// output connected here. Waits at most `patience` until it is ready.
     pub fn start(
         name: &str,
         mut command: Command,
@@ -65,7 +65,7 @@ impl Guest {
             std::thread::spawn(move || {
                 let mut reader = BufReader::new(stdout);
                 let mut line = Vec::new();
-                // Bytes, not text: a virtual machine's console may say anything.
+                // Bytes, not text: a virtual machine's console may print anything.
                 while reader.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
                     let text = String::from_utf8_lossy(&line);
                     let answer = text.find('@').map(|at| text[at..].trim_end().to_owned());
@@ -103,34 +103,34 @@ impl Guest {
         Ok(guest)
     }
 
-    /// What it is called.
+    /// Name in errors.
     pub fn name(&self) -> &str {
         self.child.name()
     }
 
-    /// The process that was started here.
+    /// Process id of the started command.
     pub fn pid(&self) -> u32 {
         self.child.pid()
     }
 
-    /// Tells it what to do next.
+    /// Prepares a load and waits until it is ready.
     pub fn prepare(&mut self, line: &str) -> Result<(), BenchError> {
         self.begin(line)?;
         self.prepared()
     }
 
-    /// As [`Guest::prepare`], but does not wait: others may prepare meanwhile.
+    /// Sends the load to prepare and returns, so that other guests may prepare at the same time.
     pub fn begin(&mut self, line: &str) -> Result<(), BenchError> {
         self.forget();
         self.say(&format!("prepare {line}"))
     }
 
-    /// Waits for what [`Guest::begin`] began.
+    /// Waits for the end of the preparation that [`Guest::begin`] started.
     pub fn prepared(&mut self) -> Result<(), BenchError> {
         self.expect("@prepared", PREPARE)
     }
 
-    /// Lets it go.
+    /// Starts the load.
     pub fn go(&mut self, warmup: Duration, measure: Duration) -> Result<(), BenchError> {
         self.say(&format!(
             "go warmup_ms={} measure_ms={}",
@@ -139,12 +139,12 @@ impl Guest {
         ))
     }
 
-    /// Ends its load early.
+    /// Stops the load early.
     pub fn stop(&mut self) -> Result<(), BenchError> {
         self.say("stop")
     }
 
-    /// Waits at most `patience` for it to be done; `None` when it is not yet.
+    /// Waits at most `patience` for the end of the load; `None` if it still runs.
     pub fn done(&mut self, patience: Duration) -> Result<Option<Done>, BenchError> {
         let deadline = Instant::now() + patience;
         loop {
@@ -169,18 +169,21 @@ impl Guest {
         }
     }
 
-    /// As [`Guest::done`]; not to be done in time is an error.
+    /// Waits for the end of the load.
+    ///
+    /// # Errors
+    /// It has not ended within `patience`.
     pub fn finished(&mut self, patience: Duration) -> Result<Done, BenchError> {
         let done = self.done(patience)?;
         done.ok_or_else(|| late(self.name()))
     }
 
-    /// Its ticks since it was prepared.
+    /// Ticks since the last preparation.
     pub fn ticks(&self) -> &[Tick] {
         &self.ticks
     }
 
-    /// Forgets what it has said so far.
+    /// Drops all lines received so far.
     fn forget(&mut self) {
         self.ticks.clear();
         while self.lines.try_recv().is_ok() {}
@@ -211,10 +214,10 @@ impl Guest {
         said.map_err(|_| self.post_mortem())
     }
 
-    /// Why it closed its output: its own words.
+    /// Error of a guest that closed its output, with the end of its standard error.
     fn post_mortem(&mut self) -> BenchError {
         self.end();
-        // What it said last may still be in the pipe; a helper that lives on may hold that open.
+        // The last lines may still be in the pipe; a helper that still runs may keep it open.
         let deadline = Instant::now() + LAST_WORDS;
         while self.listener.as_ref().is_some_and(|l| !l.is_finished()) && Instant::now() < deadline
         {
@@ -230,7 +233,8 @@ impl Guest {
     }
 
     fn end(&mut self) {
-        // The end of its input is its end; a virtual machine's console has none, so it gets an order too.
+        // The end of its input ends it. A virtual machine's console has no such end, so it gets a
+        // command too.
         let _gone = self.child.say("quit");
         self.child.hang_up();
         let deadline = Instant::now() + self.ending;
@@ -250,7 +254,7 @@ impl Drop for Guest {
     }
 }
 
-/// A load's process that does not come to its end.
+/// Error of a load's process that does not end.
 pub(super) fn late(worker: &str) -> BenchError {
     BenchError::Worker {
         worker: worker.to_owned(),
@@ -258,7 +262,7 @@ pub(super) fn late(worker: &str) -> BenchError {
     }
 }
 
-/// `@tick OPS BYTES`, which came at `at`.
+/// Parses `@tick OPS BYTES`, received at `at`.
 fn tick(line: &str, at: Instant) -> Option<Tick> {
     let (ops, bytes) = line.strip_prefix("@tick ")?.split_once(' ')?;
     Some(Tick {
@@ -268,7 +272,7 @@ fn tick(line: &str, at: Instant) -> Option<Tick> {
     })
 }
 
-/// The words after `@done`.
+/// Parses the words after `@done`.
 fn done(words: &str) -> Option<Done> {
     let values: BTreeMap<&str, u64> = words
         .split(' ')

@@ -1,4 +1,4 @@
-//! What the four load levels ask for, by resource: the one place.
+//! Demands of the four load levels, by resource. No other place defines them.
 //!
 //! | resource | limit L | undercommitted | saturated | overcommitted | unrestricted |
 //! |---|---|---|---|---|---|
@@ -8,22 +8,26 @@
 //! | network | HTB | L/5 | L | 2 L | as fast as it goes |
 //! | LLC | half of the last-level cache | L/2 | L | 2 L | 8 L on all CPUs but one |
 //! | network CPU, a | quota, as CPU | L/2 | L | 2 L | all CPUs of the host |
-//! | network CPU, b | quota; is sent R datagrams a second | R/5 | R | 2 R | as many as come, no quota |
+//! | network CPU, b | quota; receives R datagrams a second | R/5 | R | 2 R | all it can, no quota |
 //!
-//! Unless the experiment gives limits, L is a quarter of the host's CPUs, a sixteenth of its
-//! memory, a quarter of what its disk serves, and half of the link, so that the levels show in the
-//! utilisation and both tenants at their limits leave room.
+//! Without limits in the experiment, L is a quarter of the host's CPUs, a sixteenth of its memory,
+//! a quarter of its disk's rate, or half of the link. So the levels show in the utilisation, and
+//! two tenants at their limits do not exhaust the host.
 //!
-//! Why: half of the limit is clearly below it, twice is clearly above it (the paper's CPU table
-//! has 12.5, 25 and 25% of the host). The paper's network table has 10, 50 and 100% of the link,
-//! which is L/5, L and 2 L with L at half of the link. Memory cannot be overcommitted twofold
-//! without being killed at once and for ever in the middle of its filling: 1.25 L fills, is
-//! killed, begins again. At L itself a tenant is killed as well, because the kernel's own pages
-//! count, so saturated is 0.9 L. Unrestricted memory is bounded at 3 L (72% to 24% in the
-//! paper): the host must survive. No runtime limits the cache; L is what each would have if it were
-//! divided. At L both fit just so, and 8 L is four times the cache: every load misses. What a packet
-//! costs no tenant asks for and no runtime limits: R is a rate that a busy service sees, its levels
-//! are the network's, and each CPU quota is the one that a runtime would give.
+//! Reasons:
+//!
+//! - Half of the limit is clearly below it, twice is clearly above it. The paper's CPU table has
+//!   12.5, 25 and 25% of the host.
+//! - The paper's network table has 10, 50 and 100% of the link: L/5, L and 2 L with L at half of
+//!   the link.
+//! - Memory overcommitted twofold would be killed in the middle of each filling. 1.25 L fills, is
+//!   killed and begins again. At L a tenant is killed too, because the kernel's own pages count, so
+//!   saturated is 0.9 L. Unrestricted memory is bounded at 3 L (72% to 24% in the paper), because
+//!   the host must survive.
+//! - No runtime limits the cache; L is the share of each tenant if it were divided. At L both sets
+//!   just fit. 8 L is four times the cache: every load misses.
+//! - No tenant asks for the cost of its packets, and no runtime limits it. R is the rate of a busy
+//!   service, its levels are those of the network, and the CPU quotas are those of a runtime.
 
 use super::experiment::Experiment;
 use crate::host_facts;
@@ -31,21 +35,21 @@ use crate::isolation::data::{Level, Resource};
 
 /// Threads of a disk load: its queue depth.
 pub(super) const DISK_THREADS: u32 = 8;
-/// By default a tenant's limit of the disk is this part of what an unrestricted one gets.
+/// Ratio of an unrestricted tenant's disk rate to a tenant's default limit.
 pub(super) const PARTS_OF_DISK: f64 = 4.0;
-/// Share of a disk load's operations that write, percent. Its limit is divided alike.
+/// Share of writes in a disk load's operations, percent. The limit is divided in the same ratio.
 pub(super) const WRITE_PCT: u32 = 30;
-/// Its own limit's worth of memory is walked once in this time, seconds.
+/// Time in which a tenant walks as many bytes as its memory limit, seconds.
 const WALK_S: u64 = 1;
-/// Payload of a datagram, bytes: an Ethernet frame's worth.
+/// Payload of a datagram, bytes: that of a full Ethernet frame.
 pub(super) const DATAGRAM_BYTES: u32 = 1400;
-/// Part of its limit that undercommitted traffic takes, as in the paper.
+/// Part of the limit that undercommitted traffic uses, as in the paper.
 const LITTLE_TRAFFIC: f64 = 0.2;
-/// Payload of a datagram that shall cost CPU and not fill a link, bytes.
+/// Payload of a datagram that uses CPU without filling a link, bytes.
 const SMALL_BYTES: u32 = 64;
 /// Threads of an unrestricted network load: one alone may not fill the link.
 const FLOOD_THREADS: u32 = 2;
-/// Bits on the wire of such a datagram, UDP, IP and Ethernet headers included.
+/// Bits of a full datagram on the wire, with UDP, IP and Ethernet headers.
 pub(super) const DATAGRAM_WIRE_BITS: f64 = (DATAGRAM_BYTES + 8 + 20 + 14) as f64 * 8.0;
 
 /// Reads and writes a second that a limit of `iops` allows.
@@ -54,13 +58,13 @@ pub(super) fn split_iops(iops: u32) -> (u32, u32) {
     ((iops - writes.min(iops)).max(1), writes)
 }
 
-/// Part of the limit that an unrestricted tenant fills.
+/// Memory of an unrestricted tenant ÷ the limit.
 const FREE_MEMORY: f64 = 3.0;
 
-/// Part of the limit that an unrestricted cache load walks.
+/// Cache set of an unrestricted load ÷ the limit.
 const FREE_LLC: u64 = 8;
 
-/// Most memory that any level of `resource` asks for, bytes; 0: what any program takes.
+/// Most memory that a level of `resource` asks for, bytes; 0 if no more than any program's.
 pub(super) fn most_memory(experiment: &Experiment, resource: Resource) -> u64 {
     match resource {
         Resource::Memory => (experiment.memory().0 as f64 * FREE_MEMORY) as u64,
@@ -69,50 +73,51 @@ pub(super) fn most_memory(experiment: &Experiment, resource: Resource) -> u64 {
     }
 }
 
-/// What a load is asked.
+/// Demand of a tenant.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Demand {
-    /// In the resource's own unit (CPUs, bytes, operations/s, bit/s); `None`: all it can get.
+    /// Demand in the resource's own unit (CPUs, bytes, operations/s, bit/s); `None`: all that it
+    /// can get.
     pub asked: Option<f64>,
-    /// What its generator has to do.
+    /// Load that makes the demand.
     pub load: Load,
 }
 
-/// A load, whatever generates it.
+/// Load, whatever generates it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Load {
-    /// CPUs to use.
+    /// Uses CPUs.
     Cpu { cpus: f64 },
-    /// Bytes to hold, and to walk a second (0: as fast as possible).
+    /// Fills memory and walks `rate` bytes a second (0: as fast as possible).
     Memory { bytes: u64, rate: u64 },
-    /// Bytes that each of some threads walks, load after load.
+    /// Threads that each walk a set of `bytes` by dependent loads.
     Cache { bytes: u64, threads: u32 },
-    /// Blocks of a file.
+    /// Reads and writes blocks of a file.
     Disk {
-        /// As the tenant sees it.
+        /// Path of the file in the tenant.
         path: String,
-        /// Of the file, bytes.
+        /// Size of the file, bytes.
         size: u64,
         /// Operations a second; 0: as fast as possible.
         iops: f64,
         direct: bool,
     },
-    /// Datagrams to a sink.
+    /// Sends datagrams to a sink.
     Source {
         /// `ADDRESS:PORT`.
         to: String,
-        /// Payload a second; 0: as fast as possible.
+        /// Payload bits a second; 0: as fast as possible.
         bits: f64,
-        /// Payload of a datagram.
+        /// Payload bytes of a datagram.
         bytes: u32,
         threads: u32,
     },
-    /// Datagrams from elsewhere.
+    /// Receives datagrams.
     Sink { port: u16 },
 }
 
 impl Load {
-    /// What our own generator prepares.
+    /// Line that prepares the load in our own generator.
     pub fn line(&self) -> String {
         match self {
             Load::Cpu { cpus } => format!("cpu cpus={cpus}"),
@@ -138,16 +143,16 @@ impl Load {
     }
 }
 
-/// Where a tenant's load goes.
+/// Targets of a tenant's load.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Target {
-    /// Path of the disk load's file as the tenant sees it.
+    /// Path of the disk load's file in the tenant.
     pub file: String,
     /// Address and port of the sink.
     pub sink: String,
 }
 
-/// The demand of `level`.
+/// Demand of `level`.
 pub(super) fn demand(
     experiment: &Experiment,
     resource: Resource,
@@ -209,7 +214,8 @@ pub(super) fn demand(
                 Level::Overcommitted => share * 2,
                 Level::Unrestricted => share * FREE_LLC,
             };
-            // One CPU stays free for the neighbour: it shall feel the cache, not the scheduler.
+            // One CPU stays free for the neighbour, which should contend for the cache and not for
+            // the CPU.
             let threads = match level {
                 Level::Unrestricted => host_facts::online_cpus().len().saturating_sub(1).max(1),
                 _ => 1,
@@ -241,7 +247,7 @@ pub(super) fn demand(
     }
 }
 
-/// A rate at `level`, of which `little` of the limit is undercommitted; `None`: all there is.
+/// Rate of `level`, where `little` is the undercommitted part of the limit; `None`: no bound.
 fn rate(limit: f64, little: f64, level: Level) -> Option<f64> {
     match level {
         Level::Undercommitted => Some(limit * little),
@@ -251,8 +257,8 @@ fn rate(limit: f64, little: f64, level: Level) -> Option<f64> {
     }
 }
 
-/// What tenant b is sent at `level` where network CPU is measured, and by what load of the peer;
-/// `to` is its address and port.
+/// Datagrams to tenant b at `level` if network CPU is measured, and the peer's load that sends them
+/// to `to`.
 pub(super) fn flood(experiment: &Experiment, level: Level, to: String) -> Demand {
     let limit = f64::from(experiment.limits.datagrams);
     let per_s = rate(limit, LITTLE_TRAFFIC, level);

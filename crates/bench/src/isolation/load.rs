@@ -1,4 +1,4 @@
-//! The static load generator that this program carries.
+//! Static load generator that this program contains.
 
 use crate::error::BenchError;
 use std::fs::{self, File, Permissions};
@@ -6,16 +6,16 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Built by `build.rs` from `src/bin/cofferdam-load`.
+/// Binary that `build.rs` builds from `src/bin/cofferdam-load`.
 static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/cofferdam-load"));
 
 /// Name of the program in images and directories.
 pub(super) const NAME: &str = "cofferdam-load";
 
-/// Writes it into `dir`; returns its path.
+/// Writes the program into `dir` and returns its path.
 pub(super) fn write(dir: &Path) -> Result<PathBuf, BenchError> {
     let path = dir.join(NAME);
-    // Removed first: a copy that somebody runs is busy, a name is not.
+    // Removes the file first: a running program cannot be overwritten, but its name can be removed.
     let _absent = fs::remove_file(&path);
     let written = File::create(&path).and_then(|mut file| {
         file.write_all(PROGRAM)?;
@@ -36,7 +36,7 @@ mod tests {
     fn it_is_static_and_answers() {
         let dir = tempfile::tempdir().unwrap();
         let path = write(dir.path()).unwrap();
-        // No interpreter in its program headers: it needs nothing of the root it runs in.
+        // No interpreter in its program headers: it needs no file of its root directory.
         let elf = fs::read(&path).unwrap();
         assert_eq!(&elf[..4], b"\x7fELF");
         let table = u64::from_le_bytes(elf[32..40].try_into().unwrap()) as usize;
@@ -53,7 +53,7 @@ mod tests {
         assert_eq!(output.stdout, b"@ready\n");
     }
 
-    /// A virtual machine's console has no end of input: the word ends the program and its load.
+    /// A virtual machine's console has no end of input, so a command ends the program and its load.
     /// Promise 46.
     #[test]
     fn it_ends_on_request_in_the_middle_of_a_load() {
@@ -65,7 +65,7 @@ mod tests {
                 .stdout(Stdio::piped())
                 .spawn()
                 .unwrap();
-            // Held open: what ends it is the word alone.
+            // The input stays open: only the command ends the program.
             let mut input = child.stdin.take().unwrap();
             let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
             let mut until = |start: &str| {

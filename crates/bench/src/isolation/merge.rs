@@ -1,4 +1,4 @@
-//! Cells that were measured in several directories, as one run: on several machines, say.
+//! Merges cells from several directories into one run, for example from several machines.
 
 use super::analyse;
 use super::experiment::Experiment;
@@ -13,7 +13,7 @@ use crate::rundir::{About, RunDir};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Directories could not be merged.
+/// Directories that could not be merged.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
     /// One of them cannot be read.
@@ -22,9 +22,9 @@ pub enum MergeError {
     /// They do not belong together.
     #[error("{path}: {reason}")]
     Unfit {
-        /// Which.
+        /// Directory.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         reason: String,
     },
     /// The new directory cannot be written.
@@ -32,9 +32,12 @@ pub enum MergeError {
     Write(#[from] BenchError),
 }
 
-/// Writes the samples of `parts` into the new directory `output`. They must be of one experiment
-/// but for what it runs (runtimes, resources, scenarios): a user who spreads a matrix over machines
-/// gives each a part. A cell that two parts have is refused.
+/// Writes the samples of `parts` into the new directory `output`. The parts must have the same
+/// experiment except for runtimes, resources and scenarios, so that a matrix can be spread over
+/// machines.
+///
+/// # Errors
+/// Two parts have the same cell, or the parts do not belong together.
 pub fn merge(parts: &[PathBuf], output: &Path) -> Result<PathBuf, MergeError> {
     let mut samples: BTreeMap<_, IsolationSample> = BTreeMap::new();
     let mut whole: Option<Experiment> = None;
@@ -117,7 +120,7 @@ pub fn merge(parts: &[PathBuf], output: &Path) -> Result<PathBuf, MergeError> {
     Ok(dir.path().to_owned())
 }
 
-/// Adds what `part` runs to `whole`; everything else must be equal.
+/// Adds the runtimes, resources and scenarios of `part` to `whole`; everything else must be equal.
 fn join(whole: &mut Experiment, part: Experiment) -> Result<(), String> {
     let mut same = part.clone();
     same.runtimes = whole.runtimes.clone();

@@ -1,11 +1,13 @@
-//! The isolation experiment: how much two tenants with equal limits feel of each other, for any
-//! runtime (Volpert et al., ICPE'23).
+//! Isolation experiment: how much two tenants with equal limits disturb each other, for any runtime
+//! (Volpert et al., ICPE'23).
 //!
-//! A cell is one scenario of one resource under one runtime, once. Cells are measured in
-//! randomised blocks and written as they end, so a run that was stopped anywhere resumes where it
-//! was; disturbed ones are measured again ([`crate::experiment::schedule`]). The load generator is the same everywhere
-//! ([`load`]) unless the experiment names another ([`generator`]), and so is the acquisition
-//! ([`acquire`]), which asks the kernel and neither the load nor the runtime.
+//! A cell is one measurement of one scenario of one resource under one runtime. Cells are measured
+//! in randomised blocks and written as they end, so a stopped run resumes at the same place.
+//! Disturbed cells are measured again ([`crate::experiment::schedule`]).
+//!
+//! The load generator is the same for every runtime ([`load`]), unless the experiment names another
+//! ([`generator`]). The acquisition ([`acquire`]) reads the kernel's counters and needs neither the
+//! load nor the runtime.
 
 mod acquire;
 mod analyse;
@@ -46,7 +48,7 @@ pub use session::{Options, run};
 
 use std::fs;
 
-/// The youngest process below `pid`: what a runtime's helpers stand in front of.
+/// Youngest process below `pid`: the tenant's, behind a runtime's helpers.
 fn descendant(pid: u32) -> u32 {
     let mut pid = pid;
     loop {

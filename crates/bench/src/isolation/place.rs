@@ -1,4 +1,4 @@
-//! A tenant that lives, what makes its load, and where that is received.
+//! Running tenant with its load generator, and the sink of its datagrams.
 
 use super::cgroups::TenantCgroups;
 use super::generator::{Foreign, Iperf3Sink};
@@ -11,14 +11,14 @@ use crate::isolation::data::GeneratorKind;
 use cofferdam_bpf::TenantWatch;
 use std::time::Duration;
 
-/// How long a sink may take to start.
+/// Time limit for the start of a sink.
 const SINK: Duration = Duration::from_secs(20);
 
-/// A tenant that lives, and what is known of it.
+/// Running tenant and its parts.
 pub(super) struct Place {
-    // First: its programs go before its cgroups.
+    // Dropped first: the programs go before their cgroups.
     pub watch: Option<TenantWatch>,
-    /// A generator of the host, which runs in the tenant; it goes before the tenant.
+    /// Generator of the host that runs in the tenant; dropped before the tenant.
     pub foreign: Option<Foreign>,
     pub tenant: Tenant,
     pub target: Target,
@@ -26,11 +26,11 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Tells its generator what to do next; does not wait.
+    /// Sends the next load to the generator; does not wait.
     pub fn begin(&mut self, load: &Load) -> Result<(), BenchError> {
         if let Some(foreign) = &mut self.foreign {
             foreign.prepare(load);
-            // Its file is written by ours, before the cell begins.
+            // Our generator writes the file before the cell begins.
             if !matches!(load, Load::Disk { .. }) {
                 return Ok(());
             }
@@ -38,7 +38,7 @@ impl Place {
         self.tenant.guest.begin(&load.line())
     }
 
-    /// Waits for what [`Place::begin`] began.
+    /// Waits for the end of the preparation that [`Place::begin`] started.
     pub fn prepared(&mut self, load: &Load) -> Result<(), BenchError> {
         match (&self.foreign, load) {
             (None, _) | (_, Load::Disk { .. }) => self.tenant.guest.prepared(),
@@ -46,7 +46,7 @@ impl Place {
         }
     }
 
-    /// Lets it go.
+    /// Starts the load.
     pub fn go(&mut self, warmup: Duration, measure: Duration) -> Result<(), BenchError> {
         match &mut self.foreign {
             None => self.tenant.guest.go(warmup, measure),
@@ -54,7 +54,7 @@ impl Place {
         }
     }
 
-    /// Ends its load early.
+    /// Stops the load early.
     pub fn stop(&mut self) -> Result<(), BenchError> {
         match &mut self.foreign {
             None => self.tenant.guest.stop(),
@@ -65,7 +65,7 @@ impl Place {
         }
     }
 
-    /// Waits at most `patience` for it to be done; `None` when it is not yet.
+    /// Waits at most `patience` for the end of the load; `None` if it still runs.
     pub fn done(&mut self, patience: Duration) -> Result<Option<Done>, BenchError> {
         match &mut self.foreign {
             None => self.tenant.guest.done(patience),
@@ -73,7 +73,7 @@ impl Place {
         }
     }
 
-    /// Its generator's reports since it was prepared; those of the host make none.
+    /// Reports of the generator since the last preparation. A generator of the host makes none.
     pub fn ticks(&self) -> &[Tick] {
         match &self.foreign {
             None => self.tenant.guest.ticks(),
@@ -82,7 +82,7 @@ impl Place {
     }
 }
 
-/// Where a tenant's datagrams arrive.
+/// Sink of a tenant's datagrams.
 pub(super) struct Sink {
     port: u16,
     kind: Kind,
@@ -90,12 +90,12 @@ pub(super) struct Sink {
 
 enum Kind {
     Own(Guest),
-    /// One for each cell; `None` between cells.
+    /// Server of one cell; `None` between cells.
     Iperf3(Option<Iperf3Sink>),
 }
 
 impl Sink {
-    /// At the peer.
+    /// Makes the sink at the peer.
     pub fn new(testbed: &Testbed, generator: GeneratorKind, port: u16) -> Result<Sink, BenchError> {
         let kind = match generator {
             GeneratorKind::Iperf3 => Kind::Iperf3(None),
@@ -108,12 +108,12 @@ impl Sink {
         Ok(Sink { port, kind })
     }
 
-    /// Before each cell.
+    /// Prepares the sink before each cell.
     pub fn prepare(&mut self, testbed: &Testbed) -> Result<(), BenchError> {
         match &mut self.kind {
             Kind::Own(guest) => guest.prepare(&format!("sink port={}", self.port)),
             Kind::Iperf3(server) => {
-                // The last one first: it may hold the port.
+                // The last server ends first: it may use the port.
                 *server = None;
                 *server = Some(Iperf3Sink::start(testbed, self.port)?);
                 Ok(())
@@ -121,7 +121,7 @@ impl Sink {
         }
     }
 
-    /// Lets it count, `lead` before the tenant's window opens at the earliest.
+    /// Starts counting, at the earliest `lead` before the tenant's window.
     pub fn go(
         &mut self,
         lead: Duration,
@@ -130,7 +130,7 @@ impl Sink {
     ) -> Result<(), BenchError> {
         match &mut self.kind {
             Kind::Own(guest) => guest.go(lead + warmup, measure),
-            // Its time begins with its client's.
+            // The server's time begins with its client's.
             Kind::Iperf3(server) => {
                 server.iter_mut().for_each(|s| s.go(warmup, measure));
                 Ok(())
@@ -138,7 +138,7 @@ impl Sink {
         }
     }
 
-    /// What arrived, and its reports; `None` where nobody sent.
+    /// Figures and ticks of the sink; `None` if nothing was sent.
     pub fn done(
         &mut self,
         sent: bool,

@@ -1,4 +1,4 @@
-//! The protected half of the experiment: Cofferdam's own agent manages a testbed's tenants.
+//! Protected half of the experiment: Cofferdam's agent manages the tenants of a testbed.
 
 use super::experiment::Experiment;
 use super::runtime::LABEL;
@@ -8,11 +8,11 @@ use crate::error::BenchError;
 use crate::isolation::data::RuntimeKind;
 use cofferdam_lab::names::CGROUP_PREFIX;
 
-/// Where tenants are pods, the agent knows them by the runtime's socket.
+/// Settings for tenants that are pods: the agent discovers them by the runtime's socket.
 const NRI: &str = "[nri]\nsocket = \"/var/run/nri/nri.sock\"\n\n";
 
-/// Starts it with rules for every tenant that the testbed will have: network CPU enforced, and
-/// for those with a limit a strict reservation of the CPU limit.
+/// Starts an agent with rules for all tenants of the testbed: network CPU is enforced, and tenants
+/// with a limit get a strict reservation of their CPU limit.
 pub(super) fn start(
     experiment: &Experiment,
     runtime: RuntimeKind,
@@ -22,7 +22,8 @@ pub(super) fn start(
     Agent::start(&testbed.tenant_dir("agent")?, &rules, "off")
 }
 
-/// The first rule that matches wins: a tenant without a limit gets no reservation.
+/// Rules for the tenants. The first that matches wins: a tenant without a limit gets no
+/// reservation.
 fn rules(runtime: RuntimeKind, tag: &str, cpus: f64) -> String {
     let (settings, name) = match runtime {
         RuntimeKind::Kubernetes => (NRI, format!("label:{LABEL}={CGROUP_PREFIX}{tag}-")),

@@ -1,4 +1,4 @@
-//! Quantities of an experiment file: each carries its unit.
+//! Quantities of an experiment file, each with its unit.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,17 +6,17 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-/// A duration, such as `400ms`.
+/// Duration, such as `400ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Span(pub Duration);
 
-/// A size in bytes, such as `512MiB`.
+/// Size in bytes, such as `512MiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Size(pub u64);
 
-/// A rate in bits a second, such as `500Mbit`.
+/// Rate in bits a second, such as `500Mbit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct BitRate(pub u64);
@@ -69,7 +69,7 @@ impl TryFrom<String> for BitRate {
     }
 }
 
-/// A positive number with one of `units`, as a whole number of the smallest.
+/// Parses a positive number with one of `units`, as a whole number of the smallest.
 fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let (number, scale) = units
         .iter()
@@ -78,7 +78,7 @@ fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     (value >= 1.0 && value < (1_u64 << 53) as f64).then_some(value.round() as u64)
 }
 
-/// In the largest unit that leaves a whole number.
+/// Writes a value in the largest unit that leaves a whole number.
 fn written(value: u64, units: &[(&str, u64)]) -> String {
     let whole = units.iter().find(|(_, scale)| value.is_multiple_of(*scale));
     let (unit, scale) = whole.unwrap_or(&units[units.len() - 1]);

@@ -1,4 +1,5 @@
-//! A run: opens its directory or resumes it, measures what is missing, writes the results.
+//! Run of the experiment: opens or resumes its directory, measures the missing cells, writes the
+//! results.
 
 use super::analyse;
 use super::bench::Bench;
@@ -24,24 +25,24 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Between two summaries of what there is so far: the intervals take seconds of a CPU.
+/// Time between two summaries during a run: computing the intervals takes seconds of CPU time.
 const SUMMARY: Duration = Duration::from_secs(120);
 
-/// What is run.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The experiment.
     pub experiment: Experiment,
-    /// Whether it is the quick preset.
+    /// Whether the experiment is the quick preset.
     pub quick: bool,
-    /// The run directory; a directory with the same experiment is resumed.
+    /// Run directory; one with the same experiment is resumed.
     pub output: Option<PathBuf>,
-    /// End in order after this long; the next run resumes.
+    /// Time after which the run stops; the next run resumes.
     pub stop_after: Option<Duration>,
 }
 
-/// Runs the cells that are missing. Returns the directory; what was measured stays in it however
-/// the run ends.
+/// Measures the missing cells and returns the directory. However the run ends, the measured samples
+/// stay there.
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, BenchError> {
     if !nix::unistd::geteuid().is_root() {
         return Err(BenchError::Unsupported(
@@ -67,7 +68,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
         started,
         signals: &signals,
         result: IsolationResult {
-            // What earlier parts of this run used stays named.
+            // Runtimes and images of earlier parts of this run stay listed.
             environment: IsolationEnvironment {
                 runtimes: earlier.runtimes,
                 images: earlier.images,
@@ -107,8 +108,8 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
     }
 }
 
-/// A new directory, or the one of an earlier run of the same experiment with its samples and what
-/// it was measured with.
+/// Opens a new directory, or that of an earlier run of the same experiment with its samples and its
+/// environment.
 fn open(
     options: &Options,
     progress: &mut dyn Progress,
@@ -160,7 +161,7 @@ fn open(
     Ok((dir, Vec::new(), IsolationEnvironment::default()))
 }
 
-/// What was measured so far, as [`schedule::next`] takes it.
+/// Steal fractions of the samples, in the form of [`schedule::next`].
 fn attempts(samples: &[IsolationSample]) -> Attempts<CellKey> {
     let mut attempts = Attempts::new();
     for sample in samples {
@@ -172,29 +173,30 @@ fn attempts(samples: &[IsolationSample]) -> Attempts<CellKey> {
 
 struct Session<'a> {
     options: &'a Options,
-    /// The options' experiment, with what it leaves to the host filled in as it becomes known.
+    /// The options' experiment, with limits of the host filled in once they are measured.
     experiment: Experiment,
     started: Instant,
     signals: &'a Signals,
     result: IsolationResult,
-    /// Every measurement, those that were made again too.
+    /// Every measurement, repeated ones included.
     samples: Vec<IsolationSample>,
     attempts: Attempts<CellKey>,
-    /// Cells that failed since this call began.
+    /// Cells that failed in this call.
     failed: HashSet<CellKey>,
-    /// Why a group is not tried again.
+    /// Groups that are not tried again, with the reason.
     given_up: HashMap<(RuntimeKind, Protection, Resource), String>,
-    /// Runtimes whose version is known.
+    /// Runtimes whose version was read.
     asked: HashSet<&'static str>,
-    /// It has been said that there are no BPF programs.
+    /// Whether the lack of BPF programs was reported.
     untraced: bool,
-    /// When the tables were made last.
+    /// Time of the last summary.
     summarised: Instant,
     progress: &'a mut dyn Progress,
 }
 
 impl Session<'_> {
-    /// Measures block by block: within one, a runtime, protection and resource share their tenants.
+    /// Measures block by block. Within a block, the cells of one runtime, protection and resource
+    /// share their tenants.
     fn measure(&mut self, dir: &mut RunDir) -> Result<(), BenchError> {
         let cells = self.options.experiment.cells();
         self.result.done = [self.attempts.len() as u32, cells.len() as u32];
@@ -216,13 +218,13 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// What of `block` is measured next.
+    /// Next cell of `block` and its attempt.
     fn next<'b>(&self, block: &'b [CellKey]) -> Option<(&'b CellKey, u32)> {
         let most = self.options.experiment.attempts;
         schedule::next(block, &self.attempts, &self.failed, most)
     }
 
-    /// Whether the cell's runtime can be used here; asked once.
+    /// Whether the cell's runtime can be used on this host; checked once.
     fn is_available(&mut self, dir: &mut RunDir, key: &CellKey) -> Result<bool, BenchError> {
         let name = key.runtime.label();
         if self.result.unavailable.contains_key(name) {
@@ -247,7 +249,7 @@ impl Session<'_> {
         }
     }
 
-    /// Measures a block; false when the time is up.
+    /// Measures a block. Returns false if the time is up.
     fn block(&mut self, dir: &mut RunDir, block: &[CellKey]) -> Result<bool, BenchError> {
         let first = &block[0];
         self.progress.step(
@@ -279,7 +281,7 @@ impl Session<'_> {
             let text = format!("the tenants' use is read from files only: {reason}");
             self.warn(dir, &text)?;
         }
-        // Killed from now on, the directory still shows what its samples were measured with.
+        // If the run is killed from here on, the directory has the environment of its samples.
         self.keep(dir)?;
         let mut failures = 0;
         while let Some((key, attempt)) = self.next(block) {
@@ -312,7 +314,7 @@ impl Session<'_> {
                     failures += 1;
                 }
             }
-            // What fails three times in a row fails for a reason that the next cell has too.
+            // Three failures in a row have a cause that the next cell has too.
             if failures == 3 {
                 let reason = "given up after three failures in a row".to_owned();
                 self.fail_rest(block, &reason);
@@ -322,8 +324,8 @@ impl Session<'_> {
         Ok(true)
     }
 
-    /// Fills in the limit of block operations where the experiment leaves it to the host: as the
-    /// run had it before, or a quarter of what an unrestricted process alone gets.
+    /// Sets the limit of block operations if the experiment leaves it to the host: that of earlier
+    /// samples, or a quarter of the rate of an unrestricted process without neighbour.
     fn settle(&mut self, first: &CellKey) -> Result<(), BenchError> {
         if !first.resource.is_disk() || self.experiment.limits.disk_iops.is_some() {
             return Ok(());
@@ -345,7 +347,7 @@ impl Session<'_> {
         dir.result(&RunResult::Isolation(self.result.clone()))
     }
 
-    /// A whole group fails for one reason, in every block.
+    /// Gives up a group in every block, because one reason makes all its cells fail.
     fn give_up(
         &mut self,
         dir: &mut RunDir,
@@ -361,7 +363,8 @@ impl Session<'_> {
         )
     }
 
-    /// What of `block` was not measured and has not failed for another reason fails for this one.
+    /// Marks the cells of `block` as failed that are neither measured nor failed for another
+    /// reason.
     fn fail_rest(&mut self, block: &[CellKey], reason: &str) {
         for key in block {
             if !self.attempts.contains_key(key) && !self.failed.contains(key) {
@@ -376,7 +379,7 @@ impl Session<'_> {
         limit.is_some_and(|limit| self.started.elapsed() + cell > limit)
     }
 
-    /// Where it is, and how long the rest takes at least.
+    /// Reports the progress, and the shortest time that remains.
     fn tell(&mut self, key: &CellKey) {
         let [done, total] = self.result.done;
         let cell = self.options.experiment.warmup.0 + self.options.experiment.measure.0;
@@ -386,7 +389,7 @@ impl Session<'_> {
         self.progress.step(done as usize, total as usize, &text);
     }
 
-    /// A cell that could not be measured again keeps what it had.
+    /// Records a failure. A cell that could not be measured again keeps its earlier sample.
     fn fail(&mut self, key: &CellKey, reason: &str) {
         self.failed.insert(key.clone());
         if !self.attempts.contains_key(key) {
@@ -400,7 +403,7 @@ impl Session<'_> {
         dir.warn(text)
     }
 
-    /// Makes the tables; returns what counts and what was made again.
+    /// Computes the tables. Returns the samples that count, and the repeated ones.
     fn summarise(&mut self) -> (Vec<IsolationSample>, Vec<IsolationSample>) {
         let experiment = &self.options.experiment;
         let (samples, repeated) = counted(self.samples.clone());
@@ -412,7 +415,7 @@ impl Session<'_> {
     }
 }
 
-/// The cells that fail together when their tenants cannot be had.
+/// Group of cells that fail together if their tenants cannot be started.
 fn group(key: &CellKey) -> (RuntimeKind, Protection, Resource) {
     (key.runtime, key.protection, key.resource)
 }

@@ -1,8 +1,8 @@
-//! What a tenant is to be, whatever the runtime.
+//! Specification of a tenant, whatever the runtime.
 
 use super::device::BlockDevice;
 
-/// A limit of the resource that is measured.
+/// Limit of the measured resource.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Limit {
     /// CPUs.
@@ -11,30 +11,30 @@ pub(super) enum Limit {
     Memory(u64),
     /// Operations a second on one device.
     Disk {
-        /// Which.
+        /// The device.
         device: BlockDevice,
         /// Reads a second.
         reads: u32,
         /// Writes a second.
         writes: u32,
     },
-    /// Bits a second; set by [`super::testbed::shape`] on the interface that the runtime made.
+    /// Bits a second; [`super::testbed::shape`] sets it on the interface that the runtime made.
     Network(u64),
 }
 
-/// What to start.
+/// Tenant to start.
 #[derive(Clone, Debug)]
 pub(super) struct TenantSpec {
-    /// Unique within the testbed.
+    /// Name, unique within the testbed.
     pub name: String,
-    /// From 0; unique within the testbed.
+    /// Index from 0, unique within the testbed.
     pub index: u8,
-    /// `None`: unrestricted.
+    /// Limit; `None`: unrestricted.
     pub limit: Option<Limit>,
     /// Whether its load needs the network.
     pub network: bool,
-    /// Most memory that its load takes, bytes; 0: what any program takes.
+    /// Most memory of its load, bytes; 0 if no more than any program's.
     pub memory_bytes: u64,
-    /// Size of the file that its load uses, bytes; 0: none.
+    /// Size of the load's file, bytes; 0: none.
     pub disk_bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! The tenants' testbed: a router's namespace that stands for the host, a peer behind one shared
+//! Testbed of the tenants: a router's namespace in place of the host, a peer behind one shared
 //! link, a directory on a real file system.
 //!
 //! ```text
@@ -7,9 +7,9 @@
 //! tenant b ── br0 ┘
 //! ```
 //!
-//! Runtimes that make their own network (podman) are started inside the router's namespace: their
-//! bridge and their firewall rules are then really theirs, and go with it. Pods are in the network of
-//! their cluster, and the router is behind their node.
+//! Runtimes that make their own network (podman) are started inside the router's namespace. Their
+//! bridge and their firewall rules are then in that namespace, and go with it. Pods are in the
+//! network of their cluster, and the router is behind their node.
 
 use crate::error::BenchError;
 use crate::folder::make_new;
@@ -27,31 +27,31 @@ use std::time::Duration;
 
 const PEER: Ipv4Addr = Ipv4Addr::new(10, 79, 1, 1);
 const UPLINK: Ipv4Addr = Ipv4Addr::new(10, 79, 1, 2);
-/// The router's, and this host's, on the link between them where tenants are pods.
+/// Addresses of the router and of this host on the link between them, if tenants are pods.
 const TO_NODE: Ipv4Addr = Ipv4Addr::new(10, 79, 2, 1);
 const NODE: Ipv4Addr = Ipv4Addr::new(10, 79, 2, 2);
 const BRIDGE: Ipv4Addr = Ipv4Addr::new(10, 79, 0, 1);
-/// The queue of the shared link: 10 ms at the default rate, a small switch's.
+/// Queue of the shared link, bytes: 10 ms at the default rate, as of a small switch.
 const LINK_QUEUE_BYTES: u64 = 512 << 10;
-/// What a limit or a link that was held up may send at once afterwards, in time at its rate. A real
-/// link sends whether or not a CPU is free; these are timers of the kernel, and what falls due
-/// while their CPU is taken would be lost: on a busy host the link then carried half of its rate.
+/// Burst of a delayed limit or link, as time at its rate. A real link sends whether or not a CPU is
+/// free. The kernel's timers do not fire while their CPU is taken; without the burst the rate of
+/// that time would be lost, and a busy host's link carried half of its rate.
 const BUCKET: Duration = Duration::from_millis(20);
 
-/// A tenant's network namespace, by the path that a runtime takes.
+/// Network namespace of a tenant, by the path that runtimes accept.
 #[derive(Clone, Debug)]
 pub(super) struct TenantNet {
     pub path: PathBuf,
-    /// Of its eth0, in the bridge's /24.
+    /// Address of its eth0, in the bridge's /24.
     pub address: Ipv4Addr,
 }
 
-/// Everything of it is undone on drop.
+/// Testbed. Dropping it reverts everything.
 pub(super) struct Testbed {
     pub tag: String,
-    /// Of the static load generator.
+    /// Path of the static load generator.
     pub load: PathBuf,
-    /// Where tenants' directories go.
+    /// Directory of the tenants' directories.
     pub data: PathBuf,
     router: Netns,
     peer: Netns,
@@ -59,7 +59,7 @@ pub(super) struct Testbed {
 }
 
 impl Testbed {
-    /// Builds it; the link carries `link_bits_per_s`.
+    /// Builds the testbed; the link carries `link_bits_per_s`.
     pub fn build(link_bits_per_s: u64) -> Result<Testbed, BenchError> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         sweep::leftovers();
@@ -80,13 +80,13 @@ impl Testbed {
         peer.address("eth0", PEER)?;
         router.address("up0", UPLINK)?;
         peer.route(&format!("default via {UPLINK}"))?;
-        // A queue as a NIC has it: first in, first out, dropped at its tail.
+        // Queue like a NIC's: first in, first out, with drops at its tail.
         router.tc(&format!(
             "qdisc add dev up0 root tbf rate {link_bits_per_s}bit burst {} limit {LINK_QUEUE_BYTES}",
             bucket_bytes(link_bits_per_s)
         ))?;
-        // With an address of its own: by default it takes the lowest of its ports', and a new port
-        // would leave the others with a stale neighbour.
+        // With a fixed hardware address: by default the bridge takes the lowest of its ports', and
+        // a new port would leave stale neighbour entries.
         router.ip("link add br0 address 02:cf:00:00:00:01 type bridge")?;
         router.address("br0", BRIDGE)?;
         Ok(Testbed {
@@ -99,8 +99,8 @@ impl Testbed {
         })
     }
 
-    /// Puts the router behind this host, which is a cluster's node: what its pods and the peer send
-    /// each other passes the shared link. The device on the node goes with the router.
+    /// Connects the router to this host, which is a cluster's node: packets between its pods and
+    /// the peer then pass the shared link. The device on the node goes with the router.
     pub fn join_node(&self) -> Result<(), BenchError> {
         let device = format!("cfb{}", std::process::id());
         veth::pair((&self.router, "n0"), (&Netns::HOST, &device), 1)?;
@@ -111,7 +111,7 @@ impl Testbed {
         Ok(())
     }
 
-    /// What the container of a tenant, and whatever belongs to it, is called on the host.
+    /// Name of a tenant's container, and of all that belongs to it, on the host.
     pub fn container(&self, name: &str) -> String {
         format!("{CGROUP_PREFIX}{}-{name}", self.tag)
     }
@@ -121,17 +121,17 @@ impl Testbed {
         format!("{PEER}:{port}")
     }
 
-    /// The tenants' next hop.
+    /// Next hop of the tenants.
     pub fn gateway() -> Ipv4Addr {
         BRIDGE
     }
 
-    /// A command inside the peer's namespace, with the host's mounts.
+    /// Command inside the peer's namespace, with the host's mounts.
     pub fn in_peer(&self, program: &Path) -> Command {
         inside(&self.peer, program)
     }
 
-    /// As [`Testbed::in_peer`], on one CPU.
+    /// Command inside the peer's namespace, on one CPU.
     pub fn in_peer_on(&self, cpu: u32, program: &Path) -> Command {
         let inside = self.in_peer(program);
         let mut command = Command::new("taskset");
@@ -142,23 +142,23 @@ impl Testbed {
         command
     }
 
-    /// What comes from the peer is received on one CPU, as a network card's queue has it. Otherwise
-    /// the CPU that sends it receives it too.
+    /// Receives packets from the peer on one CPU, as a network card's queue does. Otherwise the CPU
+    /// that sends them receives them too.
     pub fn receive_on(&self, cpu: u32) -> Result<(), BenchError> {
         Ok(self.router.steer("up0", &[cpu])?)
     }
 
-    /// A command inside the namespace that stands for the host, with the host's mounts.
+    /// Command inside the router's namespace, with the host's mounts.
     pub fn in_router(&self, program: &str) -> Command {
         inside(&self.router, Path::new(program))
     }
 
-    /// As [`Testbed::in_router`], for [`run`].
+    /// Prefix of commands inside the router's namespace, for [`run`].
     pub fn router_prefix(&self) -> String {
         format!("nsenter --net={}", self.router.path().display())
     }
 
-    /// A network namespace on the bridge for tenant number `index`.
+    /// Makes a network namespace on the bridge for tenant number `index`.
     pub fn tenant(
         &self,
         name: &str,
@@ -178,7 +178,7 @@ impl Testbed {
         })
     }
 
-    /// A directory for a tenant's files.
+    /// Makes a directory for a tenant's files.
     pub fn tenant_dir(&self, name: &str) -> Result<PathBuf, BenchError> {
         let dir = self.data.join(name);
         make_dir(&dir)?;
@@ -186,7 +186,7 @@ impl Testbed {
     }
 }
 
-/// Limits what the process `pid` may send through its eth0, by HTB.
+/// Limits the rate of the process `pid` through its eth0, by HTB.
 pub(super) fn shape(pid: u32, bits_per_s: u64) -> Result<(), BenchError> {
     let inside = format!("nsenter --target {pid} --net tc");
     run(&format!(
@@ -199,7 +199,7 @@ pub(super) fn shape(pid: u32, bits_per_s: u64) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// [`BUCKET`] in bytes, and no less than the largest packet.
+/// [`BUCKET`] in bytes, at least the largest packet.
 fn bucket_bytes(bits_per_s: u64) -> u64 {
     let bytes = bits_per_s as f64 / 8.0 * BUCKET.as_secs_f64();
     (bytes as u64).max(64 << 10)

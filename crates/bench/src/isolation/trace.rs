@@ -1,6 +1,6 @@
-//! What a tenant uses by BPF, beside the files of its cgroups: resident memory by the tracepoint
-//! rss_stat, requests that devices completed. Packets are read where the kernel counts them anyway,
-//! at the tenant's interface: a program for each packet took 2% of a CPU beside a flood.
+//! Resource use of tenants by BPF, in addition to the files of their cgroups: resident memory by
+//! the tracepoint rss_stat, and requests that devices completed. Packets are read from the counters
+//! of the tenant's interface: a program for each packet cost a noticeable part of a CPU in a flood.
 
 use super::cgroups::TenantCgroups;
 use crate::error::BenchError;
@@ -10,14 +10,14 @@ use cofferdam_types::CgroupId;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The loaded programs. The kernel keeps their run time while they are loaded.
+/// Loaded programs. The kernel counts their run time while they are loaded.
 pub(super) struct Tracer {
     programs: TenantPrograms,
     _statistics: RuntimeStatistics,
 }
 
 impl Tracer {
-    /// Loads them.
+    /// Loads the programs.
     pub fn start() -> Result<Tracer, BenchError> {
         let lacks = |e: &dyn std::fmt::Display| BenchError::Unsupported(e.to_string());
         Ok(Tracer {
@@ -37,14 +37,14 @@ impl Tracer {
         watch.map_err(|e| lacks(&e))
     }
 
-    /// Time that the programs have run since they were loaded, nanoseconds.
+    /// Run time of the programs since they were loaded, nanoseconds.
     pub fn run_time_ns(&self) -> u64 {
         let costs = self.programs.program_costs().unwrap_or_default();
         costs.iter().map(|cost| cost.run_time_ns).sum()
     }
 }
 
-/// A reading as the data has it.
+/// Reading of a counter in the data's form.
 pub(super) fn traced(counter: &TenantCounter) -> Traced {
     let now = counter.read();
     Traced {
@@ -54,7 +54,7 @@ pub(super) fn traced(counter: &TenantCounter) -> Traced {
     }
 }
 
-/// Memory is a level; all else counts from `first` on.
+/// Difference to `first`. Memory is a level and has no difference.
 pub(super) fn since(now: &Traced, first: &Traced) -> Traced {
     Traced {
         rss_bytes: now.rss_bytes,

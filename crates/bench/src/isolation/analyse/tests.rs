@@ -30,7 +30,7 @@ fn sample(scenario: &str, repetition: u32, used: f64, performance: f64) -> Isola
     }
 }
 
-/// Rows of the tables of Volpert et al. (ICPE 2023), recomputed: I_plr is 100·|a − a′| ÷ a, I_ulr is
+/// Recomputes rows of the tables of Volpert et al. (ICPE 2023): I_plr is 100·|a − a′| ÷ a. I_ulr is
 /// |a − a′| in points, half of it for CPU.
 /// Promise 43.
 #[test]
@@ -53,7 +53,7 @@ fn losses_are_the_papers() {
 fn an_improvement_is_no_loss_and_pairs_are_blocks() {
     let mut samples = Vec::new();
     for rep in 0..5 {
-        // The machine drifts: each block is slower, the loss within it is the same.
+        // The machine drifts: each block is slower, and the loss within a block is the same.
         let drift = 1.0 - f64::from(rep) * 0.1;
         samples.push(sample("a_s", rep, 5e8 * drift, 1e6 * drift));
         samples.push(sample("a_s_b_f", rep, 2.5e8 * drift, 5e5 * drift));

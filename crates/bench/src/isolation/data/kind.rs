@@ -1,9 +1,9 @@
-//! The words of an experiment: what is competed for, how much is asked, where and by what.
+//! Vocabulary of an experiment: resources, levels, runtimes and generators.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What two tenants compete for.
+/// Resource for which two tenants compete.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -15,7 +15,7 @@ pub enum Resource {
     Memory,
     /// A file on a real file system, by O_DIRECT.
     Disk,
-    /// The same through the page cache, with fsync.
+    /// A file through the page cache, with fsync.
     DiskBuffered,
     /// Datagrams through the runtime's network to a peer behind one shared link.
     Network,
@@ -30,7 +30,7 @@ labels!(Resource {
 });
 
 impl Resource {
-    /// The paper's four.
+    /// The paper's four resources.
     pub const PAPER: [Resource; 4] = [
         Resource::Cpu,
         Resource::Memory,
@@ -52,8 +52,8 @@ impl Resource {
         }
     }
 
-    /// Weight of a difference in points: the paper's CPU table has half of it, its network and
-    /// memory tables the whole.
+    /// Weight of a difference in points: 0.5 in the paper's CPU table, 1 in its network and memory
+    /// tables.
     pub fn ulr_weight(self) -> f64 {
         match self {
             Resource::Cpu | Resource::NetworkCpu => 0.5,
@@ -66,13 +66,13 @@ impl Resource {
         matches!(self, Resource::Network | Resource::NetworkCpu)
     }
 
-    /// Whether it is a file's.
+    /// Whether the resource is a disk.
     pub fn is_disk(self) -> bool {
         matches!(self, Resource::Disk | Resource::DiskBuffered)
     }
 }
 
-/// How much a tenant asks for, against its limit.
+/// Demand of a tenant in relation to its limit.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -82,15 +82,15 @@ pub enum Level {
     Undercommitted,
     /// At its limit.
     Saturated,
-    /// Above its limit, which holds it.
+    /// Above its limit, which restrains it.
     Overcommitted,
-    /// As much as it can, without a limit.
+    /// All that it can get, without a limit.
     Unrestricted,
 }
 labels!(Level { Undercommitted => "undercommitted", Saturated => "saturated", Overcommitted => "overcommitted", Unrestricted => "unrestricted" });
 
 impl Level {
-    /// The letter of the scenario's short name.
+    /// Letter in the scenario's short name.
     pub fn letter(self) -> char {
         match self {
             Level::Undercommitted => 'u',
@@ -101,43 +101,44 @@ impl Level {
     }
 }
 
-/// What the two tenants do: tenant a is judged, tenant b is beside it or is not there.
+/// Levels of the two tenants: tenant a is judged, tenant b is its neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Scenario {
-    /// Of the tenant that is judged.
+    /// Level of the judged tenant.
     pub a: Level,
-    /// Of the other; `None`: a baseline.
+    /// Level of its neighbour; `None`: a baseline.
     pub b: Option<Level>,
 }
 
 impl Scenario {
-    /// The 16 of the paper, in its order: 4 baselines, then a below `unrestricted` beside each b.
+    /// The paper's 16 scenarios in its order: 4 baselines, then each level of a below
+    /// `unrestricted` with each level of b.
     pub fn paper() -> Vec<Scenario> {
         let baselines = Level::ALL.iter().map(|a| Scenario { a: *a, b: None });
         let contended = Level::ALL[..3].iter().flat_map(|a| beside(*a));
         baselines.chain(contended).collect()
     }
 
-    /// The four that the paper's text implies: an unrestricted a beside each b.
+    /// The four scenarios that the paper's text implies: an unrestricted a with each level of b.
     pub fn unrestricted() -> Vec<Scenario> {
         beside(Level::Unrestricted).collect()
     }
 
-    /// All 20, numbered as in [`Scenario::number`].
+    /// All 20 scenarios, numbered as in [`Scenario::number`].
     pub fn all() -> Vec<Scenario> {
         let mut all = Scenario::paper();
         all.extend(Scenario::unrestricted());
         all
     }
 
-    /// The paper's number, from 1; 17 to 20 are the additional ones.
+    /// Number in the paper, from 1; 17 to 20 are the additional ones.
     pub fn number(self) -> usize {
         let place = Scenario::all().iter().position(|s| *s == self);
         place.map_or(0, |i| i + 1)
     }
 
-    /// The baseline that it is compared with; itself for a baseline.
+    /// Baseline of the scenario; a baseline is its own.
     pub fn baseline(self) -> Scenario {
         Scenario { a: self.a, b: None }
     }
@@ -147,7 +148,7 @@ fn beside(a: Level) -> impl Iterator<Item = Scenario> {
     Level::ALL.iter().map(move |b| Scenario { a, b: Some(*b) })
 }
 
-/// The short name: `a_s`, `a_s_b_f`.
+/// Short name: `a_s`, `a_s_b_f`.
 impl std::fmt::Display for Scenario {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut name = format!("a_{}", self.a.letter());
@@ -185,7 +186,7 @@ impl TryFrom<String> for Scenario {
     }
 }
 
-/// Name of the type in the experiment's schema: an enumeration of the short names.
+/// Schema of a scenario: an enumeration of the short names.
 impl JsonSchema for Scenario {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Scenario".into()
@@ -201,7 +202,7 @@ impl JsonSchema for Scenario {
     }
 }
 
-/// What runs the tenants.
+/// Runtime of the tenants.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -225,7 +226,7 @@ pub enum RuntimeKind {
     Nspawn,
     /// A small virtual machine.
     Qemu,
-    /// Pods of the cluster's node that this is.
+    /// Pods on this host, which is a node of a cluster.
     Kubernetes,
 }
 labels!(RuntimeKind {
@@ -266,7 +267,7 @@ labels!(GeneratorKind {
 });
 
 impl GeneratorKind {
-    /// What it can load.
+    /// Resources that the generator can load.
     pub fn resources(self) -> &'static [Resource] {
         match self {
             GeneratorKind::CofferdamLoad => Resource::ALL,
@@ -276,13 +277,13 @@ impl GeneratorKind {
         }
     }
 
-    /// Whether it is a program of the host that joins a tenant, and not ours.
+    /// Whether it is a program of the host that joins a tenant, and not our own.
     pub fn is_foreign(self) -> bool {
         self != GeneratorKind::CofferdamLoad
     }
 }
 
-/// Whether Cofferdam's agent manages the tenants.
+/// Protection of the tenants by Cofferdam's agent.
 #[derive(
     Clone,
     Copy,
@@ -299,10 +300,10 @@ impl GeneratorKind {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Protection {
-    /// No: the runtime alone.
+    /// None: the runtime alone.
     #[default]
     Vanilla,
-    /// Yes: `network_cpu = "enforce"` and a strict reservation of their CPU limit.
+    /// `network_cpu = "enforce"`, and a strict reservation of the tenants' CPU limit.
     Cofferdam,
 }
 labels!(Protection { Vanilla => "vanilla", Cofferdam => "cofferdam" });

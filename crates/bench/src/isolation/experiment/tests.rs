@@ -55,7 +55,7 @@ fn the_order_is_drawn_block_by_block_and_the_same_for_one_seed() {
         of.map(|c| c.scenario).collect()
     };
     assert_ne!(order(0), order(1));
-    // Blocks are whole: no scenario comes a second time before all have come once.
+    // A block is complete: each scenario comes once before any comes again.
     let block: HashSet<Scenario> = cells[..16].iter().map(|c| c.scenario).collect();
     assert_eq!(block.len(), 16);
     let other = Experiment {
@@ -145,8 +145,8 @@ fn a_generator_of_the_host_is_taken_where_it_can_work() {
     assert!(reason.starts_with("x.yaml:8:12: "), "{reason}");
 }
 
-/// Cells with and without protection are neighbours, each first in every other block; a cell's
-/// blocks are spread over the whole run.
+/// Cells with and without protection are neighbours, each first in every other block. The blocks of
+/// a cell are spread over the whole run.
 /// Promise 44.
 #[test]
 fn blocks_are_spread_and_protection_alternates() {
@@ -172,9 +172,9 @@ fn blocks_are_spread_and_protection_alternates() {
     }
 }
 
-/// The quick matrix of one runtime: what its cells take by what was measured of each resource
-/// (seconds beside the window: 0.13; memory of 1 GiB to fill three of it, 1.3 on the mean), and a
-/// start of the tenants for each resource and block (up to 5).
+/// Time of the quick matrix of one runtime: the window, and the measured overhead of each resource
+/// in seconds. The overhead is 0.13; for memory of 1 GiB, of which three are filled, 1.3 on
+/// average. A start of the tenants takes up to 5 for each resource and block.
 /// Promise 44.
 #[test]
 fn the_quick_matrix_takes_about_ten_minutes() {
@@ -196,7 +196,7 @@ fn the_quick_matrix_takes_about_ten_minutes() {
 fn presets_are_sound_and_written_as_they_are_read() {
     for preset in [Experiment::quick(), Experiment::paper()] {
         preset.check().unwrap();
-        // JSON is YAML: a run's kept experiment can be run again.
+        // JSON is YAML: the experiment file of a run can be run again.
         let text = serde_json::to_string_pretty(&preset).unwrap();
         assert_eq!(Experiment::parse(&text, "kept").unwrap(), preset);
     }

@@ -1,4 +1,4 @@
-//! fio: blocks of a file. Its figures are those of its whole life, the warm-up included.
+//! fio: blocks of a file. Its figures include the warm-up.
 
 use super::Generator;
 use crate::isolation::guest::Done;
@@ -6,7 +6,7 @@ use crate::isolation::levels::{DISK_THREADS, Load, WRITE_PCT};
 use serde_json::Value;
 use std::time::Duration;
 
-/// The flexible I/O tester.
+/// Generator fio, the flexible I/O tester.
 pub(super) struct Fio;
 
 impl Generator for Fio {
@@ -24,8 +24,8 @@ impl Generator for Fio {
         else {
             return None;
         };
-        // By O_DIRECT one job keeps the queue filled; through the page cache each operation waits,
-        // so there are as many jobs, and each has its part of the rate.
+        // With O_DIRECT one job keeps the queue filled. Through the page cache each operation
+        // waits, so there are several jobs, each with a part of the rate.
         let (engine, jobs): (&[&str], u32) = match direct {
             true => (&["--ioengine=libaio", "--direct=1"], 1),
             false => (
@@ -59,7 +59,7 @@ impl Generator for Fio {
             format!("--rwmixwrite={WRITE_PCT}"),
             format!("--iodepth={}", DISK_THREADS / jobs),
             format!("--numjobs={jobs}"),
-            // Its own warm-up (ramp_time) ends before its time below a second of it (3.33).
+            // Not fio's own warm-up (ramp_time): fio 3.33 ends it too early below one second.
             format!("--runtime={}ms", (warmup + measure).as_millis()),
         ]);
         if *iops > 0.0 {
@@ -77,9 +77,9 @@ impl Generator for Fio {
         Some(arguments)
     }
 
-    /// Its JSON: reads and writes together.
+    /// Reads fio's JSON: reads and writes together.
     fn done(&self, output: &str, _: Duration, _: Duration) -> Result<Done, String> {
-        // Notes may stand before it.
+        // Notes may precede the JSON.
         let from = output.find('{').ok_or("fio said nothing")?;
         let json = serde_json::Deserializer::from_str(&output[from..]).into_iter::<Value>();
         let report = json.flatten().next().ok_or("fio's report is not JSON")?;

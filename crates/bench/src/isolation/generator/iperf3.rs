@@ -1,7 +1,7 @@
-//! iperf3: datagrams to a server of its own at the peer.
+//! iperf3: datagrams to an iperf3 server at the peer.
 //!
-//! Client and server agree over a TCP connection through the same link: beside a flood it may take
-//! long to begin. What counts is what the server says that it received.
+//! Client and server negotiate over a TCP connection through the same link, so a flood may delay
+//! the start. The figures are the server's.
 
 use super::program::Program;
 use super::{Generator, whole_seconds};
@@ -13,10 +13,10 @@ use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Its client.
+/// Generator iperf3, the client.
 pub(super) struct Iperf3;
 
-/// How long its server may take to listen.
+/// Time limit for the server to listen.
 const LISTEN: Duration = Duration::from_secs(10);
 
 impl Generator for Iperf3 {
@@ -49,14 +49,14 @@ impl Generator for Iperf3 {
     }
 }
 
-/// Bytes and datagrams of the intervals that lie within the window.
+/// Bytes and datagrams of the intervals within the window.
 fn within(output: &str, warmup: Duration, measure: Duration) -> Result<Done, String> {
     let report: Value =
         serde_json::from_str(output).map_err(|_| "iperf3's report is not JSON".to_owned())?;
     let own = report["error"].as_str();
     let intervals = report["intervals"].as_array();
     let (from, to) = (warmup.as_secs_f64(), (warmup + measure).as_secs_f64());
-    // Its intervals end a little late.
+    // iperf3's intervals end a little late.
     const SLACK: f64 = 0.02;
     let (mut seconds, mut bytes) = (0.0, 0.0);
     for sum in intervals.into_iter().flatten().map(|i| &i["sum"]) {
@@ -88,14 +88,14 @@ fn within(output: &str, warmup: Duration, measure: Duration) -> Result<Done, Str
     })
 }
 
-/// Its server at the peer: serves one test.
+/// iperf3 server at the peer, for one test.
 pub(in crate::isolation) struct Iperf3Sink {
     program: Program,
     window: [Duration; 2],
 }
 
 impl Iperf3Sink {
-    /// Starts it and waits until it listens.
+    /// Starts the server and waits until it listens.
     pub fn start(testbed: &Testbed, port: u16) -> Result<Iperf3Sink, BenchError> {
         let mut command = testbed.in_peer(Path::new("iperf3"));
         command.args(["--server", "--one-off", "--json", "--interval", "0.1"]);
@@ -120,12 +120,12 @@ impl Iperf3Sink {
         Ok(sink)
     }
 
-    /// Keeps the window that counts.
+    /// Sets the window that counts.
     pub fn go(&mut self, warmup: Duration, measure: Duration) {
         self.window = [warmup, measure];
     }
 
-    /// What it received, once its client has gone; `None`: not within `patience`.
+    /// Figures of the server after its client's end; `None` if it does not end within `patience`.
     pub fn done(&mut self, patience: Duration) -> Result<Option<Done>, BenchError> {
         let Some(output) = self.program.output(Instant::now() + patience)? else {
             return Ok(None);
@@ -138,7 +138,7 @@ impl Iperf3Sink {
     }
 }
 
-/// Whether a TCP socket in the network namespace of `pid` listens at `port`.
+/// Whether a TCP socket listens at `port` in the network namespace of `pid`.
 fn listens(pid: u32, port: u16) -> bool {
     const LISTEN: &str = "0A";
     let end = format!(":{port:04X}");

@@ -1,9 +1,9 @@
-//! Load generators of the host (stress-ng, fio, iperf3): each cell starts one inside its tenant's
-//! cgroups and namespaces, and reads what it says of itself.
+//! Load generators of the host (stress-ng, fio, iperf3). Each cell starts one inside its tenant's
+//! cgroups and namespaces, and reads its report.
 //!
-//! They know less than our own: they are started anew for each cell, two of them know whole
-//! seconds alone, and none is an open loop. They are here so that a figure can be checked by a
-//! program that we did not write.
+//! They can do less than our own generator: each cell starts a new process, two of them accept only
+//! whole seconds, and none is an open loop. They exist so that a program that we did not write can
+//! check our figures.
 
 mod fio;
 mod iperf3;
@@ -21,20 +21,20 @@ use program::Program;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How a program of the host is called, and what its words mean.
+/// Command line of a program of the host, and its report.
 trait Generator {
-    /// Its name in the path.
+    /// Name of the program in the path.
     fn program(&self) -> &'static str;
 
-    /// Its arguments for `load`, which is measured for `measure` after `warmup`; `None`: it has no
-    /// such load.
+    /// Arguments for `load`, which is measured for `measure` after `warmup`; `None` if the program
+    /// has no such load.
     fn arguments(&self, load: &Load, warmup: Duration, measure: Duration) -> Option<Vec<String>>;
 
-    /// What it achieved in its window, by what it printed.
+    /// Reads the figures of the window from the program's output.
     fn done(&self, output: &str, warmup: Duration, measure: Duration) -> Result<Done, String>;
 }
 
-/// `None`: our own, which is no program of the host.
+/// Generator of a kind; `None` for our own, which is no program of the host.
 fn of(kind: GeneratorKind) -> Option<Box<dyn Generator>> {
     match kind {
         GeneratorKind::CofferdamLoad => None,
@@ -44,7 +44,10 @@ fn of(kind: GeneratorKind) -> Option<Box<dyn Generator>> {
     }
 }
 
-/// What it says of itself; an error names the package that the host lacks.
+/// Version of the generator.
+///
+/// # Errors
+/// The host lacks the program; the error names its package.
 pub(super) fn version(kind: GeneratorKind) -> Result<String, BenchError> {
     match of(kind) {
         None => Ok(format!("cofferdam-load {}", env!("CARGO_PKG_VERSION"))),
@@ -55,10 +58,10 @@ pub(super) fn version(kind: GeneratorKind) -> Result<String, BenchError> {
     }
 }
 
-/// A generator in a tenant: nothing runs between cells.
+/// Generator in a tenant: nothing runs between cells.
 pub(super) struct Foreign {
     generator: Box<dyn Generator>,
-    /// Of the tenant.
+    /// Name of the tenant.
     name: String,
     pid: u32,
     cgroups: Vec<PathBuf>,
@@ -67,7 +70,7 @@ pub(super) struct Foreign {
     running: Option<Running>,
 }
 
-/// One that was let go.
+/// Started generator.
 struct Running {
     program: Program,
     warmup: Duration,
@@ -75,7 +78,7 @@ struct Running {
 }
 
 impl Foreign {
-    /// For `tenant`; `None`: its guest makes its load.
+    /// Generator for `tenant`; `None` if the tenant's guest generates its load.
     pub fn of(kind: GeneratorKind, tenant: &Tenant) -> Result<Option<Foreign>, BenchError> {
         let Some(generator) = of(kind) else {
             return Ok(None);
@@ -97,12 +100,12 @@ impl Foreign {
         }))
     }
 
-    /// Keeps what it shall do.
+    /// Sets the next load.
     pub fn prepare(&mut self, load: &Load) {
         (self.load, self.running) = (Some(load.clone()), None);
     }
 
-    /// Starts it.
+    /// Starts the program.
     pub fn go(&mut self, warmup: Duration, measure: Duration) -> Result<(), BenchError> {
         let name = self.generator.program();
         let arguments = self
@@ -114,7 +117,7 @@ impl Foreign {
         })?;
         let mut command = super::runtime::placed("nsenter", &self.cgroups, None)?;
         command
-            // Its mounts are the host's.
+            // The tenant has the host's mounts.
             .args(["--net", "--ipc", "--uts"])
             .args(["--target", &self.pid.to_string(), name])
             .args(arguments)
@@ -127,14 +130,14 @@ impl Foreign {
         Ok(())
     }
 
-    /// Asks it to end early.
+    /// Interrupts the program.
     pub fn stop(&mut self) {
         if let Some(running) = &mut self.running {
             running.program.interrupt();
         }
     }
 
-    /// Waits at most `patience` for it to end; `None` when it has not yet.
+    /// Waits at most `patience` for its end; `None` if it still runs.
     pub fn done(&mut self, patience: Duration) -> Result<Option<Done>, BenchError> {
         let deadline = Instant::now() + patience;
         let Some(running) = &mut self.running else {
@@ -155,7 +158,7 @@ impl Foreign {
     }
 }
 
-/// For clocks that know whole seconds.
+/// Rounds up, for programs that accept only whole seconds.
 fn whole_seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }

@@ -1,4 +1,4 @@
-//! A program that runs to its end and is read whole.
+//! Program that runs to its end, with its whole output.
 
 use crate::error::BenchError;
 use crate::spoken::Spoken;
@@ -9,28 +9,28 @@ use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Between two looks whether it has ended.
+/// Time between two checks for its end.
 const LOOK: Duration = Duration::from_millis(5);
-/// Most of its output that is read: what no generator reaches.
+/// Most bytes of its output that are read; no generator prints more.
 const MOST_OUTPUT: u64 = 16 << 20;
 
-/// A running program. Dropping it kills it with its children.
+/// Running program. Dropping it kills it with its children.
 pub(super) struct Program {
     child: Spoken,
     text: Option<JoinHandle<String>>,
     words: Option<JoinHandle<String>>,
 }
 
-/// What it said.
+/// Output of a program.
 pub(super) struct Output {
-    /// On its standard output.
+    /// Standard output.
     pub text: String,
-    /// Last line of its standard error.
+    /// Last line of standard error.
     pub words: String,
 }
 
 impl Program {
-    /// Starts `command`; errors call it `name`.
+    /// Starts `command`. Errors call it `name`.
     pub fn start(name: &str, mut command: Command) -> Result<Program, BenchError> {
         let mut child = Spoken::start(name, &mut command)?;
         child.hang_up();
@@ -41,20 +41,20 @@ impl Program {
         })
     }
 
-    /// Its process: every step on the way replaced the one before.
+    /// Process id of the program: each command on the way replaces the one before.
     pub fn pid(&self) -> u32 {
         self.child.pid()
     }
 
-    /// As Ctrl-C would.
+    /// Sends SIGINT, as Ctrl-C does.
     pub fn interrupt(&mut self) {
         if let Ok(None) = self.child.ended() {
-            // Fails only when it has just gone.
+            // Fails only if it has just ended.
             let _gone = kill(self.group(), Signal::SIGINT);
         }
     }
 
-    /// What it said, once it has ended; `None`: it has not by `deadline`.
+    /// Output of the ended program; `None` if it still runs at `deadline`.
     pub fn output(&mut self, deadline: Instant) -> Result<Option<Output>, BenchError> {
         loop {
             match self.child.ended() {
@@ -64,7 +64,7 @@ impl Program {
                 Err(e) => return Err(self.child.failure(e.to_string())),
             }
         }
-        // Children that live on would hold its output open.
+        // Children that still run would keep its output open.
         let _gone = killpg(self.group(), Signal::SIGKILL);
         let whole = |reader: Option<JoinHandle<String>>| {
             reader.and_then(|r| r.join().ok()).unwrap_or_default()
@@ -76,7 +76,7 @@ impl Program {
         }))
     }
 
-    /// An error of its own: `reason`, and what it said itself.
+    /// Error with `reason` and the last line of standard error.
     pub fn failure(&self, output: &Output, reason: &str) -> BenchError {
         self.child.failure(match output.words.is_empty() {
             true => reason.to_owned(),
@@ -92,7 +92,7 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         if self.text.is_some() {
-            // Not ended yet: its children go with it.
+            // The program still runs: kill its children too.
             let _gone = killpg(self.group(), Signal::SIGKILL);
         }
     }
@@ -101,7 +101,7 @@ impl Drop for Program {
 fn read(from: impl Read + Send + 'static) -> JoinHandle<String> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What came until an error is what there is.
+        // After an error, the bytes until then are returned.
         let _cut = from.take(MOST_OUTPUT).read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     })

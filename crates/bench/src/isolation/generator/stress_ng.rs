@@ -1,12 +1,12 @@
-//! stress-ng: CPU and memory. It counts "bogo operations", which compare with each other alone, and
-//! over its whole life, the warm-up included.
+//! stress-ng: CPU and memory. It counts "bogo operations", which are comparable only with each
+//! other. Its figures include the warm-up.
 
 use super::{Generator, whole_seconds};
 use crate::isolation::guest::Done;
 use crate::isolation::levels::Load;
 use std::time::Duration;
 
-/// stress-ng.
+/// Generator stress-ng.
 pub(super) struct StressNg;
 
 impl Generator for StressNg {
@@ -18,13 +18,13 @@ impl Generator for StressNg {
         let stressor = match load {
             Load::Cpu { cpus } => {
                 let workers = cpus.ceil();
-                // One method: operations of several are not equally long.
+                // One method: operations of different methods differ in length.
                 format!(
                     "--cpu {workers} --cpu-load {:.0} --cpu-method int64",
                     (cpus / workers * 100.0).clamp(1.0, 100.0)
                 )
             }
-            // It has no rate: it walks its set as fast as it can.
+            // stress-ng has no rate: it walks its set as fast as it can.
             Load::Memory { bytes, .. } => {
                 format!("--vm 1 --vm-bytes {bytes}b --vm-keep --vm-method write64")
             }

@@ -1,4 +1,4 @@
-//! Runtimes side by side, and the paper's beside ours.
+//! Runtimes side by side, and the paper's results next to ours.
 
 use super::paper;
 use super::table::{points, short_name, tenths};
@@ -6,8 +6,8 @@ use crate::isolation::data::{IsolationResult, IsolationTable, Resource};
 use crate::report::section::{section, spread_as};
 use maud::{Markup, html};
 
-/// One table a resource: the loss of performance in each contended scenario, a column a runtime.
-/// Nothing where there is but one.
+/// Tables of the loss of performance, one for each resource, with a column for each runtime. `None`
+/// for a single runtime.
 pub fn runtimes(result: &IsolationResult) -> Option<Markup> {
     let several: Vec<(Resource, Vec<&IsolationTable>)> = Resource::ALL
         .iter()
@@ -46,7 +46,7 @@ pub fn runtimes(result: &IsolationResult) -> Option<Markup> {
     ))
 }
 
-/// The paper's podman and ours, where this run has podman.
+/// Table of the paper's podman and ours; `None` if this run has no podman.
 pub fn with_the_paper(result: &IsolationResult) -> Option<Markup> {
     let tables: Vec<&IsolationTable> = result
         .tables

@@ -1,4 +1,4 @@
-//! Every block of every scenario: nothing is left out, and what stands apart is named.
+//! Chart of every block of every scenario, with the outliers named.
 
 use crate::isolation::data::{IsolationSample, IsolationSamples, IsolationTable, Scenario};
 use crate::report::chart::{Chart, Mark, Row, Tone};
@@ -8,7 +8,7 @@ use crate::report::section::figure;
 use crate::stats;
 use maud::{Markup, html};
 
-/// A dot a block, and the outliers in words; nothing where a had no level alone.
+/// Chart with a dot for each block, and the outliers in words; empty if a has no baseline.
 pub fn of(kept: &IsolationSamples, table: &IsolationTable) -> Result<Markup, ReportError> {
     let mut outliers = Vec::new();
     let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! What an isolation run says first: the largest harm, and how certain it is.
+//! Finding of an isolation run: the largest harm, and its certainty.
 
 use super::protection;
 use crate::data::{Bound, Estimate, Verdict};
@@ -10,13 +10,13 @@ use crate::isolation::goals::{LOSS_TOLERATED_PCT, P99_FACTOR_TOLERATED};
 use crate::report::format::{certainty, factor, number, share};
 use crate::run::RunData;
 
-/// A cell beside a neighbour.
+/// Cell with a neighbour.
 type Cell<'a> = (&'a IsolationTable, &'a IsolationRow);
 
-/// The largest loss of performance and of latency, proved or not, how many cells lost, and what is
-/// missing.
+/// Sentences about the largest loss of performance and of latency, proved or not, the number of
+/// cells with a loss, and missing cells.
 pub fn finding(run: &RunData, result: &IsolationResult) -> Vec<String> {
-    // With Cofferdam at work a runtime is no longer judged for itself.
+    // A run with Cofferdam judges the runtime only in its vanilla cells.
     let of = |protection| {
         result
             .tables
@@ -108,13 +108,13 @@ fn slower(contended: &[Cell<'_>]) -> Vec<String> {
     };
     let bound = Bound::AtMost(P99_FACTOR_TOLERATED);
     let mut found = largest(&cases, bound);
-    // What may be a harm and does not look like one is in the table.
+    // The table has the doubtful cases whose median is on the good side.
     found.doubtful = found.doubtful.filter(|(_, e)| !bound.admits(e.median));
     found.harmless = None;
     headlines(found, told, &|worst| worst)
 }
 
-/// What is proved comes first; what would be larger and is not proved is never left out.
+/// Headlines of a search: the proved harm first, then a larger one that is in doubt.
 fn headlines<'a>(
     found: Largest<'a, Cell<'a>>,
     told: impl Fn((Cell<'a>, &'a Estimate)) -> String,
@@ -130,8 +130,8 @@ fn headlines<'a>(
     proved.into_iter().chain(doubtful).chain(calm).collect()
 }
 
-/// How many cells the hypervisor disturbed, and how many measurements were made again for it;
-/// `None`: none.
+/// Numbers of cells that the hypervisor disturbed and of repeated measurements; `None` if there are
+/// none.
 fn stolen(kept: &IsolationSamples, result: &IsolationResult) -> Option<String> {
     let disturbed = kept.samples.iter().filter(|s| s.disturbed()).count();
     if disturbed == 0 && result.repeated == 0 {

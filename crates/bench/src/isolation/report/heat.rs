@@ -1,14 +1,14 @@
-//! The 4×4 matrix as a heat map: how much performance a lost, by its own level and b's.
+//! Heat map of the 4×4 matrix: a's loss of performance, by its level and b's.
 
 use super::table::tenths;
 use crate::isolation::data::{IsolationRow, IsolationTable, Level};
 use crate::report::format::certainty;
 use maud::{Markup, html};
 
-/// Losses at which a colour ends and the next begins, percent.
+/// Losses at which one colour ends and the next begins, percent.
 const STEPS: [f64; 5] = [2.0, 5.0, 15.0, 30.0, 50.0];
 
-/// A table of coloured cells: readable without colour, as each has its number.
+/// Table of coloured cells. Each has its number, so it is readable without colour.
 pub fn map(of: &IsolationTable) -> Markup {
     let levels: Vec<Level> = Level::ALL
         .iter()
@@ -39,7 +39,7 @@ pub fn map(of: &IsolationTable) -> Markup {
     }
 }
 
-/// The colours with the losses that they stand for.
+/// Legend of the colours.
 fn scale() -> Markup {
     let upper = STEPS.iter().map(|upper| format!("below {upper}%"));
     let words = upper.chain([format!("{}% or more", STEPS[STEPS.len() - 1])]);
@@ -67,7 +67,7 @@ fn cell(row: Option<&IsolationRow>) -> Markup {
     }
 }
 
-/// The place of a loss among [`STEPS`]; noise and gains are the first.
+/// Index of a loss in [`STEPS`]; noise and gains have 0.
 fn step(loss_pct: f64, noise: bool) -> usize {
     match noise {
         true => 0,

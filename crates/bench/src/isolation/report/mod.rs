@@ -70,7 +70,7 @@ impl Outcome for IsolationResult {
     }
 }
 
-/// All sections.
+/// All sections of the report.
 fn sections(kept: &IsolationSamples, result: &IsolationResult) -> Result<Vec<Markup>, ReportError> {
     let mut sections = Vec::new();
     let experiment = kept.experiment.as_deref();
@@ -101,7 +101,7 @@ fn sections(kept: &IsolationSamples, result: &IsolationResult) -> Result<Vec<Mar
     Ok(sections)
 }
 
-/// The method and the environment in plain words.
+/// Section about the method and the environment.
 fn method(kept: &IsolationSamples, result: &IsolationResult) -> Markup {
     let mut disk = kept
         .samples

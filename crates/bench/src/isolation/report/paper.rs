@@ -1,4 +1,4 @@
-//! The paper's tables for podman, as they stand in it (Volpert et al., ICPE'23): id 1 to 16.
+//! Tables of the paper for podman (Volpert et al., ICPE'23): ids 1 to 16.
 
 use crate::isolation::data::Resource;
 
@@ -25,7 +25,7 @@ const MEMORY: [f64; 16] = [
     21.21, 21.72, 21.14,
 ];
 
-/// I_plr of the paper's row `id`, from its rounded utilisations. `None` for a baseline.
+/// I_plr of the paper's row `id`, from its rounded utilisations; `None` for a baseline.
 pub fn i_plr(resource: Resource, id: u32) -> Option<f64> {
     let table = podman(resource)?;
     let row = usize::try_from(id).ok()?.checked_sub(1)?;
@@ -42,7 +42,7 @@ pub fn i_plr(resource: Resource, id: u32) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Against the I_plr that the paper prints; its utilisations are rounded to two digits.
+    /// Compares with the I_plr that the paper prints; its utilisations are rounded to two digits.
     /// Promise 43.
     #[test]
     fn the_papers_rows_are_its_own() {

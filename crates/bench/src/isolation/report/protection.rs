@@ -1,4 +1,4 @@
-//! With Cofferdam's agent and without it, of the same runtime and resource.
+//! Comparison of the same runtime and resource with and without Cofferdam's agent.
 
 use super::table::{short_name, tenths};
 use crate::data::Estimate;
@@ -10,7 +10,7 @@ use crate::report::format::{factor, number};
 use crate::report::section::{figure, section, spread_as};
 use maud::{Markup, html};
 
-/// The two tables of one runtime and resource.
+/// Two tables of one runtime and resource.
 struct Pair<'a> {
     without: &'a IsolationTable,
     with: &'a IsolationTable,
@@ -35,7 +35,7 @@ impl<'a> Pair<'a> {
             .collect()
     }
 
-    /// Rows of scenarios that both have.
+    /// Rows of the scenarios that both tables have.
     fn rows(&self) -> impl Iterator<Item = (&'a IsolationRow, &'a IsolationRow)> {
         let with = &self.with.rows;
         self.without.rows.iter().filter_map(move |row| {
@@ -45,7 +45,7 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// The comparison; nothing where the run has not both.
+/// Section of the comparison; `None` if the run has only one of them.
 pub fn comparison(result: &IsolationResult) -> Result<Option<Markup>, ReportError> {
     let pairs = Pair::all(result);
     if pairs.is_empty() {
@@ -66,7 +66,7 @@ pub fn comparison(result: &IsolationResult) -> Result<Option<Markup>, ReportErro
     )))
 }
 
-/// In words: in how many cells it was better, and in how many worse.
+/// Sentence about the number of cells that are better and worse with Cofferdam.
 pub fn finding(result: &IsolationResult) -> Option<String> {
     let pairs = Pair::all(result);
     let rows = pairs.iter().flat_map(Pair::rows);
@@ -111,7 +111,8 @@ fn verdict(without: &IsolationRow, with: &IsolationRow) -> Verdict {
     }
 }
 
-/// What a kept of its level alone, percent, one lane without and one with.
+/// Chart of the remaining performance of a, percent of its baseline, one lane without and one with
+/// Cofferdam.
 fn chart(pair: &Pair<'_>) -> Result<Markup, ReportError> {
     let rows = pair.rows().filter_map(|(old, new)| {
         let (old_loss, new_loss) = (

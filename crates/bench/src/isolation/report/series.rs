@@ -1,4 +1,4 @@
-//! Time series of what a and b used, block upon block, as pictures of one scenario each.
+//! Time series of the use by a and b, with all blocks of a scenario in one picture.
 
 use crate::isolation::data::{
     CellKey, IsolationSample, IsolationSamples, IsolationTable, Point, Resource, Scenario,
@@ -9,10 +9,10 @@ use crate::report::plot::{Axis, Line, Plot};
 use crate::report::section::figure;
 use maud::{Markup, html};
 
-/// Blocks drawn at the most: more are a smear.
+/// Most blocks that are drawn: more are illegible.
 const BLOCKS: usize = 10;
 
-/// The scenario that lost most, and its baseline, over time.
+/// Time series of the scenario with the largest loss, and of its baseline.
 pub fn of(kept: &IsolationSamples, table: &IsolationTable) -> Result<Markup, ReportError> {
     let loss = |row: &&crate::isolation::data::IsolationRow| {
         row.performance_loss_pct
@@ -68,12 +68,12 @@ fn picture(kept: &IsolationSamples, table: &IsolationTable, scenario: Scenario) 
         y: Axis::linear(unit),
         references: Vec::new(),
         hollow: "",
-        // b first: a is the one that is judged, and lies above.
+        // Tenant b first: a is judged and lies on top.
         lines: b.chain(a).collect(),
     }
 }
 
-/// What was used between two readings, in the resource's unit, with the time in milliseconds.
+/// Rates between two readings in the resource's unit, each with its time in milliseconds.
 fn rates(resource: Resource, points: &[Point]) -> Vec<(f64, f64)> {
     if resource == Resource::Memory {
         return points
@@ -83,7 +83,7 @@ fn rates(resource: Resource, points: &[Point]) -> Vec<(f64, f64)> {
     }
     points
         .windows(2)
-        // The last reading follows the one before at once: too short to make a rate of.
+        // The last reading follows directly: too short for a rate.
         .filter(|pair| pair[1].t_ms - pair[0].t_ms > 20.0)
         .map(|pair| {
             let seconds = (pair[1].t_ms - pair[0].t_ms) / 1e3;
@@ -93,7 +93,7 @@ fn rates(resource: Resource, points: &[Point]) -> Vec<(f64, f64)> {
                     counted(|p| p.cpu_ms / 1e3)
                 }
                 Resource::Disk | Resource::DiskBuffered => counted(|p| p.io_ops as f64),
-                // At the peer, by its ticks.
+                // The ticks of the peer.
                 Resource::Network => counted(|p| p.bytes as f64 * 8.0),
                 Resource::Llc => counted(|p| p.ops as f64),
             };

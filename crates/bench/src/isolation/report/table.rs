@@ -1,4 +1,4 @@
-//! The table of Volpert et al. (ICPE 2023), with intervals.
+//! Table of Volpert et al. (ICPE 2023), with intervals.
 
 use crate::data::{Bound, Verdict};
 use crate::evidence::judge;
@@ -8,7 +8,7 @@ use crate::report::format::{number, scaled};
 use crate::report::section::{spread, spread_as};
 use maud::{Markup, html};
 
-/// id, short name, a, a′, I_ulr, I_plr as in the paper; then what the paper has not.
+/// Table with the paper's columns id, short name, a, a′, I_ulr and I_plr, then our own columns.
 pub fn paper(of: &IsolationTable, generator: GeneratorKind) -> Markup {
     html! {
         div.scroll tabindex="0" { table.paper {
@@ -49,24 +49,24 @@ fn line(of: &IsolationTable, row: &IsolationRow) -> Markup {
     }
 }
 
-/// A loss in percent to a tenth: what is below is no tenant's concern.
+/// Formats a loss in percent with one digit: smaller differences do not concern a tenant.
 pub fn tenths(value: f64) -> String {
-    // Without the sign of a zero.
+    // Adding 0.0 removes the sign of a negative zero.
     format!("{:.1}", (value * 10.0).round() / 10.0 + 0.0)
 }
 
-/// Two digits behind the point, as the paper writes them.
+/// Formats with two decimal digits, as the paper does.
 pub fn points(value: f64) -> String {
     format!("{value:.2}")
 }
 
-/// Whether it is proved that a lost more than a tenant needs not care for.
+/// Whether it is proved that a lost more than the tolerated part.
 fn is_loss(row: &IsolationRow) -> bool {
     let loss = row.performance_loss_pct.as_ref();
     loss.is_some_and(|e| judge(Bound::AtMost(LOSS_TOLERATED_PCT), e) == Verdict::Missed)
 }
 
-/// `a_s b_f`: as the paper writes it, subscripts and all.
+/// Short name such as `a_s b_f`, with subscripts as in the paper.
 pub fn short_name(row: &IsolationRow) -> Markup {
     html! {
         "a" sub { (row.scenario.a.letter()) }

@@ -1,4 +1,4 @@
-//! containerd, by `ctr run --config`: the same bundle as runc's, through containerd's shim.
+//! Runtime containerd, by `ctr run --config`: the same bundle as runc's, through containerd's shim.
 
 use super::{Runtime, START, Tenant, TenantSpec, contained, first_line, oci};
 use crate::error::BenchError;
@@ -8,13 +8,13 @@ use cofferdam_lab::UndoStack;
 use cofferdam_lab::{LabError, run};
 use std::process::Command;
 
-/// containerd and its client.
+/// Runtime containerd and its client.
 pub(super) struct Containerd;
 
 impl Runtime for Containerd {
     fn version(&self) -> Result<String, BenchError> {
         let version = first_line("ctr --version")?;
-        // The client alone is not enough.
+        // The client works without the daemon too.
         run("ctr --connect-timeout 2s version").map_err(|e| match e {
             LabError::Command { reason, .. } => BenchError::Unsupported(format!(
                 "containerd does not answer ({reason}): start it (systemctl start containerd)"
@@ -34,7 +34,7 @@ impl Runtime for Containerd {
         let id = bundle.id;
         let gone = id.clone();
         undo.push(format!("container {id}"), move || {
-            // --rm may have been faster.
+            // Errors are ignored: `--rm` may have removed the container before.
             for command in ["tasks kill --signal SIGKILL", "containers delete"] {
                 let _gone = run(&format!("ctr --namespace cofferdam {command} {gone}"));
             }
@@ -47,7 +47,7 @@ impl Runtime for Containerd {
             .arg(&id);
         let guest = Guest::start(&spec.name, command, START)?;
         let tasks = run("ctr --namespace cofferdam tasks list")?;
-        // NAME PID STATE
+        // Columns: NAME PID STATE
         let mut task = tasks.lines().filter(|line| line.starts_with(&id));
         let pid = task.next().and_then(|line| line.split_whitespace().nth(1));
         contained(guest, pid.unwrap_or_default(), undo)

@@ -1,5 +1,5 @@
-//! docker, by its command line. Its network is the host's bridge: the tenants' packets to the peer
-//! pass the host's own namespace, so the network is measured only where docker's daemon runs
+//! Runtime docker, by its command line. Its network is the host's bridge, so packets to the peer
+//! pass the host's own namespace. The benchmark therefore measures the network only with a daemon
 //! inside the testbed.
 
 use super::engine::{Engine, Image};
@@ -9,7 +9,7 @@ use crate::isolation::testbed::Testbed;
 use cofferdam_lab::{LabError, run};
 use std::process::Command;
 
-/// docker and its daemon.
+/// Runtime docker and its daemon.
 #[derive(Default)]
 pub(super) struct Docker {
     image: Option<Image>,
@@ -42,7 +42,7 @@ impl Runtime for Docker {
             program: "docker",
             command: Command::new("docker"),
             options: ["--network", "none"].map(str::to_owned).to_vec(),
-            // --rm may have been faster; with --force that is no failure.
+            // With `--force` it is no failure that `--rm` has already removed the container.
             remove: "docker rm --force".to_owned(),
             image: self.image.as_ref(),
         };

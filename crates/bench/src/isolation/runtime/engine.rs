@@ -1,4 +1,4 @@
-//! What podman and docker share: their command lines are the same.
+//! Parts that podman and docker share: their command lines are the same.
 
 use super::{Limit, START, Tenant, TenantSpec, contained, oci};
 use crate::error::BenchError;
@@ -9,14 +9,14 @@ use cofferdam_lab::podman::import;
 use cofferdam_lab::{UndoStack, run};
 use std::process::Command;
 
-/// An image made here; dropped, it is removed.
+/// Image that this benchmark made. Dropping it removes the image.
 pub(super) struct Image {
     name: String,
     _undo: UndoStack,
 }
 
 impl Image {
-    /// Imports the generator's root directory as `name`; returns its id.
+    /// Imports the generator's root directory as image `name`. Returns the image and its id.
     pub fn import(
         engine: &'static str,
         testbed: &Testbed,
@@ -28,28 +28,28 @@ impl Image {
         Ok((Image { name, _undo: undo }, id))
     }
 
-    /// What it is called.
+    /// Name of the image.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// How an engine is called for one tenant.
+/// Command line of an engine for one tenant.
 pub(super) struct Engine<'a> {
-    /// Its name.
+    /// Name of the engine.
     pub program: &'static str,
     /// The engine with its options, before `run`.
     pub command: Command,
-    /// Further options of `run`: its network, what this host's limits ask for.
+    /// Further options of `run`, for the network and for this host's limits.
     pub options: Vec<String>,
-    /// Removes the container, by [`run`].
+    /// Command that removes the container, for [`run`].
     pub remove: String,
-    /// What the tenants run.
+    /// Image of the tenants.
     pub image: Option<&'a Image>,
 }
 
 impl Engine<'_> {
-    /// Runs the generator in a container of the spec's limit.
+    /// Runs the generator in a container with the limit of `spec`.
     pub fn start(mut self, testbed: &Testbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
         let image = self.image.ok_or_else(|| {
             BenchError::Unsupported(format!("{}'s image was not made", self.program))
@@ -77,13 +77,13 @@ impl Engine<'_> {
     }
 }
 
-/// The limit in their flags.
+/// The engines' flags for the limit.
 fn flags(limit: Option<&Limit>) -> Vec<String> {
     match limit {
         Some(Limit::Cpus(cpus)) => vec!["--cpus".to_owned(), cpus.to_string()],
         Some(Limit::Memory(bytes)) => vec![
             format!("--memory={bytes}b"),
-            // As much again would be swap otherwise.
+            // Without it the container could swap the same number of bytes.
             format!("--memory-swap={bytes}b"),
         ],
         Some(Limit::Disk {

@@ -1,7 +1,9 @@
-//! Pods of the cluster's node that this is, made through the API server: kubelet, runtime and network
-//! plugin are the cluster's. The generator is a process of the benchmark in the pod's namespaces and
-//! cgroups: spoken to through the API server (`kubectl exec`), its reports would be work of the node in
-//! the time that is measured.
+//! Pods of this host, a cluster's node, made through the API server. Kubelet, runtime and network
+//! plugin are the cluster's.
+//!
+//! The generator is a process of the benchmark in the pod's namespaces and cgroups. Its reports do
+//! not go through the API server (`kubectl exec`): that would be work of the node in the measured
+//! time.
 
 use super::{Limit, Runtime, START, Tenant, TenantSpec, oci};
 use crate::cluster::{Node, PodSpec};
@@ -17,12 +19,12 @@ use serde_json::{Value, json};
 use std::fs;
 use std::process::Command;
 
-/// v1 controllers that a kubelet or a runtime has cgroups in.
+/// v1 controllers in which a kubelet or a runtime has cgroups.
 const CONTROLLERS: [&str; 6] = ["cpu", "cpuacct", "cpuset", "memory", "blkio", "pids"];
-/// Label of the tenants' pods: rules of an agent go by it.
+/// Label of the tenants' pods, for the agent's rules.
 pub(in crate::isolation) const LABEL: &str = "cofferdam-bench";
 
-/// A cluster.
+/// Runtime of a cluster's node.
 #[derive(Default)]
 pub(super) struct Kubernetes {
     node: Option<Node>,
@@ -79,7 +81,7 @@ impl Runtime for Kubernetes {
     }
 }
 
-/// The limit as a pod has it; what is not requested is requested as much.
+/// The limit as `resources` of a pod. Requests that it does not name equal the limits.
 fn resources(limit: Option<&Limit>) -> Result<Value, BenchError> {
     Ok(match limit {
         Some(Limit::Cpus(cpus)) => json!({ "limits": { "cpu": format!("{:.0}m", cpus * 1000.0) } }),

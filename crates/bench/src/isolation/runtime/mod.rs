@@ -1,4 +1,4 @@
-//! The runtimes, one file each.
+//! Runtimes, one file each.
 
 mod containerd;
 mod docker;
@@ -24,39 +24,43 @@ use std::time::Duration;
 pub(super) use kubernetes::LABEL;
 pub(super) use process::placed;
 
-/// How long a tenant may take to start.
+/// Time limit for the start of a tenant.
 const START: Duration = Duration::from_secs(30);
 
-/// A started tenant: a load generator that waits for orders. Dropped, it is gone.
+/// Started tenant: a load generator that waits for commands. Dropping it removes the tenant.
 pub(super) struct Tenant {
     pub guest: Guest,
-    /// A process in its cgroups and in its network namespace.
+    /// Process in the tenant's cgroups and network namespace.
     pub pid: u32,
-    /// Its own, where that is not its network namespace's (a virtual machine).
+    /// The tenant's address, if it differs from its network namespace's (a virtual machine).
     pub address: Option<Ipv4Addr>,
-    /// Its directory on a real file system, as it sees it.
+    /// Directory on a real file system, by its path in the tenant.
     pub dir: String,
-    /// Its cgroups, where a program of the host can be run as the tenant runs its own.
+    /// The tenant's cgroups, if a program of the host can run in them like the tenant's own.
     pub cgroups: Option<Vec<PathBuf>>,
-    /// Whether its clock is the host's, so that one-way delays can be told.
+    /// Whether the tenant has the host's clock, so that one-way delays can be measured.
     pub host_clock: bool,
-    // Last: fields are dropped in order, and the guest has to go first.
+    // Last: fields are dropped in order, and the guest must go first.
     pub _undo: UndoStack,
 }
 
-/// How tenants are started.
+/// Way of starting tenants.
 pub(super) trait Runtime {
-    /// What it says its version is; an error says why it cannot be used here.
+    /// Version of the runtime.
+    ///
+    /// # Errors
+    /// The reason why it cannot be used on this host.
     fn version(&self) -> Result<String, BenchError>;
 
-    /// Once, before the first tenant: images, root directories. Returns image → digest.
+    /// Prepares images and root directories, once before the first tenant. Returns an image and its
+    /// digest.
     fn prepare(&mut self, testbed: &Testbed) -> Result<Option<(String, String)>, BenchError>;
 
     /// Starts a tenant.
     fn start(&self, testbed: &Testbed, spec: &TenantSpec) -> Result<Tenant, BenchError>;
 }
 
-/// The runtime of this kind.
+/// Runtime of this kind.
 pub(super) fn of(kind: RuntimeKind) -> Box<dyn Runtime> {
     match kind {
         RuntimeKind::Process => Box::new(process::Process),
@@ -72,7 +76,7 @@ pub(super) fn of(kind: RuntimeKind) -> Box<dyn Runtime> {
     }
 }
 
-/// The tenant whose container's first process a runtime names in `pid`.
+/// Tenant in a container whose first process has the number `pid`, as a runtime prints it.
 fn contained(guest: Guest, pid: &str, undo: UndoStack) -> Result<Tenant, BenchError> {
     let pid = pid.trim().parse().map_err(|_| BenchError::Worker {
         worker: guest.name().to_owned(),
@@ -89,7 +93,7 @@ fn contained(guest: Guest, pid: &str, undo: UndoStack) -> Result<Tenant, BenchEr
     })
 }
 
-/// First line of what a command says of itself.
+/// First line of a command's output.
 pub(super) fn first_line(command: &str) -> Result<String, BenchError> {
     let text = cofferdam_lab::run(command)?;
     Ok(text.lines().next().unwrap_or_default().trim().to_owned())

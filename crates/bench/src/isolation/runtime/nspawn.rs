@@ -1,6 +1,6 @@
-//! systemd-nspawn, without a registration at systemd-machined: it then runs on hosts that were not
-//! booted by systemd too. Its limits are the cgroup's that it is started in; nspawn's own
-//! `--property` needs a scope of a running systemd.
+//! Runtime systemd-nspawn. It is not registered at systemd-machined, so it also runs on hosts that
+//! systemd did not boot. Its limits are those of the cgroup in which it is started: `--property`
+//! needs a scope of a running systemd.
 
 use super::process::placed;
 use super::{Runtime, START, Tenant, TenantSpec, first_line, oci};
@@ -10,7 +10,7 @@ use crate::isolation::testbed::Testbed;
 use crate::isolation::{groups, load};
 use cofferdam_lab::UndoStack;
 
-/// systemd-nspawn.
+/// Runtime systemd-nspawn.
 pub(super) struct Nspawn;
 
 impl Runtime for Nspawn {
@@ -49,7 +49,7 @@ impl Runtime for Nspawn {
             .args([format!("/{}", load::NAME), "serve".to_owned()]);
         let guest = Guest::start(&spec.name, command, START)?;
         Ok(Tenant {
-            // nspawn itself is in the tenant's cgroups; its network is the namespace's.
+            // nspawn is in the tenant's cgroups, but not in its network namespace.
             pid: crate::isolation::descendant(guest.pid()),
             address: None,
             guest,

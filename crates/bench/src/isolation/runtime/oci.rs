@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Quotas are given over this.
+/// Period of the quotas, microseconds.
 const PERIOD_US: u64 = 100_000;
-/// Where a tenant sees its directory.
+/// Path of the tenant's directory in the tenant.
 pub(super) const DATA: &str = "/data";
 
-/// A root directory with nothing but the load generator and the places to mount on.
+/// Makes a root directory with only the load generator and the mount points.
 pub(super) fn root(testbed: &Testbed, dir: &Path) -> Result<PathBuf, BenchError> {
     let root = dir.join("rootfs");
     for place in ["dev", "proc", "sys", "data", "tmp", "etc", "usr", "run"] {
@@ -26,8 +26,8 @@ pub(super) fn root(testbed: &Testbed, dir: &Path) -> Result<PathBuf, BenchError>
     Ok(root)
 }
 
-/// Packs the root directory as an image's only layer. Numbers and times are fixed: the same
-/// generator has the same digest everywhere.
+/// Packs the root directory as the only layer of an image. Owners and times are fixed, so the same
+/// generator has the same digest on every host.
 pub(super) fn archive(testbed: &Testbed, name: &str) -> Result<PathBuf, BenchError> {
     let dir = testbed.tenant_dir(name)?;
     let root = root(testbed, &dir)?;
@@ -45,13 +45,13 @@ pub(super) fn make(path: &Path) -> Result<(), BenchError> {
     fs::create_dir_all(path).map_err(BenchError::host("make", path))
 }
 
-/// A tenant's bundle on the disk.
+/// Bundle of a tenant on the disk.
 pub(super) struct Bundle {
-    /// Of the container.
+    /// Id of the container.
     pub id: String,
-    /// Holds the configuration and the root directory.
+    /// Directory with the configuration and the root directory.
     pub dir: PathBuf,
-    /// Its `config.json`.
+    /// Path of its `config.json`.
     pub config: PathBuf,
 }
 
@@ -76,8 +76,8 @@ pub(super) fn bundle(
     })
 }
 
-/// `config.json` after the OCI runtime specification 1.0. The root's path is whole: containerd's
-/// shim has a bundle of its own.
+/// `config.json` after the OCI runtime specification 1.0. The path of the root is absolute, because
+/// containerd's shim uses a bundle of its own.
 fn config(spec: &TenantSpec, root: &Path, data: &Path, netns: &Path, cgroup: &str) -> Value {
     let mounts = json!([
         { "destination": "/proc", "type": "proc", "source": "proc" },
@@ -111,7 +111,7 @@ fn config(spec: &TenantSpec, root: &Path, data: &Path, netns: &Path, cgroup: &st
     })
 }
 
-/// The limit as the specification writes it.
+/// The limit in the specification's form.
 fn resources(limit: Option<&Limit>) -> Value {
     match limit {
         Some(Limit::Cpus(cpus)) => json!({

@@ -1,4 +1,4 @@
-//! podman, with its own bridge network, its own flags, and an image made here.
+//! Runtime podman, with its own bridge network, its own flags, and an image made here.
 
 use super::engine::{Engine, Image};
 use super::{Runtime, Tenant, TenantSpec, first_line};
@@ -6,7 +6,7 @@ use crate::error::BenchError;
 use crate::isolation::testbed::Testbed;
 use cofferdam_lab::run;
 
-/// podman with one of its OCI runtimes.
+/// Runtime podman with one of its OCI runtimes.
 pub(super) struct Podman {
     oci: &'static str,
     image: Option<Image>,
@@ -22,7 +22,8 @@ impl Runtime for Podman {
     fn version(&self) -> Result<String, BenchError> {
         let podman = first_line("podman --version")?;
         let oci = first_line(&format!("{} --version", self.oci))?;
-        // crun cannot have a container's cgroups on both trees; it says so only when it starts.
+        // crun does not support both cgroup trees for one container, but reports it only at the
+        // start.
         if self.oci == "crun"
             && cofferdam_lab::cgroup::layout()?
                 .v1_mounts
@@ -38,7 +39,7 @@ impl Runtime for Podman {
     fn prepare(&mut self, testbed: &Testbed) -> Result<Option<(String, String)>, BenchError> {
         let name = format!("localhost/{}", testbed.container(self.oci));
         let (image, _) = Image::import("podman", testbed, name)?;
-        // The layer's, not the image's: that has the time of the import in it.
+        // Digest of the layer: that of the image would contain the time of the import.
         let layers = run(&format!(
             "podman image inspect --format {{{{.RootFS.Layers}}}} {}",
             image.name()
@@ -51,13 +52,13 @@ impl Runtime for Podman {
     fn start(&self, testbed: &Testbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
         let mut command = testbed.in_router("podman");
         command.args(["--runtime", self.oci]);
-        // conmon leaves a file 'oom' where it was started when a v1 cgroup runs out of memory.
+        // conmon writes a file 'oom' to its working directory if a v1 cgroup runs out of memory.
         command.current_dir(&testbed.data);
         let network = if spec.network { "bridge" } else { "none" };
         let options = [
             "--network",
             network,
-            // podman's own defaults ask for more than a root without CAP_SYS_RESOURCE has.
+            // podman's defaults need CAP_SYS_RESOURCE.
             "--ulimit",
             "nofile=20000:20000",
             "--ulimit",

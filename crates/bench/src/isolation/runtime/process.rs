@@ -1,4 +1,4 @@
-//! Namespaces and cgroups of our own around the bare load generator.
+//! Runtime of the benchmark itself: namespaces and cgroups around the load generator.
 
 use super::{Runtime, START, Tenant, TenantSpec};
 use crate::error::BenchError;
@@ -10,7 +10,7 @@ use cofferdam_lab::{LabError, UndoStack};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Built in.
+/// Built-in runtime.
 pub(super) struct Process;
 
 impl Runtime for Process {
@@ -34,7 +34,7 @@ impl Runtime for Process {
             .arg("serve");
         let guest = Guest::start(&spec.name, command, START)?;
         Ok(Tenant {
-            // unshare became the generator: it is still the same process.
+            // unshare executed the generator: it is still the same process.
             pid: guest.pid(),
             address: Some(net.address),
             guest,
@@ -46,7 +46,7 @@ impl Runtime for Process {
     }
 }
 
-/// `program`, to be started in cgroups and, where given, in a tenant's network namespace.
+/// Command that starts `program` in the cgroups and, if given, in a tenant's network namespace.
 pub(in crate::isolation) fn placed(
     program: &str,
     cgroups: &[PathBuf],

@@ -1,4 +1,4 @@
-//! An OCI bundle of our own, run by runc or by gVisor's runsc.
+//! OCI bundle of the benchmark, run by runc or by gVisor's runsc.
 
 use super::{Runtime, START, Tenant, TenantSpec, contained, first_line, oci};
 use crate::error::BenchError;
@@ -8,12 +8,12 @@ use cofferdam_lab::UndoStack;
 use cofferdam_lab::run;
 use std::process::Command;
 
-/// `runc` or `runsc`.
+/// Runtime runc or runsc.
 pub(super) struct Bundle {
     program: &'static str,
-    /// Before the subcommand.
+    /// Options before the subcommand.
     options: &'static [&'static str],
-    /// Option that switches its own network stack off, where it has one.
+    /// Option that turns off the runtime's own network stack.
     without_network: Option<&'static str>,
 }
 
@@ -26,13 +26,14 @@ impl Bundle {
         }
     }
 
-    /// ptrace: the platform that needs neither KVM nor a new kernel; it is the slowest.
+    /// Platform ptrace needs neither KVM nor a new kernel; it is the slowest.
     pub fn runsc() -> Bundle {
         Bundle {
             program: "runsc",
             options: &["--platform=ptrace"],
-            // Its own stack in the sandbox is the default; on new kernels versions before 2023
-            // take every namespace for the host's and refuse it, so only the runtime that needs it gets it.
+            // The default is a network stack in the sandbox. On new kernels, versions before 2023
+            // take every namespace for the host's and refuse it, so only tenants with a network
+            // keep the default.
             without_network: Some("--network=none"),
         }
     }

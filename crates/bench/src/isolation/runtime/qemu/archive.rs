@@ -1,11 +1,11 @@
-//! The file system that a virtual machine starts from: an archive in the "newc" form, as the
-//! kernel's `Documentation/driver-api/early-userspace/buffer-format.rst` has it.
+//! Initial file system of a virtual machine: an archive in the "newc" format of the kernel's
+//! `Documentation/driver-api/early-userspace/buffer-format.rst`.
 
-/// `S_IFDIR` and `S_IFREG` of `<linux/stat.h>`, with what root's programs need.
+/// `S_IFDIR` and `S_IFREG` of `<linux/stat.h>`, with the permissions of root's programs.
 const DIRECTORY: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 
-/// An archive that is being written.
+/// Archive that is being written.
 #[derive(Default)]
 pub(super) struct Archive {
     bytes: Vec<u8>,
@@ -13,7 +13,7 @@ pub(super) struct Archive {
 }
 
 impl Archive {
-    /// Adds a directory; those above it come first.
+    /// Adds a directory; those above it must be added first.
     pub fn directory(&mut self, path: &str) {
         self.entry(path, DIRECTORY, &[]);
     }
@@ -23,13 +23,13 @@ impl Archive {
         self.entry(path, PROGRAM, content);
     }
 
-    /// The whole archive.
+    /// Finishes the archive and returns its bytes.
     pub fn end(mut self) -> Vec<u8> {
         self.entry("TRAILER!!!", 0, &[]);
         self.bytes
     }
 
-    /// Times and owners are 0: the same content gives the same bytes.
+    /// Adds an entry. Times and owners are 0, so that the same content gives the same bytes.
     fn entry(&mut self, name: &str, mode: u32, content: &[u8]) {
         self.entries += 1;
         let size = content.len() as u32;
@@ -63,7 +63,7 @@ impl Archive {
         self.pad();
     }
 
-    /// Names and contents end at multiples of 4.
+    /// Pads names and contents to multiples of 4 bytes.
     fn pad(&mut self) {
         let whole = self.bytes.len().next_multiple_of(4);
         self.bytes.resize(whole, 0);
@@ -76,7 +76,7 @@ mod tests {
     use std::io::Write;
     use std::process::{Command, Stdio};
 
-    /// busybox reads it as the kernel would.
+    /// busybox reads the archive as the kernel does.
     /// Promise 43.
     #[test]
     fn an_archive_is_unpacked_as_it_was_packed() {

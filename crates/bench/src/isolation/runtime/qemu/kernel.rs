@@ -1,4 +1,4 @@
-//! The kernel that virtual machines run, and the modules that they need.
+//! Kernel of the virtual machines, and the modules that they need.
 
 use crate::error::BenchError;
 use cofferdam_lab::{LabError, run};
@@ -6,11 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Names another kernel: `…/boot/vmlinuz-VERSION`, with `…/lib/modules/VERSION` beside it.
+/// Variable that names another kernel: `…/boot/vmlinuz-VERSION`, with `…/lib/modules/VERSION` in
+/// the same root.
 const VARIABLE: &str = "COFFERDAM_VM_KERNEL";
-/// Where distributions keep theirs.
+/// Directory in which distributions install kernels.
 const BOOT: &str = "/boot";
-/// What a machine's devices need; a kernel may have them built in.
+/// Modules of a machine's devices; a kernel may have them built in.
 const MODULES: [&str; 5] = [
     "virtio_pci",
     "virtio_blk",
@@ -19,19 +20,19 @@ const MODULES: [&str; 5] = [
     "ext4",
 ];
 
-/// A kernel on this host.
+/// Kernel on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Kernel {
-    /// Its image.
+    /// Path of its image.
     pub image: PathBuf,
-    /// As `uname -r` would have it.
+    /// Version as `uname -r` prints it.
     pub version: String,
-    /// Above `lib/modules`.
+    /// Directory that contains `lib/modules`.
     root: PathBuf,
 }
 
 impl Kernel {
-    /// The one that the environment names, else the newest in `/boot`.
+    /// Finds the kernel that the environment names, by default the newest in `/boot`.
     pub fn find() -> Result<Kernel, BenchError> {
         let lacks = |what: String| {
             BenchError::Unsupported(format!(
@@ -47,7 +48,7 @@ impl Kernel {
         }
     }
 
-    /// The kernel in the file `image`.
+    /// Kernel in the file `image`.
     fn at(image: &Path) -> Option<Kernel> {
         let version = image.file_name()?.to_str()?.strip_prefix("vmlinuz-")?;
         image.metadata().ok().filter(|m| m.is_file())?;
@@ -58,14 +59,14 @@ impl Kernel {
         })
     }
 
-    /// Its image's digest.
+    /// Digest of its image.
     pub fn digest(&self) -> Result<String, BenchError> {
         let sum = run(&format!("sha256sum {}", self.image.display()))?;
         let digest = sum.split_whitespace().next().unwrap_or_default();
         Ok(format!("sha256:{digest}"))
     }
 
-    /// The modules in the order in which they are to be loaded, ready to be loaded.
+    /// Contents of the modules, uncompressed, in the order in which they must be loaded.
     pub fn modules(&self) -> Result<Vec<Vec<u8>>, BenchError> {
         let mut paths: Vec<PathBuf> = Vec::new();
         for module in MODULES {
@@ -85,20 +86,20 @@ impl Kernel {
     }
 }
 
-/// The kernel of the highest version in `dir`.
+/// Kernel of the highest version in `dir`.
 fn newest(dir: &Path) -> Option<Kernel> {
     let entries = fs::read_dir(dir).ok()?.flatten();
     let kernels = entries.filter_map(|entry| Kernel::at(&entry.path()));
     kernels.max_by_key(|kernel| numbers(&kernel.version))
 }
 
-/// The numbers of a version, so that 6.12 is above 6.1.
+/// Numbers of a version, so that 6.12 is above 6.1.
 fn numbers(version: &str) -> Vec<u64> {
     let parts = version.split(|c: char| !c.is_ascii_digit());
     parts.filter_map(|part| part.parse().ok()).collect()
 }
 
-/// A module's content; busybox does not unpack what distributions pack.
+/// Content of a module. busybox cannot unpack the compressed modules of distributions.
 fn plain(path: &Path) -> Result<Vec<u8>, BenchError> {
     let host = BenchError::host("read", path);
     let tool = match path.extension().and_then(|e| e.to_str()) {

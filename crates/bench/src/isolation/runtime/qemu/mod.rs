@@ -1,8 +1,8 @@
-//! A small virtual machine: a kernel of the host's distribution, busybox and the load generator.
-//! By KVM where a machine starts with it, else emulated.
+//! Small virtual machine: a kernel of the host's distribution, busybox and the load generator. By
+//! KVM if a machine starts with it, otherwise emulated.
 //!
-//! Memory is the machine's (`-m`), disk limits are the drive's own throttle; QEMU has none for CPU
-//! time, so that one is the cgroup's that it runs in. Its network card is a tap on a bridge with
+//! The memory limit is the machine's (`-m`), and a disk limit is the drive's throttle. QEMU cannot
+//! limit CPU time, so the cgroup in which it runs does. Its network card is a tap on a bridge with
 //! the tenant's interface.
 
 mod archive;
@@ -26,22 +26,22 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 const PROGRAM: &str = "qemu-system-x86_64";
-/// What a machine has where memory is not measured, and beside its load where that has no limit:
-/// its kernel and its programs.
+/// Memory for the guest's kernel and programs, bytes. It is added to the load's memory if there is
+/// no memory limit; the trial machine has only this.
 const OWN_BYTES: u64 = 256 << 20;
-/// Least memory of a machine: with less its kernel does not start.
+/// Least memory of a machine, bytes: with less its kernel does not start.
 const LEAST_BYTES: u64 = 192 << 20;
-/// A disk beside its load's file: the file system's own.
+/// Disk space for the file system in addition to the load's file, bytes.
 const DISK_EXTRA_BYTES: u64 = 64 << 20;
-/// How long a machine may take to start: emulated, on a busy host.
+/// Time limit for the start of a machine: it may be emulated on a busy host.
 const BOOT: Duration = Duration::from_secs(120);
-/// A machine that takes longer with KVM does not start with it.
+/// Time limit for a machine to start with KVM.
 const KVM_START: Duration = Duration::from_secs(15);
-/// The first version whose threads, one a CPU, see code that was just replaced (its commit
-/// deba78709a): the kernel replaces its own.
+/// First QEMU version that can emulate with one thread per CPU. Earlier ones may run stale code
+/// after the guest's kernel has patched its own code (fixed by QEMU commit deba78709a).
 const THREADS_SINCE: (u32, u32) = (8, 1);
 
-/// QEMU, once prepared with what its machines start from.
+/// QEMU with the files that its machines start from.
 #[derive(Default)]
 pub(super) struct Qemu {
     machine: Option<Machine>,
@@ -50,7 +50,7 @@ pub(super) struct Qemu {
 struct Machine {
     kernel: PathBuf,
     initrd: PathBuf,
-    /// `-accel`'s value.
+    /// Value of `-accel`.
     accelerator: &'static str,
 }
 
@@ -125,18 +125,18 @@ impl Runtime for Qemu {
             guest,
             dir: oci::DATA.to_owned(),
             cgroups: None,
-            // Its clock runs on its own.
+            // The machine's clock is its own.
             host_clock: false,
             _undo: undo,
         })
     }
 }
 
-/// The kernel's line: the console is the driver's, a panic ends the machine.
+/// Kernel command line: the console is the driver's, and a panic ends the machine.
 const LINE: &str = "console=ttyS0 quiet panic=-1";
 
 impl Machine {
-    /// Everything but the devices of one tenant.
+    /// Arguments of a machine without the devices of a tenant.
     fn arguments(&self, memory_bytes: u64) -> Vec<String> {
         let cpus = host_facts::online_cpus().len();
         let cpu = match self.accelerator {
@@ -156,7 +156,7 @@ impl Machine {
         words.chain(files.into_iter().flatten()).collect()
     }
 
-    /// Whether a machine without any device gets as far as its generator; tried once.
+    /// Whether a machine without devices starts its generator with KVM. Tried once.
     fn starts(&self) -> bool {
         static STARTS: OnceLock<bool> = OnceLock::new();
         *STARTS.get_or_init(|| {
@@ -171,8 +171,7 @@ impl Machine {
     }
 }
 
-/// How to emulate with the version that says so of itself: threads, one a CPU, where that is
-/// sound.
+/// Value of `-accel` for emulation by this version: one thread per CPU if that is safe.
 fn emulated(version: &str) -> &'static str {
     let number = version.split("version ").nth(1).unwrap_or_default();
     let mut parts = number.split(|c: char| !c.is_ascii_digit());
@@ -183,7 +182,7 @@ fn emulated(version: &str) -> &'static str {
     }
 }
 
-/// The memory of a tenant's machine, bytes.
+/// Memory of a tenant's machine, bytes.
 fn memory(spec: &TenantSpec) -> u64 {
     match spec.limit {
         Some(Limit::Memory(bytes)) => bytes,
@@ -191,7 +190,7 @@ fn memory(spec: &TenantSpec) -> u64 {
     }
 }
 
-/// The drive's option, with the limit.
+/// Value of `-drive`, with the limit.
 fn drive(image: &Path, limit: Option<&Limit>) -> String {
     let mut option = format!(
         "file={},id=disk,if=none,format=raw,cache=none",
@@ -203,7 +202,7 @@ fn drive(image: &Path, limit: Option<&Limit>) -> String {
     option
 }
 
-/// A drive's file with an empty file system; its blocks are taken as they are written.
+/// Makes a drive's file with an empty file system. Blocks are allocated as they are written.
 fn disk(image: &Path, bytes: u64) -> Result<(), BenchError> {
     let made = File::create(image).and_then(|file| file.set_len(bytes));
     made.map_err(BenchError::host("make", image))?;
@@ -211,7 +210,7 @@ fn disk(image: &Path, bytes: u64) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// A tap on a bridge with the tenant's interface, whose address becomes the machine's.
+/// Makes a tap on a bridge with the tenant's interface, whose address the machine gets.
 fn tap(net: &TenantNet) -> Result<(), BenchError> {
     let inside = format!("nsenter --net={}", net.path.display());
     for step in [
@@ -227,7 +226,7 @@ fn tap(net: &TenantNet) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// What machines start from: packed once, the same for every tenant.
+/// Initial file system of the machines: packed once, the same for every tenant.
 fn root(testbed: &Testbed, kernel: &Kernel) -> Result<Vec<u8>, BenchError> {
     let mut archive = Archive::default();
     archive.directory("bin");
@@ -236,13 +235,13 @@ fn root(testbed: &Testbed, kernel: &Kernel) -> Result<Vec<u8>, BenchError> {
     archive.program(load::NAME, &read(&testbed.load)?);
     archive.directory("modules");
     for (i, module) in kernel.modules()?.iter().enumerate() {
-        // A shell lists them in this order.
+        // Numbered, so that the shell lists the modules in this order.
         archive.program(&format!("modules/{i:03}.ko"), module);
     }
     Ok(archive.end())
 }
 
-/// The host's busybox, which must need no library.
+/// Path of the host's busybox, which must be static.
 fn busybox() -> Result<PathBuf, BenchError> {
     let paths = ["/bin/busybox", "/usr/bin/busybox"].map(PathBuf::from);
     let found = paths.into_iter().find(|path| path.exists());
