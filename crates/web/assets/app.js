@@ -1,9 +1,9 @@
-// The page: what the URL asks for, from the stream or from the past.
+// Entry point of the page: shows the place in the URL, from the stream or from the past.
 import { clock, plain, put, when } from "./format.js";
 import { showOverview, showSeries, table } from "./overview.js";
 import { go, here, seconds } from "./place.js";
 import { Stream, get } from "./source.js";
-import { gone, hideStory, showSeriesOf, showStory } from "./story.js";
+import { hideStory, showMissing, showSeriesOf, showStory } from "./story.js";
 import { showPlace } from "./time.js";
 import { showTime } from "./verdict.js";
 
@@ -21,14 +21,19 @@ const state = (name, text, banner = "") => {
   $("banner").hidden = !banner;
 };
 
-/** Charts are asked for anew once a step, and at least every ten minutes. */
+/** Time between two requests for the charts, ms: one step, at most ten minutes. */
 const seriesEvery = () => Math.min(600, Math.max(5, seconds(here().range) / POINTS)) * 1000;
 
 const refreshSeries = async (force = false) => {
   if (!force && performance.now() < seriesDue) return;
   seriesDue = performance.now() + seriesEvery();
   const { container } = here();
-  get("extent").then((known) => { extent = known; showPlace(extent); }).catch(() => {});
+  get("extent")
+    .then((answer) => {
+      extent = answer;
+      showPlace(extent);
+    })
+    .catch(() => {});
   try {
     if (container) await showSeriesOf(container, POINTS);
     else await showSeries(POINTS);
@@ -43,21 +48,43 @@ const show = async (frame) => {
   showTime(frame);
   showOverview(frame);
   const { container } = here();
-  document.title = `${frame.findings.some((f) => f.cpus !== null) ? "● " : ""}${plain(frame.host)} – Cofferdam`;
+  const mark = frame.findings.some((f) => f.cpus !== null) ? "● " : "";
+  document.title = `${mark}${plain(frame.host)} – Cofferdam`;
   if (container) {
-    try { await showStory(container); } catch (error) { gone(error.message); }
+    try {
+      await showStory(container);
+    } catch (error) {
+      showMissing(error.message);
+    }
   }
   await refreshSeries();
 };
 
 const stream = new Stream({
   frame: (frame) => {
-    if (frame.error) state("stale", `No news since ${clock(new Date(frame.time))}`, `The agent does not answer: ${plain(frame.error)}`);
+    if (frame.error)
+      state(
+        "stale",
+        `No news since ${clock(new Date(frame.time))}`,
+        `The agent does not answer: ${plain(frame.error)}`,
+      );
     else state("live", "Live");
     show(frame);
   },
-  waiting: (why) => state("connecting", "Waiting", plain(why) === "the first reading is being taken" ? "" : plain(why)),
-  lost: (since, why) => state("lost", `Connection lost since ${clock(since)}`, why ? `${plain(why)}. Trying again.` : "The page is not served any more, or cannot be reached. Trying again."),
+  waiting: (why) =>
+    state(
+      "connecting",
+      "Waiting",
+      plain(why) === "the first reading is being taken" ? "" : plain(why),
+    ),
+  lost: (since, why) =>
+    state(
+      "lost",
+      `Connection lost since ${clock(since)}`,
+      why
+        ? `${plain(why)}. Trying again.`
+        : "The page is not served any more, or cannot be reached. Trying again.",
+    ),
 });
 
 const past = async (at, mine) => {
@@ -84,7 +111,11 @@ const follow = async () => {
     if (!container) hideStory();
     scrollTo(0, 0);
     if (container) {
-      try { await showStory(container); } catch (error) { gone(error.message); }
+      try {
+        await showStory(container);
+      } catch (error) {
+        showMissing(error.message);
+      }
       if (mine !== turn) return;
       document.getElementById("story-name")?.focus({ preventScroll: true });
     } else if (back) {
@@ -99,9 +130,12 @@ const follow = async () => {
 
 addEventListener("hashchange", follow);
 document.addEventListener("visibilitychange", () => {
-  // A page that nobody sees asks for nothing.
+  // A hidden page requests nothing.
   if (document.hidden) stream.close();
-  else if (!here().at) { stream.open(); refreshSeries(true); }
+  else if (!here().at) {
+    stream.open();
+    refreshSeries(true);
+  }
 });
 addEventListener("pagehide", () => stream.close());
 
@@ -125,12 +159,18 @@ document.addEventListener("keydown", (event) => {
   if (typing()) return;
   const does = {
     l: () => go({ at: null }),
-    "/": () => { if (here().container) go({ container: null }); $("filter").focus(); },
+    "/": () => {
+      if (here().container) go({ container: null });
+      $("filter").focus();
+    },
     t: () => table.focus(),
     d: () => nextTheme(),
     "?": () => help.showModal(),
   }[event.key.toLowerCase()];
-  if (does) { event.preventDefault(); does(); }
+  if (does) {
+    event.preventDefault();
+    does();
+  }
 });
 
 follow();

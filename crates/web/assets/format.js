@@ -1,9 +1,9 @@
-// Figures and names as text. Everything foreign becomes text nodes here, never HTML.
+// Figures and names as text. Foreign text becomes text nodes here, never HTML.
 
 const two = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
-/** CPUs in two digits; small ones as such. */
+/** CPUs with two digits; smaller values as "<0.01". */
 export const cpus = (value) => {
   if (value === null || value === undefined) return "–";
   if (value === 0) return "0";
@@ -18,33 +18,51 @@ export const rate = (value) => (value === 0 ? "0" : whole.format(value));
 export const bytes = (value) => {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let unit = 0;
-  while (value >= 1024 && unit < units.length - 1) { value /= 1024; unit += 1; }
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
   return `${unit === 0 ? whole.format(value) : value.toFixed(1)} ${units[unit]}`;
 };
 
-/** Seconds as their two largest units. */
+/** Duration in its two largest units. */
 export const length = (seconds) => {
   const s = Math.max(0, Math.floor(seconds));
-  const parts = [[Math.floor(s / 86400), "d"], [Math.floor(s / 3600) % 24, "h"], [Math.floor(s / 60) % 60, "min"], [s % 60, "s"]];
+  const parts = [
+    [Math.floor(s / 86400), "d"],
+    [Math.floor(s / 3600) % 24, "h"],
+    [Math.floor(s / 60) % 60, "min"],
+    [s % 60, "s"],
+  ];
   const first = parts.findIndex(([n]) => n > 0);
   if (first < 0) return "0 s";
-  return parts.slice(first, first + 2).filter(([n]) => n > 0).map(([n, u]) => `${n} ${u}`).join(" ");
+  return parts
+    .slice(first, first + 2)
+    .filter(([n]) => n > 0)
+    .map(([n, u]) => `${n} ${u}`)
+    .join(" ");
 };
 
 const pad = (n) => String(n).padStart(2, "0");
 
-export const clock = (date) => `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`;
+export const clock = (date) =>
+  `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`;
 
-export const day = (date) => `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}`;
+export const day = (date) =>
+  `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}`;
 
-/** The clock, with the day where it is not today. */
-export const when = (date) => (day(date) === day(new Date()) ? clock(date) : `${day(date)} ${clock(date)}`);
+/** Time of day, with the date unless it is today. */
+export const when = (date) =>
+  day(date) === day(new Date()) ? clock(date) : `${day(date)} ${clock(date)}`;
 
-/** A foreign text that cannot change the order or the look of what is around it. */
-export const plain = (text) => String(text ?? "")
-  .replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, "\ufffd");
+/** Foreign text without characters that change the order or the look of the text around it. */
+export const plain = (text) =>
+  String(text ?? "").replace(
+    /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
+    "\ufffd",
+  );
 
-/** An element with a class, and children that are elements or text. */
+/** Creates an element; its children are elements or text. */
 export const make = (tag, attributes = {}, ...children) => {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -57,14 +75,20 @@ export const make = (tag, attributes = {}, ...children) => {
   return element;
 };
 
-/** A table of rows, of which the first cell is the heading, text or an element; all others are at the right. */
+/** Table of rows. The first cell, text or an element, is the heading; others align right. */
 export const plainTable = (heads, rows) => {
-  const cell = (content, i) => (i === 0 ? make("th", { scope: "row" }, content) : make("td", { class: "num" }, content));
+  const cell = (content, i) =>
+    i === 0 ? make("th", { scope: "row" }, content) : make("td", { class: "num" }, content);
   const head = heads.map((h, i) => make("th", { scope: "col", class: i ? "num" : null }, h));
-  return make("table", { class: "plain" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows.map((r) => make("tr", {}, ...r.map(cell)))));
+  return make(
+    "table",
+    { class: "plain" },
+    make("thead", {}, make("tr", {}, ...head)),
+    make("tbody", {}, ...rows.map((r) => make("tr", {}, ...r.map(cell)))),
+  );
 };
 
-/** Writes text only where it changed: what did not change is not read out again. */
+/** Writes text only if it changed, so that a screen reader does not repeat the old one. */
 export const put = (element, text) => {
   if (element.textContent !== text) element.textContent = text;
 };

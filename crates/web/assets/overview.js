@@ -1,4 +1,4 @@
-// The whole host: verdict, flows, series, containers, CPUs.
+// Overview of the host: verdict, transfers, series, containers, CPUs.
 import { Chart } from "./charts.js";
 import { nameAll } from "./colours.js";
 import { showFlow } from "./flow.js";
@@ -46,16 +46,31 @@ const showCpus = (frame) => {
     const share = Math.min(1, c.network);
     const fill = make("span", { class: "fill" });
     fill.style.width = `${(share * 100).toFixed(1)}%`;
-    return make("div", { class: "cpu" }, make("span", {}, `CPU ${c.cpu}`), make("span", { class: "track", "aria-hidden": "true" }, fill), make("span", { class: "num" }, `${Math.round(share * 100)}%`));
+    return make(
+      "div",
+      { class: "cpu" },
+      make("span", {}, `CPU ${c.cpu}`),
+      make("span", { class: "track", "aria-hidden": "true" }, fill),
+      make("span", { class: "num" }, `${Math.round(share * 100)}%`),
+    );
   });
-  $("cpus").replaceChildren(make("p", { class: "muted small" }, "Network work, share of each CPU"), ...bars);
+  $("cpus").replaceChildren(
+    make("p", { class: "muted small" }, "Network work, share of each CPU"),
+    ...bars,
+  );
 };
 
 const showAgent = (agent) => {
   if (!agent) return put($("agent"), "Of the past the agent keeps no state of its own.");
-  // A rate needs an interval: in the first minute the start is most of it.
-  const own = agent.uptime_s >= 60
-    ? ` · ${(agent.cpu_s / agent.uptime_s * 100).toFixed(2)}% of a CPU since its start`
-    : ` · ${agent.cpu_s.toFixed(2)} s of CPU time since its start`;
-  put($("agent"), `Agent ${plain(agent.version)}, running for ${length(agent.uptime_s)}${own} · ${bytes(agent.resident_bytes)} · ${cpus(agent.changes_in_force)} changes to the host in force`);
+  // A rate needs an interval: in the first minute, the start is most of it.
+  const own =
+    agent.uptime_s >= 60
+      ? ` · ${((agent.cpu_s / agent.uptime_s) * 100).toFixed(2)}% of a CPU since its start`
+      : ` · ${agent.cpu_s.toFixed(2)} s of CPU time since its start`;
+  put(
+    $("agent"),
+    `Agent ${plain(agent.version)}, running for ${length(agent.uptime_s)}${own} · ` +
+      `${bytes(agent.resident_bytes)} · ` +
+      `${cpus(agent.changes_in_force)} changes to the host in force`,
+  );
 };

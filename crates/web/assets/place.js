@@ -1,7 +1,12 @@
-// What is shown, as the part of the URL after '#': a container, a range, a moment.
+// Place that the page shows, in the part of the URL after '#': a container, a range, a moment.
 
 export const RANGES = [
-  ["15m", 15 * 60], ["1h", 3600], ["6h", 6 * 3600], ["24h", 86400], ["7d", 7 * 86400], ["30d", 30 * 86400],
+  ["15m", 15 * 60],
+  ["1h", 3600],
+  ["6h", 6 * 3600],
+  ["24h", 86400],
+  ["7d", 7 * 86400],
+  ["30d", 30 * 86400],
 ];
 
 /** @returns {{container: string|null, range: string, at: number|null}} */
@@ -20,7 +25,7 @@ export const here = () => {
 
 export const seconds = (range) => RANGES.find(([name]) => name === range)[1];
 
-/** The hash of this place with some of it changed. */
+/** Hash of the current place with the changes applied. */
 export const hash = (change) => {
   const place = { ...here(), ...change };
   const query = new URLSearchParams();
@@ -30,4 +35,6 @@ export const hash = (change) => {
   return `#${path}${query.size ? `?${query}` : ""}`;
 };
 
-export const go = (change) => { location.hash = hash(change); };
+export const go = (change) => {
+  location.hash = hash(change);
+};

@@ -1,9 +1,9 @@
-// Where the figures come from: the stream while the page is seen, single documents of the past.
+// Sources of the figures: a stream while the page is visible, and single documents of the past.
 
 const AGAIN_MS = [500, 1000, 2000, 5000];
 const SILENT_MS = 5000;
 
-/** Calls `handlers.frame`, `.waiting` and `.state` for as long as it is open. */
+/** Stream of readings. Calls `frame`, `waiting` and `lost` of the handlers while it is open. */
 export class Stream {
   #source = null;
   #timer = 0;
@@ -12,13 +12,19 @@ export class Stream {
   #handlers;
   lost = null;
 
-  constructor(handlers) { this.#handlers = handlers; }
+  constructor(handlers) {
+    this.#handlers = handlers;
+  }
 
   open() {
     if (this.#source) return;
     this.#source = new EventSource("api/live");
-    this.#source.addEventListener("frame", (event) => this.#got(() => this.#handlers.frame(JSON.parse(event.data))));
-    this.#source.addEventListener("waiting", (event) => this.#got(() => this.#handlers.waiting(JSON.parse(event.data))));
+    this.#source.addEventListener("frame", (event) =>
+      this.#got(() => this.#handlers.frame(JSON.parse(event.data))),
+    );
+    this.#source.addEventListener("waiting", (event) =>
+      this.#got(() => this.#handlers.waiting(JSON.parse(event.data))),
+    );
     this.#source.addEventListener("error", () => this.#lose());
     this.#expect();
   }
@@ -37,7 +43,7 @@ export class Stream {
     handle();
   }
 
-  // A connection can be open and dead.
+  // A dead connection can look open: reconnect after a silence.
   #expect() {
     clearTimeout(this.#watch);
     this.#watch = setTimeout(() => this.#lose(), SILENT_MS);
@@ -53,7 +59,7 @@ export class Stream {
   }
 }
 
-/** What the server says about a stream that did not come: a stream itself cannot tell. */
+/** Server's reason for a refused stream, which an EventSource does not report. */
 const why = async () => {
   try {
     const response = await fetch("api/frame", { cache: "no-store" });
@@ -64,10 +70,14 @@ const why = async () => {
   }
 };
 
-/** A document, or an error with the server's words. */
+/** Fetches a document. Throws an error with the server's text. */
 export const get = async (path, parameters = {}) => {
-  const query = new URLSearchParams(Object.entries(parameters).filter(([, v]) => v !== null && v !== undefined));
-  const response = await fetch(`api/${path}${query.size ? `?${query}` : ""}`, { cache: "no-store" });
+  const query = new URLSearchParams(
+    Object.entries(parameters).filter(([, v]) => v !== null && v !== undefined),
+  );
+  const response = await fetch(`api/${path}${query.size ? `?${query}` : ""}`, {
+    cache: "no-store",
+  });
   if (!response.ok) throw new Error((await response.text()).trim() || `status ${response.status}`);
   return response.json();
 };

@@ -1,9 +1,13 @@
-// The colour scheme: before anything is drawn, so that nothing flashes.
+// Colour scheme. It is applied before the page is drawn, so that nothing flashes.
 (() => {
   const KEY = "cofferdam-theme";
   const ORDER = ["auto", "light", "dark"];
   const read = () => {
-    try { return localStorage.getItem(KEY) ?? "auto"; } catch { return "auto"; }
+    try {
+      return localStorage.getItem(KEY) ?? "auto";
+    } catch {
+      return "auto";
+    }
   };
   const dark = matchMedia("(prefers-color-scheme: dark)");
   let chosen = ORDER.includes(read()) ? read() : "auto";
@@ -20,7 +24,11 @@
   };
   window.nextTheme = () => {
     chosen = ORDER[(ORDER.indexOf(chosen) + 1) % ORDER.length];
-    try { localStorage.setItem(KEY, chosen); } catch { /* a private window forgets it */ }
+    try {
+      localStorage.setItem(KEY, chosen);
+    } catch {
+      /* a private window does not store it */
+    }
     apply();
   };
   dark.addEventListener("change", apply);

@@ -1,13 +1,30 @@
-// Ranges, a moment, and back to live.
-import { make, put, when } from "./format.js";
+// Controls of the time: the range, the moment, and the return to live.
+import { clock, day, make, put, when } from "./format.js";
 import { RANGES, go, here, seconds } from "./place.js";
 
 const $ = (id) => document.getElementById(id);
-const pad = (n) => String(n).padStart(2, "0");
-const NAMES = { "15m": "15 minutes", "1h": "hour", "6h": "6 hours", "24h": "24 hours", "7d": "7 days", "30d": "30 days" };
+const NAMES = {
+  "15m": "15 minutes",
+  "1h": "hour",
+  "6h": "6 hours",
+  "24h": "24 hours",
+  "7d": "7 days",
+  "30d": "30 days",
+};
 
 for (const [name] of RANGES) {
-  $("ranges").append(make("button", { type: "button", "data-range": name, title: `Last ${NAMES[name]}`, onclick: () => go({ range: name }) }, name));
+  $("ranges").append(
+    make(
+      "button",
+      {
+        type: "button",
+        "data-range": name,
+        title: `Last ${NAMES[name]}`,
+        onclick: () => go({ range: name }),
+      },
+      name,
+    ),
+  );
 }
 
 $("moment").addEventListener("change", () => {
@@ -16,8 +33,8 @@ $("moment").addEventListener("change", () => {
 });
 $("live").addEventListener("click", () => go({ at: null }));
 
-/** The value that an input of a local time takes. */
-const local = (date) => `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}T${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`;
+/** Value of an input element for a local time. */
+const local = (date) => `${day(date)}T${clock(date)}`;
 
 export const showPlace = (extent) => {
   const { range, at } = here();
@@ -25,7 +42,7 @@ export const showPlace = (extent) => {
   [...$("ranges").children].forEach((button, i) => {
     const chosen = button.dataset.range === range;
     button.setAttribute("aria-pressed", String(chosen));
-    // A longer range than one that shows all that is known shows no more.
+    // A range beyond the known past shows nothing more.
     button.disabled = i > 0 && !chosen && known < RANGES[i - 1][1];
   });
   $("live").hidden = !at;
@@ -36,7 +53,7 @@ export const showPlace = (extent) => {
   }
 };
 
-/** The window of the charts: its end is now, or a little after the moment; in whole steps. */
+/** Window of the charts, in whole steps. It ends now, or a little after the moment. */
 export const span = (points) => {
   const { range, at } = here();
   const length = seconds(range) * 1000;

@@ -1,27 +1,33 @@
-// One sentence: who harms whom, how much, since when, and the command that helps.
+// Verdict in one sentence: offender, victim, CPU time, begin, and the command that helps.
 import { clock, length, make, plain, put, when } from "./format.js";
 
 const $ = (id) => document.getElementById(id);
 
 export const sinceText = (finding) => {
   const parts = [];
-  if (finding.since) parts.push(`since ${when(new Date(finding.since))}${finding.for_s ? ` (${length(finding.for_s)})` : ""}`);
+  if (finding.since)
+    parts.push(
+      `since ${when(new Date(finding.since))}${finding.for_s ? ` (${length(finding.for_s)})` : ""}`,
+    );
   if (finding.certainty) parts.push(`${plain(finding.certainty)}: ${plain(finding.evidence)}`);
   return parts.join(" · ");
 };
 
-/** Copies, and says so on the button. */
-export const copies = (button, text) => button.addEventListener("click", async () => {
-  let said = "Copied";
-  try {
-    await navigator.clipboard.writeText(text());
-  } catch {
-    // Not over plain HTTP under another name: it can still be selected.
-    said = "Select it";
-  }
-  button.textContent = said;
-  setTimeout(() => { button.textContent = "Copy"; }, 1500);
-});
+/** Makes the button copy a text and confirm it. */
+export const copies = (button, text) =>
+  button.addEventListener("click", async () => {
+    let label = "Copied";
+    try {
+      await navigator.clipboard.writeText(text());
+    } catch {
+      // Plain HTTP under another name forbids copying, but the text can be selected.
+      label = "Select it";
+    }
+    button.textContent = label;
+    setTimeout(() => {
+      button.textContent = "Copy";
+    }, 1500);
+  });
 
 copies($("copy"), () => $("command").textContent);
 
@@ -46,8 +52,12 @@ export const showVerdict = (frame) => {
 const calm = (frame) => {
   const f = frame.figures;
   if (!f.containers) return "";
-  const lost = f.most_taken_cpus === null ? "losses are not diagnosed" : `at most ${f.most_taken_cpus.toFixed(2)} CPUs lost to others`;
-  return `at most ${f.most_paid_cpus.toFixed(2)} CPUs paid for others · ${lost} · network work ${f.caused_cpus.toFixed(2)} CPUs`;
+  const lost =
+    f.most_taken_cpus === null
+      ? "losses are not diagnosed"
+      : `at most ${f.most_taken_cpus.toFixed(2)} CPUs lost to others`;
+  const paid = `at most ${f.most_paid_cpus.toFixed(2)} CPUs paid for others`;
+  return `${paid} · ${lost} · network work ${f.caused_cpus.toFixed(2)} CPUs`;
 };
 
 const more = (others, total) => {
@@ -58,15 +68,21 @@ const more = (others, total) => {
   const text = others.map((f) => f.sentence).join("\n");
   if (box.dataset.shown === text) return;
   box.dataset.shown = text;
-  const item = (f) => make("li", {}, plain(f.sentence), f.command ? make("code", {}, plain(f.command)) : null);
+  const item = (f) =>
+    make("li", {}, plain(f.sentence), f.command ? make("code", {}, plain(f.command)) : null);
   $("more-list").replaceChildren(...others.map(item));
 };
 
 const observing = (frame) => {
   const agent = frame.agent;
   let text = "";
-  if (agent && !agent.enforced && !agent.reserved) text = "The agent only observes: no rule enforces or reserves anything on this host.";
-  else if (agent) text = `In force: ${agent.enforced} ${agent.enforced === 1 ? "container" : "containers"} enforced, ${agent.reserved} reserved, ${agent.changes_in_force} changes to the host.`;
+  if (agent && !agent.enforced && !agent.reserved)
+    text = "The agent only observes: no rule enforces or reserves anything on this host.";
+  else if (agent)
+    text =
+      `In force: ${agent.enforced} ${agent.enforced === 1 ? "container" : "containers"} ` +
+      `enforced, ` +
+      `${agent.reserved} reserved, ${agent.changes_in_force} changes to the host.`;
   put($("observing"), text);
 };
 

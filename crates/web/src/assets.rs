@@ -65,6 +65,7 @@ mod tests {
     use super::*;
 
     /// Checks that the page loads these files and no others.
+    /// Promise 74.
     #[test]
     fn the_page_names_its_own_files_only() {
         let text = |file: &File| String::from_utf8(file.bytes.to_vec()).unwrap();

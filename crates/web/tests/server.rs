@@ -536,6 +536,7 @@ fn the_url_belongs_to_its_owner_and_the_page() {
 }
 
 /// A script waits for the file and reads it: it must never see a part.
+/// Promise 73.
 #[test]
 fn the_file_with_the_url_appears_whole() {
     let folder = tempfile::tempdir().unwrap();

@@ -300,6 +300,7 @@ fn the_keyboard_reaches_every_control_of_500_containers() {
 
 /// Scrolls from end to end in 240 frames: the table must be complete in each one. The test prints
 /// the duration of the frames, which depends on the machine.
+/// Promise 14.
 #[test]
 fn a_scroll_through_500_containers_is_whole_in_every_frame() {
     let page = serve(Repeats::new(flooded(493)));
