@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Schema of [`AccountingRecord`].
 pub const ACCOUNTING: &str = "cofferdam.accounting/2";
 
-/// `runtime` of a cgroup of the host.
+/// Value of `runtime` for a cgroup of the host.
 const HOST: &str = "host";
 
 /// The ledger of one interval: the document of `top --json`, one line of
@@ -40,9 +40,9 @@ pub struct AccountingRecord {
     pub conservation: ConservationRecord,
     /// Failures of the accounting, counted since it started.
     pub health: HealthRecord,
-    /// Time measured on each CPU, whatever its owner.
+    /// Time measured on each CPU, independent of its owner.
     pub cpus: Vec<CpuRecord>,
-    /// How the ledger was kept; absent where that is always exactly.
+    /// Accounting mode; absent where everything is always measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accounting: Option<SamplingRecord>,
     /// CPU time that containers were entitled to but did not get; only in `top --json`, and absent
@@ -68,7 +68,7 @@ pub struct ContainerRecord {
     pub pod: Option<String>,
     /// Inode number of its network namespace; null while it has no process.
     pub netns: Option<u32>,
-    /// True when it shares the host's network namespace.
+    /// Whether it shares the host's network namespace.
     pub host_network: bool,
     /// Softirq and NAPI-thread time that its received packets required, including their share of
     /// batches, nanoseconds.
@@ -76,7 +76,7 @@ pub struct ContainerRecord {
     /// Softirq time that its transmitted packets required, and time in other tasks' system calls
     /// that drained its packets from a shared qdisc, nanoseconds.
     pub caused_tx_ns: u64,
-    /// Its share of the network devices' hardirq time, nanoseconds.
+    /// The container's share of the network devices' hardirq time, nanoseconds.
     pub caused_hardirq_ns: u64,
     /// caused_rx_ns + caused_tx_ns + caused_hardirq_ns.
     pub caused_ns: u64,
@@ -84,21 +84,21 @@ pub struct ContainerRecord {
     pub rx_packets: u64,
     /// Bytes of those packets, without the link-layer header.
     pub rx_bytes: u64,
-    /// Its sent packets that softirq handled. Packets sent within its own system calls are its own
-    /// CPU use and are not counted here.
+    /// Packets of the container that softirqs handled on the way out. Packets that its own system
+    /// calls send are its own CPU use and do not count here.
     pub tx_packets: u64,
     /// Bytes of those packets.
     pub tx_bytes: u64,
-    /// Network CPU that ran inside this container's time slices, whatever its cause, nanoseconds.
+    /// Network CPU that ran in the container's time slices, whatever its cause, nanoseconds.
     pub charged_network_ns: u64,
-    /// Other softirq and hardirq time (timer, RCU, block, …) inside its time slices,
+    /// Other softirq and hardirq time (timer, RCU, block, …) in the container's time slices,
     /// nanoseconds.
     pub charged_other_ns: u64,
-    /// caused_ns − charged_network_ns: positive if others paid for its packets.
+    /// caused_ns − charged_network_ns: positive if others were charged for its packets.
     pub owed_ns: i64,
-    /// CPU time that the scheduler billed to its cgroup, nanoseconds.
+    /// CPU time that the scheduler charged to the cgroup, nanoseconds.
     pub cpu_usage_ns: u64,
-    /// cpu_usage_ns + owed_ns: its CPU use had every packet been billed to its owner.
+    /// cpu_usage_ns + owed_ns: CPU use if every packet had been charged to its owner.
     pub corrected_cpu_ns: i64,
     /// caused_ns ÷ (rx_packets + tx_packets), nanoseconds; null without packets.
     pub ns_per_packet: Option<f64>,
@@ -106,39 +106,41 @@ pub struct ContainerRecord {
     pub caused_by_cpu_ns: Vec<u64>,
     /// Network CPU charged to it on each CPU, nanoseconds, in the order of `cpus`.
     pub charged_by_cpu_ns: Vec<u64>,
-    /// Packets that other containers of this host sent to it, by the id of the sender's cgroup:
-    /// counted where they are queued to its interface, before queues that may drop them.
+    /// Packets that other containers of this host sent to it, by the id of the sender's cgroup.
+    /// They are counted where they are queued to its interface, before queues that may drop them.
     #[serde(default)]
     pub received_from: BTreeMap<u64, u64>,
-    /// How well estimated its figures are; absent if nothing of them is an estimate.
+    /// Precision of its figures; absent if none of them is an estimate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_95: Option<Interval95Record>,
 }
 
-/// How the ledger of an interval was kept.
+/// Accounting mode of an interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SamplingRecord {
-    /// `exact` if everything in the interval was measured, `sampled` if part of it was estimated from
-    /// windows of measurement.
+    /// `exact` if everything in the interval was measured, `sampled` if part of it was estimated
+    /// from windows of measurement.
     pub mode: String,
     /// Windows whose estimates are part of the interval.
     pub windows: u64,
     /// Length of these windows together, seconds.
     pub observed_s: f64,
-    /// The time that they stand for, including their own, seconds.
+    /// Time that the windows stand for, their own length included, seconds.
     pub estimated_s: f64,
 }
 
-/// The 95% intervals of a container's figures: lower and upper end. They come from the differences between
-/// the windows (Student's t, weighted by the time that a window stands for). With fewer than two windows
-/// they are what is possible at all: no less than was seen, no more than all CPUs could have done meanwhile.
+/// The 95% intervals of a container's figures: lower and upper end.
+///
+/// They come from the differences between the windows (Student's t, weighted by the time that a
+/// window stands for). With fewer than two windows they are the possible range: no less than was
+/// measured, no more than all CPUs could have done meanwhile.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval95Record {
-    /// Of `caused_ns`, nanoseconds.
+    /// Interval of `caused_ns`, nanoseconds.
     pub caused_ns: [f64; 2],
-    /// Of `charged_network_ns`, nanoseconds.
+    /// Interval of `charged_network_ns`, nanoseconds.
     pub charged_network_ns: [f64; 2],
-    /// Of `owed_ns`, nanoseconds.
+    /// Interval of `owed_ns`, nanoseconds.
     pub owed_ns: [f64; 2],
 }
 
@@ -162,16 +164,16 @@ pub struct HealthRecord {
     pub containers_without_slot: u64,
     /// Kernel events lost because the ring was full; each loss triggers a full scan.
     pub events_lost: u64,
-    /// Containers whose cgroup was removed; their last counts were kept until read.
+    /// Containers whose cgroup was removed. Their last counts were kept until they were read.
     pub containers_gone: u64,
     /// Times the set of online CPUs changed.
     pub cpu_hotplugs: u64,
     /// Segments longer than 10 s, discarded as clock or nesting errors.
     pub segments_rejected: u64,
-    /// Program runs at markers that the kernel skipped.
+    /// Program runs at tracepoints that the kernel skipped.
     pub markers_missed: u64,
-    /// Softirqs that the kernel counted but no tracepoint reported, and polls of NAPI threads that came to
-    /// their CPU unseen. Their time is in no ledger and in no total.
+    /// Softirqs that the kernel counted but no tracepoint reported, and polls of NAPI threads whose
+    /// context switch was hidden. Their time is in no ledger and in no total.
     pub softirqs_unseen: u64,
     /// Times a cgroup's CPU use could not be read.
     pub cpu_usage_unreadable: u64,
@@ -194,22 +196,22 @@ pub struct CpuRecord {
     pub drain_ns: u64,
     /// softirq_ns + hardirq_ns + napi_thread_ns + drain_ns.
     pub measured_ns: u64,
-    /// The same time according to the ledgers: Σ caused + Σ unattributed, nanoseconds.
+    /// Measured time according to the ledgers: Σ caused + Σ unattributed, nanoseconds.
     pub attributed_ns: u64,
     /// Measured time charged to containers and to cgroups of the host, network and other,
     /// nanoseconds.
     pub charged_ns: u64,
-    /// Measured time charged to neither: the idle task, threads that do network work themselves, and
-    /// tasks of cgroups that are not known, nanoseconds.
+    /// Measured time charged to neither: that of the idle task, of threads that do network work
+    /// themselves, and of tasks of cgroups that are not tracked, nanoseconds.
     pub charged_nobody_ns: u64,
-    /// The part of `charged_nobody_ns` that is network CPU in tasks of cgroups that are not known,
+    /// Part of `charged_nobody_ns` that is network CPU in tasks of cgroups that are not tracked,
     /// nanoseconds.
     #[serde(default)]
     pub charged_host_ns: u64,
 }
 
 impl AccountingRecord {
-    /// The record of `interval`.
+    /// Record of `interval`.
     pub fn new(interval: &Interval) -> AccountingRecord {
         let mut containers: Vec<_> = interval.containers.iter().collect();
         containers.sort_by_key(|c| (-c.ledger.owed_ns(), c.container.cgroup));
@@ -262,7 +264,7 @@ impl AccountingRecord {
 }
 
 impl ContainerRecord {
-    /// The container as far as the document has it: without processes and interfaces.
+    /// The container as far as the document describes it: without processes and interfaces.
     pub fn container(&self) -> Container {
         let cgroup = CgroupId(self.cgroup_id);
         let runtime: StrDeserializer<'_, serde::de::value::Error> =
@@ -277,7 +279,7 @@ impl ContainerRecord {
         }
     }
 
-    /// Whether it is no container but a cgroup of the host.
+    /// Whether this is no container but a cgroup of the host.
     pub fn is_of_host(&self) -> bool {
         self.runtime == HOST
     }
@@ -364,13 +366,13 @@ impl CpuRecord {
     }
 }
 
-/// The reason that `key` of `unattributed_ns` spells; `None` for one that this version does not know.
+/// Reason that `key` of `unattributed_ns` spells; `None` for one that this version does not have.
 pub fn reason(key: &str) -> Option<Reason> {
     let key: StrDeserializer<'_, serde::de::value::Error> = key.into_deserializer();
     Reason::deserialize(key).ok()
 }
 
-/// The reason as serde spells it.
+/// Spelling of `reason` in documents.
 fn reason_key(reason: Reason) -> String {
     match serde_json::to_value(reason) {
         Ok(serde_json::Value::String(name)) => name,

@@ -1,5 +1,7 @@
-//! What concerns the pods of one node and should be told on them: schema `cofferdam.conditions/1`, what a
-//! gateway answers to `cofferdam events`. A pure function of the ledger and of the agent's status.
+//! Conditions of the pods of one node that concern their owners: schema `cofferdam.conditions/1`.
+//!
+//! A gateway answers `cofferdam events` with them. They are a pure function of the ledger and of
+//! the agent's status.
 
 #[cfg(test)]
 mod tests;
@@ -13,49 +15,49 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Schema of [`ConditionsReport`].
 pub const CONDITIONS: &str = "cofferdam.conditions/1";
-/// Conditions in a document, at most.
+/// Most conditions in one document.
 pub const MOST_CONDITIONS: usize = 200;
-/// Name of the condition of a pod whose packets others pay for.
+/// Name of the condition of a pod for whose packets others are charged.
 pub const HARMS: &str = "harms_others";
-/// Name of the condition of a pod that others keep from CPUs that are reserved for it.
+/// Name of the condition of a pod that does not get CPUs reserved for it.
 pub const NOT_KEPT: &str = "reservation_not_kept";
-/// Pods of the other side that a text names, at most.
+/// Most pods of the other side that one text names.
 const MOST_NAMED: usize = 3;
 
-/// The conditions of a node's pods now.
+/// Present conditions of a node's pods.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConditionsReport {
     /// Always `cofferdam.conditions/1`.
     pub schema: String,
-    /// When it was so, RFC 3339 in UTC.
+    /// Time of the observation, RFC 3339 in UTC.
     pub time: String,
-    /// What a pod asked for and does not have comes first, then the largest harm.
+    /// Degradations first, then harm, the largest first.
     pub conditions: Vec<PodCondition>,
-    /// How many there are; `conditions` has at most 200.
+    /// Number of all conditions; `conditions` has at most 200.
     pub conditions_total: u64,
 }
 
-/// Something that concerns a pod.
+/// One condition of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PodCondition {
-    /// What: `pays_for_others`, `harms_others`, `cpu_taken_by_others`, `reservation_not_kept`, or the name of
-    /// what is not in force, such as `reservation_impossible`.
+    /// `pays_for_others`, `harms_others`, `cpu_taken_by_others`, `reservation_not_kept`, or the
+    /// name of a degradation, such as `reservation_impossible`.
     pub name: String,
     /// The pod, as `namespace/name`.
     pub pod: String,
-    /// Its container, for what is not in force; null where the pod is meant.
+    /// Container of a degradation; null where the condition is the pod's.
     pub container: Option<String>,
     /// One sentence, which names the other side.
     pub text: String,
-    /// How much is paid, or lost, CPUs; null for what is not in force.
+    /// Size of the harm, CPUs; null for a degradation.
     pub cpus: Option<f64>,
 }
 
-/// The conditions of an interval of the ledger and of the status at its end.
+/// Conditions of an interval of the ledger and of the status at its end.
 pub fn report(ledger: &AccountingRecord, status: &StatusReport) -> ConditionsReport {
     let pods: HashMap<u64, &str> = (ledger.containers.iter())
         .filter_map(|c| Some((c.cgroup_id, c.pod.as_deref()?)))
-        // The UID of a pod whose name is not known is no name.
+        // The UID of a pod whose name is unknown is not a name.
         .filter(|(_, pod)| pod.contains('/'))
         .collect();
     let mut all = not_in_force(status, &pods);
@@ -91,7 +93,7 @@ fn not_in_force(status: &StatusReport, pods: &HashMap<u64, &str>) -> Vec<PodCond
     all
 }
 
-/// CPU time that others took, by pod.
+/// Conditions of the pods from which others took CPU time.
 fn lost(status: &StatusReport, pods: &HashMap<u64, &str>) -> Vec<PodCondition> {
     let reserved = |id: u64| {
         let mut all = status.containers.iter();
@@ -121,7 +123,7 @@ fn lost(status: &StatusReport, pods: &HashMap<u64, &str>) -> Vec<PodCondition> {
     sums.into_iter().map(of).collect()
 }
 
-/// Who pays, and for whom.
+/// Conditions of pods that pay for others, and of pods that others pay for.
 fn paid(
     ledger: &AccountingRecord,
     status: &StatusReport,
@@ -141,7 +143,7 @@ fn paid(
             )
         })
         .collect();
-    // Of this interval: the condition is an average of the agent's, which does not know for whom.
+    // Offenders come from this interval: the agent's condition is an average without offenders.
     let mut pairs: BTreeMap<(&str, &str), f64> = BTreeMap::new();
     for flow in flows(ledger) {
         let offender = flow.offender.and_then(|id| names.get(&id));
@@ -174,10 +176,10 @@ fn paid(
     for ((offender, victim), ns) in &pairs {
         offenders.entry(offender).or_default().push((victim, *ns));
     }
-    let known: std::collections::HashSet<&str> = pods.values().copied().collect();
+    let named_pods: std::collections::HashSet<&str> = pods.values().copied().collect();
     for (offender, whom) in offenders {
         let cpus = whom.iter().map(|(_, ns)| ns).sum::<f64>() / 1e9 / seconds;
-        if known.contains(offender) && cpus >= crate::status::SUFFERS_CPUS {
+        if named_pods.contains(offender) && cpus >= crate::status::SUFFERS_CPUS {
             all.push(PodCondition {
                 name: HARMS.to_owned(),
                 pod: offender.to_owned(),
@@ -190,17 +192,17 @@ fn paid(
     all
 }
 
-/// The largest first, so many of them; what is less than a tenth of all is not worth a name.
+/// Names of the largest parts, at most `MOST_NAMED`; a part of less than a tenth gets no name.
 fn largest(mut names: Vec<(&str, f64)>) -> String {
     names.sort_by(|a, b| b.1.total_cmp(&a.1));
     let tenth = names.iter().map(|(_, ns)| ns).sum::<f64>() / 10.0;
     let large = names.iter().take_while(|(_, ns)| *ns >= tenth).count();
-    let (named, rest) = names.split_at(large.clamp(1, MOST_NAMED).min(names.len()));
-    let named = named.iter().map(|(name, _)| *name).collect::<Vec<_>>();
-    let named = named.join(", ");
+    let (listed, rest) = names.split_at(large.clamp(1, MOST_NAMED).min(names.len()));
+    let listed = listed.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+    let listed = listed.join(", ");
     match rest.iter().map(|(_, ns)| ns).sum::<f64>() >= tenth && !rest.is_empty() {
-        true if rest.len() == 1 => format!("{named} and 1 other"),
-        true => format!("{named} and {} others", rest.len()),
-        false => named,
+        true if rest.len() == 1 => format!("{listed} and 1 other"),
+        true => format!("{listed} and {} others", rest.len()),
+        false => listed,
     }
 }

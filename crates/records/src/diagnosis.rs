@@ -1,5 +1,5 @@
-//! CPU time that containers were entitled to but did not get: the same in the ledger's document and
-//! in the agent's status.
+//! CPU time that containers were entitled to but did not get, as the ledger's document and the
+//! agent's status have it.
 
 use cofferdam_types::{
     CgroupId, Container, CpuId, CpuLoss, DiagnosedContainer, DiagnosisHealth, Entitlement,
@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An interval of the diagnosis.
+/// One interval of the diagnosis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DiagnosisRecord {
     /// Length of the interval, seconds.
     pub interval_s: f64,
-    /// Of it, the time in which everything was counted, seconds, where the rest is estimated from that;
-    /// null where all was, and in the history, which does not keep it.
+    /// Part of `interval_s` in which everything was counted, seconds; the rest is estimated from
+    /// it. Null where everything was counted, and in the history, which does not keep it.
     #[serde(default)]
     pub counted_s: Option<f64>,
     /// Every container (or every selected container) that existed for the whole interval; largest
@@ -26,7 +26,7 @@ pub struct DiagnosisRecord {
     pub idle_ns: u64,
     /// The part of `idle_ns` that followed the throttling of a container, nanoseconds.
     pub left_idle_ns: u64,
-    /// Time of tasks of no container, all CPUs, nanoseconds.
+    /// Run time of host tasks on all CPUs, nanoseconds.
     pub host_ns: u64,
     /// Containers without a free row, since the start; they count as the host.
     pub containers_without_slot: u64,
@@ -34,23 +34,24 @@ pub struct DiagnosisRecord {
     pub mismatches: u64,
     /// Segments of impossible length, discarded, since the start.
     pub segments_rejected: u64,
-    /// What the lost time of those who lost much is divided into; absent where nobody did, and in the
-    /// history.
+    /// Lost time of the containers that lost much, divided among their neighbours. Absent where
+    /// none did, and in the history.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<LossShareRecord>,
-    /// Time that no container ran, on each CPU that is in `shares`.
+    /// Time in which no container ran, for each CPU that is in `shares`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_cpu: Vec<UnusedTimeRecord>,
 }
 
-/// Part of a container's lost time that one neighbour took on one CPU. The wait there is divided among all
-/// who ran meanwhile, in proportion to what they ran; the shares of a container add up to no more than
-/// its forced_sharing_ns + phantom_ns.
+/// Part of a container's lost time that one neighbour took on one CPU.
+///
+/// The wait there is divided among all that ran meanwhile, in proportion to their run time. The
+/// shares of a container add up to no more than its forced_sharing_ns + phantom_ns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LossShareRecord {
     /// Id of the cgroup of the container that waited.
     pub victim: u64,
-    /// Id of the cgroup that ran; null for tasks of the host without a row of their own.
+    /// Id of the cgroup that ran; null for host tasks without a row of their own.
     pub neighbour: Option<u64>,
     /// Number of the CPU.
     pub cpu: u32,
@@ -58,14 +59,14 @@ pub struct LossShareRecord {
     pub ns: u64,
 }
 
-/// Time of one CPU that no container ran.
+/// Time of one CPU in which no container ran.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnusedTimeRecord {
     /// Number of the CPU.
     pub cpu: u32,
-    /// It was idle, nanoseconds.
+    /// The CPU was idle, nanoseconds.
     pub idle_ns: u64,
-    /// Tasks of the host without a row of their own ran, `ksoftirqd` among them, nanoseconds.
+    /// Host tasks without a row of their own ran, `ksoftirqd` among them, nanoseconds.
     pub host_ns: u64,
 }
 
@@ -73,47 +74,48 @@ pub struct UnusedTimeRecord {
 /// that is positive, otherwise to 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuLossRecord {
-    /// Its name, as in the ledger.
+    /// Name of the container, as in the ledger.
     pub name: String,
-    /// Id of its cgroup, as in the ledger.
+    /// Id of the container's cgroup, as in the ledger.
     pub cgroup_id: u64,
-    /// What it was entitled to by its reservation, or by its weight among its competitors,
+    /// Entitlement by the container's reservation, or by its weight among its competitors,
     /// nanoseconds.
     pub entitled_ns: u64,
     /// The basis of `entitled_ns`: `reserved`, `weight`, `quota` or `cpuset`.
     #[schemars(with = "String")]
     pub entitled_by: Entitlement,
-    /// Time that its threads ran, nanoseconds.
+    /// Run time of the container's threads, nanoseconds.
     pub got_ns: u64,
-    /// Lost to forced runqueue sharing: it had a thread waiting on a CPU while others ran
+    /// Lost to forced runqueue sharing: a thread of the container waited on a CPU while others ran
     /// there, nanoseconds.
     pub forced_sharing_ns: u64,
-    /// Lost as phantom CPU time: it waited while a CPU was idle, or its waiting time was left idle
-    /// in the same scheduling period by throttled neighbours, nanoseconds.
+    /// Lost as phantom CPU time: a thread waited while a CPU was idle, or throttled neighbours left
+    /// CPUs idle for as long in the same scheduling period, nanoseconds.
     pub phantom_ns: u64,
-    /// Lost to its own quota, nanoseconds.
+    /// Lost to the container's own quota, nanoseconds.
     pub throttled_ns: u64,
     /// Lost for lack of a runnable thread, nanoseconds.
     pub lack_ns: u64,
-    /// What it waited behind most since the diagnosis started; null if it did not wait.
+    /// Neighbour that the container waited for longest since the diagnosis started; null if it did
+    /// not wait.
     pub neighbour: Option<NeighbourRecord>,
 }
 
-/// What a container waited behind.
+/// Neighbour that ran while a container waited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum NeighbourRecord {
-    /// Tasks of no container.
+    /// Host tasks.
     Host,
     /// A container.
     Container {
-        /// Its name.
+        /// Name of the container.
         name: String,
     },
 }
 
 impl DiagnosisRecord {
-    /// The record of `interval`, of the containers `shown` in their order.
+    /// Record of `interval` with the containers `shown`, in their order.
     pub fn new<'a>(
         interval: &ScheduleInterval,
         shown: impl IntoIterator<Item = &'a DiagnosedContainer>,
@@ -134,12 +136,14 @@ impl DiagnosisRecord {
         }
     }
 
-    /// Back to an interval of those of its containers that `known` has. Their scheduler's times but
-    /// what they ran, and the number of CPUs, are not in a record: they are 0.
-    pub fn interval(&self, known: &[Arc<Container>]) -> ScheduleInterval {
+    /// Interval that this record describes, with those of its containers that `containers` has.
+    ///
+    /// A record lacks the number of CPUs and the scheduler's times except the run time: these are
+    /// 0.
+    pub fn interval(&self, containers: &[Arc<Container>]) -> ScheduleInterval {
         let diagnosed = |record: &CpuLossRecord| {
             let cgroup = CgroupId(record.cgroup_id);
-            let container = known.iter().find(|c| c.cgroup == cgroup)?;
+            let container = containers.iter().find(|c| c.cgroup == cgroup)?;
             Some(record.diagnosed(Arc::clone(container)))
         };
         let length = Duration::try_from_secs_f64(self.interval_s).unwrap_or_default();
@@ -218,13 +222,14 @@ impl CpuLossRecord {
         }
     }
 
-    /// One line for people: what it got of what it was promised over `length`, and where the rest went.
+    /// Line for people: CPUs that the container got of its entitlement over `length`, and the
+    /// causes of the loss.
     pub fn words(&self, length: Duration) -> String {
         let container = Container::plain(CgroupId(self.cgroup_id), "", self.name.as_str());
         self.diagnosed(Arc::new(container)).words(length)
     }
 
-    /// What others took from it, nanoseconds.
+    /// Time that others took from the container, nanoseconds.
     pub fn taken_ns(&self) -> u64 {
         self.forced_sharing_ns.saturating_add(self.phantom_ns)
     }

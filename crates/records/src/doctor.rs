@@ -1,4 +1,4 @@
-//! What a host can do: schema `cofferdam.doctor/1`, the document of `doctor --json`.
+//! Capabilities of a host: schema `cofferdam.doctor/1`, the document of `doctor --json`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Schema of [`DoctorReport`].
 pub const DOCTOR: &str = "cofferdam.doctor/1";
 
-/// What this host can do: the document of `doctor --json`.
+/// Capabilities of this host: the document of `doctor --json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DoctorReport {
     /// Always `cofferdam.doctor/1`.
@@ -15,7 +15,7 @@ pub struct DoctorReport {
     pub time: String,
     /// Whether the accounting can run. If false, the exit code is 3.
     pub accounting: bool,
-    /// Why it cannot, and the remedy; null when it can.
+    /// Reason why the accounting cannot run, and the remedy; null when it can.
     pub accounting_blocker: Option<String>,
     /// Every capability that was probed.
     pub checks: Vec<DoctorCheck>,
@@ -30,12 +30,12 @@ pub struct DoctorCheck {
     pub capability: String,
     /// `yes`, `partly` or `no`.
     pub status: String,
-    /// What was found.
+    /// Finding of the probe.
     pub detail: String,
-    /// What it enables.
+    /// Function that needs the capability.
     pub enables: String,
-    /// How to obtain it; null if there is nothing to do.
+    /// Way to obtain the capability; null if there is nothing to do.
     pub remedy: Option<String>,
-    /// Whether the accounting needs it.
+    /// Whether the accounting needs the capability.
     pub required_for_accounting: bool,
 }

@@ -1,49 +1,51 @@
-//! Who pays for whom: on each CPU, what containers were charged beyond what they caused, against
-//! what others caused beyond what they were charged.
+//! Transfers: who pays for whom. On each CPU the time that some containers were charged beyond what
+//! they caused is matched with the time that others caused beyond what they were charged.
 
 use crate::accounting::{AccountingRecord, ContainerRecord};
 
-/// CPU time that one container was charged for the packets of another, or of nobody known.
+/// CPU time that one container was charged for the packets of another, or of no container.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flow {
-    /// Cgroup of the container that caused it; `None` for packets of no container: the host's own,
-    /// forwarded ones.
+    /// Cgroup of the container that caused it; `None` for packets of no container: the host's own
+    /// and forwarded ones.
     pub offender: Option<u64>,
     /// Cgroup of the container that was charged.
     pub victim: u64,
     /// Number of the CPU.
     pub cpu: u32,
-    /// How much, nanoseconds.
+    /// Time, nanoseconds.
     pub ns: f64,
 }
 
-/// Network CPU that a container caused and no container was charged for: it ran while the CPU was idle,
-/// in threads that do network work themselves, or in time of the host.
+/// Network CPU that a container caused and no container was charged for. It ran while the CPU was
+/// idle, in threads that do network work themselves, or in host tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unpaid {
     /// Cgroup of the container that caused it.
     pub offender: u64,
     /// Number of the CPU.
     pub cpu: u32,
-    /// How much, nanoseconds.
+    /// Time, nanoseconds.
     pub ns: f64,
 }
 
-/// What `container` was charged beyond what it caused on the CPU at `place`, nanoseconds.
+/// Time that `container` was charged beyond what it caused on the CPU at `place`, nanoseconds.
 fn over_ns(container: &ContainerRecord, place: usize) -> f64 {
     let at = |by_cpu: &[u64]| by_cpu.get(place).copied().unwrap_or(0) as f64;
     at(&container.charged_by_cpu_ns) - at(&container.caused_by_cpu_ns)
 }
 
-/// The containers in the order of their ids: sums of floating-point numbers depend on their order.
+/// Containers in the order of their ids: sums of floating-point numbers depend on their order.
 fn by_id(record: &AccountingRecord) -> Vec<&ContainerRecord> {
     let mut containers: Vec<_> = record.containers.iter().collect();
     containers.sort_by_key(|c| c.cgroup_id);
     containers
 }
 
-/// What is left of the offenders' debts once [`flows`] has the victims' part. A container's debts to
-/// victims and to nobody, without what others owe it, add up to its `owed_ns`.
+/// Debts of the offenders without the part that [`flows`] assigns to victims.
+///
+/// A container's debts to victims and to no victim, less what others owe it, add up to its
+/// `owed_ns`.
 pub fn unpaid(record: &AccountingRecord) -> Vec<Unpaid> {
     let mut left = Vec::new();
     let containers = by_id(record);
@@ -65,9 +67,11 @@ pub fn unpaid(record: &AccountingRecord) -> Vec<Unpaid> {
     left
 }
 
-/// The flows of `record`. On a CPU where the victims were charged more than the offenders owe, the rest
-/// is nobody's; where less, each offender has its share of what they were charged (the remainder ran
-/// while the CPU was idle, or in time of the host). So a victim's flows add up to what it was charged
+/// Transfers of `record`.
+///
+/// On a CPU where victims were charged more than offenders owe, the rest belongs to no container.
+/// Where they were charged less, each offender has its proportion of it; the remainder ran while
+/// the CPU was idle, or in host tasks. Thus the transfers of a victim add up to what it was charged
 /// beyond what it caused, on each CPU.
 pub fn flows(record: &AccountingRecord) -> Vec<Flow> {
     let mut flows = Vec::new();
@@ -92,7 +96,7 @@ pub fn flows(record: &AccountingRecord) -> Vec<Flow> {
                     ns,
                 });
             }
-            // Where the offenders owe enough, only rounding is left.
+            // If the offenders owe enough, the rest is rounding.
             if owes < paid && rest >= 1.0 {
                 flows.push(Flow {
                     offender: None,
@@ -111,7 +115,7 @@ mod tests {
     use super::*;
     use crate::explain::made_up::{Scene, container};
 
-    /// Sum of the flows from `offender` to `victim`, milliseconds.
+    /// Sum of the transfers from `offender` to `victim`, milliseconds.
     fn ms(flows: &[Flow], offender: Option<u64>, victim: u64) -> f64 {
         let of = |f: &&Flow| f.offender == offender && f.victim == victim;
         (flows.iter().filter(of).map(|f| f.ns).sum::<f64>() / 1e6).round()
@@ -119,21 +123,22 @@ mod tests {
 
     /// Promise 3.
     #[test]
-    fn what_one_owes_another_paid() {
+    fn a_debt_of_one_container_is_charged_to_another() {
         let record = Scene::new(&[
             container(1, "web").caused(430).charged(100),
             container(2, "db").charged(310),
         ])
         .record();
         let flows = flows(&record);
-        // 330 ms are owed, 310 paid: 20 ran while the CPU was idle.
+        // 330 ms are owed, 310 ms charged to the victim: 20 ms ran while the CPU was idle.
         assert_eq!(ms(&flows, Some(1), 2), 310.0);
         assert_eq!(flows.len(), 1);
     }
 
+    /// Packets of no container have the rest.
     /// Promise 3.
     #[test]
-    fn offenders_share_what_victims_paid_and_the_host_has_the_rest() {
+    fn offenders_share_in_proportion_what_victims_paid() {
         let record = Scene::new(&[
             container(1, "a").caused(300),
             container(2, "b").caused(100),
@@ -158,7 +163,7 @@ mod tests {
 
     /// Promise 17.
     #[test]
-    fn debts_to_victims_and_to_nobody_are_what_is_owed() {
+    fn debts_to_victims_and_to_nobody_add_up() {
         let record = Scene::new(&[
             container(1, "web")
                 .caused_on(&[430, 50])

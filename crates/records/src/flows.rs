@@ -1,5 +1,5 @@
-//! Who sends to a container, by 5-tuple: schema `cofferdam.flows/1`, the document of
-//! `cofferdam flows --json`.
+//! Flows to a container, by 5-tuple: schema `cofferdam.flows/1`, the document of `cofferdam flows
+//! --json`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,32 +14,35 @@ pub struct FlowsRecord {
     pub schema: String,
     /// End of the measurement, RFC 3339 in UTC.
     pub time: String,
-    /// Its length, seconds.
+    /// Length of the measurement, seconds.
     pub interval_s: f64,
     /// The container.
     pub container: String,
-    /// Id of its cgroup.
+    /// Id of the container's cgroup.
     pub cgroup_id: u64,
-    /// Other containers in the same network namespace, as those of one pod: their packets cannot be told
-    /// apart and are in the flows too.
+    /// Other containers in the same network namespace, such as those of one pod. Their packets
+    /// cannot be distinguished and are in the flows too.
     pub shared_with: Vec<String>,
-    /// Whether the container shares the host's network namespace, and only what its TCP and UDP sockets
-    /// receive is in the flows; what no socket receives, as ICMP and later fragments, is not.
+    /// Whether the container shares the host's network namespace. Then the flows have only packets
+    /// that its TCP and UDP sockets receive, and none that no socket receives, such as ICMP and
+    /// later fragments.
     #[serde(default)]
     pub by_sockets: bool,
-    /// Mean cost of a packet of the container in that time, nanoseconds; null if the ledger counted none.
+    /// Mean CPU time of a packet of the container during the measurement, nanoseconds; null if the
+    /// ledger counted none.
     pub ns_per_packet: Option<f64>,
-    /// One packet in this many was in the sample, at the end.
+    /// Sampling at the end: one packet in this many.
     pub sampled_one_in: u32,
     /// Packets in the sample.
     pub sampled_packets: u64,
-    /// Packets of the sample that were lost for want of room; the estimates leave them out.
+    /// Packets of the sample that were lost because a buffer was full; the estimates leave them
+    /// out.
     pub lost_packets: u64,
     /// All packets received, estimated; merged ones (GRO, TSO) count as they were on the wire.
     pub packets: u64,
-    /// The part of them that is not IP.
+    /// Part of `packets` that is not IP.
     pub other_packets: u64,
-    /// Flows that were told apart: at most 512, the largest.
+    /// Number of flows that were distinguished: the largest, at most 512.
     pub flows_seen: u64,
     /// The flows that cost most, largest first.
     pub flows: Vec<FlowRecord>,
@@ -52,24 +55,24 @@ pub struct FlowRecord {
     pub protocol: String,
     /// Address of the sender.
     pub source: String,
-    /// Its port; null where there is none.
+    /// Port of the sender; null where there is none.
     pub source_port: Option<u16>,
     /// Address of the receiver.
     pub destination: String,
-    /// Its port; null where there is none.
+    /// Port of the receiver; null where there is none.
     pub destination_port: Option<u16>,
-    /// Whether it is made of fragments.
+    /// Whether the flow consists of fragments.
     pub fragments: bool,
-    /// Name of the container of this host that has the sender's address; null if none is known to.
+    /// Name of the container of this host that has the sender's address; null if none has.
     pub sender: Option<String>,
     /// Packets, estimated.
     pub packets: u64,
     /// Half of the 95% confidence interval of `packets` by sampling.
     pub packets_error: u64,
-    /// The part of `packets` that may belong to smaller flows whose place this one took.
+    /// Part of `packets` that may belong to smaller flows whose place in the table this one took.
     pub packets_at_most_too_many: u64,
     /// Bytes from the link header on, estimated.
     pub bytes: u64,
-    /// Packets × `ns_per_packet`, nanoseconds; null with it.
+    /// Packets × `ns_per_packet`, nanoseconds; null without the latter.
     pub cost_ns: Option<f64>,
 }

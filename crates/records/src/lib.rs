@@ -1,9 +1,9 @@
 //! Records: the documents that `--json` and jsonl print and that the agent answers with. Programs
 //! depend on them.
 //!
-//! Within one schema number fields are only added, never renamed, removed or given another meaning.
-//! Counts are those of the interval unless a field says otherwise. Durations of CPU time are
-//! nanoseconds, lengths of intervals seconds.
+//! Within one schema number fields are only added. No field is renamed, removed or given another
+//! meaning. Counts are those of the interval unless a field says otherwise. CPU time is in
+//! nanoseconds, the length of an interval in seconds.
 #![forbid(unsafe_code)]
 
 pub mod accounting;
@@ -18,15 +18,15 @@ pub mod node;
 pub mod simulation;
 pub mod status;
 
-/// A document of another schema than the reader's.
+/// Error for a document of another schema than the reader's.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
     "its schema is '{found}' and not '{expected}': use the cofferdam of the version that wrote it"
 )]
 pub struct OtherSchema {
-    /// That of the document; empty if it names none.
+    /// Schema of the document; empty if it names none.
     pub found: String,
-    /// The reader's.
+    /// Schema that the reader expects.
     pub expected: &'static str,
 }
 
@@ -44,7 +44,7 @@ pub fn check(document: &serde_json::Value, expected: &'static str) -> Result<(),
     }
 }
 
-/// RFC 3339 in UTC, to the millisecond.
+/// Text of `time`: RFC 3339 in UTC, to the millisecond.
 pub fn time(time: std::time::SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }
@@ -56,7 +56,7 @@ mod tests {
 
     /// Promise 77.
     #[test]
-    fn a_document_of_another_schema_is_refused_before_it_is_read() {
+    fn a_document_of_another_schema_is_refused() {
         let ours = "cofferdam.status/2";
         assert_eq!(check(&json!({"schema": ours, "losses": 1}), ours), Ok(()));
         for (document, found) in [

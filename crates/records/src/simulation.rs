@@ -1,4 +1,4 @@
-//! What a simulation found: schema `cofferdam.simulation/1`, the document of `simulate --json`.
+//! Results of a simulation: schema `cofferdam.simulation/1`, the document of `simulate --json`.
 
 use cofferdam_types::Entitlement;
 use schemars::JsonSchema;
@@ -16,7 +16,7 @@ pub struct SimulationReport {
     pub cpus: u64,
     /// Simulated and accounted time, seconds.
     pub duration_s: f64,
-    /// Simulated before that and not accounted, seconds.
+    /// Time simulated before that and not accounted, seconds.
     pub warm_up_s: f64,
     /// Seed of placements and bursts: the same inputs and seed give the same document.
     pub seed: u64,
@@ -33,7 +33,7 @@ pub struct SimulationRun {
     pub utilisation: f64,
     /// Idle time of all CPUs, nanoseconds. With `got_ns` of all tenants it adds up to CPUs × time.
     pub idle_ns: u64,
-    /// In the order of the input.
+    /// Tenants in the order of the input.
     pub tenants: Vec<SimulatedTenant>,
     /// Reservations that do not fit; these tenants are standard.
     pub refused: Vec<RefusedRecord>,
@@ -43,40 +43,41 @@ pub struct SimulationRun {
 /// otherwise to 0; they mean the same as in the diagnosis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SimulatedTenant {
-    /// Its name.
+    /// Name of the tenant.
     pub name: String,
-    /// Its threads.
+    /// Number of threads.
     pub threads: u64,
-    /// What its threads would run if each had a CPU of its own (at most all CPUs), nanoseconds.
+    /// Time that its threads would run if each had a CPU of its own (at most all CPUs),
+    /// nanoseconds.
     pub demanded_ns: u64,
-    /// What it was entitled to by its reservation, or by its weight among its competitors,
+    /// Entitlement by the tenant's reservation, or by its weight among its competitors,
     /// nanoseconds.
     pub entitled_ns: u64,
     /// The basis of `entitled_ns`: `reserved`, `weight`, `quota` or `cpuset`.
     #[schemars(with = "String")]
     pub entitled_by: Entitlement,
-    /// Time that its threads ran, nanoseconds.
+    /// Run time of the tenant's threads, nanoseconds.
     pub got_ns: u64,
     /// Lost to forced runqueue sharing, nanoseconds.
     pub forced_sharing_ns: u64,
     /// Lost as phantom CPU time, nanoseconds.
     pub phantom_ns: u64,
-    /// Lost to its own quota, nanoseconds.
+    /// Lost to the tenant's own quota, nanoseconds.
     pub throttled_ns: u64,
     /// Lost for lack of a runnable thread, nanoseconds.
     pub lack_ns: u64,
-    /// Runs that its threads completed, or phases that all of them did.
+    /// Runs that the threads completed, or phases that all of them completed.
     pub rounds: u64,
-    /// From waking up to running; null if no thread woke up.
+    /// Delay from waking up to running; null if no thread woke up.
     pub wakeup_delay: Option<DelayRecord>,
-    /// Its reservation; null if it has none, or none that fits, or the policy is `standard`.
+    /// Reservation; null if the tenant has none, or none that fits, or the policy is `standard`.
     pub reserved: Option<ReservedRecord>,
 }
 
 /// Delays of wake-ups.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DelayRecord {
-    /// Wake-ups.
+    /// Number of wake-ups.
     pub count: u64,
     /// Median, microseconds.
     pub p50_us: f64,
@@ -90,16 +91,16 @@ pub struct DelayRecord {
     pub max_us: f64,
 }
 
-/// What is reserved for a tenant.
+/// A tenant's reservation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReservedRecord {
-    /// CPUs.
+    /// Reserved CPUs, whole and in part.
     pub cpus: f64,
-    /// CPUs of its own.
+    /// CPUs reserved for this tenant alone.
     pub own_cpus: Vec<u32>,
-    /// The CPU of its slice; null if it has none.
+    /// CPU of the slice; null if there is none.
     pub slice_cpu: Option<u32>,
-    /// Times its CPUs were lent, the warm-up included.
+    /// Number of times that reserved CPUs were lent, the warm-up included.
     pub lendings: u64,
 }
 
@@ -108,8 +109,8 @@ pub struct ReservedRecord {
 pub struct RefusedRecord {
     /// The tenant.
     pub name: String,
-    /// CPUs that it asked for.
+    /// Requested CPUs.
     pub asked_cpus: f64,
-    /// What would fit; null if nothing is left.
+    /// CPUs that would fit; null if none are left.
     pub fits_cpus: Option<f64>,
 }

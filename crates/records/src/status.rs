@@ -1,5 +1,4 @@
-//! What the agent says of itself: schema `cofferdam.status/2`, the document of
-//! `cofferdam status --json`.
+//! State of the agent: schema `cofferdam.status/2`, the document of `cofferdam status --json`.
 
 use crate::diagnosis::DiagnosisRecord;
 use crate::explain::Harm;
@@ -12,9 +11,9 @@ pub const STATUS: &str = "cofferdam.status/2";
 
 /// Name of the condition of a container that pays for the packets of others.
 pub const PAYS: &str = "pays_for_others";
-/// Name of the condition of a container that others keep from CPU time that it was promised.
+/// Name of the condition of a container that does not get CPU time it is entitled to.
 pub const LOSES: &str = "cpu_taken_by_others";
-/// A condition begins where this much of a CPU is paid for or lost to others.
+/// Least loss to others that is a condition, CPUs.
 pub const SUFFERS_CPUS: f64 = 0.05;
 
 /// The state of the running agent.
@@ -39,8 +38,8 @@ pub struct StatusReport {
     /// Containers that suffer from others now, with or without a rule; largest harm first.
     #[serde(default)]
     pub conditions: Vec<ConditionRecord>,
-    /// Who harms whom over the last seconds, the same for all who ask: `explain`, `top`, the page and
-    /// `cofferdam` alone show it; absent until the agent has watched for two seconds.
+    /// Harm among containers over the last seconds, the same for every client: `explain`, `top`,
+    /// the page and `cofferdam` show it. Absent until the agent has watched for two seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub harm: Option<Harm>,
     /// The history that the agent keeps; null if that is off.
@@ -49,14 +48,14 @@ pub struct StatusReport {
     /// The connection to the container runtime; null if it is not configured.
     #[serde(default)]
     pub nri: Option<NriRecord>,
-    /// How the ledger is kept; absent in the status of older agents.
+    /// Accounting mode; absent in the status of older agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accounting: Option<AccountingStatusRecord>,
-    /// Known containers, with or without a rule.
+    /// Tracked containers, with or without a rule.
     pub containers_known: u64,
     /// Problems of the host as a whole; empty if there are none.
     pub degraded: Vec<DegradedRecord>,
-    /// Changes to the host in force, which are reverted when the agent stops.
+    /// Changes to the host that are in force now. The agent reverts them when it stops.
     pub changes_in_force: u64,
     /// Writes to the host that failed, counted since the agent started.
     pub failed_changes: u64,
@@ -67,16 +66,16 @@ pub struct StatusReport {
 pub struct AgentRecord {
     /// Version of the program.
     pub version: String,
-    /// Its process id.
+    /// Process id.
     pub pid: u32,
-    /// The systemd unit that it runs in; null without one.
+    /// The systemd unit that the agent runs in; null without one.
     #[serde(default)]
     pub unit: Option<String>,
-    /// Time since its start, seconds.
+    /// Time since the agent started, seconds.
     pub uptime_s: f64,
-    /// Address of its metrics, as IP:PORT; null if it serves none.
+    /// Address of the metrics, as IP:PORT; null if the agent serves none.
     pub metrics_address: Option<String>,
-    /// Length of a control step in force now, seconds.
+    /// Present length of a control step, seconds.
     pub control_period_s: f64,
     /// Duration of the last control step, including the reading, seconds.
     pub last_step_s: f64,
@@ -86,41 +85,41 @@ pub struct AgentRecord {
     pub resident_bytes: u64,
 }
 
-/// How the agent keeps the ledger.
+/// Accounting mode of the agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AccountingStatusRecord {
     /// `exact`: everything is measured. `sampled`: measured in windows, estimated between them.
     pub mode: String,
-    /// Since when, RFC 3339 in UTC.
+    /// Time since which the mode is in force, RFC 3339 in UTC.
     pub since: String,
-    /// Why: `quiet` (sampled), or for `exact` `starting`, `configured`, `watched` (a client reads the
-    /// ledger), `pressed` (somebody pays for the packets of others), `enforced` (network CPU of a container
-    /// is being enforced).
+    /// Reason: `quiet` (sampled), or for `exact` `starting`, `configured`, `watched` (a client
+    /// reads the ledger), `pressed` (a container pays for the packets of others), `enforced`
+    /// (network CPU of a container is being enforced).
     pub why: String,
     /// Length of a window, seconds.
     pub window_s: f64,
-    /// Time of which one window is taken, seconds.
+    /// Time for which one window stands, seconds.
     pub period_s: f64,
 }
 
-/// Where the agent keeps what it has seen. Counted since the agent started.
+/// History that the agent keeps. Counted since the agent started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryRecord {
     /// The file.
     pub path: String,
     /// Begin of the oldest frame in it, RFC 3339 in UTC; null while it is empty or not open.
     pub since: Option<String>,
-    /// Size of its files, bytes.
+    /// Size of the files, bytes.
     pub bytes: u64,
     /// Size at which the oldest frames are removed, bytes.
     pub limit_bytes: u64,
     /// Frames written.
     pub frames: u64,
-    /// Frames not written, because it failed.
+    /// Frames that could not be written.
     pub frames_dropped: u64,
-    /// Times the writing was late: the next frame is longer for it.
+    /// Frames written late; the next frame is longer for it.
     pub frames_delayed: u64,
-    /// Why it is not written now; null if it is.
+    /// Reason why no frame is written now; null if frames are written.
     pub error: Option<String>,
 }
 
@@ -133,21 +132,21 @@ pub struct NriRecord {
     pub connected: bool,
     /// The runtime, such as `containerd`; null while not connected.
     pub runtime: Option<String>,
-    /// Its version; null while not connected.
+    /// Version of the runtime; null while not connected.
     pub version: Option<String>,
-    /// Times that the agent was accepted.
+    /// Number of times that the runtime accepted the agent.
     pub sessions: u64,
-    /// Pods known.
+    /// Tracked pods.
     pub pods: u64,
-    /// Their containers known.
+    /// Tracked containers of these pods.
     pub containers: u64,
     /// Requests of the runtime that were answered after a decision.
     pub answers: u64,
-    /// Those that took more than 2 ms.
+    /// Answers that took more than 2 ms.
     pub late_answers: u64,
-    /// The longest that one took, seconds.
+    /// Duration of the slowest answer, seconds.
     pub slowest_answer_s: f64,
-    /// Messages that could not be understood.
+    /// Messages that could not be parsed.
     pub malformed: u64,
 }
 
@@ -158,34 +157,34 @@ pub struct ConfigurationRecord {
     pub path: String,
     /// False if there is no such file and the agent only observes.
     pub from_file: bool,
-    /// When the configuration in force was read, RFC 3339 in UTC.
+    /// Time when the configuration in force was read, RFC 3339 in UTC.
     pub loaded: String,
     /// Number of configurations activated, including the first.
     pub loads: u64,
-    /// Times a configuration was refused.
+    /// Number of configurations refused.
     pub refusals: u64,
-    /// Why the newest configuration was refused; null if it is in force.
+    /// Reason why the newest configuration was refused; null if it is in force.
     pub refused: Option<String>,
-    /// Parts of it that have no effect.
+    /// Parts of the configuration that have no effect.
     pub warnings: Vec<String>,
 }
 
 /// One rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RuleRecord {
-    /// Its line in the file; null when it was set over the socket.
+    /// Line of the rule in the file; null when it was set over the socket.
     pub line: Option<u64>,
     /// Containers it applies to.
     #[serde(rename = "match")]
     pub matches: String,
-    /// The classes it gives.
+    /// Classes that the rule assigns.
     #[serde(flatten)]
     pub policy: PolicyRecord,
-    /// Containers under it now.
+    /// Number of containers to which the rule applies now.
     pub containers: u64,
 }
 
-/// Classes.
+/// Classes of a rule or a container.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyRecord {
     /// `observe` or `enforce`.
@@ -199,18 +198,18 @@ pub struct PolicyRecord {
 /// One container.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ContainerRecord {
-    /// Its name.
+    /// Name of the container.
     pub name: String,
-    /// Id of its cgroup.
+    /// Id of the container's cgroup.
     pub cgroup_id: u64,
-    /// Path of its cgroup; null if it has just been removed.
+    /// Path of the cgroup; null if it has just been removed.
     pub cgroup_path: Option<String>,
-    /// The classes it shall have.
+    /// Classes that the rules assign to it.
     #[serde(flatten)]
     pub policy: PolicyRecord,
-    /// The enforcement of its network CPU; null if it is only observed.
+    /// Enforcement of its network CPU; null if that is only observed.
     pub network: Option<NetworkRecord>,
-    /// Its CPU reservation; null if it has none.
+    /// CPU reservation; null without one.
     pub reservation: Option<ReservationRecord>,
     /// Parts of its classes that are not in force; empty if all are.
     pub degraded: Vec<DegradedRecord>,
@@ -221,17 +220,17 @@ pub struct ContainerRecord {
 pub struct NetworkRecord {
     /// The mechanisms, best first.
     pub means: Vec<MeansRecord>,
-    /// CPU time that it owes and has not repaid, nanoseconds.
+    /// Debt that the container has not paid yet, nanoseconds of CPU.
     pub debt_ns: u64,
-    /// Debt forgiven because it reached the bound, or because nobody waited any more, nanoseconds.
+    /// Debt forgiven because it reached the bound, or because no task waited any more, nanoseconds.
     pub forgiven_ns: u64,
     /// Network CPU charged to it, nanoseconds.
     pub charged_ns: u64,
     /// CPU time returned to it because it had paid for others, nanoseconds.
     pub returned_ns: u64,
-    /// Its packets dropped at ingress.
+    /// Packets for the container dropped at ingress.
     pub dropped_rx_packets: u64,
-    /// Its packets dropped on transmission.
+    /// Packets of the container dropped on transmission.
     pub dropped_tx_packets: u64,
 }
 
@@ -245,55 +244,55 @@ pub struct MeansRecord {
     /// Whether it is needed now but could not be activated.
     #[serde(default)]
     pub failed: bool,
-    /// Why it is or is not in force.
+    /// Reason why it is or is not in force.
     pub why: String,
 }
 
 /// A CPU reservation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReservationRecord {
-    /// CPUs that are its own.
+    /// CPUs reserved for this container alone.
     pub own_cpus: Vec<u32>,
     /// The CPU on which it has a guaranteed slice; null when it has none.
     pub slice_cpu: Option<u32>,
     /// That slice, CPUs; null when it has none.
     pub slice_cpus: Option<f64>,
-    /// Those of its CPUs that are currently lent.
+    /// Reserved CPUs that are lent now.
     pub lent_cpus: Vec<u32>,
-    /// Times a CPU of its own was lent.
+    /// Number of times that a reserved CPU was lent.
     pub lendings: u64,
-    /// Times its runtime had rewritten its cpuset and it was corrected.
+    /// Number of times that the runtime rewrote the cpuset and the agent corrected it.
     pub rewrites: u64,
 }
 
-/// A container that suffers from others, for as long as the agent has watched.
+/// A container that others harm, for as long as the agent has watched.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConditionRecord {
     /// `pays_for_others` or `cpu_taken_by_others`.
     pub name: String,
     /// Name of the container.
     pub container: String,
-    /// Id of its cgroup.
+    /// Id of the container's cgroup.
     pub cgroup_id: u64,
-    /// How much it pays or loses, CPUs, averaged over about two seconds.
+    /// Size of the harm, CPUs, averaged over about two seconds.
     pub cpus: f64,
-    /// When it began, RFC 3339 in UTC; the agent's start if it was so before.
+    /// Begin of the condition, RFC 3339 in UTC; the agent's start if the condition is older.
     pub since: String,
-    /// For how long it has lasted, seconds.
+    /// Duration of the condition, seconds.
     pub for_s: f64,
 }
 
-/// A problem.
+/// A degradation: a request that is not in force.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct DegradedRecord {
     /// A stable short name.
     pub name: String,
-    /// What, on what, why, and what to do.
+    /// The request, its object, the reason and the remedy.
     pub text: String,
 }
 
 impl PolicyRecord {
-    /// The record of `policy`.
+    /// Record of `policy`.
     pub fn new(policy: &Policy) -> PolicyRecord {
         let (cpu, cpus) = match policy.cpu {
             CpuPolicy::Standard => ("standard", None),
@@ -312,7 +311,7 @@ impl PolicyRecord {
 }
 
 impl DegradedRecord {
-    /// The record of `degraded`.
+    /// Record of `degraded`.
     pub fn new(degraded: &Degradation) -> DegradedRecord {
         DegradedRecord {
             name: degraded.name.clone(),
@@ -322,7 +321,7 @@ impl DegradedRecord {
 }
 
 impl ContainerRecord {
-    /// The record of `status`.
+    /// Record of `status`.
     pub fn new(status: &ContainerStatus, cgroup_path: Option<String>) -> ContainerRecord {
         let network = status.network.as_ref().map(|n| NetworkRecord {
             means: n

@@ -73,8 +73,8 @@ pub struct Conservation {
     pub measured_ns: u64,
     /// Σ caused + Σ unattributed, nanoseconds.
     pub attributed_ns: u64,
-    /// |attributed − measured| ÷ measured, in percent, of the worst CPU with 10 ms measured or more;
-    /// 0 when there is none. Below 10 ms the resolution of the readings decides.
+    /// |attributed − measured| ÷ measured, in percent, of the worst CPU. CPUs with less than 10 ms
+    /// measured are left out: there the resolution of the readings decides. 0 without any CPU.
     pub worst_cpu_error_pct: f64,
 }
 

@@ -58,7 +58,7 @@ fn of<'a>(report: &'a ConditionsReport, name: &str, pod: &str) -> &'a PodConditi
 
 /// Promise 25.
 #[test]
-fn both_sides_of_what_a_pod_pays_are_told_with_the_other_ones_name() {
+fn offender_and_victim_each_have_a_condition_naming_the_other() {
     let ledger = Scene::new(&[
         pod(1, "web", "shop/web").caused(400),
         pod(2, "db", "bank/db").charged(300),
@@ -77,18 +77,18 @@ fn both_sides_of_what_a_pod_pays_are_told_with_the_other_ones_name() {
         of(&report, HARMS, "shop/web").text,
         "its packets cost bank/db 0.30 CPUs"
     );
-    // Who pays little, or for a moment, has no condition of the agent's.
+    // A pod that pays little, or only for a moment, has no condition.
     assert_eq!(report.conditions_total, 2);
 }
 
 #[test]
-fn traffic_of_no_container_and_many_offenders_are_said_so() {
+fn a_text_names_no_container_or_counts_many_offenders() {
     let mut status = status();
     status.conditions = vec![suffers(PAYS, 9, 0.3)];
-    let alone = Scene::new(&[pod(9, "db", "bank/db").charged(300)]).record();
-    let told = report(&alone, &status);
+    let container_free = Scene::new(&[pod(9, "db", "bank/db").charged(300)]).record();
+    let answer = report(&container_free, &status);
     assert!(
-        of(&told, PAYS, "bank/db")
+        of(&answer, PAYS, "bank/db")
             .text
             .ends_with("of traffic of no container")
     );
@@ -96,8 +96,8 @@ fn traffic_of_no_container_and_many_offenders_are_said_so() {
         .map(|i| pod(i, "x", &format!("shop/p{i}")).caused(100 + i))
         .collect();
     all.push(pod(9, "db", "bank/db").charged(500));
-    let told = report(&Scene::new(&all).record(), &status);
-    let text = &of(&told, PAYS, "bank/db").text;
+    let answer = report(&Scene::new(&all).record(), &status);
+    let text = &of(&answer, PAYS, "bank/db").text;
     assert!(
         text.ends_with("shop/p5, shop/p4, shop/p3 and 2 others"),
         "{text}"
@@ -105,7 +105,7 @@ fn traffic_of_no_container_and_many_offenders_are_said_so() {
 }
 
 #[test]
-fn who_has_little_part_in_it_has_no_name() {
+fn small_parts_are_counted_and_not_named() {
     for (ns, text) in [
         (&[100.0, 5.0][..], "p0"),
         (&[60.0, 40.0], "p0, p1"),
@@ -121,7 +121,7 @@ fn who_has_little_part_in_it_has_no_name() {
 
 /// Promise 25.
 #[test]
-fn what_is_refused_and_what_is_not_kept_are_told_of_the_pod() {
+fn a_pod_has_conditions_for_refused_and_broken_reservations() {
     let ledger = Scene::new(&[
         pod(1, "main", "a/big"),
         pod(2, "main", "a/kept"),
@@ -155,13 +155,13 @@ fn what_is_refused_and_what_is_not_kept_are_told_of_the_pod() {
     );
     of(&report, LOSES, "a/plain");
     of(&report, LOSES, "a/big");
-    // A container outside of pods, and a pod without a name, have none to tell it on.
+    // A container outside of pods has no condition, and neither has a pod without a name.
     assert_eq!(report.conditions_total, 4, "{report:?}");
 }
 
 /// Promise 25.
 #[test]
-fn the_document_is_bounded_and_says_how_many_there_are() {
+fn the_document_is_bounded_and_has_the_total() {
     let all: Vec<ContainerRecord> = (0..500)
         .map(|i| pod(i, "main", &format!("a/p{i}")))
         .collect();

@@ -60,12 +60,12 @@ fn interval() -> ScheduleInterval {
     }
 }
 
-/// A container may bear the name `host`, and is not taken for the host.
+/// A container named `host` is not confused with the host.
 /// Promise 12.
 #[test]
 fn an_interval_survives_json() {
     let interval = interval();
-    let known: Vec<_> = interval
+    let containers: Vec<_> = interval
         .containers
         .iter()
         .map(|c| c.container.clone())
@@ -78,13 +78,13 @@ fn an_interval_survives_json() {
         text.contains(r#""neighbour":{"kind":"container","name":"host"}"#),
         "{text}"
     );
-    let back: DiagnosisRecord = serde_json::from_str(&text).unwrap();
-    assert_eq!(back, record);
-    assert_eq!(back.interval(&known), interval);
+    let parsed: DiagnosisRecord = serde_json::from_str(&text).unwrap();
+    assert_eq!(parsed, record);
+    assert_eq!(parsed.interval(&containers), interval);
 }
 
 #[test]
-fn a_container_that_is_not_known_is_left_out() {
+fn an_untracked_container_is_left_out() {
     let record = DiagnosisRecord::new(&interval(), &interval().containers);
     let one = record.interval(&[container(2, "db")]);
     assert_eq!(one.containers.len(), 1);

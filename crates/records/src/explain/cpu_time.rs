@@ -1,4 +1,4 @@
-//! Findings of containers that do not get the CPU time that they were promised.
+//! Findings of containers that do not get the CPU time that they are entitled to.
 
 use super::evidence::Evidence;
 use super::packets::{besides, charge};
@@ -8,14 +8,14 @@ use crate::accounting::ContainerRecord;
 use crate::diagnosis::CpuLossRecord;
 use crate::status::{LOSES, SUFFERS_CPUS};
 
-/// Below this a container's own quota is no finding, CPUs: it is set on purpose.
-const HELD_CPUS: f64 = 0.1;
-/// Name of the finding of a container that its own quota holds back.
-const HELD: &str = "held_by_own_quota";
-/// Cgroups of the host that a reason names, at most.
+/// Smallest loss to a container's own quota that is a finding, CPUs: a quota is set on purpose.
+const THROTTLED_CPUS: f64 = 0.1;
+/// Name of the finding of a container that its own quota throttles.
+const THROTTLED: &str = "held_by_own_quota";
+/// Most cgroups of the host that a reason names.
 const MOST_NAMED: usize = 3;
 
-/// The finding of `transfer`; `owed` is what others lose to the packets of a container, CPUs.
+/// Finding of `transfer`; `owed` returns the CPUs that others lose to the packets of a container.
 pub(super) fn finding(
     evidence: &Evidence,
     transfer: &Transfer,
@@ -56,8 +56,8 @@ pub(super) fn finding(
     }
     reasons.extend(besides(evidence, others));
     let (certainty, text) = evidence.certainty_of_loss(id);
-    // Whoever takes time by packets is bounded first: a reservation for an offender would give it
-    // more of its victims' time, and one for its victim leaves the packets to the next.
+    // An offender by packets is bounded first. A reservation for an offender would give it more of
+    // its victims' time; one for its victim would leave the packets to the next.
     let is_offender = |c: &&ContainerRecord| owed(c.cgroup_id) >= SUFFERS_CPUS;
     let victim = evidence.container(id);
     let bounded = offender.filter(is_offender).or(victim.filter(is_offender));
@@ -82,7 +82,7 @@ pub(super) fn finding(
     evidence.since(finding, LOSES, id)
 }
 
-/// The busiest cgroups of the host, with the CPU time of each; `None` where none is known.
+/// Busiest cgroups of the host, with the CPU time of each; `None` without any.
 fn busy_cgroups(evidence: &Evidence) -> Option<String> {
     let hosts = evidence.containers().iter().filter(|c| c.is_of_host());
     let mut sums: Vec<_> = hosts.map(|c| evidence.sum(c)).collect();
@@ -102,7 +102,7 @@ fn busy_cgroups(evidence: &Evidence) -> Option<String> {
     (!named.is_empty()).then(|| format!("the host's cgroups use: {} CPUs", named.join(", ")))
 }
 
-/// The command that reserves CPUs for the container `id`, and its effect.
+/// Command that reserves CPUs for the container `id`, and its effect.
 fn reserve(evidence: &Evidence, id: u64, loss: Option<&CpuLossRecord>) -> (Option<String>, String) {
     let name = evidence.name(id);
     let container = evidence.container(id);
@@ -124,7 +124,7 @@ fn reserve(evidence: &Evidence, id: u64, loss: Option<&CpuLossRecord>) -> (Optio
                       typed safely";
         return (None, effect.to_owned());
     };
-    // A reservation has tenths of a CPU, and one of less than it is entitled to would not help.
+    // A reservation has tenths of a CPU, and a smaller one than the entitlement would not help.
     let cpus = (losses.cpus(loss.entitled_ns) * 10.0 - 0.01)
         .ceil()
         .max(1.0)
@@ -133,23 +133,23 @@ fn reserve(evidence: &Evidence, id: u64, loss: Option<&CpuLossRecord>) -> (Optio
     rule::for_agent(evidence.agent, rule::reserve(&selector, cpus), &effect)
 }
 
-/// Findings of containers that their own quota holds back; `owed` is what others lose to the
-/// packets of one of them, CPUs.
-pub(super) fn held(evidence: &Evidence, owed: impl Fn(u64) -> f64) -> Vec<Finding> {
+/// Findings of containers that their own quota throttles; `owed` returns the CPUs that others lose
+/// to the packets of a container.
+pub(super) fn throttled(evidence: &Evidence, owed: impl Fn(u64) -> f64) -> Vec<Finding> {
     let Some(losses) = &evidence.losses else {
         return Vec::new();
     };
-    let throttled = |loss: &&CpuLossRecord| losses.cpus(loss.throttled_ns) >= HELD_CPUS;
-    let mut held: Vec<&CpuLossRecord> = losses.containers.values().filter(throttled).collect();
-    held.sort_by_key(|loss| (std::cmp::Reverse(loss.throttled_ns), loss.cgroup_id));
+    let is_throttled = |loss: &&CpuLossRecord| losses.cpus(loss.throttled_ns) >= THROTTLED_CPUS;
+    let mut all: Vec<&CpuLossRecord> = losses.containers.values().filter(is_throttled).collect();
+    all.sort_by_key(|loss| (std::cmp::Reverse(loss.throttled_ns), loss.cgroup_id));
     let finding = |loss: &CpuLossRecord| {
         let is_offender = owed(loss.cgroup_id) >= SUFFERS_CPUS;
-        held_back(evidence, loss, &|ns| losses.cpus(ns), is_offender)
+        throttled_finding(evidence, loss, &|ns| losses.cpus(ns), is_offender)
     };
-    held.into_iter().map(finding).collect()
+    all.into_iter().map(finding).collect()
 }
 
-fn held_back(
+fn throttled_finding(
     evidence: &Evidence,
     loss: &CpuLossRecord,
     cpus: &dyn Fn(u64) -> f64,
@@ -159,17 +159,17 @@ fn held_back(
     let throttled = cpus(loss.throttled_ns);
     let wants = ((cpus(loss.got_ns) + throttled) * 10.0).ceil() / 10.0;
     let own = evidence.container(loss.cgroup_id).filter(|_| !is_offender);
-    let known = own.filter(|c| ["podman", "docker"].contains(&c.runtime.as_str()));
-    let command = known.and_then(|c| {
-        // Its own runtime knows it by name or id, not by its cgroup.
+    let updatable = own.filter(|c| ["podman", "docker"].contains(&c.runtime.as_str()));
+    let command = updatable.and_then(|c| {
+        // The runtime takes a name or an id, not a cgroup.
         let selector = rule::selector(c, evidence.containers())?;
-        let who = selector.strip_prefix("id:").unwrap_or(&selector).to_owned();
+        let target = selector.strip_prefix("id:").unwrap_or(&selector).to_owned();
         let plain = !selector.contains("cgroup:");
-        plain.then(|| format!("sudo {} update --cpus {wants} {who}", c.runtime))
+        plain.then(|| format!("sudo {} update --cpus {wants} {target}", c.runtime))
     });
     let (_, text) = evidence.certainty_of_loss(loss.cgroup_id);
     Finding {
-        name: HELD.to_owned(),
+        name: THROTTLED.to_owned(),
         sentence: format!("{name} is held back {throttled:.2} CPUs by its own quota."),
         reasons: vec![format!(
             "{name} got {:.2} CPUs and would use about {wants}; no other container takes them",

@@ -1,4 +1,4 @@
-//! The documents, joined: what the findings are made from.
+//! Evidence: the documents, joined for the findings.
 
 use super::loss::Losses;
 use super::transfer::Transfer;
@@ -9,46 +9,46 @@ use crate::flow::{Flow, Unpaid, flows, unpaid};
 use crate::status::{ConditionRecord, LOSES, SUFFERS_CPUS, StatusReport};
 use std::collections::{BTreeMap, HashMap};
 
-/// The ledger is trusted while it adds up within this, percent.
+/// Largest error of a ledger that is trusted, percent.
 pub(super) const TRUSTED_WITHIN_PCT: f64 = 1.0;
-/// Softirqs and markers that are missed less often than this in a second do not change what is
-/// said: at 10 µs each they are a thousandth of a CPU.
+/// Rate of missed softirqs and tracepoint runs, per second, below which findings do not mention
+/// them: at 10 µs each they are a thousandth of a CPU.
 const MISSED_PER_S: f64 = 100.0;
 
-/// All readings together.
+/// Evidence of all readings together.
 pub(super) struct Evidence<'a> {
     pub readings: &'a [AccountingRecord],
     pub agent: &'a Agent,
-    /// All readings together, seconds.
+    /// Length of all readings together, seconds.
     pub seconds: f64,
-    /// Transfers of charged time, over all readings.
+    /// Transfers of charged time in all readings.
     flows: Vec<Flow>,
-    /// Network CPU that nobody was charged for, over all readings.
+    /// Network CPU in all readings that no container was charged for.
     unpaid: Vec<Unpaid>,
     /// Containers of the last reading, in the order of their ids.
     by_id: BTreeMap<u64, &'a ContainerRecord>,
     /// Rows of each container, with the length of their reading in seconds.
     rows: HashMap<u64, Vec<(f64, &'a ContainerRecord)>>,
-    /// Given back to each container by enforcement in that time, nanoseconds.
+    /// CPU time that enforcement returned to each container meanwhile, nanoseconds.
     returned_ns: BTreeMap<u64, u64>,
     /// Time that containers lost; `None` if it is not diagnosed.
     pub losses: Option<Losses>,
 }
 
-/// What one container did over all readings.
+/// Sums of one container over all readings.
 #[derive(Clone, Debug)]
 pub(super) struct Sum<'a> {
     /// The container as in its last reading.
     pub container: &'a ContainerRecord,
-    /// What it paid for others and was not given back, CPUs.
+    /// CPU time that it paid for others and enforcement did not return, CPUs.
     pub paid_cpus: f64,
-    /// In how many readings it paid as much as is worth a word, per mille of a CPU and reading.
+    /// CPU time that it paid in each reading, CPUs.
     pub each_cpus: Vec<f64>,
-    /// What the scheduler billed to it, CPUs.
+    /// CPU time that the scheduler charged to it, CPUs.
     pub billed_cpus: f64,
     /// Network work that it caused, CPUs.
     pub caused_cpus: f64,
-    /// Its packets, both directions, per second.
+    /// Packets in both directions, per second.
     pub packets_per_s: f64,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Evidence<'a> {
             };
             let before = returned(&both.0);
             for (id, after) in returned(&both.1) {
-                // A container that was not there before was given nothing before.
+                // A container that appeared meanwhile had been returned nothing before.
                 let begin = before.get(&id).copied().unwrap_or(0);
                 returned_ns.insert(id, after.saturating_sub(begin));
             }
@@ -84,12 +84,12 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Every container of the last reading, in the order of their ids.
+    /// Sums of every container of the last reading, in the order of their ids.
     pub fn sums(&self) -> Vec<Sum<'a>> {
         self.by_id.values().map(|c| self.sum(c)).collect()
     }
 
-    /// What `container` did over all readings.
+    /// Sums of `container` over all readings.
     pub fn sum(&self, container: &'a ContainerRecord) -> Sum<'a> {
         let id = container.cgroup_id;
         let rows = self.rows.get(&id).map_or(&[][..], Vec::as_slice);
@@ -121,8 +121,8 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// CPU time that each victim was charged for the packets of each offender, CPUs; no offender:
-    /// packets of no container.
+    /// CPU time that each victim was charged for the packets of each offender, CPUs. No offender
+    /// means packets of no container.
     pub fn charged_cpus(&self) -> BTreeMap<u64, Vec<(Option<u64>, f64)>> {
         let mut by: BTreeMap<(u64, Option<u64>), f64> = BTreeMap::new();
         for flow in self.flows.iter().filter(|_| self.seconds > 0.0) {
@@ -136,16 +136,16 @@ impl<'a> Evidence<'a> {
         by_victim
     }
 
-    /// The container that sent most of what `receiver` got, and how many packets a second.
+    /// Container that sent most of the packets of `receiver`, and its packets per second.
     pub fn sender(&self, receiver: &ContainerRecord) -> Option<(u64, f64)> {
         let seconds = self.readings.last().map_or(1.0, |r| r.interval_s);
         let (sender, packets) = receiver.received_from.iter().max_by_key(|(_, n)| **n)?;
-        // Queues may have dropped some of them: it is most of what arrived when half must be.
+        // Queues may have dropped some: it sent most of what arrived if it sent more than half.
         let is_most = packets.saturating_mul(2) > receiver.rx_packets;
         is_most.then_some((*sender, *packets as f64 / seconds.max(0.001)))
     }
 
-    /// Network CPU of each container that nobody was charged for, CPUs, by CPU and container.
+    /// Network CPU that no container was charged for, CPUs, by CPU and offender.
     pub fn unpaid_cpus(&self) -> BTreeMap<(u32, u64), f64> {
         let mut by: BTreeMap<(u32, u64), f64> = BTreeMap::new();
         for one in self.unpaid.iter().filter(|_| self.seconds > 0.0) {
@@ -154,7 +154,7 @@ impl<'a> Evidence<'a> {
         by
     }
 
-    /// The CPU on which `offender` did most to `victim`.
+    /// CPU on which `offender` took most from `victim`.
     pub fn worst_cpu(&self, offender: Option<u64>, victim: u64) -> Option<u32> {
         let mut by: BTreeMap<u32, f64> = BTreeMap::new();
         let of = |f: &&Flow| f.victim == victim && f.offender == offender;
@@ -166,7 +166,7 @@ impl<'a> Evidence<'a> {
             .map(|(cpu, _)| cpu)
     }
 
-    /// What the agent has watched of a container for long.
+    /// Condition of a container that the agent has watched for long.
     pub fn condition(&self, name: &str, cgroup_id: u64) -> Option<&'a ConditionRecord> {
         let status = self.agent.status()?;
         let mut all = status.conditions.iter();
@@ -178,7 +178,7 @@ impl<'a> Evidence<'a> {
         self.by_id.get(&cgroup_id).copied()
     }
 
-    /// The container of the last reading that alone has this name.
+    /// Container of the last reading with this name, if only one has it.
     pub fn container_named(&self, name: &str) -> Option<&'a ContainerRecord> {
         let mut same = self.by_id.values().filter(|c| c.name == name);
         same.next().copied().filter(|_| same.next().is_none())
@@ -190,12 +190,12 @@ impl<'a> Evidence<'a> {
         last.map_or(&[], |r| r.containers.as_slice())
     }
 
-    /// What the accounting lost during the readings, in words; empty when nothing.
+    /// Losses of the accounting during the readings, in words; empty when there were none.
     pub fn lost(&self) -> Vec<String> {
         let (Some(first), Some(last)) = (self.readings.first(), self.readings.last()) else {
             return Vec::new();
         };
-        // Counted since the accounting began: what the first reading has may be old.
+        // Counted since the accounting started: the counts of the first reading may be old.
         let grown =
             |of: &dyn Fn(&HealthRecord) -> u64| of(&last.health).saturating_sub(of(&first.health));
         let seconds = self.seconds - first.interval_s;
@@ -212,9 +212,9 @@ impl<'a> Evidence<'a> {
             ),
             (
                 often(&|h| h.markers_missed),
-                "runs of markers skipped by the kernel",
+                "runs at tracepoints skipped by the kernel",
             ),
-            (often(&|h| h.softirqs_unseen), "softirqs not seen"),
+            (often(&|h| h.softirqs_unseen), "softirqs not reported"),
             (
                 grown(&|h| h.cpu_usage_unreadable),
                 "readings of CPU use failed",
@@ -237,21 +237,21 @@ impl<'a> Evidence<'a> {
         last.map_or(0.0, |r| r.conservation.worst_cpu_error_pct)
     }
 
-    /// Certainty of what the container `victim` was charged, and the sentence for it.
+    /// Certainty of the time that `victim` was charged, and the sentence for it.
     pub fn certainty_of_charge(&self, victim: u64) -> (String, String) {
         let sum = self.container(victim).map(|c| self.sum(c));
         let each_cpus = sum.map_or_else(Vec::new, |s| s.each_cpus);
-        let held = each_cpus.iter().filter(|c| **c >= SUFFERS_CPUS).count();
+        let hits = each_cpus.iter().filter(|c| **c >= SUFFERS_CPUS).count();
         let count = self.readings.len();
         let lost = self.lost();
         let sound = self.ledger_error_pct() <= TRUSTED_WITHIN_PCT && lost.is_empty();
         let word = match () {
-            () if held == count && count > 1 && sound => "certain",
-            () if held * 2 > count => "likely",
+            () if hits == count && count > 1 && sound => "certain",
+            () if hits * 2 > count => "likely",
             () => "unclear",
         };
         let mut text = format!(
-            "it held in {held} of {count} readings over {:.1} s; the ledger adds up within {:.2}%",
+            "true in {hits} of {count} readings over {:.1} s; the ledger adds up within {:.2}%",
             self.seconds,
             self.ledger_error_pct()
         );
@@ -261,20 +261,20 @@ impl<'a> Evidence<'a> {
         (word.to_owned(), text)
     }
 
-    /// Certainty of what the container `victim` lost: longer observation by the agent is surer.
+    /// Certainty of the time that `victim` lost: longer observation by the agent is surer.
     pub fn certainty_of_loss(&self, victim: u64) -> (String, String) {
         let seconds = self.losses.as_ref().map_or(0.0, |l| l.seconds);
         match self.condition(LOSES, victim) {
             Some(condition) => (
                 "certain".to_owned(),
                 format!(
-                    "the agent has seen {:.2} CPUs on average for {:.0} s",
+                    "the agent has measured {:.2} CPUs on average for {:.0} s",
                     condition.cpus, condition.for_s
                 ),
             ),
             None => (
                 "likely".to_owned(),
-                format!("it is the diagnosis of {seconds:.1} s"),
+                format!("from a diagnosis of {seconds:.1} s"),
             ),
         }
     }
@@ -291,7 +291,7 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// The container `id`, of the ledger or else of the diagnosis.
+    /// Container `id` of the ledger, or else of the diagnosis.
     pub fn party(&self, id: u64) -> Option<Party> {
         match self.container(id) {
             Some(container) => Some(Party::of(container)),
@@ -304,7 +304,7 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// When a condition began, in the two fields of a finding.
+    /// Adds the begin of a condition to `finding`.
     pub fn since(&self, finding: Finding, name: &str, cgroup_id: u64) -> Finding {
         match self.condition(name, cgroup_id) {
             Some(condition) => Finding {
@@ -316,7 +316,7 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Figures of the measurement; of time lost to others what `transfers` say.
+    /// Figures of the measurement; the time lost to others comes from `transfers`.
     pub fn figures(&self, transfers: &[Transfer]) -> Figures {
         let sums = self.sums();
         let worst = (sums.iter().rev()).max_by(|a, b| a.paid_cpus.total_cmp(&b.paid_cpus));
@@ -343,7 +343,7 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// A cgroup of the host in a sentence: `cron.service of the host`.
+/// Name of a cgroup of the host in a sentence: `cron.service of the host`.
 fn host_name(path: &str) -> String {
     match path.rsplit('/').next() {
         None | Some("") => "the root cgroup (/) of the host".to_owned(),

@@ -1,26 +1,26 @@
-//! CPU time that containers lost while they waited, divided among those who ran meanwhile.
+//! CPU time that containers lost while they waited, divided among the tasks that ran meanwhile.
 
 use super::evidence::Evidence;
 use super::transfer::{Means, Offender};
 use crate::diagnosis::{CpuLossRecord, DiagnosisRecord, NeighbourRecord};
 use std::collections::BTreeMap;
 
-/// Diagnoses of the same host, added up.
+/// Sum of several diagnoses of the same host.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     /// Length of all together, seconds.
     pub seconds: f64,
     /// Losses of each container, by cgroup.
     pub containers: BTreeMap<u64, CpuLossRecord>,
-    /// Lost by a victim to a neighbour on a CPU, nanoseconds; no neighbour: tasks of the host.
+    /// Time that a victim lost to a neighbour on a CPU, nanoseconds. No neighbour means host tasks.
     shares: BTreeMap<(u64, Option<u64>, u32), u64>,
-    /// Idle time and time of the host's tasks on each CPU, nanoseconds.
+    /// Idle time and run time of host tasks on each CPU, nanoseconds.
     by_cpu: BTreeMap<u32, (u64, u64)>,
-    /// The same of all CPUs.
+    /// Idle time and run time of host tasks on all CPUs, nanoseconds.
     all_cpus: (u64, u64),
 }
 
-/// A part of a loss.
+/// Part of a loss that one offender took.
 pub(super) struct LossPart {
     pub victim: u64,
     pub offender: Offender,
@@ -28,7 +28,7 @@ pub(super) struct LossPart {
     pub cpus: f64,
 }
 
-/// Packets that the host's tasks handled on a CPU: container, and its part of their time.
+/// Packets that host tasks handled on a CPU: container, and its part of their run time.
 type HandledPackets = Vec<(u64, f64)>;
 
 impl Losses {
@@ -69,13 +69,13 @@ impl Losses {
         }
     }
 
-    /// `ns` of all diagnoses, CPUs.
+    /// Converts `ns` of all diagnoses to CPUs.
     pub fn cpus(&self, ns: u64) -> f64 {
         ns as f64 / 1e9 / self.seconds.max(0.001)
     }
 
-    /// Parts of all losses; those of one container add up to no more than others took from it. The
-    /// time that a container waited for its own packets is in none.
+    /// Parts of all losses. The parts of one container add up to no more than others took from it.
+    /// No part has the time that a container waited for its own packets.
     pub fn parts(&self, evidence: &Evidence) -> Vec<LossPart> {
         let unpaid = evidence.unpaid_cpus();
         let by_cpu = self.by_cpu.iter();
@@ -96,7 +96,7 @@ impl Losses {
             for ((_, neighbour, cpu), ns) in &shares {
                 let cpus = self.cpus(**ns) / excess;
                 match neighbour {
-                    // No harm to others.
+                    // A wait for its own tasks is no harm by others.
                     Some(id) if *id == victim => {}
                     Some(id) => parts.push(LossPart {
                         victim,
@@ -117,7 +117,8 @@ impl Losses {
         parts
     }
 
-    /// Part of a loss of which only the most frequent neighbour is known, as in the history.
+    /// Adds the part of a loss of which only the most frequent neighbour is known, as in the
+    /// history.
     fn undivided(
         &self,
         evidence: &Evidence,
@@ -137,9 +138,9 @@ impl Losses {
                 return;
             }
             Some(NeighbourRecord::Container { name }) => {
-                // Two containers of a name: the diagnosis does not say which.
-                let alone = evidence.container_named(name).map(|c| c.cgroup_id);
-                alone.filter(|id| *id != victim)
+                // The diagnosis does not distinguish two containers of one name.
+                let unique = evidence.container_named(name).map(|c| c.cgroup_id);
+                unique.filter(|id| *id != victim)
             }
             None => None,
         };
@@ -151,9 +152,9 @@ impl Losses {
         });
     }
 
-    /// Packets that were handled in the time of the host's tasks. Network work that nobody was
-    /// charged for ran there or while the CPU was idle: in proportion to both, as far as there was
-    /// time.
+    /// Packets that were handled in the time of host tasks. Network work that no container was
+    /// charged for ran in host tasks or while the CPU was idle. It is divided in proportion to
+    /// both, as far as there was time.
     fn handled(&self, (idle_ns, host_ns): (u64, u64), unpaid: Vec<(u64, f64)>) -> HandledPackets {
         let (idle, host) = (self.cpus(idle_ns), self.cpus(host_ns));
         let all: f64 = unpaid.iter().map(|(_, cpus)| cpus).sum();
@@ -167,8 +168,8 @@ impl Losses {
     }
 }
 
-/// Divides `cpus` that `victim` waited behind tasks of the host: what of it was work on packets is
-/// their owners', the victim's own left out, and the rest the host's.
+/// Divides `cpus` that `victim` waited for host tasks. The part that was work on packets belongs to
+/// their owners, the victim's own left out, and the rest to the host.
 fn divide_hosts(
     victim: u64,
     cpus: f64,

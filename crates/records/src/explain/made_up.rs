@@ -1,4 +1,4 @@
-//! Documents made up for tests: a host of two CPUs whose containers do what is said.
+//! Synthetic documents for tests: a host of two CPUs whose containers do what a test says.
 
 use super::Agent;
 use crate::accounting::{
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 const MS: u64 = 1_000_000;
 
-/// A container that does nothing yet. All quantities are milliseconds in a second.
+/// Container that does nothing yet. All quantities are milliseconds in a second.
 pub(crate) fn container(id: u64, name: &str) -> ContainerRecord {
     ContainerRecord {
         name: name.to_owned(),
@@ -39,7 +39,7 @@ impl ContainerRecord {
         self.caused_rx_ns = self.caused_by_cpu_ns.iter().sum();
         self.caused_ns = self.caused_rx_ns;
         self.rx_packets = self.caused_ns / 600;
-        self.settle()
+        self.with_sums()
     }
 
     pub(crate) fn charged(self, ms: u64) -> ContainerRecord {
@@ -50,7 +50,7 @@ impl ContainerRecord {
         self.charged_by_cpu_ns = ms.iter().map(|ms| ms * MS).collect();
         self.charged_network_ns = self.charged_by_cpu_ns.iter().sum();
         self.cpu_usage_ns = self.cpu_usage_ns.max(2 * self.charged_network_ns);
-        self.settle()
+        self.with_sums()
     }
 
     pub(crate) fn from(mut self, sender: u64, packets: u64) -> ContainerRecord {
@@ -58,14 +58,14 @@ impl ContainerRecord {
         self
     }
 
-    fn settle(mut self) -> ContainerRecord {
+    fn with_sums(mut self) -> ContainerRecord {
         self.owed_ns = self.caused_ns as i64 - self.charged_network_ns as i64;
         self.corrected_cpu_ns = self.cpu_usage_ns as i64 + self.owed_ns;
         self
     }
 }
 
-/// What happens on the host.
+/// Synthetic events on the host.
 #[derive(Clone, Debug)]
 pub(crate) struct Scene {
     pub containers: Vec<ContainerRecord>,
@@ -86,8 +86,8 @@ impl Scene {
         }
     }
 
-    /// `name` got `got` of `entitled` and lost `sharing` to `neighbour`, and `quota` to its own
-    /// quota.
+    /// Adds a loss: `name` got `got` of `entitled`, and lost `sharing` to `neighbour` and `quota`
+    /// to its own quota.
     pub(crate) fn loss(
         mut self,
         (id, name): (u64, &str),
@@ -111,7 +111,7 @@ impl Scene {
         self
     }
 
-    /// Of the loss of `victim` on `cpu`, `ms` were taken by `neighbour`, or by tasks of the host.
+    /// Adds a share: `neighbour`, or host tasks, took `ms` of the loss of `victim` on `cpu`.
     pub(crate) fn share(
         mut self,
         (victim, neighbour): (u64, Option<u64>),
@@ -127,7 +127,7 @@ impl Scene {
         self
     }
 
-    /// No container ran on `cpu` for that long.
+    /// Adds time of `cpu` in which no container ran.
     pub(crate) fn unused(mut self, cpu: u32, idle_ms: u64, host_ms: u64) -> Scene {
         self.by_cpu.push(UnusedTimeRecord {
             cpu,
@@ -137,7 +137,7 @@ impl Scene {
         self
     }
 
-    /// The ledger of a second.
+    /// Ledger of a second.
     pub(crate) fn record(&self) -> AccountingRecord {
         let cpu = |cpu| CpuRecord {
             cpu,
@@ -168,13 +168,13 @@ impl Scene {
         }
     }
 
-    /// The same for three seconds.
+    /// Ledgers of three equal seconds.
     pub(crate) fn lasting(&self) -> Vec<AccountingRecord> {
         vec![self.record(); 3]
     }
 }
 
-/// An agent that observes.
+/// Status of an agent that only observes.
 pub(crate) fn status() -> StatusReport {
     StatusReport {
         schema: STATUS.to_owned(),
@@ -214,12 +214,12 @@ pub(crate) fn status() -> StatusReport {
     }
 }
 
-/// An agent with this status before and after.
+/// Agent with this status before and after the readings.
 pub(crate) fn running(status: StatusReport) -> Agent {
     Agent::Running(Box::new((status.clone(), status)))
 }
 
-/// A condition that has lasted for `for_s`.
+/// Condition that has lasted for `for_s`.
 pub(crate) fn condition(name: &str, id: u64, for_s: f64) -> ConditionRecord {
     ConditionRecord {
         name: name.to_owned(),
@@ -231,7 +231,7 @@ pub(crate) fn condition(name: &str, id: u64, for_s: f64) -> ConditionRecord {
     }
 }
 
-/// A container that the agent manages.
+/// Container that the agent manages.
 pub(crate) fn managed(id: u64, name: &str, network_cpu: &str, returned_ms: u64) -> Managed {
     Managed {
         name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! What is wrong on this host now, in words: schema `cofferdam.explain/1`, the document of
+//! Explanation of what is wrong on this host now: schema `cofferdam.explain/1`, the document of
 //! `cofferdam explain --json`.
 //!
 //! [`explain`] is a pure function from the documents of `top --json` and `status --json`. Every
@@ -26,37 +26,37 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use transfer::{Means, Transfer};
 
-/// Findings that the agent's status has, at most.
+/// Most findings in the agent's status.
 const MOST_FINDINGS: usize = 100;
 
 /// Schema of [`Explanation`].
 pub const EXPLAIN: &str = "cofferdam.explain/1";
 
-/// What is wrong on this host now.
+/// Explanation of what is wrong on this host now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
     /// Always `cofferdam.explain/1`.
     pub schema: String,
     /// End of the measurement, RFC 3339 in UTC.
     pub time: String,
-    /// `running`, `not_running`, or `not_permitted` if this user may not ask it.
+    /// `running`, `not_running`, or `not_permitted` if this user may not ask the agent.
     pub agent: String,
-    /// One sentence: the worst, or that nothing is wrong.
+    /// One sentence: the worst finding, or that nothing is wrong.
     pub summary: String,
-    /// What is wrong: harm to containers first, by what the offender does to all others.
+    /// Findings: harm to containers first, ordered by what the offender does to all others.
     pub findings: Vec<Finding>,
-    /// What was measured.
+    /// Figures of the measurement.
     pub figures: Figures,
 }
 
-/// Harm that containers suffered over the last seconds, as the agent saw it.
+/// Harm that containers suffered over the last seconds, as the agent measured it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Harm {
-    /// The offender that does most harm to others first; at most 100.
+    /// Findings, the offender that does most harm to others first; at most 100.
     pub findings: Vec<Finding>,
-    /// Findings, with those left out.
+    /// Number of findings, with those left out.
     pub findings_total: u64,
-    /// What was measured.
+    /// Figures of the measurement.
     pub figures: Figures,
 }
 
@@ -66,85 +66,85 @@ pub struct Finding {
     /// Stable name: `pays_for_others`, `cpu_taken_by_others`, `held_by_own_quota`,
     /// `measurement_doubtful`, or a name of the status' `degraded`.
     pub name: String,
-    /// What is wrong: offender, size of the harm, victim.
+    /// The problem: offender, size of the harm, victim.
     pub sentence: String,
-    /// The sentences behind it, each with its figures.
+    /// Sentences that give the reasons, each with its figures.
     pub reasons: Vec<String>,
     /// The container that does the harm; null if it is the host, or none.
     pub offender: Option<Party>,
-    /// The container that suffers; null for the host as a whole.
+    /// The container that suffers the harm; null for the host as a whole.
     pub victim: Option<Party>,
-    /// Size of the harm, CPUs; null where it is none of CPU time.
+    /// Size of the harm, CPUs; null where the harm is not CPU time.
     pub cpus: Option<f64>,
-    /// When it began, RFC 3339 in UTC; null if nobody has watched.
+    /// Begin of the harm, RFC 3339 in UTC; null if no agent has watched.
     pub since: Option<String>,
-    /// For how long it has lasted at least, seconds; null if that is not known.
+    /// Least duration of the harm, seconds; null if unknown.
     pub for_s: Option<f64>,
-    /// How sure: `certain`, `likely` or `unclear`.
+    /// Certainty: `certain`, `likely` or `unclear`.
     pub certainty: String,
-    /// On what figures that rests.
+    /// Figures that the certainty rests on.
     pub evidence: String,
-    /// The command that helps, for a shell; null if there is none.
+    /// Remedy as a command for a shell; null if there is none.
     pub command: Option<String>,
-    /// What the command does, or what to do instead.
+    /// Effect of the command, or what to do instead.
     pub effect: String,
 }
 
 /// A container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Party {
-    /// Its name.
+    /// Name of the container.
     pub name: String,
-    /// Id of its cgroup.
+    /// Id of the container's cgroup.
     pub cgroup_id: u64,
 }
 
-/// What was measured.
+/// Figures of a measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figures {
-    /// Readings.
+    /// Number of readings.
     pub readings: u64,
-    /// All of them together, seconds.
+    /// Length of all readings together, seconds.
     pub measured_s: f64,
-    /// Containers.
+    /// Number of containers.
     pub containers: u64,
     /// Network CPU that containers caused, CPUs.
     pub caused_cpus: f64,
-    /// The most that one container paid for others, CPUs.
+    /// Largest amount that one container paid for others, CPUs.
     pub most_paid_cpus: f64,
-    /// That container; null if none paid.
+    /// The container that paid it; null if none paid.
     pub most_paid_by: Option<Party>,
-    /// The most CPU time that others took from one container, CPUs; null if it is not diagnosed.
+    /// Largest CPU time that others took from one container, CPUs; null if that is not diagnosed.
     pub most_taken_cpus: Option<f64>,
-    /// That container; null if none lost any.
+    /// The container that lost it; null if none lost any.
     pub most_taken_from: Option<Party>,
     /// Difference between ledger and clock on the worst CPU, percent.
     pub ledger_error_pct: f64,
 }
 
-/// How an agent can be started on this host.
+/// Way to start an agent on this host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Start {
     /// systemd runs and has a unit `cofferdam.service`.
     #[default]
     Service,
-    /// Only by hand.
+    /// No such unit: only by hand.
     ByHand,
 }
 
-/// The agent, as far as it answers.
+/// State of the agent, as seen by a client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Agent {
-    /// Its status before and after the readings.
+    /// Running, with the status before and after the readings.
     Running(Box<(StatusReport, StatusReport)>),
-    /// Nobody listens.
+    /// No process listens on the socket.
     NotRunning(Start),
-    /// It does not answer this user.
+    /// Running, but refuses this user.
     NotPermitted,
 }
 
 impl Agent {
-    /// Its newest status.
+    /// Newest status.
     fn status(&self) -> Option<&StatusReport> {
         match self {
             Agent::Running(both) => Some(&both.1),
@@ -161,10 +161,10 @@ impl Agent {
     }
 }
 
-/// Finds what is wrong in `readings`, consecutive intervals of one accounting, and in what the
-/// agent says of itself. Harm is ranked by what an offender does to others.
+/// Explains what is wrong in `readings`, consecutive intervals of one accounting, and in the
+/// agent's status. Harm is ranked by what an offender does to others.
 ///
-/// An agent that watches has one answer for all who ask: the [`Harm`] of its status, so that all
+/// An agent that watches has one answer for all clients, the [`Harm`] of its status, so that all
 /// views name the same offender.
 pub fn explain(readings: &[AccountingRecord], agent: &Agent, time: String) -> Explanation {
     let evidence = Evidence::new(readings, agent);
@@ -188,7 +188,7 @@ pub fn explain(readings: &[AccountingRecord], agent: &Agent, time: String) -> Ex
     }
 }
 
-/// Finds the harm in `readings`: the agent's answer for all who ask it.
+/// Finds the harm in `readings`: the agent's answer for all its clients.
 pub fn harm(readings: &[AccountingRecord], agent: &Agent) -> Harm {
     let mut harm = harm_of(&Evidence::new(readings, agent));
     harm.findings.truncate(MOST_FINDINGS);
@@ -217,7 +217,7 @@ fn harm_of(evidence: &Evidence) -> Harm {
             Means::Tasks => cpu_time::finding(evidence, transfer, &others, owed),
         });
     }
-    findings.extend(cpu_time::held(evidence, owed));
+    findings.extend(cpu_time::throttled(evidence, owed));
     Harm {
         findings_total: findings.len() as u64,
         findings,
@@ -226,7 +226,7 @@ fn harm_of(evidence: &Evidence) -> Harm {
 }
 
 /// Whether `transfer` is worth a finding of its own: it is large, or the largest of a victim that
-/// loses much to many by the same means. `of_victim` has all of its victim.
+/// loses much to many by the same means. `of_victim` has all transfers of the victim.
 fn is_finding(transfer: &Transfer, of_victim: &[&Transfer]) -> bool {
     if transfer.cpus() >= SUFFERS_CPUS {
         return true;
@@ -237,13 +237,13 @@ fn is_finding(transfer: &Transfer, of_victim: &[&Transfer]) -> bool {
     all >= SUFFERS_CPUS && largest.is_some_and(|t| *t == transfer)
 }
 
-/// The command that has the agent charge `offender`, one of `all`, for its own packets; `None`
-/// where its name and path cannot be typed safely.
+/// Command that has the agent charge `offender`, one of `all`, for its own packets; `None` where
+/// its name and path cannot be typed safely.
 pub fn enforce_command(offender: &ContainerRecord, all: &[ContainerRecord]) -> Option<String> {
     rule::selector(offender, all).map(|selector| rule::enforce(&selector))
 }
 
-/// The sentence when nothing is wrong.
+/// Sentence for a host where nothing is wrong.
 fn nothing(figures: &Figures) -> String {
     match figures.containers {
         0 => "Nothing is wrong: there is no container on this host.".to_owned(),

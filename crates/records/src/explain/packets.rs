@@ -7,10 +7,10 @@ use crate::accounting::ContainerRecord;
 use crate::status::{LOSES, PAYS, SUFFERS_CPUS, StatusReport};
 use std::collections::BTreeMap;
 
-/// Waits below this are not worth a reason, CPUs.
+/// Shortest wait that is worth a reason, CPUs.
 const WORTH_A_REASON_CPUS: f64 = 0.005;
 
-/// The finding of `transfer`; `others` take from its victim as well.
+/// Finding of `transfer`; `others` are the smaller transfers of its victim.
 pub(super) fn finding(evidence: &Evidence, transfer: &Transfer, others: &[&Transfer]) -> Finding {
     let id = transfer.victim;
     let name = evidence.name(id);
@@ -66,7 +66,7 @@ fn reasons(
         && transfer.charged_cpus > 0.0
     {
         let sum = evidence.sum(victim);
-        // What was billed may lag behind by a reading.
+        // The scheduler's count may lag behind by a reading.
         let pct = sum.paid_cpus / sum.billed_cpus.max(sum.paid_cpus) * 100.0;
         let billed = sum.billed_cpus;
         reasons.push(format!(
@@ -131,7 +131,7 @@ fn cause(evidence: &Evidence, offender: &ContainerRecord, victim: u64) -> String
     text
 }
 
-/// The command that bounds the offender, and its effect.
+/// Command that bounds the offender, and its effect.
 fn remedy(evidence: &Evidence, offender: Option<&ContainerRecord>) -> (Option<String>, String) {
     let Some(offender) = offender else {
         return (
@@ -143,7 +143,7 @@ fn remedy(evidence: &Evidence, offender: Option<&ContainerRecord>) -> (Option<St
     charge(evidence, offender)
 }
 
-/// The command that has the agent charge `offender` for its packets, and its effect.
+/// Command that has the agent charge `offender` for its packets, and its effect.
 pub(super) fn charge(evidence: &Evidence, offender: &ContainerRecord) -> (Option<String>, String) {
     let name = evidence.name(offender.cgroup_id);
     if let Agent::Running(both) = evidence.agent
@@ -168,7 +168,7 @@ fn is_enforced(status: &StatusReport, cgroup_id: u64) -> bool {
     all.any(|c| c.cgroup_id == cgroup_id && c.policy.network_cpu == "enforce")
 }
 
-/// `712,000`: packet rates in three digits that say something.
+/// Number in groups of three digits, such as `712,000`.
 fn thousands(number: f64) -> String {
     let digits = format!("{:.0}", number.max(0.0));
     let mut text = String::new();

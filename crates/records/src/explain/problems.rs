@@ -1,13 +1,14 @@
-//! What is wrong with the agent or with the measurement itself.
+//! Findings about the agent and about the measurement itself.
 
 use super::evidence::{Evidence, TRUSTED_WITHIN_PCT};
 use super::{Finding, Party};
 use crate::status::{DegradedRecord, PAYS, StatusReport};
 
-/// Name of the finding of a measurement that is not to be trusted.
+/// Name of the finding of a measurement that cannot be trusted.
 const DOUBTFUL: &str = "measurement_doubtful";
 
-/// One finding for each problem that the agent reports, and one when the ledger does not add up.
+/// Returns one finding for each problem that the agent reports, and one when the ledger does not
+/// add up or counts were lost.
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     let mut found = Vec::new();
     if let Some(status) = evidence.agent.status() {
@@ -17,7 +18,7 @@ pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
                 name: container.name.clone(),
                 cgroup_id: container.cgroup_id,
             };
-            // That a container pays is measured here, with more figures.
+            // The readings show with more figures that a container pays.
             let others = container.degraded.iter().filter(|d| d.name != PAYS);
             found.extend(others.map(|d| degraded(d, Some(victim.clone()), status)));
         }
@@ -72,7 +73,8 @@ fn remedy(name: &str, status: &StatusReport) -> (String, &'static str) {
                     "sudo kill {} && sudo cofferdam agent --config {config}",
                     agent.pid
                 ),
-                "ends the agent, which no unit starts again, and starts one with the whole configuration",
+                "ends the agent, which no unit starts again, and starts one \
+     with the whole configuration",
             ),
         },
         "metrics_address" | "socket_group" | "web_page" | "history_unavailable" => (
@@ -102,7 +104,7 @@ fn remedy(name: &str, status: &StatusReport) -> (String, &'static str) {
     }
 }
 
-/// `text` as one word for a shell.
+/// Quotes `text` as one word for a shell.
 pub fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/:@+,".contains(c);
     match !text.is_empty() && text.chars().all(is_plain) {
@@ -125,7 +127,7 @@ fn doubtful(evidence: &Evidence) -> Option<Finding> {
     reasons.extend(lost);
     Some(Finding {
         name: DOUBTFUL.to_owned(),
-        sentence: format!("The measurement is not whole: {}.", reasons[0]),
+        sentence: format!("The measurement is incomplete: {}.", reasons[0]),
         reasons: reasons.split_off(1),
         offender: None,
         victim: None,

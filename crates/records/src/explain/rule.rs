@@ -1,14 +1,14 @@
-//! Commands for a shell that put a rule for one container in force.
+//! Shell commands that put a rule for one container in force.
 
 use super::{Agent, Start};
 use crate::accounting::ContainerRecord;
 use cofferdam_types::{Pattern, printable};
 
-/// How a command line means exactly `container`, among `all`: a word for a shell. `None` where it has
-/// no path, or none that can be shown.
+/// Word for a shell that selects exactly `container` among `all`. `None` where it has no path, or
+/// none that can be printed.
 pub(super) fn selector(container: &ContainerRecord, all: &[ContainerRecord]) -> Option<String> {
-    let alone = all.iter().filter(|c| c.name == container.name).count() == 1;
-    if alone && is_plain(&container.name) && !container.name.contains([':', '/']) {
+    let is_unique = all.iter().filter(|c| c.name == container.name).count() == 1;
+    if is_unique && is_plain(&container.name) && !container.name.contains([':', '/']) {
         return Some(container.name.clone());
     }
     if let Some(id) = &container.id {
@@ -25,11 +25,12 @@ pub(super) fn selector(container: &ContainerRecord, all: &[ContainerRecord]) -> 
     }
     let shown = printable(path);
     let exact = Pattern::escape(&shown);
-    // What steers a terminal is selected by what is shown of it, which must be no pattern then.
+    // A path with characters that control a terminal is selected by its printed form, which then
+    // must not be a pattern.
     (shown == path || exact == shown).then(|| quote(format!("cgroup:{exact}")))
 }
 
-/// `word` as one word for a shell.
+/// Quotes `word` as one word for a shell.
 fn quote(word: String) -> String {
     match is_plain(&word) {
         true => word,
@@ -37,23 +38,23 @@ fn quote(word: String) -> String {
     }
 }
 
-/// No character of it means anything to a shell, to a glob or to an option parser.
+/// Whether no character of `text` has a meaning for a shell, a glob or an option parser.
 fn is_plain(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/:@+".contains(c);
     !text.is_empty() && !text.starts_with('-') && text.chars().all(plain)
 }
 
-/// Has the agent charge `selector` for the network work that it causes.
+/// Command that has the agent charge `selector` for the network work that it causes.
 pub(super) fn enforce(selector: &str) -> String {
     format!("sudo cofferdam rule set {selector} --network-cpu enforce")
 }
 
-/// Has the agent reserve `cpus` for `selector`.
+/// Command that has the agent reserve `cpus` for `selector`.
 pub(super) fn reserve(selector: &str, cpus: f64) -> String {
     format!("sudo cofferdam rule set {selector} --cpu strict --cpus {cpus}")
 }
 
-/// `command`, which needs an agent, as it works on this host, and its effect in full.
+/// `command`, which needs an agent, in the form that works on this host, and its effect in full.
 pub(super) fn for_agent(agent: &Agent, command: String, effect: &str) -> (Option<String>, String) {
     let ends = "until the agent ends or 'rule clear'";
     match agent {
@@ -71,7 +72,7 @@ pub(super) fn for_agent(agent: &Agent, command: String, effect: &str) -> (Option
         ),
         Agent::NotRunning(Start::ByHand) => (
             Some(format!("sudo cofferdam agent & {command} --wait 1m")),
-            format!("starts an agent, for this host has no service of it, and {effect} {ends}"),
+            format!("starts an agent (this host has no service for it) and {effect} {ends}"),
         ),
     }
 }
@@ -81,9 +82,10 @@ mod tests {
     use super::*;
     use crate::explain::made_up::{Scene, container};
 
+    /// The selector means no other container, and is safe in a shell.
     /// Promise 11.
     #[test]
-    fn a_container_is_named_so_that_no_other_is_meant_and_no_shell_is_harmed() {
+    fn a_selector_names_one_container_and_is_safe() {
         let mut all = Scene::new(&[
             container(1, "web"),
             container(2, "twin"),

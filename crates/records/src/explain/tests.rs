@@ -20,17 +20,17 @@ fn flood() -> Scene {
 
 /// Promise 11.
 #[test]
-fn offender_harm_and_victim_are_named_with_since_when_and_the_command() {
-    let mut known = status();
-    known.conditions.push(condition(PAYS, 2, 760.0));
-    let told = explained(&flood().lasting(), &running(known));
-    let finding = &told.findings[0];
+fn a_finding_names_offender_victim_begin_and_command() {
+    let mut watched = status();
+    watched.conditions.push(condition(PAYS, 2, 760.0));
+    let explanation = explained(&flood().lasting(), &running(watched));
+    let finding = &explanation.findings[0];
     assert_eq!(finding.name, PAYS);
     assert_eq!(
         finding.sentence,
         "web-3 takes 0.31 CPUs from db-1 for its packets."
     );
-    assert_eq!(told.summary, finding.sentence);
+    assert_eq!(explanation.summary, finding.sentence);
     assert_eq!(finding.offender.as_ref().unwrap().cgroup_id, 1);
     assert_eq!(finding.victim.as_ref().unwrap().cgroup_id, 2);
     assert!((finding.cpus.unwrap() - 0.31).abs() < 1e-9);
@@ -48,7 +48,7 @@ fn offender_harm_and_victim_are_named_with_since_when_and_the_command() {
         finding.reasons[1],
         "web-3 causes 0.43 CPUs of network work by 716,666 packets/s, mostly on CPU 0"
     );
-    let text = screen(&told);
+    let text = screen(&explanation);
     assert!(
         text.starts_with(
             "web-3 takes 0.31 CPUs from db-1 for its packets, since 02:59:25 UTC (12m 40s).\n"
@@ -59,9 +59,9 @@ fn offender_harm_and_victim_are_named_with_since_when_and_the_command() {
 
 /// Promise 11.
 #[test]
-fn without_an_agent_nobody_knows_since_when_and_the_command_starts_one() {
-    let told = explained(&flood().lasting(), &Agent::NotRunning(Start::Service));
-    let finding = &told.findings[0];
+fn without_an_agent_the_command_starts_one() {
+    let explanation = explained(&flood().lasting(), &Agent::NotRunning(Start::Service));
+    let finding = &explanation.findings[0];
     assert_eq!((&finding.since, finding.for_s), (&None, None));
     assert_eq!(
         finding.command.as_deref(),
@@ -69,49 +69,57 @@ fn without_an_agent_nobody_knows_since_when_and_the_command_starts_one() {
             "sudo systemctl start cofferdam && sudo cofferdam rule set web-3 --network-cpu enforce"
         )
     );
-    assert_eq!(told.agent, "not_running");
+    assert_eq!(explanation.agent, "not_running");
 }
 
 /// Promise 11.
 #[test]
-fn what_comes_and_goes_or_rests_on_a_poor_ledger_is_less_sure() {
+fn intermittent_harm_or_a_poor_ledger_lowers_the_certainty() {
     let calm = Scene::new(&[container(1, "web-3"), container(2, "db-1")]);
     let mut readings = flood().lasting();
     readings.push(calm.record());
-    let sure = |readings: &[AccountingRecord]| {
-        let told = explained(readings, &Agent::NotRunning(Start::Service));
+    let certainty = |readings: &[AccountingRecord]| {
+        let explanation = explained(readings, &Agent::NotRunning(Start::Service));
         (
-            told.findings[0].certainty.clone(),
-            told.findings[0].evidence.clone(),
+            explanation.findings[0].certainty.clone(),
+            explanation.findings[0].evidence.clone(),
         )
     };
-    let (word, text) = sure(&readings);
+    let (word, text) = certainty(&readings);
     assert_eq!(word, "likely");
     assert!(
-        text.starts_with("it held in 3 of 4 readings over 4.0 s"),
+        text.starts_with("true in 3 of 4 readings over 4.0 s"),
         "{text}"
     );
     readings.extend([calm.record(), calm.record(), calm.record()]);
-    assert_eq!(sure(&readings).0, "unclear");
+    assert_eq!(certainty(&readings).0, "unclear");
     let mut poor = flood();
     poor.error_pct = 4.0;
-    assert_eq!(sure(&poor.lasting()).0, "likely");
-    assert_eq!(sure(&flood().lasting()[..1]).0, "likely", "one reading");
+    assert_eq!(certainty(&poor.lasting()).0, "likely");
+    assert_eq!(
+        certainty(&flood().lasting()[..1]).0,
+        "likely",
+        "one reading"
+    );
     let mut lossy = flood().lasting();
     lossy[2].health.markers_missed = 7;
-    assert_eq!(sure(&lossy).0, "certain", "7 in two seconds are nothing");
+    assert_eq!(
+        certainty(&lossy).0,
+        "certain",
+        "7 in two seconds are nothing"
+    );
     lossy[2].health.markers_missed = 700;
-    let (word, text) = sure(&lossy);
+    let (word, text) = certainty(&lossy);
     assert_eq!(word, "likely");
     assert!(
-        text.ends_with("; 700 runs of markers skipped by the kernel"),
+        text.ends_with("; 700 runs at tracepoints skipped by the kernel"),
         "{text}"
     );
 }
 
 /// Promise 11.
 #[test]
-fn what_was_lost_before_the_measurement_is_no_doubt_of_it() {
+fn losses_before_the_measurement_do_not_lower_the_certainty() {
     let mut readings = Scene::new(&[container(1, "a")]).lasting();
     for reading in &mut readings {
         reading.health.events_lost = 5;
@@ -122,17 +130,17 @@ fn what_was_lost_before_the_measurement_is_no_doubt_of_it() {
             .is_empty()
     );
     readings[2].health.events_lost = 6;
-    let told = explained(&readings, &Agent::NotRunning(Start::Service));
-    assert_eq!(told.findings[0].name, "measurement_doubtful");
+    let explanation = explained(&readings, &Agent::NotRunning(Start::Service));
+    assert_eq!(explanation.findings[0].name, "measurement_doubtful");
     assert_eq!(
-        told.summary,
-        "The measurement is not whole: 1 kernel events lost."
+        explanation.summary,
+        "The measurement is incomplete: 1 kernel events lost."
     );
 }
 
 /// Promise 11.
 #[test]
-fn a_container_that_is_repaid_does_not_pay() {
+fn a_repaid_container_is_not_a_victim() {
     let mut before = status();
     before.containers = vec![
         managed(1, "web-3", "enforce", 0),
@@ -142,15 +150,15 @@ fn a_container_that_is_repaid_does_not_pay() {
     // Three seconds of 310 ms each.
     after.containers[1].network.as_mut().unwrap().returned_ns += 930_000_000;
     let agent = Agent::Running(Box::new((before.clone(), after)));
-    let told = explained(&flood().lasting(), &agent);
-    assert!(told.findings.is_empty(), "{told:?}");
-    // Nothing came back: enforcement is asked for and does not work.
-    let told = explained(&flood().lasting(), &running(before));
+    let explanation = explained(&flood().lasting(), &agent);
+    assert!(explanation.findings.is_empty(), "{explanation:?}");
+    // Nothing was returned: enforcement is requested and does not work.
+    let explanation = explained(&flood().lasting(), &running(before));
     assert_eq!(
-        told.findings[0].command.as_deref(),
+        explanation.findings[0].command.as_deref(),
         Some("sudo cofferdam status")
     );
-    assert!(told.findings[0].effect.contains("enforced already"));
+    assert!(explanation.findings[0].effect.contains("enforced already"));
 }
 
 /// Promise 3.
@@ -163,8 +171,8 @@ fn the_sender_of_the_packets_and_further_offenders_are_named() {
         container(2, "db-1").charged(400),
         container(4, "flooder"),
     ]);
-    let told = explained(&scene.lasting(), &running(status()));
-    let finding = &told.findings[0];
+    let explanation = explained(&scene.lasting(), &running(status()));
+    let finding = &explanation.findings[0];
     assert_eq!(
         finding.sentence,
         "sink takes 0.30 CPUs from db-1 for its packets."
@@ -175,15 +183,15 @@ fn the_sender_of_the_packets_and_further_offenders_are_named() {
         finding.reasons
     );
     let second = "other takes 0.10 CPUs from db-1 for its packets.";
-    assert_eq!(told.findings[1].sentence, second);
+    assert_eq!(explanation.findings[1].sentence, second);
 }
 
 /// Promise 11.
 #[test]
 fn packets_of_no_container_have_no_offender() {
     let scene = Scene::new(&[container(2, "db-1").charged(180)]);
-    let told = explained(&scene.lasting(), &running(status()));
-    let finding = &told.findings[0];
+    let explanation = explained(&scene.lasting(), &running(status()));
+    let finding = &explanation.findings[0];
     assert_eq!(finding.offender, None);
     assert_eq!(
         finding.sentence,
@@ -194,24 +202,27 @@ fn packets_of_no_container_have_no_offender() {
 
 /// Promise 11.
 #[test]
-fn lost_cpu_time_is_a_finding_with_a_reservation_as_the_remedy() {
+fn a_reservation_is_the_remedy_for_lost_cpu_time() {
     let scene = Scene::new(&[container(1, "batch"), container(2, "db-1")]).loss(
         (2, "db-1"),
         [1000, 600, 400, 0],
         Some("batch"),
     );
-    let mut known = status();
-    known.conditions.push(condition(LOSES, 2, 30.0));
-    for (agent, sure) in [(Agent::NotPermitted, "likely"), (running(known), "certain")] {
-        let told = explained(&scene.lasting(), &agent);
-        let finding = &told.findings[0];
+    let mut watched = status();
+    watched.conditions.push(condition(LOSES, 2, 30.0));
+    for (agent, certainty) in [
+        (Agent::NotPermitted, "likely"),
+        (running(watched), "certain"),
+    ] {
+        let explanation = explained(&scene.lasting(), &agent);
+        let finding = &explanation.findings[0];
         assert_eq!(finding.name, LOSES);
         assert_eq!(
             finding.sentence,
             "batch keeps 0.40 CPUs from db-1, which waits for a CPU."
         );
         assert_eq!(finding.offender.as_ref().unwrap().cgroup_id, 1);
-        assert_eq!(finding.certainty, sure);
+        assert_eq!(finding.certainty, certainty);
         assert_eq!(
             finding.command.as_deref(),
             Some("sudo cofferdam rule set db-1 --cpu strict --cpus 1")
@@ -221,12 +232,12 @@ fn lost_cpu_time_is_a_finding_with_a_reservation_as_the_remedy() {
 
 /// Promise 11.
 #[test]
-fn a_container_that_its_own_quota_holds_back_is_harmed_by_no_other() {
+fn a_container_throttled_by_its_own_quota_has_no_offender() {
     let mut api = container(1, "api");
     api.runtime = "podman".to_owned();
     let scene = Scene::new(&[api]).loss((1, "api"), [500, 480, 0, 300], None);
-    let told = explained(&scene.lasting(), &Agent::NotRunning(Start::Service));
-    let finding = &told.findings[0];
+    let explanation = explained(&scene.lasting(), &Agent::NotRunning(Start::Service));
+    let finding = &explanation.findings[0];
     assert_eq!(finding.name, "held_by_own_quota");
     assert_eq!(finding.offender, None);
     assert_eq!(
@@ -253,35 +264,35 @@ fn every_problem_that_the_agent_reports_has_a_command() {
         .collect();
     assert!(names.len() > 15, "{names:?}");
     for name in names {
-        let mut known = status();
-        known.degraded.push(DegradedRecord {
+        let mut watched = status();
+        watched.degraded.push(DegradedRecord {
             name: name.to_owned(),
             text: "what, on what, why".to_owned(),
         });
-        let told = explained(&flood().lasting(), &running(known));
-        let finding = told.findings.last().unwrap();
+        let explanation = explained(&flood().lasting(), &running(watched));
+        let finding = explanation.findings.last().unwrap();
         assert_eq!(finding.name, name);
         assert_eq!(finding.sentence, "The agent: what, on what, why.");
         assert!(finding.command.as_ref().unwrap().starts_with("sudo "));
-        assert_eq!(told.findings[0].name, PAYS, "harm comes first");
+        assert_eq!(explanation.findings[0].name, PAYS, "harm comes first");
     }
 }
 
 /// Promise 11.
 #[test]
-fn nothing_wrong_is_said_with_its_figures() {
+fn an_explanation_without_findings_has_its_figures() {
     let scene = Scene::new(&[
         container(1, "web").caused(40).charged(10),
         container(2, "db").charged(20),
     ]);
-    let told = explained(&scene.lasting(), &running(status()));
-    assert!(told.findings.is_empty());
+    let explanation = explained(&scene.lasting(), &running(status()));
+    assert!(explanation.findings.is_empty());
     assert_eq!(
-        told.summary,
+        explanation.summary,
         "Nothing is wrong: none of 2 containers pays or loses 0.05 CPUs to others."
     );
     assert_eq!(
-        screen(&told),
+        screen(&explanation),
         "Nothing is wrong: none of 2 containers pays or loses 0.05 CPUs to others.\n\n  \
          paid     at most 0.02 CPUs for others by db\n  \
          lost     not diagnosed\n  \
@@ -297,10 +308,10 @@ fn nothing_wrong_is_said_with_its_figures() {
     screen(&empty);
 }
 
-/// Every state that the figures allow: no panic, no bad number, and one screen.
+/// Tries states over the whole range of the figures: no panic, no bad number, one screen.
 /// Promise 11.
 #[test]
-fn thousands_of_states_each_fit_one_screen_and_rest_on_figures() {
+fn thousands_of_states_each_fit_one_screen() {
     let names = [
         "web",
         "a-name-that-is-much-longer-than-any-column-of-a-terminal-would-be-wide",
@@ -308,7 +319,7 @@ fn thousands_of_states_each_fit_one_screen_and_rest_on_figures() {
         "ünïcode-🦀",
         "",
     ];
-    // A counter in place of chance: each digit is one choice.
+    // A counter replaces random choices: each digit is one choice.
     for number in 0..4000_usize {
         let mut digits = number;
         let mut pick = |of: usize| {
@@ -335,9 +346,9 @@ fn thousands_of_states_each_fit_one_screen_and_rest_on_figures() {
             [1000, 1000 - charged, charged, caused],
             Some(offender),
         );
-        let told = explained(&scene.lasting(), &agent);
-        serde_json::to_string(&told).unwrap();
-        let harm = told.findings.iter().filter(|f| f.cpus.is_some());
+        let explanation = explained(&scene.lasting(), &agent);
+        serde_json::to_string(&explanation).unwrap();
+        let harm = explanation.findings.iter().filter(|f| f.cpus.is_some());
         for finding in harm {
             let cpus = finding.cpus.unwrap();
             assert!(
@@ -351,7 +362,7 @@ fn thousands_of_states_each_fit_one_screen_and_rest_on_figures() {
             let command = finding.command.as_deref().unwrap_or_default();
             assert!(!command.contains(['\u{1b}', '\n', '"', '<']), "{command}");
         }
-        let text = screen(&told);
+        let text = screen(&explanation);
         assert!(!text.contains('\u{1b}'), "{number}: {text}");
         let mut lines = 0;
         for line in text.lines() {

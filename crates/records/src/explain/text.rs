@@ -1,18 +1,18 @@
-//! An explanation on one screen: 80 columns, 24 lines.
+//! Explanation as text for one screen: 80 columns, 24 lines.
 
 use super::{Explanation, Finding, Party};
 use std::fmt::Write;
 
-/// Columns of a line, at most.
+/// Most columns of a line.
 pub const COLUMNS: usize = 80;
-/// Lines, at most; a shell's prompt needs the last of 24.
+/// Most lines; a shell's prompt needs the last of 24.
 pub const LINES: usize = 23;
-/// Letters of a container's name: longer ones are cut in the middle, where they differ least.
+/// Most letters of a container's name: longer ones are cut in the middle, where they differ least.
 const NAME: usize = 24;
-/// What stands before a line of the worst finding.
+/// Columns before a line of the worst finding.
 const INDENT: usize = 11;
 
-/// The worst in full, one line each of the others.
+/// Text with the worst finding in full and one line for each of the others.
 pub fn screen(explanation: &Explanation) -> String {
     let mut lines = Vec::new();
     match explanation.findings.split_first() {
@@ -46,7 +46,7 @@ fn full(finding: &Finding, lines: &mut Vec<String>) {
     labelled(&finding.certainty, &finding.evidence, lines);
     lines.push(String::new());
     match &finding.command {
-        // Never wrapped: it is to be copied.
+        // Never wrapped, so that it can be copied.
         Some(command) => lines.push(format!("  {}", one_line(command))),
         None => lines.push("  No command helps by itself.".to_owned()),
     }
@@ -60,7 +60,7 @@ fn rest(others: &[Finding], lines: &mut Vec<String>) {
         return;
     }
     lines.push(String::new());
-    // A command that is longer than a line takes two on a screen.
+    // A command that is longer than a line takes two lines on a screen.
     let taken: usize = lines
         .iter()
         .map(|l| l.chars().count().div_ceil(COLUMNS).max(1))
@@ -119,16 +119,16 @@ fn calm(explanation: &Explanation, lines: &mut Vec<String>) {
     labelled("agent", agent(&explanation.agent), lines);
 }
 
-/// What `agent` of the document means.
+/// Text for the value of `agent` in the document.
 fn agent(label: &str) -> &'static str {
     match label {
         "running" => "running",
         "not_permitted" => "running, but does not answer this user: use sudo",
-        _ => "not running: nobody watches; 'sudo cofferdam agent' starts one",
+        _ => "not running: no agent watches; 'sudo cofferdam agent' starts one",
     }
 }
 
-/// `label` in its column, and `text` beside it.
+/// Writes `label` in its column, and `text` next to it.
 fn labelled(label: &str, text: &str, lines: &mut Vec<String>) {
     for (place, line) in wrap(&one_line(text), COLUMNS - INDENT)
         .into_iter()
@@ -139,7 +139,7 @@ fn labelled(label: &str, text: &str, lines: &mut Vec<String>) {
     }
 }
 
-/// `text` with long names of the finding's containers cut.
+/// Cuts long names of the finding's containers in `text`.
 fn shorten(finding: &Finding, text: &str) -> String {
     let mut text = text.to_owned();
     for party in finding.offender.iter().chain(&finding.victim) {
@@ -150,7 +150,7 @@ fn shorten(finding: &Finding, text: &str) -> String {
     one_line(&text)
 }
 
-/// A name that fits, and cannot control the terminal.
+/// Name that fits, and cannot control the terminal.
 fn name(name: &str) -> String {
     let plain = one_line(name);
     let letters: Vec<char> = plain.chars().collect();
@@ -163,18 +163,18 @@ fn name(name: &str) -> String {
     format!("{begin}…{end}")
 }
 
-/// One line without control characters.
+/// Text as one line without control characters.
 fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     cofferdam_types::printable(&words.join(" "))
 }
 
-/// Lines of at most `columns`, ended between words; a word that is longer is cut.
+/// Wraps `text` between words at `columns`; cuts a word that is longer.
 fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let word = cut(word, columns);
-        let last = lines.last_mut().expect("it begins with a line");
+        let last = lines.last_mut().expect("the list starts with one line");
         let used = last.chars().count();
         if used > 0 && used + 1 + word.chars().count() > columns {
             lines.push(word);
@@ -196,7 +196,7 @@ fn cut(text: &str, columns: usize) -> String {
     format!("{head}…")
 }
 
-/// `03:12:05` of `2026-11-24T03:12:05.123Z`, with its zone.
+/// Time of day with its zone, such as `03:12:05 UTC` for `2026-11-24T03:12:05.123Z`.
 fn clock(time: &str) -> String {
     match time.get(11..19) {
         Some(clock) => format!("{clock} UTC"),
@@ -204,7 +204,7 @@ fn clock(time: &str) -> String {
     }
 }
 
-/// `12m 40s`
+/// Duration in its two largest units, such as `12m 40s`.
 fn length(seconds: f64) -> String {
     let all = seconds.max(0.0) as u64;
     let parts = [
@@ -214,7 +214,7 @@ fn length(seconds: f64) -> String {
         (all % 60, "s"),
     ];
     let begin = parts.iter().position(|(n, _)| *n > 0).unwrap_or(3);
-    // The two largest units say enough.
+    // Smaller units are noise.
     let shown: Vec<String> = parts[begin..]
         .iter()
         .take(2)

@@ -1,29 +1,29 @@
-//! Transfers: which offender makes which victim lose how much CPU time, and by what.
+//! Transfers: CPU time that one victim loses to one offender, and by which means.
 //!
-//! A victim's CPU time goes two ways. Softirqs run in its time slices for the packets of others: it
-//! is *charged*. Or it waits while others run. A wait behind tasks of the host is divided further,
-//! because `ksoftirqd` handles packets of containers there: that part is the harm of those packets.
-//! A container that waits for its own packets is nobody's victim.
+//! A victim loses CPU time in two ways. Softirqs that run in its time slices for the packets of
+//! others are *charged* to it. Or it waits while others run. A wait for host tasks is divided
+//! further, because `ksoftirqd` handles packets of containers there: that part is the harm of those
+//! packets. A container that waits for its own packets is not a victim.
 
 use super::evidence::Evidence;
 use crate::status::SUFFERS_CPUS;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Source of a harm.
+/// Source of harm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Offender {
     /// The container of this cgroup, or the cgroup of the host that has a row of its own.
     Container(u64),
-    /// Tasks of the host without a row.
+    /// Host tasks without a row.
     Host,
     /// Packets of no container.
     NoContainer,
-    /// Somebody whom the diagnosis does not tell apart.
+    /// Tasks that the diagnosis does not distinguish.
     Others,
 }
 
-/// Means of a harm; each has a remedy of its own.
+/// Means by which harm is done; each has a remedy of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Means {
     /// The offender's packets.
@@ -42,12 +42,12 @@ pub(super) struct Transfer {
     pub charged_cpus: f64,
     /// Lost by the victim while it waited, CPUs.
     pub waited_cpus: f64,
-    /// The victim sends most of these packets itself.
+    /// Whether the victim sends most of these packets itself.
     pub is_own: bool,
 }
 
 impl Transfer {
-    /// All that the victim loses, CPUs.
+    /// All CPU time that the victim loses, CPUs.
     pub fn cpus(&self) -> f64 {
         self.charged_cpus + self.waited_cpus
     }
@@ -94,8 +94,8 @@ pub(super) fn transfers(evidence: &Evidence) -> Vec<Transfer> {
     all
 }
 
-/// Takes off each container's lost time what others lose to its packets: whoever owes is no victim
-/// to that amount. `balanced` is the part of a debt that its own charges have settled, CPUs.
+/// Subtracts from each container's lost time what others lose to its packets: up to that amount a
+/// debtor is no victim. `balanced` is the part of a debt that its own charges have paid, CPUs.
 fn deduct_debts(all: &mut [Transfer], balanced: &BTreeMap<u64, f64>) {
     let mut debts: BTreeMap<u64, f64> = BTreeMap::new();
     let mut lost: BTreeMap<u64, f64> = BTreeMap::new();
@@ -125,9 +125,9 @@ fn is_own(evidence: &Evidence, transfer: &Transfer) -> bool {
     sender.is_some_and(|(sender, _)| sender == transfer.victim)
 }
 
-/// Sorts by harm done to others: the offender with most of it first. Of its transfers those by
-/// packets go before those by tasks, because packets can be bounded, then the largest. Packets that
-/// the victim sends itself come last. Equal harm is ordered by ids.
+/// Sorts by harm done to others, the offender with most of it first. Of its transfers large ones by
+/// packets come first, because packets can be bounded; then the order is by size. Packets that the
+/// victim sends itself come last. Equal harm is ordered by ids.
 pub(super) fn rank(all: &mut [Transfer]) {
     let key = |t: &Transfer| (t.is_own, t.offender, t.victim, t.means);
     // Sums of floating-point numbers depend on their order.
@@ -138,7 +138,7 @@ pub(super) fn rank(all: &mut [Transfer]) {
             .entry((transfer.is_own, transfer.offender))
             .or_default() += transfer.cpus();
     }
-    // Differences below a millionth of a CPU are rounding.
+    // Smaller differences are rounding.
     let millionths = |cpus: f64| (cpus * 1e6).round() as i64;
     all.sort_by_key(|t| {
         let total = harm.get(&(t.is_own, t.offender)).copied().unwrap_or(0.0);

@@ -1,5 +1,7 @@
-//! One node of a cluster in short: schema `cofferdam.node/1`, what a gateway answers to those who ask
-//! many nodes at once. A pure function of the ledger and of the agent's status.
+//! Summary of one node of a cluster: schema `cofferdam.node/1`.
+//!
+//! A gateway answers with it to a program that asks many nodes at once. It is a pure function of
+//! the ledger and of the agent's status.
 
 #[cfg(test)]
 mod tests;
@@ -14,16 +16,16 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Schema of [`NodeReport`].
 pub const NODE: &str = "cofferdam.node/1";
-/// Pods in a document, at most; those that matter most come first.
+/// Most pods in one document; the pods with the most harm come first.
 pub const MOST_PODS: usize = 250;
-/// Pairs of offender and victim in a document, at most; the largest.
+/// Most transfers in one document, the largest.
 pub const MOST_FLOWS: usize = 100;
-/// Problems in a document, at most.
+/// Most problems in one document.
 pub const MOST_PROBLEMS: usize = 50;
-/// Less than this of a CPU is no flow.
+/// Smallest transfer that a document has, CPUs.
 const LEAST_CPUS: f64 = 0.001;
 
-/// A node now.
+/// Present state of a node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeReport {
     /// Always `cofferdam.node/1`.
@@ -34,31 +36,31 @@ pub struct NodeReport {
     pub interval_s: f64,
     /// Version of the agent.
     pub version: String,
-    /// For how long the agent has run, seconds.
+    /// Run time of the agent, seconds.
     pub uptime_s: f64,
     /// CPUs of the node.
     pub cpus: u64,
-    /// Known containers.
+    /// Tracked containers.
     pub containers: u64,
     /// Rules in force.
     pub rules: u64,
-    /// Changes to the node in force, which are reverted when the agent stops.
+    /// Changes to the node that are in force now. The agent reverts them when it stops.
     pub changes_in_force: u64,
     /// CPUs that containers have reserved.
     pub reserved_cpus: f64,
     /// Network CPU that containers caused, CPUs.
     pub caused_cpus: f64,
-    /// Pods, and containers outside of pods; largest harm first, done or suffered.
+    /// Pods, and containers outside of pods; the largest harm first, done or suffered.
     pub pods: Vec<PodRecord>,
-    /// How many there are; `pods` has at most 250.
+    /// Number of all pods; `pods` has at most 250.
     pub pods_total: u64,
-    /// Who pays for whom; largest first.
+    /// Transfers (who pays for whom), the largest first.
     pub flows: Vec<FlowRecord>,
-    /// How many there are; `flows` has at most 100.
+    /// Number of all transfers; `flows` has at most 100.
     pub flows_total: u64,
-    /// What is not in force, of the agent and of its containers.
+    /// Degradations of the agent and of its containers.
     pub problems: Vec<DegradedRecord>,
-    /// How many there are; `problems` has at most 50.
+    /// Number of all problems; `problems` has at most 50.
     pub problems_total: u64,
 }
 
@@ -69,21 +71,21 @@ pub struct PodRecord {
     pub name: String,
     /// Whether it is a Kubernetes pod.
     pub pod: bool,
-    /// Its containers.
+    /// Number of its containers.
     pub containers: u64,
-    /// Ids of their cgroups, as in the ledger.
+    /// Ids of the containers' cgroups, as in the ledger.
     pub cgroup_ids: Vec<u64>,
     /// Network CPU that it caused, CPUs.
     pub caused_cpus: f64,
     /// Network CPU that it was charged, CPUs.
     pub charged_cpus: f64,
-    /// What it was charged for the packets of others, CPUs.
+    /// Network CPU that it was charged for the packets of others, CPUs.
     pub paid_cpus: f64,
-    /// What others were charged for its packets, CPUs.
+    /// Network CPU that others were charged for its packets, CPUs.
     pub harm_cpus: f64,
-    /// CPU time that others took from it though it was entitled to it, CPUs.
+    /// CPU time that it was entitled to and that others took, CPUs.
     pub lost_cpus: f64,
-    /// CPUs that the scheduler billed to it.
+    /// CPU time that the scheduler charged to it, CPUs.
     pub used_cpus: f64,
     /// CPUs reserved for it; null without a reservation.
     pub reserved_cpus: Option<f64>,
@@ -91,25 +93,25 @@ pub struct PodRecord {
     pub packets_per_s: f64,
 }
 
-/// One pays for the packets of another.
+/// Transfer: one pod pays for the packets of another.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowRecord {
-    /// Who caused them, as a name in `pods`; null: packets of no container.
+    /// Pod that caused the packets, as a name in `pods`; null: packets of no container.
     pub offender: Option<String>,
-    /// Who was charged.
+    /// Pod that was charged.
     pub victim: String,
-    /// How much, CPUs.
+    /// Size of the transfer, CPUs.
     pub cpus: f64,
 }
 
 impl PodRecord {
-    /// Harm that it does and suffers, CPUs.
+    /// Harm done and suffered, CPUs.
     pub fn harm(&self) -> f64 {
         self.harm_cpus + self.paid_cpus + self.lost_cpus
     }
 }
 
-/// The report of an interval of the ledger and of the status at its end.
+/// Report of an interval of the ledger and of the status at its end.
 pub fn report(ledger: &AccountingRecord, status: &StatusReport) -> NodeReport {
     let seconds = ledger.interval_s.max(0.001);
     let cpus = |ns: f64| round(ns / 1e9 / seconds);
@@ -134,7 +136,7 @@ pub fn report(ledger: &AccountingRecord, status: &StatusReport) -> NodeReport {
     let mut pairs: BTreeMap<(Option<String>, String), f64> = BTreeMap::new();
     for flow in flows(ledger) {
         let (offender, victim) = (flow.offender.map(named), named(flow.victim));
-        // Containers of one pod share what they pay.
+        // Transfers between containers of one pod are no harm.
         if offender.as_ref() != Some(&victim) {
             *pairs.entry((offender, victim)).or_default() += flow.ns;
         }
@@ -187,12 +189,12 @@ pub fn report(ledger: &AccountingRecord, status: &StatusReport) -> NodeReport {
     }
 }
 
-/// To a millionth of a CPU: more is noise, and takes space.
+/// Rounds to a millionth of a CPU: more digits are noise, and take space.
 fn round(cpus: f64) -> f64 {
     (cpus * 1e6).round() / 1e6
 }
 
-/// Harm comes first, done or suffered, then use.
+/// Weight for the order of pods: harm comes first, done or suffered, then use.
 fn weight(pod: &PodRecord) -> f64 {
     pod.harm() * 1e6 + pod.caused_cpus + pod.used_cpus / 1e6
 }
@@ -219,7 +221,7 @@ fn losses(
     }
 }
 
-/// Gives the pods their reservations; the sum of all.
+/// Sets the pods' reservations and returns their sum, CPUs.
 fn reservations(
     pods: &mut BTreeMap<String, PodRecord>,
     status: &StatusReport,
@@ -242,7 +244,7 @@ fn reservations(
     sum
 }
 
-/// Of the agent, then of its containers with their names.
+/// Problems of the agent, then those of its containers with their names.
 fn problems(status: &StatusReport) -> Vec<DegradedRecord> {
     let mut all = status.degraded.clone();
     if let Some(why) = &status.configuration.refused {

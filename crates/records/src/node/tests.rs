@@ -17,7 +17,7 @@ fn of<'a>(report: &'a NodeReport, name: &str) -> &'a PodRecord {
 
 /// Promise 25.
 #[test]
-fn pods_that_harm_and_pods_that_pay_are_named_by_namespace() {
+fn offenders_and_victims_are_named_with_their_namespace() {
     let ledger = Scene::new(&[
         pod(1, "nginx", "shop/web").caused(300),
         pod(2, "envoy", "shop/web").caused(100),
@@ -37,7 +37,7 @@ fn pods_that_harm_and_pods_that_pay_are_named_by_namespace() {
     let first = &report.flows[0];
     assert_eq!(first.offender.as_deref(), Some("shop/web"));
     assert_eq!(first.victim, "bank/db");
-    // The largest harm first.
+    // The pod with the largest harm comes first.
     assert_eq!(report.pods[0].name, "shop/web");
 }
 
@@ -56,7 +56,7 @@ fn containers_of_one_pod_do_not_pay_for_each_other() {
 
 /// Promise 25.
 #[test]
-fn losses_and_reservations_are_those_of_the_pod() {
+fn losses_and_reservations_are_summed_over_the_pod() {
     let scene = Scene::new(&[pod(1, "app", "a/b"), pod(2, "side", "a/b")])
         .loss((1, "app"), [1000, 600, 300, 0], Some("x"))
         .loss((2, "side"), [1000, 600, 100, 0], Some("x"));
@@ -114,7 +114,7 @@ fn a_node_with_thousands_of_pods_has_a_bounded_document() {
     assert!(report.flows_total > MOST_FLOWS as u64);
     let bytes = serde_json::to_vec(&report).unwrap().len();
     assert!(bytes < 256 << 10, "{bytes}");
-    // Every pod that harms or pays is among them.
+    // Every offender and every victim is among them.
     assert!(
         report.pods[..80]
             .iter()
@@ -123,7 +123,7 @@ fn a_node_with_thousands_of_pods_has_a_bounded_document() {
 }
 
 #[test]
-fn an_interval_without_length_divides_by_nothing() {
+fn an_interval_of_length_zero_yields_finite_figures() {
     let mut ledger = Scene::new(&[pod(1, "app", "a/b").caused(1)]).record();
     ledger.interval_s = 0.0;
     let report = report(&ledger, &status());

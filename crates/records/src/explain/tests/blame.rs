@@ -1,4 +1,5 @@
-//! Who is blamed: one scene for each way to blame the wrong one, and properties of all scenes.
+//! Tests of blame: one scene for each way to blame the wrong container, and properties of all
+//! scenes.
 
 use super::*;
 use crate::diagnosis::LossShareRecord;
@@ -8,8 +9,8 @@ use std::collections::BTreeMap;
 const RESERVE: &str = "--cpu strict";
 const ENFORCE: &str = "--network-cpu enforce";
 
-/// `web-3` is flooded on CPU 0, where `db-1` computes and `ksoftirqd` handles most of the packets: what
-/// `web-3` waits for is its own.
+/// Scene in which `web-3` is flooded on CPU 0, where `db-1` computes and `ksoftirqd` handles most
+/// of the packets: `web-3` waits for its own packets.
 fn own_packets() -> Scene {
     Scene::new(&[
         container(1, "web-3").caused(700),
@@ -43,7 +44,7 @@ fn a_flooded_container_is_bounded_and_not_given_a_reservation() {
 
 /// Promise 12.
 #[test]
-fn a_wait_behind_ksoftirqd_is_the_harm_of_the_packets_that_it_handles() {
+fn a_wait_for_ksoftirqd_is_harm_by_its_packets() {
     let scene = Scene::new(&[container(1, "web-3").caused(300), container(2, "db-1")])
         .loss((2, "db-1"), [1000, 600, 400, 0], None)
         .share((2, None), 0, 400)
@@ -67,7 +68,7 @@ fn a_wait_behind_ksoftirqd_is_the_harm_of_the_packets_that_it_handles() {
 
 /// Promise 12.
 #[test]
-fn packets_that_were_handled_while_the_cpu_idled_are_no_harm() {
+fn packets_handled_on_an_idle_cpu_are_no_harm() {
     let scene = Scene::new(&[container(1, "web-3").caused(150), container(2, "db-1")])
         .loss((2, "db-1"), [1000, 800, 200, 0], None)
         .share((2, None), 0, 200)
@@ -83,7 +84,7 @@ fn packets_that_were_handled_while_the_cpu_idled_are_no_harm() {
 
 /// Promise 12.
 #[test]
-fn a_loss_is_divided_among_all_who_ran() {
+fn a_loss_is_divided_among_all_that_ran() {
     let scene = Scene::new(&[container(1, "a"), container(2, "db-1"), container(3, "b")])
         .loss((2, "db-1"), [1000, 600, 400, 0], Some("a"))
         .share((2, Some(1)), 0, 100)
@@ -122,7 +123,8 @@ fn the_offender_that_harms_most_in_all_comes_first() {
     assert_eq!(offenders, [1, 1, 4]);
 }
 
-/// The victim loses more to the offender's tasks than to its packets; those are bounded first.
+/// The victim loses more to the offender's tasks than to its packets; still the packets are bounded
+/// first.
 /// Promise 12.
 #[test]
 fn packets_of_an_offender_are_bounded_before_its_tasks() {
@@ -156,7 +158,7 @@ fn packets_of_an_offender_are_bounded_before_its_tasks() {
 
 /// Promise 3.
 #[test]
-fn a_sender_that_pays_for_its_own_packets_is_harmed_by_nobody() {
+fn a_sender_charged_for_its_own_packets_has_no_offender() {
     let scene = Scene::new(&[
         container(1, "sink").caused(400).from(2, 660_000),
         container(2, "flooder").charged(400),
@@ -201,7 +203,7 @@ fn a_cgroup_of_the_host_is_named_by_its_unit() {
 
 /// Promise 12.
 #[test]
-fn the_agents_answer_is_the_answer_of_every_view() {
+fn every_view_has_the_agents_answer() {
     let mut watched = status();
     watched.harm = Some(harm(&own_packets().lasting(), &running(status())));
     let text = serde_json::to_string(&watched).unwrap();
@@ -259,7 +261,7 @@ fn an_agent_is_started_the_way_that_works_here() {
     assert_eq!(command, Some(expected));
 }
 
-/// A host of two CPUs on which anything may happen.
+/// Arbitrary scenes on a host of two CPUs.
 fn scenes() -> impl Strategy<Value = Scene> {
     let row = (0..5u64, 0..5u64, 0..5u64, 0..5u64, 0..5u64);
     let share = (0..5u64, prop::option::of(0..5u64), 0..2u32, 0..400u64);
@@ -295,7 +297,7 @@ fn reversed(scene: &Scene) -> Scene {
     scene
 }
 
-/// Harm that each container does to others by its packets, as the findings have it.
+/// Harm that each container does to others by its packets, according to the findings.
 fn harm_by_packets(explanation: &Explanation) -> BTreeMap<u64, f64> {
     let mut harm: BTreeMap<u64, f64> = BTreeMap::new();
     let own = |f: &&Finding| f.name == PAYS && !f.sentence.ends_with("itself.");
@@ -368,15 +370,20 @@ proptest! {
         for (before, after) in all.iter().zip(all.iter().skip(1)) {
             let total = |t: &Transfer| totals[&(t.is_own, t.offender)];
             prop_assert!(before.is_own <= after.is_own);
-            let is_sorted = (!before.is_own && after.is_own) || total(before) + 1e-6 >= total(after);
+            let is_less = total(before) + 1e-6 >= total(after);
+            let is_sorted = (!before.is_own && after.is_own) || is_less;
             prop_assert!(is_sorted, "{before:?} {after:?}");
         }
     }
 
-    /// A share of itself is no loss, and neither is what a container waits for its own packets.
+    /// A share of a container in its own loss is no harm, and neither is a wait for its own
+    /// packets.
     /// Promise 12.
     #[test]
-    fn a_container_alone_with_its_packets_is_nobodys_victim(caused in 0..900u64, lost in 0..900u64) {
+    fn a_container_is_not_the_victim_of_its_own_packets(
+        caused in 0..900u64,
+        lost in 0..900u64,
+    ) {
         let mut scene = Scene::new(&[container(1, "web")
             .caused(caused)])
             .loss((1, "web"), [1000, 1000 - lost, lost, 0], None)
