@@ -10,7 +10,7 @@ endif
 export PREFIX ?= /usr/local
 export DESTDIR ?=
 
-.PHONY: demo test test-kubernetes bench-spark lint fuzz kernels leftovers install uninstall deb tarball image crates reproducible test-package help
+.PHONY: demo test test-kubernetes bench-spark lint fuzz kernels leftovers install uninstall deb tarball image crates reproducible test-package nightly nightly-record help
 
 help:
 	@echo 'make demo       see who causes and who pays for network CPU, on this machine (a minute)'
@@ -22,10 +22,11 @@ help:
 	@echo 'make deb        make the Debian package; also: make tarball, make image'
 	@echo 'make crates     package the library crates, and build each from its package alone'
 	@echo 'make lint       formatting, clippy, documents'
-	@echo 'make fuzz       run every fuzz target for a minute; no other tool is needed'
+	@echo 'make fuzz       run every fuzz target for SECONDS=60; no other tool is needed'
 	@echo 'make kernels    boot Debian 12'"'"'s and 13'"'"'s kernels in QEMU and try everything on them; DEBS="a.deb b.deb" for others'
 	@echo 'make test-package  live the life of the package in a clean Debian 12'
 	@echo 'make reproducible  build package and archive twice and compare their bytes'
+	@echo 'make nightly LANES="fuzz crates"  run lanes of the schedule; nightly-record shows their results in the book'
 	@echo 'make leftovers  list what Cofferdam or its tests left on this host'
 
 demo:
@@ -50,7 +51,7 @@ lint:
 
 fuzz:
 	@scripts/setup fuzz
-	@cargo xtask fuzz
+	@cargo xtask fuzz $(SECONDS)
 
 kernels:
 	@scripts/setup kernels
@@ -70,3 +71,11 @@ uninstall:
 deb tarball image crates reproducible test-package:
 	@scripts/setup $@
 	@cargo xtask $@
+
+nightly:
+	@scripts/setup build
+	@cargo xtask nightly $(LANES)
+
+nightly-record:
+	@scripts/setup build
+	@cargo xtask nightly --record

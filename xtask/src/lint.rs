@@ -1,7 +1,7 @@
 //! Formatting and warnings.
 
 use crate::run::{cargo, check};
-use crate::{documents, figures, fuzz, policy, promises, prose, tree};
+use crate::{documents, figures, fuzz, nightly, policy, promises, prose, tree};
 use anyhow::Result;
 use std::process::Command;
 
@@ -18,6 +18,7 @@ pub fn lint() -> Result<()> {
     promises::check()?;
     figures::figures(&["--check".to_owned()])?;
     policy::check()?;
+    nightly::check()?;
     prose::prose(&[])?;
     check(cargo(&[
         "clippy",

@@ -9,6 +9,7 @@ mod figures;
 mod fuzz;
 mod lint;
 mod manifest;
+mod nightly;
 mod package;
 mod packetdrill;
 mod policy;
@@ -65,6 +66,8 @@ const USAGE: &str = "usage: cargo xtask TASK
                boot kernels in QEMU and run the checks of scripts/kernels.d there
   packetdrill --sources DIR [--scripts DIR] [--ip v4|v6|mapped] [--kernel] [FILTER]
                play packetdrill's scripts against the stack, or the kernel
+  nightly LANE… | --record
+               run lanes of the schedule; take their results into docs/data/nightly.csv
   leftovers    list what Cofferdam or its tests left on this host; 1 if there is anything";
 
 fn main() -> ExitCode {
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
         "kernels" => run::kernels(&rest),
         "packetdrill" => packetdrill::packetdrill(&rest),
         "leftovers" => run::leftovers(),
+        "nightly" => nightly::nightly(&rest),
         "install" => package::install::install(),
         "uninstall" => package::install::uninstall(),
         // The halves of these two that may need root.
