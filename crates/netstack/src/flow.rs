@@ -1,12 +1,12 @@
-//! Which connection, and which flow group, a segment belongs to.
+//! Mapping of segments to connections and flow groups.
 
 use crate::core::siphash::Key;
 use crate::wire::address::Addr;
 
-/// Flow groups (IX, OSDI'14, 4.4; as many as entries in a NIC's indirection table).
+/// Number of flow groups (IX, OSDI'14, 4.4): as many as a NIC's indirection table has entries.
 pub const FLOW_GROUPS: u8 = 128;
 
-/// A connection's 4-tuple, seen from here.
+/// 4-tuple of a connection, from this stack's point of view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FlowKey {
     pub local: Addr,
@@ -36,14 +36,14 @@ impl FlowKey {
         if !self.local.is_v4() {
             return key.hash(&self.words());
         }
-        // Fewer words of an IPv4 tuple say the same; their number distinguishes the families.
+        // An IPv4 tuple fits into fewer words. Their number keeps the families apart.
         let of = |address: &Addr| u64::from(u32::from_ne_bytes(address.octets4()));
         let [.., ports] = self.words();
         key.hash(&[of(&self.local) << 32 | of(&self.remote), ports])
     }
 }
 
-/// The flow group of a hash: its highest bits; the table uses others.
+/// Flow group of a hash: its highest bits, which the connection table does not use.
 pub const fn group(hash: u64) -> u8 {
     (hash >> 57) as u8
 }

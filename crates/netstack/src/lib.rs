@@ -1,6 +1,7 @@
 //! TCP/IP as a state machine: no I/O, no clock, no threads, no allocation after the start.
 //!
-//! A [`Stack`] is given what happens (`handle_*`, commands) and polled for what to do (`poll_*`):
+//! The caller passes events to a [`Stack`] (`handle_*`, commands) and polls it for actions
+//! (`poll_*`):
 //!
 //! ```text
 //! frames ──handle_frame──▶ ┌───────┐ ──poll_event────▶ application
@@ -8,13 +9,14 @@
 //!                          └───────┘ ──poll_transmit─▶ frames
 //! ```
 //!
-//! The stack owns no packet memory. Received data is handed up as a range of the buffer it came
-//! in; data to send is named by range, and stays the application's until it is acknowledged. See
-//! [`Disposition`], [`Event`] and [`Transmit`] for the owner of a buffer at each time.
+//! The stack owns no packet memory. Received data is passed on as a range of the buffer that it
+//! arrived in; data to send is a range of the application's buffer until it is acknowledged.
+//! [`Disposition`], [`Event`] and [`Transmit`] define the owner of a buffer at each time.
 //!
 //! A caller's loop, in the order of IX (OSDI'14): the application's commands, `handle_timers`,
-//! `handle_frame` for a batch, `poll_event` until `None`, the commands these lead to,
-//! `poll_transmit` until `None`. Acknowledgements then ride on answers.
+//! `handle_frame` for a batch, `poll_event` until `None`, the commands that follow from the events,
+//! `poll_transmit` until `None`. In this order acknowledgements travel with the application's
+//! answers.
 #![forbid(unsafe_code)]
 
 mod api;

@@ -1,44 +1,45 @@
-//! Buffers. The stack owns none: it hands over names and ranges of the caller's memory.
+//! Buffers. The stack owns none: it passes buffer identifiers and ranges of the caller's memory.
 
-/// The caller's name for a buffer; the stack only keeps it and gives it back.
+/// Identifier that the caller gave a buffer. The stack stores it and returns it, nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct BufferId(pub u64);
 
-/// A range of a buffer.
+/// Range of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Chunk {
-    /// The buffer.
+    /// Buffer that contains the range.
     pub buffer: BufferId,
-    /// First byte. For received data it counts from the first byte of the frame that was handed
-    /// to [`crate::Stack::handle_frame`]; for data to send the caller decides.
+    /// Offset of the first byte. For received data it counts from the first byte of the frame that
+    /// was passed to [`crate::Stack::handle_frame`]; for data to send the caller defines it.
     pub offset: u32,
     /// Length in bytes.
     pub len: u32,
 }
 
-/// What became of a frame's buffer.
+/// Owner of a received frame's buffer after [`crate::Stack::handle_frame`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Disposition {
-    /// The stack needs it no more: use it again.
+    /// The caller: the stack no longer needs the buffer, which can be reused.
     Free,
-    /// It is part of the stack's state, or of an event to come. It comes back exactly once:
-    /// in [`crate::Event::Recv`] or [`crate::Event::UdpRecv`] (the application has it then), in
-    /// [`crate::Event::Release`], or in [`crate::Transmit::release`].
+    /// The stack: the buffer belongs to its state or to a pending event. The caller gets it back
+    /// exactly once: in [`crate::Event::Recv`] or [`crate::Event::UdpRecv`], which pass it to the
+    /// application, in [`crate::Event::Release`], or in [`crate::Transmit::release`].
     Held,
 }
 
-/// Where reassembled datagrams go: fragments lie in several frames, data is handed up in one.
+/// Buffers for reassembled datagrams: fragments arrive in several frames, the application gets the
+/// datagram in one buffer.
 pub trait BufferPool {
-    /// Copies `bytes` (at most 65,575) into a free buffer and names it. `None` when no free buffer
-    /// is large enough: the datagram is dropped and counted.
+    /// Copies `bytes` (at most 65,575) into a free buffer and returns its identifier. Returns
+    /// `None` if no free buffer is large enough; the stack then drops and counts the datagram.
     ///
-    /// The stack then treats the buffer like that of a frame whose first byte is `bytes[0]`. If it
-    /// does not keep it, it comes back through [`crate::Event::Release`].
+    /// The stack treats the buffer like that of a received frame whose first byte is `bytes[0]`. If
+    /// no event passes it to the application, [`crate::Event::Release`] returns it.
     fn copy_in(&mut self, bytes: &[u8]) -> Option<BufferId>;
 }
 
-/// A pool without room: fragmented datagrams are dropped and counted.
+/// Pool without buffers: the stack drops and counts every fragmented datagram.
 impl BufferPool for () {
     fn copy_in(&mut self, _bytes: &[u8]) -> Option<BufferId> {
         None

@@ -1,10 +1,10 @@
-//! Settings of a stack. Checked by [`crate::Stack::new`].
+//! Settings of a stack, checked by [`crate::Stack::new`].
 
 use super::{ConfigError, MacAddress};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// An address of the interface, with its network.
+/// Address of an interface, with its network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InterfaceAddress {
     /// The address.
@@ -13,31 +13,32 @@ pub struct InterfaceAddress {
     pub prefix_len: u8,
 }
 
-/// Most interfaces of a stack.
+/// Largest number of interfaces of one stack.
 pub const MOST_INTERFACES: usize = 8;
 
-/// Number of an interface: its place in [`Config::interfaces`].
+/// Index of an interface in [`Config::interfaces`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct InterfaceId(pub u8);
 
-/// An interface with its networks.
+/// Interface with its addresses and gateways.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
-    /// Its Ethernet address.
+    /// Ethernet address.
     pub mac: MacAddress,
     /// Largest IP packet in bytes. Default 1500.
     pub mtu_bytes: u32,
-    /// Whether the caller cuts packets that hold several segments ([`super::Transmit::cut`]), or
-    /// has the device cut them. Default: no, and there are none.
+    /// Whether the caller can send packets of several segments: it cuts them itself
+    /// ([`super::Transmit::cut`]) or has the device cut them. Default: no, and the stack makes no
+    /// such packets.
     pub segmentation: bool,
-    /// Its addresses, which no other interface has. An IPv6 link-local address is the caller's to give.
+    /// Addresses, each of this interface only. The caller supplies the IPv6 link-local address.
     pub addresses: Vec<InterfaceAddress>,
-    /// Where packets to other networks go; at most one per family is used, the first.
+    /// Gateways to other networks. The stack uses the first of each family.
     pub gateways: Vec<IpAddr>,
 }
 
 impl Interface {
-    /// Defaults, but for what has none.
+    /// An interface with defaults for everything but its addresses.
     pub fn new(mac: MacAddress, addresses: Vec<InterfaceAddress>) -> Self {
         Self {
             mac,
@@ -48,7 +49,7 @@ impl Interface {
         }
     }
 
-    /// What can be checked without the addresses.
+    /// Checks the settings that do not depend on other interfaces.
     fn check(&self) -> Result<(), ConfigError> {
         if !self.mac.is_unicast() {
             return Err(ConfigError::Mac(self.mac));
@@ -68,23 +69,24 @@ impl Interface {
 /// All settings. [`Config::new`] fills in defaults.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The interfaces, 1 to 8. What is sent from an address leaves by the interface that has it, and what
-    /// comes in for it is taken there alone.
+    /// Interfaces, 1 to 8. A packet leaves by the interface that has its source address, and is
+    /// accepted only on the interface that has its destination address.
     pub interfaces: Vec<Interface>,
-    /// Random and secret: keys the connection table, flow groups, sequence
-    /// numbers (RFC 6528), SYN cookies and timestamps. All stacks of the same interfaces share it, so
-    /// that flow groups and cookies agree.
+    /// Random secret that keys the connection table, flow groups, initial sequence numbers (RFC
+    /// 6528), SYN cookies and timestamps. All stacks of the same interfaces share it: their flow
+    /// groups and cookies must agree.
     pub secret: [u8; 16],
-    /// The device has already verified the IP, TCP, UDP and ICMP checksums of received frames.
+    /// Whether the device has already verified the IP, TCP, UDP and ICMP checksums of received
+    /// frames.
     pub received_checksums_verified: bool,
-    /// TCP's settings.
+    /// Settings of TCP.
     pub tcp: TcpConfig,
-    /// Table sizes: all memory is taken at the start.
+    /// Table sizes. The stack allocates all its memory at the start.
     pub limits: Limits,
 }
 
 impl Config {
-    /// One interface and defaults, but for what has none.
+    /// One interface with the given secret, and defaults for the rest.
     pub fn new(mac: MacAddress, addresses: Vec<InterfaceAddress>, secret: [u8; 16]) -> Self {
         Self {
             interfaces: vec![Interface::new(mac, addresses)],
@@ -95,12 +97,12 @@ impl Config {
         }
     }
 
-    /// The addresses of all interfaces.
+    /// Addresses of all interfaces.
     pub fn addresses(&self) -> impl Iterator<Item = &InterfaceAddress> {
         self.interfaces.iter().flat_map(|one| &one.addresses)
     }
 
-    /// The key of Fast Open's cookies where none is set.
+    /// Key of the Fast Open cookies if the settings contain none.
     pub(crate) fn fast_open_secret(&self) -> [u8; 16] {
         let key = crate::core::siphash::Key::new(&self.secret, 10);
         let mut bytes = [0; 16];
@@ -109,7 +111,7 @@ impl Config {
         bytes
     }
 
-    /// What can be checked without the addresses.
+    /// Checks everything but the addresses.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         if !(1..=MOST_INTERFACES).contains(&self.interfaces.len()) {
             return Err(ConfigError::Interfaces(self.interfaces.len()));
@@ -159,7 +161,7 @@ impl Config {
     }
 }
 
-/// Who sets the pace.
+/// Congestion control algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Congestion {
     /// RFC 5681, RFC 6582.
@@ -170,7 +172,7 @@ pub enum Congestion {
 }
 
 impl Congestion {
-    /// The name that Linux has for it.
+    /// Linux's name of the algorithm.
     pub const fn name(self) -> &'static str {
         match self {
             Congestion::NewReno => "reno",
@@ -179,25 +181,25 @@ impl Congestion {
     }
 }
 
-/// The end of slow start before there is loss, where round trips grow: with CUBIC and SACK.
+/// Algorithm that ends slow start before a loss, when round trips get longer. Needs CUBIC and SACK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HyStart {
-    /// Slow start goes on until there is loss (RFC 5681, 3.1).
+    /// None: slow start continues until a loss (RFC 5681, 3.1).
     #[default]
     Off,
     /// HyStart++ (RFC 9406).
     PlusPlus,
-    /// As Linux's CUBIC has it, by delay.
+    /// HyStart by delay, as in Linux's CUBIC.
     Linux,
 }
 
-/// Paths that drop large packets without a word (RFC 4821).
+/// Reaction to paths that silently drop large packets (black holes, RFC 4821).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PathProbing {
-    /// Routers alone say what a path carries.
+    /// None: only ICMP messages of routers change the path MTU.
     Off,
-    /// Segments get shorter where full ones are not answered time after time; probes for longer
-    /// ones follow.
+    /// After repeated timeouts of full segments the stack sends shorter ones, and then probes for
+    /// longer ones.
     #[default]
     AfterBlackHole,
 }
@@ -207,127 +209,127 @@ pub enum PathProbing {
 pub enum Ecn {
     /// Never.
     Off,
-    /// Where the peer asks for it, as Linux's default has it.
+    /// Used if the peer's SYN requests it, which is Linux's default.
     #[default]
     Accept,
-    /// Our SYNs ask for it, too.
+    /// Used if the peer requests it, and requested in the stack's own SYNs.
     On,
 }
 
-/// When a silent peer is asked whether it is still there (RFC 9293, 3.8.4).
+/// Keepalive: the time after which the stack probes a silent peer (RFC 9293, 3.8.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keepalive {
     /// Silence before the first probe.
     pub idle: Duration,
     /// Time between probes.
     pub interval: Duration,
-    /// Probes without an answer that end the connection.
+    /// Number of unanswered probes that ends the connection.
     pub probes: u8,
 }
 
-/// How a listener takes data in a SYN (TCP Fast Open, RFC 7413): the application gets it, and may
-/// answer, a round trip earlier. It may get it twice when the network repeats the SYN: for
-/// requests that may be repeated only (RFC 7413, 6.1).
+/// Acceptance of data in a SYN by a listener (TCP Fast Open, RFC 7413). The application gets the
+/// data a round trip earlier and may answer at once. If the network duplicates the SYN, the
+/// application gets the data twice, so requests must be idempotent (RFC 7413, 6.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FastOpenServer {
-    /// Connections whose handshake is not done, of all listeners, up to which such data is taken;
-    /// beyond it SYNs are handled as others (RFC 7413, 5.1). Default 0: never.
+    /// Largest number of half-open Fast Open connections of all listeners. Beyond it the stack
+    /// handles a SYN without its data (RFC 7413, 5.1). Default 0: never accepted.
     pub most_pending: u32,
-    /// Takes it without a cookie, where no host can send with a foreign address.
+    /// Accepts data without a cookie. Only for networks in which no host can forge its address.
     pub without_cookie: bool,
-    /// Keys of the cookies: the one in use, and the one before it, with which cookies are still
-    /// taken. Servers that share an address share their keys. Default: derived from
-    /// [`Config::secret`].
+    /// Keys of the cookies: the current one and the previous one, whose cookies remain valid.
+    /// Servers that share an address share their keys. Default: derived from [`Config::secret`].
     pub keys: [Option<[u8; 16]>; 2],
 }
 
-/// Settings of one connection, in place of those of the stack.
+/// Settings of one connection that replace those of the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ConnectionOptions {
-    /// SYNs sent again before `connect` gives up.
+    /// Retransmissions of the SYN before `connect` fails.
     pub syn_retries: Option<u8>,
-    /// How long data may stay unacknowledged, or the peer's window closed, before the connection
-    /// ends (RFC 5482), instead of a number of retransmissions.
+    /// Longest time for which data stays unacknowledged, or the peer's window closed, before the
+    /// connection ends (RFC 5482). Replaces the number of retransmissions.
     pub user_timeout: Option<Duration>,
-    /// Keepalive, where it is on for the connection.
+    /// Keepalive, if it is on for the connection.
     pub keepalive: Option<Keepalive>,
-    /// Largest segment in bytes, both ways: our SYN offers no more.
+    /// Largest segment in bytes in both directions: the MSS option of the SYN announces at most
+    /// this.
     pub segment_bytes: Option<u16>,
 }
 
-/// TCP's settings.
+/// Settings of TCP.
 #[derive(Debug, Clone)]
 pub struct TcpConfig {
-    /// Received data that the application has not finished with, at most, a connection.
+    /// Largest amount of received data of a connection for which `recv_done` was not yet called.
     /// Default 256 KiB, 2 KiB to 16 MiB.
     pub receive_window_bytes: u32,
-    /// Received buffers that a connection holds at most, whatever their sizes: 1-byte segments
-    /// must not take all buffers. Default 256.
+    /// Largest number of received buffers of a connection, whatever their sizes. It prevents 1-byte
+    /// segments from using up all buffers. Default 256.
     pub receive_buffers: u16,
-    /// Data not yet acknowledged that a connection takes at most. Default 256 KiB.
+    /// Largest amount of unacknowledged data of a connection. Default 256 KiB.
     pub send_window_bytes: u32,
     /// Congestion control. Default CUBIC.
     pub congestion: Congestion,
-    /// The end of slow start before there is loss. Default off: over 100 Mbit/s, 10 ms and a queue of
-    /// 64 KiB (tests/throughput.rs) HyStart++ takes a fifth of the first four seconds' throughput.
+    /// Algorithm that ends slow start before a loss. Default off: HyStart++ lowers the throughput
+    /// of the first seconds on a path with a short queue (measured by tests/throughput.rs).
     pub hystart: HyStart,
-    /// Paths that drop large packets without a word. Default: shorter segments, then probes.
+    /// Reaction to paths that silently drop large packets. Default: shorter segments, then probes.
     pub path_probing: PathProbing,
-    /// Holds small segments back while data is unacknowledged (RFC 9293, 3.7.4). Default off:
-    /// batched calls gather already.
+    /// Nagle's algorithm: delays small segments while data is unacknowledged (RFC 9293, 3.7.4).
+    /// Default off: batched calls already gather data.
     pub nagle: bool,
-    /// Offers and takes selective acknowledgements (RFC 2018). Default on.
+    /// Offers and accepts selective acknowledgements (RFC 2018). Default on.
     pub sack: bool,
-    /// Offers and takes timestamps (RFC 7323). Default on.
+    /// Offers and accepts timestamps (RFC 7323). Default on.
     pub timestamps: bool,
-    /// Takes segments that lack the timestamps that were agreed on. Default off: RFC 7323, 3.2, has
-    /// them dropped; Linux takes them.
+    /// Accepts segments without a timestamp although timestamps were negotiated. Default off: RFC
+    /// 7323, 3.2, requires to drop them; Linux accepts them.
     pub timestamps_may_be_missing: bool,
-    /// Offers and takes window scaling (RFC 7323). Default on.
+    /// Offers and accepts window scaling (RFC 7323). Default on.
     pub window_scaling: bool,
-    /// Explicit congestion notification. Default: where the peer asks for it.
+    /// Explicit congestion notification. Default: if the peer requests it.
     pub ecn: Ecn,
-    /// Retransmission timeout before the first measurement (RFC 6298: 1 s).
+    /// Retransmission timeout before the first round-trip measurement. Default 1 s (RFC 6298, 2.1).
     pub initial_rto: Duration,
-    /// Least retransmission timeout. Default 200 ms (RFC 6298 says 1 s; Linux 200 ms).
+    /// Smallest retransmission timeout. Default 200 ms as in Linux; RFC 6298, 2.4, says 1 s.
     pub min_rto: Duration,
-    /// Most. Default 60 s.
+    /// Largest retransmission timeout. Default 60 s.
     pub max_rto: Duration,
-    /// An acknowledgement waits no longer than this. Default 40 ms, at most 500 ms (RFC 9293).
+    /// Longest delay of an acknowledgement. Default 40 ms, at most 500 ms (RFC 9293, 3.8.6.3).
     pub delayed_ack: Duration,
-    /// So many segments of a connection are acknowledged at once at its start, so that a peer in slow
-    /// start need not wait. Default 0 (Linux: 16).
+    /// Number of segments at the start of a connection that are acknowledged at once, which speeds
+    /// up the peer's slow start. Default 0 (Linux: 16).
     pub quick_acks: u8,
-    /// A peer in the middle of a burst (full segments without PSH) is acknowledged after so many of
-    /// them, and after [`Self::burst_wait`] at the latest. Default 2 (RFC 5681, 4.2); a receiver that gets
-    /// segments merged (LRO, GRO) acknowledges as rarely.
+    /// Number of full segments without PSH after which the stack acknowledges a peer that is in the
+    /// middle of a burst; [`Self::burst_wait`] limits the delay. Default 2 (RFC 5681, 4.2). A
+    /// larger number acknowledges as rarely as a receiver behind LRO or GRO.
     pub burst_segments: u8,
-    /// Default 20 µs.
+    /// Longest delay of an acknowledgement within a burst. Default 20 µs.
     pub burst_wait: Duration,
-    /// An answer that is expected from the application may carry the acknowledgement if it comes
-    /// within this time. Default 1 ms.
+    /// Time for which an acknowledgement waits for an answer of the application that can carry it.
+    /// Default 1 ms.
     pub answer_wait: Duration,
-    /// It is expected after so many answers within that time. Default 3 (Linux: 1): fewer, and bulk
-    /// senders that happen to write in time are acknowledged late; more, and a new connection
-    /// sends more bare acknowledgements.
+    /// Number of answers within that time after which the stack expects another. Default 3 (Linux:
+    /// 1). With a smaller number, bulk senders that happen to write in time are acknowledged late;
+    /// with a larger one, a new connection sends more bare acknowledgements.
     pub answers_expected: u8,
-    /// Data in the SYNs of peers; each listener may have its own. Default off.
+    /// Data in the SYNs of peers; a listener may have its own setting. Default off.
     pub fast_open: FastOpenServer,
-    /// Data in our SYNs ([`Stack::connect_with`](crate::Stack::connect_with)) is sent without a
-    /// cookie. Default off.
+    /// Sends data in the stack's own SYNs ([`Stack::connect_with`](crate::Stack::connect_with))
+    /// without a cookie. Default off.
     pub fast_open_without_cookie: bool,
     /// Keepalive. Default off.
     pub keepalive: Option<Keepalive>,
-    /// How long TIME_WAIT lasts: twice the maximum segment lifetime. Default 60 s.
+    /// Duration of TIME_WAIT: twice the maximum segment lifetime. Default 60 s.
     pub time_wait: Duration,
-    /// How long a closed connection waits for the peer's FIN (FIN_WAIT_2). Default 60 s.
+    /// Time for which a closed connection waits for the peer's FIN (FIN_WAIT_2). Default 60 s.
     pub fin_wait_2: Duration,
-    /// SYNs sent again before `connect` gives up. Default 6.
+    /// Retransmissions of a SYN before `connect` fails. Default 6.
     pub syn_retries: u8,
-    /// SYN+ACKs sent again before a half-open connection is forgotten. Default 5.
+    /// Retransmissions of a SYN+ACK before the stack forgets a half-open connection. Default 5.
     pub syn_ack_retries: u8,
-    /// Data sent again, or zero windows probed, so often without an answer ends the
-    /// connection. Default 15.
+    /// Number of unanswered retransmissions, or zero-window probes, that ends the connection.
+    /// Default 15.
     pub data_retries: u8,
 }
 
@@ -367,36 +369,37 @@ impl Default for TcpConfig {
     }
 }
 
-/// Table sizes.
+/// Sizes of the stack's tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// TCP connections, half-open ones included. Default 4,096.
     pub connections: u32,
-    /// Connections in TIME_WAIT; when full the oldest is forgotten. Default 4,096.
+    /// Connections in TIME_WAIT. If the table is full, a new one replaces the oldest. Default
+    /// 4,096.
     pub time_wait: u32,
-    /// Half-open connections a listener keeps before it answers with SYN cookies. Default 256.
+    /// Half-open connections of a listener before it answers with SYN cookies. Default 256.
     pub half_open: u32,
-    /// Ranges of sent and received data that the stack holds together. Default 16,384.
+    /// Ranges of sent and received data in the whole stack. Default 16,384.
     pub chunks: u32,
-    /// Received TCP buffers that the stack keeps at most; data beyond is not taken, and sent again.
-    /// Of data out of order a quarter, for connections that the application has not accepted a
-    /// half. Default 8,192.
+    /// Received TCP buffers in the whole stack. The stack drops further data, which the peer sends
+    /// again. Data out of order may use a quarter, connections that the application has not
+    /// accepted a half. Default 8,192.
     pub kept: u32,
     /// TCP listeners. Default 64.
     pub listeners: u32,
     /// Bound UDP addresses. Default 64.
     pub udp: u32,
-    /// Datagrams of one bound address that the application has not finished with. Default 256.
+    /// Datagrams of one bound address for which `udp_recv_done` was not yet called. Default 256.
     pub udp_backlog: u32,
     /// Datagrams that wait to be sent. Default 1,024.
     pub udp_sends: u32,
-    /// Timers of the application's. Default 1,024.
+    /// Timers of applications. Default 1,024.
     pub timers: u32,
-    /// Neighbours known (ARP, NDP). Default 1,024.
+    /// Entries of the neighbour table (ARP, NDP). Default 1,024.
     pub neighbours: u32,
-    /// Replies without a connection (RST, ARP, ICMP) that wait to be sent. Default 256.
+    /// Replies outside of connections (RST, ARP, ICMP) that wait to be sent. Default 256.
     pub replies: u32,
-    /// Datagrams in reassembly at a time, 64 KiB each. Default 4.
+    /// Datagrams in reassembly, 64 KiB each. Default 4.
     pub reassemblies: u32,
 }
 

@@ -1,8 +1,8 @@
-//! What the stack counts.
+//! Counters of the stack.
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// Counts since the start. Each only grows.
+        /// Counts since the start. A count never decreases.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         #[non_exhaustive]
         pub struct Counters {
@@ -19,65 +19,65 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Frames handed in.
+    /// Frames that the caller passed to the stack.
     frames_received,
-    /// Frames handed out.
+    /// Frames that the stack passed to the caller.
     frames_sent,
     /// Frames for another host, or of a protocol that the stack does not speak.
     frames_not_ours,
-    /// Frames too short, with wrong lengths or with headers that contradict themselves.
+    /// Frames that are too short, or have wrong lengths or contradictory headers.
     malformed,
     /// Wrong IP, ICMP, UDP or TCP checksum.
     bad_checksum,
-    /// Packets from addresses that no host may send from, and answers to no question.
+    /// Packets from addresses that no host may send from, and unsolicited neighbour answers.
     spoofed,
-    /// ARP and neighbour discovery messages taken.
+    /// Accepted ARP and neighbour discovery messages.
     neighbour_messages,
     /// Neighbours that did not answer.
     neighbours_failed,
-    /// Times a neighbour was not asked for: a reader asks for as many as it may.
+    /// Neighbour resolutions refused because the reader already had its most in progress.
     neighbours_refused,
-    /// Fragments taken.
+    /// Accepted fragments.
     fragments,
-    /// Datagrams put together again.
+    /// Reassembled datagrams.
     reassembled,
-    /// Fragments dropped: no room, overlap, too late, no buffer.
+    /// Dropped fragments: table full, overlap, timeout or no buffer.
     fragments_dropped,
     /// Fragments sent.
     fragments_sent,
     /// Echo requests answered.
     echo_replies,
-    /// ICMP errors received and acted on.
+    /// ICMP errors received that changed a connection, a path or a socket.
     icmp_errors,
-    /// ICMP errors received that belong to nothing of ours.
+    /// ICMP errors received that quote no packet of this stack.
     icmp_errors_ignored,
     /// ICMP errors sent.
     icmp_errors_sent,
-    /// Paths found to carry less than the interface.
+    /// Reductions of a path MTU below the interface's MTU.
     path_mtu_reduced,
-    /// Probes for longer segments sent.
+    /// Probes sent for a larger segment size.
     path_probes,
-    /// Replies not sent: rate limit or full queue.
+    /// Replies suppressed by the rate limit or a full queue.
     replies_suppressed,
-    /// Datagrams handed up.
+    /// Datagrams passed to applications.
     udp_received,
-    /// Datagrams handed out.
+    /// Datagrams sent.
     udp_sent,
-    /// Datagrams dropped: backlog full.
+    /// Datagrams dropped because the socket's backlog was full.
     udp_dropped,
-    /// Datagrams and SYNs to ports that are not bound.
+    /// Datagrams and SYNs to unbound ports.
     no_listener,
     /// TCP segments received for a connection, a listener or TIME_WAIT.
     segments_received,
     /// TCP segments sent, retransmissions included.
     segments_sent,
-    /// TCP segments sent again.
+    /// TCP segments retransmitted.
     retransmits,
     /// Retransmission timeouts.
     timeouts,
-    /// Probes for the lost end of what was sent.
+    /// Tail loss probes sent (RFC 8985, 7).
     tail_probes,
-    /// Fast recoveries begun.
+    /// Fast recoveries entered.
     fast_recoveries,
     /// Duplicate acknowledgements received.
     duplicate_acks,
@@ -85,39 +85,39 @@ counters! {
     window_probes,
     /// Keepalive probes sent.
     keepalives,
-    /// Segments out of order that were kept.
+    /// Out-of-order segments buffered.
     out_of_order,
     /// Segments dropped because buffers or ranges ran out.
     no_room,
-    /// Segments outside the window.
+    /// Segments outside of the receive window.
     out_of_window,
-    /// Segments refused by their timestamp (PAWS).
+    /// Segments refused because of their timestamp (PAWS, RFC 7323, 5).
     paws_rejected,
-    /// Segments without a timestamp, though timestamps were agreed on.
+    /// Segments without a timestamp although timestamps were negotiated.
     timestamps_missing,
     /// Challenge acknowledgements sent (RFC 5961).
     challenge_acks,
     /// SYN cookies sent.
     cookies_sent,
-    /// Connections opened by a SYN cookie.
+    /// Connections opened with a SYN cookie.
     cookies_accepted,
-    /// Acknowledgements that claimed a cookie which is not ours.
+    /// Acknowledgements with an invalid SYN cookie.
     cookies_refused,
-    /// Connections that peers opened by a SYN with a cookie or data (RFC 7413).
+    /// Connections that peers opened with Fast Open (RFC 7413).
     fast_opened,
     /// Connections that peers opened.
     accepted,
-    /// Connections that we opened.
+    /// Connections that this stack opened.
     connected,
-    /// Connections dropped because backlog or table were full.
+    /// Connections dropped because the backlog or the table was full.
     backlog_full,
     /// RSTs sent.
     resets_sent,
     /// RSTs that ended a connection.
     resets_received,
-    /// Connections that ended by time out.
+    /// Connections that ended with a timeout.
     timed_out,
-    /// TIME_WAIT entries used again by a new connection.
+    /// TIME_WAIT entries replaced by a new connection of the same 4-tuple.
     time_wait_reused,
     /// TIME_WAIT entries forgotten because the table was full.
     time_wait_overflow,

@@ -1,46 +1,46 @@
-//! Errors, one enum an operation.
+//! Errors, one enum for each operation.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// The settings cannot work.
+/// The settings are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// Not an address of one station.
+    /// The MAC address is not unicast.
     #[error("interface MAC address {0} is not a unicast address")]
     Mac(super::MacAddress),
-    /// IPv6 needs 1280 bytes, IPv4 68; frames of more than 65,535 bytes do not exist.
+    /// The MTU is too small for the address families (IPv6 1280 bytes, IPv4 576) or exceeds 65,535.
     #[error("MTU {mtu_bytes} is outside {least}..=65535")]
     Mtu {
-        /// What was set.
+        /// Configured MTU.
         mtu_bytes: u32,
-        /// The least that works with these addresses.
+        /// Smallest MTU that these addresses allow.
         least: u32,
     },
     /// The prefix is longer than the address.
     #[error("address {0}/{1}: no such prefix length")]
     Prefix(IpAddr, u8),
-    /// Not an address one can send from.
+    /// The address is not unicast.
     #[error("address {0} is not a unicast address")]
     Address(IpAddr),
-    /// A gateway that no address of ours is on a link with.
+    /// The gateway is in no network of the interface.
     #[error("gateway {0} is in no network of this interface")]
     Gateway(IpAddr),
-    /// None, or more than a frame's number of its interface can name.
+    /// The number of interfaces is not 1 to 8.
     #[error("{0} interfaces: a stack has 1 to 8")]
     Interfaces(usize),
     /// Two interfaces have the address.
     #[error("two interfaces have the address {0}")]
     Twice(IpAddr),
-    /// A limit that nothing works with.
+    /// A limit is out of range.
     #[error("limit {name} = {value} is outside {least}..={most}")]
     Limit {
-        /// The setting.
+        /// Name of the setting.
         name: &'static str,
-        /// What was set.
+        /// Configured value.
         value: u64,
-        /// The least allowed.
+        /// Smallest allowed value.
         least: u64,
-        /// The most allowed.
+        /// Largest allowed value.
         most: u64,
     },
 }
@@ -48,10 +48,10 @@ pub enum ConfigError {
 /// `listen` or `udp_bind` failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BindError {
-    /// Somebody has it.
+    /// The address and port are already bound.
     #[error("{0} is in use")]
     InUse(SocketAddr),
-    /// Not an address of this interface.
+    /// The stack does not have the address.
     #[error("{0} is not an address of this interface")]
     NotOurs(IpAddr),
     /// Port 0 cannot be bound.
@@ -65,16 +65,16 @@ pub enum BindError {
 /// `connect` failed at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
-    /// Not an address one can connect to.
+    /// The remote address is not unicast, or its port is 0.
     #[error("{0} cannot be connected to")]
     Remote(SocketAddr),
-    /// No address of ours, or no route, in the remote's family.
+    /// The stack has no address or no route in the remote's family.
     #[error("no route to {0}")]
     NoRoute(IpAddr),
-    /// Not an address of this interface.
+    /// The stack does not have the local address.
     #[error("{0} is not an address of this interface")]
     NotOurs(IpAddr),
-    /// The connection exists, or all ports to this remote are in use.
+    /// The connection exists, or every port to this remote is in use.
     #[error("no free local port to {0}")]
     InUse(SocketAddr),
     /// The table is full.
@@ -82,7 +82,7 @@ pub enum ConnectError {
     Full(u32),
 }
 
-/// The handle names nothing, or nothing in a state for this.
+/// The handle is stale, or the operation is not possible in the connection's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the connection has ended, or is not in a state for this")]
 pub struct GoneError;
@@ -90,10 +90,10 @@ pub struct GoneError;
 /// `sendv` failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// The handle names nothing, or the connection is not open yet.
+    /// The handle is stale, or the connection is not open yet.
     #[error("the connection has ended, or is not open yet")]
     Gone,
-    /// Our side was closed.
+    /// The application has closed its side.
     #[error("our side of the connection is closed")]
     Closed,
 }
@@ -101,24 +101,24 @@ pub enum SendError {
 /// `udp_sendv` failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UdpSendError {
-    /// The handle names nothing.
+    /// The handle is stale.
     #[error("this address is not bound")]
     Gone,
-    /// No route in the remote's family, or another family than the bound address.
+    /// There is no route, or the remote's family differs from the bound address's.
     #[error("no route to {0}")]
     NoRoute(IpAddr),
-    /// The datagram does not fit into a frame; the stack sends no fragments.
+    /// The datagram does not fit into a frame; the stack does not fragment it.
     #[error("{bytes} bytes do not fit into one frame ({most})")]
     TooLong {
-        /// What was to be sent.
+        /// Size of the datagram.
         bytes: u32,
-        /// What fits.
+        /// Largest size that fits.
         most: u32,
     },
-    /// Too many ranges ([`super::MAX_CHUNKS`]).
+    /// The datagram has more than [`super::MAX_CHUNKS`] ranges.
     #[error("{0} ranges are too many for one datagram")]
     TooManyChunks(usize),
-    /// Too many datagrams wait to be sent: try again after the next `udp_sent`.
+    /// Too many datagrams wait to be sent; retry after the next `UdpSent` event.
     #[error("too many datagrams wait to be sent")]
     Full,
 }

@@ -1,16 +1,17 @@
-//! Event conditions (IX, OSDI'14, table 1): what the stack reports to the application.
+//! Event conditions (IX, OSDI'14, table 1): reports of the stack to the application.
 
 use super::{BufferId, Chunk, ConnectionId, ListenerId, TimerId, UdpId};
 use std::net::{IpAddr, SocketAddr};
 
-/// Something the application should know. `cookie` is the value it gave with the handle.
+/// Event for the application. `cookie` is the value that the application gave with the handle.
 ///
-/// The events of one connection come in this order: `Knock` or `Connected`; then `Recv`, `Sent`,
-/// `PeerClosed` in any mix; `Dead` last, exactly once, after which the handle names nothing and
-/// the stack holds no buffer of the connection's.
+/// The events of one connection have this order: `Knock` or `Connected`; then `Recv`, `Sent` and
+/// `PeerClosed` in any mix; last, exactly once, `Dead`. After that the handle is stale and the
+/// stack has no buffer of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// A peer opened a connection to a listener: accept or reject it. Until then its data waits.
+    /// A peer opened a connection to a listener. The application accepts or rejects it; until then
+    /// the stack buffers its data.
     Knock {
         /// The listener.
         listener: ListenerId,
@@ -20,121 +21,122 @@ pub enum Event {
         connection: ConnectionId,
         /// The peer.
         remote: SocketAddr,
-        /// The address it asked for.
+        /// Address that the peer connected to.
         local: SocketAddr,
     },
-    /// A connection that `connect` began is open. (One that fails is [`Event::Dead`].)
+    /// A connection that `connect` began is open. A failure is [`Event::Dead`].
     Connected {
         /// The connection.
         connection: ConnectionId,
-        /// Its cookie.
+        /// Cookie of the connection.
         cookie: u64,
-        /// Bytes to hand to `sendv` now, which takes them: what the peer's window does, and a little more.
+        /// Bytes that `sendv` accepts now: the peer's window and a little more.
         window_bytes: u32,
     },
-    /// Data in order. The application has the buffer now: the caller frees it when the
-    /// application is done, and calls `recv_done` so that the window opens.
+    /// Received data, in order. The application owns the buffer. When it has finished, the caller
+    /// frees the buffer and calls `recv_done`, which opens the receive window.
     Recv {
         /// The connection.
         connection: ConnectionId,
-        /// Its cookie.
+        /// Cookie of the connection.
         cookie: u64,
         /// The data; never empty.
         chunk: Chunk,
     },
-    /// The peer sends no more: all its data has been handed up. Our side may still send.
+    /// The peer has closed its side and the application has got all its data. The application may
+    /// still send.
     PeerClosed {
         /// The connection.
         connection: ConnectionId,
-        /// Its cookie.
+        /// Cookie of the connection.
         cookie: u64,
     },
-    /// The peer has acknowledged data: `bytes` of what was sent, oldest first, are the
-    /// application's again. With `bytes` zero only the window has changed.
+    /// The peer has acknowledged data: the application owns the oldest `bytes` of its sent data
+    /// again. If `bytes` is zero, only the window has changed.
     Sent {
         /// The connection.
         connection: ConnectionId,
-        /// Its cookie.
+        /// Cookie of the connection.
         cookie: u64,
         /// Bytes acknowledged since the last such event.
         bytes: u32,
-        /// Ranges given to `sendv` that are wholly acknowledged since then: their places in the
-        /// stack's tables are free.
+        /// Ranges of `sendv` that were wholly acknowledged since the last such event. Their places
+        /// in the stack's tables are free.
         ranges: u32,
-        /// Bytes to hand to `sendv` now, which takes them: what the peer's window does, and a little more.
+        /// Bytes that `sendv` accepts now: the peer's window and a little more.
         window_bytes: u32,
     },
     /// The peer has announced urgent data (RFC 9293, 3.8.5), or more of it. The data stays in the
-    /// stream: what it means is the application's (RFC 6093). Comes before the data's `Recv`.
+    /// stream, and the application decides its meaning (RFC 6093). Precedes the data's `Recv`.
     Urgent {
         /// The connection.
         connection: ConnectionId,
-        /// Its cookie.
+        /// Cookie of the connection.
         cookie: u64,
-        /// Urgent data ends with the last of so many bytes that are handed up from now on. Some of them
-        /// may not have come yet. Zero: it was handed up before.
+        /// Number of bytes from the next `Recv` to the end of the urgent data, which may not have
+        /// arrived yet. Zero: the application already has it.
         ahead_bytes: u32,
     },
     /// The connection has ended.
     Dead {
-        /// The connection. The handle names nothing any more.
+        /// The connection; its handle is stale.
         connection: ConnectionId,
-        /// Its cookie (zero if it was never accepted).
+        /// Cookie of the connection; zero if it was never accepted.
         cookie: u64,
-        /// Why.
+        /// Reason of the end.
         reason: DeadReason,
     },
-    /// A datagram. The application has the buffer now; see [`crate::Stack::udp_recv_done`].
+    /// A datagram. The application owns the buffer; see [`crate::Stack::udp_recv_done`].
     UdpRecv {
-        /// The bound address it came to.
+        /// Bound address that received it.
         udp: UdpId,
-        /// Its cookie.
+        /// Cookie of the bound address.
         cookie: u64,
         /// The data; may be empty.
         chunk: Chunk,
         /// The sender.
         remote: SocketAddr,
-        /// The address it was sent to.
+        /// Address that it was sent to.
         local: IpAddr,
     },
-    /// A datagram has been handed to the caller by `poll_transmit`, or given up because nothing
-    /// answers for the address, or because the address it was sent from is given back: its chunks
-    /// are the application's again. There is one for each datagram that `udp_sendv` took.
+    /// The end of a datagram: `poll_transmit` passed it to the caller, its neighbour did not
+    /// answer, or its bound address was closed. The application owns its ranges again. There is one
+    /// such event for each datagram that `udp_sendv` accepted.
     UdpSent {
-        /// The bound address it was sent from; it may be gone.
+        /// Bound address that sent it, which may be closed by now.
         udp: UdpId,
-        /// Its cookie.
+        /// Cookie of the bound address.
         cookie: u64,
-        /// What `udp_sendv` was given.
+        /// Token of the `udp_sendv` call.
         token: u64,
     },
-    /// A timer of the application's is due.
+    /// A timer of the application expired.
     Timer {
-        /// The timer. The handle names nothing any more.
+        /// The timer; its handle is stale.
         timer: TimerId,
-        /// Its cookie.
+        /// Cookie of the timer.
         cookie: u64,
     },
-    /// A received buffer that the stack held is the caller's again.
+    /// The stack returns a received buffer to the caller.
     Release {
         /// The buffer.
         buffer: BufferId,
     },
 }
 
-/// Why a connection ended.
+/// Reason why a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeadReason {
     /// Both sides closed and all data was delivered.
     Closed,
-    /// The peer reset it.
+    /// The peer reset the connection.
     Reset,
-    /// The peer refused it (RST, or "port unreachable", in answer to our SYN).
+    /// The peer refused the connection: it answered the SYN with an RST or "port unreachable".
     Refused,
     /// The peer did not answer in time.
     TimedOut,
-    /// The network says that the peer cannot be reached, or nothing answers for its address.
+    /// The network reports that the peer is unreachable, or its neighbour did not answer.
     Unreachable,
-    /// The application aborted or rejected it.
+    /// The application aborted or rejected the connection.
     Aborted,
 }

@@ -1,4 +1,5 @@
-//! Handles. Each carries a generation: a handle of something that ended never names its successor.
+//! Handles. Each contains a generation, which distinguishes an ended object from the next one in
+//! its slot.
 
 use std::fmt;
 
@@ -12,18 +13,19 @@ macro_rules! handle {
         }
 
         impl $name {
-            /// The handle as one integer, to cross a ring or a C interface.
+            /// The handle as one integer, to pass it through a ring or a C interface.
             pub const fn to_bits(self) -> u64 {
                 (self.generation as u64) << 32 | self.slot as u64
             }
 
-            /// The handle that [`Self::to_bits`] gave. Any other integer makes a handle that
-            /// names nothing: the stack checks each handle it is given.
+            /// The handle of an integer that [`Self::to_bits`] returned. The stack checks every
+            /// handle: any other integer is a stale handle.
             pub const fn from_bits(bits: u64) -> Self {
                 Self { slot: bits as u32, generation: (bits >> 32) as u32 }
             }
 
-            /// Place in the stack's table, `0..` its limit: the caller may index by it.
+            /// Slot in the stack's table, from 0 to below its limit. The caller may use it as an
+            /// index.
             pub const fn slot(self) -> u32 {
                 self.slot
             }
@@ -53,11 +55,11 @@ handle!(
 pub struct MacAddress(pub [u8; 6]);
 
 impl MacAddress {
-    /// Everybody on the link.
+    /// Broadcast address of the link.
     pub const BROADCAST: Self = Self([0xff; 6]);
 
-    /// Whether the address names one station (IEEE 802.3: lowest bit of the first byte clear),
-    /// and not the zero address.
+    /// Whether the address is unicast (IEEE 802.3: lowest bit of the first byte clear) and not
+    /// zero.
     pub const fn is_unicast(self) -> bool {
         self.0[0] & 1 == 0
             && (self.0[0] | self.0[1] | self.0[2] | self.0[3] | self.0[4] | self.0[5]) != 0

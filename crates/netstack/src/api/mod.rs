@@ -1,4 +1,4 @@
-//! What the caller sees: settings, ids, buffers, events, frames to send, errors, counters.
+//! Public interface: settings, handles, buffers, events, frames to send, errors and counters.
 
 mod buffer;
 mod config;

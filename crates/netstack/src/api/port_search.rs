@@ -1,19 +1,18 @@
-//! A search for a free local port, in parts.
+//! Search for a free local port, in parts.
 
-/// How far a search for a free local port is: see
-/// [`Stack::connect_by`](crate::Stack::connect_by).
+/// Progress of a search for a free local port; see [`Stack::connect_by`](crate::Stack::connect_by).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PortSearch {
-    /// Ports that it may look at now; those that it has looked at are taken off.
+    /// Number of ports that the next part may examine. The search subtracts each examined port.
     pub most: u32,
-    /// Place in the order of ports at which it began.
+    /// Position in the order of ports at which the search began.
     pub(crate) first: Option<u16>,
-    /// Ports that it has looked at, in all parts together.
+    /// Ports examined in all parts together.
     pub(crate) tried: u32,
 }
 
 impl PortSearch {
-    /// A search that ends in one part.
+    /// A search that may examine every port in one part.
     pub(crate) const fn complete() -> Self {
         Self {
             most: u32::MAX,

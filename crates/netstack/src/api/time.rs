@@ -1,16 +1,16 @@
-//! Time as the caller gives it.
+//! Time, which the caller supplies.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// A moment: nanoseconds since a start of the caller's choice (its monotonic clock).
+/// Moment: nanoseconds since an arbitrary start of the caller's monotonic clock.
 ///
-/// The stack never reads a clock. Moments handed to one stack must not go back.
+/// The stack never reads a clock. The moments passed to one stack must not decrease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
 impl Time {
-    /// The start of the caller's clock.
+    /// Start of the caller's clock.
     pub const ZERO: Self = Self(0);
 
     /// The moment `ns` nanoseconds after the start.
@@ -23,7 +23,7 @@ impl Time {
         self.0
     }
 
-    /// Time from `earlier` to this moment; zero when `earlier` is later.
+    /// Time from `earlier` to this moment; zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

@@ -1,24 +1,24 @@
-//! Several segments of one connection as one packet, which a device or the kernel cuts again
+//! Several segments of one connection as one packet that the device or the kernel cuts
 //! (segmentation offload).
 
 use super::{MAX_HEADER_BYTES, Transmit};
 use crate::wire::tcp::{ACK, PSH};
 use crate::wire::{be16, be32, checksum, ethernet, ipv4, ipv6};
 
-/// Largest IP packet: its length has 16 bits (RFC 791; RFC 8200 without jumbograms).
+/// Largest IP packet: the length field has 16 bits (RFC 791; RFC 8200 without jumbograms).
 pub(crate) const MOST_IP_BYTES: usize = 65_535;
-/// Place of a TCP header's checksum.
+/// Offset of the checksum in a TCP header.
 const CHECKSUM_AT: u16 = 16;
 
-/// Consecutive segments of one connection, with what all their headers have in common. All but the
-/// last are of the same size.
+/// Consecutive segments of one connection and their common headers. All segments but the last have
+/// the same size.
 ///
-/// Only plain data: without SYN, FIN, URG or marks of congestion, which belong to one segment.
+/// A train contains plain data only: no segment with SYN, FIN, URG, ECE or CWR.
 #[derive(Debug, Clone, Copy)]
 pub struct Train {
     header: [u8; MAX_HEADER_BYTES],
     header_len: usize,
-    /// Where the TCP header begins.
+    /// Offset of the TCP header.
     tcp: usize,
     payload_bytes: usize,
     segment_bytes: u16,
@@ -27,8 +27,8 @@ pub struct Train {
 }
 
 impl Train {
-    /// Begins with a segment; `None` where it cannot be the first of several. `header` begins with
-    /// its headers, as [`crate::Stack::poll_transmit`] wrote them.
+    /// Starts a train with a segment. Returns `None` if the segment cannot be the first of several.
+    /// `header` begins with the headers that [`crate::Stack::poll_transmit`] wrote.
     pub fn begin(header: &[u8], transmit: &Transmit) -> Option<Train> {
         let sum = transmit.checksum.filter(|sum| sum.offset == CHECKSUM_AT)?;
         let header = header.get(..transmit.header_len)?;
@@ -53,7 +53,7 @@ impl Train {
         (is_plain && fits).then(|| train.grow(transmit.payload.len()))
     }
 
-    /// With `bytes` more of payload.
+    /// The train with `bytes` more payload.
     fn grow(mut self, bytes: usize) -> Train {
         let segment_bytes = usize::from(self.segment_bytes);
         self.payload_bytes += bytes;
@@ -62,8 +62,8 @@ impl Train {
         self
     }
 
-    /// Whether this segment is the next one; then it is part of the train. Nothing is changed
-    /// otherwise.
+    /// Appends the segment and returns `true` if it is the next one of the train. Otherwise changes
+    /// nothing.
     pub fn append(&mut self, header: &[u8], transmit: &Transmit) -> bool {
         let len = transmit.payload.len();
         let has_size = match transmit.cut {
@@ -86,8 +86,9 @@ impl Train {
         follows
     }
 
-    /// Whether headers are the same but for lengths, checksums, the sequence number, which
-    /// continues, and PSH. An IPv4 identification counts up when the packet is cut.
+    /// Whether `header` continues the train: the sequence number follows, and the rest is equal but
+    /// for lengths, checksums and PSH. The IPv4 identification is ignored, as cutting the packet
+    /// increments it.
     fn is_next(&self, header: &[u8]) -> bool {
         let own = &self.header[..self.header_len];
         let same = |from: usize, to: usize| own.get(from..to) == header.get(from..to);
@@ -106,8 +107,8 @@ impl Train {
             && same(tcp + 18, self.header_len)
     }
 
-    /// The headers of the whole: its lengths, and the sum of its pseudo header in the place of the
-    /// TCP checksum, which whoever cuts the packet completes.
+    /// Headers of the whole packet: its lengths, and the sum of the pseudo header in place of the
+    /// TCP checksum, which the device completes when it cuts the packet.
     pub fn header(&mut self) -> &[u8] {
         let (ip, len) = (ethernet::HEADER_BYTES, self.ip_bytes());
         let before = match self.is_v4() {
@@ -116,7 +117,7 @@ impl Train {
         };
         let sum_at = self.tcp + usize::from(CHECKSUM_AT);
         let sum = be16(&self.header, sum_at);
-        // The pseudo header has the length in it.
+        // The pseudo header contains the length.
         let grown = (len - before) as u16;
         self.put(sum_at, checksum::add(sum, grown));
         if self.is_v4() {
@@ -134,17 +135,17 @@ impl Train {
         self.header[at..at + 2].copy_from_slice(&value.to_be_bytes());
     }
 
-    /// The IP packet.
+    /// Length of the IP packet.
     fn ip_bytes(&self) -> usize {
         self.header_len - ethernet::HEADER_BYTES + self.payload_bytes
     }
 
-    /// Whether it is IPv4.
+    /// Whether the packet is IPv4.
     pub fn is_v4(&self) -> bool {
         self.tcp == ethernet::HEADER_BYTES + ipv4::HEADER_BYTES
     }
 
-    /// Where the TCP header begins, from which on the checksum is made.
+    /// Offset of the TCP header, at which the checksum starts.
     pub fn tcp_start(&self) -> u16 {
         self.tcp as u16
     }
@@ -154,7 +155,7 @@ impl Train {
         self.segment_bytes
     }
 
-    /// Segments.
+    /// Number of segments.
     pub fn segments(&self) -> u32 {
         self.segments
     }

@@ -1,15 +1,15 @@
-//! A frame to send: headers written by the stack, payload named by range.
+//! Frame to send: the stack writes the headers and refers to the payload by ranges.
 
 use super::{BufferId, Chunk, InterfaceId};
 
-/// Room that [`crate::Stack::poll_transmit`] needs for headers: Ethernet 14, IPv6 40, TCP 60, and
-/// for ARP and neighbour discovery whole frames.
+/// Space that [`crate::Stack::poll_transmit`] needs for headers: Ethernet 14, IPv6 40, TCP 60
+/// bytes. ARP and neighbour discovery write their whole frames into it.
 pub const MAX_HEADER_BYTES: usize = 128;
 
-/// Most ranges that one frame gathers.
+/// Largest number of ranges in one frame.
 pub const MAX_CHUNKS: usize = 8;
 
-/// The ranges of a frame's payload, in order.
+/// Ranges of a frame's payload, in order.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Payload {
     chunks: [Chunk; MAX_CHUNKS],
@@ -18,8 +18,8 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Appends a range; `false`, and nothing done, when there are [`MAX_CHUNKS`] already. One that
-    /// continues the last one makes that longer.
+    /// Appends a range, or extends the last one if the new one continues it. Returns `false` and
+    /// changes nothing if there are already [`MAX_CHUNKS`].
     pub(crate) fn push(&mut self, chunk: Chunk) -> bool {
         if let Some(last) = self.chunks[..usize::from(self.count)].last_mut()
             && last.buffer == chunk.buffer
@@ -38,7 +38,7 @@ impl Payload {
         true
     }
 
-    /// Keeps the first `bytes`.
+    /// Keeps the first `bytes` bytes.
     pub(crate) fn truncate(&mut self, bytes: u32) {
         while let Some(last) = self.chunks[..usize::from(self.count)].last_mut()
             && self.bytes > bytes
@@ -51,7 +51,7 @@ impl Payload {
         }
     }
 
-    /// Takes all out.
+    /// Removes all ranges.
     pub(crate) fn clear(&mut self) {
         (self.count, self.bytes) = (0, 0);
     }
@@ -61,7 +61,7 @@ impl Payload {
         &self.chunks[..usize::from(self.count)]
     }
 
-    /// Their bytes together.
+    /// Total length in bytes.
     pub const fn len(&self) -> usize {
         self.bytes as usize
     }
@@ -72,17 +72,18 @@ impl Payload {
     }
 }
 
-/// A checksum the sender still has to complete, in the terms of the kernel's checksum offload
+/// Checksum that the caller still has to complete, in the terms of the kernel's checksum offload
 /// (`csum_start`, `csum_offset` of virtio-net and of AF_XDP's transmit metadata).
 ///
-/// The field already holds the sum of the pseudo header. [`Checksum::complete`] does it in software.
+/// The field already contains the sum of the pseudo header. [`Checksum::complete`] completes it in
+/// software.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checksum {
-    /// Sum from this byte of the frame to its end.
+    /// First byte of the frame that is summed; the sum runs to the frame's end.
     pub start: u16,
-    /// The field's place, from `start`.
+    /// Offset of the checksum field from `start`.
     pub offset: u16,
-    /// A result of zero is sent as 0xffff (UDP, RFC 768).
+    /// Whether a result of zero is sent as 0xffff (UDP, RFC 768).
     pub zero_means_none: bool,
 }
 
@@ -90,7 +91,8 @@ impl Checksum {
     /// Completes the checksum of a whole frame, headers and payload in one slice.
     ///
     /// # Panics
-    /// When the field lies outside the frame, which no [`Transmit`] of the stack's does.
+    ///
+    /// If the field lies outside of the frame, which no [`Transmit`] of the stack causes.
     pub fn complete(self, frame: &mut [u8]) {
         let start = usize::from(self.start);
         let at = start + usize::from(self.offset);
@@ -102,23 +104,24 @@ impl Checksum {
     }
 }
 
-/// A frame to send now. The caller puts the headers and the ranges of the payload behind each
-/// other, completes the checksum or has the device do it, and sends.
+/// Frame to send now. The caller sends the headers followed by the ranges of the payload, after it
+/// has completed the checksum or left that to the device.
 #[derive(Debug, Clone, Copy)]
 pub struct Transmit {
-    /// The interface that it leaves by.
+    /// Interface that sends it.
     pub interface: InterfaceId,
-    /// Bytes of header at the start of the slice handed to `poll_transmit`.
+    /// Length of the headers, which are at the start of the slice that was passed to
+    /// `poll_transmit`.
     pub header_len: usize,
-    /// What follows them.
+    /// Payload behind the headers.
     pub payload: Payload,
-    /// The packet holds several segments, each of so many bytes of payload: the caller cuts it
-    /// ([`super::Interface::segmentation`]). [`super::Train`] has the headers for that.
+    /// Payload bytes of each segment if the packet holds several; the caller cuts it
+    /// ([`super::Interface::segmentation`]). [`super::Train`] writes the headers for that.
     pub cut: Option<u16>,
-    /// The checksum to complete; `None` when there is nothing to do (ARP).
+    /// Checksum to complete; `None` if there is none (ARP).
     pub checksum: Option<Checksum>,
-    /// A received buffer that the stack held for this frame (echo replies, ICMP errors quote
-    /// it): the caller may use it again once the frame is sent.
+    /// Received buffer that the frame quotes or echoes (echo replies, ICMP errors). The caller may
+    /// reuse it when it has sent the frame.
     pub release: Option<BufferId>,
 }
 
@@ -128,7 +131,7 @@ impl Transmit {
         self.header_len + self.payload.len()
     }
 
-    /// A frame is never empty.
+    /// Always `false`: a frame is never empty.
     pub const fn is_empty(&self) -> bool {
         false
     }
@@ -160,7 +163,7 @@ mod tests {
         assert!(!payload.push(chunk(4, 0, 1)), "no place");
         assert!(payload.push(chunk(3, 71, 9)), "none is needed");
         assert_eq!(payload.len(), 15 + 5 + 5 + 10);
-        // Up to the last byte that has an offset.
+        // The range reaches the largest offset.
         let mut payload = Payload::default();
         for part in [chunk(1, u32::MAX - 9, 10), chunk(1, 0, 10)] {
             assert!(payload.push(part));

@@ -1,18 +1,18 @@
-//! Ranges of the caller's buffers in lists, from one pool.
+//! Lists of ranges of the caller's buffers, allocated from one pool.
 
 use super::NONE;
 use crate::api::Chunk;
 
-/// A range with its place in a sequence.
+/// Range with its place in a sequence.
 #[derive(Debug, Clone, Copy)]
 pub struct Node {
     pub chunk: Chunk,
-    /// Sequence number of its first byte, where the list has such.
+    /// Sequence number of the first byte, in lists that have one.
     pub seq: u32,
     pub next: u32,
 }
 
-/// A list; empty by default.
+/// Linked list; empty by default.
 #[derive(Debug, Clone, Copy)]
 pub struct List {
     pub head: u32,
@@ -34,18 +34,18 @@ impl List {
     }
 }
 
-/// The pool.
+/// Pool of the ranges of all lists.
 #[derive(Debug)]
 pub struct Chunks {
     nodes: Vec<Node>,
     free: u32,
     used: u32,
-    /// Those that [`Chunks::keep`] put in.
+    /// Number of ranges in lists of received buffers.
     kept: u32,
 }
 
 impl Chunks {
-    /// `count` ranges.
+    /// A pool of `count` ranges.
     pub fn new(count: u32) -> Self {
         let nodes = (1..=count)
             .map(|next| Node {
@@ -62,17 +62,18 @@ impl Chunks {
         }
     }
 
-    /// Ranges in use.
+    /// Number of ranges in use.
     pub fn used(&self) -> u32 {
         self.used
     }
 
-    /// Ranges free.
+    /// Number of free ranges.
     pub fn free(&self) -> u32 {
         self.nodes.len() as u32 - self.used
     }
 
-    /// Ranges of received buffers: kept, and not yet taken by [`Chunks::take_kept`].
+    /// Number of ranges of received buffers: added by [`Chunks::keep`] and not yet removed by
+    /// [`Chunks::take_kept`].
     pub fn kept(&self) -> u32 {
         self.kept
     }
@@ -85,7 +86,7 @@ impl Chunks {
         &mut self.nodes[at as usize]
     }
 
-    /// The first range of a list.
+    /// First range of a list.
     pub fn front(&self, list: &List) -> Option<&Node> {
         self.nodes.get(list.head as usize)
     }
@@ -99,13 +100,14 @@ impl Chunks {
         Some(at)
     }
 
-    /// Appends a range; `false` when the pool is empty.
+    /// Appends a range. Returns `false` if the pool is empty.
     pub fn push(&mut self, list: &mut List, chunk: Chunk, seq: u32) -> bool {
         let tail = list.tail;
         self.insert_after(list, tail, chunk, seq)
     }
 
-    /// Puts a range behind `previous` ([`NONE`]: to the front); `false` when the pool is empty.
+    /// Inserts a range behind `previous` ([`NONE`]: at the front). Returns `false` if the pool is
+    /// empty.
     pub fn insert_after(&mut self, list: &mut List, previous: u32, chunk: Chunk, seq: u32) -> bool {
         let next = if previous == NONE {
             list.head
@@ -122,21 +124,21 @@ impl Chunks {
         true
     }
 
-    /// As [`Chunks::insert_after`], of a received buffer. Such a range may move to other lists of
-    /// received buffers.
+    /// Inserts a range of a received buffer like [`Chunks::insert_after`]. Such a range may move to
+    /// another list of received buffers.
     pub fn keep(&mut self, list: &mut List, previous: u32, chunk: Chunk, seq: u32) -> bool {
         let has_room = self.insert_after(list, previous, chunk, seq);
         self.kept += u32::from(has_room);
         has_room
     }
 
-    /// As [`Chunks::push`], of a received buffer.
+    /// Appends a range of a received buffer like [`Chunks::push`].
     pub fn keep_last(&mut self, list: &mut List, chunk: Chunk, seq: u32) -> bool {
         let tail = list.tail;
         self.keep(list, tail, chunk, seq)
     }
 
-    /// Takes the first range of a list of received buffers.
+    /// Removes the first range of a list of received buffers.
     pub fn take_kept(&mut self, list: &mut List) -> Option<Node> {
         let node = self.pop(list)?;
         self.kept -= 1;
@@ -151,12 +153,12 @@ impl Chunks {
         }
     }
 
-    /// Takes the first range.
+    /// Removes the first range.
     pub fn pop(&mut self, list: &mut List) -> Option<Node> {
         self.remove_after(list, NONE)
     }
 
-    /// Takes the range behind `previous` ([`NONE`]: the first).
+    /// Removes the range behind `previous` ([`NONE`]: the first).
     pub fn remove_after(&mut self, list: &mut List, previous: u32) -> Option<Node> {
         let at = self.unlink_after(list, previous)?;
         let node = self.nodes[at as usize];
@@ -166,8 +168,8 @@ impl Chunks {
         Some(node)
     }
 
-    /// Moves the range behind `previous` ([`NONE`]: the first) to the end of another list. It
-    /// needs no room.
+    /// Moves the range behind `previous` ([`NONE`]: the first) to the end of another list. The pool
+    /// need not have a free range.
     pub fn shift(&mut self, from: &mut List, previous: u32, to: &mut List) -> Option<Node> {
         let at = self.unlink_after(from, previous)?;
         self.node_mut(at).next = NONE;
@@ -177,7 +179,7 @@ impl Chunks {
         Some(*self.node(at))
     }
 
-    /// Moves all of a list to the end of another.
+    /// Moves a whole list to the end of another.
     pub fn append(&mut self, from: &mut List, to: &mut List) {
         if from.is_empty() {
             return;
@@ -206,7 +208,7 @@ impl Chunks {
         Some(at)
     }
 
-    /// Frees all of a list.
+    /// Frees all ranges of a list.
     pub fn clear(&mut self, list: &mut List) {
         while self.pop(list).is_some() {}
     }

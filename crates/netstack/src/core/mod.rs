@@ -1,5 +1,5 @@
-//! Data structures without protocol: keyed hash, table, timing wheel, ranges. None allocates
-//! after it is made.
+//! Data structures without protocol: keyed hash, table, timing wheel, lists of ranges. None of them
+//! allocates after its construction.
 
 pub mod chunks;
 pub mod siphash;
@@ -7,5 +7,5 @@ pub mod slots;
 pub mod table;
 pub mod wheel;
 
-/// No index.
+/// Index that refers to nothing.
 pub const NONE: u32 = u32::MAX;

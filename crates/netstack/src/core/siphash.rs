@@ -1,10 +1,10 @@
-//! SipHash-1-3 (Aumasson and Bernstein, 2012): a keyed hash that a peer that chooses addresses and
-//! ports cannot aim at one bucket.
+//! SipHash-1-3 (Aumasson and Bernstein, 2012): a keyed hash. A peer that chooses addresses and
+//! ports cannot force collisions.
 
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 
-/// A key; one for each use, from one secret.
+/// Key of one purpose, derived from the stack's secret.
 #[derive(Debug, Clone, Copy)]
 pub struct Key(u64, u64);
 
@@ -18,7 +18,7 @@ impl Key {
         Self(root.hash(&[purpose, 0]), root.hash(&[purpose, 1]))
     }
 
-    /// Hash of words; their number is part of it.
+    /// Hash of `words`, which also depends on their number.
     #[inline]
     pub fn hash(&self, words: &[u64]) -> u64 {
         let mut hasher = SipHasher13::new_with_keys(self.0, self.1);
@@ -33,8 +33,8 @@ impl Key {
 mod tests {
     use super::*;
 
-    /// What the tables need: no collision among neighbours, and no dependence of one key's order on
-    /// another's.
+    /// Requirements of the tables: neighbouring inputs do not collide, and the order under one key
+    /// does not depend on that under another.
     #[test]
     fn neighbouring_inputs_and_keys_give_unrelated_hashes() {
         let keys = [
@@ -58,7 +58,7 @@ mod tests {
         );
     }
 
-    /// Stacks of one secret must agree on flow groups and cookies, whatever version they are.
+    /// Stacks that share a secret must agree on flow groups and cookies, also across versions.
     #[test]
     fn hashes_stay_those_of_the_published_algorithm() {
         let key = Key::new(&[7; 16], 1);

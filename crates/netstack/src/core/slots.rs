@@ -1,6 +1,7 @@
-//! Free places of a fixed array, and generations that distinguish an old handle from a new one.
+//! Free slots of a fixed array, with generations that make handles of earlier uses stale.
 
-/// Which places are free. The last one freed is used last, so that handles live long.
+/// Free list of slots. The slot that was freed last is reused last, so that stale handles are
+/// detected for long.
 #[derive(Debug)]
 pub struct Slots {
     next: Vec<u32>,
@@ -10,11 +11,11 @@ pub struct Slots {
     used: u32,
 }
 
-/// Marks a place in use.
+/// Mark of a slot in use.
 const IN_USE: u32 = super::NONE - 1;
 
 impl Slots {
-    /// `count` free places.
+    /// `count` free slots.
     pub fn new(count: u32) -> Self {
         let mut next: Vec<u32> = (1..=count).collect();
         if let Some(end) = next.last_mut() {
@@ -29,17 +30,17 @@ impl Slots {
         }
     }
 
-    /// Places in use.
+    /// Number of slots in use.
     pub fn used(&self) -> u32 {
         self.used
     }
 
-    /// All places.
+    /// Number of all slots.
     pub fn count(&self) -> u32 {
         self.next.len() as u32
     }
 
-    /// Takes a place.
+    /// Allocates a slot.
     pub fn take(&mut self) -> Option<u32> {
         let slot = self.first;
         let next = self.next.get_mut(slot as usize)?;
@@ -49,7 +50,7 @@ impl Slots {
         Some(slot)
     }
 
-    /// Gives a place back; handles to it are old from now on.
+    /// Frees a slot; its handles are stale from now on.
     pub fn free(&mut self, slot: u32) {
         debug_assert!(self.is_used(slot), "freed twice");
         self.generation[slot as usize] = self.generation[slot as usize].wrapping_add(1);
@@ -63,17 +64,17 @@ impl Slots {
         self.used -= 1;
     }
 
-    /// Whether the place is taken.
+    /// Whether the slot is in use.
     pub fn is_used(&self, slot: u32) -> bool {
         self.next.get(slot as usize) == Some(&IN_USE)
     }
 
-    /// The place's generation.
+    /// Generation of the slot.
     pub fn generation(&self, slot: u32) -> u32 {
         self.generation[slot as usize]
     }
 
-    /// The place that a handle names, if it is still the same one.
+    /// Index of the slot that a handle refers to, unless the handle is stale.
     pub fn check(&self, slot: u32, generation: u32) -> Option<usize> {
         (self.is_used(slot) && self.generation(slot) == generation).then_some(slot as usize)
     }

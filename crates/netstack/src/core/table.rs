@@ -1,17 +1,17 @@
-//! A hash table of indices: open addressing, linear probing, removal by shifting back. The keys
-//! lie where the indices point; the caller compares them.
+//! Hash table of indices: open addressing, linear probing, removal by shifting back. The table does
+//! not store the keys; the caller compares them by index.
 
-/// The table. Its size is fixed; it is at most half full.
+/// Hash table of fixed size that is at most half full.
 #[derive(Debug)]
 pub struct Table {
-    /// Upper half of the hash and index + 1; zero is empty.
+    /// Upper half of the hash and index + 1; zero is an empty cell.
     cells: Vec<u64>,
     mask: usize,
     len: usize,
 }
 
 impl Table {
-    /// Room for `most` entries.
+    /// A table for `most` entries.
     pub fn new(most: usize) -> Self {
         let size = (most.max(8) * 2).next_power_of_two();
         Self {
@@ -21,7 +21,7 @@ impl Table {
         }
     }
 
-    /// Entries.
+    /// Number of entries.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.len
@@ -31,7 +31,7 @@ impl Table {
         tag as usize & self.mask
     }
 
-    /// The index whose key `is` the sought one, among those with this hash.
+    /// Index among the entries of this hash for which `is` returns `true`.
     pub fn find(&self, hash: u64, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
         let tag = hash >> 32;
         let mut at = self.home(tag);
@@ -47,7 +47,8 @@ impl Table {
         }
     }
 
-    /// Adds an index that is not there. The caller keeps to the room it asked for.
+    /// Adds an index that the table does not contain. The caller keeps to the size that it
+    /// requested.
     pub fn insert(&mut self, hash: u64, index: u32) {
         debug_assert!(
             self.len * 2 <= self.mask,
@@ -62,7 +63,7 @@ impl Table {
         self.len += 1;
     }
 
-    /// Takes an index out; `false` when it was not there.
+    /// Removes an index. Returns `false` if the table did not contain it.
     pub fn remove(&mut self, hash: u64, index: u32) -> bool {
         let tag = hash >> 32;
         let wanted = tag << 32 | u64::from(index + 1);
@@ -73,7 +74,7 @@ impl Table {
             }
             at = (at + 1) & self.mask;
         }
-        // Whoever follows without a gap and would be found no more moves back.
+        // Entries of the same run that could no longer be found move back.
         let mut next = at;
         loop {
             next = (next + 1) & self.mask;

@@ -1,15 +1,15 @@
-//! A hierarchical timing wheel (Varghese and Lauck, 1987): arming, moving and taking a timer is
-//! O(1). Four levels of 256 slots; a tick is 16.384 µs, the wheel's turn 19.5 hours.
+//! Hierarchical timing wheel (Varghese and Lauck, 1987): arming, moving and removing a timer is
+//! O(1). It has four levels of 256 slots; a tick is 16.384 µs, a turn of the wheel 19.5 hours.
 
 use super::NONE;
 use crate::tuning::timers::LOOKED_AT;
 
-/// Nanoseconds in a tick, as a shift.
+/// Binary logarithm of the nanoseconds in a tick.
 const TICK_SHIFT: u32 = 14;
 const LEVELS: usize = 4;
 const SLOTS: usize = 256;
 const UNARMED: u16 = u16::MAX;
-/// Farthest deadline in ticks. A later one is armed here, and armed again when it is due.
+/// Farthest deadline in ticks. A later one is armed for this tick, and armed again when it expires.
 const MOST_TICKS: u64 = (1 << 32) - 256;
 
 #[derive(Debug, Clone, Copy)]
@@ -21,22 +21,22 @@ struct Timer {
     place: u16,
 }
 
-/// The wheel. Timers have fixed names `0..count`.
+/// Timing wheel with the timers `0..count`.
 #[derive(Debug)]
 pub struct Wheel {
     timers: Vec<Timer>,
     heads: Vec<u32>,
     occupied: [[u64; 4]; LEVELS],
-    /// All before this tick is done.
+    /// Current tick: all earlier ones are done.
     now: u64,
-    /// There is nothing to do before this tick: looking for it each turn would cost more than
-    /// being early once when a timer was taken out.
+    /// Tick before which no work is due. It may be too early after a timer was removed: one
+    /// needless wake-up costs less than a search at each removal.
     quiet_until: u64,
     armed: u32,
 }
 
 impl Wheel {
-    /// A wheel for timers `0..count`, none armed.
+    /// A wheel with the timers `0..count`, none of them armed.
     pub fn new(count: usize, now_ns: u64) -> Self {
         let idle = Timer {
             deadline: 0,
@@ -54,18 +54,18 @@ impl Wheel {
         }
     }
 
-    /// Timers armed.
+    /// Number of armed timers.
     pub fn armed(&self) -> u32 {
         self.armed
     }
 
-    /// Tick in which a timer is due, if it is armed.
+    /// Tick in which a timer expires, if it is armed.
     fn due_tick(&self, id: u32) -> Option<u64> {
         let timer = &self.timers[id as usize];
         (timer.place != UNARMED).then_some(timer.deadline)
     }
 
-    /// Arms a timer so that it comes at `at_ns` or up to a tick later; moves it if it is armed.
+    /// Arms or moves a timer: it expires at `at_ns` or up to a tick later.
     pub fn arm(&mut self, id: u32, at_ns: u64) {
         self.disarm(id);
         let tick = (at_ns.saturating_add((1 << TICK_SHIFT) - 1)) >> TICK_SHIFT;
@@ -74,9 +74,9 @@ impl Wheel {
         self.armed += 1;
     }
 
-    /// Arms a timer unless it is armed for that moment or an earlier one. The one it wakes looks
-    /// whether it is really due, and arms again: a deadline that moves on with each packet costs
-    /// nothing.
+    /// Arms a timer unless it is already armed for that moment or an earlier one. At the early
+    /// expiry the owner compares its real deadline and arms the timer again, so that a deadline
+    /// which moves with every packet costs nothing.
     pub fn arm_no_later(&mut self, id: u32, at_ns: u64) {
         let tick = (at_ns.saturating_add((1 << TICK_SHIFT) - 1)) >> TICK_SHIFT;
         if self.due_tick(id).is_none_or(|armed| armed > tick) {
@@ -129,7 +129,7 @@ impl Wheel {
         self.timers[id as usize].place = UNARMED;
     }
 
-    /// Takes a timer out, if it is armed.
+    /// Disarms a timer, if it is armed.
     pub fn disarm(&mut self, id: u32) {
         if self.timers[id as usize].place != UNARMED {
             self.unlink(id);
@@ -137,7 +137,7 @@ impl Wheel {
         }
     }
 
-    /// Slots from `from` (inclusive) to the next occupied one of a level, once around.
+    /// Number of slots from `from` (inclusive) to the next occupied one of a level, once around.
     fn distance(&self, level: usize, from: usize) -> Option<usize> {
         let bits = &self.occupied[level];
         let mut at = from % SLOTS;
@@ -154,8 +154,7 @@ impl Wheel {
         None
     }
 
-    /// The tick of the next thing to do: a slot that falls due, or one to be spread over the
-    /// level below.
+    /// Next tick that needs work: a slot that expires, or one to distribute over the level below.
     fn next_stop(&self) -> Option<u64> {
         let mut stop = self
             .distance(0, self.now as usize)
@@ -171,13 +170,13 @@ impl Wheel {
         stop
     }
 
-    /// A moment before which [`Self::take_due`] gives nothing; `None` when it never will.
+    /// Moment before which [`Self::take_due`] returns nothing; `None` if no timer is armed.
     pub fn next_ns(&self) -> Option<u64> {
         (self.quiet_until != u64::MAX).then_some(self.quiet_until << TICK_SHIFT)
     }
 
-    /// The moment of the first timer, and which it is; `NONE` where a slot has too many to look
-    /// at all of them: then the moment may be early, never late.
+    /// Identifier and moment of the first timer. If its slot has too many timers to examine, the
+    /// identifier is `NONE` and the moment may be early, never late.
     pub fn first(&self) -> Option<(u32, u64)> {
         let slots = (0..LEVELS).filter_map(|level| {
             let shift = 8 * level;
@@ -204,7 +203,7 @@ impl Wheel {
         Some((id, tick << TICK_SHIFT))
     }
 
-    /// Takes one timer whose deadline has passed. Call until `None`.
+    /// Removes and returns one expired timer. The caller repeats this until `None`.
     pub fn take_due(&mut self, now_ns: u64) -> Option<u32> {
         let until = now_ns >> TICK_SHIFT;
         loop {
@@ -229,7 +228,7 @@ impl Wheel {
         }
     }
 
-    /// Spreads the slots that begin at this tick over the levels below, highest first.
+    /// Distributes the slots that begin at this tick over the levels below, highest first.
     fn cascade(&mut self) {
         for level in (1..LEVELS).rev() {
             let shift = 8 * level;
@@ -254,7 +253,8 @@ mod tests {
 
     const TICK: u64 = 1 << TICK_SHIFT;
 
-    /// Against a sorted list: any deadlines, any steps, re-arming in between.
+    /// Comparison with a sorted list for random deadlines and steps, with timers armed again in
+    /// between.
     /// Promise 56.
     #[test]
     fn takes_each_timer_in_its_tick_and_never_before() {

@@ -1,4 +1,4 @@
-//! Settings that change while the stack runs.
+//! Changes of settings while the stack runs.
 
 use super::Stack;
 use crate::api::{
@@ -6,11 +6,12 @@ use crate::api::{
 };
 
 impl Stack {
-    /// Other settings for TCP: connections to come take all of them, those that there are what is
-    /// not agreed on in a handshake.
+    /// Replaces the settings of TCP. New connections use all of them; existing connections use the
+    /// ones that a handshake does not fix.
     ///
     /// # Errors
-    /// When one is out of range; nothing has changed then.
+    ///
+    /// If a setting is out of range; then nothing changes.
     pub fn set_tcp_config(&mut self, tcp: TcpConfig) -> Result<(), ConfigError> {
         let config = Config {
             tcp,
@@ -21,7 +22,8 @@ impl Stack {
         Ok(())
     }
 
-    /// Settings of the connections that this listener will get. `false` when the handle names none.
+    /// Sets the options of future connections of this listener. Returns `false` if the handle is
+    /// stale.
     pub fn set_listener_options(
         &mut self,
         listener: ListenerId,
@@ -34,11 +36,12 @@ impl Stack {
         slot.is_some()
     }
 
-    /// Whether this connection holds small segments back (RFC 9293, 3.7.4); what it held back may
-    /// leave then.
+    /// Turns Nagle's algorithm on or off for this connection (RFC 9293, 3.7.4). Turning it off may
+    /// release a delayed segment.
     ///
     /// # Errors
-    /// When the connection has ended.
+    ///
+    /// If the connection has ended.
     pub fn set_nagle(&mut self, connection: ConnectionId, nagle: bool) -> Result<(), GoneError> {
         let slot = self.slot_of(connection).ok_or(GoneError)?;
         self.connections.tcb_mut(slot).set_nagle(nagle);
@@ -46,10 +49,11 @@ impl Stack {
         Ok(())
     }
 
-    /// Settings of this connection in place of the stack's.
+    /// Sets the options of this connection, which replace those of the stack.
     ///
     /// # Errors
-    /// When the connection has ended.
+    ///
+    /// If the connection has ended.
     pub fn set_options(
         &mut self,
         now: Time,

@@ -1,15 +1,15 @@
-//! The application's timers.
+//! Timers of applications.
 
 use crate::api::{Event, Time, TimerId};
 use crate::core::slots::Slots;
 use std::collections::VecDeque;
 
-/// The application's timers.
+/// Timers of applications.
 #[derive(Debug)]
 pub struct AppTimers {
     slots: Slots,
     timers: Vec<(Time, u64)>,
-    /// Due, and not reported.
+    /// Slots of expired timers that are not reported yet.
     due: VecDeque<u32>,
 }
 
@@ -33,14 +33,15 @@ impl AppTimers {
         }
     }
 
-    /// A timer for a moment; `None` when the table is full.
+    /// Adds a timer for a moment. Returns `None` if the table is full.
     pub fn add(&mut self, at: Time, cookie: u64) -> Option<TimerId> {
         let slot = self.slots.take()?;
         self.timers[slot as usize] = (at, cookie);
         Some(self.id(slot))
     }
 
-    /// The wheel has woken the timer in this slot: when to wake it again, if it is not due by now.
+    /// Handles the wheel's expiry of the timer in this slot. Returns the moment for another expiry
+    /// if it was too early.
     pub fn wake(&mut self, slot: u32, now: Time) -> Option<Time> {
         let at = self.timers[slot as usize].0;
         if at <= now {
@@ -49,8 +50,8 @@ impl AppTimers {
         (at > now).then_some(at)
     }
 
-    /// Forgets all timers whose cookie `is_theirs`, and reports the slot of each. Looks at every
-    /// timer once.
+    /// Removes all timers whose cookie satisfies `is_theirs`, and calls `removed` with the slot of
+    /// each. Examines every timer once.
     pub fn remove_all(&mut self, is_theirs: impl Fn(u64) -> bool, mut removed: impl FnMut(u32)) {
         let Self { slots, timers, due } = self;
         due.retain(|slot| !is_theirs(timers[*slot as usize].1));
@@ -62,7 +63,7 @@ impl AppTimers {
         }
     }
 
-    /// Forgets a timer; `false` when the handle names none.
+    /// Removes a timer. Returns `false` if the handle is stale.
     pub fn remove(&mut self, timer: TimerId) -> bool {
         let is_there = self.slots.check(timer.slot, timer.generation).is_some();
         if is_there {
@@ -72,11 +73,11 @@ impl AppTimers {
         is_there
     }
 
-    /// The next due timer as an event.
+    /// Next expired timer as an event.
     pub fn poll(&mut self) -> Option<Event> {
         loop {
             let slot = self.due.pop_front()?;
-            // Cancelled after it was due.
+            // The timer was cancelled after its expiry.
             if !self.slots.is_used(slot) {
                 continue;
             }

@@ -1,27 +1,27 @@
-//! A connection, and what the stack knows of it beside TCP's state.
+//! Connection of the stack: TCP's state, and the stack's own data about it.
 
 use super::links::Links;
 use crate::api::MacAddress;
 use crate::tcp::state::Tcb;
 
-/// A connection, and what the stack knows of it.
+/// TCP's state of a connection, and the stack's own data about it.
 #[derive(Debug, Clone, Copy)]
 pub struct Connection {
     pub tcb: Tcb,
     hash: u64,
-    /// Its places in the lists of [`super::connections::Connections`], which alone changes them.
+    /// Links in the lists of [`super::connections::Connections`], which alone changes them.
     pub(super) links: Links,
     cookie: u64,
-    /// The listener's slot, until the connection is accepted.
+    /// Slot of the listener until the application accepts the connection.
     listener: Option<u32>,
-    /// Where its segments go, and the neighbour table's state when that was looked up.
+    /// Ethernet address of the next hop, and the epoch of the neighbour table at its lookup.
     mac: MacAddress,
     mac_epoch: u32,
     reader: u8,
 }
 
 impl Connection {
-    /// A connection in no list, whose next hop is not known.
+    /// A connection that is in no list and has no next hop.
     pub fn new(tcb: Tcb, hash: u64) -> Self {
         Self {
             tcb,
@@ -35,38 +35,38 @@ impl Connection {
         }
     }
 
-    /// The hash of its 4-tuple.
+    /// Hash of the 4-tuple.
     pub const fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// The application opens or accepts it, under this cookie.
+    /// Records that the application opens or accepts the connection with this cookie.
     pub fn own(&mut self, cookie: u64) {
         self.tcb.notices.own();
         self.cookie = cookie;
     }
 
-    /// The application's cookie.
+    /// Cookie of the application.
     pub const fn cookie(&self) -> u64 {
         self.cookie
     }
 
-    /// The listener's slot, until the connection is accepted.
+    /// Slot of the listener until the application accepts the connection.
     pub const fn listener(&self) -> Option<u32> {
         self.listener
     }
 
-    /// It belongs to the listener in this slot.
+    /// Assigns the connection to the listener in this slot.
     pub fn set_listener(&mut self, slot: u32) {
         self.listener = Some(slot);
     }
 
-    /// It belongs to no listener any more.
+    /// Removes the connection from its listener.
     pub fn take_listener(&mut self) -> Option<u32> {
         self.listener.take()
     }
 
-    /// Who reads its data; see [`super::readers`].
+    /// Reader of the connection's data; see [`super::readers`].
     pub const fn reader(&self) -> u8 {
         self.reader
     }
@@ -75,30 +75,29 @@ impl Connection {
         self.reader = reader;
     }
 
-    /// Where the last segment came from, or where the last one went.
+    /// Ethernet address of the last segment's sender or of the last next hop.
     pub const fn mac(&self) -> MacAddress {
         self.mac
     }
 
-    /// A segment came from there.
+    /// Records the Ethernet address from which a segment arrived.
     pub fn came_from(&mut self, mac: MacAddress) {
         self.mac = mac;
     }
 
-    /// The next hop, as looked up in the neighbour table in state `epoch`.
+    /// Records the next hop that the neighbour table contained in `epoch`.
     pub fn found(&mut self, mac: MacAddress, epoch: u32) {
         (self.mac, self.mac_epoch) = (mac, epoch);
     }
 
-    /// Where its segments go, if that is known while the neighbour table is in state `epoch`. Those
-    /// of a half-open connection go back the way it came, so that a flood of SYNs causes no ARP
-    /// requests.
+    /// Next hop, if it is valid in `epoch` of the neighbour table. A half-open connection answers
+    /// to the address that sent its SYN, so that a SYN flood causes no ARP requests.
     pub fn next_hop(&self, epoch: u32) -> Option<MacAddress> {
         (self.mac_epoch == epoch || self.tcb.notices.is_half_open()).then_some(self.mac)
     }
 
-    /// It comes from another stack, which numbers the states of its neighbour table otherwise. A
-    /// half-open connection answers where its SYN came from.
+    /// Resets the data that belongs to the connection's previous stack: its links, and the epoch of
+    /// the neighbour table.
     pub fn arrive(&mut self) {
         self.links = Links::default();
         self.mac_epoch = 0;

@@ -1,5 +1,5 @@
-//! Connections by slot, and the lists they are in: ready to send, waiting for a next hop, with
-//! news, and of a flow group. All are linked through the connections themselves.
+//! Connections by slot, and their lists: ready to send, waiting for a next hop, with events to
+//! report, and of a flow group. The lists are linked through the connections themselves.
 
 use super::connection::Connection;
 use super::links::Queue;
@@ -9,32 +9,32 @@ use crate::core::slots::Slots;
 use crate::flow::{self, FLOW_GROUPS};
 use crate::tcp::state::Tcb;
 
-/// What a flow group has to do.
+/// Load of a flow group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GroupUsage {
-    /// Connections, half-open ones included; those in TIME_WAIT are not.
+    /// Connections, including half-open ones and without those in TIME_WAIT.
     pub connections: u32,
-    /// Segments received for its connections since the start.
+    /// Segments received for the group's connections since the start.
     pub segments: u64,
 }
 
-/// All connections.
+/// Table of all connections.
 #[derive(Debug)]
 pub struct Connections {
     all: Vec<Connection>,
     slots: Slots,
     group_heads: [u32; FLOW_GROUPS as usize],
     groups: [GroupUsage; FLOW_GROUPS as usize],
-    /// Those that may have a segment to send.
+    /// Connections that may have a segment to send.
     ready: Queue,
-    /// Those whose next hop is being asked for: a chain by `ready_next`.
+    /// Connections whose next hop is being resolved, linked by `ready_next`.
     waiting: u32,
-    /// Those with something to report.
+    /// Connections with an event to report.
     news: Queue,
 }
 
 impl Connections {
-    /// Room for `count`; unused places hold `closed`.
+    /// A table for `count` connections; unused slots contain `closed`.
     pub fn new(count: u32, closed: Tcb) -> Self {
         Self {
             all: vec![Connection::new(closed, 0); count as usize],
@@ -47,22 +47,22 @@ impl Connections {
         }
     }
 
-    /// Connections there are.
+    /// Number of connections.
     pub fn used(&self) -> u32 {
         self.slots.used()
     }
 
-    /// Connections there may be.
+    /// Largest number of connections.
     pub fn count(&self) -> u32 {
         self.slots.count()
     }
 
-    /// There is no room for another one.
+    /// Whether the table is full.
     pub fn is_full(&self) -> bool {
         self.slots.used() == self.slots.count()
     }
 
-    /// Whether the slot holds a connection that has not ended.
+    /// Whether the slot contains a connection that has not ended.
     pub fn is_alive(&self, slot: u32) -> bool {
         self.slots.is_used(slot) && !self.tcb(slot).notices.has_ended()
     }
@@ -83,19 +83,19 @@ impl Connections {
         &mut self.all[slot as usize].tcb
     }
 
-    /// The slot of a connection that a handle names.
+    /// Slot of the connection of a handle, unless the handle is stale.
     pub fn find(&self, id: ConnectionId) -> Option<u32> {
         let found = self.slots.check(id.slot, id.generation);
         found.map(|_| id.slot)
     }
 
-    /// The slot of a connection that a handle names and that has not ended.
+    /// Slot of the connection of a handle, unless the handle is stale or the connection has ended.
     pub fn find_alive(&self, id: ConnectionId) -> Option<u32> {
         self.find(id)
             .filter(|slot| !self.tcb(*slot).notices.has_ended())
     }
 
-    /// The handle of the connection in a slot.
+    /// Handle of the connection in a slot.
     pub fn id_of(&self, slot: u32) -> ConnectionId {
         ConnectionId {
             slot,
@@ -103,7 +103,7 @@ impl Connections {
         }
     }
 
-    /// Puts a connection in; `None` without room.
+    /// Adds a connection. Returns `None` if the table is full.
     pub fn insert(&mut self, connection: Connection) -> Option<u32> {
         let slot = self.slots.take()?;
         self.all[slot as usize] = connection;
@@ -111,7 +111,7 @@ impl Connections {
         Some(slot)
     }
 
-    /// Frees the slot of an ended connection once nothing points at it.
+    /// Frees the slot of an ended connection that is in no list and has nothing to report.
     pub fn free_if_done(&mut self, slot: u32) {
         let Connection { tcb, links, .. } = self.get(slot);
         if tcb.notices.is_end_settled()
@@ -141,7 +141,7 @@ impl Connections {
         }
     }
 
-    /// The connection has ended.
+    /// Removes an ended connection from its flow group.
     pub fn leave_group(&mut self, slot: u32) {
         let group = self.group(slot);
         self.groups[group].connections -= 1;
@@ -156,37 +156,37 @@ impl Connections {
         }
     }
 
-    /// A segment came for the connection.
+    /// Counts a received segment of the connection.
     pub fn count_segment(&mut self, slot: u32) {
         let group = self.group(slot);
         self.groups[group].segments += 1;
     }
 
-    /// What each flow group has to do.
+    /// Load of each flow group.
     pub const fn groups(&self) -> &[GroupUsage; FLOW_GROUPS as usize] {
         &self.groups
     }
 
-    /// The first connection of a flow group.
+    /// First connection of a flow group.
     pub fn first_of_group(&self, group: u8) -> Option<u32> {
         let head = self.group_heads.get(usize::from(group)).copied();
         head.filter(|slot| *slot != NONE)
     }
 
-    /// The connection behind this one in its flow group.
+    /// Next connection of the same flow group.
     pub fn next_of_group(&self, slot: u32) -> Option<u32> {
         Some(self.get(slot).links.group_next).filter(|slot| *slot != NONE)
     }
 }
 
-/// Those that may have a segment to send.
+/// Connections that may have a segment to send.
 impl Connections {
-    /// Whether there is one.
+    /// Whether a connection may have a segment to send.
     pub const fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// The connection may have a segment to send.
+    /// Marks a connection as ready and adds it to the list.
     pub fn push_ready(&mut self, slot: u32) {
         let links = &mut self.get_mut(slot).links;
         if !std::mem::replace(&mut links.is_ready, true) {
@@ -194,7 +194,7 @@ impl Connections {
         }
     }
 
-    /// To the end of the list; it counts as ready, and is in no list.
+    /// Appends a connection to the list that is marked as ready but in no list.
     pub fn append_ready(&mut self, slot: u32) {
         self.get_mut(slot).links.ready_next = NONE;
         if let Some(last) = self.ready.append(slot) {
@@ -202,39 +202,39 @@ impl Connections {
         }
     }
 
-    /// Takes the first one; it still counts as ready.
+    /// Removes the first connection from the list. It stays marked as ready.
     pub fn pop_ready(&mut self) -> Option<u32> {
         let slot = self.ready.first()?;
         self.ready.advance(self.get(slot).links.ready_next);
         Some(slot)
     }
 
-    /// The connection, which is in no list, has nothing to send.
+    /// Unmarks a connection that is in no list and has nothing to send.
     pub fn unready(&mut self, slot: u32) {
         self.get_mut(slot).links.is_ready = false;
     }
 
-    /// The connection waits for its next hop; it counts as ready, but is in the other list.
+    /// Adds a connection that is marked as ready to the list of connections without a next hop.
     pub fn wait(&mut self, slot: u32) {
         self.get_mut(slot).links.ready_next = self.waiting;
         self.waiting = slot;
     }
 
-    /// Takes all that wait: the first of them. [`Self::next_waiting`] has the others, until they
-    /// are put into another list.
+    /// Removes all connections that wait for a next hop, and returns the first.
+    /// [`Self::next_waiting`] returns the others until they are added to another list.
     pub fn take_waiting(&mut self) -> Option<u32> {
         Some(std::mem::replace(&mut self.waiting, NONE)).filter(|slot| *slot != NONE)
     }
 
-    /// The one that waited behind this one.
+    /// Next connection of the removed list of waiting ones.
     pub fn next_waiting(&self, slot: u32) -> Option<u32> {
         Some(self.get(slot).links.ready_next).filter(|slot| *slot != NONE)
     }
 }
 
-/// Those with something to report.
+/// Connections with an event to report.
 impl Connections {
-    /// The connection has something to report, or its end is settled silently.
+    /// Adds a connection that has an event to report or whose end is settled silently.
     pub fn push_news(&mut self, slot: u32) {
         let links = &mut self.get_mut(slot).links;
         if std::mem::replace(&mut links.has_events, true) {
@@ -246,12 +246,12 @@ impl Connections {
         }
     }
 
-    /// The first one.
+    /// First connection with an event to report.
     pub fn first_news(&self) -> Option<u32> {
         self.news.first()
     }
 
-    /// The first one has nothing more to report.
+    /// Removes the first connection, which has nothing more to report.
     pub fn pop_news(&mut self) {
         if let Some(slot) = self.news.first() {
             let links = &mut self.get_mut(slot).links;

@@ -1,4 +1,4 @@
-//! SYN cookies (RFC 4987, 3.6): handshakes that nothing is kept of.
+//! Stateless handshakes with SYN cookies (RFC 4987, 3.6).
 
 use super::Stack;
 use super::receive::Datagram;
@@ -11,7 +11,7 @@ use crate::tcp::terms::{agreed_mss, receive_scale};
 use crate::wire::tcp::{ACK, Options, SYN};
 
 impl Stack {
-    /// Answers a SYN and forgets it.
+    /// Answers a SYN with a cookie and stores nothing.
     pub(super) fn send_cookie(
         &mut self,
         now: Time,
@@ -26,7 +26,7 @@ impl Stack {
         let seq = self.cookies.make(key, segment.header.seq, mss, now);
         let offset = self.numbers.timestamp_offset(key);
         let stamps = theirs.timestamps.filter(|_| tcp.timestamps);
-        // Without a timestamp there is no room for the other options: none is agreed.
+        // Without a timestamp the other options cannot be encoded, and none is in use.
         let scale = theirs
             .scale
             .filter(|_| tcp.window_scaling && stamps.is_some());
@@ -51,8 +51,8 @@ impl Stack {
         self.reply_segment(datagram, key, &answer);
     }
 
-    /// An ACK that may return a cookie: `None` when it does not, else the slot of the connection
-    /// that it opens, if there is room.
+    /// Processes an ACK that may return a cookie. Returns `None` if the cookie is invalid, else the
+    /// slot of the connection that it opens, unless a table is full.
     pub(super) fn cookie(
         &mut self,
         now: Time,
@@ -68,7 +68,8 @@ impl Stack {
             return None;
         };
         if self.listeners.get(listener).is_full() || self.connections.is_full() {
-            // The peer believes that it is open; its data comes again, and with it the cookie.
+            // The peer regards the connection as open. It will send its data, and with it the
+            // cookie, again.
             self.counters.backlog_full += 1;
             return Some(None);
         }

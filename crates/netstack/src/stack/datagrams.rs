@@ -1,4 +1,4 @@
-//! Datagrams in and out, and the application's calls for them.
+//! Received and sent UDP datagrams, and the application's calls.
 
 use super::Stack;
 use super::listeners::Listener;
@@ -13,35 +13,37 @@ use crate::wire::{ip, udp};
 use std::net::{IpAddr, SocketAddr};
 
 impl Stack {
-    /// Takes datagrams for an address.
+    /// Binds a UDP address.
     ///
     /// # Errors
-    /// When it is in use, not ours, or the table is full.
+    ///
+    /// If the address is in use or not the stack's, or the table is full.
     pub fn udp_bind(&mut self, at: SocketAddr, cookie: u64) -> Result<UdpId, BindError> {
         let ip = self.check_bind(at)?;
         let bound = Listener::new(ip, at.port(), cookie, self.config.limits.udp_backlog);
         self.udp.bind(bound, self.config.limits.udp)
     }
 
-    /// Sets the reader that an address belongs to, below [`READERS`]; 0 by default.
+    /// Sets the reader of a bound address, a number below [`READERS`]. Default 0.
     pub fn set_udp_reader(&mut self, udp: UdpId, reader: u8) {
         if let Some(bound) = self.udp.get_mut(udp) {
             bound.set_reader(reader % READERS);
         }
     }
 
-    /// Gives an address back. Datagrams that wait are dropped: their buffers come back in
-    /// [`crate::Event::Release`], what waits to be sent is given up, with
+    /// Closes a bound address. The stack drops its received datagrams and returns their buffers
+    /// with [`crate::Event::Release`]. It gives up datagrams that wait to be sent with
     /// [`crate::Event::UdpSent`].
     pub fn udp_unbind(&mut self, udp: UdpId) -> bool {
         self.udp.unbind(udp)
     }
 
-    /// Sends one datagram. Its ranges are the application's again with [`crate::Event::UdpSent`].
-    /// `local`: the address to send from, when the bound one is the unspecified one.
+    /// Sends one datagram. [`crate::Event::UdpSent`] returns its ranges to the application. `local`
+    /// is the source address if the bound address is unspecified.
     ///
     /// # Errors
-    /// When it does not fit, nothing leads there, or too much waits.
+    ///
+    /// If the datagram does not fit, there is no route, or too many datagrams wait.
     pub fn udp_sendv(
         &mut self,
         now: Time,
@@ -100,14 +102,14 @@ impl Stack {
         Ok(())
     }
 
-    /// The application is done with `datagrams` of this address.
+    /// Records that the application has finished with `datagrams` of this address.
     pub fn udp_recv_done(&mut self, udp: UdpId, datagrams: u32) {
         if let Some(bound) = self.udp.get_mut(udp) {
             bound.take_pending(datagrams);
         }
     }
 
-    /// Takes a UDP datagram. Says whether its buffer is kept.
+    /// Processes a UDP datagram. Returns whether the stack keeps its buffer.
     pub(super) fn udp_in(&mut self, now: Time, datagram: &Datagram<'_>) -> bool {
         let Some(header) = udp::parse(datagram.payload()) else {
             self.counters.malformed += 1;
@@ -115,7 +117,7 @@ impl Stack {
         };
         let verified = self.config.received_checksums_verified && !datagram.reassembled;
         let v4 = datagram.packet.source.is_v4();
-        // Only IPv4 may leave the sum out (RFC 8200, 8.1).
+        // The checksum is optional only in IPv4 (RFC 8200, 8.1).
         let right = if header.has_checksum {
             verified || datagram.sum_is_right(header.len)
         } else {
@@ -144,7 +146,7 @@ impl Stack {
         true
     }
 
-    /// The next datagram to send.
+    /// Next datagram to send.
     pub(super) fn poll_datagram(&mut self, now: Time, out: &mut [u8]) -> Option<Transmit> {
         loop {
             let (send, reader) = self.udp.next_send()?;

@@ -1,4 +1,4 @@
-//! What is due, and the application's timers.
+//! Expired timers of the stack, and the application's calls for timers.
 
 use super::Stack;
 use super::timers::Timer;
@@ -7,7 +7,7 @@ use crate::tuning::neighbours::SILENT_TIMEOUTS;
 use crate::tuning::timers::STALE_AT_ONCE;
 
 impl Stack {
-    /// Does what is due by now.
+    /// Handles all expired timers.
     pub fn handle_timers(&mut self, now: Time) {
         while let Some(timer) = self.timers.take_due(now) {
             match timer {
@@ -28,7 +28,8 @@ impl Stack {
         }
     }
 
-    /// The wheel may wake a connection before its deadline: see [`Timers::arm_no_later`].
+    /// Handles the wheel's expiry of a connection's timer, which may be early: see
+    /// [`Timers::arm_no_later`].
     ///
     /// [`Timers::arm_no_later`]: super::timers::Timers::arm_no_later
     fn connection_due(&mut self, slot: u32, now: Time) {
@@ -53,20 +54,20 @@ impl Stack {
         }
     }
 
-    /// When [`Self::handle_timers`] next has something to do; may be early, never late.
+    /// Moment of the next call of [`Self::handle_timers`]; it may be early, never late.
     pub fn poll_at(&self) -> Option<Time> {
         self.timers.next()
     }
 
-    /// When [`Self::handle_timers`] next has something to do, for a caller that sleeps until then:
-    /// more exact than [`Self::poll_at`], and dearer. May be early, never late.
+    /// Moment of the next call of [`Self::handle_timers`] for a caller that sleeps. It is more
+    /// exact and more expensive than [`Self::poll_at`]; it may be early, never late.
     pub fn sleep_until(&mut self) -> Option<Time> {
         for _ in 0..STALE_AT_ONCE {
             let (timer, at) = self.timers.first()?;
             let Timer::Connection(slot) = timer else {
                 return Some(at);
             };
-            // The wheel may wake a connection before its deadline.
+            // The wheel's expiry may be before the connection's deadline.
             let tcb = self.connections.tcb(slot);
             match tcb.deadline().filter(|_| !tcb.notices.has_ended()) {
                 None => self.timers.disarm(timer),
@@ -77,14 +78,16 @@ impl Stack {
         self.poll_at()
     }
 
-    /// Asks for [`Event::Timer`](crate::Event::Timer) at a moment. `None` when the table is full.
+    /// Requests [`Event::Timer`](crate::Event::Timer) at a moment. Returns `None` if the table is
+    /// full.
     pub fn set_timer(&mut self, at: Time, cookie: u64) -> Option<TimerId> {
         let timer = self.app_timers.add(at, cookie)?;
         self.timers.arm(Timer::Application(timer.slot), at);
         Some(timer)
     }
 
-    /// Forgets all timers whose cookie `is_theirs`; how many. Looks at all there are.
+    /// Cancels all timers whose cookie satisfies `is_theirs`, and returns their number. Examines
+    /// every timer.
     pub fn cancel_timers(&mut self, is_theirs: impl Fn(u64) -> bool) -> u32 {
         let mut count = 0;
         let timers = &mut self.timers;
@@ -95,7 +98,7 @@ impl Stack {
         count
     }
 
-    /// Forgets a timer; `false` when the handle names none.
+    /// Cancels a timer. Returns `false` if the handle is stale.
     pub fn cancel_timer(&mut self, timer: TimerId) -> bool {
         let is_there = self.app_timers.remove(timer);
         if is_there {

@@ -1,5 +1,5 @@
-//! Echo (RFC 792, RFC 4443): a request is answered out of the buffer it came in. A reply that is
-//! larger than its path goes out in fragments, as the request came in.
+//! Echo (RFC 792, RFC 4443). The reply is sent from the request's buffer. A reply that is larger
+//! than its path is fragmented, as the request was.
 
 use super::Stack;
 use super::receive::Datagram;
@@ -10,11 +10,11 @@ use crate::wire::packet::Fragment;
 use crate::wire::{be32, checksum, icmp};
 
 impl Stack {
-    /// Sends the message's data back. Says whether its buffer is kept.
+    /// Answers an echo request. Returns whether the stack keeps its buffer.
     pub(super) fn echo(&mut self, now: Time, datagram: &Datagram<'_>) -> bool {
         let v4 = datagram.packet.source.is_v4();
         let message = datagram.payload();
-        // To a group: no answer.
+        // An echo request to a group gets no reply.
         if !datagram.unicast {
             self.counters.replies_suppressed += 1;
             return false;
@@ -39,7 +39,8 @@ impl Stack {
         sent
     }
 
-    /// All fragments or none: they are as many as those of the request, or nearly so.
+    /// Sends all fragments of a reply or none: their number is about that of the request's
+    /// fragments.
     fn echo_in_fragments(
         &mut self,
         datagram: &Datagram<'_>,
@@ -55,13 +56,13 @@ impl Stack {
             protocol: if v4 { ip::ICMP } else { ip::ICMPV6 },
             hop_limit: super::transmit::HOP_LIMIT,
         };
-        // Each but the last carries a multiple of eight bytes.
+        // All fragments but the last carry a multiple of eight bytes.
         let room = (mtu_bytes - ip::header_bytes(v4) - ip::fragment_bytes(v4)) & !7;
         if self.replies.room() < message.len().div_ceil(room) {
             self.counters.replies_suppressed += 1;
             return false;
         }
-        // The sum covers all fragments and stands in the first: it is made here.
+        // The first fragment contains the checksum over all of them, so it is computed in software.
         let mut header = [0; icmp::HEADER_BYTES];
         icmp::write(&mut header, kind, 0, 0, identifier);
         let pseudo = if v4 {
@@ -87,7 +88,7 @@ impl Stack {
                 offset: start as u32,
                 more,
             };
-            // The first carries the header, which is not the request's.
+            // The first fragment contains the reply's own header.
             let head: &[u8] = if start == 0 { &header } else { &[] };
             let chunk = datagram.chunk(start + head.len(), end);
             let reply = Reply::fragment(

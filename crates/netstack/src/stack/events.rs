@@ -1,4 +1,4 @@
-//! Event conditions out.
+//! Events for the application.
 
 use super::Stack;
 use crate::api::{Event, Time};
@@ -6,7 +6,7 @@ use crate::tcp::state::State;
 use std::net::SocketAddr;
 
 impl Stack {
-    /// The next thing the application should know. Call until `None` after each batch of
+    /// Next event for the application. The caller repeats this until `None` after each batch of
     /// `handle_*` calls and commands.
     pub fn poll_event(&mut self) -> Option<Event> {
         while let Some(slot) = self.connections.first_news() {
@@ -25,7 +25,7 @@ impl Stack {
         Some(Event::Release { buffer })
     }
 
-    /// The next event of one connection, in the order that [`Event`] promises.
+    /// Next event of one connection, in the order that [`Event`] guarantees.
     fn connection_event(&mut self, slot: u32) -> Option<Event> {
         let connection = self.connections.id_of(slot);
         let entry = self.connections.get_mut(slot);
@@ -88,7 +88,7 @@ impl Stack {
             });
         }
         if waits {
-            // The end comes after the data.
+            // The end of the stream is reported after the data.
             if !tcb.receiver().is_held_up() {
                 self.hold_up(slot);
             }
@@ -111,14 +111,14 @@ impl Stack {
         })
     }
 
-    /// Sends the peer an RST.
+    /// Sends an RST to the peer.
     pub(super) fn tell_of_reset(&mut self, slot: u32, now: Time) {
         let entry = self.connections.get(slot);
         let (key, segment) = (entry.tcb.key, entry.tcb.reset_segment(now));
         self.reset_peer(&key, (entry.mac(), entry.reader()), &segment, now);
     }
 
-    /// Resets a connection whatever its state; the peer gets an RST if it knows of it.
+    /// Resets a connection in any state. The peer gets an RST if it knows the connection.
     pub(super) fn reset(&mut self, slot: u32, now: Time) {
         if self.connections.tcb(slot).state() != State::SynSent {
             self.tell_of_reset(slot, now);

@@ -1,4 +1,4 @@
-//! TCP Fast Open (RFC 7413): the cookies that we give, and those that servers gave us.
+//! TCP Fast Open (RFC 7413): cookies for clients, and cookies from servers.
 
 use super::Stack;
 use super::receive::Datagram;
@@ -12,19 +12,20 @@ use crate::wire::tcp::FastOpenOption;
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
 
-/// What a SYN's option leads to.
+/// Reaction to the Fast Open option of a SYN.
 #[derive(Debug, Clone, Copy)]
 pub enum Decision {
-    /// Nothing: a handshake as any other.
+    /// Ordinary handshake.
     Ignore,
-    /// The SYN+ACK has a cookie; the data is not taken.
+    /// The SYN+ACK has a cookie, and the data is not accepted.
     Offer(FastOpenOption),
-    /// The data is taken. The SYN+ACK has a cookie where the old one was made with the key before.
+    /// The data is accepted. The SYN+ACK has a new cookie if the client's was made with the
+    /// previous key.
     Take(Option<FastOpenOption>),
 }
 
-/// A cookie for the client at `remote` (RFC 7413, 4.1.2: encrypted so that no other host can make
-/// it): SipHash-2-4 of both addresses.
+/// Cookie for the client at `remote`: SipHash-2-4 of both addresses. No other host can compute it
+/// (RFC 7413, 4.1.2).
 fn cookie(secret: &[u8; 16], local: &Addr, remote: &Addr) -> [u8; 8] {
     let mut hasher = SipHasher24::new_with_key(secret);
     if local.is_v4() {
@@ -37,8 +38,8 @@ fn cookie(secret: &[u8; 16], local: &Addr, remote: &Addr) -> [u8; 8] {
     hasher.finish().to_le_bytes()
 }
 
-/// Decides about the option of a SYN with or without data. `may_open`: there is room for a
-/// connection that the application has before the handshake is done.
+/// Reaction to the option of a SYN with or without data. `may_open`: the listener may have another
+/// connection that the application gets before the handshake is complete.
 fn decide(
     server: &FastOpenServer,
     secret: [u8; 16],
@@ -63,25 +64,26 @@ fn decide(
     let is_known = is_current || previous.is_some_and(|key| option.cookie() == make(&key));
     match (is_known || server.without_cookie && has_data, may_open) {
         (true, true) => Decision::Take(Some(offer).filter(|_| is_known && !is_current)),
-        // RFC 7413, 4.2: too many requests: as if there was no option.
+        // Too many connections are pending, so the option is ignored (RFC 7413, 4.2).
         (true, false) => Decision::Ignore,
         (false, _) => Decision::Offer(offer),
     }
 }
 
-/// A server that gave us a cookie, or none.
+/// Fast Open data of one server.
 #[derive(Debug, Clone, Copy, Default)]
 struct Server {
     ip: Addr,
-    /// The cookie; empty where none was given.
+    /// The server's cookie; empty if it sent none.
     option: FastOpenOption,
-    /// The segment size that it offered.
+    /// Segment size that the server announced.
     mss: u16,
-    /// It has answered neither number of the option: the other one is not tried again.
+    /// Whether the server has ignored the option with either number. It is then not tried again.
     has_refused: bool,
 }
 
-/// What servers said: a fixed number of places, one an address; a later address takes the place.
+/// Fast Open data of servers in a fixed number of entries, indexed by a hash of the address. A new
+/// server replaces the old one of its entry.
 #[derive(Debug)]
 pub struct Servers {
     all: Vec<Server>,
@@ -101,8 +103,8 @@ impl Servers {
         self.key.hash(&[words as u64, (words >> 64) as u64]) as usize % SERVERS
     }
 
-    /// The option for a SYN to `ip`, and the segment size that it offered last, if that is known. An
-    /// option without a cookie asks for one.
+    /// Option for a SYN to `ip`, and the segment size that the server announced last, if known. An
+    /// option without a cookie requests one.
     fn option(&self, ip: &Addr) -> (FastOpenOption, Option<u16>) {
         let server = &self.all[self.place(ip)];
         if server.ip == *ip {
@@ -112,8 +114,8 @@ impl Servers {
         }
     }
 
-    /// A server at `ip` answered our SYN. `ours`: the option that it had, `None` if it was sent again
-    /// without. `theirs`: its cookie, if we asked for one.
+    /// Records a server's answer to our SYN. `ours` is the option of the SYN, `None` if the SYN was
+    /// retransmitted without it. `theirs` is the server's cookie if it was requested.
     fn learn(
         &mut self,
         ip: &Addr,
@@ -127,8 +129,8 @@ impl Servers {
         let known = known.map(|known| known.option).unwrap_or_default();
         let option = match (theirs, ours) {
             (Some(option), _) if !option.cookie().is_empty() => option,
-            // A server that says nothing of a wish for a cookie may know the option by the other
-            // number (RFC 7413, 4.1.1; RFC 6994), which is tried once.
+            // A server that ignores the request may know the option by the other number (RFC 7413,
+            // 4.1.1; RFC 6994), which is tried once.
             (_, Some(ours)) if ours.cookie().is_empty() => {
                 has_refused |= ours.is_experimental;
                 FastOpenOption::new(&[], !has_refused)
@@ -143,15 +145,16 @@ impl Servers {
         };
     }
 
-    /// What servers said is forgotten.
+    /// Forgets all servers.
     fn clear(&mut self) {
         self.all.fill(Server::default());
     }
 }
 
 impl Stack {
-    /// How a listener takes data in a SYN (RFC 7413); at first as
-    /// [`TcpConfig::fast_open`](crate::TcpConfig::fast_open) says. `false` when the handle names none.
+    /// Sets how a listener accepts data in a SYN (RFC 7413). The initial value is
+    /// [`TcpConfig::fast_open`](crate::TcpConfig::fast_open). Returns `false` if the handle is
+    /// stale.
     pub fn set_fast_open(&mut self, listener: ListenerId, server: FastOpenServer) -> bool {
         let found = self.listeners.check(listener.slot, listener.generation);
         if let Some(slot) = found {
@@ -160,12 +163,12 @@ impl Stack {
         found.is_some()
     }
 
-    /// Forgets the cookies that servers gave.
+    /// Forgets the cookies of all servers.
     pub fn forget_fast_open(&mut self) {
         self.servers.clear();
     }
 
-    /// What a SYN's option leads to at a listener.
+    /// Reaction of a listener to the Fast Open option of a SYN.
     pub(super) fn fast_open(&self, key: &FlowKey, segment: &Incoming, listener: u32) -> Decision {
         let server = self.listeners.get(listener).fast_open();
         if server.most_pending == 0 {
@@ -182,7 +185,8 @@ impl Stack {
         )
     }
 
-    /// Opens a connection by a SYN with a cookie. Says whether its buffer is kept.
+    /// Opens a connection by a SYN with a cookie. Returns whether the connection keeps the SYN's
+    /// buffer.
     pub(super) fn open_early(
         &mut self,
         now: Time,
@@ -207,10 +211,10 @@ impl Stack {
         held
     }
 
-    /// The option for our SYN to a server, and how much data may go with it.
+    /// Fast Open option for our SYN to a server, and the largest amount of data for it.
     pub(super) fn fast_open_to(&self, remote: &Addr, mss: u16) -> (Option<FastOpenOption>, u32) {
         let (option, theirs) = self.servers.option(remote);
-        // Options may take 40 bytes of the segment.
+        // Options may occupy 40 bytes of the segment.
         let room = |mss: u16| u32::from(mss).saturating_sub(40);
         if !option.cookie().is_empty() {
             return (Some(option), room(theirs.unwrap_or(mss).min(mss)));
@@ -221,7 +225,7 @@ impl Stack {
         (Some(option), 0)
     }
 
-    /// A server has answered our SYN.
+    /// Records a server's answer to our SYN.
     pub(super) fn learn_fast_open(&mut self, slot: u32, segment: &Incoming) {
         let tcb = self.connections.tcb(slot);
         let fast_open = tcb.fast_open();
@@ -230,7 +234,7 @@ impl Stack {
         }
         let theirs = &segment.header.options;
         let mss = theirs.mss.unwrap_or(tcb.terms().mss());
-        // A cookie that was not asked for is none.
+        // A cookie that was not requested is ignored.
         let cookie = theirs.fast_open.filter(|_| fast_open.has_asked());
         let remote = tcb.key.remote;
         self.servers.learn(&remote, fast_open.option(), cookie, mss);

@@ -1,33 +1,32 @@
-//! Which connection, or which entry in TIME_WAIT, has a 4-tuple; and which 4-tuples are this
-//! stack's.
+//! Table of the 4-tuples of connections and TIME_WAIT entries, and the flow groups of this stack.
 
 use crate::core::siphash::Key;
 use crate::core::table::Table;
 use crate::flow::{self, FlowKey};
 
-/// Where a 4-tuple is in use.
+/// Owner of a 4-tuple.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// By the connection in this slot.
+    /// Connection in this slot.
     Connection(u32),
-    /// By this entry in TIME_WAIT.
+    /// TIME_WAIT entry with this index.
     TimeWait(u32),
 }
 
-/// The 4-tuples in use.
+/// Table of the 4-tuples in use.
 #[derive(Debug)]
 pub struct Flows {
     key: Key,
-    /// Connections by slot, and TIME_WAIT entries by place behind them.
+    /// Slots of connections, followed by indices of TIME_WAIT entries.
     table: Table,
-    /// Slots of connections.
+    /// Number of connection slots.
     connections: u32,
     /// Flow groups of this stack: bit n for group n.
     owned_groups: u128,
 }
 
 impl Flows {
-    /// Room for `connections` and `time_wait` entries. All flow groups are this stack's.
+    /// A table for `connections` and `time_wait` entries. The stack initially owns all flow groups.
     pub fn new(connections: u32, time_wait: u32, secret: &[u8; 16]) -> Self {
         Self {
             key: Key::new(secret, 1),
@@ -37,13 +36,13 @@ impl Flows {
         }
     }
 
-    /// The hash of a 4-tuple; its highest bits are the flow group.
+    /// Hash of a 4-tuple; its highest bits are the flow group.
     #[inline]
     pub fn hash(&self, key: &FlowKey) -> u64 {
         key.hash(&self.key)
     }
 
-    /// The place with this hash whose key `is` the sought one.
+    /// Owner with this hash for which `is` returns `true`.
     pub fn find(&self, hash: u64, is: impl Fn(Place) -> bool) -> Option<Place> {
         let found = self.table.find(hash, |index| is(self.place(index)));
         found.map(|index| self.place(index))
@@ -63,24 +62,24 @@ impl Flows {
         }
     }
 
-    /// A 4-tuple with this hash is in use there.
+    /// Adds the owner of a 4-tuple with this hash.
     pub fn insert(&mut self, hash: u64, place: Place) {
         let index = self.index(place);
         self.table.insert(hash, index);
     }
 
-    /// It is in use there no more; `false` when it was not.
+    /// Removes the owner of a 4-tuple with this hash. Returns `false` if there was none.
     pub fn remove(&mut self, hash: u64, place: Place) -> bool {
         let index = self.index(place);
         self.table.remove(hash, index)
     }
 
-    /// Which flow groups are this stack's: bit n for group n.
+    /// Sets the flow groups of this stack: bit n for group n.
     pub fn own_groups(&mut self, groups: u128) {
         self.owned_groups = groups;
     }
 
-    /// Whether the flow group of this hash is this stack's.
+    /// Whether this stack owns the flow group of this hash.
     pub fn has_group(&self, hash: u64) -> bool {
         self.owned_groups >> flow::group(hash) & 1 == 1
     }

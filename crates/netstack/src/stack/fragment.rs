@@ -1,6 +1,6 @@
-//! Reassembly (RFC 791, 3.2; RFC 8200, 4.5), within bounds: a fixed number of datagrams, 64
-//! fragments each, 30 s. Fragments that overlap kill their datagram (RFC 5722, and for IPv4 the
-//! same: no honest sender makes them); an exact repetition is ignored.
+//! Reassembly (RFC 791, 3.2; RFC 8200, 4.5) with limits: a fixed number of datagrams, 64 fragments
+//! each, 30 s. An overlapping fragment discards its datagram (RFC 5722; also for IPv4, where no
+//! correct sender causes it). An exact repetition is ignored.
 
 use crate::api::Time;
 use crate::core::siphash::Key;
@@ -8,11 +8,11 @@ use crate::tuning::belief::{MOST_FRAGMENTS, REASSEMBLY_TIME};
 use crate::wire::address::Addr;
 use crate::wire::packet::{Fragment, Packet};
 
-/// Largest payload.
+/// Largest payload in bytes.
 pub const MOST_BYTES: usize = 65_535;
 
-/// Identifications of the packets that we cut: they go up by one, from a start that is another
-/// one for each destination and that cannot be foreseen (RFC 7739, 5.3; RFC 6864, 4.3).
+/// Identifications of the fragmented packets of this stack. They increase by one from an
+/// unpredictable start for each destination (RFC 7739, 5.3; RFC 6864, 4.3).
 #[derive(Debug)]
 pub struct Ids {
     key: Key,
@@ -43,23 +43,23 @@ struct Slot {
     id: u32,
     protocol: u8,
     until: Time,
-    /// Ranges received, as they came.
+    /// Received ranges in the order of their arrival.
     parts: [(u32, u32); MOST_FRAGMENTS],
     count: usize,
     received: u32,
-    /// End of the last fragment, once it came.
+    /// End of the last fragment, once that has arrived.
     total: Option<u32>,
     bytes: Vec<u8>,
 }
 
-/// What a fragment leads to.
+/// Result of adding a fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Kept (or known already).
+    /// The fragment was added, or was already present.
     Kept,
-    /// Dropped, and perhaps its datagram with it.
+    /// The fragment was dropped, possibly with its datagram.
     Dropped,
-    /// The datagram is complete: its place and length.
+    /// The datagram is complete: its slot and length.
     Complete { slot: usize, len: usize },
 }
 
@@ -89,12 +89,12 @@ impl Reassembly {
         }
     }
 
-    /// Datagrams under way.
+    /// Number of incomplete datagrams.
     pub fn len(&self) -> usize {
         self.slots.iter().filter(|slot| slot.used).count()
     }
 
-    /// Takes a fragment with its payload.
+    /// Adds a fragment with its payload.
     pub fn take(
         &mut self,
         packet: &Packet,
@@ -147,9 +147,9 @@ impl Reassembly {
         Outcome::Kept
     }
 
-    /// The datagram's place: its own, a free one, one whose time is over, or the oldest.
+    /// Slot of the datagram: its own, a free one, an expired one, or the oldest.
     fn place(&mut self, packet: &Packet, fragment: &Fragment, now: Time) -> Option<usize> {
-        // IPv4 distinguishes datagrams of different protocols, IPv6 does not need to.
+        // Only IPv4 distinguishes datagrams by their protocol.
         let protocol = if packet.source.is_v4() {
             packet.protocol
         } else {
@@ -179,15 +179,15 @@ impl Reassembly {
         Some(index)
     }
 
-    /// The bytes of a complete datagram.
+    /// Bytes of a complete datagram.
     pub fn bytes(&self, slot: usize, len: usize) -> &[u8] {
         &self.slots[slot].bytes[..len]
     }
 }
 
 impl Reassembly {
-    /// Lends the bytes of a complete datagram out, so that the stack can look at them while it
-    /// changes; until [`Self::give_back`].
+    /// Takes the bytes of a complete datagram out, so that the stack may read them while it
+    /// changes. [`Self::give_back`] returns them.
     pub fn lend(&mut self, slot: usize) -> Vec<u8> {
         std::mem::take(&mut self.slots[slot].bytes)
     }
@@ -209,7 +209,7 @@ mod tests {
     fn identifications_come_again_late_and_start_elsewhere_for_each_destination() {
         let to = |last| Addr::from(IpAddr::from(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last)));
         let mut ids = Ids::new(&[7; 16]);
-        // The 16 bits that IPv4 has.
+        // IPv4 has identifications of 16 bits.
         let all: HashSet<u16> = (0..=u16::MAX).map(|_| ids.next(&to(2)) as u16).collect();
         assert_eq!(all.len(), 1 << 16);
         let starts: HashSet<u32> = (0..1000)

@@ -1,5 +1,5 @@
-//! Flow groups (IX, OSDI'14, 4.4): the connections of one hash bucket, to be taken out and put into
-//! another core's stack.
+//! Flow groups (IX, OSDI'14, 4.4): moving the connections of one hash bucket to another core's
+//! stack.
 
 use super::Stack;
 use super::connection::Connection;
@@ -8,7 +8,7 @@ use super::ranges::Luggage;
 use crate::api::{BufferId, ConnectionId, Time};
 use crate::tcp::timewait::Entry;
 
-/// A connection on its way.
+/// Connection that moves to another stack.
 #[derive(Debug, Clone)]
 struct Moved {
     old: ConnectionId,
@@ -16,8 +16,8 @@ struct Moved {
     ranges: Luggage,
 }
 
-/// The connections of a flow group, out of any stack. The buffers they refer to must stay valid
-/// for the stack they go to.
+/// Connections of a flow group between two stacks. Their buffers must be valid for the destination
+/// stack too.
 #[derive(Debug, Clone, Default)]
 pub struct FlowGroup {
     connections: Vec<Moved>,
@@ -25,23 +25,23 @@ pub struct FlowGroup {
 }
 
 impl FlowGroup {
-    /// Connections in it; those in TIME_WAIT are not counted.
+    /// Number of connections without those in TIME_WAIT.
     pub fn len(&self) -> usize {
         self.connections.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no connection.
     pub fn is_empty(&self) -> bool {
         self.connections.is_empty()
     }
 
-    /// The connections' handles at the stack that they come from.
+    /// Handles that the connections had in their previous stack.
     pub fn handles(&self) -> impl Iterator<Item = ConnectionId> + '_ {
         self.connections.iter().map(|c| c.old)
     }
 
-    /// Gives the connections up: their handles, and the received buffers that are the caller's
-    /// again. The next segment of a peer is answered with an RST.
+    /// Drops the connections. Returns their handles and the received buffers. A peer's next segment
+    /// will be answered with an RST.
     pub fn give_up(self) -> (Vec<ConnectionId>, Vec<BufferId>) {
         let handles = self.connections.iter().map(|c| c.old).collect();
         let buffers = self.connections.iter().flat_map(|c| c.ranges.buffers());
@@ -50,9 +50,9 @@ impl FlowGroup {
 }
 
 impl Stack {
-    /// Takes the connections of a group out: open ones, half-open ones, those that wait for
-    /// `accept`, and those in TIME_WAIT. Those that ended stay: they end here. Poll events first:
-    /// what this stack has not reported of them is reported by the other.
+    /// Removes all connections of a group: open, half-open, waiting for `accept`, and in TIME_WAIT.
+    /// Ended connections stay. The caller polls events first: the next stack reports what this one
+    /// has not.
     pub fn take_group(&mut self, group: u8) -> FlowGroup {
         let mut taken = FlowGroup::default();
         let mut next = self.connections.first_of_group(group);
@@ -71,7 +71,7 @@ impl Stack {
         let old = self.connections.id_of(slot);
         let original = self.connections.get_mut(slot);
         let mut connection = *original;
-        // What is left ends without a word.
+        // The remaining copy ends without an event.
         original.tcb.move_away();
         let ranges = self.ranges.pack(&mut connection.tcb);
         self.settle(slot);
@@ -82,12 +82,13 @@ impl Stack {
         }
     }
 
-    /// Puts a group's connections in; the old handle of each, and its new one. Connections that
-    /// were not accepted wait at the listener that has their address here; without one they are
-    /// reset.
+    /// Adds the connections of a group. Returns the old and the new handle of each. Connections
+    /// that were not accepted wait at the listener of their address in this stack, or are reset if
+    /// there is none.
     ///
     /// # Errors
-    /// Gives the group back when there is no room for all of it.
+    ///
+    /// Returns the group if there is not enough space for all of it.
     pub fn put_group(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! ICMP and ICMPv6: errors in (RFC 5927) and out (RFC 1122, 3.2.2; RFC 4443, 2.4).
+//! ICMP and ICMPv6: received errors (RFC 5927) and sent errors (RFC 1122, 3.2.2; RFC 4443, 2.4).
 
 use super::Stack;
 use super::flows::Place;
@@ -13,13 +13,13 @@ use crate::wire::ipv6::Problem;
 use crate::wire::packet::Packet;
 use crate::wire::{be16, be32, ipv4, ipv6};
 
-/// Bytes of the packet that an error quotes at most: the whole error stays within 576 bytes
-/// (RFC 1812, 4.3.2.3), in IPv6 within 1280.
+/// Largest part of a packet that an error quotes, in bytes: the whole error has at most 576 bytes
+/// (RFC 1812, 4.3.2.3), in IPv6 1280.
 const QUOTE_V4: usize = 576 - 28;
 const QUOTE_V6: usize = 1280 - 48;
 
 impl Stack {
-    /// Takes an ICMP message. Says whether its buffer is kept.
+    /// Processes an ICMP message. Returns whether the stack keeps its buffer.
     pub(super) fn icmp(&mut self, now: Time, datagram: &Datagram<'_>) -> bool {
         let payload = datagram.payload();
         let v4 = datagram.packet.source.is_v4();
@@ -46,7 +46,8 @@ impl Stack {
         false
     }
 
-    /// An ICMP message back to the sender of `datagram`, with `head` and a part of its frame as data.
+    /// Sends an ICMP message to the sender of `datagram`, with `head` and a part of its frame as
+    /// data.
     pub(super) fn icmp_reply(
         &mut self,
         datagram: &Datagram<'_>,
@@ -59,7 +60,7 @@ impl Stack {
         let v4 = packet.source.is_v4();
         let protocol = if v4 { ip::ICMP } else { ip::ICMPV6 };
         let written = icmp::HEADER_BYTES + head.len();
-        // ICMP has no pseudo header, ICMPv6 has.
+        // Only ICMPv6 has a pseudo header.
         let sum = if v4 {
             0
         } else {
@@ -94,7 +95,7 @@ impl Stack {
         }
     }
 
-    /// A protocol that we do not speak, or none at all (RFC 8200, 4.7), which is ignored.
+    /// Reports an unsupported protocol. "No next header" (RFC 8200, 4.7) is ignored.
     pub(super) fn unknown_protocol(&mut self, now: Time, datagram: &Datagram<'_>) -> bool {
         self.counters.frames_not_ours += 1;
         if datagram.packet.source.is_v4() {
@@ -104,15 +105,15 @@ impl Stack {
         problem.is_some_and(|problem| self.parameter_problem(now, datagram, problem))
     }
 
-    /// Tells the sender of an IPv6 packet that we cannot take it (RFC 8200, 4; RFC 4443, 3.4). Says
-    /// whether the buffer is kept.
+    /// Reports a parameter problem to the sender of an IPv6 packet (RFC 8200, 4; RFC 4443, 3.4).
+    /// Returns whether the stack keeps the buffer.
     pub(super) fn parameter_problem(
         &mut self,
         now: Time,
         datagram: &Datagram<'_>,
         problem: Problem,
     ) -> bool {
-        // Never to nobody, nor about another error (RFC 4443, 2.4 e).
+        // No error answers an unspecified source or another error (RFC 4443, 2.4 e).
         let packet = datagram.packet;
         let is_error = || ipv6::is_icmp_error(datagram.bytes, packet.protocol, packet.payload_at);
         if packet.source.is_unspecified() || is_error() {
@@ -121,7 +122,8 @@ impl Stack {
         if datagram.unicast || !problem.is_for_groups {
             return self.error(now, datagram, 4, problem.code, problem.pointer);
         }
-        // From an address of ours: the packet names a group.
+        // The packet was sent to a group, so the error needs an address of this stack as its
+        // source.
         let hop = Hop {
             interface: datagram.interface,
             ip: datagram.packet.source,
@@ -141,8 +143,8 @@ impl Stack {
         self.error(now, &from_ours, 4, problem.code, problem.pointer)
     }
 
-    /// Sends an error that quotes the packet. Never about a group's packet or one that is an ICMP
-    /// error itself. Says whether the buffer is kept.
+    /// Sends an error that quotes the packet, unless that was sent to a group. The caller excludes
+    /// ICMP errors. Returns whether the stack keeps the buffer.
     fn error(&mut self, now: Time, datagram: &Datagram<'_>, kind: u8, code: u8, rest: u32) -> bool {
         let packet = datagram.packet;
         let v4 = packet.source.is_v4();
@@ -155,7 +157,7 @@ impl Stack {
         {
             return false;
         }
-        // Of a packet that was put together the header is made again.
+        // A reassembled packet has no header of its own, so one is written.
         let mut head = [0; ipv6::HEADER_BYTES];
         let head = if datagram.reassembled {
             let head = &mut head[..ip::header_bytes(v4)];
@@ -182,8 +184,8 @@ impl Stack {
         sent
     }
 
-    /// An error about a packet that is said to be ours. Only what quotes a connection and a number
-    /// that is under way is believed (RFC 5927, 4).
+    /// Processes an error about a packet of this stack. The quoted packet must belong to a
+    /// connection and contain a sequence number in flight (RFC 5927, 4).
     fn icmp_error(&mut self, now: Time, datagram: &Datagram<'_>, message: Message) {
         let quoted = &datagram.payload()[icmp::HEADER_BYTES..];
         let Some((packet, ports)) = quoted_packet(quoted, datagram.packet.source.is_v4()) else {
@@ -230,7 +232,7 @@ impl Stack {
         }
     }
 
-    /// A router reports the peer of a connection as unreachable.
+    /// Processes a router's report that the peer of a connection is unreachable.
     fn unreachable(&mut self, now: Time, slot: u32, hard: bool, reason: DeadReason) {
         let tcb = self.connections.tcb_mut(slot);
         if tcb.unreachable(hard, reason) {
@@ -240,8 +242,8 @@ impl Stack {
         }
     }
 
-    /// A path carries less than was thought: connections to `remote` send smaller segments, and what
-    /// is under way again (RFC 1191, 6.4).
+    /// Reduces the segments of a connection to a smaller path MTU, and retransmits the data in
+    /// flight (RFC 1191, 6.4).
     pub(super) fn path_shrank(&mut self, slot: u32, mtu_bytes: u32) {
         let tcb = self.connections.tcb_mut(slot);
         if tcb.fit_path(mtu_bytes) {
@@ -251,12 +253,12 @@ impl Stack {
     }
 }
 
-/// The header of a quoted packet, which is cut, and the eight bytes behind it.
+/// Header of a quoted packet, which is truncated, and the eight bytes behind it.
 fn quoted_packet(quoted: &[u8], v4: bool) -> Option<(Packet, &[u8])> {
     let mut whole = [0; 64];
     let head = &quoted[..quoted.len().min(64)];
     whole[..head.len()].copy_from_slice(head);
-    // The quoted length is the whole packet's: what counts is that the header is there.
+    // The length in the quotation is that of the whole packet; here only the header matters.
     let packet = if v4 {
         let len = ((usize::from(*quoted.first()? & 15) * 4) as u16).to_be_bytes();
         whole[2..4].copy_from_slice(&len);

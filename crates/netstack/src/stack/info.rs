@@ -1,4 +1,4 @@
-//! What can be seen of a stack: connections and how full its tables are.
+//! Snapshots of connections and of the use of the stack's tables.
 
 use super::Stack;
 use super::connections::GroupUsage;
@@ -7,90 +7,92 @@ use crate::flow;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// A connection as it is now.
+/// Snapshot of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionInfo {
-    /// Our address.
+    /// Local address.
     pub local: SocketAddr,
-    /// The peer's.
+    /// Address of the peer.
     pub remote: SocketAddr,
-    /// State, in RFC 9293's words.
+    /// State in the terms of RFC 9293.
     pub state: &'static str,
     /// Flow group, `0..`[`FLOW_GROUPS`](crate::FLOW_GROUPS).
     pub flow_group: u8,
-    /// Smoothed round-trip time, once measured.
+    /// Smoothed round-trip time, if measured.
     pub srtt: Option<Duration>,
-    /// Variation of the round-trip time, once measured.
+    /// Round-trip time variation, if measured.
     pub rttvar: Option<Duration>,
     /// Retransmission timeout with back-off.
     pub rto: Duration,
-    /// How often the timeout was doubled.
+    /// Number of times that the timeout was doubled.
     pub backoff: u8,
-    /// Timeouts, or window probes, in a row without an answer.
+    /// Consecutive unanswered timeouts or window probes.
     pub retries: u8,
-    /// Which loss is being repaired.
+    /// Active loss recovery.
     pub repair: Repair,
-    /// Segments sent again since the start.
+    /// Segments retransmitted since the start.
     pub retransmits: u32,
     /// Congestion window in bytes.
     pub cwnd_bytes: u32,
-    /// Slow start ends here; `None` before the first loss.
+    /// Slow start threshold in bytes; `None` before the first loss.
     pub ssthresh_bytes: Option<u32>,
-    /// Sent and not acknowledged.
+    /// Bytes sent and not acknowledged.
     pub flight_bytes: u32,
-    /// Of those, what the peer says it has (RFC 2018).
+    /// Part of the flight that the peer has reported with SACK (RFC 2018).
     pub sacked_bytes: u32,
-    /// Of those, what counts as lost (RFC 6675; after a timeout all that is not there).
+    /// Part of the flight that counts as lost (RFC 6675; after a timeout everything that was not
+    /// reported).
     pub lost_bytes: u32,
-    /// Of those, what was sent again.
+    /// Part of the flight that was retransmitted.
     pub resent_bytes: u32,
-    /// Our initial sequence number (ISS).
+    /// Initial sequence number (ISS).
     pub initial_sequence: u32,
-    /// Acknowledged since the start, modulo 2^32; SYN and FIN count as a byte each.
+    /// Bytes acknowledged since the start, modulo 2^32; SYN and FIN count as a byte each.
     pub acked_bytes: u32,
-    /// Received in order since the start, modulo 2^32; SYN and FIN count as a byte each.
+    /// Bytes received in order since the start, modulo 2^32; SYN and FIN count as a byte each.
     pub received_bytes: u32,
-    /// Most payload of a segment in bytes.
+    /// Largest payload of a segment in bytes.
     pub mss_bytes: u32,
     /// The peer's window in bytes.
     pub peer_window_bytes: u32,
-    /// The window that we offer, in bytes.
+    /// Offered receive window in bytes.
     pub offered_window_bytes: u32,
-    /// By how many bits the peer's windows are shifted.
+    /// Window scale of the peer in bits.
     pub peer_scale: u8,
-    /// By how many bits ours are.
+    /// Window scale of this stack in bits.
     pub our_scale: u8,
-    /// The peer's window is closed, and is probed.
+    /// Whether the peer's window is closed and being probed.
     pub probing: bool,
-    /// Sent or waiting, and not acknowledged.
+    /// Bytes queued or in flight.
     pub send_queue_bytes: u32,
-    /// Received, and not done with.
+    /// Bytes received for which `recv_done` was not yet called.
     pub unread_bytes: u32,
-    /// SACK, timestamps and window scaling were agreed on.
+    /// Whether SACK was negotiated.
     pub sack: bool,
-    /// See `sack`.
+    /// Whether timestamps were negotiated.
     pub timestamps: bool,
-    /// See `sack`.
+    /// Whether window scaling was negotiated.
     pub window_scaling: bool,
-    /// Data in a SYN was taken (RFC 7413): ours by the peer, or the peer's.
+    /// Whether data in a SYN was accepted (RFC 7413): ours by the peer, or the peer's by this
+    /// stack.
     pub syn_data: bool,
 }
 
-/// Which loss a connection repairs.
+/// Loss recovery of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Repair {
-    /// None that is known.
+    /// No known loss.
     #[default]
     None,
-    /// Duplicate acknowledgements came, or reports of holes: too few to count as a loss.
+    /// Duplicate acknowledgements or SACK ranges, too few for a loss.
     Suspected,
     /// Fast recovery (RFC 6582, RFC 6675).
     Fast,
-    /// All is sent again after a timeout (RFC 5681, 3.1).
+    /// Retransmission of all data after a timeout (RFC 5681, 3.1).
     Timeout,
 }
 
-/// How full the tables are.
+/// Numbers of used entries of the stack's tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// Connections.
@@ -99,25 +101,25 @@ pub struct Usage {
     pub time_wait: u32,
     /// Ranges of sent and received data.
     pub chunks: u32,
-    /// Those of received data: not handed up yet, out of order, or to be released.
+    /// Ranges of received data: undelivered, out of order, or to be released.
     pub kept: u32,
     /// Neighbours.
     pub neighbours: u32,
-    /// Timers armed.
+    /// Armed timers.
     pub timers: u32,
-    /// The application's timers.
+    /// Timers of applications.
     pub app_timers: u32,
     /// Datagrams in reassembly.
     pub reassemblies: u32,
 }
 
 impl Stack {
-    /// Every flow group, by number.
+    /// Load of each flow group, by number.
     pub const fn groups(&self) -> &[GroupUsage; flow::FLOW_GROUPS as usize] {
         self.connections.groups()
     }
 
-    /// A connection as it is now; `None` when the handle names none.
+    /// Snapshot of a connection; `None` if the handle is stale.
     pub fn connection(&self, connection: ConnectionId) -> Option<ConnectionInfo> {
         use crate::tcp::recovery::Phase;
         use crate::tcp::state::State;
@@ -177,14 +179,14 @@ impl Stack {
         })
     }
 
-    /// Most bytes of a connection by which something arrived too late since its start: what came behind
-    /// it had been sent later. `None` when the handle names none.
+    /// Largest distance in bytes of a reordered segment of a connection since its start. `None` if
+    /// the handle is stale.
     pub fn reordered_bytes(&self, connection: ConnectionId) -> Option<u32> {
         let slot = self.connections.find(connection)?;
         Some(self.connections.tcb(slot).recovery().reordered_bytes())
     }
 
-    /// How full the tables are.
+    /// Numbers of used entries of the stack's tables.
     pub fn usage(&self) -> Usage {
         Usage {
             connections: self.connections.used(),

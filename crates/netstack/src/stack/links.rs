@@ -2,7 +2,7 @@
 
 use crate::core::NONE;
 
-/// Where a connection's places in the lists are kept.
+/// Links of a connection in the lists.
 #[derive(Debug, Clone, Copy)]
 pub struct Links {
     pub ready_next: u32,
@@ -26,7 +26,7 @@ impl Default for Links {
     }
 }
 
-/// First and last of a list.
+/// First and last connection of a list.
 #[derive(Debug, Clone, Copy)]
 pub struct Queue {
     head: u32,
@@ -51,7 +51,7 @@ impl Queue {
         (!self.is_empty()).then_some(self.head)
     }
 
-    /// Appends a slot; the one that was last, and is to be linked to it.
+    /// Appends a slot. Returns the previous last slot, which the caller links to the new one.
     pub fn append(&mut self, slot: u32) -> Option<u32> {
         let last = std::mem::replace(&mut self.tail, slot);
         if last == NONE {
@@ -61,7 +61,7 @@ impl Queue {
         Some(last)
     }
 
-    /// The first one leaves; `next` is behind it.
+    /// Removes the first slot; `next` is the one behind it.
     pub fn advance(&mut self, next: u32) {
         self.head = next;
         if next == NONE {

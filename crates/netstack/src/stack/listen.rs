@@ -1,4 +1,5 @@
-//! Listeners and half-open connections (RFC 9293, 3.10.7.2), SYN cookies under flood (RFC 4987).
+//! Listeners and half-open connections (RFC 9293, 3.10.7.2), with SYN cookies during a flood (RFC
+//! 4987).
 
 use super::Stack;
 use super::connection::Connection;
@@ -15,15 +16,15 @@ use crate::wire::address::Addr;
 use crate::wire::tcp::{ACK, RST, SYN};
 use std::net::SocketAddr;
 
-/// What a segment for which there was no connection has opened.
+/// Result of a segment without a connection.
 #[derive(Debug, Clone, Copy)]
 pub enum Opened {
     Nothing,
-    /// A connection, perhaps; the segment's buffer is kept.
+    /// A SYN that may have opened a connection; `held`: the connection keeps the segment's buffer.
     BySyn {
         held: bool,
     },
-    /// The connection in this slot, whose answer had been sent as a cookie: the segment is for it.
+    /// The connection in this slot, opened by a cookie, which must process the segment.
     ByCookie(u32),
 }
 
@@ -46,11 +47,12 @@ impl Stack {
         }
     }
 
-    /// Accepts connections to an address; the unspecified address means all of its family.
-    /// `backlog`: open connections that wait for `accept`, at most.
+    /// Accepts connections to an address; the unspecified address stands for all of its family.
+    /// `backlog` is the largest number of open connections that wait for `accept`.
     ///
     /// # Errors
-    /// When it is in use, not ours, or the table is full.
+    ///
+    /// If the address is in use or not the stack's, or the table is full.
     pub fn listen(
         &mut self,
         at: SocketAddr,
@@ -69,14 +71,14 @@ impl Stack {
         })
     }
 
-    /// Stops accepting; connections that were not accepted yet are reset. Returns how many places
-    /// of the table of connections were looked through for them.
+    /// Closes a listener, and resets its connections that were not accepted. Returns the number of
+    /// connection slots that were examined.
     pub fn unlisten(&mut self, now: Time, listener: ListenerId) -> u32 {
         let found = self.listeners.check(listener.slot, listener.generation);
         if found.is_none() {
             return 0;
         }
-        // Most listeners have none: the table of all connections is not looked through for them.
+        // Most listeners have no such connections, and the table is not searched.
         let mut left = self.listeners.get(listener.slot).waiting();
         let mut slots = 0..self.connections.count();
         while left > 0
@@ -92,7 +94,7 @@ impl Stack {
         slots.start
     }
 
-    /// A segment for which there is no connection.
+    /// Processes a segment without a connection.
     pub(super) fn no_connection(
         &mut self,
         now: Time,
@@ -106,8 +108,8 @@ impl Stack {
                 let held = self.syn(now, datagram, key, segment, listener, None);
                 return Opened::BySyn { held };
             }
-            // RFC 9293, 3.10.7.2: only an ACK is answered by an RST. A FIN without one is dropped, and
-            // so is SYN+FIN, which no TCP sends.
+            // RFC 9293, 3.10.7.2: only an ACK is answered with an RST. A FIN without ACK is
+            // dropped, and so is SYN+FIN, which no TCP sends.
             if segment.is(RST) || !segment.is(ACK) {
                 return Opened::Nothing;
             }
@@ -123,8 +125,8 @@ impl Stack {
         Opened::Nothing
     }
 
-    /// A SYN to a listener. `after`: our number must be behind this one (TIME_WAIT used again). Says
-    /// whether its buffer is kept.
+    /// Processes a SYN to a listener. `after` is a lower bound of our sequence number (reuse of a
+    /// TIME_WAIT entry). Returns whether the connection keeps the buffer.
     pub(super) fn syn(
         &mut self,
         now: Time,
@@ -139,7 +141,7 @@ impl Stack {
             self.counters.backlog_full += 1;
             return false;
         }
-        // Many listeners together must leave room for connections, too.
+        // All listeners together must leave slots for open connections.
         let limits = &self.config.limits;
         if bound.half_open() >= limits.half_open
             || self.listeners.half_open() >= limits.connections.div_ceil(2)
@@ -194,12 +196,12 @@ impl Stack {
         tcb.set_options(self.listeners.get(listener).options(), tcp, now);
         let mut connection = Connection::new(tcb, self.flows.hash(key));
         connection.set_listener(listener);
-        // The way back is the way it came, until a neighbour says otherwise.
+        // Answers go to the SYN's sender until the neighbour table has an address.
         connection.came_from(datagram.mac);
         connection
     }
 
-    /// A connection left its listener: it was opened, accepted or ended.
+    /// Removes a connection from its listener when it is accepted or ends.
     pub(super) fn leave_listener(&mut self, slot: u32) {
         let connection = self.connections.get_mut(slot);
         let Some(listener) = connection.take_listener() else {
@@ -212,7 +214,7 @@ impl Stack {
         }
     }
 
-    /// A half-open connection of a listener is open now.
+    /// Records that a half-open connection of a listener is open.
     pub(super) fn count_opened(&mut self, slot: u32) {
         if let Some(listener) = self.connections.get(slot).listener() {
             self.listeners.get_mut(listener).add_pending();

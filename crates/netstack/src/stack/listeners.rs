@@ -1,4 +1,4 @@
-//! Bound addresses: of listeners, and of datagrams.
+//! Bound addresses of TCP listeners and of UDP.
 
 use crate::api::{BindError, ConnectionOptions, FastOpenServer};
 use crate::core::siphash::Key;
@@ -7,20 +7,20 @@ use crate::core::table::Table;
 use crate::wire::address::Addr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// A bound address.
+/// Bound address.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Listener {
     at: Addr,
     port: u16,
     cookie: u64,
     options: ConnectionOptions,
-    /// Who sends datagrams from it: see [`super::readers`].
+    /// Reader that sends datagrams from the address: see [`super::readers`].
     reader: u8,
-    /// What may wait there, at most.
+    /// Largest number of pending connections or datagrams.
     backlog: u32,
-    /// Half-open connections.
+    /// Number of half-open connections.
     half_open: u32,
-    /// What waits: open connections that were not accepted yet, or datagrams.
+    /// Number of open connections that were not accepted, or of datagrams in use.
     pending: u32,
     fast_open: FastOpenServer,
 }
@@ -36,7 +36,7 @@ impl Listener {
         }
     }
 
-    /// The address; the unspecified one is all of its family.
+    /// Bound address; the unspecified one stands for all of its family.
     pub const fn at(&self) -> &Addr {
         &self.at
     }
@@ -45,12 +45,12 @@ impl Listener {
         self.port
     }
 
-    /// The application's cookie.
+    /// Cookie of the application.
     pub const fn cookie(&self) -> u64 {
         self.cookie
     }
 
-    /// Who sends datagrams from it.
+    /// Reader that sends datagrams from the address.
     pub const fn reader(&self) -> u8 {
         self.reader
     }
@@ -59,7 +59,7 @@ impl Listener {
         self.reader = reader;
     }
 
-    /// Settings of its connections in place of the stack's.
+    /// Options of the listener's connections, which replace those of the stack.
     pub const fn options(&self) -> ConnectionOptions {
         self.options
     }
@@ -68,22 +68,22 @@ impl Listener {
         self.options = options;
     }
 
-    /// Nothing more may wait.
+    /// Whether the backlog is full.
     pub const fn is_full(&self) -> bool {
         self.pending >= self.backlog
     }
 
-    /// Half-open connections.
+    /// Number of half-open connections.
     pub const fn half_open(&self) -> u32 {
         self.half_open
     }
 
-    /// Connections that are not accepted: half-open and open ones.
+    /// Number of connections that are not accepted, half-open and open.
     pub const fn waiting(&self) -> u32 {
         self.half_open + self.pending
     }
 
-    /// How it takes data in a SYN.
+    /// Acceptance of data in a SYN.
     pub const fn fast_open(&self) -> &FastOpenServer {
         &self.fast_open
     }
@@ -92,31 +92,31 @@ impl Listener {
         self.fast_open = server;
     }
 
-    /// One more waits.
+    /// Adds a pending connection or datagram.
     pub fn add_pending(&mut self) {
         self.pending += 1;
     }
 
-    /// So many were taken; counts above what waited are cut.
+    /// Removes `count` pending connections or datagrams, at most all.
     pub fn take_pending(&mut self, count: u32) {
         self.pending = self.pending.saturating_sub(count);
     }
 }
 
-/// Bound addresses, found by address and port in O(1).
+/// Table of bound addresses, with a lookup by address and port in O(1).
 #[derive(Debug)]
 pub struct Listeners {
     all: Vec<Listener>,
     slots: Slots,
-    /// Half-open connections of all.
+    /// Half-open connections of all listeners.
     half_open: u32,
-    /// Connections that an application has before their handshake is done.
+    /// Connections that an application has although their handshake is not complete.
     early: u32,
     table: Table,
     key: Key,
 }
 
-/// The address that stands for all of its family.
+/// The unspecified address of a family.
 fn any(v4: bool) -> Addr {
     Addr::from(if v4 {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED)
@@ -149,19 +149,19 @@ impl Listeners {
         (hash, self.table.find(hash, is))
     }
 
-    /// Who has an address and port: by address first.
+    /// Slot bound to an address and port. An exact address precedes the unspecified one.
     pub fn find(&self, at: &Addr, port: u16) -> Option<u32> {
         self.exact(at, port)
             .1
             .or_else(|| self.exact(&any(at.is_v4()), port).1)
     }
 
-    /// The slot that a handle names.
+    /// Slot of a handle, unless the handle is stale.
     pub fn check(&self, slot: u32, generation: u32) -> Option<u32> {
         self.slots.check(slot, generation).map(|_| slot)
     }
 
-    /// What the handle of this slot has beside it.
+    /// Generation of the slot's handle.
     pub fn generation(&self, slot: u32) -> u32 {
         self.slots.generation(slot)
     }
@@ -179,37 +179,38 @@ impl Listeners {
         self.half_open
     }
 
-    /// Connections that an application has before their handshake is done (RFC 7413).
+    /// Connections that an application has although their handshake is not complete (RFC 7413).
     pub const fn early(&self) -> u32 {
         self.early
     }
 
-    /// One more.
+    /// Counts such a connection.
     pub fn add_early(&mut self) {
         self.early += 1;
     }
 
-    /// The handshake of one is done, or it has ended.
+    /// Removes such a connection because its handshake is complete or it has ended.
     pub fn drop_early(&mut self) {
         self.early -= 1;
     }
 
-    /// A connection of this one is half-open.
+    /// Counts a half-open connection of this listener.
     pub fn add_half_open(&mut self, slot: u32) {
         self.half_open += 1;
         self.get_mut(slot).half_open += 1;
     }
 
-    /// A half-open connection of this one is open, or has ended.
+    /// Removes a half-open connection of this listener because it is open or has ended.
     pub fn drop_half_open(&mut self, slot: u32) {
         self.half_open -= 1;
         self.get_mut(slot).half_open -= 1;
     }
 
-    /// Binds.
+    /// Binds an address.
     ///
     /// # Errors
-    /// When the table, which has room for `full`, has none, or the address is taken.
+    ///
+    /// If the address is in use or the table with its `full` entries is full.
     pub fn bind(&mut self, listener: Listener, full: u32) -> Result<u32, BindError> {
         let (hash, found) = self.exact(&listener.at, listener.port);
         if found.is_some() {

@@ -1,4 +1,4 @@
-//! The stack: tables of connections, listeners and neighbours, and the doors in and out.
+//! The stack: tables of connections, listeners and neighbours, and its public operations.
 
 mod adjust;
 mod app_timers;
@@ -55,7 +55,7 @@ use ports::Ports;
 use ranges::Ranges;
 use timers::Timers;
 
-/// TCP/IP for one core. See the crate's documentation for how it is driven.
+/// TCP/IP for one core. The crate's documentation describes the caller's loop.
 #[derive(Debug)]
 pub struct Stack {
     config: Config,
@@ -84,10 +84,11 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// A stack with these settings. Takes all the memory it will ever use.
+    /// A stack with these settings. Allocates all the memory that it will ever use.
     ///
     /// # Errors
-    /// When the settings cannot work.
+    ///
+    /// If the settings are invalid.
     pub fn new(config: Config, now: Time) -> Result<Self, ConfigError> {
         config.check()?;
         let routes = route::Routes::new(&config)?;
@@ -118,12 +119,12 @@ impl Stack {
         })
     }
 
-    /// The settings.
+    /// Current settings.
     pub const fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What happened so far.
+    /// Counters since the start.
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }

@@ -1,18 +1,23 @@
-//! Who on the link has which Ethernet address: ARP (RFC 826) and neighbour discovery (RFC 4861)
-//! in one table.
+//! Ethernet addresses of the neighbours on the link: ARP (RFC 826) and neighbour discovery (RFC
+//! 4861) in one table.
 //!
-//! An entry is looked up when something is sent. Only an answer to a question of ours sets or
-//! confirms an address that is used. Whoever says unasked that it has moved makes us ask the
-//! station that we know; only if that is silent we ask all, and take the answer (a lie is denied
-//! within the round trip, a move is found within [`PROBES`] times [`PROBE`]).
+//! An entry is looked up for each transmission. Only an answer to a question of this stack sets or
+//! confirms an address. An unsolicited announcement of another address makes the stack probe the
+//! known station first. If that is silent, the stack asks all hosts and accepts the answer. The
+//! true owner refutes a false announcement within a round trip; a move is detected within
+//! [`PROBES`] times [`PROBE`].
 //!
 //! ```text
-//! state       used  asks       answer, same station  another's answer   unasked, another station  timer
-//! Incomplete  no    all        Reachable             -                  Stale                     asks again; fails after 3
-//! Reachable   yes   nobody     -                     Stale              Stale (once a second)     Stale after 30 s
-//! Stale       yes   -          -                     -                  -                         - (the next use: Probing)
-//! Probing     yes   the same   Reachable             -                  -                         asks again; Searching after 2
-//! Searching   yes   all        Reachable             takes, Reachable   -                         asks again; fails after 3
+//! state       in use  asks          next state on an answer, an announcement, the timer
+//! Incomplete  no      all hosts     answer: Reachable; announcement: Stale;
+//!                                   timer: asks again, removed after 3 questions
+//! Reachable   yes     nobody        another station's answer or announcement: Stale
+//!                                   (once a second); timer, 30 s: Stale
+//! Stale       yes     nobody        the next use: Probing
+//! Probing     yes     same station  its answer: Reachable;
+//!                                   timer: asks again, Searching after 2 questions
+//! Searching   yes     all hosts     any answer: Reachable with its address;
+//!                                   timer: asks again, removed after 3 questions
 //! ```
 
 use super::route::Hop;
@@ -25,15 +30,15 @@ use crate::tuning::neighbours::{LEAST_ASKING, PROBE, PROBES, REACHABLE, RETRANSM
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum State {
-    /// Unknown, and all hosts are asked.
+    /// The address is unknown, and the stack asks all hosts.
     #[default]
     Incomplete,
     Reachable,
-    /// Not confirmed lately, or doubted; the next use asks.
+    /// The address was not confirmed recently, or is doubtful. The next use starts a probe.
     Stale,
-    /// The station that is known is asked; used meanwhile.
+    /// The stack probes the known station and still uses its address.
     Probing,
-    /// That station is silent, and all hosts are asked; used meanwhile.
+    /// That station is silent. The stack asks all hosts and still uses the address.
     Searching,
 }
 
@@ -44,69 +49,69 @@ struct Entry {
     mac: MacAddress,
     state: State,
     tries: u8,
-    /// The reader that made it; while it is incomplete it counts towards that reader's limit.
+    /// Reader that caused the entry. An incomplete entry counts towards that reader's limit.
     asker: u8,
-    /// Last answer to a question of ours.
+    /// Time of the last answer to a question of this stack.
     confirmed: Time,
 }
 
-/// In what a neighbour says where it is.
+/// Kind of message in which a neighbour states its address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// A question to us.
+    /// A question to this stack.
     Question,
-    /// An answer, perhaps to a question of ours.
+    /// An answer, perhaps to a question of this stack.
     Answer,
-    /// A message that nobody asked for: gratuitous ARP, an unsolicited advertisement, or a question
-    /// to another host.
+    /// An unsolicited message: gratuitous ARP, an unsolicited advertisement, or a question to
+    /// another host.
     Announcement,
 }
 
-/// What a claim leads to.
+/// Result of a neighbour's claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
     Nothing,
-    /// This entry has changed; it may wake others.
+    /// The entry in this slot has changed, and packets may be waiting for it.
     Changed(u32),
-    /// This entry is to be doubted from then on ([`Neighbours::due`]).
+    /// The entry in this slot becomes doubtful at that time ([`Neighbours::due`]).
     DoubtAt(u32, Time),
 }
 
-/// What a lookup leads to.
+/// Result of a lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lookup {
-    /// Send there. `ask`: and ask whether it is still right.
+    /// The address of the next hop. `ask`: the entry that must be probed.
     Known { mac: MacAddress, ask: Option<u32> },
-    /// Wait. `ask`: a question is due, for this entry.
+    /// The address is unknown. `ask`: the entry for which a question is due.
     Unknown { ask: Option<u32> },
-    /// Unknown, and the asker asks for as many as it may, or no entry is free.
+    /// The address is unknown, and the reader has reached its limit or no entry is free.
     Busy,
 }
 
-/// A timer of an entry leads to this.
+/// Action for an entry whose timer has expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
     Nothing,
-    /// Ask again (this station, or all hosts), and wake in a second.
+    /// Ask this station or, without an address, all hosts, and restart the timer.
     Ask {
         hop: Hop,
         mac: Option<MacAddress>,
     },
-    /// It does not answer.
+    /// The neighbour does not answer.
     Failed(Hop),
 }
 
-/// The table.
+/// Neighbour table.
 #[derive(Debug)]
 pub struct Neighbours {
     entries: Vec<Entry>,
     slots: Slots,
     table: Table,
     key: Key,
-    /// Changes whenever a cached address may be wrong.
+    /// Number that changes whenever a cached address may be wrong.
     epoch: u32,
     hand: u32,
-    /// Incomplete entries of each asker, and how many it may have: they cannot be evicted.
+    /// Incomplete entries of each reader and their largest number: they cannot be evicted.
     asking: [u32; READERS as usize],
     most_asking: u32,
 }
@@ -125,7 +130,7 @@ impl Neighbours {
         }
     }
 
-    /// Changes whenever a cached address may be wrong.
+    /// Number that changes whenever a cached address may be wrong.
     pub const fn epoch(&self) -> u32 {
         self.epoch
     }
@@ -145,7 +150,7 @@ impl Neighbours {
         )
     }
 
-    /// When an entry just asked about wants to be woken.
+    /// Expiry of the timer of an entry for which a question was just sent.
     pub fn retry_at(&self, slot: u32, now: Time) -> Time {
         let is_probing = self.entries[slot as usize].state == State::Probing;
         now + if is_probing { PROBE } else { RETRANSMIT }
@@ -155,7 +160,7 @@ impl Neighbours {
         now + REACHABLE
     }
 
-    /// Looks up where to send; makes an entry if there is none. `asker` is below [`READERS`].
+    /// Looks up a next hop, and adds an entry if there is none. `asker` is below [`READERS`].
     pub fn look_up(&mut self, hop: &Hop, asker: u8) -> Lookup {
         let (hash, found) = self.find(hop);
         let Some(slot) = found else {
@@ -201,7 +206,7 @@ impl Neighbours {
         Some(slot)
     }
 
-    /// Makes room: removes the next entry at the hand that nothing waits for.
+    /// Removes the next entry from the clock hand on that is not incomplete.
     fn evict(&mut self) {
         for _ in 0..self.entries.len() {
             self.hand = (self.hand + 1) % self.slots.count();
@@ -221,7 +226,7 @@ impl Neighbours {
         self.epoch = self.epoch.wrapping_add(1);
     }
 
-    /// The entry is no longer incomplete, or goes.
+    /// Removes an entry from its reader's incomplete ones because it is answered or removed.
     fn answered(&mut self, slot: u32) {
         let entry = &self.entries[slot as usize];
         if entry.state == State::Incomplete {
@@ -229,7 +234,7 @@ impl Neighbours {
         }
     }
 
-    /// The neighbour and the Ethernet address (if known) to ask about.
+    /// Neighbour to ask about, and its Ethernet address if it is to be probed.
     pub fn question(&self, slot: u32) -> (Hop, Option<MacAddress>) {
         let entry = &self.entries[slot as usize];
         (
@@ -238,9 +243,9 @@ impl Neighbours {
         )
     }
 
-    /// A neighbour says where it is, on its link; without an address (RFC 4861, 7.2.5): where it
-    /// was. A question to us makes an entry if there is room (RFC 826; RFC 4861, 7.2.3); all else
-    /// changes only what exists: no host may fill the table unasked.
+    /// Processes a neighbour's claim; `None` claims its known address (RFC 4861, 7.2.5). A question
+    /// to this stack adds an entry if there is space (RFC 826; RFC 4861, 7.2.3). Other claims only
+    /// change existing entries, so that no host can fill the table.
     pub fn heard(&mut self, hop: &Hop, mac: Option<MacAddress>, claim: Claim, now: Time) -> Heard {
         let (hash, found) = self.find(hop);
         let Some(slot) = found else {
@@ -250,7 +255,7 @@ impl Neighbours {
             let Some(slot) = self.insert(*hop, hash, false) else {
                 return Heard::Nothing;
             };
-            // Nobody asked for it: it counts for no reader.
+            // No reader asked for this neighbour, so the entry counts for none.
             self.entries[slot as usize].state = State::Stale;
             self.entries[slot as usize].mac = mac;
             self.epoch = self.epoch.wrapping_add(1);
@@ -270,7 +275,7 @@ impl Neighbours {
         }
     }
 
-    /// Nothing comes back from beyond a neighbour: perhaps it is not there any more.
+    /// Makes the neighbour of an unanswered path doubtful, because it may have disappeared.
     pub fn doubt(&self, hop: &Hop, now: Time) -> Heard {
         match self.find(hop) {
             (_, Some(slot)) if self.is_reachable(slot) => self.doubt_at(slot, now),
@@ -278,13 +283,14 @@ impl Neighbours {
         }
     }
 
-    /// At most once an interval: whoever lies, or is silent, must not make us ask without end.
+    /// Limits doubts to one an interval: neither false announcements nor silence may cause endless
+    /// questions.
     fn doubt_at(&self, slot: u32, now: Time) -> Heard {
         let confirmed = self.entries[slot as usize].confirmed;
         Heard::DoubtAt(slot, now.max(confirmed + RETRANSMIT))
     }
 
-    /// Takes an address, `confirmed` by an answer to our question or not.
+    /// Stores an address, `confirmed` by an answer to a question of this stack or not.
     fn take(&mut self, slot: u32, mac: MacAddress, confirmed: bool, now: Time) -> Heard {
         self.answered(slot);
         let entry = &mut self.entries[slot as usize];
@@ -300,12 +306,12 @@ impl Neighbours {
         Heard::Changed(slot)
     }
 
-    /// Whether the entry was confirmed (and wants to be woken in [`Self::reachable_until`]).
+    /// Whether the entry is confirmed; its timer then expires at [`Self::reachable_until`].
     pub fn is_reachable(&self, slot: u32) -> bool {
         self.entries[slot as usize].state == State::Reachable
     }
 
-    /// The timer of an entry is due.
+    /// Handles the expired timer of an entry.
     pub fn due(&mut self, slot: u32) -> Due {
         if !self.slots.is_used(slot) {
             return Due::Nothing;

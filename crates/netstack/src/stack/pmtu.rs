@@ -1,4 +1,4 @@
-//! Path MTU (RFC 1191, RFC 8201): what a router said does not fit, kept for ten minutes.
+//! Path MTU (RFC 1191, RFC 8201): sizes that routers have reported, stored for ten minutes.
 
 use crate::api::Time;
 use crate::core::siphash::Key;
@@ -7,7 +7,7 @@ use crate::tuning::belief::{
 };
 use crate::wire::address::Addr;
 
-/// For routers that name no size (RFC 1191, table 7-1).
+/// Sizes to try if a router reports none (RFC 1191, table 7-1).
 const PLATEAUS: [u32; 6] = [32000, 17914, 8166, 4352, 1492, 1006];
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -17,7 +17,8 @@ struct Path {
     until: Time,
 }
 
-/// Known paths: a fixed number of places, one an address; a later address takes the place.
+/// Path MTUs in a fixed number of entries, indexed by a hash of the address. A new address replaces
+/// the old one of its entry.
 #[derive(Debug)]
 pub struct Paths {
     paths: Vec<Path>,
@@ -37,22 +38,22 @@ impl Paths {
         self.key.hash(&[words as u64, (words >> 64) as u64]) as usize % PATHS
     }
 
-    /// What the path to `ip` carries, if it is less than the interface.
+    /// Path MTU to `ip` if it is less than the interface's.
     pub fn get(&self, ip: &Addr, now: Time) -> Option<u32> {
         let path = &self.paths[self.place(ip)];
         (path.mtu_bytes != 0 && path.ip == *ip && path.until > now).then_some(path.mtu_bytes)
     }
 
-    /// The largest IP packet to `ip` as far as is known, on an interface that takes `mtu_bytes`.
+    /// Largest IP packet to `ip` on an interface of `mtu_bytes`.
     pub fn mtu(&self, ip: &Addr, mtu_bytes: u32, now: Time) -> u32 {
         let path = self.get(ip, now);
         path.map_or(mtu_bytes, |path| path.min(mtu_bytes))
     }
 
-    /// A router says that `claimed` bytes are the most; `current` is what was assumed. The new
-    /// size, if it is smaller. A size that no link has is not believed at all: less than 1280 bytes
-    /// in IPv6 (RFC 8201, 4), less than 68 in IPv4 (RFC 1191, 3), where 0 stands for a router that
-    /// names none.
+    /// Processes a router's report that a packet of at most `claimed` bytes fits; `current` is the
+    /// assumed size. Returns the new size if it is smaller. A size that no link has is ignored:
+    /// less than 1280 bytes in IPv6 (RFC 8201, 4), less than 68 in IPv4 (RFC 1191, 3), where 0
+    /// stands for a router that reports none.
     pub fn too_big(&mut self, ip: &Addr, claimed: u32, current: u32, now: Time) -> Option<u32> {
         let mtu_bytes = match (ip.is_v4(), claimed) {
             (true, 0) => (PLATEAUS.into_iter().find(|plateau| *plateau < current))

@@ -1,34 +1,35 @@
-//! Local ports of connections that name none: another order for each destination (RFC 6056, 3.3).
+//! Local ports of connections that specify none, in a separate order for each destination (RFC
+//! 6056, 3.3).
 //!
-//! Who sees the ports of connections to one destination can foresee none of those to another, nor
-//! the next one to the same: the order is a permutation that a keyed hash of the destination
-//! chooses. A counter says where in it the next search begins, so that a port comes again as late
-//! as it can (RFC 6056, algorithm 4, with a permutation in place of the sum).
+//! An observer of the ports to one destination can predict neither those to another nor the next
+//! one to the same. The order is a permutation that a keyed hash of the destination selects. A
+//! counter determines where the next search begins, so that a port is reused as late as possible
+//! (RFC 6056, algorithm 4, with a permutation in place of the sum).
 
 use crate::core::siphash::Key;
 use crate::flow::FlowKey;
 
-/// Ports for connections that name none (RFC 6335, 6).
+/// First port of the dynamic range (RFC 6335, 6).
 const FIRST_PORT: u16 = 49_152;
-/// Half the bits of a place in the order.
+/// Half of the bits of a position in the order.
 const HALF_BITS: u32 = 7;
-/// Number of ports: all from [`FIRST_PORT`] on.
+/// Number of ports from [`FIRST_PORT`] on.
 pub const PORTS: u32 = 1 << (2 * HALF_BITS);
 const _: () = assert!(FIRST_PORT as u32 + PORTS == 1 << 16);
-/// Counters. Two destinations that share one skip each other's places.
+/// Number of counters. Two destinations with the same counter skip each other's positions.
 const COUNTERS: usize = 1024;
-/// Rounds of the permutation (Luby and Rackoff, 1988: four are one that cannot be told from a
-/// random one, with rounds as good).
+/// Rounds of the permutation. Four rounds of a good round function are indistinguishable from a
+/// random permutation (Luby and Rackoff, 1988).
 const ROUNDS: u32 = 4;
 
-/// Where searches begin.
+/// Start positions of the searches.
 #[derive(Debug)]
 pub struct Ports {
     key: Key,
     counters: Vec<u16>,
 }
 
-/// The order for one destination.
+/// Order of the ports for one destination.
 #[derive(Debug, Clone, Copy)]
 pub struct PortOrder {
     hash: u64,
@@ -37,7 +38,7 @@ pub struct PortOrder {
 impl Ports {
     pub fn new(secret: &[u8; 16]) -> Self {
         let key = Key::new(secret, 7);
-        // The first places are not foreseeable either (RFC 6056, 3.3.1).
+        // The initial positions are unpredictable too (RFC 6056, 3.3.1).
         let counters = (0..COUNTERS as u64).map(|n| key.hash(&[n]) as u16);
         Self {
             key,
@@ -45,7 +46,7 @@ impl Ports {
         }
     }
 
-    /// The order for the destination of `key`, whose local port does not count.
+    /// Order for the destination of `key`; its local port is ignored.
     pub fn order(&self, key: &FlowKey) -> PortOrder {
         let destination = FlowKey {
             local_port: 0,
@@ -57,23 +58,23 @@ impl Ports {
     }
 
     fn counter(order: PortOrder) -> usize {
-        // The rounds use the lower bits as well; the place of a counter is no secret.
+        // The rounds use the lower bits too; the index of a counter is no secret.
         (order.hash >> 32) as usize % COUNTERS
     }
 
-    /// The place in the order at which a search begins.
+    /// Position in the order at which a search begins.
     pub fn first(&self, order: PortOrder) -> u16 {
         self.counters[Self::counter(order)]
     }
 
-    /// The port at this place is taken: the next search begins behind it.
+    /// Starts the next search behind this position, whose port is in use now.
     pub fn set_taken(&mut self, order: PortOrder, place: u16) {
         self.counters[Self::counter(order)] = place.wrapping_add(1);
     }
 }
 
 impl PortOrder {
-    /// The port at a place; all ports are at [`PORTS`] places in a row.
+    /// Port at a position; [`PORTS`] consecutive positions contain all ports.
     pub fn port(self, place: u16) -> u16 {
         let mask = (1_u32 << HALF_BITS) - 1;
         let place = u32::from(place) % PORTS;
@@ -117,7 +118,7 @@ mod tests {
         }
     }
 
-    /// RFC 6056, 3.1: neither the next port to one destination nor that to another is foreseen.
+    /// RFC 6056, 3.1: neither the next port to a destination nor one to another is predictable.
     /// Promise 60.
     #[test]
     fn ports_reveal_neither_the_next_one_nor_another_destinations() {

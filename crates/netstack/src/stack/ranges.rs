@@ -1,42 +1,42 @@
-//! The ranges of the caller's buffers that the stack refers to: data to send, received data, and
-//! received buffers that are the caller's again.
+//! Ranges of the caller's buffers that the stack uses: data to send, received data, and received
+//! buffers to return to the caller.
 
 use crate::api::{BufferId, Chunk, Config, Counters, Payload, Time};
 use crate::core::chunks::{Chunks, List, Node};
 use crate::tcp::context::Context;
 use crate::tcp::state::Tcb;
 
-/// The pool of ranges, and what was received and is to be given back.
+/// Pool of ranges, and the received buffers to return.
 #[derive(Debug)]
 pub struct Ranges {
     pool: Chunks,
     released: List,
-    /// Of the segment that is being made.
+    /// Payload of the segment that is being built.
     payload: Payload,
 }
 
-/// The ranges of one connection, on its way to another stack.
+/// Ranges of one connection that moves to another stack.
 #[derive(Debug, Clone)]
 pub struct Luggage {
     send: Vec<(Chunk, u32)>,
-    /// To be handed up, and out of order.
+    /// Ranges in order and out of order.
     received: [Vec<(Chunk, u32)>; 2],
 }
 
 impl Luggage {
-    /// Ranges in it.
+    /// Number of ranges.
     pub fn len(&self) -> usize {
         self.send.len() + self.received.iter().map(Vec::len).sum::<usize>()
     }
 
-    /// The received buffers.
+    /// Received buffers.
     pub fn buffers(&self) -> impl Iterator<Item = BufferId> + '_ {
         let received = self.received.iter().flatten();
         received.map(|(chunk, _)| chunk.buffer)
     }
 }
 
-/// All ranges of a list, by `take`.
+/// All ranges of a list, which `take` removes.
 fn drain(take: impl FnMut() -> Option<Node>) -> Vec<(Chunk, u32)> {
     std::iter::from_fn(take)
         .map(|node| (node.chunk, node.seq))
@@ -44,7 +44,7 @@ fn drain(take: impl FnMut() -> Option<Node>) -> Vec<(Chunk, u32)> {
 }
 
 impl Ranges {
-    /// Room for `count`.
+    /// A pool of `count` ranges.
     pub fn new(count: u32) -> Self {
         Self {
             pool: Chunks::new(count),
@@ -53,7 +53,7 @@ impl Ranges {
         }
     }
 
-    /// What the rules of TCP may use beside one connection.
+    /// Resources of TCP's rules for one connection.
     #[inline]
     pub fn context<'a>(
         &'a mut self,
@@ -74,37 +74,37 @@ impl Ranges {
         }
     }
 
-    /// Where the payload of the segment lies that a connection has just put out.
+    /// Payload of the segment that a connection has just built.
     pub const fn payload(&self) -> Payload {
         self.payload
     }
 
-    /// Ranges that are free.
+    /// Number of free ranges.
     pub fn free(&self) -> u32 {
         self.pool.free()
     }
 
-    /// Ranges in use.
+    /// Number of ranges in use.
     pub fn used(&self) -> u32 {
         self.pool.used()
     }
 
-    /// Ranges in use of received buffers.
+    /// Number of ranges of received buffers.
     pub fn kept(&self) -> u32 {
         self.pool.kept()
     }
 
-    /// Takes the first range of received data that waits to be handed up.
+    /// Removes the first range of received data that waits for the application.
     pub fn take_received(&mut self, tcb: &mut Tcb) -> Option<Chunk> {
         tcb.take_received(&mut self.pool).map(|node| node.chunk)
     }
 
-    /// Bytes of received data that are to be handed up until the peer's urgent data ends.
+    /// Bytes that the application gets until the peer's urgent data ends.
     pub fn bytes_to_urgent_end(&self, tcb: &Tcb) -> u32 {
         tcb.receiver().bytes_to_urgent_end(&self.pool)
     }
 
-    /// A buffer that no frame of this call lies in is the caller's again. Takes a range.
+    /// Returns a buffer to the caller that contains no frame of this call. Uses one range.
     pub fn release(&mut self, buffer: BufferId) {
         let chunk = Chunk {
             buffer,
@@ -113,13 +113,13 @@ impl Ranges {
         self.pool.keep_last(&mut self.released, chunk, 0);
     }
 
-    /// The next buffer that is the caller's again.
+    /// Next buffer to return to the caller.
     pub fn next_released(&mut self) -> Option<BufferId> {
         let node = self.pool.take_kept(&mut self.released)?;
         Some(node.chunk.buffer)
     }
 
-    /// Takes all ranges of a connection out.
+    /// Removes all ranges of a connection.
     pub fn pack(&mut self, tcb: &mut Tcb) -> Luggage {
         let received = tcb.received_lists();
         let received = received.map(|list| drain(|| self.pool.take_kept(list)));
@@ -127,7 +127,7 @@ impl Ranges {
         Luggage { send, received }
     }
 
-    /// Gives a connection its ranges; there is room for them.
+    /// Adds the ranges to a connection; the caller has checked the space.
     pub fn unpack(&mut self, tcb: &mut Tcb, luggage: &Luggage) {
         for (chunk, seq) in &luggage.send {
             self.pool.push(tcb.send_list(), *chunk, *seq);

@@ -1,16 +1,16 @@
-//! Readers: each takes the data of several connections. A reader that has no room is
-//! stopped as a whole, so that what its peers send is neither lost nor kept here.
+//! Readers, each of which takes the data of several connections. A reader without space is stopped
+//! as a whole: its peers see a closed window, and the stack neither loses nor buffers their data.
 
 use super::connections::Connections;
 use crate::api::ConnectionId;
 use crate::tuning::READERS;
 
-/// Which readers are stopped, and whose data waits.
+/// Stopped readers and their connections.
 #[derive(Debug)]
 pub(super) struct Readers {
-    /// The readers that are stopped: a bit for each.
+    /// Stopped readers, one bit each.
     stopped: u32,
-    /// Connections whose peers see a closed window, or whose data was not handed up; some may have
+    /// Connections whose peers see a closed window or whose data was not delivered. Some may have
     /// ended since.
     held_up: Vec<ConnectionId>,
     most: usize,
@@ -25,25 +25,24 @@ impl Readers {
         }
     }
 
-    /// Whether the reader has no room for more.
+    /// Whether the reader is stopped.
     pub fn is_stopped(&self, reader: u8) -> bool {
         self.stopped & bit(reader) != 0
     }
 
-    /// The reader has no room for more.
+    /// Stops a reader.
     pub fn stop(&mut self, reader: u8) {
         self.stopped |= bit(reader);
     }
 
-    /// The reader has room again; `false` when it had.
+    /// Resumes a reader. Returns `false` if it was not stopped.
     pub fn resume(&mut self, reader: u8) -> bool {
         let was_stopped = self.is_stopped(reader);
         self.stopped &= !bit(reader);
         was_stopped
     }
 
-    /// Takes the next connection, from place `n` of the list on, whose reader is not stopped any
-    /// more.
+    /// Removes the next connection, from index `n` of the list on, whose reader is not stopped.
     pub fn next_resumed(&mut self, n: &mut usize, connections: &Connections) -> Option<u32> {
         while let Some(id) = self.held_up.get(*n).copied() {
             let slot = connections.find(id);
@@ -60,7 +59,8 @@ impl Readers {
         None
     }
 
-    /// Remembers a connection whose reader is stopped. Without room for it the peer has to ask.
+    /// Remembers a connection whose reader is stopped. If the list is full, the peer must probe the
+    /// window.
     pub fn hold_up(&mut self, connection: ConnectionId, connections: &Connections) {
         if self.held_up.len() >= self.most {
             self.held_up.retain(|id| {

@@ -1,25 +1,25 @@
-//! The application's readers stop and resume.
+//! Stopping and resuming of the application's readers.
 
 use super::Stack;
 use crate::api::ConnectionId;
 use crate::tuning::READERS;
 
 impl Stack {
-    /// Sets the reader of a connection's data, below [`READERS`]; 0 by default.
+    /// Sets the reader of a connection's data, a number below [`READERS`]. Default 0.
     pub fn set_reader(&mut self, connection: ConnectionId, reader: u8) {
         if let Some(slot) = self.slot_of(connection) {
             self.connections.get_mut(slot).set_reader(reader % READERS);
         }
     }
 
-    /// The reader has no room for more: no `Recv` of its connections is polled, and what else
-    /// their peers send is not taken: the window that they see is closed, and they send it again
-    /// later. What it was given stays its own.
+    /// Stops a reader that has no space. `poll_event` returns no `Recv` of its connections, and
+    /// their peers see a closed window and retransmit later. Data that the reader already has is
+    /// not affected.
     pub fn stop_reader(&mut self, reader: u8) {
         self.readers.stop(reader);
     }
 
-    /// The reader has room again: what waits is polled, and the window is announced to the peers.
+    /// Resumes a reader: pending data is reported, and the peers get a window announcement.
     pub fn resume_reader(&mut self, reader: u8) {
         if !self.readers.resume(reader) {
             return;
@@ -39,14 +39,14 @@ impl Stack {
         self.settle(slot);
     }
 
-    /// Remembers a connection whose reader is stopped. Without room for it the peer has to ask.
+    /// Remembers a connection whose reader is stopped.
     pub(super) fn hold_up(&mut self, slot: u32) {
         self.connections.tcb_mut(slot).hold_up();
         let connection = self.connections.id_of(slot);
         self.readers.hold_up(connection, &self.connections);
     }
 
-    /// A connection comes from another stack, where its reader may have been stopped.
+    /// Adopts a connection of another stack, where its reader may have been stopped.
     pub(super) fn take_over_reader(&mut self, slot: u32) {
         if self.connections.tcb(slot).receiver().is_held_up() {
             match self.is_stopped(slot) {

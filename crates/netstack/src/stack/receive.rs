@@ -1,4 +1,4 @@
-//! Frames in: Ethernet, ARP, IPv4, IPv6, and on to ICMP, UDP and TCP.
+//! Received frames: Ethernet, ARP, IPv4 and IPv6, with dispatch to ICMP, UDP and TCP.
 
 use super::Stack;
 use super::fragment::Outcome;
@@ -8,37 +8,37 @@ use crate::api::{BufferId, BufferPool, Chunk, Disposition, InterfaceId, MacAddre
 use crate::wire::packet::{Packet, Refused};
 use crate::wire::{arp, ethernet, ip, ipv4, ipv6};
 
-/// An IP datagram in a buffer: whole in its frame, or put together from fragments.
+/// IP datagram in a buffer: whole in its frame, or reassembled from fragments.
 #[derive(Debug, Clone, Copy)]
 pub struct Datagram<'a> {
     pub packet: &'a Packet,
-    /// From the IP header on; only the payload when it was reassembled.
+    /// Bytes from the IP header on, or only the payload of a reassembled datagram.
     pub bytes: &'a [u8],
-    /// Where `bytes` begins in the buffer.
+    /// Offset of `bytes` in the buffer.
     pub base: u32,
     pub buffer: BufferId,
-    /// Where the frame came in.
+    /// Interface that received the frame.
     pub interface: InterfaceId,
-    /// Who sent the frame.
+    /// Sender of the frame.
     pub mac: MacAddress,
-    /// The frame went to us alone, not to a group.
+    /// Whether the frame was addressed to this station and not to a group.
     pub unicast: bool,
     pub reassembled: bool,
-    /// Protocol that the IP header names: of what `bytes` begin with, when it was reassembled.
+    /// Protocol in the IP header. In a reassembled datagram it is that of the first bytes.
     pub first_protocol: u8,
 }
 
-/// Facts that a frame's header gives of the datagram in it.
+/// Data from the frame of a datagram.
 #[derive(Debug, Clone, Copy)]
 struct Arrival {
     interface: InterfaceId,
     mac: MacAddress,
-    /// Whether the frame's destination is our station, and no group.
+    /// Whether the frame's destination is this station and no group.
     to_station: bool,
 }
 
 impl<'a> Datagram<'a> {
-    /// Datagram that is whole in its frame; `bytes` are the frame's behind its header.
+    /// A datagram that is whole in its frame; `bytes` are behind the frame's header.
     fn whole(packet: &'a Packet, bytes: &'a [u8], buffer: BufferId, arrival: Arrival) -> Self {
         Datagram {
             packet,
@@ -55,12 +55,12 @@ impl<'a> Datagram<'a> {
 }
 
 impl Datagram<'_> {
-    /// What follows the IP header.
+    /// Bytes behind the IP header.
     pub fn payload(&self) -> &[u8] {
         &self.bytes[self.packet.payload_at..self.packet.end]
     }
 
-    /// A range of the payload, from `at` to its end at `end`, as a range of the buffer.
+    /// The payload from `at` to `end` as a range of the buffer.
     pub fn chunk(&self, at: usize, end: usize) -> Chunk {
         let start = self.packet.payload_at + at;
         Chunk {
@@ -70,7 +70,7 @@ impl Datagram<'_> {
         }
     }
 
-    /// Whether the sum over pseudo header and payload is right.
+    /// Whether the sum over pseudo header and payload is correct.
     pub fn sum_is_right(&self, len: usize) -> bool {
         let pseudo = ip::pseudo_sum(
             &self.packet.source,
@@ -84,8 +84,8 @@ impl Datagram<'_> {
 }
 
 impl Stack {
-    /// Takes an Ethernet frame (without its check sequence) that an interface received, and that lies in the
-    /// caller's `buffer`.
+    /// Processes an Ethernet frame (without its check sequence) that an interface received and that
+    /// is in the caller's `buffer`.
     pub fn handle_frame(
         &mut self,
         now: Time,
@@ -163,7 +163,7 @@ impl Stack {
             }
         };
         let mut datagram = Datagram::whole(&packet, bytes, buffer, arrival);
-        // Groups are for neighbour discovery alone.
+        // Only neighbour discovery uses groups.
         let is_v6 = header.kind == ethernet::IPV6;
         let takes_groups = packet.protocol == ip::ICMPV6;
         if !self.is_for_us(&datagram, is_v6, takes_groups) {
@@ -184,7 +184,7 @@ impl Stack {
             }
             Outcome::Complete { slot, len } => (slot, len),
         };
-        // Its release needs a range.
+        // A release of the buffer needs a free range.
         let room = self.ranges.free() > 0;
         let copied = if room {
             pool.copy_in(self.fragments.bytes(slot, len))
@@ -205,7 +205,7 @@ impl Stack {
         };
         (datagram.bytes, datagram.base) = (&all, 0);
         (datagram.buffer, datagram.reassembled) = (buffer, true);
-        // IPv6: what lies behind a fragment header is read now (RFC 8200, 4.5).
+        // In IPv6 the headers behind the fragment header are parsed now (RFC 8200, 4.5).
         let followed = match is_v6 {
             true => ipv6::follow_whole(&all, &mut whole),
             false => Ok(()),
@@ -229,15 +229,15 @@ impl Stack {
         false
     }
 
-    /// Whether a packet is for one of our addresses on the interface that it came in by, or for a group
-    /// of ours if it may be, from a source that may have sent it (RFC 1122, 3.2.1.3).
+    /// Whether the stack accepts a packet: its destination is an address of the receiving interface
+    /// or, if allowed, a joined group, and its source is valid (RFC 1122, 3.2.1.3).
     fn is_for_us(&mut self, datagram: &Datagram<'_>, v6: bool, takes_groups: bool) -> bool {
         let Packet {
             source,
             destination,
             ..
         } = datagram.packet;
-        // IPv4 in IPv6's clothes.
+        // The packet has an IPv4-mapped address in an IPv6 header.
         if v6 && (source.is_v4() || destination.is_v4()) {
             self.counters.spoofed += 1;
             return false;
@@ -248,7 +248,7 @@ impl Stack {
             self.counters.frames_not_ours += 1;
             return false;
         }
-        // Duplicate address detection asks from the unspecified address.
+        // Duplicate address detection has an unspecified source.
         let detection = group && source.is_unspecified();
         let honest = source.is_unicast()
             && !self.routes.is_ours(source)
@@ -260,7 +260,7 @@ impl Stack {
         true
     }
 
-    /// A whole datagram for us. Says whether its buffer is kept.
+    /// Dispatches a whole datagram for this stack. Returns whether the stack keeps its buffer.
     fn datagram(&mut self, now: Time, datagram: &Datagram<'_>) -> bool {
         let v4 = datagram.packet.source.is_v4();
         match datagram.packet.protocol {
@@ -272,7 +272,7 @@ impl Stack {
         }
     }
 
-    /// ARP (RFC 826): learns from hosts that ask us and that answer us; answers.
+    /// Processes an ARP message (RFC 826): learns the sender's address, and answers questions.
     fn arp(&mut self, now: Time, interface: InterfaceId, bytes: &[u8], from: MacAddress) {
         let Some(message) = arp::parse(bytes) else {
             self.counters.malformed += 1;

@@ -1,5 +1,5 @@
-//! Frames that belong to no connection: ARP, neighbour discovery, ICMP, RSTs. Bounded, and those
-//! that answer foreign packets are limited in rate.
+//! Frames of no connection: ARP, neighbour discovery, ICMP, RSTs. Their number is limited, and
+//! answers to foreign packets are rate-limited.
 
 use super::route::Way;
 use crate::api::{
@@ -11,7 +11,7 @@ use crate::wire::packet::Fragment;
 use crate::wire::{ethernet, ip};
 use std::collections::VecDeque;
 
-/// A frame that waits.
+/// Queued frame.
 #[derive(Debug, Clone, Copy)]
 pub struct Reply {
     interface: InterfaceId,
@@ -23,7 +23,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// An Ethernet frame without payload yet: `len` bytes behind the header.
+    /// An Ethernet frame with `len` bytes behind the header and no payload yet.
     pub fn ethernet(way: Way, kind: u16, len: usize) -> Self {
         let mut header = [0; MAX_HEADER_BYTES];
         ethernet::write(&mut header, way.to, way.from, kind);
@@ -56,7 +56,7 @@ impl Reply {
         reply
     }
 
-    /// A part of an IP packet: `head` behind the headers, then `quoted` bytes of payload.
+    /// A fragment of an IP packet: `head` behind the headers, then `quoted` bytes of payload.
     pub fn fragment(
         way: Way,
         packet: &Outline<'_>,
@@ -72,17 +72,17 @@ impl Reply {
         reply
     }
 
-    /// The bytes behind the IP header.
+    /// Bytes behind the IP header.
     pub fn body(&mut self, v4: bool) -> &mut [u8] {
         &mut self.header[ethernet::HEADER_BYTES + ip::header_bytes(v4)..]
     }
 
-    /// The bytes behind the Ethernet header.
+    /// Bytes behind the Ethernet header.
     pub fn link_body(&mut self) -> &mut [u8] {
         &mut self.header[ethernet::HEADER_BYTES..]
     }
 
-    /// The checksum field's place behind the IP header.
+    /// Sets the offset of the checksum field from the end of the IP header.
     pub fn with_checksum(mut self, v4: bool, offset: u16) -> Self {
         let start = (ethernet::HEADER_BYTES + ip::header_bytes(v4)) as u16;
         self.checksum = Some(Checksum {
@@ -93,20 +93,20 @@ impl Reply {
         self
     }
 
-    /// Bytes of a received frame follow.
+    /// Appends bytes of a received frame.
     pub fn with_part(mut self, chunk: Chunk) -> Self {
         self.payload = (chunk.len > 0).then_some(chunk);
         self
     }
 
-    /// Bytes of a received frame follow; its buffer is free once they are sent.
+    /// Appends bytes of a received frame whose buffer is free after the transmission.
     pub fn with_payload(self, chunk: Chunk) -> Self {
         let mut last = self.with_part(chunk);
         last.release = Some(chunk.buffer);
         last
     }
 
-    /// Writes it out.
+    /// Writes the frame.
     pub fn write(&self, header: &mut [u8]) -> Transmit {
         let len = usize::from(self.header_len);
         header[..len].copy_from_slice(&self.header[..len]);
@@ -125,7 +125,7 @@ impl Reply {
     }
 }
 
-/// What an IP header says.
+/// Fields of an IP header.
 #[derive(Debug, Clone, Copy)]
 pub struct Outline<'a> {
     pub source: &'a Addr,
@@ -134,14 +134,14 @@ pub struct Outline<'a> {
     pub hop_limit: u8,
 }
 
-/// What a foreign packet is answered with.
+/// Kind of answer to a foreign packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     Icmp,
     Reset,
 }
 
-/// The queue, and how much may go into it.
+/// Queue of replies and its rate limits.
 #[derive(Debug)]
 pub struct Replies {
     queue: VecDeque<Reply>,
@@ -151,7 +151,7 @@ pub struct Replies {
 }
 
 impl Replies {
-    /// Room for `most`.
+    /// An empty queue for `most` replies.
     pub fn new(most: u32, now: Time) -> Self {
         Self {
             queue: VecDeque::with_capacity(most as usize),
@@ -161,7 +161,7 @@ impl Replies {
         }
     }
 
-    /// Whether a foreign packet may be answered now; counted if not.
+    /// Whether an answer to a foreign packet is allowed now. Counts a refusal.
     pub fn may_answer(&mut self, answer: Answer, now: Time, counters: &mut Counters) -> bool {
         let may = match answer {
             Answer::Icmp => self.icmp.allow(now),
@@ -171,12 +171,12 @@ impl Replies {
         may
     }
 
-    /// How many more there is room for.
+    /// Number of replies that the queue still accepts.
     pub fn room(&self) -> usize {
         self.most.saturating_sub(self.queue.len())
     }
 
-    /// Queues a reply; `false`, and counted, when there is no room for it.
+    /// Queues a reply. Returns `false` and counts it if the queue is full.
     pub fn push(&mut self, reply: Reply, counters: &mut Counters) -> bool {
         let has_room = self.room() > 0;
         if has_room {
@@ -195,10 +195,10 @@ impl Replies {
     }
 }
 
-/// A limit for answers of one kind.
+/// Rate limit of one kind of answer.
 #[derive(Debug, Clone, Copy)]
 struct RateLimit {
-    /// Thousandths of nanoseconds would overflow; tokens are nanoseconds of credit.
+    /// Token bucket in nanoseconds of credit.
     credit_ns: u64,
     last: Time,
 }
@@ -213,7 +213,7 @@ impl RateLimit {
         }
     }
 
-    /// Whether one more may go out now.
+    /// Whether another answer is allowed now.
     fn allow(&mut self, now: Time) -> bool {
         let gained = now
             .since(self.last)

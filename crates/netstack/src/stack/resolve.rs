@@ -1,5 +1,5 @@
-//! Asking for neighbours and answering them: ARP and neighbour discovery messages, and what waits
-//! for them.
+//! Resolution of neighbours: ARP and neighbour discovery messages, and packets that wait for an
+//! answer.
 
 use super::Stack;
 use super::neighbour::{Claim, Due, Heard, Lookup, Neighbours};
@@ -14,23 +14,24 @@ use crate::wire::address::Addr;
 use crate::wire::ndp::Neighbour;
 use crate::wire::{arp, ethernet, ip, ipv6, ndp};
 
-/// Neighbour discovery messages come from the link itself (RFC 4861, 7.1).
+/// Hop limit of neighbour discovery messages, which proves that they come from the link (RFC 4861,
+/// 7.1).
 const NDP_HOP_LIMIT: u8 = 255;
 
-/// Where to send.
+/// Next hop of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextHop {
     Mac(MacAddress),
-    /// Being asked for.
+    /// The address is being resolved.
     Wait,
-    /// Too many are being asked for already.
+    /// The reader has too many resolutions in progress.
     Busy,
-    /// No route.
+    /// There is no route.
     Nowhere,
 }
 
 impl Stack {
-    /// The Ethernet address for packets of a reader on the flow `key`.
+    /// Ethernet address for packets of a reader on the flow `key`.
     pub(super) fn resolve(&mut self, key: &FlowKey, asker: u8, now: Time) -> NextHop {
         let Some(hop) = self.routes.next_hop(&key.local, &key.remote) else {
             return NextHop::Nowhere;
@@ -52,7 +53,7 @@ impl Stack {
         answer
     }
 
-    /// A neighbour says where it is: what waits for it is sent.
+    /// Processes a neighbour's claim, and wakes the packets that wait for it.
     pub(super) fn neighbour_says(
         &mut self,
         now: Time,
@@ -68,7 +69,7 @@ impl Stack {
         }
     }
 
-    /// Nothing comes back on a flow: the neighbour that its packets go to may have moved.
+    /// Makes the neighbour of an unanswered flow doubtful, because it may have moved.
     pub(super) fn doubt_neighbour(&mut self, key: &FlowKey, now: Time) {
         if let Some(hop) = self.routes.next_hop(&key.local, &key.remote) {
             let heard = self.neighbours.doubt(&hop, now);
@@ -113,8 +114,8 @@ impl Stack {
         }
     }
 
-    /// Nothing answers for `hop`: connections that are being opened there end, datagrams are given
-    /// up, other connections try again when their timers are due.
+    /// Handles a neighbour that does not answer: ends connections in SYN-SENT, gives up datagrams,
+    /// and lets other connections retry when their timers expire.
     fn neighbour_failed(&mut self, hop: &Hop, now: Time) {
         self.counters.neighbours_failed += 1;
         let mut waiting = self.connections.take_waiting();
@@ -130,7 +131,7 @@ impl Stack {
                 self.settle(slot);
             }
             if there {
-                // Not waiting, or it would ask without end.
+                // The connection does not wait in the list, or it would ask endlessly.
                 self.try_later(slot, now);
             } else {
                 self.connections.wait(slot);
@@ -141,7 +142,7 @@ impl Stack {
             .give_up(|key| routes.next_hop(&key.local, &key.remote) == Some(*hop));
     }
 
-    /// A connection has no way to its peer now: its timer brings it back.
+    /// Lets a connection without a next hop retry when its timer expires.
     pub(super) fn try_later(&mut self, slot: u32, now: Time) {
         self.connections.unready(slot);
         let tcb = self.connections.tcb_mut(slot);
@@ -152,7 +153,7 @@ impl Stack {
         self.connections.free_if_done(slot);
     }
 
-    /// Asks for the Ethernet address of a neighbour: all hosts, or the one that had it.
+    /// Asks for the Ethernet address of a neighbour: all hosts, or the known station.
     fn ask(&mut self, hop: &Hop, mac: Option<MacAddress>) {
         let Some(source) = self.routes.source_at(hop) else {
             return;
@@ -207,11 +208,11 @@ impl Stack {
         self.replies.push(reply, &mut self.counters);
     }
 
-    /// Neighbour solicitations and advertisements (RFC 4861, 7.1, 7.2). Router messages and
-    /// redirects are not taken: gateways are settings.
+    /// Processes neighbour solicitations and advertisements (RFC 4861, 7.1, 7.2). Ignores router
+    /// messages and redirects, as gateways are configured.
     pub(super) fn neighbour_message(&mut self, now: Time, datagram: &Datagram<'_>, kind: u8) {
         let packet = datagram.packet;
-        // From the link itself, and in one piece (RFC 6980, 5).
+        // The message must come from the link itself, and unfragmented (RFC 6980, 5).
         let is_whole = !datagram.reassembled && !ipv6::has_fragment_header(datagram.bytes);
         if packet.hop_limit != NDP_HOP_LIMIT || !is_whole {
             self.counters.spoofed += 1;
@@ -259,7 +260,8 @@ impl Stack {
             return;
         }
         self.counters.neighbour_messages += 1;
-        // Solicited and override; to all nodes when the asker has no address yet (7.2.4).
+        // Flags "solicited" and "override"; without a source address the answer goes to all nodes
+        // (RFC 4861, 7.2.4).
         let detection = packet.source.is_unspecified();
         let (to, destination, flags) = if detection {
             (

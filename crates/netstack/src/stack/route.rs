@@ -1,20 +1,21 @@
-//! Our interfaces with their addresses, and where packets go next.
+//! Interfaces with their addresses, and the next hop of a packet.
 //!
-//! An address belongs to one interface, in both directions (RFC 1122, 3.3.4.2, the strong model): what is sent
-//! from it leaves there, and what comes in elsewhere for it is not ours. So the local address of a
-//! connection says its interface, and no host of one network can speak for a host of another.
+//! An address belongs to one interface in both directions (RFC 1122, 3.3.4.2, the strong model). A
+//! packet leaves by the interface of its source address, and a packet for that address is refused
+//! on another interface. The local address of a connection thus determines its interface, and no
+//! host of one network can impersonate a host of another.
 
 use crate::api::{Config, ConfigError, Interface, InterfaceId, MacAddress};
 use crate::wire::address::Addr;
 
-/// A neighbour that a packet goes to: an address on the link of an interface.
+/// Neighbour that a packet is sent to: an address on the link of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Hop {
     pub interface: InterfaceId,
     pub ip: Addr,
 }
 
-/// How a frame leaves: by which interface, between which stations.
+/// Interface and Ethernet addresses of an outgoing frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Way {
     pub interface: InterfaceId,
@@ -22,13 +23,13 @@ pub struct Way {
     pub from: MacAddress,
 }
 
-/// The interfaces, at least one.
+/// Interfaces of the stack, at least one.
 #[derive(Debug, Clone)]
 pub struct Routes {
     links: Vec<Link>,
 }
 
-/// An interface: its addresses with their prefixes, and a gateway a family.
+/// Interface: addresses with their prefixes, and one gateway for each family.
 #[derive(Debug, Clone)]
 struct Link {
     mac: MacAddress,
@@ -39,7 +40,7 @@ struct Link {
 }
 
 impl Link {
-    /// Checks the settings.
+    /// Checks the settings of an interface.
     fn new(interface: &Interface) -> Result<Self, ConfigError> {
         let mut addresses = Vec::new();
         for address in &interface.addresses {
@@ -74,7 +75,7 @@ impl Link {
         self.addresses.iter().any(|(ours, _)| ours == ip)
     }
 
-    /// Whether an address is in a network of its addresses.
+    /// Whether an address is in a network of the interface.
     fn is_in_network(&self, ip: &Addr) -> bool {
         let mut all = self.addresses.iter();
         all.any(|(ours, len)| ours.same_prefix(ip, *len))
@@ -96,8 +97,8 @@ impl Link {
         }
     }
 
-    /// The address of ours to talk to `remote` from, by way of `hop`: of the hop's network, or any that
-    /// is not bound to the link.
+    /// Source address for `remote` via `hop`: one of the hop's network, or else one of the same
+    /// scope, or else any.
     fn source_for(&self, remote: &Addr, hop: &Addr) -> Option<Addr> {
         let family = || {
             self.addresses
@@ -117,7 +118,7 @@ fn is_link_local(ip: &Addr) -> bool {
 }
 
 impl Routes {
-    /// Checks the settings.
+    /// Checks the settings of all interfaces.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
         let links = config.interfaces.iter().map(Link::new);
         let links: Vec<Link> = links.collect::<Result<_, _>>()?;
@@ -140,7 +141,7 @@ impl Routes {
         (0..).map(InterfaceId).zip(&self.links)
     }
 
-    /// The interface that has an address of ours.
+    /// Interface of a local address.
     #[inline]
     pub fn interface_of(&self, ours: &Addr) -> InterfaceId {
         if self.links.len() == 1 {
@@ -150,7 +151,7 @@ impl Routes {
         found.map_or(InterfaceId(0), |(id, _)| id)
     }
 
-    /// The way to a station on the link of an interface.
+    /// Interface and addresses of a frame to a station on the interface's link.
     #[inline]
     pub fn way(&self, interface: InterfaceId, to: MacAddress) -> Way {
         Way {
@@ -165,20 +166,21 @@ impl Routes {
         self.link(interface).mac
     }
 
-    /// Largest IP packet of the interface that has an address of ours.
+    /// MTU of the interface of a local address.
     #[inline]
     pub fn mtu_bytes(&self, ours: &Addr) -> u32 {
         self.packets(ours).0
     }
 
-    /// The same, and whether a packet from there may hold several segments, which are cut.
+    /// MTU of the interface of a local address, and whether a packet from it may hold several
+    /// segments.
     #[inline]
     pub fn packets(&self, ours: &Addr) -> (u32, bool) {
         let link = self.link(self.interface_of(ours));
         (link.mtu_bytes, link.segmentation)
     }
 
-    /// Whether there is such an interface.
+    /// Whether the interface exists.
     pub fn has(&self, interface: InterfaceId) -> bool {
         usize::from(interface.0) < self.links.len()
     }
@@ -187,7 +189,7 @@ impl Routes {
         self.links.iter().any(|link| link.is_ours(ip))
     }
 
-    /// Whether an address is ours, on this interface.
+    /// Whether an address belongs to this interface.
     pub fn is_ours_at(&self, interface: InterfaceId, ip: &Addr) -> bool {
         self.link(interface).is_ours(ip)
     }
@@ -197,8 +199,8 @@ impl Routes {
         self.links.iter().any(|link| link.has_family(v4))
     }
 
-    /// Whether we are in an IPv6 group on this interface: that of all hosts, or that in which
-    /// neighbour solicitations for an address of ours arrive (RFC 4291, 2.8).
+    /// Whether this interface has joined an IPv6 group: that of all hosts, or the solicited-node
+    /// group of one of its addresses (RFC 4291, 2.8).
     pub fn is_our_group(&self, interface: InterfaceId, group: &Addr) -> bool {
         let mut ours = (self.link(interface).addresses.iter()).filter(|(ip, _)| !ip.is_v4());
         group.is_multicast()
@@ -210,8 +212,8 @@ impl Routes {
         self.link(interface).has(ip)
     }
 
-    /// Whether it is the broadcast or network address of a network of ours (RFC 1122, 3.2.1.3):
-    /// no host sends from there, none connects to it.
+    /// Whether the address is the broadcast or network address of a local network (RFC 1122,
+    /// 3.2.1.3), which is no valid source or destination.
     pub fn is_broadcast(&self, ip: &Addr) -> bool {
         let mut all = self.links.iter().flat_map(|link| &link.addresses);
         ip.is_v4()
@@ -225,15 +227,15 @@ impl Routes {
             })
     }
 
-    /// Where a packet from `local`, which is ours, to `remote` goes on its link.
+    /// Next hop of a packet from the local address `local` to `remote`.
     pub fn next_hop(&self, local: &Addr, remote: &Addr) -> Option<Hop> {
         let interface = self.interface_of(local);
         let ip = self.link(interface).next_hop(remote)?;
         Some(Hop { interface, ip })
     }
 
-    /// The address of ours to talk to `remote` from: of the interface in whose network it is, or of the first
-    /// that has a way to it.
+    /// Source address for `remote`: that of the interface in whose network it is, or of the first
+    /// that has a route to it.
     pub fn source_for(&self, remote: &Addr) -> Option<Addr> {
         let near = self.links.iter().find(|link| link.is_in_network(remote));
         let far = || {
@@ -244,7 +246,7 @@ impl Routes {
         link.source_for(remote, &link.next_hop(remote)?)
     }
 
-    /// The address to ask for a neighbour from.
+    /// Source address for a question to a neighbour.
     pub fn source_at(&self, hop: &Hop) -> Option<Addr> {
         self.link(hop.interface).source_for(&hop.ip, &hop.ip)
     }

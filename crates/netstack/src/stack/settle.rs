@@ -1,4 +1,4 @@
-//! What follows from a change of a connection: its places in the tables, and TIME_WAIT after it.
+//! Updates of the tables after a change of a connection, and TIME_WAIT.
 
 use super::Stack;
 use super::connection::Connection;
@@ -7,12 +7,12 @@ use super::timers::Timer;
 use crate::api::{ConnectionId, DeadReason, Time};
 
 impl Stack {
-    /// The slot of a connection that a handle names and that is alive.
+    /// Slot of the connection of a handle, unless the handle is stale or the connection has ended.
     pub(super) fn slot_of(&self, id: ConnectionId) -> Option<u32> {
         self.connections.find_alive(id)
     }
 
-    /// Puts a new connection into the tables.
+    /// Adds a new connection to the tables.
     pub(super) fn insert(&mut self, connection: Connection) -> Option<u32> {
         let slot = self.connections.insert(connection)?;
         self.flows
@@ -20,8 +20,8 @@ impl Stack {
         Some(slot)
     }
 
-    /// Something happened to a connection: it may have news, something to send, another deadline,
-    /// or have ended.
+    /// Updates the tables after a change of a connection: its events, its readiness to send, its
+    /// deadline, or its end.
     pub(super) fn settle(&mut self, slot: u32) {
         let tcb = self.connections.tcb(slot);
         if tcb.notices.has_ended() {
@@ -38,7 +38,8 @@ impl Stack {
         }
     }
 
-    /// A connection that ended leaves all tables but those that still point at its slot.
+    /// Removes an ended connection from all tables and lists except the ones that still refer to
+    /// its slot.
     fn unhook(&mut self, slot: u32) {
         let hash = self.connections.get(slot).hash();
         if self.flows.remove(hash, Place::Connection(slot)) {
@@ -52,7 +53,7 @@ impl Stack {
         }
     }
 
-    /// The connection is over but for TIME_WAIT, which it spends in a table of its own.
+    /// Replaces an ended connection by a TIME_WAIT entry.
     pub(super) fn enter_time_wait(&mut self, slot: u32, now: Time) {
         self.drop_old_time_wait(now);
         let connection = self.connections.get_mut(slot);
@@ -69,14 +70,14 @@ impl Stack {
         }
     }
 
-    /// Takes a TIME_WAIT entry out.
+    /// Removes a TIME_WAIT entry.
     pub(super) fn remove_time_wait(&mut self, place: u32) {
         let hash = self.time_wait.get(place).hash;
         self.flows.remove(hash, Place::TimeWait(place));
         self.time_wait.remove(place);
     }
 
-    /// Forgets entries whose time is over, and the oldest one when there is no room for another.
+    /// Removes expired TIME_WAIT entries, and the oldest one if the table is full.
     pub(super) fn drop_old_time_wait(&mut self, now: Time) {
         while let Some(place) = self.time_wait.victim(now) {
             if self.time_wait.next_end().is_some_and(|end| end > now) {

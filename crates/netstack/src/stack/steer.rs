@@ -1,4 +1,4 @@
-//! Steering: which of several cores' stacks a frame is for.
+//! Assignment of frames to the stacks of several cores.
 
 use super::Stack;
 use crate::api::ConnectionId;
@@ -7,21 +7,21 @@ use crate::wire::ip;
 use crate::wire::packet::Packet;
 use crate::wire::{arp, ethernet, icmp, ipv4, ipv6, ndp, tcp, udp};
 
-/// Which stack a frame is for, among several of one interface with one secret.
+/// Destination of a frame among the stacks that share interfaces and a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Steering {
-    /// The one that has this flow group.
+    /// The stack that owns this flow group.
     Group(u8),
-    /// All: an answer of a neighbour, or an error about a packet that any of them may have sent.
+    /// All stacks: a neighbour's answer, or an error about a packet that any of them may have sent.
     All,
-    /// Always the same one: a fragment, of whose datagram only the first has the ports.
+    /// Always the same stack: a fragment, as only the first of a datagram has the ports.
     First,
-    /// Any one of them, and only one.
+    /// Any one stack.
     Any,
 }
 
 impl Stack {
-    /// Which stack a frame is for. The same for all stacks with one secret.
+    /// Destination of a frame. All stacks with the same secret return the same.
     pub fn steering(&self, frame: &[u8]) -> Steering {
         let Some(header) = ethernet::parse(frame) else {
             return Steering::Any;
@@ -79,15 +79,14 @@ impl Stack {
         Steering::Group(flow::group(self.flows.hash(&key)))
     }
 
-    /// The flow group of a connection; `None` when the handle names none.
+    /// Flow group of a connection; `None` if the handle is stale.
     pub fn group_of(&self, connection: ConnectionId) -> Option<u8> {
         let slot = self.connections.find(connection)?;
         Some(flow::group(self.connections.get(slot).hash()))
     }
 
-    /// Which flow groups this stack has (bit n: group n): `connect` chooses ports whose answers
-    /// come here, and a segment that was put together from fragments is taken only here. All, at
-    /// first.
+    /// Sets the flow groups of this stack (bit n: group n). `connect` chooses ports whose answers
+    /// belong to them, and reassembled segments are accepted only for them. Initially all.
     pub fn set_owned_groups(&mut self, groups: u128) {
         self.flows.own_groups(groups);
     }

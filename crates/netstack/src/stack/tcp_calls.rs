@@ -1,4 +1,4 @@
-//! The application's calls for TCP.
+//! Calls of the application for TCP.
 
 use super::Stack;
 use super::connection::Connection;
@@ -13,22 +13,24 @@ use crate::tcp::timestamps::Timestamps;
 use crate::wire::address::Addr;
 use std::net::SocketAddr;
 
-/// What a look for a local port has found.
+/// Result of a search for a local port.
 enum PortChoice {
-    /// The key has it; the number that ours must be behind, where it is taken from TIME_WAIT.
+    /// A port was found and is in the key. The number is a lower bound of our sequence number if
+    /// the port was in TIME_WAIT.
     Found(Option<u32>),
-    /// All are in use.
+    /// All ports are in use.
     Exhausted,
-    /// The search goes on.
+    /// The search is not finished.
     Unfinished,
 }
 
 impl Stack {
-    /// Opens a connection. `local`: its address and port; port 0 or `None` leave the choice.
-    /// [`Event::Connected`] or [`Event::Dead`] follows.
+    /// Opens a connection. `local` is its address and port; with port 0 or `None` the stack
+    /// chooses. [`Event::Connected`] or [`Event::Dead`] follows.
     ///
     /// # Errors
-    /// When there is no route, no port or no room.
+    ///
+    /// If there is no route, no free port or no free entry.
     pub fn connect(
         &mut self,
         now: Time,
@@ -41,12 +43,13 @@ impl Stack {
         self.start(connection.ok_or(ConnectError::InUse(remote))?)
     }
 
-    /// As [`Self::connect`], for a caller that bounds its work: it looks at no more ports than the
-    /// search may. `None`: the search is not finished, and continues with the same remote when it
-    /// may look at more.
+    /// Opens a connection like [`Self::connect`], for a caller that limits its work: the call
+    /// examines no more ports than `search` allows. Returns `None` if the search is not finished;
+    /// the caller repeats the call with the same remote and a new allowance.
     ///
     /// # Errors
-    /// As [`Self::connect`].
+    ///
+    /// See [`Self::connect`].
     pub fn connect_by(
         &mut self,
         now: Time,
@@ -58,12 +61,14 @@ impl Stack {
         connection.map(|found| self.start(found)).transpose()
     }
 
-    /// As [`Self::connect`], with data for the SYN (TCP Fast Open, RFC 7413). It is taken as by
-    /// [`Self::sendv`], as much as fits into the SYN, where the server has given a cookie before;
-    /// else none is, and the SYN asks for a cookie. Returns how many bytes were taken.
+    /// Opens a connection like [`Self::connect`], with data for the SYN (TCP Fast Open, RFC 7413).
+    /// If the server has given a cookie, the stack accepts the data that fits into the SYN, as
+    /// [`Self::sendv`] does. Otherwise it accepts none, and the SYN requests a cookie. Returns the
+    /// number of accepted bytes.
     ///
     /// # Errors
-    /// When there is no route, no port or no room.
+    ///
+    /// If there is no route, no free port or no free entry.
     pub fn connect_with(
         &mut self,
         now: Time,
@@ -86,7 +91,7 @@ impl Stack {
         Ok((self.start(connection)?, taken))
     }
 
-    /// Whether [`Self::connect_with`] would take data now.
+    /// Whether [`Self::connect_with`] would accept data now.
     pub fn knows_cookie(&self, remote: SocketAddr) -> bool {
         self.fast_open_to(&Addr::from(remote.ip()), u16::MAX).1 > 0
     }
@@ -99,7 +104,7 @@ impl Stack {
         Ok(self.connections.id_of(slot))
     }
 
-    /// A connection that is to be opened, in no table yet. `None`: the search is not finished.
+    /// Prepares a connection that is in no table yet. Returns `None` if the search is not finished.
     fn new_connection(
         &mut self,
         now: Time,
@@ -152,7 +157,7 @@ impl Stack {
         Ok(Some(connection))
     }
 
-    /// Finds a port that is free, and whose flow group is ours; `wanted` is 0 where any will do.
+    /// Finds a free port whose flow group this stack owns. If `wanted` is 0, any port is suitable.
     fn choose_port(
         &mut self,
         key: &mut FlowKey,
@@ -163,7 +168,7 @@ impl Stack {
             key.local_port = wanted;
             return match self.find(key) {
                 None => PortChoice::Found(None),
-                // Only for a port that was asked for: others are left their time.
+                // A port in TIME_WAIT is reused only if the caller asked for it.
                 Some(Place::TimeWait(place)) => {
                     let after = self.time_wait.get(place).snd_nxt.wrapping_add(0x2_0000);
                     self.remove_time_wait(place);
@@ -190,11 +195,12 @@ impl Stack {
         PortChoice::Exhausted
     }
 
-    /// Takes a connection that knocked; returns the bytes that `sendv` takes now. Its data and
-    /// other news follow as events.
+    /// Accepts a connection after its `Knock`. Returns the bytes that `sendv` accepts now. Its data
+    /// and other events follow.
     ///
     /// # Errors
-    /// When it has ended, or was accepted before.
+    ///
+    /// If the connection has ended or was already accepted.
     pub fn accept(
         &mut self,
         _now: Time,
@@ -220,10 +226,11 @@ impl Stack {
         }
     }
 
-    /// Resets a connection that knocked. No `Dead` follows.
+    /// Resets a connection after its `Knock`. No `Dead` event follows.
     ///
     /// # Errors
-    /// When it has ended, or was accepted before.
+    ///
+    /// If the connection has ended or was already accepted.
     pub fn reject(&mut self, now: Time, connection: ConnectionId) -> Result<(), GoneError> {
         let slot = self.knocking(connection)?;
         self.reset(slot, now);
@@ -236,13 +243,13 @@ impl Stack {
             .filter(|slot| self.connections.tcb(*slot).notices.is_owned())
     }
 
-    /// Sends ranges of the application's memory, in order. Returns how many bytes were taken:
-    /// a prefix, as long as the connection (`send_window_bytes` in all, of which `Sent`'s
-    /// `window_bytes` invites what is useful now) and the stack's ranges ([`Limits::chunks`]) have
-    /// room.
+    /// Sends ranges of the application's memory, in order. Returns the length of the accepted
+    /// prefix in bytes. It is limited by `send_window_bytes` and by the stack's ranges
+    /// ([`Limits::chunks`]); `window_bytes` of `Sent` is the useful amount.
     ///
     /// # Errors
-    /// When the connection is not open, or our side is closed.
+    ///
+    /// If the connection is not open, or our side is closed.
     pub fn sendv(
         &mut self,
         now: Time,
@@ -252,11 +259,12 @@ impl Stack {
         self.send(now, connection, data, Tcb::take)
     }
 
-    /// As [`Self::sendv`], with the last of the bytes as the end of urgent data (RFC 9293, 3.8.5):
-    /// the peer learns of it ahead of the stream.
+    /// Sends data like [`Self::sendv`], and marks its last byte as the end of urgent data (RFC
+    /// 9293, 3.8.5). The peer learns of it before it gets the data.
     ///
     /// # Errors
-    /// When the connection is not open, or our side is closed.
+    ///
+    /// If the connection is not open, or our side is closed.
     pub fn send_urgent(
         &mut self,
         now: Time,
@@ -290,11 +298,13 @@ impl Stack {
         Ok(taken)
     }
 
-    /// The application is done with `bytes` of received data that lay in `buffers` buffers (one
-    /// for each `Recv`): opens the window. Counts above what was handed up are cut.
+    /// Records that the application has finished with `bytes` of received data in `buffers` buffers
+    /// (one for each `Recv`), which opens the window. Larger counts than were delivered are
+    /// limited.
     ///
     /// # Errors
-    /// When the connection has ended.
+    ///
+    /// If the connection has ended.
     pub fn recv_done(
         &mut self,
         _now: Time,
@@ -310,10 +320,11 @@ impl Stack {
         Ok(())
     }
 
-    /// Closes our side after what was sent (FIN); the peer may still send.
+    /// Closes our side after the queued data (FIN); the peer may still send.
     ///
     /// # Errors
-    /// When the connection has ended, or is not open.
+    ///
+    /// If the connection has ended or is not open.
     pub fn shutdown(&mut self, _now: Time, connection: ConnectionId) -> Result<(), GoneError> {
         let slot = self.owned(connection).ok_or(GoneError)?;
         let tcb = self.connections.tcb_mut(slot);
@@ -325,11 +336,12 @@ impl Stack {
         Ok(())
     }
 
-    /// Closes the connection after what was sent. No more data is handed up; if some comes, or
-    /// some is not done with, the peer is reset (RFC 9293, 3.6.1; RFC 2525, 2.17). `Dead` follows.
+    /// Closes the connection after the queued data. No more data is delivered. If data arrives or
+    /// is undelivered, the peer is reset (RFC 9293, 3.6.1; RFC 2525, 2.17). A `Dead` event follows.
     ///
     /// # Errors
-    /// When the connection has ended.
+    ///
+    /// If the connection has ended.
     pub fn close(&mut self, now: Time, connection: ConnectionId) -> Result<(), GoneError> {
         let slot = self.owned(connection).ok_or(GoneError)?;
         let tcb = self.connections.tcb_mut(slot);
@@ -341,10 +353,11 @@ impl Stack {
         Ok(())
     }
 
-    /// Resets the connection. `Dead` follows.
+    /// Resets the connection. A `Dead` event follows.
     ///
     /// # Errors
-    /// When the connection has ended.
+    ///
+    /// If the connection has ended.
     pub fn abort(&mut self, now: Time, connection: ConnectionId) -> Result<(), GoneError> {
         let slot = self.owned(connection).ok_or(GoneError)?;
         self.connections.tcb_mut(slot).deafen();

@@ -1,4 +1,4 @@
-//! TCP segments in: which connection, and what follows from its verdict.
+//! Received TCP segments: lookup of the connection, and actions after its verdict.
 
 use super::Stack;
 use super::flows::Place;
@@ -13,20 +13,20 @@ use crate::tcp::timewait::Answer;
 use crate::wire::tcp::{self, Options};
 
 impl Stack {
-    /// Takes a TCP segment. Says whether its buffer is kept.
+    /// Processes a TCP segment. Returns whether the stack keeps its buffer.
     pub(super) fn tcp(&mut self, now: Time, datagram: &Datagram<'_>) -> bool {
         let payload = datagram.payload();
         let Some(header) = tcp::parse(payload) else {
             self.counters.malformed += 1;
             return false;
         };
-        // No device verifies the sum over fragments.
+        // No device verifies the checksum of a fragmented segment.
         let verified = self.config.received_checksums_verified && !datagram.reassembled;
         if !verified && !datagram.sum_is_right(payload.len()) {
             self.counters.bad_checksum += 1;
             return false;
         }
-        // Nobody talks TCP to a group (RFC 1122, 4.2.3.10).
+        // A multicast or broadcast segment is invalid (RFC 1122, 4.2.3.10).
         if !datagram.unicast || header.source_port == 0 {
             self.counters.spoofed += 1;
             return false;
@@ -37,7 +37,7 @@ impl Stack {
             local_port: header.destination_port,
             remote_port: header.source_port,
         };
-        // Fragments are put together at one stack; the connection may be another's.
+        // One stack reassembles all fragments, but the connection may belong to another.
         if datagram.reassembled && !self.flows.has_group(self.flows.hash(&key)) {
             self.counters.fragments_dropped += 1;
             return false;
@@ -62,7 +62,7 @@ impl Stack {
         slot.is_some_and(|slot| self.segment(now, datagram, &key, &segment, slot))
     }
 
-    /// The connection, or the entry in TIME_WAIT.
+    /// Connection or TIME_WAIT entry of a 4-tuple.
     pub(super) fn find(&self, key: &FlowKey) -> Option<Place> {
         self.flows.find(self.flows.hash(key), |place| {
             let found = match place {
@@ -86,8 +86,8 @@ impl Stack {
         let connection = self.connections.get_mut(slot);
         let half_open = connection.tcb.notices.is_half_open();
         if half_open {
-            // Answers go where the last segment came from: one SYN with a broken or forged sender
-            // must not send them astray for good.
+            // Answers go to the sender of the last segment: one SYN with a wrong or forged Ethernet
+            // address must not misdirect them permanently.
             connection.came_from(datagram.mac);
         }
         let was_early = connection.tcb.is_early();
@@ -120,7 +120,7 @@ impl Stack {
             self.hold_up(slot);
         }
         if verdict.reset {
-            // RFC 7323, 3.2: an RST of a connection has its timestamps, once both sides know of them.
+            // An RST of a connection has its timestamps once they are negotiated (RFC 7323, 3.2).
             let tcb = self.connections.tcb(slot);
             let stamp = if tcb.is_opening() {
                 Options::default()
@@ -130,7 +130,8 @@ impl Stack {
             self.refuse_with(now, datagram, key, segment, stamp);
         }
         if verdict.time_wait {
-            // The last ACK goes out as a reply: the connection is gone then.
+            // The last ACK is sent as a reply, because the connection is replaced by its TIME_WAIT
+            // entry.
             let tcb = self.connections.tcb_mut(slot);
             let last = tcb.output(
                 0,
@@ -158,7 +159,7 @@ impl Stack {
             Answer::Nothing => {}
             Answer::Send(answer) => self.reply_segment(datagram, key, &answer),
             Answer::Reopen { after } => {
-                // Nobody listens any more: the SYN is refused, the entry stays.
+                // Without a listener the SYN is refused and the entry stays.
                 let Some(listener) = self.listeners.find(&key.local, key.local_port) else {
                     self.refuse(now, datagram, key, segment);
                     return false;

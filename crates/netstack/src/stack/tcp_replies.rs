@@ -1,4 +1,4 @@
-//! Segments that belong to no connection: refusals, cookies, the last one of a connection.
+//! TCP segments without a connection: RSTs, cookies, and the last ACK.
 
 use super::Stack;
 use super::receive::Datagram;
@@ -10,7 +10,7 @@ use crate::wire::ip;
 use crate::wire::tcp::Options;
 
 impl Stack {
-    /// Answers a segment that belongs to nothing with an RST.
+    /// Answers a segment without a connection with an RST.
     pub(super) fn refuse(
         &mut self,
         now: Time,
@@ -21,7 +21,7 @@ impl Stack {
         self.refuse_with(now, datagram, key, segment, Options::default());
     }
 
-    /// Answers a segment that its connection cannot take with an RST with these options.
+    /// Answers a segment that its connection refuses with an RST with these options.
     pub(super) fn refuse_with(
         &mut self,
         now: Time,
@@ -44,7 +44,7 @@ impl Stack {
         self.reply_segment(datagram, key, &reset);
     }
 
-    /// Sends a segment that belongs to no connection back to where `datagram` came from.
+    /// Sends a segment without a connection to the sender of `datagram`.
     pub(super) fn reply_segment(
         &mut self,
         datagram: &Datagram<'_>,
@@ -70,7 +70,7 @@ impl Stack {
         self.counters.segments_sent += u64::from(sent);
     }
 
-    /// Sends an RST on a connection that ends.
+    /// Sends the RST of a connection that ends.
     pub(super) fn reset_peer(
         &mut self,
         key: &FlowKey,

@@ -1,33 +1,33 @@
-//! One timing wheel for all: connections, TIME_WAIT, neighbours, the application's timers.
+//! Timing wheel for connections, TIME_WAIT, neighbours and application timers.
 
 use crate::api::{Limits, Time};
 use crate::core::wheel::Wheel;
 
-/// Whose timer it is.
+/// Owner of a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timer {
-    /// The connection in this slot.
+    /// Connection in this slot.
     Connection(u32),
-    /// The oldest entry in TIME_WAIT.
+    /// Oldest TIME_WAIT entry.
     TimeWait,
-    /// The neighbour in this slot.
+    /// Neighbour in this slot.
     Neighbour(u32),
-    /// The application's timer in this slot.
+    /// Application timer in this slot.
     Application(u32),
 }
 
-/// All timers.
+/// All timers of a stack.
 #[derive(Debug)]
 pub struct Timers {
     wheel: Wheel,
-    // Numbers on the wheel. Connections have 0.. .
+    // First numbers on the wheel; those of connections begin at 0.
     time_wait: u32,
     neighbours: u32,
     application: u32,
 }
 
 impl Timers {
-    /// Room for a timer of each.
+    /// A wheel with a timer for each connection, neighbour and application timer.
     pub fn new(limits: &Limits, now: Time) -> Self {
         let time_wait = limits.connections;
         let neighbours = time_wait + 1;
@@ -63,42 +63,42 @@ impl Timers {
         }
     }
 
-    /// The timer is due at `at`.
+    /// Arms a timer for `at`.
     #[inline]
     pub fn arm(&mut self, timer: Timer, at: Time) {
         self.wheel.arm(self.number(timer), at.as_nanos());
     }
 
-    /// The timer is due at `at`, or before: see [`Wheel::arm_no_later`].
+    /// Arms a timer for `at` unless it is due earlier: see [`Wheel::arm_no_later`].
     #[inline]
     pub fn arm_no_later(&mut self, timer: Timer, at: Time) {
         self.wheel.arm_no_later(self.number(timer), at.as_nanos());
     }
 
-    /// The timer is not due.
+    /// Disarms a timer.
     pub fn disarm(&mut self, timer: Timer) {
         self.wheel.disarm(self.number(timer));
     }
 
-    /// Takes a timer that is due by now.
+    /// Removes and returns an expired timer.
     pub fn take_due(&mut self, now: Time) -> Option<Timer> {
         let number = self.wheel.take_due(now.as_nanos())?;
         Some(self.timer(number))
     }
 
-    /// When the next timer is due; may be early, never late.
+    /// Expiry of the next timer; it may be early, never late.
     #[inline]
     pub fn next(&self) -> Option<Time> {
         self.wheel.next_ns().map(Time::from_nanos)
     }
 
-    /// The next timer, and when it is due.
+    /// Next timer and its expiry.
     pub fn first(&self) -> Option<(Timer, Time)> {
         let (number, at_ns) = self.wheel.first()?;
         Some((self.timer(number), Time::from_nanos(at_ns)))
     }
 
-    /// Timers armed.
+    /// Number of armed timers.
     pub fn armed(&self) -> u32 {
         self.wheel.armed()
     }

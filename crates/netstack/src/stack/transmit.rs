@@ -1,4 +1,4 @@
-//! Frames out: replies first, then datagrams, then connections in turn.
+//! Frames to send: replies first, then datagrams, then connections in turn.
 
 use super::Stack;
 use super::resolve::NextHop;
@@ -11,13 +11,13 @@ use crate::flow::FlowKey;
 use crate::tcp::segment::Outgoing;
 use crate::wire::{ethernet, ip, tcp};
 
-/// Most payload of a packet of several segments, whatever its headers.
+/// Largest payload of a packet of several segments, whatever its headers.
 const MOST_PAYLOAD_BYTES: u32 = (MOST_IP_BYTES - MAX_HEADER_BYTES) as u32;
 
-/// Hop limit of what we send (RFC 1700's recommended default).
+/// Hop limit of sent packets (recommended default of RFC 1700).
 pub const HOP_LIMIT: u8 = 64;
 
-/// A segment's header.
+/// TCP header of a segment.
 pub fn header(key: &FlowKey, segment: &Outgoing) -> tcp::Segment {
     tcp::Segment {
         source_port: key.local_port,
@@ -32,21 +32,21 @@ pub fn header(key: &FlowKey, segment: &Outgoing) -> tcp::Segment {
     }
 }
 
-/// Our segment size for a family: what our SYN offers.
+/// Segment size that our SYN announces for an address family.
 pub fn segment_bytes(mtu_bytes: u32, v4: bool) -> u16 {
     let headers = ip::header_bytes(v4) + tcp::HEADER_BYTES;
     (mtu_bytes as usize - headers) as u16
 }
 
 impl Stack {
-    /// Whether [`Self::poll_transmit`] may have something.
+    /// Whether [`Self::poll_transmit`] may return a frame.
     pub fn has_transmit(&self) -> bool {
         !self.replies.is_empty() || self.udp.has_sends() || self.connections.has_ready()
     }
 
-    /// The next frame to send: writes its headers to the start of `out`. Call until `None`, once
-    /// a turn of the caller's loop, after the application's calls. `None` too when `out` is shorter
-    /// than [`MAX_HEADER_BYTES`].
+    /// Returns the next frame to send, and writes its headers to the start of `out`. The caller
+    /// repeats this until `None`, once in a turn of its loop, after the application's calls. Also
+    /// returns `None` if `out` is shorter than [`MAX_HEADER_BYTES`].
     pub fn poll_transmit(&mut self, now: Time, out: &mut [u8]) -> Option<Transmit> {
         if out.len() < MAX_HEADER_BYTES {
             return None;
@@ -68,7 +68,7 @@ impl Stack {
         if let Some(sent) = self.poll_segment(now, out) {
             return Some(sent);
         }
-        // Looking for a neighbour has made a reply.
+        // The lookup of a neighbour may have queued a reply.
         self.poll_reply(out)
     }
 
@@ -83,7 +83,7 @@ impl Stack {
             };
             let tcb = self.connections.tcb_mut(slot);
             let (mtu_bytes, segmentation) = self.routes.packets(&tcb.key.local);
-            // A SYN offers what the path carries, as far as it is known: the way back is often the same.
+            // A SYN announces the path MTU if it is known: the reverse path is often the same.
             let path_bytes = if tcb.is_opening() {
                 self.paths.mtu(&tcb.key.remote, mtu_bytes, now)
             } else {
@@ -102,7 +102,7 @@ impl Stack {
             match segment {
                 Some(segment) => {
                     if self.connections.tcb(slot).may_have_more() {
-                        // Behind the others.
+                        // The connection waits its turn behind the others.
                         self.connections.append_ready(slot);
                     } else {
                         self.connections.unready(slot);
@@ -115,8 +115,8 @@ impl Stack {
         None
     }
 
-    /// Where a ready connection's segments go; `None` when it cannot send now, and is then off the
-    /// ready list.
+    /// Ethernet address for the segments of a ready connection. Returns `None` if it cannot send
+    /// now, and removes it from the list of ready ones.
     fn mac_for(&mut self, slot: u32, now: Time) -> Option<MacAddress> {
         let connection = self.connections.get(slot);
         if connection.tcb.notices.has_ended() {
@@ -186,7 +186,7 @@ impl Stack {
         }
     }
 
-    /// Writes Ethernet and IP headers; says by which interface it leaves, and where they end.
+    /// Writes Ethernet and IP headers. Returns the outgoing interface and the headers' length.
     pub(super) fn write_headers(
         &self,
         out: &mut [u8],
@@ -214,7 +214,7 @@ impl Stack {
         (interface, ethernet::HEADER_BYTES + ip::header_bytes(v4))
     }
 
-    /// A datagram's frame.
+    /// Writes the headers of a datagram's frame.
     pub(super) fn write_datagram(
         &self,
         out: &mut [u8],

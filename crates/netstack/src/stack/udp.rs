@@ -1,4 +1,4 @@
-//! UDP (RFC 768): bound addresses, and datagrams that wait.
+//! UDP (RFC 768): bound addresses and queued datagrams.
 
 use super::listeners::{Listener, Listeners};
 use crate::api::{BindError, Chunk, Event, Limits, Payload, UdpId};
@@ -7,7 +7,7 @@ use crate::wire::address::Addr;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-/// A datagram that waits to be sent.
+/// Datagram to send.
 #[derive(Debug, Clone, Copy)]
 pub struct Send {
     pub udp: UdpId,
@@ -16,7 +16,7 @@ pub struct Send {
     pub token: u64,
 }
 
-/// A datagram that waits to be handed up.
+/// Received datagram for the application.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival {
     pub udp: UdpId,
@@ -31,8 +31,8 @@ pub struct Udp {
     bound: Listeners,
     sends: VecDeque<Send>,
     waiting: VecDeque<Send>,
-    /// Of each the bound address, which may be gone, its cookie, and the token: its sender
-    /// hears of each, whatever came of it.
+    /// Datagrams that were sent or given up: bound address, which may be closed, cookie and token.
+    /// Every datagram is reported.
     sent: VecDeque<(UdpId, u64, u64)>,
     arrivals: VecDeque<Arrival>,
     most_sends: usize,
@@ -54,7 +54,7 @@ impl Udp {
         }
     }
 
-    /// The next event.
+    /// Next event.
     pub fn poll(&mut self) -> Option<Event> {
         if let Some(Arrival {
             udp,
@@ -64,7 +64,7 @@ impl Udp {
         }) = self.arrivals.pop_front()
         {
             if self.bound.check(udp.slot, udp.generation).is_none() {
-                // Its address was given back.
+                // The bound address was closed.
                 let buffer = chunk.buffer;
                 return Some(Event::Release { buffer });
             }
@@ -81,7 +81,7 @@ impl Udp {
         Some(Event::UdpSent { udp, cookie, token })
     }
 
-    /// A send is done with, or given up; its address is still bound.
+    /// Records that a datagram was sent or given up while its address is bound.
     pub fn done(&mut self, send: &Send) {
         let cookie = self.bound.get(send.udp.slot).cookie();
         self.sent.push_back((send.udp, cookie, send.token));
@@ -91,41 +91,41 @@ impl Udp {
         !self.sends.is_empty()
     }
 
-    /// No more may be sent before the application has heard of what was.
+    /// Whether further datagrams must wait until the application has polled its events.
     pub fn is_full(&self) -> bool {
         self.sends.len() + self.waiting.len() + self.sent.len() >= self.most_sends
     }
 
-    /// Takes a datagram to send; there is room for it.
+    /// Queues a datagram; the caller has checked the space.
     pub fn send(&mut self, send: Send) {
         self.sends.push_back(send);
     }
 
-    /// The next datagram to send, and the reader that its address is of.
+    /// Next datagram to send, and the reader of its address.
     pub fn next_send(&mut self) -> Option<(Send, u8)> {
         let send = self.sends.pop_front()?;
         Some((send, self.bound.get(send.udp.slot).reader()))
     }
 
-    /// The datagram waits until its next hop is known.
+    /// Queues a datagram until its next hop is resolved.
     pub fn wait(&mut self, send: Send) {
         self.waiting.push_back(send);
     }
 
-    /// A datagram has come, for an address that has room for it.
+    /// Queues a received datagram; the caller has checked the space.
     pub fn arrive(&mut self, arrival: Arrival) {
         self.bound.get_mut(arrival.udp.slot).add_pending();
         self.arrivals.push_back(arrival);
     }
 
-    /// A neighbour was found: what waited is sent again.
+    /// Sends the waiting datagrams again because a neighbour was resolved.
     pub fn wake(&mut self) {
         while let Some(send) = self.waiting.pop_front() {
             self.sends.push_back(send);
         }
     }
 
-    /// Nobody answers: datagrams for there are given back.
+    /// Gives up the waiting datagrams to a neighbour that does not answer.
     pub fn give_up(&mut self, there: impl Fn(&FlowKey) -> bool) {
         for _ in 0..self.waiting.len() {
             if let Some(send) = self.waiting.pop_front() {
@@ -138,7 +138,7 @@ impl Udp {
         }
     }
 
-    /// Gives up what waits to be sent from an address.
+    /// Gives up all queued datagrams of a bound address.
     fn give_up_from(&mut self, udp: UdpId) {
         let cookie = self.bound.get(udp.slot).cookie();
         for queue in [&mut self.sends, &mut self.waiting] {
@@ -162,36 +162,36 @@ impl Udp {
         }
     }
 
-    /// Binds an address; the table has room for `full`.
+    /// Binds an address in the table of `full` entries.
     pub fn bind(&mut self, address: Listener, full: u32) -> Result<UdpId, BindError> {
         let slot = self.bound.bind(address, full)?;
         Ok(self.id(slot))
     }
 
-    /// The address that a handle names.
+    /// Bound address of a handle, unless the handle is stale.
     pub fn get(&self, udp: UdpId) -> Option<&Listener> {
         let slot = self.bound.check(udp.slot, udp.generation)?;
         Some(self.bound.get(slot))
     }
 
-    /// The address that a handle names.
+    /// Bound address of a handle, unless the handle is stale.
     pub fn get_mut(&mut self, udp: UdpId) -> Option<&mut Listener> {
         let slot = self.bound.check(udp.slot, udp.generation)?;
         Some(self.bound.get_mut(slot))
     }
 
-    /// The address that a datagram is for.
+    /// Bound address for a received datagram.
     pub fn find(&self, at: &Addr, port: u16) -> Option<UdpId> {
         self.bound.find(at, port).map(|slot| self.id(slot))
     }
 
-    /// Whether a datagram for this address can wait to be handed up.
+    /// Whether a received datagram for this address can be queued.
     pub fn has_room(&self, udp: UdpId) -> bool {
         !self.bound.get(udp.slot).is_full() && self.arrivals.len() < self.most_arrivals
     }
 
-    /// Gives an address back, and up what waits to be sent from there; `false` when the handle
-    /// names none.
+    /// Closes a bound address and gives up its queued datagrams. Returns `false` if the handle is
+    /// stale.
     pub fn unbind(&mut self, udp: UdpId) -> bool {
         let is_there = self.get(udp).is_some();
         if is_there {

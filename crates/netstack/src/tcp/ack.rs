@@ -1,4 +1,4 @@
-//! Acknowledgements (RFC 9293, 3.10.7.4, fifth; RFC 5681; RFC 5961, 5).
+//! Processing of acknowledgements (RFC 9293, 3.10.7.4, fifth; RFC 5681; RFC 5961, 5).
 
 use super::context::Context;
 use super::loss::Report;
@@ -9,11 +9,12 @@ use super::state::Tcb;
 use crate::wire::tcp::{ECE, FIN, SYN};
 
 impl Tcb {
-    /// Takes the acknowledgement, window and SACK ranges of a segment. `false` when the
-    /// acknowledgement is none that we could get: the segment is to be dropped.
+    /// Processes the acknowledgement, window and SACK ranges of a segment. Returns `false` if the
+    /// acknowledgement is not acceptable: the caller drops the segment.
     pub fn acknowledged(&mut self, segment: &Incoming, context: &mut Context<'_>) -> bool {
         let header = &segment.header;
-        // RFC 5961, 5.2: neither older than the largest window nor for data never sent.
+        // An acceptable acknowledgement is not older than the largest window, and not for unsent
+        // data (RFC 5961, 5.2).
         let oldest = self.sender.oldest_ack();
         if seq::lt(header.ack, oldest) || seq::lt(self.sender.max(), header.ack) {
             context.counters.challenge_acks += 1;
@@ -46,16 +47,16 @@ impl Tcb {
         if (self.sender.peer_window(), self.sender.una()) != window_before {
             self.window_changed(context);
         } else if self.sender.peer_window() == 0 {
-            // The peer answers probes: it lives (RFC 9293, 3.8.6.1).
+            // The peer answers window probes, so it is alive (RFC 9293, 3.8.6.1).
             self.timers.answered();
         }
         true
     }
 
-    /// RFC 5681, 2: no data, nothing else new, data under way. With SACK, new ranges say it all
-    /// (RFC 6675, 2).
+    /// Whether the segment is a duplicate acknowledgement (RFC 5681, 2): it has no data and no
+    /// window update, and data is in flight. With SACK, new ranges decide (RFC 6675, 2).
     fn is_duplicate(&self, segment: &Incoming, sack_news: bool) -> bool {
-        // Answers to probes of a closed window look the same.
+        // Answers to zero-window probes look the same.
         if !self.sender.is_waiting() || self.timers.is_probing() {
             return false;
         }
@@ -68,8 +69,8 @@ impl Tcb {
                 == self.sender.peer_window()
     }
 
-    /// New data is acknowledged. `delivery`: what this acknowledgement reports, where SACK was agreed
-    /// on.
+    /// Processes an acknowledgement of new data. `delivery` is what this acknowledgement reports if
+    /// SACK was negotiated.
     pub fn new_data_acknowledged(
         &mut self,
         segment: &Incoming,
@@ -78,7 +79,7 @@ impl Tcb {
     ) {
         let ack = segment.header.ack;
         let mut bytes = ack.wrapping_sub(self.sender.una());
-        // What is acknowledged beyond the data is our FIN.
+        // The excess over the queued data acknowledges our FIN.
         if bytes > self.sender.queue.bytes() {
             bytes = self.sender.queue.bytes();
             self.sender.fin_acked();
@@ -107,8 +108,8 @@ impl Tcb {
         }
     }
 
-    /// A round-trip time: of the timed segment, which was sent once (Karn's rule, RFC 6298, 3), or by
-    /// the echoed timestamp where that was not possible (RFC 7323, 4).
+    /// Measures the round-trip time: of the timed segment, which was sent once (Karn's rule, RFC
+    /// 6298, 3), or else, in recovery, from the echoed timestamp (RFC 7323, 4).
     fn measure(&mut self, segment: &Incoming, context: &Context<'_>) {
         if self.sender.rto.is_timing() {
             let ack = segment.header.ack;
@@ -124,7 +125,7 @@ impl Tcb {
         }
     }
 
-    /// Fast recovery begins, for another reason than duplicates.
+    /// Enters fast recovery for another reason than duplicate acknowledgements.
     pub fn begin_fast_recovery(&mut self, context: &mut Context<'_>) {
         context.counters.fast_recoveries += 1;
         self.recovery
@@ -132,7 +133,8 @@ impl Tcb {
         self.slowed_down();
     }
 
-    /// The window moved: if it was closed, probing ends and what waited is sent.
+    /// Reacts to a change of the peer's window: if it opened, zero-window probing ends and pending
+    /// data is sent.
     fn window_changed(&mut self, context: &Context<'_>) {
         if self.sender.peer_window() == 0 {
             if self.sender.queue.bytes() > 0 {
@@ -144,7 +146,7 @@ impl Tcb {
         if !self.sender.is_waiting() {
             self.timers.stop_retransmission();
         } else if was_probing {
-            // What went into the closed window was refused: it is sent again at once.
+            // The peer refused the probes of its closed window: their data is sent again at once.
             self.sender.rewind();
             self.recovery.rewound(self.sender.una());
         }

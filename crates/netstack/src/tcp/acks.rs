@@ -1,39 +1,39 @@
-//! When to acknowledge (RFC 5681, 4.2; RFC 5961, 7).
+//! Delayed acknowledgements (RFC 5681, 4.2; RFC 5961, 7).
 
 use crate::api::{TcpConfig, Time};
 use crate::tuning::acks::{ANSWER_MISSED, CHALLENGE_INTERVAL};
 use std::time::Duration;
 
-/// The acknowledgements that are owed.
+/// Acknowledgements that the connection owes its peer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Acks {
     is_due: bool,
-    /// Data received and not acknowledged, in bytes.
+    /// Bytes of received data that are not acknowledged yet.
     unacked_bytes: u32,
-    /// How often lately the application answered within [`TcpConfig::answer_wait`].
+    /// Score of recent answers of the application within [`TcpConfig::answer_wait`].
     answers: i8,
-    /// Segments acknowledged so far, as far as the first ones are acknowledged at once.
+    /// Segments acknowledged at once so far, up to [`TcpConfig::quick_acks`].
     quick: u8,
-    /// What is sent with the first acknowledgement answers the peer's SYN+ACK.
+    /// The next data is sent with the handshake's last acknowledgement, so it answers the SYN+ACK.
     greets: bool,
-    /// A pushed segment was received, and no data sent since.
+    /// A segment with PSH arrived, and no data was sent since.
     question: bool,
-    /// Last time an acknowledgement answered an unacceptable segment.
+    /// Time of the last acknowledgement that answered an unacceptable segment.
     challenged_at: Option<Time>,
 }
 
 impl Acks {
-    /// One is to be sent at once.
+    /// Whether an acknowledgement is due now.
     pub const fn is_due(&self) -> bool {
         self.is_due
     }
 
-    /// One is to be sent at once.
+    /// Makes an acknowledgement due now.
     pub fn demand(&mut self) {
         self.is_due = true;
     }
 
-    /// One was sent, or none is to be sent any more.
+    /// Records that an acknowledgement was sent, or is no longer needed.
     pub fn sent(&mut self) {
         (self.is_due, self.unacked_bytes) = (false, 0);
         if std::mem::take(&mut self.greets) {
@@ -41,7 +41,8 @@ impl Acks {
         }
     }
 
-    /// Acknowledges what we have, for a segment that does not fit; not too often.
+    /// Makes a challenge acknowledgement due for an unacceptable segment, unless one was sent
+    /// recently.
     pub fn challenge(&mut self, now: Time) {
         let recent = |at: Time| now.since(at) < CHALLENGE_INTERVAL;
         if !self.challenged_at.is_some_and(recent) {
@@ -50,13 +51,14 @@ impl Acks {
         }
     }
 
-    /// `bytes` of data came in order: how long their acknowledgement may wait; `None`: not at all.
-    /// `ends`: it is the end of a request. `fills`: data behind it was there already.
+    /// Records `bytes` of data received in order. Returns the longest delay of their
+    /// acknowledgement, or `None` if it is due now. `ends`: the data ends a request (PSH). `fills`:
+    /// the data fills a hole below buffered data.
     ///
-    /// Every second full segment and what fills a hole are acknowledged at once (RFC 5681, 4.2). The
-    /// end of a request too, unless the application has answered quickly lately: then its answer
-    /// carries the acknowledgement. (An answer in the same turn of the caller's loop always does.)
-    /// Only the first of two full segments waits for long.
+    /// Every second full segment, and data that fills a hole, is acknowledged at once (RFC 5681,
+    /// 4.2). So is the end of a request, unless the application has recently answered quickly: then
+    /// its answer carries the acknowledgement. (An answer in the same turn of the caller's loop
+    /// always does.) Only the first of two full segments waits for `delayed_ack`.
     pub fn received(
         &mut self,
         bytes: u32,
@@ -87,7 +89,8 @@ impl Acks {
         })
     }
 
-    /// The peer answered our SYN: data that is sent with the acknowledgement answers that.
+    /// Records the peer's answer to our SYN: data sent with the acknowledgement counts as the
+    /// answer to the SYN+ACK.
     pub fn greeted(&mut self) {
         (self.question, self.greets) = (true, true);
     }
@@ -96,14 +99,15 @@ impl Acks {
         self.answers >= expected(config)
     }
 
-    /// Data goes out; the last segment came at `heard`. Perhaps it answers.
+    /// Records that data is sent; the last segment arrived at `heard`. Data that follows soon
+    /// counts as an answer.
     pub fn answered(&mut self, heard: Time, now: Time, config: &TcpConfig) {
         if std::mem::take(&mut self.question) && now.since(heard) <= config.answer_wait {
             self.answers = self.answers.saturating_add(1).min(expected(config) + 3);
         }
     }
 
-    /// The acknowledgement can wait no longer.
+    /// Makes an acknowledgement due whose delay has ended.
     pub fn missed(&mut self, config: &TcpConfig) {
         self.is_due = true;
         if self.question && self.is_answer_expected(config) {

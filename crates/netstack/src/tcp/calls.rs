@@ -1,4 +1,4 @@
-//! What the application and the stack around it ask of a connection.
+//! Operations of the application and of the stack on a connection.
 
 use super::context::Context;
 use super::state::{State, Tcb};
@@ -6,19 +6,19 @@ use crate::api::{Chunk, TcpConfig, Time};
 use crate::core::chunks::{Chunks, List, Node};
 
 impl Tcb {
-    /// Whether small segments are held back (RFC 9293, 3.7.4).
+    /// Turns Nagle's algorithm on or off (RFC 9293, 3.7.4).
     pub const fn set_nagle(&mut self, nagle: bool) {
         self.sender.set_nagle(nagle);
     }
 
-    /// Takes data to send: a prefix of `data`. Says how many bytes.
+    /// Queues a prefix of `data` for sending. Returns its length in bytes.
     pub fn take(&mut self, data: &[Chunk], context: &mut Context<'_>) -> u32 {
         let room = self.sender.room(context.config);
         self.sender.queue.push(data, room, context.chunks)
     }
 
-    /// Takes data to send as urgent (RFC 9293, 3.8.5). Says how many bytes. The peer learns of it also
-    /// while its window is closed.
+    /// Queues a prefix of `data` as urgent data (RFC 9293, 3.8.5). Returns its length in bytes. The
+    /// urgent pointer is announced even while the peer's window is closed.
     pub fn take_urgent(&mut self, data: &[Chunk], context: &mut Context<'_>) -> u32 {
         let taken = self.take(data, context);
         if taken > 0 {
@@ -30,7 +30,7 @@ impl Tcb {
         taken
     }
 
-    /// Our side closes behind what was sent (RFC 9293, 3.10.4).
+    /// Closes our side after the queued data (RFC 9293, 3.10.4).
     pub fn queue_fin(&mut self) {
         if !self.sender.queue_fin() {
             return;
@@ -42,9 +42,9 @@ impl Tcb {
         };
     }
 
-    /// The application closes the connection: it wants no more data, and our side closes behind
-    /// what was sent. `false` when the peer is to be reset instead: it does not know of the
-    /// connection yet, or data that was never handed up is lost (RFC 2525, 2.17).
+    /// Closes the connection for the application: discards further received data, and closes our
+    /// side after the queued data. Returns `false` if the peer must be reset instead: the
+    /// connection is not open yet, or received data was not delivered (RFC 2525, 2.17).
     pub fn close(&mut self, config: &TcpConfig, now: Time) -> bool {
         let unread = self.receiver.has_data();
         self.receiver.deafen();
@@ -59,29 +59,29 @@ impl Tcb {
         true
     }
 
-    /// The application wants no more data.
+    /// Discards received data from now on.
     pub fn deafen(&mut self) {
         self.receiver.deafen();
     }
 
-    /// Takes the first range of received data that waits to be handed up.
+    /// Removes the first range of received data for the application.
     pub fn take_received(&mut self, chunks: &mut Chunks) -> Option<Node> {
         self.receiver.take_data(chunks)
     }
 
-    /// The reader is stopped, and data waits for it.
+    /// Records that the reader is stopped while data waits for it.
     pub fn hold_up(&mut self) {
         self.receiver.hold_up();
     }
 
-    /// Nothing can be sent to the peer now: when to try again.
+    /// Starts the retransmission timer because nothing can be sent now. Returns its expiry.
     pub fn try_later(&mut self, config: &TcpConfig, now: Time) -> Time {
         let timeout = self.sender.rto.timeout(config);
         self.timers.start_retransmission(now + timeout)
     }
 
-    /// The application is done with data: the peer learns of the window when it may be waiting for
-    /// it. Says whether an acknowledgement is due.
+    /// Records that the application has finished with data. Returns whether an acknowledgement is
+    /// due because the window opens for a peer that may wait for it.
     pub fn read(&mut self, bytes: u32, buffers: u32, config: &TcpConfig) -> bool {
         let may_receive = self.may_receive();
         self.receiver
@@ -89,7 +89,7 @@ impl Tcb {
         self.receiver.acks().is_due()
     }
 
-    /// The reader resumes: the window is announced to the peer.
+    /// Records that the reader resumes, and announces the window to the peer.
     pub fn resume(&mut self) {
         self.receiver.resume();
         if !self.notices.has_ended() && self.may_receive() {
@@ -97,8 +97,8 @@ impl Tcb {
         }
     }
 
-    /// The connection has moved to another stack, with all its data: what is left here ends without
-    /// a word.
+    /// Ends this copy of a connection that has moved to another stack with all its data. No event
+    /// is reported.
     pub fn move_away(&mut self) {
         self.state = State::Closed;
         self.notices.end_silently();
@@ -106,13 +106,13 @@ impl Tcb {
         self.receiver.forget_data();
     }
 
-    /// The ranges of data to send, to be emptied or filled when the connection moves.
+    /// Ranges of data to send. The move of a connection empties or fills the list.
     pub fn send_list(&mut self) -> &mut List {
         self.sender.queue.list()
     }
 
-    /// The ranges of received data, those to be handed up and those out of order, to be emptied or
-    /// filled when the connection moves.
+    /// Ranges of received data in order and out of order. The move of a connection empties or fills
+    /// the lists.
     pub fn received_lists(&mut self) -> [&mut List; 2] {
         self.receiver.lists()
     }

@@ -1,23 +1,23 @@
-//! What the rules of TCP may use beside the connection: the clock, the settings, and the stack's
-//! memory for ranges.
+//! Resources that TCP's rules use in addition to the connection: clock, settings and memory for
+//! ranges.
 
 use crate::api::{Counters, Payload, TcpConfig, Time};
 use crate::core::chunks::{Chunks, List};
 
-/// What the rules may use beside the connection.
+/// Resources that TCP's rules use in addition to the connection.
 pub struct Context<'a> {
     pub now: Time,
     pub config: &'a TcpConfig,
     pub chunks: &'a mut Chunks,
-    /// Received buffers that are the caller's again.
+    /// Received buffers to return to the caller.
     pub released: &'a mut List,
     pub counters: &'a mut Counters,
-    /// Where the payload of the segment lies that the connection has just put out.
+    /// Receives the ranges of the outgoing segment's payload.
     pub payload: &'a mut Payload,
-    /// A packet may hold as many segments as make so many bytes of payload; one always.
+    /// Largest payload of a packet that holds several segments. One segment is always allowed.
     pub most_packet_bytes: u32,
-    /// Whoever reads this connection's data has no room: the segment's data is not taken.
+    /// Whether the connection's reader is stopped: the stack drops the segment's data.
     pub reader_is_stopped: bool,
-    /// [`crate::api::Limits::kept`].
+    /// Value of [`crate::api::Limits::kept`].
     pub most_kept: u32,
 }

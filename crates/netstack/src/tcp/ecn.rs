@@ -1,4 +1,4 @@
-//! Explicit congestion notification (RFC 3168): routers mark packets instead of dropping them; the
+//! Explicit congestion notification (RFC 3168): routers mark packets instead of dropping them, the
 //! receiver echoes the mark, and the sender slows down.
 
 use super::seq;
@@ -6,24 +6,26 @@ use super::state::{State, Tcb};
 use crate::api::{Ecn as Setting, Time};
 use crate::wire::tcp::{ACK, CWR, ECE, SYN};
 
-/// One connection's ECN, once both sides have agreed on it.
+/// ECN state of a connection that has negotiated it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ecn {
-    /// A mark has come: our acknowledgements say so until the peer has slowed down.
+    /// A marked packet arrived; acknowledgements echo it (ECE) until the peer has reduced its
+    /// window.
     echoes: bool,
-    /// The window was reduced: the next new data says so (CWR).
+    /// The window was reduced; the next new data announces it (CWR).
     is_reduced: bool,
-    /// Marks of what was sent before this one are one event (RFC 3168, 6.1.2); `None` before the first.
+    /// End of the data that was sent before the last reduction. Marks on that data are one event
+    /// (RFC 3168, 6.1.2). `None` before the first reduction.
     reduced_at: Option<u32>,
 }
 
 impl Ecn {
-    /// What `ack` acknowledges was sent before the window was last reduced.
+    /// Whether `ack` covers only data that was sent before the last reduction.
     pub fn is_known(&self, ack: u32) -> bool {
         self.reduced_at.is_some_and(|at| seq::le(ack, at))
     }
 
-    /// Flags that a segment has beside its own; `is_new`: it is new data.
+    /// ECN flags of a segment; `is_new` if it contains new data.
     pub fn flags(&mut self, is_new: bool) -> u8 {
         let echo = if self.echoes { ECE } else { 0 };
         let reduced = is_new && std::mem::take(&mut self.is_reduced);
@@ -31,7 +33,7 @@ impl Ecn {
     }
 }
 
-/// Whether a SYN asks for ECN (RFC 3168, 6.1.1), and a SYN+ACK agrees.
+/// Whether a SYN requests ECN (RFC 3168, 6.1.1).
 pub const fn asks(flags: u8) -> bool {
     flags & (SYN | ACK | ECE | CWR) == SYN | ECE | CWR
 }
@@ -41,8 +43,8 @@ const fn agrees(flags: u8) -> bool {
 }
 
 impl Tcb {
-    /// Flags of our SYN or SYN+ACK. A SYN that is sent again does not ask: perhaps that is what dropped
-    /// it (RFC 3168, 6.1.1.1).
+    /// ECN flags of our SYN or SYN+ACK. A retransmitted SYN does not request ECN: the request may
+    /// have caused the loss (RFC 3168, 6.1.1.1).
     pub fn syn_ecn_flags(&self, setting: Setting, is_first: bool) -> u8 {
         match self.state {
             State::SynReceived if self.terms.ecn() => ECE,
@@ -51,25 +53,26 @@ impl Tcb {
         }
     }
 
-    /// The peer's SYN+ACK, which answers our SYN.
+    /// Processes the ECN flags of the peer's SYN+ACK, which answers our SYN.
     pub fn agree_ecn(&mut self, flags: u8, setting: Setting) {
         let asked = setting == Setting::On && self.timers.retries() == 0;
         self.terms.set_ecn(asked && agrees(flags));
     }
 
-    /// A segment with data or control came; `is_marked`: a router has marked its packet.
+    /// Processes the ECN flags of a segment with data or control flags; `is_marked`: a router has
+    /// marked its packet.
     pub fn take_mark(&mut self, flags: u8, is_marked: bool) {
         if flags & CWR != 0 {
             self.ecn.echoes = false;
         }
         if is_marked {
             self.ecn.echoes = true;
-            // The sender is to know at once, as Linux does.
+            // The acknowledgement goes out at once, as in Linux.
             self.receiver.acks_mut().demand();
         }
     }
 
-    /// An acknowledgement echoes a mark: the window is reduced, once for what was under way.
+    /// Reduces the window for an echoed mark, once for the data in flight.
     pub fn take_echo(&mut self, ack: u32, now: Time) {
         if self.ecn.is_known(ack) || self.recovery.is_on() {
             return;
@@ -79,7 +82,7 @@ impl Tcb {
         self.slowed_down();
     }
 
-    /// The window was reduced, for a mark or for a loss (RFC 3168, 6.1.2).
+    /// Records that the window was reduced, for a mark or for a loss (RFC 3168, 6.1.2).
     pub fn slowed_down(&mut self) {
         if self.terms.ecn() {
             self.ecn.is_reduced = true;

@@ -1,5 +1,5 @@
-//! TCP Fast Open (RFC 7413), as one connection knows it: what its SYN or SYN+ACK carries beside the
-//! handshake, and whether the application has the connection before the handshake is done.
+//! TCP Fast Open (RFC 7413) of one connection: the option and data of its SYN or SYN+ACK, and
+//! whether the application got the connection before the handshake was complete.
 
 use super::context::Context;
 use super::segment::Incoming;
@@ -7,56 +7,56 @@ use super::state::{State, Tcb};
 use crate::api::Chunk;
 use crate::wire::tcp::FastOpenOption;
 
-/// What is beside the handshake.
+/// Fast Open state of a connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FastOpen {
-    /// Our first SYN or SYN+ACK has this option, which is forgotten once that is sent again.
+    /// Option of our first SYN or SYN+ACK. A retransmission does not have it.
     option: Option<FastOpenOption>,
-    /// What a server says of Fast Open, and of its segment size, is to be remembered.
+    /// The server's cookie and segment size are to be remembered.
     is_learning: bool,
     /// Our SYN had the option.
     has_asked: bool,
-    /// A peer's SYN opened the connection with a cookie, and its handshake is not done.
+    /// A peer's SYN opened the connection with a cookie, and the handshake is not complete.
     is_early: bool,
     /// The SYN+ACK of such a connection is to be sent.
     is_answer_due: bool,
-    /// Data in a SYN was taken: ours by the peer, or the peer's.
+    /// Data in a SYN was accepted: ours by the peer, or the peer's by us.
     has_data: bool,
 }
 
 impl FastOpen {
-    /// The option of our SYN or SYN+ACK, which is sent once: a SYN that is sent again has neither
-    /// data nor option, in case that they were what dropped it (RFC 7413, 4.1.3).
+    /// Option of our first SYN or SYN+ACK. A retransmission has neither data nor option, as these
+    /// may have caused the loss (RFC 7413, 4.1.3).
     pub const fn option(&self) -> Option<FastOpenOption> {
         self.option
     }
 
-    /// Our SYN or SYN+ACK is sent again: without the option.
+    /// Removes the option before a retransmission of our SYN or SYN+ACK.
     pub fn forget_option(&mut self) {
         self.option = None;
     }
 
-    /// What a server says is to be remembered.
+    /// Whether the server's cookie and segment size are to be remembered.
     pub const fn is_learning(&self) -> bool {
         self.is_learning
     }
 
-    /// Our SYN had the option, at least the first time.
+    /// Whether our first SYN had the option.
     pub const fn has_asked(&self) -> bool {
         self.has_asked
     }
 
-    /// The application has the connection, and the handshake is not done.
+    /// Whether the application has the connection although the handshake is not complete.
     pub const fn is_early(&self) -> bool {
         self.is_early
     }
 
-    /// As [`Self::is_early`]; it is not from now on.
+    /// Returns [`Self::is_early`] and clears it.
     pub fn take_early(&mut self) -> bool {
         std::mem::take(&mut self.is_early)
     }
 
-    /// Whether the SYN+ACK is to be sent; it counts as sent then.
+    /// Returns whether the SYN+ACK is to be sent, and marks it as sent.
     pub fn take_answer(&mut self) -> bool {
         std::mem::take(&mut self.is_answer_due)
     }
@@ -65,36 +65,36 @@ impl FastOpen {
         self.is_answer_due
     }
 
-    /// Data in a SYN was taken.
+    /// Whether data in a SYN was accepted.
     pub const fn has_data(&self) -> bool {
         self.has_data
     }
 
-    /// The peer has taken data of our SYN.
+    /// Records that the peer has accepted the data of our SYN.
     pub fn was_taken(&mut self) {
         self.has_data = true;
     }
 }
 
 impl Tcb {
-    /// Our SYN+ACK has this option.
+    /// Sets the option of our SYN+ACK.
     pub fn offer_fast_open(&mut self, option: FastOpenOption) {
         self.fast_open.option = Some(option);
     }
 
-    /// Our SYN may have data, and has this option; what the server says is to be remembered.
+    /// Sets the option of our SYN, which may carry data. The server's answer is to be remembered.
     pub fn ask_fast_open(&mut self, option: Option<FastOpenOption>) {
         self.fast_open.option = option;
         (self.fast_open.is_learning, self.fast_open.has_asked) = (true, option.is_some());
     }
 
-    /// Takes data for our SYN: a prefix of `data`, `most` bytes at most. Says how many bytes.
+    /// Queues a prefix of `data`, at most `most` bytes, for our SYN. Returns its length in bytes.
     pub fn take_for_syn(&mut self, data: &[Chunk], most: u32, context: &mut Context<'_>) -> u32 {
         self.sender.queue.push(data, most, context.chunks)
     }
 
-    /// A peer's SYN with a cookie: the application has the connection from now on, and its data
-    /// (RFC 7413, 4.2). Says whether the buffer is kept.
+    /// Opens a connection with a peer's SYN that has a cookie: the application gets it and its data
+    /// now (RFC 7413, 4.2). Returns whether the connection keeps the buffer.
     pub fn open_early(&mut self, syn: &Incoming, context: &mut Context<'_>) -> bool {
         self.fast_open.is_early = true;
         self.fast_open.is_answer_due = true;
@@ -107,7 +107,7 @@ impl Tcb {
         let mut data = *syn;
         data.header.flags = crate::wire::tcp::ACK;
         data.header.seq = syn.header.seq.wrapping_add(1);
-        // Nobody has accepted it.
+        // The application has not accepted the connection yet.
         let held = self
             .receiver
             .take(&data, false, &self.terms, &mut self.timers, context);
@@ -115,7 +115,7 @@ impl Tcb {
         held
     }
 
-    /// The SYN that opened this connection comes again, or its answer was lost.
+    /// Sends the SYN+ACK again, because it was lost or the peer's SYN came again.
     pub fn answer_again(&mut self) {
         if self.fast_open.is_early {
             self.fast_open.is_answer_due = true;
@@ -124,17 +124,17 @@ impl Tcb {
         }
     }
 
-    /// The application has the connection before its handshake is done.
+    /// Whether the application has the connection although the handshake is not complete.
     pub const fn is_early(&self) -> bool {
         matches!(self.state, State::SynReceived) && self.fast_open.is_early()
     }
 
-    /// See [`FastOpen`].
+    /// Fast Open state.
     pub const fn fast_open(&self) -> &FastOpen {
         &self.fast_open
     }
 
-    /// See [`FastOpen`].
+    /// Fast Open state.
     pub const fn fast_open_mut(&mut self) -> &mut FastOpen {
         &mut self.fast_open
     }

@@ -1,4 +1,4 @@
-//! A segment arrives (RFC 9293, 3.10.7), for a connection that exists.
+//! Arrival of a segment for an existing connection (RFC 9293, 3.10.7).
 
 use super::context::Context;
 use super::segment::Incoming;
@@ -7,29 +7,29 @@ use super::state::{State, Tcb};
 use crate::api::{DeadReason, TcpConfig, Time};
 use crate::wire::tcp::{ACK, FIN, RST, SYN, Segment, URG};
 
-/// What became of a segment.
+/// Result of processing a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Verdict {
-    /// Its buffer is part of the connection now.
+    /// The connection keeps the segment's buffer.
     pub held: bool,
-    /// Answer with an RST as for a segment without a connection.
+    /// The stack must answer with an RST as for a segment without a connection.
     pub reset: bool,
-    /// The connection came to TIME_WAIT (again).
+    /// The connection entered TIME_WAIT, or restarts it.
     pub time_wait: bool,
 }
 
-/// What a segment's timestamp says of it.
+/// Classification of a segment by its timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Age {
     Fresh,
-    /// It is older than one that came before.
+    /// The timestamp is older than an earlier one.
     Old,
-    /// It has none, though timestamps were agreed on.
+    /// The segment has no timestamp although timestamps were negotiated.
     Unknown,
 }
 
 impl Tcb {
-    /// Takes a segment in any state but SYN-SENT.
+    /// Processes a segment in any state but SYN-SENT.
     pub fn input(&mut self, segment: &Incoming, context: &mut Context<'_>) -> Verdict {
         let header = &segment.header;
         let drop = Verdict::default();
@@ -40,13 +40,13 @@ impl Tcb {
                 self.receiver.acks_mut().challenge(context.now);
                 return drop;
             }
-            // RFC 7323, 3.2: silently.
+            // RFC 7323, 3.2: dropped silently.
             Age::Unknown => {
                 context.counters.timestamps_missing += 1;
                 return drop;
             }
         }
-        // A peer that did not get our SYN+ACK, or opens at the same time (RFC 9293, 3.5).
+        // The peer did not get our SYN+ACK, or opens at the same time (RFC 9293, 3.5).
         if self.state == State::SynReceived
             && segment.is(SYN)
             && header.seq == self.receiver.irs()
@@ -58,9 +58,9 @@ impl Tcb {
             context.counters.out_of_window += 1;
             if !segment.is(RST) {
                 self.receiver.report_duplicate(segment, &self.terms);
-                // Data is acknowledged each time: a probe of our closed window (RFC 9293,
-                // 3.8.6.1), or the peer lacks our last acknowledgement. It cannot continue
-                // endlessly as bare acknowledgements could.
+                // Data is acknowledged each time: it probes our closed window (RFC 9293, 3.8.6.1),
+                // or the peer has missed our last acknowledgement. Unlike bare acknowledgements it
+                // cannot cause an endless exchange.
                 if segment.payload.len > 0 {
                     self.receiver.acks_mut().demand();
                 }
@@ -71,8 +71,8 @@ impl Tcb {
         if segment.is(RST) {
             return self.reset_received(segment, context);
         }
-        // RFC 5961, 4: a SYN here is answered with a challenge, which an honest peer answers with
-        // an RST that fits.
+        // RFC 5961, 4: a SYN in this state gets a challenge, which a correct peer answers with an
+        // acceptable RST.
         if segment.is(SYN) {
             context.counters.challenge_acks += 1;
             self.receiver.acks_mut().challenge(context.now);
@@ -90,7 +90,7 @@ impl Tcb {
         if !self.acknowledged(segment, context) {
             return drop;
         }
-        // Only now: a forged segment whose acknowledgement was refused proves nothing.
+        // Not earlier: a forged segment whose acknowledgement was refused must have no effect.
         self.remember_timestamp(segment, context.now);
         self.timers.heard(context.now);
         self.closing(context);
@@ -118,7 +118,8 @@ impl Tcb {
         verdict
     }
 
-    /// PAWS (RFC 7323, 5.3): whether the timestamp is not older than the last one.
+    /// Classifies the segment's timestamp: PAWS requires that it is not older than the last one
+    /// (RFC 7323, 5.3).
     fn age(&self, segment: &Incoming, config: &TcpConfig, now: Time) -> Age {
         if !self.terms.timestamps()
             || segment.is(RST)
@@ -134,12 +135,13 @@ impl Tcb {
         }
     }
 
-    /// RFC 7323, 4.3, rule 2: only a segment at the left edge sets the timestamp to echo.
+    /// Stores the timestamp to echo. Only a segment at the left edge sets it (RFC 7323, 4.3, rule
+    /// 2).
     ///
-    /// Stricter than that rule: the segment must acknowledge all that was acknowledged before.
-    /// Segments in order always do. A forged timestamp from the future would make PAWS refuse
-    /// the peer for 24 days, and RFC 5961, 5.2 takes acknowledgements up to the
-    /// largest window old, which are easier to guess. The acknowledgement must have been taken.
+    /// This is stricter than the rule: the segment must acknowledge all that was acknowledged
+    /// before, as segments in order always do. A forged timestamp from the future would make PAWS
+    /// refuse the peer for 24 days. RFC 5961, 5.2, accepts acknowledgements as old as the largest
+    /// window, which are easier to guess. The caller has accepted the acknowledgement.
     fn remember_timestamp(&mut self, segment: &Incoming, now: Time) {
         let header = &segment.header;
         if let (true, Some((value, _))) = (self.terms.timestamps(), header.options.timestamps)
@@ -150,7 +152,8 @@ impl Tcb {
         }
     }
 
-    /// RFC 5961, 3: an RST must hit the next number exactly; near misses are asked again.
+    /// Processes an RST. It must have exactly the next sequence number; others in the window get a
+    /// challenge (RFC 5961, 3).
     fn reset_received(&mut self, segment: &Incoming, context: &mut Context<'_>) -> Verdict {
         if segment.header.seq == self.receiver.next() {
             context.counters.resets_received += 1;
@@ -170,15 +173,16 @@ impl Tcb {
         Verdict::default()
     }
 
-    /// The SYN that opened this connection comes again.
+    /// Processes a repetition of the SYN that opened this connection.
     fn syn_again(&mut self, segment: &Incoming, context: &mut Context<'_>) -> Verdict {
         if segment.is(ACK) && self.notices.is_owned() {
-            // Both opened at the same time, and this is the peer's SYN+ACK (RFC 9293, figure 8).
+            // Both sides opened at the same time, and this is the peer's SYN+ACK (RFC 9293, figure
+            // 8).
             let mut stripped = *segment;
             stripped.header.flags &= !SYN;
             stripped.header.seq = segment.header.seq.wrapping_add(1);
             let verdict = self.input(&stripped, context);
-            // The SYN came twice.
+            // The peer has sent its SYN twice.
             self.receiver.syn_again(&self.terms);
             return verdict;
         }
@@ -186,7 +190,8 @@ impl Tcb {
         Verdict::default()
     }
 
-    /// SYN-RECEIVED: the ACK that opens. `false` when it acknowledges something else.
+    /// Processes the ACK that completes the handshake in SYN-RECEIVED. Returns `false` if it
+    /// acknowledges something else.
     fn opened(&mut self, segment: &Incoming, context: &mut Context<'_>) -> bool {
         let header = &segment.header;
         let first = self.sender.iss().wrapping_add(1);
@@ -194,7 +199,7 @@ impl Tcb {
             return false;
         }
         let was_early = self.fast_open.take_early();
-        // A connection that the application had early it may have closed already.
+        // The application may already have closed a connection that it got early.
         self.state = if self.sender.is_closed() {
             State::FinWait1
         } else {
@@ -226,7 +231,7 @@ impl Tcb {
         true
     }
 
-    /// The peer announces urgent data (RFC 9293, 3.10.7.4, sixth).
+    /// Processes the urgent pointer of a segment (RFC 9293, 3.10.7.4, sixth).
     pub fn take_urgent_pointer(&mut self, segment: &Incoming) {
         let Segment { seq, urgent, .. } = segment.header;
         if self.may_receive() && self.receiver.announce_urgent(seq, urgent) {
@@ -234,11 +239,12 @@ impl Tcb {
         }
     }
 
-    /// Takes data and FIN of an acceptable segment. Says whether its buffer is kept.
+    /// Processes data and FIN of an acceptable segment. Returns whether the connection keeps its
+    /// buffer.
     #[inline]
     pub fn take_data(&mut self, segment: &Incoming, context: &mut Context<'_>) -> bool {
         if !self.may_receive() {
-            // Only what was received before can come here: the peer lacks our acknowledgement.
+            // Only old data can arrive here: the peer has missed our acknowledgement.
             self.receiver.acks_mut().demand();
             return false;
         }
@@ -247,7 +253,7 @@ impl Tcb {
             .take(segment, is_owned, &self.terms, &mut self.timers, context)
     }
 
-    /// Our FIN was acknowledged, perhaps: the next state (RFC 9293, 3.10.7.4, fifth).
+    /// Changes the state if our FIN was acknowledged (RFC 9293, 3.10.7.4, fifth).
     fn closing(&mut self, context: &mut Context<'_>) {
         if !self.sender.is_fin_acked() {
             return;
@@ -265,8 +271,8 @@ impl Tcb {
         }
     }
 
-    /// All data up to the peer's FIN is here, perhaps: the next state (eighth). Says whether this
-    /// is TIME_WAIT.
+    /// Changes the state if all data up to the peer's FIN has arrived (RFC 9293, 3.10.7.4, eighth).
+    /// Returns whether the next state is TIME_WAIT.
     pub fn finish_receiving(&mut self) -> bool {
         if self.receiver.take_fin() {
             self.notices.peer_closed(!self.receiver.is_deaf());
@@ -277,7 +283,7 @@ impl Tcb {
                 other => other,
             };
         }
-        // CLOSING, and our FIN is acknowledged.
+        // In CLOSING, the acknowledgement of our FIN leads to TIME_WAIT.
         self.state == State::Closing && self.sender.is_fin_acked()
     }
 }

@@ -4,7 +4,7 @@ use crate::api::Time;
 use crate::core::siphash::Key;
 use crate::flow::FlowKey;
 
-/// Secrets of the sequence numbers.
+/// Secret keys of sequence numbers and timestamps.
 #[derive(Debug, Clone, Copy)]
 pub struct Numbers {
     sequence: Key,
@@ -19,21 +19,22 @@ impl Numbers {
         }
     }
 
-    /// `M + F(4-tuple, secret)`: a clock of 4 µs (RFC 9293, 3.4.1) and a hash, so that numbers
-    /// of one connection's successors rise, and those of others reveal nothing.
+    /// Initial sequence number `M + F(4-tuple, secret)`: a clock of 4 µs (RFC 9293, 3.4.1) and a
+    /// hash. The numbers of successive connections of a 4-tuple increase, and those of others
+    /// reveal nothing.
     pub fn initial(&self, key: &FlowKey, now: Time) -> u32 {
         let clock = (now.as_nanos() / 4000) as u32;
         clock.wrapping_add(self.sequence.hash(&key.words()) as u32)
     }
 
-    /// What to add to the millisecond clock in this connection's timestamps: the same for each
-    /// connection of the 4-tuple, so that values rise over TIME_WAIT (RFC 6191).
+    /// Offset of the millisecond clock in this connection's timestamps. Successive connections of a
+    /// 4-tuple share it, so that values increase over TIME_WAIT (RFC 6191).
     pub fn timestamp_offset(&self, key: &FlowKey) -> u32 {
         self.timestamps.hash(&key.words()) as u32
     }
 }
 
-/// The timestamp clock: milliseconds.
+/// Timestamp clock, in milliseconds.
 pub fn timestamp(now: Time, offset: u32) -> u32 {
     ((now.as_nanos() / 1_000_000) as u32).wrapping_add(offset)
 }
@@ -77,12 +78,12 @@ mod tests {
                 .collect()
         };
         let ours = all(&numbers);
-        // Neither the numbers nor their steps come again, but by chance: 4,000 of 2^32 meet in two
-        // pairs on average once in five hundred.
+        // Neither the numbers nor their differences repeat, except by chance: among 4,000 of 2^32
+        // values two pairs are equal once in about five hundred runs.
         let distinct: HashSet<u32> = ours.iter().copied().collect();
         let steps: HashSet<u32> = ours.windows(2).map(|w| w[1].wrapping_sub(w[0])).collect();
         assert!(distinct.len() >= 3998 && steps.len() >= 3997);
-        // Each bit is set about as often as not: 4,000 throws are within 300 of 2,000.
+        // Each bit is set in about half of the numbers: of 4,000, within 300 of 2,000.
         for bit in 0..32 {
             let set = ours
                 .iter()
@@ -90,13 +91,13 @@ mod tests {
                 .count();
             assert!((1700..2300).contains(&set), "bit {bit}: {set}");
         }
-        // Another secret: other numbers.
+        // Another secret gives other numbers.
         let others = all(&Numbers::new(&[8; 16]));
         let same = ours.iter().zip(&others).filter(|(a, b)| a == b).count();
         assert!(same <= 2, "{same} of 4,000 are the same");
     }
 
-    /// RFC 7323, 5.4; RFC 6191: the offset is another one for each pair of sockets, and stays.
+    /// RFC 7323, 5.4; RFC 6191: each 4-tuple has its own offset, which does not change.
     /// Promise 60.
     #[test]
     fn timestamps_of_a_pair_of_sockets_rise_and_reveal_nothing_of_another() {

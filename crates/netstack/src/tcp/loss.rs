@@ -1,4 +1,4 @@
-//! What an acknowledgement says of loss, where SACK was agreed on (RFC 6675, RFC 8985, RFC 9937).
+//! Loss detection from acknowledgements with SACK (RFC 6675, RFC 8985, RFC 9937).
 
 use super::context::Context;
 use super::prr::Delivery;
@@ -9,23 +9,23 @@ use crate::api::Time;
 use crate::wire::tcp::Segment;
 use std::time::Duration;
 
-/// What an acknowledgement reports, before the rules have taken it.
+/// Contents of an acknowledgement, compared with the state before it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Report {
-    /// Some range was news.
+    /// Some SACK range is new.
     pub is_news: bool,
-    /// Bytes that have arrived.
+    /// Number of bytes that arrived.
     pub bytes: u32,
-    /// Of what was acknowledged and sent last, if it is certain.
+    /// Round trip of the segment that was sent last, if it is unambiguous.
     pub round_trip: Option<Duration>,
-    /// It acknowledges new data.
+    /// The acknowledgement covers new data.
     pub(super) advances: bool,
-    /// Fast recovery was under way already.
+    /// Fast recovery was already active.
     pub(super) in_recovery: bool,
 }
 
 impl Tcb {
-    /// Takes the ranges of an acknowledgement, and when what it reports was sent.
+    /// Records the SACK ranges of an acknowledgement and the send times of what they report.
     pub fn take_ranges(&mut self, header: &Segment, now: Time) -> Report {
         if !self.terms.sack() {
             return Report::default();
@@ -69,10 +69,10 @@ impl Tcb {
         }
     }
 
-    /// What of `from..to` was missing has arrived. Returns the round trip of its end, if that is
-    /// certain.
+    /// Records that the missing parts of `from..to` have arrived. Returns the round trip of the
+    /// last of them, if it is unambiguous.
     fn arrives(&mut self, from: u32, to: u32, now: Time) -> Option<Duration> {
-        // After a timeout nobody knows which of two copies arrived.
+        // After a timeout it is ambiguous which of two copies arrived.
         if matches!(self.recovery.phase(), Phase::Loss { .. }) {
             return None;
         }
@@ -98,7 +98,7 @@ impl Tcb {
         round_trip
     }
 
-    /// What is lost by now, and what may be sent in recovery.
+    /// Finds lost segments, and computes how much recovery may send.
     pub fn judge(&mut self, report: Report, context: &mut Context<'_>) {
         let reveals = self.find_lost(context);
         if self.recovery.is_fast() {
@@ -114,10 +114,10 @@ impl Tcb {
         }
     }
 
-    /// Looks for what was sent long before what has arrived (RFC 8985, 6.2, step 5). Says whether
-    /// some loss is news.
+    /// Finds segments that were sent long before others which have arrived (RFC 8985, 6.2, step 5).
+    /// Returns whether it found a new loss.
     pub fn find_lost(&mut self, context: &mut Context<'_>) -> bool {
-        // In order: nothing has arrived that was sent after what is missing.
+        // If everything arrived in order, nothing was sent after a missing segment.
         let is_in_order = self.recovery.board.is_empty() && !self.recovery.is_on();
         let is_timed_out = matches!(self.recovery.phase(), Phase::Loss { .. });
         if is_in_order || is_timed_out || !self.sender.is_waiting() {
@@ -148,8 +148,8 @@ impl Tcb {
     }
 }
 
-/// Whether the first range is a duplicate (RFC 2883, 4): it lies below what is acknowledged up to
-/// `ack`, or within the second range.
+/// Whether the first SACK range is a duplicate (D-SACK; RFC 2883, 4): it lies below the cumulative
+/// `ack` or within the second range.
 fn reports_duplicate(ranges: &[(u32, u32)], ack: u32) -> bool {
     match ranges {
         [(left, _), ..] if seq::lt(*left, ack) => true,
@@ -161,7 +161,7 @@ fn reports_duplicate(ranges: &[(u32, u32)], ack: u32) -> bool {
 }
 
 impl Tcb {
-    /// Reordering was waited for long enough (RFC 8985, 6.2, step 5: the reordering timer).
+    /// Handles the reordering timer (RFC 8985, 6.2, step 5).
     pub fn reordering_is_over(&mut self, context: &mut Context<'_>) {
         let was_fast = self.recovery.is_fast();
         self.find_lost(context);

@@ -1,14 +1,13 @@
-//! TCP (RFC 9293): one connection's state and the rules that change it.
+//! TCP (RFC 9293): the state of one connection and the rules that change it.
 //!
-//! A [`state::Tcb`] knows neither addresses' routes nor frames: [`input`] takes a segment,
-//! [`output`] says which segment to send next, [`tick`] what to do when time has passed. The
-//! stack around it finds the connection, writes headers and hands events up.
+//! A [`state::Tcb`] knows neither routes nor frames. [`input`] processes a segment, [`output`]
+//! produces the next one to send, and [`tick`] handles expired timers. The stack around it finds
+//! the connection, writes headers and reports events.
 //!
-//! The connection's state lies in its parts, each changed in its own file alone: [`sender`] with
-//! [`queue`], [`rto`] and [`congestion`]; [`recovery`] with [`sack`],
-//! [`rack`] with [`sent_log`], and [`prr`]; [`tail`]; [`receiver`] with
-//! [`reassembly`], [`offer`] and [`acks`]; [`timers`]; [`notices`]; [`terms`] and [`timestamps`]. The
-//! rules that concern several of them are methods of the connection.
+//! The state consists of parts, and only the file of a part changes it: [`sender`] with [`queue`],
+//! [`rto`] and [`congestion`]; [`recovery`] with [`sack`], [`rack`], [`sent_log`] and [`prr`];
+//! [`tail`]; [`receiver`] with [`reassembly`], [`offer`] and [`acks`]; [`timers`]; [`notices`];
+//! [`terms`] and [`timestamps`]. Rules that involve several parts are methods of the connection.
 
 pub mod ack;
 pub mod acks;

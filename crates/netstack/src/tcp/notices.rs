@@ -1,35 +1,35 @@
-//! What the application knows of a connection, and what is still to be reported to it.
+//! Events of a connection that are not reported to the application yet.
 
 use crate::api::DeadReason;
 
-/// How far the application knows of a connection.
+/// Progress of the application's knowledge of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Stage {
-    /// Half-open, of a listener: there is nothing to report.
+    /// Half-open connection of a listener: there is nothing to report.
     #[default]
     HalfOpen,
-    /// Open; the knock is to be reported.
+    /// Open; the `Knock` event is to be reported.
     Open,
-    /// The knock was reported, and not answered yet.
+    /// The `Knock` event was reported, and the application has not answered it.
     Knocked,
-    /// The application opened or accepted it.
+    /// The application opened or accepted the connection.
     Owned,
 }
 
-/// The connection's end.
+/// End of the connection.
 #[derive(Debug, Clone, Copy, Default)]
 enum End {
-    /// It lives.
+    /// The connection is alive.
     #[default]
     None,
     Unreported(DeadReason),
     Reported,
-    /// It has ended, and that is not reported: it was rejected, never knocked, or has moved
-    /// to another stack.
+    /// The connection has ended and no event reports that: it was rejected, never reported, or has
+    /// moved to another stack.
     Silent,
 }
 
-/// What is still to be reported to the application.
+/// Events that are not reported to the application yet.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Notices {
     stage: Stage,
@@ -37,49 +37,50 @@ pub struct Notices {
     connected: bool,
     urgent: bool,
     peer_closed: bool,
-    /// Bytes that were acknowledged and not reported.
+    /// Acknowledged bytes that are not reported.
     acked_bytes: u32,
-    /// Ranges that were wholly acknowledged and not reported.
+    /// Wholly acknowledged ranges that are not reported.
     freed_ranges: u32,
 }
 
 impl Notices {
-    /// The application opens or accepts the connection.
+    /// Records that the application opens or accepts the connection.
     pub fn own(&mut self) {
         self.stage = Stage::Owned;
     }
 
-    /// The application opened or accepted it.
+    /// Whether the application opened or accepted the connection.
     pub fn is_owned(&self) -> bool {
         self.stage == Stage::Owned
     }
 
-    /// It waits for `accept` or `reject`.
+    /// Whether the connection waits for `accept` or `reject`.
     pub fn is_knocking(&self) -> bool {
         self.stage == Stage::Knocked
     }
 
-    /// It belongs to a listener, and its handshake is not done.
+    /// Whether the connection belongs to a listener and its handshake is not complete.
     pub fn is_half_open(&self) -> bool {
         self.stage == Stage::HalfOpen
     }
 
-    /// It lives no more.
+    /// Whether the connection has ended.
     pub fn has_ended(&self) -> bool {
         !matches!(self.end, End::None)
     }
 
-    /// Its end was reported, or is not to be reported.
+    /// Whether the end was reported, or never will be.
     pub fn is_end_settled(&self) -> bool {
         matches!(self.end, End::Reported | End::Silent)
     }
 
-    /// Its end was reported.
+    /// Whether the end was reported.
     pub fn is_end_reported(&self) -> bool {
         matches!(self.end, End::Reported)
     }
 
-    /// The handshake is done. Says whether the application opened it.
+    /// Records that the handshake is complete. Returns whether the application opened the
+    /// connection.
     pub fn opened(&mut self) -> bool {
         match self.stage {
             Stage::Owned => self.connected = true,
@@ -89,40 +90,40 @@ impl Notices {
         self.is_owned()
     }
 
-    /// `bytes` of data were acknowledged.
+    /// Records that `bytes` of data were acknowledged.
     pub fn acked(&mut self, bytes: u32) {
         self.acked_bytes += bytes;
     }
 
-    /// So many ranges of data were acknowledged to their ends.
+    /// Records that `count` ranges of data were wholly acknowledged.
     pub fn freed_ranges(&mut self, count: u32) {
         self.freed_ranges += count;
     }
 
-    /// The peer's FIN came. `wanted`: the application has not closed the connection itself.
+    /// Records the peer's FIN. `wanted` is `false` if the application has closed the connection.
     pub fn peer_closed(&mut self, wanted: bool) {
         self.peer_closed = wanted;
     }
 
-    /// The application closes the connection: the peer's FIN is not reported any more.
+    /// Drops the report of the peer's FIN because the application closes the connection.
     pub fn forget_peer_closed(&mut self) {
         self.peer_closed = false;
     }
 
-    /// The connection has ended; a second end changes nothing.
+    /// Records the connection's end; a second end has no effect.
     pub fn ended(&mut self, reason: DeadReason) {
         if !self.has_ended() {
             self.end = End::Unreported(reason);
         }
     }
 
-    /// It has ended, and that is not reported.
+    /// Records an end that no event reports.
     pub fn end_silently(&mut self) {
         self.end = End::Silent;
     }
 
-    /// An ended connection that the application never heard of is not reported. Says whether
-    /// nothing is to be reported at all.
+    /// Silences the end of a connection that the application does not know. Returns whether no end
+    /// will be reported.
     pub fn hush(&mut self) -> bool {
         if !self.has_ended() {
             return false;
@@ -133,9 +134,9 @@ impl Notices {
         matches!(self.end, End::Silent)
     }
 
-    /// Whether something is to be reported, received data apart.
+    /// Whether there is an event to report other than received data.
     pub fn any(&self) -> bool {
-        // Without a branch in the usual case: this is asked several times a packet.
+        // The usual case has no branch: this runs several times per packet.
         if self.is_owned() {
             self.connected
                 | self.urgent
@@ -147,7 +148,7 @@ impl Notices {
         }
     }
 
-    /// Whether the knock is to be reported; it counts as reported then.
+    /// Returns whether the `Knock` event is due, and marks it as reported.
     pub fn take_knock(&mut self) -> bool {
         let is_due = self.stage == Stage::Open;
         if is_due {
@@ -156,22 +157,22 @@ impl Notices {
         is_due
     }
 
-    /// Whether the end of the handshake is to be reported; it counts as reported then.
+    /// Returns whether the `Connected` event is due, and marks it as reported.
     pub fn take_connected(&mut self) -> bool {
         std::mem::take(&mut self.connected)
     }
 
-    /// The peer has announced urgent data.
+    /// Records that the peer has announced urgent data.
     pub fn urgent_announced(&mut self) {
         self.urgent = true;
     }
 
-    /// Whether urgent data is to be reported; it counts as reported then.
+    /// Returns whether the `Urgent` event is due, and marks it as reported.
     pub fn take_urgent(&mut self) -> bool {
         std::mem::take(&mut self.urgent)
     }
 
-    /// Bytes and ranges acknowledged and not reported before; `None` for no bytes.
+    /// Takes the acknowledged bytes and ranges that are not reported; `None` if there are no bytes.
     pub fn take_acked(&mut self) -> Option<(u32, u32)> {
         (self.acked_bytes > 0).then(|| {
             (
@@ -181,12 +182,12 @@ impl Notices {
         })
     }
 
-    /// Whether the peer's FIN is to be reported; it counts as reported then.
+    /// Returns whether the `PeerClosed` event is due, and marks it as reported.
     pub fn take_peer_closed(&mut self) -> bool {
         std::mem::take(&mut self.peer_closed)
     }
 
-    /// Why the connection ended, if that is to be reported; it counts as reported then.
+    /// Returns the reason of the end if a `Dead` event is due, and marks it as reported.
     pub fn take_end(&mut self) -> Option<DeadReason> {
         let End::Unreported(reason) = self.end else {
             return None;

@@ -1,53 +1,53 @@
-//! The window that the peer is offered (RFC 9293, 3.8.6.2.2).
+//! Receive window that is offered to the peer (RFC 9293, 3.8.6.2.2).
 
 use super::seq;
 use super::terms::Terms;
 use crate::api::TcpConfig;
 
-/// The offered window, and what fills it.
+/// Offered window and the data that fills it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Offer {
-    /// Its right edge.
+    /// Right edge of the window.
     edge: u32,
-    /// The most that was offered so far, in bytes.
+    /// Largest window offered so far, in bytes.
     most: u32,
-    /// Handed up or ready to be, not yet done with.
+    /// Bytes that are ready for the application or in use by it.
     unread_bytes: u32,
     unread_buffers: u32,
-    /// The reader is stopped, and data or the peer waits for it.
+    /// The reader is stopped while data or the peer waits for it.
     is_held_up: bool,
 }
 
-/// The largest window that can be announced: without scaling, 64 KiB (RFC 7323, 2.2).
+/// Largest window that can be announced: 64 KiB without scaling (RFC 7323, 2.2).
 fn largest(terms: &Terms, config: &TcpConfig) -> u32 {
     config.receive_window_bytes.min(0xffff << terms.our_scale())
 }
 
 impl Offer {
-    /// The peer's data begins at `next`. Until the window can be scaled, at most 64 KiB are
-    /// promised.
+    /// Starts with the peer's first data byte at `next`. Before the window can be scaled, at most
+    /// 64 KiB are offered.
     pub fn begin(&mut self, next: u32, config: &TcpConfig) {
         self.most = config.receive_window_bytes.min(0xffff);
         self.edge = next.wrapping_add(self.most);
     }
 
-    /// Bytes from `at` on that it has room for.
+    /// Bytes from `at` to the right edge.
     pub fn bytes(&self, at: u32) -> u32 {
         seq::distance(at, self.edge)
     }
 
-    /// As [`Self::bytes`], as a segment announces it.
+    /// Window as a segment announces it, scaled.
     pub fn scaled(&self, next: u32, terms: &Terms) -> u16 {
         (self.bytes(next) >> terms.our_scale()).min(0xffff) as u16
     }
 
-    /// The peer's FIN was taken, which lies before `next`.
+    /// Moves the right edge behind the peer's FIN, which was accepted and lies before `next`.
     pub fn pass(&mut self, next: u32) {
         self.edge = seq::max(self.edge, next);
     }
 
-    /// The window to announce, where data is awaited at `next`: moves the right edge on when that
-    /// is worth it (silly window avoidance, RFC 9293, 3.8.6.2.2) and never back.
+    /// Window to announce if the next expected byte is `next`. Moves the right edge forward if the
+    /// gain is large enough (silly window avoidance, RFC 9293, 3.8.6.2.2), and never back.
     pub fn announce(&mut self, next: u32, terms: &Terms, config: &TcpConfig) -> u16 {
         let edge = self.possible_edge(next, terms, config);
         if self.is_worth_announcing(edge, terms, config) {
@@ -60,7 +60,7 @@ impl Offer {
         self.scaled(next, terms)
     }
 
-    /// How far the window could reach.
+    /// Right edge of the largest possible window.
     fn possible_edge(&self, next: u32, terms: &Terms, config: &TcpConfig) -> u32 {
         if !self.has_buffer(config) {
             return self.edge;
@@ -73,24 +73,24 @@ impl Offer {
         gain > 0 && gain >= (largest(terms, config) / 2).min(u32::from(terms.mss()))
     }
 
-    /// Whether a buffer more may be handed up.
+    /// Whether the application may get another buffer.
     pub fn has_buffer(&self, config: &TcpConfig) -> bool {
         self.unread_buffers < u32::from(config.receive_buffers)
     }
 
-    /// A buffer with so many bytes is to be handed up.
+    /// Records a buffer of `bytes` that is ready for the application.
     pub fn fill(&mut self, bytes: u32) {
         self.unread_bytes += bytes;
         self.unread_buffers += 1;
     }
 
-    /// Handed up or ready to be, not yet done with.
+    /// Bytes that are ready for the application or in use by it.
     pub const fn unread_bytes(&self) -> u32 {
         self.unread_bytes
     }
 
-    /// The application is done with data. Says whether a peer that sends more might be waiting for
-    /// the window, and is to be told of it.
+    /// Records that the application has finished with data. Returns whether the peer may wait for
+    /// the window and needs an announcement.
     pub fn read(
         &mut self,
         bytes: u32,
@@ -108,17 +108,17 @@ impl Offer {
             && self.is_worth_announcing(edge, terms, config)
     }
 
-    /// The reader is stopped, and data or the peer waits for it: the window counts as closed.
+    /// Whether the window counts as closed because the reader is stopped.
     pub const fn is_held_up(&self) -> bool {
         self.is_held_up
     }
 
-    /// The reader is stopped, and data waits for it.
+    /// Records that the reader is stopped while data waits for it.
     pub fn hold_up(&mut self) {
         self.is_held_up = true;
     }
 
-    /// The reader resumes.
+    /// Records that the reader resumes.
     pub fn resume(&mut self) {
         self.is_held_up = false;
     }

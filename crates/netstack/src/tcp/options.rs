@@ -1,4 +1,4 @@
-//! Options of the segments that a connection sends.
+//! TCP options of the segments that a connection sends.
 
 use super::state::{State, Tcb};
 use super::terms::receive_scale;
@@ -7,7 +7,8 @@ use crate::core::chunks::Chunks;
 use crate::wire::tcp::Options;
 
 impl Tcb {
-    /// Takes the options of the peer's SYN: what both sides offered holds.
+    /// Applies the options of the peer's SYN. Options that both sides offered are in use from now
+    /// on.
     pub fn agree(&mut self, theirs: &Options, config: &TcpConfig, now: Time) {
         self.terms.agree(theirs, self.key.local.is_v4(), config);
         if let (true, Some((value, _))) = (self.terms.timestamps(), theirs.timestamps) {
@@ -16,7 +17,7 @@ impl Tcb {
         self.sender.set_mss(self.terms.payload_mss(), config);
     }
 
-    /// Options of our SYN; in SYN+ACK only what the peer offered.
+    /// Options of our SYN; those of a SYN+ACK include only what the peer offered.
     pub fn syn_options(&self, config: &TcpConfig, our_mss: u16, now: Time) -> Options {
         let answers = self.state == State::SynReceived;
         let terms = &self.terms;
@@ -36,7 +37,7 @@ impl Tcb {
         }
     }
 
-    /// The timestamp option of a segment after the handshake.
+    /// Timestamp option of a segment after the handshake.
     pub fn stamp(&self, now: Time) -> Options {
         Options {
             timestamps: (self.terms.timestamps()).then(|| self.timestamps.option(now)),

@@ -1,4 +1,4 @@
-//! Which segment to send next (RFC 9293, 3.8.6.2.1; RFC 5681; RFC 6675, 5).
+//! Selection of the next segment to send (RFC 9293, 3.8.6.2.1; RFC 5681; RFC 6675, 5).
 
 use super::context::Context;
 use super::segment::Outgoing;
@@ -7,7 +7,8 @@ use super::state::{State, Tcb};
 use crate::wire::tcp::{ACK, FIN, PSH, SYN, URG};
 
 impl Tcb {
-    /// The next segment, if there is one to send now. `our_mss` is what our SYN offers.
+    /// Returns the next segment to send now, if there is one. `our_mss` is the MSS that our SYN
+    /// announces.
     pub fn output(&mut self, our_mss: u16, context: &mut Context<'_>) -> Option<Outgoing> {
         let sent = match self.state {
             State::Closed => None,
@@ -73,7 +74,7 @@ impl Tcb {
             self.count_retransmit(context);
         }
         self.timers.start_retransmission(self.timeout_at(context));
-        // Never scaled (RFC 7323, 2.2).
+        // A SYN's window is never scaled (RFC 7323, 2.2).
         let window = context.config.receive_window_bytes.min(0xffff) as u16;
         Some(Outgoing {
             seq: self.sender.iss(),
@@ -88,7 +89,7 @@ impl Tcb {
         })
     }
 
-    /// The data of our SYN, where there is some (RFC 7413, 4.1.3): how many bytes.
+    /// Gathers the data of our SYN (RFC 7413, 4.1.3). Returns its length in bytes.
     fn gather_for_syn(&mut self, context: &mut Context<'_>) -> u32 {
         let (first, bytes) = (self.sender.iss().wrapping_add(1), self.sender.queue.bytes());
         self.sender
@@ -122,9 +123,11 @@ impl Tcb {
         self.fresh_data(mss, false, context)
     }
 
-    /// RFC 6675, 5, step C: lost holes first, then new data, then holes that may be lost.
+    /// Next segment in SACK recovery (RFC 6675, 5, step C): lost holes first, then new data, then
+    /// holes that may be lost.
     fn in_sack_recovery(&mut self, mss: u32, context: &mut Context<'_>) -> Option<Outgoing> {
-        // Whole segments go out for what room RFC 9937 gives in bytes: it is counted off the next.
+        // RFC 9937 grants bytes, but whole segments are sent. The excess is subtracted from the
+        // next grant.
         if self.recovery.under_way(&self.sender, &self.terms) >= self.sender.window.cwnd() {
             return None;
         }
@@ -143,7 +146,7 @@ impl Tcb {
         self.resend(start, end, mss, context)
     }
 
-    /// Most payload beside the options of this moment.
+    /// Largest payload of a segment with the current options.
     fn room_in_segment(&self, context: &Context<'_>) -> u32 {
         if !self.receiver.has_sack_blocks() {
             return self.payload_mss();
@@ -152,7 +155,7 @@ impl Tcb {
         self.terms.room(options)
     }
 
-    /// Sends the first that is missing again, as much as fits.
+    /// Retransmits the first missing data, up to one segment.
     pub fn resend_missing(&mut self, mss: u32, context: &mut Context<'_>) -> Option<Outgoing> {
         let end = self
             .recovery
@@ -162,7 +165,7 @@ impl Tcb {
         self.resend(self.sender.una(), end, mss, context)
     }
 
-    /// Sends `start..end` again, as much as fits.
+    /// Retransmits `start..end`, up to one segment.
     pub fn resend(
         &mut self,
         start: u32,
@@ -187,8 +190,8 @@ impl Tcb {
         Some(segment)
     }
 
-    /// Data from `snd_nxt` on: new, or again after a timeout. A probe for a lost tail is beyond the
-    /// congestion window.
+    /// Sends data from SND.NXT on: new data, or all data again after a timeout. A tail loss probe
+    /// may exceed the congestion window.
     pub fn fresh_data(
         &mut self,
         mss: u32,
@@ -214,7 +217,7 @@ impl Tcb {
             .next_range(start)
             .map_or(u32::MAX, |left| left.wrapping_sub(start));
         let flight = self.recovery.under_way(&self.sender, &self.terms);
-        // RFC 3042: two segments more while duplicates come in.
+        // RFC 3042: two more segments during duplicate acknowledgements.
         let limited = self.recovery.limited_transmit(&self.terms) * mss;
         let most = self.sender.window.cwnd().saturating_add(limited);
         let again = seq::lt(start, self.sender.max());
@@ -222,7 +225,7 @@ impl Tcb {
             1
         } else {
             let most = context.most_packet_bytes.min(most.saturating_sub(flight));
-            // A FIN has a segment of its own, or one with data.
+            // A FIN is sent in a segment of its own, or in one with data.
             waiting
                 .saturating_sub(u32::from(fin_open))
                 .min(room)
@@ -246,13 +249,13 @@ impl Tcb {
         }
         let mut segment = self.segment(start, len, fin, context);
         if segment.len > mss {
-            // Whole ones, where all of them lie in too many places.
+            // The ranges did not all fit, so the packet is cut to whole segments.
             segment.segments = segment.len / mss;
             segment.len = segment.segments * mss;
             context.payload.truncate(segment.len);
         }
         if self.terms.ecn() && !again && segment.len > 0 {
-            // Not what is sent again (RFC 3168, 6.1.5).
+            // Retransmissions are not ECN-capable (RFC 3168, 6.1.5).
             segment.is_ecn_capable = true;
             segment.flags |= self.ecn.flags(true);
         }
@@ -267,7 +270,7 @@ impl Tcb {
         Some(segment)
     }
 
-    /// Data from `start` on goes out, and sending continues behind it. Returns its end.
+    /// Records that data from `start` on is sent, and moves SND.NXT behind it. Returns its end.
     #[inline]
     fn data_sent(&mut self, start: u32, segment: &Outgoing, context: &Context<'_>) -> u32 {
         let taken = segment.len + u32::from(segment.flags & FIN != 0);
@@ -279,7 +282,7 @@ impl Tcb {
         end
     }
 
-    /// New data from `start` on goes out, in segments of `mss` bytes.
+    /// Records that new data from `start` on is sent, in segments of `mss` bytes.
     #[inline]
     pub fn new_data_sent(
         &mut self,
@@ -306,8 +309,8 @@ impl Tcb {
             .answered(heard, context.now, context.config);
     }
 
-    /// Nothing is suspected to be lost, and no segment has a mark of its own: consecutive ones differ by
-    /// their numbers only.
+    /// Whether no loss is suspected and no segment needs its own flags, so that consecutive
+    /// segments differ only in their sequence numbers.
     pub fn is_calm(&self) -> bool {
         !self.recovery.is_on()
             && !self.recovery.is_suspicious()
@@ -315,14 +318,15 @@ impl Tcb {
             && !self.sender.has_urgent()
     }
 
-    /// The window holds data back, and nothing is under way whose acknowledgement would open it.
+    /// Starts the retransmission timer if the window delays data and no data in flight could open
+    /// it.
     fn wait_for_window(&mut self, context: &Context<'_>) {
         if !self.sender.is_waiting() {
             self.timers.start_retransmission(self.timeout_at(context));
         }
     }
 
-    /// One byte into a closed window (RFC 9293, 3.8.6.1), or what a small one takes.
+    /// Sends one byte into a closed window (RFC 9293, 3.8.6.1), or what fits into a small one.
     fn probe(&mut self, mss: u32, context: &mut Context<'_>) -> Option<Outgoing> {
         let end = self.sender.end();
         let start = if self.sender.peer_window() == 0 {
@@ -349,17 +353,17 @@ impl Tcb {
         if self.timers.take_keepalive() {
             context.counters.keepalives += 1;
             let mut segment = self.segment(self.sender.max(), 0, false, context);
-            // A number that was acknowledged long ago must be answered (RFC 9293, 3.8.4).
+            // A sequence number that was acknowledged long ago demands an answer (RFC 9293, 3.8.4).
             segment.seq = self.sender.una().wrapping_sub(1);
             return Some(segment);
         }
-        // The end of what was ever sent: while data is sent again, `snd_nxt` lies before the peer's
-        // window, and the acknowledgement would not be taken.
+        // The number is the end of all sent data. During retransmission SND.NXT is below the peer's
+        // window, and the peer would not accept the acknowledgement.
         (self.receiver.acks().is_due() || self.timers.is_ack_due(context.now))
             .then(|| self.segment(self.sender.max(), 0, false, context))
     }
 
-    /// A segment of `len` bytes from `start`; shorter when they lie in too many places.
+    /// A segment of `len` bytes from `start`, shorter if the data is in too many ranges.
     pub fn segment(
         &mut self,
         start: u32,

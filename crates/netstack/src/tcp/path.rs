@@ -1,5 +1,5 @@
-//! Paths that drop large packets without a word: shorter segments where full ones are not answered time
-//! after time, and probes for longer ones after that (RFC 4821, 7).
+//! Black hole detection for paths that silently drop large packets: shorter segments after repeated
+//! timeouts of full ones, then probes for longer ones (RFC 4821, 7).
 
 use super::context::Context;
 use super::segment::Outgoing;
@@ -11,17 +11,17 @@ use crate::tuning::black_hole::{
     TIMEOUTS,
 };
 
-/// The search for the longest segment that the path carries, in bytes without options.
+/// Search for the longest segment that the path carries, in bytes without options.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PathSearch {
-    /// Longest that may get through; zero while nothing is searched for.
+    /// Longest size that the path may carry; zero without a search.
     high: u16,
-    /// A probe that is under way: its size, its start and its end.
+    /// Probe in flight: its size, its start and its end.
     probe: Option<(u16, u32, u32)>,
 }
 
 impl PathSearch {
-    /// The size of the next probe, halfway from `mss` on, if one is of use now.
+    /// Size of the next probe, halfway above `mss`, if a probe is useful now.
     const fn next_size(&self, mss: u16) -> Option<u16> {
         let is_far = self.high >= mss.saturating_add(CLOSE_ENOUGH_BYTES);
         if is_far && self.probe.is_none() {
@@ -31,19 +31,20 @@ impl PathSearch {
         }
     }
 
-    /// No segment is longer than `most`, as a router says.
+    /// Limits the search to `most`, as reported by a router.
     pub fn limit(&mut self, most: u16) {
         self.high = self.high.min(most);
     }
 
-    /// All up to `ack` is acknowledged. Returns the size that got through, if it was a probe's.
+    /// Processes the acknowledgement of everything up to `ack`. Returns the probe's size if it was
+    /// acknowledged.
     pub fn acknowledged(&mut self, ack: u32) -> Option<u16> {
         let (size, _, _) = self.probe.filter(|(_, _, end)| seq::le(*end, ack))?;
         self.probe = None;
         Some(size)
     }
 
-    /// What lies from `start` on is sent again: a probe that begins there was too long.
+    /// Records a retransmission from `start` on: a probe at or behind it was too long.
     pub fn sent_again(&mut self, start: u32) {
         if let Some((size, from, _)) = self.probe
             && seq::le(start, from)
@@ -54,9 +55,8 @@ impl PathSearch {
 }
 
 impl Tcb {
-    /// The retransmission timer has run out. Full segments that are not answered time after time are
-    /// perhaps dropped for their length (RFC 4821, 7.7; RFC 2923, 2.1): they are sent in shorter
-    /// ones.
+    /// Handles a retransmission timeout. Full segments that time out repeatedly may be dropped for
+    /// their length (RFC 4821, 7.7; RFC 2923, 2.1), so the segment size shrinks.
     pub fn suspect_black_hole(&mut self, context: &mut Context<'_>) {
         let mss = self.terms.mss();
         let is_full = self.sender.flight() >= self.payload_mss();
@@ -80,8 +80,8 @@ impl Tcb {
         }
     }
 
-    /// A longer segment than is known to get through (RFC 4821, 7.3), if there is enough behind it to
-    /// tell that it is lost, and nothing else is.
+    /// Sends a probe that is longer than the confirmed segment size (RFC 4821, 7.3), if enough data
+    /// follows to detect its loss and no other loss is suspected.
     pub fn probe_path(&mut self, context: &mut Context<'_>) -> Option<Outgoing> {
         let size = self.path.next_size(self.terms.mss())?;
         let (start, mss) = (self.sender.next(), self.payload_mss());
@@ -107,7 +107,7 @@ impl Tcb {
         Some(segment)
     }
 
-    /// A probe may have got through: its size is that of segments from now on.
+    /// Processes an acknowledgement: the size of an acknowledged probe becomes the segment size.
     pub fn path_acknowledged(&mut self, ack: u32) {
         if let Some(size) = self.path.acknowledged(ack) {
             self.terms.raise_mss(size);
@@ -119,7 +119,8 @@ impl Tcb {
 mod tests {
     use super::*;
 
-    /// A path that carries segments of `carries` bytes: the size that is found, and the probes.
+    /// Searches on a path that carries segments of `carries` bytes. Returns the size found and the
+    /// number of probes.
     fn search(mut mss: u16, high: u16, carries: u16) -> (u16, u32) {
         let mut search = PathSearch { high, probe: None };
         let (mut at, mut probes) = (0, 0);
@@ -141,7 +142,7 @@ mod tests {
         (mss, probes)
     }
 
-    /// RFC 4821, 7.3: within 8 bytes of what the path carries, in few probes.
+    /// RFC 4821, 7.3: the search ends within 8 bytes of the path's size after few probes.
     /// Promise 59.
     #[test]
     fn the_longest_segment_is_found_by_halves() {
@@ -157,7 +158,7 @@ mod tests {
         assert_eq!(PathSearch::default().next_size(1460), None);
     }
 
-    /// A router's word ends the search above it.
+    /// A size reported by a router limits the search.
     /// Promise 59.
     #[test]
     fn a_routers_size_limits_the_search() {

@@ -1,28 +1,28 @@
-//! Proportional rate reduction (RFC 9937): how much each acknowledgement lets out during recovery, so
-//! that the window comes down over a round trip, without a burst and without a pause.
+//! Proportional rate reduction (RFC 9937): the amount that each acknowledgement allows to send
+//! during recovery. The window shrinks over a round trip, without a burst and without a pause.
 
-/// What has happened since the recovery began, in bytes.
+/// State of a recovery, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Prr {
-    /// Under way when it began (RecoverFS).
+    /// Bytes in flight at its start (RecoverFS).
     flight: u32,
-    /// Has arrived since.
+    /// Bytes that have arrived since (prr_delivered).
     delivered: u32,
-    /// Was sent since.
+    /// Bytes sent since (prr_out).
     out: u32,
 }
 
-/// What one acknowledgement says.
+/// Contents of one acknowledgement.
 #[derive(Debug, Clone, Copy)]
 pub struct Delivery {
-    /// Bytes that have arrived by it.
+    /// Bytes whose arrival it reports.
     pub bytes: u32,
-    /// It acknowledged new data and revealed no loss (SafeACK).
+    /// Whether it acknowledges new data and reveals no loss (SafeACK).
     pub is_safe: bool,
 }
 
 impl Prr {
-    /// Recovery begins with `flight` bytes under way that have not arrived.
+    /// Starts a recovery with `flight` bytes in flight.
     pub fn begin(&mut self, flight: u32) {
         *self = Self {
             flight: flight.max(1),
@@ -30,28 +30,29 @@ impl Prr {
         };
     }
 
-    /// The acknowledgement with which it begins reports `bytes`: they were under way until then.
+    /// Adds the bytes that were reported by the acknowledgement which started the recovery: they
+    /// were in flight before it.
     pub fn begins_with(&mut self, bytes: u32) {
         self.flight += bytes;
     }
 
-    /// `bytes` go out.
+    /// Records that `bytes` are sent.
     pub fn sent(&mut self, bytes: u32) {
         self.out = self.out.wrapping_add(bytes);
     }
 
-    /// Something was sent since the recovery began.
+    /// Whether anything was sent since the recovery began.
     pub const fn has_sent(&self) -> bool {
         self.out > 0
     }
 
-    /// The congestion window after an acknowledgement, where `pipe` bytes are under way (RFC 9937, 6).
+    /// Congestion window after an acknowledgement with `pipe` bytes in flight (RFC 9937, 6).
     pub fn window(&mut self, delivery: Delivery, pipe: u32, ssthresh: u32, mss: u32) -> u32 {
         self.delivered += delivery.bytes;
         let mut room = if pipe > ssthresh {
             let share = u64::from(self.delivered) * u64::from(ssthresh);
             let share = share.div_ceil(u64::from(self.flight)) as u32;
-            // Whole segments: a part of one that is left over is not saved up.
+            // Whole segments are sent, so the rest of one is not saved.
             share.saturating_sub(self.out).div_ceil(mss) * mss
         } else {
             let mut room = self.delivered.saturating_sub(self.out).max(delivery.bytes);
@@ -60,7 +61,7 @@ impl Prr {
             }
             room.min(ssthresh - pipe)
         };
-        // The first segment is sent again whatever the rest says.
+        // The first segment is always retransmitted.
         if self.out == 0 {
             room = room.max(mss);
         }
@@ -74,8 +75,8 @@ mod tests {
 
     const MSS: u32 = 1000;
 
-    /// Twenty segments under way, the first lost, half the window: every second acknowledgement lets
-    /// one out, until half is under way.
+    /// Twenty segments are in flight, the first is lost, and the window halves: every second
+    /// acknowledgement allows one segment, until half is in flight.
     /// Promise 58.
     #[test]
     fn the_window_comes_down_over_a_round_trip() {
@@ -104,8 +105,8 @@ mod tests {
         );
     }
 
-    /// Little is left under way: an acknowledgement lets as much out as it reports; one that reveals no
-    /// loss a segment more, until `ssthresh` is reached.
+    /// Little is in flight: an acknowledgement allows as many bytes as it reports, and one segment
+    /// more if it reveals no loss, until the pipe reaches `ssthresh`.
     /// Promise 58.
     #[test]
     fn below_the_threshold_it_grows_as_slow_start_does() {

@@ -1,26 +1,26 @@
-//! Data to send: ranges of the application's memory, kept until they are acknowledged.
+//! Data to send: ranges of the application's memory, until they are acknowledged.
 
 use super::seq;
 use crate::api::{Chunk, Payload};
 use crate::core::NONE;
 use crate::core::chunks::{Chunks, List};
 
-/// The queue. Its first byte is that at SND.UNA, once the handshake is done.
+/// Send queue. Its first byte is at SND.UNA once the handshake is complete.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SendQueue {
     ranges: List,
     bytes: u32,
-    /// A place in `ranges`: a node, and the sequence number of its first byte.
+    /// Position in `ranges`: a node and the sequence number of its first byte.
     cursor: Option<(u32, u32)>,
 }
 
 impl SendQueue {
-    /// Bytes in it, sent or not.
+    /// Bytes in the queue, sent or not.
     pub const fn bytes(&self) -> u32 {
         self.bytes
     }
 
-    /// Appends data: a prefix of `data`, at most `room` bytes. Says how many bytes.
+    /// Appends a prefix of `data`, at most `room` bytes. Returns its length in bytes.
     pub fn push(&mut self, data: &[Chunk], mut room: u32, chunks: &mut Chunks) -> u32 {
         let mut taken = 0;
         for chunk in data {
@@ -39,7 +39,7 @@ impl SendQueue {
         taken
     }
 
-    /// Gives the first `bytes` back. Says how many ranges ended with them.
+    /// Removes the first `bytes`. Returns the number of ranges that ended with them.
     pub fn trim(&mut self, mut bytes: u32, chunks: &mut Chunks) -> u32 {
         let mut freed = 0;
         self.bytes -= bytes;
@@ -66,8 +66,8 @@ impl SendQueue {
         freed
     }
 
-    /// The ranges that hold `start..start + len`, where the queue begins at `first`; fewer bytes
-    /// when they lie in too many places. The cursor makes sending in order O(1).
+    /// Gathers the ranges of `start..start + len` if the queue begins at `first`, or a part if
+    /// there are too many ranges. The cursor makes sending in order O(1).
     pub fn gather(
         &mut self,
         first: u32,
@@ -110,18 +110,18 @@ impl SendQueue {
         }
     }
 
-    /// Gives all up.
+    /// Frees all ranges.
     pub fn clear(&mut self, chunks: &mut Chunks) {
         chunks.clear(&mut self.ranges);
         *self = Self::default();
     }
 
-    /// The ranges are another's now.
+    /// Drops the list without freeing its ranges, which have moved to another list.
     pub fn forget(&mut self) {
         *self = Self::default();
     }
 
-    /// The list of ranges, to be emptied or filled when the connection moves to another stack.
+    /// List of ranges. The move of a connection to another stack empties or fills it.
     pub fn list(&mut self) -> &mut List {
         self.cursor = None;
         &mut self.ranges

@@ -1,5 +1,5 @@
-//! Loss by the time of sending (RFC 8985, 6: RACK): once something has arrived, what was sent long
-//! enough before it and has not is lost.
+//! RACK (RFC 8985, 6): after a segment has arrived, a segment that was sent long enough before it
+//! and has not arrived is lost.
 
 use super::sent_log::{SentLog, Tick, duration};
 use super::seq;
@@ -7,67 +7,69 @@ use crate::api::Time;
 use crate::tuning::loss::{REORDER_KEPT, REORDER_MOST};
 use std::time::Duration;
 
-/// The newest segment that has arrived (RFC 8985, 5.2: RACK.segment, RACK.xmit_ts, RACK.rtt).
+/// Latest sent segment that has arrived (RFC 8985, 5.2: RACK.segment, RACK.xmit_ts, RACK.rtt).
 #[derive(Debug, Clone, Copy)]
 struct Newest {
     end: u32,
     sent: Tick,
-    /// The round trip of what arrived last (RACK.rtt), in ticks.
+    /// Round trip of the last arrival (RACK.rtt), in ticks.
     rtt: u32,
-    /// It had been sent again.
+    /// Whether it was a retransmission.
     again: bool,
 }
 
-/// What is known of times.
+/// Send times and the reordering window.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rack {
-    /// New data, and what was sent again since the repair last began with the first segment.
+    /// Send times of new data, and of retransmissions since the repair last began with the first
+    /// segment.
     first: SentLog,
     again: SentLog,
     newest: Option<Newest>,
-    /// The least round trip, in ticks; zero before the first.
+    /// Smallest round trip in ticks; zero before the first measurement.
     least_rtt: u32,
-    /// Something arrived after what had been sent later, by so many bytes at most.
+    /// Whether a segment arrived after one that was sent later, and the largest distance in bytes.
     is_reordered: bool,
     reordered_bytes: u32,
-    /// Quarters of the least round trip that reordering is waited for, more than one: grows with
-    /// retransmissions that were not needed, and recoveries without one (RFC 8985, 6.2, step 4).
+    /// Quarters of the smallest round trip by which the reordering window exceeds one quarter.
+    /// Spurious retransmissions increase it, recoveries without one reset it (RFC 8985, 6.2, step
+    /// 4).
     more_quarters: u8,
     calm_recoveries: u8,
-    /// Where the round trip ends in which the last needless retransmission was counted.
+    /// End of the round trip in which the last spurious retransmission was counted.
     needless_until: Option<u32>,
 }
 
-/// What was found lost.
+/// Result of loss detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lost {
-    /// All below this that is missing and was sent once.
+    /// Everything missing below this number that was sent once is lost.
     pub first: Option<u32>,
-    /// All below this that is missing and was sent again.
+    /// Everything missing below this number that was retransmitted is lost again.
     pub again: Option<u32>,
-    /// When more will be known.
+    /// Time of the next detection, if one is needed.
     pub ask_at: Option<Time>,
 }
 
 /// Sending.
 impl Rack {
-    /// New data up to `end` goes out.
+    /// Records that new data up to `end` is sent.
     #[inline]
     pub fn sent(&mut self, end: u32, now: Time) {
         self.first.sent(end, Tick::of(now));
     }
 
-    /// `start..end` goes out again.
+    /// Records that `start..end` is retransmitted.
     pub fn sent_again(&mut self, start: u32, end: u32, now: Time) {
         self.again.sent_again(start, end, Tick::of(now));
     }
 
-    /// The repair begins with the first segment (again).
+    /// Forgets the retransmissions because the repair starts with the first segment again.
     pub fn repair_anew(&mut self) {
         self.again.clear();
     }
 
-    /// All is sent again, as if for the first time.
+    /// Forgets all send times because everything is sent again after a timeout.
     pub fn timed_out(&mut self) {
         (self.newest, self.calm_recoveries) = (None, 0);
         self.first.clear();
@@ -75,9 +77,9 @@ impl Rack {
     }
 }
 
-/// Arrivals.
+/// Processing of acknowledgements.
 impl Rack {
-    /// All up to `una` is acknowledged; `is_all`: nothing is under way.
+    /// Forgets the send times below `una`; `is_all`: no data is in flight.
     #[inline]
     pub fn advance(&mut self, una: u32, is_all: bool) {
         self.first.advance(una);
@@ -87,14 +89,14 @@ impl Rack {
         }
     }
 
-    /// A segment that ends at `end` has arrived; `again`: it had been sent again (6.2, steps 1 and 2).
-    /// Returns its round trip, if that is certain.
+    /// Records the arrival of a segment that ends at `end`; `again`: it was retransmitted (6.2,
+    /// steps 1 and 2). Returns its round trip if that is unambiguous.
     pub fn arrived(&mut self, end: u32, again: bool, now: Time) -> Option<Duration> {
         let log = if again { &self.again } else { &self.first };
         let sent = log.time_of(end.wrapping_sub(1))?;
         let rtt = Tick::of(now).since(sent);
         if again {
-            // It was the first one that arrived, and the second was not needed.
+            // The first copy arrived, and the retransmission was spurious.
             if rtt < self.least_rtt {
                 return None;
             }
@@ -112,31 +114,31 @@ impl Rack {
                 again,
             });
         } else if let Some(newest) = &mut self.newest {
-            // RACK.rtt is that of what has arrived last, whenever it was sent: the path took as long.
+            // RACK.rtt is the round trip of the last arrival, whenever it was sent.
             newest.rtt = rtt;
         }
         (!again).then(|| duration(rtt))
     }
 
-    /// What was sent once arrived after something that was sent later (6.2, step 3), `bytes` behind
-    /// it.
+    /// Records that a segment which was sent once arrived after one that was sent later (6.2, step
+    /// 3), at a distance of `bytes`.
     pub fn reordered(&mut self, bytes: u32) {
         self.is_reordered = true;
         self.reordered_bytes = self.reordered_bytes.max(bytes);
     }
 
-    /// Most bytes by which something arrived too late: it is only reported.
+    /// Largest distance in bytes of a reordered segment, for reports only.
     pub const fn reordered_bytes(&self) -> u32 {
         self.reordered_bytes
     }
 
-    /// Whether segments come out of order on this path: how many lie above a hole says nothing then.
+    /// Whether the path reorders segments: the number of segments above a hole then proves no loss.
     pub const fn is_reordered(&self) -> bool {
         self.is_reordered
     }
 
-    /// The peer had got a segment twice (RFC 2883): it is to be waited for longer, once a round trip
-    /// at most (6.2, step 4).
+    /// Records that the peer got a segment twice (RFC 2883). The reordering window grows, at most
+    /// once a round trip (6.2, step 4).
     pub fn needless(&mut self, una: u32, max: u32) {
         if self.needless_until.is_none_or(|until| seq::le(until, una)) {
             self.more_quarters = (self.more_quarters + 1).min(REORDER_MOST);
@@ -145,7 +147,7 @@ impl Rack {
         }
     }
 
-    /// A recovery has ended.
+    /// Records that a recovery has ended.
     pub fn recovered(&mut self) {
         self.calm_recoveries = self.calm_recoveries.saturating_add(1);
         if self.calm_recoveries >= REORDER_KEPT {
@@ -154,10 +156,10 @@ impl Rack {
     }
 }
 
-/// Loss.
+/// Loss detection.
 impl Rack {
-    /// How long reordering is waited for, in ticks (6.2, step 4). `is_clear`: recovery is under way,
-    /// or enough has arrived above a hole, so that it is not waited for unless it was seen.
+    /// Reordering window in ticks (6.2, step 4). `is_clear`: recovery is active, or enough has
+    /// arrived above a hole. Reordering is then waited for only on a path that reorders.
     fn patience(&self, is_clear: bool, srtt: Option<Duration>) -> u32 {
         if is_clear && !self.is_reordered {
             return 0;
@@ -167,7 +169,7 @@ impl Rack {
         (quarters * u64::from(self.least_rtt / 4)).min(most).max(1) as u32
     }
 
-    /// What is lost by now (6.2, step 5). `una`: the first byte that is missing.
+    /// Data that is lost by now (6.2, step 5). `una` is the first missing byte.
     pub fn lost(&self, una: u32, is_clear: bool, srtt: Option<Duration>, now: Time) -> Lost {
         let Some(newest) = self.newest else {
             return Lost::default();
@@ -182,7 +184,7 @@ impl Rack {
                 is_before && moment.is_none_or(|moment| !sent.is_after(moment))
             };
             let (end, sent) = log.late_front(is_late)?;
-            // Of what was sent at the same moment only what lies before it was sent before it.
+            // At equal send times, only the data below `newest` was sent before it.
             let end = if sent == newest.sent {
                 seq::min(end, newest.end)
             } else {
@@ -191,7 +193,7 @@ impl Rack {
             Some(end).filter(|end| seq::lt(una, *end))
         };
         let (first, again) = (late(false, Some(old)), late(true, Some(old)));
-        // The newest of what is waited for is known last.
+        // The last of the missing data is judged later.
         let later = late(false, None) != first || late(true, None) != again;
         let wait = || {
             let due = newest.rtt.saturating_add(patience);

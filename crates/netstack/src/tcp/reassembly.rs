@@ -1,4 +1,4 @@
-//! Received data: put in order (RFC 9293, 3.10.7.4, seventh), to be handed up.
+//! Received data: sorted (RFC 9293, 3.10.7.4, seventh) and buffered until the application takes it.
 
 use super::context::Context;
 use super::seq;
@@ -7,32 +7,32 @@ use crate::core::NONE;
 use crate::core::chunks::{Chunks, List, Node};
 use crate::wire::tcp::MAX_SACK;
 
-/// Ranges of received data that hold the stack's buffers.
+/// Ranges of received data, which occupy received buffers.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reassembly {
-    /// In order, not yet handed up.
+    /// Data in order that waits for the application.
     ready: List,
-    /// Out of order, sorted, not overlapping.
+    /// Data out of order: sorted ranges without overlap.
     held: List,
     held_count: u16,
-    /// Where the latest segments lie that came out of order: one place a gapless range, the range
-    /// of the latest first.
+    /// Positions of the latest segments that arrived out of order, at most one in each gapless
+    /// range. The range of the latest is first.
     recent: [u32; MAX_SACK],
     recent_count: u8,
 }
 
-/// What became of data out of order.
+/// Result of adding data out of order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
-    /// With the part of it that was there already.
+    /// The data was added; the range is the part that was already present.
     Yes(Option<(u32, u32)>),
-    /// All of it was there.
+    /// All of the data was already present.
     Duplicate,
     NoRoom,
 }
 
-/// Adds a range that came twice to those that are to be reported as one (RFC 2883, 4): one that is
-/// not a neighbour stays unreported.
+/// Extends `known`, the duplicate to report (RFC 2883, 4), by a range that arrived twice. A range
+/// that does not touch it stays unreported.
 pub fn add_duplicate(known: &mut Option<(u32, u32)>, (left, right): (u32, u32)) {
     match known {
         None => *known = Some((left, right)),
@@ -49,28 +49,28 @@ pub fn add_duplicate(known: &mut Option<(u32, u32)>, (left, right): (u32, u32)) 
 }
 
 impl Reassembly {
-    /// Something waits to be handed up.
+    /// Whether data waits for the application.
     pub const fn is_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Where the data begins that waits to be handed up.
+    /// First sequence number that waits for the application.
     pub fn first_ready(&self, chunks: &Chunks) -> Option<u32> {
         chunks.front(&self.ready).map(|node| node.seq)
     }
 
-    /// Nothing is out of order.
+    /// Whether no data is out of order.
     pub const fn has_no_gap(&self) -> bool {
         self.held.is_empty()
     }
 
-    /// Takes the first range that waits to be handed up.
+    /// Removes the first range that waits for the application.
     pub fn take(&mut self, chunks: &mut Chunks) -> Option<Node> {
         chunks.take_kept(&mut self.ready)
     }
 
-    /// Makes room in the sequence for data that begins at `next`: what it covers wholly goes, and
-    /// it is cut where it overlaps other data in part. Returns what came twice.
+    /// Resolves overlaps of new data at `next` with buffered data: releases buffered ranges that it
+    /// covers, and cuts it where a range extends beyond it. Returns the range that arrived twice.
     pub fn make_way(
         &mut self,
         data: &mut Chunk,
@@ -96,16 +96,17 @@ impl Reassembly {
         twice
     }
 
-    /// Takes data in order, which begins at `next`; `false` without room for it.
+    /// Appends data in order, which begins at `next`. Returns `false` if there is no free range.
     pub fn append(&mut self, data: Chunk, next: u32, context: &mut Context<'_>) -> bool {
-        // The next segment goes before any that came too early.
+        // The next segment takes precedence over data out of order.
         if context.chunks.free() == 0 {
             self.drop_last(context);
         }
         context.chunks.keep_last(&mut self.ready, data, next)
     }
 
-    /// Moves the first range out of order up, if it begins at `next`: its length in bytes.
+    /// Moves the first range that is out of order to the data in order if it begins at `next`.
+    /// Returns its length in bytes.
     pub fn advance(&mut self, next: u32, chunks: &mut Chunks) -> Option<u32> {
         chunks.front(&self.held).filter(|first| first.seq == next)?;
         let node = chunks.shift(&mut self.held, NONE, &mut self.ready)?;
@@ -113,7 +114,7 @@ impl Reassembly {
         Some(node.chunk.len)
     }
 
-    /// Takes data out of order that begins at `start`; of such ranges there are `most` at most.
+    /// Inserts data out of order that begins at `start`. There may be `most` such ranges.
     pub fn insert(
         &mut self,
         mut start: u32,
@@ -144,7 +145,7 @@ impl Reassembly {
             data.offset += overlap;
             data.len -= overlap;
         }
-        // What it covers wholly goes; what it overlaps in part stays.
+        // A range that the new data covers is released; one that extends beyond it stays.
         while at != NONE {
             let node = *context.chunks.node(at);
             if seq::lt(end, node.seq.wrapping_add(node.chunk.len)) {
@@ -172,8 +173,8 @@ impl Reassembly {
         Kept::Yes(twice)
     }
 
-    /// Gives the last range out of order back. There is room once the caller has taken the
-    /// release; the peer sends both again.
+    /// Releases the highest range that is out of order. A range is free once the caller has
+    /// processed the release; the peer retransmits both.
     fn drop_last(&mut self, context: &mut Context<'_>) {
         let mut previous = NONE;
         let mut at = self.held.head;
@@ -190,7 +191,7 @@ impl Reassembly {
         }
     }
 
-    /// The gapless range around the byte at `wanted`, if that is here.
+    /// The gapless range that contains the byte at `wanted`.
     fn range_around(&self, wanted: u32, chunks: &Chunks) -> Option<(u32, u32)> {
         let mut at = self.held.head;
         while at != NONE {
@@ -203,7 +204,8 @@ impl Reassembly {
         None
     }
 
-    /// A segment out of order came, which lies at `start`: its range is the one to report first.
+    /// Moves the range of a segment that arrived out of order at `start` to the front of the
+    /// report.
     fn note(&mut self, start: u32, chunks: &Chunks) {
         let Some((left, right)) = self.range_around(start, chunks) else {
             return;
@@ -220,8 +222,8 @@ impl Reassembly {
         (self.recent, self.recent_count) = (recent, count as u8);
     }
 
-    /// The ranges to report: that of the latest segment first, then those that were reported first
-    /// before it (RFC 2018, 4), then the others from the lowest on. A range may come twice.
+    /// Reports the ranges for SACK: that of the latest segment, then those of earlier segments (RFC
+    /// 2018, 4), then all ranges in ascending order. A range may be reported twice.
     pub fn report(&self, chunks: &Chunks, mut add: impl FnMut((u32, u32))) {
         for &at in &self.recent[..usize::from(self.recent_count)] {
             if let Some(range) = self.range_around(at, chunks) {
@@ -236,32 +238,32 @@ impl Reassembly {
         }
     }
 
-    /// What is out of order is the caller's again.
+    /// Releases the data that is out of order.
     pub fn release_held(&mut self, context: &mut Context<'_>) {
         context.chunks.append(&mut self.held, context.released);
         self.held_count = 0;
     }
 
-    /// What waits to be handed up is the caller's again.
+    /// Releases the data that waits for the application.
     pub fn release_ready(&mut self, context: &mut Context<'_>) {
         context.chunks.append(&mut self.ready, context.released);
     }
 }
 
-/// Moving to another stack.
+/// Move to another stack.
 impl Reassembly {
-    /// The lists with their ranges, those to be handed up and those out of order.
+    /// Lists of the ranges in order and out of order.
     pub fn lists(&mut self) -> [&mut List; 2] {
         [&mut self.ready, &mut self.held]
     }
 
-    /// The ranges are another's now.
+    /// Drops the lists without freeing their ranges, which have moved to another stack.
     pub fn forget(&mut self) {
         *self = Self::default();
     }
 }
 
-/// The range without a gap that begins with the node `at`, and the node behind it.
+/// The gapless range that begins with the node `at`, and the node behind it.
 fn gapless(at: u32, chunks: &Chunks) -> ((u32, u32), u32) {
     let first = chunks.node(at);
     let (left, mut right) = (first.seq, first.seq.wrapping_add(first.chunk.len));

@@ -1,5 +1,5 @@
-//! The receiving side: the peer's sequence space and the window that it is offered (RFC 9293,
-//! 3.3.1, 3.8.6.2.2), its data and its FIN.
+//! Receiving side: the peer's sequence space and the window offered to it (RFC 9293, 3.3.1,
+//! 3.8.6.2.2), its data and its FIN.
 
 use super::acks::Acks;
 use super::context::Context;
@@ -13,7 +13,7 @@ use crate::api::{Chunk, TcpConfig};
 use crate::core::chunks::{Chunks, List, Node};
 use crate::wire::tcp::{FIN, Options, PSH};
 
-/// The receiving side.
+/// Receiving side of a connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Receiver {
     /// The peer's initial sequence number (IRS).
@@ -24,19 +24,19 @@ pub struct Receiver {
     offer: Offer,
     data: Reassembly,
     acks: Acks,
-    /// A duplicate to report (RFC 2883).
+    /// Duplicate range to report (D-SACK, RFC 2883).
     duplicate: Option<(u32, u32)>,
-    /// End of the peer's urgent data (RCV.UP), if some was announced.
+    /// End of the peer's urgent data (RCV.UP), if any was announced.
     urgent_end: Option<u32>,
-    /// The peer's FIN, where it came before all data.
+    /// Sequence number of the peer's FIN if it arrived before all data.
     fin_at: Option<u32>,
-    /// The application wants no more data.
+    /// The application accepts no more data.
     is_deaf: bool,
 }
 
-/// The peer's sequence space.
+/// Sequence space of the peer.
 impl Receiver {
-    /// The peer's numbers begin with its SYN at `irs`.
+    /// Starts with the peer's SYN at `irs`.
     pub fn begin(&mut self, irs: u32, config: &TcpConfig) {
         self.irs = irs;
         self.next = irs.wrapping_add(1);
@@ -44,38 +44,39 @@ impl Receiver {
         self.offer.begin(self.next, config);
     }
 
-    /// The peer's initial sequence number.
+    /// Initial sequence number of the peer (IRS).
     pub const fn irs(&self) -> u32 {
         self.irs
     }
 
-    /// The next number that is awaited (RCV.NXT).
+    /// Next expected sequence number (RCV.NXT).
     pub const fn next(&self) -> u32 {
         self.next
     }
 
-    /// The window we offer now, in bytes from [`Self::next`].
+    /// Offered window in bytes from [`Self::next`].
     pub fn offered(&self) -> u32 {
         self.offer.bytes(self.next)
     }
 
-    /// Whether a segment at `start` is at the left edge of what we acknowledged last.
+    /// Whether a segment at `start` covers the left edge of the last acknowledgement.
     pub fn is_at_left_edge(&self, start: u32) -> bool {
         seq::le(start, self.last_ack_sent)
     }
 
-    /// RFC 9293, table 6: whether some of the segment lies in the window.
+    /// Whether a part of the segment is in the window (RFC 9293, table 6).
     pub fn is_acceptable(&self, segment: &Incoming) -> bool {
         is_in_window(self.next, self.offered(), segment.header.seq, segment.len())
     }
 
-    /// The application closed and wants nothing more, but data comes (RFC 9293, 3.6.1).
+    /// Whether the segment has new data although the application has closed the connection (RFC
+    /// 9293, 3.6.1).
     pub fn refuses(&self, segment: &Incoming) -> bool {
         let end = segment.header.seq.wrapping_add(segment.payload.len);
         self.is_deaf && segment.payload.len > 0 && seq::lt(self.next, end)
     }
 
-    /// Whether all data up to the peer's FIN is here, and the FIN is taken by this call.
+    /// Accepts the peer's FIN if all data before it has arrived. Returns whether it did.
     pub fn take_fin(&mut self) -> bool {
         if self.fin_at != Some(self.next) {
             return false;
@@ -88,10 +89,10 @@ impl Receiver {
     }
 }
 
-/// Data.
+/// Received data.
 impl Receiver {
-    /// Takes data and FIN of an acceptable segment. Says whether its buffer is kept. `is_owned`:
-    /// the application has the connection.
+    /// Accepts data and FIN of an acceptable segment. Returns whether the connection keeps its
+    /// buffer. `is_owned`: the application has the connection.
     #[inline]
     pub fn take(
         &mut self,
@@ -191,7 +192,7 @@ impl Receiver {
         context: &mut Context<'_>,
     ) -> bool {
         self.acks.demand();
-        // Half of the buffers: the other half is for what closes the gap.
+        // The other half of the buffers is for data that closes the gap.
         let most = context.config.receive_buffers.div_ceil(2);
         let kept = self.data.insert(start, data, most, context);
         match kept {
@@ -208,37 +209,38 @@ impl Receiver {
         matches!(kept, Kept::Yes(_))
     }
 
-    /// Something waits to be handed up, and is wanted.
+    /// Whether data waits for an application that accepts it.
     pub fn is_readable(&self) -> bool {
         self.has_data() && !self.is_deaf
     }
 
-    /// Something waits to be handed up.
+    /// Whether data waits for the application.
     pub const fn has_data(&self) -> bool {
         self.data.is_ready()
     }
 
-    /// Takes the first range that waits to be handed up.
+    /// Removes the first range that waits for the application.
     pub fn take_data(&mut self, chunks: &mut Chunks) -> Option<Node> {
         self.data.take(chunks)
     }
 
-    /// Handed up or ready to be, and not yet done with.
+    /// Bytes that are ready for the application or in use by it.
     pub const fn unread_bytes(&self) -> u32 {
         self.offer.unread_bytes()
     }
 
-    /// The application wants no more data.
+    /// Whether the application accepts no more data.
     pub const fn is_deaf(&self) -> bool {
         self.is_deaf
     }
 
-    /// The application wants no more data.
+    /// Accepts no more data for the application.
     pub fn deafen(&mut self) {
         self.is_deaf = true;
     }
 
-    /// The connection has ended. What waits to be handed up stays only if it `is_wanted`.
+    /// Releases data at the connection's end. Data that waits for the application stays only if
+    /// `is_wanted`.
     pub fn end(&mut self, is_wanted: bool, context: &mut Context<'_>) {
         self.data.release_held(context);
         if self.is_deaf || !is_wanted {
@@ -247,12 +249,12 @@ impl Receiver {
         self.acks.sent();
     }
 
-    /// The lists with their ranges, those to be handed up and those out of order.
+    /// Lists of the ranges in order and out of order.
     pub fn lists(&mut self) -> [&mut List; 2] {
         self.data.lists()
     }
 
-    /// The connection has moved to another stack, and its data with it.
+    /// Drops the data, which has moved to another stack with its connection.
     pub fn forget_data(&mut self) {
         self.data.forget();
     }
@@ -260,8 +262,8 @@ impl Receiver {
 
 /// Urgent data (RFC 9293, 3.8.5).
 impl Receiver {
-    /// A segment at `start` announces urgent data up to `pointer` from there. Says whether that is
-    /// news: it ends behind what came, and behind what was announced before.
+    /// Records urgent data up to `pointer` bytes behind `start`. Returns whether that is new: its
+    /// end is beyond the received data and beyond earlier announcements.
     pub fn announce_urgent(&mut self, start: u32, pointer: u16) -> bool {
         let end = start.wrapping_add(u32::from(pointer));
         let is_news =
@@ -272,27 +274,27 @@ impl Receiver {
         is_news
     }
 
-    /// Bytes that are to be handed up until urgent data ends.
+    /// Bytes that the application gets until the urgent data ends.
     pub fn bytes_to_urgent_end(&self, chunks: &Chunks) -> u32 {
         let from = self.data.first_ready(chunks).unwrap_or(self.next);
         self.urgent_end.map_or(0, |end| seq::distance(from, end))
     }
 }
 
-/// The window.
+/// Receive window.
 impl Receiver {
-    /// The window to announce, as a segment carries it.
+    /// Window to announce in a segment, scaled.
     pub fn offer(&mut self, terms: &Terms, config: &TcpConfig) -> u16 {
         self.offer.announce(self.next, terms, config)
     }
 
-    /// The window we offer now, as a segment carries it.
+    /// Offered window, scaled.
     pub fn scaled_window(&self, terms: &Terms) -> u16 {
         self.offer.scaled(self.next, terms)
     }
 
-    /// The application is done with data. `may_receive`: the peer may send more; it is told of the
-    /// window when it may be waiting for it.
+    /// Records that the application has finished with data. If the peer may send more
+    /// (`may_receive`) and may wait for the window, an acknowledgement becomes due.
     pub fn read(
         &mut self,
         bytes: u32,
@@ -307,17 +309,17 @@ impl Receiver {
         }
     }
 
-    /// The reader is stopped, and data or the peer waits for it: the window counts as closed.
+    /// Whether the window counts as closed because the reader is stopped.
     pub const fn is_held_up(&self) -> bool {
         self.offer.is_held_up()
     }
 
-    /// The reader is stopped, and data waits for it.
+    /// Records that the reader is stopped while data waits for it.
     pub fn hold_up(&mut self) {
         self.offer.hold_up();
     }
 
-    /// The reader resumes.
+    /// Records that the reader resumes.
     pub fn resume(&mut self) {
         self.offer.resume();
     }
@@ -325,24 +327,24 @@ impl Receiver {
 
 /// Acknowledgements.
 impl Receiver {
-    /// When to acknowledge.
+    /// State of delayed acknowledgements.
     pub const fn acks(&self) -> &Acks {
         &self.acks
     }
 
-    /// When to acknowledge.
+    /// State of delayed acknowledgements.
     pub const fn acks_mut(&mut self) -> &mut Acks {
         &mut self.acks
     }
 
-    /// An acknowledgement of all that came was sent.
+    /// Records that an acknowledgement of all received data was sent.
     pub fn ack_sent(&mut self) {
         self.last_ack_sent = self.next;
         self.acks.sent();
         self.duplicate = None;
     }
 
-    /// The SYN that opened the connection came again, with an acknowledgement.
+    /// Records that the SYN which opened the connection came again, with an acknowledgement.
     pub fn syn_again(&mut self, terms: &Terms) {
         self.acks.demand();
         if terms.sack() {
@@ -350,7 +352,7 @@ impl Receiver {
         }
     }
 
-    /// Remembers a segment that brought nothing new, for the next SACK option (RFC 2883).
+    /// Remembers a segment without new data for the next SACK option (D-SACK, RFC 2883).
     pub fn report_duplicate(&mut self, segment: &Incoming, terms: &Terms) {
         let end = segment.header.seq.wrapping_add(segment.payload.len);
         if terms.sack() && segment.payload.len > 0 && seq::le(end, self.next) {
@@ -358,7 +360,7 @@ impl Receiver {
         }
     }
 
-    /// Remembers a part of a segment that came twice, likewise.
+    /// Remembers a range that arrived twice for the next SACK option (D-SACK, RFC 2883).
     fn came_twice(&mut self, range: Option<(u32, u32)>, terms: &Terms) {
         let Some(range) = range else { return };
         self.acks.demand();
@@ -373,8 +375,8 @@ impl Receiver {
     }
 
     /// Fills the SACK option: a duplicate, then the range of the latest segment, then the others
-    /// (RFC 2018, 4; RFC 2883, 4). A duplicate that is a whole block stands there twice: once alone
-    /// it would be an ordinary report, and the sender would not learn of the duplicate.
+    /// (RFC 2018, 4; RFC 2883, 4). A duplicate that is a whole block appears twice: a single one
+    /// would be an ordinary block, and the sender would not recognize the duplicate.
     pub fn sack_blocks(&self, options: &mut Options, chunks: &Chunks) {
         let most = if options.timestamps.is_some() { 3 } else { 4 };
         if let Some(range) = self.duplicate {
@@ -390,9 +392,9 @@ impl Receiver {
     }
 }
 
-/// How many buffers the stack may keep, `most` at all, before it takes no such data: the most for
-/// what is handed up at once, so that no peer takes the room of others by leaving gaps, or by
-/// sending to an application that does not accept.
+/// Number of buffers in use by the whole stack from which on it drops such data. Data in order for
+/// an owned connection may use all of them. The limits prevent a peer from using up the buffers by
+/// leaving gaps, or by sending to an application that does not accept.
 fn most_kept(is_owned: bool, leaves_gap: bool, most: u32) -> u32 {
     match (is_owned, leaves_gap) {
         (true, false) => most,

@@ -1,5 +1,5 @@
-//! Loss: fast retransmit and fast recovery (RFC 5681, 3.2; RFC 6582; RFC 6675), and the repair
-//! after a timeout (RFC 6298, 5).
+//! Loss recovery: fast retransmit and fast recovery (RFC 5681, 3.2; RFC 6582; RFC 6675), and
+//! retransmission after a timeout (RFC 6298, 5).
 
 use super::prr::{Delivery, Prr};
 use super::rack::Rack;
@@ -10,85 +10,86 @@ use super::terms::Terms;
 use crate::api::Time;
 use std::time::Duration;
 
-/// Which loss recovery is under way.
+/// Active loss recovery.
 #[derive(Debug, Clone, Copy, Default)]
 pub enum Phase {
     #[default]
     None,
     /// Fast recovery (RFC 6582, RFC 6675) until `point` is acknowledged.
     Fast { point: u32 },
-    /// After a timeout (RFC 6298, RFC 5681): all up to `point` is sent again.
+    /// Recovery after a timeout (RFC 6298, RFC 5681): everything up to `point` is retransmitted.
     Loss { point: u32 },
 }
 
-/// What is lost and how it is repaired.
+/// State of loss detection and recovery.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Recovery {
     phase: Phase,
     pub(super) board: Scoreboard,
-    /// End of what recovery sent again (RFC 6675, HighRxt).
+    /// End of the data that this recovery has retransmitted (RFC 6675, HighRxt).
     resent: u32,
     pub(super) rack: Rack,
     prr: Prr,
-    /// What was sent again and is lost again lies here, and is to be sent from its start on.
+    /// Retransmitted data that was lost again, from the first byte that is still to be
+    /// retransmitted.
     lost_again: (u32, u32),
-    /// The first segment is to be sent again now.
+    /// The first segment is to be retransmitted now.
     is_first_due: bool,
     duplicates: u32,
     /// Highest sequence number sent when a recovery began (RFC 6582, `recover`).
     recover: u32,
-    /// Segments sent again since the start.
+    /// Number of segments retransmitted since the start.
     retransmits: u32,
 }
 
-/// New data was acknowledged.
+/// Acknowledgement of new data.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     pub bytes: u32,
-    /// Of all that was under way, what this acknowledgement is the first to report: less than
-    /// `bytes` where SACK reported a part before. Only with SACK.
+    /// Bytes that this acknowledgement is the first to report: less than `bytes` if SACK reported a
+    /// part before. Only with SACK.
     pub delivered: u32,
-    /// Of what was acknowledged and sent last, if it is certain.
+    /// Round trip of the segment that was sent last, if it is unambiguous.
     pub round_trip: Option<Duration>,
-    /// The window may grow by it.
+    /// Whether the acknowledgement may grow the window.
     pub may_grow: bool,
 }
 
 impl Recovery {
-    /// Sending starts at `iss`.
+    /// Sets the initial sequence number.
     pub fn start(&mut self, iss: u32) {
         (self.recover, self.resent, self.lost_again) = (iss, iss, (iss, iss));
     }
 
-    /// Nothing from `una` on was sent again.
+    /// Restarts the repair: nothing from `una` on counts as retransmitted.
     pub fn repair_from(&mut self, una: u32) {
         self.resent = una;
         self.lost_again = (una, una);
         self.rack.repair_anew();
     }
 
-    /// Which loss recovery is under way.
+    /// Active recovery.
     pub const fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Some recovery is under way.
+    /// Whether a recovery is active.
     pub const fn is_on(&self) -> bool {
         !matches!(self.phase, Phase::None)
     }
 
-    /// Fast recovery is under way.
+    /// Whether fast recovery is active.
     pub const fn is_fast(&self) -> bool {
         matches!(self.phase, Phase::Fast { .. })
     }
 
-    /// Duplicate acknowledgements came, or reports of holes.
+    /// Whether duplicate acknowledgements or SACK ranges suggest a loss.
     pub const fn is_suspicious(&self) -> bool {
         self.duplicates > 0 || !self.board.is_empty()
     }
 
-    /// Whether a lost tail would be heard of by nothing else, but for the timeout (RFC 8985, 7.2;
-    /// in fast recovery too, where nothing reveals that a retransmission was lost too).
+    /// Whether only a probe or the timeout could reveal a lost tail (RFC 8985, 7.2). This includes
+    /// fast recovery, where nothing reveals the loss of a retransmission.
     pub const fn may_probe_tail(&self) -> bool {
         match self.phase {
             Phase::None => self.board.is_empty(),
@@ -97,22 +98,22 @@ impl Recovery {
         }
     }
 
-    /// What the peer has (RFC 2018).
+    /// Data that the peer has reported (RFC 2018).
     pub const fn board(&self) -> &Scoreboard {
         &self.board
     }
 
-    /// Most bytes by which something arrived too late.
+    /// Largest distance in bytes of a reordered segment.
     pub const fn reordered_bytes(&self) -> u32 {
         self.rack.reordered_bytes()
     }
 
-    /// End of what was sent again.
+    /// End of the data that this recovery has retransmitted.
     pub const fn resent(&self) -> u32 {
         self.resent
     }
 
-    /// `bytes` from `start` on go out again.
+    /// Records that `bytes` from `start` on are retransmitted.
     pub fn sent_again(&mut self, start: u32, bytes: u32, now: Time) {
         let end = start.wrapping_add(bytes);
         if seq::lt(start, self.lost_again.1) {
@@ -123,37 +124,37 @@ impl Recovery {
         self.prr.sent(bytes);
     }
 
-    /// What was sent again is lost again, up to `end`.
+    /// Records that retransmitted data up to `end` was lost again.
     pub fn lose_again(&mut self, una: u32, end: u32) {
         self.lost_again = (una, seq::max(end, self.lost_again.1));
         self.is_first_due = true;
     }
 
-    /// The first that is lost again.
+    /// First range that was lost again.
     pub fn next_lost_again(&self, una: u32) -> Option<(u32, u32)> {
         let (from, end) = (seq::max(una, self.lost_again.0), self.lost_again.1);
         self.board.next_gap(from, end)
     }
 
-    /// `bytes` of new data, which end at `end`, go out.
+    /// Records that `bytes` of new data, which end at `end`, are sent.
     #[inline]
     pub fn sent(&mut self, end: u32, bytes: u32, now: Time) {
         self.rack.sent(end, now);
         self.prr.sent(bytes);
     }
 
-    /// Sending resumes at what is not acknowledged: when it was sent before says nothing any more.
+    /// Records that sending restarts at SND.UNA, which makes earlier send times meaningless.
     pub fn rewound(&mut self, una: u32) {
         self.repair_from(una);
         self.rack.timed_out();
     }
 
-    /// The acknowledgement with which fast recovery began reported `bytes`.
+    /// Adds the bytes that were reported by the acknowledgement which started fast recovery.
     pub fn begins_with(&mut self, bytes: u32) {
         self.prr.begins_with(bytes);
     }
 
-    /// An acknowledgement during fast recovery: the window that it leaves (RFC 9937).
+    /// Sets the window after an acknowledgement during fast recovery (RFC 9937).
     pub fn reduce(&mut self, delivery: Delivery, sender: &mut Sender, terms: &Terms) {
         let pipe = self.under_way(sender, terms);
         let mss = terms.payload_mss();
@@ -164,32 +165,32 @@ impl Recovery {
         }
     }
 
-    /// Segments sent again since the start.
+    /// Number of segments retransmitted since the start.
     pub const fn retransmits(&self) -> u32 {
         self.retransmits
     }
 
-    /// A segment is sent again.
+    /// Counts a retransmitted segment.
     pub fn count_retransmit(&mut self) {
         self.retransmits += 1;
     }
 
-    /// The first segment is to be sent again now.
+    /// Whether the first segment is to be retransmitted now.
     pub const fn is_first_due(&self) -> bool {
         self.is_first_due
     }
 
-    /// As [`Self::is_first_due`]; it counts as sent then.
+    /// Returns [`Self::is_first_due`] and clears it.
     pub fn take_first(&mut self) -> bool {
         std::mem::take(&mut self.is_first_due)
     }
 
-    /// The connection has ended.
+    /// Cancels a pending retransmission because the connection has ended.
     pub fn stop(&mut self) {
         self.is_first_due = false;
     }
 
-    /// Segments that duplicate acknowledgements let out beyond the window (RFC 3042).
+    /// Segments that duplicate acknowledgements allow beyond the window (RFC 3042).
     pub fn limited_transmit(&self, terms: &Terms) -> u32 {
         if terms.sack() || self.is_on() {
             0
@@ -199,9 +200,9 @@ impl Recovery {
     }
 }
 
-/// Bytes, for one connection's `sender` and `terms`.
+/// Byte counts for the `sender` and `terms` of one connection.
 impl Recovery {
-    /// Under way (RFC 6675, 4, SetPipe).
+    /// Bytes in flight (RFC 6675, 4, SetPipe).
     #[inline]
     pub fn under_way(&self, sender: &Sender, terms: &Terms) -> u32 {
         let (una, next) = (sender.una(), sender.next());
@@ -214,15 +215,15 @@ impl Recovery {
         }
     }
 
-    /// What counts as lost, whether it was sent again or not.
+    /// Bytes that count as lost, retransmitted or not.
     pub fn lost(&self, sender: &Sender, terms: &Terms) -> u32 {
         let (una, mss) = (sender.una(), terms.payload_mss());
         match self.phase {
-            // All but what the peer has.
+            // Everything that the peer has not reported is lost.
             Phase::Loss { point } => {
                 seq::distance(una, point) - self.board.bytes_between(una, point)
             }
-            // The first segment, as far as is known (RFC 6582).
+            // Without SACK only the first segment is known to be lost (RFC 6582).
             Phase::Fast { .. } if self.board.is_empty() => {
                 mss.min(seq::distance(una, sender.max()))
             }
@@ -230,7 +231,7 @@ impl Recovery {
         }
     }
 
-    /// What was sent again and is not acknowledged.
+    /// Bytes that were retransmitted and are not acknowledged.
     pub fn under_repair(&self, sender: &Sender) -> u32 {
         let end = match self.phase {
             Phase::None => return 0,
@@ -241,16 +242,16 @@ impl Recovery {
     }
 }
 
-/// What acknowledgements and the timer lead to.
+/// Reactions to acknowledgements and to the timer.
 impl Recovery {
-    /// All up to `ack` is acknowledged.
+    /// Records that everything up to `ack` is acknowledged.
     pub fn advance(&mut self, ack: u32) {
         self.resent = seq::max(self.resent, ack);
         self.lost_again.1 = seq::max(self.lost_again.1, ack);
         self.board.advance(ack);
     }
 
-    /// New data was acknowledged; the sender knows of it.
+    /// Reacts to an acknowledgement of new data that the sender has already recorded.
     pub fn progress(&mut self, made: Progress, sender: &mut Sender, terms: &Terms, now: Time) {
         let mss = terms.payload_mss();
         let (una, srtt) = (sender.una(), sender.rto.srtt());
@@ -284,7 +285,8 @@ impl Recovery {
                 self.phase = Phase::None;
                 self.duplicates = 0;
             }
-            // A partial acknowledgement: the next hole is lost as well (RFC 6582, 3.2, step 3).
+            // After a partial acknowledgement the next hole is lost as well (RFC 6582, 3.2, step
+            // 3).
             Phase::Fast { .. } if !terms.sack() => {
                 self.is_first_due = true;
                 sender.window.deflate(made.bytes, mss);
@@ -293,8 +295,8 @@ impl Recovery {
         }
     }
 
-    /// Bytes by which the window may grow: what duplicates have reported before has let out its own
-    /// (RFC 3042), and counts once.
+    /// Bytes by which the window may grow. Data that duplicate acknowledgements have reported has
+    /// already allowed new segments (RFC 3042) and does not count again.
     fn reported(&self, made: Progress, terms: &Terms) -> u32 {
         if terms.sack() {
             return made.delivered;
@@ -305,7 +307,7 @@ impl Recovery {
             .max(mss.min(made.bytes))
     }
 
-    /// A duplicate acknowledgement. Says whether fast recovery began with it.
+    /// Reacts to a duplicate acknowledgement. Returns whether it started fast recovery.
     pub fn duplicate(&mut self, sender: &mut Sender, terms: &Terms, now: Time) -> bool {
         let mss = terms.payload_mss();
         self.duplicates += 1;
@@ -315,7 +317,7 @@ impl Recovery {
                     let many = self.duplicates >= DUP_THRESH && !self.rack.is_reordered();
                     many || self.board.first_lost(mss)
                 } else {
-                    // RFC 6582, 3.2, step 1: not for duplicates of what a recovery sent.
+                    // RFC 6582, 3.2, step 1: duplicates of an earlier recovery's data do not count.
                     self.duplicates == DUP_THRESH && seq::lt(self.recover, sender.una())
                 };
                 if lost {
@@ -331,16 +333,17 @@ impl Recovery {
         }
     }
 
-    /// The first segment is lost, or lost again: the repair begins with it.
+    /// Restarts the repair with the first segment.
     pub fn resend_from_first(&mut self, sender: &Sender) {
         self.repair_from(sender.una());
         self.is_first_due = true;
     }
 
-    /// Fast recovery begins.
+    /// Starts fast recovery.
     pub fn begin_fast(&mut self, sender: &mut Sender, terms: &Terms, now: Time) {
         let mss = terms.payload_mss();
-        // Segments that have left the network, as duplicates show (RFC 5681, 3.2).
+        // Duplicate acknowledgements show that these segments have left the network (RFC 5681,
+        // 3.2).
         let inflation = if terms.sack() { 0 } else { DUP_THRESH * mss };
         sender
             .window
@@ -354,8 +357,8 @@ impl Recovery {
         self.resend_from_first(sender);
     }
 
-    /// The retransmission timer ran out with data under way: all of it is sent again. `is_first`:
-    /// it did not run out for the same data before.
+    /// Starts the retransmission of all data in flight after a timeout. `is_first` is `false` if
+    /// the same data timed out before.
     pub fn timed_out(&mut self, sender: &mut Sender, terms: &Terms, is_first: bool, now: Time) {
         sender
             .window
@@ -364,7 +367,7 @@ impl Recovery {
         self.phase = Phase::Loss {
             point: sender.max(),
         };
-        // The receiver may have dropped what it reported (RFC 2018, 8).
+        // The receiver may discard data that it has reported (RFC 2018, 8).
         self.board.clear();
         sender.rewind();
         self.rewound(sender.una());

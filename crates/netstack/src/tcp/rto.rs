@@ -1,25 +1,25 @@
-//! The retransmission timeout (RFC 6298).
+//! Retransmission timeout (RFC 6298).
 
 use super::seq;
 use crate::api::{TcpConfig, Time};
 use std::time::Duration;
 
-/// Round-trip estimate and timeout.
+/// Round-trip estimate and retransmission timeout.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rto {
     /// Smoothed round-trip time; zero before the first measurement.
     srtt_ns: u64,
     rttvar_ns: u64,
-    /// Timeout before back-off.
+    /// Timeout without back-off.
     rto_ns: u64,
     backoff: u8,
-    /// The segment being timed: acknowledgement awaited, and when it was sent. One that is sent
-    /// again is not timed (Karn's rule; RFC 6298, 3).
+    /// Segment whose round trip is measured: expected acknowledgement and send time. A
+    /// retransmitted segment is not measured (Karn's rule; RFC 6298, 3).
     timed: Option<(u32, Time)>,
 }
 
 impl Rto {
-    /// Before any measurement (rule 2.1).
+    /// The timeout before any measurement (rule 2.1).
     pub fn new(config: &TcpConfig) -> Self {
         Self {
             srtt_ns: 0,
@@ -30,8 +30,8 @@ impl Rto {
         }
     }
 
-    /// Takes a measurement (rules 2.2 to 2.4): α = 1/8, β = 1/4, K = 4. The clock's granularity
-    /// is a nanosecond, so the least variance is the setting's minimum alone.
+    /// Records a measurement (rules 2.2 to 2.4): α = 1/8, β = 1/4, K = 4. The clock granularity of
+    /// a nanosecond is negligible, so only the configured minimum limits the variance.
     pub fn measured(&mut self, rtt: Duration, config: &TcpConfig) {
         let rtt = (rtt.as_nanos() as u64).max(1);
         if self.srtt_ns == 0 {
@@ -43,46 +43,48 @@ impl Rto {
             self.srtt_ns = self.srtt_ns - self.srtt_ns / 8 + rtt / 8;
         }
         let most = config.max_rto.as_nanos() as u64;
-        // The least timeout is beyond the round trip: an acknowledgement may be delayed by as much,
-        // whatever the path takes.
+        // The minimum is added to the round trip: the peer may delay an acknowledgement by that
+        // time on any path.
         let least = config.min_rto.as_nanos() as u64;
         let wait = self.rttvar_ns.saturating_mul(4).max(least);
         self.rto_ns = self.srtt_ns.saturating_add(wait).min(most);
         self.backoff = 0;
     }
 
-    /// Takes a measurement by an echoed timestamp while a loss is repaired. The echo may be of what
-    /// was sent long before: a receiver that got all repeats it when its acknowledgements are lost.
-    /// So it counts as twice the timeout at most; a path that has become slow is still followed.
+    /// Records a measurement from an echoed timestamp during recovery. The echo may be of an old
+    /// segment: a receiver that has everything repeats it if its acknowledgements are lost. The
+    /// measurement is therefore limited to twice the timeout, which still follows a path that has
+    /// become slow.
     pub fn measured_by_echo(&mut self, rtt: Duration, config: &TcpConfig) {
         let most = Duration::from_nanos(self.rto_ns.saturating_mul(2));
         self.measured(rtt.min(most), config);
     }
 
-    /// A segment goes out for the first time, whose acknowledgement is `awaited`: it is timed,
-    /// unless another one is.
+    /// Starts to measure a segment that is sent for the first time, with the expected
+    /// acknowledgement `awaited`, unless a measurement is in progress.
     pub fn time(&mut self, awaited: u32, now: Time) {
         self.timed.get_or_insert((awaited, now));
     }
 
-    /// A segment is being timed.
+    /// Whether a measurement is in progress.
     pub const fn is_timing(&self) -> bool {
         self.timed.is_some()
     }
 
-    /// What was sent is sent again: nothing is timed.
+    /// Cancels the measurement because data is retransmitted.
     pub fn stop_timing(&mut self) {
         self.timed = None;
     }
 
-    /// What lies at `start` is sent again: a segment behind it is not timed any more.
+    /// Cancels the measurement if data from `start` on is retransmitted before the measured
+    /// segment.
     pub fn stop_timing_from(&mut self, start: u32) {
         if (self.timed).is_some_and(|(awaited, _)| seq::lt(start, awaited)) {
             self.timed = None;
         }
     }
 
-    /// All up to `ack` is acknowledged: a measurement, perhaps.
+    /// Completes the measurement if `ack` acknowledges the segment.
     pub fn acknowledged(&mut self, ack: u32, now: Time, config: &TcpConfig) {
         if let Some((awaited, sent)) = self.timed
             && seq::le(awaited, ack)
@@ -92,7 +94,7 @@ impl Rto {
         }
     }
 
-    /// The handshake is done; `repeated`: our SYN was sent again.
+    /// Processes the end of the handshake; `repeated`: our SYN was retransmitted.
     pub fn handshake_done(&mut self, repeated: bool, now: Time, config: &TcpConfig) {
         if let Some((_, sent)) = self.timed.take() {
             self.measured(now.since(sent), config);
@@ -101,18 +103,18 @@ impl Rto {
         }
     }
 
-    /// New data was acknowledged: the path works again (RFC 6298, 5.7 and its note).
+    /// Ends the back-off because new data was acknowledged (RFC 6298, 5.7 and its note).
     pub fn progress(&mut self) {
         self.backoff = 0;
     }
 
-    /// The timer ran out: twice as long the next time (rule 5.5).
+    /// Doubles the next timeout (rule 5.5).
     pub fn back_off(&mut self) {
         self.backoff = self.backoff.saturating_add(1);
     }
 
-    /// The handshake needed a retransmission and gave no measurement: data starts with three
-    /// seconds (rule 5.7).
+    /// Sets the timeout to three seconds if the handshake needed a retransmission and gave no
+    /// measurement (rule 5.7).
     fn after_lost_handshake(&mut self) {
         if self.srtt_ns == 0 {
             self.rto_ns = self.rto_ns.max(3_000_000_000);
@@ -130,17 +132,17 @@ impl Rto {
         Duration::from_nanos(ns.min(most))
     }
 
-    /// Smoothed round-trip time, once measured.
+    /// Smoothed round-trip time, if measured.
     pub fn srtt(&self) -> Option<Duration> {
         (self.srtt_ns != 0).then(|| Duration::from_nanos(self.srtt_ns))
     }
 
-    /// Its variation, once measured.
+    /// Round-trip time variation, if measured.
     pub fn rttvar(&self) -> Option<Duration> {
         (self.srtt_ns != 0).then(|| Duration::from_nanos(self.rttvar_ns))
     }
 
-    /// How often the timeout was doubled.
+    /// Number of times that the timeout was doubled.
     pub const fn backoff(&self) -> u8 {
         self.backoff
     }

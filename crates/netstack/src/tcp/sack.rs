@@ -1,31 +1,31 @@
-//! What the receiver says it has beyond the acknowledgement (RFC 2018), and what follows from it
-//! (RFC 6675): how much is under way, what is lost, what to send again.
+//! Selective acknowledgements: the data that the receiver reports (RFC 2018), and what follows from
+//! it (RFC 6675): bytes in flight, lost data, data to retransmit.
 
 use super::seq;
 use crate::tuning::loss::SACK_RANGES;
 use crate::wire::tcp::MAX_SACK;
 
-/// Segments above a hole that make it lost (RFC 6675, 2).
+/// Segments above a hole that make it count as lost (RFC 6675, 2).
 pub const DUP_THRESH: u32 = 3;
 
-/// Ranges that the receiver has, sorted, not touching.
+/// Ranges that the receiver has reported: sorted, with gaps between them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Scoreboard {
     ranges: [(u32, u32); SACK_RANGES],
     count: u8,
-    /// All that is missing below is lost: it was sent long before what has arrived.
+    /// Everything missing below this number is lost: it was sent long before data that has arrived.
     late: Option<u32>,
-    /// Segments come out of order: how many lie above a hole says nothing.
+    /// The path reorders segments: the number of segments above a hole proves no loss.
     by_time_only: bool,
 }
 
 impl Scoreboard {
-    /// The ranges.
+    /// Reported ranges.
     pub fn ranges(&self) -> &[(u32, u32)] {
         &self.ranges[..usize::from(self.count)]
     }
 
-    /// Nothing is known to be there or lost.
+    /// Whether nothing is reported and nothing counts as lost.
     pub const fn is_empty(&self) -> bool {
         self.count == 0 && self.late.is_none()
     }
@@ -34,8 +34,8 @@ impl Scoreboard {
         (self.count, self.late) = (0, None);
     }
 
-    /// What lies from `una` on below `end` and is missing was sent long before what has arrived: it is
-    /// lost. Says whether something of it did not count as lost before.
+    /// Marks everything missing from `una` to `end` as lost: it was sent long before data that has
+    /// arrived. Returns whether a part of it did not count as lost before.
     pub fn all_lost_below(&mut self, una: u32, end: u32) -> bool {
         let known = self.late.map_or(una, |late| seq::max(una, late));
         if seq::le(end, known) {
@@ -45,12 +45,12 @@ impl Scoreboard {
         self.missing_between(known, end) > 0
     }
 
-    /// From now on the number of segments above a hole says nothing (RFC 8985, 6.2, step 3).
+    /// Ignores the number of segments above a hole from now on (RFC 8985, 6.2, step 3).
     pub fn judge_by_time_only(&mut self) {
         self.by_time_only = true;
     }
 
-    /// Bytes that the receiver has.
+    /// Number of bytes that the receiver has reported.
     pub fn bytes(&self) -> u32 {
         let len = |(left, right): &(u32, u32)| right.wrapping_sub(*left);
         self.ranges().iter().map(len).sum()
@@ -61,7 +61,7 @@ impl Scoreboard {
         self.ranges().last().map(|range| range.1)
     }
 
-    /// The end of the last byte from `from` to `to` that is missing.
+    /// End of the last missing byte of `from..to`.
     pub fn last_missing(&self, from: u32, to: u32) -> Option<u32> {
         let mut at = to;
         for &(left, right) in self.ranges().iter().rev() {
@@ -72,9 +72,9 @@ impl Scoreboard {
         seq::lt(from, at).then_some(at)
     }
 
-    /// Takes the ranges of an acknowledgement of `una`; `sent` is the end of what was ever sent.
-    /// Ranges that say anything else than a part of what is under way are ignored (RFC 2018, 8;
-    /// the first may report a duplicate, RFC 2883). Says whether anything was new.
+    /// Adds the ranges of an acknowledgement of `una`; `sent` is the end of all sent data. Ignores
+    /// ranges that are no part of the data in flight (RFC 2018, 8; the first may report a
+    /// duplicate, RFC 2883). Returns whether a range was new.
     pub fn update(&mut self, una: u32, sent: u32, ranges: &[(u32, u32)]) -> bool {
         self.advance(una);
         let mut news = false;
@@ -86,7 +86,7 @@ impl Scoreboard {
         news
     }
 
-    /// Forgets what lies before `una`.
+    /// Forgets everything below `una`.
     pub fn advance(&mut self, una: u32) {
         let mut kept = 0;
         for at in 0..usize::from(self.count) {
@@ -135,7 +135,7 @@ impl Scoreboard {
         news
     }
 
-    /// Whether the receiver has the byte at `at`: the end of its range.
+    /// End of the range that contains the byte at `at`, if the receiver has reported it.
     pub fn covered(&self, at: u32) -> Option<u32> {
         self.ranges()
             .iter()
@@ -143,7 +143,7 @@ impl Scoreboard {
             .map(|range| range.1)
     }
 
-    /// Where the next range after `at` begins.
+    /// Start of the next range after `at`.
     pub fn next_range(&self, at: u32) -> Option<u32> {
         self.ranges()
             .iter()
@@ -151,8 +151,8 @@ impl Scoreboard {
             .find(|left| seq::lt(at, *left))
     }
 
-    /// Whether what lies directly below range `above` is lost (RFC 6675, 4, IsLost): three ranges
-    /// above, or more than two segments' bytes; or that it is late.
+    /// Whether the data directly below range `above` is lost (RFC 6675, 4, IsLost): there are three
+    /// ranges or more than two segments' bytes above it, or it was sent too long ago.
     fn lost_below(&self, above: usize, mss: u32) -> bool {
         let higher = &self.ranges()[above..];
         let is_late = |late| higher.first().is_some_and(|(left, _)| seq::lt(*left, late));
@@ -170,14 +170,14 @@ impl Scoreboard {
                 > (DUP_THRESH - 1) * mss
     }
 
-    /// Bytes from `from` to `to` that the receiver has.
+    /// Bytes of `from..to` that the receiver has reported.
     pub fn bytes_between(&self, from: u32, to: u32) -> u32 {
         let part =
             |(left, right): &(u32, u32)| seq::distance(seq::max(*left, from), seq::min(*right, to));
         self.ranges().iter().map(part).sum()
     }
 
-    /// Bytes from `from` to `to` that are missing.
+    /// Bytes of `from..to` that are missing.
     pub fn missing_between(&self, from: u32, to: u32) -> u32 {
         match seq::distance(from, to) {
             0 => 0,
@@ -185,7 +185,7 @@ impl Scoreboard {
         }
     }
 
-    /// What is missing first from `from` to `to`: its start and end.
+    /// First missing part of `from..to`: its start and end.
     pub fn next_gap(&self, from: u32, to: u32) -> Option<(u32, u32)> {
         let start = self.covered(from).unwrap_or(from);
         let end = self.next_range(start).unwrap_or(to);
@@ -204,7 +204,7 @@ impl Scoreboard {
         lost + self.late_after(at)
     }
 
-    /// Bytes above `at` that are late; all ranges lie below it.
+    /// Lost bytes above `at`, where no range is.
     fn late_after(&self, at: u32) -> u32 {
         self.late.map_or(0, |late| seq::distance(at, late))
     }
@@ -214,8 +214,8 @@ impl Scoreboard {
         self.count > 0 && self.lost_below(0, mss)
     }
 
-    /// Bytes under way (RFC 6675, 4, SetPipe): neither received nor lost, and what of the lost
-    /// was sent again (all below `resent`).
+    /// Bytes in flight (RFC 6675, 4, SetPipe): neither reported nor lost, plus lost bytes that were
+    /// retransmitted (below `resent`).
     pub fn pipe(&self, una: u32, next: u32, resent: u32, mss: u32) -> u32 {
         let mut pipe = 0;
         let mut at = una;
@@ -227,14 +227,14 @@ impl Scoreboard {
             pipe += seq::distance(at, seq::min(left, resent)).min(hole);
             at = seq::max(at, right);
         }
-        // What lies above all ranges is lost only where it is late.
+        // Data above all ranges counts as lost only because of its send time.
         let rest = seq::distance(at, next);
         let late = self.late_after(at).min(rest);
         pipe + rest - late + seq::distance(at, resent).min(late)
     }
 
-    /// The first hole at or after `from` that is lost (RFC 6675, 4, NextSeg rule 1) or, when
-    /// `any`, that lies below some range (rule 3): its start and end.
+    /// First hole at or after `from` that is lost (RFC 6675, 4, NextSeg rule 1) or, if `any`, that
+    /// has a range above it (rule 3): its start and end.
     pub fn next_hole(&self, from: u32, any: bool, mss: u32) -> Option<(u32, u32)> {
         let mut at = from;
         for (index, &(left, right)) in self.ranges().iter().enumerate() {
@@ -269,7 +269,7 @@ mod tests {
         assert!(board.update(100, 1000, &[(200, 300)]) && !board.update(100, 1000, &[(200, 300)]));
     }
 
-    /// RFC 6675, 4: a hole is lost with three ranges or more than two segments above it.
+    /// RFC 6675, 4: three ranges or more than two segments above a hole make it lost.
     /// Promise 58.
     #[test]
     fn a_hole_is_lost_by_ranges_or_by_bytes_above_it() {
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(board.next_hole(600, true, MSS), None);
     }
 
-    /// RFC 6675, 4, SetPipe by hand: of 0..1000, [100,400) is there, [0,100) lost.
+    /// RFC 6675, 4, SetPipe by hand: of 0..1000 the receiver has [100,400), and [0,100) is lost.
     /// Promise 58.
     #[test]
     fn pipe_counts_what_is_neither_there_nor_lost_and_what_was_sent_again() {
@@ -310,12 +310,15 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain set of bytes.
+        /// Comparison with a plain set of bytes.
         /// Promise 58.
         #[test]
         fn agrees_with_a_set_of_bytes(
             start in any::<u32>(),
-            updates in prop::collection::vec((0u32..400, prop::collection::vec((0u32..400, 1u32..40), 1..4)), 1..40)
+            updates in prop::collection::vec(
+                (0u32..400, prop::collection::vec((0u32..400, 1u32..40), 1..4)),
+                1..40,
+            ),
         ) {
             let mut board = Scoreboard::default();
             let mut set = std::collections::BTreeSet::new();
@@ -323,7 +326,8 @@ mod tests {
             for (ack, ranges) in updates {
                 una = una.max(ack.min(una + 20));
                 let ranges: Vec<_> = ranges.iter()
-                    .map(|(at, len)| (start.wrapping_add(*at), start.wrapping_add(at + len))).collect();
+                    .map(|(at, len)| (start.wrapping_add(*at), start.wrapping_add(at + len)))
+                    .collect();
                 board.update(start.wrapping_add(una), start.wrapping_add(440), &ranges);
                 for (left, right) in ranges {
                     let (left, right) = (left.wrapping_sub(start), right.wrapping_sub(start));
@@ -334,7 +338,7 @@ mod tests {
                 set = set.split_off(&una);
                 let had: std::collections::BTreeSet<u32> = board.ranges().iter()
                     .flat_map(|(l, r)| l.wrapping_sub(start)..r.wrapping_sub(start)).collect();
-                // Of more than 16 ranges the highest may be forgotten; nothing may be made up.
+                // The board may forget the highest of more than 16 ranges, but it must invent none.
                 prop_assert!(had.is_subset(&set));
                 if board.ranges().len() < SACK_RANGES {
                     prop_assert!(set.is_subset(&had) || had.len() < set.len());

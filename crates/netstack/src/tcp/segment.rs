@@ -1,20 +1,20 @@
-//! A segment as the state machine sees it, coming in and going out.
+//! Received and outgoing segments as the state machine sees them.
 
 use super::seq;
 use crate::api::Chunk;
 use crate::wire::tcp::{ACK, FIN, Options, RST, SYN, Segment};
 
-/// A received segment: header, and where its data lies.
+/// Received segment: its header, and the range of its data.
 #[derive(Debug, Clone, Copy)]
 pub struct Incoming {
     pub header: Segment,
     pub payload: Chunk,
-    /// A router has marked its packet (RFC 3168, 5: CE).
+    /// A router has marked its packet (CE; RFC 3168, 5).
     pub is_marked: bool,
 }
 
 impl Incoming {
-    /// Sequence numbers it takes.
+    /// Number of sequence numbers that the segment occupies.
     pub const fn len(&self) -> u32 {
         self.payload.len.wrapping_add(self.header.control_len())
     }
@@ -24,7 +24,7 @@ impl Incoming {
     }
 }
 
-/// A segment to send.
+/// Segment to send.
 #[derive(Debug, Clone, Copy)]
 pub struct Outgoing {
     pub seq: u32,
@@ -34,10 +34,10 @@ pub struct Outgoing {
     /// See [`Segment::urgent`].
     pub urgent: u16,
     pub options: Options,
-    /// Bytes of payload. Where they lie is in the [`super::context::Context`]: it is large, and
+    /// Bytes of payload. Their ranges are in the [`super::context::Context`]: they are large and
     /// would be copied from rule to rule.
     pub len: u32,
-    /// It stands for so many segments of equal length that follow each other: their packet is cut.
+    /// Number of consecutive segments of equal length into which the packet is cut.
     pub segments: u32,
     /// Routers may mark its packet instead of dropping it (RFC 3168, 5).
     pub is_ecn_capable: bool,
@@ -59,8 +59,8 @@ impl Default for Outgoing {
     }
 }
 
-/// The RST that answers a segment for which there is no connection (RFC 9293, 3.5.2, group 1);
-/// none for an RST.
+/// The RST that answers a segment without a connection (RFC 9293, 3.5.2, group 1); `None` for an
+/// RST.
 pub fn reset_for(segment: &Incoming) -> Option<Outgoing> {
     if segment.is(RST) {
         return None;
@@ -80,10 +80,11 @@ pub fn reset_for(segment: &Incoming) -> Option<Outgoing> {
     })
 }
 
-/// Whether some of a segment of `len` numbers from `start` on lies in the window of `window` bytes
+/// Whether a part of a segment of `len` numbers from `start` on is in the window of `window` bytes
 /// from `next` on (RFC 9293, table 6).
 ///
-/// Looser than the table: data at the edge of a closed window counts. Its acknowledgement and its
+/// This is more permissive than the table: data at the edge of a closed window is acceptable. Its
+/// acknowledgement or RST counts, and the data is cut off.
 /// RST do, and the data is cut.
 pub fn is_in_window(next: u32, window: u32, start: u32, len: u32) -> bool {
     let is_inside = |at: u32| at.wrapping_sub(next) < window;
@@ -98,7 +99,7 @@ pub fn is_in_window(next: u32, window: u32, start: u32, len: u32) -> bool {
     }
 }
 
-/// Whether the flags are of an opening segment and nothing else that would contradict it.
+/// Whether the flags are those of a SYN that opens a connection.
 pub const fn is_opening(flags: u8) -> bool {
     flags & (SYN | ACK | RST | FIN) == SYN
 }

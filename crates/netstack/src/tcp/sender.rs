@@ -1,5 +1,5 @@
-//! The sending side: our sequence space (RFC 9293, 3.3.1), the peer's window, the data, and when
-//! there is enough of it for a segment (RFC 9293, 3.8.6.2.1).
+//! Sending side: our sequence space (RFC 9293, 3.3.1), the peer's window, the data, and when a
+//! segment is worth sending (RFC 9293, 3.8.6.2.1).
 
 use super::congestion::Window;
 use super::queue::SendQueue;
@@ -10,41 +10,41 @@ use super::terms::Terms;
 use crate::api::{TcpConfig, Time};
 use crate::wire::tcp::Segment;
 
-/// How far beyond the peer's window the application's data may wait here: what a full receiver's reader
-/// makes room for at once is sent without asking the application.
+/// Data that the stack queues beyond the peer's window. When a full receiver opens its window, this
+/// data is sent at once, without asking the application.
 const AHEAD_BYTES: u32 = 16 << 10;
 
-/// Our FIN.
+/// State of our FIN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fin {
-    /// The application may send more.
+    /// The application may send more data.
     Open,
-    /// It follows the data.
+    /// The FIN follows the queued data.
     Queued,
     Acked,
 }
 
-/// The sending side.
+/// Sending side of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Sender {
     /// Initial sequence number (ISS).
     iss: u32,
     /// SND.UNA.
     una: u32,
-    /// SND.NXT: what is sent next; behind [`Self::max`] while data is sent again.
+    /// SND.NXT: the next number to send. It is below [`Self::max`] during retransmission.
     next: u32,
-    /// End of what was ever sent.
+    /// End of all sent data.
     max: u32,
     /// The peer's window in bytes, and the segment that announced it (SND.WND, SND.WL1, SND.WL2).
     peer_window: u32,
     told_seq: u32,
     told_ack: u32,
-    /// Largest window the peer offered, in bytes.
+    /// Largest window that the peer has offered, in bytes.
     max_peer_window: u32,
     fin: Fin,
-    /// Hold small segments back (RFC 9293, 3.7.4).
+    /// Whether Nagle's algorithm delays small segments (RFC 9293, 3.7.4).
     nagle: bool,
-    /// End of the last segment of new data that was sent and was not full.
+    /// End of the last segment of new data that was not full.
     small_end: u32,
     /// End of urgent data (SND.UP) that is not acknowledged.
     urgent_end: Option<u32>,
@@ -55,7 +55,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Before the first segment; those will have `mss` bytes of payload.
+    /// The state before the first segment, with `mss` bytes of payload in each segment.
     pub fn new(config: &TcpConfig, mss: u32, now: Time) -> Self {
         Self {
             iss: 0,
@@ -77,26 +77,26 @@ impl Sender {
         }
     }
 
-    /// The handshake has fixed the segment size: the window begins anew with it.
+    /// Restarts the congestion window with the segment size of the handshake.
     pub fn set_mss(&mut self, mss: u32, config: &TcpConfig) {
         self.window = Window::new(config, mss);
         self.window.start(self.una);
     }
 }
 
-/// What is seen from outside.
+/// Accessors for reports.
 impl Sender {
-    /// The congestion window.
+    /// Congestion window.
     pub const fn window(&self) -> &Window {
         &self.window
     }
 
-    /// The round-trip estimate.
+    /// Round-trip estimate.
     pub const fn rto(&self) -> &Rto {
         &self.rto
     }
 
-    /// Data that is sent or waits, and is not acknowledged, in bytes.
+    /// Bytes of queued data, sent or not, that are not acknowledged.
     pub const fn queued_bytes(&self) -> u32 {
         self.queue.bytes()
     }
@@ -104,111 +104,111 @@ impl Sender {
 
 /// Sequence numbers.
 impl Sender {
-    /// Starts sending at `iss`.
+    /// Sets the initial sequence number.
     pub fn start(&mut self, iss: u32) {
         (self.iss, self.una, self.next, self.max) = (iss, iss, iss, iss);
         self.small_end = iss;
         self.window.start(iss);
     }
 
-    /// Our initial sequence number.
+    /// Initial sequence number (ISS).
     pub const fn iss(&self) -> u32 {
         self.iss
     }
 
-    /// Where what is not acknowledged begins (SND.UNA).
+    /// First unacknowledged number (SND.UNA).
     pub const fn una(&self) -> u32 {
         self.una
     }
 
-    /// What is sent next (SND.NXT); behind [`Self::max`] while data is sent again.
+    /// Next number to send (SND.NXT). It is below [`Self::max`] during retransmission.
     pub const fn next(&self) -> u32 {
         self.next
     }
 
-    /// End of what was ever sent.
+    /// End of all sent data.
     pub const fn max(&self) -> u32 {
         self.max
     }
 
-    /// Sent and not acknowledged, in bytes; SYN and FIN count as a byte each.
+    /// Sent and unacknowledged bytes; SYN and FIN count as a byte each.
     pub const fn flight(&self) -> u32 {
         self.max.wrapping_sub(self.una)
     }
 
-    /// Something was sent and is not acknowledged.
+    /// Whether sent data is unacknowledged.
     pub const fn is_waiting(&self) -> bool {
         self.una != self.max
     }
 
-    /// The SYN is to be sent, for the first time or again.
+    /// Whether the SYN is to be sent or retransmitted.
     pub const fn is_syn_due(&self) -> bool {
         self.next == self.iss
     }
 
-    /// The SYN is to be sent again.
+    /// Schedules a retransmission of the SYN.
     pub fn repeat_syn(&mut self) {
         self.next = self.iss;
     }
 
-    /// Our SYN has not been sent before.
+    /// Whether our SYN was never sent.
     pub const fn is_syn_first(&self) -> bool {
         self.max == self.iss
     }
 
-    /// The SYN goes out, with `bytes` of data.
+    /// Records that the SYN is sent, with `bytes` of data.
     pub fn syn_sent(&mut self, bytes: u32) {
         self.sent_to(self.iss.wrapping_add(1).wrapping_add(bytes));
     }
 
-    /// Data follows our SYN before that is acknowledged (RFC 7413): the stream begins behind it.
+    /// Starts the stream behind our SYN, which is not acknowledged yet (RFC 7413).
     pub fn open_early(&mut self) {
         self.una = self.iss.wrapping_add(1);
         (self.next, self.max) = (self.una, self.una);
     }
 
-    /// Our SYN was acknowledged.
+    /// Records that our SYN was acknowledged.
     pub fn syn_acked(&mut self) {
         self.una = self.iss.wrapping_add(1);
         self.next = self.una;
     }
 
-    /// All up to `end` was sent; sending continues there.
+    /// Records that everything up to `end` was sent, and continues there.
     pub fn sent_to(&mut self, end: u32) {
         self.next = end;
         self.max = seq::max(self.max, end);
     }
 
-    /// All up to `ack` was acknowledged.
+    /// Records that everything up to `ack` was acknowledged.
     pub fn advance(&mut self, ack: u32) {
         self.una = ack;
         self.next = seq::max(self.next, ack);
         self.urgent_end = self.urgent_end.filter(|end| seq::lt(ack, *end));
     }
 
-    /// Sending resumes at what is not acknowledged.
+    /// Restarts sending at SND.UNA.
     pub fn rewind(&mut self) {
         self.next = self.una;
     }
 
-    /// Sending continues at `end`: the peer has what lies before.
+    /// Continues sending at `end` because the peer has everything below it.
     pub fn skip_to(&mut self, end: u32) {
         self.next = end;
     }
 
-    /// Sequence number after the last byte that the application gave; once the handshake is done.
+    /// Sequence number after the last byte that the application queued; valid after the handshake.
     pub fn end(&self) -> u32 {
         self.una
             .wrapping_sub(u32::from(self.fin == Fin::Acked))
             .wrapping_add(self.queue.bytes())
     }
 
-    /// New data up to `end` goes out, in a segment that is not full.
+    /// Records that a segment which is not full ends the new data at `end`.
     pub fn small_sent(&mut self, end: u32) {
         self.small_end = end;
     }
 
-    /// A segment goes out.
+    /// Records that a segment is sent.
     pub fn segment_sent(&mut self, now: Time) {
         self.last_sent = now;
     }
@@ -216,18 +216,18 @@ impl Sender {
 
 /// Urgent data (RFC 9293, 3.8.5).
 impl Sender {
-    /// What the application has given so far is urgent.
+    /// Marks all queued data as urgent.
     pub fn mark_urgent(&mut self) {
         self.urgent_end = Some(self.end());
     }
 
-    /// There is urgent data that is not acknowledged.
+    /// Whether urgent data is unacknowledged.
     pub const fn has_urgent(&self) -> bool {
         self.urgent_end.is_some()
     }
 
-    /// The urgent pointer of a segment that begins at `start`, if it has one: to the byte behind
-    /// urgent data (RFC 6093, 3.1), as far as it reaches.
+    /// Urgent pointer of a segment that begins at `start`, if it has one: the offset of the byte
+    /// behind the urgent data (RFC 6093, 3.1), limited to 16 bits.
     pub fn urgent_pointer(&self, start: u32) -> Option<u16> {
         let end = self.urgent_end.filter(|end| seq::lt(start, *end))?;
         Some(end.wrapping_sub(start).min(0xffff) as u16)
@@ -236,7 +236,7 @@ impl Sender {
 
 /// Our FIN.
 impl Sender {
-    /// The FIN follows the data; `false` when it did before.
+    /// Queues the FIN behind the data. Returns `false` if it was already queued.
     pub fn queue_fin(&mut self) -> bool {
         let is_first = self.fin == Fin::Open;
         if is_first {
@@ -245,36 +245,36 @@ impl Sender {
         is_first
     }
 
-    /// What is acknowledged beyond the data is our FIN.
+    /// Records that our FIN was acknowledged.
     pub fn fin_acked(&mut self) {
         self.fin = Fin::Acked;
     }
 
-    /// The application sends no more.
+    /// Whether the application sends no more data.
     pub fn is_closed(&self) -> bool {
         self.fin != Fin::Open
     }
 
-    /// The FIN follows the data, and is not acknowledged.
+    /// Whether the FIN is queued and not acknowledged.
     pub fn has_fin(&self) -> bool {
         self.fin == Fin::Queued
     }
 
-    /// The FIN is acknowledged.
+    /// Whether the FIN is acknowledged.
     pub fn is_fin_acked(&self) -> bool {
         self.fin == Fin::Acked
     }
 
-    /// Bytes of the application's data that it is invited to hand over. Beyond the peer's window only a
-    /// little, so that a peer that never reads keeps little of the memory that all connections share. Where
-    /// it is 0 something is unacknowledged, and the acknowledgement reports the next.
+    /// Bytes that the application is invited to send. The amount exceeds the peer's window only a
+    /// little, so that a peer which never reads occupies little of the memory that all connections
+    /// share. If it is 0, data is unacknowledged, and its acknowledgement reports the next amount.
     pub fn invited(&self, config: &TcpConfig) -> u32 {
         let useful = self.peer_window.saturating_add(AHEAD_BYTES);
         let room = useful.saturating_sub(self.queue.bytes());
         room.min(self.room(config))
     }
 
-    /// Room for more data from the application, in bytes.
+    /// Bytes that the send queue accepts.
     pub fn room(&self, config: &TcpConfig) -> u32 {
         if self.is_closed() {
             0
@@ -284,32 +284,32 @@ impl Sender {
     }
 }
 
-/// The peer's window.
+/// Window of the peer.
 impl Sender {
-    /// The peer's window in bytes.
+    /// Peer's window in bytes.
     pub const fn peer_window(&self) -> u32 {
         self.peer_window
     }
 
-    /// Oldest acknowledgement that is believed (RFC 5961, 5.2).
+    /// Oldest acceptable acknowledgement (RFC 5961, 5.2).
     pub const fn oldest_ack(&self) -> u32 {
         self.una.wrapping_sub(self.max_peer_window)
     }
 
-    /// Right edge of the peer's window. A closed one counts as `least` bytes.
+    /// Right edge of the peer's window. A closed window counts as `least` bytes.
     pub fn edge(&self, least: u32) -> u32 {
         self.una.wrapping_add(self.peer_window.max(least))
     }
 
-    /// A segment with `seq` and `ack` announces a window of `bytes`.
+    /// Records a window of `bytes` that a segment with `seq` and `ack` announces.
     pub fn set_window(&mut self, seq: u32, ack: u32, bytes: u32) {
         self.peer_window = bytes;
         self.max_peer_window = self.max_peer_window.max(bytes);
         (self.told_seq, self.told_ack) = (seq, ack);
     }
 
-    /// Takes the window of a segment, unless that is older than the one that announced it last
-    /// (RFC 9293, 3.10.7.4).
+    /// Records the window of a segment unless it is older than the last announcement (RFC 9293,
+    /// 3.10.7.4).
     pub fn update_window(&mut self, segment: &Incoming, scale: u8) {
         let Segment {
             seq, ack, window, ..
@@ -324,10 +324,11 @@ impl Sender {
         }
     }
 
-    /// Silly window avoidance and Nagle's rule (RFC 9293, 3.8.6.2.1): `len` bytes are a full
-    /// segment (of `mss` bytes), all there is (`whole`), or half the largest window. A small segment
-    /// waits only while another small one is under way (Minshall's variant of the rule, as Linux
-    /// has it): the end of a large write need not wait for its beginning.
+    /// Whether `len` bytes are worth a segment (silly window avoidance and Nagle's algorithm; RFC
+    /// 9293, 3.8.6.2.1): they are a full segment of `mss` bytes, all queued data (`whole`), or half
+    /// of the largest window. A small segment waits only while another small one is in flight
+    /// (Minshall's variant, as in Linux), so the end of a large write does not wait for its
+    /// beginning.
     pub fn is_worth_sending(&self, len: u32, mss: u32, whole: bool, fin: bool) -> bool {
         len >= mss
             || fin
@@ -335,12 +336,12 @@ impl Sender {
             || len >= (self.max_peer_window / 2).max(1)
     }
 
-    /// Whether small segments are held back (RFC 9293, 3.7.4).
+    /// Turns Nagle's algorithm on or off (RFC 9293, 3.7.4).
     pub const fn set_nagle(&mut self, nagle: bool) {
         self.nagle = nagle;
     }
 
-    /// RFC 5681, 4.1: after a pause the window begins anew.
+    /// Reduces the congestion window after an idle period (RFC 5681, 4.1).
     pub fn restart_after_idle(&mut self, terms: &Terms, now: Time, config: &TcpConfig) {
         if !self.is_waiting() && now.since(self.last_sent) > self.rto.timeout(config) {
             self.window.idle(terms.payload_mss());

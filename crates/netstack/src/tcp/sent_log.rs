@@ -1,15 +1,15 @@
-//! When what is under way was sent: a few places of sequence space, each with its time. Segments that
-//! go out in the same turn of the caller's loop share one.
+//! Send times of the data in flight: a few entries, each a range of sequence numbers with its time.
+//! Segments that are sent in the same turn of the caller's loop share an entry.
 
 use super::seq;
 use crate::api::Time;
 use crate::tuning::loss::SEND_TIMES;
 
-/// A moment, as the log keeps it: wraps after 73 minutes, and nothing is under way for as long.
+/// Compact moment. It wraps after 73 minutes; data is in flight for less.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tick(u32);
 
-/// 1,024 ns: a shift instead of a division for each segment.
+/// Binary logarithm of a tick's 1,024 ns: a shift instead of a division for each segment.
 const TICK_SHIFT: u32 = 10;
 
 impl Tick {
@@ -18,35 +18,35 @@ impl Tick {
         Self((now.as_nanos() >> TICK_SHIFT) as u32)
     }
 
-    /// Ticks from `earlier` on.
+    /// Ticks from `earlier` to this moment.
     pub const fn since(self, earlier: Self) -> u32 {
         self.0.wrapping_sub(earlier.0)
     }
 
-    /// So many ticks before.
+    /// The moment that is `ticks` earlier.
     pub const fn before(self, ticks: u32) -> Self {
         Self(self.0.wrapping_sub(ticks))
     }
 
-    /// Whether this one is later.
+    /// Whether this moment is later than `other`.
     pub fn is_after(self, other: Self) -> bool {
         seq::lt(other.0, self.0)
     }
 }
 
-/// Ticks as a duration.
+/// Duration of `ticks`.
 pub const fn duration(ticks: u32) -> std::time::Duration {
     std::time::Duration::from_nanos((ticks as u64) << TICK_SHIFT)
 }
 
-/// What was sent at one moment: all up to `end` that no earlier entry has.
+/// Send time of the data up to `end` that no earlier entry covers.
 #[derive(Debug, Clone, Copy, Default)]
 struct Entry {
     end: u32,
     at: Tick,
 }
 
-/// Sequence numbers in ascending order with the moments they were sent at.
+/// Send times of ascending sequence numbers.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SentLog {
     entries: [Entry; SEND_TIMES],
@@ -67,12 +67,12 @@ impl SentLog {
         (0..usize::from(self.count)).map(|index| self.entry(index))
     }
 
-    /// Nothing is under way.
+    /// Forgets everything.
     pub fn clear(&mut self) {
         self.count = 0;
     }
 
-    /// All up to `end` was sent by `at`.
+    /// Records that everything up to `end` was sent by `at`.
     #[inline]
     pub fn sent(&mut self, end: u32, at: Tick) {
         if self.count > 0 {
@@ -90,7 +90,8 @@ impl SentLog {
         self.count += 1;
     }
 
-    /// What lies at `start..end` was sent by `at`, once more. What lies before and behind it stays.
+    /// Records that `start..end` was retransmitted at `at`. The entries below and above keep their
+    /// times.
     pub fn sent_again(&mut self, start: u32, end: u32, at: Tick) {
         if usize::from(self.count) == SEND_TIMES {
             self.halve();
@@ -103,7 +104,7 @@ impl SentLog {
         if from > 0 && self.entry(from - 1).at == at {
             from -= 1;
         }
-        // The entries from..to become one.
+        // The entries from..to are merged into one.
         if from == to {
             for index in (to..count).rev() {
                 self.entries[self.place(index + 1)] = *self.entry(index);
@@ -118,8 +119,8 @@ impl SentLog {
         self.count = (count + from + 1 - to) as u8;
     }
 
-    /// The end of what begins what is under way and for whose moments `is_late` holds, and the last of
-    /// these moments.
+    /// The longest prefix of the data in flight whose send times all satisfy `is_late`: its end and
+    /// its last send time.
     pub fn late_front(&self, is_late: impl Fn(Tick) -> bool) -> Option<(u32, Tick)> {
         self.iter()
             .take_while(|entry| is_late(entry.at))
@@ -127,8 +128,8 @@ impl SentLog {
             .map(|entry| (entry.end, entry.at))
     }
 
-    /// Makes room: of each two neighbours the later moment stands for both, so that nothing counts as
-    /// sent earlier than it was.
+    /// Makes space: of each two neighbouring entries the later time counts for both, so that no
+    /// data appears to be sent earlier than it was.
     fn halve(&mut self) {
         for index in 0..SEND_TIMES / 2 {
             let (first, second) = (*self.entry(2 * index), *self.entry(2 * index + 1));
@@ -145,7 +146,7 @@ impl SentLog {
         self.count = (SEND_TIMES / 2) as u8;
     }
 
-    /// Forgets what lies before `una`.
+    /// Forgets everything below `una`.
     #[inline]
     pub fn advance(&mut self, una: u32) {
         while self.count > 0 && seq::le(self.entry(0).end, una) {
@@ -154,7 +155,7 @@ impl SentLog {
         }
     }
 
-    /// When the byte at `at` was sent.
+    /// Send time of the byte at `at`.
     pub fn time_of(&self, at: u32) -> Option<Tick> {
         self.iter()
             .find(|entry| seq::lt(at, entry.end))
@@ -191,7 +192,7 @@ mod tests {
         assert_eq!(log.count, 0);
     }
 
-    /// Against a time for each byte: never earlier than that, and exact while there is room.
+    /// Comparison with a time for each byte: the log is never earlier, and exact until it is full.
     /// Promise 58.
     #[test]
     fn what_is_sent_again_has_its_own_time() {

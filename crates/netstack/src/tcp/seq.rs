@@ -1,26 +1,26 @@
 //! Sequence numbers (RFC 9293, 3.4): arithmetic modulo 2^32.
 
-/// `a` before `b`.
+/// Whether `a` is before `b`.
 pub const fn lt(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 
-/// `a` before `b`, or the same.
+/// Whether `a` is before `b` or equal to it.
 pub const fn le(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) <= 0
 }
 
-/// The later one.
+/// Later of two numbers.
 pub const fn max(a: u32, b: u32) -> u32 {
     if lt(a, b) { b } else { a }
 }
 
-/// The earlier one.
+/// Earlier of two numbers.
 pub const fn min(a: u32, b: u32) -> u32 {
     if lt(a, b) { a } else { b }
 }
 
-/// From `from` to `to`; zero when `to` is before it.
+/// Distance from `from` to `to`; zero if `to` is before `from`.
 pub const fn distance(from: u32, to: u32) -> u32 {
     if lt(from, to) {
         to.wrapping_sub(from)

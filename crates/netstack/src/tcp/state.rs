@@ -1,4 +1,4 @@
-//! One connection (RFC 9293, 3.3.1: the transmission control block).
+//! Transmission control block of one connection (RFC 9293, 3.3.1).
 
 use super::context::Context;
 use super::ecn::{self, Ecn};
@@ -19,10 +19,10 @@ use crate::flow::FlowKey;
 use crate::wire::ip;
 use crate::wire::tcp::{ACK, HEADER_BYTES, RST, Segment};
 
-/// States (RFC 9293, 3.3.2). LISTEN is a listener; TIME_WAIT has a table of its own.
+/// States (RFC 9293, 3.3.2). LISTEN is a listener, and TIME_WAIT has its own table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum State {
-    /// Unused, or ended and not yet reported.
+    /// The entry is unused, or its end is not reported yet.
     #[default]
     Closed,
     SynSent,
@@ -35,7 +35,7 @@ pub enum State {
     LastAck,
 }
 
-/// The connection.
+/// State of one connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Tcb {
     pub key: FlowKey,
@@ -56,7 +56,7 @@ pub struct Tcb {
 }
 
 impl Tcb {
-    /// A closed connection of `mss` bytes a segment.
+    /// A closed connection with a segment size of `mss` bytes.
     pub fn new(key: FlowKey, config: &TcpConfig, mss: u16, now: Time) -> Self {
         Self {
             key,
@@ -76,8 +76,8 @@ impl Tcb {
         }
     }
 
-    /// A connection that the application opens: its SYN, with the number `iss`, is to be sent.
-    /// `clock`: our timestamps.
+    /// Opens a connection for the application: a SYN with the number `iss` becomes due. `clock`
+    /// provides our timestamps.
     pub fn connecting(mut self, iss: u32, clock: Timestamps) -> Self {
         self.state = State::SynSent;
         self.timestamps = clock;
@@ -85,7 +85,7 @@ impl Tcb {
         self
     }
 
-    /// A connection that a peer's SYN opens: the answer, with the number `iss`, is to be sent.
+    /// Opens a connection for a peer's SYN: a SYN+ACK with the number `iss` becomes due.
     pub fn answering(
         mut self,
         syn: &Segment,
@@ -106,7 +106,7 @@ impl Tcb {
         self
     }
 
-    /// The answer had been sent, with the number `iss`, as a cookie.
+    /// Records that the SYN+ACK was sent as a cookie with the number `iss`.
     pub fn answered_by_cookie(&mut self, iss: u32) {
         self.start_sending(iss);
         self.sender.syn_sent(0);
@@ -116,8 +116,8 @@ impl Tcb {
         self.state
     }
 
-    /// Cuts segments to a path that carries IP packets of `mtu_bytes`. Says whether they are
-    /// shorter than before.
+    /// Limits segments to a path that carries IP packets of `mtu_bytes`. Returns whether they
+    /// become shorter.
     pub fn fit_path(&mut self, mtu_bytes: u32) -> bool {
         let headers = ip::header_bytes(self.key.local.is_v4()) + HEADER_BYTES;
         let most = mtu_bytes.saturating_sub(headers as u32).min(0xffff) as u16;
@@ -125,22 +125,22 @@ impl Tcb {
         self.terms.limit_mss(most)
     }
 
-    /// Starts sending at `iss`.
+    /// Sets the initial sequence number.
     fn start_sending(&mut self, iss: u32) {
         self.sender.start(iss);
         self.recovery.start(iss);
         self.tail.begins_at(iss);
     }
 
-    /// Most payload of a segment with the usual options.
+    /// Largest payload of a segment with the usual options.
     pub fn payload_mss(&self) -> u32 {
         self.terms.payload_mss()
     }
 
-    /// A router reports the peer as unreachable, for a `reason`. Says whether that ends the
-    /// connection: our SYN is out and the error is `hard`, or our answer to the peer's SYN is and the
-    /// application has not begun to use the connection (RFC 5461). Otherwise the reason is kept: if
-    /// the peer stays silent, it is why the connection ends (RFC 9293, 3.9.2.2).
+    /// Processes a router's report that the peer is unreachable. Returns whether that ends the
+    /// connection (RFC 5461): the error is `hard` and our SYN is unanswered, or our SYN+ACK is
+    /// unanswered and the application has not used the connection. Otherwise `reason` is remembered
+    /// and becomes the reason of the end if the peer stays silent (RFC 9293, 3.9.2.2).
     pub fn unreachable(&mut self, hard: bool, reason: DeadReason) -> bool {
         let ends = match self.state {
             State::SynSent => hard,
@@ -153,14 +153,14 @@ impl Tcb {
         ends
     }
 
-    /// The application has given data, or is done with some that came.
+    /// Whether the application has sent data or finished with received data.
     fn is_in_use(&self) -> bool {
         let received = self.receiver.next().wrapping_sub(self.receiver.irs()) - 1;
         let has_read = self.receiver.unread_bytes() != received;
         has_read || self.sender.is_waiting() || self.sender.queue.bytes() > 0
     }
 
-    /// The handshake is not done.
+    /// Whether the handshake is not complete.
     pub const fn is_opening(&self) -> bool {
         matches!(self.state, State::SynSent | State::SynReceived)
     }
@@ -177,8 +177,7 @@ impl Tcb {
         ) || self.is_early()
     }
 
-    /// Whether [`Self::output`] may have another segment just after one; false only when it has
-    /// none.
+    /// Whether another call of [`Self::output`] may return a segment. If `false`, it returns none.
     pub fn may_have_more(&self) -> bool {
         self.sender.next() != self.sender.end()
             || self.receiver.acks().is_due()
@@ -190,7 +189,7 @@ impl Tcb {
             || self.recovery.is_on()
     }
 
-    /// Whether data is taken.
+    /// Whether received data is accepted.
     pub const fn may_receive(&self) -> bool {
         matches!(
             self.state,
@@ -198,7 +197,7 @@ impl Tcb {
         )
     }
 
-    /// The handshake is done, or the application has the connection before it is.
+    /// Whether the handshake is complete, or the application got the connection before that.
     pub const fn is_open(&self) -> bool {
         !matches!(
             self.state,
@@ -206,14 +205,14 @@ impl Tcb {
         ) || self.is_early()
     }
 
-    /// A segment is sent again.
+    /// Counts a retransmission.
     pub fn count_retransmit(&mut self, context: &mut Context<'_>) {
         self.recovery.count_retransmit();
         context.counters.retransmits += 1;
     }
 
-    /// Whether the byte at `at` is under way: `SND.UNA <= at < SND.NXT` (RFC 5927, 4.1). Our
-    /// SYN+ACK is, where the application has the connection before it is acknowledged.
+    /// Whether the byte at `at` is in flight: `SND.UNA <= at < SND.NXT` (RFC 5927, 4.1). This
+    /// includes our SYN+ACK if the application got the connection before its acknowledgement.
     pub fn is_under_way(&self, at: u32) -> bool {
         let first = if self.is_early() {
             self.sender.iss()
@@ -223,11 +222,11 @@ impl Tcb {
         seq::le(first, at) && seq::lt(at, self.sender.max())
     }
 
-    /// The path carries less than was thought: what is under way is sent again, in shorter segments
-    /// (RFC 1191, 6.4).
+    /// Retransmits all data in flight in shorter segments because the path MTU has shrunk (RFC
+    /// 1191, 6.4).
     pub fn send_again(&mut self) {
         if self.state == State::SynSent && self.sender.queue.bytes() > 0 {
-            // Our SYN, which had data: without it (RFC 7413, 4.1.3).
+            // Our SYN had data and is retransmitted without it (RFC 7413, 4.1.3).
             self.sender.repeat_syn();
         } else if self.may_send() {
             self.sender.rewind();
@@ -236,13 +235,13 @@ impl Tcb {
         }
     }
 
-    /// When a retransmission timer that starts now runs out.
+    /// Expiry of a retransmission timer that starts now.
     pub fn timeout_at(&self, context: &Context<'_>) -> Time {
         context.now + self.sender.rto.timeout(context.config)
     }
 
-    /// Ends the connection: all that it holds is the caller's again, but for data that waits to be
-    /// handed up, unless the application wants none.
+    /// Ends the connection and releases its buffers. Data that waits for the application stays,
+    /// unless the application accepts none.
     pub fn end(&mut self, reason: DeadReason, context: &mut Context<'_>) {
         if self.notices.has_ended() {
             return;
@@ -256,7 +255,7 @@ impl Tcb {
         self.recovery.stop();
     }
 
-    /// The RST that ends the connection; with timestamps, if they were agreed on (RFC 7323, 3.2).
+    /// The RST that ends the connection, with timestamps if they were negotiated (RFC 7323, 3.2).
     pub fn reset_segment(&self, now: Time) -> Outgoing {
         Outgoing {
             seq: self.sender.max(),
@@ -267,17 +266,17 @@ impl Tcb {
         }
     }
 
-    /// The next moment a timer of this connection is due.
+    /// Expiry of this connection's next timer.
     pub fn deadline(&self) -> Option<Time> {
         self.timers.deadline()
     }
 
-    /// Whether something is to be reported to the application now.
+    /// Whether an event is to be reported to the application.
     pub fn has_news(&self) -> bool {
         self.notices.any() || (self.receiver.is_readable() && self.notices.is_owned())
     }
 
-    /// What the handshake agreed on.
+    /// Parameters negotiated in the handshake.
     pub const fn terms(&self) -> &Terms {
         &self.terms
     }

@@ -1,5 +1,5 @@
-//! SYN cookies (RFC 4987, 3.6): while a listener is flooded, the SYN+ACK's sequence number holds
-//! all that we would have to remember.
+//! SYN cookies (RFC 4987, 3.6): during a SYN flood the SYN+ACK's sequence number contains
+//! everything that the listener would have to remember.
 //!
 //! ```text
 //! sequence number   5 bits time (64 s), 3 bits segment size, 24 bits keyed hash
@@ -12,16 +12,16 @@ use crate::core::siphash::Key;
 use crate::flow::FlowKey;
 use crate::tuning::belief::{COOKIE_STEP_S, COOKIE_STEPS};
 
-/// Segment sizes that a cookie can name.
+/// Segment sizes that a cookie can encode.
 const SIZES: [u16; 8] = [216, 536, 1160, 1220, 1380, 1440, 1460, 8940];
 const NO_SCALE: u8 = 15;
 const OPTION_BITS: u32 = 0x3f;
 
-/// The maker of cookies.
+/// Generator and verifier of cookies.
 #[derive(Debug, Clone, Copy)]
 pub struct Cookies(Key);
 
-/// What a cookie holds.
+/// Options that a cookie and its timestamp encode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remembered {
     pub mss: u16,
@@ -42,14 +42,14 @@ impl Cookies {
         self.0.hash(&words) as u32 & 0xff_ffff
     }
 
-    /// The sequence number for a SYN `irs` that asks for segments of `mss`.
+    /// Sequence number for a SYN with the number `irs` that announces segments of `mss` bytes.
     pub fn make(&self, key: &FlowKey, irs: u32, mss: u16, now: Time) -> u32 {
         let step = now.as_nanos() / 1_000_000_000 / COOKIE_STEP_S;
         let size = SIZES.iter().rposition(|size| *size <= mss).unwrap_or(0) as u32;
         (step as u32 & 31) << 27 | size << 24 | self.hash(key, irs, step, size)
     }
 
-    /// The segment size, if `cookie` is one of ours for this SYN and not too old.
+    /// Segment size of a valid `cookie` for this SYN; `None` if it is forged or too old.
     pub fn check(&self, key: &FlowKey, irs: u32, cookie: u32, now: Time) -> Option<u16> {
         let current = now.as_nanos() / 1_000_000_000 / COOKIE_STEP_S;
         let age = (current as u32).wrapping_sub(cookie >> 27) & 31;
@@ -59,7 +59,8 @@ impl Cookies {
             .then(|| SIZES[size as usize])
     }
 
-    /// Our timestamp in the SYN+ACK, with the options in its lowest bits; never later than now's.
+    /// Timestamp of the SYN+ACK, with the options in its lowest bits. It is never later than the
+    /// clock.
     pub fn timestamp(now: Time, offset: u32, scale: Option<u8>, sack: bool) -> u32 {
         let bits = u32::from(scale.unwrap_or(NO_SCALE)) << 2 | u32::from(sack) << 1;
         let value = isn::timestamp(now, offset);
@@ -71,7 +72,7 @@ impl Cookies {
         }
     }
 
-    /// What a cookie's ACK says: options only if it echoes our timestamp.
+    /// Options of a cookie's ACK. Only an echoed timestamp restores scale and SACK.
     pub fn remembered(mss: u16, echo: Option<u32>) -> Remembered {
         let bits = echo.map(|echo| echo & OPTION_BITS);
         let scale = bits

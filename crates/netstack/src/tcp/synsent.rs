@@ -1,4 +1,4 @@
-//! SYN-SENT (RFC 9293, 3.10.7.3): our SYN is out, an answer comes.
+//! SYN-SENT (RFC 9293, 3.10.7.3): processing of the answer to our SYN.
 
 use super::context::Context;
 use super::input::Verdict;
@@ -10,14 +10,14 @@ use crate::api::DeadReason;
 use crate::wire::tcp::{ACK, FIN, RST, SYN, URG};
 
 impl Tcb {
-    /// Takes a segment in SYN-SENT.
+    /// Processes a segment in SYN-SENT.
     pub fn input_syn_sent(&mut self, segment: &Incoming, context: &mut Context<'_>) -> Verdict {
         let header = &segment.header;
         let nothing = Verdict::default();
         let acceptable = segment.is(ACK)
             && seq::lt(self.sender.iss(), header.ack)
             && seq::le(header.ack, self.sender.max());
-        // An echo of a timestamp that we have not sent is no answer to our SYN.
+        // An echo of a timestamp that was never sent does not answer our SYN.
         let echo = header.options.timestamps.map(|(_, echo)| echo);
         let is_strange = segment.is(ACK)
             && context.config.timestamps
@@ -64,7 +64,7 @@ impl Tcb {
             self.receiver.acks_mut().greeted();
             self.arm_keepalive(context);
             if seq::lt(self.sender.una(), header.ack) {
-                // The peer took data of our SYN (RFC 7413, 4.1.3).
+                // The peer has accepted data of our SYN (RFC 7413, 4.1.3).
                 self.fast_open.was_taken();
                 let bytes = seq::distance(self.sender.una(), header.ack);
                 let report = Report {
@@ -75,14 +75,14 @@ impl Tcb {
             }
             return self.take_rest(segment, context);
         } else {
-            // Simultaneous open (figure 8): the same SYN again, with an ACK.
+            // Simultaneous open (figure 8): the same SYN is sent again, with an ACK.
             self.state = State::SynReceived;
             self.sender.repeat_syn();
         }
         nothing
     }
 
-    /// Data and FIN of the SYN+ACK (RFC 9293, 3.10.7.3, fourth).
+    /// Processes data and FIN of the SYN+ACK (RFC 9293, 3.10.7.3, fourth).
     fn take_rest(&mut self, segment: &Incoming, context: &mut Context<'_>) -> Verdict {
         let mut rest = *segment;
         rest.header.flags &= !SYN;

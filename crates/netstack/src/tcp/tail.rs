@@ -1,58 +1,57 @@
-//! The end of what was sent, and the probe that asks for it (RFC 8985, 7). When it is sent:
-//! [`super::tail_probe`].
+//! State of the tail loss probe (RFC 8985, 7). [`super::tail_probe`] decides when it is sent.
 
 use super::sack::Scoreboard;
 use super::segment::Incoming;
 use super::seq;
 
-/// The probe.
+/// State of the probe.
 #[derive(Debug, Clone, Copy, Default)]
 enum Probe {
     #[default]
     None,
-    /// One is to be sent now.
+    /// A probe is to be sent now.
     Due,
-    /// Its fate is not known.
+    /// A probe was sent, and its result is unknown.
     Sent {
-        /// The end of what was sent when it went out.
+        /// End of the sent data when the probe was sent.
         end: u32,
-        /// It was the last segment again.
+        /// The probe was a retransmission of the last segment.
         again: bool,
     },
 }
 
-/// What an acknowledgement says of the probe (RFC 8985, 7.4).
+/// Result of a probe (RFC 8985, 7.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     Unknown,
     /// Nothing was lost.
     InVain,
-    /// The probe has mended the only loss.
+    /// The probe repaired the only loss.
     Mended,
-    /// The probe is there. What is not there by now was sent two round trips before it.
+    /// The probe arrived. Everything missing below this number was sent two round trips earlier.
     LostBelow(u32),
 }
 
-/// The end of what was sent.
+/// Tail of the sent data.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tail {
-    /// Start of the newest segment of new data.
+    /// Start of the latest segment of new data.
     last_segment: u32,
     probe: Probe,
 }
 
 impl Tail {
-    /// Sending starts, or a segment of new data is sent, at `start`.
+    /// Records that a segment of new data, or the stream, starts at `start`.
     pub fn begins_at(&mut self, start: u32) {
         self.last_segment = start;
     }
 
-    /// A probe is to be sent now.
+    /// Whether a probe is to be sent now.
     pub fn is_due(&self) -> bool {
         matches!(self.probe, Probe::Due)
     }
 
-    /// As [`Self::is_due`]; it counts as sent then.
+    /// Returns [`Self::is_due`] and clears it.
     pub fn take_due(&mut self) -> bool {
         let is_due = self.is_due();
         if is_due {
@@ -61,32 +60,32 @@ impl Tail {
         is_due
     }
 
-    /// Start of the newest segment of new data.
+    /// Start of the latest segment of new data.
     pub fn last_segment(&self) -> u32 {
         self.last_segment
     }
 
-    /// A probe was sent whose fate is not known.
+    /// Whether a probe was sent whose result is unknown.
     pub fn is_probed(&self) -> bool {
         matches!(self.probe, Probe::Sent { .. })
     }
 
-    /// It is time for a probe.
+    /// Makes a probe due.
     pub fn demand(&mut self) {
         self.probe = Probe::Due;
     }
 
-    /// A probe went out when what was sent ended at `end`; `again`: it was the last segment again.
+    /// Records a probe. The sent data ended at `end`; `again`: the probe repeated the last segment.
     pub fn probed(&mut self, end: u32, again: bool) {
         self.probe = Probe::Sent { end, again };
     }
 
-    /// None is on its way, and none is to be sent.
+    /// Cancels the probe.
     pub fn forget(&mut self) {
         self.probe = Probe::None;
     }
 
-    /// What an acknowledgement says of the probe that is out.
+    /// Result of the probe according to an acknowledgement.
     pub fn answered(&mut self, segment: &Incoming, board: &Scoreboard) -> Fate {
         let Probe::Sent { end, again } = self.probe else {
             return Fate::Unknown;

@@ -1,5 +1,5 @@
-//! The tail loss probe (RFC 8985, 7): when the end of what was sent is lost, nothing that follows
-//! reveals it. One segment more, long before the retransmission timer, asks.
+//! Tail loss probe (RFC 8985, 7). If the last data is lost, no later segment reveals that. One more
+//! segment, sent long before the retransmission timer expires, causes an acknowledgement.
 
 use super::context::Context;
 use super::recovery::Phase;
@@ -10,8 +10,8 @@ use super::tail::Fate;
 use crate::tuning::loss::{REPAIR_PROBE_LEAST, TAIL_PROBE_SLACK};
 
 impl Tcb {
-    /// Something was sent or acknowledged: sets the time of the next probe, or none (RFC 8985, 7.2). A
-    /// single segment under way has none: see [`Self::probes_instead`].
+    /// Sets or clears the time of the next probe after data was sent or acknowledged (RFC 8985,
+    /// 7.2). A single segment in flight has no such time: see [`Self::probes_instead`].
     pub fn watch_tail(&mut self, context: &Context<'_>) {
         let several = seq::lt(self.sender.una(), self.tail.last_segment());
         if !several && !self.timers.awaits_tail() {
@@ -36,10 +36,9 @@ impl Tcb {
             .set_tail_probe(at.filter(|at| timeout.is_some_and(|timeout| *at < timeout)));
     }
 
-    /// The retransmission timer has run out for a single segment: whether a probe goes out first. Its
-    /// acknowledgement may be delayed for as long as the timer takes, so that the probe's time is the
-    /// timer's (RFC 8985, 7.2: the lesser of both). What is lost is sent again by both, but after a
-    /// probe the window is not lost.
+    /// Whether a probe replaces the timeout of a single segment in flight. Its acknowledgement may
+    /// be delayed until the timer expires, so probe and timer have the same time (RFC 8985, 7.2:
+    /// the lesser of both). Both retransmit the segment, but the probe keeps the congestion window.
     pub fn probes_instead(&self) -> bool {
         self.terms.sack()
             && self.may_send()
@@ -52,7 +51,7 @@ impl Tcb {
             && matches!(self.recovery.phase(), Phase::None)
     }
 
-    /// It is time for a probe.
+    /// Makes a probe due when its time has come.
     pub fn tail_is_late(&mut self, context: &mut Context<'_>) {
         if self.sender.is_waiting() && self.may_send() {
             context.counters.tail_probes += 1;
@@ -60,8 +59,8 @@ impl Tcb {
         }
     }
 
-    /// New data, whatever the congestion window says, else the last segment again (RFC 8985, 7.3);
-    /// in recovery the first that is missing.
+    /// Sends the probe: new data even beyond the congestion window, or else the last segment again
+    /// (RFC 8985, 7.3). In recovery it is the first missing segment.
     pub fn tail_segment(&mut self, mss: u32, context: &mut Context<'_>) -> Option<Outgoing> {
         let mut again = false;
         let segment = if self.recovery.is_on() {
@@ -74,7 +73,7 @@ impl Tcb {
             let last = seq::max(self.tail.last_segment(), self.sender.una());
             let resent = self.recovery.resent();
             let segment = self.resend(last, self.sender.max(), mss, context)?;
-            // No repair has begun.
+            // The retransmission is no start of a repair.
             self.recovery.repair_from(resent);
             segment
         };
@@ -85,11 +84,11 @@ impl Tcb {
         Some(segment)
     }
 
-    /// What an acknowledgement says of the probe that is out.
+    /// Reacts to what an acknowledgement reveals about the probe.
     pub fn tail_answered(&mut self, segment: &Incoming, context: &mut Context<'_>) {
         match self.tail.answered(segment, &self.recovery.board) {
             Fate::Unknown | Fate::InVain => {}
-            // That was a loss nevertheless.
+            // The repaired loss still reduces the window.
             Fate::Mended => {
                 if !self.recovery.is_on() {
                     let (mss, flight) = (self.payload_mss(), self.sender.window.cwnd());

@@ -1,34 +1,34 @@
-//! What the handshake agrees on: segment size, window scales, SACK, timestamps.
+//! Parameters negotiated in the handshake: segment size, window scales, SACK, timestamps, ECN.
 
 use crate::api::TcpConfig;
 use crate::tuning::belief::LEAST_MSS_BYTES;
 use crate::wire::tcp::{MAX_SCALE, Options};
 
-/// Segment size when the peer names none (RFC 9293, 3.7.1).
+/// Segment size of a peer that announces none (RFC 9293, 3.7.1).
 const DEFAULT_MSS_V4: u16 = 536;
 const DEFAULT_MSS_V6: u16 = 1220;
-/// Bytes of a timestamp option with its padding (RFC 7323, appendix A).
+/// Length of a timestamp option with its padding (RFC 7323, appendix A).
 const TIMESTAMP_BYTES: u32 = 12;
 
-/// The shift with which the whole receive window can be announced.
+/// Smallest window scale that can announce the whole receive window.
 pub fn receive_scale(config: &TcpConfig) -> u8 {
     (0..MAX_SCALE)
         .find(|shift| config.receive_window_bytes >> shift <= 0xffff)
         .unwrap_or(MAX_SCALE)
 }
 
-/// The peer's segment size within ours.
+/// Segment size that satisfies the peer's announcement and our limit.
 pub fn agreed_mss(theirs: Option<u16>, ours: u16, v4: bool) -> u16 {
     let default = if v4 { DEFAULT_MSS_V4 } else { DEFAULT_MSS_V6 };
     theirs.unwrap_or(default).max(LEAST_MSS_BYTES).min(ours)
 }
 
-/// What holds on a connection; until the handshake, nothing but our own segment size.
+/// Negotiated parameters of a connection. Before the handshake only our own segment size is valid.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Terms {
-    /// Most payload of a segment without options, in bytes.
+    /// Largest payload of a segment without options, in bytes.
     mss: u16,
-    /// By how many bits the peer's windows and ours are shifted (RFC 7323, 2).
+    /// Window scales of the peer's windows and of ours, in bits (RFC 7323, 2).
     peer_scale: u8,
     our_scale: u8,
     scaling: bool,
@@ -38,7 +38,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Before the handshake: our segment size is `mss` bytes.
+    /// The parameters before the handshake, with a segment size of `mss` bytes.
     pub fn new(mss: u16) -> Self {
         Self {
             mss,
@@ -46,12 +46,12 @@ impl Terms {
         }
     }
 
-    /// Takes the options of the peer's SYN: what both sides offered holds.
+    /// Applies the options of the peer's SYN. Options that both sides offered are in use.
     pub fn agree(&mut self, theirs: &Options, v4: bool, config: &TcpConfig) {
         let scale = theirs.scale.filter(|_| config.window_scaling);
         *self = Self {
             mss: agreed_mss(theirs.mss, self.mss, v4),
-            // A window of 64 KiB for both unless both scale (RFC 7323, 2.2).
+            // Windows are at most 64 KiB unless both sides scale (RFC 7323, 2.2).
             peer_scale: scale.unwrap_or(0),
             our_scale: scale.map_or(0, |_| receive_scale(config)),
             scaling: scale.is_some(),
@@ -61,7 +61,7 @@ impl Terms {
         };
     }
 
-    /// Whether ECN was agreed on (RFC 3168).
+    /// Whether ECN was negotiated (RFC 3168).
     pub const fn ecn(&self) -> bool {
         self.ecn
     }
@@ -70,55 +70,54 @@ impl Terms {
         self.ecn = is_agreed;
     }
 
-    /// The path carries segments of `most` bytes of payload and options only. Says whether that is
-    /// less than before.
+    /// Limits segments to `most` bytes of payload and options. Returns whether they become shorter.
     pub fn limit_mss(&mut self, most: u16) -> bool {
         let is_less = most < self.mss;
         self.mss = self.mss.min(most);
         is_less
     }
 
-    /// The path carries segments of `size` bytes of payload and options.
+    /// Raises the segment size to `size` bytes of payload and options, which the path carries.
     pub fn raise_mss(&mut self, size: u16) {
         self.mss = self.mss.max(size);
     }
 
-    /// Most payload of a segment with `option_bytes` of options; a byte at least.
+    /// Largest payload of a segment with `option_bytes` of options, at least one byte.
     pub fn room(&self, option_bytes: u32) -> u32 {
         u32::from(self.mss).saturating_sub(option_bytes).max(1)
     }
 
-    /// Most payload of a segment with the usual options.
+    /// Largest payload of a segment with the usual options.
     pub fn payload_mss(&self) -> u32 {
         self.room(if self.timestamps { TIMESTAMP_BYTES } else { 0 })
     }
 
-    /// Most payload of a segment without options, in bytes.
+    /// Largest payload of a segment without options, in bytes.
     pub const fn mss(&self) -> u16 {
         self.mss
     }
 
-    /// By how many bits the peer's windows are shifted.
+    /// Window scale of the peer in bits.
     pub const fn peer_scale(&self) -> u8 {
         self.peer_scale
     }
 
-    /// By how many bits ours are.
+    /// Window scale of our windows in bits.
     pub const fn our_scale(&self) -> u8 {
         self.our_scale
     }
 
-    /// Window scaling was agreed on.
+    /// Whether window scaling was negotiated.
     pub const fn scaling(&self) -> bool {
         self.scaling
     }
 
-    /// SACK was agreed on (RFC 2018).
+    /// Whether SACK was negotiated (RFC 2018).
     pub const fn sack(&self) -> bool {
         self.sack
     }
 
-    /// Timestamps were agreed on (RFC 7323, 3).
+    /// Whether timestamps were negotiated (RFC 7323, 3).
     pub const fn timestamps(&self) -> bool {
         self.timestamps
     }

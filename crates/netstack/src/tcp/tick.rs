@@ -1,5 +1,5 @@
-//! What time does to a connection: retransmission, late acknowledgement, keepalive, the wait for a
-//! FIN that never comes.
+//! Expired timers of a connection: retransmission, delayed acknowledgement, keepalive, and the end
+//! of FIN-WAIT-2.
 
 use super::context::Context;
 use super::state::{State, Tcb};
@@ -7,7 +7,8 @@ use super::timers::{Silence, Watched};
 use crate::api::{ConnectionOptions, DeadReason, Keepalive, TcpConfig, Time};
 
 impl Tcb {
-    /// Does what is due. Says whether the peer is to get an RST: it did not answer, but may live.
+    /// Handles the expired timers. Returns whether the peer must get an RST because it did not
+    /// answer keepalive probes.
     pub fn tick(&mut self, context: &mut Context<'_>) -> bool {
         let now = context.now;
         if self.timers.take_ack(now) {
@@ -24,7 +25,7 @@ impl Tcb {
         self.timers.take_idle(now) && self.idle(context)
     }
 
-    /// The retransmission timer ran out (RFC 6298, 5).
+    /// Handles a retransmission timeout (RFC 6298, 5).
     fn timed_out(&mut self, context: &mut Context<'_>) {
         if self.probes_instead() {
             self.tail_is_late(context);
@@ -65,21 +66,22 @@ impl Tcb {
             self.recovery
                 .timed_out(&mut self.sender, &self.terms, is_first, context.now);
         } else {
-            // Small data that waited for a larger window (RFC 9293, 3.8.6.2.1, override).
+            // Small data has waited for a larger window (RFC 9293, 3.8.6.2.1, override).
             self.timers.override_small_window();
         }
         let mut next = self.timeout_at(context);
         if let Some(most) = self.options.user_timeout {
-            // RFC 5482: it ends then, and not at the timeout after it.
+            // The user timeout (RFC 5482) ends the connection exactly, not at the next timeout
+            // after it.
             next = next.min(context.now + most.saturating_sub(stalled));
         }
         self.timers.restart_retransmission(next);
     }
 
-    /// Says whether keepalive has ended the connection.
+    /// Handles the idle timer. Returns whether keepalive has ended the connection.
     fn idle(&mut self, context: &mut Context<'_>) -> bool {
         if self.state == State::FinWait2 && self.receiver.is_deaf() {
-            // The peer does not close: there is no application left to wait for it (RFC 9293, 3.6:
+            // The peer does not close, and no application is left to wait for it (RFC 9293, 3.6:
             // "FIN-WAIT-2").
             self.end(DeadReason::Closed, context);
             return false;
@@ -96,7 +98,7 @@ impl Tcb {
         gives_up
     }
 
-    /// Starts keepalive (RFC 9293, 3.8.4), if it is on.
+    /// Starts the keepalive timer (RFC 9293, 3.8.4) if keepalive is on.
     pub fn arm_keepalive(&mut self, context: &Context<'_>) {
         if let Some(keepalive) = self.keepalive(context.config) {
             self.timers.set_idle(context.now + keepalive.idle);
@@ -107,7 +109,7 @@ impl Tcb {
         self.options.keepalive.or(config.keepalive)
     }
 
-    /// Settings of its own.
+    /// Applies the connection's own settings.
     pub fn set_options(&mut self, options: ConnectionOptions, config: &TcpConfig, now: Time) {
         let before = std::mem::replace(&mut self.options, options);
         if let Some(most) = options.segment_bytes {

@@ -1,18 +1,17 @@
-//! A connection's timers: retransmission (RFC 6298), the probe for a lost tail (RFC 8985, 7) and
-//! the wait for reordered segments (6.2), the delayed acknowledgement (RFC 5681, 4.2), probes of a closed window (RFC 9293, 3.8.6.1),
-//! keepalive (RFC 9293, 3.8.4) and the wait in FIN-WAIT-2. TIME_WAIT is timed by a table of its
-//! own.
+//! Timers of a connection: retransmission (RFC 6298), tail loss probe (RFC 8985, 7), reordering
+//! (RFC 8985, 6.2), delayed acknowledgement (RFC 5681, 4.2), zero-window probe (RFC 9293, 3.8.6.1),
+//! keepalive (RFC 9293, 3.8.4) and FIN-WAIT-2. TIME_WAIT has its own table.
 
 use crate::api::{DeadReason, Keepalive, Time};
 use std::time::Duration;
 
-/// Probes of the peer's window (RFC 9293, 3.8.6.1).
+/// State of zero-window probing (RFC 9293, 3.8.6.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Persist {
     #[default]
     Off,
-    /// Less than is worth sending fits into the window: it is to be sent nevertheless (RFC 9293,
-    /// 3.8.6.2.1, override).
+    /// The window is too small to be worth a segment, and data is to be sent nevertheless (RFC
+    /// 9293, 3.8.6.2.1, override).
     Override,
     /// The window is closed, and a probe is to be sent.
     Due,
@@ -20,33 +19,34 @@ enum Persist {
     Awaiting,
 }
 
-/// What is waited for.
+/// Purpose of the loss timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Watched {
-    /// The acknowledgement of the end of what was sent.
+    /// Tail loss probe.
     #[default]
     Tail,
-    /// Segments that may come out of order.
+    /// Reordering timer.
     Reordering,
 }
 
-/// What a silence leads to.
+/// Reaction to a silent peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Silence {
-    /// It was shorter than the setting.
+    /// None: the silence is shorter than configured.
     Nothing,
     /// A probe is to be sent.
     Probe,
-    /// All probes went unanswered.
+    /// The connection ends: all probes were unanswered.
     GiveUp,
 }
 
-/// When one timer runs out.
+/// Expiry of one timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Timer(Time);
 
 impl Timer {
-    /// It does not run: half the size of an `Option`, and compared without a branch.
+    /// Value of a timer that does not run. It is half the size of an `Option`, and compared without
+    /// a branch.
     const OFF: Self = Self(Time::from_nanos(u64::MAX));
 
     fn is_on(self) -> bool {
@@ -61,7 +61,7 @@ impl Timer {
         self.0 <= now
     }
 
-    /// Whether it has run out; it is off then.
+    /// Returns whether the timer has expired, and stops it in that case.
     fn take_due(&mut self, now: Time) -> bool {
         let is_due = self.is_due(now);
         if is_due {
@@ -71,31 +71,32 @@ impl Timer {
     }
 }
 
-/// The timers.
+/// Timers of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Timers {
     retransmission: Timer,
-    /// The probe for a lost tail, or the end of the wait for what may come out of order: never both
-    /// (RFC 8985, 8).
+    /// Expiry of the tail loss probe or of the reordering timer, which never run together (RFC
+    /// 8985, 8).
     loss: Timer,
     watched: Watched,
     ack: Timer,
-    /// Keepalive, or the end of the wait in FIN-WAIT-2.
+    /// Keepalive, or the end of FIN-WAIT-2.
     idle: Timer,
     last_heard: Time,
-    /// Timeouts, or window probes, in a row without an answer, and since when there was none.
+    /// Consecutive unanswered timeouts or window probes, and the time since when there was no
+    /// answer.
     retries: u8,
     stalled_since: Time,
-    /// Reason that a router gave for the silence.
+    /// Reason for the silence that a router has reported.
     blamed: Option<DeadReason>,
     persist: Persist,
-    /// Keepalive probes without an answer, and that one is to be sent.
+    /// Unanswered keepalive probes, and whether another is to be sent.
     keepalive_probes: u8,
     is_keepalive_due: bool,
 }
 
 impl Timers {
-    /// All are off.
+    /// Stopped timers.
     pub fn new(now: Time) -> Self {
         Self {
             retransmission: Timer::OFF,
@@ -113,31 +114,31 @@ impl Timers {
         }
     }
 
-    /// The connection has ended: nothing is due any more.
+    /// Stops all timers at the connection's end.
     pub fn stop(&mut self) {
         *self = Self::new(self.last_heard);
     }
 
-    /// The next moment a timer is due.
+    /// Expiry of the next timer.
     pub fn deadline(&self) -> Option<Time> {
-        // Without a branch but the last: this is asked several times a packet.
+        // Only the last step has a branch: this runs several times per packet.
         let sooner = self.retransmission.0.min(self.loss.0);
         Timer(sooner.min(self.ack.0).min(self.idle.0)).at()
     }
 }
 
-/// Retransmission.
+/// Retransmission timer.
 impl Timers {
     pub fn retransmit_at(&self) -> Option<Time> {
         self.retransmission.at()
     }
 
-    /// Starts anew, until `at`.
+    /// Starts or restarts the timer until `at`.
     pub fn restart_retransmission(&mut self, at: Time) {
         self.retransmission = Timer(at);
     }
 
-    /// Starts, unless it runs already. When it runs out.
+    /// Starts the timer unless it runs. Returns its expiry.
     pub fn start_retransmission(&mut self, at: Time) -> Time {
         if !self.retransmission.is_on() {
             self.retransmission = Timer(at);
@@ -149,24 +150,24 @@ impl Timers {
         self.retransmission = Timer::OFF;
     }
 
-    /// Whether it has run out; it is off then.
+    /// Returns whether the timer has expired, and stops it in that case.
     pub fn take_retransmission(&mut self, now: Time) -> bool {
         self.retransmission.take_due(now)
     }
 
-    /// Timeouts, or window probes, in a row without an answer.
+    /// Consecutive unanswered timeouts or window probes.
     pub const fn retries(&self) -> u8 {
         self.retries
     }
 
-    /// A timeout more; `false` when there were `most` before it.
+    /// Counts a timeout. Returns `false` if there were already `most`.
     pub fn retry(&mut self, most: u8) -> bool {
         let may = self.retries < most;
         self.retries += u8::from(may);
         may
     }
 
-    /// The timeout, which was `timeout` long, has run out: how long there was no answer.
+    /// Time without an answer when a timeout of length `timeout` has expired.
     pub fn stalled(&mut self, now: Time, timeout: Duration) -> Duration {
         if self.retries == 0 {
             let sent_ns = now.as_nanos().saturating_sub(timeout.as_nanos() as u64);
@@ -175,29 +176,29 @@ impl Timers {
         now.since(self.stalled_since)
     }
 
-    /// The peer has answered.
+    /// Records that the peer has answered.
     pub fn answered(&mut self) {
         (self.retries, self.blamed) = (0, None);
     }
 
-    /// A router gives a reason for the peer's silence.
+    /// Records a router's reason for the peer's silence.
     pub fn blame(&mut self, reason: DeadReason) {
         self.blamed = Some(reason);
     }
 
-    /// Why a connection ends whose peer stays silent: for a router's reason, or without one.
+    /// Reason of the end of a connection whose peer is silent: a router's reason, or a timeout.
     pub fn silence_reason(&self) -> DeadReason {
         self.blamed.unwrap_or(DeadReason::TimedOut)
     }
 }
 
-/// The probe for a lost tail, and the wait for what may come out of order.
+/// Tail loss probe and reordering timer.
 impl Timers {
     pub fn awaits_tail(&self) -> bool {
         self.loss.is_on() && self.watched == Watched::Tail
     }
 
-    /// The probe is due at `at`, unless something is waited for that may come out of order.
+    /// Sets or clears the time of the tail loss probe, unless the reordering timer runs.
     pub fn set_tail_probe(&mut self, at: Option<Time>) {
         if !self.loss.is_on() || self.watched == Watched::Tail {
             self.loss = at.map_or(Timer::OFF, Timer);
@@ -205,20 +206,20 @@ impl Timers {
         }
     }
 
-    /// What may come out of order is waited for until `at`.
+    /// Starts the reordering timer until `at`.
     pub fn watch_reordering(&mut self, at: Time) {
         self.loss = Timer(at);
         self.watched = Watched::Reordering;
     }
 
-    /// Nothing is waited for that may come out of order.
+    /// Stops the reordering timer.
     pub fn stop_reordering(&mut self) {
         if self.watched == Watched::Reordering {
             (self.loss, self.watched) = (Timer::OFF, Watched::Tail);
         }
     }
 
-    /// What the time has come for; nothing is waited for then.
+    /// Returns the purpose of the loss timer if it has expired, and stops it in that case.
     pub fn take_loss(&mut self, now: Time) -> Option<Watched> {
         let watched = std::mem::take(&mut self.watched);
         if self.loss.take_due(now) {
@@ -229,9 +230,9 @@ impl Timers {
     }
 }
 
-/// The delayed acknowledgement.
+/// Delayed acknowledgement.
 impl Timers {
-    /// An acknowledgement is due at `at`, or earlier if it was.
+    /// Sets the delayed acknowledgement to `at` unless it is due earlier.
     pub fn delay_ack(&mut self, at: Time) {
         self.ack = Timer(self.ack.0.min(at));
     }
@@ -240,7 +241,7 @@ impl Timers {
         self.ack.is_due(now)
     }
 
-    /// Whether it has run out; it is off then.
+    /// Returns whether the timer has expired, and stops it in that case.
     pub fn take_ack(&mut self, now: Time) -> bool {
         self.ack.take_due(now)
     }
@@ -250,29 +251,29 @@ impl Timers {
     }
 }
 
-/// Probes of a window.
+/// Zero-window probes.
 impl Timers {
-    /// The window is closed: a probe is to be sent.
+    /// Makes a probe of the closed window due.
     pub fn probe_closed_window(&mut self) {
         self.persist = Persist::Due;
     }
 
-    /// Small data has waited long enough for a larger window.
+    /// Makes a segment due that is small because the window is small.
     pub fn override_small_window(&mut self) {
         self.persist = Persist::Override;
     }
 
-    /// The peer's window is closed and is being probed.
+    /// Whether the peer's closed window is being probed.
     pub const fn is_probing(&self) -> bool {
         matches!(self.persist, Persist::Due | Persist::Awaiting)
     }
 
-    /// A probe, or small data, is to be sent.
+    /// Whether a probe or a small segment is to be sent.
     pub const fn is_probe_due(&self) -> bool {
         matches!(self.persist, Persist::Due | Persist::Override)
     }
 
-    /// As [`Self::is_probe_due`]; it counts as sent then.
+    /// Returns [`Self::is_probe_due`] and records that it is sent.
     pub fn take_probe(&mut self) -> bool {
         let is_due = self.is_probe_due();
         self.persist = match self.persist {
@@ -283,7 +284,7 @@ impl Timers {
         is_due
     }
 
-    /// The window is open. Says whether it was being probed.
+    /// Ends probing because the window is open. Returns whether it was being probed.
     pub fn window_open(&mut self) -> bool {
         let was_probing = self.is_probing();
         self.persist = Persist::Off;
@@ -293,33 +294,33 @@ impl Timers {
 
 /// Silence of the peer.
 impl Timers {
-    /// When the last segment was taken.
+    /// Time of the last accepted segment.
     pub const fn last_heard(&self) -> Time {
         self.last_heard
     }
 
-    /// A segment was taken: the peer lives.
+    /// Records that a segment was accepted.
     pub fn heard(&mut self, now: Time) {
         self.last_heard = now;
         self.keepalive_probes = 0;
     }
 
-    /// Keepalive, or the wait in FIN-WAIT-2, is due at `at`.
+    /// Sets the keepalive or FIN-WAIT-2 timer to `at`.
     pub fn set_idle(&mut self, at: Time) {
         self.idle = Timer(at);
     }
 
-    /// Neither is due.
+    /// Stops the keepalive or FIN-WAIT-2 timer.
     pub fn stop_idle(&mut self) {
         self.idle = Timer::OFF;
     }
 
-    /// Whether it has run out; it is off then.
+    /// Returns whether the timer has expired, and stops it in that case.
     pub fn take_idle(&mut self, now: Time) -> bool {
         self.idle.take_due(now)
     }
 
-    /// The keepalive timer has run out; it is started anew, unless all probes went unanswered.
+    /// Handles the expired keepalive timer, and restarts it unless all probes were unanswered.
     pub fn silence(&mut self, settings: &Keepalive, now: Time) -> Silence {
         let quiet_until = self.last_heard + settings.idle;
         if now < quiet_until && self.keepalive_probes == 0 {
@@ -339,7 +340,7 @@ impl Timers {
         self.is_keepalive_due
     }
 
-    /// Whether a keepalive probe is to be sent; it counts as sent then.
+    /// Returns whether a keepalive probe is to be sent, and clears it.
     pub fn take_keepalive(&mut self) -> bool {
         std::mem::take(&mut self.is_keepalive_due)
     }

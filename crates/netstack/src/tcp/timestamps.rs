@@ -1,25 +1,25 @@
-//! A connection's timestamps (RFC 7323): our clock, and the peer's value to echo.
+//! Timestamps of a connection (RFC 7323): our clock, and the peer's value to echo.
 
 use super::{isn, seq};
 use crate::api::Time;
 use crate::tuning::loss::ECHO_LIMIT_MS;
 use std::time::Duration;
 
-/// A timestamp older than this says nothing (RFC 7323, 5.5: 24 days).
+/// Lifetime of a remembered timestamp (RFC 7323, 5.5: 24 days).
 const VALID: Duration = Duration::from_secs(24 * 86_400);
 
-/// Our clock, and the peer's. Whether they are used is for [`super::terms::Terms`] to say.
+/// Our clock and the peer's. [`super::terms::Terms`] decides whether they are used.
 #[derive(Debug, Clone, Copy)]
 pub struct Timestamps {
-    /// What is added to the millisecond clock (RFC 7323, 5.4).
+    /// Offset of the millisecond clock (RFC 7323, 5.4).
     offset: u32,
-    /// The peer's value to echo (`TS.Recent`), and when it came.
+    /// Peer's value to echo (`TS.Recent`), and its arrival time.
     recent: u32,
     recent_at: Time,
 }
 
 impl Timestamps {
-    /// None of the peer's has come.
+    /// The state before the peer's first timestamp.
     pub fn new(offset: u32, now: Time) -> Self {
         Self {
             offset,
@@ -33,38 +33,38 @@ impl Timestamps {
         !seq::lt(value, self.recent) || now.since(self.recent_at) > VALID
     }
 
-    /// The value is the one to echo from now on.
+    /// Stores the value to echo.
     pub fn remember(&mut self, value: u32, now: Time) {
         (self.recent, self.recent_at) = (value, now);
     }
 
-    /// As [`Self::remember`], unless the value is older than the one that is echoed now.
+    /// Stores the value to echo unless it is older than the current one.
     pub fn remember_newer(&mut self, value: u32, now: Time) {
         if !seq::lt(value, self.recent) {
             self.remember(value, now);
         }
     }
 
-    /// The option of a segment: our value, and the peer's.
+    /// Timestamp option of a segment: our value and the peer's.
     pub fn option(&self, now: Time) -> (u32, u32) {
         (isn::timestamp(now, self.offset), self.recent)
     }
 
-    /// The round trip that an echo of ours measures (RFC 7323, 4): rounded up to the clock's
-    /// millisecond. `None` when it cannot be one of this connection's.
+    /// Round trip according to an echo (RFC 7323, 4), rounded up to the clock's millisecond. `None`
+    /// if the value cannot be one of this connection's.
     pub fn round_trip(&self, echo: u32, now: Time) -> Option<Duration> {
         let ms = isn::timestamp(now, self.offset).wrapping_sub(echo);
         (ms < ECHO_LIMIT_MS).then(|| Duration::from_millis(u64::from(ms) + 1))
     }
 
-    /// Whether `echo` is a value that we sent between two moments.
+    /// Whether `echo` is a value that was sent between two moments.
     pub fn was_sent(&self, echo: u32, from: Time, to: Time) -> bool {
         let first = isn::timestamp(from, self.offset);
         let last = isn::timestamp(to, self.offset);
         seq::le(first, echo) && seq::le(echo, last)
     }
 
-    /// What TIME_WAIT keeps: the peer's value, and our offset.
+    /// Values that TIME_WAIT needs: the peer's timestamp and our offset.
     pub const fn kept(&self) -> (u32, u32) {
         (self.recent, self.offset)
     }

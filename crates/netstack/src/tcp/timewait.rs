@@ -1,5 +1,6 @@
-//! TIME_WAIT (RFC 9293, 3.6.1): what is left of a connection for twice a segment's lifetime, in
-//! a table of its own, and when a new connection may take its place (RFC 6191, RFC 1122 4.2.2.13).
+//! TIME_WAIT (RFC 9293, 3.6.1): the remains of a connection for twice a segment's lifetime, in a
+//! table of their own, and the rules for a new connection in its place (RFC 6191, RFC 1122
+//! 4.2.2.13).
 
 use super::segment::{Incoming, Outgoing, is_in_window};
 use super::seq;
@@ -11,20 +12,20 @@ use crate::flow::FlowKey;
 use crate::tuning::acks::CHALLENGE_INTERVAL;
 use crate::wire::tcp::{ACK, FIN, Options, RST, SYN};
 
-/// What is kept.
+/// Connection in TIME_WAIT.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Entry {
     pub key: FlowKey,
     pub hash: u64,
-    /// Our next sequence number; the FIN is behind it.
+    /// Next sequence number to send, behind the FIN.
     pub snd_nxt: u32,
     pub rcv_nxt: u32,
-    /// As our last acknowledgement has it, and by how many bits it is shifted.
+    /// Window of the last acknowledgement and its scale in bits.
     window: u16,
     scale: u8,
-    /// The peer's last timestamp, and our offset.
+    /// Peer's last timestamp and our offset.
     timestamps: Option<(u32, u32)>,
-    /// Last time that a segment without data was answered.
+    /// Time of the last answer to a segment without data.
     challenged_at: Option<Time>,
     ends: Time,
     next: u32,
@@ -32,25 +33,25 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether some of the segment lies in the window (RFC 9293, table 6).
+    /// Whether a part of the segment is in the window (RFC 9293, table 6).
     fn is_acceptable(&self, segment: &Incoming) -> bool {
         let window = u32::from(self.window) << self.scale;
         is_in_window(self.rcv_nxt, window, segment.header.seq, segment.len())
     }
 }
 
-/// What a segment for such an entry leads to.
+/// Reaction to a segment of a connection in TIME_WAIT.
 #[derive(Debug, Clone, Copy)]
 pub enum Answer {
     /// Nothing.
     Nothing,
-    /// This segment.
+    /// Send this segment.
     Send(Outgoing),
-    /// A new connection may begin, with a sequence number behind this one.
+    /// Allow a new connection, with a sequence number above this one.
     Reopen { after: u32 },
 }
 
-/// All entries, in the order in which they end.
+/// Table of connections in TIME_WAIT, in the order of their ends.
 #[derive(Debug)]
 pub struct TimeWait {
     entries: Vec<Entry>,
@@ -77,14 +78,14 @@ impl TimeWait {
         &self.entries[slot as usize]
     }
 
-    /// When the next entry ends.
+    /// End of the oldest entry.
     pub fn next_end(&self) -> Option<Time> {
         self.entries
             .get(self.oldest as usize)
             .map(|entry| entry.ends)
     }
 
-    /// The entry that is to go: the oldest one, if its time is over or the table is full.
+    /// The oldest entry if it has ended or the table is full.
     pub fn victim(&self, now: Time) -> Option<u32> {
         let over = self.next_end().is_some_and(|end| end <= now);
         (over || self.len() == self.slots.count())
@@ -92,7 +93,7 @@ impl TimeWait {
             .filter(|slot| *slot != NONE)
     }
 
-    /// Keeps what is left of `tcb`, whose 4-tuple has this hash; there must be room (see
+    /// Adds the remains of `tcb`, whose 4-tuple has this hash. The caller makes space first (see
     /// [`Self::victim`]).
     pub fn add(&mut self, tcb: &Tcb, hash: u64, config: &TcpConfig, now: Time) -> Option<u32> {
         let slot = self.slots.take()?;
@@ -113,7 +114,7 @@ impl TimeWait {
         Some(slot)
     }
 
-    /// The entries of a flow group, the oldest first.
+    /// Entries of a flow group, the oldest first.
     pub fn of_group(&self, group: u8) -> Vec<u32> {
         let next = |slot: &u32| self.entries.get(*slot as usize).map(|entry| entry.next);
         std::iter::successors(Some(self.oldest), next)
@@ -124,7 +125,7 @@ impl TimeWait {
             .collect()
     }
 
-    /// Keeps an entry of another table, in the order of its end; there must be room.
+    /// Adds an entry of another table in the order of its end. The caller makes space first.
     pub fn put(&mut self, entry: Entry) -> Option<u32> {
         let slot = self.slots.take()?;
         let mut before = self.newest;
@@ -176,7 +177,7 @@ impl TimeWait {
         }
     }
 
-    /// A segment arrives. An RST is ignored: a late one must not end the wait (RFC 1337).
+    /// Processes a segment. Ignores an RST: a late one must not end TIME_WAIT (RFC 1337).
     pub fn input(
         &mut self,
         slot: u32,
@@ -191,7 +192,7 @@ impl TimeWait {
         }
         if super::segment::is_opening(header.flags) {
             let newer = match (entry.timestamps, header.options.timestamps) {
-                // RFC 6191: a later timestamp, or the same and a later number.
+                // RFC 6191: a later timestamp, or the same timestamp and a later number.
                 (Some((recent, _)), Some((value, _))) => {
                     seq::lt(recent, value)
                         || (recent == value && seq::lt(entry.rcv_nxt, header.seq))
@@ -204,7 +205,7 @@ impl TimeWait {
                 };
             }
         }
-        // RFC 9293, 3.10.7.4, fifth: without an acknowledgement it is dropped, if it is acceptable.
+        // RFC 9293, 3.10.7.4, fifth: an acceptable segment without an acknowledgement is dropped.
         let has_ack = segment.is(ACK);
         if !has_ack && !segment.is(SYN) && entry.is_acceptable(segment) {
             return Answer::Nothing;
@@ -226,7 +227,7 @@ impl TimeWait {
         };
         let end = header.seq.wrapping_add(segment.len());
         if segment.is(FIN) && has_ack && end == entry.rcv_nxt {
-            // The peer's FIN again: it lacks our ACK. The wait starts anew.
+            // The peer repeats its FIN because it missed our ACK. TIME_WAIT restarts.
             entry.ends = now + config.time_wait;
             self.unlink(slot);
             self.append(slot);
@@ -235,9 +236,9 @@ impl TimeWait {
         if segment.len() > 0 {
             return Answer::Send(answer);
         }
-        // A bare acknowledgement in its place says nothing; elsewhere it is answered (RFC 9293,
-        // 3.10.7.4, first), but not too often: two ends that disagree would answer each other
-        // endlessly (RFC 5961, 7).
+        // An expected bare acknowledgement needs no answer. Another one is answered (RFC 9293,
+        // 3.10.7.4, first), but not too often: two ends that disagree would otherwise answer each
+        // other endlessly (RFC 5961, 7).
         let recent = |at: Time| now.since(at) < CHALLENGE_INTERVAL;
         if header.seq == entry.rcv_nxt || entry.challenged_at.is_some_and(recent) {
             return Answer::Nothing;

@@ -2,15 +2,15 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An IPv4 or IPv6 address in 16 bytes; IPv4 as `::ffff:a.b.c.d` (RFC 4291, 2.5.5.2). Packets
-/// that carry such an address as IPv6 are refused on receipt, so the two never mix.
+/// IPv4 or IPv6 address in 16 bytes, IPv4 as `::ffff:a.b.c.d` (RFC 4291, 2.5.5.2). The stack drops
+/// received IPv6 packets with such an address, so the two families never mix.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Addr(pub [u8; 16]);
 
 const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 
 impl Addr {
-    /// The group of all IPv6 hosts on a link (RFC 4291, 2.7.1).
+    /// The multicast group of all IPv6 hosts on a link (RFC 4291, 2.7.1).
     pub const ALL_NODES: Self = Self([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
 
     /// An IPv4 address.
@@ -21,12 +21,12 @@ impl Addr {
         Self(all)
     }
 
-    /// An IPv4 address that lies in `bytes`; the caller has checked the length.
+    /// The IPv4 address at offset `at`; the caller has checked the length.
     pub fn v4_at(bytes: &[u8], at: usize) -> Self {
         Self::v4(super::be32(bytes, at).to_be_bytes())
     }
 
-    /// An IPv6 address that lies in `bytes`; zero when it is cut.
+    /// The IPv6 address at offset `at`; zero if `bytes` is too short.
     pub fn v6_at(bytes: &[u8], at: usize) -> Self {
         let mut all = [0; 16];
         if let Some(found) = bytes.get(at..at + 16) {
@@ -52,13 +52,13 @@ impl Addr {
         }
     }
 
-    /// `::` or `0.0.0.0`.
+    /// Whether the address is `::` or `0.0.0.0`.
     pub fn is_unspecified(&self) -> bool {
         self.ip().is_unspecified()
     }
 
-    /// Whether one host may have it: neither unspecified, multicast, loopback, broadcast nor
-    /// reserved (RFC 1122, 3.2.1.3; RFC 4291, 2.7).
+    /// Whether a single host may have the address: it is not unspecified, multicast, loopback,
+    /// broadcast or reserved (RFC 1122, 3.2.1.3; RFC 4291, 2.7).
     pub fn is_unicast(&self) -> bool {
         match self.ip() {
             IpAddr::V4(ip) => {
@@ -71,12 +71,12 @@ impl Addr {
         }
     }
 
-    /// Whether it is an IPv6 group (RFC 4291, 2.7). Groups of IPv4 are never ours.
+    /// Whether the address is an IPv6 group (RFC 4291, 2.7). The stack joins no IPv4 group.
     pub fn is_multicast(&self) -> bool {
         self.0[0] == 0xff
     }
 
-    /// Whether the two agree in their first `bits` (counted within the family).
+    /// Whether the addresses have the same family and the same first `bits`.
     pub fn same_prefix(&self, other: &Self, bits: u8) -> bool {
         let bits = if self.is_v4() {
             96 + u32::from(bits)
@@ -90,8 +90,7 @@ impl Addr {
         differ.leading_zeros() >= bits
     }
 
-    /// The multicast group in which neighbour solicitations for this address arrive
-    /// (RFC 4291, 2.7.1).
+    /// The multicast group for neighbour solicitations of this address (RFC 4291, 2.7.1).
     pub fn solicited_node(&self) -> Self {
         let mut all = [0; 16];
         all[..13].copy_from_slice(&[0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff]);

@@ -8,7 +8,7 @@ pub const BYTES: usize = 28;
 pub const REQUEST: u16 = 1;
 pub const REPLY: u16 = 2;
 
-/// A message.
+/// ARP message.
 #[derive(Debug, Clone, Copy)]
 pub struct Arp {
     pub operation: u16,
@@ -17,8 +17,8 @@ pub struct Arp {
     pub target: Addr,
 }
 
-/// The message after the Ethernet header; `None` when it is cut, for other hardware, or
-/// neither a request nor a reply.
+/// Parses the message behind the Ethernet header. Returns `None` if it is too short, for other
+/// hardware, or neither a request nor a reply.
 pub fn parse(packet: &[u8]) -> Option<Arp> {
     let fixed = packet.get(..BYTES)?;
     if be16(fixed, 0) != 1 || be16(fixed, 2) != ethernet::IPV4 || fixed[4] != 6 || fixed[5] != 4 {
@@ -37,7 +37,7 @@ pub fn parse(packet: &[u8]) -> Option<Arp> {
 }
 
 impl Arp {
-    /// The sender says where it is, and asks nobody (RFC 5227, 3; RFC 2002, 4.6).
+    /// Whether the sender announces its own address (RFC 5227, 3; RFC 2002, 4.6).
     pub fn is_gratuitous(&self) -> bool {
         self.sender == self.target
     }

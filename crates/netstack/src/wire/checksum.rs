@@ -1,11 +1,11 @@
-//! The Internet checksum (RFC 1071).
+//! Internet checksum (RFC 1071).
 
-/// Ones' complement sum of `bytes`, folded to 16 bits, not inverted. An odd last byte counts as
-/// if a zero followed.
+/// Ones' complement sum of `bytes`, folded to 16 bits and not inverted. An odd last byte is padded
+/// with a zero.
 pub fn sum(bytes: &[u8]) -> u16 {
     let mut chunks = bytes.chunks_exact(8);
-    // 64-bit words in the machine's order: the sum does not depend on it until the last step
-    // (RFC 1071, 2 B). Carries go into the upper half.
+    // The loop adds 64-bit words in native byte order, which matters only in the last step (RFC
+    // 1071, 2 B). Carries go into the upper half.
     let mut total: u128 = 0;
     for chunk in &mut chunks {
         let mut word = [0; 8];

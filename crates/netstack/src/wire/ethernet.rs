@@ -7,7 +7,7 @@ pub const IPV4: u16 = 0x0800;
 pub const ARP: u16 = 0x0806;
 pub const IPV6: u16 = 0x86dd;
 
-/// The header of a frame.
+/// Header of a frame.
 #[derive(Debug, Clone, Copy)]
 pub struct Ethernet {
     pub destination: MacAddress,
@@ -15,7 +15,7 @@ pub struct Ethernet {
     pub kind: u16,
 }
 
-/// Six bytes of `bytes`; the zero address when they are not there.
+/// The address at offset `at`; zero if `bytes` is too short.
 pub fn mac_at(bytes: &[u8], at: usize) -> MacAddress {
     let mut mac = [0; 6];
     if let Some(found) = bytes.get(at..at + 6) {
@@ -24,7 +24,7 @@ pub fn mac_at(bytes: &[u8], at: usize) -> MacAddress {
     MacAddress(mac)
 }
 
-/// The header; `None` when the frame is cut.
+/// Parses the header; `None` if the frame is too short.
 pub fn parse(frame: &[u8]) -> Option<Ethernet> {
     if frame.len() < HEADER_BYTES {
         return None;
@@ -43,7 +43,7 @@ pub fn write(out: &mut [u8], destination: MacAddress, source: MacAddress, kind: 
     out[12..14].copy_from_slice(&kind.to_be_bytes());
 }
 
-/// The group address for an IPv6 multicast (RFC 2464, 7).
+/// Ethernet group of an IPv6 multicast address (RFC 2464, 7).
 pub fn multicast6(to: &super::address::Addr) -> MacAddress {
     MacAddress([0x33, 0x33, to.0[12], to.0[13], to.0[14], to.0[15]])
 }

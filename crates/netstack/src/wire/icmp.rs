@@ -4,24 +4,24 @@ use super::{be16, be32};
 
 pub const HEADER_BYTES: usize = 8;
 
-/// What a message says, of either version.
+/// Meaning of an ICMP or ICMPv6 message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Message {
     EchoRequest,
     EchoReply,
-    /// Nobody listens at the packet's port.
+    /// No socket is bound to the packet's port.
     PortUnreachable,
-    /// The packet, or its protocol, cannot be reached; `hard` when trying again is no use.
+    /// The destination or its protocol is unreachable; `hard` if a retry is useless.
     Unreachable {
         hard: bool,
     },
-    /// The packet is larger than a link on its path carries: `mtu_bytes`, zero if not said.
+    /// The packet is larger than a link of its path: `mtu_bytes`, or zero if unknown.
     TooBig {
         mtu_bytes: u32,
     },
-    /// Hop limit or reassembly time used up.
+    /// The hop limit or the reassembly time was exceeded.
     TimeExceeded,
-    /// A header field is wrong.
+    /// A header field of the packet is wrong.
     ParameterProblem,
     /// Neighbour discovery (133 to 137).
     Neighbour(u8),
@@ -29,7 +29,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// Whether it quotes a packet of ours.
+    /// Whether the message is an error, which quotes the packet that caused it.
     pub const fn is_error(self) -> bool {
         matches!(
             self,
@@ -42,7 +42,7 @@ impl Message {
     }
 }
 
-/// What the message at the start of `bytes` says; `None` when it is cut.
+/// Meaning of the message in `bytes`; `None` if it is too short.
 pub fn parse(bytes: &[u8], v4: bool) -> Option<Message> {
     let [kind, code, ..] = *bytes.get(..HEADER_BYTES)? else {
         return None;

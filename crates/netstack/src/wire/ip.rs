@@ -1,4 +1,4 @@
-//! Both versions of IP behind one door: which one it is follows from the address.
+//! Functions for both versions of IP; the address determines the version.
 
 use super::address::Addr;
 use super::packet::Fragment;
@@ -9,7 +9,7 @@ pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
 pub const ICMPV6: u8 = 58;
 
-/// Sum of the pseudo header (RFC 9293, 3.1; RFC 8200, 8.1), folded, not inverted.
+/// Sum of the pseudo header (RFC 9293, 3.1; RFC 8200, 8.1), folded and not inverted.
 pub fn pseudo_sum(source: &Addr, destination: &Addr, protocol: u8, len: usize) -> u16 {
     let addresses = if source.is_v4() {
         checksum::add(
@@ -23,7 +23,7 @@ pub fn pseudo_sum(source: &Addr, destination: &Addr, protocol: u8, len: usize) -
     checksum::add(addresses, checksum::add(u16::from(protocol), len))
 }
 
-/// Bytes of an IP header without options.
+/// Length of an IP header without options.
 pub fn header_bytes(v4: bool) -> usize {
     if v4 {
         ipv4::HEADER_BYTES
@@ -32,13 +32,13 @@ pub fn header_bytes(v4: bool) -> usize {
     }
 }
 
-/// What a fragment's headers take beside those of a whole packet.
+/// Additional header bytes of a fragment, compared with a whole packet.
 pub fn fragment_bytes(v4: bool) -> usize {
     if v4 { 0 } else { ipv6::FRAGMENT_HEADER_BYTES }
 }
 
-/// Makes the packet whose header was just written a part of a larger one. IPv6 has
-/// the fragment header behind its own, in room that counts as payload.
+/// Changes the header that was just written into a fragment's. IPv6 needs a fragment header, in
+/// bytes that were counted as payload.
 pub fn make_fragment(packet: &mut [u8], protocol: u8, v4: bool, fragment: &Fragment) {
     if v4 {
         ipv4::make_fragment(packet, fragment);
@@ -63,7 +63,7 @@ pub fn write(
     }
 }
 
-/// Says in a header that was just written that routers may mark the packet.
+/// Sets ECT(0) in the header that was just written: routers may mark the packet (RFC 3168, 5).
 pub fn allow_marks(packet: &mut [u8], v4: bool) {
     if v4 {
         ipv4::allow_marks(packet);

@@ -8,8 +8,8 @@ pub const HEADER_BYTES: usize = 20;
 const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 
-/// Checks the header of the packet that `bytes` begins with. Options are skipped, as
-/// RFC 1122, 3.2.1.8 allows; source routes are not followed.
+/// Checks the header of the packet in `bytes`. Skips options, as RFC 1122, 3.2.1.8, allows, and
+/// does not follow source routes.
 pub fn parse(bytes: &[u8], verified: bool) -> Result<Packet, Refused> {
     let fixed = bytes.get(..HEADER_BYTES).ok_or(Refused::Malformed)?;
     let header = usize::from(fixed[0] & 15) * 4;
@@ -41,8 +41,8 @@ pub fn parse(bytes: &[u8], verified: bool) -> Result<Packet, Refused> {
     })
 }
 
-/// Writes a header with "don't fragment" set (RFC 1191); the identification is then free
-/// (RFC 6864, 4.1) and stays zero.
+/// Writes a header with "don't fragment" set (RFC 1191). The identification is zero, as such a
+/// packet needs none (RFC 6864, 4.1).
 pub fn write(
     out: &mut [u8],
     source: &Addr,
@@ -65,8 +65,8 @@ pub fn write(
     out[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Makes a packet whose header was just written a part of a larger one (RFC 791, 3.2): it may be
-/// cut further, and has an identification.
+/// Changes the header that was just written into a fragment's (RFC 791, 3.2): it has an
+/// identification, and routers may fragment it further.
 pub fn make_fragment(packet: &mut [u8], fragment: &Fragment) {
     let out = &mut packet[..HEADER_BYTES];
     let more = if fragment.more { MORE_FRAGMENTS } else { 0 };
@@ -77,7 +77,7 @@ pub fn make_fragment(packet: &mut [u8], fragment: &Fragment) {
     out[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Says in a header that was just written that routers may mark the packet (RFC 3168, 5: ECT(0)).
+/// Sets ECT(0) in the header that was just written: routers may mark the packet (RFC 3168, 5).
 pub fn allow_marks(packet: &mut [u8]) {
     let out = &mut packet[..HEADER_BYTES];
     out[1] |= 2;

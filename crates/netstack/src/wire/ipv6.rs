@@ -6,19 +6,19 @@ use super::{be16, be32, icmp, ip, tcp, udp};
 use crate::tuning::belief::MOST_EXTENSION_HEADERS;
 
 pub const HEADER_BYTES: usize = 40;
-/// RFC 8200, 4.5.
+/// Length of the fragment header (RFC 8200, 4.5).
 pub const FRAGMENT_HEADER_BYTES: usize = 8;
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const NONE: u8 = 59;
 const DESTINATION: u8 = 60;
-/// Where the payload length stands in the header.
+/// Offset of the payload length in the header.
 const LENGTH_AT: usize = 4;
-/// And the protocol of what comes next.
+/// Offset of the next header's number in the header.
 const NEXT_HEADER_AT: usize = 6;
 
-/// Codes of ICMPv6's parameter problem (RFC 4443, 3.4; RFC 7112, 5).
+/// Codes of ICMPv6 parameter problems (RFC 4443, 3.4; RFC 7112, 5).
 mod code {
     pub const FIELD: u8 = 0;
     pub const NEXT_HEADER: u8 = 1;
@@ -26,14 +26,14 @@ mod code {
     pub const FIRST_FRAGMENT: u8 = 3;
 }
 
-/// A packet that its sender is to be told of (RFC 8200, 4; RFC 4443, 3.4: parameter problem).
+/// Parameter problem to report to a packet's sender (RFC 8200, 4; RFC 4443, 3.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Problem {
-    /// Of the message.
+    /// Code of the ICMPv6 message.
     pub code: u8,
-    /// Where in the packet the problem is.
+    /// Offset of the wrong field in the packet.
     pub pointer: u32,
-    /// Also where the packet went to a group (RFC 8200, 4.2).
+    /// Whether the stack also reports the problem if the packet was multicast (RFC 8200, 4.2).
     pub is_for_groups: bool,
 }
 
@@ -50,13 +50,14 @@ impl Problem {
         Refused::Problem(Self::new(code, pointer))
     }
 
-    /// The protocol of the payload is none that is spoken here, if it is one at all.
+    /// The problem of a payload whose protocol the stack does not support; `None` if there is no
+    /// payload.
     pub fn of_protocol(packet: &Packet) -> Option<Self> {
         (packet.protocol != NONE).then(|| Self::new(code::NEXT_HEADER, packet.protocol_at))
     }
 
-    /// A fragment that can be no part of a packet: its length is not a multiple of eight bytes though
-    /// more follow, or it ends behind the largest packet (RFC 8200, 4.5).
+    /// The problem of an invalid fragment (RFC 8200, 4.5): a length that is no multiple of eight
+    /// bytes in a fragment that is not the last, or an end beyond the largest packet.
     pub fn of_fragment(packet: &Packet, fragment: &Fragment) -> Option<Self> {
         let len = (packet.end - packet.payload_at) as u32;
         let headers = packet.protocol_at - HEADER_BYTES;
@@ -70,7 +71,8 @@ impl Problem {
     }
 }
 
-/// The header alone, with what it says comes next as the payload's protocol.
+/// Parses only the fixed header. The protocol is that of the first extension header, if there is
+/// one.
 pub fn parse_header(bytes: &[u8]) -> Result<Packet, Refused> {
     let fixed = bytes.get(..HEADER_BYTES).ok_or(Refused::Malformed)?;
     let end = HEADER_BYTES + usize::from(be16(fixed, LENGTH_AT));
@@ -90,8 +92,8 @@ pub fn parse_header(bytes: &[u8]) -> Result<Packet, Refused> {
     })
 }
 
-/// Checks the header and the extension headers of the packet that `bytes` begins with, up to a
-/// fragment's. We follow no routing header, and know no option but padding.
+/// Checks the header and the extension headers of the packet in `bytes`, up to a fragment header.
+/// The stack supports no routing header and no option but padding.
 pub fn parse(bytes: &[u8]) -> Result<Packet, Refused> {
     let mut packet = parse_header(bytes)?;
     follow(bytes, &mut packet, 0)?;
@@ -106,28 +108,29 @@ pub fn parse(bytes: &[u8]) -> Result<Packet, Refused> {
     Ok(packet)
 }
 
-/// Goes on in a packet that was put together: `bytes` are what lay behind the fragment headers.
-/// Places in a problem are those of the packet with nothing but a header before them.
+/// Parses the extension headers of a reassembled packet: `bytes` is the content behind the fragment
+/// headers. Offsets in a problem assume that only the fixed header precedes it.
 pub fn follow_whole(bytes: &[u8], packet: &mut Packet) -> Result<(), Refused> {
     packet.protocol_at = NEXT_HEADER_AT;
     follow(bytes, packet, HEADER_BYTES)
 }
 
-/// Follows the extension headers from the packet's payload on, until a fragment's or one that is
-/// none. `shift`: what `bytes` lack of the packet at its start.
+/// Parses the extension headers from the packet's payload on, until a fragment header or the upper
+/// layer. `shift` is the number of the packet's bytes that `bytes` lacks at its start.
 fn follow(bytes: &[u8], packet: &mut Packet, shift: usize) -> Result<(), Refused> {
     for _ in 0..=MOST_EXTENSION_HEADERS {
         let at = packet.payload_at;
         let bytes = bytes.get(..packet.end).ok_or(Refused::Malformed)?;
         match packet.protocol {
-            // Only the first may be (RFC 8200, 4.1); elsewhere it is no header that can be known.
+            // The hop-by-hop header must be the first (RFC 8200, 4.1); elsewhere its number is
+            // unknown.
             HOP_BY_HOP if shift != 0 || at != HEADER_BYTES => {
                 return Err(Problem::refused(code::NEXT_HEADER, packet.protocol_at));
             }
             HOP_BY_HOP | DESTINATION | ROUTING => {
                 let (next, len) = extension(bytes, at).ok_or(Refused::Malformed)?;
                 if packet.protocol == ROUTING {
-                    // RFC 8200, 4.4: with segments left it cannot be ignored.
+                    // A routing header with segments left must not be ignored (RFC 8200, 4.4).
                     if bytes[at + 3] != 0 {
                         return Err(Problem::refused(code::FIELD, shift + at + 2));
                     }
@@ -148,7 +151,7 @@ fn follow(bytes: &[u8], packet: &mut Packet, shift: usize) -> Result<(), Refused
                 };
                 (packet.protocol, packet.protocol_at) = (header[0], shift + at);
                 packet.payload_at = at + FRAGMENT_HEADER_BYTES;
-                // One fragment is the whole packet (RFC 6946): handled as if unfragmented.
+                // A single fragment is a whole packet and is handled as such (RFC 6946).
                 if fragment.more || fragment.offset != 0 {
                     packet.fragment = Some(fragment);
                     return Ok(());
@@ -160,8 +163,8 @@ fn follow(bytes: &[u8], packet: &mut Packet, shift: usize) -> Result<(), Refused
     Err(Refused::Malformed)
 }
 
-/// What an extension header (of options, or for routing) at `at` says comes next, and its length,
-/// if all of it is there.
+/// Number of the next header and length of the extension header at `at` (options or routing).
+/// Returns `None` if the header is incomplete.
 fn extension(bytes: &[u8], at: usize) -> Option<(u8, usize)> {
     let [next, words, ..] = *bytes.get(at..)? else {
         return None;
@@ -170,8 +173,8 @@ fn extension(bytes: &[u8], at: usize) -> Option<(u8, usize)> {
     bytes.get(at..at + len).map(|_| (next, len))
 }
 
-/// The headers from the one at `at` on, whatever they say: protocol and place of each, that of the
-/// upper layer last, as far as they are there.
+/// Protocol and offset of each header from `at` on, unchecked. The upper layer comes last if the
+/// chain is complete.
 fn headers(bytes: &[u8], protocol: u8, at: usize) -> impl Iterator<Item = (u8, usize)> {
     let next = |&(protocol, at): &(u8, usize)| match protocol {
         HOP_BY_HOP | DESTINATION | ROUTING => {
@@ -186,7 +189,7 @@ fn headers(bytes: &[u8], protocol: u8, at: usize) -> impl Iterator<Item = (u8, u
     std::iter::successors(Some((protocol, at)), next).take(MOST_EXTENSION_HEADERS + 2)
 }
 
-/// Whether a first fragment has all headers of its packet, that of the upper layer included
+/// Whether a first fragment contains all headers of its packet, including that of the upper layer
 /// (RFC 7112, 5; RFC 8200, 4.5).
 fn has_upper_layer(bytes: &[u8], packet: &Packet) -> bool {
     let bytes = &bytes[..packet.end];
@@ -203,7 +206,7 @@ fn has_upper_layer(bytes: &[u8], packet: &Packet) -> bool {
     })
 }
 
-/// Whether a packet has a fragment header, also one that makes no fragment of it (RFC 6946).
+/// Whether the packet has a fragment header, even one of a single fragment (RFC 6946).
 pub fn has_fragment_header(bytes: &[u8]) -> bool {
     let has = |packet: Packet| {
         headers(bytes, packet.protocol, packet.payload_at).any(|(kind, _)| kind == FRAGMENT)
@@ -211,8 +214,8 @@ pub fn has_fragment_header(bytes: &[u8]) -> bool {
     parse_header(bytes).is_ok_and(has)
 }
 
-/// Whether what begins at `at` ends in an ICMPv6 error, which is never answered by one (RFC 4443,
-/// 2.4 e.1).
+/// Whether the headers from `at` on lead to an ICMPv6 error, which must not be answered with
+/// another error (RFC 4443, 2.4 e.1).
 pub fn is_icmp_error(bytes: &[u8], protocol: u8, at: usize) -> bool {
     let last = headers(bytes, protocol, at).last();
     last.is_some_and(|(protocol, at)| {
@@ -220,8 +223,8 @@ pub fn is_icmp_error(bytes: &[u8], protocol: u8, at: usize) -> bool {
     })
 }
 
-/// Looks at the options of a header, from `at` to the end of `bytes`: the two highest bits of an
-/// option that is not known say what becomes of the packet (RFC 8200, 4.2).
+/// Checks the options of a header, from `at` to the end of `bytes`. The two highest bits of an
+/// unknown option determine whether the packet is accepted (RFC 8200, 4.2).
 fn check_options(bytes: &[u8], mut at: usize, shift: usize) -> Result<(), Refused> {
     while let Some(&kind) = bytes.get(at) {
         if kind == 0 {
@@ -265,7 +268,7 @@ pub fn write(
     out[24..40].copy_from_slice(&destination.0);
 }
 
-/// Makes a packet whose header was just written a part of a larger one (RFC 8200, 4.5).
+/// Changes the header that was just written into a fragment's (RFC 8200, 4.5).
 pub fn make_fragment(packet: &mut [u8], protocol: u8, fragment: &Fragment) {
     packet[6] = FRAGMENT;
     let out = &mut packet[HEADER_BYTES..HEADER_BYTES + FRAGMENT_HEADER_BYTES];
@@ -274,7 +277,7 @@ pub fn make_fragment(packet: &mut [u8], protocol: u8, fragment: &Fragment) {
     out[4..8].copy_from_slice(&fragment.id.to_be_bytes());
 }
 
-/// Says in a header that was just written that routers may mark the packet (RFC 3168, 5: ECT(0)).
+/// Sets ECT(0) in the header that was just written: routers may mark the packet (RFC 3168, 5).
 pub fn allow_marks(packet: &mut [u8]) {
     packet[1] |= 0x20;
 }

@@ -1,4 +1,4 @@
-//! Wire formats: received bytes checked into plain structs, and writers.
+//! Wire formats: parsers that check received bytes, and writers.
 
 pub mod address;
 pub mod arp;
@@ -13,7 +13,7 @@ pub mod packet;
 pub mod tcp;
 pub mod udp;
 
-/// Two bytes of `bytes` in network order; zero when they are not there.
+/// The two bytes at `at` in network order; zero if `bytes` is too short.
 pub(crate) fn be16(bytes: &[u8], at: usize) -> u16 {
     match bytes.get(at..at + 2) {
         Some(&[a, b]) => u16::from_be_bytes([a, b]),
@@ -21,7 +21,7 @@ pub(crate) fn be16(bytes: &[u8], at: usize) -> u16 {
     }
 }
 
-/// Four bytes of `bytes` in network order; zero when they are not there.
+/// The four bytes at `at` in network order; zero if `bytes` is too short.
 pub(crate) fn be32(bytes: &[u8], at: usize) -> u32 {
     match bytes.get(at..at + 4) {
         Some(&[a, b, c, d]) => u32::from_be_bytes([a, b, c, d]),

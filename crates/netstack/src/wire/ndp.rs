@@ -7,33 +7,34 @@ use crate::api::MacAddress;
 
 pub const SOLICITATION: u8 = 135;
 pub const ADVERTISEMENT: u8 = 136;
-/// ICMPv6 header, target, one link-layer address option.
+/// Length of a message: ICMPv6 header, target, one link-layer address option.
 pub const BYTES: usize = 32;
 const SOURCE_LINK_LAYER: u8 = 1;
 const TARGET_LINK_LAYER: u8 = 2;
 
-/// A message.
+/// Neighbour solicitation or advertisement.
 #[derive(Debug, Clone, Copy)]
 pub struct Neighbour {
     pub target: Addr,
-    /// The link-layer address option: the source's in a solicitation, else the target's.
+    /// Link-layer address option: that of the source in a solicitation, of the target in an
+    /// advertisement.
     pub mac: Option<MacAddress>,
-    /// There is such an option, perhaps for another kind of link.
+    /// Whether there is such an option, even one for another kind of link.
     has_link_layer_option: bool,
-    /// Flag of an advertisement. Its override flag is not needed: the table of
-    /// neighbours asks before it believes another station.
+    /// Solicited flag of an advertisement. The override flag is not needed: the neighbour table
+    /// probes before it accepts another station.
     pub solicited: bool,
 }
 
 impl Neighbour {
-    /// Whether a message of this kind may stand in this packet (RFC 4861, 7.1.1 and 7.1.2, but for
-    /// hop limit, checksum, code and lengths).
+    /// Whether the message is valid in this packet (RFC 4861, 7.1.1 and 7.1.2). The caller checks
+    /// hop limit, checksum, code and lengths.
     pub fn is_valid(&self, kind: u8, packet: &Packet) -> bool {
         let destination = &packet.destination;
         let is_for_packet = if kind == ADVERTISEMENT {
             !(destination.is_multicast() && self.solicited)
         } else if packet.source.is_unspecified() {
-            // Duplicate address detection: from nobody, to the group of the address.
+            // Duplicate address detection has no source and is sent to the group of the address.
             !self.has_link_layer_option && *destination == self.target.solicited_node()
         } else {
             true
@@ -42,8 +43,8 @@ impl Neighbour {
     }
 }
 
-/// The message (whole, with the ICMPv6 header); `None` when an option has length zero or is cut
-/// (RFC 4861, 7.1).
+/// Parses a whole message with its ICMPv6 header. Returns `None` if an option has length zero or is
+/// incomplete (RFC 4861, 7.1).
 pub fn parse(bytes: &[u8]) -> Option<Neighbour> {
     let (kind, flags) = (*bytes.first()?, *bytes.get(4)?);
     let mut options = bytes.get(24..)?;
@@ -72,7 +73,7 @@ pub fn parse(bytes: &[u8]) -> Option<Neighbour> {
     })
 }
 
-/// Writes a message of [`BYTES`] whose checksum field holds `sum`. `flags` are those of an
+/// Writes a message of [`BYTES`] bytes with `sum` in its checksum field. `flags` are those of an
 /// advertisement, zero in a solicitation.
 pub fn write(out: &mut [u8], kind: u8, flags: u8, sum: u16, target: &Addr, mac: MacAddress) {
     super::icmp::write(out, kind, 0, sum, [flags, 0, 0, 0]);

@@ -1,9 +1,9 @@
-//! What a received IP packet says, of either version.
+//! Parsed header of a received IP packet.
 
 use super::address::Addr;
 use super::ipv6::Problem;
 
-/// A packet's header, of either version.
+/// Header of an IPv4 or IPv6 packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Packet {
     pub source: Addr,
@@ -11,35 +11,35 @@ pub struct Packet {
     /// Protocol of the payload.
     pub protocol: u8,
     pub hop_limit: u8,
-    /// A router has marked it (RFC 3168, 5: CE).
+    /// Whether a router has marked the packet (CE; RFC 3168, 5).
     pub is_marked: bool,
-    /// Where the payload begins, from the start of the IP header.
+    /// Offset of the payload from the start of the IP header.
     pub payload_at: usize,
-    /// Where it ends. What follows is the link's padding.
+    /// Offset of the payload's end. The link's padding follows.
     pub end: usize,
-    /// Set when this is a part of a larger packet.
+    /// Set if the packet is a fragment.
     pub fragment: Option<Fragment>,
-    /// Where the number of the payload's protocol stands (for ICMPv6's parameter problem).
+    /// Offset of the payload's protocol number (for ICMPv6's parameter problem).
     pub protocol_at: usize,
 }
 
-/// A part of a packet.
+/// Fields of a fragment.
 #[derive(Debug, Clone, Copy)]
 pub struct Fragment {
     pub id: u32,
-    /// In bytes.
+    /// Offset in bytes.
     pub offset: u32,
-    /// More follow.
+    /// Whether more fragments follow.
     pub more: bool,
 }
 
-/// Why a packet was refused.
+/// Reason why the stack refuses a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// Too short, or it contradicts itself.
+    /// The packet is too short or contradicts itself.
     Malformed,
-    /// Wrong header checksum.
+    /// The header checksum is wrong.
     Checksum,
-    /// Its sender is to be told (IPv6 only).
+    /// The packet has a problem that is reported to its sender (IPv6 only).
     Problem(Problem),
 }

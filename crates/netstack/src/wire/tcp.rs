@@ -9,15 +9,15 @@ pub const RST: u8 = 4;
 pub const PSH: u8 = 8;
 pub const ACK: u8 = 16;
 pub const URG: u8 = 32;
-/// RFC 3168, 6.1.
+/// ECN echo (RFC 3168, 6.1).
 pub const ECE: u8 = 64;
 pub const CWR: u8 = 128;
-/// Largest shift of a window (RFC 7323, 2.3).
+/// Largest window scale (RFC 7323, 2.3).
 pub const MAX_SCALE: u8 = 14;
-/// Ranges a segment can carry; three beside a timestamp (RFC 2018, 3).
+/// Most SACK ranges of a segment; three if it has a timestamp (RFC 2018, 3).
 pub const MAX_SACK: usize = 4;
 
-/// A segment's header, checked.
+/// Header of a segment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Segment {
     pub source_port: u16,
@@ -25,35 +25,37 @@ pub struct Segment {
     pub seq: u32,
     pub ack: u32,
     pub flags: u8,
-    /// As sent, not scaled.
+    /// Window as sent, not scaled.
     pub window: u16,
-    /// Where urgent data ends, from `seq` on (RFC 9293, 3.8.5; RFC 6093, 3.1). Counts only with URG.
+    /// Offset of the end of urgent data from `seq` (RFC 9293, 3.8.5; RFC 6093, 3.1). Valid only
+    /// with URG.
     pub urgent: u16,
-    /// Header and options in bytes.
+    /// Length of header and options in bytes.
     pub header_len: usize,
     pub options: Options,
 }
 
-/// TCP Fast Open (RFC 7413, 2): a cookie, or the wish for one.
+/// TCP Fast Open option (RFC 7413, 2): a cookie, or a request for one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FastOpenOption {
     bytes: [u8; MOST_COOKIE_BYTES],
     len: u8,
-    /// By the number for experiments (RFC 6994), as it was before the RFC.
+    /// Whether the option has the experimental number (RFC 6994) that it had before the RFC.
     pub is_experimental: bool,
 }
 
 /// Longest cookie (RFC 7413, 4.1.1).
 const MOST_COOKIE_BYTES: usize = 16;
-/// Shortest.
+/// Shortest cookie (RFC 7413, 4.1.1).
 const LEAST_COOKIE_BYTES: usize = 4;
 const FAST_OPEN: u8 = 34;
 const EXPERIMENT: u8 = 254;
-/// Which experiment it was.
+/// Identifier of the Fast Open experiment.
 const FAST_OPEN_EXPERIMENT: [u8; 2] = [0xf9, 0x89];
 
 impl FastOpenOption {
-    /// With a cookie, or an empty one. What is beyond the longest is cut.
+    /// An option with a cookie or, if `cookie` is empty, a request for one. A cookie that is too
+    /// long is truncated.
     pub fn new(cookie: &[u8], is_experimental: bool) -> Self {
         let len = cookie.len().min(MOST_COOKIE_BYTES);
         let mut bytes = [0; MOST_COOKIE_BYTES];
@@ -65,18 +67,18 @@ impl FastOpenOption {
         }
     }
 
-    /// The cookie; empty: one is asked for.
+    /// The cookie; empty in a request for one.
     pub fn cookie(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// Bytes when written, without padding.
+    /// Length on the wire without padding.
     fn written(&self) -> usize {
         let head = if self.is_experimental { 4 } else { 2 };
         head + usize::from(self.len)
     }
 
-    /// A cookie has an even number of bytes; another option counts for nothing.
+    /// Parses an option. Returns `None` unless the cookie has a valid, even number of bytes.
     fn parse(cookie: &[u8], is_experimental: bool) -> Option<Self> {
         let is_cookie = (LEAST_COOKIE_BYTES..=MOST_COOKIE_BYTES).contains(&cookie.len());
         let fits = cookie.is_empty() || is_cookie && cookie.len().is_multiple_of(2);
@@ -84,7 +86,7 @@ impl FastOpenOption {
     }
 }
 
-/// The options that we know.
+/// TCP options that the stack supports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
     pub mss: Option<u16>,
@@ -98,18 +100,18 @@ pub struct Options {
 }
 
 impl Options {
-    /// The ranges.
+    /// SACK ranges.
     pub fn sack_ranges(&self) -> &[(u32, u32)] {
         &self.sack[..usize::from(self.sack_count)]
     }
 
-    /// Appends a range; the caller sees to [`MAX_SACK`].
+    /// Appends a SACK range; the caller respects [`MAX_SACK`].
     pub fn add_sack(&mut self, range: (u32, u32)) {
         self.sack[usize::from(self.sack_count)] = range;
         self.sack_count += 1;
     }
 
-    /// Bytes when written, padded to words.
+    /// Length on the wire, padded to words.
     pub fn len(&self) -> usize {
         let mut len = 0;
         len += if self.mss.is_some() { 4 } else { 0 };
@@ -130,14 +132,14 @@ impl Options {
 }
 
 impl Segment {
-    /// Sequence numbers taken by flags.
+    /// Number of sequence numbers that SYN and FIN occupy.
     pub const fn control_len(&self) -> u32 {
         (self.flags & SYN != 0) as u32 + (self.flags & FIN != 0) as u32
     }
 }
 
-/// The header at the start of `bytes`; `None` when it is cut. Options that are cut end the list:
-/// those before them count (RFC 9293, 3.2: a bad option length must not crash).
+/// Parses the header at the start of `bytes`; `None` if it is too short. A truncated option ends
+/// the list, and the options before it count (RFC 9293, 3.2: a bad option length must not crash).
 pub fn parse(bytes: &[u8]) -> Option<Segment> {
     let fixed = bytes.get(..HEADER_BYTES)?;
     let header_len = usize::from(fixed[12] >> 4) * 4;
@@ -198,7 +200,7 @@ fn parse_options(mut bytes: &[u8], options: &mut Options) {
     }
 }
 
-/// Writes header and options to the start of `out`; the checksum field holds `sum`. Returns the
+/// Writes header and options to the start of `out`, with `sum` in the checksum field. Returns the
 /// header's length, `20 + options.len()`.
 pub fn write(out: &mut [u8], segment: &Segment, sum: u16) -> usize {
     let options = &segment.options;

@@ -1,4 +1,4 @@
-//! Round trips, and hostile bytes.
+//! Round trips and hostile bytes.
 
 use super::address::Addr;
 use super::*;
@@ -16,7 +16,7 @@ fn the_checksum_is_that_of_rfc_1071() {
 }
 
 proptest! {
-    /// Against the definition: 16 bits at a time.
+    /// Comparison with the definition, 16 bits at a time.
     /// Promise 61.
     #[test]
     fn the_checksum_sums_words(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
@@ -35,7 +35,9 @@ proptest! {
         sack_permitted in any::<bool>(), timestamps in any::<Option<(u32, u32)>>(),
         ranges in prop::collection::vec(any::<(u32, u32)>(), 0..=2),
     ) {
-        let mut options = tcp::Options { mss, scale, sack_permitted, timestamps, ..Default::default() };
+        let mut options = tcp::Options {
+            mss, scale, sack_permitted, timestamps, ..Default::default()
+        };
         options.sack_count = ranges.len() as u8;
         options.sack[..ranges.len()].copy_from_slice(&ranges);
         let len = 20 + options.len();
@@ -49,10 +51,12 @@ proptest! {
         prop_assert_eq!(tcp::parse(&out[..len]), Some(header));
     }
 
-    /// No bytes make a parser panic or name a range outside of them.
+    /// No input makes a parser panic or return a range beyond it.
     /// Promise 68.
     #[test]
-    fn hostile_bytes_are_parsed_within_their_bounds(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+    fn hostile_bytes_are_parsed_within_their_bounds(
+        bytes in prop::collection::vec(any::<u8>(), 0..120),
+    ) {
         let _ = (arp::parse(&bytes), icmp::parse(&bytes, true), icmp::parse(&bytes, false));
         let _ = (ndp::parse(&bytes), tcp::parse(&bytes));
         if let Some(udp) = udp::parse(&bytes) {
@@ -63,14 +67,17 @@ proptest! {
         if let (Some(v4), Some(v6)) = (as_v4.first_mut(), as_v6.first_mut()) {
             (*v4, *v6) = (0x40 | (*v4 & 15), 0x60);
         }
-        // Lengths that fit, or nearly nothing would get past them.
+        // The lengths fit: with random ones the parsers would reject almost every packet at once.
         for packet in [&mut as_v4, &mut as_v6] {
             if packet.len() > 41 {
                 let (v4, v6) = (packet.len() as u16, packet.len() as u16 - 40);
                 let at = if packet[0] >> 4 == 4 { 2 } else { 4 };
                 let len = if at == 2 { v4 } else { v6 };
                 packet[at..at + 2].copy_from_slice(&len.to_be_bytes());
-                packet[6] = if at == 4 { [0, 43, 44, 60][usize::from(packet[7]) % 4] } else { packet[6] };
+                let next_headers = [0, 43, 44, 60];
+                if at == 4 {
+                    packet[6] = next_headers[usize::from(packet[7]) % 4];
+                }
             }
         }
         for packet in [ipv4::parse(&as_v4, true), ipv6::parse(&as_v6)].into_iter().flatten() {

@@ -4,18 +4,18 @@ use super::be16;
 
 pub const HEADER_BYTES: usize = 8;
 
-/// A datagram's header.
+/// Header of a datagram.
 #[derive(Debug, Clone, Copy)]
 pub struct Udp {
     pub source_port: u16,
     pub destination_port: u16,
-    /// Header and data; what follows within the packet is not the datagram's.
+    /// Length of header and data; the rest of the packet is padding.
     pub len: usize,
-    /// The sender computed a checksum (it may leave it out in IPv4).
+    /// Whether the sender computed a checksum, which is optional in IPv4.
     pub has_checksum: bool,
 }
 
-/// The header; `None` when it is cut or its length is wrong.
+/// Parses the header. Returns `None` if it is too short or its length is wrong.
 pub fn parse(bytes: &[u8]) -> Option<Udp> {
     let len = usize::from(be16(bytes, 4));
     if bytes.len() < HEADER_BYTES || len < HEADER_BYTES || len > bytes.len() {
@@ -29,7 +29,7 @@ pub fn parse(bytes: &[u8]) -> Option<Udp> {
     })
 }
 
-/// Writes a header whose checksum field holds `sum`.
+/// Writes a header with `sum` in its checksum field.
 pub fn write(out: &mut [u8], source_port: u16, destination_port: u16, len: usize, sum: u16) {
     out[..2].copy_from_slice(&source_port.to_be_bytes());
     out[2..4].copy_from_slice(&destination_port.to_be_bytes());

@@ -6,7 +6,7 @@ use crate::wire::{ip, tcp};
 
 const SEQ: u32 = u32::MAX - 150;
 
-/// A segment's headers, and what is to be sent behind them.
+/// Headers and payload of a segment.
 fn segment(v4: bool, seq: u32, flags: u8, len: u32) -> (Vec<u8>, Transmit) {
     let addr = |last| match v4 {
         true => Addr::from(std::net::IpAddr::from([10, 0, 0, last])),
@@ -76,7 +76,7 @@ fn a_trains_headers_are_those_of_one_long_segment() {
         let mut train = Train::begin(&first, &transmit).expect("it begins");
         let (second, transmit) = segment(v4, SEQ.wrapping_add(100), ACK, 100);
         assert!(train.append(&second, &transmit));
-        // Beyond the end of the sequence numbers.
+        // This segment is past the wrap of the sequence number.
         let (last, transmit) = segment(v4, SEQ.wrapping_add(200), ACK | PSH, 40);
         assert!(train.append(&last, &transmit));
         let (whole, transmit) = segment(v4, SEQ, ACK | PSH, 240);
@@ -84,7 +84,7 @@ fn a_trains_headers_are_those_of_one_long_segment() {
         assert_eq!(train.header(), &whole[..transmit.header_len], "again");
         assert_eq!((train.segments(), train.segment_bytes()), (3, 100));
         assert_eq!((train.payload_bytes, train.is_v4()), (240, v4));
-        // The last was shorter: whoever cuts could not tell where another begins.
+        // The last segment was shorter, so the end of another one behind it could not be found.
         let (next, transmit) = segment(v4, SEQ.wrapping_add(240), ACK, 40);
         assert!(!train.append(&next, &transmit));
     }
@@ -142,7 +142,7 @@ fn what_does_not_continue_a_train_leaves_it_as_it_is() {
             "{why}"
         );
     };
-    // Each byte of the headers counts but for lengths, sums, and IPv4's identification.
+    // Every byte of the headers matters but lengths, checksums and the IPv4 identification.
     for at in 0..good_transmit.header_len {
         let mut other = good.clone();
         other[at] ^= 1;
@@ -193,7 +193,7 @@ fn only_plain_data_begins_a_train_and_no_ip_packet_is_too_long() {
         n += 1;
     }
     assert_eq!((n, train.payload_bytes), (6, 60_000));
-    // Up to the last byte of an IP packet's 65,535, of which 52 are headers.
+    // This fills an IP packet of 65,535 bytes, of which 52 are headers.
     let (header, transmit) = segment(true, 60_000, ACK, 5484);
     assert!(!train.append(&header, &transmit));
     let (header, transmit) = segment(true, 60_000, ACK, 5483);

@@ -1,33 +1,33 @@
-//! CUBIC (RFC 9438). The window grows with the cube of the time since the last loss, in
-//! segments; here in floating point, once an acknowledgement.
+//! CUBIC (RFC 9438): the window grows with the cube of the time since the last loss. The code
+//! counts in segments, in floating point, once per acknowledgement.
 
 use crate::api::Time;
 use std::time::Duration;
 
-/// Scale (RFC 9438, 5.1).
+/// Scaling constant C (RFC 9438, 5.1).
 const C: f64 = 0.4;
-/// What is left of the window after a loss (4.6).
+/// Multiplicative decrease factor of the window (4.6).
 const BETA: f64 = 0.7;
 
-/// State between losses.
+/// State between two losses.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cubic {
     /// Window before the last reduction, in segments.
     w_max: f64,
-    /// When this stage of congestion avoidance began.
+    /// Start of the current stage of congestion avoidance.
     epoch: Option<Time>,
-    /// Time to grow back to `w_max`, in seconds.
+    /// Time until the window reaches `w_max` again, in seconds.
     k: f64,
-    /// What Reno would have by now (4.3), in segments.
+    /// Window of Reno in the same conditions (4.3), in segments.
     w_est: f64,
-    /// What of a segment the window has grown that is not in `cwnd` yet, in segments.
+    /// Fraction of a segment by which the window has grown and that `cwnd` does not contain yet.
     part: f64,
-    /// Window at the last reduction, for Reno's increase (4.3).
+    /// Window at the last reduction, for the Reno-friendly increase (4.3).
     cwnd_prior: f64,
 }
 
 impl Cubic {
-    /// The window after `bytes` were acknowledged in congestion avoidance (4.2 to 4.5).
+    /// Window after `bytes` were acknowledged in congestion avoidance (4.2 to 4.5).
     pub fn acknowledged(
         &mut self,
         cwnd: u32,
@@ -41,7 +41,8 @@ impl Cubic {
         let acked = f64::from(bytes) / segment;
         let epoch = *self.epoch.get_or_insert_with(|| {
             if self.w_max <= window {
-                // No loss yet, or grown past it: start from here (4.8, 4.10).
+                // Before the first loss, or above the old window, the curve starts here (4.8,
+                // 4.10).
                 self.w_max = window;
             }
             self.k = ((self.w_max - window) / C).cbrt();
@@ -52,7 +53,8 @@ impl Cubic {
         let rtt = srtt.unwrap_or_default().as_secs_f64();
         let at = now.since(epoch).as_secs_f64() + rtt;
         let target = (C * (at - self.k).powi(3) + self.w_max).clamp(window, 1.5 * window);
-        // Reno's friend: α so that the average is the same with β (4.3); one beyond `w_max`.
+        // α makes the average window equal to Reno's for this β (4.3); it is one above
+        // `cwnd_prior`.
         let alpha = if self.w_est >= self.cwnd_prior {
             1.0
         } else {
@@ -69,7 +71,7 @@ impl Cubic {
         cwnd.saturating_add(whole as u32)
     }
 
-    /// Loss: the new `ssthresh` in bytes (4.6), with fast convergence (4.7).
+    /// New `ssthresh` in bytes after a loss (4.6), with fast convergence (4.7).
     pub fn lost(&mut self, cwnd: u32, flight: u32, mss: u32, _now: Time) -> u32 {
         let window = f64::from(cwnd) / f64::from(mss);
         self.w_max = if window < self.w_max {
@@ -82,7 +84,7 @@ impl Cubic {
         ((f64::from(flight) * BETA) as u32).max(2 * mss)
     }
 
-    /// A timeout or an idle time: a new stage begins with the next acknowledgement (4.8).
+    /// Starts a new stage with the next acknowledgement, after a timeout or an idle period (4.8).
     pub fn timed_out(&mut self) {
         self.epoch = None;
     }
@@ -94,7 +96,7 @@ mod tests {
 
     const MSS: u32 = 1000;
 
-    /// Drives one window an RTT and gives the window, in segments, after each.
+    /// Acknowledges one window per round trip. Returns the window after each, in segments.
     fn grow(cubic: &mut Cubic, mut cwnd: u32, rtt: Duration, rounds: usize) -> Vec<f64> {
         let mut now = Time::from_nanos(1);
         (0..rounds)
@@ -108,7 +110,7 @@ mod tests {
             .collect()
     }
 
-    /// Figure 1 of RFC 9438: concave to the old window, a plateau there, then convex.
+    /// RFC 9438, figure 1: concave up to the old window, a plateau there, then convex.
     /// Promise 58.
     #[test]
     fn grows_back_to_the_old_window_in_k_seconds_and_then_beyond() {
@@ -133,7 +135,7 @@ mod tests {
         );
     }
 
-    /// 4.3: with a small window and a short round trip it does at least as Reno would.
+    /// RFC 9438, 4.3: with a small window and a short round trip the window is at least Reno's.
     /// Promise 58.
     #[test]
     fn is_no_slower_than_reno_where_reno_is_fast() {
@@ -145,7 +147,7 @@ mod tests {
         assert!(windows[39] < 14.0 + 45.0, "{}", windows[39]);
     }
 
-    /// 4.7: a flow that loses below its old window gives more room to new ones.
+    /// RFC 9438, 4.7: a flow that loses below its old window leaves more capacity to new flows.
     /// Promise 58.
     #[test]
     fn converges_fast() {

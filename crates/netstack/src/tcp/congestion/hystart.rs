@@ -1,44 +1,45 @@
-//! The end of slow start before there is loss, by the growth of round trips: HyStart++ (RFC 9406), and
-//! the rule of Linux's CUBIC (HYSTART_DELAY).
+//! End of slow start before a loss, when round trips get longer: HyStart++ (RFC 9406), and the rule
+//! of Linux's CUBIC (HYSTART_DELAY).
 //!
 //! ```text
-//! phase         the least round trip of this round, of eight samples     next
-//! slow start    an eighth longer than that of the last round (4 to 16 ms)  conservative (Linux: over)
-//! conservative  shorter than when it began                               slow start
-//! conservative  not, for five rounds                                     over
+//! phase         smallest round trip of eight samples in this round          next phase
+//! slow start    an eighth (4 to 16 ms) above the last round's               conservative
+//!               Linux: the same above the smallest of all                   over
+//! conservative  below that at its start                                     slow start
+//! conservative  not below it for five rounds                                over
 //! ```
 
 use crate::api::HyStart;
 use crate::tcp::seq;
 
-/// Samples of a round before it is judged (RFC 9406, 4.3: N_RTT_SAMPLE).
+/// Samples of a round before a decision (RFC 9406, 4.3: N_RTT_SAMPLE).
 const SAMPLES: u8 = 8;
-/// Growth of a round trip that ends slow start: an eighth of it, within these bounds in µs
-/// (MIN_RTT_DIVISOR, MIN_RTT_THRESH, MAX_RTT_THRESH).
+/// Divisor of the round trip for the growth that ends slow start, and the bounds of that growth in
+/// µs (MIN_RTT_DIVISOR, MIN_RTT_THRESH, MAX_RTT_THRESH).
 const DIVISOR: u32 = 8;
 const LEAST_GROWTH_US: u32 = 4_000;
 const MOST_GROWTH_US: u32 = 16_000;
-/// By what the window grows more slowly in conservative slow start, and for how many rounds
+/// Divisor of the window's growth in conservative slow start, and number of its rounds
 /// (CSS_GROWTH_DIVISOR, CSS_ROUNDS).
 const SLOWER: u32 = 4;
 const ROUNDS: u8 = 5;
-/// Segments of the window below which Linux does not judge (hystart_low_window).
+/// Window in segments below which Linux takes no decision (hystart_low_window).
 const LOW_WINDOW: u32 = 16;
 
-/// Conservative slow start.
+/// State of conservative slow start.
 #[derive(Debug, Clone, Copy)]
 struct Conservative {
-    /// Least round trip of the round in which it began, in µs.
+    /// Smallest round trip of the round in which it began, in µs.
     baseline_us: u32,
-    /// Rounds so far, the one in which it began included.
+    /// Rounds so far, including the one in which it began.
     rounds: u8,
 }
 
-/// Rounds of slow start, and their round trips in µs; `u32::MAX` is none.
+/// Rounds of slow start and their smallest round trips in µs; `u32::MAX` is none.
 #[derive(Debug, Clone, Copy)]
 pub struct Rounds {
     kind: HyStart,
-    /// The round ends when all up to here is acknowledged.
+    /// The round ends when the peer has acknowledged everything up to this number.
     end: u32,
     last_us: u32,
     current_us: u32,
@@ -60,12 +61,12 @@ impl Rounds {
         }
     }
 
-    /// Sending starts at `iss`.
+    /// Sets the initial sequence number.
     pub const fn start(&mut self, iss: u32) {
         self.end = iss;
     }
 
-    /// Bytes by which `bytes` that were acknowledged open the window.
+    /// Bytes by which `bytes` acknowledged bytes grow the window.
     pub const fn growth(&self, bytes: u32) -> u32 {
         if self.conservative.is_some() {
             bytes / SLOWER
@@ -74,8 +75,8 @@ impl Rounds {
         }
     }
 
-    /// All up to `una` was acknowledged, `round_trip_us` after what was sent last of it; up to `max`
-    /// was sent; the window is of `segments`. Says whether slow start is over.
+    /// Records a round trip: everything up to `una` is acknowledged, everything up to `max` was
+    /// sent, and the window is `segments` long. Returns whether slow start is over.
     pub fn measured(&mut self, round_trip_us: u32, una: u32, max: u32, segments: u32) -> bool {
         self.least_us = self.least_us.min(round_trip_us);
         if self.kind == HyStart::Off {
@@ -99,7 +100,7 @@ impl Rounds {
             return false;
         }
         if let Some(conservative) = &self.conservative {
-            // The growth was no queue of ours.
+            // The round trip is short again, so its growth was not this connection's queue.
             if self.current_us < conservative.baseline_us {
                 self.conservative = None;
             }
@@ -125,7 +126,7 @@ impl Rounds {
         is_longer && is_linux
     }
 
-    /// A round begins. Says whether conservative slow start has lasted long enough.
+    /// Starts a round. Returns whether conservative slow start is complete.
     fn next_round(&mut self, end: u32) -> bool {
         (self.last_us, self.current_us) = (self.current_us, u32::MAX);
         (self.end, self.samples) = (end, 0);
@@ -145,8 +146,8 @@ mod tests {
 
     const MS: u32 = 1000;
 
-    /// A round of ten acknowledgements of one segment each, with these round trips in ms. Says at
-    /// which of them slow start was over.
+    /// Runs a round of ten acknowledgements of one segment each, with these round trips in ms.
+    /// Returns the acknowledgement at which slow start was over.
     fn round(rounds: &mut Rounds, at: &mut u32, round_trip_ms: [u32; 10]) -> Option<usize> {
         let mut over = None;
         for (index, ms) in round_trip_ms.into_iter().enumerate() {
@@ -164,7 +165,8 @@ mod tests {
         rounds
     }
 
-    /// RFC 9406, 4.2: conservative after eight samples that are all longer, and over five rounds later.
+    /// RFC 9406, 4.2: eight longer samples start the conservative phase, which ends after five
+    /// rounds.
     /// Promise 58.
     #[test]
     fn longer_round_trips_end_slow_start_after_five_slow_rounds() {
@@ -181,7 +183,7 @@ mod tests {
         assert_eq!(more, [None, None, None, None, Some(0)]);
     }
 
-    /// RFC 9406, 4.2: one short round trip in eight is enough to go on.
+    /// RFC 9406, 4.2: one short round trip in eight is enough to continue slow start.
     /// Promise 58.
     #[test]
     fn one_short_round_trip_keeps_slow_start() {
@@ -195,7 +197,7 @@ mod tests {
         assert_eq!(rounds.growth(4000), 4000);
     }
 
-    /// RFC 9406, 4.2: conservative slow start ends when the round trip is shorter again.
+    /// RFC 9406, 4.2: conservative slow start ends when round trips are shorter again.
     /// Promise 58.
     #[test]
     fn shorter_round_trips_resume_slow_start() {
@@ -207,7 +209,7 @@ mod tests {
         assert_eq!(rounds.growth(4000), 4000);
     }
 
-    /// RFC 9406, 4.3: bounds of 4 and 16 ms.
+    /// RFC 9406, 4.3: the growth is bounded by 4 and 16 ms.
     /// Promise 58.
     #[test]
     fn growth_is_judged_between_4_and_16_ms() {
@@ -225,7 +227,8 @@ mod tests {
         }
     }
 
-    /// Linux compares with the least of all, looks at the ninth sample, and ends slow start at once.
+    /// Linux compares with the smallest round trip of all, at the ninth sample, and ends slow start
+    /// at once.
     /// Promise 58.
     #[test]
     fn linuxs_rule_ends_it_at_the_ninth_sample() {

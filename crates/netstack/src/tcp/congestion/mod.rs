@@ -1,4 +1,4 @@
-//! Congestion control (RFC 5681): the window, and whose rules open it.
+//! Congestion control (RFC 5681): the congestion window and the algorithms that grow it.
 
 pub mod cubic;
 pub mod hystart;
@@ -9,7 +9,7 @@ use crate::api::{Congestion, HyStart, TcpConfig, Time};
 use crate::tuning::loss::SLOW_START_SEGMENTS;
 use std::time::Duration;
 
-/// The window and what moves it. Bytes throughout.
+/// Congestion window and its state. All sizes are bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {
     cwnd: u32,
@@ -21,29 +21,29 @@ pub struct Window {
     rounds: hystart::Rounds,
 }
 
-/// How much of the window was used in the current round trip (RFC 7661, 3): a window that is not
-/// used says nothing about the path, and one that was must not be judged by what is left of it when
-/// the acknowledgements come.
+/// Use of the window in the current round trip (RFC 7661, 3). A window that is not used says
+/// nothing about the path. When the acknowledgements arrive, less is in flight than the window
+/// allowed, so the use is recorded at sending.
 #[derive(Debug, Clone, Copy, Default)]
 struct Use {
-    /// The round trip ends when all up to here is acknowledged.
+    /// The round trip ends when the peer has acknowledged everything up to this number.
     end: u32,
-    /// Most bytes that were under way in it.
+    /// Most bytes in flight during the round trip.
     flight: u32,
-    /// There was no room for a segment more.
+    /// Whether less than one more segment would have fitted.
     filled: bool,
 }
 
-/// Before the first loss (RFC 5681, 3.1: arbitrarily high).
+/// `ssthresh` before the first loss (RFC 5681, 3.1: arbitrarily high).
 const NO_SSTHRESH: u32 = u32::MAX >> 1;
 
-/// Initial window (RFC 6928): ten segments, at most 14,600 bytes or two segments.
+/// Initial window (RFC 6928, 2): ten segments, but at most 14,600 bytes or two segments.
 pub fn initial_window(mss: u32) -> u32 {
     (10 * mss).min((2 * mss).max(14_600))
 }
 
 impl Window {
-    /// Before the first acknowledgement.
+    /// The window before the first acknowledgement.
     pub fn new(config: &TcpConfig, mss: u32) -> Self {
         let is_cubic = config.congestion == Congestion::Cubic;
         let hystart = if is_cubic {
@@ -61,12 +61,12 @@ impl Window {
         }
     }
 
-    /// The window.
+    /// Congestion window.
     pub const fn cwnd(&self) -> u32 {
         self.cwnd
     }
 
-    /// Where slow start ends; `None` before the first loss.
+    /// Slow start threshold; `None` before the first loss.
     pub fn ssthresh(&self) -> Option<u32> {
         (self.ssthresh != NO_SSTHRESH).then_some(self.ssthresh)
     }
@@ -75,14 +75,15 @@ impl Window {
         self.cwnd < self.ssthresh
     }
 
-    /// `bytes` new bytes were acknowledged outside of recovery, while the window was in use.
+    /// Grows the window after `bytes` new bytes were acknowledged outside of recovery while the
+    /// window was used.
     pub fn acknowledged(&mut self, bytes: u32, mss: u32, now: Time, srtt: Option<Duration>) {
         let mut bytes = bytes;
         if self.in_slow_start() {
             let most = (SLOW_START_SEGMENTS * mss).min(self.ssthresh - self.cwnd);
             let growth = bytes.min(most);
             self.cwnd += self.rounds.growth(growth);
-            // What is left belongs to congestion avoidance.
+            // The rest of the bytes counts for congestion avoidance.
             if self.in_slow_start() || bytes == growth {
                 return;
             }
@@ -96,8 +97,8 @@ impl Window {
         }
     }
 
-    /// All up to `una` was acknowledged, a round trip after what was sent last of it; up to `max`
-    /// was sent. Slow start may be over, where there was no loss yet (RFC 9406, 4.3).
+    /// Records a round trip: everything up to `una` is acknowledged, everything up to `max` was
+    /// sent. May end slow start before the first loss (RFC 9406, 4.3).
     pub fn measured(&mut self, round_trip: Duration, una: u32, max: u32, mss: u32) {
         if self.ssthresh == NO_SSTHRESH {
             let round_trip_us = round_trip.as_micros().min(u128::from(u32::MAX)) as u32;
@@ -108,13 +109,13 @@ impl Window {
         }
     }
 
-    /// Sending starts at `iss`.
+    /// Sets the initial sequence number.
     pub fn start(&mut self, iss: u32) {
         self.usage.end = iss;
         self.rounds.start(iss);
     }
 
-    /// New data up to `end` was sent; `una` is the first byte not acknowledged.
+    /// Records that new data up to `end` was sent; `una` is the first unacknowledged byte.
     pub fn sent(&mut self, una: u32, end: u32, mss: u32) {
         let flight = end.wrapping_sub(una);
         let filled = flight + mss > self.cwnd;
@@ -128,29 +129,29 @@ impl Window {
         }
     }
 
-    /// Whether the window was used in this round trip: all of it, in slow start half of it.
+    /// Whether this round trip used the whole window or, in slow start, half of it.
     pub const fn is_used(&self) -> bool {
         self.usage.filled || self.in_slow_start() && self.usage.flight > self.cwnd / 2
     }
 
-    /// A loss was seen with `flight` bytes under way: recovery sends with the new `ssthresh`, and
-    /// `inflation` bytes that have left the network.
+    /// Enters recovery after a loss with `flight` bytes in flight: the window is the new `ssthresh`
+    /// plus the `inflation` bytes that have left the network.
     pub fn begin_recovery(&mut self, flight: u32, inflation: u32, mss: u32, now: Time) {
         self.lost(flight, mss, now);
         self.cwnd = self.ssthresh + inflation;
     }
 
-    /// What an acknowledgement leaves of the window during recovery (RFC 9937).
+    /// Sets the window that proportional rate reduction has computed (RFC 9937).
     pub fn set_in_recovery(&mut self, cwnd: u32) {
         self.cwnd = cwnd;
     }
 
-    /// A segment more has left the network (RFC 5681, 3.2, step 4).
+    /// Adds a segment that has left the network (RFC 5681, 3.2, step 4).
     pub fn inflate(&mut self, mss: u32) {
         self.cwnd = self.cwnd.saturating_add(mss);
     }
 
-    /// A partial acknowledgement of `bytes` (RFC 6582, 3.2, step 3).
+    /// Deflates the window by a partial acknowledgement of `bytes` (RFC 6582, 3.2, step 3).
     pub fn deflate(&mut self, bytes: u32, mss: u32) {
         self.cwnd = self.cwnd.saturating_sub(bytes);
         if bytes >= mss {
@@ -159,18 +160,18 @@ impl Window {
         self.cwnd = self.cwnd.max(mss);
     }
 
-    /// All is repaired, and `flight` bytes are under way: no burst when that is little (RFC 6582, 3.2,
-    /// step 3).
+    /// Leaves recovery with `flight` bytes in flight. A small flight limits the window, to prevent
+    /// a burst (RFC 6582, 3.2, step 3).
     pub fn end_recovery(&mut self, flight: u32, mss: u32) {
         self.cwnd = self.ssthresh.min(flight.max(mss) + mss).max(mss);
     }
 
-    /// As [`Self::end_recovery`] with SACK, where what is under way was known all the time.
+    /// Leaves SACK recovery, during which the number of bytes in flight was known.
     pub fn end_sack_recovery(&mut self) {
         self.cwnd = self.ssthresh;
     }
 
-    /// Loss was seen with `flight` bytes under way: the new `ssthresh`.
+    /// Sets `ssthresh` after a loss with `flight` bytes in flight.
     fn lost(&mut self, flight: u32, mss: u32, now: Time) {
         self.ssthresh = match &mut self.cubic {
             Some(cubic) => cubic.lost(self.cwnd, flight, mss, now),
@@ -179,8 +180,8 @@ impl Window {
         self.acked = 0;
     }
 
-    /// The retransmission timer ran out (RFC 5681, 3.1): one segment. `first`: not again for the
-    /// same data, where `ssthresh` stays.
+    /// Reduces the window to one segment after a retransmission timeout (RFC 5681, 3.1). `first` is
+    /// `false` if the same data timed out before: `ssthresh` stays.
     pub fn timed_out(&mut self, flight: u32, mss: u32, first: bool, now: Time) {
         if first {
             self.lost(flight, mss, now);
@@ -192,7 +193,7 @@ impl Window {
         self.acked = 0;
     }
 
-    /// Nothing was sent for longer than the timeout: what the window said is out of date
+    /// Reduces the window after an idle period longer than the timeout, as its value is out of date
     /// (RFC 5681, 4.1).
     pub fn idle(&mut self, mss: u32) {
         self.cwnd = self.cwnd.min(initial_window(mss));

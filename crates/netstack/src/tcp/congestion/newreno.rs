@@ -1,6 +1,6 @@
-//! Reno's window in congestion avoidance (RFC 5681, 3.1), with byte counting (RFC 3465).
+//! Congestion avoidance of Reno (RFC 5681, 3.1), with byte counting (RFC 3465).
 
-/// The new window and count: one segment more for each window acknowledged.
+/// New window and count of acknowledged bytes: one segment more for each window acknowledged.
 pub fn acknowledged(cwnd: u32, counted: u32, bytes: u32, mss: u32) -> (u32, u32) {
     let counted = counted.saturating_add(bytes);
     if counted >= cwnd {
@@ -10,7 +10,7 @@ pub fn acknowledged(cwnd: u32, counted: u32, bytes: u32, mss: u32) -> (u32, u32)
     }
 }
 
-/// Half of what is under way, at least two segments (RFC 5681, equation 4).
+/// New `ssthresh`: half of the bytes in flight, at least two segments (RFC 5681, equation 4).
 pub fn ssthresh(flight: u32, mss: u32) -> u32 {
     (flight / 2).max(2 * mss)
 }
