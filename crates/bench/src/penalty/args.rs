@@ -22,7 +22,8 @@ pub struct PenaltyArgs {
     /// three times: about two hours, in parts by --stop-after
     #[arg(long, conflicts_with = "quick")]
     pub grid: bool,
-    /// Directory for the run's data and report; if it holds a run with the same options, that resumes
+    /// Directory for the run's data and report; if it holds a run with the same options, that
+    /// resumes
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// End in order after this long; the next call with the same --output resumes
@@ -31,7 +32,7 @@ pub struct PenaltyArgs {
     /// Measured pairs in each cell; at least 5 for a confidence interval
     #[arg(long, value_name = "N", value_parser = quantity::positive)]
     pub pairs: Option<u32>,
-    /// Where it runs.
+    /// CPUs and seed.
     #[command(flatten)]
     pub host: HostArgs,
     /// Only these victims; may be repeated or separated by commas
@@ -55,8 +56,8 @@ pub struct PenaltyArgs {
     /// Only these HTB rates on the sender's interface, such as 5Gbit
     #[arg(long, value_name = "RATE", value_delimiter = ',', value_parser = quantity::gbit)]
     pub htb: Vec<f64>,
-    /// Creates the containers: this program (process), podman with runc (no path veth), or kubernetes:
-    /// pods of the cluster's node that this runs on, by kubectl (path routed only)
+    /// Creates the containers: this program (process), podman with runc (no path veth), or
+    /// kubernetes: pods of the cluster's node that this runs on, by kubectl (path routed only)
     #[arg(long, value_name = "RUNTIME", default_value = "process", value_parser = one_of(MadeBy::ALL, MadeBy::label))]
     pub runtime: MadeBy,
     /// Only the cell with this id, such as cpu/flood/receiver/veth/3x200B; may be repeated
@@ -82,7 +83,8 @@ pub struct PenaltyArgs {
     /// Only with the victim in a container, or in a cgroup of the host that no rule names
     #[arg(long, value_name = "PLACE", value_delimiter = ',', value_parser = one_of(VictimIn::ALL, VictimIn::label))]
     pub victim_in: Vec<VictimIn>,
-    /// Also measure this treatment, in the same pairs as vanilla; may be repeated or separated by commas
+    /// Also measure this treatment, in the same pairs as vanilla; may be repeated or separated by
+    /// commas
     #[arg(long = "with", value_name = "TREATMENT", value_delimiter = ',', value_parser = one_of(treatments(), Treatment::label))]
     pub treatments: Vec<Treatment>,
     /// Do not run the accounting during the measurement
@@ -93,12 +95,12 @@ pub struct PenaltyArgs {
     pub segmentation_offload: bool,
 }
 
-/// Time that the victim's work takes alone in the grid.
+/// Time of the victim's work without competitors, in the grid.
 const GRID_VICTIM_SECONDS: f64 = 0.5;
-/// Attempts at a disturbed pair of the grid.
+/// Most attempts at a disturbed pair of the grid.
 const GRID_ATTEMPTS: u32 = 3;
 
-/// All but vanilla, which every pair has.
+/// Treatments for `--with`: all but vanilla, which every pair has.
 fn treatments() -> &'static [Treatment] {
     Treatment::ALL.split_first().map_or(&[], |(_, rest)| rest)
 }

@@ -1,4 +1,4 @@
-//! What `bench penalty` measured.
+//! Results of `bench penalty`.
 
 use crate::data::{CellResult, LedgerRecord, Sample};
 use crate::run::Kept;
@@ -7,39 +7,40 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-/// The outcome of a penalty run.
+/// Result of a penalty run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PenaltyResult {
-    /// What made the containers; absent: the benchmark itself, of namespaces and cgroups.
+    /// Runtime of the containers; absent if the benchmark itself made them of namespaces and
+    /// cgroups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub containers_by: Option<String>,
-    /// Every cell with at least one whole pair, in the order measured.
+    /// Every cell with at least one complete pair, in the order of measurement.
     pub cells: Vec<CellResult>,
     /// Cells that could not be measured, with the reason.
     pub failed: BTreeMap<String, String>,
-    /// Cells measured so far, and cells of the plan; `[0, 0]` in runs of earlier versions.
+    /// Number of measured cells, and of cells of the plan; `[0, 0]` in runs of earlier versions.
     #[serde(default)]
     pub done: [u32; 2],
-    /// Disturbed attempts at a pair that were made again and do not count.
+    /// Number of disturbed attempts at a pair that were repeated and do not count.
     #[serde(default)]
     pub repeated: u32,
 }
 
-/// What a penalty run keeps.
+/// Samples of a penalty run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PenaltySamples {
-    /// What counts: of each pair the calmest whole attempt.
+    /// Samples that count: of each pair the calmest complete attempt.
     pub samples: Vec<Sample>,
-    /// Of the attempts that were made again.
+    /// Samples of the attempts that were repeated.
     pub repeated: Vec<Sample>,
 }
 
-/// What is known of an attempt at a pair.
+/// Facts of one attempt at a pair.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Attempt {
-    /// Samples; fewer than in others: it was interrupted.
+    /// Number of samples; an interrupted attempt has fewer than the others.
     pub turns: usize,
-    /// The largest steal fraction of its samples.
+    /// Largest steal fraction of its samples.
     pub steal: f64,
 }
 
@@ -56,8 +57,8 @@ pub(super) fn attempts(samples: &[Sample]) -> BTreeMap<(&str, u32, u32), Attempt
 }
 
 impl From<Vec<Sample>> for PenaltySamples {
-    /// Of each pair the attempt counts that is whole and during which the hypervisor took least,
-    /// whatever its figures are; of equals the first. The order stays.
+    /// Separates the samples that count. Of each pair the complete attempt with the least steal
+    /// time counts, whatever its figures are; the first of equals. The order stays.
     fn from(samples: Vec<Sample>) -> PenaltySamples {
         let mut best: HashMap<(String, u32), (u32, Attempt)> = HashMap::new();
         for ((cell, pair, number), attempt) in attempts(&samples) {
@@ -131,13 +132,13 @@ mod tests {
     fn the_calmest_whole_attempt_at_a_pair_counts() {
         use Role::{Compute, Traffic};
         let kept = PenaltySamples::from(vec![
-            // Disturbed in one of its turns; then calm; then calm, but not whole.
+            // Disturbed in one of its turns; then calm; then calm, but incomplete.
             sample(0, 0, Compute, 0.0),
             sample(0, 0, Traffic, 0.4),
             sample(0, 1, Compute, 0.01),
             sample(0, 1, Traffic, 0.02),
             sample(0, 2, Compute, 0.0),
-            // The only one.
+            // The only attempt.
             sample(1, 0, Compute, 0.9),
         ]);
         let keys = |samples: &[Sample]| -> Vec<(u32, u32)> {

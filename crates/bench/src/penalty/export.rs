@@ -1,4 +1,4 @@
-//! The judged cells as a Markdown table, beside the report: for a document, or a diff of two runs.
+//! Judged cells as a Markdown table next to the report, for a document or a diff of two runs.
 
 use super::data::PenaltyResult;
 use super::goals::{Judged, judged};
@@ -11,8 +11,8 @@ use std::path::Path;
 /// Name of the table's file within a run directory.
 pub const TABLE: &str = "grid.md";
 
-/// Writes the table, if a cell was enforced. Its verdicts are those of the report: `is_busy` says
-/// whether the host was busy with other things before the run.
+/// Writes the table, if a cell was enforced. Its verdicts are those of the report. `is_busy`: the
+/// host did other work before the run.
 pub(super) fn write(dir: &Path, result: &PenaltyResult, is_busy: bool) -> Result<(), BenchError> {
     let mut judged = judged(&result.cells);
     for row in &mut judged {
@@ -40,7 +40,7 @@ fn table(judged: &[Judged<'_>]) -> String {
             _ => "",
         };
         let figure = |e: Option<&Estimate>| e.map_or("–".to_owned(), shown);
-        // A String takes all that is written.
+        // Writing to a String cannot fail.
         let _taken = writeln!(
             text,
             "| `{}`{by} | {} | {} | {} | {} | {} | {} | {} |",
@@ -76,7 +76,7 @@ mod tests {
     use crate::report::tests::sample;
     use crate::run::RunResult;
 
-    /// An offender that takes too much, measured on a calm and on a busy host.
+    /// Offender that uses too much CPU, measured on a calm and on a busy host.
     /// Promise 41.
     #[test]
     fn the_table_and_the_report_have_the_same_verdicts() {

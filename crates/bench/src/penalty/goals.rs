@@ -1,4 +1,4 @@
-//! The goals of enforcement, cell by cell.
+//! Goals of enforcement, cell by cell.
 
 use crate::data::{
     Bound, CellResult, Interferer, Judgement, Limit, Metric, TreatedResult, Verdict,
@@ -6,22 +6,22 @@ use crate::data::{
 use crate::evidence::{Figure, doubt_the_host, goal, mended};
 use std::ops::RangeInclusive;
 
-/// The penalty that is still fair, as the goal of Iron has it.
+/// Largest fair penalty, as in the goal of Iron.
 pub const FAIR: f64 = 1.05;
-/// The victim's time under enforcement ÷ its fair time: above, it pays; below, it has more than its
-/// share.
+/// Range of the victim's time under enforcement ÷ its fair time. Above it the victim is charged for
+/// others; below it the victim has more than its share.
 pub const PENALTY_WITHIN: RangeInclusive<f64> = 0.97..=1.03;
-/// What the offender's corrected CPU use may exceed its share by, as a share of one CPU.
+/// Largest excess of the offender's corrected CPU use over its share, as a share of one CPU.
 pub const SHARE_EXCEEDED: f64 = 0.02;
-/// Part of the vanilla goodput that an offender keeps while nobody else wants the CPU.
+/// Lowest part of the vanilla goodput that an offender keeps while nothing else wants the CPU.
 pub const IDLE_GOODPUT: f64 = 0.97;
-/// Part of the vanilla goodput that TCP keeps under a quota of [`SMALL_QUOTA_PCT`]: what flow control
-/// alone leaves.
+/// Lowest part of the vanilla goodput that TCP keeps under a quota of [`SMALL_QUOTA_PCT`], where
+/// flow control limits it.
 pub const TCP_QUOTA_GOODPUT: f64 = 0.14;
-/// The competitor's share in that cell, percent.
+/// Share of the competitor in that cell, percent.
 const SMALL_QUOTA_PCT: f64 = 20.0;
 
-/// An enforced cell and its goals.
+/// Enforced cell and its goals.
 pub(super) struct Judged<'a> {
     pub cell: &'a CellResult,
     pub treated: &'a TreatedResult,
@@ -38,7 +38,7 @@ impl Judged<'_> {
         goals.map(|(name, _)| *name).collect()
     }
 
-    /// Doubts what was measured on a host that was busy before the run.
+    /// Makes the goals inconclusive if the host was busy before the run.
     pub fn doubt(&mut self, is_busy: bool) {
         if is_busy {
             self.goals
@@ -48,7 +48,7 @@ impl Judged<'_> {
     }
 }
 
-/// Every enforced cell, by the benchmark's loop, by the agent, or by each.
+/// Judges every enforced cell: by the benchmark's loop, by the agent, or by each.
 pub(super) fn judged(cells: &[CellResult]) -> Vec<Judged<'_>> {
     let enforced = cells.iter().flat_map(|cell| {
         let whole = cell.treated.iter().filter(|t| t.treatment.is_whole());
@@ -106,9 +106,10 @@ fn of_cell(cell: &CellResult, treated: &TreatedResult) -> Vec<(&'static str, Jud
     goals
 }
 
-/// What the penalty must be. A server that answers sooner harms nobody. A competitor that wants less
-/// than its share (a sender whose link is slow) leaves the rest to the victim: enforcement must not take
-/// more from it.
+/// Range that the penalty must have. A server may answer sooner: that harms no one. A competitor
+/// that wants less than its share (a sender with a slow link) leaves the rest to the victim.
+/// Enforcement may not take more from the competitor, so the range then extends down to the vanilla
+/// penalty.
 fn bound(cell: &CellResult) -> Bound {
     let (least, most) = PENALTY_WITHIN.into_inner();
     match cell.metric {
@@ -158,15 +159,16 @@ mod tests {
     fn an_offender_is_judged_by_its_share_and_by_what_it_keeps() {
         let mut cell = cell(4.5, 1.0);
         let set = |values: f64| -> Option<Estimate> { Some(sample::five(values)) };
-        // Its share is half of the CPU.
+        // The offender's share is half of the CPU.
         cell.treated[0].offender_corrected = set(0.5 + 2.0 * SHARE_EXCEEDED);
         cell.treated[0].idle_goodput_kept = set(0.8);
         assert_eq!(missed(&cell), ["share", "idle goodput"]);
-        // A server that answers a request now and then wants no share: what it leaves may be used.
+        // A server that answers a request now and then does not want its share: the rest may be
+        // used.
         let mut server = cell.clone();
         server.metric = Metric::P99Us;
         assert_eq!(missed(&server), ["idle goodput"]);
-        // A quota holds on an idle CPU too; TCP must keep what flow control alone leaves.
+        // A quota limits on an idle CPU too; TCP must keep the goodput that flow control allows.
         cell.cell.limit = Limit::Quota;
         cell.cell.victim_share_pct = 80;
         cell.cell.interferer = Interferer::Stream;

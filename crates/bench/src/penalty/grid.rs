@@ -1,4 +1,4 @@
-//! The cells of the grid.
+//! Cells of the grid.
 
 use super::options::{Filter, Options};
 use crate::data::{Cell, Direction, EVEN_SHARE_PCT, Interferer, Limit, Path, VictimIn, VictimKind};
@@ -10,10 +10,13 @@ const FLOWS: [u32; 4] = [1, 3, 10, 100];
 const UDP_PAYLOADS_BYTES: [u32; 3] = [64, 200, 1_400];
 const TCP_WRITE_BYTES: u32 = 65_536;
 const HTB_GBIT_PER_S: [f64; 3] = [1.0, 5.0, 10.0];
-/// The paper's worst case, and ours.
+/// Flows and payload of the worst case, in the paper and here.
 const WORST: (u32, u32) = (3, 200);
 
-/// The cells that `options` select, in the order they are measured. Fails when there are none.
+/// Returns the cells that `options` select, in the order of measurement.
+///
+/// # Errors
+/// The options select none, or contradict each other.
 pub fn cells(options: &Options) -> Result<Vec<Cell>, BenchError> {
     if options.pairs == 0 {
         return Err(BenchError::Usage(
@@ -52,7 +55,7 @@ pub fn cells(options: &Options) -> Result<Vec<Cell>, BenchError> {
     let kept: Vec<Cell> = all
         .into_iter()
         .filter(|c| options.filter.keeps(c))
-        // Nothing can be steered inside podman's containers: their sysfs is read-only.
+        // In podman's containers nothing can be steered: their sysfs is read-only.
         .filter(|c| match options.made_by {
             MadeBy::Ourselves => true,
             MadeBy::Podman => c.path != Path::Veth,
@@ -194,7 +197,7 @@ fn full(trace_flows: u32) -> Vec<Cell> {
     cells
 }
 
-/// The worst flood and a stream, received and sent, by every other way that a container is attached.
+/// The worst flood and a stream, received and sent, for every path that is not in [`Path::GRID`].
 fn attachments() -> impl Iterator<Item = Cell> {
     let (flows, bytes) = WORST;
     let others = Path::ALL.iter().filter(|p| !Path::GRID.contains(p));
@@ -214,8 +217,8 @@ fn attachments() -> impl Iterator<Item = Cell> {
     })
 }
 
-/// The worst flood and a stream under other shares, other means of limiting, many offenders, beside a
-/// victim of the host.
+/// The worst flood and a stream with other shares, other limits, many offenders, and a victim of
+/// the host.
 fn entitlements() -> Vec<Cell> {
     let (flows, bytes) = WORST;
     let worst = flood(VictimKind::Cpu, Path::Veth, flows, bytes);
@@ -300,7 +303,7 @@ mod tests {
         let bridge = "cpu/flood/receiver/bridge-nat/3x200B";
         assert!(podman.iter().any(|c| c.id == bridge));
         assert!(of(MadeBy::Ourselves).len() > podman.len());
-        // A cluster's own network is neither of the other two.
+        // The network of a cluster is neither of the other two.
         let pods = of(MadeBy::Kubernetes);
         assert!(!pods.is_empty() && pods.iter().all(|c| c.path == Path::Routed));
     }

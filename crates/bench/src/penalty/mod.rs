@@ -1,10 +1,10 @@
-//! The penalty experiment: how much longer a victim takes beside traffic than beside an equally
+//! Penalty experiment: how much longer a victim takes next to traffic than next to an equally
 //! entitled compute job (Iron, NSDI'18, section 2).
 //!
-//! Victim and competitor share one CPU with equal weights. Baseline: the competitor computes.
-//! Test: it receives, with softirq steered to that CPU, or sends; the other end runs on another
-//! CPU. Baseline and test alternate within each pair, in random order, so that
-//! drift of the host hits both alike.
+//! Victim and competitor share one CPU with equal weights. In the baseline the competitor computes.
+//! In the test it sends, or it receives with softirq steered to that CPU; the other end runs on
+//! another CPU. Baseline and test alternate within each pair, in random order, so that drift of the
+//! host affects both alike.
 
 pub(crate) mod args;
 pub mod data;
@@ -26,8 +26,8 @@ use crate::run::{Kind, RunResult};
 use crate::rundir::RunDir;
 use session::Session;
 
-/// Runs the grid, or what is left of it in a directory of the same plan. Returns the written
-/// directory; when interrupted or failed, what was measured until then stays in it.
+/// Runs the grid, or the rest of it in a directory with the same plan. Returns the written
+/// directory. An interrupted or failed run leaves its samples there.
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, BenchError> {
     let cells = cells(options)?;
     let rig_options = RigOptions {

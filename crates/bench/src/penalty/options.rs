@@ -1,4 +1,4 @@
-//! What `bench penalty` is told.
+//! Options of `bench penalty`.
 
 use crate::data::{Direction, Interferer, Limit, Path, Treatment, VictimIn, VictimKind};
 use crate::topology::MadeBy;
@@ -14,11 +14,11 @@ pub struct Options {
     pub output: Option<PathBuf>,
     /// Pairs of baseline and test for each cell, at least 1; default 5.
     pub pairs: u32,
-    /// How often a pair is measured at most, while the hypervisor disturbs it; default 1.
+    /// Most attempts at a pair that the hypervisor disturbs; default 1.
     pub attempts: u32,
-    /// End in order after this long; the next call with the same output resumes. Default never.
+    /// Time after which the run stops; the next call with the same output resumes. Default never.
     pub stop_after: Option<Duration>,
-    /// Time the victim's work takes alone, seconds; default 2, 0.5 when `quick`.
+    /// Time of the victim's work without competitors, seconds; default 2, 0.5 when `quick`.
     pub victim_seconds: Option<f64>,
     /// CPU of victim, competitor and softirq; default the lowest online one.
     pub victim_cpu: Option<u32>,
@@ -26,18 +26,18 @@ pub struct Options {
     pub peer_cpu: Option<u32>,
     /// Seed of orders, corpora and bootstrap; default 1.
     pub seed: u64,
-    /// Keep a ledger of each sample, where the host can; default yes.
+    /// Whether to write a ledger of each sample, if the host can; default yes.
     pub ledger: bool,
-    /// Let TCP senders hand over segments larger than a packet; default no: packets come off a
-    /// wire one by one, and veth would otherwise hide their cost.
+    /// Whether TCP senders may hand over segments larger than a packet; default no. Packets come
+    /// off a wire one by one, and veth would otherwise hide their cost.
     pub segmentation_offload: bool,
-    /// What makes the containers; default this program itself.
+    /// Runtime of the containers; default this program.
     pub made_by: MadeBy,
-    /// A shuffle trace (CSV `start_ms,flow,bytes`); default the built-in one.
+    /// Shuffle trace (CSV `start_ms,flow,bytes`); default the built-in one.
     pub trace: Option<PathBuf>,
-    /// What is measured beside `vanilla`, in the same pairs; default nothing.
+    /// Treatments to measure in the same pairs as `vanilla`; default none.
     pub treatments: Vec<Treatment>,
-    /// Which cells of the grid.
+    /// Cells of the grid to measure.
     pub filter: Filter,
 }
 
@@ -70,10 +70,10 @@ impl Options {
     }
 }
 
-/// Keeps the cells that match every list; an empty list keeps all.
+/// Filter of cells: a cell must match every list; an empty list matches all.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
-    /// Whole ids ([`crate::data::Cell::id`]).
+    /// Complete ids ([`crate::data::Cell::id`]).
     pub ids: Vec<String>,
     /// Victims.
     pub victims: Vec<VictimKind>,
@@ -91,10 +91,10 @@ pub struct Filter {
     pub htb_gbit_per_s: Vec<f64>,
     /// The victim's shares of the CPU, percent.
     pub victim_shares_pct: Vec<u32>,
-    /// Means of limiting.
+    /// Means by which the CPU is divided.
     pub limits: Vec<Limit>,
     /// Numbers of competing containers.
     pub offenders: Vec<u32>,
-    /// Where the victim runs.
+    /// Places of the victim.
     pub victims_in: Vec<VictimIn>,
 }

@@ -1,4 +1,4 @@
-//! What a penalty run is to measure: a run resumes only in a directory with the same plan.
+//! Plan of a penalty run. A run resumes only in a directory with the same plan.
 
 use super::Options;
 use crate::data::{Cell, VictimKind};
@@ -13,14 +13,14 @@ use std::path::{Path, PathBuf};
 /// Name of the plan's file within a run directory.
 pub(crate) const PLAN: &str = "plan.json";
 
-/// All that makes the samples of two calls comparable.
+/// Everything that makes the samples of two calls comparable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Plan {
     cells: Vec<String>,
     pairs: u32,
     attempts: u32,
-    /// Labels.
+    /// Labels of the treatments.
     treatments: Vec<String>,
     victim_seconds: f64,
     segmentation_offload: bool,
@@ -28,7 +28,7 @@ pub(super) struct Plan {
     made_by: String,
     trace: Option<PathBuf>,
     seed: u64,
-    /// Units of work by victim, once they are found: the victim's answer must not change.
+    /// Units of work by victim, once calibrated: the victim's answer must not change.
     #[serde(default)]
     work: BTreeMap<String, u64>,
 }
@@ -49,8 +49,11 @@ impl Plan {
         }
     }
 
-    /// The plan with what an earlier call found out, from its directory; as it is where there is none.
-    /// Refuses the directory of another plan.
+    /// Returns the plan of an earlier call in `dir` with its units of work; `self` if there is
+    /// none.
+    ///
+    /// # Errors
+    /// The directory has another plan.
     pub fn resumed(self, dir: &Path) -> Result<Plan, BenchError> {
         let path = dir.join(PLAN);
         let unusable = |reason: String| BenchError::Usage(format!("{}: {reason}", dir.display()));
@@ -75,7 +78,7 @@ impl Plan {
         Ok(earlier)
     }
 
-    /// Keeps the plan, with the units of work found so far.
+    /// Writes the plan, with the units of work calibrated so far.
     pub fn keep(
         &mut self,
         work: &HashMap<VictimKind, u64>,
@@ -88,7 +91,7 @@ impl Plan {
         dir.document(PLAN, self)
     }
 
-    /// The units of work by victim.
+    /// Units of work by victim.
     pub fn work(&self) -> HashMap<VictimKind, u64> {
         let known = |(label, units): (&String, &u64)| Some((label.parse().ok()?, *units));
         self.work.iter().filter_map(known).collect()

@@ -1,5 +1,5 @@
-//! Measuring the cells of a plan: pair by pair, disturbed pairs once more, from where an earlier call
-//! stopped.
+//! Measurement of a plan's cells: pair by pair, with disturbed pairs repeated, from where an
+//! earlier call stopped.
 
 use super::Options;
 use super::data::{PenaltyResult, PenaltySamples, attempts};
@@ -19,13 +19,13 @@ pub(super) struct Session<'a, 'p> {
     options: &'a Options,
     plan: Plan,
     started: Instant,
-    /// Every sample by its cell, those of earlier calls and of repeated attempts too.
+    /// Every sample by its cell, with those of earlier calls and of repeated attempts.
     samples: HashMap<String, Vec<Sample>>,
     pub result: PenaltyResult,
 }
 
 impl<'a, 'p> Session<'a, 'p> {
-    /// Takes up what the run's directory has of the same plan.
+    /// Opens the run's directory, with the samples of an earlier call of the same plan.
     pub fn open(
         rig: &'a mut Rig<'p>,
         cells: &[Cell],
@@ -55,7 +55,8 @@ impl<'a, 'p> Session<'a, 'p> {
         })
     }
 
-    /// A cell that fails for its own reasons does not end the run, unless all do.
+    /// Measures all cells. A cell that fails for its own reasons does not end the run, unless all
+    /// do.
     pub fn measure(&mut self, cells: &[Cell]) -> Result<(), BenchError> {
         let mut failure = None;
         for (i, cell) in cells.iter().enumerate() {
@@ -82,7 +83,7 @@ impl<'a, 'p> Session<'a, 'p> {
         }
     }
 
-    /// Measures what is left of a cell; false once the time is up.
+    /// Measures the rest of a cell. Returns false if the time is up.
     fn cell(&mut self, cell: &Cell) -> Result<bool, BenchError> {
         let pairs: Vec<u32> = (0..self.options.pairs).collect();
         let turns = self.turns();
@@ -127,7 +128,7 @@ impl<'a, 'p> Session<'a, 'p> {
         Ok(bench)
     }
 
-    /// What a pair consists of, in no order.
+    /// Turns of a pair, in no particular order.
     fn turns(&self) -> Vec<(Role, Treatment)> {
         let vanilla = [
             (Role::Compute, Treatment::Vanilla),
@@ -173,7 +174,7 @@ impl<'a, 'p> Session<'a, 'p> {
     }
 }
 
-/// One attempt at a pair, its turns in an order drawn at random.
+/// Makes one attempt at a pair, with its turns in random order.
 fn measure_pair(
     rig: &mut Rig<'_>,
     bench: &Bench,
@@ -197,7 +198,7 @@ fn measure_pair(
     Ok(())
 }
 
-/// The steal fraction of each whole attempt at a pair of a cell, as [`schedule::next`] takes it.
+/// Steal fraction of each complete attempt at a pair of a cell, in the form of [`schedule::next`].
 fn whole(samples: &[Sample], turns: usize) -> Attempts<u32> {
     let mut whole = Attempts::new();
     for ((_, pair, _), attempt) in attempts(samples) {
@@ -209,7 +210,7 @@ fn whole(samples: &[Sample], turns: usize) -> Attempts<u32> {
     whole
 }
 
-/// The first number of an attempt at `pair` that no sample has.
+/// First number of an attempt at `pair` that no sample has.
 fn number_of_next(samples: &[Sample], pair: u32) -> u32 {
     let of_pair = samples.iter().filter(|s| s.pair == pair);
     of_pair.map(|s| s.attempt + 1).max().unwrap_or(0)

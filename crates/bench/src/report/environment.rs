@@ -1,10 +1,10 @@
-//! Where, when and how the run was made.
+//! Section about the circumstances of the run.
 
 use super::section::section;
 use crate::run::Manifest;
 use maud::{Markup, html};
 
-/// The environment as a list, and how to run it again.
+/// The environment as a list, and the command that renders the page again.
 pub fn of(manifest: &Manifest) -> Markup {
     let m = manifest;
     let commit = m

@@ -1,10 +1,10 @@
-//! A report that cannot be made.
+//! Errors of a report.
 
 use crate::run::error::DataError;
 use std::io;
 use std::path::PathBuf;
 
-/// A report could not be made.
+/// Report that could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// The run's data cannot be used.
@@ -15,7 +15,7 @@ pub enum ReportError {
         "{dir}: manifest.json is of a {manifest} run, result.json of a {result} run: the files come from different runs; render another directory"
     )]
     Mixed {
-        /// The directory.
+        /// The run directory.
         dir: PathBuf,
         /// Kind in the manifest.
         manifest: &'static str,
@@ -28,9 +28,9 @@ pub enum ReportError {
     /// The file could not be written.
     #[error("cannot write {path}: {source}: the directory must be writable and have space left")]
     Write {
-        /// Which file.
+        /// File.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },

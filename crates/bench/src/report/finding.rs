@@ -1,10 +1,10 @@
-//! The main finding, in words.
+//! Main finding, in sentences.
 
 use super::verdicts;
 use crate::evidence;
 use crate::run::{Goals, RunData};
 
-/// What was found, then the goals; never empty.
+/// Sentences of the finding, then the goals; never empty.
 pub fn of(run: &RunData) -> Vec<String> {
     let result = run.result.as_ref();
     let outcome = result.map(|result| result.outcome());
@@ -23,7 +23,7 @@ pub fn of(run: &RunData) -> Vec<String> {
         Goals::Last => text.extend(goals),
     }
     if run.manifest.is_busy && evidence::is_measured(result) {
-        // Before what it makes doubtful.
+        // The doubt comes before the sentences that it concerns.
         let busy = "Inconclusive: the host was busy before the run. Run it again on a calm host.";
         text.insert(0, busy.to_owned());
     }

@@ -7,12 +7,12 @@ use crate::data::{
     Rate, Role,
 };
 
-/// Median and interval, `5.61 [5.10, 6.20]`, or what there is instead of one: `5.61 (n = 3)`.
+/// Median and interval, `5.61 [5.10, 6.20]`, or the reason why there is none: `5.61 (n = 3)`.
 pub fn estimate(e: &Estimate) -> String {
     estimate_as(e, number)
 }
 
-/// The same with every number in the form that `show` gives it.
+/// Like [`estimate`], with every number formatted by `show`.
 pub fn estimate_as(e: &Estimate, show: fn(f64) -> String) -> String {
     match e.interval() {
         Some(i) => format!("{} [{}, {}]", show(e.median), show(i.low()), show(i.high())),
@@ -20,12 +20,12 @@ pub fn estimate_as(e: &Estimate, show: fn(f64) -> String) -> String {
     }
 }
 
-/// A factor with its interval: `5.61× [5.10, 6.20]`.
+/// Factor with its interval: `5.61× [5.10, 6.20]`.
 pub fn times(e: &Estimate) -> String {
     estimate(e).replacen(' ', "× ", 1)
 }
 
-/// What stands where an interval would: `n = 3`, or `all 7 alike`.
+/// Text in place of an interval: `n = 3`, or `all 7 alike`.
 pub fn instead(e: &Estimate) -> String {
     match e.blocks() < FEWEST_BLOCKS {
         true => format!("n = {}", e.blocks()),
@@ -33,7 +33,7 @@ pub fn instead(e: &Estimate) -> String {
     }
 }
 
-/// How far a median can be trusted: `95% interval 5.45 to 5.89`.
+/// Confidence in a median: `95% interval 5.45 to 5.89`.
 pub fn certainty(e: &Estimate) -> String {
     match (e.interval(), e.blocks()) {
         (Some(i), _) => format!("95% interval {} to {}", number(i.low()), number(i.high())),
@@ -45,7 +45,7 @@ pub fn certainty(e: &Estimate) -> String {
     }
 }
 
-/// A rate as it is judged: packets for UDP, bits for TCP, whose packets nobody counts.
+/// Rate as it is judged: packets for UDP. For TCP it is bits, because nothing counts its packets.
 pub fn rate(protocol: Protocol, rate: &Rate) -> String {
     match protocol {
         Protocol::Udp => format!("{}/s", scaled(rate.packets_per_s)),
@@ -53,7 +53,7 @@ pub fn rate(protocol: Protocol, rate: &Rate) -> String {
     }
 }
 
-/// The cell's traffic in a sentence: `3 flows of 200-byte UDP`.
+/// Traffic of the cell within a sentence: `3 flows of 200-byte UDP`.
 pub fn traffic(cell: &Cell) -> String {
     let flows = cell.flows;
     let many = if flows == 1 { "" } else { "s" };
@@ -73,7 +73,7 @@ pub fn traffic(cell: &Cell) -> String {
     what + &htb
 }
 
-/// The cell's path in a sentence.
+/// Path of the cell within a sentence.
 pub fn path(path: Path) -> &'static str {
     match path {
         Path::Veth => "over one veth pair",
@@ -93,7 +93,7 @@ pub fn cell(cell: &Cell) -> String {
     cell_named(cell, direction)
 }
 
-/// The same where the direction is said elsewhere.
+/// Like [`cell`], without the direction, for a chart that states it.
 pub fn cell_without_direction(cell: &Cell) -> String {
     cell_named(cell, "")
 }
@@ -140,7 +140,7 @@ fn protocol(cell: &Cell) -> &'static str {
     }
 }
 
-/// What ran beside the victim.
+/// Work of the competitors.
 pub fn role(role: Role) -> &'static str {
     match role {
         Role::Alone => "alone",

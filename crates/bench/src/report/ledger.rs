@@ -1,31 +1,31 @@
-//! The ledgers of a cell, summed.
+//! Sums over the ledgers of a cell.
 
 use crate::data::{LedgerRecord, Role, Treatment};
 use crate::run::RunData;
 use std::collections::BTreeMap;
 
-/// Below this share of one CPU a container is left out of charts.
+/// Smallest share of one CPU that charts show.
 pub const WORTH_SHOWING: f64 = 0.001;
 
-/// One container's part of the victim's CPU, shares of 1, over all vanilla samples of
-/// a cell and role.
+/// One container's part of the victim's CPU, as shares of 1, over all vanilla samples of a cell and
+/// role.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Share {
-    /// Name.
+    /// Name of the container.
     pub name: String,
-    /// Network work it caused on the victim's CPU.
+    /// Network work that the container caused on the victim's CPU.
     pub caused: f64,
-    /// Network work charged to it on the victim's CPU.
+    /// Network work that was charged to it on the victim's CPU.
     pub charged: f64,
-    /// CPU time the scheduler billed it, on all CPUs.
+    /// CPU time that the scheduler charged to it, on all CPUs.
     pub cpu: f64,
-    /// CPU time with owed added, on all CPUs.
+    /// Corrected CPU time, on all CPUs.
     pub corrected: f64,
-    /// Received and transmitted packets per second.
+    /// Received and transmitted packets a second.
     pub packets_per_s: f64,
 }
 
-/// The containers that caused or paid, largest cause first.
+/// Shares of all containers in the ledgers, largest cause first.
 pub fn shares(run: &RunData, cell: &str, role: Role) -> Vec<Share> {
     let records: Vec<&LedgerRecord> = run
         .ledgers
@@ -73,7 +73,7 @@ pub fn shares(run: &RunData, cell: &str, role: Role) -> Vec<Share> {
     shares
 }
 
-/// The worst conservation error of a cell's ledgers, percent; `None` without ledgers.
+/// Largest conservation error of a cell's ledgers, percent; `None` without ledgers.
 pub fn conservation_error_pct(run: &RunData, cell: &str) -> Option<f64> {
     let errors = run
         .ledgers

@@ -1,8 +1,8 @@
 //! Renders a run from its data alone: one HTML file that needs no network and no script.
 //!
-//! Rendering is a pure function of the run's data: the same directory gives the same bytes.
-//! All text of the data is foreign (container names, kernel strings) and reaches the page
-//! only through `maud`, which escapes it, or through the charts' SVG writer, which does too.
+//! Rendering is a pure function of the run's data: the same directory gives the same bytes. All
+//! text of the data is foreign (container names, kernel strings). It reaches the page only through
+//! `maud` or the charts' SVG writer, which both escape it.
 
 mod environment;
 pub(crate) mod error;
@@ -27,8 +27,8 @@ use std::path::{Path, PathBuf};
 /// Name of the report within its run directory.
 pub const FILE_NAME: &str = "report.html";
 
-/// Renders the run in `dir` to `report.html` within it; returns that path. An older report is
-/// replaced as a whole or not at all.
+/// Renders the run in `dir` to `report.html` within it, and returns that path. An older report is
+/// replaced completely or not at all.
 pub fn render(dir: &Path) -> Result<PathBuf, ReportError> {
     let run = RunData::load(dir)?;
     let html = html(&run)?;
@@ -43,7 +43,7 @@ pub fn render(dir: &Path) -> Result<PathBuf, ReportError> {
         })
         .and_then(|()| fs::rename(&temporary, &path));
     written.map_err(|source| {
-        // Nothing half-written stays; when even that fails, the first error is the one to tell.
+        // No half-written file stays. If removing it fails too, the first error is reported.
         let _kept = fs::remove_file(&temporary);
         ReportError::Write {
             path: path.clone(),
@@ -53,7 +53,7 @@ pub fn render(dir: &Path) -> Result<PathBuf, ReportError> {
     Ok(path)
 }
 
-/// The report of `run` as one HTML document.
+/// Report of `run` as one HTML document.
 pub fn html(run: &RunData) -> Result<String, ReportError> {
     let kind = run.manifest.kind;
     let sections: Vec<Markup> = match &run.result {

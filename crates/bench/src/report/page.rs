@@ -1,4 +1,4 @@
-//! The page around the sections.
+//! Page around the sections.
 
 use super::section::section;
 use super::{environment, finding, verdicts};
@@ -6,8 +6,8 @@ use crate::evidence;
 use crate::run::RunData;
 use maud::{Markup, html};
 
-/// The whole document: the result at a glance, its sentence, and the rest of the words after a
-/// picture.
+/// Whole document: the result at a glance, its first sentence, a picture, and then the other
+/// sentences.
 pub fn document(
     run: &RunData,
     lead: Option<Markup>,
@@ -20,7 +20,7 @@ pub fn document(
         Some((first, rest)) => (first.as_str(), rest),
         None => ("", finding),
     };
-    // Without a figure at a glance the first section is the picture.
+    // Without a result at a glance, the first section is the picture.
     let before_words = usize::from(lead.is_none()).min(sections.len());
     let (pictures, sections) = sections.split_at(before_words);
     let header = html! {
@@ -50,7 +50,7 @@ pub fn document(
     cofferdam_page::document(&title, header, main)
 }
 
-/// Every sentence but the first.
+/// Section with every sentence but the first.
 fn in_words(sentences: &[String]) -> Markup {
     let list = html! { ul.words { @for sentence in sentences { li { (sentence) } } } };
     section("In words", "", list)

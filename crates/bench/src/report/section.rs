@@ -1,4 +1,4 @@
-//! What sections are made of: a heading with its lead, figures, cells with an interval.
+//! Parts of sections: a heading with its lead, figures, cells with an interval.
 
 pub use cofferdam_page::section::{figure, section};
 
@@ -6,7 +6,8 @@ use super::format::{instead, number};
 use crate::data::Estimate;
 use maud::{Markup, html};
 
-/// What could not be measured, with the reason; nothing where all was.
+/// Section of the conditions that could not be measured, with the reasons; `None` if there are
+/// none.
 pub fn not_measured<'a>(
     failed: impl IntoIterator<Item = (&'a String, &'a String)>,
 ) -> Option<Markup> {
@@ -16,12 +17,12 @@ pub fn not_measured<'a>(
     Some(section("Not measured", "", list))
 }
 
-/// Median, and below it its interval, or what there is instead; a dash without a figure.
+/// Median, and below it its interval or the text in its place; a dash without a figure.
 pub fn spread(value: Option<&Estimate>) -> Markup {
     spread_as(value, number)
 }
 
-/// The same with every number in the form that `show` gives it.
+/// Like [`spread`], with every number formatted by `show`.
 pub fn spread_as(value: Option<&Estimate>, show: fn(f64) -> String) -> Markup {
     let Some(e) = value else {
         return html! { "–" };

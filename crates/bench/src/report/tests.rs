@@ -14,7 +14,8 @@ fn directory(run: &RunData) -> tempfile::TempDir {
     dir
 }
 
-/// To look at the pages: `COFFERDAM_REPORT_SAMPLES=/tmp/x cargo test -p cofferdam-bench report`.
+/// Writes the pages for inspection: `COFFERDAM_REPORT_SAMPLES=/tmp/x cargo test -p cofferdam-bench
+/// report`.
 /// Promise 45.
 #[test]
 fn every_kind_of_run_renders_and_the_same_data_gives_the_same_bytes() {
@@ -36,13 +37,13 @@ fn every_kind_of_run_renders_and_the_same_data_gives_the_same_bytes() {
 #[test]
 fn the_page_needs_nothing_but_itself() {
     for run in sample::all() {
-        // The contents lead to places of the page itself.
+        // The contents link to places of the page itself.
         let page = html(&run).unwrap().replace("href=\"#", "");
         assert!(page.starts_with("<!DOCTYPE html>"));
         for word in ["<script", "src=", "<link", "@import", "url(", "href="] {
             assert!(!page.contains(word), "{word}");
         }
-        // The only address is the name space of SVG, which nobody fetches.
+        // The only address is the name space of SVG, which browsers do not fetch.
         let rest = page.replace("http://www.w3.org/2000/svg", "");
         assert!(!rest.contains("http://") && !rest.contains("https://"));
     }
@@ -72,18 +73,18 @@ fn an_isolation_report_has_the_papers_rows_and_shows_no_noise_as_loss() {
         told[1].starts_with("In 1 of 2 contended cells a lost more than 5% of its performance"),
         "{told:#?}"
     );
-    // The block in which something else took the link is shown and named, not dropped.
+    // The block in which something else used the link is shown and named, not dropped.
     let apart = page
         .find("from their scenario's quartiles: a_s_b_u in block 4")
         .unwrap();
     assert!(page[..apart].contains("Every block"));
-    // With Cofferdam it kept more beside b_f, and nothing is reported where there is no difference.
+    // With Cofferdam it lost less next to b_f; nothing is reported if there is no difference.
     assert!(
         told.iter()
             .any(|t| t.contains("better in 1 of 3 cells and worse in 0; inconclusive: 2")),
         "{told:#?}"
     );
-    // What the hypervisor took is told, not taken for the tenants' loss.
+    // Steal time is reported, and not taken for the tenants' loss.
     let stolen = "In 2 of 30 measured cells the hypervisor took more than 5.0%";
     let stolen = told.iter().find(|t| t.starts_with(stolen)).unwrap();
     assert!(stolen.contains("2 measurements that it disturbed were repeated"));
@@ -241,7 +242,7 @@ fn a_run_without_a_result_shows_what_there_is() {
     assert!(html(&run).unwrap().contains("No sample was completed."));
 }
 
-/// Five blocks of `value`, with the widest interval around it that there can be.
+/// Five blocks of `value`, with the widest possible interval around it.
 fn odd(value: f64) -> Estimate {
     let interval = Interval::new(value.min(-1e300), value.max(1e300));
     Estimate::new(value, interval, vec![value; 5])
@@ -334,7 +335,7 @@ fn a_reservation_run_says_which_goals_are_reached() {
     );
 }
 
-/// Names of all fields in `value`, but not the keys of maps whose keys are data.
+/// Names of all fields in `value`, without the keys of maps whose keys are data.
 fn fields(value: &serde_json::Value, found: &mut std::collections::BTreeSet<String>) {
     const MAPS: [&str; 8] = [
         "misses",
@@ -441,7 +442,7 @@ fn a_goal_that_was_not_measured_is_neither_reached_nor_missed() {
     assert_eq!(page.matches("– not measured</span>").count(), 22);
 }
 
-/// What a stranger saw: one sample, and two goals that it reached.
+/// Regression: one sample reached two goals.
 /// Promise 41.
 #[test]
 fn one_sample_reaches_nothing() {

@@ -1,4 +1,4 @@
-//! The judgements of [`crate::evidence`] in words, and as a table.
+//! Judgements of [`crate::evidence`] as sentences and as a table.
 
 use super::format::number;
 use super::section::section;
@@ -6,12 +6,12 @@ use crate::data::{Bound, Doubt, Judgement, Verdict};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
-/// Sentences of one kind at the most; the table has all.
+/// Most sentences of one kind; the table has all goals.
 const MOST_SENTENCES: usize = 4;
-/// Rows from which on the table is folded.
+/// Number of rows from which the table is folded.
 const FOLDED_FROM: usize = 16;
 
-/// `at least 3.00`.
+/// Text of a bound, such as `at least 3.00`.
 pub fn bound(bound: Bound) -> String {
     match bound {
         Bound::AtMost(most) => format!("at most {}", number(most)),
@@ -20,7 +20,7 @@ pub fn bound(bound: Bound) -> String {
     }
 }
 
-/// How many are reached, and what became of the others; `None` without a goal.
+/// Sentence that counts the goals by verdict; `None` without a goal.
 pub fn tally(goals: &[Judgement]) -> Option<String> {
     let count = |of: Verdict| goals.iter().filter(|g| g.verdict == of).count();
     let measured = goals.len() - count(Verdict::NotMeasured);
@@ -62,10 +62,10 @@ pub fn tally(goals: &[Judgement]) -> Option<String> {
     })
 }
 
-/// Gives a condition's name for its id.
+/// Function from a condition's id to its name.
 type Names<'a> = &'a dyn Fn(&str) -> String;
 
-/// The tally, what is missed, and what is inconclusive and why.
+/// Tally, then missed goals, then inconclusive ones with the reason.
 pub fn sentences(goals: &[Judgement], names: Names<'_>) -> Vec<String> {
     let mut text = Vec::from_iter(tally(goals));
     let mut missed: Vec<&Judgement> = of(goals, Verdict::Missed).collect();
@@ -111,7 +111,7 @@ fn of(goals: &[Judgement], verdict: Verdict) -> impl Iterator<Item = &Judgement>
     goals.iter().filter(move |g| g.verdict == verdict)
 }
 
-/// How far beyond the goal, in parts of it where it is not 0.
+/// Distance of the figure beyond the goal, as a part of the goal if that is not 0.
 fn excess(goal: &Judgement) -> f64 {
     let size = match goal.bound {
         Bound::AtMost(at) | Bound::AtLeast(at) => at.abs(),
@@ -120,7 +120,7 @@ fn excess(goal: &Judgement) -> f64 {
     goal.bound.excess(goal.median.unwrap_or(f64::NAN)) / size.max(f64::MIN_POSITIVE)
 }
 
-/// `the penalty factor (cpu · 3 × 200 B UDP in · veth)`, within a sentence.
+/// Goal within a sentence, such as `the penalty factor (cpu · 3 × 200 B UDP in · veth)`.
 fn subject(goal: &Judgement, names: Names<'_>) -> String {
     let mut letters = goal.what.chars();
     let first = letters.next().unwrap_or_default();
@@ -134,7 +134,7 @@ fn subject(goal: &Judgement, names: Names<'_>) -> String {
     }
 }
 
-/// The figure with its interval, or how often it was measured.
+/// The figure with its interval, or with the number of measurements.
 fn figure(goal: &Judgement) -> String {
     let Some(median) = goal.median else {
         return "–".to_owned();
@@ -148,7 +148,7 @@ fn figure(goal: &Judgement) -> String {
     }
 }
 
-/// Every goal with its figure; `None` where the run has none.
+/// Table of every goal with its figure; `None` if the run has none.
 pub fn table(goals: &[Judgement], names: Names<'_>) -> Option<Markup> {
     let told = tally(goals)?;
     let rows = html! {
@@ -180,7 +180,7 @@ pub fn table(goals: &[Judgement], names: Names<'_>) -> Option<Markup> {
     ))
 }
 
-/// In words and a sign, not by colour alone.
+/// Verdict as words and a sign, so that colour is not needed.
 fn mark(verdict: Verdict) -> Markup {
     let (class, sign) = match verdict {
         Verdict::Reached => ("good", "✓"),

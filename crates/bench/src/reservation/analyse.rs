@@ -1,4 +1,4 @@
-//! From samples to medians with intervals.
+//! Medians with intervals, from samples.
 
 use crate::data::Estimate;
 use crate::reservation::data::{
@@ -7,12 +7,12 @@ use crate::reservation::data::{
 };
 use crate::stats::estimate;
 
-/// What is judged: completion time, or p99.
+/// Judged figure of a sample: completion time, or p99.
 fn judged(sample: &ReservationSample) -> f64 {
     sample.latency.map_or(sample.elapsed_s, |l| l.p99_us)
 }
 
-/// The outcome of `cell`; `None` when nothing was measured. A ratio is taken within a round.
+/// Computes the result of `cell`; `None` without a sample. Ratios are within a round.
 pub(super) fn cell(
     cell: &ReservationCell,
     samples: &[ReservationSample],
@@ -59,7 +59,7 @@ pub(super) fn cell(
     })
 }
 
-/// What was promised and lost, of the samples that were diagnosed; `None` when none was.
+/// Entitlement and losses, from the samples with a diagnosis; `None` without one.
 fn entitled(samples: &[&ReservationSample], seed: u64) -> Option<Entitled<Estimate>> {
     let all = |value: fn(&Entitled<f64>) -> f64| {
         let diagnosed = samples.iter().filter_map(|s| s.entitled.as_ref());

@@ -12,7 +12,7 @@ use cofferdam_types::quantity;
 /// `cofferdam bench reservation`
 #[derive(Clone, Debug, Args)]
 pub struct ReservationArgs {
-    /// Length, place and chance.
+    /// Length, directory and seed.
     #[command(flatten)]
     pub run: ShortRunArgs,
     /// Rounds, each of which measures every policy once [default: 5]
@@ -21,15 +21,17 @@ pub struct ReservationArgs {
     /// CPUs that the target requests [default: half of the host's]
     #[arg(long, value_name = "N", value_parser = quantity::positive)]
     pub cpus: Option<u32>,
-    /// Threads of a batch target, each number a condition; may be repeated or separated by commas [default: two for each CPU that it requests]
+    /// Threads of a batch target, each number a condition; may be repeated or separated by commas
+    /// [default: two for each CPU that it requests]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = quantity::positive)]
     pub threads: Vec<u32>,
-    /// Neighbours, which have requested the same each and have three threads for two of the host's CPUs, each number a condition; may be repeated or separated by commas [default: 1]
+    /// Neighbours, which have requested the same each and have three threads for two of the host's
+    /// CPUs, each number a condition; may be repeated or separated by commas [default: 1]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = quantity::positive)]
     pub neighbour_count: Vec<u32>,
-    /// Makes target and neighbours: this program (process), or kubernetes: pods of the cluster's node
-    /// that this runs on, by kubectl; with the same --output, policies of another configuration of
-    /// the kubelet are added to the run
+    /// Makes target and neighbours: this program (process), or kubernetes: pods of the cluster's
+    /// node that this runs on, by kubectl; with the same --output, policies of another
+    /// configuration of the kubelet are added to the run
     #[arg(long, value_name = "RUNTIME", default_value = "process", value_parser = one_of(ReservationRuntime::ALL, ReservationRuntime::label))]
     pub runtime: ReservationRuntime,
     /// Only these targets; may be repeated or separated by commas

@@ -1,4 +1,4 @@
-//! The conditions: targets × neighbours × limits, at the size of this host.
+//! Conditions: targets × neighbours × limits, at the size of this host.
 
 use super::options::Options;
 use crate::error::BenchError;
@@ -6,7 +6,7 @@ use crate::reservation::data::{
     NeighbourLimit, Neighbours, ReservationCell, ReservationPolicy, ReservationRuntime, Target,
 };
 
-/// What neighbours that are pods request of the CPUs that the target leaves: a node keeps some for
+/// Part of the CPUs left by the target that pods as neighbours request. A node needs the rest for
 /// itself and its system's pods.
 const LEFT_TO_PODS: f64 = 0.75;
 /// Most threads of a target.
@@ -14,7 +14,8 @@ const MOST_THREADS: u32 = 1_024;
 /// Most neighbours: the share of each is a whole number of milliseconds of a period.
 const MOST_NEIGHBOURS: u32 = 64;
 
-/// The cells that `options` select on a host with `online` CPUs, in the order they are measured.
+/// Returns the cells that `options` select on a host with `online` CPUs, in the order of
+/// measurement.
 pub(super) fn cells(options: &Options, online: u32) -> Result<Vec<ReservationCell>, BenchError> {
     let usage = |text: String| Err(BenchError::Usage(text));
     if options.rounds == 0 {
@@ -73,7 +74,7 @@ pub(super) fn cells(options: &Options, online: u32) -> Result<Vec<ReservationCel
     for &target in Target::ALL {
         for &neighbours in Neighbours::ALL {
             for &limit in NeighbourLimit::ALL {
-                // One thread that wakes has no use for another.
+                // A single thread that wakes has no use for another.
                 let threads = match target {
                     Target::Wakeups => &[1][..],
                     _ => &threads,

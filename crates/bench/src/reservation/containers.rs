@@ -1,4 +1,4 @@
-//! Containers of our own, target and neighbours, with requests as Kubernetes writes them.
+//! Containers of the benchmark, target and neighbours, with requests as Kubernetes writes them.
 
 use crate::error::BenchError;
 use crate::reservation::data::{NeighbourLimit, ReservationCell, ReservationPolicy};
@@ -14,27 +14,27 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How much a request grows when it is scaled.
+/// Factor by which a request is scaled.
 pub(super) const SCALE: f64 = 1.5;
-/// Kubernetes' period.
+/// Quota period of Kubernetes, microseconds.
 const PERIOD_US: u64 = 100_000;
 
-/// One container's cgroups.
+/// Cgroups of one container.
 pub(super) struct Member {
     name: String,
     group: Cgroup,
 }
 
-/// The containers; their cgroups are removed when it is dropped.
+/// Target and neighbours. Dropping them removes their cgroups.
 pub(super) struct Containers {
     pub target: Member,
-    /// As many as any cell has; see [`Containers::neighbours`].
+    /// Neighbours of the cell with most; [`Containers::neighbours`] returns those of one cell.
     all: Vec<Member>,
     _undo: UndoStack,
 }
 
 impl Containers {
-    /// Of two that are there; `undo` is done when it is dropped.
+    /// Target and neighbour that exist already; `undo` runs on drop.
     pub fn new(target: Member, neighbour: Member, undo: UndoStack) -> Containers {
         Containers {
             target,
@@ -43,13 +43,13 @@ impl Containers {
         }
     }
 
-    /// The neighbours of a cell.
+    /// Neighbours of a cell.
     pub fn neighbours(&self, cell: &ReservationCell) -> &[Member] {
         let count = (cell.neighbour_count as usize).min(self.all.len());
         &self.all[..count]
     }
 
-    /// A target and so many neighbours.
+    /// Makes a target and `neighbours` neighbours.
     pub fn build(neighbours: u32) -> Result<Containers, BenchError> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         sweep::leftovers();
@@ -79,8 +79,8 @@ impl Containers {
         })
     }
 
-    /// Requests and limits under `policy`. The target is capped at its request, as in
-    /// *Mind the Gap* (SoCC '21).
+    /// Sets requests and limits under `policy`. The target is capped at its request, as in *Mind
+    /// the Gap* (SoCC '21).
     pub fn request(
         &self,
         cell: &ReservationCell,
@@ -100,7 +100,7 @@ impl Containers {
 }
 
 impl Member {
-    /// A container in `group`.
+    /// Container in `group`.
     pub fn of(name: &str, group: Cgroup) -> Member {
         Member {
             name: name.to_owned(),
@@ -108,12 +108,12 @@ impl Member {
         }
     }
 
-    /// Below the v2 mount.
+    /// Path below the v2 mount.
     pub fn path(&self) -> &Path {
         self.group.path()
     }
 
-    /// Where its processes go; any CPU that its cpuset allows.
+    /// Place of its processes: any CPU that its cpuset allows.
     pub fn place(&self) -> Place {
         Place {
             netns: Netns::HOST,
@@ -122,7 +122,7 @@ impl Member {
         }
     }
 
-    /// As the reservations know it.
+    /// The container in the form that reservations need.
     pub fn container(&self) -> Result<Arc<Container>, BenchError> {
         Ok(Arc::new(Container::plain(
             CgroupId(self.group.id()?),
@@ -131,7 +131,7 @@ impl Member {
         )))
     }
 
-    /// The CPUs that its cpuset allows.
+    /// CPUs that its cpuset allows.
     pub fn cpus(&self) -> Result<Vec<CpuId>, BenchError> {
         let files = ["cpuset.cpus.effective", "cpuset.effective_cpus"];
         let dirs = self.group.dirs().iter();
@@ -149,7 +149,8 @@ impl Member {
         self.group.cpu_usage().unwrap_or_default().as_secs_f64()
     }
 
-    /// `cpu.shares` = 1024 a CPU and a quota of as many CPUs; in v2 weight 100 a CPU.
+    /// Sets `cpu.shares` to 1024 a CPU, or the v2 weight to 100 a CPU, and the quota of a capped
+    /// container to `cpus`.
     fn request(&self, cpus: f64, capped: bool) -> Result<(), BenchError> {
         let quota_us = (cpus * PERIOD_US as f64) as u64;
         let quota = |none: &str| match capped {

@@ -1,5 +1,5 @@
-//! What `bench reservation` measured: a container with a reservation beside neighbours, under
-//! several policies.
+//! Results of `bench reservation`: a container with a reservation next to neighbours, under several
+//! policies.
 
 use crate::data::{Estimate, Latency};
 use crate::run::{RunData, RunSamples};
@@ -8,32 +8,32 @@ use serde::{Deserialize, Serialize};
 /// File of the samples of the demo's reservation.
 pub(crate) const DEMO_RESERVATIONS: &str = "reservations.jsonl";
 
-/// What the target container does.
+/// Work of the target container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
-    /// A fixed amount of integer work in phases: all threads meet at a barrier after each, as in
-    /// streamcluster.
+    /// Fixed amount of integer work in phases. All threads meet at a barrier after each phase, as
+    /// in streamcluster.
     Batch,
-    /// The same with a working set larger than the private caches.
+    /// Batch work with a working set larger than the private caches.
     BatchMemory,
-    /// A real batch program: xz compresses text in several threads.
+    /// Real batch program: xz compresses text in several threads.
     Xz,
     /// One thread that wakes a thousand times a second and works a little.
     Wakeups,
-    /// memcached, asked at a fixed rate.
+    /// memcached with requests at a fixed rate.
     Memcached,
 }
 labels!(Target { Batch => "batch", BatchMemory => "batch-memory", Xz => "xz", Wakeups => "wakeups", Memcached => "memcached" });
 
 impl Target {
-    /// Judged by its latency, not by when it is done.
+    /// Whether the target is judged by its latency, not by its completion time.
     pub fn is_interactive(self) -> bool {
         matches!(self, Target::Wakeups | Target::Memcached)
     }
 }
 
-/// What the neighbours do.
+/// Work of the neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Neighbours {
@@ -44,38 +44,38 @@ pub enum Neighbours {
 }
 labels!(Neighbours { Cpu => "cpu", Memory => "memory" });
 
-/// Whether the neighbours may use more than they requested.
+/// Limit of the neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NeighbourLimit {
-    /// No: a quota holds them to their request.
+    /// A quota limits them to their request.
     Capped,
-    /// Yes, what others leave.
+    /// They may also use idle CPU time.
     Burstable,
 }
 labels!(NeighbourLimit { Capped => "capped", Burstable => "burstable" });
 
-/// How the target gets its CPU.
+/// Way in which the target gets its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReservationPolicy {
-    /// No neighbours at all: what the others are compared with.
+    /// Baseline without neighbours.
     Alone,
     /// Weights and quotas, as the runtimes set them.
     None,
-    /// A request half as large again.
+    /// Request of one and a half times the size.
     Scaled,
-    /// A request half as large again, and as many more threads.
+    /// Request and threads of one and a half times the size.
     ScaledThreads,
-    /// A pod with a request and no limit: CFS shares.
+    /// Pod with a request and no limit: CFS shares.
     Shares,
-    /// A pod with a request and a limit of as much: CFS shares and a quota.
+    /// Pod with a request and an equal limit: CFS shares and a quota.
     Limits,
-    /// A pod with exclusive CPUs of the kubelet's static CPU manager.
+    /// Pod with exclusive CPUs of the kubelet's static CPU manager.
     CpuManager,
-    /// CPUs of its own, not lent.
+    /// CPUs of its own that are not lent.
     Strict,
-    /// CPUs of its own, lent while it leaves them idle.
+    /// CPUs of its own that are lent while idle.
     Lending,
 }
 labels!(ReservationPolicy {
@@ -85,7 +85,7 @@ labels!(ReservationPolicy {
 });
 
 impl ReservationPolicy {
-    /// Words for tables.
+    /// Text for tables.
     pub fn words(self) -> &'static str {
         match self {
             ReservationPolicy::Alone => "alone",
@@ -100,7 +100,7 @@ impl ReservationPolicy {
         }
     }
 
-    /// Whether target and neighbours of `runtime` can be under it.
+    /// Whether target and neighbours of `runtime` can have this policy.
     pub fn is_of(self, runtime: ReservationRuntime) -> bool {
         use ReservationPolicy::{CpuManager, Limits, None, Scaled, ScaledThreads, Shares};
         match self {
@@ -111,36 +111,36 @@ impl ReservationPolicy {
     }
 }
 
-/// What makes target and neighbours.
+/// Runtime of target and neighbours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReservationRuntime {
-    /// This program: cgroups of its own.
+    /// This program, with cgroups of its own.
     #[default]
     Process,
-    /// Pods of the cluster's node that this is, made through the API server.
+    /// Pods on this host, a cluster's node, made through the API server.
     Kubernetes,
 }
 labels!(ReservationRuntime { Process => "process", Kubernetes => "kubernetes" });
 
-/// What became of the CPU that the target was entitled to, in CPUs: what it ran and, by cause, what
-/// it did not get. `T` is a figure of one sample, or an estimate over samples.
+/// CPU entitlement of the target and its losses by cause, in CPUs. `T` is the figure of one sample,
+/// or an estimate over samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Entitled<T> {
-    /// What its weight and quota, or its reservation, promised it.
+    /// CPUs that its weight and quota, or its reservation, promise.
     pub entitled_cpus: T,
-    /// Lost to others that ran where it waited.
+    /// Lost to others that ran where the target waited.
     pub forced_sharing_cpus: T,
-    /// Lost while CPUs were idle that it could not use.
+    /// Lost while CPUs that the target could not use were idle.
     pub phantom_cpus: T,
     /// Lost to its own quota.
     pub throttled_cpus: T,
-    /// Lost for want of a thread that could run.
+    /// Lost because it had no runnable thread.
     pub lack_cpus: T,
 }
 
 impl<T> Entitled<T> {
-    /// Words for [`Entitled::losses`], in that order.
+    /// Texts for [`Entitled::losses`], in the same order.
     pub const CAUSES: [&'static str; 4] = [
         "forced sharing",
         "phantom CPU time",
@@ -148,7 +148,7 @@ impl<T> Entitled<T> {
         "lack of threads",
     ];
 
-    /// What was lost, by cause.
+    /// Losses by cause.
     pub fn losses(&self) -> [&T; 4] {
         [
             &self.forced_sharing_cpus,
@@ -159,35 +159,35 @@ impl<T> Entitled<T> {
     }
 }
 
-/// One condition: a target and its neighbours.
+/// Condition: a target and its neighbours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReservationCell {
-    /// `TARGET/NEIGHBOURS/LIMIT`, and `/COUNTxTHREADS` (of the neighbours and of the target) where
-    /// these are varied; unique within a run.
+    /// `TARGET/NEIGHBOURS/LIMIT`, unique within a run. If numbers are varied, `/COUNTxTHREADS`
+    /// follows, of the neighbours and of the target.
     pub id: String,
-    /// What is judged.
+    /// The judged target.
     pub target: Target,
-    /// What runs beside it.
+    /// The neighbours.
     pub neighbours: Neighbours,
-    /// Whether that is capped.
+    /// Limit of the neighbours.
     pub limit: NeighbourLimit,
-    /// CPUs that the target has requested.
+    /// CPUs that the target requests.
     pub reserved_cpus: f64,
-    /// CPUs that the neighbours have requested, all together.
+    /// CPUs that all neighbours together request.
     pub neighbour_cpus: f64,
     /// Threads of the target.
     pub threads: u32,
-    /// Neighbours, which have requested the same each.
+    /// Number of neighbours; all request the same.
     #[serde(default = "one")]
     pub neighbour_count: u32,
     /// Threads of each neighbour.
     pub neighbour_threads: u32,
-    /// What made them.
+    /// Runtime of target and neighbours.
     #[serde(default)]
     pub runtime: ReservationRuntime,
 }
 
-/// Neighbours of a run that was written before they were counted.
+/// Number of neighbours in runs that did not record it.
 fn one() -> u32 {
     1
 }
@@ -205,23 +205,23 @@ pub struct ReservationSample {
     pub policy: ReservationPolicy,
     /// Number of the round, from 0: each policy is measured once a round.
     pub round: u32,
-    /// Place within the round, from 0: shows the order that was drawn.
+    /// Position within the round, from 0: shows the drawn order.
     pub position: u32,
     /// Wall-clock time of the work (batch) or of the measurement (interactive), seconds.
     pub elapsed_s: f64,
-    /// CPU time of the target meanwhile, seconds.
+    /// CPU time of the target in that time, seconds.
     pub cpu_s: f64,
     /// `cpu_s` ÷ (`elapsed_s` × CPUs requested by the cell).
     pub cpu_got: f64,
-    /// How late it woke (wakeups) or was answered (memcached); `None` for batch targets.
+    /// Delay of its wake-ups (wakeups) or answers (memcached); `None` for batch targets.
     pub latency: Option<Latency>,
     /// Share of the host's CPU time that was not idle, 0 to 1.
     pub host_utilisation: f64,
-    /// CPU time of the neighbours meanwhile, seconds.
+    /// CPU time of the neighbours in that time, seconds.
     pub neighbour_cpu_s: f64,
-    /// Times a CPU was lent meanwhile.
+    /// Number of times a CPU was lent in that time.
     pub lendings: u64,
-    /// Where the rest of its CPU went; `None` where the diagnosis cannot run.
+    /// Entitlement and losses; `None` if the diagnosis cannot run.
     pub entitled: Option<Entitled<f64>>,
     /// Checksum of the work; `None` for interactive targets.
     pub checksum: Option<String>,
@@ -231,7 +231,7 @@ pub struct ReservationSample {
 }
 
 impl ReservationSample {
-    /// Those of a reservation run or of the demo's reservation; none in another experiment's.
+    /// Samples of a reservation run, or of the demo's reservation; empty for other experiments.
     pub fn of(run: &RunData) -> &[ReservationSample] {
         match &run.samples {
             RunSamples::Reservation(samples) => samples,
@@ -241,14 +241,14 @@ impl ReservationSample {
     }
 }
 
-/// One policy in one cell.
+/// Results of one policy in one cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PolicyRow {
-    /// Which.
+    /// The policy.
     pub policy: ReservationPolicy,
-    /// Completion time, seconds; only batch.
+    /// Completion time, seconds; only for batch targets.
     pub elapsed_s: Option<Estimate>,
-    /// 99th percentile of the latency, microseconds; only interactive.
+    /// 99th percentile of the latency, microseconds; only for interactive targets.
     pub p99_us: Option<Estimate>,
     /// Completion time or p99 ÷ that of `alone` in the same round.
     pub to_alone: Option<Estimate>,
@@ -256,36 +256,36 @@ pub struct PolicyRow {
     pub cpu_got: Estimate,
     /// Share of the host's CPU time that was not idle, 0 to 1.
     pub host_utilisation: Estimate,
-    /// Where the rest of its CPU went; `None` where the diagnosis cannot run.
+    /// Entitlement and losses; `None` if the diagnosis cannot run.
     pub entitled: Option<Entitled<Estimate>>,
 }
 
-/// The outcome of one cell.
+/// Result of one cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReservationCellResult {
-    /// What was measured.
+    /// The cell.
     pub cell: ReservationCell,
-    /// The policies, in the order of [`ReservationPolicy::ALL`].
+    /// Results by policy, in the order of [`ReservationPolicy::ALL`].
     pub rows: Vec<PolicyRow>,
 }
 
 impl ReservationCellResult {
-    /// Under `policy`.
+    /// Result under `policy`.
     pub fn row(&self, policy: ReservationPolicy) -> Option<&PolicyRow> {
         self.rows.iter().find(|row| row.policy == policy)
     }
 
-    /// With weights and quotas alone, as runtimes set them: what a reservation is compared with.
+    /// Result with weights and quotas alone, as runtimes set them: the baseline of a reservation.
     pub fn without(&self) -> Option<&PolicyRow> {
         let none = self.row(ReservationPolicy::None);
         none.or_else(|| self.row(ReservationPolicy::Limits))
     }
 }
 
-/// The outcome of a reservation run.
+/// Result of a reservation run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReservationResult {
-    /// Every cell with at least one whole round, in the order measured.
+    /// Every cell with at least one complete round, in the order of measurement.
     pub cells: Vec<ReservationCellResult>,
     /// Cells that could not be measured, with the reason.
     pub failed: std::collections::BTreeMap<String, String>,

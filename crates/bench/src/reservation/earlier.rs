@@ -1,4 +1,4 @@
-//! The earlier part of a run that is taken up again.
+//! Earlier part of a run that is resumed.
 
 use crate::error::BenchError;
 use crate::reservation::data::{ReservationCell, ReservationResult, ReservationSample};
@@ -6,7 +6,7 @@ use crate::run::{RunData, RunResult, RunSamples};
 use crate::rundir::MANIFEST;
 use std::path::Path;
 
-/// What it measured.
+/// Measurements of the earlier part.
 #[derive(Debug, Default)]
 pub(super) struct Earlier {
     pub samples: Vec<ReservationSample>,
@@ -14,7 +14,10 @@ pub(super) struct Earlier {
 }
 
 impl Earlier {
-    /// Of the run in `path`, if there is one; fails unless it measured `cells` as they are now.
+    /// Loads the run in `path`, if there is one.
+    ///
+    /// # Errors
+    /// Its cells differ from those in `cells`.
     pub fn of(path: &Path, cells: &[ReservationCell]) -> Result<Earlier, BenchError> {
         if !path.join(MANIFEST).exists() {
             return Ok(Earlier::default());

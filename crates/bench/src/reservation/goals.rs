@@ -6,11 +6,11 @@ use crate::reservation::data::{
     NeighbourLimit, PolicyRow, ReservationCellResult, ReservationPolicy,
 };
 
-/// Least CPU got ÷ reserved of a strict batch target.
+/// Lowest CPU got ÷ reserved of a strict batch target.
 const GOAL_CPU_GOT: f64 = 0.97;
-/// Least host utilisation with lending, beside neighbours that may use it.
+/// Lowest host utilisation with lending, next to neighbours that may use it.
 const GOAL_UTILISATION: f64 = 0.97;
-/// Most p99 ÷ p99 alone of a strict interactive target.
+/// Highest p99 of a strict interactive target ÷ its p99 without neighbours.
 const GOAL_P99: f64 = 1.10;
 
 pub(crate) fn goals(cells: &[ReservationCellResult]) -> Vec<Judgement> {
@@ -41,7 +41,7 @@ fn of(cell: &ReservationCellResult) -> Vec<Judgement> {
         ),
     }];
     if cell.cell.limit == NeighbourLimit::Burstable {
-        // What a reservation could cost: nothing that it is to mend.
+        // The possible cost of a reservation, not a harm that it must mend.
         goals.push(goal(
             "With lending, host utilisation",
             Some(cell.cell.id.clone()),

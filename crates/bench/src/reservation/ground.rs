@@ -1,4 +1,4 @@
-//! Where target and neighbours are, and who holds the target's reservation.
+//! Places of target and neighbours, and the owner of the target's reservation.
 
 use super::containers::{Containers, Member};
 use super::options::Options;
@@ -12,27 +12,30 @@ use std::time::Instant;
 
 /// Containers that can be put under one policy after the other.
 pub(super) trait Ground {
-    /// Puts them under `policy`.
+    /// Puts the containers under `policy`.
     fn arrange(
         &mut self,
         cell: &ReservationCell,
         policy: ReservationPolicy,
     ) -> Result<(), BenchError>;
 
-    /// They; fails before the first [`Ground::arrange`].
+    /// The containers.
+    ///
+    /// # Errors
+    /// [`Ground::arrange`] was not called yet.
     fn containers(&self) -> Result<&Containers, BenchError>;
 
-    /// Called every few milliseconds while a sample is taken.
+    /// Runs every few milliseconds while a sample is taken.
     fn step(&mut self) {}
 
-    /// Times that CPUs of the target were lent so far.
+    /// Number of times that CPUs of the target were lent so far.
     fn lendings(&self) -> u64;
 
-    /// Of the policies that were asked for, those that can be measured here now.
+    /// Requested policies that can be measured here now.
     fn policies(&self) -> Vec<ReservationPolicy>;
 }
 
-/// What `options` ask for.
+/// Ground that `options` ask for.
 pub(super) fn of(options: &Options, rig: &mut Rig<'_>) -> Result<Box<dyn Ground>, BenchError> {
     Ok(match options.runtime {
         ReservationRuntime::Process => Box::new(Own::build(options)?),
@@ -46,7 +49,7 @@ pub(super) fn of(options: &Options, rig: &mut Rig<'_>) -> Result<Box<dyn Ground>
     })
 }
 
-/// Cgroups of our own, and reservations by the product's own code.
+/// Cgroups of this program, and reservations by the product's own code.
 struct Own {
     // Before the containers: a reservation goes before its cgroup.
     held: Held,
@@ -118,7 +121,7 @@ impl Ground for Own {
     }
 }
 
-/// What a reservation promises the target under `policy`.
+/// CPU amount that the target has reserved under `policy`.
 pub(super) fn reserved(
     cell: &ReservationCell,
     policy: ReservationPolicy,

@@ -1,4 +1,4 @@
-//! One sample: containers set up by a policy, neighbours running, the target measured.
+//! One sample: sets up the containers by a policy, starts the neighbours, measures the target.
 
 use super::containers::{Containers, Member, SCALE};
 use super::ground::{self, Ground, reserved};
@@ -19,31 +19,31 @@ use crate::worker::{VictimReport, WakerReport};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Between the start of the neighbours and that of the target.
+/// Time between the start of the neighbours and that of the target.
 const SETTLE: Duration = Duration::from_millis(300);
-/// How often reservations are stepped, as the agent does.
+/// Time between two steps of the reservations, as in the agent.
 const STEP: Duration = Duration::from_millis(50);
-/// Units of work in a phase for each CPU that is reserved: about 4 ms.
+/// Units of work in a phase for each reserved CPU: about 4 ms.
 const UNITS_PER_CPU: f64 = 150.0;
-/// Phases of the run that calibrates.
+/// Phases of the calibration.
 const PROBE_PHASES: u64 = 50;
-/// The interactive target's rate and work.
+/// Rate and work of the interactive target.
 const WAKE_PERIOD_US: u64 = 1_000;
 const WAKE_WORK_US: u64 = 100;
-/// memcached's load.
+/// Load of memcached.
 const CONNECTIONS: u32 = 8;
 const REQUESTS_PER_S: f64 = 4_000.0;
 /// Longest life of a worker, seconds.
 const LIMIT_S: u32 = 600;
 
-/// The final report of a target's worker.
+/// Final report of a target's worker.
 struct Told {
     elapsed_s: f64,
     latency: Option<Latency>,
     checksum: Option<String>,
 }
 
-/// Lives for one run.
+/// State of one run.
 pub(super) struct Bench<'a> {
     options: &'a Options,
     ground: Box<dyn Ground>,
@@ -52,7 +52,8 @@ pub(super) struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// Begins; without the diagnosis, and a warning, where this host cannot run it.
+    /// Starts the diagnosis and the ground. Warns and goes without diagnosis if this host cannot
+    /// run it.
     pub fn new(options: &'a Options, rig: &mut Rig<'_>) -> Result<Bench<'a>, BenchError> {
         let watch = match Watch::start() {
             Ok(watch) => Some(watch),
@@ -69,7 +70,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// All rounds of one cell.
+    /// Measures all rounds of one cell.
     pub fn cell(
         &mut self,
         rig: &mut Rig<'_>,
@@ -78,15 +79,15 @@ impl<'a> Bench<'a> {
     ) -> Result<(), BenchError> {
         let before = samples.iter().find_map(|s| s.phases);
         if let Some(phases) = before {
-            // The work of all parts of a run is one.
+            // All parts of a run have the same work.
             self.phases.insert(cell.target, phases);
         }
         self.calibrate(cell)?;
-        // After those of an earlier part of this run.
+        // After the rounds of an earlier part of this run.
         let first = samples.iter().map(|s| s.round + 1).max().unwrap_or(0);
         for round in first..first + self.options.rounds {
             let mut policies = self.ground.policies();
-            // One thread that wakes has no use for another.
+            // A single thread that wakes has no use for another.
             policies.retain(|p| {
                 cell.target != Target::Wakeups || *p != ReservationPolicy::ScaledThreads
             });
@@ -109,7 +110,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Finds how much work takes the wanted time alone.
+    /// Finds the work that takes the wanted time without neighbours.
     fn calibrate(&mut self, cell: &ReservationCell) -> Result<(), BenchError> {
         if cell.target.is_interactive() || self.phases.contains_key(&cell.target) {
             return Ok(());
@@ -185,7 +186,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// The worker that reports the result and, for memcached, the server that it asks.
+    /// Starts the worker that reports the result and, for memcached, the server.
     fn start_target(
         &self,
         rig: &Rig<'_>,
@@ -213,7 +214,7 @@ impl<'a> Bench<'a> {
                 );
                 let mut server = Worker::start(&place, &args)?;
                 server.go()?;
-                // The client stands for another host: it must not wait for anybody here.
+                // The client stands for another host: it must not wait for a CPU here.
                 let outside = Place {
                     cpu: Some(rig.peer_cpu),
                     ..Place::default()
@@ -233,7 +234,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Lets at least `time` pass while reservations are stepped and signals seen.
+/// Waits at least `time`, while it serves the reservations and the signals.
 fn pass(ground: &mut dyn Ground, rig: &mut Rig<'_>, time: Duration) -> Result<(), BenchError> {
     let start = Instant::now();
     loop {
@@ -247,7 +248,7 @@ fn pass(ground: &mut dyn Ground, rig: &mut Rig<'_>, time: Duration) -> Result<()
     }
 }
 
-/// One worker in each of the neighbours.
+/// Starts one worker in each neighbour.
 fn start_neighbours(
     containers: &Containers,
     cell: &ReservationCell,
@@ -265,7 +266,7 @@ fn start_neighbours(
     workers.collect()
 }
 
-/// Of the host, of the target, and of the neighbours.
+/// Use of the host, CPU seconds of the target, CPU seconds of the neighbours.
 fn used(containers: &Containers, cell: &ReservationCell) -> (CpuStat, f64, f64) {
     let neighbours = containers.neighbours(cell).iter();
     (
@@ -275,7 +276,7 @@ fn used(containers: &Containers, cell: &ReservationCell) -> (CpuStat, f64, f64) 
     )
 }
 
-/// A port of loopback that nobody listens on.
+/// Finds a free port of the loopback device.
 fn free_port() -> Result<u16, BenchError> {
     std::net::TcpListener::bind(("127.0.0.1", 0))
         .and_then(|listener| listener.local_addr())
@@ -314,7 +315,7 @@ fn told(worker: &mut Worker, target: Target) -> Result<Told, BenchError> {
     })
 }
 
-/// All CPUs of the host together.
+/// Sum over all CPUs of the host.
 fn stat() -> CpuStat {
     let all = host_facts::online_cpus().into_iter();
     all.filter_map(cpustat::read)

@@ -1,12 +1,13 @@
-//! The reservation experiment: does a container get the CPU it has reserved, beside neighbours
-//! that want all they can get ("Mind the Gap", SoCC'21, at this host's size)?
+//! Reservation experiment: does a container get its reserved CPUs next to neighbours that want all
+//! they can get ("Mind the Gap", SoCC'21, at this host's size)?
 //!
-//! A target container has requested half of the host's CPUs, neighbours the other half; both as
-//! Kubernetes writes it, by weight and quota. In each round every policy is measured once, in an
-//! order drawn at random, and `alone` with them, so that drift of the host hits all alike.
+//! A target container requests half of the host's CPUs, and neighbours the other half, as
+//! Kubernetes writes it: by weight and quota. Each round measures every policy once in a random
+//! order, with `alone` among them, so that drift of the host affects all alike.
 //!
-//! Both are cgroups of this program's own, or pods of a cluster's node ([`ground`]). A kubelet has one
-//! CPU manager: pods under another one are measured by a later part of the same run ([`earlier`]).
+//! The containers are cgroups of this program, or pods of a cluster's node ([`ground`]). A kubelet
+//! has one CPU manager: pods under another one are measured by a later part of the same run
+//! ([`earlier`]).
 
 mod analyse;
 pub(crate) mod args;
@@ -38,8 +39,8 @@ use cofferdam_lab::LabError;
 use earlier::Earlier;
 use measure::Bench;
 
-/// Runs the conditions. Returns the written directory; when interrupted or failed, what was
-/// measured until then stays in it.
+/// Runs the conditions and returns the written directory. An interrupted or failed run leaves its
+/// samples there.
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, BenchError> {
     let online = host_facts::online_cpus();
     let cells = cells::cells(options, online.len() as u32)?;
@@ -66,7 +67,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
     rig.close(Some(RunResult::Reservation(result)), outcome)
 }
 
-/// One condition, measured within another experiment's run; `None` without a whole round.
+/// Measures one condition within another experiment's run; `None` without a complete round.
 pub(crate) fn one(
     rig: &mut Rig<'_>,
     options: &Options,
@@ -81,7 +82,7 @@ pub(crate) fn one(
     Ok(analyse::cell(cell, &samples, rig.seed))
 }
 
-/// A cell that fails for its own reasons does not end the run, unless all do.
+/// Measures all cells. A cell that fails for its own reasons does not end the run, unless all do.
 fn measure_all(
     rig: &mut Rig<'_>,
     cells: &[crate::reservation::data::ReservationCell],

@@ -1,4 +1,4 @@
-//! What `bench reservation` is told.
+//! Options of `bench reservation`.
 
 use crate::reservation::data::{
     NeighbourLimit, Neighbours, ReservationPolicy, ReservationRuntime, Target,
@@ -12,19 +12,20 @@ pub struct Options {
     pub quick: bool,
     /// The run directory; default `runs/<UTC time>-reservation`.
     pub output: Option<PathBuf>,
-    /// Rounds, in each of which every policy is measured once; at least 1, default 5.
+    /// Rounds, each of which measures every policy once; at least 1, default 5.
     pub rounds: u32,
-    /// Length of a sample alone, seconds; default 2, 1 when `quick`.
+    /// Length of a sample without neighbours, seconds; default 2, 1 when `quick`.
     pub seconds: Option<f64>,
-    /// CPUs that the target requests, whole; default half of the host's.
+    /// Whole CPUs that the target requests; default half of the host's.
     pub cpus: Option<u32>,
-    /// Threads of a batch target, each number a condition; empty: two for each CPU that it requests.
+    /// Threads of a batch target, each number a condition; empty: two for each CPU that it
+    /// requests.
     pub threads: Vec<u32>,
-    /// Neighbours, each number a condition; empty: one.
+    /// Numbers of neighbours, each a condition; empty: one.
     pub neighbour_counts: Vec<u32>,
     /// Seed of orders and bootstrap; default 1.
     pub seed: u64,
-    /// What makes target and neighbours; default this program.
+    /// Runtime of target and neighbours; default this program.
     pub runtime: ReservationRuntime,
     /// Only these targets; empty: all.
     pub targets: Vec<Target>,
@@ -61,12 +62,12 @@ impl Options {
         self.seconds.unwrap_or(if self.quick { 1.0 } else { 2.0 })
     }
 
-    /// Neighbours of the cell that has most.
+    /// Number of neighbours of the largest cell.
     pub(crate) fn most_neighbours(&self) -> u32 {
         self.neighbour_counts.iter().copied().max().unwrap_or(1)
     }
 
-    /// Those of its runtime that were asked for, and `alone`.
+    /// Requested policies of the runtime, and `alone`.
     pub(crate) fn policies(&self) -> Vec<ReservationPolicy> {
         ReservationPolicy::ALL
             .iter()

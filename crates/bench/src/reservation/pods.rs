@@ -1,6 +1,6 @@
-//! Target and neighbours as pods of a cluster's node: what a user writes into a pod is all that
-//! distinguishes the policies. The kubelet, the runtime and an agent of Cofferdam do the rest. The
-//! work is done by processes of the benchmark in the cgroups of the pods' containers.
+//! Target and neighbours as pods of a cluster's node. Only the pods' manifests distinguish the
+//! policies; the kubelet, the runtime and an agent of Cofferdam do the rest. Processes of the
+//! benchmark in the cgroups of the pods' containers do the work.
 
 use super::containers::{Containers, Member};
 use super::ground::Ground;
@@ -18,30 +18,31 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The kubelet's policy under which it gives away exclusive CPUs.
+/// The kubelet's CPU manager policy that grants exclusive CPUs.
 const STATIC: &str = "static";
-/// The static CPU manager looks at Guaranteed pods alone, and these limit memory too.
+/// Memory limit of the target: the static CPU manager considers only Guaranteed pods, which need
+/// one.
 const TARGET_MEMORY: &str = "256Mi";
-/// How long the agent may take to connect to the runtime, and to tell of a pod.
+/// Time limit for the agent to connect to the runtime, and to report a pod.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// v1 controllers of CPU time and placement.
 const CONTROLLERS: [&str; 3] = ["cpu", "cpuacct", "cpuset"];
 
-/// Makes pods, one pair after the other.
+/// Pods of the benchmark, one pair after the other.
 pub(super) struct Pods {
     node: Node,
     policies: Vec<ReservationPolicy>,
     containers: Option<Containers>,
-    /// Below the v2 mount.
+    /// Path of the target's cgroup below the v2 mount.
     target: String,
     serial: u32,
-    // After the containers: what it holds for them goes with them.
+    // Dropped after the containers: the agent's changes for them go with them.
     agent: Option<Agent>,
     _undo: UndoStack,
 }
 
 impl Pods {
-    /// Looks at this node. Also returns what cannot be measured on it now, and what to do about it.
+    /// Inspects this node. Also returns notes about policies that cannot be measured on it now.
     pub fn prepare(options: &Options) -> Result<(Pods, Vec<String>), BenchError> {
         cofferdam_lab::sweep::leftovers();
         let node = Node::this()?;
@@ -88,13 +89,13 @@ impl Pods {
         Ok(Member::of(name, group))
     }
 
-    /// What the agent says of the target now.
+    /// Current status of the target from the agent.
     fn told(&self) -> Option<Told> {
         let socket = self.agent.as_ref().map(Agent::socket);
         told(&status_of(socket)?, &self.target)
     }
 
-    /// Waits until the agent says that the target has CPUs of its own.
+    /// Waits until the agent reports that the target has CPUs of its own.
     fn kept(&self) -> Result<(), BenchError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -116,7 +117,7 @@ impl Pods {
         }
     }
 
-    /// Waits until the kubelet keeps the neighbours off the target's CPUs.
+    /// Waits until the kubelet excludes the neighbours from the target's CPUs.
     fn exclusive(&self, cell: &ReservationCell) -> Result<(), BenchError> {
         let deadline = Instant::now() + PATIENCE;
         let containers = self.containers()?;
@@ -145,7 +146,7 @@ impl Ground for Pods {
         cell: &ReservationCell,
         policy: ReservationPolicy,
     ) -> Result<(), BenchError> {
-        // The pods before first: their requests are the node's until they are gone.
+        // The earlier pods go first: until then their requests count on the node.
         self.containers = None;
         self.serial += 1;
         let mut undo = UndoStack::default();
@@ -178,7 +179,7 @@ impl Ground for Pods {
     }
 }
 
-/// What an agent's status tells of one container.
+/// Status of one container, from an agent.
 #[derive(Debug, Default, PartialEq)]
 struct Told {
     own_cpus: usize,
@@ -186,7 +187,7 @@ struct Told {
     degraded: Vec<String>,
 }
 
-/// What `status` tells of the container at `path`.
+/// Status of the container at `path`, from the agent's `status`.
 fn told(status: &Value, path: &str) -> Option<Told> {
     let containers = status["containers"].as_array()?;
     let it = containers
@@ -202,8 +203,8 @@ fn told(status: &Value, path: &str) -> Option<Told> {
     })
 }
 
-/// The agent that runs on this node, or one of our own: `None` is the former. Either way it is
-/// connected to the runtime.
+/// Waits for an agent that is connected to the runtime. Returns `None` for the one that runs on
+/// this node, otherwise starts one of our own.
 fn agent(undo: &mut UndoStack) -> Result<Option<Agent>, BenchError> {
     let own = match status_of(None) {
         Some(_) => None,
@@ -248,8 +249,11 @@ fn is_strict(policy: ReservationPolicy) -> bool {
     )
 }
 
-/// Of the policies that were asked for, those that a kubelet with this CPU manager can be measured
-/// with, and what to do about the others. Asked for by name, one that cannot be is an error.
+/// Separates the requested policies into the measurable ones under this CPU manager and notes about
+/// the others.
+///
+/// # Errors
+/// A policy that was requested by name cannot be measured.
 fn measurable(
     options: &Options,
     manager: &str,
@@ -276,7 +280,7 @@ fn measurable(
     }
 }
 
-/// The target's `resources` and annotations under `policy`.
+/// `resources` and annotations of the target under `policy`.
 fn target(cell: &ReservationCell, policy: ReservationPolicy) -> (Value, Value) {
     let cpu = millicpus(cell.reserved_cpus);
     let both = |what: Value| json!({ "requests": what, "limits": what });
@@ -295,7 +299,7 @@ fn target(cell: &ReservationCell, policy: ReservationPolicy) -> (Value, Value) {
     (resources, annotations)
 }
 
-/// The neighbours' `resources`.
+/// `resources` of the neighbours.
 fn neighbours(cell: &ReservationCell) -> Value {
     let cpu = millicpus(cell.neighbour_cpus);
     match cell.limit {

@@ -39,7 +39,7 @@ impl Outcome for ReservationResult {
     }
 }
 
-/// All sections.
+/// All sections of the report.
 pub fn sections(result: &ReservationResult) -> Result<Vec<Markup>, ReportError> {
     let mut sections = Vec::new();
     for cell in &result.cells {
@@ -49,7 +49,7 @@ pub fn sections(result: &ReservationResult) -> Result<Vec<Markup>, ReportError> 
     Ok(sections)
 }
 
-/// A condition in words.
+/// Condition in words.
 pub fn words(cell: &ReservationCell) -> String {
     let (target, limit, neighbours) = (cell.target, cell.limit, cell.neighbours);
     match cell.id.matches('/').count() {
@@ -70,7 +70,7 @@ fn counted(count: u32, what: &str) -> String {
     }
 }
 
-/// The worst loss without a policy, and what is left of it with one.
+/// Sentences about the worst loss without a policy, and the loss that remains with one.
 pub fn finding(result: &ReservationResult) -> Vec<String> {
     let ratio = |cell: &'_ ReservationCellResult, policy| -> Option<Estimate> {
         cell.row(policy)?.to_alone.clone()
@@ -111,7 +111,7 @@ pub fn finding(result: &ReservationResult) -> Vec<String> {
     first.into_iter().chain(larger).collect()
 }
 
-/// What a kept reservation is worth, in one sentence; `None` where it was not compared.
+/// Sentence about the effect of a reservation; `None` if it was not compared.
 pub fn story(result: &ReservationCellResult) -> Option<String> {
     let row = |policy| result.rows.iter().find(|r| r.policy == policy);
     let (without, with) = (
@@ -134,7 +134,7 @@ pub fn story(result: &ReservationCellResult) -> Option<String> {
     ))
 }
 
-/// The section of one condition.
+/// Section of one condition.
 pub fn one(result: &ReservationCellResult) -> Result<Markup, ReportError> {
     let cell = &result.cell;
     let what = match cell.target.is_interactive() {
@@ -201,7 +201,7 @@ pub fn one(result: &ReservationCellResult) -> Result<Markup, ReportError> {
     ))
 }
 
-/// A cause's loss, by its place in [`Entitled::CAUSES`].
+/// Loss of a cause, by its index in [`Entitled::CAUSES`].
 fn loss(row: &PolicyRow, cause: usize) -> Option<&Estimate> {
     row.entitled.as_ref().map(|e| e.losses()[cause])
 }

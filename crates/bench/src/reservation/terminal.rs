@@ -1,11 +1,11 @@
-//! The figures as a terminal shows them.
+//! Tables for a terminal.
 
 use super::data::{Entitled, ReservationResult};
 use crate::data::Estimate;
 use crate::report::format;
 use crate::table::{Table, estimate};
 
-/// The conditions under each policy, and the causes of what the target lost, where they are known.
+/// Table of the conditions under each policy, and table of the target's losses by cause.
 pub(super) fn tables(result: &ReservationResult) -> Vec<Table> {
     let all = [conditions(result), lost(result)];
     all.into_iter().flat_map(Table::listed).collect()

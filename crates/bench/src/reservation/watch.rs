@@ -1,5 +1,5 @@
-//! Where the target's CPU went: the product's own diagnosis, on under every policy alike, so that
-//! what it costs is the same for all.
+//! Diagnosis of the target's losses by the product's own code. It runs under every policy, so that
+//! its cost is the same for all.
 
 use super::containers::{Containers, Member};
 use crate::error::BenchError;
@@ -9,24 +9,24 @@ use cofferdam_types::{CgroupId, Container, CpuAmount};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The diagnosis, while this host can run it.
+/// Running diagnosis.
 pub(super) struct Watch(Diagnosis);
 
-/// A reading before the target works.
+/// Reading before the target works.
 pub(super) struct Begun {
-    /// The target first.
+    /// Containers, the target first.
     containers: Vec<Arc<Container>>,
     reading: Reading,
 }
 
 impl Watch {
-    /// Loads it; `Err` says why this host cannot run it.
+    /// Loads the diagnosis. The error says why this host cannot run it.
     pub fn start() -> Result<Watch, String> {
         let diagnosis = Diagnosis::start(Options::default());
         diagnosis.map(Watch).map_err(|e| e.to_string())
     }
 
-    /// Before the target works; `reserved` is what a reservation promises it now.
+    /// Takes a reading before the target works. `reserved` is the target's reservation.
     pub fn begin(
         &mut self,
         containers: &Containers,
@@ -47,7 +47,7 @@ impl Watch {
         })
     }
 
-    /// What became of the target's CPU since `begun`.
+    /// Entitlement and losses of the target since `begun`.
     pub fn end(&mut self, begun: &Begun) -> Result<Option<Entitled<f64>>, BenchError> {
         let now = self.read(&begun.containers)?;
         let interval = now.since(&begun.reading);

@@ -1,4 +1,4 @@
-//! What a penalty run and the demo say first.
+//! Headline of a penalty run and of the demo.
 
 use crate::data::{Bound, CellResult, Direction, Metric, Role, TreatedResult, Verdict};
 use crate::evidence::{judge, largest};
@@ -7,7 +7,7 @@ use crate::report::format::{certainty, factor, path, share, traffic};
 use crate::report::ledger::{self, Share};
 use crate::run::RunData;
 
-/// The largest harm, its offender, and the effect of enforcement.
+/// Sentences about the largest harm, its offender, and the effect of enforcement.
 pub fn finding(run: &RunData, cells: &[CellResult]) -> Vec<String> {
     let cases: Vec<_> = cells.iter().map(|c| (c, &c.penalty)).collect();
     let fair = Bound::AtMost(FAIR);
@@ -43,7 +43,7 @@ pub fn finding(run: &RunData, cells: &[CellResult]) -> Vec<String> {
     text
 }
 
-/// The cell whose harm is largest, a proved one before all others.
+/// Cell with the largest harm; a proved harm comes first.
 pub fn worst(cells: &[CellResult]) -> Option<&CellResult> {
     let cases: Vec<_> = cells.iter().map(|c| (c, &c.penalty)).collect();
     let found = largest(&cases, Bound::AtMost(FAIR));
@@ -52,7 +52,7 @@ pub fn worst(cells: &[CellResult]) -> Option<&CellResult> {
     worst.map(|(cell, _)| cell)
 }
 
-/// What enforcement makes of the penalty, in its worst cell.
+/// Sentence about the penalty under enforcement, in its worst cell.
 fn enforced(cells: &[CellResult]) -> Option<String> {
     let of = |c: &'_ CellResult| -> Option<TreatedResult> {
         let mut treated = c.treated.iter();
@@ -103,11 +103,11 @@ fn headline(result: &CellResult) -> String {
     )
 }
 
-/// The offender and the container that paid, by the ledgers of the samples beside traffic.
+/// Sentence that names the offender and the victim, by the ledgers of the samples with traffic.
 fn blame(run: &RunData, result: &CellResult) -> Option<String> {
     let cpu = run.manifest.victim_cpu;
     let shares = ledger::shares(run, &result.cell.id, Role::Traffic);
-    // Without any record there is nothing to say; with records and no container, there is.
+    // Without a record nothing can be said; with records but no container, that is a finding.
     run.ledgers.iter().find(|r| r.cell == result.cell.id)?;
     let largest = |key: fn(&Share) -> f64| shares.iter().max_by(|a, b| key(a).total_cmp(&key(b)));
     let caused: f64 = shares.iter().map(|s| s.caused).sum();

@@ -63,7 +63,8 @@ impl Outcome for PenaltyResult {
     }
 }
 
-/// The worst cell as one large figure, what Cofferdam makes of it, and every sample of it as a picture.
+/// The worst cell as one large figure, with Cofferdam's effect, and every sample of it as a
+/// picture.
 pub fn lead(run: &RunData, cells: &[CellResult]) -> Result<Option<Markup>, ReportError> {
     let Some(worst) = finding::worst(cells) else {
         return Ok(None);
@@ -101,7 +102,7 @@ pub fn lead(run: &RunData, cells: &[CellResult]) -> Result<Option<Markup>, Repor
     }))
 }
 
-/// Cells whose detail is open; the rest folds, so that a page stays readable.
+/// Number of cells whose detail is open; the others are folded, so that the page stays readable.
 const OPEN_CELLS: usize = 4;
 
 /// All sections, the summary first.
@@ -139,10 +140,10 @@ pub fn sections(
     Ok(sections)
 }
 
-/// The penalty factor of every cell, a chart for each protocol and direction.
+/// Penalty factors of all cells, a chart for each protocol and direction.
 fn factors(cells: &[CellResult]) -> Result<Markup, ReportError> {
     let mut charts = Vec::new();
-    // The floods first: that is where the harm is.
+    // The floods come first, because they harm most.
     for protocol in Protocol::ALL.iter().rev() {
         for direction in Direction::ALL {
             let group: Vec<&CellResult> = cells
@@ -261,7 +262,7 @@ fn detail(run: &RunData, result: &CellResult) -> Result<Markup, ReportError> {
     })
 }
 
-/// Raw samples by what ran beside the victim.
+/// Chart of the raw samples, by the competitors' work.
 fn times(samples: &[&Sample], metric: Metric) -> Result<Markup, ReportError> {
     let value = |s: &Sample| match metric {
         Metric::ElapsedS => Some(s.elapsed_s),
@@ -314,7 +315,7 @@ fn times(samples: &[&Sample], metric: Metric) -> Result<Markup, ReportError> {
     Ok(figure(title, &chart.svg()?))
 }
 
-/// What each container caused and paid beside traffic.
+/// Chart of each container's caused and charged network work in the samples with traffic.
 fn ledger_chart(run: &RunData, cell: &str) -> Result<Markup, ReportError> {
     let cpu = run.manifest.victim_cpu;
     let rows: Vec<Row> = ledger::shares(run, cell, Role::Traffic)
@@ -356,7 +357,7 @@ fn ledger_chart(run: &RunData, cell: &str) -> Result<Markup, ReportError> {
     })
 }
 
-/// For a run without a result: the raw times of each cell, as far as they got.
+/// Raw times of each cell, for a run without a result.
 pub fn raw_times(run: &RunData) -> Result<Markup, ReportError> {
     let mut by_cell: BTreeMap<&str, Vec<&Sample>> = BTreeMap::new();
     for sample in Sample::of(run) {

@@ -1,10 +1,10 @@
-//! The cells as a terminal shows them.
+//! Table of the cells for a terminal.
 
 use crate::data::{Cell, CellResult, Rate};
 use crate::report::format;
 use crate::table::{Table, optional, time};
 
-/// A row for each cell, and one below it for each treatment.
+/// Table with a row for each cell, followed by one for each treatment.
 pub(super) fn cells(cells: &[CellResult]) -> Table {
     let mut table = Table::new([
         "cell",

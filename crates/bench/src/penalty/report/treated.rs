@@ -1,4 +1,4 @@
-//! Vanilla against what Cofferdam does, cell by cell.
+//! Comparison of vanilla with Cofferdam's treatments, cell by cell.
 
 use crate::data::{CellResult, Direction, Protocol};
 use crate::report::chart::{Chart, Mark, Row, Tone};

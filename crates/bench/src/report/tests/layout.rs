@@ -1,9 +1,9 @@
-//! What of a report's look is a fact: nothing is wider than the page without a way to the rest, no line
-//! goes through a text, no time chart is without ticks.
+//! Facts of a report's layout: nothing is wider than the page without scrolling, no line crosses a
+//! text, every time chart has ticks.
 
 use super::*;
 
-/// The value of an attribute of the tag that `tag` begins with.
+/// Value of an attribute of the tag with which `tag` begins.
 fn attribute<'a>(tag: &'a str, name: &str) -> Option<&'a str> {
     let tag = &tag[..tag.find('>').unwrap_or(tag.len())];
     let (_, rest) = tag.split_once(&format!(" {name}=\""))?;
@@ -30,7 +30,7 @@ fn pages() -> Vec<(&'static str, String)> {
     pages
 }
 
-/// The tags that are open where `needle` stands, for each of its places.
+/// Tags that are open at each occurrence of `needle`.
 fn open_tags<'a>(page: &'a str, needle: &str) -> Vec<Vec<&'a str>> {
     const EMPTY: [&str; 8] = [
         "meta", "br", "rect", "line", "polyline", "circle", "polygon", "path",
@@ -70,7 +70,8 @@ fn every_table_scrolls_by_itself_and_shows_that_it_does() {
     let rule = style.split(".scroll {").nth(1).unwrap();
     let rule = &rule[..rule.find('}').unwrap()];
     assert!(rule.contains("overflow-x: auto"));
-    // The shadow stays at the edge while the table moves beneath it, and a cover moves with the table.
+    // The shadow stays at the edge while the table scrolls beneath it; a cover moves with the
+    // table.
     assert!(rule.contains("scroll") && rule.contains("local") && rule.contains("--shade"));
 }
 
@@ -79,7 +80,7 @@ fn every_table_scrolls_by_itself_and_shows_that_it_does() {
 fn every_picture_takes_the_width_that_it_is_given() {
     let style = cofferdam_page::STYLE;
     assert!(style.contains("svg { display: block; width: 100%; height: auto; }"));
-    // The last of an odd number has a row for itself, and is drawn in its width.
+    // The last of an odd number of pictures has a row of its own, and uses its width.
     let alone = ".charts > figure:nth-child(odd of figure):nth-last-child(1 of figure)";
     for rule in [
         " { grid-column: 1 / -1; }",
@@ -96,7 +97,7 @@ fn every_picture_takes_the_width_that_it_is_given() {
             let grid = open[open.len() - 2];
             assert_eq!(grid, "div class=\"charts\"", "{kind}");
         }
-        // In both widths: a picture that has the page for itself must not leave half of it empty.
+        // In both widths: a picture alone in a row must not leave half of it empty.
         let of = |class: &str| page.matches(&format!("<svg class=\"{class}\"")).count();
         assert_eq!(
             (of("narrow"), of("wide")),
@@ -115,7 +116,7 @@ fn every_picture_takes_the_width_that_it_is_given() {
 /// Left, top, right, bottom.
 type Area = [f64; 4];
 
-/// Where the texts of a picture stand, as wide as they can be.
+/// Areas of a picture's texts, as wide as they can be.
 fn texts(svg: &str) -> Vec<(String, Area)> {
     let all = svg.split("<text ").skip(1).map(|tag| {
         let tag = &format!("<text {tag}");
@@ -134,7 +135,7 @@ fn texts(svg: &str) -> Vec<(String, Area)> {
     all.collect()
 }
 
-/// The lines of a picture that are drawn as references are.
+/// Lines of a picture that are drawn like references.
 fn references(svg: &str) -> Vec<Area> {
     let drawn = svg
         .split('<')
@@ -234,7 +235,7 @@ fn what_a_colour_means_has_a_shape_and_a_name_in_the_legend() {
                 .all(|name| svg.contains(&format!("\n{name}\n")))
         });
         let svg = svg.unwrap_or_else(|| panic!("{kind}: {names:?}"));
-        // Two swatches beside the names, one of them a square: its four corners.
+        // Two swatches before the names, one of them a square: its four corners.
         let corners = |tag: &&str| attribute(tag, "points").map(|p| p.split_whitespace().count());
         let shapes: Vec<_> = svg.split("<polygon").skip(1).map(|t| corners(&t)).collect();
         assert!(

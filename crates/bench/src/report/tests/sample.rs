@@ -1,4 +1,4 @@
-//! Runs made up for tests, as a real one would be on the test machine.
+//! Synthetic runs for tests, like those of the test machine.
 
 mod accounting;
 mod agent;
@@ -25,7 +25,7 @@ use crate::isolation::data::EXPERIMENT;
 use crate::run::*;
 use std::collections::BTreeMap;
 
-/// One of each kind.
+/// One run of each kind.
 pub fn all() -> Vec<RunData> {
     vec![
         penalty(),
@@ -70,7 +70,7 @@ pub fn manifest(kind: Kind) -> Manifest {
     }
 }
 
-/// A run of `kind` in `runs/NAME` without samples and without a result.
+/// Run of `kind` in `runs/NAME` without samples and without a result.
 fn run(name: &str, kind: Kind) -> RunData {
     RunData {
         dir: format!("runs/{name}").into(),
@@ -126,7 +126,7 @@ pub fn write(run: &RunData, dir: &std::path::Path) {
 }
 
 mod erased {
-    /// Anything that can be written as JSON.
+    /// Any value that can be written as JSON.
     pub trait Json {
         fn json(&self) -> String;
     }

@@ -1,4 +1,4 @@
-//! A run of `bench accounting`.
+//! Synthetic run of `bench accounting`.
 
 use super::{estimate, run};
 use crate::accounting::data::*;

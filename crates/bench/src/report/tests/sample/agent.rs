@@ -1,4 +1,4 @@
-//! A run of `bench agent`.
+//! Synthetic run of `bench agent`.
 
 use super::{estimate, five, run};
 use crate::agent::data::*;

@@ -1,10 +1,10 @@
-//! A run of `bench dataplane`.
+//! Synthetic run of `bench dataplane`.
 
 use super::{five, run};
 use crate::dataplane::data::*;
 use crate::run::*;
 
-/// A dataplane run: all goals reached but the one for many connections.
+/// Dataplane run that reaches all goals but the one for many connections.
 pub fn dataplane() -> RunData {
     let row = |experiment, at, server, rate: f64, p50: f64, ratio: Option<f64>| {
         let to_inline = match server {
@@ -94,7 +94,7 @@ pub fn dataplane() -> RunData {
         row(Idle, 100_000, EchoServer::Inline, 0.0, 1500.0, None),
         row(Sizes, 64, EchoServer::Inline, 2e5, 5.0, Some(2.0)),
         row(Sizes, 16384, EchoServer::Inline, 2e4, 40.0, Some(0.7)),
-        // Small ones are not judged, of the large ones the worst.
+        // Small messages are not judged; of the large ones the worst is.
         row(
             SizesSegmented,
             4096,

@@ -1,4 +1,4 @@
-//! A run of `bench history`.
+//! Synthetic run of `bench history`.
 
 use super::{estimate, run};
 use crate::history::data::*;

@@ -1,12 +1,12 @@
-//! A run of `bench isolation`.
+//! Synthetic run of `bench isolation`.
 
 use super::{estimate, run};
 use crate::data::*;
 use crate::isolation::data::*;
 use crate::run::*;
 
-/// Podman's network as the paper has it: saturated beside undercommitted and unrestricted; and
-/// as it might be with Cofferdam. In one block of `a_s_b_u` something else took the link.
+/// The paper's network table of podman: saturated next to undercommitted and unrestricted, and the
+/// same as it might be with Cofferdam. In one block of `a_s_b_u` something else used the link.
 pub fn isolation() -> RunData {
     let cell = |protection: Protection, scenario: &str, repetition: u32, mbit: f64| {
         let noise = 1.0
@@ -45,7 +45,7 @@ pub fn isolation() -> RunData {
             a: tenant(mbit),
             b: scenario.b.map(|_| tenant(2.0 * mbit)),
             acquisition_cpu_pct: 0.2,
-            // In the last block the hypervisor took a third of a_s, again and again.
+            // In the last block the hypervisor took a third of a_s, in each attempt.
             steal_fraction: Some(if (scenario.b, repetition) == (None, 4) {
                 0.3
             } else {

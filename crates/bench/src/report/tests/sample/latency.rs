@@ -1,4 +1,4 @@
-//! A run of `bench latency`.
+//! Synthetic run of `bench latency`.
 
 use super::{five, run};
 use crate::latency::data::*;

@@ -1,4 +1,4 @@
-//! Runs of `bench penalty` and the demo.
+//! Synthetic runs of `bench penalty` and of the demo.
 
 use super::{estimate, run};
 use crate::data::*;
@@ -77,7 +77,7 @@ pub fn result(cell: &Cell, baseline_s: f64, penalty: f64) -> CellResult {
     }
 }
 
-/// The same cell, enforced down to `penalty`.
+/// Adds enforcement that lowers the penalty to `penalty`.
 pub fn enforced(mut result: CellResult, penalty: f64) -> CellResult {
     let scale =
         |e: &Estimate, by: f64| estimate(&e.values.iter().map(|v| v * by).collect::<Vec<_>>());

@@ -1,11 +1,11 @@
-//! A run of `bench reservation`.
+//! Synthetic run of `bench reservation`.
 
 use super::{estimate, five, run};
 use crate::data::*;
 use crate::reservation::data::*;
 use crate::run::*;
 
-/// A reservation run of one batch and one interactive condition.
+/// Reservation run of one batch and one interactive condition.
 pub fn reservation() -> RunData {
     let cell = |target: Target, limit: NeighbourLimit| ReservationCell {
         id: format!("{target}/cpu/{limit}"),

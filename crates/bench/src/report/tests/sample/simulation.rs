@@ -1,10 +1,10 @@
-//! A run of `bench simulation`.
+//! Synthetic run of `bench simulation`.
 
 use super::{five, run};
 use crate::run::*;
 use crate::simulation::data::{self, *};
 
-/// A simulation run of two cases, one of them disturbed and far off.
+/// Simulation run of two cases, one of them disturbed and far off.
 pub fn simulation() -> RunData {
     let tenant = |name: &str, weight| CaseTenant {
         name: name.to_owned(),
