@@ -1,8 +1,8 @@
-//! A frame's bytes: what does not follow from the rest, by columns, compressed.
+//! Bytes of a frame: the fields that do not follow from the rest, in columns, compressed.
 //!
 //! One byte of format, then LZ4 of postcard. Counts are variable-length integers, so that idle
 //! containers take a few bytes; containers and words are keys of the dictionary. Totals, ratios and
-//! the schema's name are made again when a frame is read.
+//! the schema's name are derived when a frame is read.
 
 use crate::dictionary::{Entries, Entry, EntryId, Identity};
 use crate::frame::Frame;
@@ -25,11 +25,11 @@ use losses::Diagnosis;
 #[cfg(test)]
 pub(crate) use losses::ENTITLEMENTS;
 
-/// The first byte of a frame in which everything was measured.
+/// First byte of a frame whose time was measured completely.
 const FORMAT: u8 = 1;
-/// And of one that follows after a [`Sampled`].
+/// First byte of a frame that has a [`SamplingBody`] before its body.
 const SAMPLED: u8 = 2;
-/// A frame of more bytes is not one of ours: 10,000 containers take 4 MiB.
+/// Largest frame of a valid store, bytes: 10,000 containers take 4 MiB.
 const LARGEST_BYTES: usize = 64 << 20;
 
 #[derive(Serialize, Deserialize)]
@@ -43,8 +43,8 @@ struct Body {
     conditions: Vec<Condition>,
 }
 
-/// How the ledger was kept, where that is told. The intervals of its figures are not kept: those of a
-/// longer time do not follow from those of its parts.
+/// Accounting mode of a frame, if its record has one. The confidence intervals of the figures are
+/// not stored: those of a longer time do not follow from those of its parts.
 #[derive(Serialize, Deserialize)]
 struct Sampled {
     mode: String,
@@ -63,10 +63,10 @@ struct Condition {
     for_s: f64,
 }
 
-/// Gives entries their keys while a frame is encoded.
+/// Function that maps entries to their keys while a frame is encoded.
 pub(crate) type Keys<'a> = dyn FnMut(Entry) -> rusqlite::Result<EntryId> + 'a;
 
-/// The bytes of `frame`'s record and conditions; its times are the row's.
+/// Encodes `frame`'s record and conditions. The row has its times.
 pub(crate) fn encode(frame: &Frame, keys: &mut Keys<'_>) -> rusqlite::Result<Vec<u8>> {
     let record = &frame.record;
     let mut word = |text: &str| keys(Entry::Word(text.to_owned()));
@@ -125,8 +125,9 @@ pub(crate) fn encode(frame: &Frame, keys: &mut Keys<'_>) -> rusqlite::Result<Vec
     Ok(bytes)
 }
 
-/// The record and the conditions in `bytes`, of a frame that ends at `end` and is `length` long;
-/// `None` if they are not whole. For a fuzzer: a store's rows have a checksum before this.
+/// Decodes the record and the conditions in `bytes`, of a frame that ends at `end` and is `length`
+/// long. `None` if they are incomplete. A fuzzer calls this directly; a store's rows have a
+/// checksum before it.
 pub(crate) fn read(
     bytes: &[u8],
     (end, length): (SystemTime, Duration),
@@ -136,7 +137,7 @@ pub(crate) fn read(
         return None;
     };
     let size = u32::from_le_bytes(packed.first_chunk::<4>().copied()?) as usize;
-    // LZ4 packs 255 bytes into one, at most.
+    // LZ4 compresses at most 255 bytes into one.
     if size > LARGEST_BYTES || size / 256 > packed.len() {
         return None;
     }
@@ -206,8 +207,8 @@ pub(crate) fn read(
     Some((record, conditions))
 }
 
-/// The frame of one second in `bytes`, with a dictionary in which nothing is readable; `None` if it
-/// is none. For a fuzzer: foreign bytes must not do more harm than that.
+/// Decodes a frame of one second with an unreadable dictionary. `None` if `bytes` is no frame. For
+/// a fuzzer: foreign bytes must not do more harm than that.
 pub fn decode(bytes: &[u8]) -> Option<Frame> {
     struct Nothing;
     impl Entries for Nothing {
@@ -228,7 +229,7 @@ pub fn decode(bytes: &[u8]) -> Option<Frame> {
     })
 }
 
-/// Stands where an entry of the dictionary cannot be read.
+/// Placeholder for an entry of the dictionary that cannot be read.
 pub(crate) const LOST: &str = "(name lost)";
 
 fn cpu_row(c: &CpuRecord) -> [u64; 11] {

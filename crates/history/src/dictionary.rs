@@ -1,11 +1,12 @@
-//! What many frames say alike, kept once: who a container is, and words.
+//! Dictionary of the parts that many frames share, each stored once: identities of containers, and
+//! words.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Who a container is.
+/// Identity of a container.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Identity {
     pub name: String,
@@ -25,34 +26,34 @@ pub(crate) enum Entry {
     Word(String),
 }
 
-/// The key of an entry.
+/// Key of an entry.
 pub(crate) type EntryId = u32;
 
-/// Where entries come from while a frame is decoded.
+/// Source of entries while a frame is decoded.
 pub(crate) trait Entries {
-    /// The entry, or `None` if it is not readable.
+    /// Returns the entry, or `None` if it cannot be read.
     fn get(&mut self, id: EntryId) -> Option<Entry>;
 }
 
-/// Entries unused for so long are only in the file.
+/// Time without use after which the writer forgets an entry; the file still has it.
 const REMEMBERED_NS: i64 = Duration::from_secs(3600).as_nanos() as i64;
 
 #[derive(Clone, Copy, Debug)]
 struct Known {
     id: EntryId,
-    /// Recorded time of the last use, and what the file has of it.
+    /// Recorded time of the last use, and the value of it in the file.
     used: i64,
     written: i64,
 }
 
-/// The writer's side: entries used lately.
+/// Writer's side: recently used entries.
 #[derive(Debug, Default)]
 pub(crate) struct Dictionary {
     known: HashMap<Entry, Known>,
 }
 
 impl Dictionary {
-    /// The key of `entry`, which a frame uses at the recorded time `now`; made if need be.
+    /// Key of `entry`, which a frame uses at the recorded time `now`. Creates the entry if needed.
     pub fn key(&mut self, db: &Connection, entry: Entry, now: i64) -> rusqlite::Result<EntryId> {
         if let Some(known) = self.known.get_mut(&entry) {
             known.used = known.used.max(now);
@@ -85,15 +86,15 @@ impl Dictionary {
         Ok(id)
     }
 
-    /// Writes what was used since the last time, removes what no frame after `oldest` can use, and
-    /// forgets what has not been used for a while.
+    /// Writes the last uses to the file, removes entries that no frame after `oldest` can use, and
+    /// forgets those unused for a while.
     pub fn sweep(&mut self, db: &Connection, now: i64, oldest: i64) -> rusqlite::Result<()> {
         for known in self.known.values_mut().filter(|k| k.used > k.written) {
             touch(db, known.id, known.used)?;
             known.written = known.used;
         }
         self.known.retain(|_, k| k.used > now - REMEMBERED_NS);
-        // What is used without a word in the file was so since the last sweep.
+        // A use that is not in the file yet is younger than the last sweep.
         let before = oldest.min(now - 2 * REMEMBERED_NS);
         db.prepare_cached("DELETE FROM entry WHERE used < ?1")?
             .execute([before])?;
@@ -107,7 +108,7 @@ fn touch(db: &Connection, id: EntryId, used: i64) -> rusqlite::Result<()> {
         .map(|_| ())
 }
 
-/// Over the key as well: an entry under another one's key is damaged.
+/// Checksum that includes the key: an entry under another key counts as damaged.
 fn sum(id: EntryId, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&id.to_le_bytes());
@@ -119,16 +120,16 @@ fn to_bytes(entry: &Entry) -> Vec<u8> {
     postcard::to_stdvec(entry).expect("strings and numbers can be serialised")
 }
 
-/// Entries that the reader keeps at hand, at most.
+/// Limit on the entries that the reader caches.
 const MOST_CACHED: usize = 20_000;
 
-/// The reader's side.
+/// Reader's side: cached entries.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     entries: HashMap<EntryId, Entry>,
 }
 
-/// A [`Cache`] over its store.
+/// [`Cache`] with its store.
 pub(crate) struct Lookup<'a> {
     pub db: &'a Connection,
     pub cache: &'a mut Cache,

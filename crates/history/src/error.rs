@@ -1,56 +1,56 @@
-//! What can go wrong, in words for a person.
+//! Errors, with texts for a person.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Why a store cannot be opened.
+/// Reason why a store cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The file cannot be opened or made.
+    /// The file cannot be opened or created.
     #[error("history {path}: {source}", path = .path.display())]
     Io {
-        /// The store.
+        /// Path of the store.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: std::io::Error,
     },
-    /// Another program's file.
+    /// The file belongs to another program.
     #[error(
         "{path} is not a history of cofferdam: it is left as it is; name another file",
         path = .0.display()
     )]
     NotAStore(PathBuf),
-    /// Written by a newer version.
+    /// A newer version wrote the file.
     #[error(
         "history {path} is of format {found}, this version knows up to {known}: it is left as it \
          is; use the newer cofferdam, or name another file",
         path = .path.display()
     )]
     Newer {
-        /// The store.
+        /// Path of the store.
         path: PathBuf,
-        /// Its format.
+        /// Format of the file.
         found: i64,
-        /// The newest format that this version knows.
+        /// Newest format that this version knows.
         known: i64,
     },
     /// Another process appends to it.
     #[error("history {path} is in use: another agent appends to it", path = .0.display())]
     InUse(PathBuf),
-    /// Cut off or overwritten.
+    /// The file was cut off or overwritten.
     #[error("history {path} is damaged: {why}", path = .path.display())]
     Damaged {
-        /// The store.
+        /// Path of the store.
         path: PathBuf,
-        /// What the database says.
+        /// Error of the database.
         why: String,
     },
-    /// Anything else.
+    /// Any other failure.
     #[error("history {path} cannot be opened: {source}", path = .path.display())]
     Database {
-        /// The store.
+        /// Path of the store.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: rusqlite::Error,
     },
 }
@@ -70,38 +70,42 @@ impl OpenError {
     }
 }
 
-/// Why a frame could not be appended. The store is as it was, and may be tried again.
+/// Reason why a frame could not be appended. The store is unchanged, and the next frame may be
+/// tried.
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {
-    /// A frame without length, or whose time cannot be expressed.
+    /// The frame has no length, or its time cannot be expressed.
     #[error("a frame of no length cannot be kept")]
     Empty,
     /// The disk, or the quota of the file system, is full.
-    #[error("history {path}: no space left: free some, or lower [history] limit", path = .0.display())]
+    #[error(
+            "history {path}: no space left: free some, or lower [history] limit",
+            path = .0.display()
+        )]
     Full(PathBuf),
-    /// Its file is damaged.
+    /// The file is damaged.
     #[error("history {path} is damaged: {why}", path = .path.display())]
     Damaged {
-        /// The store.
+        /// Path of the store.
         path: PathBuf,
-        /// What the database says.
+        /// Error of the database.
         why: String,
     },
-    /// One of its files was moved or removed while it was open: the store, its log, its lock.
+    /// A file of the open store was moved or removed: the store, its log or its lock.
     #[error("history {path} was removed or replaced by another program", path = .0.display())]
     Gone(PathBuf),
-    /// Anything else.
+    /// Any other failure.
     #[error("history {path} cannot be written: {source}", path = .path.display())]
     Database {
-        /// The store.
+        /// Path of the store.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: rusqlite::Error,
     },
 }
 
 impl AppendError {
-    /// Whether the store is of no more use and must be opened anew.
+    /// Whether the store is unusable and must be opened again.
     pub fn needs_new_store(&self) -> bool {
         matches!(self, AppendError::Gone(_) | AppendError::Damaged { .. })
     }
@@ -120,22 +124,22 @@ impl AppendError {
     }
 }
 
-/// A store cannot be read further.
+/// Reason why a store cannot be read further.
 #[derive(Debug, thiserror::Error)]
 #[error("history {path} cannot be read: {source}", path = .path.display())]
 pub struct ReadError {
-    /// The store.
+    /// Path of the store.
     pub path: PathBuf,
-    /// Why.
+    /// Cause.
     pub source: rusqlite::Error,
 }
 
-/// A frame that was left out because its bytes are not those that were written.
+/// Frame that was skipped because its bytes do not match their checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Damage {
-    /// When it ended, as far as that can be read.
+    /// End of the frame, as far as it can be read.
     pub end: SystemTime,
-    /// The length of frames of its tier.
+    /// Length of the frames of its tier.
     pub resolution: std::time::Duration,
 }
 
@@ -150,12 +154,12 @@ impl std::fmt::Display for Damage {
     }
 }
 
-/// A record whose time or length is not one.
+/// Record whose time or length cannot be parsed.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("a record cannot be dated: time '{time}', length {interval_s} s")]
 pub struct BadTime {
-    /// Its time.
+    /// Time, as text.
     pub time: String,
-    /// Its length, seconds, as text.
+    /// Length in seconds, as text.
     pub interval_s: String,
 }

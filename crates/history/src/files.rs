@@ -1,26 +1,26 @@
-//! The files of an open store, watched for what other programs do to them.
+//! Watch of an open store's files, for interference by other programs.
 //!
 //! Nothing here opens them. SQLite's locks are POSIX record locks: a process that closes any
-//! descriptor of a file gives up all of its locks on it, and the next program that closes the store
-//! then takes itself for the last one and deletes the log.
+//! descriptor of a file loses all of its locks on it. The next program that closes the store would
+//! then consider itself the last one and delete the log.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The write-ahead log, and its index.
+/// Suffixes of the write-ahead log and its index.
 pub(crate) const LOG_SUFFIXES: [&str; 2] = ["-wal", "-shm"];
-/// The file that keeps a second writer away.
+/// Suffix of the lock file that excludes a second writer.
 pub(crate) const LOCK_SUFFIX: &str = "-lock";
 
-/// `path` with a suffix to its name.
+/// Path with a suffix appended to its name.
 pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
-/// The write-ahead log of the store at `path`, and its index.
+/// Paths of the write-ahead log of the store at `path`, and of its index.
 pub(crate) fn log_files(path: &Path) -> [PathBuf; 2] {
     LOG_SUFFIXES.map(|suffix| beside(path, suffix))
 }
@@ -28,15 +28,15 @@ pub(crate) fn log_files(path: &Path) -> [PathBuf; 2] {
 /// Effect of another program on the files of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// None.
+    /// No effect.
     Nothing,
     /// A file has other contents: a checkpoint by another program, or something worse.
     Written,
-    /// A path no longer names the file that is open.
+    /// A path no longer names the open file.
     Gone(PathBuf),
 }
 
-/// Files of a store, as they were when it last wrote to them.
+/// Files of a store, in the state after its last write.
 #[derive(Debug)]
 pub(crate) struct Files(Vec<Watched>);
 
@@ -44,7 +44,8 @@ pub(crate) struct Files(Vec<Watched>);
 struct Watched {
     path: PathBuf,
     state: FileState,
-    /// The store alone writes to it, so that its times mean something. Readers write to the index.
+    /// Whether only the store writes to it, so that its times mean something. Readers write to the
+    /// index.
     is_written_here_alone: bool,
 }
 
@@ -69,11 +70,11 @@ impl FileState {
 }
 
 impl Files {
-    /// The files of the store at `path`, which is open. A log that is not there is none of its
-    /// files: on some file systems SQLite works without.
+    /// Reads the state of the files of the open store at `path`. The log may be missing: on some
+    /// file systems SQLite works without one.
     ///
     /// # Errors
-    /// When the store's file or its lock is not there.
+    /// The store's file or its lock does not exist.
     pub fn of(path: &Path) -> io::Result<Files> {
         let mut files = Vec::new();
         let mut watch = |suffix: &str, is_needed: bool| {
@@ -97,7 +98,7 @@ impl Files {
         Ok(Files(files))
     }
 
-    /// Compares the files with what they were.
+    /// Compares the files with their recorded state.
     pub fn look(&self) -> Change {
         let mut change = Change::Nothing;
         for file in &self.0 {
@@ -113,7 +114,7 @@ impl Files {
         change
     }
 
-    /// Takes in what the store itself has written.
+    /// Records the state after a write of the store itself.
     pub fn update(&mut self) {
         for file in &mut self.0 {
             if let Ok(now) = FileState::of(&file.path)

@@ -1,33 +1,33 @@
-//! What happened in one interval.
+//! Frames: the events of one interval.
 
 use crate::error::BadTime;
 use cofferdam_records::accounting::AccountingRecord;
 use cofferdam_records::status::ConditionRecord;
 use std::time::{Duration, SystemTime};
 
-/// What happened in one interval, as the agent cut it or summed over several.
+/// Record of one interval, as the agent cut it, or summed over several.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frame {
-    /// When it begins, by the wall clock of that time.
+    /// Begin, by the wall clock of that time.
     pub start: SystemTime,
-    /// When it ends; `record.time`.
+    /// End; `record.time`.
     pub end: SystemTime,
-    /// Time in it that was recorded: less than from `start` to `end` if it has gaps, more if the
-    /// clock was set back. `record.interval_s`.
+    /// Recorded time in it: less than from `start` to `end` if there are gaps, more if the clock
+    /// was set back. `record.interval_s`.
     pub length: Duration,
-    /// The length of frames where it comes from: that of its tier, or of its sum.
+    /// Nominal length: that of its tier, or of its sum.
     pub resolution: Duration,
-    /// The ledger, with the diagnosis in it. What is counted since a start is as it was at the end.
+    /// Ledger with its diagnosis. Counts since a start have their values at the end.
     pub record: AccountingRecord,
-    /// Containers that suffered from others at the end, and those that did before within the frame.
+    /// Conditions of containers at the end, and conditions that ended within the frame.
     pub conditions: Vec<ConditionRecord>,
 }
 
 impl Frame {
-    /// The frame of one interval that ends at `record.time`.
+    /// Builds the frame of one interval that ends at `record.time`.
     ///
     /// # Errors
-    /// When its time is not RFC 3339, or its length not a time.
+    /// The time is not RFC 3339, or the length is not a duration.
     pub fn new(
         record: AccountingRecord,
         conditions: Vec<ConditionRecord>,
@@ -49,7 +49,7 @@ impl Frame {
         })
     }
 
-    /// Time without recording between two frames, `None` if the second continues the first.
+    /// Time without recording between two frames. `None` if the second continues the first.
     pub fn gap_to(&self, later: &Frame) -> Option<Duration> {
         let gap = later.start.duration_since(self.end).ok()?;
         (gap > crate::sum::CONTIGUOUS).then_some(gap)

@@ -1,4 +1,4 @@
-//! What makes a file a store of this version.
+//! Header of a file: whether it is a store of this version.
 
 use crate::error::OpenError;
 use crate::tier::TIERS;
@@ -11,19 +11,19 @@ use std::time::Duration;
 const APPLICATION: i64 = 0x4366_4879;
 /// SQLite's `user_version`: the format of tables and rows. A newer one is refused.
 pub(crate) const FORMAT: i64 = 1;
-/// Another process's write, or its recovery after a crash, is waited for so long.
+/// Longest wait for another process's write, or for its recovery after a crash.
 const WAIT: Duration = Duration::from_secs(2);
 
-/// What a file is.
+/// Kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A store that this version reads and writes.
+    /// Store that this version reads and writes.
     Store,
-    /// Empty: it can become one.
+    /// Empty file, which can become a store.
     Empty,
 }
 
-/// Looks, and changes nothing.
+/// Determines the kind of the file, and changes nothing.
 pub(crate) fn check(db: &Connection, path: &Path) -> Result<Kind, OpenError> {
     let error = |e| OpenError::database(path, e);
     db.busy_timeout(WAIT).map_err(error)?;
@@ -49,9 +49,9 @@ pub(crate) fn check(db: &Connection, path: &Path) -> Result<Kind, OpenError> {
     Ok(Kind::Store)
 }
 
-/// Makes the tables of a new store.
+/// Creates the tables of a new store.
 pub(crate) fn create(db: &mut Connection) -> rusqlite::Result<()> {
-    // These two only take effect before there is a page.
+    // These two take effect only before the first page is written.
     db.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     db.pragma_update(None, "journal_mode", "WAL")?;
     let tx = db.transaction()?;
@@ -79,8 +79,8 @@ pub(crate) fn create(db: &mut Connection) -> rusqlite::Result<()> {
     tx.commit()
 }
 
-/// Opens the file for reading: `how` are parameters of SQLite's URI. A file that was cut off is
-/// opened for what is left of it.
+/// Opens the file for reading. `how` holds parameters of SQLite's URI. A truncated file is opened
+/// too, for the rest of its content.
 pub(crate) fn open_to_read(path: &Path, how: &str) -> Result<Connection, OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -89,7 +89,7 @@ pub(crate) fn open_to_read(path: &Path, how: &str) -> Result<Connection, OpenErr
         .map_err(|e| OpenError::database(path, e))?;
     let kind = match check(&db, path) {
         Err(OpenError::Damaged { .. }) => {
-            // SQLite refuses a file shorter than it should be, unless it is told to go on.
+            // SQLite refuses a truncated file unless `writable_schema` is on.
             let go_on = db.pragma_update(None, "writable_schema", "ON");
             go_on.map_err(|e| OpenError::database(path, e))?;
             check(&db, path)?

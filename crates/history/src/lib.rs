@@ -1,16 +1,16 @@
-//! History: what the agent has seen, kept for days in a store of bounded size.
+//! History: frames of the agent, stored for days within a bounded size.
 //!
 //! A [`Frame`] is one interval: the ledger with its diagnosis, and the conditions of containers.
-//! The agent's [`Store`] appends one a second; it keeps an hour of them, a day of ten seconds each
-//! and 30 days of minutes ([`TIERS`]). Coarser frames are exact sums of finer ones: CPU time,
-//! packets and losses add up to the same. A [`Reader`] reads meanwhile, in the same process or in
-//! another one.
+//! The agent's [`Store`] appends one a second. It stores one hour of them, a day of ten seconds
+//! each, and 30 days of minutes ([`TIERS`]). Coarser frames are exact sums of finer ones: CPU time,
+//! packets and losses add up to the same totals. A [`Reader`] can read at the same time, in the
+//! same process or in another one.
 //!
-//! The file is an SQLite database: a frame is one row with a checksum of its own, so that a crash
-//! costs nothing that was committed, and a damaged row only itself.
+//! The file is an SQLite database. A frame is one row with a checksum of its own, so that a crash
+//! loses nothing that was committed, and a damaged row only itself.
 //!
 //! Frames age by *recorded time*, the sum of their lengths, not by the wall clock: a clock that
-//! jumps removes nothing, and a time without an agent does not count.
+//! jumps removes nothing, and time without an agent does not count.
 #![forbid(unsafe_code)]
 
 mod body;

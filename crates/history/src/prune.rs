@@ -1,15 +1,16 @@
-//! What goes: frames older than their tier keeps, and the oldest ones over the bound of bytes.
+//! Removal of frames: those older than their tier stores, and the oldest ones beyond the limit of
+//! bytes.
 
 use crate::state::edge;
 use crate::tier::{TIERS, Tier};
 use rusqlite::Connection;
 
-/// Rows removed at once over the bound of bytes.
+/// Rows removed at once when the limit of bytes is exceeded.
 const AT_ONCE: i64 = 16;
-/// Pages given back to the file system at once.
+/// Pages returned to the file system at once.
 const PAGES_AT_ONCE: i64 = 1024;
 
-/// Pages of the file.
+/// Number of pages of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pages {
     pub all: i64,
@@ -32,8 +33,8 @@ impl Pages {
     }
 }
 
-/// Removes what is too old at the recorded time `now_ns`, then the oldest until the rest takes at
-/// most `most_bytes`. The recorded time from which anything is left.
+/// Removes frames that are too old at the recorded time `now_ns`, then the oldest ones until the
+/// rest takes at most `most_bytes`. Returns the recorded time of the first frame that is left.
 pub(crate) fn prune(db: &Connection, now_ns: i64, most_bytes: i64) -> rusqlite::Result<i64> {
     for (at, tier) in TIERS.iter().enumerate() {
         delete(
@@ -54,12 +55,12 @@ pub(crate) fn prune(db: &Connection, now_ns: i64, most_bytes: i64) -> rusqlite::
     Ok(first)
 }
 
-/// Gives free pages back if the file is larger than `most_bytes`, or mostly free.
+/// Returns free pages to the file system if the file is larger than `most_bytes`, or mostly free.
 pub(crate) fn shrink(db: &Connection, most_bytes: i64) -> rusqlite::Result<()> {
     let pages = Pages::of(db)?;
     if pages.all * pages.bytes_each > most_bytes || pages.free > pages.all / 2 {
         let sql = format!("PRAGMA incremental_vacuum({PAGES_AT_ONCE})");
-        // A row for each page that it gives back.
+        // The statement yields a row for each page that it returns.
         let mut vacuum = db.prepare_cached(&sql)?;
         let mut rows = vacuum.query([])?;
         while rows.next()?.is_some() {}
@@ -67,8 +68,8 @@ pub(crate) fn shrink(db: &Connection, most_bytes: i64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Removes some of the oldest rows: of those that a coarser tier has in its sums, or of any if no
-/// tier has such. False if there is nothing left.
+/// Removes some of the oldest rows: first rows that a coarser tier has in its sums, then any.
+/// Returns false if there is none.
 fn remove_oldest(db: &Connection) -> rusqlite::Result<bool> {
     let mut tiers = Vec::new();
     for (at, tier) in TIERS.iter().enumerate() {
@@ -98,7 +99,7 @@ fn delete(db: &Connection, tier: &Tier, until_ns: i64) -> rusqlite::Result<usize
     db.prepare_cached(&sql)?.execute([until_ns])
 }
 
-/// Recorded time up to which the rows of tier `at` are in the next coarser one.
+/// Recorded time up to which the rows of tier `at` are summed up in the next coarser one.
 fn summed(db: &Connection, at: usize) -> rusqlite::Result<i64> {
     match TIERS.get(at + 1) {
         Some(coarser) => Ok(edge(db, coarser, "max(recorded_ns)")?.unwrap_or(i64::MIN)),

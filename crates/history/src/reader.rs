@@ -1,4 +1,4 @@
-//! Reading, also while another process appends.
+//! Reader of a store. Another process may append at the same time.
 
 use crate::dictionary::{Cache, Lookup};
 use crate::error::{Damage, OpenError, ReadError};
@@ -18,25 +18,25 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// A store that is read. It sees what was appended up to each call.
+/// Open store. Each call sees the frames appended until then.
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
-    /// Device and inode of the file that is open.
+    /// Device and inode of the open file.
     id: (u64, u64),
     db: Connection,
     cache: Cache,
     damage: HashSet<Damage>,
 }
 
-/// Where a frame is: its tier, and recorded time at its end.
+/// Place of a frame: its tier, and the recorded time at its end.
 type Place = (usize, i64);
 
 impl Reader {
     /// Opens the store at `path`, which must exist.
     ///
     /// # Errors
-    /// [`OpenError`]. A store that was cut off is opened all the same, for what is left of it.
+    /// [`OpenError`]. A truncated store is opened anyway, for the rest of its content.
     pub fn open(path: &Path) -> Result<Reader, OpenError> {
         let io = |source| OpenError::Io {
             path: path.to_owned(),
@@ -46,10 +46,10 @@ impl Reader {
         if !meta.is_file() {
             return Err(OpenError::NotAStore(path.to_owned()));
         }
-        // Not by opening it: see [`crate::Store::open`].
+        // Check without opening the file: see [`crate::Store::open`].
         nix::unistd::access(path, AccessFlags::R_OK).map_err(|e| io(e.into()))?;
         let db = match open_to_read(path, "mode=ro") {
-            // Nobody appends, and this user may not make the files that sharing needs.
+            // No process appends, and this user may not create the files that sharing needs.
             Err(OpenError::Database { source, .. }) if cannot_share(&source, path) => {
                 open_to_read(path, "mode=ro&immutable=1")?
             }
@@ -65,21 +65,22 @@ impl Reader {
         })
     }
 
-    /// Where it is.
+    /// Path of the store.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether the path still names the file that is read.
+    /// Whether the path still names the open file.
     pub fn is_in_place(&self) -> bool {
         let found = std::fs::metadata(&self.path);
         found.is_ok_and(|meta| (meta.dev(), meta.ino()) == self.id)
     }
 
-    /// Begin of the earliest and end of the latest frame, by the wall clock; `None` if it is empty.
+    /// Begin of the earliest and end of the latest frame, by the wall clock. `None` if the store is
+    /// empty.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// The database cannot be read.
     pub fn extent(&self) -> Result<Option<(SystemTime, SystemTime)>, ReadError> {
         match self.extent_by_index() {
             Err(e) if salvage::is_damage(&e.source) => {
@@ -113,14 +114,14 @@ impl Reader {
         Ok(extent.map(|(start, end)| (wall::time(start), wall::time(end))))
     }
 
-    /// The finest frame that covers `time`; otherwise the last one that ended before.
+    /// Finest frame that covers `time`, or the last one that ended before.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// The database cannot be read.
     pub fn frame_at(&mut self, time: SystemTime) -> Result<Option<Frame>, ReadError> {
         let ms = wall::ms(time);
         for tier in 0..TIERS.len() {
-            // A damaged one is passed over in favour of a coarser one.
+            // If the frame is damaged, try a coarser one.
             let found = match self.one(tier, Side::EndsAfter, ms, 0) {
                 Err(e) if salvage::is_damage(&e.source) => continue,
                 other => other?,
@@ -135,29 +136,29 @@ impl Reader {
         self.nearest(ms, Side::EndedUntil)
     }
 
-    /// The first frame that ends after `time`, the finest if there are several: with the end of a
-    /// frame, the one after it.
+    /// First frame that ends after `time`, the finest if there are several. With the end of a
+    /// frame, this is the next one.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// The database cannot be read.
     pub fn after(&mut self, time: SystemTime) -> Result<Option<Frame>, ReadError> {
         self.nearest(wall::ms(time), Side::EndsAfter)
     }
 
-    /// The last frame that ended before `time`, the finest if there are several: with the end of a
-    /// frame, the one before it.
+    /// Last frame that ended before `time`, the finest if there are several. With the end of a
+    /// frame, this is the previous one.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// The database cannot be read.
     pub fn before(&mut self, time: SystemTime) -> Result<Option<Frame>, ReadError> {
         self.nearest(wall::ms(time).saturating_sub(1), Side::EndedUntil)
     }
 
-    /// What happened between two times, in at most `most` frames: of the finest tier that has so
-    /// few, or sums of equal parts of the time. Parts without recording have no frame.
+    /// Frames between two times, at most `most`: those of the finest tier that has so few, or sums
+    /// over equal parts of the time. A part without recording has no frame.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// The database cannot be read.
     pub fn frames(
         &mut self,
         from: SystemTime,
@@ -184,7 +185,8 @@ impl Reader {
         let span_ms = end_ms.saturating_sub(start_ms).max(1);
         let part = |frame: &Frame| {
             let at = wall::ms(frame.end).saturating_sub(start_ms);
-            // The end belongs to the last part, as each frame's end does to its part.
+            // The end of the range belongs to the last part, as each frame's end belongs to its
+            // part.
             let at = i128::from(at.clamp(1, span_ms) - 1);
             (at * most as i128 / i128::from(span_ms)) as usize
         };
@@ -201,12 +203,13 @@ impl Reader {
         Ok(sums.into_iter().flatten().map(Sum::finish).collect())
     }
 
-    /// Gives `take` every frame that lies at least partly between two times, in the order of
-    /// recording: of the tier with `resolution` or the next finer one, of coarser ones before that
-    /// begins and of finer ones after its last. No time is given twice.
+    /// Passes every frame that lies at least partly between two times to `take`, in the order of
+    /// recording. The frames come from the tier with `resolution` or the next finer one, from
+    /// coarser tiers before its begin, and from finer ones after its last frame. No time is covered
+    /// twice.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// The database cannot be read.
     pub fn each(
         &mut self,
         from: SystemTime,
@@ -228,16 +231,16 @@ impl Reader {
         Ok(())
     }
 
-    /// Frames that were left out so far because their bytes are damaged, in the order of time.
+    /// Frames that were skipped so far because their bytes are damaged, in the order of time.
     pub fn damage(&self) -> Vec<Damage> {
         let mut all: Vec<Damage> = self.damage.iter().copied().collect();
         all.sort_by_key(|d| (d.end, d.resolution));
         all
     }
 
-    /// Where the frames are that lie at least partly between two times, by tier `wanted` where it
-    /// has them. Each is read on its own: a long transaction would keep the writer from emptying
-    /// its log.
+    /// Places of the frames that lie at least partly between two times, from tier `wanted` if it
+    /// has them. The caller reads each frame on its own: a long transaction would prevent the
+    /// writer from emptying its log.
     fn places(
         &self,
         wanted: usize,
@@ -245,7 +248,7 @@ impl Reader {
         to: SystemTime,
     ) -> Result<Vec<Place>, ReadError> {
         let read = || -> rusqlite::Result<Vec<Place>> {
-            // By the index: without it every row is read, and those are large.
+            // Use the index: a full scan would read every row, and rows are large.
             let mut places = Vec::new();
             for part in timeline::parts(&self.db, wanted)? {
                 let sql = format!(
@@ -283,7 +286,7 @@ impl Reader {
         }
     }
 
-    /// The frame there; `None` if it is damaged, or has been removed since.
+    /// Reads the frame at a place. `None` if it is damaged, or has been removed since.
     fn frame_of(&mut self, (tier, recorded_ns): Place) -> Result<Option<Frame>, ReadError> {
         let table = TIERS[tier].table;
         let sql = format!("SELECT {COLUMNS} FROM {table} WHERE recorded_ns = ?1");
@@ -301,7 +304,7 @@ impl Reader {
         }
     }
 
-    /// The row of `tier` that is nearest to a time, after `skip` others.
+    /// Row of `tier` that is nearest to a time, after `skip` others.
     fn one(
         &self,
         tier: usize,
@@ -318,7 +321,7 @@ impl Reader {
         found.map_err(|e| self.error(e))
     }
 
-    /// The nearest frame that is whole.
+    /// Nearest frame that is undamaged.
     fn nearest(&mut self, ms: i64, side: Side) -> Result<Option<Frame>, ReadError> {
         match self.nearest_by_index(ms, side) {
             Err(e) if salvage::is_damage(&e.source) => {
@@ -367,7 +370,7 @@ impl Reader {
         }
     }
 
-    /// A page of the frame is damaged; when it ended may be readable nevertheless.
+    /// Records that a page of the frame is damaged. Its end may be readable nevertheless.
     fn note_unreachable(&mut self, (tier, recorded_ns): Place) {
         let table = TIERS[tier].table;
         let sql = format!("SELECT end_ms FROM {table} WHERE recorded_ns = ?1");
@@ -378,7 +381,7 @@ impl Reader {
         });
     }
 
-    /// The frame of a row, or `None` and a note if it is damaged.
+    /// Decodes the frame of a row. If it is damaged, records that and returns `None`.
     fn frame(&mut self, tier: usize, row: &Stored) -> Option<Frame> {
         let (db, cache) = (&self.db, &mut self.cache);
         let frame = row.frame(&TIERS[tier], &mut Lookup { db, cache });
@@ -414,7 +417,7 @@ impl Side {
     }
 }
 
-/// Whether it is only the sharing of the log that is missing, and there is no log.
+/// Whether the error only means that the log cannot be shared, and there is no log.
 fn cannot_share(error: &rusqlite::Error, path: &Path) -> bool {
     use rusqlite::ErrorCode;
     let code = error.sqlite_error_code();

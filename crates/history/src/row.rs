@@ -8,10 +8,10 @@ use crate::wall;
 use rusqlite::{Connection, Row, params};
 use std::time::Duration;
 
-/// A row as it is read; its body is checked by [`Stored::frame`].
+/// Row as it is read; [`FrameRow::frame`] checks its body.
 #[derive(Debug)]
 pub(crate) struct Stored {
-    /// Recorded time at its end: the sum of the lengths of all frames before it, and its own.
+    /// Recorded time at its end: the sum of the lengths of all frames up to and including this one.
     pub recorded_ns: i64,
     pub length_ns: i64,
     pub start_ms: i64,
@@ -20,7 +20,7 @@ pub(crate) struct Stored {
     body: Vec<u8>,
 }
 
-/// The columns that [`Stored::read`] reads, in its order.
+/// Columns that [`FrameRow::read`] reads, in its order.
 pub(crate) const COLUMNS: &str = "recorded_ns, length_ns, start_ms, end_ms, crc, body";
 
 impl Stored {
@@ -64,7 +64,7 @@ impl Stored {
         Ok(())
     }
 
-    /// The frame, or `None` if its bytes are not those that were written.
+    /// Decodes the frame. `None` if its bytes do not match their checksum.
     pub fn frame(&self, tier: &Tier, entries: &mut dyn Entries) -> Option<Frame> {
         if self.crc != self.sum() {
             return None;
@@ -92,7 +92,7 @@ impl Stored {
     }
 }
 
-/// A frame's length on the axis of recorded time.
+/// Length of a frame on the axis of recorded time, nanoseconds.
 pub(crate) fn length_ns(frame: &Frame) -> i64 {
     i64::try_from(frame.length.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -1,11 +1,11 @@
-//! Of a database that is damaged, what can still be reached: its tables are walked from both ends,
-//! as far as that goes, without an index.
+//! Salvage of a damaged database: its tables are walked from both ends, without an index, as far as
+//! they can be read.
 
 use crate::tier::TIERS;
 use rusqlite::{Connection, ErrorCode};
 use std::collections::BTreeMap;
 
-/// Where a frame is, on both axes of time.
+/// Place of a frame that can be read, on both axes of time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reached {
     pub tier: usize,
@@ -23,8 +23,8 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// What can be reached, in the order of recording, by tier `wanted` where that has it, otherwise by
-/// a finer or a coarser one. No time comes twice.
+/// Frames that can be read, in the order of recording: from tier `wanted` if it has them, otherwise
+/// from a finer or a coarser one. No time is covered twice.
 pub(crate) fn reach(db: &Connection, wanted: usize) -> Vec<Reached> {
     let finer = (0..wanted).rev();
     let mut all: BTreeMap<i64, Reached> = BTreeMap::new();
@@ -49,7 +49,7 @@ pub(crate) fn reach(db: &Connection, wanted: usize) -> Vec<Reached> {
 fn walk(db: &Connection, tier: usize) -> Vec<Reached> {
     let mut found = BTreeMap::new();
     for direction in ["ASC", "DESC"] {
-        // The first damaged page ends it.
+        // The first damaged page ends the walk.
         let _ = walk_one_way(db, tier, direction, &mut found);
     }
     found.into_values().collect()

@@ -1,5 +1,5 @@
-//! What the writer knows between two frames: where recorded time stands, and the sums that coarser
-//! tiers have begun. All of it is in the file as well: after a failure it is read again.
+//! State of the writer between two frames: the recorded time, and the incomplete sums of the
+//! coarser tiers. The file has all of it too: after a failure the writer reads it again.
 
 use crate::body;
 use crate::dictionary::{Cache, Dictionary, Lookup};
@@ -10,7 +10,7 @@ use crate::tier::{TIERS, Tier};
 use crate::wall;
 use rusqlite::{Connection, OptionalExtension};
 
-/// A sum that is not yet a row.
+/// Sum that is not yet a row.
 #[derive(Debug)]
 struct Pending {
     sum: Sum,
@@ -24,12 +24,12 @@ pub(crate) struct State {
     /// Recorded time at the end of the last frame.
     pub recorded_ns: i64,
     pub dictionary: Dictionary,
-    /// For each tier but the finest.
+    /// Incomplete sum of each tier but the finest.
     pending: [Option<Pending>; TIERS.len() - 1],
 }
 
 impl State {
-    /// Reads where the store was left. Frames that no coarser row covers are added up again.
+    /// Reads the state from the store. Frames that no coarser row covers are summed up again.
     pub fn load(db: &Connection) -> rusqlite::Result<State> {
         let mut state = State {
             recorded_ns: last_recorded_ns(db)?,
@@ -49,7 +49,7 @@ impl State {
             while let Some(row) = rows.next()? {
                 let row = Stored::read(row)?;
                 let cache = &mut cache;
-                // A damaged row is in no sum.
+                // A damaged row is part of no sum.
                 if let Some(frame) = row.frame(finer, &mut Lookup { db, cache }) {
                     state.add(db, at, &frame, row.recorded_ns)?;
                 }
@@ -58,8 +58,8 @@ impl State {
         Ok(state)
     }
 
-    /// Writes `frame` into the finest tier, and what it completes into coarser ones. True if it
-    /// completed something.
+    /// Writes `frame` into the finest tier, and completed sums into coarser ones. Returns whether a
+    /// sum was completed.
     pub fn append(&mut self, db: &Connection, frame: &Frame) -> rusqlite::Result<bool> {
         self.recorded_ns = self.recorded_ns.saturating_add(length_ns(frame));
         let recorded_ns = self.recorded_ns;
@@ -67,7 +67,8 @@ impl State {
         self.add(db, 1, frame, recorded_ns)
     }
 
-    /// Adds a frame of the tier below to tier `at`, after writing the sum that it does not belong to.
+    /// Adds a frame of the tier below to tier `at`. A frame that does not belong to the current sum
+    /// completes and writes that sum first.
     fn add(
         &mut self,
         db: &Connection,
@@ -124,7 +125,7 @@ pub(crate) fn last_recorded_ns(db: &Connection) -> rusqlite::Result<i64> {
     Ok(last_ns)
 }
 
-/// The first or last value of a tier, `None` if it is empty.
+/// First or last value of a tier. `None` if it is empty.
 pub(crate) fn edge(db: &Connection, tier: &Tier, what: &str) -> rusqlite::Result<Option<i64>> {
     let sql = format!("SELECT {what} FROM {}", tier.table);
     let found = db.prepare_cached(&sql)?.query_row([], |row| row.get(0));

@@ -1,4 +1,4 @@
-//! The writer.
+//! Writer of a store.
 
 use crate::error::{AppendError, OpenError};
 use crate::files::{Change, Files, LOCK_SUFFIX, beside, log_files};
@@ -19,23 +19,23 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Size of a store unless the configuration says otherwise.
+/// Default size of a store.
 pub const DEFAULT_LIMIT_BYTES: u64 = 1 << 30;
-/// A smaller store keeps too little to be worth it.
+/// Smallest size: less would store too little to be worth it.
 pub const SMALLEST_LIMIT_BYTES: u64 = 16 << 20;
-/// Of the limit, what the write-ahead log and frames in the making may take.
+/// Part of the limit that is reserved for the write-ahead log and for frames being written.
 const FOR_LOG_BYTES: u64 = 6 << 20;
 /// Pages after which the log is written back to the file.
 const CHECKPOINT_PAGES: u32 = 512;
-/// Old frames are removed so often, by recorded time.
+/// Interval, in recorded time, at which old frames are removed.
 const SWEEP: Duration = Duration::from_secs(60);
 
-/// What a store may take, and who may read it.
+/// Size limit of a store, and its readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// All of its files together; the oldest frames are removed for it.
+    /// Limit on the size of all of its files. The oldest frames are removed to keep it.
     pub bytes: u64,
-    /// Who may read.
+    /// Access rights.
     pub access: Access,
 }
 
@@ -48,25 +48,25 @@ impl Default for Limits {
     }
 }
 
-/// Who may read a store besides its owner.
+/// Readers of a store in addition to its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Nobody.
+    /// No others.
     Owner,
-    /// The members of a group, by its number.
+    /// Members of the group with this number.
     Group(u32),
 }
 
-/// What a store takes and has.
+/// Size and begin of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// All of its files.
+    /// Size of all of its files.
     pub bytes: u64,
-    /// Begin of its oldest frame; `None` if it has none.
+    /// Begin of its oldest frame. `None` if it has none.
     pub since: Option<SystemTime>,
 }
 
-/// A store that is appended to. One at a time has a file.
+/// Store that is open for appending. A file has one at a time.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
@@ -76,15 +76,15 @@ pub struct Store {
     state: Option<State>,
     swept_ns: Option<i64>,
     files: Files,
-    /// Keeps a second writer away.
+    /// Lock that excludes a second writer.
     _lock: Flock<File>,
 }
 
 impl Store {
-    /// Opens the store at `path`, or makes one there; its folder must exist.
+    /// Opens the store at `path`, or creates one there. Its folder must exist.
     ///
     /// # Errors
-    /// [`OpenError`]. A file that is not a store, or one of a newer version, stays as it is.
+    /// [`OpenError`]. A file that is not a store, or one of a newer version, stays unchanged.
     pub fn open(path: &Path, limits: Limits) -> Result<Store, OpenError> {
         let io = |source| OpenError::Io {
             path: path.to_owned(),
@@ -109,7 +109,7 @@ impl Store {
             header::create(&mut db).map_err(error)?;
         }
         set_up(&db).map_err(error)?;
-        // The files of its log may be left from other rights.
+        // The files of its log may still have the rights of an earlier configuration.
         for log in log_files(path) {
             match give_access(&log, limits.access) {
                 Err(e) if e.kind() != ErrorKind::NotFound => return Err(io(e)),
@@ -131,17 +131,17 @@ impl Store {
         Ok(store)
     }
 
-    /// Where it is.
+    /// Path of the store.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Appends what came next. Its time may be anything; it counts as later than what was appended
-    /// before.
+    /// Appends the next frame. Its time may be anything; it counts as later than the frames before
+    /// it.
     ///
     /// # Errors
-    /// [`AppendError`]: nothing of the frame is kept, and the next one may be tried. After
-    /// [`AppendError::Gone`] and [`AppendError::Damaged`] the store must be opened anew.
+    /// [`AppendError`]: nothing of the frame is stored, and the next one may be tried. After
+    /// [`AppendError::Gone`] and [`AppendError::Damaged`] the store must be opened again.
     pub fn append(&mut self, frame: &Frame) -> Result<(), AppendError> {
         if frame.length.is_zero() || frame.length > Duration::from_secs(86_400) {
             return Err(AppendError::Empty);
@@ -166,12 +166,12 @@ impl Store {
         }
     }
 
-    /// Checks that the store still holds what was appended, after another program has written to
-    /// its files. A checkpoint of an SQLite client passes; a copy over the file and a log cut off
-    /// do not.
+    /// Checks that the store still has the appended frames after another program wrote to its
+    /// files. A checkpoint of an SQLite client passes; a copy over the file and a truncated log do
+    /// not.
     fn verify(&self) -> Result<(), AppendError> {
         let read = || -> rusqlite::Result<Option<String>> {
-            // Pages in memory are those from before.
+            // Drop the cached pages, which are older than the write.
             self.db.execute_batch("PRAGMA shrink_memory")?;
             let last_ns = last_recorded_ns(&self.db)?;
             let expected_ns = self.state.as_ref().map(|state| state.recorded_ns);
@@ -187,7 +187,7 @@ impl Store {
             Ok(Some(why)) => why,
             Err(error) => error.to_string(),
         };
-        // Its log belongs to other contents of the file.
+        // The log belongs to other contents of the file.
         self.close_without_checkpoint();
         Err(AppendError::Damaged {
             path: self.path.clone(),
@@ -195,10 +195,10 @@ impl Store {
         })
     }
 
-    /// Leaves files whose paths are another program's by now: what the log has goes into the open
-    /// file, and closing it removes nothing at these paths.
+    /// Closes a store whose paths now belong to another program's files. The log goes into the open
+    /// file, and closing removes nothing at these paths.
     fn leave(&self) {
-        // What cannot be written is lost with the log, and the caller reports that it is gone.
+        // The rest of the log is lost if this fails. The caller reports that the store is gone.
         let _ = self
             .db
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
@@ -234,16 +234,17 @@ impl Store {
         tx.commit()?;
         if sweep {
             self.swept_ns = Some(now_ns);
-            // The frame is kept; what cannot be given back now is so at the next sweep.
+            // The frame is stored. Pages that cannot be returned now are returned at the next
+            // sweep.
             let _later = prune::shrink(&self.db, most_bytes);
         }
         Ok(state)
     }
 
-    /// What it takes and has now.
+    /// Size and begin of the store.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// The database cannot be read.
     pub fn usage(&self) -> Result<Usage, AppendError> {
         let error = |e| AppendError::database(&self.path, e);
         let pages = Pages::of(&self.db).map_err(error)?;
@@ -270,22 +271,22 @@ impl Store {
         prune::prune(&tx, i64::MIN, most)?;
         tx.commit()?;
         prune::shrink(&self.db, most)?;
-        // Frames are removed before the file is that large; this holds whatever happens.
+        // Frames are removed before the file is that large. This limit holds whatever happens.
         let pages = self.limits.bytes as i64 / Pages::of(&self.db)?.bytes_each;
-        // Answers with the limit in force: the size, if that is larger.
+        // The answer is the limit in force: the current size, if that is larger.
         self.db
             .pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
     }
 }
 
-/// Renames the damaged store at `path`, so that a new one can begin there; what is left of it can
-/// still be read. It takes the place of one that was set aside before.
+/// Renames the damaged store at `path`, so that a new one can begin there. The rest of its content
+/// can still be read. It replaces a store that was set aside before.
 ///
 /// # Errors
-/// When its folder cannot be written.
+/// The folder cannot be written.
 pub fn set_aside(path: &Path) -> std::io::Result<PathBuf> {
     let to = beside(path, ".damaged");
-    // Its log belongs to a file of this name, and would be taken for the new one's.
+    // The log belongs to a file of this name, and would be mistaken for the new one's.
     for (from, to) in log_files(path).iter().zip(log_files(&to)) {
         match std::fs::rename(from, to) {
             Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
@@ -298,11 +299,11 @@ pub fn set_aside(path: &Path) -> std::io::Result<PathBuf> {
 
 fn set_up(db: &Connection) -> rusqlite::Result<()> {
     db.pragma_update(None, "journal_mode", "WAL")?;
-    // A loss of power costs at most what is in the log; a killed process costs nothing.
+    // A loss of power loses at most the content of the log; a killed process loses nothing.
     db.pragma_update(None, "synchronous", "NORMAL")?;
     db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     db.pragma_update(None, "journal_size_limit", FOR_LOG_BYTES as i64 / 2)?;
-    // Pages kept in memory, KiB.
+    // Page cache, KiB.
     db.pragma_update(None, "cache_size", -1024)?;
     db.set_prepared_statement_cache_capacity(64);
     Ok(())
@@ -319,8 +320,8 @@ fn give_access(path: &Path, access: Access) -> std::io::Result<()> {
     std::fs::set_permissions(path, Permissions::from_mode(mode))
 }
 
-/// Makes an empty file at `path`, for its owner alone, if there is nothing. It is not opened, as
-/// [`crate::files`] explains.
+/// Creates an empty file at `path`, for its owner alone, unless one exists. It is not opened:
+/// [`crate::files`] explains why.
 fn make_file(path: &Path) -> std::io::Result<()> {
     match mknod(path, SFlag::S_IFREG, Mode::S_IRUSR | Mode::S_IWUSR, 0) {
         Ok(()) | Err(Errno::EEXIST) => Ok(()),
@@ -328,7 +329,7 @@ fn make_file(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Locks a file beside the store.
+/// Locks a file next to the store.
 fn lock(path: &Path) -> Result<Flock<File>, OpenError> {
     let beside = beside(path, LOCK_SUFFIX);
     let file = cofferdam_paths::open_lock_file(&beside, 0o600).map_err(|source| OpenError::Io {

@@ -7,21 +7,21 @@ use cofferdam_records::status::ConditionRecord;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Frames no further apart than this follow each other: clocks are slewed, and intervals are
-/// measured by another clock than they are dated by.
+/// Longest distance between frames that follow each other: clocks are slewed, and the clock that
+/// measures intervals is not the one that dates them.
 pub(crate) const CONTIGUOUS: Duration = Duration::from_millis(500);
 
-/// Adds counts. Those of a real host do not reach the limit; a stored frame may say anything.
+/// Adds counts. Those of a real host do not reach the limit; a stored frame may hold any number.
 macro_rules! add {
     ($to:ident, $from:ident: $($field:ident),+) => {
         $($to.$field = $to.$field.saturating_add($from.$field);)+
     };
 }
 
-/// A container: an id is not enough, cgroups may get that of one that is gone.
+/// Identity of a container. The id alone is not enough: a new cgroup may reuse it.
 type Key = (u64, String);
 
-/// Frames added up, in the order of their recording.
+/// Sum of frames, in the order of their recording.
 #[derive(Clone, Debug)]
 pub struct Sum {
     frame: Frame,
@@ -30,7 +30,7 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// The sum of one frame.
+    /// Starts the sum with one frame.
     pub fn new(first: Frame) -> Sum {
         let key = |(at, c): (usize, &ContainerRecord)| (key(c), at);
         let containers = first
@@ -48,8 +48,7 @@ impl Sum {
         }
     }
 
-    /// Adds the frame that was recorded next. What is counted since a start, and names, are the
-    /// later one's.
+    /// Adds the next recorded frame. Counts since a start, and names, are those of the later frame.
     pub fn add(&mut self, later: &Frame) {
         let sum = &mut self.frame;
         sum.start = sum.start.min(later.start);
@@ -97,7 +96,7 @@ impl Sum {
         add_conditions(&mut sum.conditions, &later.conditions);
     }
 
-    /// The frame of the sum.
+    /// Returns the sum as a frame.
     pub fn finish(self) -> Frame {
         let mut frame = self.frame;
         frame.record.time = cofferdam_records::time(frame.end);
@@ -117,7 +116,7 @@ impl Sum {
         &self.frame
     }
 
-    /// Whether `later` begins where this ends.
+    /// Whether `later` begins where the sum ends.
     pub(crate) fn continues(&self, later: &Frame) -> bool {
         let (one, other) = (self.frame.end, later.start);
         let apart = one.duration_since(other).unwrap_or_else(|e| e.duration());
@@ -125,7 +124,7 @@ impl Sum {
     }
 }
 
-/// The sum of intervals of the diagnosis in their order; `None` without one.
+/// Sums up intervals of the diagnosis in their order. `None` without one.
 pub fn sum_of_losses(
     intervals: impl IntoIterator<Item = DiagnosisRecord>,
 ) -> Option<DiagnosisRecord> {
@@ -148,7 +147,7 @@ fn index_losses(diagnosis: Option<&DiagnosisRecord>) -> HashMap<u64, usize> {
     containers.map(|(at, c)| (c.cgroup_id, at)).collect()
 }
 
-/// What follows from the other fields.
+/// Derives the fields that follow from the others.
 pub(crate) fn derive(container: &mut ContainerRecord) {
     let c = container;
     let caused_ns = c.caused_rx_ns.saturating_add(c.caused_tx_ns);
@@ -159,8 +158,7 @@ pub(crate) fn derive(container: &mut ContainerRecord) {
     c.ns_per_packet = (packets > 0).then(|| c.caused_ns as f64 / packets as f64);
 }
 
-/// Adds CPU by CPU; where each CPU of `from` has its place in the sum.
-/// A sum is an estimate as soon as a part of it is one.
+/// Adds the sampling record. A sum is an estimate as soon as a part of it is one.
 fn add_sampling(to: &mut Option<SamplingRecord>, from: Option<&SamplingRecord>) {
     let (Some(to), Some(from)) = (&mut *to, from) else {
         if to.is_none() {
@@ -176,10 +174,11 @@ fn add_sampling(to: &mut Option<SamplingRecord>, from: Option<&SamplingRecord>) 
     to.estimated_s += from.estimated_s;
 }
 
+/// Adds CPU by CPU. Returns the place of each CPU of `from` in the sum.
 fn add_cpus(to: &mut AccountingRecord, from: &[CpuRecord]) -> Vec<usize> {
     let mut places = Vec::with_capacity(from.len());
     for (at, cpu) in from.iter().enumerate() {
-        // As a rule the same CPUs in the same order.
+        // Usually both have the same CPUs in the same order.
         let same = to.cpus.get(at).is_some_and(|c| c.cpu == cpu.cpu);
         let place = match same {
             true => Some(at),
@@ -200,7 +199,9 @@ fn add_cpus(to: &mut AccountingRecord, from: &[CpuRecord]) -> Vec<usize> {
 }
 
 fn add_cpu(to: &mut CpuRecord, from: &CpuRecord) {
-    add!(to, from: softirq_ns, network_softirq_ns, hardirq_ns, napi_thread_ns, drain_ns, measured_ns, attributed_ns, charged_ns, charged_nobody_ns, charged_host_ns);
+    add!(to, from: softirq_ns, network_softirq_ns, hardirq_ns, napi_thread_ns, drain_ns);
+    add!(to, from: measured_ns, attributed_ns);
+    add!(to, from: charged_ns, charged_nobody_ns, charged_host_ns);
 }
 
 fn spread(by_cpu: &[u64], places: &[usize], cpus: usize) -> Vec<u64> {
@@ -225,7 +226,9 @@ fn add_container(to: &mut ContainerRecord, from: &ContainerRecord, places: &[usi
     to.pod.clone_from(&from.pod);
     to.netns = from.netns.or(to.netns);
     to.host_network = from.host_network;
-    add!(to, from: caused_rx_ns, caused_tx_ns, caused_hardirq_ns, rx_packets, rx_bytes, tx_packets, tx_bytes, charged_network_ns, charged_other_ns, cpu_usage_ns);
+    add!(to, from: caused_rx_ns, caused_tx_ns, caused_hardirq_ns);
+    add!(to, from: rx_packets, rx_bytes, tx_packets, tx_bytes);
+    add!(to, from: charged_network_ns, charged_other_ns, cpu_usage_ns);
     add_by_cpu(&mut to.caused_by_cpu_ns, &from.caused_by_cpu_ns, places);
     add_by_cpu(&mut to.charged_by_cpu_ns, &from.charged_by_cpu_ns, places);
     for (sender, packets) in &from.received_from {
@@ -239,7 +242,7 @@ fn add_diagnosis(
     from: &DiagnosisRecord,
     index: &mut HashMap<u64, usize>,
 ) {
-    // To the nanosecond, so that the order of additions makes no difference.
+    // Round to nanoseconds, so that the order of additions makes no difference.
     let sum = |a: f64, b: f64| ((a + b) * 1e9).round() / 1e9;
     if to.counted_s.is_some() || from.counted_s.is_some() {
         let counted = |d: &DiagnosisRecord| d.counted_s.unwrap_or(d.interval_s);
@@ -250,7 +253,7 @@ fn add_diagnosis(
     to.containers_without_slot = from.containers_without_slot;
     to.mismatches = from.mismatches;
     to.segments_rejected = from.segments_rejected;
-    // Who took what is said of one interval; the history does not keep it.
+    // Transfers belong to one interval; the history does not store them.
     to.shares.clear();
     to.by_cpu.clear();
     for loss in &from.containers {
@@ -264,7 +267,7 @@ fn add_diagnosis(
     }
 }
 
-/// The losses add up; what they are losses of, by the later one's words.
+/// Adds the losses. Name, entitlement and neighbour are those of the later interval.
 fn add_loss(to: &mut CpuLossRecord, from: &CpuLossRecord) {
     to.name.clone_from(&from.name);
     add!(to, from: entitled_ns);
@@ -275,7 +278,7 @@ fn add_loss(to: &mut CpuLossRecord, from: &CpuLossRecord) {
     }
 }
 
-/// Each container's condition once, at its worst.
+/// Merges the conditions: each container's condition once, at its worst.
 fn add_conditions(to: &mut Vec<ConditionRecord>, from: &[ConditionRecord]) {
     for condition in from {
         let same = |c: &&mut ConditionRecord| {

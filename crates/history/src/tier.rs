@@ -1,13 +1,14 @@
-//! The resolutions that are kept, and for how long.
+//! Resolutions of the store, and the time for which each is stored.
 
 use std::time::Duration;
 
 /// One resolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tier {
-    /// Length of a frame. Those of the finest tier are as the agent cut them, about this long.
+    /// Length of a frame. Frames of the finest tier are cut by the agent and have about this
+    /// length.
     pub resolution: Duration,
-    /// Recorded time that is kept.
+    /// Recorded time that is stored.
     pub kept: Duration,
     pub(crate) table: &'static str,
 }
@@ -15,8 +16,8 @@ pub struct Tier {
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
-/// What is kept, finest first: each resolution is a multiple of the one before it. The last one
-/// makes a month readable as one picture.
+/// Tiers, finest first: each resolution is a multiple of the one before it. The last one makes a
+/// month readable as one picture.
 pub const TIERS: [Tier; 4] = [
     tier(1, HOUR, "frame_1s"),
     tier(10, DAY, "frame_10s"),
@@ -33,7 +34,7 @@ const fn tier(resolution_s: u64, kept_s: u64, table: &'static str) -> Tier {
 }
 
 impl Tier {
-    /// The stretch of wall-clock time that a frame around `middle_ms` belongs to.
+    /// Number of the stretch of wall-clock time to which a frame around `middle_ms` belongs.
     pub(crate) fn bucket(&self, middle_ms: i64) -> i64 {
         middle_ms.div_euclid(self.resolution.as_millis() as i64)
     }

@@ -1,10 +1,11 @@
-//! Which tier shows which part of recorded time, so that nothing is shown twice or left out.
+//! Choice of the tier that shows each part of recorded time, so that nothing is shown twice or left
+//! out.
 
 use crate::state::edge;
 use crate::tier::TIERS;
 use rusqlite::Connection;
 
-/// A part of recorded time, after `after_ns` up to and including `until_ns`, from one tier.
+/// Part of recorded time, after `after_ns` up to and including `until_ns`, from one tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub tier: usize,
@@ -12,15 +13,15 @@ pub(crate) struct Part {
     pub until_ns: i64,
 }
 
-/// All recorded time, by tier `wanted` where that has it: before it begins by coarser ones, after
-/// its last sum by finer ones.
+/// Divides all recorded time: tier `wanted` if it has the time, coarser tiers before its begin,
+/// finer ones after its last sum.
 pub(crate) fn parts(db: &Connection, wanted: usize) -> rusqlite::Result<Vec<Part>> {
     let mut parts: Vec<Part> = Vec::new();
     let mut after_ns = i64::MIN;
-    // Coarser tiers up to the frame in which the next finer one begins.
+    // Coarser tiers, up to the frame in which the next finer one begins.
     for tier in (wanted + 1..TIERS.len()).rev() {
         let begin = first_start(db, tier - 1)?.unwrap_or(i64::MAX);
-        // The row that reaches over that, or the last one before it.
+        // Row that spans that begin, or the last one before it.
         let sql = format!(
             "SELECT coalesce(
                  (SELECT recorded_ns FROM (SELECT recorded_ns, length_ns FROM {0}
@@ -55,7 +56,7 @@ fn add(parts: &mut Vec<Part>, tier: usize, after_ns: i64, last: Option<i64>) -> 
 
 fn first_start(db: &Connection, tier: usize) -> rusqlite::Result<Option<i64>> {
     let table = TIERS[tier].table;
-    // As its own query, an empty table gives NULL.
+    // A subquery makes an empty table yield NULL.
     let sql = format!(
         "SELECT (SELECT recorded_ns - length_ns FROM {table} ORDER BY recorded_ns LIMIT 1)"
     );

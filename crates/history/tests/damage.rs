@@ -1,4 +1,4 @@
-//! Files that are damaged, cut off, foreign, from another version, or cannot be written.
+//! Tests with files that are damaged, truncated, foreign, of another version, or read-only.
 #![allow(clippy::unwrap_used)]
 
 mod made_up;
@@ -16,7 +16,7 @@ fn at(seconds: u64) -> std::time::SystemTime {
     begin() + Duration::from_secs(seconds)
 }
 
-/// A store of `seconds` seconds, closed: all in one file.
+/// Bytes of a closed store of `seconds` seconds, which is one file.
 fn made(path: &Path, seconds: u64, containers: u64) -> Vec<u8> {
     let mut store = open(path);
     for second in 0..seconds {
@@ -27,7 +27,7 @@ fn made(path: &Path, seconds: u64, containers: u64) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
-/// What can be read at the finest resolution: how many frames, and how many are damaged.
+/// Counts the readable and the damaged frames at the finest resolution.
 fn readable(path: &Path, seconds: u64, containers: u64) -> (usize, usize) {
     let Ok(mut reader) = Reader::open(path) else {
         return (0, 0);
@@ -37,7 +37,7 @@ fn readable(path: &Path, seconds: u64, containers: u64) -> (usize, usize) {
         let second = frame.end.duration_since(begin()).unwrap().as_secs();
         let mut written = made_up::frame(at(second), containers, second - 1);
         written.resolution = frame.resolution;
-        // Who a container was is kept apart from its counts.
+        // The identity of a container is stored apart from its counts.
         let mut frame = frame;
         let lost = frame
             .record
@@ -67,11 +67,11 @@ fn readable(path: &Path, seconds: u64, containers: u64) -> (usize, usize) {
 
 /// Promise 65.
 #[test]
-fn a_flipped_bit_is_reported_by_time_and_costs_one_frame() {
+fn a_flipped_bit_costs_one_frame_and_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history");
     made(&path, 30, 2);
-    // In a frame's bytes, wherever the database has put them.
+    // Flip a bit in a frame's bytes, wherever the database has put them.
     let db = rusqlite::Connection::open(&path).unwrap();
     let which = "frame_1s WHERE recorded_ns = 7000000000";
     let select = format!("SELECT body FROM {which}");
@@ -98,7 +98,7 @@ fn a_flipped_bit_is_reported_by_time_and_costs_one_frame() {
     );
     let words = damage.to_string();
     assert!(words.contains("2025-06-16T00:00:07"), "{words}");
-    // A coarser frame has its time as well.
+    // A coarser frame covers the time as well.
     let instead = reader.frame_at(at(6)).unwrap().unwrap();
     assert_eq!(instead.resolution, Duration::from_secs(10));
 }
@@ -125,7 +125,7 @@ fn a_bit_flipped_anywhere_never_passes_for_data() {
 
 /// Promise 65.
 #[test]
-fn of_a_file_that_was_cut_off_the_rest_is_readable() {
+fn the_rest_of_a_truncated_file_is_readable() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history");
     let whole = made(&path, 300, 50);
@@ -134,7 +134,7 @@ fn of_a_file_that_was_cut_off_the_rest_is_readable() {
         std::fs::write(&path, &whole[..length]).unwrap();
         let (frames, _) = readable(&path, 300, 50);
         assert!(frames > 100, "{frames} frames of 300 in {length} bytes");
-        // The agent does not write into it: it is kept, and a new one begins.
+        // The agent does not write into it: the file is set aside, and a new one begins.
         let refused = Store::open(&path, Limits::default()).unwrap_err();
         assert!(matches!(refused, OpenError::Damaged { .. }), "{refused}");
         let kept = set_aside(&path).unwrap();
@@ -146,7 +146,7 @@ fn of_a_file_that_was_cut_off_the_rest_is_readable() {
 
 /// Promise 77.
 #[test]
-fn what_is_not_a_store_of_this_version_is_left_as_it_is() {
+fn files_of_other_formats_stay_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history");
     type Refused = fn(&OpenError) -> bool;
@@ -190,7 +190,7 @@ fn what_is_not_a_store_of_this_version_is_left_as_it_is() {
 
 /// Promise 77.
 #[test]
-fn places_without_a_store_are_named() {
+fn paths_without_a_store_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let nowhere = folder.path().join("no/history");
     for refused in [
@@ -215,7 +215,7 @@ fn places_without_a_store_are_named() {
 
 /// Promise 65.
 #[test]
-fn a_store_that_was_removed_is_not_written_into_the_void() {
+fn a_removed_store_is_not_written_any_more() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history");
     let mut store = open(&path);
@@ -225,7 +225,7 @@ fn a_store_that_was_removed_is_not_written_into_the_void() {
     assert!(matches!(refused, AppendError::Gone(_)), "{refused}");
 }
 
-/// What a program can do to a file that it has not opened as a database.
+/// Change that a program makes to a file without opening it as a database.
 type Deed = fn(&Path, &Path);
 
 const REMOVE: Deed = |path, _| std::fs::remove_file(path).unwrap();
@@ -242,7 +242,7 @@ const OVERWRITE: Deed = |path, _| {
 
 /// Promise 65.
 #[test]
-fn files_removed_or_replaced_beneath_a_store_are_reported_and_cost_nothing() {
+fn removed_or_replaced_files_are_reported_and_lose_nothing() {
     for (deed, name) in [(REMOVE, "removed"), (MOVE, "moved"), (REPLACE, "replaced")] {
         for suffix in ["", "-wal", "-shm", "-lock"] {
             let what = format!("history{suffix} {name}");
@@ -262,12 +262,12 @@ fn files_removed_or_replaced_beneath_a_store_are_reported_and_cost_nothing() {
             let mut store = open(&path);
             append(&mut store, 14..16);
             drop(store);
-            // Only where the store itself has gone is there a new one; the old one is whole.
+            // There is a new store only if the store itself has gone; the old one is complete.
             let frames = all(&path).len();
             match (suffix, name) {
                 ("", "removed") => assert_eq!(frames, 2, "{what}"),
                 ("", "moved") => assert_eq!((frames, all(&elsewhere).len()), (2, 14), "{what}"),
-                // The copy lacks what was in the log.
+                // The copy lacks the content of the log.
                 ("", _) => assert!(frames >= 2, "{what}"),
                 _ => assert_eq!(frames, 16, "{what}"),
             }
@@ -277,7 +277,7 @@ fn files_removed_or_replaced_beneath_a_store_are_reported_and_cost_nothing() {
 
 /// Promise 65.
 #[test]
-fn files_written_to_beneath_a_store_are_reported() {
+fn files_that_another_program_wrote_are_reported() {
     for (deed, name) in [(CUT_OFF, "cut off"), (OVERWRITE, "overwritten")] {
         for suffix in ["", "-wal"] {
             let folder = tempfile::tempdir().unwrap();
@@ -324,12 +324,12 @@ fn an_older_copy_over_the_file_is_reported() {
 
 /// Promise 65.
 #[test]
-fn what_another_client_writes_back_is_no_damage() {
+fn a_checkpoint_by_another_client_is_no_damage() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history");
     let mut store = open(&path);
     append(&mut store, 0..14);
-    // As it opens and closes it in this process, too.
+    // The client opens and closes it in this process, too.
     let client = rusqlite::Connection::open(&path).unwrap();
     client
         .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
@@ -340,8 +340,8 @@ fn what_another_client_writes_back_is_no_damage() {
     assert_eq!(all(&path).len(), 25);
 }
 
-/// In a mount namespace of this thread: nobody else sees the small disk, and it goes with the
-/// thread.
+/// Runs in a mount namespace of this thread: no other program sees the small disk, and it ends with
+/// the thread.
 fn on_a_small_disk(size: &str, test: impl FnOnce(&Path) + Send) {
     let folder = tempfile::tempdir().unwrap();
     std::thread::scope(|scope| {
@@ -399,7 +399,7 @@ fn a_full_disk_costs_the_frames_that_do_not_fit() {
 
 /// Promise 65.
 #[test]
-fn on_a_disk_that_is_full_from_the_start_there_is_no_store() {
+fn a_full_disk_cannot_hold_a_new_store() {
     on_a_small_disk("64k", |folder| {
         std::fs::write(folder.join("filler"), vec![1; 1 << 20]).unwrap_err();
         let refused = Store::open(&folder.join("history"), Limits::default()).unwrap_err();

@@ -1,6 +1,6 @@
-//! A writer that is killed while it appends: what it had committed is there, once, and the next one
-//! goes on, whatever other programs did with its files. The writer is this program again, so it has
-//! no test harness.
+//! Test of a writer that is killed while it appends. Its committed frames are stored exactly once,
+//! and the next writer continues, whatever other programs did with the files. The writer is this
+//! program again, so it has no test harness.
 #![allow(clippy::unwrap_used)]
 
 mod made_up;
@@ -29,7 +29,7 @@ fn main() {
     }
 }
 
-/// Appends for ever, and says after each frame that it is there.
+/// Appends frames for ever, and prints each one that is stored.
 fn write(path: &Path) {
     let done = all(path).len() as u64;
     let mut store = open(path);
@@ -54,7 +54,7 @@ fn killed_in_a_loop() {
             .spawn()
             .expect("the writer starts");
         let mut lines = BufReader::new(writer.stdout.take().expect("it is piped")).lines();
-        // Within and between frames, after a few or many.
+        // Kill it within and between frames, after a few or many.
         for _ in 0..kill * kill % 67 + 1 {
             let line = lines.next().expect("it appends").expect("it says so");
             committed = line.parse().expect("a number");
@@ -62,7 +62,7 @@ fn killed_in_a_loop() {
         std::thread::sleep(Duration::from_micros(kill * 137 % 1500));
         writer.kill().expect("it is killed");
         writer.wait().expect("it ends");
-        // It may have got further than it said.
+        // It may have stored more frames than it printed.
         let said = lines.map_while(Result::ok).filter_map(|l| l.parse().ok());
         committed = said.last().unwrap_or(committed);
         let frames = all(&path);
@@ -82,7 +82,7 @@ fn killed_in_a_loop() {
         }
         assert_eq!(host_traffic_ns(&frames), (1..=seconds).sum::<u64>());
     }
-    // Sums that were begun are right as well.
+    // Incomplete sums are right as well.
     let frames = all(&path);
     let mut reader = cofferdam_history::Reader::open(&path).expect("it opens");
     let end = begin() + Duration::from_secs(frames.len() as u64);

@@ -1,4 +1,5 @@
-//! What is appended is there: at every resolution, once, with clocks that jump and bounds that hold.
+//! Tests that appended frames are stored at every resolution, exactly once, with clocks that jump
+//! and within the bounds.
 #![allow(clippy::unwrap_used)]
 
 mod made_up;
@@ -15,7 +16,7 @@ fn at(seconds: u64) -> std::time::SystemTime {
     begin() + Duration::from_secs(seconds)
 }
 
-/// Σ of the seeds of seconds `0..seconds`, each plus one.
+/// Sum of the seeds of seconds `0..seconds`, each plus one.
 fn expected_ns(seconds: u64) -> u64 {
     (1..=seconds).sum()
 }
@@ -35,14 +36,14 @@ fn a_frame_is_read_as_it_was_written() {
         written.resolution = SECOND;
         assert_eq!(reader.frame_at(at(second)).unwrap(), Some(written));
     }
-    // One process appends, another reads: what comes later is seen as well.
+    // One process appends and another reads: the reader sees later frames too.
     append(&mut store, 3..4);
     assert_eq!(reader.extent().unwrap(), Some((begin(), at(4))));
 }
 
 /// Promise 16.
 #[test]
-fn a_time_finds_the_frame_that_covers_it_or_the_last_one_before() {
+fn a_time_finds_its_frame_or_the_previous_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history");
     let mut store = open(&path);
@@ -80,7 +81,7 @@ fn a_time_finds_the_frame_that_covers_it_or_the_last_one_before() {
 
 /// Promise 16.
 #[test]
-fn every_resolution_adds_up_to_the_same_and_gaps_stay_gaps() {
+fn every_resolution_adds_up_to_the_same_total() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history");
     let mut store = open(&path);
@@ -109,7 +110,7 @@ fn every_resolution_adds_up_to_the_same_and_gaps_stay_gaps() {
         assert!(frames.len() <= most, "{} of {most}", frames.len());
         assert_eq!(host_traffic_ns(&frames), expected, "{most}");
     }
-    // A part of a chart: tens of seconds for an hour in 400 frames.
+    // Part of a chart: tens of seconds for an hour in 400 frames.
     let frames = reader.frames(at(0), at(3600), 400).unwrap();
     assert_eq!(frames.len(), 360);
     assert!(frames.iter().all(|f| f.length == Duration::from_secs(10)));
@@ -133,7 +134,7 @@ fn the_finest_frames_are_kept_for_an_hour_of_recording() {
 
 /// Promise 65.
 #[test]
-fn a_store_that_is_opened_again_goes_on_where_it_was() {
+fn a_reopened_store_continues_its_sums() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history");
     for second in 0..150 {
@@ -159,12 +160,12 @@ fn a_store_that_is_opened_again_goes_on_where_it_was() {
 
 /// Promise 16.
 #[test]
-fn a_clock_that_jumps_loses_and_doubles_nothing() {
+fn a_jumping_clock_loses_and_doubles_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history");
     let mut store = open(&path);
     let year = 365 * 86_400;
-    // An hour back, a year on, and back again.
+    // An hour back, a year forwards, and back again.
     append(&mut store, 7200..7300);
     append(&mut store, 3600..3700);
     append(&mut store, year..year + 100);
@@ -186,7 +187,7 @@ fn a_clock_that_jumps_loses_and_doubles_nothing() {
         taken.unwrap();
         assert_eq!((sum, length.as_secs()), (expected, 400), "{tier:?}");
     }
-    // And what was seen at a time is found there.
+    // A time finds the frame that was recorded then.
     let frame = reader.frame_at(at(3650)).unwrap().unwrap();
     assert_eq!(frame.record.unattributed_ns["host_traffic"], 3651);
     let mut store = open(&path);
@@ -217,10 +218,10 @@ fn a_store_stays_within_its_bound_and_keeps_the_newest() {
     let reader = Reader::open(&path).unwrap();
     let (first, last) = reader.extent().unwrap().unwrap();
     assert_eq!((Some(first), last), (usage.since, at(1500)));
-    // Without holes from the first to the last.
+    // There are no holes from the first to the last.
     let frames = all(&path);
     assert!(frames.windows(2).all(|f| f[0].gap_to(&f[1]).is_none()));
-    // Seconds went first: they are in coarser sums.
+    // Seconds were removed first: coarser sums have them.
     let seconds = frames.iter().filter(|f| f.resolution == SECOND).count();
     assert!(
         seconds < 1500,
@@ -254,7 +255,7 @@ fn a_lower_bound_makes_the_file_smaller() {
 
 /// Promise 16.
 #[test]
-fn only_its_owner_and_its_group_may_read() {
+fn only_owner_and_group_may_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history");
     let limits = |access| Limits {

@@ -1,10 +1,10 @@
-//! The containers of a frame, one column a count.
+//! Containers of a frame, one column per count.
 
 use super::{Entries, Entry, EntryId, Identity, Keys, LOST, derive, identity};
 use cofferdam_records::accounting::ContainerRecord;
 use serde::{Deserialize, Serialize};
 
-/// Columns of one length.
+/// Columns of equal length.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Containers {
     who: Vec<EntryId>,
@@ -18,10 +18,10 @@ pub(super) struct Containers {
     charged_network_ns: Vec<u64>,
     charged_other_ns: Vec<u64>,
     cpu_usage_ns: Vec<u64>,
-    /// As many a container as there are CPUs.
+    /// One cell per container and CPU.
     caused_by_cpu_ns: Vec<u64>,
     charged_by_cpu_ns: Vec<u64>,
-    /// Of those that received something: the row, the sender, packets.
+    /// Row, sender and packets, for each container that received something.
     received_from: Vec<(u32, u64, u64)>,
 }
 
@@ -56,7 +56,7 @@ impl Containers {
         Ok(to)
     }
 
-    /// `None` if the columns are not of one length.
+    /// Converts the columns to records. `None` if their lengths differ.
     pub fn records(self, cpus: usize, entries: &mut dyn Entries) -> Option<Vec<ContainerRecord>> {
         let rows = self.who.len();
         let columns = [
@@ -122,7 +122,7 @@ impl Containers {
     }
 }
 
-/// Its counts are there all the same.
+/// Identity of a container whose entry cannot be read; its counts are still valid.
 fn lost() -> Identity {
     Identity {
         name: LOST.to_owned(),

@@ -1,4 +1,4 @@
-//! The diagnosis of a frame, one column a count.
+//! Diagnosis of a frame, one column per count.
 
 use super::{Entries, Entry, EntryId, Keys, LOST};
 use cofferdam_records::accounting::ContainerRecord;
@@ -9,20 +9,20 @@ use std::collections::HashMap;
 #[derive(Serialize, Deserialize)]
 pub(super) struct Diagnosis {
     interval_ns: u64,
-    /// idle, left idle, host, without slot, mismatches, rejected.
+    /// Idle, left idle, host, without slot, mismatches, rejected.
     counts: [u64; 6],
     who: Vec<Who>,
     entitled_by: Vec<u8>,
     neighbour: Vec<Behind>,
-    /// entitled, got, forced sharing, phantom, throttled, lack: six a container.
+    /// Entitled, got, forced sharing, phantom, throttled, lack: six per container.
     times_ns: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
 enum Who {
-    /// A row of the ledger.
+    /// Row of the ledger.
     Row(u32),
-    /// One that is not in it.
+    /// Container that is not in the ledger: its name and its cgroup id.
     Other(EntryId, u64),
 }
 
@@ -33,7 +33,7 @@ enum Behind {
     Container(EntryId),
 }
 
-/// By their place here.
+/// Entitlements; a frame has their index here.
 pub(crate) const ENTITLEMENTS: [cofferdam_types::Entitlement; 4] = [
     cofferdam_types::Entitlement::Reserved,
     cofferdam_types::Entitlement::Weight,
@@ -93,7 +93,7 @@ impl Diagnosis {
         Ok(to)
     }
 
-    /// `None` if the columns are not of one length.
+    /// Converts the columns to a record. `None` if their lengths differ.
     pub fn record(
         self,
         ledger: &[ContainerRecord],

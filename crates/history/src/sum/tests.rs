@@ -5,7 +5,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use std::time::SystemTime;
 
-/// Numbers whose sums of a few fit.
+/// Numbers of which a few can be added without overflow.
 fn count() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), 0..1_000u64, 0..u64::MAX >> 16]
 }
@@ -84,7 +84,7 @@ fn loss() -> impl Strategy<Value = CpuLossRecord> {
     })
 }
 
-/// CPUs come and go between frames: their sets differ.
+/// Record whose set of CPUs differs between frames.
 fn record() -> impl Strategy<Value = AccountingRecord> {
     (1..5usize, 0..3u32).prop_flat_map(|(cpus, first)| {
         let all: Vec<_> = (first..first + cpus as u32).map(cpu).collect();
@@ -176,7 +176,7 @@ fn sum(frames: &[Frame]) -> Frame {
     sum.finish()
 }
 
-/// Every count of a frame, by whom and what; those that are sums.
+/// Summable counts of a frame, by owner and field.
 fn counts(frame: &Frame) -> HashMap<(String, String), u128> {
     let mut all = HashMap::new();
     let mut add = |who: &str, what: String, n: u64| {
@@ -190,7 +190,7 @@ fn counts(frame: &Frame) -> HashMap<(String, String), u128> {
             let is_count =
                 field.ends_with("_ns") || field.ends_with("packets") || field.ends_with("bytes");
             if let (true, Some(n)) = (is_count, value.as_u64()) {
-                // Signed ones follow from the others.
+                // Signed counts follow from the others.
                 if !["owed_ns", "corrected_cpu_ns"].contains(&field.as_str()) {
                     add(&who, field.clone(), n);
                 }
@@ -275,7 +275,7 @@ proptest! {
 
     /// Promise 16.
     #[test]
-    fn what_a_frame_says_is_read_back(frames in frames(3)) {
+    fn a_frame_survives_encoding_and_decoding(frames in frames(3)) {
         use crate::dictionary::{Entries, Entry, EntryId};
         struct All(Vec<Entry>);
         impl Entries for All {
@@ -302,7 +302,7 @@ proptest! {
 proptest! {
     /// Promise 16.
     #[test]
-    fn bytes_of_others_are_no_frame_or_one_that_can_be_added_up(
+    fn foreign_bytes_never_decode_to_a_harmful_frame(
         frames in frames(1),
         flips in vec((any::<proptest::sample::Index>(), any::<u8>()), 0..8),
     ) {
@@ -330,7 +330,7 @@ proptest! {
 
 /// Promise 16.
 #[test]
-fn every_entitlement_can_be_kept() {
+fn every_entitlement_can_be_stored() {
     for entitlement in Entitlement::ALL {
         assert!(crate::body::ENTITLEMENTS.contains(&entitlement));
     }

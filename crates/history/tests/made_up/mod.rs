@@ -1,4 +1,4 @@
-//! Frames without a host.
+//! Synthetic frames.
 
 use cofferdam_history::{Frame, Limits, Reader, Store};
 use cofferdam_records::accounting::AccountingRecord;
@@ -7,12 +7,12 @@ use serde_json::json;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// A full minute, half an hour and day of the wall clock.
+/// Begin of a minute, of half an hour and of a day of the wall clock.
 pub fn begin() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_750_032_000)
 }
 
-/// The ledger of `containers` containers over one second that ends at `end`; its counts depend on
+/// Ledger of `containers` containers over one second that ends at `end`. Its counts depend on
 /// `seed` alone.
 pub fn record(end: SystemTime, containers: u64, seed: u64) -> AccountingRecord {
     let container = |id: u64| {
@@ -20,7 +20,8 @@ pub fn record(end: SystemTime, containers: u64, seed: u64) -> AccountingRecord {
         json!({
             "name": format!("web-{id}"), "cgroup_id": 1000 + id,
             "cgroup_path": format!("/machine/web-{id}"),
-            "id": format!("{:064x}", id * 0x9e37_79b9), "runtime": "docker", "pod": null, "netns": 4_026_532_000 + id,
+            "id": format!("{:064x}", id * 0x9e37_79b9), "runtime": "docker", "pod": null,
+            "netns": 4_026_532_000 + id,
             "host_network": false, "caused_rx_ns": n, "caused_tx_ns": n / 2, "caused_hardirq_ns": 0,
             "caused_ns": n + n / 2, "rx_packets": n / 100, "rx_bytes": n, "tx_packets": 0,
             "tx_bytes": 0, "charged_network_ns": n / 3, "charged_other_ns": 5,
@@ -54,7 +55,7 @@ pub fn record(end: SystemTime, containers: u64, seed: u64) -> AccountingRecord {
     record
 }
 
-/// The frame of one second that ends at `end`.
+/// Frame of one second that ends at `end`.
 pub fn frame(end: SystemTime, containers: u64, seed: u64) -> Frame {
     let condition = ConditionRecord {
         name: PAYS.into(),
@@ -81,7 +82,7 @@ pub fn open(path: &Path) -> Store {
     Store::open(path, Limits::default()).expect("the store opens")
 }
 
-/// All that is there between two times, at the finest resolution.
+/// All frames between two times, at the finest resolution.
 pub fn all(path: &Path) -> Vec<Frame> {
     let mut reader = Reader::open(path).expect("the store opens");
     let mut frames = Vec::new();
@@ -98,9 +99,8 @@ pub fn all(path: &Path) -> Vec<Frame> {
     frames
 }
 
-/// The sum of what [`frame`] says with the seeds of `frames`' seconds.
-// Each program of tests uses a part of what is here.
-#[allow(dead_code)]
+/// Sum of the traffic of the host in the frames of a store.
+#[allow(dead_code, reason = "not every program of tests uses it")]
 pub fn host_traffic_ns(frames: &[Frame]) -> u64 {
     frames
         .iter()

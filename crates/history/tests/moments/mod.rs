@@ -1,4 +1,5 @@
-//! Other SQLite clients at every moment of a store's life, and then a kill: nothing is lost.
+//! Test with other SQLite clients at every moment of a store's life, and then a kill: nothing is
+//! lost.
 
 use crate::made_up::{all, append, begin, open};
 use cofferdam_history::{Limits, Reader, SMALLEST_LIMIT_BYTES, Store, set_aside};
@@ -12,13 +13,13 @@ use std::time::Duration;
 const STEPS: &str = "COFFERDAM_TEST_STEPS";
 /// Path of the store that a client opens and closes.
 const CLIENT: &str = "COFFERDAM_TEST_CLIENT";
-/// How the client does it.
+/// Manner in which the client does it.
 const MANNER: &str = "COFFERDAM_TEST_MANNER";
 
-/// What other programs do with a store: a shell, a dashboard, a backup, a tool that tidies up.
+/// Manners of other programs: a shell, a dashboard, a backup, a tool that tidies up.
 const MANNERS: [&str; 5] = ["open", "read-only", "backup", "checkpoint", "copy"];
-/// The life of a store: made, filled, pruned to a lower bound, opened again, read in the same
-/// process, set aside and made again.
+/// Life of a store: created, filled, pruned to a lower bound, opened again, read in the same
+/// process, set aside and created again.
 const LIFE: [&str; 9] = [
     "open",
     "append 3",
@@ -31,7 +32,7 @@ const LIFE: [&str; 9] = [
     "aside",
 ];
 
-/// Plays the role that the environment gives to this program, if it gives one.
+/// Plays the role that the environment gives to this program. Returns false if there is none.
 pub fn is_role() -> bool {
     if let Some(path) = std::env::var_os(STEPS) {
         take_steps(Path::new(&path));
@@ -45,7 +46,7 @@ pub fn is_role() -> bool {
     false
 }
 
-/// Does what each line asks, and answers with how many frames have been appended to the store.
+/// Performs the steps that it reads, and answers each with the number of frames appended so far.
 fn take_steps(path: &Path) {
     let (mut store, mut frames): (Option<Store>, u64) = (None, 0);
     let mut out = std::io::stdout();
@@ -94,7 +95,7 @@ fn be_client(path: &Path, manner: &str) {
         std::fs::read(path).unwrap();
         return;
     }
-    // As it is made there may be a moment in which it cannot be read: the client goes away.
+    // While the store is created, it may be unreadable for a moment: the client then ends.
     let Ok(db) = Connection::open_with_flags(path, flags) else {
         return;
     };
@@ -121,7 +122,7 @@ fn client(path: &Path, manner: &str) -> Child {
         .expect("the client starts")
 }
 
-/// The writer, and what it is asked and answers.
+/// Process that writes, with the pipes for steps and answers.
 struct Writer {
     process: Child,
     steps: ChildStdin,
@@ -145,10 +146,10 @@ impl Writer {
         }
     }
 
-    /// Frames that the store has after this step.
+    /// Number of frames in the store after this step.
     fn step(&mut self, step: &str) -> u64 {
         writeln!(self.steps, "{step}").unwrap();
-        let answer = self.answers.next().expect("it goes on").unwrap();
+        let answer = self.answers.next().expect("the writer answers").unwrap();
         answer.parse().unwrap()
     }
 
@@ -158,7 +159,7 @@ impl Writer {
     }
 }
 
-/// The last second of a store, which is that of its last frame.
+/// Last second of a store, which is that of its last frame.
 fn last_second(path: &Path) -> u64 {
     let frames = all(path);
     let last = frames.last().map_or(begin(), |frame| frame.end);
@@ -192,7 +193,7 @@ pub fn clients_at_every_moment() {
     );
 }
 
-/// Clients come and go all the time, also between the calls that make a store.
+/// Clients come and go all the time, also between the calls that create a store.
 pub fn clients_while_it_is_made() {
     const ROUNDS: u64 = 10;
     for round in 0..ROUNDS {
