@@ -1,4 +1,4 @@
-//! Sets of CPUs as the kernel reads and writes them: lists and masks.
+//! Sets of CPUs in the kernel's formats: lists and masks.
 
 use cofferdam_host::parse;
 use cofferdam_types::CpuId;
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 pub(crate) type Cpus = BTreeSet<CpuId>;
 
-/// A set as the kernel writes it: `0-2,5`.
+/// Spells a set as the kernel does: `0-2,5`.
 pub(crate) fn spell(cpus: &Cpus) -> String {
     let mut text = String::new();
     let mut left = cpus.iter().map(|c| c.0).peekable();
@@ -27,13 +27,13 @@ pub(crate) fn spell(cpus: &Cpus) -> String {
     text
 }
 
-/// CPUs of a list; `None` when it is empty, which in v2 means "as the cgroup above".
+/// CPUs of a list; `None` if it is empty, which in v2 means "as the cgroup above".
 pub(crate) fn read_list(text: &str) -> Option<Cpus> {
     let cpus: Cpus = parse::cpu_list(text)?.into_iter().collect();
     (!cpus.is_empty()).then_some(cpus)
 }
 
-/// CPUs of a mask such as `1,00000003`; `None` when there are none.
+/// CPUs of a mask such as `1,00000003`; `None` if it is empty.
 pub(crate) fn read_mask(text: &str) -> Option<Cpus> {
     let mut cpus = BTreeSet::new();
     for (i, group) in text.trim().rsplit(',').enumerate() {

@@ -1,4 +1,4 @@
-//! Why enforcement cannot start.
+//! Errors that keep enforcement from starting.
 
 use crate::journal::JournalError;
 use cofferdam_host::HostError;

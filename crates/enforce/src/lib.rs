@@ -1,5 +1,5 @@
-//! Applies charge, return and stop (Iron) and reservations (rKube) to the host. Idempotent; can
-//! take everything back, also after a crash: see [`journal`].
+//! Applies network-CPU enforcement (Iron: charge, return and stop) and reservations (rKube) to the
+//! host. Idempotent; reverts all changes, even after a crash: see [`journal`].
 
 mod cpus;
 mod device;
@@ -27,14 +27,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How to enforce.
+/// Settings of enforcement.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Folder of the journal and its lock; default `/run/cofferdam`.
     pub folder: PathBuf,
-    /// Network CPU.
+    /// Settings of network-CPU enforcement.
     pub network: NetworkOptions,
-    /// CPU reservations.
+    /// Settings of CPU reservations.
     pub reservation: ReservationOptions,
 }
 
@@ -48,21 +48,21 @@ impl Default for Options {
     }
 }
 
-/// One container and what is wanted of it.
+/// Container with its policy.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Which.
+    /// The container.
     pub container: Arc<Container>,
-    /// Its classes.
+    /// Classes of the container.
     pub policy: Policy,
-    /// Whether its reserved CPUs may be lent while they sit idle; a host's option may forbid it.
+    /// Whether its reserved CPUs may be lent while idle; the host's option may forbid it.
     pub lends: bool,
-    /// The CPUs, as a list, that its runtime made it with because of [`Enforcer::promise`].
+    /// CPU list with which its runtime created it because of [`Enforcer::promise`].
     pub made_on: Option<String>,
 }
 
 impl Wanted {
-    /// A container with these classes, and all else as usual.
+    /// Returns a container with these classes and default settings.
     pub fn new(container: Arc<Container>, policy: Policy) -> Wanted {
         Wanted {
             container,
@@ -73,8 +73,8 @@ impl Wanted {
     }
 }
 
-/// Enforces on this host; one at a time. Dropping it leaves the changes in force, for the next
-/// one to take back: call [`Enforcer::undo`].
+/// Enforcement on this host; at most one at a time. Dropping it leaves the changes in force for the
+/// next process to revert: call [`Enforcer::undo`] instead.
 pub struct Enforcer {
     journal: Journal,
     network: Network,
@@ -85,11 +85,11 @@ pub struct Enforcer {
 }
 
 impl Enforcer {
-    /// Takes the lock, and takes back what an earlier process left in force.
+    /// Takes the lock, and reverts the changes that an earlier process left in force.
     ///
     /// # Errors
-    /// When another process enforces, when the journal cannot be kept, or when the host's
-    /// cgroups cannot be read.
+    /// Fails if another process enforces, the journal cannot be used, or the host's cgroups cannot
+    /// be read.
     pub fn open(options: Options) -> Result<Enforcer, EnforceError> {
         let (journal, taken_over) = Journal::open(&options.folder)?;
         let layout = CgroupLayout::read(&HostFs::host())?;
@@ -103,13 +103,13 @@ impl Enforcer {
         })
     }
 
-    /// What [`Enforcer::open`] took back of an earlier process.
+    /// Report of the changes of an earlier process that [`Enforcer::open`] reverted.
     pub fn taken_over(&self) -> &UndoReport {
         &self.taken_over
     }
 
-    /// Sets what is wanted: every container under a rule, complete. What is not in `wanted` any
-    /// more is taken back at once; what is new begins with the next step.
+    /// Replaces the list of containers under a rule. Changes for containers that are no longer in
+    /// `wanted` are reverted at once; new containers begin with the next step.
     pub fn set(&mut self, wanted: Vec<Wanted>) {
         let enforce = wanted
             .iter()
@@ -125,12 +125,12 @@ impl Enforcer {
         self.settle();
     }
 
-    /// Promises CPUs to a container that its runtime is about to make; [`Enforcer::settle`] must
-    /// follow before it runs. `cgroup_path` is where its cgroup will be, empty if that is not known.
-    /// Returns the CPUs, as a list. Changes nothing on the host.
+    /// Promises CPUs to a container that its runtime is about to create; [`Enforcer::settle`] must
+    /// follow before it runs. `cgroup_path` is the future path of its cgroup, empty if unknown.
+    /// Returns the CPUs as a list. Changes nothing on the host.
     ///
     /// # Errors
-    /// Why it cannot be kept, and what to do.
+    /// Returns the reason why the promise cannot be kept, and a remedy.
     pub fn promise(
         &mut self,
         container: &str,
@@ -141,13 +141,14 @@ impl Enforcer {
         reservations.promise(journal, container, cgroup_path, amount)
     }
 
-    /// The container that was promised CPUs will not come. False when it was not promised any;
-    /// otherwise [`Enforcer::settle`] gives them to the others again.
+    /// Cancels the promise to a container that will not come; returns whether there was one.
+    /// [`Enforcer::settle`] then returns its CPUs to the others.
     pub fn withdraw(&mut self, container: &str) -> bool {
         self.reservations.withdraw(container)
     }
 
-    /// Has everybody leave the CPUs that are promised, and come back to those that are no more.
+    /// Makes the other containers leave promised CPUs, and return to CPUs that are no longer
+    /// promised.
     pub fn settle(&mut self) {
         let mut strict = Vec::new();
         let mut standard = Vec::new();
@@ -165,7 +166,7 @@ impl Enforcer {
                 CpuPolicy::Standard => standard.push(given),
             }
         }
-        // Without a reservation nobody has to make room.
+        // Without a reservation no container has to leave CPUs.
         if strict.is_empty() && !self.reservations.has_promises() {
             standard.retain(|given| given.cpus.is_some());
         }
@@ -173,12 +174,13 @@ impl Enforcer {
         self.reservations.reconcile(journal, &strict, &standard);
     }
 
-    /// Whether CPUs are reserved, or promised.
+    /// Whether CPUs are reserved or promised.
     pub fn reserves(&self) -> bool {
         !self.reservations.is_empty()
     }
 
-    /// Acts on what the accounting measured since the last step; 10 to 100 ms are sensible.
+    /// Acts on the accounting's measurements since the last step; an interval of 10 to 100 ms makes
+    /// sense.
     pub fn step(&mut self, interval: &Interval) {
         let start = Instant::now();
         self.network.step(&mut self.journal, interval);
@@ -186,31 +188,31 @@ impl Enforcer {
         self.last_step = start.elapsed();
     }
 
-    /// Whether steps must follow each other closely: a container pays for others' packets, or means
-    /// are in place. Otherwise a fifth as many do.
+    /// Whether the next steps must follow closely: a container is charged for others' packets, or
+    /// means are in force. Otherwise a fifth of the steps is enough.
     pub fn is_pressed(&self) -> bool {
         self.network.is_pressed()
     }
 
-    /// Whether the next step needs the CPU use of containers as of then: one came beside an offender, and how much it uses is
-    /// not known yet. For some steps in half a second at most.
+    /// Whether the next step needs the containers' current CPU use: a competitor of an offender has
+    /// appeared whose use is unknown. Set for a few steps in half a second at most.
     pub fn wants_reading(&self) -> bool {
         self.network.wants_reading()
     }
 
-    /// Whether network CPU would have to be looked at in earnest if what happened in `seen`, however short,
-    /// were to go on: see [`Enforcer::step`], which must not be given a sample.
+    /// Whether a step might act if an interval such as `seen`, however short, continued.
+    /// [`Enforcer::step`] itself must not be given a sample.
     pub fn would_look(&self, seen: &Interval) -> bool {
         self.network.would_look(seen)
     }
 
-    /// Whether steps may be left out, a second at most, while next to nothing is spent on packets:
-    /// nothing of what is in force needs looking after more often.
+    /// Whether steps may be skipped, for a second at most, while hardly any time is spent on
+    /// packets: nothing in force needs more frequent checks.
     pub fn may_rest(&self) -> bool {
         !self.is_pressed() && self.reservations.is_empty()
     }
 
-    /// What is in force.
+    /// Current state of enforcement.
     pub fn status(&self) -> EnforcementStatus {
         let reservations: HashMap<CgroupId, (ReservationState, Vec<Degradation>)> = self
             .reservations
@@ -254,10 +256,10 @@ impl Enforcer {
         }
     }
 
-    /// Takes everything back, and gives the lock up.
+    /// Reverts all changes, and releases the lock.
     pub fn undo(mut self) -> UndoReport {
         let mut report = self.network.settle(&mut self.journal);
-        // What failed is still in the journal: tried once more, and reported then.
+        // Failed changes are still in the journal; they are retried here and reported then.
         report.failed.clear();
         report.add(self.journal.undo_all());
         // Dropping the rest detaches the programs.
@@ -265,10 +267,10 @@ impl Enforcer {
     }
 }
 
-/// Takes back what a process that was killed left in force.
+/// Reverts the changes that a killed process left in force.
 ///
 /// # Errors
-/// When a process enforces right now, or the journal cannot be read.
+/// Fails if a process is enforcing now, or the journal cannot be read.
 pub fn restore(options: &Options) -> Result<UndoReport, EnforceError> {
     let (_journal, report) = Journal::open(&options.folder)?;
     Ok(report)

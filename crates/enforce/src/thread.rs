@@ -1,4 +1,4 @@
-//! Threads: which one it is, its cgroup, its CPUs.
+//! Threads: identity, cgroup and CPUs.
 
 use crate::tuning::thread::{NOT_YET, NOT_YET_ROUNDS};
 use cofferdam_affinity::Affinity;
@@ -8,20 +8,20 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// A thread; its start time tells it from a later one with the same number.
+/// Thread; its start time distinguishes it from a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ThreadId {
-    /// Its number.
+    /// Thread number.
     pub tid: u32,
     /// Start time in clock ticks since boot, field 22 of `/proc/TID/stat`.
     pub started_ticks: u64,
 }
 
 impl ThreadId {
-    /// The thread that has this number now.
+    /// Returns the thread that has this number now.
     ///
     /// # Errors
-    /// When there is none, or `/proc` cannot be read.
+    /// Fails if there is none, or `/proc` cannot be read.
     pub fn of(tid: u32) -> io::Result<ThreadId> {
         Ok(ThreadId {
             tid,
@@ -32,7 +32,7 @@ impl ThreadId {
 
 fn started_ticks(tid: u32) -> io::Result<u64> {
     let stat = fs::read_to_string(format!("/proc/{tid}/stat")).map_err(gone)?;
-    // The name is in brackets and may hold anything, brackets too.
+    // The name is in brackets and may contain brackets itself.
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let field = rest.split_whitespace().nth(19);
     field
@@ -43,10 +43,10 @@ fn started_ticks(tid: u32) -> io::Result<u64> {
 /// Flag of a kernel thread (include/linux/sched.h, `PF_KTHREAD`).
 const PF_KTHREAD: u32 = 0x0020_0000;
 
-/// Whether the thread is one of the kernel's in which a network device is polled.
+/// Whether the thread is a kernel thread that polls a network device.
 ///
 /// # Errors
-/// When it is gone, or `/proc` cannot be read.
+/// Fails if the thread is gone, or `/proc` cannot be read.
 pub(crate) fn is_napi(thread: ThreadId) -> io::Result<bool> {
     check(thread)?;
     let stat = fs::read_to_string(format!("/proc/{}/stat", thread.tid)).map_err(gone)?;
@@ -90,7 +90,7 @@ pub(crate) fn cgroup(thread: ThreadId, mount: &Path) -> io::Result<String> {
     })
 }
 
-/// The cgroup that `/proc/PID/cgroup` names for the hierarchy mounted at `mount`.
+/// Cgroup in the text of `/proc/PID/cgroup` for the hierarchy mounted at `mount`.
 pub(crate) fn cgroup_in(text: &str, mount: &Path) -> Option<String> {
     let v2 = mount.join("cgroup.controllers").exists();
     let name = mount.file_name()?.to_str()?;
@@ -110,8 +110,8 @@ pub(crate) fn cgroup_in(text: &str, mount: &Path) -> Option<String> {
     })
 }
 
-/// Moves the thread into the cgroup at `path` below `mount`; into the hierarchy's root when
-/// that cgroup is gone, or is none that our cgroup namespace shows (`/..`).
+/// Moves the thread into the cgroup at `path` below `mount`. If that cgroup is gone, or outside of
+/// our cgroup namespace (`/..`), moves it into the hierarchy's root.
 pub(crate) fn set_cgroup(thread: ThreadId, mount: &Path, path: &str) -> io::Result<()> {
     check(thread)?;
     if path.split('/').any(|name| name == "..") {
@@ -125,7 +125,7 @@ pub(crate) fn set_cgroup(thread: ThreadId, mount: &Path, path: &str) -> io::Resu
     }
 }
 
-/// A v1 hierarchy moves threads one by one through `tasks`; in v2 a kernel thread is a process.
+/// Moves a thread: in v1 through `tasks`; in v2 a kernel thread is a process.
 fn move_into(tid: u32, directory: &Path) -> io::Result<()> {
     let tasks = directory.join("tasks");
     let file = if tasks.exists() {
@@ -137,7 +137,7 @@ fn move_into(tid: u32, directory: &Path) -> io::Result<()> {
         let mut file = fs::OpenOptions::new().write(true).open(&file)?;
         io::Write::write_all(&mut file, tid.to_string().as_bytes())
     };
-    // The kernel refuses a thread that it has just made and that has not run yet.
+    // The kernel refuses a thread that was just created and has not run yet.
     let refused = |moved: &io::Result<()>| {
         moved
             .as_ref()
@@ -154,8 +154,8 @@ fn move_into(tid: u32, directory: &Path) -> io::Result<()> {
     moved.map_err(gone)
 }
 
-/// Moves what is left in a cgroup of ours to the cgroup above it, so that it can be removed.
-/// Nothing should be; a task may have been moved in.
+/// Moves the remaining tasks of our cgroup to its parent, so that it can be removed. There should
+/// be none, but a task may have been moved in.
 pub(crate) fn empty_cgroup(directory: &Path) -> io::Result<()> {
     let Ok(text) = fs::read_to_string(directory.join("cgroup.procs")) else {
         return Ok(());
@@ -170,8 +170,8 @@ pub(crate) fn empty_cgroup(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// CPUs that the thread may run on, as a list; those that are offline too, which
-/// `sched_getaffinity` leaves out.
+/// CPUs that the thread may run on, as a list. It includes offline CPUs, which `sched_getaffinity`
+/// omits.
 pub(crate) fn cpus(thread: ThreadId) -> io::Result<String> {
     check(thread)?;
     let status = fs::read_to_string(format!("/proc/{}/status", thread.tid)).map_err(gone)?;

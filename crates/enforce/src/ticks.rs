@@ -1,4 +1,4 @@
-//! Which part of each CPU's time went where, from `/proc/stat`.
+//! Parts of each CPU's time by kind, from `/proc/stat`.
 
 use cofferdam_host::TICKS_PER_S;
 use cofferdam_host::parse::cpu_ticks;
@@ -6,7 +6,7 @@ use cofferdam_types::CpuId;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-/// Ticks of each CPU at the last look, in some of its fields together.
+/// Sum of some fields of each CPU's ticks at the last reading.
 #[derive(Debug)]
 pub(crate) struct TickParts {
     fields: &'static [usize],
@@ -14,7 +14,7 @@ pub(crate) struct TickParts {
 }
 
 impl TickParts {
-    /// `fields` are places in a CPU's line, from 0.
+    /// Creates a counter of `fields`, columns of a CPU's line from 0.
     pub fn of(fields: &'static [usize]) -> TickParts {
         TickParts {
             fields,
@@ -22,8 +22,8 @@ impl TickParts {
         }
     }
 
-    /// The part of each CPU's time, 0 to 1, since the last time, which was `length` ago; of CPUs that were
-    /// seen then. `stat` is the text of `/proc/stat`.
+    /// Part (0..=1) of each CPU's time since the last call, `length` ago; only of CPUs that were
+    /// listed then. `stat` is the text of `/proc/stat`.
     pub fn take(&mut self, stat: &str, length: Duration) -> BTreeMap<u32, f64> {
         let seconds = length.as_secs_f64().max(1e-3);
         let parts = cpu_ticks(stat).filter_map(|(CpuId(cpu), ticks)| {

@@ -1,313 +1,313 @@
-//! Every threshold and gain of the crate: its unit, where the value comes from, and what changes
-//! when it is moved. "Measured" refers to the test machine of the book (two virtual CPUs,
-//! Linux 6.18), "simulated" to `network/policy/simulation`.
+//! Thresholds and gains of the crate: unit, origin of the value, and the effect of another one.
+//! "Measured" refers to the test machine of the book (two virtual CPUs, Linux 6.18), "simulated" to
+//! 1,000 histories of `network/policy/simulation`.
 
-/// Network CPU: which containers count, which pay, how fast debt is paid back.
+/// Network CPU: containers that count, victims, and the speed of repayment.
 pub(crate) mod network {
     use std::time::Duration;
 
-    /// Part of a CPU. Others pay on a CPU when more than this part of it is charged to them.
-    /// Above the accounting's scatter on an idle host (below 0.001, measured). Lower: means are put
-    /// in place for noise; higher: small payers are left alone.
+    /// Part of a CPU. Above this charge, others are victims on the CPU. It exceeds the accounting's
+    /// scatter on an idle host (measured: below 0.001). Lower: means are applied for noise; higher:
+    /// small victims are ignored.
     pub const PAID_CPUS: f64 = 0.003;
-    /// Part of a CPU. A container causes work on a CPU when its packets take more than this part of
-    /// it; also the part of a quota from which its packets are charged to it. Lower: more containers
-    /// are looked at in each step; higher: small offenders go free.
+    /// Part of a CPU. Above it, a container's packets cause work on the CPU; also the part of a
+    /// quota from which its packets count against it. Lower: each step decides about more
+    /// containers; higher: small offenders are ignored.
     pub const CAUSES_CPUS: f64 = 0.01;
-    /// CPUs. A container whose packets take less, on all CPUs, is passed over without reading
-    /// anything of it. Only the cost of a step depends on it.
+    /// CPUs. A container whose packets take less on all CPUs causes no reads. Affects only the cost
+    /// of a step.
     pub const COUNTS_CPUS: f64 = 0.001;
-    /// A CPU stays one where others pay for this long: a limited offender shows up in bursts.
-    /// Shorter: debt is not counted between bursts; longer: it is counted after the rival has gone.
+    /// Time that a CPU stays contended: a limited offender causes work in bursts. Shorter: debt is
+    /// not counted between bursts; longer: debt is counted after the competitor has left.
     pub const PRESSED: Duration = Duration::from_millis(150);
 
-    /// What a step adds to the average of what packets take of a CPU: the last fifty count.
+    /// Weight of a step in the average of the packets' part of a CPU: the last fifty steps count.
     pub const CAUSED_NEW_PART: f64 = 0.02;
-    /// CPUs. The CPU that a container is held to changes when its packets go so much further beyond its
-    /// share on another: what was measured on the first says nothing about the second.
+    /// CPUs. The CPU that bounds a container changes when its packets exceed its share of another
+    /// by this much more: rates of the first say nothing about the second.
     pub const STAYS_WORST_CPUS: f64 = 0.05;
 
     /// Time constant of measured rates, seconds: three control periods of 20 ms. Shorter: the
-    /// scatter of an interval reaches weights and buckets; longer: each correction comes later, and
-    /// bucket and work swing against each other.
+    /// scatter of an interval reaches weights and buckets; longer: corrections come late, and
+    /// bucket and work oscillate.
     pub const RATE_MEMORY_S: f64 = 0.06;
-    /// Debt is paid back over this time. Shorter: more than a share is withheld after a
-    /// start; longer: a rival waits longer for its time.
+    /// Time in which debt is repaid. Shorter: more than a share is withheld after a start; longer:
+    /// a competitor waits longer for its time.
     pub const PAY_BACK: Duration = Duration::from_millis(500);
-    /// The same of a container whose packets are a flood: no window collapses when more of it is dropped.
+    /// Time in which a flood repays its debt: it has no window that collapses when more packets are
+    /// dropped.
     pub const FLOOD_PAY_BACK: Duration = Duration::from_millis(200);
-    /// What was used less than the share is kept for so long a time of the share. Measured rates
-    /// scatter, and a container that is held to its share on average must be given the average.
-    /// Longer: a container that slept may take more than its share for a while afterwards.
+    /// Time whose share a container may save. Measured rates scatter, and the average must equal
+    /// the share. Longer: a container that slept may exceed its share for a while.
     pub const CREDIT: Duration = Duration::from_millis(20);
-    /// The same while the means hold the container back: streams that lose packets stay below their
-    /// limit. Simulated, 1,000 histories: with 20 ms the victims of some streams had up to 1.07 of
-    /// what is fair; from 50 ms on 1.02; with 100 ms some had 0.96, because bursts get longer.
+    /// Time whose share a container may save while the means affect it: streams that lose packets
+    /// stay below their limit. Simulated: with 20 ms the victims of some streams get up to 1.07 of
+    /// their share, with 50 ms 1.02. With 100 ms some get 0.96, because bursts become longer.
     pub const HELD_BACK_CREDIT: Duration = Duration::from_millis(50);
-    /// A container counts as held back for so long after the means took something from it: as long
-    /// as a stream that lost all is silent. Longer: a container that sleeps of its own accord keeps
-    /// the credit.
+    /// Time after which the means no longer count as affecting a container: a stream that has lost
+    /// a whole window is silent for that long. Longer: a container that sleeps keeps the larger
+    /// credit.
     pub const HELD_BACK: Duration = Duration::from_millis(250);
-    /// A weight is never lowered below this part of its own: the container must be able to run.
+    /// Least part of a container's own weight to which it is lowered: the container must be able to
+    /// run.
     pub const LOWEST_WEIGHT_PART: f64 = 0.02;
-    /// A stream gets a NAPI thread once softirq work takes this part of its share while others wait, which leaves its
-    /// weight nothing to take. Measured (streams received, weights alone): through a route, ten flows, 0.98 of the share,
-    /// and the victim paid 1.16; over a plain veth, VXLAN and in a single flow 0.84 to 0.87, and 0.95 to 0.99. Lower: streams
-    /// that a weight holds go through the ring of a thread; higher: those that it does not hold press others.
+    /// Part of its share. A stream gets a NAPI thread when its softirq work takes this part while
+    /// competitors wait: its weight can hardly be lowered further. Measured: streams through a
+    /// route take 0.98 and weights alone do not bound them; over a veth or VXLAN they take at most
+    /// 0.87 and weights do. Lower: streams that a weight bounds pass the ring of a thread; higher:
+    /// unbounded streams burden their victims.
     pub const SPENT_PART: f64 = 0.93;
-    /// … for so long, steps at which it takes less counted back. A stream that begins takes as much until its weight tells.
+    /// Time for which softirq work must exceed [`SPENT_PART`]; steps below it count back. A
+    /// starting stream exceeds it until its weight takes effect.
     pub const SPENT: Duration = Duration::from_millis(300);
-    /// A weight below this, in its file's unit, has no room to be lowered, as that of a best-effort pod.
+    /// Weight, in its file's unit, below which it cannot be lowered usefully, as that of a
+    /// best-effort pod.
     pub const LEAST_WEIGHT: f64 = 10.0;
-    /// A container with less than this part of its time on the CPUs where others pay runs elsewhere.
+    /// Part of its time. A container that spends less on the contended CPUs runs elsewhere.
     pub const RUNS_THERE_PART: f64 = 0.05;
-    /// A NAPI thread is put in place when softirq work takes this part of a container's share. TCP
-    /// streams take 0.2 to 0.5 of it, floods all of it (measured). Lower: streams lose segmentation
-    /// offload and wait for the thread where their weight alone would do (measured with 0: TCP sent over a
-    /// bridge at 5 Gbit/s kept 0.86 of its goodput, with 0.6 all of it); higher: floods of a middling
-    /// rate run in others' time, and only on average give it back.
+    /// Part of its share. A container gets a NAPI thread when its softirq work exceeds this.
+    /// Measured: TCP streams take 0.2 to 0.5, floods all of it. Lower: streams lose segmentation
+    /// offload and wait for the thread although their weight is enough; higher: moderate floods run
+    /// in others' time, and repay it only on average.
     pub const BEYOND_WEIGHT_PART: f64 = 0.6;
-    /// … for so long: a stream that begins takes as much for the moment of its slow start (measured: 40 to
-    /// 60 ms). Shorter: streams get NAPI threads too; longer: floods run in others' time for longer.
+    /// Time for which softirq work must exceed [`BEYOND_WEIGHT_PART`]: longer than the slow start
+    /// of a stream (measured: 40 to 60 ms). Shorter: streams get NAPI threads too; longer: floods
+    /// run in others' time for longer.
     pub const BEYOND_WEIGHT: Duration = Duration::from_millis(200);
-    /// A NAPI thread is not for a container whose sending takes this part of its network CPU: it has none of that
-    /// work, and takes segmentation offload and quick acknowledgements from it. Lower: containers that
-    /// receive less than they send are held by limits alone; higher: senders pay for a thread that helps nobody.
+    /// Part of its network CPU. A container that spends this part on sending gets no NAPI thread:
+    /// the thread does none of that work, and disables segmentation offload. Lower: containers that
+    /// receive less than they send are bounded by limits alone; higher: senders pay for a useless
+    /// thread.
     pub const SENDER_PART: f64 = 0.5;
-    /// Share that [`BEYOND_WEIGHT_PART`] is a part of while others pay and nobody waits, as beside those
-    /// that sleep and wake: that of one of two.
+    /// Assumed share of an offender when no competitor is runnable.
     pub const NOBODY_WAITS_SHARE: f64 = 0.5;
-    /// What a container leaves of its share is taken off the correction of its weight over this time,
-    /// seconds. Shorter: the scatter of the measured rates reaches the weight; longer: a stream that
-    /// begins waits longer for its weight, and one that wants more again has more for so long, which
-    /// is debt.
+    /// Time in which a container's unused share is deducted from its weight correction, seconds.
+    /// Shorter: the scatter of rates reaches the weight; longer: a starting stream waits longer for
+    /// its weight, and one that wants more again builds up a debt.
     pub const SLACK_S: f64 = 0.1;
-    /// CPUs of its share that a container may leave before any of it counts as left: the scatter.
+    /// CPUs of its share that may stay unused without effect: the scatter of rates.
     pub const SLACK_LEFT_CPUS: f64 = 0.01;
-    /// Part of its share that a container's traffic always keeps: it must be able to end its
-    /// connections, and to be seen. Lower: TCP falls silent for its retransmission timeout.
+    /// Least part of its share for a container's traffic, so that it can end its connections.
+    /// Lower: TCP is silent until its retransmission timeout.
     pub const LOWEST_BUDGET_PART: f64 = 0.05;
 
-    /// Part of its share by which a container's packets may go beyond their budget while its weight alone
-    /// gives back what they take and it owes nothing: a limit on packets is for what a weight cannot hold,
-    /// and a stream that loses packets gets less than its share. Simulated, 1,000 histories, with
-    /// [`STREAM_BURST`]: 0.1 holds in all of them, with 0.2 and 0.3 one or two leave a bound. Measured (TCP
-    /// received over a bridge, ten flows): penalty 0.82 without, 0.94 to 1.02 with it. Higher: what is owed
-    /// before a limit acts grows.
+    /// Part of its share by which packets may exceed their budget while the weight alone
+    /// compensates that and there is no debt. A stream that loses packets gets less than its share,
+    /// so a limit is only for excess that a weight cannot bound. Simulated with [`STREAM_BURST`]:
+    /// 0.1 holds in all histories, 0.2 not. Measured with streams over a bridge: without it the
+    /// penalty falls below its bound. Higher: debt grows before a limit acts.
     pub const ROOM_PART: f64 = 0.1;
 
-    /// Part of its share that a container whose packets are streams may have to pay back at the moment before
-    /// a limit acts on them; with half of it they have their share beside what is left of it. Simulated, 1,000
-    /// histories: holds in all of them from 0.1 to 0.3. Measured (one stream received over a bridge, five pairs): penalty
-    /// 0.85 [0.82, 1.07] with 0.1, and losses; 1.00 [0.92, 1.04] with 0.3. Higher: what is owed before a limit acts grows.
+    /// Part of its share. A stream's limit acts when its repayment exceeds this; with half of it
+    /// the stream may exceed its budget freely. Simulated: 0.1 to 0.3 hold in all histories.
+    /// Measured: with 0.1 a stream over a bridge loses packets, with 0.3 none. Higher: debt grows
+    /// before a limit acts.
     pub const STREAM_ROOM_PART: f64 = 0.3;
 
-    /// Part of its share up to which a container's packets have a stream's room whatever they are: its weight takes so little back
-    /// at once. Measured: an executor of Spark that computes with all of its share lost the requests of its shuffle to a
-    /// limit, and the job stood still for seconds. Higher: a flood that begins is limited later; lower: a job that
-    /// communicates a little stalls.
+    /// Part of its share. Packets that take less may overdraw their budget as streams do: the
+    /// weight compensates that little at once. Without it, an executor of Spark that computed with
+    /// all of its share lost its shuffle requests to a limit, and the job stalled for seconds.
+    /// Higher: a starting flood is limited later.
     pub const MODEST_PART: f64 = 0.3;
 
-    /// Of a quota that packets and tasks both want, each has this part. It decides which gives way
-    /// under a quota, nothing else.
+    /// Part of a quota for packets and for tasks if both want more.
     pub const QUOTA_HALF: f64 = 0.5;
-    /// Part of a quota that packets which pass always have, whatever it costs to drop the others: a
-    /// flood must not silence the container that it floods.
+    /// Least part of a quota for passing packets, whatever dropping costs: a flood must not silence
+    /// its target.
     pub const QUOTA_QUARTER: f64 = 0.25;
-    /// The kernel's default quota period (kernel/sched/fair.c, `default_cfs_period`), used where
-    /// only a cgroup above has a quota.
+    /// Default quota period of the kernel (kernel/sched/fair.c, `default_cfs_period`), used if only
+    /// a cgroup above has a quota.
     pub const QUOTA_PERIOD: Duration = Duration::from_millis(100);
-    /// Containers whose file of CPU time stays open while they need a look; the files of others are opened
-    /// for each. Bounds the descriptors that enforcement takes of the 1,024 that a process may have by default.
+    /// Most containers whose usage file stays open between steps; others' files are opened for
+    /// each. Bounds the descriptors of the process, which may have 1,024 by default.
     pub const USAGE_FILES: usize = 128;
-    /// How often quota files are read again: a quota may be set or lifted at any time. Only
-    /// the cost of a step and the delay of a new quota depend on it.
+    /// Time between two readings of quota files: a quota may be set or removed at any time. Affects
+    /// only the cost of a step and the delay of a new quota.
     pub const QUOTA_LOOK: Duration = Duration::from_secs(1);
 
-    /// Relative change from which a weight is written again, and the shortest time between two
-    /// writes. Finer: more writes for the same share; coarser: the share is off by as much.
+    /// Smallest relative change of a weight that is written. Finer: more writes for the same share;
+    /// coarser: the share is off by that part.
     pub const WEIGHT_STEP: f64 = 0.03;
-    /// See [`WEIGHT_STEP`]: below the control period, so that every step may write.
+    /// Shortest time between two writes of a weight: below the control period, so that every step
+    /// may write.
     pub const WEIGHT_INTERVAL: Duration = Duration::from_millis(15);
-    /// Relative change from which a quota is written again. Writing a quota refills it (measured: a
-    /// quota of 0.2 rewritten every 20 ms gave 0.44), so it is written seldom.
+    /// Smallest relative change of a quota that is written. A write refills the quota: one of 0.2
+    /// that was rewritten every 20 ms gave 0.44 (measured).
     pub const QUOTA_STEP: f64 = 0.1;
     /// Shortest time between two writes of a quota; see [`QUOTA_STEP`].
     pub const QUOTA_INTERVAL: Duration = Duration::from_millis(500);
-    /// Smallest quota that the kernel takes, microseconds (kernel/sched/core.c,
+    /// Smallest quota that the kernel accepts, microseconds (kernel/sched/core.c,
     /// `min_cfs_quota_period`).
     pub const LOWEST_QUOTA_US: f64 = 1_000.0;
 
-    /// What a container may save up in its bucket. Longer lets bursts through; shorter drops TCP's
-    /// normal bursts.
+    /// Time whose budget a bucket may save. Longer: bursts pass; shorter: TCP's normal bursts are
+    /// dropped.
     pub const BURST: Duration = Duration::from_millis(10);
-    /// The same of what comes in full segments, without a flood. The drop probability of a bucket that
-    /// overdraws rises over as much: with [`BURST`] a stream that begins beside somebody lost whole windows
-    /// and was silent for 200 ms and more (traced). Simulated: with 40 ms and more a few in 1,000 victims
-    /// pay for it.
+    /// Time whose budget the bucket of a stream may save. The drop probability rises over the same
+    /// range: with [`BURST`] a starting stream lost whole windows and was silent for 200 ms
+    /// (traced). Simulated: with 40 ms a few victims lose time to it.
     pub const STREAM_BURST: Duration = Duration::from_millis(20);
-    /// With fewer packets in a step, passed and dropped, nothing is learned of what one costs.
+    /// Packets in a step, passed and dropped, below which no cost is learned.
     pub const FEW_PACKETS: f64 = 20.0;
-    /// What a container sends is limited too where it makes up this part of its network CPU.
+    /// Part of its network CPU. A container's sent packets are limited too if they take this part.
     pub const SENDS_PART: f64 = 0.1;
-    /// Received packets from this mean size on, in bytes, are a stream's: full segments.
+    /// Mean size of received packets, bytes, from which they are full segments of a stream.
     pub const LARGE_BYTES: u64 = 1_000;
-    /// A stream has at least one packet come back for so many. Measured (TCP received, segments put together on the way): one
-    /// for 9 to 370; a UDP flood, none. Lower: a stream that is seldom acknowledged is held as a flood; higher: a
-    /// flood of large packets is given a stream's room (measured through NAT: 0.6 s until it was limited).
+    /// Most packets per answer: a stream gets at least one packet back for them. Measured with
+    /// merged segments: one answer for 9 to 370 packets; a UDP flood has none. Lower: a stream with
+    /// rare acknowledgements counts as a flood; higher: a flood of large packets is limited late.
     pub const ANSWERED: f64 = 2_000.0;
-    /// Packets dropped in a step from which a container is flooded, when as many were dropped as
-    /// passed. TCP slows down and loses far fewer.
+    /// Packets dropped in a step, and more than passed, that count as a flood. TCP slows down and
+    /// loses far fewer.
     pub const FLOOD_PACKETS: u64 = 100;
-    /// So many steps in a row are a flood. See [`FLOOD_PACKETS`].
+    /// Consecutive steps that make a flood; see [`FLOOD_PACKETS`].
     pub const FLOOD_STEPS: u32 = 3;
 
-    /// A limit on packets that nobody needed for so long is taken away: XDP in a veth's driver copies
-    /// every packet. Chosen, not measured. Shorter: programs are attached and detached more often;
-    /// longer: the container pays for the programs.
+    /// Time without drops after which a limit is removed: XDP in a veth's driver copies every
+    /// packet. Chosen, not measured. Shorter: programs are attached more often; longer: the
+    /// container pays for them.
     pub const LIMIT_IDLE: Duration = Duration::from_secs(1);
 
-    /// Time constant of a CPU's idle part, seconds; `/proc/stat` counts in ticks of 10 ms, so
-    /// shorter shows the ticks.
+    /// Time constant of a CPU's idle part, seconds. `/proc/stat` counts ticks of 10 ms, which a
+    /// shorter one would show.
     pub const IDLE_MEMORY_S: f64 = 0.05;
-    /// A CPU idle for less than this part of the time is fully used: something waits there. Higher:
-    /// an offender is held although the CPU has room; lower: a rival that sleeps a little is
-    /// unprotected.
+    /// Idle part of a CPU below which it is fully used. Higher: an offender is throttled although
+    /// the CPU has idle time; lower: a competitor that sleeps a little is unprotected.
     pub const FULL_IDLE_PART: f64 = 0.15;
-    /// A container that ran on a CPU within this time runs beside the others. Shorter: shares jump
-    /// with every pause; longer: a share is withheld for a container that is gone.
+    /// Time for which a container that ran on a CPU competes there. Shorter: shares jump with every
+    /// pause; longer: a share is withheld for a container that has left.
     pub const BESIDE: Duration = Duration::from_secs(1);
-    /// CPU use is read in every step for so long when a container comes of which nothing is known yet: until two readings
-    /// enclose a step in which it was there. Three control periods; chosen, not measured. Shorter: where steps come late it stays
-    /// unknown until the next usual reading; longer: more readings where it is not told by two.
+    /// Time for which CPU use is read in every step after a new competitor: until two readings
+    /// enclose one of its steps, three control periods. Chosen, not measured. Shorter: with late
+    /// steps its use stays unknown until the next usual reading; longer: more readings.
     pub const READS_SOON: Duration = Duration::from_millis(60);
-    /// … and no more often than this; chosen, not measured. Shorter: where many come and go each step has the kernel add up every cgroup's time;
-    /// longer: one that comes right after another is given its whole share, whatever it wants, until the next reading.
+    /// Shortest time between two such series; chosen, not measured. Shorter: if many containers
+    /// come and go, each step makes the kernel sum up every cgroup's time; longer: a second
+    /// newcomer has its whole share until the next reading.
     pub const READS_SOON_AGAIN: Duration = Duration::from_millis(500);
-    /// Time constant by which the CPU use that a container is known for fades once it uses less; it rises at once. CPU
-    /// use is read ten times a second while anybody is held. Measured (TCP sent over VXLAN, the victim ends): for the
-    /// second of [`BESIDE`] the sender owed what it took of a CPU that nobody else wanted, and lost whole windows for
-    /// it. Shorter: shares jump with pauses; longer: a share is withheld for one that is gone.
-    /// So fades a debt while nobody waits. Measured (UDP flood through NAT, penalty): 0.92 when a victim was repaid what
-    /// tasks of the host had been owed before it came, 0.98 with this and the bench's pause of 0.6 s.
+    /// Time constant with which the known CPU use of a container fades; it rises at once. Also that
+    /// of a debt without competitors. Shorter: shares jump with pauses; longer: a share is withheld
+    /// for a container that has left, and a new victim is repaid debts to earlier host tasks.
     pub const RESTS: Duration = Duration::from_millis(100);
-    /// Others wait for a CPU where nothing is idle when they want more than this part of it. Higher: those that use
-    /// little wait behind an offender; lower: streams are held for what wakes for a moment, and lose windows.
+    /// Part of a fully used CPU that competitors must want to count as waiting. Higher: tasks with
+    /// little use wait behind an offender; lower: streams are limited for momentary wake-ups, and
+    /// lose windows.
     pub const WANTED_PART: f64 = 0.1;
-    /// A weight stays as corrected for so long after the last step in which somebody waited: whether a CPU is full
-    /// scatters from step to step. Shorter: a rival meets the full weight now and then; longer: a container that runs
-    /// alone waits behind `ksoftirqd`.
+    /// Time that a corrected weight stays after the last waiting competitor: whether a CPU is full
+    /// varies from step to step. Shorter: a competitor meets the full weight now and then; longer:
+    /// a container without competitors waits behind `ksoftirqd`.
     pub const WAITED: Duration = Duration::from_millis(100);
-    /// A container ran on a CPU when this part of the network work there was charged to it, and
-    /// [`RAN_CPUS`] of the CPU.
+    /// Part of a CPU's network work that must be charged to a container, with [`RAN_CPUS`], for it
+    /// to count as having run there.
     pub const RAN_PART: f64 = 0.05;
-    /// See [`RAN_PART`].
+    /// Part of a CPU that must be charged to a container for it to count as having run there.
     pub const RAN_CPUS: f64 = 0.001;
-    /// Where one ran is told by the softirqs that meet it, averaged over so much of their time, nanoseconds. Less: a few
-    /// that meet it on one CPU while `ksoftirqd` hides it on another move all of it there, a rival that it is not
-    /// (measured, TCP over veth: a share of 0.41 for 0.5); more: one that moves is late where it goes.
+    /// Charged time over which a container's placement is averaged, nanoseconds. Less: a few
+    /// interruptions on one CPU outweigh another on which `ksoftirqd` hides the container; more: a
+    /// moved container is found late.
     pub const PLACED_NS: f64 = 10e6;
-    /// Tasks of the host count as having run by their [`RAN_PART`] on average over about so long, or in two steps one
-    /// after the other. Shorter: each wake-up of a service, our own agent's too, takes a share for [`BESIDE`]; longer:
-    /// a job that pauses now and then waits for its share.
+    /// Time constant of host tasks' average use, which must exceed [`RAN_PART`] on average or in
+    /// two consecutive steps. Shorter: each wake-up of a service gets a share for [`BESIDE`];
+    /// longer: a job that pauses waits for its share.
     pub const HOST_RAN_AVERAGED: Duration = Duration::from_millis(200);
-    /// Tasks of the host that run for less than this part of the time, on average, and containers that use less, claim
-    /// twice that of a CPU and not their whole share, which they would leave to whoever takes it. Higher: a job of the
-    /// host that pauses now and then waits longer for its share; lower: a service that takes a tenth of a CPU
-    /// keeps a container below its share.
+    /// Part of a CPU. Host tasks and containers that use less claim twice their use instead of
+    /// their whole share. Higher: a host job with pauses waits longer for its share; lower: a
+    /// service that takes a tenth of a CPU keeps a container below its share.
     pub const LITTLE_PART: f64 = 0.2;
-    /// How long the weight of a cgroup that is not corrected is believed. Only the number of file
-    /// reads and the delay of a changed weight depend on it.
+    /// Time that the weight of an uncorrected cgroup stays cached. Affects only the number of reads
+    /// and the delay of a changed weight.
     pub const WEIGHT_LIFE: Duration = Duration::from_secs(2);
-    /// With more such cgroups than this all are forgotten and read again: bounds the memory.
+    /// Most cached weights; above it the cache is cleared. Bounds the memory.
     pub const WEIGHTS_KNOWN: usize = 4096;
 
-    /// A container pays when it is charged for others, and not given back, this part of a CPU:
-    /// then `status` says so.
+    /// Part of a CPU. A container that is charged this much for others without repayment is
+    /// reported in `status`.
     pub const PAYS_CPUS: f64 = 0.05;
-    /// [`PAYS_CPUS`] on average over about so long: means take a moment to be put in place.
+    /// Averaging time of [`PAYS_CPUS`]: means take a moment to be applied.
     pub const PAYS_AVERAGED: Duration = Duration::from_secs(2);
 
-    /// When a weight or quota that the kernel refused is written again: what it depends on (a
-    /// burst, a cgroup above) may have changed. Shorter: more failed writes; longer: later in
-    /// force.
+    /// Time after which a refused weight or quota is retried: its conditions, such as a burst or a
+    /// cgroup above, may have changed. Shorter: more failed writes; longer: a later correction.
     pub const REFUSED_AGAIN: Duration = Duration::from_secs(1);
-    /// When a means that failed is tried again.
+    /// Time after which a failed means is retried.
     pub const TRY_AGAIN: Duration = Duration::from_secs(10);
-    /// How often addresses and devices are read again while programs are attached.
+    /// Time between two readings of addresses and devices while programs are attached.
     pub const DEVICES_LOOK: Duration = Duration::from_secs(2);
-    /// Entry devices of one namespace, at most: each costs an attachment.
+    /// Most entry devices of one namespace: each costs an attachment.
     pub const MOST_DEVICES: usize = 64;
 }
 
-/// What an interrupt costs, estimated when enforcement begins and measured while much is received.
+/// Cost of an interrupt: estimated when enforcement begins, and measured while many packets are
+/// received.
 pub(crate) mod interrupt {
     use std::time::Duration;
 
-    /// Interrupts sent to measure one: 30 ms in all.
+    /// Interrupts sent for the first estimate; they take 30 ms together.
     pub const ROUNDS: u32 = 1_000;
-    /// Between two of them: rather more than one takes.
+    /// Pause between two of these interrupts: longer than one takes.
     pub const APART: Duration = Duration::from_micros(10);
-    /// Fewer gaps than this tell nothing.
+    /// Least number of gaps for a result.
     pub const ENOUGH: usize = 100;
-    /// No interrupt costs more; a measurement that says so is not believed.
+    /// Longest plausible cost of an interrupt.
     pub const MOST: Duration = Duration::from_micros(20);
-    /// A CPU with this many interruptions a second is worth a measurement: timers behind a shaped queue cost 20 µs each, 4,000
-    /// times a second (measured).
+    /// Interruptions per second from which a CPU is measured: timers behind a shaped queue
+    /// interrupt 4,000 times a second.
     pub const PRESSED_RATE: f64 = 2_000.0;
-    /// CPU time that one takes there, less than a thousandth of a CPU with `AGAIN_AFTER` (measured: with 10 and 20 ms the victim of
-    /// three streams over a veth lost 2% of its first second) …
+    /// CPU time of a conclusive measurement: with [`AGAIN_AFTER`] less than a thousandth of a CPU.
+    /// Longer: the victim of a stream notices it.
     pub const LOOK: Duration = Duration::from_millis(5);
-    /// … or up to twice that while less comes …
+    /// Longest CPU time of a measurement, while interrupts are rarer.
     pub const LONGEST_LOOK: Duration = Duration::from_millis(10);
-    /// … and no more than this where it comes too slowly for `ENOUGH_SEEN` by then (measured beside one stream over a veth:
-    /// 0 to 3 in 22 ms, and three such looks a second were 7% of its victim's time) …
+    /// CPU time after which a measurement ends if interrupts are too rare for [`ENOUGH_SEEN`].
+    /// Repeated longer ones took 7% of a victim's time (measured with one stream over a veth).
     pub const SHORTEST_LOOK: Duration = Duration::from_millis(3);
-    /// … which, together, see at least this many interrupts before they tell anything (measured beside streams: 0 to 15 in a
-    /// look, the middle of ten within 1 µs of 7; behind a shaped queue 18 to 24 µs but for one in ten) …
+    /// Least number of interrupts, over all measurements, for a result. Measured with streams: 0 to
+    /// 15 interrupts per measurement, and the median of ten is within 1 µs.
     pub const ENOUGH_SEEN: usize = 10;
-    /// … each of no more than this: else the hypervisor took a part …
+    /// Longest plausible loss by one interrupt: above it the hypervisor took part.
     pub const MOST_LOST: Duration = Duration::from_micros(50);
-    /// … of which no more than this many, the last ones, are kept …
+    /// Most samples that are stored; the oldest go first.
     pub const MOST_COSTS: usize = 1_024;
-    /// … and this time.
+    /// Longest duration of a measurement.
     pub const LOOK_AT_MOST: Duration = Duration::from_millis(200);
-    /// The thread's own clock is compared with it at least so often …
+    /// Longest time between two comparisons of the wall clock with the thread's clock.
     pub const CHECK: Duration = Duration::from_millis(1);
-    /// … and what was lost meanwhile does not count where other tasks had the CPU for so long: a switch to one and back
-    /// takes more, and reading the two clocks one after the other less.
+    /// Time without the CPU above which a gap does not count. A switch to another task and back
+    /// takes longer, and reading the two clocks takes less.
     pub const AWAY: Duration = Duration::from_micros(1);
-    /// Until the next one, once there was an answer …
+    /// Time until the next measurement after a conclusive one.
     pub const AGAIN_AFTER: Duration = Duration::from_secs(10);
-    /// … and before, doubled each time on the same CPU.
+    /// Time until the next measurement after an inconclusive one, doubled each time on a CPU.
     pub const FIRST_AGAIN_AFTER: Duration = Duration::from_millis(500);
-    /// So many times the interruptions of the last look are worth another one (measured through a route: 18,000 a second
-    /// while `ksoftirqd` handles a flood, 50,000 while it interrupts the victim).
+    /// Factor by which interruptions must rise for an early measurement. When a flood moves from
+    /// `ksoftirqd` to interruptions of the victim, they rise from 18,000 to 50,000 a second
+    /// (measured).
     pub const MANY_MORE: f64 = 2.0;
-    /// … if they are this many a second: fewer scatter by as much from one control period to the next.
+    /// Interruptions per second needed for an early measurement: lower rates scatter by that
+    /// factor.
     pub const MANY: f64 = 10_000.0;
 }
 
-/// Reservations: when CPUs are lent.
+/// Reservations.
 pub(crate) mod reservation {
     use std::time::Duration;
 
-    /// The host is compared with the plan this often: a runtime may have rewritten a cpuset, a CPU
-    /// may have gone. (Rejected: inotify. It costs a watch a container and does not see what the
-    /// kernel itself changes.)
+    /// Time between two comparisons of the host with the plan: a runtime may rewrite a cpuset, a
+    /// CPU may go offline. Rejected: inotify. It costs a watch per container and does not see
+    /// changes by the kernel.
     pub const LOOK_OVER: Duration = Duration::from_secs(1);
-    /// CPUs that the kernel refused an owner, though the cgroups above it have them, are tried again after
-    /// this: each try costs a write, its reversal, and a failed change in `status`.
+    /// Time after which CPUs are retried that the kernel refused an owner although the cgroups
+    /// above have them. Each try costs a write, its revert, and a failed change in `status`.
     pub const RETRY_REFUSED: Duration = Duration::from_secs(10);
 }
 
-/// Threads: a cgroup move that the kernel refuses.
+/// Threads: retries of a refused move to a cgroup.
 pub(crate) mod thread {
     use std::time::Duration;
 
-    /// How often a move is tried again that the kernel refuses: a thread that has just been made
-    /// and has not run yet.
+    /// Most retries of a refused move: the kernel refuses a thread that was just created and has
+    /// not run yet.
     pub const NOT_YET_ROUNDS: u32 = 50;
-    /// Between two tries.
+    /// Pause between two retries.
     pub const NOT_YET: Duration = Duration::from_millis(1);
 }

@@ -1,7 +1,7 @@
 //! Offloads by name. Source: `linux/ethtool.h`.
 //!
-//! By name and bit, not by the old `ETHTOOL_STSO`: that one sets four offloads at once, and
-//! could not put back a state in which only some were on.
+//! The old `ETHTOOL_STSO` is not used: it sets four offloads at once, and could not revert to a
+//! state in which only some were on.
 
 use super::sys::ethtool;
 use std::io;
@@ -13,14 +13,14 @@ const ETHTOOL_GFEATURES: u32 = 0x3a;
 const ETHTOOL_SFEATURES: u32 = 0x3b;
 const ETH_SS_FEATURES: u32 = 4;
 const NAME_BYTES: usize = 32;
-/// The driver does not let this bit be changed.
+/// Result flag: the driver does not let this offload be changed.
 const ETHTOOL_F_UNSUPPORTED: i32 = 1;
 
-/// The offloads of a device.
+/// Offloads of a device.
 pub(super) struct Features {
     interface: String,
     names: Vec<String>,
-    /// One word per 32 offloads: what is asked for.
+    /// One word per 32 offloads, with the requested ones.
     requested: Vec<u32>,
 }
 
@@ -88,7 +88,7 @@ fn word(count: usize) -> u32 {
 }
 
 fn count(socket: &UdpSocket, interface: &str) -> io::Result<usize> {
-    // command, reserved, a 64-bit mask of sets, the count of the one set asked for.
+    // The words are command, reserved, a 64-bit mask of sets, and the count of the requested set.
     let mut words = [ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0, 0];
     ethtool(socket, interface, &mut words)?;
     Ok(words[4] as usize)

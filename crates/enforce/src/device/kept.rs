@@ -1,5 +1,5 @@
-//! Namespaces that stay open while several changes are made in them. To find and enter one takes longer
-//! than most changes: a look at all processes, a thread that enters it, and a mount of its sysfs.
+//! Namespaces that stay open during several changes. Finding and entering one takes longer than
+//! most changes: it reads all processes, starts a thread in the namespace, and mounts its sysfs.
 
 use super::Inside;
 use cofferdam_types::NetnsId;
@@ -9,11 +9,13 @@ use std::io;
 use std::rc::Rc;
 
 thread_local! {
-    /// How many [`KeptOpen`] there are, and what was entered meanwhile.
-    static OPEN: RefCell<(u32, BTreeMap<u32, Rc<Inside>>)> = const { RefCell::new((0, BTreeMap::new())) };
+    /// Number of [`KeptOpen`] values, and the namespaces entered since the first.
+    static OPEN: RefCell<(u32, BTreeMap<u32, Rc<Inside>>)> =
+        const { RefCell::new((0, BTreeMap::new())) };
 }
 
-/// While it lives, the namespaces that its thread enters stay open, and alive: keep it only for a moment.
+/// Guard that keeps the namespaces open that its thread enters. An open namespace stays alive, so
+/// keep the guard only for a moment.
 pub(crate) struct KeptOpen(());
 
 impl KeptOpen {
@@ -25,7 +27,7 @@ impl KeptOpen {
 
 impl Drop for KeptOpen {
     fn drop(&mut self) {
-        // Closed after the borrow: that may take a moment.
+        // The descriptors close after the borrow: closing may take a moment.
         let _closed = OPEN.with_borrow_mut(|(keepers, open)| {
             *keepers -= 1;
             (*keepers == 0).then(|| std::mem::take(open))
@@ -33,7 +35,7 @@ impl Drop for KeptOpen {
     }
 }
 
-/// The namespace, if it is open; else it is entered.
+/// Returns the namespace if it is open, and enters it otherwise.
 pub(super) fn or_enter(
     netns: NetnsId,
     enter: impl FnOnce() -> io::Result<Inside>,
@@ -54,7 +56,7 @@ pub(super) fn or_enter(
 mod tests {
     use super::*;
 
-    /// This process's own namespace, and how often it was entered.
+    /// Enters this process's namespace `times` times, and returns how often that was not cached.
     fn entered(times: u32) -> u32 {
         let mut count = 0;
         for _ in 0..times {

@@ -1,6 +1,6 @@
 //! Network devices in any namespace: their sysfs files and their offloads.
 //!
-//! A device is known by its namespace and index, never by name: names change, and every
+//! A device is identified by its namespace and index, never by its name: names change, and every
 //! container has an `eth0`.
 
 mod ethtool;
@@ -21,14 +21,14 @@ use std::rc::Rc;
 
 pub(crate) use kept::KeptOpen;
 
-/// A network device, for as long as its namespace lives.
+/// Network device; valid while its namespace lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeviceId {
-    /// Inode number of its namespace; used again after the namespace is gone.
+    /// Inode number of its namespace; reused after the namespace is gone.
     pub netns: NetnsId,
-    /// The namespace's cookie, never used again; `None` before Linux 5.14.
+    /// Cookie of the namespace, never reused; `None` before Linux 5.14.
     pub netns_cookie: Option<u64>,
-    /// Its index there.
+    /// Index in that namespace.
     pub ifindex: IfIndex,
 }
 
@@ -38,8 +38,8 @@ impl fmt::Display for DeviceId {
     }
 }
 
-/// A namespace as seen from inside: its sysfs, and a socket for requests. Holds the namespace
-/// alive: keep it only for a moment.
+/// View of a namespace from inside: its sysfs, and a socket for requests. It keeps the namespace
+/// alive, so keep it only for a moment.
 pub(crate) struct Inside {
     namespace: File,
     sysfs: OwnedFd,
@@ -48,7 +48,8 @@ pub(crate) struct Inside {
 }
 
 impl Inside {
-    /// The namespace of a device; not found when it is gone, or another one by now.
+    /// Enters the namespace of a device. Not found if it is gone, or its number now belongs to
+    /// another one.
     pub fn of(device: &DeviceId) -> io::Result<Rc<Inside>> {
         let inside = Inside::find(device.netns, None)?;
         if device.netns_cookie.is_some() && inside.cookie != device.netns_cookie {
@@ -59,14 +60,14 @@ impl Inside {
         Ok(inside)
     }
 
-    /// The namespace with this number, in which a process is expected.
+    /// Enters the namespace with this number; `pid` is a process that is probably in it.
     pub fn find(netns: NetnsId, pid: Option<u32>) -> io::Result<Rc<Inside>> {
         kept::or_enter(netns, || {
             Inside::enter(&cofferdam_host::find_namespace(netns, pid)?)
         })
     }
 
-    /// The namespace that `file` stands for.
+    /// Enters the namespace of `file`.
     fn enter(file: &File) -> io::Result<Inside> {
         cofferdam_host::in_namespace(file, || {
             let socket = UdpSocket::bind(("0.0.0.0", 0))?;
@@ -80,7 +81,7 @@ impl Inside {
         })?
     }
 
-    /// The identity of a device here.
+    /// Identity of a device in this namespace.
     pub fn device(&self, netns: NetnsId, ifindex: IfIndex) -> DeviceId {
         DeviceId {
             netns,
@@ -89,12 +90,12 @@ impl Inside {
         }
     }
 
-    /// The device's name now.
+    /// Current name of the device.
     pub fn name(&self, device: &DeviceId) -> io::Result<String> {
         sys::interface_name(&self.socket, device.ifindex.0)
     }
 
-    /// A file of the device's sysfs directory.
+    /// Reads a file of the device's sysfs directory.
     pub fn read(&self, device: &DeviceId, file: &Path) -> io::Result<String> {
         let mut text = String::new();
         self.open(device, file, false)?
@@ -108,12 +109,12 @@ impl Inside {
         self.open(device, file, true)?.write_all(value.as_bytes())
     }
 
-    /// Whether its sysfs is read-only for everybody, us included.
+    /// Whether its sysfs is read-only for all mounts, ours included.
     pub fn is_read_only(&self) -> io::Result<bool> {
         superblock::is_read_only(&self.sysfs)
     }
 
-    /// Makes its sysfs writable, but for mounts that are read-only themselves, or read-only again.
+    /// Makes its sysfs writable or read-only. Mounts that are read-only themselves stay so.
     pub fn set_read_only(&self, read_only: bool) -> io::Result<()> {
         superblock::set_read_only(&self.sysfs, read_only)
     }
@@ -126,7 +127,7 @@ impl Inside {
         Ok(Path::new("class/net").join(self.name(device)?))
     }
 
-    /// Receive queues of the device.
+    /// Number of the device's receive queues.
     pub fn rx_queues(&self, device: &DeviceId) -> io::Result<u32> {
         let directory = self.directory(device)?.join("queues");
         let mut queues = 0;
@@ -142,7 +143,7 @@ impl Inside {
         Ok(queues)
     }
 
-    /// Whether an offload is asked for.
+    /// Whether an offload is requested.
     pub fn feature(&self, device: &DeviceId, name: &str) -> io::Result<bool> {
         let features = ethtool::Features::read(&self.socket, &self.name(device)?)?;
         features
@@ -150,13 +151,13 @@ impl Inside {
             .ok_or_else(|| unsupported(format!("this kernel has no offload {name}")))
     }
 
-    /// The offloads that are asked for, by name.
+    /// Names of the requested offloads.
     pub fn features(&self, device: &DeviceId) -> io::Result<Vec<String>> {
         let features = ethtool::Features::read(&self.socket, &self.name(device)?)?;
         Ok(features.all_requested())
     }
 
-    /// Asks for an offload, or for its end.
+    /// Turns an offload on or off.
     pub fn set_feature(&self, device: &DeviceId, name: &str, on: bool) -> io::Result<()> {
         ethtool::Features::read(&self.socket, &self.name(device)?)?.set(&self.socket, name, on)
     }

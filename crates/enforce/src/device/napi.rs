@@ -1,4 +1,4 @@
-//! Threads of a device's NAPI instances, over netlink: works where the namespace's sysfs is
+//! Threads of a device's NAPI instances over netlink, which works even if the namespace's sysfs is
 //! read-only.
 
 use super::{DeviceId, Inside, not_found, unsupported};
@@ -7,8 +7,8 @@ use cofferdam_host::netlink::{NAPI_ID, NAPI_SET, NAPI_THREADED, Napi, Netdev, at
 use std::io;
 
 impl Inside {
-    /// Whether each NAPI instance of the device polls in a thread: one word for all, `0` or `1`,
-    /// or one each where they differ. Unsupported before Linux 6.17.
+    /// Whether the device's NAPI instances poll in threads: one word for all, `0` or `1`, or one
+    /// word each if they differ. Unsupported before Linux 6.17.
     pub fn napis_threaded(&self, device: &DeviceId) -> io::Result<String> {
         let napis = self.napis(device)?;
         let words: Option<Vec<String>> = napis
@@ -31,7 +31,7 @@ impl Inside {
         }
     }
 
-    /// Sets what [`Inside::napis_threaded`] tells.
+    /// Sets the value that [`Inside::napis_threaded`] returns.
     pub fn set_napis_threaded(&self, device: &DeviceId, value: &str) -> io::Result<()> {
         let napis = self.napis(device)?;
         let words: Option<Vec<u32>> = value.split(' ').map(|word| word.parse().ok()).collect();
@@ -43,7 +43,7 @@ impl Inside {
         cofferdam_host::in_namespace(&self.namespace, || set_threaded(&values))?
     }
 
-    /// Its NAPI instances, by number; not found when it has none, as a device that is down.
+    /// NAPI instances of the device by number. Not found if it has none, as a device that is down.
     fn napis(&self, device: &DeviceId) -> io::Result<Vec<Napi>> {
         let mut napis = cofferdam_host::in_namespace(&self.namespace, inside::napis)??;
         napis.retain(|napi| napi.ifindex == device.ifindex.0);
@@ -54,16 +54,16 @@ impl Inside {
         }
     }
 
-    /// Threads in which the device's NAPI instances poll, where the kernel announces them
-    /// (Linux 6.8 on).
+    /// Threads in which the device's NAPI instances poll, if the kernel reports them (Linux 6.8
+    /// on).
     pub fn napi_threads(&self, device: &DeviceId) -> Vec<u32> {
         let napis = self.napis(device).unwrap_or_default();
         napis.into_iter().filter_map(|napi| napi.thread).collect()
     }
 }
 
-/// Gives NAPI instances a thread (1) or takes it away (0), by number. Linux 6.17 on; earlier
-/// kernels answer `EOPNOTSUPP` or `EINVAL`.
+/// Gives NAPI instances a thread (1) or removes it (0), by number. Requires Linux 6.17; earlier
+/// kernels return `EOPNOTSUPP` or `EINVAL`.
 fn set_threaded(values: &[(u32, u32)]) -> io::Result<()> {
     let mut netdev = Netdev::open()?;
     values.iter().try_for_each(|(id, threaded)| {

@@ -1,8 +1,8 @@
-//! A sysfs that is read-only for a whole network namespace.
+//! Sysfs that is read-only for a whole network namespace.
 //!
-//! All mounts of one namespace's sysfs share a superblock, and a container runtime that mounts it
-//! first and read-only makes the superblock itself read-only: for every mount, ours too. The
-//! flag can be turned off and on again without touching any mount; the runtime's own stays
+//! All mounts of one namespace's sysfs share a superblock. A container runtime that mounts it
+//! first, and read-only, makes the superblock itself read-only for every mount, ours too. The flag
+//! can be turned off and on again without touching any mount. The runtime's own mount stays
 //! read-only, since `mount(2)` sets both flags.
 
 use super::sys;
@@ -12,13 +12,14 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
-/// Whether nothing can be written there, through any mount.
+/// Whether no mount of it can be written.
 pub(super) fn is_read_only(sysfs: &OwnedFd) -> io::Result<bool> {
     let flags = nix::sys::statvfs::fstatvfs(sysfs.as_fd())?.flags();
     Ok(flags.contains(nix::sys::statvfs::FsFlags::ST_RDONLY))
 }
 
-/// Sets the flag for all mounts. It is not turned off where a mount would become writable.
+/// Sets the flag for all mounts. Refuses to clear it if another process's mount would become
+/// writable.
 pub(super) fn set_read_only(sysfs: &OwnedFd, read_only: bool) -> io::Result<()> {
     if !read_only && let Some(pid) = writable_for(sysfs)? {
         return Err(io::Error::new(
@@ -32,8 +33,8 @@ pub(super) fn set_read_only(sysfs: &OwnedFd, read_only: bool) -> io::Result<()> 
     sys::reconfigure(sysfs, if read_only { c"ro" } else { c"rw" })
 }
 
-/// A process with a mount of it that only the superblock keeps from being written. One look at
-/// each mount namespace.
+/// Finds a process that has a mount which only the superblock keeps read-only. Reads each mount
+/// namespace once.
 fn writable_for(sysfs: &OwnedFd) -> io::Result<Option<u32>> {
     let device = nix::sys::stat::fstat(sysfs.as_fd())?.st_dev;
     let device = format!("{}:{}", libc::major(device), libc::minor(device));
@@ -44,7 +45,7 @@ fn writable_for(sysfs: &OwnedFd) -> io::Result<Option<u32>> {
         };
         let namespace: PathBuf = match fs::read_link(format!("/proc/{pid}/ns/mnt")) {
             Ok(namespace) => namespace,
-            // Ended, or a kernel thread.
+            // A process that has ended, or a kernel thread.
             Err(_) => continue,
         };
         let mounts = || fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
@@ -55,8 +56,8 @@ fn writable_for(sysfs: &OwnedFd) -> io::Result<Option<u32>> {
     Ok(None)
 }
 
-/// Whether `mountinfo` lists a mount of `device` (as `major:minor`) whose own options do not
-/// make it read-only. Source: proc_pid_mountinfo(5).
+/// Whether `mountinfo` lists a mount of `device` (`major:minor`) that is not read-only by its own
+/// options. Source: proc_pid_mountinfo(5).
 fn has_writable(mountinfo: &str, device: &str) -> bool {
     mountinfo.lines().any(|line| {
         let mut fields = line.split(' ');

@@ -1,4 +1,4 @@
-//! System calls that the standard library has no words for.
+//! System calls that the standard library does not wrap.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -16,7 +16,7 @@ const FSPICK_CLOEXEC: libc::c_uint = 1;
 const FSPICK_EMPTY_PATH: libc::c_uint = 8;
 const FSOPEN_CLOEXEC: libc::c_uint = 1;
 const FSMOUNT_CLOEXEC: libc::c_uint = 1;
-/// Since Linux 5.14.
+/// Socket option since Linux 5.14.
 const SO_NETNS_COOKIE: libc::c_int = 71;
 
 fn descriptor(result: libc::c_long) -> io::Result<OwnedFd> {
@@ -24,13 +24,13 @@ fn descriptor(result: libc::c_long) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the system call just returned this descriptor to us, and to nobody else.
+    // SAFETY: the system call just returned this descriptor, and only we own it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The sysfs of the calling thread's network namespace, mounted nowhere: it goes with the
-/// descriptor. (`ip netns exec` mounts it over /sys in a mount namespace of its own; this needs
-/// neither.) Linux 5.2 on.
+/// Mounts the sysfs of the calling thread's network namespace at no path: it ends with the
+/// descriptor. `ip netns exec` needs a mount namespace and a mount over /sys for that. Requires
+/// Linux 5.2.
 pub(super) fn mount_sysfs() -> io::Result<OwnedFd> {
     // SAFETY: the strings are NUL-terminated literals; the other arguments are integers.
     let context =
@@ -47,7 +47,8 @@ pub(super) fn mount_sysfs() -> io::Result<OwnedFd> {
     })
 }
 
-/// Sets a flag of the mounted file system's superblock, `ro` or `rw`. Its mounts keep their own.
+/// Sets a flag of the mounted file system's superblock, `ro` or `rw`. The mounts keep their own
+/// flags.
 pub(super) fn reconfigure(mount: &OwnedFd, flag: &CStr) -> io::Result<()> {
     // SAFETY: an empty, NUL-terminated path names the descriptor itself; integers otherwise.
     let context = descriptor(unsafe {
@@ -100,7 +101,7 @@ pub(super) fn open_below(directory: &OwnedFd, path: &Path, write: bool) -> io::R
     descriptor(fd.into()).map(File::from)
 }
 
-/// Number of the socket's network namespace that is never used again.
+/// Cookie of the socket's network namespace; never reused.
 pub(super) fn netns_cookie(socket: &UdpSocket) -> io::Result<u64> {
     let mut cookie = 0_u64;
     let mut length = size_of::<u64>() as libc::socklen_t;
@@ -139,7 +140,7 @@ pub(super) fn interface_name(socket: &UdpSocket, ifindex: u32) -> io::Result<Str
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// `SIOCETHTOOL` with a request of 32-bit words that the kernel answers in place.
+/// Sends a `SIOCETHTOOL` request of 32-bit words; the kernel answers in place.
 pub(super) fn ethtool(socket: &UdpSocket, name: &str, words: &mut [u32]) -> io::Result<i32> {
     // SAFETY: each command's size is stated inside `words` by the caller (ethtool.rs), who made
     // it as long as that.

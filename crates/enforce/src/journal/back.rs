@@ -1,21 +1,20 @@
-//! Puts a value back, in whatever state the host is by then.
+//! Reverts a value, whatever the state of the host is by then.
 //!
-//! The kernel does not take every value that it once gave. For each one that it may refuse there
-//! is another that means the same, or what the value would have become without us:
+//! The kernel does not accept every value that it once returned. For each value that it may refuse
+//! there is another with the same meaning, or the one that it would have become without us:
 //!
 //! - cgroup v2: an empty `cpuset.cpus` ("as the cgroup above") is refused while processes are in
-//!   the cgroup (ENOSPC). A list of all possible CPUs is taken, and the kernel cuts it to what the
-//!   cgroup above has, now and whenever that changes or a CPU comes or goes: the same effect.
-//!   Where a cgroup beside it has made CPUs its own (`cpuset.cpus.partition`), those are left out.
-//!   Rejected: moving the processes out and back (systemd ends a scope that is empty for a moment,
-//!   and a process that forks meanwhile is missed); turning the controller off and on again above
-//!   it (the cgroups beside it would lose their settings, and a runtime that writes one just then
-//!   finds no file).
-//! - cgroup v1: a list with CPUs that are offline is refused (EINVAL), one with CPUs that the
-//!   cgroup above has lost (EACCES) as well. Without us the kernel would have struck them out.
-//! - cgroup v1: a list without CPUs of a cgroup below is refused (EBUSY). Both lists together are
-//!   taken; the rest follows once the cgroups below are back.
-//! - An interrupt whose CPUs are all offline belongs to all that are online: so does the kernel.
+//!   the cgroup (ENOSPC). A list of all possible CPUs is accepted. The kernel reduces it to the
+//!   CPUs of the cgroup above, now and whenever those change: the effect is the same. CPUs of a
+//!   sibling partition (`cpuset.cpus.partition`) are left out. Rejected: moving the processes out
+//!   and back, because systemd ends a scope that is empty for a moment, and a process that forks
+//!   meanwhile is missed. Rejected: turning the controller off and on again above it, because the
+//!   siblings would lose their settings, and a runtime that writes one just then finds no file.
+//! - cgroup v1: a list with offline CPUs is refused (EINVAL), and one with CPUs that the cgroup
+//!   above has lost (EACCES). Without us the kernel would have removed them.
+//! - cgroup v1: a list without CPUs of a cgroup below is refused (EBUSY). The union of both lists
+//!   is accepted; the rest follows once the cgroups below are reverted.
+//! - An interrupt whose CPUs are all offline moves to all online CPUs, as the kernel does it.
 
 use super::change::{Change, Target};
 use super::outcome::is_gone;
@@ -25,22 +24,22 @@ use cofferdam_host::HostFs;
 use std::io;
 use std::path::Path;
 
-/// How a value was put back.
+/// Outcome of reverting a value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Put {
-    /// As it was.
+    /// The target has its former value.
     Back,
-    /// As this value, because the kernel refuses the one before.
+    /// The target has this value, because the kernel refuses the former one.
     As(String),
-    /// Not yet: others must go first.
+    /// The target has to wait: other changes must be reverted first.
     Later,
 }
 
-/// Writes the value before; unless `exact`, what stands for it when the kernel refuses that.
-/// `found` is what is there now.
+/// Writes the former value or, unless `exact`, a substitute if the kernel refuses it. `found` is
+/// the current value.
 ///
 /// # Errors
-/// The kernel's, about the value before, when it takes no other one instead.
+/// Returns the kernel's error for the former value if it accepts no substitute either.
 pub(super) fn put_back(fs: &HostFs, change: &Change, found: &str, exact: bool) -> io::Result<Put> {
     let refused = match values::write(&change.target, &change.before) {
         Ok(()) => return Ok(Put::Back),
@@ -66,7 +65,7 @@ pub(super) fn put_back(fs: &HostFs, change: &Change, found: &str, exact: bool) -
     }
 }
 
-/// The online CPUs.
+/// Online CPUs.
 pub(super) fn online(fs: &HostFs) -> Option<Cpus> {
     read_list(&fs.read_text("/sys/devices/system/cpu/online").ok()?)
 }
@@ -75,10 +74,10 @@ fn is_cpuset(target: &Target) -> bool {
     matches!(target, Target::File { path, .. } if path.ends_with("cpuset.cpus"))
 }
 
-/// What stands for the value before, the best first.
+/// Substitutes for the former value, the best first.
 fn instead(fs: &HostFs, change: &Change) -> Vec<String> {
     let before = read_list(&change.before);
-    // Only the CPUs of the list before that are in `there`.
+    // CPUs of the former list that are in `there`.
     let within = |there: &Option<Cpus>| -> Option<Cpus> {
         let both: Cpus = before
             .as_ref()?
@@ -105,7 +104,7 @@ fn instead(fs: &HostFs, change: &Change) -> Vec<String> {
     lists.iter().flatten().map(spell).collect()
 }
 
-/// The list before and ours together.
+/// Union of the former list and ours.
 fn joined(change: &Change) -> Option<String> {
     let lists = change.ours.iter().chain([&change.before]);
     let all: Cpus = lists.filter_map(|text| read_list(text)).flatten().collect();
@@ -116,11 +115,11 @@ fn possible(fs: &HostFs) -> Option<Cpus> {
     read_list(&fs.read_text("/sys/devices/system/cpu/possible").ok()?)
 }
 
-/// What the cgroup above the one of the file at `path` has.
+/// CPUs of the parent of the cgroup that contains `path`.
 fn above(path: &Path) -> Option<Cpus> {
     let folder = path.parent()?.parent()?;
     let read = |name| std::fs::read_to_string(folder.join(name));
-    // v2, else v1.
+    // The v2 file, otherwise the v1 file.
     let text = read("cpuset.cpus.effective").or_else(|_| read("cpuset.effective_cpus"));
     read_list(&text.ok()?)
 }

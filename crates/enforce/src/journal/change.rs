@@ -1,4 +1,4 @@
-//! What the journal can hold: one change of the host, with its value before and ours.
+//! One change of the host: a target with its value before and ours.
 
 use crate::cpus::{Cpus, read_list};
 use crate::device::DeviceId;
@@ -9,78 +9,78 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Something on the host that has one value, and keeps it until another is written.
+/// Setting of the host that keeps its value until another is written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
-    /// A file of cgroupfs, procfs or the host's sysfs. `directory_inode` is that of the
-    /// directory it is in: a cgroup made anew at the same path is another one.
+    /// File of cgroupfs, procfs or the host's sysfs. A cgroup created again at the same path is
+    /// another target, because its directory has another inode.
     File {
-        /// Where.
+        /// Path of the file.
         path: PathBuf,
-        /// Inode number of its directory.
+        /// Inode number of the file's directory.
         directory_inode: u64,
     },
-    /// A file in a network device's sysfs directory, such as `threaded`.
+    /// File in a network device's sysfs directory, such as `threaded`.
     DeviceFile {
-        /// Whose.
+        /// Network device.
         device: DeviceId,
-        /// Below `/sys/class/net/DEVICE/`.
+        /// Path below `/sys/class/net/DEVICE/`.
         file: PathBuf,
     },
     /// Whether a network device's NAPI instances poll in threads, over netlink: `0` or `1`.
     Napis {
-        /// Whose.
+        /// Network device.
         device: DeviceId,
     },
-    /// Whether the sysfs of a network device's namespace is read-only for everybody: `ro` or
-    /// `rw`. Ours only for the moment of a write.
+    /// Whether the sysfs of a network device's namespace is read-only for all mounts: `ro` or `rw`.
+    /// Changed only for the moment of a write.
     Sysfs {
-        /// A device in the namespace.
+        /// Any device in the namespace.
         device: DeviceId,
     },
-    /// An offload of a network device, by the kernel's name (`rx-gro`); `on` or `off`.
+    /// Offload of a network device by the kernel's name (`rx-gro`): `on` or `off`.
     Feature {
-        /// Whose.
+        /// Network device.
         device: DeviceId,
-        /// The kernel's name.
+        /// Name of the offload.
         name: String,
     },
-    /// The cgroup of a thread in one hierarchy.
+    /// Cgroup of a thread in one hierarchy.
     ThreadCgroup {
-        /// Which thread.
+        /// Thread that is moved.
         thread: ThreadId,
-        /// Where the hierarchy is mounted.
+        /// Mount point of the hierarchy.
         mount: PathBuf,
     },
-    /// The CPUs that a thread may run on.
+    /// CPUs that a thread may run on.
     ThreadCpus(
-        /// Which thread.
+        /// Thread that is bound.
         ThreadId,
     ),
-    /// A directory that we made: `present` or `absent`.
+    /// Directory that we created: `present` or `absent`.
     Directory {
-        /// Where.
+        /// Path of the directory.
         path: PathBuf,
-        /// Inode number of the directory it is in.
+        /// Inode number of the parent directory.
         parent_inode: u64,
     },
 }
 
-/// How values of a target are compared: the kernel spells them its own way.
+/// Comparison of a target's values: the kernel spells them in its own way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
-    /// As text, blanks at the ends and between words aside.
+    /// Text, without regard to blanks at the ends and between words.
     Text,
-    /// A list of CPUs, such as `0-2,5`.
+    /// List of CPUs, such as `0-2,5`.
     CpuList,
-    /// A mask of CPUs, such as `00000000,00000003`.
+    /// Mask of CPUs, such as `00000000,00000003`.
     CpuMask,
 }
 
 impl Form {
-    /// One spelling for all that mean the same.
+    /// Returns one spelling for all values that mean the same.
     pub fn canonical(self, value: &str) -> String {
         let words = || value.split_whitespace().collect::<Vec<_>>().join(" ");
         match self {
@@ -112,21 +112,22 @@ impl Form {
     }
 }
 
-/// One change in force.
+/// Change in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// What was changed.
+    /// Setting that was changed.
     pub target: Target,
-    /// How its values are compared.
+    /// Comparison of its values.
     pub form: Form,
-    /// What it was.
+    /// Value before the change.
     pub before: String,
-    /// What we wrote, newest last; at most two, as the newest may not have been written yet.
+    /// Values that we wrote, latest last; at most two, because the latest may not have been written
+    /// yet.
     pub ours: Vec<String>,
 }
 
 impl Change {
-    /// Notes a value that is about to be written.
+    /// Adds a value that is about to be written.
     pub(super) fn will_be(&mut self, value: &str) {
         if self.ours.last().is_none_or(|last| last != value) {
             self.ours.push(value.to_owned());
@@ -136,23 +137,22 @@ impl Change {
         }
     }
 
-    /// Notes that another program has written `found`, which is what is put back from now on.
-    /// Nothing of ours is there any more: should our former values come back, they are that
-    /// program's too.
+    /// Sets the value `found` of another program as the one to revert to. Our values no longer
+    /// count: if they appear again, that program wrote them.
     pub(super) fn was_rewritten(&mut self, found: &str) {
         found.clone_into(&mut self.before);
         self.ours.clear();
     }
 
-    /// Whether `found` is what we wrote.
+    /// Whether `found` is a value that we wrote.
     pub(super) fn is_ours(&self, found: &str) -> bool {
         let found = self.form.canonical(found);
         self.ours.iter().any(|o| self.form.canonical(o) == found)
     }
 
-    /// Whether `found` is what the kernel, or taking back, made of a list of ours: without the
-    /// CPUs that are offline (cgroup v1 strikes them out for good), or joined with the list before
-    /// (see [`super::back`]). The list before itself is neither: another program wrote that.
+    /// Whether `found` derives from a list of ours: without offline CPUs (cgroup v1 removes them
+    /// for good), or joined with the former list (see [`super::back`]). The former list itself does
+    /// not count: another program wrote that.
     pub(super) fn came_of_ours(&self, found: &str, online: &Cpus) -> bool {
         if self.form != Form::CpuList {
             return false;
@@ -175,17 +175,17 @@ impl Change {
             })
     }
 
-    /// Whether `found` is what was there before.
+    /// Whether `found` is the former value.
     pub(super) fn is_before(&self, found: &str) -> bool {
         self.form.canonical(&self.before) == self.form.canonical(found)
     }
 }
 
 impl Target {
-    /// The file at `path`, as it is now.
+    /// Returns the target for the file at `path` in its current directory.
     ///
     /// # Errors
-    /// When its directory cannot be looked at: it is gone.
+    /// Fails if the directory is gone.
     pub fn file(path: &Path) -> std::io::Result<Target> {
         Ok(Target::File {
             path: path.to_owned(),
@@ -193,10 +193,10 @@ impl Target {
         })
     }
 
-    /// A directory that is to be made at `path`.
+    /// Returns the target for a directory that is to be created at `path`.
     ///
     /// # Errors
-    /// When the directory above it cannot be looked at.
+    /// Fails if the parent directory is gone.
     pub fn directory(path: &Path) -> std::io::Result<Target> {
         Ok(Target::Directory {
             path: path.to_owned(),

@@ -1,10 +1,10 @@
-//! Closed list of what Cofferdam changes: which files of which file systems, which attributes, and
-//! how their values are spelled. The journal makes and reverts nothing else, whoever wrote its
-//! file.
+//! Closed list of the changes that Cofferdam makes: files and file systems, attributes, and the
+//! spelling of their values. The journal makes and reverts no other change, even if its file
+//! contains one.
 //!
-//! The check also stands before a change is made, so a new kind of change fails in its first test
-//! until it is listed here. Rejected: a keyed checksum. Whoever can write the file can read a key
-//! beside it.
+//! The check also runs before a change is made, so a new kind of change fails in its first test
+//! until it is listed here. Rejected: a keyed checksum. A user who can write the file can also read
+//! a key next to it.
 
 use super::change::{Change, Form, Target};
 use super::values::{ABSENT, PRESENT, READ_ONLY, WRITABLE};
@@ -19,16 +19,16 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Cgroup of ours below a container's, for its NAPI threads. Of ours, so that the runtime finds no
-/// thread that it cannot end in its own.
+/// Name of our cgroup below a container's, for its NAPI threads. A separate cgroup, so that the
+/// runtime finds in its own no thread that it cannot end.
 pub(crate) const NAPI_CGROUP: &str = "cofferdam.napi";
 /// Offload without which veth has no NAPI.
 pub(crate) const GRO: &str = "rx-gro";
 
-/// Longest value, bytes: a list of CPUs may be a long one.
+/// Longest value, bytes: a list of CPUs may be long.
 const MOST_VALUE_BYTES: usize = 64 << 10;
 
-/// A change that Cofferdam never makes.
+/// Change that Cofferdam never makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Cofferdam never makes such a change: {0}")]
 pub struct UnlistedChange(&'static str);
@@ -41,16 +41,16 @@ impl From<UnlistedChange> for io::Error {
 
 type Listed<T> = Result<T, UnlistedChange>;
 
-/// How the values of one target are compared and spelled.
+/// Comparison and spelling of the values of one target.
 struct Spelling {
     form: Form,
     is_value: fn(&str) -> bool,
 }
 
-/// Name of a file, the form of its values, and whether a value is spelled as one.
+/// Name of a file, the form of its values, and a check of their spelling.
 type ListedFile = (&'static str, Form, fn(&str) -> bool);
 
-/// Files of a cgroup's directory.
+/// Permitted files of a cgroup's directory.
 const CGROUP_FILES: [ListedFile; 9] = [
     ("cpu.shares", Form::Text, is_number),
     ("cpu.weight", Form::Text, is_number),
@@ -63,7 +63,7 @@ const CGROUP_FILES: [ListedFile; 9] = [
     ("cgroup.max.descendants", Form::Text, is_limit),
 ];
 
-/// File system in which a file must be.
+/// File system that must contain a file.
 #[derive(Clone, Copy)]
 enum FileSystem {
     Cgroup,
@@ -71,11 +71,11 @@ enum FileSystem {
     Sysfs,
 }
 
-/// Checks that `change` is one that Cofferdam makes on the host `fs`. A target that is gone passes:
-/// nothing is written to it.
+/// Checks that Cofferdam makes changes such as `change` on the host `fs`. A target that is gone
+/// passes: nothing is written to it.
 ///
 /// # Errors
-/// Why it is not.
+/// Returns the reason for the refusal.
 pub fn check_listed(fs: &HostFs, change: &Change) -> Listed<()> {
     let spelling = spelling_of(fs, &change.target)?;
     if change.form != spelling.form {
@@ -126,7 +126,7 @@ fn spelling_of(fs: &HostFs, target: &Target) -> Listed<Spelling> {
     }
 }
 
-/// Whether an offload has the kernel or the device cut TCP segments.
+/// Whether an offload makes the kernel or the device split TCP segments.
 pub(crate) fn is_tcp_segmentation(feature: &str) -> bool {
     feature.starts_with("tx-tcp") && feature.ends_with("-segmentation")
 }
@@ -170,7 +170,8 @@ fn of_device_file(file: &Path) -> Listed<Spelling> {
     }
 }
 
-/// Checks that a thread is one of the kernel that polls a network device, as long as it lives.
+/// Checks that a thread is a kernel thread that polls a network device. A thread that has ended
+/// passes.
 fn check_napi_thread(thread: thread::ThreadId) -> Listed<()> {
     match thread::is_napi(thread) {
         Ok(false) => Err(UnlistedChange("it is no NAPI thread")),
@@ -184,7 +185,7 @@ fn check_parent(fs: &HostFs, path: &Path, file_system: FileSystem) -> Listed<()>
     check_directory(fs, parent, file_system)
 }
 
-/// Checks that a path is absolute and spelled in the one way, without `.` and `..`.
+/// Checks that a path is absolute and without `.`, `..` and redundant separators.
 fn check_plain(path: &Path) -> Listed<()> {
     let mut parts = path.components();
     let plain: PathBuf = path.components().collect();
@@ -196,8 +197,8 @@ fn check_plain(path: &Path) -> Listed<()> {
     }
 }
 
-/// Checks that a directory is in a file system of the kernel, by its own path: through no symbolic
-/// link but sysfs's own.
+/// Checks that a directory is in a file system of the kernel. Symbolic links are refused, except in
+/// sysfs.
 fn check_directory(fs: &HostFs, directory: &Path, file_system: FileSystem) -> Listed<()> {
     let real = match directory.canonicalize() {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -223,7 +224,7 @@ fn is_of(fs: &HostFs, real: &Path, file_system: FileSystem) -> bool {
         };
         return statfs(real).is_ok_and(|found| wanted.contains(&found.filesystem_type()));
     }
-    // A copy of a host's files in an ordinary file system.
+    // A copy of a host's files in an ordinary file system, for tests.
     real.starts_with(root.join(match file_system {
         FileSystem::Cgroup => "sys/fs/cgroup",
         FileSystem::Proc => "proc",
@@ -251,7 +252,7 @@ fn is_v1_quota(value: &str) -> bool {
     value == "-1" || is_number(value)
 }
 
-/// `QUOTA PERIOD`, in microseconds.
+/// Checks for `QUOTA PERIOD`, in microseconds.
 fn is_v2_quota(value: &str) -> bool {
     let words: Vec<&str> = value.split_whitespace().collect();
     matches!(words.as_slice(), [quota, period] if is_limit(quota) && is_number(period))
@@ -268,8 +269,8 @@ fn is_mask(value: &str) -> bool {
     value.split(',').all(is_group)
 }
 
-/// A path below the hierarchy's mount; `/..` and so on for a cgroup that our cgroup namespace does
-/// not show.
+/// Checks for a path below the hierarchy's mount, or `/..` and so on: a cgroup outside of our
+/// cgroup namespace.
 fn is_cgroup_path(value: &str) -> bool {
     let Some(below) = value.strip_prefix('/') else {
         return false;

@@ -1,6 +1,6 @@
-//! The kernel's refusals, for tests on made-up trees: what cgroupfs and `/proc/irq` do not take.
-//! Source: `update_cpumask` and `validate_change` of kernel/cgroup/cpuset.c; kernel/irq/proc.c;
-//! `tg_set_cfs_bandwidth` and `tg_cfs_schedulable_down` of kernel/sched/core.c.
+//! Refusals of the kernel for tests on synthetic trees: values that cgroupfs and `/proc/irq` do not
+//! accept. Source: `update_cpumask` and `validate_change` of kernel/cgroup/cpuset.c;
+//! kernel/irq/proc.c; `tg_set_cfs_bandwidth` and `tg_cfs_schedulable_down` of kernel/sched/core.c.
 
 use crate::cpus::{Cpus, read_list};
 use std::cell::RefCell;
@@ -9,22 +9,23 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What the rules depend on besides the tree. All cgroups have processes in them.
+/// State of the kernel besides the tree. All cgroups contain processes.
 #[derive(Clone, Debug, Default)]
 pub struct FakeKernel {
     pub v1: bool,
     pub possible: Cpus,
     pub online: Cpus,
-    /// Where the cpuset controller is mounted, when the kernel keeps the files with the effective CPUs.
+    /// Mount point of the cpuset controller, if the kernel writes the files with the effective
+    /// CPUs.
     pub effective: Option<PathBuf>,
-    /// CPUs that a cgroup does not get, for no reason that its files tell: v1 refuses them (EINVAL), v2
-    /// gives the others.
+    /// CPUs that a cgroup does not get, for a reason that no file shows: v1 refuses them (EINVAL),
+    /// v2 gives the others.
     pub taken: BTreeMap<PathBuf, Cpus>,
-    /// A cgroup that is removed just before it is written.
+    /// Cgroup that is removed just before it is written.
     pub vanishes: Option<PathBuf>,
-    /// The error of every write.
+    /// Error that every write returns.
     pub refuses: Option<i32>,
-    /// What was written so far.
+    /// Writes so far.
     pub written: Vec<(PathBuf, String)>,
 }
 
@@ -33,13 +34,13 @@ thread_local! {
 }
 
 impl FakeKernel {
-    /// Judges this thread's writes from now on.
+    /// Checks this thread's writes from now on.
     pub fn install(self) {
         self.tell_effective();
         KERNEL.with_borrow_mut(|kernel| *kernel = Some(self));
     }
 
-    /// Changes the kernel that judges this thread's writes.
+    /// Changes the kernel that checks this thread's writes.
     pub fn change(change: impl FnOnce(&mut FakeKernel)) {
         KERNEL.with_borrow_mut(|kernel| {
             let kernel = kernel.as_mut().expect("a kernel is installed");
@@ -48,7 +49,7 @@ impl FakeKernel {
         });
     }
 
-    /// Writes what each cgroup has.
+    /// Writes the effective CPUs of each cgroup.
     fn tell_effective(&self) {
         if let Some(mount) = &self.effective {
             self.tell(mount, &self.online);
@@ -68,7 +69,7 @@ impl FakeKernel {
         }
     }
 
-    /// CPUs of a cgroup with `list` where the one above it has `above`.
+    /// CPUs of a cgroup with `list` whose parent has `above`.
     pub fn given(&self, folder: &Path, list: Option<Cpus>, above: &Cpus) -> Cpus {
         let taken = self.taken.get(folder).filter(|_| !self.v1);
         let free: Cpus = above
@@ -84,7 +85,7 @@ impl FakeKernel {
             .unwrap_or_else(|| above.clone())
     }
 
-    /// The error that a write of `value` to the file at `path` meets.
+    /// Error that a write of `value` to the file at `path` returns.
     pub fn verdict(&self, path: &Path, value: &str) -> Result<(), i32> {
         if path.parent() == self.vanishes.as_deref() {
             fs::remove_dir_all(path.parent().unwrap()).unwrap();
@@ -108,8 +109,8 @@ impl FakeKernel {
         }
     }
 
-    /// v1's: at least 1 ms and the burst, within that of the cgroup above, and no less than those
-    /// below.
+    /// Checks a v1 quota: at least 1 ms and the burst, within the quota of the cgroup above, and no
+    /// less than the quotas below.
     fn quota(&self, folder: &Path, value: &str) -> Result<(), i32> {
         let cpus = |folder: &Path, quota_us: f64| {
             quota_us / number(&folder.join("cpu.cfs_period_us")).unwrap_or(100_000.0)
@@ -164,7 +165,7 @@ impl FakeKernel {
     }
 }
 
-/// A finite number in a file.
+/// Finite number in a file.
 fn number(file: &Path) -> Option<f64> {
     let text = fs::read_to_string(file).ok()?;
     text.trim().parse().ok().filter(|number| *number >= 0.0)
@@ -179,7 +180,7 @@ fn folders(folder: &Path) -> Vec<std::path::PathBuf> {
     entries.map(|e| e.path()).filter(|p| p.is_dir()).collect()
 }
 
-/// What this thread's kernel makes of a write.
+/// Updates the effective CPUs after a write.
 pub(super) fn follow() {
     KERNEL.with_borrow(|kernel| {
         if let Some(kernel) = kernel {
@@ -188,7 +189,7 @@ pub(super) fn follow() {
     });
 }
 
-/// What this thread's kernel says about a write.
+/// Checks a write with this thread's kernel.
 pub(super) fn judge(path: &Path, value: &str) -> io::Result<()> {
     KERNEL.with_borrow_mut(|kernel| {
         let Some(kernel) = kernel else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Reads a journal's file, which nobody but the user of this process may have written.
+//! Reads a journal file that only the user of this process can have written.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
@@ -7,14 +7,14 @@ use std::path::Path;
 
 /// Largest file that is read, bytes: some 100,000 changes in force.
 const MOST_BYTES: u64 = 256 << 20;
-/// Permission to write, of the group and of others.
+/// Write permission of the group and of others.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// All of the file at `path`.
+/// Reads the file at `path`.
 ///
 /// # Errors
-/// When it cannot be opened or read, and of kind `InvalidData` when it is a link, no ordinary file,
-/// too large, another user's, or may be written by others.
+/// Fails if it cannot be opened or read. The error is of kind `InvalidData` if the file is a link,
+/// not an ordinary file, too large, owned by another user, or writable by others.
 pub(super) fn read_own(path: &Path) -> io::Result<Vec<u8>> {
     let mut options = OpenOptions::new();
     // A FIFO in its place must not block.
@@ -29,7 +29,7 @@ pub(super) fn read_own(path: &Path) -> io::Result<Vec<u8>> {
     if !metadata.is_file() {
         return Err(foreign("is no ordinary file"));
     }
-    // Its directory in procfs belongs to the user as whom this process acts.
+    // The directory in procfs belongs to the user as whom this process acts.
     if metadata.uid() != fs::metadata("/proc/self")?.uid() {
         return Err(foreign(&format!("belongs to user {}", metadata.uid())));
     }

@@ -1,8 +1,8 @@
-//! The journal: what is in force, and its file, which is written before the host is changed.
+//! The journal's changes in force, and its file, which is written before the host is changed.
 //!
-//! A record is one `write` to a file in tmpfs: it survives the death of the process, not that of
-//! the host, and a reboot undoes everything by itself. Undoing writes nothing that it depends on,
-//! so it needs no space: a file that is found is only read until everything in it was taken back.
+//! A record is one `write` to a file in tmpfs. It survives the end of the process. A reboot reverts
+//! all changes by itself. Reverting does not depend on any write, so it needs no free space: an
+//! existing file is only read until all of its changes are reverted.
 
 use super::change::Change;
 use super::closed_list::UnlistedChange;
@@ -14,25 +14,26 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Damaged journals that are kept, one file each; further ones replace the last.
+/// Most damaged journals that are saved, one file each; further ones replace the last.
 const MOST_KEPT: u32 = 9;
 
-/// The file and what it says.
+/// Journal file and its content.
 #[derive(Debug)]
 pub(super) struct Log {
     path: PathBuf,
     boot: String,
-    /// Made with the first change.
+    /// Open file; created with the first change.
     store: Option<Store>,
-    /// The file that was found has unreadable places, and is still in place.
+    /// Whether the existing file has unreadable places.
     damaged: bool,
     next: u64,
-    /// Changes in force, in the order they were made.
+    /// Changes in force, in the order in which they were made.
     pub changes: BTreeMap<u64, Change>,
 }
 
 impl Log {
-    /// Reads the file, if there is one, and tells what could not be read. Writes nothing.
+    /// Reads the file, if there is one. Returns its contents with the unreadable places. Writes
+    /// nothing.
     pub fn open(path: &Path, boot: &str) -> io::Result<(Log, Contents)> {
         let mut contents = match file::read_own(path) {
             Ok(bytes) => decode(&bytes, boot),
@@ -54,7 +55,7 @@ impl Log {
         Ok((log, contents))
     }
 
-    /// Drops changes that `check` refuses, and names each with the reason. They count as damage.
+    /// Drops changes that `check` refuses, and returns each with the reason. They count as damage.
     pub fn refuse(&mut self, check: impl Fn(&Change) -> Result<(), UnlistedChange>) -> Vec<String> {
         let mut refused = Vec::new();
         self.changes.retain(|_, change| match check(change) {
@@ -68,8 +69,8 @@ impl Log {
         refused
     }
 
-    /// To be called once everything that was found has been taken back as far as it could be:
-    /// keeps a damaged file aside (returns where), and leaves no file that says nothing.
+    /// Finishes the recovery, once all existing changes are reverted as far as possible. Saves a
+    /// damaged file under another name, which it returns, and removes an empty one.
     pub fn settle(&mut self) -> Option<PathBuf> {
         let kept = if self.damaged {
             self.keep_aside().ok()
@@ -78,7 +79,7 @@ impl Log {
         };
         match self.changes.is_empty() {
             true => self.remove(),
-            // Without room the file that was found stays in place: it says the same, and more.
+            // Without free space the existing file stays in place: it contains these changes too.
             false => drop(self.replace()),
         }
         kept
@@ -108,8 +109,8 @@ impl Log {
         Ok(())
     }
 
-    /// Forgets a change. A record that could not be written only means that the next process looks
-    /// at it once more, and finds it done.
+    /// Removes a change. If the record cannot be written, the next process only checks the change
+    /// once more.
     pub fn done(&mut self, id: u64) {
         self.changes.remove(&id);
         if let Some(store) = &mut self.store {
@@ -136,13 +137,14 @@ impl Log {
         io::Error::new(
             e.kind(),
             format!(
-                "the journal {} cannot be written, so nothing is changed: {e}; free some space there",
+                "the journal {} cannot be written, so nothing is changed: {e}; free some space \
+                 there",
                 self.path.display()
             ),
         )
     }
 
-    /// Replaces the file by one that holds only what is in force.
+    /// Replaces the file by one that contains only the changes in force.
     fn replace(&mut self) -> io::Result<()> {
         if self.damaged {
             self.keep_aside()?;
@@ -160,14 +162,14 @@ impl Log {
         }
     }
 
-    /// Gives the damaged file a second name that nobody overwrites.
+    /// Gives the damaged file a second name that is never overwritten.
     fn keep_aside(&mut self) -> io::Result<PathBuf> {
         let name = |n: u32| self.path.with_extension(format!("unreadable-{n}"));
         let free = (1..MOST_KEPT).map(name).find(|path| !path.exists());
         let kept = free.unwrap_or_else(|| name(MOST_KEPT));
         let _ = fs::remove_file(&kept);
         if self.changes.is_empty() {
-            // Needs no room at all.
+            // A rename needs no free space.
             fs::rename(&self.path, &kept)?;
         } else {
             fs::hard_link(&self.path, &kept)?;
@@ -176,9 +178,9 @@ impl Log {
         Ok(kept)
     }
 
-    /// Removes the file, when nothing is left to be taken back.
+    /// Removes the file if nothing is left to be reverted.
     pub fn remove(&mut self) {
-        // Whatever was not taken back stands in the file, if only as damage.
+        // The file still contains every change that was not reverted, if only as damage.
         if self.changes.is_empty() && !self.damaged {
             self.store = None;
             let _ = fs::remove_file(&self.path);
@@ -190,7 +192,7 @@ impl Log {
 /// Longest name in a message, characters.
 const MOST_NAME: usize = 200;
 
-/// A name that a file gives, with nothing in it that steers a terminal.
+/// Name from a file, without characters that control a terminal.
 fn printable(name: &str) -> String {
     let plain: String = name.escape_debug().take(MOST_NAME).collect();
     match name.len() > MOST_NAME {
@@ -255,8 +257,8 @@ mod tests {
         assert!(again.changes.is_empty() && !contents.is_damaged());
     }
 
-    /// A write that ends short at any byte: the record does not count, and the next one is not
-    /// glued to it.
+    /// A write may end short at any byte: the record does not count, and the next one does not
+    /// continue it.
     /// Promise 65.
     #[test]
     fn a_short_write_is_as_if_never_made() {
@@ -299,7 +301,7 @@ mod tests {
         let kept = log.settle().unwrap();
         assert_eq!(fs::read(kept).unwrap(), bytes);
         assert!(!path.exists());
-        // With changes that could not be taken back yet the journal itself continues.
+        // With changes that could not be reverted yet, the journal itself continues.
         fs::write(&path, &bytes).unwrap();
         let (mut log, _) = open(&path);
         log.begin(change("/b")).unwrap();

@@ -1,11 +1,11 @@
-//! Every change that we make on the host, and how it is taken back.
+//! The journal of all changes on the host, with which they are reverted.
 //!
-//! Before anything is changed, its value and ours are written to a file in `/run/cofferdam`, so
-//! that whoever comes next can put the host back, however we ended. Taking back goes in reverse
-//! order, can be repeated, and touches nothing that has vanished or was made anew. A value that
-//! another program has written since is left alone, and reported.
+//! Before a change is made, the former value and ours are written to a file in `/run/cofferdam`.
+//! The next process can therefore revert the host, however we ended. Reverting goes in reverse
+//! order, can be repeated, and touches nothing that has vanished or was created again. A later
+//! value of another program is left alone and reported.
 //!
-//! BPF programs are not in it: they are attached by links that go with our process.
+//! BPF programs are not recorded: links attach them, which end with our process.
 
 mod back;
 mod change;
@@ -39,36 +39,36 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use values::{ABSENT, PRESENT};
 
-/// Where the journal and its lock are by default.
+/// Default folder of the journal and its lock.
 pub const FOLDER: &str = cofferdam_paths::RUN_FOLDER;
 
-/// The changes in force, and the only way to make one. One a host, by a lock that ends with the
-/// process.
+/// The changes in force, and the only way to make one. A host has one journal: its lock ends with
+/// the process.
 #[derive(Debug)]
 pub struct Journal {
     fs: HostFs,
     log: Log,
     by_target: HashMap<Target, u64>,
     failed_changes: u64,
-    // Last: the folder goes with the lock when nothing else is in it.
+    // The last field: the lock removes the folder when nothing else is in it.
     _lock: HostLock,
 }
 
 impl Journal {
-    /// Takes the lock in `folder` (made when missing) and takes back what an earlier process
-    /// left in force.
+    /// Takes the lock in `folder`, which is created if missing, and reverts the changes of an
+    /// earlier process.
     ///
     /// # Errors
-    /// When another process has the lock, or the file cannot be read. A file that cannot be
-    /// written is an error of each change.
+    /// Fails if another process has the lock, or the file cannot be read. If the file cannot be
+    /// written, each change fails.
     pub fn open(folder: &Path) -> Result<(Journal, UndoReport), JournalError> {
         Journal::open_on(HostFs::host(), folder)
     }
 
-    /// As [`Journal::open`], for a host below a directory.
+    /// Opens the journal of a host below a directory; see [`Journal::open`].
     ///
     /// # Errors
-    /// As [`Journal::open`].
+    /// Fails as [`Journal::open`] does.
     pub fn open_on(fs: HostFs, folder: &Path) -> Result<(Journal, UndoReport), JournalError> {
         let path = folder.join("journal");
         let failed = |source| JournalError::File {
@@ -99,11 +99,11 @@ impl Journal {
         Ok((journal, report))
     }
 
-    /// Gives `target` a value. Nothing is written when it has it already.
+    /// Sets `target` to a value. Writes nothing if it already has that value.
     ///
     /// # Errors
-    /// When the value cannot be read or written; [`ChangeError::vanished`] tells whether because
-    /// the object is gone.
+    /// Fails if the value cannot be read or written; [`ChangeError::vanished`] reports whether the
+    /// object is gone.
     pub fn set(
         &mut self,
         target: &Target,
@@ -123,11 +123,11 @@ impl Journal {
         Ok(found)
     }
 
-    /// Notes a change that the caller will make, somewhere else than here: some take the kernel
-    /// long. `None` when `target` has the value already.
+    /// Records a change that the caller makes elsewhere, because it takes the kernel long. `None`
+    /// if `target` already has the value. [`Journal::finish`] must follow in any case.
     ///
     /// # Errors
-    /// As [`Journal::set`]. [`Journal::finish`] must follow in any case.
+    /// Fails as [`Journal::set`] does.
     pub fn begin(
         &mut self,
         target: &Target,
@@ -140,10 +140,10 @@ impl Journal {
             .map_err(|source| self.failed(target, value, source))
     }
 
-    /// What became of a change that [`Journal::begin`] noted.
+    /// Records the outcome of a change that [`Journal::begin`] recorded.
     ///
     /// # Errors
-    /// The one in `written`.
+    /// Returns the error in `written`.
     pub fn finish(
         &mut self,
         pending: &Pending,
@@ -164,7 +164,7 @@ impl Journal {
         }
     }
 
-    /// Writes down what is about to be written, and tells what is there now.
+    /// Records the value that is about to be written. Returns the state found on the host.
     fn note(
         &mut self,
         target: &Target,
@@ -188,7 +188,7 @@ impl Journal {
                 before: found,
                 ours: vec![value.to_owned()],
             };
-            // What would be refused at the next start must not be made.
+            // A change that would be refused at the next start must not be made.
             check_listed(&self.fs, &change)?;
             let id = self.log.begin(change)?;
             self.by_target.insert(target.clone(), id);
@@ -196,7 +196,7 @@ impl Journal {
         };
         let change = self.log.changes.get(&id);
         let rewritten = !change.is_some_and(|c| self.is_ours(c, &found));
-        // What the kernel made of ours may be what is wanted by now.
+        // The kernel's version of our value may be the wanted value by now.
         let noted = change.is_some_and(|c| c.is_ours(value));
         if rewritten {
             self.log.before(id, &found)?;
@@ -219,10 +219,10 @@ impl Journal {
         written
     }
 
-    /// Notes again what stands there after a refused write: of our values only the last two are
+    /// Records the current value again after a refused write: only the last two of our values are
     /// kept.
     fn note_refused(&mut self, pending: &Pending) {
-        // A refused write changed nothing; one that half worked is found by reading.
+        // A refused write changed nothing; a partial one is found by reading.
         let Ok(now) = values::read(&pending.target) else {
             return;
         };
@@ -232,15 +232,15 @@ impl Journal {
         if change.is_before(&now) {
             self.forget(pending.id);
         } else if self.is_ours(change, &now) {
-            // Without room the next refusal is noted neither.
+            // Without free space the next refusal is not recorded either.
             let _ = self.log.ours(pending.id, &now);
         }
     }
 
-    /// Gives the file at `path` a value.
+    /// Sets the file at `path` to a value.
     ///
     /// # Errors
-    /// As [`Journal::set`].
+    /// Fails as [`Journal::set`] does.
     pub fn set_file(
         &mut self,
         path: &Path,
@@ -255,11 +255,12 @@ impl Journal {
         self.set(&target, form, value)
     }
 
-    /// Notes that the file at `path` has `value` because of us, though another has written it, and
-    /// would have `before` otherwise. Nothing is noted when it is noted already, or has another
-    /// value.
+    /// Records that the file at `path` has `value` because of us, although another program wrote
+    /// it, and would otherwise have `before`. Does nothing if the file is recorded already or has
+    /// another value.
     ///
     /// # Errors
+    /// Fails as [`Journal::set`] does.
     /// As [`Journal::set`].
     pub fn adopt_file(
         &mut self,
@@ -291,10 +292,11 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes a directory, which taking back removes. One that exists is not ours: an error.
+    /// Creates a directory; reverting removes it. An existing directory is an error, because it is
+    /// not ours.
     ///
     /// # Errors
-    /// As [`Journal::set`], and when something is there already.
+    /// Fails as [`Journal::set`] does, and if something exists at `path`.
     pub fn make_directory(&mut self, path: &Path) -> Result<Target, ChangeError> {
         let failed = |source| ChangeError {
             target: path.display().to_string(),
@@ -310,20 +312,20 @@ impl Journal {
         Ok(target)
     }
 
-    /// Whether `found` is what we wrote to `target`, or what the kernel made of that.
+    /// Whether `found` is our value of `target`, or derived from it by the kernel.
     pub(crate) fn wrote(&self, target: &Target, found: &str) -> bool {
         let id = self.by_target.get(target);
         let change = id.and_then(|id| self.log.changes.get(id));
         change.is_some_and(|change| self.is_ours(change, found))
     }
 
-    /// What `target` was before we changed it; `None` when we did not.
+    /// Value of `target` before our change; `None` if we did not change it.
     pub fn before(&self, target: &Target) -> Option<&str> {
         let id = self.by_target.get(target)?;
         Some(&self.log.changes.get(id)?.before)
     }
 
-    /// Takes one change back; nothing when there is none.
+    /// Reverts one change, if there is one.
     pub fn undo(&mut self, target: &Target) -> UndoReport {
         let mut report = UndoReport::default();
         if let Some(id) = self.by_target.get(target).copied() {
@@ -332,8 +334,8 @@ impl Journal {
         report
     }
 
-    /// Takes everything back, newest first; again and again while that makes room for what the
-    /// kernel refused before.
+    /// Reverts all changes, latest first. Repeats that while each round lets the kernel accept
+    /// values that it refused before.
     pub fn undo_all(&mut self) -> UndoReport {
         let mut report = UndoReport::default();
         for exact in [true, false] {
@@ -352,7 +354,7 @@ impl Journal {
         report
     }
 
-    /// True when it must be tried once more after others.
+    /// Reverts one change. Returns whether it must be retried after others.
     fn take_back(&mut self, id: u64, exact: bool, report: &mut UndoReport) -> bool {
         let Some(change) = self.log.changes.get(&id) else {
             return false;
@@ -379,7 +381,8 @@ impl Journal {
             }
             Ok(Outcome::Unchanged) => report.unchanged += 1,
             Ok(Outcome::Foreign(found)) => report.foreign.push(format!(
-                "{target} is '{found}' by now, neither Cofferdam's value nor the previous one ('{}')",
+                "{target} is '{found}' by now, neither Cofferdam's value nor the previous one \
+                 ('{}')",
                 change.before
             )),
             Err(e) if is_gone(&e) => report.vanished += 1,
@@ -424,25 +427,25 @@ impl Journal {
         self.log.done(id);
     }
 
-    /// Changes in force.
+    /// Number of changes in force.
     pub fn in_force(&self) -> u64 {
         self.log.changes.len() as u64
     }
 
-    /// The targets in force, oldest first.
+    /// Targets of the changes in force, oldest first.
     pub fn targets(&self) -> impl Iterator<Item = &Target> {
         self.log.changes.values().map(|change| &change.target)
     }
 
-    /// Changes that failed, for other reasons than that the object had gone; cumulative.
+    /// Number of failed changes since the start, without those whose object was gone.
     pub fn failed_changes(&self) -> u64 {
         self.failed_changes
     }
 }
 
 impl Drop for Journal {
-    /// Leaves the changes in force. An empty journal is removed; the lock's file stays, as a
-    /// file that another process may be about to lock must.
+    /// Leaves the changes in force. An empty journal is removed. The lock file stays, because
+    /// another process may be about to lock it.
     fn drop(&mut self) {
         self.log.remove();
     }
@@ -454,7 +457,7 @@ enum Outcome {
     Foreign(String),
 }
 
-/// A cgroup stays busy for a moment after its last thread has left.
+/// Removes a directory. A cgroup stays busy for a moment after its last thread has left.
 fn remove_directory(path: &Path) -> io::Result<()> {
     let mut last = Ok(());
     for _ in 0..50 {
@@ -469,10 +472,10 @@ fn remove_directory(path: &Path) -> io::Result<()> {
     last
 }
 
-/// Refused changes that are named; more are counted.
+/// Most refused changes that are named; further ones are counted.
 const MOST_REFUSED: usize = 20;
 
-/// What is known about changes whose records at `path` are unreadable, or no changes of ours.
+/// Lines about changes whose records at `path` are unreadable, or not ours.
 fn damage(found: &Contents, refused: &[String], path: &Path) -> Vec<String> {
     let path = path.display();
     let named = refused.iter().take(MOST_REFUSED);

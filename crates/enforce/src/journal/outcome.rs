@@ -1,60 +1,60 @@
-//! What became of a change: made, refused, taken back.
+//! Outcomes of a change: made, refused or reverted.
 
 use super::change::Target;
 use super::values;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
-/// The journal cannot be used, so nothing may be changed.
+/// Errors because of which the journal cannot be used and nothing may be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// Another process enforces on this host.
     #[error("enforcement is already running ({0} is locked): stop the other cofferdam first")]
     Locked(PathBuf),
-    /// The journal could not be read, or not be locked.
+    /// The journal could not be read or locked.
     #[error("cannot use the journal {path}: {source}; nothing was changed")]
     File {
-        /// The file.
+        /// File of the journal.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },
 }
 
-/// A change that could not be made.
+/// Change that could not be made.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot set {target} to {value}: {source}")]
 pub struct ChangeError {
-    /// What.
+    /// Setting that was to be changed.
     pub target: String,
-    /// The value that it should have got.
+    /// Value that was to be written.
     pub value: String,
-    /// Why not.
+    /// Cause.
     #[source]
     pub source: io::Error,
 }
 
 impl ChangeError {
-    /// True when the object is gone: no failure, its container ended.
+    /// Whether the object is gone because its container ended. That is no failure.
     pub fn vanished(&self) -> bool {
         is_gone(&self.source)
     }
 }
 
-/// What [`super::Journal::set`] found.
+/// Outcome of [`super::Journal::set`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// It had that value already.
+    /// The target already had the value.
     Same,
-    /// It has it now.
+    /// The target has the value now.
     Changed,
-    /// It has it now; meanwhile another program had written this other value, which is what it
-    /// goes back to.
+    /// The target has the value now. Before, another program had written this one, to which it will
+    /// be reverted.
     AfterRewrite(String),
 }
 
-/// A change that is in the journal and not made yet.
+/// Change that is in the journal and not made yet.
 #[derive(Clone, Debug)]
 pub struct Pending {
     pub(super) id: u64,
@@ -63,37 +63,36 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Makes it, on any thread.
+    /// Makes the change, on any thread.
     ///
     /// # Errors
-    /// The kernel's.
+    /// Returns the kernel's error.
     pub fn write(&self) -> io::Result<()> {
         values::write(&self.target, &self.value)
     }
 }
 
-/// What taking back found.
+/// Report of reverted changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UndoReport {
-    /// Values put back.
+    /// Number of reverted values.
     pub restored: u64,
-    /// Already as they were before: the change had not been made yet.
+    /// Targets that still had their former values: the change had not been made.
     pub unchanged: u64,
-    /// Objects that are gone, or made anew since.
+    /// Objects that are gone or were created again.
     pub vanished: u64,
-    /// Of those put back: the ones that have another value than before, of the same effect, with
-    /// the reason.
+    /// Reverted targets that have another value of the same effect, with the reason.
     pub instead: Vec<String>,
-    /// Left alone, because another program has written them since.
+    /// Targets that another program has written since, and that stay as they are.
     pub foreign: Vec<String>,
-    /// Not put back, with the reason. They stay in the journal.
+    /// Targets that could not be reverted, with the reason. They stay in the journal.
     pub failed: Vec<String>,
-    /// What of the journal could not be read, and where it is kept.
+    /// Unreadable parts of the journal, and the file in which they are saved.
     pub damage: Vec<String>,
 }
 
 impl UndoReport {
-    /// Everything that we changed is back, or has been rewritten by another program.
+    /// Whether each of our changes is reverted, or was overwritten by another program.
     pub fn is_clean(&self) -> bool {
         self.failed.is_empty() && self.damage.is_empty()
     }
@@ -110,7 +109,7 @@ impl UndoReport {
     }
 }
 
-/// The object itself is gone, as opposed to a write that failed.
+/// Whether the object itself is gone, as opposed to a failed write.
 pub(super) fn is_gone(e: &io::Error) -> bool {
     e.kind() == ErrorKind::NotFound
         || matches!(

@@ -1,13 +1,14 @@
-//! Writes to a device's sysfs file where the container's runtime has made the whole sysfs of its
-//! namespace read-only: it is writable for the moment of the write. That is a change like any
-//! other, in the journal before it is made, so a process killed in that moment leaves nothing.
+//! Writes to a device's sysfs file if the container's runtime has made the whole sysfs of the
+//! namespace read-only. The sysfs is made writable for the moment of the write. That change is
+//! recorded in the journal like any other, so a process killed in that moment leaves nothing
+//! behind.
 
 use super::values::{self, READ_ONLY, WRITABLE};
 use super::{Form, Journal, Target};
 use std::io;
 
 impl Journal {
-    /// Calls `write`, which writes `target`, while the file system that it is in can be written.
+    /// Calls `write`, which writes `target`, while the target's file system is writable.
     pub(super) fn writable<R>(
         &mut self,
         target: &Target,
@@ -18,7 +19,7 @@ impl Journal {
         };
         match self.set(&sysfs, Form::Text, WRITABLE).map_err(|e| e.source) {
             Ok(_) => {}
-            // Taking back needs no space: what is on its way back is in the journal already.
+            // Reverting needs no free space: the change is in the journal already.
             Err(e) if e.kind() == io::ErrorKind::StorageFull => {
                 values::write(&sysfs, WRITABLE)?;
                 let written = write(self);
@@ -28,13 +29,13 @@ impl Journal {
             Err(e) => return Err(e),
         }
         let written = write(self);
-        // What cannot be put back now is still in the journal, and is tried again with the rest.
+        // A failed revert stays in the journal, and is retried with the rest.
         self.undo(&sysfs);
         written
     }
 }
 
-/// The sysfs that `target` is a file of, when it is read-only.
+/// Sysfs that contains `target`, if it is read-only.
 fn read_only_sysfs(target: &Target) -> Option<Target> {
     let Target::DeviceFile { device, .. } = target else {
         return None;

@@ -1,54 +1,53 @@
-//! How the journal's file is written and read: one record a line.
+//! Format of the journal's file: one record per line.
 //!
-//! `LENGTH CHECKSUM JSON`, the first two in eight hexadecimal digits: bytes of the JSON text, and
-//! its CRC-32. A damaged record costs itself alone: what follows is found by its length, else at
-//! the next line. The file is longer than what is in it, and zero from there on.
+//! A line is `LENGTH CHECKSUM JSON`: the number of bytes of the JSON text and its CRC-32, each in
+//! eight hexadecimal digits. A damaged record costs only itself: the next one is found by its
+//! length, or at the next line. The file is longer than its content, and zero after it.
 
 use super::change::Change;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Bytes ahead of the JSON text.
+/// Bytes before the JSON text.
 const HEAD_BYTES: usize = 18;
 
-/// One record.
+/// Record of the journal's file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Record {
-    /// The first one: the boot it belongs to, and the size that the file has.
+    /// First record: the boot that it belongs to, and the size of the file.
     Begin { boot: String, file_bytes: u64 },
     /// A change is about to be made.
     Change(u64, Change),
-    /// The same target is about to get another value.
+    /// The target of a change is about to get another value.
     Ours(u64, String),
-    /// Somebody else has written the target; this is what it goes back to now.
+    /// Another program has written the target; it reverts to this value from now on.
     Before(u64, String),
-    /// The change was taken back.
+    /// The change was reverted.
     Done(u64),
 }
 
-/// What the journal's bytes say.
+/// Content of a journal file.
 #[derive(Debug, Default)]
 pub struct Contents {
-    /// Changes in force, by number, in the order they were made.
+    /// Changes in force, by number, in the order in which they were made.
     pub changes: BTreeMap<u64, Change>,
-    /// It is of another boot: nothing of it is in force.
+    /// Whether the file is of another boot, so that none of its changes is in force.
     pub other_boot: bool,
-    /// Places that cannot be read. A last record of which only the beginning was written is none:
-    /// its change was not made yet.
+    /// Unreadable places. A last record that is incomplete is not one: its change was not made yet.
     pub unreadable: u64,
-    /// The file is shorter than it was made: its last records may be missing.
+    /// Whether the file is shorter than it was created: its last records may be missing.
     pub cut: bool,
 }
 
 impl Contents {
-    /// Whether changes may be in force that it does not tell of.
+    /// Whether changes may be in force that are not in `changes`.
     pub fn is_damaged(&self) -> bool {
         self.unreadable > 0 || self.cut
     }
 }
 
-/// The record as the file holds it.
+/// Returns the record as the file contains it.
 pub(super) fn encode(record: &Record) -> serde_json::Result<Vec<u8>> {
     let text = serde_json::to_string(record)?;
     let sum = crc32fast::hash(text.as_bytes());
@@ -62,7 +61,7 @@ pub fn decode(bytes: &[u8], boot: &str) -> Contents {
     let mut at = 0;
     while at < bytes.len() {
         if bytes[at] == 0 {
-            // The rest is empty; or a hole.
+            // The rest is empty, or this is a hole.
             match bytes[at..].iter().position(|byte| *byte != 0) {
                 None => break,
                 Some(zeros) => at += zeros,
@@ -95,7 +94,7 @@ pub fn decode(bytes: &[u8], boot: &str) -> Contents {
     }
     contents.cut = match file_bytes {
         Some(of) => (bytes.len() as u64) < of,
-        // It never is without a first record.
+        // A file without a first record is never intact.
         None => contents.unreadable == 0,
     };
     contents
@@ -106,7 +105,7 @@ impl Contents {
         match record {
             Record::Begin { .. } => {}
             Record::Change(id, change) => {
-                // An earlier one of the same target is done, even when that is not to be read.
+                // An earlier change of the target is done, even if that record is unreadable.
                 self.changes
                     .retain(|_, earlier| earlier.target != change.target);
                 self.changes.insert(id, change);
@@ -128,7 +127,7 @@ impl Contents {
     }
 }
 
-/// The record that begins at `at`, and where it ends.
+/// Record that begins at `at`, and its end.
 fn record_at(bytes: &[u8], at: usize) -> Option<(Record, usize)> {
     let head = bytes.get(at..at.checked_add(HEAD_BYTES)?)?;
     if head[8] != b' ' || head[17] != b' ' {
@@ -141,7 +140,7 @@ fn record_at(bytes: &[u8], at: usize) -> Option<(Record, usize)> {
     if crc32fast::hash(text) != sum {
         return None;
     }
-    // Whatever there is at the end of the line: the record is whole, once something is.
+    // Any byte may follow the record, which is complete once there is one.
     bytes.get(end).filter(|byte| **byte != 0)?;
     Some((serde_json::from_slice(text).ok()?, end + 1))
 }
@@ -151,14 +150,14 @@ fn hex(digits: &[u8]) -> Option<u32> {
     u32::from_str_radix(text, 16).ok()
 }
 
-/// Whether these bytes are the beginning of a last record and nothing else.
+/// Whether these bytes are only the beginning of a last record.
 fn is_torn(rest: &[u8]) -> bool {
     let end = rest.iter().position(|b| *b == 0).unwrap_or(rest.len());
     let (written, empty) = rest.split_at(end);
     !written.contains(&b'\n') && empty.iter().all(|byte| *byte == 0)
 }
 
-/// Where the line after the one at `at` begins, or the empty rest.
+/// Beginning of the line after the one at `at`, or of the empty rest.
 fn next_line(bytes: &[u8], at: usize) -> usize {
     let rest = &bytes[at..];
     let end = rest.iter().position(|b| *b == b'\n' || *b == 0);

@@ -1,6 +1,8 @@
-//! The journal's file with room in it: writing to it needs no space, and neither does replacing it.
+//! Storage of the journal with reserved space: writing to it needs no free space, and neither does
+//! replacing it.
 //!
-//! Two files of the same size are allocated ahead. One is `journal`; the other is what it is
+//! Two files of the same size are allocated ahead. One is `journal`, the other its spare. When the
+//! journal is full of records that are no longer needed, the two exchange names.
 //! replaced by when it is full of what is no longer needed: the two change names.
 
 use super::records::{Record, encode};
@@ -13,32 +15,32 @@ use std::path::{Path, PathBuf};
 /// Size of a small journal's file: some 300 records.
 pub(super) const FILE_BYTES: u64 = 64 << 10;
 
-/// The file in use and its spare.
+/// File in use, and its spare.
 #[derive(Debug)]
 pub(super) struct Store {
     current: Room,
     spare: Option<Room>,
 }
 
-/// An allocated file.
+/// Allocated file.
 #[derive(Debug)]
 struct Room {
     file: File,
     bytes: u64,
-    /// Where the next record begins.
+    /// Beginning of the next record.
     used: u64,
 }
 
-/// Where the spare of the journal at `path` is.
+/// Path of the spare of the journal at `path`.
 pub(super) fn spare_path(path: &Path) -> PathBuf {
     path.with_extension("spare")
 }
 
 impl Store {
-    /// Makes the file at `path` anew, with these records; whatever was there is replaced.
+    /// Creates the file at `path` with these records, and replaces any existing one.
     ///
     /// # Errors
-    /// When there is no room; nothing was replaced then.
+    /// Fails if there is no free space; nothing is replaced then.
     pub fn create(path: &Path, boot: &str, records: &[Record]) -> io::Result<Store> {
         let spare = spare_path(path);
         let current = Room::with(&spare, boot, records)?;
@@ -47,18 +49,18 @@ impl Store {
         Ok(Store { current, spare })
     }
 
-    /// Writes one more record; `false` when the file is full.
+    /// Writes one more record; returns `false` if the file is full.
     ///
     /// # Errors
-    /// The file system's; the record does not count then.
+    /// Returns the file system's error; the record does not count then.
     pub fn append(&mut self, record: &Record) -> io::Result<bool> {
         self.current.append(&encode(record)?)
     }
 
-    /// Replaces the file by one that holds only these records.
+    /// Replaces the file by one that contains only these records.
     ///
     /// # Errors
-    /// When there is no room; nothing was replaced then.
+    /// Fails if there is no free space; nothing is replaced then.
     pub fn replace(&mut self, path: &Path, boot: &str, records: &[Record]) -> io::Result<()> {
         let spare_path = spare_path(path);
         let spare = self
@@ -67,7 +69,7 @@ impl Store {
             .filter(|spare| spare.bytes == self.current.bytes);
         let new = match spare.map(|spare| spare.refill(boot, records)).transpose()? {
             Some(Some(spare)) => spare,
-            // No spare, or too small.
+            // There is no spare, or it is too small.
             _ => Room::with(&spare_path, boot, records)?,
         };
         let exchanged = renameat2(
@@ -78,7 +80,7 @@ impl Store {
             RenameFlags::RENAME_EXCHANGE,
         );
         if exchanged.is_err() {
-            // A file system that cannot, or the journal was removed by hand.
+            // The file system cannot exchange names, or the journal was removed by hand.
             fs::rename(&spare_path, path)?;
         }
         let old = std::mem::replace(&mut self.current, new);
@@ -88,7 +90,7 @@ impl Store {
 }
 
 impl Room {
-    /// A new file of a size in which these records leave most free.
+    /// Creates a file that is at most half full with these records.
     fn with(path: &Path, boot: &str, records: &[Record]) -> io::Result<Room> {
         let mut bytes = FILE_BYTES;
         loop {
@@ -101,13 +103,13 @@ impl Room {
     }
 
     fn allocate(path: &Path, bytes: u64) -> io::Result<Room> {
-        // Nobody else may have it open.
+        // No other process may have it open.
         let _ = fs::remove_file(path);
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .create_new(true)
-            // Whatever the umask: a journal that others may write is not believed.
+            // Independent of the umask: a journal that others may write is refused.
             .mode(0o644)
             .open(path)?;
         let length = i64::try_from(bytes).map_err(io::Error::other)?;
@@ -122,7 +124,7 @@ impl Room {
         })
     }
 
-    /// This file with other records; `None` when they would leave too little free.
+    /// Fills this file with other records; `None` if they would fill more than half of it.
     fn refill(self, boot: &str, records: &[Record]) -> io::Result<Option<Room>> {
         let text = text_of(boot, self.bytes, records)?;
         if 2 * text.len() as u64 > self.bytes {
@@ -139,8 +141,8 @@ impl Room {
         Ok(self)
     }
 
-    /// What an earlier attempt that failed has left is no line, and is written over or read as the
-    /// beginning of a last record.
+    /// Appends a record. The rest of a failed attempt is no complete line. It is overwritten, or
+    /// read as the beginning of a last record.
     fn append(&mut self, text: &[u8]) -> io::Result<bool> {
         let end = self.used + text.len() as u64;
         if end > self.bytes {
@@ -173,7 +175,7 @@ fn text_of(boot: &str, file_bytes: u64, records: &[Record]) -> io::Result<Vec<u8
     Ok(text)
 }
 
-/// Writes that end short, for tests.
+/// Short writes, for tests.
 #[cfg(test)]
 pub(super) mod injected {
     use std::cell::Cell;
@@ -184,7 +186,7 @@ pub(super) mod injected {
         static SHORT: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// So many bytes more are written by this thread, then none; `None`: no limit.
+    /// Limits this thread to `bytes` more bytes; `None`: no limit.
     pub fn limit(bytes: Option<usize>) {
         LEFT.set(bytes);
     }

@@ -16,7 +16,7 @@ impl Scene {
         self.folder.path().join("run")
     }
 
-    /// A file of the host's cgroupfs.
+    /// Creates a file of the host's cgroupfs.
     fn file(&self, name: &str, value: &str) -> PathBuf {
         let path = self.cgroupfs().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -73,7 +73,7 @@ fn the_next_process_takes_back_what_a_killed_one_left() {
     let a = scene.file("a/cpu.shares", "1024\n");
     let (mut journal, _) = scene.open();
     journal.set_file(&a, Form::Text, "512").unwrap();
-    drop(journal); // as kill -9: nothing is taken back
+    drop(journal); // as kill -9: nothing is reverted
     assert_eq!(text(&a), "512");
     let (_, report) = scene.open();
     assert_eq!((report.restored, text(&a)), (1, "1024".into()));
@@ -112,7 +112,7 @@ fn a_rewrite_is_noticed_and_becomes_what_is_put_back() {
     assert_eq!(text(&a), "0,2");
 }
 
-/// A runtime writes the list that it knows of, which is the one before ours.
+/// The runtime writes the list that it knows, which is the former one.
 #[test]
 fn a_rewrite_to_the_value_before_is_noticed_too() {
     let scene = Scene::new();
@@ -127,7 +127,8 @@ fn a_rewrite_to_the_value_before_is_noticed_too() {
     assert_eq!(text(&a), "1");
 }
 
-/// The weight was ours for a while as well: whoever writes it after another value of his own means it.
+/// The weight had this value of ours for a while. A program that writes it after another value of
+/// its own means it.
 /// Promise 64.
 #[test]
 fn a_rewrite_to_a_former_value_of_ours_stays() {
@@ -204,7 +205,7 @@ fn only_one_process_at_a_time() {
     scene.open();
 }
 
-/// Three changes in force, as a killed process leaves them; and their files.
+/// Three changes in force, as a killed process leaves them. Returns their files.
 fn left_in_force(scene: &Scene) -> Vec<PathBuf> {
     let (mut journal, _) = scene.open();
     let files: Vec<PathBuf> = (0..3)

@@ -8,16 +8,16 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Value of a directory that we made, while it is there.
+/// Value of a directory that we created, while it exists.
 pub(super) const PRESENT: &str = "present";
 /// Values of a namespace's sysfs.
 pub(super) const READ_ONLY: &str = "ro";
 pub(super) const WRITABLE: &str = "rw";
-/// Value of a directory before we made it.
+/// Value of a directory before we created it.
 pub(super) const ABSENT: &str = "absent";
 
-/// The target's value now. An error of kind `NotFound` means that the object itself is gone,
-/// or that another one is in its place.
+/// Current value of the target. An error of kind `NotFound` means that the object is gone, or that
+/// another one has its place.
 pub(super) fn read(target: &Target) -> io::Result<String> {
     match target {
         Target::File {
@@ -46,7 +46,7 @@ pub(super) fn read(target: &Target) -> io::Result<String> {
     }
 }
 
-/// Gives the target another value.
+/// Writes a value of the target.
 pub(super) fn write(target: &Target, value: &str) -> io::Result<()> {
     match target {
         Target::File {
@@ -87,21 +87,21 @@ fn same_directory(path: &Path, inode: u64) -> io::Result<()> {
     }
 }
 
-/// Settings are a line; a list of CPUs may be a long one.
+/// Largest setting, bytes: a list of CPUs may be long.
 const MOST_BYTES: u64 = 64 << 10;
 
 fn read_small(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     let mut options = OpenOptions::new();
-    // Only files of the kernel's are read; a link or a FIFO in the place of one is none.
+    // Only kernel files are read: a link or a FIFO in the place of one is refused.
     let options = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     let file = options.read(true).open(path)?;
     file.take(MOST_BYTES).read_to_string(&mut text)?;
     Ok(text.trim().to_owned())
 }
 
-/// One write, without truncation: kernel files take a value whole or not at all. An empty value
-/// is written as a newline, since the kernel does not see a write of nothing.
+/// Writes a value at once, without truncation: kernel files accept it as a whole or not at all. An
+/// empty value is written as a newline, because the kernel ignores an empty write.
 fn write_small(path: &Path, value: &str) -> io::Result<()> {
     #[cfg(test)]
     super::fake_kernel::judge(path, value)?;
@@ -123,7 +123,7 @@ fn write_small(path: &Path, value: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// True for a file of an ordinary file system, such as a test's made-up tree.
+/// Whether the file is in an ordinary file system, such as a test's synthetic tree.
 fn is_plain(path: &Path) -> bool {
     ["/sys", "/proc"].iter().all(|root| !path.starts_with(root))
 }

@@ -1,5 +1,5 @@
-//! Plans within what the cgroups above allow, and brings the host in line: owners first, and others
-//! leave their CPUs when the kernel has given them.
+//! Plans within the limits of the cgroups above, and applies the plan: owners first. Others leave
+//! the owners' CPUs once the kernel has given them.
 
 use super::member::Refused;
 use super::step::{Refusal, Step};
@@ -15,12 +15,12 @@ use cofferdam_types::CgroupId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Other CPUs are tried so often for an owner that the kernel refuses some.
+/// Most tries with other CPUs for an owner that the kernel refuses some.
 pub(super) const OTHER_CPUS: u32 = 3;
-/// A tree that others write meanwhile is looked at anew so often.
+/// Most repetitions for a tree that others write meanwhile.
 const REWRITTEN: u32 = 2;
 
-/// What became of an arrangement's writes.
+/// Outcome of an arrangement's writes.
 #[derive(Debug, Default)]
 pub(super) struct Placed {
     refused: Vec<(CgroupId, Cpus, Refusal)>,
@@ -34,7 +34,7 @@ impl Placed {
 }
 
 impl Reservations {
-    /// Plans and brings the host in line.
+    /// Plans, and applies the plan to the host.
     pub(super) fn arrange(&mut self, journal: &mut Journal) {
         let strict = self.strict.values_mut().map(|one| &mut one.member);
         for member in strict.chain(self.standard.values_mut()) {
@@ -65,12 +65,12 @@ impl Reservations {
             .collect();
     }
 
-    /// CPUs that run now, and those of them that containers may have.
+    /// Online CPUs.
     fn online(&self) -> Cpus {
         self.topology.cpus.iter().map(|c| c.cpu).collect()
     }
 
-    /// Calls `read` with the tree; `None` where the kernel has no cpusets.
+    /// Calls `read` with the tree; `None` if the kernel has no cpusets.
     pub(super) fn with_tree<R>(
         &self,
         journal: &Journal,
@@ -83,7 +83,8 @@ impl Reservations {
         )))
     }
 
-    /// Has CPUs that were refused tried again: after a while, and when the cgroups above have others.
+    /// Allows refused CPUs to be tried again: after a while, and when the cgroups above have other
+    /// CPUs.
     fn retry_refused(&mut self, journal: &Journal) {
         let is_due = |tree: &CpusetTree, refused: &Refused, directory: &Path| {
             let passed = refused.at.zip(self.now).map(|(at, now)| now - at);
@@ -115,7 +116,7 @@ impl Reservations {
         refusal: &Refusal,
         others_may_do: bool,
     ) {
-        // It has no place until it has one that the kernel gives.
+        // The owner has no place until it has one that the kernel gives.
         self.plan.placements.remove(&id);
         let Some(one) = self.strict.get(&id) else {
             return;
@@ -169,17 +170,17 @@ impl Reservations {
             };
             match strict.refused.as_ref().map(|refused| refused.text.clone()) {
                 Some(Some(text)) => strict.member.degrade("cpuset_refused", text),
-                // Its cgroup is gone, and soon the container.
+                // The cgroup is gone, and soon the container.
                 Some(None) => {}
                 None => strict.member.degrade("reservation_impossible", text),
             }
         }
-        // Borrowers that their quotas keep to less than the shared CPUs gain nothing by lending.
+        // Borrowers whose quotas are below the shared CPUs gain nothing by lending.
         let quotas = self.standard.values().map(|m| m.quota_milli_cpus(&self.fs));
         self.wanted = is_wanted(self.plan.shared.len(), quotas);
     }
 
-    /// Why `one` is impossible, and what to do.
+    /// Reason why `one` is impossible, and a remedy.
     pub(super) fn why_impossible(
         &self,
         journal: &Journal,
@@ -197,7 +198,7 @@ impl Reservations {
         reasons::impossible(one, limiting.flatten())
     }
 
-    /// What the cgroups above the containers allow.
+    /// Limits that the cgroups above the containers set.
     pub(super) fn limits(&self, journal: &Journal) -> Limits {
         let read = |tree: &CpusetTree| {
             let usable: Cpus = self.topology.usable().map(|c| c.cpu).collect();
@@ -235,8 +236,8 @@ impl Reservations {
         self.with_tree(journal, read).unwrap_or_default()
     }
 
-    /// Brings the cpusets in line with the plan. Where the kernel refuses an owner its CPUs, that owner's
-    /// are as before, and nobody was narrowed.
+    /// Applies the plan to the cpusets. If the kernel refuses an owner its CPUs, its cpuset stays
+    /// as before, and no other container loses any CPU.
     pub(super) fn place(&mut self, journal: &mut Journal) -> Placed {
         let (owners, neighbours) = self.sides();
         let reserved = self.plan.reserved();
@@ -291,7 +292,7 @@ impl Reservations {
         placed
     }
 
-    /// Owners, and those that must leave their CPUs, by their directories.
+    /// Owners, and the containers that must leave their CPUs, by their directories.
     fn sides(&self) -> (BTreeMap<PathBuf, Owner>, BTreeMap<PathBuf, Neighbour>) {
         let (mut owners, mut neighbours) = (BTreeMap::new(), BTreeMap::new());
         let strict = self.strict.iter().map(|(id, one)| (*id, &one.member));
@@ -319,7 +320,7 @@ impl Reservations {
         (owners, neighbours)
     }
 
-    /// Notes which owners share CPUs with processes of the containers around them.
+    /// Records which owners share CPUs with processes of the containers around them.
     fn note_shared(
         &mut self,
         owners: &BTreeMap<PathBuf, Owner>,
@@ -357,7 +358,7 @@ impl Reservations {
         processes.is_ok_and(|text| !text.trim().is_empty())
     }
 
-    /// Gives owners their weights.
+    /// Sets the weights of the owners.
     fn weigh(&mut self, journal: &mut Journal) {
         for (id, one) in &mut self.strict {
             let Some(place) = self.plan.placements.get(id) else {
@@ -373,7 +374,7 @@ impl Reservations {
     }
 }
 
-/// Whether another list of CPUs may be taken where this error was met.
+/// Whether another list of CPUs may be accepted after this error.
 fn is_of_cpus(errno: Option<i32>) -> bool {
     matches!(
         errno,

@@ -1,4 +1,4 @@
-//! The files of a cpuset.
+//! Files of a cpuset.
 
 use super::places::Directory;
 use crate::cpus::{Cpus, read_list};
@@ -6,11 +6,11 @@ use crate::journal::{ChangeError, Form, Journal, Target};
 use cofferdam_host::HostFs;
 use std::path::Path;
 
-/// The list of CPUs that a cgroup may use.
+/// File with the CPUs that a cgroup may use.
 pub(super) const FILE: &str = "cpuset.cpus";
 
-/// Notes a cpuset as ours that is not our writing: its runtime made the container with `cpus`, as we
-/// had asked. Without that it would have had what the cgroup above it has.
+/// Records a cpuset as ours that the runtime wrote: it created the container with `cpus`, as we had
+/// requested. Without that the container would have the CPUs of the cgroup above it.
 pub(super) fn adopt(
     fs: &HostFs,
     journal: &mut Journal,
@@ -29,23 +29,23 @@ pub(super) fn adopt(
     journal.adopt_file(&file, Form::CpuList, before.trim(), cpus)
 }
 
-/// CPUs that the kernel gives the cgroup, which may be fewer than its list; `None` where it does not
-/// say (v1 before Linux 3.17).
+/// CPUs that the kernel gives the cgroup, which may be fewer than its list; `None` if it does not
+/// report them (v1 before Linux 3.17).
 pub(super) fn effective(fs: &HostFs, directory: &Path) -> Option<Cpus> {
     let read = |name| fs.read_text(directory.join(name));
     let text = read("cpuset.cpus.effective").or_else(|_| read("cpuset.effective_cpus"));
     read_list(&text.ok()?)
 }
 
-/// Takes back what was written to `file`.
+/// Reverts the change of `file`.
 pub(super) fn undo(journal: &mut Journal, file: &Path) {
     if let Ok(target) = Target::file(file) {
         journal.undo(&target);
     }
 }
 
-/// Forgets what was written to files called `name` in `folder` and below it where the cgroup is gone, also
-/// when another one has its path by now.
+/// Closes the changes of files called `name` in and below `folder` whose cgroup is gone, even if
+/// another cgroup has its path by now.
 pub(super) fn forget_gone(journal: &mut Journal, folder: &Path, name: &str) {
     let gone = |target: &&Target| match target {
         Target::File { path, .. } if path.starts_with(folder) && path.ends_with(name) => {

@@ -1,4 +1,4 @@
-//! Keeps device interrupts and receive packet steering off the reserved CPUs.
+//! Moves device interrupts and receive packet steering off the reserved CPUs.
 
 use crate::cpus::{Cpus, read_list, read_mask, spell, spell_mask};
 use crate::journal::{Form, Journal, Target};
@@ -6,8 +6,8 @@ use cofferdam_host::HostFs;
 use cofferdam_types::Degradation;
 use std::path::PathBuf;
 
-/// Moves what can be moved from `reserved` to `shared` CPUs; puts everything back when nothing
-/// is reserved. What the kernel refuses is named.
+/// Moves interrupts and queues from `reserved` to `shared` CPUs if possible; reverts all when
+/// nothing is reserved. Returns the ones that the kernel refuses to move.
 pub(super) fn apply(
     fs: &HostFs,
     journal: &mut Journal,
@@ -30,7 +30,7 @@ pub(super) fn apply(
             Form::CpuMask => read_mask(&before),
             _ => read_list(&before),
         };
-        // An empty mask means that steering is off: there is nothing to move.
+        // An empty mask means that steering is off: nothing to move.
         let Some(before) = before else { continue };
         if before.is_disjoint(reserved) {
             journal.undo(&target);

@@ -1,4 +1,4 @@
-//! One container under reservations.
+//! Container under the control of reservations.
 
 use super::places::Places;
 use super::{Given, cpuset};
@@ -11,21 +11,21 @@ use cofferdam_types::{Container, CpuAmount, Degradation};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// A container, strict or standard.
+/// Container, strict or standard.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Member {
     name: String,
     pub places: Places,
-    /// Where its settings were found last: what is in the journal is closed by these paths, also when the
-    /// cgroup is half removed.
+    /// Last known directories of its settings. The journal's changes are closed by these paths,
+    /// even if the cgroup is half removed.
     last: Places,
-    /// Whether its cgroup in the cpuset controller's hierarchy is gone.
+    /// Whether its cgroup in the cpuset hierarchy is gone.
     is_gone: bool,
     pub rewrites: u64,
     pub degraded: Vec<Degradation>,
 }
 
-/// A strict container.
+/// Strict container: one with a reservation.
 #[derive(Clone, Debug)]
 pub(super) struct Strict {
     pub member: Member,
@@ -44,13 +44,13 @@ pub(super) struct Strict {
 /// CPUs that the kernel refused an owner.
 #[derive(Clone, Debug)]
 pub(super) struct Refused {
-    /// Which; `None`: any.
+    /// Refused CPUs; `None`: any.
     pub cpus: Option<Cpus>,
-    /// CPUs of the cgroups above it then.
+    /// CPUs of the cgroups above it at that time.
     pub above: Cpus,
     /// Time of the step before.
     pub at: Option<Instant>,
-    /// What is reported of it; `None` when its cgroup was gone.
+    /// Reported text; `None` if its cgroup was gone.
     pub text: Option<String>,
 }
 
@@ -65,14 +65,14 @@ impl Member {
         ] {
             match found {
                 Some(directory) => *last = Some(directory.clone()),
-                // A cgroup that is gone stays known until the container is.
+                // A cgroup that is gone stays known until its container is gone.
                 None => *found = last.clone().filter(|d| !fs.exists(&d.path)),
             }
         }
         self.places = found;
     }
 
-    /// Looks whether its cgroup is still there.
+    /// Checks whether its cgroup still exists.
     pub fn look(&mut self, fs: &HostFs) {
         let directory = self.places.cpuset.as_ref();
         self.is_gone = directory.is_some_and(|d| !fs.exists(&d.path));
@@ -82,29 +82,28 @@ impl Member {
         &self.name
     }
 
-    /// Its directory in the cpuset controller's hierarchy; `None` when it has none there, also when the
-    /// cgroup is gone.
+    /// Directory of its cgroup in the cpuset hierarchy; `None` without one, or if it is gone.
     pub fn cpuset_directory(&self) -> Option<&Path> {
         let directory = self.places.cpuset.as_ref()?;
         (!self.is_gone).then_some(&directory.path)
     }
 
-    /// Notes that it was made with CPUs that are ours, so that it gets those that it would have
-    /// had: the cgroup's above it.
+    /// Records that it was created with reserved CPUs, so that reverting gives it the CPUs of the
+    /// cgroup above.
     pub fn adopt(&self, fs: &HostFs, journal: &mut Journal, given: &Given) {
         let (Some(directory), Some(cpus)) = (&self.places.cpuset, &given.cpus) else {
             return;
         };
-        // Not noted is not taken back: it is tried again with each arrangement.
+        // A failure is retried with the next arrangement.
         let _ = cpuset::adopt(fs, journal, directory, cpus);
     }
 
-    /// The cgroup above its own in the cpu controller's hierarchy.
+    /// Parent of its cgroup in the cpu hierarchy.
     pub fn cpu_parent(&self) -> Option<PathBuf> {
         Some(self.places.cpu.as_ref()?.parent()?.to_owned())
     }
 
-    /// Forgets what was degraded: it is about to be tried again.
+    /// Clears its degradations before the next try.
     pub fn begin(&mut self) {
         self.degraded.clear();
         if self.places.cpuset.is_none() {
@@ -137,7 +136,7 @@ impl Member {
         cpuset::forget_gone(journal, &folder, file);
     }
 
-    /// Its quota in thousandths of a CPU; `None` when it has none.
+    /// Quota in thousandths of a CPU; `None` without one.
     pub fn quota_milli_cpus(&self, fs: &HostFs) -> Option<u64> {
         let directory = self.places.cpu.as_ref()?;
         let read = |file: &str| fs.read_text(directory.path.join(file)).ok();
@@ -149,13 +148,13 @@ impl Member {
             ),
             false => read("cpu.max")?,
         };
-        // "max 100000" and "-1 100000" are no numbers here: no quota.
+        // "max 100000" and "-1 100000" do not parse: there is no quota.
         let mut numbers = text.split_whitespace().map(str::parse::<u64>);
         let (quota_us, period_us) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
         quota_us.checked_mul(1000)?.checked_div(period_us)
     }
 
-    /// CPU time it has used so far.
+    /// CPU time that it has used so far.
     fn used_ns(&self, fs: &HostFs) -> Option<u64> {
         let usage = CpuUsage::open(fs, &self.places.v2).ok()?;
         usage.read_ns().ok()
@@ -176,7 +175,8 @@ impl Strict {
         }
     }
 
-    /// Decides about lending; true when something changed. For the two parts of a CPU see [`Lending::look`].
+    /// Decides about lending; returns whether that changed. For the two parts of a CPU see
+    /// [`Lending::look`].
     pub fn look(
         &mut self,
         fs: &HostFs,
@@ -200,7 +200,7 @@ impl Strict {
         }
     }
 
-    /// Gives it its weight.
+    /// Sets its weight.
     pub fn weigh(&mut self, fs: &HostFs, journal: &mut Journal, share: Share, has_slice: bool) {
         let refused = match &self.member.places.cpu {
             None => Some("its cgroup has no cpu controller; enable it there".to_owned()),

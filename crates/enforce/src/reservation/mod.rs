@@ -1,13 +1,14 @@
 //! Applies CPU reservations to the host: cpusets, weights, lending, interrupts.
 //!
-//! A strict container's cpuset is set to the CPUs that `cofferdam_reserve` plans for it within what
-//! the cgroups above allow. When the kernel has given them, every standard container's cpuset loses
-//! them; where the kernel refuses, no container loses any (see [`step`] and [`wants`]). Only cgroups
-//! of containers are touched. Processes of the host that are in no container stay where they are:
-//! the scheduler may still put them on reserved CPUs (a kernel thread that is bound to a CPU cannot
-//! be moved at all), and `status` shows what they cost.
+//! A strict container's cpuset is set to the CPUs that `cofferdam_reserve` plans for it within the
+//! limits of the cgroups above. Once the kernel has given them, every standard container's cpuset
+//! loses them. If the kernel refuses, no container loses any (see [`step`] and [`wants`]). Only
+//! cgroups of containers are changed. Host tasks stay where they are: the scheduler may still run
+//! them on reserved CPUs, because a kernel thread that is bound to a CPU cannot be moved. `status`
+//! shows their cost.
 //!
-//! The guarantee of a slice is by weight among the strict containers of that CPU. Lending is explained in [`cofferdam_reserve::lending`].
+//! A slice is guaranteed by weight among the strict containers of its CPU. For lending see
+//! [`cofferdam_reserve::lending`].
 
 mod arrange;
 mod cpuset;
@@ -35,14 +36,14 @@ use std::time::Instant;
 use stolen::Stolen;
 use tree::Hierarchy;
 
-/// How reservations are made.
+/// Settings of reservations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReservationOptions {
-    /// Lend reserved CPUs while their owner leaves them idle; default yes.
+    /// Whether reserved CPUs are lent while their owner leaves them idle; default true.
     pub lending: bool,
-    /// Move device interrupts and receive steering off reserved CPUs; default no.
+    /// Whether device interrupts and receive steering are moved off reserved CPUs; default false.
     pub move_irqs: bool,
-    /// CPUs that stay for standard containers and the host; default 1.
+    /// Number of CPUs that stay for standard containers and the host; default 1.
     pub keep_cpus: u32,
 }
 
@@ -56,23 +57,23 @@ impl Default for ReservationOptions {
     }
 }
 
-/// A container, and what its runtime gave it on our behalf.
+/// Container, and the CPUs that its runtime gave it at our request.
 #[derive(Clone, Debug)]
 pub struct Given {
-    /// Which.
+    /// The container.
     pub container: Arc<Container>,
-    /// The CPUs, as a list, that it was made with because of a promise.
+    /// CPU list with which it was created because of a promise.
     pub cpus: Option<String>,
 }
 
-/// A container that shall have CPUs of its own.
+/// Container that is to have CPUs of its own.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Which.
+    /// The container.
     pub given: Given,
-    /// How much.
+    /// Number of CPUs.
     pub amount: CpuAmount,
-    /// Whether its CPUs may be lent while they sit idle.
+    /// Whether its CPUs may be lent while idle.
     pub lends: bool,
 }
 
@@ -95,13 +96,13 @@ impl From<(Arc<Container>, CpuAmount)> for Request {
     }
 }
 
-/// The reservations of a host. Every change goes through the [`Journal`], so that taking back
-/// the journal takes back the reservations, also after a crash.
+/// Reservations of a host. Every change goes through the [`Journal`], so reverting the journal
+/// reverts the reservations, even after a crash.
 #[derive(Debug)]
 pub struct Reservations {
     fs: HostFs,
     layout: CgroupLayout,
-    /// Of cpusets; `None` where the kernel has none.
+    /// Hierarchy of the cpuset controller; `None` if the kernel has none.
     hierarchy: Option<Hierarchy>,
     options: ReservationOptions,
     topology: Topology,
@@ -109,9 +110,9 @@ pub struct Reservations {
     strict: BTreeMap<CgroupId, Strict>,
     standard: BTreeMap<CgroupId, Member>,
     order: Vec<CgroupId>,
-    /// By the runtime's id of the container that is to come.
+    /// Promises by the runtime's ID of the container that is to come.
     promises: BTreeMap<String, Promise>,
-    /// Promises so far.
+    /// Number of promises so far.
     promised: u64,
     looked_over: Option<Instant>,
     /// Time of the last step.
@@ -126,7 +127,7 @@ impl Reservations {
     /// Reads the host's CPUs and cgroup hierarchies; changes nothing.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// Fails if they cannot be read.
     pub fn new(fs: HostFs, options: ReservationOptions) -> Result<Reservations, HostError> {
         let layout = CgroupLayout::read(&fs)?;
         Ok(Reservations {
@@ -149,17 +150,17 @@ impl Reservations {
         })
     }
 
-    /// Other options from now on; they take effect with the next [`Reservations::set`].
+    /// Sets other options; they take effect with the next [`Reservations::set`].
     pub fn set_options(&mut self, options: ReservationOptions) {
         self.options = options;
     }
 
-    /// These containers, and no others, are strict and standard. Reconciles the host with that;
-    /// idempotent. Who is in neither list any more gets its own settings back, so that two empty
-    /// lists take all reservations back. A container in both lists is strict.
+    /// Makes exactly these containers strict and standard, and reconciles the host; idempotent. A
+    /// container in neither list gets its own settings back, so that two empty lists revert all
+    /// reservations. A container in both lists is strict.
     ///
-    /// Whatever fails concerns one container and is reported by [`Reservations::states`]; the
-    /// others keep their service. When not all fit, the earlier in `strict` go first.
+    /// A failure concerns one container, and [`Reservations::states`] reports it; the others keep
+    /// their service. If not all fit, the earlier ones in `strict` take precedence.
     pub fn set(
         &mut self,
         journal: &mut Journal,
@@ -171,7 +172,7 @@ impl Reservations {
         self.reconcile(journal, &strict, &standard);
     }
 
-    /// As [`Reservations::set`], for containers of which more is known.
+    /// Reconciles as [`Reservations::set`] does, with the promised CPUs of the containers.
     pub fn reconcile(&mut self, journal: &mut Journal, strict: &[Request], standard: &[Given]) {
         let mut left: BTreeMap<CgroupId, Member> = std::mem::take(&mut self.standard);
         let mut old = std::mem::take(&mut self.strict);
@@ -218,9 +219,9 @@ impl Reservations {
         self.arrange(journal);
     }
 
-    /// What is to be done all the time: lends and takes back, and once a second looks the host
-    /// over. To be called every 50 to 200 ms while there are reservations; cheap (one small file
-    /// a strict container) when nothing changes.
+    /// Lends and reclaims CPUs, and once a second compares the host with the plan. To be called
+    /// every 50 to 200 ms while there are reservations. Without changes it reads one small file per
+    /// strict container.
     pub fn step(&mut self, journal: &mut Journal, now: Instant) {
         self.now = Some(now);
         if self
@@ -251,12 +252,12 @@ impl Reservations {
         }
     }
 
-    /// Whether nothing is reserved, and nobody has to make room.
+    /// Whether nothing is reserved or promised, and no container has to leave CPUs.
     pub fn is_empty(&self) -> bool {
         self.strict.is_empty() && self.standard.is_empty() && !self.has_promises()
     }
 
-    /// A look-over writes nothing when all is as it should be.
+    /// Compares the host with the plan; writes nothing if both agree.
     fn look_over(&mut self, journal: &mut Journal) {
         if self.is_empty() {
             return;
@@ -267,8 +268,8 @@ impl Reservations {
         self.arrange(journal);
     }
 
-    /// The strict containers, with what of their reservation is in force and what is not; and
-    /// with an empty state those standard ones of which something is not as it should be.
+    /// Strict containers with the state of their reservations and their degradations; then degraded
+    /// standard containers, with an empty state.
     pub fn states(&self) -> impl Iterator<Item = (CgroupId, ReservationState, Vec<Degradation>)> {
         let strict = self.strict.iter().map(|(id, one)| {
             let place = self.plan.placements.get(id);
@@ -287,7 +288,7 @@ impl Reservations {
         strict.chain(standard)
     }
 
-    /// What is degraded for the host as a whole.
+    /// Degradations of the host as a whole.
     pub fn degraded(&self) -> &[Degradation] {
         &self.degraded
     }
@@ -305,7 +306,7 @@ impl Reservations {
         }
     }
 
-    /// CPUs that `id` lends now: its own, and that of its slice when all containers that share it
+    /// CPUs that `id` lends now: its own CPUs, and its slice's CPU if all containers of that CPU
     /// lend.
     fn lent_by(&self, id: CgroupId) -> Cpus {
         let lends = |id: &CgroupId| self.strict.get(id).is_some_and(|s| s.lending.is_lent());

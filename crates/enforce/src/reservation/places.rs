@@ -1,22 +1,22 @@
-//! Where a container's CPU settings are, on pure v2 and on hybrid hosts.
+//! Directories of a container's CPU settings, on pure v2 and on hybrid hosts.
 
 use cofferdam_host::{CgroupLayout, Controller, HostFs, parse};
 use cofferdam_types::Container;
 use std::path::{Path, PathBuf};
 
-/// A controller's directory of one container, as the host names it.
+/// Directory of a container in one controller's hierarchy, as the host names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Directory {
     pub path: PathBuf,
     pub v1: bool,
 }
 
-/// Where one container's settings are; `None` where this host has no such control for it.
+/// Directories of a container's settings; `None` if this host has no such control for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Places {
     pub cpuset: Option<Directory>,
     pub cpu: Option<Directory>,
-    /// Its v2 cgroup, which counts its CPU use.
+    /// The v2 cgroup, which counts its CPU use.
     pub v2: PathBuf,
 }
 
@@ -37,8 +37,8 @@ impl Places {
                     let path = proc
                         .as_deref()
                         .and_then(|text| parse::proc_cgroup_v1(text, controller))
-                        // The root is the whole host's; a process that exits is shown there, in whichever
-                        // cgroup it was.
+                        // The root belongs to the whole host. The kernel shows an exiting process
+                        // there, whatever its cgroup was.
                         .filter(|path| path.parent().is_some())
                         .unwrap_or_else(|| container.cgroup_path.clone());
                     path.parent()?;
@@ -49,7 +49,7 @@ impl Places {
                 }
             };
             let file = file[usize::from(found.v1)];
-            // In v2 a file is missing when the controller is not enabled for this cgroup.
+            // In v2 a file is missing if the controller is not enabled for this cgroup.
             fs.exists(found.path.join(file)).then_some(found)
         };
         Places {
@@ -61,7 +61,7 @@ impl Places {
 }
 
 impl Directory {
-    /// The cgroup above.
+    /// Directory of the parent cgroup.
     pub fn parent(&self) -> Option<&Path> {
         self.path.parent()
     }

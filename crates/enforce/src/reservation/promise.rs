@@ -1,7 +1,8 @@
-//! CPUs promised to containers that have no cgroup yet: their runtime asks before it makes them.
+//! CPUs promised to containers without a cgroup: their runtime requests them before it creates the
+//! container.
 //!
-//! A promise takes part in every plan as the reservation of a made-up cgroup would. When the
-//! container comes, it takes the promise's place in the plan and so gets the same CPUs.
+//! A promise takes part in every plan as the reservation of a synthetic cgroup. When the container
+//! arrives, it takes the promise's place in the plan, and so gets the same CPUs.
 
 use super::Reservations;
 use crate::cpus::spell;
@@ -11,24 +12,25 @@ use cofferdam_types::{CgroupId, Container, CpuAmount};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Ids of the kernel's cgroups are inode numbers and grow from small ones.
+/// First synthetic cgroup ID. The kernel's IDs are inode numbers and grow from small values.
 const FIRST_MADE_UP: u64 = 1 << 63;
 
-/// A promise.
+/// Promise of CPUs to one container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Promise {
     id: CgroupId,
     amount: CpuAmount,
-    /// Where its cgroup will be in the cpuset controller's hierarchy, if that is known.
+    /// Future directory of its cgroup in the cpuset hierarchy, if known.
     directory: Option<PathBuf>,
 }
 
 impl Reservations {
-    /// Promises CPUs to the container that its runtime calls `container` and makes at `cgroup_path` (empty:
-    /// not known); nothing on the host is changed. Returns the CPUs, as a list. A second promise replaces
-    /// the first.
+    /// Promises CPUs to the container that its runtime calls `container` and creates at
+    /// `cgroup_path` (empty: unknown). Changes nothing on the host. Returns the CPUs as a list. A
+    /// second promise replaces the first.
     ///
     /// # Errors
+    /// Returns the reason if the promise cannot be kept. All other promises stay.
     /// Why it cannot be kept. All others are kept.
     pub fn promise(
         &mut self,
@@ -60,7 +62,7 @@ impl Reservations {
         Ok(cpus.unwrap_or_default())
     }
 
-    /// The container will not come. Its CPUs are free with the next plan.
+    /// Cancels the promise to a container that will not come. Its CPUs are free with the next plan.
     pub fn withdraw(&mut self, container: &str) -> bool {
         let gone = self.promises.remove(container);
         if let Some(promise) = &gone {
@@ -69,12 +71,12 @@ impl Reservations {
         gone.is_some()
     }
 
-    /// Whether a container is still to come.
+    /// Whether a promised container is still to come.
     pub fn has_promises(&self) -> bool {
         !self.promises.is_empty()
     }
 
-    /// A container that has come takes the place that it was promised.
+    /// Gives a container that has arrived the place that it was promised.
     pub(super) fn redeem(&mut self, container: &Container) {
         let id = container.id.as_deref();
         let Some(promise) = id.and_then(|id| self.promises.remove(id)) else {
@@ -85,7 +87,7 @@ impl Reservations {
         }
     }
 
-    /// Where containers that are to come will be.
+    /// Future directories of promised containers.
     pub(super) fn promised_directories(&self) -> impl Iterator<Item = (CgroupId, &Path)> {
         let promises = self.promises.values();
         promises.filter_map(|promise| Some((promise.id, promise.directory.as_deref()?)))
@@ -96,8 +98,8 @@ impl Reservations {
         all.find(|(other, _)| *other == id).map(|(_, path)| path)
     }
 
-    /// What is asked for, in the order in which it is planned. Of containers with one cpuset between them,
-    /// the first asks.
+    /// Requests in the order of planning. If several containers share one cpuset, the first one's
+    /// request counts.
     pub(super) fn requests(&self) -> Vec<(CgroupId, CpuAmount)> {
         let mut directories = BTreeSet::new();
         let strict = self.order.iter().filter_map(|id| {

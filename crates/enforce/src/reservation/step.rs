@@ -1,9 +1,9 @@
-//! Writes the cpusets of an arrangement: owners first, and nobody is narrowed for an owner that the
+//! Writes the cpusets of an arrangement: owners first. No container loses CPUs to an owner that the
 //! kernel refuses.
 //!
-//! v1 wants every cgroup within the one above it: cgroups are first widened from the top, then set
-//! from the bottom. v2 takes every list and gives less. So each owner's CPUs are read back before
-//! others leave them.
+//! v1 requires every cgroup to be within its parent: cgroups are first widened from the top, then
+//! set from the bottom. v2 accepts every list and gives less. Each owner's CPUs are therefore read
+//! back before others leave them.
 
 use super::cpuset;
 use super::tree::Hierarchy;
@@ -14,26 +14,26 @@ use cofferdam_host::HostFs;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What a cgroup's list shall be.
+/// Value that a cgroup's list is to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Goal {
     Cpus(Cpus),
-    /// Its own again, as far as that is a list.
+    /// The former list, if it was one.
     Back(Option<Cpus>),
 }
 
-/// Why an owner does not get its CPUs.
+/// Reason why an owner does not get its CPUs.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// Its cgroup is gone.
+    /// The owner's cgroup is gone.
     Gone,
     /// The kernel refused a write.
     Write(ChangeError),
-    /// The kernel gives it these CPUs instead.
+    /// The kernel gives the owner these CPUs instead.
     Others(Cpus),
 }
 
-/// All cpusets that are to be written, by their directories.
+/// All cpusets to write, by their directories.
 pub(super) struct Step<'a> {
     pub fs: &'a HostFs,
     pub journal: &'a mut Journal,
@@ -42,12 +42,12 @@ pub(super) struct Step<'a> {
     goals: BTreeMap<PathBuf, Goal>,
     /// Files written for the owner that is being placed, with their lists before, oldest first.
     written: Vec<(PathBuf, String)>,
-    /// Those that another program had written since our last writing.
+    /// Directories whose list another program had rewritten.
     pub rewritten: Vec<PathBuf>,
 }
 
 impl<'a> Step<'a> {
-    /// Sets `wants`, and reverts every other cpuset that is in the journal.
+    /// Sets `wants`, and reverts every other cpuset in the journal.
     pub fn new(
         fs: &'a HostFs,
         journal: &'a mut Journal,
@@ -81,10 +81,10 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Gives an owner its CPUs: `all`, with those of the owners inside of it.
+    /// Gives an owner its CPUs: `all` includes those of the owners inside it.
     ///
     /// # Errors
-    /// Why the kernel does not give them. All that was written for it is reverted then.
+    /// Returns the reason of a refusal, after reverting all writes for this owner.
     pub fn place(&mut self, directory: &Path, owner: &Owner, all: &Cpus) -> Result<(), Refusal> {
         let placed = self.try_place(directory, owner, all);
         match placed {
@@ -98,7 +98,7 @@ impl<'a> Step<'a> {
         if !self.fs.exists(directory) {
             return Err(Refusal::Gone);
         }
-        // The containers around it, from the top.
+        // Containers around it, from the top.
         let around: Vec<PathBuf> = {
             let above = directory.ancestors().skip(1);
             let written = above.filter(|path| self.goals.contains_key(*path));
@@ -115,8 +115,8 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Sets everything that is not set yet: the containers that leave the owners' CPUs, or come back.
-    /// Returns the topmost cgroups that the kernel refused something, with all below left as they were.
+    /// Sets all remaining cpusets: of containers that leave the owners' CPUs or return. Returns the
+    /// topmost cgroups that the kernel refused, with everything below them unchanged.
     pub fn place_others(&mut self) -> Vec<(PathBuf, ChangeError)> {
         let mut tops: Vec<PathBuf> = Vec::new();
         for directory in self.goals.keys() {
@@ -128,7 +128,7 @@ impl<'a> Step<'a> {
         for top in tops {
             let mut applied = self.apply(&top);
             if is_busy(&applied) {
-                // A cgroup that was made below it meanwhile.
+                // A cgroup was created below it meanwhile.
                 self.revert();
                 applied = self.apply(&top);
             }
@@ -169,7 +169,7 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    /// Adds `more` to the cgroup's list, when it has one.
+    /// Adds `more` to the cgroup's list, if it has one.
     fn widen(&mut self, directory: &Path, more: &Cpus) -> Result<(), ChangeError> {
         let now = self.fs.read_text(directory.join(cpuset::FILE));
         let Some(now) = now.ok().and_then(|text| read_list(&text)) else {
@@ -207,7 +207,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Reverts what was written since the last owner or neighbour was placed.
+    /// Reverts the writes since the last owner or neighbour was placed.
     fn revert(&mut self) {
         for (directory, before) in std::mem::take(&mut self.written).into_iter().rev() {
             let file = self.fs.path(directory.join(cpuset::FILE));

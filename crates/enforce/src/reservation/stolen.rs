@@ -1,4 +1,4 @@
-//! CPU time that the hypervisor gave to other machines, from `/proc/stat`.
+//! CPU time that the hypervisor gave to other virtual machines, from `/proc/stat`.
 
 use crate::ticks::TickParts;
 use crate::tuning::reservation::LOOK_OVER;
@@ -7,10 +7,10 @@ use cofferdam_types::CpuId;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Place of the stolen ticks in a CPU's line.
+/// Column of the stolen ticks.
 const STEAL: &[usize] = &[7];
 
-/// What was stolen from each CPU between the last two looks.
+/// Stolen part of each CPU's time between the last two readings.
 #[derive(Debug)]
 pub(super) struct Stolen {
     looked: Option<Instant>,
@@ -29,7 +29,7 @@ impl Default for Stolen {
 }
 
 impl Stolen {
-    /// Reads the counters, once a second at most: they come in ticks of 10 ms, and the file lists
+    /// Reads the counters, at most once a second: they count ticks of 10 ms, and the file lists
     /// every interrupt of the host.
     pub fn look(&mut self, fs: &HostFs, now: Instant) {
         let passed = self.looked.map(|at| now.saturating_duration_since(at));
@@ -44,7 +44,7 @@ impl Stolen {
         self.parts = self.ticks.take(&text, passed.unwrap_or_default());
     }
 
-    /// The stolen part of the time of `cpus`, thousandths.
+    /// Stolen part of the time of `cpus`, thousandths.
     pub fn milli<'a>(&self, cpus: impl IntoIterator<Item = &'a CpuId>) -> u32 {
         let parts = cpus
             .into_iter()
@@ -67,7 +67,8 @@ mod tests {
         let write = |first: u64, second: u64| {
             std::fs::create_dir_all(root.path().join("proc")).unwrap();
             let text = format!(
-                "cpu  1 1 1 1 1 0 0 9\ncpu0 1 1 1 1 1 0 0 {first} 0 0\ncpu1 1 1 1 1 1 0 0 {second}\ncpu2 1 1\n"
+                "cpu  1 1 1 1 1 0 0 9\ncpu0 1 1 1 1 1 0 0 {first} 0 0\n\
+                 cpu1 1 1 1 1 1 0 0 {second}\ncpu2 1 1\n"
             );
             std::fs::write(root.path().join("proc/stat"), text).unwrap();
         };
@@ -88,7 +89,7 @@ mod tests {
         assert_eq!(stolen.milli(&[CpuId(0), CpuId(1)]), 100);
         assert_eq!(stolen.milli(&[CpuId(2), CpuId(9)]), 0, "not counted here");
         assert_eq!(stolen.milli(&[]), 0);
-        // A CPU that comes back counts from the beginning, another clock may leap.
+        // A CPU that comes online again counts from the start; another clock may leap.
         write(3, 1_000_000);
         stolen.look(&fs, start + 4 * LOOK_OVER);
         assert_eq!(stolen.milli(&[CpuId(0)]), 0);

@@ -1,4 +1,4 @@
-//! On made-up trees: every layout, without touching this host.
+//! Tests on synthetic trees of every layout, without touching this host.
 
 mod host;
 mod nested;
@@ -58,7 +58,7 @@ fn v2_containers_get_their_cpus_and_everything_goes_back() {
         std::slice::from_ref(&other),
     );
     assert_eq!(journal.in_force(), writes);
-    // Standard from now on.
+    // Both containers are standard from now on.
     r.set(&mut journal, &[], &[strict, other]);
     assert_eq!(fake.everything(), before);
     assert_eq!(journal.in_force(), 0);
@@ -74,7 +74,7 @@ fn a_crash_is_put_right_by_whoever_comes_next() {
             let (mut journal, mut r) = fake.start(options(true));
             r.set(&mut journal, &[(strict, cpus("1.5"))], &[other]);
             assert_ne!(fake.everything(), before);
-            // Dropped without a word, as by kill -9.
+            // Dropped without reverting, as by kill -9.
         }
         let (_, report) = fake.journal();
         assert!(report.is_clean(), "{report:?}");
@@ -121,7 +121,7 @@ fn the_impossible_is_named_and_the_others_keep_their_service() {
         "{}",
         degraded[0].text
     );
-    // It is kept off the others' CPUs like everybody else.
+    // The refused container also leaves the owners' CPUs.
     assert_eq!(
         (fake.cpuset(B), fake.cpuset(S)),
         ("0-1".into(), "0-1".into())
@@ -157,7 +157,7 @@ fn a_rewritten_cpuset_is_put_right_and_counted() {
     assert_eq!(state(&r, S).rewrites, 1);
     r.step(&mut journal, start + 2 * LOOK_OVER);
     assert_eq!(state(&r, S).rewrites, 1);
-    // It goes back to what the runtime wanted last.
+    // The revert goes to the list that the runtime wrote last.
     r.set(&mut journal, &[], &[]);
     assert_eq!(
         (fake.cpuset(S), fake.cpuset(A)),
@@ -221,10 +221,10 @@ fn an_owner_that_gets_all_that_the_hypervisor_leaves_takes_its_cpus_back() {
     step(&mut r, 0, (0, 0));
     step(&mut r, 100, (0, 0));
     assert_eq!(fake.cpuset(A), "0-3");
-    // Nine tenths are no reason where the rest is idle or borrowed.
+    // Using 0.9 of the CPU is no reason to reclaim it while the rest is idle or borrowed.
     step(&mut r, 1100, (900, 0));
     assert_eq!(fake.cpuset(A), "0-3");
-    // A tenth of the CPU went to another machine.
+    // A tenth of the CPU went to another virtual machine.
     step(&mut r, 2200, (1890, 11));
     assert_eq!(fake.cpuset(A), "0-2");
 }
@@ -348,7 +348,7 @@ fn a_container_that_vanishes_harms_no_other() {
     assert_eq!((journal.in_force(), journal.failed_changes()), (0, 0));
 }
 
-/// The inventory may list containers for a moment whose cgroups are gone: many Jobs that end at once.
+/// The inventory may still list containers whose cgroups are gone, when many jobs end at once.
 /// Promise 36.
 #[test]
 fn what_was_written_to_a_cgroup_that_is_gone_is_closed_in_the_journal_though_it_is_still_listed() {
@@ -374,7 +374,7 @@ fn what_was_written_to_a_cgroup_that_is_gone_is_closed_in_the_journal_though_it_
     }
 }
 
-/// The kernel shows a process that exits in the root of every v1 hierarchy.
+/// The kernel shows an exiting process in the root of every v1 hierarchy.
 /// Promise 36.
 #[test]
 fn a_container_whose_process_exits_keeps_its_reservation_until_its_cgroup_is_gone() {
@@ -416,7 +416,7 @@ fn what_was_written_to_a_cgroup_that_was_half_removed_is_closed_in_the_journal()
     }
 }
 
-/// A service that is restarted: its new cgroup has the path of the old one.
+/// A restarted service: its new cgroup has the path of the old one.
 /// Promise 36.
 #[test]
 fn what_was_written_to_a_cgroup_whose_path_another_has_is_closed_in_the_journal() {

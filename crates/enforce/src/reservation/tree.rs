@@ -9,16 +9,16 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The hierarchy that has the cpuset controller.
+/// Hierarchy with the cpuset controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hierarchy {
-    /// Where it is mounted.
+    /// Mount point.
     pub mount: PathBuf,
     pub v1: bool,
 }
 
 impl Hierarchy {
-    /// `None` where the kernel has no cpusets.
+    /// Hierarchy of the host; `None` if the kernel has no cpusets.
     pub fn of(layout: &CgroupLayout) -> Option<Hierarchy> {
         let (mount, v1) = match layout.controller("cpuset")? {
             Controller::V1(mount) => (mount, true),
@@ -31,12 +31,12 @@ impl Hierarchy {
     }
 }
 
-/// Cpusets as they would be without our changes, each read once.
+/// Cpusets without our changes, each read once.
 pub(super) struct CpusetTree<'a> {
     fs: &'a HostFs,
     journal: &'a Journal,
     pub hierarchy: &'a Hierarchy,
-    /// All CPUs that run now.
+    /// Online CPUs.
     online: &'a Cpus,
     found: RefCell<BTreeMap<PathBuf, Natural>>,
 }
@@ -65,13 +65,13 @@ impl<'a> CpusetTree<'a> {
         }
     }
 
-    /// Cgroups below `directory`.
+    /// Cgroups directly below `directory`.
     pub fn children(&self, directory: &Path) -> Vec<PathBuf> {
         let names = self.fs.directories(directory).unwrap_or_default();
         names.iter().map(|name| directory.join(name)).collect()
     }
 
-    /// The list that the cgroup would have: `None` inside when it has none of its own.
+    /// List that the cgroup would have; `Ok(None)` if it has none of its own.
     pub fn base(&self, directory: &Path) -> io::Result<Option<Cpus>> {
         let path = directory.join(cpuset::FILE);
         let target = Target::file(&self.fs.path(&path))?;
@@ -81,13 +81,13 @@ impl<'a> CpusetTree<'a> {
         }
     }
 
-    /// CPUs of the cgroups above `directory`: the most that the kernel gives it.
+    /// CPUs of the parent of `directory`: the most that the kernel gives it.
     pub fn above(&self, directory: &Path) -> Cpus {
         let parent = directory.parent().unwrap_or(&self.hierarchy.mount);
         self.natural(parent).cpus
     }
 
-    /// Makes of a list what the kernel makes of it in a cgroup whose parent has `above`.
+    /// CPUs that the kernel gives a cgroup with `list` whose parent has `above`.
     pub fn effective(&self, list: Option<&Cpus>, above: &Cpus) -> Cpus {
         let Some(list) = list else {
             let inherits = !self.hierarchy.v1;
@@ -97,8 +97,8 @@ impl<'a> CpusetTree<'a> {
         if both.is_empty() { above.clone() } else { both }
     }
 
-    /// Whether a cgroup with the list `base` has `cpus` without a write, where the one above it has `above`.
-    /// v1 does not narrow a list when the one above is narrowed: it refuses that.
+    /// Whether a cgroup with the list `base` has `cpus` without a write, given the parent's CPUs
+    /// `above`. v1 does not narrow a list together with the parent's: it refuses that.
     pub fn has_anyway(&self, base: Option<&Cpus>, cpus: &Cpus, above: &Cpus) -> bool {
         if self.hierarchy.v1 {
             let base = base.into_iter().flatten();
@@ -107,8 +107,8 @@ impl<'a> CpusetTree<'a> {
         self.effective(base, above) == self.effective(Some(cpus), above)
     }
 
-    /// The topmost cgroup above `directory` that leaves no more CPUs than all of them together, and those
-    /// CPUs; `None` when nothing above limits it.
+    /// Topmost cgroup above `directory` that leaves no more CPUs than all cgroups above together,
+    /// and those CPUs. `None` if nothing above limits it.
     pub fn limiting(&self, directory: &Path) -> Option<(PathBuf, Cpus)> {
         let parent = directory.parent()?;
         let cpus = self.natural(parent).cpus;
@@ -147,14 +147,14 @@ impl<'a> CpusetTree<'a> {
         let file = self.fs.path(directory.join(cpuset::FILE));
         let ours = Target::file(&file).is_ok_and(|t| self.journal.before(&t).is_some());
         let is_changed = above.is_changed || ours;
-        // The kernel knows of partitions, which no list tells of.
+        // The kernel's value accounts for partitions, which no list shows.
         let kernel = (!is_changed && !self.hierarchy.v1)
             .then(|| cpuset::effective(self.fs, directory))
             .flatten();
         let cpus = match (kernel, self.base(directory)) {
             (Some(cpus), _) => cpus.intersection(&above.cpus).copied().collect(),
             (None, Ok(base)) => self.effective(base.as_ref(), &above.cpus),
-            // No cgroup yet, or none with this controller.
+            // There is no cgroup yet, or none with this controller.
             (None, Err(_)) => above.cpus,
         };
         Natural { cpus, is_changed }

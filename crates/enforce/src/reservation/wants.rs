@@ -1,12 +1,13 @@
-//! Which CPUs each cgroup shall have: a pure function of the plan and of the tree without us.
+//! CPUs that each cgroup is to have: a pure function of the plan and of the tree without us.
 //!
-//! With an owner's CPUs for a strict container's, each cgroup gets
+//! The owner is a strict container with CPUs in the plan. Each cgroup gets
 //!
-//! - its own part: the owner's CPUs; below an owner, what its list has of the owner's CPUs, or all of
-//!   them; elsewhere its list without the CPUs of owners, except those that are lent to it;
-//! - and the CPUs of all owners below it: the kernel gives no cgroup what those above it lack.
+//! - its own part: an owner's CPUs; below an owner, the part of its list within the owner's CPUs,
+//!   or all of them; elsewhere its list without the CPUs of owners, except those lent to it;
+//! - and the CPUs of all owners below it, because the kernel gives no cgroup CPUs that its parent
+//!   lacks.
 //!
-//! Where a cgroup would have that without us, nothing is written.
+//! Nothing is written if a cgroup would have these CPUs without us.
 
 use super::tree::CpusetTree;
 use crate::cpus::Cpus;
@@ -14,60 +15,60 @@ use cofferdam_types::CgroupId;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A strict container with a place in the plan.
+/// Strict container with a place in the plan.
 #[derive(Clone, Debug)]
 pub(super) struct Owner {
     pub id: CgroupId,
     pub cpus: Cpus,
     /// CPUs that it lends now.
     pub lent: Cpus,
-    /// The cgroup above it in the cpu controller's hierarchy.
+    /// Parent of its cgroup in the cpu hierarchy.
     pub cpu_parent: Option<PathBuf>,
 }
 
-/// A container without CPUs of its own.
+/// Container without CPUs of its own.
 #[derive(Clone, Debug)]
 pub(super) struct Neighbour {
     pub id: CgroupId,
     pub cpu_parent: Option<PathBuf>,
 }
 
-/// A container whose list has only CPUs of owners.
+/// Container whose list has only CPUs of owners.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Conflict {
     pub id: CgroupId,
-    /// Its list.
+    /// CPUs in its list.
     pub bound: Cpus,
-    /// CPUs that it gets instead; `None`: it stays, since the cgroups above it have no others.
+    /// CPUs that it gets instead. `None` if it stays, because the cgroups above it have no others.
     pub moved: Option<Cpus>,
 }
 
-/// CPUs of cgroups by their directories in the cpuset controller's hierarchy.
+/// CPUs of cgroups by their directories in the cpuset hierarchy.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wants {
-    /// Those that differ from what the cgroup would have without us.
+    /// CPUs of the cgroups that would have other ones without us.
     pub cpus: BTreeMap<PathBuf, Cpus>,
     pub conflicts: Vec<Conflict>,
 }
 
-/// What the wants are made of.
+/// Input of the wants.
 pub(super) struct Scene<'a> {
     pub tree: &'a CpusetTree<'a>,
     pub owners: &'a BTreeMap<PathBuf, Owner>,
     pub neighbours: &'a BTreeMap<PathBuf, Neighbour>,
-    /// CPUs of owners, also of those that are still to come.
+    /// CPUs of owners, including promised ones.
     pub reserved: &'a Cpus,
     pub shared: &'a Cpus,
 }
 
-/// The cgroup above the visited one.
+/// Parent of the visited cgroup.
 #[derive(Clone, Default)]
 struct Above {
-    /// Its own part; `None` above a container that is in no other one.
+    /// Own part of the parent; `None` above a container that is in no other one.
     own: Option<Cpus>,
-    /// All of its CPUs.
+    /// All CPUs of the parent.
     cpus: Cpus,
-    /// Lent to it, or to a container around it.
+    /// CPUs lent to it, or to a container around it.
     lent: Cpus,
 }
 
@@ -100,8 +101,8 @@ impl Scene<'_> {
         below.flat_map(|(_, owner)| owner.cpus.clone()).collect()
     }
 
-    /// CPUs that owners lend to a container whose cgroup in the cpu controller's hierarchy is below
-    /// `parent`. The owner's weight protects it only against its siblings.
+    /// CPUs that owners lend to a container whose cgroup in the cpu hierarchy is below `parent`. An
+    /// owner's weight protects it only against siblings.
     fn lent_below(&self, parent: Option<&Path>) -> Cpus {
         let lend = |owner: &&Owner| parent.is_some() && owner.cpu_parent.as_deref() == parent;
         let owners = self.owners.values().filter(lend);
@@ -150,7 +151,7 @@ impl Scene<'_> {
                 lent,
             },
         };
-        // A v2 cgroup follows the one above it by itself, unless that has CPUs of an owner below.
+        // A v2 cgroup follows its parent by itself, unless the parent has CPUs of an owner below.
         if self.tree.hierarchy.v1 || !below.is_empty() {
             for child in self.tree.children(directory) {
                 self.visit(&child, &next, wants);
@@ -158,7 +159,7 @@ impl Scene<'_> {
         }
     }
 
-    /// The part of a container that is in no other one. `None`: it stays as it is.
+    /// Part of a container that is in no other one; `None` if it stays as it is.
     fn part_of(
         &self,
         directory: &Path,

@@ -9,8 +9,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 
 const BEFORE: &str = "forged";
 
-/// A host with one cgroup, whose weight an agent that was killed has lowered, and a file outside of
-/// the kernel's.
+/// Host with one cgroup whose weight was lowered by a killed agent, and a file outside of the
+/// kernel's file systems.
 struct Host {
     root: tempfile::TempDir,
 }
@@ -39,7 +39,7 @@ impl Host {
         Journal::open_on(HostFs::below(self.root.path()), &self.at("run")).unwrap()
     }
 
-    /// Writes a journal with what the killed agent had changed, and `forged` changes.
+    /// Writes a journal with the killed agent's change and the `forged` changes.
     fn forge(&self, forged: &[Change]) {
         let honest = file(
             &self.at("sys/fs/cgroup/web/cpu.shares"),
@@ -89,7 +89,7 @@ fn device() -> DeviceId {
     }
 }
 
-/// Changes that no agent makes, on `host`.
+/// Changes on `host` that no agent makes.
 fn hostile(host: &Host) -> Vec<Change> {
     let cgroup = "sys/fs/cgroup/web";
     symlink(host.at("etc"), host.at("sys/fs/cgroup/link")).unwrap();
@@ -231,7 +231,7 @@ fn a_change_that_is_not_listed_is_not_made() {
     );
 }
 
-/// Reason of a refusal, and how a file comes to it.
+/// Expected reason of a refusal, and the tampering with the file that causes it.
 type Spoiled = (&'static str, fn(&Path));
 
 /// Promise 64.
@@ -268,8 +268,7 @@ fn a_journal_that_others_may_have_written_is_not_read() {
 }
 
 proptest! {
-    /// Whatever stands in a journal: what passes is one of our files, below the directories of the
-    /// kernel.
+    /// Any accepted path is one of our files, below the kernel's directories.
     /// Promise 64.
     #[test]
     fn no_path_outside_of_the_kernels_directories_passes(
@@ -289,7 +288,7 @@ proptest! {
         for (form, value) in [(Form::Text, "7"), (Form::CpuList, "0")] {
             if check_listed(&fs, &file(&path, form, value, value)).is_ok() {
                 prop_assert!(!parts.contains(&"..") && !parts.contains(&"."), "{path:?}");
-                // In a directory that does not exist nothing is written.
+                // Nothing is written in a directory that does not exist.
                 if let Ok(real) = path.parent().unwrap().canonicalize() {
                     let kernels = ["sys/fs/cgroup", "proc"].map(|directory| host.at(directory));
                     let is_kernels = kernels.iter().any(|directory| real.starts_with(directory));

@@ -17,7 +17,7 @@ fn change(path: &str, before: &str) -> Change {
     }
 }
 
-/// A whole file with these records, and where each of them ends.
+/// File with these records, and the end of each record.
 fn file(records: &[Record]) -> (Vec<u8>, Vec<usize>) {
     let mut ends = Vec::new();
     let write = |file_bytes: u64, ends: &mut Vec<usize>| {
@@ -30,7 +30,7 @@ fn file(records: &[Record]) -> (Vec<u8>, Vec<usize>) {
         bytes.resize(bytes.len() + EMPTY_REST, 0);
         bytes
     };
-    // The size in the first record has as many digits the second time.
+    // The size in the first record has the same number of digits in the second round.
     let about = write(999, &mut Vec::new()).len() as u64;
     assert!((100..=999).contains(&about), "{about}");
     (write(about, &mut ends), ends)
@@ -63,7 +63,7 @@ fn a_journal_cut_at_any_byte_reports_what_is_left_and_that_it_was_cut() {
     assert!(contents.changes.len() == 5 && !contents.is_damaged());
 }
 
-/// As after a kill in the middle of a write: the rest is empty.
+/// The state after a kill in the middle of a write: the rest is empty.
 /// Promise 65.
 #[test]
 fn a_last_record_written_in_part_is_as_if_never_written() {
@@ -116,8 +116,8 @@ fn another_boot_and_no_journal() {
     assert!(decode(b"", BOOT).cut, "an empty file is none of ours");
 }
 
-/// The record of an end is lost, and the target is changed once more: what was before the first
-/// change is nobody's any more.
+/// The record of an end is lost, and the target is changed once more: the value before the first
+/// change no longer counts.
 #[test]
 fn of_two_changes_of_a_target_the_later_one_counts() {
     let records = [
@@ -154,7 +154,7 @@ fn history() -> impl Strategy<Value = Vec<Record>> {
 }
 
 proptest! {
-    /// Whatever is damaged: what does not touch the damage is read as it was written.
+    /// Records that do not touch the damage are read as they were written.
     /// Promise 65.
     #[test]
     fn records_outside_of_the_damage_are_read(
@@ -168,7 +168,7 @@ proptest! {
         let at = at % bytes.len();
         let end = (at + noise.len()).min(bytes.len());
         bytes[at..end].copy_from_slice(&noise[..end - at]);
-        // What a reader of the undamaged records alone knows.
+        // Content known from the undamaged records alone.
         let mut model = Contents::default();
         let mut from = begin.len();
         let mut touched = at < from && end > 0;
@@ -186,7 +186,7 @@ proptest! {
         if !touched {
             prop_assert_eq!(contents.changes, model.changes);
         } else {
-            // Never more than was written.
+            // Never more changes than were written.
             prop_assert!(contents.changes.len() <= 12);
         }
     }

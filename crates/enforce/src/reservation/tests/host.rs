@@ -1,4 +1,4 @@
-//! A made-up host in a temporary directory.
+//! Synthetic host in a temporary directory.
 
 use crate::cpus::read_list;
 use crate::journal::fake_kernel::FakeKernel;
@@ -21,7 +21,7 @@ pub fn cpus(text: &str) -> CpuAmount {
     text.parse().unwrap()
 }
 
-/// In memory where the host has a place for that: histories write many small files.
+/// Temporary directory, in memory if possible: histories write many small files.
 fn folder() -> TempDir {
     tempfile::tempdir_in("/dev/shm")
         .or_else(|_| tempfile::tempdir())
@@ -37,7 +37,7 @@ impl Fake {
         Fake::new(cpus, true)
     }
 
-    /// One of each layout. Each is made, and its kernel judges, when its turn comes.
+    /// One host of each layout. Each is created, and its kernel installed, when its turn comes.
     pub fn both(cpus: u32) -> impl Iterator<Item = Fake> {
         [true, false].into_iter().map(move |v1| Fake::new(cpus, v1))
     }
@@ -66,7 +66,7 @@ impl Fake {
         fake
     }
 
-    /// These CPUs are online; the kernel refuses what it would refuse then.
+    /// Sets the online CPUs; the kernel refuses other CPUs from then on.
     pub fn online(&self, list: &str) {
         self.write_host("/sys/devices/system/cpu/online", list);
         let possible = self.read_host("/sys/devices/system/cpu/possible");
@@ -79,13 +79,13 @@ impl Fake {
         kernel.install();
     }
 
-    /// The kernel says what each cgroup has from now on.
+    /// Makes the kernel write the effective CPUs of each cgroup from now on.
     pub fn tell_effective(&self) {
         let mount = self.host_path(&self.mount("cpuset"));
         FakeKernel::change(|kernel| kernel.effective = Some(mount));
     }
 
-    /// The directory of a cgroup in the cpuset controller's hierarchy.
+    /// Directory of a cgroup in the cpuset hierarchy.
     pub fn cpuset_folder(&self, path: &str) -> PathBuf {
         self.host_path(&format!("{}/{path}", self.mount("cpuset")))
     }
@@ -142,7 +142,7 @@ impl Fake {
         self.write(&format!("{of}/{name}/cpuset.cpus"), cpuset);
     }
 
-    /// Writes a file of the cpuset controller (v1) or of the one hierarchy (v2).
+    /// Writes a file of the cpuset controller (v1) or of the single hierarchy (v2).
     pub fn write(&self, file: &str, text: &str) {
         self.write_host(&format!("{}/{file}", self.mount("cpuset")), text);
     }
@@ -171,7 +171,7 @@ impl Fake {
         }
     }
 
-    /// Makes way for another cgroup, which then surely has another inode.
+    /// Renames a cgroup, so that a new one at its path has another inode.
     pub fn rename_cgroup(&self, id: u64) {
         for directory in self.directories(id) {
             std::fs::rename(&directory, directory.with_extension("old")).unwrap();
@@ -224,7 +224,7 @@ impl Fake {
         (self.journal().0, reservations)
     }
 
-    /// Every file of the host with what it says.
+    /// All files of the host with their content.
     pub fn everything(&self) -> BTreeMap<PathBuf, String> {
         let mut files = BTreeMap::new();
         let mut folders = vec![self.root.path().to_owned()];

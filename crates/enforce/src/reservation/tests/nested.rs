@@ -1,4 +1,4 @@
-//! Containers inside of others, and below cgroups that have few CPUs.
+//! Containers inside others, and below cgroups that have few CPUs.
 
 use super::host::{Fake, cpus};
 use super::*;
@@ -14,7 +14,7 @@ fn text(r: &Reservations, id: u64) -> String {
         .join("; ")
 }
 
-/// Both layouts, with the root's list as v1 has it, and what the kernel gives each cgroup.
+/// Hosts of both layouts, with the root's list as in v1, and the effective CPUs of each cgroup.
 fn hosts() -> impl Iterator<Item = Fake> {
     Fake::both(4).inspect(|fake| {
         fake.write("cpuset.cpus", "0-3");
@@ -26,7 +26,7 @@ fn update() {
     FakeKernel::change(|_| {});
 }
 
-/// The kernel gives `id` no CPU of `list`, for no reason that a file tells.
+/// Makes the kernel give `id` no CPU of `list`, for a reason that no file shows.
 fn take(fake: &Fake, id: u64, list: &str) {
     let folder = fake.cpuset_folder(&id.to_string());
     let taken = crate::cpus::read_list(list).unwrap();
@@ -187,7 +187,8 @@ fn a_cgroup_above_that_is_narrowed_gives_the_others_their_cpus_back() {
     );
 }
 
-/// As docker in docker, kind, LXC with docker: `outer` has the container `inner` and another one.
+/// Docker in docker, kind, or LXC with docker: `outer` contains the container `inner` and another
+/// one.
 fn nested(fake: &Fake) -> [Arc<Container>; 4] {
     let containers = [
         fake.container_at(A, "outer", "0-3"),

@@ -39,7 +39,7 @@ fn neighbours_leave_before_the_container_comes_and_it_gets_what_it_was_promised(
         assert!(!r.is_empty());
         r.reconcile(&mut journal, &[], &[other.clone().into()]);
         assert_eq!(fake.cpuset(A), "0-1");
-        // Another takes none of it.
+        // The promised CPUs cannot be promised again.
         let refused = r
             .promise(&journal, "another", Path::new(""), cpus("2"))
             .unwrap_err();
@@ -53,13 +53,13 @@ fn neighbours_leave_before_the_container_comes_and_it_gets_what_it_was_promised(
     }
 }
 
-/// What the runtime wrote because we asked goes back to what it would have been.
+/// CPUs that the runtime wrote at our request revert to the container's default.
 /// Promise 63.
 #[test]
 fn a_container_made_on_promised_cpus_is_given_back_all_also_after_a_crash() {
     for fake in Fake::both(4) {
         for crash in [false, true] {
-            // As in the root of v1's hierarchy.
+            // The root of v1's hierarchy has a list.
             fake.write("cpuset.cpus", "0-3");
             let (mut journal, mut r) = fake.start(options(false));
             let cpus = r
@@ -73,7 +73,7 @@ fn a_container_made_on_promised_cpus_is_given_back_all_also_after_a_crash() {
                 let (_, report) = fake.journal();
                 assert!(report.is_clean(), "{report:?}");
             } else {
-                // Still known to be made so, and strict no more.
+                // Still recorded as created on promised CPUs, and no longer strict.
                 r.reconcile(&mut journal, &[], &[strict]);
                 assert_eq!(journal.in_force(), 0);
             }
@@ -91,7 +91,7 @@ fn a_promise_that_is_withdrawn_leaves_nothing() {
     let (mut journal, mut r) = fake.start(options(false));
     r.promise(&journal, RUNTIME_ID, Path::new(""), cpus("1.5"))
         .unwrap();
-    // Asked again, as after a restart of the runtime: the first counts no more.
+    // A second request, as after a restart of the runtime, replaces the first.
     assert_eq!(
         r.promise(&journal, RUNTIME_ID, Path::new(""), cpus("3")),
         Ok("1-3".to_owned())

@@ -1,5 +1,5 @@
-//! Any history of any tree: whoever has CPUs of its own has them effectively and others lost only those,
-//! or nobody lost anything.
+//! Random histories of random trees: each owner effectively has its CPUs and others lost only
+//! those, or no container lost any.
 
 use super::host::{Fake, cpus};
 use super::*;
@@ -10,27 +10,28 @@ use proptest::sample::Index;
 
 const CPUS: u32 = 4;
 
-/// A cgroup of the tree.
+/// Cgroup of the tree.
 #[derive(Clone, Debug)]
 struct Node {
     path: String,
     parent: Option<usize>,
-    /// Without one it is a slice, a pod, or a cgroup inside of a container.
+    /// Container, or `None` for a slice, a pod, or a cgroup inside a container.
     container: Option<Arc<Container>>,
-    /// Its list by its runtime or the administrator.
+    /// List that its runtime or the administrator wrote.
     base: Option<Cpus>,
     amount: Option<&'static str>,
-    /// All lists that its file has had: a program that writes one of ours again is not told from us.
+    /// All lists that its file has had. A program that writes one of ours again cannot be
+    /// distinguished from us.
     had: Vec<String>,
 }
 
-/// One event on the host.
+/// Event on the host.
 #[derive(Clone, Debug)]
 enum Event {
     Rule(Index, Option<&'static str>),
     /// An administrator or a runtime writes a list of its own.
     Rewrite(Index, u32),
-    /// The kernel refuses a cgroup these CPUs, for no reason that files tell.
+    /// The kernel refuses a cgroup these CPUs, for a reason that no file shows.
     Take(Index, u32),
     Release,
     Remove(Index),
@@ -77,7 +78,7 @@ impl Tree {
         fake.write("cpuset.cpus", "0-3");
         let mut nodes: Vec<Node> = Vec::new();
         for (i, (parent, mask, is_container)) in shape.iter().enumerate() {
-            // The first ones are at the top.
+            // The first nodes are at the top.
             let parent = Some(parent.index(i + 2)).filter(|p| *p < i);
             let (above, path) = match parent.map(|p| &nodes[p]) {
                 Some(node) => (node.base.clone(), format!("{}/n{i}", node.path)),
@@ -131,7 +132,7 @@ impl Tree {
         self.fake.cpuset_at(&self.nodes[i].path)
     }
 
-    /// CPUs that each cgroup has, by the rules of the kernel, with these lists.
+    /// CPUs that each cgroup has with these lists, by the kernel's rules.
     fn given(&self, list: impl Fn(usize) -> Option<Cpus>) -> Vec<Cpus> {
         let mut given: Vec<Cpus> = Vec::new();
         let all = of_mask(15);
@@ -178,7 +179,7 @@ impl Tree {
                 let i = at(node);
                 let mut taken = of_mask(*mask);
                 if self.v1 && self.exists(i) {
-                    // Nobody takes what the cgroup has, or had.
+                    // CPUs that the cgroup has or had are not taken.
                     let had = self.nodes[i].had.iter().filter_map(|list| read_list(list));
                     let now = read_list(&self.list(i));
                     had.chain(now)
@@ -208,7 +209,7 @@ impl Tree {
         }
     }
 
-    /// The containers that the inventory lists: strict ones, and standard ones.
+    /// Containers that the inventory lists: strict and standard.
     fn lists(&self) -> (Vec<Request>, Vec<Given>) {
         let (mut strict, mut standard) = (Vec::new(), Vec::new());
         for node in &self.nodes {
@@ -233,7 +234,7 @@ impl Tree {
         }
     }
 
-    /// Whether the list could be one of ours, or what taking back makes of one.
+    /// Whether the list could be one of ours, or one that reverting leaves.
     fn is_like_ours(&self, i: usize, list: &Cpus) -> bool {
         let base = self.nodes[i].base.clone().unwrap_or_default();
         let had = self.nodes[i]
@@ -253,7 +254,7 @@ impl Tree {
         is_container(i) || self.ancestors(i).any(is_container)
     }
 
-    /// Whether something of the cgroups' CPUs is kept from them by the kernel.
+    /// Whether the kernel withholds CPUs from the cgroup or one above it.
     fn is_taken(&self, i: usize) -> bool {
         let mut is_taken = false;
         let path = |i: usize| self.fake.cpuset_folder(&self.nodes[i].path);
@@ -325,7 +326,7 @@ impl Tree {
             let is_around = |o: &usize| self.ancestors(*o).any(|a| a == i);
             let is_inside = |o: &usize| self.ancestors(i).any(|a| a == *o);
             assert!(!now[i].is_empty(), "{} has no CPU", node.path);
-            // Nobody loses anything but CPUs of owners.
+            // A container loses only CPUs of owners.
             if !owners.keys().any(is_inside) {
                 let lost: Cpus = without_us[i].difference(&now[i]).copied().collect();
                 assert!(lost.is_subset(&reserved), "{} lost {lost:?}", node.path);
@@ -333,7 +334,8 @@ impl Tree {
                     assert_eq!(now[i], without_us[i], "{}", node.path);
                 }
             }
-            // And everybody leaves those, but for the owners around and inside of it: slices share a CPU.
+            // Each container leaves those, except of the owners around and inside it: slices share
+            // a CPU.
             let is_conflict = std::iter::once(i)
                 .chain(self.ancestors(i))
                 .any(|a| conflicts.contains(&a));
@@ -352,7 +354,7 @@ impl Tree {
         }
     }
 
-    /// Everything is as it would be without us.
+    /// Checks that every cgroup has the CPUs that it would have without us.
     fn check_reverted(&self) {
         FakeKernel::change(|k| {
             k.taken.clear();

@@ -1,12 +1,12 @@
-//! Everything goes back in every layout, however reservations end, also where the kernel refuses
-//! the value before.
+//! Reverted reservations in every layout, however they end, even if the kernel refuses the former
+//! value.
 
 use super::host::{Fake, cpus};
 use super::{A, S, options};
 use crate::journal::UndoReport;
 use std::time::Instant;
 
-/// How reservations end.
+/// End of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
     Regular,
@@ -22,7 +22,8 @@ const ENDS: [End; 4] = [
     End::ContainerGone,
 ];
 
-/// A strict container beside another one, both with the cpuset `before`; and how it ended.
+/// A strict container and another one, both with the cpuset `before`, after the reservation has
+/// ended.
 fn ended(fake: &Fake, before: &str, end: End) -> UndoReport {
     let (s, a) = (fake.container(S, before), fake.container(A, before));
     let (mut journal, mut r) = fake.start(options(true));
@@ -49,7 +50,7 @@ fn ended(fake: &Fake, before: &str, end: End) -> UndoReport {
 }
 
 /// An empty list cannot be written back while processes are in the cgroup (ENOSPC). All possible
-/// CPUs mean the same.
+/// CPUs have the same meaning.
 /// Promise 64.
 #[test]
 fn an_empty_cpuset_that_the_kernel_refuses_goes_back_to_all_possible_cpus() {
@@ -81,7 +82,7 @@ fn a_list_goes_back_as_it_was_in_every_layout() {
     }
 }
 
-/// CPUs that a cgroup beside it has made its own meanwhile are left out.
+/// CPUs that a sibling partition has claimed meanwhile are left out.
 /// Promise 64.
 #[test]
 fn an_empty_cpuset_beside_a_partition_goes_back_to_what_the_parent_has() {
@@ -97,8 +98,8 @@ fn an_empty_cpuset_beside_a_partition_goes_back_to_what_the_parent_has() {
     assert_eq!((report.instead.len(), fake.cpuset(S)), (1, "0,2-3".into()));
 }
 
-/// v1 refuses a child outside of its parent and a parent without its children: neither can go
-/// first, unless the parent has both lists for a moment.
+/// v1 refuses a child outside its parent, and a parent without its children. Neither can be first
+/// unless the parent has both lists for a moment.
 /// Promise 64.
 #[test]
 fn v1_children_that_moved_to_other_cpus_go_back_after_a_crash() {
@@ -116,7 +117,7 @@ fn v1_children_that_moved_to_other_cpus_go_back_after_a_crash() {
     assert_eq!(fake.everything(), before);
 }
 
-/// v1 strikes a CPU that goes offline out of every cpuset, and refuses it while it is.
+/// v1 removes an offline CPU from every cpuset, and refuses it while it is offline.
 /// Promise 64.
 #[test]
 fn v1_without_a_cpu_that_went_offline_everything_else_goes_back() {
