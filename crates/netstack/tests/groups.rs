@@ -1,5 +1,5 @@
-//! Two stacks of one address, as two cores have them, and a peer: what moves with a flow group, and
-//! which of the two a frame is for.
+//! Two stacks of one address, as on two cores, and a peer: the move of a flow group, and the
+//! assignment of frames to the stacks.
 
 mod support;
 
@@ -10,12 +10,12 @@ use support::{at, config};
 
 const NOW: Time = Time::from_nanos(1_000_000_000);
 
-/// Where the flags of TCP are, in a frame of IPv4 without options.
+/// Offset of TCP's flags in an IPv4 frame without options.
 const FLAGS: usize = 14 + 20 + 13;
 const RST: u8 = 4;
 const ACK: u8 = 16;
 
-/// A client, and two stacks that listen at one address.
+/// A client, and two stacks that listen on one address.
 fn scene() -> (Node, [Node; 2]) {
     let mut servers = [Node::new(config(1), NOW), Node::new(config(1), NOW)];
     for server in &mut servers {
@@ -25,7 +25,7 @@ fn scene() -> (Node, [Node; 2]) {
     (Node::new(config(0), NOW), servers)
 }
 
-/// Hands over all that `from` sends now; which stack of the receiver's each frame is for.
+/// Delivers all frames that `from` sends now. Returns them with the steering of the receiver.
 fn pass(from: &mut Node, to: &mut Node) -> Vec<(Steering, Vec<u8>)> {
     let mut passed = Vec::new();
     while let Some(frame) = from.transmit(NOW) {
@@ -35,7 +35,7 @@ fn pass(from: &mut Node, to: &mut Node) -> Vec<(Steering, Vec<u8>)> {
     passed
 }
 
-/// The flow group of the only segment among the frames.
+/// Flow group of the only segment among the frames.
 fn group(passed: &[(Steering, Vec<u8>)]) -> u8 {
     match passed {
         [(Steering::Group(group), _)] => *group,
@@ -60,7 +60,7 @@ fn half_open_waiting_and_time_wait_connections_move_with_their_group() {
     let number = group(&pass(&mut client, &mut first));
     assert_eq!(first.stack.usage().connections, 1, "half-open");
 
-    // The SYN+ACK came from the first; its ACK finds the second.
+    // The SYN+ACK came from the first stack; its ACK goes to the second.
     pass(&mut first, &mut client);
     assert_eq!(shift(number, &mut first, &mut second).len(), 1);
     assert!(first.event().is_none(), "what has left ends in silence");
@@ -70,7 +70,7 @@ fn half_open_waiting_and_time_wait_connections_move_with_their_group() {
     let knock = second.event();
     assert!(matches!(knock, Some(Event::Knock { .. })), "{knock:?}");
 
-    // It waits for `accept`, which comes where it is then.
+    // The connection waits for `accept` in the stack that has it at that time.
     let moved = shift(number, &mut second, &mut first);
     assert!(second.event().is_none() && second.transmit(NOW).is_none());
     assert_eq!(second.stack.usage().connections, 0);
@@ -95,7 +95,7 @@ fn half_open_waiting_and_time_wait_connections_move_with_their_group() {
     }
     first.stack.recv_done(NOW, theirs, 5, 1).expect("open");
 
-    // Who closes first is in TIME_WAIT at the end, and takes the peer's FIN again.
+    // The side that closes first ends in TIME_WAIT and accepts the peer's FIN again.
     first.stack.close(NOW, theirs).expect("open");
     pass(&mut first, &mut client);
     client.stack.close(NOW, ours).expect("open");
@@ -108,7 +108,7 @@ fn half_open_waiting_and_time_wait_connections_move_with_their_group() {
     assert_eq!(time_wait, [0, 1]);
     let (_, fin) = last.last().expect("the peer's FIN");
     second.receive(NOW, fin);
-    // The second has to ask for the peer's hardware address, or knows the way back.
+    // The second stack may have to resolve the peer's Ethernet address first.
     let answer = second.transmit(NOW).expect("an answer");
     assert_eq!(answer[FLAGS] & (RST | ACK), ACK, "{answer:?}");
     let ended = NOW + Duration::from_secs(61);
@@ -131,7 +131,7 @@ fn a_connection_that_waits_moves_nowhere_without_a_listener() {
     pass(&mut first, &mut client);
     let moved = shift(number, &mut first, &mut deaf);
     assert_eq!(moved.len(), 1);
-    // It may have to ask for the peer's hardware address first.
+    // The stack may have to resolve the peer's Ethernet address first.
     for _ in 0..3 {
         pass(&mut deaf, &mut client);
         pass(&mut client, &mut deaf);
@@ -177,10 +177,10 @@ fn each_frame_is_for_one_stack_or_for_all() {
         Steering::Group(number),
         "both agree"
     );
-    // "More fragments" in the IPv4 header.
+    // This bit is "more fragments" of the IPv4 header.
     frame[14 + 6] |= 0x20;
     assert_eq!(second.stack.steering(&frame), Steering::First);
-    // An error about a datagram that any stack may have sent.
+    // An error about a datagram may concern any stack.
     let udp = client.stack.udp_bind(at(0, false, 99), 1).expect("free");
     let data = client.memory.data(b"?");
     let sent = client
@@ -199,7 +199,7 @@ fn each_frame_is_for_one_stack_or_for_all() {
             .any(|(steering, _)| *steering == Steering::All),
         "{errors:?}"
     );
-    // Received buffers may hold any bytes.
+    // Received frames may contain any bytes.
     let mut random = 7_u64;
     for _ in 0..20_000 {
         let mut bytes = syn[0].1.clone();

@@ -1,4 +1,5 @@
-//! Against the Linux kernel, over a tap device, with a wire between that may lose and reorder.
+//! Streams with the Linux kernel over a tap device, with a wire between them that may lose and
+//! reorder.
 
 mod support;
 #[path = "support/tap.rs"]
@@ -17,7 +18,7 @@ use support::world::App;
 use support::{at, config, ip};
 use tap::Cable;
 
-/// The kernel's side of a stream: writes and reads at the same time, checks each byte.
+/// The kernel's side of a stream: writes and reads at the same time, and checks every byte.
 fn kernel_side(stream: TcpStream, send: u64, receive: u64) -> u64 {
     let mut writer = stream.try_clone().expect("a descriptor");
     let sending = std::thread::spawn(move || {
@@ -45,7 +46,7 @@ fn kernel_side(stream: TcpStream, send: u64, receive: u64) -> u64 {
     received
 }
 
-/// A stack at one end of the cable, with a wire between.
+/// Stack at one end of the cable, with a wire between them.
 struct Bench {
     cable: Cable,
     wires: [Wire; 2],
@@ -93,7 +94,7 @@ impl Bench {
     }
 }
 
-/// Runs in the namespace: makes the device, then drives the stack until both sides have closed.
+/// Creates the device in the namespace, and drives the stack until both sides have closed.
 fn drive(
     namespace: &str,
     faults: Faults,
@@ -127,7 +128,7 @@ fn drive(
     while app.dead.is_none() {
         bench.turn(&mut node, &mut app);
     }
-    // Its last acknowledgement.
+    // The stack still sends its last acknowledgement.
     let until = Instant::now() + Duration::from_millis(20);
     while Instant::now() < until || kernel.try_recv().is_err() {
         bench.turn(&mut node, &mut app);

@@ -1,4 +1,4 @@
-//! No allocation after the start; what a connection costs.
+//! Absence of allocations after the start, and the memory of a connection.
 
 mod support;
 
@@ -13,7 +13,7 @@ use support::transfer::{assert_complete, transfer};
 use support::world::World;
 use support::{at, config};
 
-/// Counts this thread's allocations and the bytes that live.
+/// Allocator that counts this thread's allocations and live bytes.
 struct Counting;
 
 thread_local! {
@@ -46,7 +46,7 @@ fn nothing_is_allocated_after_the_start() {
     let before = ALLOCATIONS.get();
     drop(std::hint::black_box(Box::new(1)));
     assert_eq!(ALLOCATIONS.get(), before + 1, "the allocator counts");
-    // Each call of the stack in these checks that the count stays: see `support::node`.
+    // Every call of the stack in these transfers checks the count: see `support::node`.
     let faults = Faults {
         loss_pct: 5,
         reorder_pct: 20,
@@ -72,7 +72,7 @@ fn nothing_is_allocated_after_the_start() {
     datagrams(&mut nodes);
 }
 
-/// Datagrams there and back, timers, and commands that are refused.
+/// Sends datagrams in both directions, with timers and refused commands.
 fn datagrams(nodes: &mut [Node; 2]) {
     let udp = nodes.each_mut().map(|node| {
         node.call(|stack| stack.udp_bind(at_any(), 1))
@@ -113,7 +113,7 @@ fn at_any() -> SocketAddr {
 }
 
 const MANY: u32 = 100_000;
-/// What one of them takes at most, bytes.
+/// Largest size of an idle connection in bytes.
 const IDLE_BYTES: i64 = 2 << 10;
 
 fn settings(connections: u32) -> Config {
@@ -127,7 +127,7 @@ fn settings(connections: u32) -> Config {
     settings
 }
 
-/// Bytes that live after `make`, and what it made.
+/// Live bytes added by `make`, and its result.
 fn bytes_of<T>(make: impl FnOnce() -> T) -> (i64, T) {
     let before = LIVE_BYTES.get();
     let made = make();
@@ -148,7 +148,7 @@ fn an_idle_connection_takes_at_most_2_kib_with_100_000_of_them() {
     let before = LIVE_BYTES.get();
     let (mut ids, peers) = (Vec::new(), 250);
     for n in 0..MANY {
-        // 250 peers with 400 ports each.
+        // The loop opens 400 connections from each of 250 peers.
         let from = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2 + (n % peers) as u8));
         open(&mut node, now, from, 1024 + (n / peers) as u16);
         while let Some(event) = node.event() {
@@ -168,19 +168,19 @@ fn an_idle_connection_takes_at_most_2_kib_with_100_000_of_them() {
         LIVE_BYTES.get() - before <= harness + 4096,
         "opening them took memory"
     );
-    // All of them are found, each by itself.
+    // The stack finds every connection by its handle.
     for (n, id) in ids.iter().enumerate().step_by(997) {
         let info = node.stack.connection(*id).expect("open");
         assert_eq!(info.remote.port(), 1024 + (n as u32 / peers) as u16);
         assert_eq!(info.state, "ESTABLISHED");
     }
-    // One more does not fit: it gets a cookie, and is not taken.
+    // One connection more does not fit: its SYN is answered with a cookie, and its ACK is refused.
     open(&mut node, now, IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 1000);
     assert_eq!(node.event(), None);
     assert!(node.stack.counters().cookies_sent == 1 && node.stack.counters().backlog_full > 0);
 }
 
-/// A peer's handshake.
+/// Performs a peer's handshake.
 fn open(node: &mut Node, now: Time, from: IpAddr, port: u16) {
     let macs = [[2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]];
     let to = support::ip(0, false);
@@ -205,6 +205,6 @@ fn open(node: &mut Node, now: Time, from: IpAddr, port: u16) {
         ..syn
     };
     node.receive(now, &ack.write(macs, from, to));
-    // It asks for the peer's address; nothing answers here.
+    // The stack also asks for the peer's address; nothing answers here.
     while node.transmit(now).is_some() {}
 }

@@ -1,4 +1,4 @@
-//! One script a rule: see tests/scripts, and tests/support/script.rs for the language.
+//! Scripts in tests/scripts, one for each rule. tests/support/script.rs describes their language.
 
 mod support;
 
@@ -7,10 +7,11 @@ macro_rules! scripts {
         $($(#[$about])*
         #[test]
         fn $name() {
-            support::script::run(stringify!($name), include_str!(concat!("scripts/", stringify!($name), ".script")));
+            let text = include_str!(concat!("scripts/", stringify!($name), ".script"));
+            support::script::run(stringify!($name), text);
         })*
 
-        /// A script that is not run proves nothing.
+        /// A script that is not run would prove nothing.
         #[test]
         fn every_script_is_run_and_names_its_rule() {
             let run = [$(stringify!($name)),*];
@@ -21,7 +22,8 @@ macro_rules! scripts {
                 assert!(run.contains(&name.as_str()), "{name} is not run");
                 let text = std::fs::read_to_string(&path).expect("text");
                 let first = text.lines().next().unwrap_or("");
-                assert!(first.starts_with("# RFC ") || first.starts_with("# IX"), "{name}: {first}");
+                let is_rule = first.starts_with("# RFC ") || first.starts_with("# IX");
+                assert!(is_rule, "{name}: {first}");
             }
         }
     };

@@ -1,4 +1,4 @@
-//! Against another implementation: smoltcp's sockets at the other end of a faulty wire.
+//! Streams with another implementation: smoltcp's sockets at the other end of a faulty wire.
 
 mod support;
 
@@ -16,7 +16,7 @@ use support::node::Node;
 use support::world::App;
 use support::{at, config, ip};
 
-/// The device smoltcp talks to: two queues.
+/// Device of smoltcp: two queues.
 #[derive(Default)]
 struct Queues {
     received: VecDeque<Vec<u8>>,
@@ -63,7 +63,7 @@ impl Device for Queues {
     }
 }
 
-/// smoltcp's side: an interface, a socket, and how far its stream is.
+/// State of smoltcp's side: interface, socket and position in its stream.
 struct Other {
     queues: Queues,
     interface: Interface,
@@ -100,7 +100,7 @@ impl Other {
         }
     }
 
-    /// One turn: takes frames, reads and writes what it can.
+    /// Runs one turn: processes frames, and reads and writes what is possible.
     fn turn(&mut self, now: Time) {
         self.interface
             .poll(instant(now), &mut self.queues, &mut self.sockets);
@@ -139,13 +139,13 @@ fn instant(now: Time) -> Instant {
     Instant::from_micros((now.as_nanos() / 1000) as i64)
 }
 
-/// A stream each way; the opening side is the parameter.
+/// Exchanges a stream in each direction; `we_open` selects the opening side.
 fn talk(faults: Faults, seed: u64, v6: bool, we_open: bool, bytes: [u64; 2]) {
     let mut now = Time::from_nanos(1_000_000_000);
     let mut node = Node::new(config(0), now);
     let mut other = Other::new(now, bytes[1]);
     let mut ours = Stream::new(bytes[0], 3000, !we_open);
-    // smoltcp 0.12 forgets its retransmission timer when a FIN comes: ours waits for its data.
+    // smoltcp 0.12 loses its retransmission timer when a FIN arrives, so our FIN follows its data.
     ours.close_after = bytes[1];
     if we_open {
         let socket = other.sockets.get_mut::<tcp::Socket>(other.socket);
@@ -239,8 +239,8 @@ fn smoltcp_and_we_exchange_streams_over_a_bad_wire() {
         corrupt_pct: 2,
         ..Faults::default()
     };
-    // With seed 4 smoltcp's FIN is lost and one of ours comes twice: it forgets its timer (see `talk`)
-    // and waits for ever.
+    // Seed 4 loses smoltcp's FIN and duplicates one of ours: smoltcp loses its timer (see `talk`)
+    // and never ends.
     for seed in [1, 2, 3, 5, 6] {
         talk(faults, seed, seed % 2 == 0, seed > 2, [60_000, 40_000]);
     }

@@ -1,4 +1,4 @@
-//! Loss × buffer → throughput, as a table that changes only on purpose.
+//! Throughput by loss and buffer size, as a table that changes only on purpose.
 
 mod support;
 
@@ -16,7 +16,7 @@ const LOSS_PCT: [u32; 4] = [0, 1, 3, 10];
 const WINDOWS_KIB: [u32; 3] = [16, 64, 256];
 const SECONDS: u64 = 4;
 
-/// Bytes a second that arrive in four seconds over 100 Mbit/s and 10 ms, with a queue of 64 KiB.
+/// Bytes per second that arrive in four seconds over 100 Mbit/s and 10 ms, with a queue of 64 KiB.
 fn goodput(congestion: Congestion, sack: bool, loss_pct: u32, window_kib: u32) -> u64 {
     let faults = Faults {
         loss_pct,
@@ -33,7 +33,7 @@ fn goodput(congestion: Congestion, sack: bool, loss_pct: u32, window_kib: u32) -
         settings.tcp.receive_buffers = 1024;
     }
     let mut world = World::with(faults, 11, configs);
-    // Loss one way: acknowledgements come.
+    // Only data is lost, acknowledgements are not.
     world.wires[1].faults.loss_pct = 0;
     let mut client = support::app::Stream::new(u64::MAX >> 8, 16 << 10, false);
     let mut server = support::app::Stream::new(0, 1, true);
@@ -63,7 +63,7 @@ fn table() -> Vec<(String, Vec<u64>)> {
     rows
 }
 
-/// `COFFERDAM_UPDATE_SNAPSHOTS=1` writes the table anew; a change belongs into the review.
+/// `COFFERDAM_UPDATE_SNAPSHOTS=1` rewrites the table; a review must cover the change.
 /// Promise 56.
 #[test]
 fn throughput_by_loss_and_buffer_is_that_of_the_table() {
@@ -99,13 +99,13 @@ fn throughput_by_loss_and_buffer_is_that_of_the_table() {
         assert_eq!(cells.len(), row.len());
     }
     assert_eq!(known.lines().count(), rows.len() + 1);
-    // What must hold whatever the table says.
+    // These conditions hold for any table.
     let cell =
         |name: &str, window: usize| rows.iter().find(|row| row.0 == name).expect("a row").1[window];
     for kind in ["newreno, no sack", "newreno, sack", "cubic, sack"] {
         let clean = |window| cell(&format!("{kind}, 0% loss"), window);
-        // A window each round trip and the time to send it, in kB/s; and two thirds of the link: a
-        // loss at its short queue halves the window.
+        // The minimum is a window for each round trip and its sending time, in kB/s, and two thirds
+        // of the link, as a loss at its short queue halves the window.
         let round_trip_s = 2.0 * ONE_WAY.as_secs_f64() + 16_384.0 / LINK_BYTES_PER_S as f64;
         assert!(
             clean(0) as f64 >= 0.95 * 16.384 / round_trip_s,

@@ -1,4 +1,5 @@
-//! Two stacks talk: whatever the wire does, bytes in are bytes out, in order, and nothing is left.
+//! Two stacks exchange streams: under any faults of the wire the bytes arrive in order, and no
+//! state is left.
 
 mod support;
 
@@ -29,7 +30,7 @@ fn a_stream_arrives_whole_and_both_sides_close() {
             (0, 0, 0)
         );
         assert_eq!(world.nodes[1].stack.counters().accepted, 1);
-        // Of a million bytes; the other side has no segmentation.
+        // The other side of this transfer has no segmentation.
         assert!(world.nodes[0].cuts > 20, "{}", world.nodes[0].cuts);
         assert_eq!(world.nodes[1].cuts, 0);
     }
@@ -66,7 +67,7 @@ fn loss_and_reordering_change_nothing_but_the_time() {
     }
 }
 
-/// What a connection once waited for, an acknowledgement or a retransmission, does not wake a
+/// A timer that is no longer needed, for an acknowledgement or a retransmission, does not wake a
 /// sleeping caller.
 /// Promise 54.
 #[test]
@@ -81,17 +82,17 @@ fn a_sleeping_caller_is_not_woken_for_what_has_already_come() {
     let stack = &mut world.nodes[1].stack;
     let second = world.now + Duration::from_secs(1);
     assert!(stack.poll_at() < Some(second), "poll_at may be early");
-    // There is only the neighbour, which is asked again some time.
+    // Only the neighbour's timer is left.
     assert!(stack.sleep_until() > Some(second));
-    // A timer of the application's is another matter.
+    // A timer of the application does wake the caller.
     let at = world.now + Duration::from_millis(7);
     stack.set_timer(at, 1).expect("room");
     let until = stack.sleep_until().expect("armed").since(world.now);
     assert!((7000..7020).contains(&until.as_micros()), "{until:?}");
 }
 
-/// Flow groups move to another stack in the middle of a transfer, with data out of order, unread
-/// and unacknowledged: neither side notices.
+/// A flow group moves during a transfer, with data out of order, unread and unacknowledged; neither
+/// side notices.
 /// Promise 54.
 #[test]
 fn a_flow_group_moves_to_another_stack_and_its_connections_continue() {
@@ -181,8 +182,8 @@ fn a_group_that_does_not_fit_is_given_back() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// Any fault schedule, any settings that agree or not: bytes in are bytes out, in order; after
-    /// close and TIME_WAIT no state and no buffer is left.
+    /// Under any faults and with any settings the bytes arrive in order. After close and TIME_WAIT
+    /// no state and no buffer is left.
     /// Promise 56.
     #[test]
     fn bytes_in_are_bytes_out_under_any_faults(
@@ -207,14 +208,18 @@ proptest! {
             tcp.timestamps = switches[2 + side];
             tcp.window_scaling = switches[4 + side];
             tcp.nagle = switches[6 + side];
-            tcp.congestion = if switches[8 + side] { Congestion::NewReno } else { Congestion::Cubic };
+            tcp.congestion = match switches[8 + side] {
+                true => Congestion::NewReno,
+                false => Congestion::Cubic,
+            };
             tcp.receive_window_bytes = windows.0 * 2048;
             tcp.receive_buffers = windows.1;
-            // A quarter of all frames lost, both ways: fifteen times in a row happens.
+            // With a quarter of the frames lost in both directions, fifteen consecutive losses do
+            // happen.
             (tcp.data_retries, tcp.syn_retries, tcp.syn_ack_retries) = (60, 60, 60);
             tcp.max_rto = Duration::from_secs(2);
         }
-        // Small pieces, large counts: enough ranges.
+        // The pieces are large enough for the number of ranges.
         let piece = piece.max(bytes.0.max(bytes.1) as usize / 1500);
         let world = World::with(faults, seed, configs);
         let (mut world, mut apps) = transfer(world, [bytes.0, bytes.1], piece, v6);

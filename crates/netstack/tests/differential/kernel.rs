@@ -1,4 +1,4 @@
-//! The kernel behind a tap device, and ordinary sockets on it.
+//! The kernel behind a tap device, with ordinary sockets on it.
 
 use super::Host;
 use super::support::app::pattern;
@@ -12,9 +12,9 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long anything that must come is waited for.
+/// Time limit for a frame or a connection that must come.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The kernel delays an acknowledgement by 200 ms at the most.
+/// Longest wait for the kernel's delayed acknowledgement, which is at most 200 ms.
 const DELAYED_ACK: Duration = Duration::from_millis(250);
 
 pub struct Kernel {
@@ -24,7 +24,7 @@ pub struct Kernel {
     listener: Option<TcpListener>,
     stream: Option<TcpStream>,
     connecting: Option<JoinHandle<std::io::Result<TcpStream>>>,
-    /// Numbers the fences.
+    /// Number of the last ping, which marks the end of earlier answers.
     fence: u16,
 }
 
@@ -38,7 +38,7 @@ fn mac(bytes: [u8; 6]) -> String {
 }
 
 impl Kernel {
-    /// In the namespace of this thread, called `namespace`.
+    /// The kernel of this thread's namespace, which is called `namespace`.
     pub fn new(namespace: &str, v6: bool) -> Kernel {
         let (us, peer) = (ip(0, v6), ip(1, v6));
         let cable = Cable::new(namespace, MACS[0], &[us]);
@@ -67,8 +67,8 @@ impl Kernel {
             "nud",
             "permanent",
         ]);
-        // A segment is not sent again while a scenario lasts; every wrong one is answered. The
-        // metric is that of the route which came with the address.
+        // The kernel retransmits nothing during a scenario, and answers every wrong segment. The
+        // metric is that of the route that came with the address.
         let (network, metric) = if v6 {
             ("fd00::/64", "256")
         } else {
@@ -94,11 +94,11 @@ impl Kernel {
         }
     }
 
-    /// Ends what a scenario has left: sockets close, and what they send is dropped.
+    /// Closes the sockets of a scenario, and drops the segments that they send.
     pub fn end(&mut self) {
         (self.listener, self.stream) = (None, None);
         if let Some(thread) = self.connecting.take() {
-            // It is refused, or was opened and is closed here.
+            // The connection attempt was refused, or succeeded and is closed here.
             drop(thread.join().expect("it connects or not"));
         }
         self.answers(0, false);
@@ -112,7 +112,8 @@ impl Kernel {
         self.stream.as_mut().expect("a connection")
     }
 
-    /// A ping whose reply comes behind everything that was sent before.
+    /// Sends a ping whose reply arrives behind all earlier answers. Returns the fields that
+    /// identify the reply.
     fn ping(&mut self) -> Vec<u8> {
         self.fence += 1;
         let [high, low] = self.fence.to_be_bytes();
@@ -130,7 +131,7 @@ impl Kernel {
         vec![if v6 { 129 } else { 0 }, 0, 0xcf, 0xda, high, low]
     }
 
-    /// Whether a frame is the reply.
+    /// Whether a frame is the reply to the ping.
     fn is_reply(&self, frame: &[u8], reply: &[u8]) -> bool {
         let (protocol, at) = match frame[12..14] {
             [8, 0] => (frame[23] == 1, 34),
@@ -143,7 +144,7 @@ impl Kernel {
             && frame[at + 4..at + 8] == reply[2..]
     }
 
-    /// Frames until `enough` says so, or `limit` is over.
+    /// Collects segments until `enough` returns `true` for a frame or `limit` has passed.
     fn collect(
         &mut self,
         limit: Duration,
@@ -182,7 +183,7 @@ impl Host for Kernel {
             }
             ["connect"] => {
                 let to = SocketAddr::new(self.peer, ports.1);
-                // A thread starts in the namespace of its creator.
+                // A thread inherits the namespace of its creator.
                 self.connecting = Some(std::thread::spawn(move || TcpStream::connect(to)));
             }
             ["accept"] => {

@@ -1,9 +1,9 @@
-//! Segment by segment against the Linux kernel: the same segments to both, each answer compared.
+//! Comparison with the Linux kernel: both get the same segments, and each answer is compared.
 //!
-//! Both play the host 10.0.0.1 (or fd00::1); the peer is the test, so no third stack has a part in
-//! it. Compared are flags, numbers (relative to both first numbers), data, and options: MSS, SACK,
-//! whether scaling and timestamps are agreed on, and what timestamp is echoed. Not compared are the
-//! first number, the own timestamp, the window and its scale, which are each stack's own.
+//! Both are the host 10.0.0.1 (or fd00::1), and the test is the peer, so no third stack takes part.
+//! The test compares flags, sequence numbers (relative to the initial ones), data and options: MSS,
+//! SACK, the use of scaling and timestamps, and the echoed timestamp. It ignores the initial
+//! sequence number, the own timestamp, the window and its scale, which each stack chooses.
 
 mod kernel;
 mod ours;
@@ -22,36 +22,36 @@ use support::app::pattern;
 use support::script::{PEER_ISN, number, peer_segment};
 use support::segment::{Segment, flags, flags_text};
 
-/// The kernel sends a segment again after a second at the earliest (SYN+ACK; for data its route
-/// says so). What took longer proves nothing, and is done again. Each time has ports of its own:
-/// what the last one left is not heard.
+/// Longest duration of a run that no timer of the kernel can have disturbed: the kernel retransmits
+/// a SYN+ACK after a second, and data later because of its route. A longer run is repeated with
+/// other ports, so that late segments of the previous run are ignored.
 const UNDISTURBED: Duration = Duration::from_millis(900);
 const TRIES: u32 = 20;
 
-/// A stack under test.
+/// Stack under test.
 trait Host {
-    /// A command of the application's. `ports`: ours and the peer's.
+    /// Executes a command of the application. `ports` are those of the stack and of the peer.
     fn command(&mut self, words: &[&str], ports: (u16, u16));
-    /// A segment arrives.
+    /// Delivers a segment.
     fn arrive(&mut self, segment: &Segment);
-    /// The TCP segments sent to the peer's port since the last call. When there is none and `wait`
-    /// is set, it waits for one as long as an acknowledgement may be delayed.
+    /// TCP segments sent to the peer's port since the last call. If there is none and `wait` is
+    /// set, waits as long as an acknowledgement may be delayed.
     fn answers(&mut self, peer: u16, wait: bool) -> Vec<Segment>;
 }
 
-/// One stack's part in a scenario.
+/// State of one stack in a scenario.
 struct Side<'a> {
     host: &'a mut dyn Host,
     port: u16,
     peer: u16,
     iss: u32,
     stamp: u32,
-    /// The first byte of the next `send`.
+    /// Position of the next `send` in the stream.
     sent: u64,
 }
 
 impl Side<'_> {
-    /// Does one line; what was sent, in words.
+    /// Executes one line. Returns descriptions of the segments that the stack sent.
     fn step(&mut self, line: &str) -> Vec<String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let ports = (self.port, self.peer);
@@ -111,13 +111,13 @@ impl Side<'_> {
                 other => format!("option {other}"),
             });
         }
-        // RFC 9293, 3.1: options stand in any order.
+        // RFC 9293, 3.1: options may have any order.
         options.sort();
         [vec![text], options].concat().join(" ")
     }
 }
 
-/// Plays a scenario; what each line led to.
+/// Executes a scenario. Returns the answers to each line.
 fn play(host: &mut dyn Host, scenario: &Scenario, ports: (u16, u16)) -> Vec<Vec<String>> {
     let mut side = Side {
         host,
@@ -130,7 +130,7 @@ fn play(host: &mut dyn Host, scenario: &Scenario, ports: (u16, u16)) -> Vec<Vec<
     scenario.lines().map(|line| side.step(line)).collect()
 }
 
-/// The kernel's answers, of a run that none of its timers can have disturbed.
+/// Answers of the kernel in a run that none of its timers can have disturbed.
 fn kernels(kernel: &mut Kernel, scenario: &Scenario, next_port: &mut u16) -> Vec<Vec<String>> {
     for _ in 0..TRIES {
         *next_port += 1;
@@ -147,7 +147,7 @@ fn kernels(kernel: &mut Kernel, scenario: &Scenario, next_port: &mut u16) -> Vec
     )
 }
 
-/// Compares; what differs and is not listed, and what is listed and does not differ.
+/// Differences that are not listed, and listed ones that do not occur.
 fn compare(scenario: &Scenario, ours: &[Vec<String>], kernels: &[Vec<String>]) -> Vec<String> {
     let mut wrong = Vec::new();
     for (index, line) in scenario.lines().enumerate() {

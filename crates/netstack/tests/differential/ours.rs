@@ -1,4 +1,4 @@
-//! Our stack, alone, with explicit time.
+//! The stack of this crate, with explicit time.
 
 use super::Host;
 use super::support::app::pattern;
@@ -16,7 +16,7 @@ pub struct Ours {
     us: IpAddr,
     peer: IpAddr,
     connection: Option<ConnectionId>,
-    /// Received and not read: bytes, buffers.
+    /// Received and unread bytes and buffers.
     unread: (u32, u32),
 }
 
@@ -90,7 +90,7 @@ impl Host for Ours {
                 stack.recv_done(now, id, unread, buffers).expect("open");
             }
             ["shutdown"] => stack.shutdown(now, id).expect("open"),
-            // What was handed up and not read is lost, as a socket loses it.
+            // A close with unread data resets the connection, as that of a socket does.
             ["close"] if self.unread.0 > 0 => stack.abort(now, id).expect("open"),
             ["close"] => stack.close(now, id).expect("open"),
             other => panic!("no command {other:?}"),
@@ -106,7 +106,7 @@ impl Host for Ours {
         self.now = self.now + Duration::from_millis(2);
         self.node.stack.handle_timers(self.now);
         let mut sent = self.sent();
-        // TcpConfig::delayed_ack is 40 ms.
+        // This loop exceeds TcpConfig::delayed_ack, which is 40 ms.
         for _ in 0..50 {
             if !sent.is_empty() || !wait {
                 break;

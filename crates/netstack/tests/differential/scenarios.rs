@@ -1,17 +1,17 @@
-//! What is played. Lines as in `support/script.rs`: a segment of the peer's, or a command of the
-//! application's; there is nothing to expect, the other stack is the expectation.
+//! Scenarios of the comparison. A line is a segment of the peer or a command of the application, as
+//! in `support/script.rs`. There are no expectations: the other stack provides them.
 
-/// A scenario.
+/// Scenario of the comparison.
 pub struct Scenario {
     pub name: &'static str,
     text: &'static str,
-    /// Lines (from 0) that may be answered differently, and why that is allowed. One that is
-    /// answered alike is an error.
+    /// Lines (from 0) whose answers may differ, and the reason. It is an error if they do not
+    /// differ.
     pub allowed: &'static [(usize, &'static str)],
 }
 
 impl Scenario {
-    /// Its lines.
+    /// Lines of the scenario.
     pub fn lines(&self) -> impl Iterator<Item = &'static str> {
         let lines = self.text.lines().map(str::trim);
         lines.filter(|line| !line.is_empty())
@@ -26,14 +26,14 @@ const fn scenario(name: &'static str, text: &'static str) -> Scenario {
     }
 }
 
-/// A connection that the peer opened, without options but MSS.
+/// Connection that the peer opens, with MSS as its only option.
 macro_rules! open {
     ($($rest:literal),* $(,)?) => {
         concat!("listen\n< S 0:0 mss 1460\n< . 1:1 ack 1\naccept\n" $(, $rest, "\n")*)
     };
 }
 
-/// With all options; a script continues from timestamp 102.
+/// Connection that the peer opens with all options; a script continues from timestamp 102.
 macro_rules! open_full {
     ($($rest:literal),* $(,)?) => {
         concat!(
@@ -120,7 +120,8 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario {
         allowed: &[(
             5,
-            "RFC 7323, 5.3, R2: a segment outside the window is rejected before its timestamp counts",
+            "RFC 7323, 5.3, R2: a segment outside the window is rejected before its timestamp \
+             counts",
         )],
         ..scenario(
             "a segment again, with SACK",
@@ -304,7 +305,8 @@ pub const SCENARIOS: &[Scenario] = &[
     ),
     scenario(
         "connect, all options",
-        "connect\n< S. 0:0 ack 1 mss 1460 sackok ts 100/us scale 7\nsend 10\n< . 1:1 ack 11 ts 101/us",
+        "connect\n< S. 0:0 ack 1 mss 1460 sackok ts 100/us scale 7\nsend 10\n\
+         < . 1:1 ack 11 ts 101/us",
     ),
     scenario("connect: refused", "connect\n< R. 0:0 ack 1"),
     scenario(
@@ -343,6 +345,7 @@ pub const SCENARIOS: &[Scenario] = &[
     ),
     scenario(
         "half open: a timestamp from the future with an ACK for nothing, then the right one",
-        "listen\n< S 0:0 mss 1460 sackok ts 100/0\n< . 1:1 ack 77 ts 1000000000/us\n< . 1:1 ack 1 ts 101/us\naccept\n< P. 1:11 ack 1 ts 102/us",
+        "listen\n< S 0:0 mss 1460 sackok ts 100/0\n< . 1:1 ack 77 ts 1000000000/us\n\
+         < . 1:1 ack 1 ts 101/us\naccept\n< P. 1:11 ack 1 ts 102/us",
     ),
 ];

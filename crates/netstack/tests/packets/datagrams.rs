@@ -8,7 +8,7 @@ use crate::{MACS, NOW, count, datagram, icmp, node, syn};
 use cofferdam_netstack::*;
 use std::time::Duration;
 
-/// RFC 792, RFC 4443, 4.2: the same identifier, number and data come back.
+/// RFC 792, RFC 4443, 4.2: the reply has the same identifier, sequence number and data.
 /// Promise 61.
 #[test]
 fn echo_requests_are_answered_with_their_data() {
@@ -56,7 +56,7 @@ fn a_datagram_to_a_closed_port_is_answered_by_port_unreachable() {
     }
 }
 
-/// RFC 4443, 2.4 f: errors are limited; so are RSTs.
+/// RFC 4443, 2.4 f: errors and RSTs are rate-limited.
 /// Promise 68.
 #[test]
 fn errors_and_resets_are_limited() {
@@ -73,7 +73,7 @@ fn errors_and_resets_are_limited() {
     assert_eq!((answers, count(&node, "replies_suppressed")), (200, 1800));
 }
 
-/// RFC 768: to whom it is bound, with the sender's address; back again.
+/// RFC 768: a datagram reaches the bound address with its sender's address, and is answered.
 /// Promise 61.
 #[test]
 fn datagrams_go_up_and_down() {
@@ -132,7 +132,7 @@ fn datagrams_go_up_and_down() {
     }
 }
 
-/// Nobody reads: memory stays bounded, and what is refused is counted.
+/// A full backlog limits the memory, and the refused datagrams are counted.
 /// Promise 68.
 #[test]
 fn a_flood_of_datagrams_stops_at_the_backlog() {
@@ -152,8 +152,8 @@ fn a_flood_of_datagrams_stops_at_the_backlog() {
     assert_eq!((node.event(), node.memory.in_stack()), (None, 0));
 }
 
-/// Any history of addresses, sends, answers and time: each send that was taken is reported back,
-/// once, also when its address was given back before; each buffer comes back.
+/// In any sequence of binds, sends, answers and time steps, each accepted datagram is reported
+/// exactly once, even if its address was closed before, and each buffer is returned.
 /// Promise 66.
 #[test]
 fn each_datagram_that_was_taken_is_reported_back_whatever_became_of_its_address() {
@@ -179,7 +179,7 @@ fn each_datagram_that_was_taken_is_reported_back_whatever_became_of_its_address(
                 2..5 if !bound.is_empty() => {
                     let udp = bound[draw(bound.len() as u64) as usize];
                     let data = node.memory.data(b"x");
-                    // Nobody of them is there, until it says so.
+                    // No destination exists until it answers a question.
                     let to = at(1 + draw(60) as usize, false, 9);
                     next += 1;
                     if node
@@ -211,7 +211,7 @@ fn each_datagram_that_was_taken_is_reported_back_whatever_became_of_its_address(
         for udp in bound {
             node.stack.udp_unbind(udp);
         }
-        // Errors quote what came.
+        // Errors quote received datagrams, so their buffers leave with them.
         while node.transmit(now).is_some() {}
         reported(&mut node, &mut out);
         assert!(out.is_empty(), "{out:?} were forgotten");
@@ -233,7 +233,7 @@ fn reported(node: &mut Node, out: &mut std::collections::HashSet<u64>) {
 }
 
 /// A reader that asks for many absent neighbours is refused more at once, which leaves entries for
-/// others; so are its connections, until its share is free again.
+/// others. It may ask again once its share is free.
 /// Promise 70.
 #[test]
 fn each_reader_has_a_limit_of_its_own_for_unknown_neighbours() {
@@ -251,7 +251,7 @@ fn each_reader_has_a_limit_of_its_own_for_unknown_neighbours() {
         while node.transmit(NOW).is_some() {}
         while node.event().is_some() {}
     }
-    // 1,024 entries, 32 readers.
+    // The table has 1,024 entries for 32 readers.
     assert_eq!(node.stack.usage().neighbours, 32);
     assert_eq!(count(&node, "neighbours_refused"), 1000 - 32);
     let data = node.memory.data(b"y");
@@ -263,7 +263,7 @@ fn each_reader_has_a_limit_of_its_own_for_unknown_neighbours() {
     let answer = neighbour_answer(&question, ip(0, true), ip(1, true)).expect("for it");
     node.receive(NOW, &answer);
     assert!(node.transmit(NOW).is_some(), "it goes out");
-    // When no answer has come, it may ask again.
+    // The reader may ask again after its questions remained unanswered.
     for ms in (0..4000).step_by(100) {
         node.stack.handle_timers(NOW + Duration::from_millis(ms));
         while node.transmit(NOW).is_some() {}

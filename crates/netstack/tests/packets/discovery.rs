@@ -1,4 +1,4 @@
-//! Which messages of neighbour discovery are valid (RFC 4861, 7.1; RFC 6980), each rule by one
+//! Validity of neighbour discovery messages (RFC 4861, 7.1; RFC 6980). Each rule is checked with a
 //! message that breaks it.
 
 use crate::support::node::Node;
@@ -12,7 +12,7 @@ const ADVERTISEMENT: u8 = 136;
 const SOURCE: u8 = 1;
 const TARGET: u8 = 2;
 
-/// A message, right unless something is changed.
+/// Message that is valid unless a field is changed.
 #[derive(Debug, Clone)]
 struct Message {
     kind: u8,
@@ -23,10 +23,10 @@ struct Message {
     from: IpAddr,
     to: IpAddr,
     hop_limit: u8,
-    /// Bytes that are cut off its end.
+    /// Bytes to remove from the end.
     cut: usize,
     breaks_checksum: bool,
-    /// In a fragment header that makes no fragment of it (RFC 6946).
+    /// Whether a fragment header of an unfragmented packet precedes the message (RFC 6946).
     in_fragment: bool,
 }
 
@@ -56,7 +56,7 @@ impl Message {
         }
     }
 
-    /// A question of a host that wants the address of node 0.
+    /// Duplicate address detection of a host that wants the address of node 0.
     fn detection() -> Self {
         Self {
             from: group("::"),
@@ -65,7 +65,7 @@ impl Message {
         }
     }
 
-    /// An answer of node 1 to node 0's question.
+    /// Answer of node 1 to node 0's question.
     fn advertisement() -> Self {
         Self {
             kind: ADVERTISEMENT,
@@ -98,7 +98,7 @@ impl Message {
     }
 }
 
-/// What breaks the rules for both kinds.
+/// Changes that make messages of both kinds invalid.
 fn broken(right: &Message) -> Vec<(&'static str, Message)> {
     let with = |options: Vec<u8>| Message {
         options,
@@ -134,7 +134,7 @@ fn broken(right: &Message) -> Vec<(&'static str, Message)> {
     ]
 }
 
-/// The answer to a message: to which address, with which flags.
+/// Answer to a message: its destination and flags.
 fn answer(message: &Message) -> Option<(IpAddr, u8)> {
     let mut node = node();
     node.receive(NOW, &message.write());
@@ -195,7 +195,7 @@ fn solicitations_that_break_a_rule_are_discarded() {
     assert_eq!(answer(&other), None, "another's address");
 }
 
-/// RFC 4861, 7.1.1, the last: reserved fields and options that are not known are ignored.
+/// RFC 4861, 7.1.1, last paragraph: reserved fields and unknown options are ignored.
 /// Promise 61.
 #[test]
 fn what_a_rule_does_not_forbid_is_answered() {
@@ -249,7 +249,7 @@ fn what_a_rule_does_not_forbid_is_answered() {
     assert_eq!(answer(&detection), Some((group("ff02::1"), 0x20)));
 }
 
-/// A node that has asked for its neighbour, to whom a datagram is to be sent.
+/// A node that has a datagram to send and has asked for its neighbour.
 fn asking() -> Node {
     let mut node = node();
     let udp = node.stack.udp_bind(at(0, true, 53), 0).expect("free");
@@ -299,7 +299,7 @@ fn advertisements_that_break_a_rule_are_discarded() {
     assert!(!sends(&group_station), "the address of a group");
 }
 
-/// RFC 4861, 6.1, 8.1: messages for routers, and of routers, change nothing here.
+/// RFC 4861, 6.1, 8.1: messages for routers and from routers have no effect.
 /// Promise 61.
 #[test]
 fn router_messages_and_redirects_are_ignored() {

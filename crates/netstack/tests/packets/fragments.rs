@@ -1,4 +1,4 @@
-//! Datagrams and segments in pieces.
+//! Fragmented datagrams and segments.
 
 use crate::support::faults::Random;
 use crate::support::node::Node;
@@ -7,12 +7,12 @@ use crate::support::{at, ip};
 use crate::{MACS, NOW, count, datagram, icmp, node, syn};
 use cofferdam_netstack::*;
 
-/// The fragments of a UDP datagram.
+/// Fragments of a UDP datagram.
 pub fn fragments(v6: bool, payload: &[u8], size: usize, id: u16) -> Vec<Vec<u8>> {
     fragments_of(17, v6, payload, size, id)
 }
 
-/// The fragments of a packet of a protocol, `size` bytes of payload each, as frames.
+/// Fragments of a packet of a protocol as frames, with `size` bytes of payload each.
 fn fragments_of(protocol: u8, v6: bool, payload: &[u8], size: usize, id: u16) -> Vec<Vec<u8>> {
     let pieces = payload.len().div_ceil(size);
     let piece = |(index, bytes): (usize, &[u8])| {
@@ -42,7 +42,7 @@ pub fn long_datagram(v6: bool) -> (Vec<u8>, Vec<u8>) {
     (data, whole[if v6 { 54 } else { 34 }..].to_vec())
 }
 
-/// RFC 791, 3.2; RFC 8200, 4.5: in any order, repeated; handed up in one.
+/// RFC 791, 3.2; RFC 8200, 4.5: fragments may arrive in any order and repeatedly.
 /// Promise 61.
 #[test]
 fn fragments_in_any_order_make_the_datagram() {
@@ -55,7 +55,7 @@ fn fragments_in_any_order_make_the_datagram() {
             for index in (1..pieces.len()).rev() {
                 pieces.swap(index, random.below(index as u64 + 1) as usize);
             }
-            // Not behind the last one: that would begin anew.
+            // A repetition behind the last fragment would start another datagram.
             let again = pieces[0].clone();
             pieces.insert(1 + random.below(3) as usize, again);
             for piece in &pieces {
@@ -77,7 +77,7 @@ fn udp_node(v6: bool) -> Node {
     node
 }
 
-/// RFC 5722: overlapping fragments kill their datagram; endless ones cost a bounded amount.
+/// RFC 5722: an overlap discards the datagram. Endless fragments use limited memory.
 /// Promise 61.
 /// Promise 68.
 #[test]
@@ -100,14 +100,14 @@ fn hostile_fragments_are_bounded() {
             node.stack.usage().reassemblies,
             node.stack.config().limits.reassemblies
         );
-        // A later one still gets through, and one beyond 64 KiB never.
+        // A later datagram is still reassembled; one beyond 64 KiB never is.
         for piece in fragments(v6, &payload, 1480, 5000) {
             node.receive(NOW, &piece);
         }
         assert!(matches!(node.event(), Some(Event::UdpRecv { .. })));
         let huge = vec![0; 66_000];
         let last = fragments(v6, &huge, 1480, 6000).pop().expect("a last one");
-        // IPv6 refuses its headers already.
+        // IPv6 already rejects its headers.
         let dropped = if v6 { "malformed" } else { "fragments_dropped" };
         let before = count(&node, dropped);
         node.receive(NOW, &last);
@@ -115,7 +115,7 @@ fn hostile_fragments_are_bounded() {
     }
 }
 
-/// A TCP segment may come in fragments as well, if the first has its header (RFC 7112, 5).
+/// A TCP segment may be fragmented if its first fragment contains the header (RFC 7112, 5).
 /// Promise 61.
 #[test]
 fn a_fragmented_segment_is_taken() {
@@ -139,14 +139,14 @@ fn a_fragmented_segment_is_taken() {
     );
 }
 
-/// An echo request of `len` bytes of data, as a packet's payload.
+/// Payload of an echo request with `len` bytes of data.
 fn long_echo(v6: bool, len: u32) -> Vec<u8> {
     let mut message = vec![if v6 { 128 } else { 8 }, 0, 0, 0, 0x12, 0x34, 0, 7];
     message.extend((0..len).map(|n| (n * 5) as u8));
     icmp(v6, message)[if v6 { 54 } else { 34 }..].to_vec()
 }
 
-/// The fragments that a node sends: identification, offset, whether more follow, and bytes.
+/// Fragments that a node sends: identification, offset, whether more follow, and bytes.
 fn sent_fragments(node: &mut Node, v6: bool) -> Vec<(u32, usize, bool, Vec<u8>)> {
     let word =
         |bytes: &[u8], at: usize| usize::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]));
@@ -173,8 +173,8 @@ fn sent_fragments(node: &mut Node, v6: bool) -> Vec<(u32, usize, bool, Vec<u8>)>
     all
 }
 
-/// RFC 1122, 3.2.2.6; RFC 4443, 4.2: an echo request that came in fragments is answered with all
-/// its data, in fragments (RFC 791, 3.2; RFC 8200, 4.5).
+/// RFC 1122, 3.2.2.6; RFC 4443, 4.2: the reply to a fragmented echo request contains all of its
+/// data, in fragments (RFC 791, 3.2; RFC 8200, 4.5).
 /// Promise 61.
 #[test]
 fn a_long_echo_request_is_answered_in_fragments() {
@@ -213,7 +213,7 @@ fn a_long_echo_request_is_answered_in_fragments() {
     }
 }
 
-/// No room for all fragments of a reply: none is sent, and the buffer comes back.
+/// If the queue cannot take all fragments of a reply, none is sent and the buffer is returned.
 /// Promise 61.
 #[test]
 fn an_echo_that_finds_no_room_is_not_answered_in_part() {
@@ -240,8 +240,7 @@ fn an_echo_that_finds_no_room_is_not_answered_in_part() {
     }
 }
 
-/// RFC 5722 and the like: random fragments of few datagrams, many overlapping, lose and keep
-/// nothing.
+/// Random fragments of few datagrams, many of them overlapping, leak nothing (RFC 5722).
 /// Promise 61.
 #[test]
 fn random_fragments_leave_nothing_behind() {
@@ -263,7 +262,7 @@ fn random_fragments_leave_nothing_behind() {
                 let Event::UdpRecv { udp, chunk, .. } = event else {
                     panic!("{event:?}")
                 };
-                // Overlap never mixes two: what is handed up is what was sent.
+                // A delivered datagram is one that was sent: overlaps never mix two.
                 assert_eq!(node.memory.read(chunk), data);
                 node.memory.free(chunk.buffer);
                 node.stack.udp_recv_done(udp, 1);
@@ -279,8 +278,8 @@ fn random_fragments_leave_nothing_behind() {
     }
 }
 
-/// RFC 6946, 4: a fragment that is the whole packet is taken alone, whatever else is being put
-/// together under its identification.
+/// RFC 6946, 4: an atomic fragment is accepted by itself, even if fragments with the same
+/// identification are in reassembly.
 /// Promise 61.
 #[test]
 fn an_atomic_fragment_is_a_packet_of_its_own() {

@@ -1,4 +1,4 @@
-//! IPv6 extension headers, and the errors about them (RFC 8200, 4; RFC 4443, 3.4).
+//! IPv6 extension headers and the errors about them (RFC 8200, 4; RFC 4443, 3.4).
 
 use crate::support::node::Node;
 use crate::support::segment::{checksum, frame};
@@ -16,11 +16,11 @@ const NO_NEXT: u8 = 59;
 const OPTIONS: u8 = 60;
 const UNKNOWN: u8 = 150;
 
-/// Type, code and pointer of an ICMPv6 message, and what it quotes.
+/// Type, code, pointer and quoted packet of an ICMPv6 error.
 type Error = (u8, u8, u32, Vec<u8>);
 
-/// A packet's payload: headers by their kinds, each without its first byte; then `data` of `last`.
-/// With the protocol that it begins with.
+/// Payload of a packet with headers of these kinds, each without its first byte, followed by `data`
+/// of protocol `last`. Returns the protocol of the first header too.
 fn chain(headers: &[(u8, Vec<u8>)], last: u8, data: &[u8]) -> (u8, Vec<u8>) {
     let kinds: Vec<u8> = headers
         .iter()
@@ -36,7 +36,7 @@ fn chain(headers: &[(u8, Vec<u8>)], last: u8, data: &[u8]) -> (u8, Vec<u8>) {
     (kinds[0], payload)
 }
 
-/// A header of 8 bytes with one option of this kind.
+/// Header of 8 bytes with one option of this kind.
 fn option(kind: u8) -> Vec<u8> {
     vec![0, kind, 4, 0, 0, 0, 0]
 }
@@ -50,12 +50,12 @@ fn fragment(offset: u16, more: bool, id: u8) -> Vec<u8> {
     vec![0, word[0], word[1], 0, 0, 0, id]
 }
 
-/// A datagram to port 53, as a packet's payload.
+/// Payload of a packet with a datagram to port 53.
 fn udp() -> Vec<u8> {
     datagram(true, 53, b"hello")[54..].to_vec()
 }
 
-/// An ICMPv6 message of a kind.
+/// ICMPv6 message of a kind.
 fn icmp(kind: u8, to: IpAddr) -> Vec<u8> {
     let mut message = vec![kind, 0, 0, 0, 0, 7, 0, 1, 1, 2, 3, 4];
     let sum = checksum(ip(1, true), to, 58, &message);
@@ -69,7 +69,7 @@ fn udp_node() -> Node {
     node
 }
 
-/// What the node answers with; only an ICMPv6 message with a right checksum.
+/// Answer of the node, which must be an ICMPv6 message with a correct checksum.
 fn answer(node: &mut Node, from: IpAddr) -> Option<Error> {
     let frame = node.transmit(NOW)?;
     assert_eq!((frame[20], &frame[..6]), (ICMPV6, &MACS[0][..]));
@@ -78,8 +78,8 @@ fn answer(node: &mut Node, from: IpAddr) -> Option<Error> {
     Some((frame[54], frame[55], pointer, frame[62..].to_vec()))
 }
 
-/// Each packet with the code and pointer of the parameter problem that answers it, if one does, and
-/// whether its datagram is handed up.
+/// Each packet has the code and pointer of the parameter problem that answers it, if there is one,
+/// and whether its datagram is delivered.
 /// Promise 61.
 #[test]
 fn each_header_that_cannot_be_taken_is_answered_as_its_rule_says() {
@@ -87,7 +87,7 @@ fn each_header_that_cannot_be_taken_is_answered_as_its_rule_says() {
     let two = |first: Vec<u8>, second: Vec<u8>| vec![(OPTIONS, first), (OPTIONS, second)];
     let behind_padding = vec![0, 0, 0x87, 3, 0, 0, 0];
     let table = [
-        // RFC 8200, 4.2: the two highest bits of an option's kind.
+        // RFC 8200, 4.2: the two highest bits of an option's kind decide.
         (
             "option 00",
             chain(&[(OPTIONS, option(0x07))], UDP, &udp()),
@@ -130,7 +130,7 @@ fn each_header_that_cannot_be_taken_is_answered_as_its_rule_says() {
             Some((2, 50)),
             false,
         ),
-        // RFC 8200, 4.4; RFC 5095: a routing header is ignored when no segments are left.
+        // RFC 8200, 4.4; RFC 5095: a routing header without segments left is ignored.
         (
             "routing, done",
             chain(&[(ROUTING, routing(0, 0))], UDP, &udp()),
@@ -149,7 +149,7 @@ fn each_header_that_cannot_be_taken_is_answered_as_its_rule_says() {
             Some((0, 42)),
             false,
         ),
-        // RFC 8200, 4: a next header that is not known, and one that may only be the first.
+        // RFC 8200, 4: an unknown next header, and one that is allowed only in the first place.
         ("unknown", chain(&[], UNKNOWN, &[0; 8]), Some((1, 6)), false),
         (
             "unknown later",
@@ -167,7 +167,7 @@ fn each_header_that_cannot_be_taken_is_answered_as_its_rule_says() {
             Some((1, 40)),
             false,
         ),
-        // RFC 8200, 4.7: no next header; what follows is ignored.
+        // RFC 8200, 4.7: after "no next header" the rest is ignored.
         ("none", chain(&[], NO_NEXT, &[]), None, false),
         (
             "none, with bytes",
@@ -181,7 +181,7 @@ fn each_header_that_cannot_be_taken_is_answered_as_its_rule_says() {
             None,
             false,
         ),
-        // RFC 8200, 4.5.
+        // RFC 8200, 4.5: fragments.
         (
             "odd fragment",
             chain(&[(FRAGMENT, fragment(0, true, 1))], UDP, &udp()),
@@ -210,7 +210,7 @@ fn each_header_that_cannot_be_taken_is_answered_as_its_rule_says() {
             Some((3, 0)),
             false,
         ),
-        // RFC 4443, 2.4 e.1.
+        // RFC 4443, 2.4 e.1: an error is not answered with an error.
         (
             "an error",
             chain(&[(OPTIONS, option(0x87))], ICMPV6, &icmp(1, to)),
@@ -240,8 +240,8 @@ fn each_header_that_cannot_be_taken_is_answered_as_its_rule_says() {
     }
 }
 
-/// RFC 8200, 4.2; RFC 4443, 2.4 e: to a group only an option of the kind 10 is answered, from an
-/// address of ours; nobody is answered whose address is none.
+/// RFC 8200, 4.2; RFC 4443, 2.4 e: of the packets to a group, only one with an option of kind 10 is
+/// answered, from a unicast address. A packet without a source address is never answered.
 /// Promise 61.
 #[test]
 fn packets_to_groups_and_from_nobody_are_answered_where_a_rule_says_so() {
@@ -299,7 +299,7 @@ fn packets_to_groups_and_from_nobody_are_answered_where_a_rule_says_so() {
         ),
     ];
     for (name, to, from, (first, payload), is_answered) in table {
-        // To the group's station, and to ours: a group it is nevertheless.
+        // The station may be the group's or the node's; the packet is for a group in both cases.
         for station in [[0x33, 0x33, 0, 0, 0, 1], MACS[1]] {
             let mut node = udp_node();
             let packet = frame([MACS[0], station], from, to, first, &payload);
@@ -312,7 +312,7 @@ fn packets_to_groups_and_from_nobody_are_answered_where_a_rule_says_so() {
     }
 }
 
-/// RFC 8200, 4.5: what lies behind a fragment header is read once the packet is whole, by the same
+/// RFC 8200, 4.5: headers behind a fragment header are processed after reassembly by the same
 /// rules.
 /// Promise 61.
 #[test]
@@ -373,7 +373,7 @@ fn headers_behind_a_fragment_header_are_read() {
     ];
     for (name, (first, payload), problem, is_taken) in table {
         let mut node = udp_node();
-        // The first fragment has all headers.
+        // The first fragment contains all headers.
         let cut = payload.len() / 8 * 8 - if payload.len() % 8 == 0 { 8 } else { 0 };
         for (start, end) in [(0, cut), (cut, payload.len())] {
             let head = fragment(start as u16, end < payload.len(), 9);
@@ -398,7 +398,7 @@ fn headers_behind_a_fragment_header_are_read() {
     }
 }
 
-/// RFC 4443, 2.4 f: errors about headers are limited as all others.
+/// RFC 4443, 2.4 f: parameter problems are rate-limited like other errors.
 /// Promise 61.
 #[test]
 fn parameter_problems_are_limited() {

@@ -1,4 +1,4 @@
-//! Spoofed, foreign, broken and random packets, and floods.
+//! Spoofed, foreign, corrupted and random packets, and floods.
 
 use crate::fragments::{fragments, long_datagram};
 use crate::support::faults::Random;
@@ -11,7 +11,7 @@ use cofferdam_netstack::*;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Addresses that no host may send from, and frames for others.
+/// The addresses are invalid sources, or the frames are for other hosts.
 /// Promise 61.
 #[test]
 fn spoofed_and_foreign_packets_are_dropped_and_counted() {
@@ -32,7 +32,7 @@ fn spoofed_and_foreign_packets_are_dropped_and_counted() {
             &syn.write(MACS, from.parse().expect("an address"), ip(0, false)),
         );
     }
-    // IPv4 dressed as IPv6 (RFC 4291, 2.5.5.2 is not for the wire).
+    // An IPv4-mapped address in an IPv6 packet (RFC 4291, 2.5.5.2) is not valid on the wire.
     let mapped = syn.write(
         MACS,
         "::ffff:10.0.0.9".parse().expect("an address"),
@@ -55,7 +55,7 @@ fn spoofed_and_foreign_packets_are_dropped_and_counted() {
     assert_eq!(count(&node, "bad_checksum"), 1);
 }
 
-/// A flood of SYNs from everywhere: memory bounded, established connections continue.
+/// During a flood of SYNs from many sources the memory is limited, and other connections open.
 /// Promise 57.
 #[test]
 fn a_flood_of_syns_does_not_keep_others_out() {
@@ -79,7 +79,7 @@ fn a_flood_of_syns_does_not_keep_others_out() {
     (0..5000).for_each(|_| attack(&mut node));
     assert_eq!(node.stack.usage().connections, 16);
     assert!(count(&node, "cookies_sent") > 4000);
-    // An honest peer in the middle of it.
+    // A correct peer connects during the flood.
     open(
         &mut node,
         Segment {
@@ -94,7 +94,7 @@ fn a_flood_of_syns_does_not_keep_others_out() {
     );
 }
 
-/// Opens a connection by this SYN; the peer's last segment of the handshake.
+/// Opens a connection with this SYN. Returns the last segment of the peer's handshake.
 fn open(node: &mut Node, syn: Segment) -> Segment {
     node.receive(NOW, &syn.write(MACS, ip(1, false), ip(0, false)));
     let answer = std::iter::from_fn(|| node.transmit(NOW))
@@ -110,9 +110,9 @@ fn open(node: &mut Node, syn: Segment) -> Segment {
     ack
 }
 
-/// Peers that leave gaps, and peers that send to an application that does not accept, take a part
-/// of the buffers each; data in order is taken until all of them are in use, and again once they
-/// are not.
+/// Peers that leave gaps, and peers of an application that does not accept, get a part of the
+/// buffers each. Data in order is accepted until all buffers are in use, and again when some are
+/// free.
 /// Promise 68.
 #[test]
 fn no_peer_takes_all_buffers() {
@@ -139,7 +139,7 @@ fn no_peer_takes_all_buffers() {
         Some(8),
         "half for connections that are not accepted"
     );
-    // All are accepted: what is in order is taken now, and what waited is handed up.
+    // After `accept`, data in order is accepted, and buffered data is delivered.
     let knocks: Vec<ConnectionId> = std::iter::from_fn(|| node.event())
         .filter_map(|event| match event {
             Event::Knock { connection, .. } => Some(connection),
@@ -165,7 +165,7 @@ fn no_peer_takes_all_buffers() {
     assert!(again.last() > Some(4));
 }
 
-/// Random and mutated frames, among them to open connections: no panic, no leak, bounded memory.
+/// Random and mutated frames, also for open connections, cause no panic and no leak.
 /// Promise 68.
 #[test]
 fn hostile_frames_do_no_harm() {
@@ -192,7 +192,7 @@ fn hostile_frames_do_no_harm() {
         let mut bytes = if random.percent(30) {
             templates[random.below(templates.len() as u64) as usize].clone()
         } else {
-            // Numbers near the windows of connections that exist.
+            // The sequence numbers are near the windows of existing connections.
             let near = |random: &mut Random| {
                 [0, 1, 2, 100, u32::MAX, 65_000, random.below(1 << 32) as u32]
                     [random.below(7) as usize]
@@ -299,7 +299,7 @@ fn hostile_frames_do_no_harm() {
     for id in ids {
         let _ = node.stack.abort(now, id);
     }
-    // All time out, all is given back.
+    // Everything times out, and all buffers are returned.
     for _ in 0..300 {
         now = now + Duration::from_secs(1);
         node.stack.handle_timers(now);
@@ -323,7 +323,7 @@ fn hostile_frames_do_no_harm() {
     );
 }
 
-/// A SYN whose frame has a wrong sender: the peer's next one gets its answer.
+/// If the frame of a SYN has a wrong sender, the next SYN corrects it.
 /// Promise 57.
 #[test]
 fn a_syn_with_a_broken_sender_is_answered_when_it_is_repeated() {

@@ -1,4 +1,4 @@
-//! Two interfaces: each with its own station, networks and neighbours.
+//! Two interfaces with their own Ethernet addresses, networks and neighbours.
 
 use crate::support::config;
 use crate::support::node::Node;
@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 
 const FIRST: InterfaceId = InterfaceId(0);
 const SECOND: InterfaceId = InterfaceId(1);
-/// The station of the second interface, and a host's on its link.
+/// Ethernet addresses of the second interface and of a host on its link.
 const OWN: [u8; 6] = [2, 0, 0, 0, 1, 1];
 const HOST: [u8; 6] = [2, 0, 0, 0, 1, 7];
 
@@ -17,7 +17,7 @@ fn at(text: &str) -> SocketAddr {
     text.parse().expect("an address")
 }
 
-/// Node 0 with a second interface: 10.1.0.1/24 with a gateway, and packets of 1,000 bytes.
+/// Node 0 with a second interface: 10.1.0.1/24, a gateway and an MTU of 1,000 bytes.
 fn two() -> Node {
     let mut config = config(0);
     let second = InterfaceAddress {
@@ -32,7 +32,7 @@ fn two() -> Node {
     Node::new(config, NOW)
 }
 
-/// An ARP message: of `operation`, from a host with `ip` to the address `target` of ours.
+/// ARP message of kind `operation` from a host with `ip` to the node's address `target`.
 fn arp(macs: [[u8; 6]; 2], operation: u8, ip: [u8; 4], target: [u8; 4]) -> Vec<u8> {
     let mut frame = [macs[1], macs[0]].concat();
     frame.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, operation]);
@@ -43,7 +43,7 @@ fn arp(macs: [[u8; 6]; 2], operation: u8, ip: [u8; 4], target: [u8; 4]) -> Vec<u
     frame
 }
 
-/// A SYN to port 80 of `to`.
+/// SYN to port 80 of `to`.
 fn syn(macs: [[u8; 6]; 2], from: [u8; 4], to: [u8; 4]) -> Vec<u8> {
     let segment = Segment {
         from: 4000,
@@ -76,7 +76,7 @@ fn what_is_sent_from_an_address_leaves_by_its_interface_with_its_station_and_siz
     ];
     for (interface, frame, [host, own], segment_bytes) in frames {
         node.receive_at(NOW, interface, &frame);
-        // The way back is asked for; until it is known the answer goes where the SYN came from.
+        // The node resolves the next hop. Until it has an answer, it replies to the SYN's sender.
         let sent = std::iter::from_fn(|| node.transmit_by(NOW));
         let answer = sent.into_iter().find(|(_, frame)| frame[12..14] == [8, 0]);
         let (by, answer) = answer.expect("a SYN+ACK");
@@ -94,18 +94,18 @@ fn what_is_sent_from_an_address_leaves_by_its_interface_with_its_station_and_siz
 fn an_address_is_not_taken_at_another_interface() {
     let mut node = two();
     node.stack.listen(at("0.0.0.0:80"), 4, 0).expect("free");
-    // For the first's address at the second's station, and the other way round.
+    // The two packets have the address of one interface and the station of the other.
     node.receive_at(NOW, SECOND, &syn([HOST, OWN], [10, 0, 0, 2], [10, 0, 0, 1]));
     node.receive_at(NOW, FIRST, &syn(MACS, [10, 1, 0, 7], [10, 1, 0, 1]));
-    // For the second's station at the first interface.
+    // This packet has the second interface's station and arrives at the first.
     node.receive_at(NOW, FIRST, &syn([HOST, OWN], [10, 1, 0, 7], [10, 1, 0, 1]));
-    // Who asks for an address on the wrong link gets no answer.
+    // A question for an address on the wrong link gets no answer.
     node.receive_at(
         NOW,
         SECOND,
         &arp([HOST, OWN], 1, [10, 1, 0, 7], [10, 0, 0, 1]),
     );
-    // At an interface that there is not.
+    // The interface does not exist.
     node.receive_at(
         NOW,
         InterfaceId(2),
@@ -118,7 +118,7 @@ fn an_address_is_not_taken_at_another_interface() {
     assert_eq!(node.stack.usage().neighbours, 0);
 }
 
-/// A host of one network says that it has an address of the other's: whoever believed it would send there.
+/// A host of one network claims an address of the other network.
 /// Promise 61.
 #[test]
 fn no_host_speaks_for_one_of_another_network() {
@@ -131,7 +131,7 @@ fn no_host_speaks_for_one_of_another_network() {
         (by, &question[12..14], &question[38..42]),
         (FIRST, &[8, 6][..], &[10, 0, 0, 2][..])
     );
-    // The lie: for an address that is asked for, but on the other link.
+    // The false claim concerns an address that is being resolved, but on the other link.
     let lie = arp([HOST, OWN], 2, [10, 0, 0, 2], [10, 1, 0, 1]);
     node.receive_at(NOW, SECOND, &lie);
     assert_eq!((node.transmit(NOW), count(&node, "spoofed")), (None, 1));
@@ -153,7 +153,7 @@ fn other_networks_are_reached_by_the_interface_that_has_a_gateway() {
         (by, sender, target),
         (SECOND, &[10, 1, 0, 1][..], &[10, 1, 0, 254][..])
     );
-    // Not from the other's address, which has none: it ends, as without any way.
+    // The first interface has no gateway, so the connection ends at once.
     let local = Some(at("10.0.0.1:0"));
     node.stack
         .connect(NOW, local, at("192.0.2.1:80"), 2)
@@ -161,7 +161,7 @@ fn other_networks_are_reached_by_the_interface_that_has_a_gateway() {
     assert_eq!(node.transmit(NOW), None);
     let ended = matches!(node.event(), Some(Event::Dead { cookie: 2, .. }));
     assert!(ended);
-    // Datagrams likewise, and no longer than the interface takes.
+    // Datagrams leave by that interface too, and its MTU limits them.
     let udp = node.stack.udp_bind(at("0.0.0.0:53"), 0).expect("free");
     let data = node.memory.data(&[0; 980]);
     let sent = node
@@ -176,7 +176,7 @@ fn other_networks_are_reached_by_the_interface_that_has_a_gateway() {
         .expect("it fits there");
 }
 
-/// An IPv4 broadcast of one network is no address to connect to from the other either.
+/// Two interfaces must not have the same address.
 #[test]
 fn settings_of_two_interfaces_are_checked_together() {
     let mut config = config(0);

@@ -1,4 +1,4 @@
-//! What is not TCP: neighbours, echo, errors, datagrams, fragments; and bytes from an enemy.
+//! Packets other than TCP: neighbours, echo, errors, datagrams, fragments, and hostile bytes.
 
 mod datagrams;
 mod discovery;
@@ -18,17 +18,17 @@ use support::node::Node;
 use support::segment::{Segment, checksum, flags, frame, plain_checksum};
 use support::{config, ip};
 
-/// Receiver's and sender's hardware address.
+/// Ethernet addresses of receiver and sender.
 pub const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]];
-/// When a test begins.
+/// Time at which a test begins.
 pub const NOW: Time = Time::from_nanos(1_000_000_000);
 
-/// Node 0, alone.
+/// Node 0 without a peer.
 pub fn node() -> Node {
     Node::new(config(0), NOW)
 }
 
-/// A counter of the stack.
+/// Value of a counter of the stack.
 pub fn count(node: &Node, name: &str) -> u64 {
     node.stack
         .counters()
@@ -38,7 +38,7 @@ pub fn count(node: &Node, name: &str) -> u64 {
         .1
 }
 
-/// The start of a connection from a port of node 1 to port 80 of node 0.
+/// SYN from a port of node 1 to port 80 of node 0.
 pub fn syn(from: u16) -> Segment {
     Segment {
         from,
@@ -48,7 +48,7 @@ pub fn syn(from: u16) -> Segment {
     }
 }
 
-/// An ICMP or ICMPv6 message to node 0.
+/// ICMP or ICMPv6 message to node 0.
 pub fn icmp(v6: bool, mut message: Vec<u8>) -> Vec<u8> {
     let protocol = if v6 { 58 } else { 1 };
     let (from, to) = (ip(1, v6), ip(0, v6));
@@ -61,7 +61,7 @@ pub fn icmp(v6: bool, mut message: Vec<u8>) -> Vec<u8> {
     frame(MACS, from, to, protocol, &message)
 }
 
-/// A UDP datagram to node 0.
+/// UDP datagram to node 0.
 pub fn datagram(v6: bool, port: u16, data: &[u8]) -> Vec<u8> {
     let (from, to) = (ip(1, v6), ip(0, v6));
     let mut udp = [9000u16, port, 8 + data.len() as u16, 0]

@@ -1,4 +1,4 @@
-//! Neighbours that say that they have moved: a lie is denied, a move is found.
+//! Neighbours that claim another Ethernet address: a false claim is refuted, a move is detected.
 
 use crate::support::node::Node;
 use crate::support::segment::{Segment, checksum, flags, frame};
@@ -8,7 +8,7 @@ use cofferdam_netstack::*;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// The station that says that it is node 1.
+/// Station that claims to be node 1.
 const OTHER: [u8; 6] = [2, 0, 0, 0, 0, 0x66];
 const ALL: [u8; 6] = [0xff; 6];
 const ALL_V6: [u8; 6] = [0x33, 0x33, 0, 0, 0, 1];
@@ -20,7 +20,7 @@ fn octets(ip: IpAddr) -> Vec<u8> {
     }
 }
 
-/// An ARP message of `operation` from a station with node 1's address.
+/// ARP message of kind `operation` from a station with node 1's address.
 fn arp(station: [u8; 6], to: [u8; 6], operation: u8, target: IpAddr) -> Vec<u8> {
     let mut frame = [to, station].concat();
     frame.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, operation]);
@@ -31,7 +31,7 @@ fn arp(station: [u8; 6], to: [u8; 6], operation: u8, target: IpAddr) -> Vec<u8> 
     frame
 }
 
-/// A message of neighbour discovery from a station with node 1's address.
+/// Neighbour discovery message from a station with node 1's address.
 fn ndp(station: [u8; 6], [kind, flags]: [u8; 2], target: IpAddr, to: IpAddr) -> Vec<u8> {
     let mut message = vec![kind, 0, 0, 0, flags, 0, 0, 0];
     message.extend(octets(target));
@@ -50,7 +50,7 @@ fn ndp(station: [u8; 6], [kind, flags]: [u8; 2], target: IpAddr, to: IpAddr) -> 
     frame
 }
 
-/// All the ways to say, unasked, that a station has node 1's address.
+/// All unsolicited messages by which a station can claim node 1's address.
 fn claims(v6: bool, station: [u8; 6]) -> Vec<(&'static str, Vec<u8>)> {
     let (us, them) = (ip(0, v6), ip(1, v6));
     if !v6 {
@@ -73,7 +73,7 @@ fn claims(v6: bool, station: [u8; 6]) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// The answer of a station to a question for node 1.
+/// Answer of a station to a question for node 1.
 fn answer(v6: bool, station: [u8; 6]) -> Vec<u8> {
     if v6 {
         ndp(station, [136, 0x60], ip(1, true), ip(0, true))
@@ -82,18 +82,18 @@ fn answer(v6: bool, station: [u8; 6]) -> Vec<u8> {
     }
 }
 
-/// A frame that was sent.
+/// Kind of a frame that the node sent.
 #[derive(Debug, PartialEq, Eq)]
 enum Sent {
-    /// A TCP segment, to a station.
+    /// TCP segment to a station.
     Segment([u8; 6]),
-    /// A question for node 1, to a station or all.
+    /// Question for node 1, to a station or to all.
     Question([u8; 6]),
-    /// A question was answered.
+    /// Answer to a question.
     Answer,
 }
 
-/// What the node sends now.
+/// Frames that the node sends now.
 fn sent(node: &mut Node, now: Time) -> Vec<Sent> {
     let frames = std::iter::from_fn(|| node.transmit(now));
     frames
@@ -119,7 +119,7 @@ fn sent(node: &mut Node, now: Time) -> Vec<Sent> {
         .collect()
 }
 
-/// A node with an open connection to node 1, whose station is confirmed; and that connection.
+/// A node with an open connection to node 1, whose station is confirmed, and the connection.
 fn open(v6: bool) -> (Node, ConnectionId) {
     let mut node = node();
     node.stack.listen(at(0, v6, 80), 8, 0).expect("free");
@@ -143,7 +143,7 @@ fn open(v6: bool) -> (Node, ConnectionId) {
         panic!("no knock")
     };
     node.stack.accept(NOW, connection, 0).expect("it is there");
-    // The first segment asks for the neighbour.
+    // The first segment makes the node resolve its neighbour.
     assert_eq!(send(&mut node, connection, NOW), [Sent::Question(ALL)]);
     node.receive(NOW, &answer(v6, MACS[0]));
     assert_eq!(sent(&mut node, NOW), [Sent::Segment(MACS[0])]);
@@ -164,8 +164,8 @@ fn after_ms(ms: u64) -> Time {
     NOW + Duration::from_millis(ms)
 }
 
-/// RFC 826, RFC 4861: whoever says unasked that it has a neighbour's address gets nothing of an open
-/// connection. The neighbour is asked, and its answer counts.
+/// RFC 826, RFC 4861: an unsolicited claim of a neighbour's address redirects no segment of an open
+/// connection. The node probes the neighbour, whose answer counts.
 /// Promise 61.
 #[test]
 fn a_lie_about_a_neighbour_redirects_no_connection() {
@@ -174,13 +174,13 @@ fn a_lie_about_a_neighbour_redirects_no_connection() {
             let (mut node, connection) = open(v6);
             let known = Sent::Segment(MACS[0]);
             assert_eq!(send(&mut node, connection, NOW), [known], "{name}");
-            // Later than a second: the next doubt is at once.
+            // More than a second has passed, so the next doubt is acted on at once.
             let now = after_ms(2000);
             node.receive(now, &claim);
             let frames = send(&mut node, connection, now);
             let asked = Sent::Question(MACS[0]);
             assert_eq!(frames, [Sent::Segment(MACS[0]), asked], "{name}, v6 {v6}");
-            // The liar answers too, unasked.
+            // The other station also sends unsolicited answers.
             node.receive(now, &answer(v6, OTHER));
             node.receive(now, &answer(v6, MACS[0]));
             node.receive(now, &answer(v6, OTHER));
@@ -194,7 +194,7 @@ fn a_lie_about_a_neighbour_redirects_no_connection() {
     }
 }
 
-/// A liar makes us ask once a second at most, and never fails the neighbour that answers.
+/// False claims cause at most one question a second, and never remove a neighbour that answers.
 /// Promise 61.
 #[test]
 fn a_stream_of_lies_makes_one_question_a_second() {
@@ -224,15 +224,15 @@ fn a_stream_of_lies_makes_one_question_a_second() {
     }
 }
 
-/// RFC 1122, 2.3.2.1; RFC 4861, 7.3.3: a neighbour that has moved, and says so once, is found: its
-/// old station is asked twice, half a second apart, then all.
+/// RFC 1122, 2.3.2.1; RFC 4861, 7.3.3: after one announcement of a move the node probes the old
+/// station twice, half a second apart, and then asks all hosts.
 /// Promise 61.
 #[test]
 fn a_neighbour_that_has_moved_is_found() {
     for v6 in [false, true] {
         for (name, claim) in claims(v6, OTHER) {
             let (mut node, connection) = open(v6);
-            // Within a second of the last answer, where the doubt has to wait.
+            // The claim comes within a second of the last answer, so the doubt is delayed.
             node.receive(after_ms(10), &claim);
             let (mut questions, mut found_ms) = (Vec::new(), None);
             for ms in 10..4000 {
@@ -254,7 +254,7 @@ fn a_neighbour_that_has_moved_is_found() {
                         }
                         _ => {}
                     }
-                    // It answers where it is now.
+                    // The neighbour answers at its new station.
                     if frame == Sent::Question(ALL) {
                         node.receive(now, &answer(v6, OTHER));
                     }
@@ -267,14 +267,14 @@ fn a_neighbour_that_has_moved_is_found() {
     }
 }
 
-/// RFC 1122, 2.3.2.1, (4): a neighbour that has moved without a word is asked for when a connection
-/// gets no answer, long before its address is old.
+/// RFC 1122, 2.3.2.1, (4): a neighbour that has moved silently is found after timeouts of a
+/// connection, before its address expires.
 /// Promise 61.
 #[test]
 fn a_neighbour_that_moves_in_silence_is_found_by_timeouts() {
     for v6 in [false, true] {
         let (mut node, connection) = open(v6);
-        // Its address was confirmed, and is used for half a minute.
+        // The address is confirmed and valid for half a minute.
         let began = 2000;
         let mut frames = send(&mut node, connection, after_ms(began));
         let (mut questions, mut found_ms) = (Vec::new(), None);

@@ -7,7 +7,7 @@ use cofferdam_netstack::*;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Nobody answers for the address: given up after three questions, a second apart.
+/// The node gives up an address after three questions, a second apart, without an answer.
 /// Promise 61.
 #[test]
 fn what_waits_for_an_absent_neighbour_is_given_up() {
@@ -54,7 +54,7 @@ fn what_waits_for_an_absent_neighbour_is_given_up() {
     }
 }
 
-/// RFC 826, RFC 4861: questions are answered; answers to no question teach nothing.
+/// RFC 826, RFC 4861: questions are answered, and unsolicited answers are ignored.
 /// Promise 61.
 #[test]
 fn neighbours_are_answered_and_not_believed_unasked() {
@@ -67,7 +67,7 @@ fn neighbours_are_answered_and_not_believed_unasked() {
     reply[21] = 2;
     node.receive(NOW, &reply);
     assert_eq!(node.stack.usage().neighbours, 0, "unasked");
-    // A sender that is not the frame's source, or has our address.
+    // The sender is not the frame's source, or has the node's address.
     let mut forged = arp.clone();
     forged[22..28].copy_from_slice(&[2, 9, 9, 9, 9, 9]);
     let mut ours = arp.clone();
@@ -87,7 +87,7 @@ fn neighbours_are_answered_and_not_believed_unasked() {
         "a host that asks us is remembered"
     );
 
-    // Neighbour discovery: a solicitation that crossed a router is refused (RFC 4861, 7.1.1).
+    // RFC 4861, 7.1.1: a solicitation that has crossed a router is refused.
     let (from, to) = (ip(1, true), ip(0, true));
     let IpAddr::V6(target) = to else { panic!() };
     let mut message = vec![135, 0, 0, 0, 0, 0, 0, 0];

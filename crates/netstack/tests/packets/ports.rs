@@ -1,4 +1,4 @@
-//! Local ports that the stack chooses.
+//! Choice of local ports by the stack.
 
 use crate::NOW;
 use crate::support::{config, ip};
@@ -6,9 +6,9 @@ use cofferdam_netstack::*;
 use std::collections::HashSet;
 use std::net::SocketAddr;
 
-/// All ports there are for connections that name none.
+/// Number of ports for connections that specify none.
 const PORTS: u32 = 16_384;
-/// Ports that are looked at in one part of a search.
+/// Number of ports that one part of a search examines.
 const PART: u32 = 1000;
 
 fn stack() -> Stack {
@@ -26,7 +26,7 @@ fn local_port(stack: &Stack, connection: ConnectionId) -> u16 {
     info.local.port()
 }
 
-/// Searches in parts; the outcome, and how many parts it took.
+/// Searches in parts. Returns the result and the number of parts.
 fn search(stack: &mut Stack) -> (Result<ConnectionId, ConnectError>, u32) {
     let mut search = PortSearch::default();
     for parts in 1.. {
@@ -52,7 +52,7 @@ fn a_search_in_parts_finds_the_last_free_port_and_no_other() {
     let (outcome, parts) = search(&mut stack);
     assert_eq!(outcome, Err(ConnectError::InUse(remote(80))));
     assert_eq!(parts, PORTS.div_ceil(PART));
-    // Another destination has ports of its own.
+    // Another destination has its own order of ports.
     stack
         .connect(NOW, None, remote(81), 0)
         .expect("another order");

@@ -1,11 +1,11 @@
-//! Settings that cannot work.
+//! Invalid settings.
 
 use crate::NOW;
 use crate::support::{at, config, ip};
 use cofferdam_netstack::*;
 use std::net::{IpAddr, SocketAddr};
 
-/// Settings that cannot work are refused by name.
+/// The error names the invalid setting.
 /// Promise 75.
 #[test]
 fn wrong_settings_are_refused() {

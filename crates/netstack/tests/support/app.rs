@@ -1,15 +1,15 @@
-//! Applications for tests: one that sends a stream and closes, one that takes it.
+//! Test applications: one that sends a stream and closes, and one that receives it.
 
 use super::node::Node;
 use super::world::App;
 use cofferdam_netstack::*;
 
-/// The byte at a place of a test stream: neighbours differ, and so do pages.
+/// Byte at a position of a test stream. Neighbouring bytes differ, and so do pages.
 pub fn pattern(at: u64) -> u8 {
     (at.wrapping_mul(0x9e37_79b9) >> 11) as u8 ^ (at >> 8) as u8
 }
 
-/// Sends `total` bytes of the pattern in pieces, closes, and checks what comes back.
+/// Application that sends `total` bytes of the pattern in pieces, closes, and checks received data.
 #[derive(Debug)]
 pub struct Stream {
     pub connection: Option<ConnectionId>,
@@ -21,11 +21,11 @@ pub struct Stream {
     pub peer_closed: bool,
     pub closed: bool,
     pub dead: Option<(Time, DeadReason)>,
-    /// Closes its side only when this many bytes have come.
+    /// Number of received bytes after which it closes its side.
     pub close_after: u64,
-    /// Accepts what knocks.
+    /// Whether it accepts connections.
     pub server: bool,
-    /// Hands data back only on request.
+    /// Whether it returns data only on request.
     pub lazy: bool,
     pub lazy_bytes: (u32, u32),
     outstanding: std::collections::VecDeque<(u64, BufferId)>,

@@ -1,22 +1,22 @@
-//! A wire that loses, reorders, doubles, breaks and delays frames, and has a bounded queue.
+//! Wire that loses, reorders, duplicates, corrupts and delays frames, and has a limited queue.
 
 use cofferdam_netstack::Time;
 use std::time::Duration;
 
-/// What a wire does to frames; per cent of them.
+/// Faults of a wire, in per cent of the frames.
 #[derive(Debug, Clone, Copy)]
 pub struct Faults {
     pub loss_pct: u32,
     pub duplicate_pct: u32,
     pub corrupt_pct: u32,
     pub reorder_pct: u32,
-    /// One way.
+    /// Delay in one direction.
     pub delay: Duration,
-    /// What a frame that is reordered is late by, at most.
+    /// Largest additional delay of a reordered frame.
     pub jitter: Duration,
-    /// Bytes a second; `None`: as fast as they come.
+    /// Bytes per second; `None` is unlimited.
     pub bytes_per_s: Option<u64>,
-    /// Frames beyond this many bytes of queue are dropped.
+    /// Length of the queue in bytes; further frames are dropped.
     pub queue_bytes: u64,
 }
 
@@ -35,7 +35,7 @@ impl Default for Faults {
     }
 }
 
-/// Random numbers that come again with the same seed.
+/// Random numbers that are reproducible by their seed.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
@@ -44,7 +44,7 @@ impl Random {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// A number below `most`.
+    /// Random number below `most`.
     pub fn below(&mut self, most: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -57,12 +57,12 @@ impl Random {
     }
 }
 
-/// One direction.
+/// One direction of a wire.
 #[derive(Debug, Clone)]
 pub struct Wire {
     pub faults: Faults,
     random: Random,
-    /// The last frame has left by then.
+    /// Time at which the last frame has left.
     busy_until: Time,
     pub dropped: u64,
 }
@@ -77,10 +77,11 @@ impl Wire {
         }
     }
 
-    /// When copies of `frame` arrive, each as it then is.
+    /// Arrival times of the copies of `frame`, with their contents.
     pub fn send(&mut self, now: Time, mut frame: Vec<u8>) -> Vec<(Time, Vec<u8>)> {
         let mut faults = self.faults;
-        // Questions for neighbours pass: three that are lost rightly end an attempt to connect.
+        // Neighbour discovery is not disturbed: three lost questions would correctly end a
+        // connection attempt.
         if frame[12..14] == [8, 6] || (frame[12..14] == [0x86, 0xdd] && frame[20] == 58) {
             (faults.loss_pct, faults.corrupt_pct, faults.duplicate_pct) = (0, 0, 0);
         }

@@ -1,4 +1,4 @@
-//! Two stacks and a wire between them, with a clock of their own.
+//! Two stacks and a wire between them, with a simulated clock.
 #![allow(dead_code)] // each test binary uses a part
 
 pub mod app;
@@ -13,7 +13,7 @@ pub mod world;
 use cofferdam_netstack::*;
 use std::net::{IpAddr, SocketAddr};
 
-/// The address of node `n` of a family.
+/// Address of node `n` in a family.
 pub fn ip(n: usize, v6: bool) -> IpAddr {
     if v6 {
         format!("fd00::{}", n + 1).parse().expect("an address")
@@ -22,7 +22,8 @@ pub fn ip(n: usize, v6: bool) -> IpAddr {
     }
 }
 
-/// Node `n`'s settings: both families, no surprises. What node 0 sends of several segments is cut.
+/// Settings of node `n` with both families. Node 0 sends packets of several segments, which are
+/// cut.
 pub fn config(n: usize) -> Config {
     let addresses = vec![
         InterfaceAddress {

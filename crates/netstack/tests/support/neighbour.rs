@@ -1,10 +1,10 @@
-//! The neighbour of a test's stack.
+//! Neighbour of a test's stack.
 
 use super::script::MACS;
 use super::segment;
 use std::net::IpAddr;
 
-/// The answer to an ARP request or a neighbour solicitation for `peer`.
+/// Answer to an ARP request or a neighbour solicitation for `peer`.
 pub fn neighbour_answer(question: &[u8], us: IpAddr, peer: IpAddr) -> Option<Vec<u8>> {
     match (&question[12..14], us, peer) {
         ([8, 6], IpAddr::V4(us), IpAddr::V4(peer)) => {

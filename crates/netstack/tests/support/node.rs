@@ -1,4 +1,4 @@
-//! A stack with packet memory that knows the owner of each buffer.
+//! Stack with packet memory that tracks the owner of each buffer.
 
 use super::segment::{Segment, addresses, flags};
 use cofferdam_netstack::*;
@@ -6,9 +6,9 @@ use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 
 thread_local! {
-    /// Allocations of this thread; counted where a test binary installs an allocator that does.
+    /// Allocations of this thread, in test binaries that install a counting allocator.
     pub static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-    /// Those that the stack's caller made within the stack's call.
+    /// Allocations of the caller during a call of the stack.
     static EXCUSED: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -30,7 +30,7 @@ enum Owner {
     App,
 }
 
-/// Buffers by name.
+/// Buffers by identifier.
 #[derive(Debug, Default)]
 pub struct Memory {
     buffers: HashMap<u64, (Vec<u8>, Owner)>,
@@ -44,7 +44,7 @@ impl Memory {
         BufferId(self.next)
     }
 
-    /// Data of the application's.
+    /// Buffer with data of the application.
     pub fn data(&mut self, bytes: &[u8]) -> Chunk {
         let len = bytes.len() as u32;
         Chunk {
@@ -59,7 +59,7 @@ impl Memory {
         &bytes[chunk.offset as usize..(chunk.offset + chunk.len) as usize]
     }
 
-    /// The stack hands a received buffer to the application.
+    /// Records that the stack passes a received buffer to the application.
     pub fn hand_up(&mut self, buffer: BufferId) {
         let (_, owner) = self
             .buffers
@@ -72,12 +72,12 @@ impl Memory {
         );
     }
 
-    /// The buffer is of no use any more.
+    /// Removes a buffer.
     pub fn free(&mut self, buffer: BufferId) {
         self.buffers.remove(&buffer.0).expect("freed once");
     }
 
-    /// Received buffers that the stack holds.
+    /// Number of received buffers that the stack owns.
     pub fn in_stack(&self) -> usize {
         self.buffers
             .values()
@@ -95,14 +95,14 @@ impl BufferPool for Memory {
     }
 }
 
-/// A stack and its memory.
+/// Stack and its packet memory.
 #[derive(Debug)]
 pub struct Node {
     pub stack: Stack,
     pub memory: Memory,
-    /// What a packet of several segments was cut into, and is not sent yet.
+    /// Segments of a packet that was cut, which are not sent yet.
     cut: VecDeque<(InterfaceId, Vec<u8>)>,
-    /// Packets that were cut.
+    /// Number of packets that were cut.
     pub cuts: usize,
 }
 
@@ -111,7 +111,7 @@ impl Node {
         Self::of(Stack::new(config, now).expect("settings that work"))
     }
 
-    /// A stack with no packet memory yet.
+    /// A node with this stack and empty packet memory.
     pub fn of(stack: Stack) -> Self {
         Self {
             stack,
@@ -121,17 +121,17 @@ impl Node {
         }
     }
 
-    /// A command of the application's.
+    /// Runs a command of the application.
     pub fn call<T>(&mut self, command: impl FnOnce(&mut Stack) -> T) -> T {
         without_allocation(|| command(&mut self.stack))
     }
 
-    /// A frame arrives.
+    /// Delivers a frame.
     pub fn receive(&mut self, now: Time, frame: &[u8]) {
         self.receive_at(now, InterfaceId(0), frame);
     }
 
-    /// A frame arrives at an interface.
+    /// Delivers a frame at an interface.
     pub fn receive_at(&mut self, now: Time, interface: InterfaceId, frame: &[u8]) {
         let buffer = self.memory.add(frame, Owner::Stack);
         match self
@@ -143,7 +143,7 @@ impl Node {
         }
     }
 
-    /// The next event; releases are dealt with here.
+    /// Next event; handles releases of buffers itself.
     pub fn event(&mut self) -> Option<Event> {
         loop {
             match without_allocation(|| self.stack.poll_event())? {
@@ -158,12 +158,12 @@ impl Node {
         }
     }
 
-    /// The next frame to send, whole, its checksum completed.
+    /// Next frame to send, with its payload and checksum.
     pub fn transmit(&mut self, now: Time) -> Option<Vec<u8>> {
         self.transmit_by(now).map(|(_, frame)| frame)
     }
 
-    /// The next frame to send, and by which interface.
+    /// Next frame to send, with its interface.
     pub fn transmit_by(&mut self, now: Time) -> Option<(InterfaceId, Vec<u8>)> {
         if let Some(sent) = self.cut.pop_front() {
             return Some(sent);
@@ -192,7 +192,8 @@ impl Node {
     }
 }
 
-/// The segments that a packet holds, each of so many bytes; at least two, and all plain data.
+/// Segments of `segment_bytes` in a packet, which must contain at least two, all of them plain
+/// data.
 fn cut(frame: &[u8], segment_bytes: usize) -> impl Iterator<Item = Vec<u8>> {
     let whole = Segment::read(frame).expect("a TCP packet with right checksums");
     let (macs, from, to) = addresses(frame);

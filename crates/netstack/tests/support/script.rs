@@ -1,12 +1,13 @@
-//! Scripts in packetdrill's spirit: one stack, a peer made of text, explicit time.
+//! Scripts in the style of packetdrill: one stack, a peer described by text, explicit time.
 //!
 //! ```text
 //! set sack off              a setting, before anything else (see `setting`)
 //! family 6                  IPv6 instead of IPv4
-//! listen | connect [N TAKEN] our side (with N bytes for the SYN, of which TAKEN are taken); port 80, the peer has 5000 (or the other way round)
+//! listen | connect [N TAKEN] the stack's side: a listener on port 80, the peer has port 5000, or
+//!                           the reverse; with N bytes for the SYN, of which TAKEN are accepted
 //! accept | reject | shutdown | close | abort | send N | urgent N | read N
 //! < FLAGS SEQ:END [ack N] [win N] [mss N] [scale N] [sackok] [sack A-B,…] [ts V/E] [urg N]
-//!                           [fo HEX|-|last] (a cookie, a wish for one, the one that was sent last)
+//!                           [fo HEX|-|last] (a cookie, a request for one, the last one sent)
 //! > FLAGS SEQ:END [ack N] [win N] [mss N] [scale N] [sackok] [sack A-B,…|none] [ts|nots] [echo E]
 //!                           [fo HEX|-|any|none] [ip noect|ect0|ect1|ce] [urg N]
 //! > nothing                 no segment is to be sent now
@@ -16,8 +17,8 @@
 //! state NAME | count NAME N | gone | unreachable CODE seq N [mtu N]
 //! port N                    the peer's port from here on
 //! ```
-//! Numbers are relative: ours to our SYN, the peer's to its own. Flags as tcpdump has them. What a
-//! `>` line does not name is not looked at. `#` begins a comment.
+//! Sequence numbers are relative to the SYN of the side. Flags are written as in tcpdump. Fields
+//! that a `>` line does not name are not checked. `#` begins a comment.
 
 pub use super::neighbour::neighbour_answer;
 use super::node::Node;
@@ -38,15 +39,15 @@ struct Run {
     ports: (u16, u16),
     iss: u32,
     connection: Option<ConnectionId>,
-    /// Our last timestamp, to be echoed.
+    /// Last timestamp of the stack, which the peer echoes.
     stamp: u32,
-    /// The cookie that we sent last, in hexadecimal digits.
+    /// Last cookie that the stack sent, in hexadecimal digits.
     cookie: String,
     sent: u64,
 }
 
-/// Runs a script, with segments one by one and with several at once: on the wire that is the same.
-/// Panics with the line that is not met.
+/// Runs a script with single segments and with several in a packet, which are equal on the wire.
+/// Panics with the first line that fails.
 pub fn run(name: &str, script: &str) {
     for segmentation in [false, true] {
         run_with(
@@ -149,7 +150,7 @@ pub fn number(text: &str) -> u32 {
         .unwrap_or_else(|_| panic!("not a number: {text}"))
 }
 
-/// The words behind the numbers, with their values.
+/// Pairs of field names and values behind the sequence numbers.
 fn fields<'a>(words: &[&'a str]) -> Vec<(&'a str, &'a str)> {
     let mut fields = Vec::new();
     let mut at = 0;
@@ -167,7 +168,7 @@ fn fields<'a>(words: &[&'a str]) -> Vec<(&'a str, &'a str)> {
     fields
 }
 
-/// The ECN bits of an IP header by name (RFC 3168, 5).
+/// ECN bits of an IP header by name (RFC 3168, 5).
 fn ip_ecn(name: &str) -> u8 {
     match name {
         "noect" => 0,
@@ -178,7 +179,7 @@ fn ip_ecn(name: &str) -> u8 {
     }
 }
 
-/// Hexadecimal digits as bytes; `-` is none.
+/// Bytes of hexadecimal digits; `-` has none.
 fn bytes(digits: &str) -> Vec<u8> {
     let digits = digits.trim_matches('-').as_bytes().chunks(2);
     digits
@@ -189,8 +190,8 @@ fn bytes(digits: &str) -> Vec<u8> {
         .collect()
 }
 
-/// The segment of a `<` line. `ports`: ours and the peer's; `iss`: our first number; `stamp`: what
-/// `ts V/us` echoes.
+/// Segment of a `<` line. `ports` are the stack's and the peer's, `iss` is the stack's initial
+/// sequence number, and `ts V/us` echoes `stamp`.
 pub fn peer_segment(words: &[&str], ports: (u16, u16), iss: u32, stamp: u32) -> Segment {
     let (start, end) = words[1].split_once(':').expect("SEQ:END");
     let (start, end) = (number(start), number(end));
@@ -315,7 +316,7 @@ impl Run {
                 let done = self.node.stack.recv_done(self.now, id(), number(bytes), 1);
                 assert!(done.is_ok(), "{place}");
             }
-            // Its reader, one of several, has no room, or has some again.
+            // The connection's reader, one of several, stops or resumes.
             ["reader", "stops"] => {
                 let connection = id();
                 self.node.stack.set_reader(connection, 3);
@@ -399,7 +400,7 @@ impl Run {
         self.node.receive(self.now, &frame);
     }
 
-    /// The next TCP segment; questions for our neighbour are answered on the way.
+    /// Next TCP segment of the stack. Answers its questions for the neighbour.
     fn segment(&mut self) -> Option<Segment> {
         while let Some(frame) = self.node.transmit(self.now) {
             if let Some(segment) = Segment::read(&frame) {
@@ -523,7 +524,7 @@ impl Run {
             }
             Event::Urgent { ahead_bytes, .. } => ("urgent", Some(ahead_bytes.to_string())),
             Event::PeerClosed { .. } => ("closed", None),
-            // With the bytes that are taken now, if the script says how many.
+            // The event includes the bytes that `sendv` accepts if the script states them.
             Event::Sent {
                 bytes,
                 window_bytes,
@@ -543,7 +544,7 @@ impl Run {
         }
     }
 
-    /// An ICMP (or ICMPv6) error about the segment at `seq`: for `mtu`, "too big".
+    /// Delivers an ICMP or ICMPv6 error about the segment at `seq`; with `mtu` it is "too big".
     fn unreachable(&mut self, code: u8, seq: u32, rest: &[&str]) {
         let ours = Segment {
             from: self.ports.0,
@@ -568,7 +569,7 @@ impl Run {
         let sum = if v6 {
             super::segment::checksum(self.peer, self.us, protocol, &icmp)
         } else {
-            // No pseudo header: what it adds is taken away by writing none.
+            // ICMP has no pseudo header.
             super::segment::plain_checksum(&icmp)
         };
         icmp[2..4].copy_from_slice(&sum.to_be_bytes());

@@ -1,8 +1,8 @@
-//! TCP segments over IPv4 and IPv6 as bytes, written and read without the code under test.
+//! TCP segments over IPv4 and IPv6 as bytes, written and parsed independently of the tested code.
 
 use std::net::IpAddr;
 
-/// A segment; numbers as on the wire.
+/// TCP segment with absolute sequence numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Segment {
     pub from: u16,
@@ -12,7 +12,7 @@ pub struct Segment {
     pub flags: u8,
     pub window: u16,
     pub urgent: u16,
-    /// Kind and body of each option but padding.
+    /// Kind and body of each option except padding.
     pub options: Vec<(u8, Vec<u8>)>,
     pub data: Vec<u8>,
     /// ECN bits of the IP header.
@@ -40,7 +40,7 @@ fn octets(ip: IpAddr) -> Vec<u8> {
     }
 }
 
-/// An Ethernet frame with an IP packet of `protocol`.
+/// Ethernet frame with an IP packet of `protocol`.
 pub fn frame(
     macs: [[u8; 6]; 2],
     from: IpAddr,
@@ -68,7 +68,7 @@ pub fn frame(
     frame
 }
 
-/// The checksum over pseudo header and `payload`, whose own field is zero.
+/// Checksum over pseudo header and `payload`, whose own checksum field is zero.
 pub fn checksum(from: IpAddr, to: IpAddr, protocol: u8, payload: &[u8]) -> u16 {
     let pseudo = sum(&octets(from)) + sum(&octets(to)) + u32::from(protocol) + payload.len() as u32;
     folded(pseudo + sum(payload))
@@ -107,7 +107,7 @@ impl Segment {
         frame
     }
 
-    /// The segment in a frame, if there is one; its checksums must be right.
+    /// Parses the segment in a frame, if there is one; its checksums must be correct.
     pub fn read(frame: &[u8]) -> Option<Self> {
         let (ip, addresses, header, protocol) = match frame[12..14] {
             [8, 0] => (&frame[14..], 12..20, 20, frame[23]),
@@ -164,7 +164,7 @@ impl Segment {
     }
 }
 
-/// `S`, `F`, `R`, `P`, `.`, `U`, `E` (ECE) and `W` (CWR) as flags.
+/// Flags of the letters `S`, `F`, `R`, `P`, `.`, `U`, `E` (ECE) and `W` (CWR).
 pub fn flags(text: &str) -> u8 {
     text.chars()
         .map(|flag| match flag {
@@ -181,7 +181,7 @@ pub fn flags(text: &str) -> u8 {
         .sum()
 }
 
-/// Flags as text.
+/// Letters of the flags.
 pub fn flags_text(flags: u8) -> String {
     "FSRP.UEW"
         .chars()
@@ -191,12 +191,12 @@ pub fn flags_text(flags: u8) -> String {
         .collect()
 }
 
-/// The checksum of a message without pseudo header (ICMP).
+/// Checksum of a message without pseudo header (ICMP).
 pub fn plain_checksum(message: &[u8]) -> u16 {
     folded(sum(message))
 }
 
-/// Source and destination of a frame with an IP packet: hardware addresses, then IP.
+/// Source and destination of a frame with an IP packet: Ethernet addresses, then IP.
 pub fn addresses(frame: &[u8]) -> ([[u8; 6]; 2], IpAddr, IpAddr) {
     fn octets<const N: usize>(frame: &[u8], at: usize) -> [u8; N] {
         frame[at..at + N].try_into().expect("as many")

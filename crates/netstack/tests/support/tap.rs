@@ -1,20 +1,20 @@
-//! A tap device as a cable: frames from the kernel and to it.
+//! A tap device as a cable to the kernel.
 
 use cofferdam_lab::fixtures::run;
 use cofferdam_xsk::{Frame, Memory, Packet, Port, Tap};
 use std::net::IpAddr;
 
-/// The kernel's end.
+/// Name of the kernel's end.
 pub const DEVICE: &str = "cfstack0";
 
-/// Our end of the cable.
+/// This process's end of the cable.
 pub struct Cable {
     port: Tap,
     memory: Memory,
 }
 
 impl Cable {
-    /// Makes the device, in the namespace of this thread, whose name is `namespace`; the kernel has
+    /// Creates the device in this thread's namespace, which is called `namespace`. The kernel gets
     /// these addresses.
     pub fn new(namespace: &str, mac: [u8; 6], addresses: &[IpAddr]) -> Cable {
         let port = Tap::open(DEVICE, mac).expect("a tap device");
@@ -32,7 +32,7 @@ impl Cable {
         }
     }
 
-    /// The frames that the kernel has sent since the last call, 32 at the most.
+    /// Frames that the kernel has sent since the last call, at most 32.
     pub fn receive(&mut self) -> Vec<Vec<u8>> {
         let empty = Packet {
             frame: Frame(0),
@@ -49,7 +49,7 @@ impl Cable {
         frames.collect()
     }
 
-    /// A frame to the kernel.
+    /// Sends a frame to the kernel.
     pub fn send(&mut self, bytes: &[u8]) {
         let frame = self.memory.take().expect("a free frame");
         self.memory.bytes_mut(frame)[..bytes.len()].copy_from_slice(bytes);

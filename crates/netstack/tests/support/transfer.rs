@@ -1,4 +1,4 @@
-//! A transfer both ways between two nodes, from open to close.
+//! Transfer in both directions between two nodes, from open to close.
 
 use super::app::Stream;
 use super::at;
@@ -6,7 +6,7 @@ use super::world::World;
 use cofferdam_netstack::*;
 use std::time::Duration;
 
-/// Opens `client`, a connection from node 0 to port 80 of node 1, which listens there.
+/// Opens a connection of `client` from node 0 to port 80 of node 1, which listens there.
 pub fn dial(world: &mut World, client: &mut Stream, v6: bool) {
     world.nodes[1]
         .stack
@@ -19,7 +19,7 @@ pub fn dial(world: &mut World, client: &mut Stream, v6: bool) {
     client.connection = Some(connection);
 }
 
-/// Sends both ways over a wire and closes; the world and both applications afterwards.
+/// Sends in both directions over a wire and closes. Returns the world and both applications.
 pub fn transfer(mut world: World, bytes: [u64; 2], piece: usize, v6: bool) -> (World, [Stream; 2]) {
     let mut client = Stream::new(bytes[0], piece, false);
     let mut server = Stream::new(bytes[1], piece, true);
@@ -33,7 +33,7 @@ pub fn transfer(mut world: World, bytes: [u64; 2], piece: usize, v6: bool) -> (W
     (world, [client, server])
 }
 
-/// All arrived, both sides closed, and nothing is left.
+/// Asserts that all data arrived, both sides closed, and no state is left.
 pub fn assert_complete(world: &mut World, apps: &mut [Stream; 2]) {
     for side in 0..2 {
         assert_eq!(

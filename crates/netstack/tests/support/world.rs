@@ -1,4 +1,4 @@
-//! Two nodes and two wires: discrete events, no waiting.
+//! Two nodes and two wires as a discrete event simulation.
 
 use super::faults::{Faults, Wire};
 use super::node::Node;
@@ -7,23 +7,23 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-/// What an application does with an event; it may give commands.
+/// Application, which handles events and may give commands.
 pub trait App {
     fn event(&mut self, now: Time, node: &mut Node, event: Event);
 }
 
-/// When, in which order, to whom, what.
+/// Arrival of a frame: time, order, receiving node and bytes.
 type Arrival = (Time, u64, usize, Vec<u8>);
 
-/// Nodes 0 and 1, and frames on their way.
+/// Nodes 0 and 1, and the frames in flight.
 pub struct World {
     pub now: Time,
     pub nodes: [Node; 2],
-    /// `wires[n]` carries what node n sends.
+    /// Wires by sending node.
     pub wires: [Wire; 2],
     on_the_way: BinaryHeap<Reverse<Arrival>>,
     count: u64,
-    /// Every frame sent: when, by whom.
+    /// Log of every frame sent: time, sender and bytes.
     pub log: Option<Vec<(Time, usize, Vec<u8>)>>,
 }
 
@@ -44,7 +44,7 @@ impl World {
         }
     }
 
-    /// Runs both nodes until nothing is to be done before `until`.
+    /// Runs both nodes until nothing happens before `until`.
     pub fn run(&mut self, until: Time, apps: &mut [&mut dyn App; 2]) {
         loop {
             for (side, app) in apps.iter_mut().enumerate() {
@@ -79,7 +79,7 @@ impl World {
         self.run(until, apps);
     }
 
-    /// When each node is to be called: node 0 as one that sleeps, node 1 as one that looks.
+    /// Next wake-up of each node: node 0 uses `sleep_until`, node 1 `poll_at`.
     fn timers(&mut self) -> [Option<Time>; 2] {
         let [sleeper, looker] = &mut self.nodes;
         let looks = sleeper.stack.poll_at();
@@ -88,7 +88,7 @@ impl World {
         [sleeps, looker.stack.poll_at()]
     }
 
-    /// One turn of a node's loop.
+    /// Runs one turn of a node's loop.
     fn turn(&mut self, side: usize, app: &mut dyn App) {
         let node = &mut self.nodes[side];
         node.call(|stack| stack.handle_timers(self.now));
@@ -105,14 +105,14 @@ impl World {
                     .push(Reverse((at, self.count, 1 - side, frame)));
             }
         }
-        // Sent datagrams are events too.
+        // Sending datagrams causes events too.
         let node = &mut self.nodes[side];
         while let Some(event) = node.event() {
             app.event(self.now, node, event);
         }
     }
 
-    /// Asserts that nothing of any connection is left, once TIME_WAIT is over.
+    /// Asserts that no state of any connection is left after TIME_WAIT.
     pub fn assert_empty(&self) {
         for (side, node) in self.nodes.iter().enumerate() {
             let usage = node.stack.usage();
