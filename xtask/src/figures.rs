@@ -8,7 +8,9 @@
 //! <!-- end of table -->
 //! ```
 //!
-//! Columns `X`, `X_low` and `X_high` become one column `X [X_low, X_high]`.
+//! Columns `X`, `X_low` and `X_high` become one column `X [X_low, X_high]`. The same way
+//! `<!-- parameters: PATH.rs MODULE -->` lists the constants of a source file, with their values and
+//! the first sentence of their documentation.
 
 use crate::tree;
 use anyhow::{Context, Result, bail};
@@ -22,8 +24,9 @@ const DATA: &str = "docs/data";
 /// Facts without which a figure cannot be measured again.
 const PROVENANCE: [&str; 6] = ["commit", "machine", "date", "command", "runs", "interval"];
 
-pub const BEGIN: &str = "<!-- table: ";
-pub const END: &str = "<!-- end of table -->";
+const BEGIN: &str = "<!-- table: ";
+const BEGIN_PARAMETERS: &str = "<!-- parameters: ";
+const END: &str = "<!-- end of table -->";
 
 /// Renders the tables of every document; `--check` fails instead if one is not up to date.
 pub fn figures(arguments: &[String]) -> Result<()> {
@@ -37,9 +40,9 @@ pub fn figures(arguments: &[String]) -> Result<()> {
     let mut stale = Vec::new();
     for document in tree::files(&[".md"])? {
         let text = tree::read(&document)?;
-        let load = |name: &str| {
-            used.push(name.to_owned());
-            tree::read(&Path::new(DATA).join(name))
+        let load = |path: &Path| {
+            used.push(path.to_owned());
+            tree::read(path)
         };
         let rendered =
             render_document(&text, load).with_context(|| format!("in {}", document.display()))?;
@@ -55,8 +58,8 @@ pub fn figures(arguments: &[String]) -> Result<()> {
     }
     let unused: Vec<String> = tree::files(&[".csv"])?
         .iter()
-        .filter_map(|file| Some(file.strip_prefix(DATA).ok()?.display().to_string()))
-        .filter(|file| !used.contains(file))
+        .filter(|file| file.starts_with(DATA) && !used.contains(file))
+        .map(|file| file.display().to_string())
         .collect();
     if !stale.is_empty() {
         bail!(
@@ -65,10 +68,7 @@ pub fn figures(arguments: &[String]) -> Result<()> {
         );
     }
     if !unused.is_empty() {
-        bail!(
-            "no document shows these files of {DATA}: {}",
-            unused.join(", ")
-        );
+        bail!("no document shows {}", unused.join(", "));
     }
     Ok(())
 }
@@ -78,35 +78,90 @@ pub fn without_tables(text: &str) -> String {
     let mut is_table = false;
     let mut plain = String::with_capacity(text.len());
     for line in text.lines() {
-        is_table &= line != END;
+        is_table |= line.starts_with(BEGIN) || line.starts_with(BEGIN_PARAMETERS);
         if !is_table {
             plain.push_str(line);
         }
         plain.push('\n');
-        is_table |= line.starts_with(BEGIN);
+        is_table &= line != END;
     }
     plain
 }
 
-/// The document with the lines of each table written anew; `load` returns the text of a data file.
-fn render_document(text: &str, mut load: impl FnMut(&str) -> Result<String>) -> Result<String> {
+/// The document with the lines of each table written anew; `load` returns the text of a file.
+fn render_document(text: &str, mut load: impl FnMut(&Path) -> Result<String>) -> Result<String> {
     let mut rendered = String::with_capacity(text.len());
     let mut lines = text.split_inclusive('\n');
     while let Some(line) = lines.next() {
         rendered.push_str(line);
-        let Some(rest) = line.trim_end().strip_prefix(BEGIN) else {
+        let line = line.trim_end();
+        let table = if let Some(request) = line.strip_prefix(BEGIN) {
+            let request = Request::parse(request)?;
+            let path = Path::new(DATA).join(&request.file);
+            let data = Data::parse(&load(&path)?);
+            data.with_context(|| path.display().to_string())?
+                .table(&request)?
+        } else if let Some(request) = line.strip_prefix(BEGIN_PARAMETERS) {
+            let (path, module) = parameters_request(request)?;
+            parameters(&load(path)?, module)
+                .with_context(|| format!("{}, module {module}", path.display()))?
+        } else {
             continue;
         };
-        let request = Request::parse(rest)?;
-        let data = load(&request.file)?;
-        let data = Data::parse(&data).with_context(|| format!("{DATA}/{}", request.file))?;
-        rendered.push_str(&data.table(&request)?);
+        rendered.push_str(&table);
         let end = lines
             .find(|line| line.trim_end() == END)
-            .with_context(|| format!("no line `{END}` after the table of {}", request.file))?;
+            .with_context(|| format!("no line `{END}` after `{line}`"))?;
         rendered.push_str(end);
     }
     Ok(rendered)
+}
+
+/// Parses `PATH.rs MODULE -->`.
+fn parameters_request(text: &str) -> Result<(&Path, &str)> {
+    let mut words = text.split_whitespace();
+    match (words.next(), words.next(), words.next(), words.next()) {
+        (Some(path), Some(module), Some("-->"), None) => Ok((Path::new(path), module)),
+        _ => bail!("`{BEGIN_PARAMETERS}` takes PATH.rs MODULE"),
+    }
+}
+
+/// Table of the documented constants in the module `name` of a source file.
+fn parameters(source: &str, name: &str) -> Result<String> {
+    let begin = source
+        .find(&format!("mod {name} {{"))
+        .context("no such module")?;
+    let body = source[begin..].split("\n}").next().unwrap_or_default();
+    let mut table = String::from("\n| parameter | value | meaning |\n|---|---|---|\n");
+    let mut doc = String::new();
+    let mut declaration = String::new();
+    for line in body.lines().map(str::trim) {
+        if let Some(text) = line.strip_prefix("///") {
+            doc.push(' ');
+            doc.push_str(text.trim());
+            continue;
+        }
+        if line.starts_with("pub const ") || !declaration.is_empty() {
+            declaration.push_str(line);
+            let Some(whole) = declaration.strip_suffix(';') else {
+                continue;
+            };
+            let (named, value) = whole.split_once('=').context("a constant without value")?;
+            let constant = named.trim_start_matches("pub const ");
+            let constant = constant.split(':').next().unwrap_or_default();
+            let sentence = doc.trim().split(". ").next().unwrap_or_default();
+            let sentence = sentence.trim_end_matches('.').replace(['[', ']'], "");
+            let value = value.trim().replace("Duration::from_", "");
+            writeln!(table, "| `{constant}` | `{value}` | {sentence}. |")?;
+            declaration.clear();
+        }
+        doc.clear();
+    }
+    if !table.contains('`') {
+        bail!("no constants");
+    }
+    table.push('\n');
+    Ok(table)
 }
 
 /// Table that a document asks for.
@@ -114,12 +169,12 @@ struct Request {
     file: String,
     /// Columns to show, in this order; all if there are none.
     columns: Vec<String>,
-    /// Column and prefix of the rows to show.
-    condition: Option<(String, String)>,
+    /// Column and prefixes of the rows to show.
+    condition: Option<(String, Vec<String>)>,
 }
 
 impl Request {
-    /// Parses `FILE [columns=A,B] [where=COLUMN:PREFIX] -->`.
+    /// Parses `FILE [columns=A,B] [where=COLUMN:PREFIX,PREFIX] -->`.
     fn parse(text: &str) -> Result<Self> {
         let text = text
             .strip_suffix("-->")
@@ -136,10 +191,11 @@ impl Request {
                     request.columns = names.split(',').map(str::to_owned).collect();
                 }
                 Some(("where", condition)) => {
-                    let (column, prefix) = condition
+                    let (column, prefixes) = condition
                         .split_once(':')
                         .context("`where` takes COLUMN:PREFIX")?;
-                    request.condition = Some((column.to_owned(), prefix.to_owned()));
+                    let prefixes = prefixes.split(',').map(str::to_owned).collect();
+                    request.condition = Some((column.to_owned(), prefixes));
                 }
                 _ => bail!("`{word}` is neither columns=A,B nor where=COLUMN:PREFIX"),
             }
@@ -222,7 +278,7 @@ impl Data {
             positions.push((self.position(column)?, bounds.ok()));
         }
         let condition = match &request.condition {
-            Some((column, prefix)) => Some((self.position(column)?, prefix)),
+            Some((column, prefixes)) => Some((self.position(column)?, prefixes)),
             None => None,
         };
         let headings: Vec<String> = columns.iter().map(|name| name.replace('_', " ")).collect();
@@ -230,7 +286,9 @@ impl Data {
         writeln!(table, "|{}", "---|".repeat(columns.len()))?;
         let mut shown = 0;
         for row in &self.rows {
-            if condition.is_some_and(|(at, prefix)| !row[at].starts_with(prefix.as_str())) {
+            if condition.as_ref().is_some_and(|(at, prefixes)| {
+                !prefixes.iter().any(|prefix| row[*at].starts_with(prefix))
+            }) {
                 continue;
             }
             shown += 1;
@@ -333,7 +391,22 @@ mod tests {
             assert!(format!("{error:#}").contains(reason), "{error:#}");
         }
         let error = render(&format!("{BEGIN}a.csv -->\n"), DATA_FILE).unwrap_err();
-        assert!(error.to_string().contains("end of table"), "{error}");
+        assert!(error.to_string().contains("end of table"), "{error:#}");
+    }
+
+    #[test]
+    fn parameters_have_value_and_meaning() {
+        let source = "mod a {\n    /// Other.\n    pub const B: u32 = 1;\n}\nmod law {\n\
+            /// Time of [`X`]. Longer: late.\n    pub const PAY: Duration =\n\
+            Duration::from_millis(5);\n}\n";
+        let table = parameters(source, "law").unwrap();
+        assert!(
+            table.contains("| `PAY` | `millis(5)` | Time of `X`. |"),
+            "{table}"
+        );
+        assert!(!table.contains("Other"));
+        assert!(parameters(source, "none").is_err());
+        assert!(parameters_request("a.rs -->").is_err());
     }
 
     #[test]
