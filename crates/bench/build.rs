@@ -1,4 +1,4 @@
-//! Builds the load generator that the program carries: statically, by the same compiler, from the
+//! Builds the load generator that the program contains: statically, by the same compiler, from the
 //! sources of `src/bin/cofferdam-load`, which use the standard library alone.
 
 use std::env;
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "-C",
             "strip=symbols",
         ])
-        // The GNU C library's static archive comes with its headers (libc6-dev).
+        // The static archive of the GNU C library comes with its headers (libc6-dev).
         .args(["-C", "target-feature=+crt-static"])
         .arg("-o")
         .arg(&output)

@@ -1,6 +1,6 @@
-//! A dataplane run, as short as it goes.
+//! Shortest possible dataplane run.
 
-// Clippy's exception for tests does not reach their helpers.
+// Clippy's exception for tests does not cover their helpers.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -13,7 +13,7 @@ use cofferdam_bench::{Silent, dataplane};
 use cofferdam_lab::fixtures::{exclusive, time_limit};
 use common::{LIMIT, worker_executable};
 
-/// One quick round of these experiments, of which nothing failed.
+/// Runs one quick round of these experiments, and checks that nothing failed.
 fn measured(experiments: &[DataplaneExperiment]) -> (RunData, DataplaneResult) {
     worker_executable();
     let _alone = exclusive();
@@ -78,7 +78,7 @@ fn a_dataplane_run_measures_every_server() {
             );
         }
     }
-    // A slow machine may leave out what is beyond a server, not the lowest rate.
+    // A slow machine may skip rates that a server cannot carry, but not the lowest rate.
     assert_eq!(result.service.len(), measured_here().count());
     for server in EchoServer::OWN.iter().filter(|s| s.missing().is_some()) {
         let id = format!("unloaded, 0, {server}");
@@ -98,7 +98,7 @@ fn a_dataplane_run_measures_every_server() {
         assert!(row.requests_per_s.median > 0.0, "{row:?}");
         assert!(row.p50_us.median > 0.1, "{row:?}");
         let is_asked = row.cell.experiment == DataplaneExperiment::Unloaded;
-        // On a machine with other work it may not be known.
+        // On a machine with other work the cost may be unknown.
         if let Some(cost) = &row.cpu_us_per_request {
             assert!(!is_asked && cost.median > 0.0, "{row:?}");
         }
@@ -121,7 +121,7 @@ fn further_cores_are_measured_and_a_cpu_shared_with_the_generator_is_reported() 
         .iter()
         .map(|r| (r.cell.id(), r.shares_cpu))
         .collect();
-    // A second CPU for the server is the generator's where the host has no third.
+    // The second CPU of the server is the generator's if the host has no third.
     let is_shared = data.manifest.cpus == 2;
     let expected = [
         ("cores/1/blocking", false),
@@ -161,7 +161,7 @@ fn messages_are_measured_in_packets_of_each_size() {
     let (data, result) = measured(&experiments.map(|(experiment, _)| experiment));
     for (experiment, mtu_bytes) in experiments {
         for bytes in [16_384, 262_144] {
-            // What segmentation offload passes on as one packet would be fewer.
+            // Segmentation offload passes several segments as one packet.
             let least = f64::from(bytes) / (mtu_bytes - HEADERS);
             for server in measured_here() {
                 let cell = DataplaneCell {
@@ -172,7 +172,7 @@ fn messages_are_measured_in_packets_of_each_size() {
                 let mut rows = result.rows.iter();
                 let row = rows.find(|r| r.cell == cell).unwrap();
                 let packets = row.packets_per_answer.as_ref().unwrap().median;
-                // The last answer may have been under way still.
+                // The last answer may still have been in flight.
                 assert!(packets > 0.9 * least, "{least}, {row:?}");
                 assert!(packets < 3.0 * least + 6.0, "{least}, {row:?}");
             }

@@ -1,6 +1,6 @@
-//! Each generator moves real packets over each path, and both ends agree on what they moved.
+//! Each generator moves real packets over each path, and both ends agree on their number.
 
-// Clippy's exception for tests does not reach their helpers.
+// Clippy's exception for tests does not cover their helpers.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -12,7 +12,7 @@ use cofferdam_bench::worker::RpcReport;
 use cofferdam_lab::fixtures::{exclusive, time_limit};
 use common::{LIMIT, going, read_until, spec, worker_executable};
 
-/// Runs `body` on a fresh network, alone on the machine, within the limit.
+/// Runs `body` on a new network, alone on the machine, within the limit.
 fn on(spec: Spec, body: impl FnOnce(&Topology) + Send + 'static) {
     worker_executable();
     let _alone = exclusive();
@@ -39,7 +39,7 @@ fn udp_flood_arrives(path: Path) {
     });
 }
 
-/// TCP small queues would have it go on sending in the receiver's softirqs.
+/// With TCP small queues it would continue sending in the receiver's softirqs.
 /// Promise 46.
 #[test]
 fn the_peer_sends_at_its_own_cost() {
@@ -91,7 +91,7 @@ fn a_rate_is_kept() {
         let args = format!("udp-flood --to {to} --port {port} --flows 1 --size 64 --rate 1000");
         let mut flood = going(&net.peer(), &args);
         let sent = read_until(&mut flood, |r| r.packets >= 300);
-        // Never ahead of the pace; how far behind depends on the machine.
+        // Never ahead of the pace; the delay depends on the machine.
         assert!(
             sent.packets as f64 <= sent.t_ns as f64 / 1e9 * 1_000.0 + 64.0,
             "{sent:?}"

@@ -1,6 +1,6 @@
-//! The isolation benchmark as a user runs it, as short as it goes.
+//! Isolation benchmark as a user runs it, as short as possible.
 
-// Clippy's exception for tests does not reach their helpers.
+// Clippy's exception for tests does not cover their helpers.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -31,7 +31,7 @@ fn experiment(runtime: RuntimeKind, scenarios: &[&str]) -> Experiment {
         repetitions: 1,
         warmup: Span(Duration::from_millis(100)),
         measure: Span(Duration::from_millis(400)),
-        // As many measurements as cells, whatever the host's hypervisor does.
+        // One measurement a cell, whatever the host's hypervisor does.
         attempts: 1,
         limits: Limits {
             memory: Some(Size(64 << 20)),
@@ -70,7 +70,7 @@ fn result(data: &RunData) -> &IsolationResult {
     }
 }
 
-/// What a driver of this process has left on the host.
+/// Objects of this process that are left on the host.
 fn left() -> Vec<String> {
     let mine = format!("{}-", std::process::id());
     let places = [
@@ -115,8 +115,8 @@ fn whole(runtime: RuntimeKind) {
             );
         }
     }
-    // What the peer sends b is received by b: by the time of a reading its interface has seen as
-    // many, or more.
+    // Tenant b receives the peer's packets: at the time of a reading its interface has counted at
+    // least those.
     let flooded = |s: &&IsolationSample| s.key.resource == Resource::NetworkCpu && s.b.is_some();
     let sample = IsolationSamples::of(&data)
         .samples
@@ -130,7 +130,7 @@ fn whole(runtime: RuntimeKind) {
     }
     assert!(b.performance > 0.0 && b.p99_us.is_some(), "{b:?}");
     assert_eq!(b.asked, Some(200_000.0), "twice the default");
-    // The limit holds: b asks for half of the host, and may have a quarter. In a short window the
+    // The limit works: b asks for half of the host, and may use a quarter. In a short window the
     // edges of the quota's periods add to that.
     let cpu = |t: &&IsolationTable| t.resource == Resource::Cpu;
     let rows = result.tables.iter().find(cpu).unwrap().rows.iter();
@@ -150,7 +150,7 @@ fn whole(runtime: RuntimeKind) {
     cofferdam_bench::report::render(&dir).unwrap();
 }
 
-/// The kernel's two ways to count say the same of one load: cgroup files, and BPF.
+/// The kernel's two ways to count agree on one load: cgroup files, and BPF.
 /// Promise 45.
 #[test]
 fn tracepoints_and_cgroup_files_agree() {
@@ -166,7 +166,7 @@ fn tracepoints_and_cgroup_files_agree() {
         let traced = last.traced.unwrap();
         match sample.key.resource {
             Resource::Memory => {
-                // 0.9 of 64 MiB are held; beside them the program and its tables.
+                // Resident are 0.9 of 64 MiB, the program and its tables.
                 let held = 0.9 * f64::from(64 << 20);
                 let held_most = |p: &&Point| p.traced.map_or(0, |t| t.rss_bytes);
                 let middle = sample.a.series.iter().max_by_key(held_most).unwrap();
@@ -175,12 +175,12 @@ fn tracepoints_and_cgroup_files_agree() {
                 let anonymous = middle.rss_bytes as f64;
                 assert!((rss - anonymous).abs() < 0.1 * held, "{middle:?}");
                 assert!((sample.a.used - rss).abs() < 0.05 * held, "{sample:?}");
-                // It has been taken down by now, and so have the books.
+                // The sink has ended by now, and its counters with it.
                 assert!(traced.rss_bytes < 16 << 20, "{last:?}");
             }
             Resource::Disk => {
-                // Blocks of 4 KiB by O_DIRECT: what the limit let through is what the device
-                // served, where neighbours may have become one request.
+                // Blocks of 4 KiB by O_DIRECT: the device served the operations that the limit
+                // admitted. Adjacent ones may have become one request.
                 let (file, device) = (last.io_bytes as f64, traced.device_bytes as f64);
                 let few = 16.0 * 4096.0;
                 assert!(
@@ -195,8 +195,8 @@ fn tracepoints_and_cgroup_files_agree() {
                 );
             }
             _ => {
-                // 1400 bytes and the headers of UDP, IP and Ethernet; a few may be the kernel's
-                // own. What the sink has seen left through the interface.
+                // 1400 bytes and the headers of UDP, IP and Ethernet; a few packets may be the
+                // kernel's. Every datagram at the sink left through the interface.
                 let (packets, bytes) = (last.tx_packets as f64, last.tx_bytes as f64);
                 let most = packets * 1442.0;
                 assert!(bytes <= most && bytes >= most - 16.0 * 1442.0, "{last:?}");
@@ -206,7 +206,7 @@ fn tracepoints_and_cgroup_files_agree() {
                 }
             }
         }
-        // Its own cost is told, the programs' included.
+        // The acquisition reports its own cost, with that of the programs.
         assert!(sample.acquisition_cpu_pct > 0.0);
     }
     assert_eq!(left(), Vec::<String>::new());
@@ -248,7 +248,8 @@ fn a_run_of_nspawn_is_whole_and_leaves_nothing() {
     whole(RuntimeKind::Nspawn);
 }
 
-/// Each for real: its tenants use what they were asked, its figures are there, and nobody is left.
+/// Runs a generator: its tenants use what they demand, its figures are there, and no process is
+/// left.
 fn generated(generator: GeneratorKind, contended: &str, check: impl Fn(&IsolationSample)) {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("run");
@@ -256,7 +257,7 @@ fn generated(generator: GeneratorKind, contended: &str, check: impl Fn(&Isolatio
     short.generator = generator;
     short.resources = generator.resources().to_vec();
     short.warmup = Span(Duration::from_millis(600));
-    // iperf3 tells tenths of a second: some of them are whole in here whatever pauses there are.
+    // iperf3 reports tenths of a second: some of them are complete whatever pauses there are.
     short.measure = Span(Duration::from_millis(1400));
     let data = measured(options(short, &dir));
     let result = result(&data);
@@ -292,10 +293,10 @@ fn stress_ng_loads_cpu_and_memory() {
                 0.9
             };
         match sample.key.resource {
-            // Late in its start it still runs its time.
+            // A late start does not shorten its run.
             Resource::Cpu => assert!(sample.a.series.last().unwrap().cpu_ms > 0.0, "{sample:?}"),
             _ => {
-                // It has its set and its own pages; beside a tenant without a limit it may be late.
+                // The tenant holds its set and its own pages; next to an unlimited tenant it may be late.
                 let most = sample
                     .a
                     .series
@@ -323,7 +324,7 @@ fn fio_loads_the_disk() {
 /// Promise 46.
 #[test]
 fn iperf3_loads_the_network() {
-    // A neighbour that leaves the link room: client and server agree by TCP over it.
+    // A neighbour that leaves part of the link free: client and server negotiate by TCP over it.
     generated(GeneratorKind::Iperf3, "a_s_b_u", |sample| {
         let sent = sample.a.series.last().unwrap().tx_bytes;
         assert!(sent > 0, "{sample:?}");
@@ -331,7 +332,7 @@ fn iperf3_loads_the_network() {
 }
 
 /// However often the hypervisor disturbs it: a cell's attempts are numbered, the calmest counts,
-/// and what is finished stays finished.
+/// and a finished run stays finished.
 /// Promise 44.
 #[test]
 fn what_is_measured_again_is_kept_and_a_finished_run_stays_finished() {
@@ -372,7 +373,7 @@ fn what_is_measured_again_is_kept_and_a_finished_run_stays_finished() {
     assert_eq!(IsolationSamples::of(&again), IsolationSamples::of(&data));
 }
 
-/// What the experiment leaves to the host is the same for all cells, also after going on.
+/// A limit that the host decides is the same for all cells, also after resuming.
 /// Promise 43.
 #[test]
 fn limits_by_the_hosts_measure_hold_for_the_whole_run() {
@@ -419,7 +420,7 @@ fn a_stopped_run_resumes_and_measures_nothing_twice() {
     let data = measured(first);
     let before = IsolationSamples::of(&data).samples.len();
     assert!(before < 3, "{before}");
-    // Killed in the middle of a line: what is not whole is measured again.
+    // Killed in the middle of a line: the incomplete cell is measured again.
     let mut samples = OpenOptions::new()
         .append(true)
         .open(dir.join("samples.jsonl"))
@@ -437,13 +438,13 @@ fn a_stopped_run_resumes_and_measures_nothing_twice() {
         (3, 3)
     );
     assert_eq!(result(&data).done, [3, 3]);
-    // Once more: there is nothing left to do.
+    // The next call has nothing left to do.
     let again = measured(options(short.clone(), &dir));
     assert_eq!(
         IsolationSamples::of(&again).samples,
         IsolationSamples::of(&data).samples
     );
-    // And it still tells what ran its cells.
+    // The result still names the runtime of its cells.
     let runtimes = &result(&again).environment.runtimes;
     assert!(runtimes["process"].contains("cofferdam"), "{runtimes:?}");
     // Another experiment in the same directory is refused.
@@ -461,7 +462,7 @@ fn a_directory_of_a_newer_version_or_of_another_run_is_refused() {
     let mut short = experiment(RuntimeKind::Process, &["a_u"]);
     short.resources = vec![Resource::Cpu];
     measured(options(short.clone(), &dir));
-    // Two at once: the first holds the directory.
+    // Two runs at once: the first locks the directory.
     let held = OpenOptions::new()
         .append(true)
         .open(dir.join("samples.jsonl"))

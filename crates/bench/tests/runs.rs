@@ -1,6 +1,6 @@
-//! Whole experiments, as short as they go: the run directory tells all that was measured.
+//! Whole experiments, as short as possible: the run directory has every measurement.
 
-// Clippy's exception for tests does not reach their helpers.
+// Clippy's exception for tests does not cover their helpers.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -77,7 +77,7 @@ fn a_stopped_penalty_run_resumes_and_measures_nothing_twice() {
             },
             ..penalty::Options::default()
         };
-        // The time is up at once: nothing is measured, the plan is kept.
+        // The time is up at once: nothing is measured, the plan is written.
         let stopped = penalty::Options {
             stop_after: Some(std::time::Duration::ZERO),
             ..options(2)
@@ -134,8 +134,8 @@ fn a_penalty_run_is_whole() {
                 .all(|s| s.elapsed_s > 0.0 && s.victim_cpu_s > 0.0)
         );
         assert_eq!(cell.penalty.values.len(), 2);
-        // Under a full flood the sink may not get to read a packet in so short a time; its
-        // stack has them all the same.
+        // Under a full flood the sink may not read a packet in such a short time; its stack counts
+        // them all the same.
         let ledgers = || data.ledgers.iter().filter(|l| l.cell == cell.cell.id);
         assert_eq!(ledgers().count(), 4);
         let beside_traffic: Vec<_> = ledgers()
@@ -173,7 +173,7 @@ fn the_ledger_names_the_receiver_and_the_victim_pays() {
 #[test]
 fn an_enforced_offender_pays_for_its_own_flood() {
     let id = "cpu/flood/receiver/veth/3x200B";
-    // Long enough for means that take their time on a host that is short of it.
+    // Long enough for means that take time on a busy host.
     let (data, _dir) = treated_penalty_of(&[id], 1, 1.0, vec![Treatment::Enforced]);
     let result = penalty_result(&data);
     assert_eq!(result.failed, Default::default());
@@ -186,7 +186,7 @@ fn an_enforced_offender_pays_for_its_own_flood() {
         paid(enforced.victim_charged_fraction),
     );
     assert!(vanilla > 0.02 && now < vanilla / 2.0, "{vanilla} {now}");
-    // The part of what its packets took that ran in its own time; the rest was somebody else's to pay.
+    // Part of its packets' cost that ran in its own time; others were charged for the rest.
     let own_part = |treatment| {
         let under = data
             .ledgers
@@ -198,7 +198,7 @@ fn an_enforced_offender_pays_for_its_own_flood() {
     };
     let (vanilla, now) = (own_part(Treatment::Vanilla), own_part(Treatment::Enforced));
     assert!(now > 1.5 * vanilla, "{vanilla} {now}");
-    // Everything is taken back: nothing is left to undo.
+    // All changes are reverted: nothing is left to revert.
     let journal = std::path::Path::new("/run/cofferdam/journal");
     let left = std::fs::read_to_string(journal).unwrap_or_default();
     assert_eq!(left.trim(), "");
@@ -305,7 +305,8 @@ fn an_accounting_run_is_whole() {
     let _alone = exclusive();
     let dir = tempfile::tempdir().unwrap();
     let output = Some(dir.path().to_owned());
-    // Thousands of batches, each of which waits for its two CPUs: on a busy host that takes minutes.
+    // Thousands of batches, each of which waits for its two CPUs: on a busy host that takes
+    // minutes.
     let data = time_limit(5 * LIMIT, move || {
         let options = accounting::Options {
             output,
@@ -343,14 +344,14 @@ fn an_accounting_run_is_whole() {
     assert!(marker.is_some_and(|row| row.runs_per_packet > 0.0));
     assert!(result.memory_bytes.is_some_and(|bytes| bytes > 0));
     // The flood, the stream and the accuracy table. A reading is consistent, whatever the length of
-    // the period and the load of the machine: this is no timing.
+    // the period and the load of the machine: this asserts no time.
     assert_eq!(result.conservation.len(), 3);
     for row in &result.conservation {
         assert!(row.measured_ns > 0 && row.attributed_ns > 0, "{row:?}");
         assert!(row.worst_cpu_error_pct < 1.0, "{row:?}");
     }
-    // The rates, and both sides of six pairs, each with its interval. How near they are to 0 is the
-    // machine's, and judged by the run itself: the division is judged in `cofferdam_replay`.
+    // The rates, and both sides of six pairs, each with its interval. Their distance from 0 depends
+    // on the machine, and the run judges it. `cofferdam_replay` tests the division itself.
     assert_eq!(result.accuracy.len(), 13, "{:?}", result.accuracy);
     for row in &result.accuracy {
         let [low, high] = row.error_interval_pct.unwrap();
@@ -412,7 +413,7 @@ fn a_reservation_run_is_whole_and_leaves_nothing() {
     nothing_is_left();
 }
 
-/// Neither a cgroup of this process nor a journal.
+/// Checks that neither a cgroup of this process nor a journal is left.
 fn nothing_is_left() {
     let own = format!("cofferdam-bench-{}-", std::process::id());
     let layout = CgroupLayout::read(&HostFs::host()).unwrap();
@@ -455,7 +456,7 @@ fn a_simulation_run_is_whole_and_leaves_nothing() {
     assert_eq!(result.cases.len(), 5);
     for case in &result.cases {
         assert_eq!(case.rows.len(), case.case.tenants.len());
-        // On a loaded host one of them may get nothing in so short a time.
+        // On a loaded host one of them may get no CPU in such a short time.
         let measured: f64 = case.rows.iter().map(|row| row.measured.median).sum();
         assert!(measured > 0.0, "{case:?}");
         for row in &case.rows {

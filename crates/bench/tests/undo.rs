@@ -1,7 +1,7 @@
-//! What an experiment makes is undone: at its end, after a panic, after a signal, and, by the
-//! next run, after a kill.
+//! An experiment's changes are reverted: at its end, after a panic, after a signal, and by the next
+//! run after a kill.
 
-// Clippy's exception for tests does not reach their helpers.
+// Clippy's exception for tests does not cover their helpers.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -55,7 +55,7 @@ fn a_panic_undoes_it_with_processes_inside() {
     });
 }
 
-/// A driver at work on a cell, in a child process.
+/// Driver that measures a cell, in a child process.
 struct Driver {
     child: Child,
     dir: tempfile::TempDir,
@@ -70,7 +70,7 @@ impl Driver {
         driver
     }
 
-    /// `args`: see `bin/cofferdam-bench-driver.rs`.
+    /// Starts a driver; for `args` see `bin/cofferdam-bench-driver.rs`.
     fn with(args: &[&str]) -> Driver {
         let dir = tempfile::tempdir().unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_cofferdam-bench-driver"))
@@ -95,7 +95,7 @@ impl Driver {
         kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
     }
 
-    /// Everything on the host that carries the driver's pid.
+    /// Everything on the host that has the driver's pid in its name.
     fn traces(&self) -> Vec<String> {
         let pid = self.child.id();
         let groups = Topology::roots().unwrap().into_iter();

@@ -1,10 +1,10 @@
-//! From samples and simulations to medians with intervals.
+//! Medians with intervals, from samples and simulations.
 
 use crate::simulation::data::{SimulationCase, SimulationCaseResult, SimulationSample, TenantRow};
 use crate::stats::estimate;
 
-/// The outcome of `case`; `None` when nothing was measured. `simulated` has the shares of each
-/// round's seed. Of a round the last sample counts: those before it were disturbed.
+/// Computes the result of `case`; `None` without a sample. `simulated` has the shares of each
+/// round's seed. The last sample of a round counts: the earlier ones were disturbed.
 pub(super) fn case(
     case: &SimulationCase,
     samples: &[SimulationSample],
@@ -28,7 +28,7 @@ pub(super) fn case(
         })
     });
     let rows = rows.collect::<Option<Vec<TenantRow>>>()?;
-    // The simulation's median: one run of it is as much a draw as one of the host.
+    // Compares with the simulation's median: one run of it is as random as one of the host.
     let differences: Vec<f64> = measured
         .iter()
         .map(|shares| {

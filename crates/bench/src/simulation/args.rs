@@ -11,7 +11,7 @@ use cofferdam_types::quantity;
 /// `cofferdam bench simulation`
 #[derive(Clone, Debug, Args)]
 pub struct SimulationArgs {
-    /// Length, place and chance.
+    /// Length, directory and seed.
     #[command(flatten)]
     pub run: ShortRunArgs,
     /// Rounds, each of which measures every case once [default: 5]

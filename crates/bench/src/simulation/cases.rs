@@ -1,19 +1,19 @@
-//! The conditions, for a host of any size: the target has as many threads as there are CPUs.
+//! Conditions for a host of any size: the target has as many threads as the host has CPUs.
 
 use crate::simulation::data::{CaseTenant, Kept, SimulationCase, Work};
 
-/// Often and short, as a timer.
+/// Frequent and short runs, like a timer.
 const OFTEN: Work = Work::Periodic {
     run_us: 100,
     sleep_us: 900,
 };
-/// Rarer and longer than a slice.
+/// Rarer runs, longer than a slice.
 const LONG: Work = Work::Periodic {
     run_us: 5_000,
     sleep_us: 5_000,
 };
 
-/// The target and its neighbours, all of which are alike.
+/// Number of neighbours, and the properties of each.
 #[derive(Clone, Copy)]
 struct Shape {
     neighbours: u32,
@@ -48,7 +48,7 @@ fn case(id: String, cpus: u32, shape: Shape, edit: impl Fn(&mut CaseTenant)) -> 
     }
 }
 
-/// Every case on a host with `cpus` CPUs; `quick`: every kind of them once or twice.
+/// All cases of a host with `cpus` CPUs; with `quick`, every kind once or twice.
 pub(super) fn cases(cpus: u32, quick: bool) -> Vec<SimulationCase> {
     let shape = |neighbours, threads, weight| Shape {
         neighbours,

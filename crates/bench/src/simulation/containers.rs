@@ -1,7 +1,8 @@
-//! The tenants of a case as cgroups of our own, below one of the default weight.
+//! Tenants of a case as cgroups of the benchmark, below a parent with the default weight.
 //!
-//! Rejected: a larger weight, which would keep other work small. On Linux 6.18 kernel threads on the
-//! same CPU, the workers of virtio-vsock among them, then did not run for minutes.
+//! Rejected: a larger weight of the parent, which would reduce the time of other work. On Linux
+//! 6.18, kernel threads on the same CPU then did not run for minutes, among them the workers of
+//! virtio-vsock.
 
 use super::model::PERIOD_US;
 use crate::error::BenchError;
@@ -19,13 +20,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Longest life of a worker, seconds.
 const LIMIT_S: u32 = 300;
 
-/// One tenant's cgroup.
+/// Cgroup of one tenant.
 pub(super) struct Member {
     group: Cgroup,
     name: String,
 }
 
-/// All tenants; their cgroups are removed when it is dropped.
+/// All tenants. Dropping them removes their cgroups.
 pub(super) struct Containers {
     pub members: Vec<Member>,
     _undo: UndoStack,
@@ -86,7 +87,7 @@ fn set(group: &Cgroup, tenant: &CaseTenant) -> Result<(), BenchError> {
 }
 
 impl Member {
-    /// Starts its threads, which wait for the order to begin.
+    /// Starts the tenant's threads, which wait for the start command.
     pub fn start(&self, tenant: &CaseTenant) -> Result<Worker, BenchError> {
         let place = Place {
             netns: Netns::HOST,
@@ -103,7 +104,7 @@ impl Member {
         Worker::start(&place, &format!("{args} --any-cpu 1 --limit {LIMIT_S}"))
     }
 
-    /// As the reservations know it.
+    /// The container in the form that reservations need.
     pub fn container(&self) -> Result<Arc<Container>, BenchError> {
         Ok(Arc::new(Container::plain(
             CgroupId(self.group.id()?),

@@ -1,34 +1,34 @@
-//! What `bench simulation` measured: tenants on this host, and the same tenants simulated.
+//! Results of `bench simulation`: tenants on this host, and the same tenants simulated.
 
 use crate::data::Estimate;
 use crate::run::{RunData, RunSamples};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What the threads of a tenant do.
+/// Work of a tenant's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Work {
-    /// Compute all the time.
+    /// Computes all the time.
     Spin,
-    /// Compute for `run_us` of CPU time, sleep for `sleep_us`.
+    /// Computes for `run_us` of CPU time, then sleeps for `sleep_us`.
     Periodic {
-        /// Microseconds.
+        /// CPU time of a run, microseconds.
         run_us: u32,
-        /// Microseconds.
+        /// Length of a sleep, microseconds.
         sleep_us: u32,
     },
 }
 
-/// How the reservation of a case is kept.
+/// Policy of a case's reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kept {
-    /// There is none.
+    /// No reservation.
     Standard,
-    /// Not lent.
+    /// Reserved CPUs that are not lent.
     Strict,
-    /// Lent while idle.
+    /// Reserved CPUs that are lent while idle.
     StrictLending,
 }
 
@@ -39,26 +39,26 @@ pub struct CaseTenant {
     pub name: String,
     /// `cpu.weight`; `cpu.shares` in the same ratio.
     pub weight: u32,
-    /// CPUs of its quota, if it has one.
+    /// Quota in CPUs; `None`: no quota.
     pub quota_cpus: Option<f64>,
-    /// The CPU that its cpuset allows, by its place among the online ones; `None`: all.
+    /// CPU that its cpuset allows, as an index of the online ones; `None`: all.
     pub pinned: Option<usize>,
-    /// CPUs that are reserved for it.
+    /// Number of CPUs that are reserved for it.
     pub reserved_cpus: Option<u32>,
-    /// Threads.
+    /// Number of threads.
     pub threads: u32,
-    /// What each does.
+    /// Work of each thread.
     pub work: Work,
 }
 
-/// One condition.
+/// Condition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SimulationCase {
-    /// Unique within a run.
+    /// Id, unique within a run.
     pub id: String,
-    /// How reservations are kept.
+    /// Policy of its reservations.
     pub kept: Kept,
-    /// Who runs.
+    /// Tenants that run.
     pub tenants: Vec<CaseTenant>,
 }
 
@@ -73,7 +73,7 @@ pub struct SimulationSample {
     pub case: String,
     /// Number of the round, from 0.
     pub round: u32,
-    /// Length, seconds.
+    /// Length of the sample, seconds.
     pub elapsed_s: f64,
     /// CPU time of each tenant, seconds.
     pub cpu_s: Vec<f64>,
@@ -83,15 +83,15 @@ pub struct SimulationSample {
     pub foreign_s: f64,
     /// CPU time that the hypervisor took, seconds.
     pub steal_s: f64,
-    /// What the tenants could not have for it, seconds: steal, and foreign time beyond what the
-    /// tenants leave idle by the simulation.
+    /// CPU time that the tenants could not use because of others, seconds: steal, and foreign time
+    /// beyond the idle time of the simulation.
     pub taken_s: f64,
-    /// That is so much that the sample does not count.
+    /// Whether `taken_s` is so large that the sample does not count.
     pub disturbed: bool,
 }
 
 impl SimulationSample {
-    /// Those of a simulation run; none of another.
+    /// Samples of a simulation run; empty for another experiment.
     pub fn of(run: &RunData) -> &[SimulationSample] {
         match &run.samples {
             RunSamples::Simulation(samples) => samples,
@@ -99,7 +99,7 @@ impl SimulationSample {
         }
     }
 
-    /// Each tenant's part of the CPU time that there was for them, 0 to 1.
+    /// Share of each tenant in the CPU time that was available to the tenants, 0 to 1.
     pub fn shares(&self) -> Vec<f64> {
         let used: f64 = self.cpu_s.iter().sum();
         let all = used + self.idle_s + self.foreign_s + self.steal_s - self.taken_s;
@@ -112,31 +112,31 @@ impl SimulationSample {
 pub struct TenantRow {
     /// [`CaseTenant::name`].
     pub name: String,
-    /// Its part of the CPU time that there was for the tenants, measured, 0 to 1.
+    /// Measured share of the CPU time that was available to the tenants, 0 to 1.
     pub measured: Estimate,
-    /// The same, simulated, for the seed of each round.
+    /// Simulated share, for the seed of each round.
     pub simulated: Estimate,
 }
 
-/// The outcome of one case.
+/// Result of one case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SimulationCaseResult {
-    /// What was measured and simulated.
+    /// The case.
     pub case: SimulationCase,
-    /// In the order of the case.
+    /// Results by tenant, in the order of the case.
     pub rows: Vec<TenantRow>,
-    /// Of each round, the largest difference of a tenant's share, percent of the host.
+    /// Largest difference of a tenant's share in each round, percent of the host.
     pub difference_pct: Estimate,
-    /// CPU time that the tenants could not have, percent of the host.
+    /// CPU time that the tenants could not use, percent of the host.
     pub taken_pct: Estimate,
-    /// Samples that were disturbed and measured again.
+    /// Number of disturbed samples that were measured again.
     pub repeated: u32,
-    /// Samples that count although they were disturbed at every attempt.
+    /// Number of samples that count although every attempt was disturbed.
     pub disturbed: u32,
 }
 
 impl SimulationCaseResult {
-    /// The tenant whose share differs most, by the medians.
+    /// Tenant whose share differs most, by the medians.
     pub fn most_different(&self) -> Option<&TenantRow> {
         let apart = |r: &TenantRow| (r.measured.median - r.simulated.median).abs();
         let by = |a: &&TenantRow, b: &&TenantRow| apart(a).total_cmp(&apart(b));
@@ -144,10 +144,10 @@ impl SimulationCaseResult {
     }
 }
 
-/// The outcome of a simulation run.
+/// Result of a simulation run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SimulationResult {
-    /// Every case with a whole round, in the order measured.
+    /// Every case with a complete round, in the order of measurement.
     pub cases: Vec<SimulationCaseResult>,
     /// Cases that could not be measured, with the reason.
     pub failed: BTreeMap<String, String>,

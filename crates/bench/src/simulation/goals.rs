@@ -1,4 +1,4 @@
-//! The goal of the simulator: each tenant's share as on this host.
+//! Goal of the simulator: the shares that tenants have on this host.
 
 use crate::data::{Bound, Judgement};
 use crate::evidence::{Figure, goal};

@@ -1,11 +1,11 @@
-//! This host as the simulator's.
+//! This host in the form that the simulator needs.
 
 use crate::error::BenchError;
 use cofferdam_host::{CgroupLayout, Controller, HostError, HostFs, topology};
 use cofferdam_simulate::{CgroupVersion, Host, MOST_CPUS};
 use nix::time::{ClockId, clock_getres};
 
-/// Reads CPUs, tick and the cpu controller's version.
+/// Reads the CPUs, the tick and the version of the cpu controller.
 pub fn this_host() -> Result<Host, BenchError> {
     let fs = HostFs::host();
     let failed = |e: HostError| BenchError::Unsupported(e.to_string());

@@ -1,4 +1,4 @@
-//! One sample: the tenants of a case run on this host.
+//! One sample: runs the tenants of a case on this host.
 
 use super::containers::Containers;
 use crate::cpustat::{self, CpuStat};
@@ -13,14 +13,14 @@ use cofferdam_host::TICKS_PER_S;
 use cofferdam_types::CpuAmount;
 use std::time::{Duration, Instant};
 
-/// Between the start of the tenants and the measurement: the simulator's warm-up.
+/// Time between the start of the tenants and the measurement: the simulator's warm-up.
 const SETTLE: Duration = cofferdam_simulate::WARM_UP;
-/// How often reservations are stepped, as the agent does and as is simulated.
+/// Time between two steps of the reservations, as in the agent and in the simulation.
 const STEP: Duration = Duration::from_millis(50);
-/// CPU time that the tenants could not have, as a part of the host's, beyond which a sample is measured again.
+/// Part of the host's CPU time taken by others above which a sample is measured again.
 pub(super) const DISTURBING: f64 = 0.05;
 
-/// The case's reservations, in force; `None` where it has none.
+/// Makes the case's reservations; `None` if it has none.
 fn reserve(case: &SimulationCase, containers: &Containers) -> Result<Option<Held>, BenchError> {
     if case.kept == Kept::Standard {
         return Ok(None);
@@ -45,8 +45,8 @@ fn reserve(case: &SimulationCase, containers: &Containers) -> Result<Option<Held
     }
 }
 
-/// Measures a case for `seconds`. By the simulation the tenants leave the part `idle` of the host's
-/// time idle: others may have that.
+/// Measures a case for `seconds`. In the simulation the tenants leave the part `idle` of the host's
+/// time idle; others may use it.
 pub(super) fn sample(
     rig: &Rig<'_>,
     case: &SimulationCase,
@@ -93,7 +93,7 @@ pub(super) fn sample(
     })
 }
 
-/// Lets `time` pass while reservations are stepped and signals seen.
+/// Waits for `time`, while it serves the reservations and the signals.
 fn pass(rig: &Rig<'_>, held: &mut Option<Held>, time: Duration) -> Result<(), BenchError> {
     let start = Instant::now();
     loop {
@@ -109,7 +109,7 @@ fn pass(rig: &Rig<'_>, held: &mut Option<Held>, time: Duration) -> Result<(), Be
     }
 }
 
-/// All CPUs of the host together.
+/// Sum over all CPUs of the host.
 fn stat() -> CpuStat {
     let all = host_facts::online_cpus().into_iter();
     all.filter_map(cpustat::read)

@@ -1,11 +1,11 @@
-//! The simulation experiment: does the simulator of run queues give each tenant what this host
-//! gives it?
+//! Simulation experiment: does the simulator of run queues give each tenant the share that this
+//! host gives it?
 //!
-//! Tenants with stated threads, weights, quotas and cpusets run on this host, and the same tenants
-//! in the simulator. In each round every case is measured once, in an order drawn at random. A
-//! sample during which other processes or the hypervisor took more than a twentieth of the host is
-//! measured again, up to two times. Shares are those of the CPU time that there was: what others
-//! run while the tenants leave CPUs idle takes nothing from them.
+//! Tenants with given threads, weights, quotas and cpusets run on this host, and the same tenants
+//! in the simulator. Each round measures every case once, in random order. A sample is measured
+//! again, up to two times, if other processes or the hypervisor took more than 5% of the host.
+//! Shares are those of the available CPU time: others that run while the tenants leave CPUs idle
+//! take nothing from them.
 
 mod analyse;
 pub(crate) mod args;
@@ -33,11 +33,11 @@ use cofferdam_lab::LabError;
 use cofferdam_simulate::Host;
 use std::collections::BTreeMap;
 
-/// Attempts at one sample, the last of which counts in any case.
+/// Attempts at one sample; the last one counts in any case.
 const ATTEMPTS: u32 = 3;
 
-/// Runs the cases. Returns the written directory; when interrupted or failed, what was measured
-/// until then stays in it.
+/// Runs the cases and returns the written directory. An interrupted or failed run leaves its
+/// samples there.
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, BenchError> {
     let host = this_host()?;
     let cases = chosen(options, &host)?;
@@ -76,7 +76,7 @@ fn chosen(options: &Options, host: &Host) -> Result<Vec<SimulationCase>, BenchEr
     Ok(cases)
 }
 
-/// A case that fails for its own reasons does not end the run, unless all do.
+/// Measures all cases. A case that fails for its own reasons does not end the run, unless all do.
 fn measure_all(
     rig: &mut Rig<'_>,
     host: &Host,
@@ -130,7 +130,7 @@ fn measure_all(
     }
 }
 
-/// One case in one round, again while it is disturbed.
+/// Measures one case in one round, again while it is disturbed.
 fn measured(
     rig: &mut Rig<'_>,
     case: &SimulationCase,

@@ -1,4 +1,4 @@
-//! A case in the simulator.
+//! Case in the simulator.
 
 use crate::error::BenchError;
 use crate::simulation::data::{CaseTenant, Kept, SimulationCase, Work};
@@ -8,10 +8,10 @@ use cofferdam_simulate::{
 use cofferdam_types::CpuAmount;
 use std::time::Duration;
 
-/// Period of the quotas, as the kernel's default.
+/// Period of the quotas, the kernel's default, microseconds.
 pub(super) const PERIOD_US: u64 = 100_000;
 
-/// The tenants of `case`.
+/// Tenants of `case`.
 pub(super) fn tenants(case: &SimulationCase, host: &Host) -> Result<Tenants, BenchError> {
     let tenants = Tenants {
         groups: Vec::new(),
@@ -21,7 +21,7 @@ pub(super) fn tenants(case: &SimulationCase, host: &Host) -> Result<Tenants, Ben
     Ok(tenants)
 }
 
-/// Each tenant's part of the host's CPU time, 0 to 1.
+/// Share of each tenant in the host's CPU time, 0 to 1.
 pub(super) fn shares(
     case: &SimulationCase,
     host: &Host,

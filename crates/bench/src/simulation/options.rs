@@ -1,4 +1,4 @@
-//! What `bench simulation` is told.
+//! Options of `bench simulation`.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ pub struct Options {
     pub quick: bool,
     /// The run directory; default `runs/<UTC time>-simulation`.
     pub output: Option<PathBuf>,
-    /// Rounds, in each of which every case is measured once; at least 1, default 5.
+    /// Rounds, each of which measures every case once; at least 1, default 5.
     pub rounds: u32,
     /// Length of a sample, seconds; default 3, 2 when `quick`.
     pub seconds: Option<f64>,

@@ -37,7 +37,7 @@ impl Outcome for SimulationResult {
     }
 }
 
-/// How many cases agree, and which differ most.
+/// Sentences about the number of cases that agree, and the one that differs most.
 pub fn finding(result: &SimulationResult) -> Vec<String> {
     let of = |c: &&SimulationCaseResult| c.difference_pct.median <= GOAL_DIFFERENCE_PCT;
     let close = result.cases.iter().filter(of).count();
@@ -68,7 +68,7 @@ pub fn finding(result: &SimulationResult) -> Vec<String> {
     lines
 }
 
-/// All sections.
+/// All sections of the report.
 pub fn sections(result: &SimulationResult) -> Vec<Markup> {
     let mut sections = vec![summary(result)];
     sections.extend(result.cases.iter().map(one));

@@ -1,10 +1,10 @@
-//! The figures as a terminal shows them.
+//! Table for a terminal.
 
 use super::data::SimulationResult;
 use crate::report::format;
 use crate::table::Table;
 
-/// Of each case, the tenant whose share differs most.
+/// Table of each case's tenant whose share differs most.
 pub(super) fn tables(result: &SimulationResult) -> Vec<Table> {
     let mut table = Table::new([
         "case",

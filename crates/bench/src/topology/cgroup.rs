@@ -1,4 +1,4 @@
-//! The containers' cgroups and their shares of the CPU, on pure v2 and on hybrid hosts.
+//! Cgroups of the containers and their shares of the CPU, on pure v2 and on hybrid hosts.
 
 use super::Tenant;
 use crate::data::{EVEN_SHARE_PCT, Limit};
@@ -8,7 +8,7 @@ use cofferdam_lab::names::CGROUP_PREFIX;
 use cofferdam_lab::{LabError, UndoStack};
 use std::path::Path;
 
-/// A parent cgroup of our own in every hierarchy that matters.
+/// Parent cgroup of the benchmark in every hierarchy of the CPU.
 pub(crate) struct Groups(Cgroup);
 
 impl Groups {
@@ -25,7 +25,7 @@ impl Groups {
         Ok(Groups(parent))
     }
 
-    /// A container's cgroup in every hierarchy, with its share of the CPU.
+    /// Makes a container's cgroup in every hierarchy, with its share of the CPU.
     pub fn container(
         &self,
         tenant: &Tenant,
@@ -38,7 +38,7 @@ impl Groups {
     }
 }
 
-/// What gives a container `share_pct` of one CPU, on v1 and v2.
+/// Values that give a container `share_pct` of one CPU, on v1 and v2.
 fn share(share_pct: f64, limit: Limit) -> Vec<(&'static str, String)> {
     const PERIOD_US: f64 = 100_000.0;
     let relative = match limit {
@@ -57,7 +57,7 @@ fn share(share_pct: f64, limit: Limit) -> Vec<(&'static str, String)> {
     files
 }
 
-/// The same as options of `podman run`.
+/// Options of `podman run` that give a container `share_pct` of one CPU.
 pub(super) fn podman_share(share_pct: f64, limit: Limit) -> String {
     let mut options = String::new();
     for (file, value) in share(share_pct, limit) {

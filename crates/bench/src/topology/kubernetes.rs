@@ -1,6 +1,6 @@
-//! Pods of a node for a topology, made through the API server: everything of them is the cluster's, the
-//! network as well. Only the traffic's other end is ours, behind a device of this node. Runs on the
-//! node, as root, with a `kubectl` that may make pods.
+//! Pods of a node for a topology, made through the API server: everything of them is the cluster's,
+//! including the network. Only the other end of the traffic is the benchmark's, behind a device of
+//! this node. Runs on the node, as root, with a `kubectl` that may make pods.
 
 use super::{Tenant, UPLINK, UPLINK_PEER, finish_peer_device};
 use crate::cluster::{Node, PodSpec};
@@ -15,26 +15,26 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-/// What a pod with an even share requests, thousandths of a CPU: several fit on a small node.
+/// Request of a pod with an even share, thousandths of a CPU: several fit on a small node.
 const EVEN_MILLICPUS: f64 = 100.0;
 
-/// Makes pods.
+/// Pods of a topology.
 pub(super) struct Pods {
     node: Node,
     tag: String,
 }
 
-/// A pod that runs.
+/// Running pod.
 pub(super) struct Started {
     pub netns: Netns,
     pub cgroups: Vec<PathBuf>,
-    /// Of its container, below the v2 mount.
+    /// Path of its container's cgroup below the v2 mount.
     pub cgroup_path: String,
     pub address: Ipv4Addr,
 }
 
 impl Pods {
-    /// Looks at this node, and joins it to `peer`.
+    /// Inspects this node, and connects it to `peer`.
     pub fn prepare(tag: &str, peer: &Netns, spec: &super::Spec) -> Result<Pods, BenchError> {
         forwards()?;
         let node = Node::this()?;
@@ -67,7 +67,7 @@ impl Pods {
         };
         let pod = self.node.start(&spec, undo)?;
         let netns = Netns::attach(&name, pod.pid, undo)?;
-        // As for other containers: see `Router::attach`.
+        // Offload as for other containers: see `Router::attach`.
         netns.offload("eth0", "gro on")?;
         let membership = pod.membership(layout)?;
         Ok(Started {
@@ -79,7 +79,7 @@ impl Pods {
     }
 }
 
-/// Fails unless this host forwards packets, as every node of a cluster does.
+/// Checks that this host forwards packets, as every node of a cluster does.
 pub(crate) fn forwards() -> Result<(), BenchError> {
     let forwards = fs::read_to_string("/proc/sys/net/ipv4/ip_forward").unwrap_or_default();
     if forwards.trim() == "1" {
@@ -92,7 +92,7 @@ pub(crate) fn forwards() -> Result<(), BenchError> {
     ))
 }
 
-/// A share of the CPU as a pod asks for it.
+/// Share of the CPU as a pod's `resources`.
 fn resources(share_pct: f64, limit: Limit) -> Value {
     let relative = share_pct / f64::from(EVEN_SHARE_PCT);
     match limit {
@@ -106,7 +106,7 @@ fn resources(share_pct: f64, limit: Limit) -> Value {
     }
 }
 
-/// Which paths pods have.
+/// Checks that pods have this path.
 pub(super) fn refuse_path(path: crate::data::Path) -> Result<(), BenchError> {
     match path {
         crate::data::Path::Routed => Ok(()),

@@ -1,8 +1,8 @@
-//! The network of an experiment: a peer, containers, and the path between; made fresh for each
-//! run and undone in reverse order when dropped.
+//! Network of an experiment: a peer, containers, and the path between them. Each run makes a new
+//! one; dropping it removes everything in reverse order.
 //!
-//! Everything lives in network namespaces of our own, also the "host stage" (a namespace
-//! `router` that forwards): the real host's devices, routes and firewall stay as they are.
+//! Everything is in network namespaces of the benchmark, including the host's part (a namespace
+//! `router` that forwards). The real host's devices, routes and firewall stay unchanged.
 //!
 //! ```text
 //! veth         peer p<i> ────────────────────────────────── eth0 container i
@@ -12,12 +12,13 @@
 //! vxlan        peer vx0 p0 ── up0 vx0 router d<i> ────────── eth0 container i
 //! pods         peer p0 ── cfbPID node ─ (network plugin) ─── eth0 pod i
 //! ```
-//! The last is a real node, and gets one device of ours.
 //!
-//! A plain veth hop does its receive work on the sender's CPU. Where a real NIC would interrupt
-//! the victim's CPU, `rps_cpus` of the receiving device steers the work there; what leaves
-//! towards the peer is steered to the peer's CPU. Behind a router only the first hop is steered;
-//! the second stays on that CPU by itself.
+//! The last path leads to a real node, which gets one device of the benchmark.
+//!
+//! A plain veth hop does its receive work on the sender's CPU. A real NIC would interrupt the
+//! victim's CPU, so `rps_cpus` of the receiving device steers the work there. Packets towards the
+//! peer are steered to the peer's CPU. Behind a router only the first hop is steered; the second
+//! stays on that CPU by itself.
 
 mod cgroup;
 mod kubernetes;
@@ -36,64 +37,64 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The router's address on the peer's link; the target of port forwarding.
+/// Address of the router on the peer's link, the target of port forwarding.
 const UPLINK: Ipv4Addr = Ipv4Addr::new(10, 78, 1, 2);
-/// The peer's address on that link.
+/// Address of the peer on that link.
 const UPLINK_PEER: Ipv4Addr = Ipv4Addr::new(10, 78, 1, 1);
 
-/// Ends of the tunnel between peer and router, where there is one.
+/// Ends of the tunnel between peer and router.
 const TUNNEL: Ipv4Addr = Ipv4Addr::new(10, 78, 2, 2);
 const TUNNEL_PEER: Ipv4Addr = Ipv4Addr::new(10, 78, 2, 1);
 
-/// Ports forwarded to each container.
+/// Number of ports that are forwarded to each container.
 const PORTS: u16 = 1_000;
 
-/// What to build.
+/// Network to build.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// How packets travel.
+    /// Path of the packets.
     pub path: Path,
-    /// The containers.
+    /// Containers of the network.
     pub containers: Vec<Tenant>,
     /// CPU of the containers and of their receive softirq.
     pub victim_cpu: u32,
     /// CPU of the peer.
     pub peer_cpu: u32,
-    /// Let senders hand over TCP segments larger than a packet. Off: one packet an MTU, as on a
-    /// wire.
+    /// Whether senders may hand over TCP segments larger than a packet. If not, each packet fits
+    /// the MTU, as on a wire.
     pub segmentation_offload: bool,
     /// HTB rate on the interface of every shaped container, Gbit/s.
     pub htb_gbit_per_s: Option<f64>,
-    /// How the containers' shares are given.
+    /// Means by which the CPU is divided.
     pub limit: Limit,
-    /// What makes the containers.
+    /// Runtime of the containers.
     pub made_by: MadeBy,
 }
 
-/// What makes the containers of a topology.
+/// Runtime of a topology's containers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MadeBy {
     /// This program: a network namespace and cgroups, and nothing else that a container has.
     #[default]
     Ourselves,
-    /// podman with runc. Its containers' sysfs is read-only, so that nothing can be steered in
+    /// podman with runc. The sysfs of its containers is read-only, so nothing can be steered in
     /// them: not for [`Path::Veth`].
     Podman,
-    /// A cluster's node, which this is: pods by its API server, in their own network. Only for
+    /// The cluster of this node: pods by its API server, in their own network. Only for
     /// [`Path::Routed`].
     Kubernetes,
 }
 
 labels!(MadeBy { Ourselves => "process", Podman => "podman", Kubernetes => "kubernetes" });
 
-/// A container and its share.
+/// Container and its share.
 #[derive(Clone, Debug)]
 pub struct Tenant {
-    /// Its name.
+    /// Name of the container.
     pub name: String,
-    /// Its share of the CPU, percent.
+    /// Share of the CPU, percent.
     pub share_pct: f64,
-    /// Whether HTB shapes what it sends.
+    /// Whether HTB shapes its outgoing traffic.
     pub shaped: bool,
 }
 
@@ -116,28 +117,28 @@ impl Tenant {
 struct Member {
     netns: Netns,
     cgroups: Vec<PathBuf>,
-    /// Below the v2 mount.
+    /// Path of its cgroup below the v2 mount.
     cgroup_path: String,
     address: Ipv4Addr,
     gateway: Ipv4Addr,
-    /// Port range that the router forwards to it, from here on.
+    /// First port that the router forwards to it.
     port: u16,
 }
 
-/// A built network.
+/// Built network.
 pub struct Topology {
     spec: Spec,
     peer: Netns,
     root_cgroups: Vec<PathBuf>,
     members: Vec<Member>,
-    // Last: fields are dropped in order, and this undoes everything.
+    // Last: fields are dropped in order, and this reverts everything.
     _undo: UndoStack,
 }
 
 impl Topology {
-    /// Builds it; on failure, what was built so far is undone.
+    /// Builds the network. A failure removes the parts built so far.
     pub fn build(spec: &Spec) -> Result<Topology, BenchError> {
-        // Several may live in one process (tests), so the pid alone does not name them.
+        // Tests build several in one process, so the pid alone does not name them.
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         cofferdam_lab::sweep::leftovers();
         let mut undo = UndoStack::default();
@@ -205,7 +206,7 @@ impl Topology {
                 None => attach_to_peer(i, &peer, &space, spec)?,
             };
             space.route(&format!("default via {gateway}"))?;
-            // Only behind port forwarding do they share an address.
+            // Only behind port forwarding they share an address.
             let apart = if spec.path == Path::BridgeNat {
                 PORTS
             } else {
@@ -224,7 +225,7 @@ impl Topology {
         if let (Some(router), Path::BridgeNat) = (&router, spec.path) {
             forward_ports(&router.netns, &members)?;
         }
-        // Over a macvlan device it is the uplink that segments.
+        // With a macvlan device the uplink segments.
         if !spec.segmentation_offload && spec.path != Path::Macvlan {
             for member in &members {
                 whole_packets(&member.netns, "eth0")?;
@@ -248,7 +249,7 @@ impl Topology {
         })
     }
 
-    /// The traffic's other end: not a container.
+    /// Place of the traffic's other end, which is no container.
     pub fn peer(&self) -> Place {
         Place {
             netns: self.peer.clone(),
@@ -257,7 +258,7 @@ impl Topology {
         }
     }
 
-    /// Inside container number `i`, on the containers' CPU.
+    /// Place in container `i`, on the containers' CPU.
     pub fn container(&self, i: usize) -> Place {
         let member = &self.members[i];
         Place {
@@ -267,12 +268,12 @@ impl Topology {
         }
     }
 
-    /// Path of container number `i`'s cgroup below the v2 mount.
+    /// Path of container `i`'s cgroup below the v2 mount.
     pub fn cgroup_path(&self, i: usize) -> String {
         self.members[i].cgroup_path.clone()
     }
 
-    /// Where the peer sends to reach container number `i`, and the first of its 1,000 ports.
+    /// Address by which the peer reaches container `i`, and the first of its 1,000 ports.
     pub fn target(&self, i: usize) -> (Ipv4Addr, u16) {
         let member = &self.members[i];
         match self.spec.path {
@@ -281,7 +282,7 @@ impl Topology {
         }
     }
 
-    /// The peer's address as container number `i` sees it.
+    /// Address of the peer from container `i`.
     pub fn peer_address(&self, i: usize) -> Ipv4Addr {
         match self.spec.path {
             Path::Veth => self.members[i].gateway,
@@ -290,7 +291,7 @@ impl Topology {
         }
     }
 
-    /// The cgroup mounts that topologies are built in.
+    /// Cgroup mounts in which topologies are built.
     pub fn roots() -> Result<Vec<PathBuf>, BenchError> {
         Ok(mounts(&layout()?, &CPU))
     }
@@ -331,24 +332,24 @@ fn finish_peer_device(peer: &Netns, device: &str, spec: &Spec) -> Result<(), Ben
     Ok(())
 }
 
-/// Has TCP in `peer` send whenever its window allows. It otherwise waits until what it sent before is freed, a millisecond's
-/// worth of its pace at a time (TCP small queues), and goes on in the softirq that frees it: on this one machine that is
-/// the receiver's, and up to 0.18 of the victim's CPU went into the peer's sending (measured, VXLAN). A peer beyond a wire
-/// does all of it at home.
+/// Makes TCP in `peer` send whenever its window allows. Otherwise TCP small queues make it wait
+/// until earlier packets are freed, and it continues in the softirq that frees them. On this one
+/// machine that is the receiver's softirq, so the victim's CPU would pay for the peer's sending. A
+/// peer at the other end of a wire does all this work on its own host.
 fn sends_by_itself(peer: &Netns) -> Result<(), LabError> {
     for name in ["tcp_pacing_ss_ratio", "tcp_pacing_ca_ratio"] {
-        // The most that there is, per cent.
+        // Largest value, percent.
         peer.sysctl(&format!("net/ipv4/{name}"), "1000")?;
     }
     peer.sysctl("net/ipv4/tcp_limit_output_bytes", "1000000000")
 }
 
-/// Has TCP hand `device` one packet an MTU, as they go onto a wire.
+/// Makes TCP hand `device` one packet an MTU, as on a wire.
 fn whole_packets(netns: &Netns, device: &str) -> Result<(), LabError> {
     netns.offload(device, "tso off gso off")
 }
 
-/// The host stage.
+/// Router in place of the host.
 struct Router {
     netns: Netns,
     path: Path,
@@ -415,22 +416,23 @@ impl Router {
         container.address("eth0", address)?;
         if self.path != Path::Macvlan {
             // The steered first hop fills this CPU's backlog. Behind a NIC that backlog belongs to
-            // the second hop alone; shared, it is always full and all but drops the second hop's
-            // packets (2,000 of 364,000 a second arrived). With GRO on, veth polls a ring of its
-            // own, so that the two stages take turns as they do on a host.
+            // the second hop alone. A shared backlog is always full and drops nearly all packets of
+            // the second hop. With GRO, veth polls a ring of its own, so the two stages take turns
+            // as on a host.
             container.offload("eth0", "gro on")?;
         }
         Ok((address, gateway))
     }
 
-    /// The host's end of a new pair.
+    /// Makes a pair, and returns its end on the host.
     fn pair(&self, i: u8, container: &Netns) -> Result<String, LabError> {
         let device = format!("d{i}");
         veth::pair((&self.netns, &device), (container, "eth0"), 1)?;
         Ok(device)
     }
 
-    /// A macvlan device over the uplink as the container's own: neither a pair nor an end on the host.
+    /// Gives the container a macvlan device over the uplink: there is no pair, and no end on the
+    /// host.
     fn lend(&self, i: u8, container: &Netns) -> Result<(), LabError> {
         let into = container.path();
         let device = format!("l{i}");
@@ -444,7 +446,7 @@ impl Router {
     }
 }
 
-/// One end of a vxlan tunnel over `under`.
+/// Makes one end of a vxlan tunnel over `under`.
 fn tunnel(
     netns: &Netns,
     under: &str,
@@ -457,7 +459,7 @@ fn tunnel(
     netns.address("vx0", address)
 }
 
-/// One HTB class for everything that leaves the container.
+/// Adds one HTB class for all outgoing traffic of the container.
 fn shape(netns: &Netns, gbit_per_s: f64) -> Result<(), LabError> {
     let mbit = (gbit_per_s * 1e3).round().max(1.0);
     netns.shape("eth0", &format!("{mbit}mbit"), "quantum 60000")
@@ -479,7 +481,7 @@ fn forward_ports(router: &Netns, members: &[Member]) -> Result<(), LabError> {
     translate(router, &forwards, Some("up0"))
 }
 
-/// A network namespace of a benchmark's, `cfbench-TAG`, without IPv6.
+/// Makes a benchmark's network namespace `cfbench-TAG`, without IPv6.
 pub(crate) fn make_netns(tag: &str, undo: &mut UndoStack) -> Result<Netns, LabError> {
     Netns::make(&format!("{NETNS_PREFIX}{tag}"), undo)?.without_ipv6()
 }

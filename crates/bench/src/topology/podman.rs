@@ -1,5 +1,5 @@
-//! Containers by podman and runc, for a topology: its network is ours, all else is theirs (the
-//! namespaces, the cgroups, a sysfs that is read-only for the whole network namespace).
+//! Containers by podman and runc, for a topology. The network is the benchmark's. Namespaces,
+//! cgroups and the read-only sysfs of the whole network namespace are podman's.
 
 use cofferdam_host::CgroupLayout;
 use cofferdam_lab::cgroup::{CPU, Membership};
@@ -8,14 +8,14 @@ use cofferdam_lab::podman::{import_busybox, start};
 use cofferdam_lab::{LabError, Netns, UndoStack};
 use std::path::PathBuf;
 
-/// An image with busybox and nothing else, and the containers made of it.
+/// Image that contains only busybox, and the containers made from it.
 pub(super) struct Image {
     name: String,
     tag: String,
 }
 
 impl Image {
-    /// Makes it; `undo` removes it.
+    /// Makes the image; `undo` removes it.
     pub fn import(tag: &str, undo: &mut UndoStack) -> Result<Image, LabError> {
         let file = format!("{CGROUP_PREFIX}{tag}");
         let name = format!("localhost/{file}");
@@ -26,8 +26,8 @@ impl Image {
         })
     }
 
-    /// Starts a container that sleeps. Returns its network namespace, under a name, its cgroups in
-    /// every hierarchy that matters, and its path below the v2 mount.
+    /// Starts a container that sleeps. Returns its network namespace under a name, its cgroups in
+    /// every CPU hierarchy, and its path below the v2 mount.
     pub fn start(
         &self,
         name: &str,

@@ -1,11 +1,11 @@
-//! `--key value` arguments of a worker. The command is not for people, so there is no help.
+//! `--key value` arguments of a worker. No person types them, so there is no help.
 
 use super::Failure;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
 
-/// The arguments not yet taken.
+/// Arguments that were not read yet.
 pub(crate) struct Args {
     pub kind: String,
     values: BTreeMap<String, Vec<String>>,
@@ -32,12 +32,12 @@ impl Args {
         })
     }
 
-    /// All values of a key that may be repeated.
+    /// Removes and returns all values of a key that may be repeated.
     pub fn all(&mut self, key: &str) -> Vec<String> {
         self.values.remove(key).unwrap_or_default()
     }
 
-    /// The value of a key, where given.
+    /// Removes and returns the value of a key, if given.
     pub fn take<T: FromStr<Err: Display>>(&mut self, key: &str) -> Result<Option<T>, Failure> {
         match self.all(key).as_slice() {
             [] => Ok(None),
@@ -49,12 +49,13 @@ impl Args {
         }
     }
 
-    /// The value of a key that must be there.
+    /// Removes and returns the value of a required key.
     pub fn need<T: FromStr<Err: Display>>(&mut self, key: &str) -> Result<T, Failure> {
         self.take(key)?.ok_or_else(|| format!("--{key} is missing"))
     }
 
-    /// Refuses what nobody took: a misspelt key must not change an experiment silently.
+    /// Refuses the arguments that nobody read: a misspelt key must not change an experiment
+    /// silently.
     pub fn finish(self) -> Result<(), Failure> {
         match self.values.keys().next() {
             None => Ok(()),

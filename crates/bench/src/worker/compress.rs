@@ -1,4 +1,4 @@
-//! A real batch program as a target: Debian's xz compresses text in several threads.
+//! Real batch program as a target: Debian's xz compresses text in several threads.
 
 use super::victim::{corpus, text};
 use super::{Args, Control, Failure, VictimReport, control};
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 /// Bytes that a thread compresses at once.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Of the text.
+/// Seed of the text.
 const SEED: u64 = 1;
 
-/// `--threads N --phases P`: P blocks of text.
+/// Compresses P blocks of text. Arguments: `--threads N --phases P`.
 pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let threads: u32 = args.need("threads")?;
     let blocks: u64 = args.need("phases")?;
@@ -23,7 +23,7 @@ pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     let input = input(blocks).map_err(|e| format!("no memory for {blocks} blocks of text: {e}"))?;
     control.start()?;
     let start = Instant::now();
-    // `+`: blocks are written alike by one thread and by several.
+    // `+`: one thread and several threads write the same blocks.
     let mut xz = Command::new("xz")
         .args(["-1", "--stdout", &format!("--threads=+{threads}")])
         .arg(format!("--block-size={BLOCK_BYTES}"))
@@ -50,7 +50,7 @@ pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     })
 }
 
-/// So many blocks of the corpus, over and over.
+/// Repeats the corpus for this number of blocks.
 fn input(blocks: u64) -> std::io::Result<File> {
     let mut file = File::from(memfd_create("text", MFdFlags::MFD_CLOEXEC)?);
     let corpus = corpus::generate(SEED);

@@ -1,4 +1,4 @@
-//! The line protocol between driver and worker, the counters, and the ends of a worker.
+//! Line protocol between driver and worker, the counters, and the ends of a worker.
 
 use super::{Args, Failure};
 use serde::{Deserialize, Serialize};
@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longest life of a worker that was given no `--limit`.
+/// Longest life of a worker without `--limit`.
 const DEFAULT_LIMIT: Duration = Duration::from_secs(120);
 
-/// Counters of a worker at one moment. What they count depends on its kind: datagrams or
-/// write calls sent (offered), or datagrams or read calls received.
+/// Counters of a worker at one moment. Depending on its kind they count datagrams or write calls
+/// sent (offered), or datagrams or read calls received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
-    /// Time since the worker's start order, nanoseconds.
+    /// Time since the worker's start command, nanoseconds.
     pub t_ns: u64,
     /// Datagrams (UDP) or calls (TCP).
     pub packets: u64,
@@ -50,19 +50,19 @@ impl Shared {
     }
 }
 
-/// Counts for a worker from another thread, or from behind protection keys.
+/// Counter of a worker, for another thread or for code behind protection keys.
 #[derive(Clone)]
 pub(crate) struct Counter(Arc<Shared>);
 
 impl Counter {
-    /// As [`Control::count`].
+    /// Adds to the counters, as [`Control::count`] does.
     pub fn count(&self, packets: u64, bytes: u64) {
         self.0.packets.fetch_add(packets, Ordering::Relaxed);
         self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
-/// A worker's side of the conversation.
+/// The worker's side of the protocol.
 pub(crate) struct Control {
     shared: Arc<Shared>,
     started: Instant,
@@ -71,12 +71,12 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// What counts for it elsewhere.
+    /// Counter for other threads.
     pub fn counter(&self) -> Counter {
         Counter(self.shared.clone())
     }
 
-    /// Sets the ends of this process: parent's death, SIGTERM and the time limit.
+    /// Sets the ends of this process: the parent's death, SIGTERM and the time limit.
     pub fn new(args: &mut Args) -> Result<Control, Failure> {
         nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)
             .map_err(|e| format!("cannot ask to die with the parent: {e}"))?;
@@ -88,8 +88,8 @@ impl Control {
             .take::<f64>("limit")?
             .map_or(DEFAULT_LIMIT, Duration::from_secs_f64);
         let duration = args.take::<f64>("duration")?.map(Duration::from_secs_f64);
-        // SIGALRM's default action ends a worker that hangs inside a system call; the loops
-        // look at the limit themselves and end in order.
+        // SIGALRM's default action ends a worker that hangs in a system call. The loops check the
+        // limit themselves and end in order.
         let hard_limit_s = u32::try_from(limit.as_secs()).unwrap_or(u32::MAX - 5) + 5;
         nix::unistd::alarm::set(hard_limit_s);
         let shared = Arc::new(Shared::default());
@@ -103,7 +103,7 @@ impl Control {
         })
     }
 
-    /// Says `ready`, waits for `go`, then serves `read` and `end` from a thread.
+    /// Prints `ready`, waits for `go`, then serves `read` and `end` from a thread.
     pub fn start(&mut self) -> Result<(), Failure> {
         say("ready")?;
         let mut line = String::new();
@@ -136,7 +136,7 @@ impl Control {
         self.shared.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// True when it is time to end.
+    /// Whether the worker must end.
     pub fn done(&self) -> bool {
         let elapsed = self.started.elapsed();
         self.shared.stop.load(Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! UDP flood: datagrams of one size over N sockets, in turn, by sendmmsg.
+//! UDP flood: datagrams of one size over N sockets in turn, by sendmmsg.
 
 use super::mmsg::Batch;
 use super::{Args, Control, Failure};
@@ -7,14 +7,14 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Messages a system call. 64 keeps the call overhead below a few percent of a flood's cost
-/// and one turn over the flows short.
+/// Messages a system call. With 64 the call takes less than a few percent of a flood's cost, and
+/// one turn over the flows stays short.
 const BATCH: usize = 64;
-/// Messages a burst when a rate is given.
+/// Messages a burst if a rate is given.
 const PACED_BATCH: usize = 8;
 
-/// `--to IP --port P --flows N --size BYTES [--rate DATAGRAMS_PER_S]`: flow i goes to port
-/// P + i. Without a rate: as fast as the CPU allows.
+/// Floods; flow i goes to port P + i. Without a rate it sends as fast as the CPU allows. Arguments:
+/// `--to IP --port P --flows N --size BYTES [--rate DATAGRAMS_PER_S]`.
 pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let to: Ipv4Addr = args.need("to")?;
     let port: u16 = args.need("port")?;
@@ -30,8 +30,8 @@ pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
         })
         .collect::<std::io::Result<Vec<_>>>()
         .map_err(|e| format!("cannot open {flows} sockets to {to}: {e}"))?;
-    // A paced flood sends the same short bursts at every rate: how many packets a softirq finds
-    // at once decides what each costs, and must not change with the rate.
+    // A paced flood sends the same short bursts at every rate. The number of packets in a softirq
+    // decides the cost of each, and must not change with the rate.
     let batch_len = if rate.is_some() { PACED_BATCH } else { BATCH };
     let mut batch = Batch::new(BATCH, size);
     let mut sent_total = 0_u64;
@@ -52,7 +52,7 @@ pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
                     sent_total += sent as u64;
                     control.count(sent as u64, (sent * size) as u64);
                 }
-                // Refused: the sink has ended or its ICMP answer arrived late. Full queues are
+                // Refused: the sink has ended, or its ICMP answer arrived late. Full queues are
                 // part of the experiment. Neither ends a flood.
                 Err(e) if transient(&e) => {}
                 Err(e) => return Err(format!("cannot send to {to}: {e}")),

@@ -1,8 +1,8 @@
-//! Debian's memcached as a target, and a generator that asks it.
+//! Debian's memcached as a target, and a generator for it.
 //!
-//! The generator is open: each connection has its own timetable, and a latency counts from when
-//! the request was due, so that a stalled server is not asked less. (mutilate and memtier would
-//! do, but neither is in Debian.)
+//! The generator is an open loop: each connection has its own schedule, and a latency counts from
+//! the request's due time. So a stalled server does not get fewer requests. (mutilate and memtier
+//! would do, but neither is in Debian.)
 
 use super::waker::{WakerReport, histogram, latency, now, sleep_until};
 use super::{Args, Control, Failure, control};
@@ -13,13 +13,13 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Keys, and bytes of each value.
+/// Number of keys, and bytes of each value.
 const KEYS: u64 = 1_000;
 const VALUE_BYTES: usize = 100;
-/// How long the server may take to listen, and to answer.
+/// Time limit for the server to listen, and to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// `--threads N --port P`: becomes memcached.
+/// Executes memcached in this process. Arguments: `--threads N --port P`.
 pub(crate) fn serve(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let threads: u32 = args.need("threads")?;
     let port: u16 = args.need("port")?;
@@ -35,7 +35,7 @@ pub(crate) fn serve(mut args: Args, control: &mut Control) -> Result<(), Failure
     ))
 }
 
-/// `--port P --connections C --rate R --seconds S`: R requests a second in all.
+/// Sends R requests a second in all. Arguments: `--port P --connections C --rate R --seconds S`.
 pub(crate) fn ask(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let port: u16 = args.need("port")?;
     let connections: u32 = args.need("connections")?;

@@ -1,10 +1,10 @@
-//! Many datagrams in one system call. nix's wrappers allocate a header set for each call and
-//! want addresses; a flood reuses one set over connected sockets.
+//! Many datagrams in one system call. nix's wrappers allocate headers for each call and need
+//! addresses; a flood reuses one set of headers over connected sockets.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// A fixed set of equal buffers with their message headers.
+/// Fixed set of equal buffers with their message headers.
 pub(crate) struct Batch {
     headers: Vec<libc::mmsghdr>,
     // Owned here so that the pointers in `headers` stay valid; never resized after `new`.
@@ -13,7 +13,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// `count` messages of `size` bytes each.
+    /// Makes `count` messages of `size` bytes each.
     pub fn new(count: usize, size: usize) -> Batch {
         let mut buffer = vec![0x5a_u8; count * size];
         let mut iovecs: Vec<libc::iovec> = (0..count)
@@ -39,7 +39,7 @@ impl Batch {
         }
     }
 
-    /// Sends up to `count` messages on a connected socket; returns how many went out.
+    /// Sends up to `count` messages on a connected socket; returns the number sent.
     pub fn send(&mut self, socket: BorrowedFd<'_>, count: usize) -> io::Result<usize> {
         let count = count.min(self.headers.len());
         // SAFETY: the first `count` headers point into buffers that `self` owns and that live
@@ -55,7 +55,7 @@ impl Batch {
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Receives what is there without waiting; returns (messages, payload bytes).
+    /// Receives the waiting messages without blocking; returns (messages, payload bytes).
     pub fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<(usize, u64)> {
         let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
         // SAFETY: every header points to its own buffer of `iov_len` bytes, owned by `self`;

@@ -1,11 +1,11 @@
-//! The worker process: one load generator, sink or victim, in one namespace, in one container,
-//! on one CPU.
+//! Worker process: one load generator, sink or victim, in one namespace, in one container, on one
+//! CPU.
 //!
-//! The driver starts `cofferdam bench-worker KIND --key value …` and talks to it in lines. The
-//! worker enters its place (before it opens a socket, so that those belong to it), prepares, says
-//! `ready`, waits for `go`, and works. `read` makes it print its counters so far as one JSON
-//! object; SIGTERM, its duration or `end` makes it print the last object and exit. It dies with
-//! its parent and has a time limit of its own, so no driver failure leaves a flood running.
+//! The driver starts `cofferdam bench-worker KIND --key value …` and exchanges lines with it. The
+//! worker enters its place before it opens a socket, so that its sockets belong there. It prepares,
+//! prints `ready`, waits for `go`, and works. On `read` it prints its counters so far as one JSON
+//! object. On SIGTERM, on `end` or after its duration it prints the last object and exits. It dies
+//! with its parent and has a time limit, so no failure of the driver leaves a flood running.
 
 mod args;
 mod compress;
@@ -39,7 +39,7 @@ use args::Args;
 use control::Control;
 use std::time::{Duration, Instant};
 
-/// Why a worker gave up: one line for the driver.
+/// Reason why a worker gave up: one line for the driver.
 pub(crate) type Failure = String;
 
 /// Entry point of `cofferdam bench-worker ARGS`; returns the exit code.
@@ -97,7 +97,7 @@ fn hold(args: Args, control: &mut Control) -> Result<(), Failure> {
     control.report()
 }
 
-/// The compute competitor: burns CPU until it is stopped.
+/// Runs as the compute competitor: burns CPU until it is stopped.
 fn burn(args: Args, control: &mut Control) -> Result<(), Failure> {
     args.finish()?;
     control.start()?;

@@ -1,11 +1,11 @@
-//! Neighbours: threads that use all the CPU they get until they are stopped.
+//! Neighbour: threads that use all available CPU until they are stopped.
 
 use super::phases::{area, work};
 use super::{Args, Control, Failure};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// `--threads N [--memory 1]`.
+/// Burns CPU. Arguments: `--threads N [--memory 1]`.
 pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let threads: usize = args.need("threads")?;
     let memory = args.take::<u32>("memory")? == Some(1);

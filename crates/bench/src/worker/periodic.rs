@@ -7,8 +7,8 @@ use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// `--threads N --run-us R --sleep-us S`: each thread computes for R of its CPU time, then sleeps
-/// for S.
+/// Runs threads that each compute for R of their CPU time, then sleep for S. Arguments: `--threads
+/// N --run-us R --sleep-us S`.
 pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let threads: usize = args.need("threads")?;
     let work = Duration::from_micros(args.need("run-us")?);
@@ -19,7 +19,7 @@ pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                // Otherwise the kernel may wake it 50 µs late by choice.
+                // Otherwise the kernel may wake the thread up to 50 µs late.
                 let _late = nix::sys::prctl::set_timerslack(1);
                 let mut state = 1;
                 while !stop.load(Ordering::Relaxed) {
@@ -27,7 +27,7 @@ pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
                     while used().is_ok_and(|now| now - begin < work) {
                         state = cpu::mix(state, 500);
                     }
-                    // A signal ends the sleep early, and that only ends one round.
+                    // A signal ends the sleep early, which shortens only one round.
                     let _early = clock_nanosleep(
                         ClockId::CLOCK_MONOTONIC,
                         ClockNanosleepFlags::empty(),

@@ -1,21 +1,21 @@
-//! The batch target: threads that work in phases and meet at a barrier after each. What one
-//! thread loses, all wait for.
+//! Batch target: threads that work in phases and meet at a barrier after each. All wait for the
+//! slowest thread.
 
 use super::victim::cpu;
 use super::{Args, Control, Failure, VictimReport, control};
 use std::sync::Barrier;
 use std::time::Instant;
 
-/// Working set of each thread of a memory-heavy job: beyond the private caches.
+/// Working set of each thread of a memory-heavy job, bytes: larger than the private caches.
 const MEMORY_BYTES: usize = 8 << 20;
 /// Rounds of integer work in one unit: some tens of microseconds.
 const ROUNDS: u64 = 10_000;
-/// Cache lines touched in one unit: as long.
+/// Cache lines that one unit touches: about the same time.
 const LINES: usize = 1_500;
 const LINE_WORDS: usize = 8;
 
-/// `--threads N --phases P --units U [--memory 1]`: in each phase U units, divided among the
-/// threads.
+/// Runs P phases of U units, which the threads divide. Arguments: `--threads N --phases P --units U
+/// [--memory 1]`.
 pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let threads: usize = args.need("threads")?;
     let phases: u64 = args.need("phases")?;
@@ -65,11 +65,11 @@ pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
 /// Memory to walk through; empty for integer work.
 pub(crate) fn area(memory: bool) -> Vec<u64> {
     let words = if memory { MEMORY_BYTES / 8 } else { 0 };
-    // Written, so that it is there: untouched memory is one page of zeroes.
+    // Written, so that it is allocated: untouched memory is one page of zeroes.
     (0..words as u64).map(|i| i & 1).collect()
 }
 
-/// One unit; the answer depends on the seed only, whichever thread does it.
+/// Does one unit. The answer depends only on the seed, whichever thread does it.
 pub(crate) fn work(area: &mut [u64], seed: u64) -> u64 {
     if area.is_empty() {
         return cpu::mix(seed, ROUNDS);

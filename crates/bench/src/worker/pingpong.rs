@@ -1,11 +1,11 @@
-//! One end of a ping-pong over two named pipes: nothing but system calls and context switches.
+//! One end of a ping-pong over two named pipes: only system calls and context switches.
 
 use super::{Args, Control, Failure};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 
-/// Takes `--in FIFO`, `--out FIFO` and `--first 0|1` (which end sends first). Counts the bytes that
-/// came in: two for a round trip of both ends.
+/// Plays one end. Counts the received bytes: two for a round trip of both ends. Arguments: `--in
+/// FIFO --out FIFO --first 0|1` (which end sends first).
 pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let (mut from, mut to) = (
         open(&args.need::<String>("in")?)?,
@@ -28,14 +28,14 @@ pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
         }
         turns += 1;
         control.count(1, 1);
-        // The clock is looked at now and then only: it is not what is measured.
+        // The clock is read only now and then: it is not measured.
         if turns.is_multiple_of(64) && control.done() {
             return control.report();
         }
     }
 }
 
-/// Both ways, so that opening never waits for the other end.
+/// Opens the pipe for both directions, so that opening never waits for the other end.
 fn open(path: &str) -> Result<File, Failure> {
     let opened = OpenOptions::new().read(true).write(true).open(path);
     opened.map_err(|e| format!("cannot open the pipe {path}: {e}"))

@@ -1,4 +1,4 @@
-//! Puts the worker where the driver wants it.
+//! Moves the worker to the place that the driver wants.
 
 use super::{Args, Failure};
 use cofferdam_affinity::Affinity;
@@ -7,8 +7,9 @@ use cofferdam_lab::place::Spot;
 use cofferdam_types::CpuId;
 use std::path::PathBuf;
 
-/// Takes `--join CGROUP_DIR` (repeatable), `--netns NAME`, `--cpu N` (repeatable: any of these) or
-/// `--any-cpu 1` (else it stays on the driver's CPUs) and `--realtime 1`.
+/// Reads `--join CGROUP_DIR` (repeatable), `--netns NAME`, `--cpu N` (repeatable: any of these),
+/// `--any-cpu 1` and `--realtime 1`, and applies them. Without a CPU option the worker stays on the
+/// driver's CPUs.
 pub(crate) fn enter(args: &mut Args) -> Result<(), Failure> {
     let netns = args.take::<String>("netns")?;
     let netns = netns.map(|name| Netns::named(&name).path());
@@ -28,7 +29,7 @@ pub(crate) fn enter(args: &mut Args) -> Result<(), Failure> {
             .map_err(|e| format!("cannot run on CPU {}: {e}", cpus.join(", ")))?;
     }
     if args.take::<u32>("any-cpu")? == Some(1) {
-        // The kernel takes from the largest set those that the cgroup allows.
+        // The kernel reduces the largest set to the CPUs that the cgroup allows.
         Affinity::to((0..1024).map(CpuId))
             .and_then(|affinity| affinity.bind_this_thread())
             .map_err(|e| format!("cannot run on any CPU: {e}"))?;
@@ -39,8 +40,8 @@ pub(crate) fn enter(args: &mut Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The lowest real-time priority: a client that measures must not wait for the generator that
-/// shares its CPU.
+/// Takes the lowest real-time priority: a measuring client must not wait for the generator on the
+/// same CPU.
 fn realtime() -> Result<(), Failure> {
     let param = libc::sched_param { sched_priority: 1 };
     // SAFETY: `param` outlives the call, which only reads it; pid 0 is the calling thread.

@@ -1,4 +1,4 @@
-//! A request-response server and its low-rate client: the victim judged by its p99.
+//! Request-response server and its low-rate client: the victim that is judged by its p99.
 
 use super::victim::cpu::mix;
 use super::{Args, Control, Failure, control, tcp};
@@ -9,15 +9,15 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-/// A request and its answer: sequence number and padding.
+/// Size of a request and of its answer: sequence number and padding.
 const MESSAGE_BYTES: usize = 64;
-/// A request unanswered for this long is given up as lost.
+/// Time after which an unanswered request counts as lost.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the client prints as its last line.
+/// Last line of the client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RpcReport {
-    /// From the first request to the last answer.
+    /// Time from the first request to the last answer.
     pub elapsed_s: f64,
     /// Round-trip times.
     pub latency: Latency,
@@ -25,7 +25,8 @@ pub struct RpcReport {
     pub checksum: String,
 }
 
-/// `--port P --work ROUNDS`: answers each request after ROUNDS rounds of integer work on it.
+/// Answers each request after ROUNDS rounds of integer work on it. Arguments: `--port P --work
+/// ROUNDS`.
 pub(crate) fn serve(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let port: u16 = args.need("port")?;
     let rounds: u64 = args.need("work")?;
@@ -68,8 +69,9 @@ pub(crate) fn serve(mut args: Args, control: &mut Control) -> Result<(), Failure
     control.report()
 }
 
-/// `--to IP --port P --rate R --requests N`: an open loop. Each request has its due time and
-/// its round trip counts from then, so that a stalled server is not asked less.
+/// Sends requests in an open loop. Each request has its due time, and its round trip counts from
+/// then, so a stalled server does not get fewer requests. Arguments: `--to IP --port P --rate R
+/// --requests N`.
 pub(crate) fn ask(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let to: Ipv4Addr = args.need("to")?;
     let port: u16 = args.need("port")?;
@@ -87,8 +89,8 @@ pub(crate) fn ask(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     let start = Instant::now();
     let due = move |i: u64| start + Duration::from_secs_f64(i as f64 / rate);
     let give_up = due(requests) + PATIENCE;
-    // One thread asks at the due times, the other reads: an answer that is late must not
-    // delay the next question.
+    // One thread sends at the due times, the other reads: a late answer must not delay the next
+    // request.
     let answers = std::thread::spawn(move || {
         let mut histogram = new_histogram();
         let (mut checksum, mut answered, mut filled) = (0_u64, 0, 0);
@@ -130,7 +132,7 @@ pub(crate) fn ask(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     })
 }
 
-/// 1 µs to 1 min, three digits.
+/// Histogram from 1 µs to 1 min, three digits.
 fn new_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1_000, 60_000_000_000, 3).expect("1 µs is below 1 min")
 }

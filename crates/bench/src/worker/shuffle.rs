@@ -1,4 +1,4 @@
-//! Shuffle: many concurrent TCP flows that send in bursts, as a trace says.
+//! Shuffle: many concurrent TCP flows that send in bursts, by a trace.
 
 use super::sink::epoll;
 use super::trace::{LARGEST_TRACE_BYTES, Trace};
@@ -15,8 +15,8 @@ struct Flow {
     backlog_bytes: u64,
 }
 
-/// `--to IP --port P [--trace FILE]`. A flow that is still busy when its next burst is due
-/// sends that burst afterwards. Counts write calls as packets.
+/// Plays the trace. A flow that is still busy when its next burst is due sends that burst later.
+/// Counts write calls as packets. Arguments: `--to IP --port P [--trace FILE]`.
 pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let to: Ipv4Addr = args.need("to")?;
     let port: u16 = args.need("port")?;

@@ -1,4 +1,4 @@
-//! Sinks: read what arrives, count it, throw it away.
+//! Sinks: read, count and discard all received data.
 
 use super::mmsg::Batch;
 use super::{Args, Control, Failure, tcp};
@@ -9,14 +9,14 @@ use std::os::fd::AsFd;
 
 /// Datagrams a system call.
 const BATCH: usize = 64;
-/// Largest datagram kept whole; longer ones are cut but counted in full.
+/// Largest datagram that is read completely; longer ones are cut but counted in full.
 const DATAGRAM_BYTES: usize = 2_048;
 /// Bytes a read on a TCP flow.
 const READ_BYTES: usize = 256 * 1024;
-/// How often an idle sink looks whether it shall end, milliseconds.
+/// Time between two checks of an idle sink for its end, milliseconds.
 const IDLE_MS: u8 = 50;
 
-/// `--port P --flows N`: N sockets on ports P, P + 1, …
+/// Receives on N sockets at ports P, P + 1, … Arguments: `--port P --flows N`.
 pub(crate) fn udp(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let port: u16 = args.need("port")?;
     let flows: u16 = args.need("flows")?;
@@ -48,7 +48,7 @@ pub(crate) fn udp(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     control.report()
 }
 
-/// `--port P`: accepts any number of flows. Counts read calls as packets.
+/// Accepts any number of flows. Counts read calls as packets. Arguments: `--port P`.
 pub(crate) fn tcp(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     const LISTENER: u64 = u64::MAX;
     let port: u16 = args.need("port")?;
@@ -86,7 +86,7 @@ pub(crate) fn tcp(mut args: Args, control: &mut Control) -> Result<(), Failure> 
                 Ok(0) => *slot = None,
                 Ok(bytes) => control.count(1, bytes as u64),
                 Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-                // A sender that was ended resets its flows; that is not the sink's failure.
+                // A sender that has ended resets its flows; that is no failure of the sink.
                 Err(_) => *slot = None,
             }
         }

@@ -1,4 +1,4 @@
-//! Bulk TCP: N flows, written as fast as the peer takes it, or at a rate.
+//! Bulk TCP: N flows, written as fast as the peer receives, or at a rate.
 
 use super::sink::{epoll, wait};
 use super::{Args, Control, Failure, tcp};
@@ -7,8 +7,8 @@ use std::io::{ErrorKind, Write};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// `--to IP --port P --flows N --size BYTES [--rate WRITES_PER_S]` (a write call's size; the rate
-/// is that of all flows). Counts write calls as packets.
+/// Streams. Counts write calls as packets. Arguments: `--to IP --port P --flows N --size BYTES
+/// [--rate WRITES_PER_S]`: the size of a write call, and the rate of all flows together.
 pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let to: Ipv4Addr = args.need("to")?;
     let port: u16 = args.need("port")?;
@@ -21,7 +21,7 @@ pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     let mut flows = Vec::with_capacity(count);
     for i in 0..count {
         let flow = tcp::connect(to, port)?;
-        // At a rate each write shall be a segment, not wait for the next.
+        // At a rate each write must become a segment at once.
         flow.set_nodelay(rate.is_some())
             .map_err(|e| format!("cannot set up a flow: {e}"))?;
         flow.set_nonblocking(true)
@@ -37,7 +37,7 @@ pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     while !control.done() {
         if let Some(rate) = rate {
             let due = Duration::from_secs_f64(written as f64 / rate);
-            // Behind by up to a sleep's overshoot: what was missed is made up at once.
+            // A sleep's overshoot leaves it behind; it then writes the missed data at once.
             if let Some(early) = due.checked_sub(control.elapsed()) {
                 std::thread::sleep(early.min(Duration::from_millis(50)));
                 continue;

@@ -1,5 +1,5 @@
-//! TCP sockets as all workers want them: congestion control cubic, whatever the host's default,
-//! because BBR paces by timers and would move work between runs.
+//! TCP sockets of all workers: with congestion control cubic, whatever the host's default, because
+//! BBR paces by timers and would move work between runs.
 
 use super::Failure;
 use nix::sys::socket::{
@@ -31,13 +31,13 @@ fn new_socket() -> Result<OwnedFd, Failure> {
     Ok(fd)
 }
 
-/// A non-blocking listener on all addresses; accepted flows inherit cubic.
+/// Non-blocking listener on all addresses; accepted flows inherit cubic.
 pub(crate) fn listen(port: u16) -> Result<TcpListener, Failure> {
     listen_beside(port, false)
 }
 
-/// The same, beside others on this port where `shared`: the kernel gives each new flow to one of
-/// them, by its hash.
+/// Non-blocking listener that, if `shared`, shares its port with others. The kernel gives each new
+/// flow to one of them, by its hash.
 pub(crate) fn listen_beside(port: u16, shared: bool) -> Result<TcpListener, Failure> {
     let failed = |e: nix::errno::Errno| format!("cannot listen on port {port}: {e}");
     let fd = new_socket()?;
@@ -52,8 +52,8 @@ pub(crate) fn listen_beside(port: u16, shared: bool) -> Result<TcpListener, Fail
     Ok(listener)
 }
 
-/// Ends a connection by RST when it is closed: no state waits for a peer that may have gone, and no
-/// port in TIME_WAIT for the next connection.
+/// Makes closing a connection send RST. No state then waits for a peer that may have gone, and no
+/// port is in TIME_WAIT for the next connection.
 pub(crate) fn reset_on_close(flow: &TcpStream) -> Result<(), Failure> {
     let linger = libc::linger {
         l_onoff: 1,
@@ -62,7 +62,7 @@ pub(crate) fn reset_on_close(flow: &TcpStream) -> Result<(), Failure> {
     setsockopt(flow, sockopt::Linger, &linger).map_err(|e| format!("cannot set linger: {e}"))
 }
 
-/// A blocking connection. Tries again for two seconds: the path may still be settling.
+/// Opens a blocking connection. Retries for two seconds: the path may not be ready yet.
 pub(crate) fn connect(to: Ipv4Addr, port: u16) -> Result<TcpStream, Failure> {
     let deadline = Instant::now() + Duration::from_secs(2);
     let [a, b, c, d] = to.octets();

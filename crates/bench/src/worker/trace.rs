@@ -1,9 +1,9 @@
-//! The shuffle trace: which flow sends how many bytes, when.
+//! Shuffle trace: the bursts of each flow.
 //!
 //! The file is CSV with the header `start_ms,flow,bytes`: at `start_ms` after the start, flow
-//! number `flow` (from 0) is given `bytes` to send. Lines beginning with `#` and empty lines
-//! are skipped. A trace is played in a loop; its length is its last start plus 1 ms, or what a
-//! comment `# length_ms=N` says.
+//! number `flow` (from 0) gets `bytes` to send. Lines that begin with `#` and empty lines are
+//! skipped. A trace is played in a loop. Its length is its last start plus 1 ms, or that of a
+//! comment `# length_ms=N`.
 
 use std::time::Duration;
 
@@ -13,46 +13,46 @@ pub(crate) const LARGEST_TRACE_BYTES: u64 = 64 << 20;
 /// One burst of one flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
-    /// When, from the start of the trace.
+    /// Time from the start of the trace.
     pub start: Duration,
-    /// Which flow, from 0.
+    /// Number of the flow, from 0.
     pub flow: u32,
-    /// How much.
+    /// Size of the burst.
     pub bytes: u64,
 }
 
 /// Bursts in order of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// The bursts.
+    /// Bursts.
     pub bursts: Vec<Burst>,
-    /// After this long it begins anew.
+    /// Length, after which the trace starts again.
     pub length: Duration,
 }
 
-/// A trace file with an error in it.
+/// Error in a trace file.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum TraceError {
-    /// The first line that counts is not the header.
+    /// The first line with content is not the header.
     #[error("line {0}: a shuffle trace begins with the line 'start_ms,flow,bytes'")]
     Header(usize),
-    /// Not three numbers.
+    /// The line does not have three numbers.
     #[error("line {line}: '{text}' is not start_ms,flow,bytes (three whole numbers)")]
     Line {
-        /// Its number, from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// As written.
+        /// Text of the line.
         text: String,
     },
     /// More flows than sockets that a worker may open.
     #[error("line {line}: flow {flow} is too large: flows are numbered from 0 to {}", MAX_FLOWS - 1)]
     Flow {
-        /// Its number, from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// The flow.
+        /// Number of the flow.
         flow: u64,
     },
-    /// No burst at all.
+    /// There is no burst.
     #[error("the trace has no bursts: add lines 'start_ms,flow,bytes'")]
     Empty,
     /// The length comment is shorter than the trace.
@@ -60,11 +60,11 @@ pub enum TraceError {
     Length(usize),
 }
 
-/// Flows a trace may have.
+/// Most flows of a trace.
 pub const MAX_FLOWS: u32 = 4_096;
 
 impl Trace {
-    /// Reads the CSV form.
+    /// Parses the CSV form.
     pub fn parse(text: &str) -> Result<Trace, TraceError> {
         let mut bursts = Vec::new();
         let mut length: Option<(usize, Duration)> = None;
@@ -95,9 +95,9 @@ impl Trace {
         Ok(Trace { bursts, length })
     }
 
-    /// The built-in trace, in the spirit of TeraSort's shuffle: 24 reducers' fetches arrive in
-    /// waves of 200 ms as map tasks finish; within a wave all flows start in its first third,
-    /// each with 1 to 4 MiB, about 2.5 Gbit/s over the whole. Ten waves, the same every time.
+    /// Built-in trace, modelled on TeraSort's shuffle. The fetches of 24 reducers arrive in waves
+    /// of 200 ms, as map tasks finish. Within a wave all flows start in its first third, each with
+    /// 1 to 4 MiB, about 2.5 Gbit/s on average. There are ten waves, the same every time.
     pub fn terasort() -> Trace {
         const FLOWS: u32 = 24;
         const WAVE_MS: u64 = 200;

@@ -1,4 +1,4 @@
-//! The interactive target: wakes at a fixed rate, notes how late it is, works a little.
+//! Interactive target: wakes at a fixed rate, records its delay, works a little.
 
 use super::victim::cpu;
 use super::{Args, Control, Failure, control};
@@ -9,25 +9,24 @@ use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
-/// What it prints as its last line.
+/// Last line of the worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WakerReport {
     /// Length of the measurement, seconds.
     pub elapsed_s: f64,
-    /// CPU time billed meanwhile, seconds.
+    /// CPU time charged during the measurement, seconds.
     pub cpu_s: f64,
-    /// How late it ran after it should have woken. `lost` counts wake-ups that it missed
-    /// altogether because it was still late.
+    /// Delay of its wake-ups. `lost` counts wake-ups that it missed because it was still late.
     pub latency: Latency,
 }
 
-/// `--period-us P --work-us W --seconds S`.
+/// Wakes at the period. Arguments: `--period-us P --work-us W --seconds S`.
 pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let period = Duration::from_micros(args.need("period-us")?);
     let work = Duration::from_micros(args.need("work-us")?);
     let length = Duration::from_secs_f64(args.need("seconds")?);
     args.finish()?;
-    // Otherwise the kernel may wake it 50 µs late by choice.
+    // Otherwise the kernel may wake it up to 50 µs late.
     nix::sys::prctl::set_timerslack(1).map_err(|e| format!("cannot set the timer slack: {e}"))?;
     let mut late = histogram()?;
     control.start()?;
@@ -43,7 +42,7 @@ pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
         while now()? - woken < work {
             state = cpu::mix(state, 500);
         }
-        // What it slept through is not made up for.
+        // Missed wake-ups are skipped.
         while now()? > next + period {
             next += period;
             lost += 1;
@@ -59,7 +58,7 @@ pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     })
 }
 
-/// Of nanoseconds, up to a minute.
+/// Histogram of nanoseconds, up to a minute.
 pub(crate) fn histogram() -> Result<Histogram<u64>, Failure> {
     Histogram::new_with_bounds(1, 60_000_000_000, 3).map_err(|e| e.to_string())
 }
@@ -78,7 +77,7 @@ pub(crate) fn latency(late: &Histogram<u64>, lost: u64) -> Latency {
     }
 }
 
-/// Sleeps until the monotonic clock shows `time`; returns at once when that is over.
+/// Sleeps until the monotonic clock shows `time`; returns at once if that time has passed.
 pub(crate) fn sleep_until(time: Duration) -> Result<(), Failure> {
     let until = TimeSpec::from_duration(time);
     let flags = ClockNanosleepFlags::TIMER_ABSTIME;
@@ -87,7 +86,7 @@ pub(crate) fn sleep_until(time: Duration) -> Result<(), Failure> {
         .map_err(|e| format!("cannot sleep: {e}"))
 }
 
-/// The monotonic clock.
+/// Reads the monotonic clock.
 pub(crate) fn now() -> Result<Duration, Failure> {
     clock_gettime(ClockId::CLOCK_MONOTONIC)
         .map(Duration::from)

@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Parts that the tests of this crate share.
 #![allow(dead_code)]
 
 use cofferdam_bench::data::{Limit, Path as NetPath};
@@ -8,7 +8,7 @@ use cofferdam_bench::worker::Reading;
 use std::path::Path;
 use std::time::Duration;
 
-/// No test of this crate needs longer.
+/// Time limit; no test of this crate needs longer.
 pub const LIMIT: Duration = Duration::from_secs(120);
 
 pub fn worker_executable() {
@@ -30,7 +30,7 @@ pub fn spec(path: NetPath) -> Spec {
     }
 }
 
-/// Starts a worker and lets it go.
+/// Starts a worker and its work.
 pub fn going(place: &Place, args: &str) -> Worker {
     let mut worker = Worker::start(place, &format!("{args} --limit 60")).unwrap();
     worker.go().unwrap();
@@ -47,7 +47,7 @@ pub fn read_until(worker: &mut Worker, enough: impl Fn(&Reading) -> bool) -> Rea
     last
 }
 
-/// Whether anything of the topology is left on the host.
+/// Parts of the topology that are left on the host.
 pub fn remains(parts: &(Vec<String>, Vec<std::path::PathBuf>)) -> Vec<String> {
     let (spaces, groups) = parts;
     let spaces = spaces.iter().map(|n| format!("/run/netns/{n}"));

@@ -1,4 +1,4 @@
-//! A Linux client that polls: one request at a time.
+//! Linux client that polls, with one request at a time.
 
 use super::{Args, Control, Failure, LoadReport, report};
 use crate::worker::tcp;
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 /// Longest wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// `--to IP --port P --size S --warm W --seconds T --rate R`: at most R requests a
-/// second; 0: the next at once.
+/// Sends at most R requests a second; 0: without pause. Arguments: `--to IP --port P --size S
+/// --warm W --seconds T --rate R`.
 pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let to: Ipv4Addr = args.need("to")?;
     let port: u16 = args.need("port")?;

@@ -1,4 +1,4 @@
-//! The dataplane's servers: inline, and in a process of their own.
+//! Servers on the dataplane: inline, and in a process of their own.
 
 use super::service::Served;
 use super::work::Work;
@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long the dataplane may take to start.
+/// Time limit for the start of the dataplane.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often a loop that sleeps looks up.
+/// Time between two checks of a loop that sleeps.
 const TICK: Duration = Duration::from_millis(100);
 
 fn server_report(tally: &Tally) -> ServerReport {
@@ -25,8 +25,8 @@ fn server_report(tally: &Tally) -> ServerReport {
     }
 }
 
-/// [`Setup`]'s and `--port P --ports N --work W --idle I`: loop and
-/// application on one thread. Counts requests, and turns without work in place of bytes.
+/// Runs loop and application on one thread. Counts requests, and turns without work in place of
+/// bytes. Arguments: those of [`Setup`] and `--port P --ports N --work W --idle I`.
 pub(super) fn inline(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let setup = Setup::take(&mut args)?;
     let port: u16 = args.need("port")?;
@@ -37,7 +37,7 @@ pub(super) fn inline(mut args: Args, control: &mut Control) -> Result<(), Failur
     let (_device, mut engine) = engine(&setup, None)?;
     let session = engine.inline().map_err(|e| e.to_string())?;
     let mut served = Served::new(work, port, ports);
-    // Asleep it would not see that it is to end.
+    // A loop that sleeps would not notice the end.
     served.ticks = adapts.then_some(TICK);
     let mut event_loop = EventLoop::new(session, served);
     control.start()?;
@@ -59,7 +59,7 @@ pub(super) fn inline(mut args: Args, control: &mut Control) -> Result<(), Failur
     report(&server_report(&engine.tally()))
 }
 
-/// What a dataplane's status says.
+/// Report from a dataplane's status.
 pub(super) fn of_status(shown: &serde_json::Value) -> ServerReport {
     let number = |path: &str| shown.pointer(path).and_then(|v| v.as_u64()).unwrap_or(0);
     let cycles = |stage: &Stage| {
@@ -74,8 +74,8 @@ pub(super) fn of_status(shown: &serde_json::Value) -> ServerReport {
     }
 }
 
-/// [`Setup`]'s and `--socket PATH --core CPU|any --idle I`: a
-/// dataplane for an application elsewhere, with as many cores as `--core` is repeated.
+/// Runs a dataplane for an application elsewhere, with one core for each `--core`. Arguments: those
+/// of [`Setup`] and `--socket PATH --core CPU|any --idle I`.
 pub(super) fn dataplane(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let setup = Setup::take(&mut args)?;
     let socket: String = args.need("socket")?;
@@ -108,7 +108,7 @@ pub(super) fn dataplane(mut args: Args, control: &mut Control) -> Result<(), Fai
     report(&told)
 }
 
-/// `--socket PATH --port P --ports N --work W`: the application. Counts requests.
+/// Runs the application. Counts requests. Arguments: `--socket PATH --port P --ports N --work W`.
 pub(super) fn attached(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let socket: PathBuf = args.need("socket")?;
     let port: u16 = args.need("port")?;

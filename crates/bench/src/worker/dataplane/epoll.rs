@@ -1,4 +1,4 @@
-//! The baseline: a server of one thread over epoll, that sleeps or polls.
+//! Baseline: a server of one thread with epoll, which sleeps or polls.
 
 use super::service::Service;
 use super::work::Work;
@@ -14,19 +14,20 @@ use std::os::fd::{AsFd, AsRawFd};
 
 struct Flow {
     stream: TcpStream,
-    /// The beginning of a request whose end has not come yet.
+    /// Begin of a request that is incomplete.
     partial: Vec<u8>,
 }
 
-/// `--port P --work W --spin 0|1 --shared 0|1`: with `--spin 1` it never sleeps; with `--shared 1` it
-/// serves the port beside others. Counts requests, and polls in vain in place of bytes.
+/// Serves with epoll. Counts requests, and empty polls in place of bytes. Arguments: `--port P
+/// --work W --spin 0|1 --shared 0|1`. With `--spin 1` it never sleeps; with `--shared 1` it shares
+/// the port with others.
 pub(super) fn serve(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let port: u16 = args.need("port")?;
     let spin: u8 = args.need("spin")?;
     let shared: u8 = args.need("shared")?;
     let work: Work = args.need("work")?;
     args.finish()?;
-    // A connection needs a descriptor; the first limit is often 1,024.
+    // A connection needs a descriptor; the soft limit is often 1,024.
     let limits = getrlimit(Resource::RLIMIT_NOFILE);
     limits
         .and_then(|(_, most)| setrlimit(Resource::RLIMIT_NOFILE, most, most))
@@ -48,7 +49,7 @@ pub(super) fn serve(mut args: Args, control: &mut Control) -> Result<(), Failure
     let mut events = [EpollEvent::empty(); 256];
     let mut buffer = vec![0; 64 << 10];
     let (mut turns, mut in_vain, mut counted) = (0_u32, 0, 0);
-    // Looking at the clock each turn would be work that the other servers do not do.
+    // Reading the clock in each turn would be work that the other servers do not have.
     while !turns.is_multiple_of(64) || !control.done() {
         turns = turns.wrapping_add(1);
         let count = epoll.wait(&mut events, timeout).unwrap_or(0);
@@ -82,8 +83,8 @@ pub(super) fn serve(mut args: Args, control: &mut Control) -> Result<(), Failure
             (counted, in_vain) = (requests, 0);
         }
     }
-    // The client has gone. Its next one has the same ports: what is left of these connections
-    // would make each of its SYNs wait a second for another try.
+    // The client has gone, and its next one has the same ports. Remains of these connections would
+    // delay each of its SYNs by a second.
     for flow in flows.values() {
         tcp::reset_on_close(&flow.stream)?;
     }
@@ -91,7 +92,7 @@ pub(super) fn serve(mut args: Args, control: &mut Control) -> Result<(), Failure
     report(&ServerReport::default())
 }
 
-/// False when the connection has ended, or takes nothing for a second.
+/// Answers a request. Returns false if the connection has ended, or accepts nothing for a second.
 fn answer(flow: &mut Flow, buffer: &mut [u8], service: &mut Service, control: &Control) -> bool {
     let mut patience = 100;
     let len = match flow.stream.read(buffer) {

@@ -1,4 +1,4 @@
-//! The load generator's process: a dataplane of its own with [`Load`] on it.
+//! Process of the load generator: a dataplane of its own with [`Load`] on it.
 
 use super::work::Work;
 use super::{Args, Control, Failure, LoadReport, Setup, engine, report};
@@ -9,23 +9,23 @@ use cofferdam_xsk::Socket;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// All connections must be open, and what is asked before must be answered, within this time.
+/// Time limit for opening all connections, and for the answers to the preparing requests.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Requests under way in a closed loop, at most, as IX's clients have few for each of their threads:
-/// more than a kernel's queue between two CPUs takes (`net.core.netdev_max_backlog`, 1,000) would
-/// measure what it drops.
+/// Most requests in flight in a closed loop, like IX's clients with few for each thread. More than
+/// the kernel's queue between two CPUs holds (`net.core.netdev_max_backlog`, 1,000) would measure
+/// its drops.
 const MOST_UNDER_WAY: usize = 512;
-/// An acknowledgement waits for the connection's next request for as long, however many connections
-/// take turns: else more of them would mean more packets a request. Below Linux's least
+/// Time that an acknowledgement waits for the connection's next request, however many connections
+/// take turns. Otherwise more connections would mean more packets a request. Below Linux's shortest
 /// retransmission time, 200 ms.
 const UNTIL_NEXT: Duration = Duration::from_millis(150);
-/// Answers a second that room is made for.
+/// Answers a second for which memory is reserved.
 const MOST_RATE: f64 = 1e6;
 
 struct Driven {
     engine: Engine<Socket>,
     all: EventLoop<Load>,
-    /// It has no CPU of its own: it gives it away when it has nothing to do.
+    /// Whether it yields its shared CPU when idle.
     yields: bool,
 }
 
@@ -48,7 +48,10 @@ impl Driven {
         [busy, busy + tally.idle_cycles]
     }
 
-    /// Turns until `done`; fails when connections are lost or it takes too long.
+    /// Turns until `done`.
+    ///
+    /// # Errors
+    /// Connections are lost, or it takes too long.
     fn until(&mut self, what: &str, done: impl Fn(&Load) -> bool) -> Result<(), Failure> {
         let start = Instant::now();
         while !done(&self.all.application) {
@@ -66,11 +69,15 @@ impl Driven {
     }
 }
 
-/// `--device D --address IP --to IP --port P --ports N --connections N --work W --rate R --warm W
-/// --seconds T --fresh 0|1 --yields 0|1`: R requests a second in all, timed from when each was due; 0
-/// asks again at each answer, with at most [`MOST_UNDER_WAY`] on their way; fresh: each on a connection
-/// of its own, N at a time. Says `true` when it begins to measure. `--seconds 0`: once each connection
-/// has asked once it keeps them open and idle until it is ended.
+/// Generates the load. Prints `true` when the measurement begins.
+///
+/// Arguments: `--device D --address IP --to IP --port P --ports N --connections N --work W --rate R
+/// --warm W --seconds T --fresh 0|1 --yields 0|1`.
+///
+/// - `--rate R`: requests a second in all, timed from each due time. With 0, each answer triggers
+///   the next request, with at most [`MOST_UNDER_WAY`] in flight.
+/// - `--fresh 1`: each request has its own connection, N at a time.
+/// - `--seconds 0`: after one request on each connection they stay open and idle until the end.
 pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let device: String = args.need("device")?;
     let address: Ipv4Addr = args.need("address")?;
@@ -155,7 +162,7 @@ pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     })
 }
 
-/// One request on each connection, then silence.
+/// Sends one request on each connection, then nothing.
 fn hold(
     mut driven: Driven,
     control: &Control,

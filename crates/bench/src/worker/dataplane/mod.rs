@@ -20,44 +20,45 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// What a client prints as its last line.
+/// Last line of a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadReport {
     /// Answers a second within the measured time.
     pub requests_per_s: f64,
-    /// Times from when a request was due to its answer.
+    /// Time from a request's due time to its answer.
     pub latency: crate::data::Latency,
-    /// Share of the measured time in which the generator had work, 0 to 1; `None` where the client
-    /// is none.
+    /// Share of the measured time in which the generator had work, 0 to 1; `None` for other
+    /// clients.
     pub busy: Option<f64>,
 }
 
-/// What a server prints as its last line.
+/// Last line of a server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerReport {
-    /// Packets that came in; 0 where the server cannot know.
+    /// Received packets; 0 if the server cannot count them.
     pub packets: u64,
-    /// Payload sent, and of that what the loop copied, bytes; 0 where the server cannot know.
+    /// Bytes of payload sent, and those of them that the loop copied; 0 if the server cannot count
+    /// them.
     #[serde(default)]
     pub payload_bytes: [u64; 2],
     /// Cycles in each stage of the loop; empty for servers without one.
     pub stage_cycles: BTreeMap<String, u64>,
 }
 
-/// What a dataplane does when it has nothing to do.
+/// Behaviour of an idle dataplane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Idle {
-    /// It looks for more.
+    /// Polls for work.
     Polls,
-    /// It sleeps at once: its CPU is not its own.
+    /// Sleeps at once, because it shares its CPU.
     Sleeps,
-    /// As long as its settings say by default the one, then the other.
+    /// Polls and then sleeps, as by default.
     Adapts,
 }
 
 labels!(Idle { Polls => "polls", Sleeps => "sleeps", Adapts => "adapts" });
 
-/// Runs one of them.
+/// Runs the server or client of this kind.
 pub(super) fn run(kind: &str, args: Args, control: &mut Control) -> Result<(), Failure> {
     match kind {
         "dp-epoll" => epoll::serve(args, control),
@@ -74,19 +75,19 @@ pub(super) fn run(kind: &str, args: Args, control: &mut Control) -> Result<(), F
 /// Frames of a dataplane in these experiments.
 const FRAMES: u32 = 32768;
 
-/// A dataplane in these experiments.
+/// Settings of a dataplane in these experiments.
 struct Setup {
     device: String,
     address: Ipv4Addr,
-    /// The bound of a batch, packets.
+    /// Batch bound, packets.
     batch: u32,
-    /// Connections that its tables have room for.
+    /// Connections that its tables can hold.
     connections: u32,
     frame_bytes: u32,
 }
 
 impl Setup {
-    /// `--device D --address IP --batch B --connections N --frame-bytes F`
+    /// Reads `--device D --address IP --batch B --connections N --frame-bytes F`.
     fn take(args: &mut Args) -> Result<Setup, Failure> {
         Ok(Setup {
             device: args.need("device")?,
@@ -98,8 +99,8 @@ impl Setup {
     }
 }
 
-/// A dataplane over generic AF_XDP: the receive work is then done where RPS steers it,
-/// as for Linux. Its application's answers are waited for as long as `answer_wait`, by default for a
+/// Makes a dataplane over generic AF_XDP, so that its receive work runs where RPS steers it, as for
+/// Linux. An acknowledgement waits `answer_wait` for the application's answer, by default a
 /// server's time.
 fn engine(
     setup: &Setup,
@@ -139,11 +140,11 @@ fn engine(
     Ok((device, engine))
 }
 
-/// Keys of an application that root runs as a process.
+/// Configuration of an application that root runs as a process.
 const OF_ROOT: &str = "user = \"0\"\n";
 
-/// The settings of a dataplane with one application, which has these keys, on the same CPUs. Each of
-/// `cores` is a core's CPU, or `any`.
+/// Configuration of a dataplane with one application, which has the keys `application`, on the same
+/// CPUs. Each of `cores` is the CPU of a core, or `any`.
 fn config(
     setup: &Setup,
     socket: &str,

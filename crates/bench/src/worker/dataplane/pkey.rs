@@ -1,4 +1,4 @@
-//! A dataplane's server behind protection keys.
+//! Server on the dataplane, behind protection keys.
 
 use super::attached::of_status;
 use super::service::Served;
@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Keys of its application; the program is replaced.
+/// Configuration of its application; the program is replaced.
 const OF_NOBODY: &str = "user = \"65534\"\ndomain = \"pkey\"\nprogram = \"echo 0.0.0.0:1\"\n";
 
-/// What the application is made of: the dataplane asks a function for it.
+/// Parameters of the application: the dataplane makes it by a function without arguments.
 static MADE_OF: OnceLock<(Work, u16, u16, Counter)> = OnceLock::new();
 
-/// A server that counts its requests where its worker reports them.
+/// Server that counts its requests in the worker's counters.
 struct Counted {
     served: Served,
     counter: Counter,
@@ -33,7 +33,7 @@ impl Application for Counted {
         self.served.event(session, event);
     }
 
-    /// Asked after each batch of events.
+    /// Called after each batch of events.
     fn failure(&self) -> Option<&str> {
         self.served.failure()
     }
@@ -54,8 +54,9 @@ fn made() -> Box<dyn Application> {
     })
 }
 
-/// [`Setup`]'s and `--port P --ports N --work W --socket PATH --idle I`: loop and application on one
-/// thread, the application behind protection keys. Counts requests.
+/// Runs loop and application on one thread, the application behind protection keys. Counts
+/// requests. Arguments: those of [`Setup`] and `--port P --ports N --work W --socket PATH --idle
+/// I`.
 pub(super) fn serve(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     if !is_bound_now() {
         return Err(format!("cannot start itself again: {}", bind_now()));
@@ -75,7 +76,7 @@ pub(super) fn serve(mut args: Args, control: &mut Control) -> Result<(), Failure
     let stop = Arc::new(AtomicBool::new(false));
     let at = config.socket.clone();
     let stopped = stop.clone();
-    // In a thread of its own: this one keeps no rights to the dataplane's memory.
+    // In another thread, because this one keeps no rights to the dataplane's memory.
     let runs = std::thread::spawn(move || {
         let outcome = compiled::serve(&config, &stopped, &|_| ());
         stopped.store(true, Ordering::Relaxed);

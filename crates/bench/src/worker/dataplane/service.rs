@@ -1,4 +1,4 @@
-//! The work of a server, on sockets and on the dataplane: the same code does it for both.
+//! Work of a server: the same code on sockets and on the dataplane.
 
 use super::work::Work;
 use cofferdam_dataplane::applications::{Echo, Memcached, Store};
@@ -6,12 +6,12 @@ use cofferdam_dataplane::{Application, Event, Session};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Memory of a cache: more than all mixes need.
+/// Memory of a cache, bytes: more than all mixes need.
 const STORE_BYTES: usize = 64 << 20;
-/// Waiting connections of each further port.
+/// Backlog of each further port.
 const BACKLOG: u32 = 1024;
 
-/// A server on sockets.
+/// Server on sockets.
 pub(super) enum Service {
     Echo { bytes: u64, message_bytes: u64 },
     Memcached(Box<Store>),
@@ -28,7 +28,7 @@ impl Service {
         }
     }
 
-    /// The answer to what came on a connection, and whether the connection stays open.
+    /// Answers the data of a connection. Returns the answer, and whether the connection stays open.
     pub fn serve<'a>(&'a mut self, partial: &mut Vec<u8>, data: &'a [u8]) -> (&'a [u8], bool) {
         match self {
             Service::Echo { bytes, .. } => {
@@ -39,7 +39,7 @@ impl Service {
         }
     }
 
-    /// Requests answered so far.
+    /// Number of answered requests.
     pub fn requests(&self) -> u64 {
         match self {
             Service::Echo {
@@ -51,13 +51,13 @@ impl Service {
     }
 }
 
-/// A server on the dataplane, at one port or several.
+/// Server on the dataplane, at one port or several.
 pub(super) struct Served {
     address: SocketAddr,
     ports: u16,
     message_bytes: u64,
     kind: Kind,
-    /// A timer of this period, which does nothing.
+    /// Period of a timer that does nothing.
     pub ticks: Option<Duration>,
 }
 
@@ -85,7 +85,7 @@ impl Served {
         }
     }
 
-    /// Requests answered so far.
+    /// Number of answered requests.
     pub fn requests(&self) -> u64 {
         match &self.kind {
             Kind::Echo(echo) => echo.bytes / self.message_bytes,

@@ -1,27 +1,26 @@
-//! What is asked of a server: an echo, or the mixes of Facebook's memcached that IX was measured
-//! with.
+//! Requests to a server: an echo, or the mixes of Facebook's memcached with which IX was measured.
 //!
-//! Sources: Belay et al., OSDI'14, section 5.5 (keys of 20 to 70 bytes, values of 1 byte to
-//! 1 KiB, 75% gets for ETC; keys under 20 bytes, values of 2 bytes, 99% gets for USR), and the
-//! distributions within these bounds from Atikoglu et al., SIGMETRICS'12, section 5 (ETC: key
-//! sizes generalized extreme value, value sizes generalized Pareto). Keys are asked for alike.
+//! Sources: Belay et al., OSDI'14, section 5.5. ETC has keys of 20 to 70 bytes, values of 1 byte to
+//! 1 KiB, and 75% gets; USR has keys under 20 bytes, values of 2 bytes, and 99% gets. The
+//! distributions within these bounds are from Atikoglu et al., SIGMETRICS'12, section 5 (ETC: key
+//! sizes generalized extreme value, value sizes generalized Pareto). All keys are equally frequent.
 
 use cofferdam_dataplane::applications::Request;
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
-/// Keys of a mix, and requests in the table that is gone round.
+/// Keys of a mix, and length of the repeated table of requests.
 const KEYS: usize = 10_000;
 const TABLE: usize = 32_768;
 
-/// What a server does for a living.
+/// Work of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// Sends back messages of so many bytes.
+    /// Sends back messages of this number of bytes.
     Echo(u32),
-    /// memcached, nearly all gets of tiny values.
+    /// memcached with nearly only gets of tiny values.
     Usr,
-    /// memcached, a quarter sets, values up to 1 KiB.
+    /// memcached with a quarter of sets and values up to 1 KiB.
     Etc,
 }
 
@@ -49,14 +48,14 @@ impl FromStr for Work {
     }
 }
 
-/// The sizes of one key and its value, and the share of gets.
+/// One key and its value.
 struct Item {
     key: String,
     value: String,
 }
 
 impl Work {
-    /// What must be asked once before, and what is asked then, drawn with a fixed seed.
+    /// Requests to prepare the server, and requests to measure, drawn with a fixed seed.
     pub fn requests(self) -> (Vec<Request>, Vec<Request>) {
         let gets = match self {
             Work::Echo(bytes) => {
@@ -127,7 +126,7 @@ fn get(item: &Item) -> Request {
     }
 }
 
-/// Draws until the value lies within; a whole number.
+/// Draws until the value lies within the bounds; returns a whole number.
 fn within(least: f64, most: f64, mut draw: impl FnMut() -> f64) -> usize {
     loop {
         let drawn = draw();
@@ -182,8 +181,8 @@ mod tests {
         assert!((share_of_gets(&usr.1) - 0.99).abs() < 0.005);
         assert!((share_of_gets(&etc.1) - 0.75).abs() < 0.01);
         assert!(usr.0.iter().all(|r| r.bytes.len() < 40));
-        // The published medians: 33.8 bytes of key for the extreme-value distribution as it
-        // stands, 168 bytes of value for the Pareto one; the bounds move both a little.
+        // The published medians are 33.8 bytes of key for the extreme-value distribution, and 168
+        // bytes of value for the Pareto one. The bounds change both a little.
         let median = |mut all: Vec<usize>| {
             all.sort_unstable();
             all[all.len() / 2]

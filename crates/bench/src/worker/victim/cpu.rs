@@ -1,10 +1,10 @@
-//! Integer work that stays in registers: no memory, no system calls, so that its time is CPU
-//! time and nothing else.
+//! Integer work that stays in registers: no memory and no system calls, so that its time is only
+//! CPU time.
 
 /// Rounds in one unit of the `cpu` victim: some tens of microseconds.
 pub(crate) const ROUNDS_PER_UNIT: u64 = 10_000;
 
-/// `rounds` dependent steps of a 64-bit mixer (xorshift-multiply); the result depends on all.
+/// Does `rounds` dependent steps of a 64-bit mixer (xorshift-multiply); the result depends on all.
 pub(crate) fn mix(seed: u64, rounds: u64) -> u64 {
     let mut x = seed ^ 0x9e37_79b9_7f4a_7c15;
     for i in 0..rounds {

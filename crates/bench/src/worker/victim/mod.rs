@@ -11,24 +11,25 @@ use crate::data::VictimKind;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
-/// What a victim prints as its last line.
+/// Last line of a victim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VictimReport {
     /// Wall-clock time of the work, seconds.
     pub elapsed_s: f64,
-    /// CPU time billed for it, seconds.
+    /// CPU time charged for it, seconds.
     pub cpu_s: f64,
-    /// Units of work done.
+    /// Finished units of work.
     pub units: u64,
-    /// Of the answer, hexadecimal.
+    /// Checksum of the answer, hexadecimal.
     pub checksum: String,
 }
 
-/// A prepared job: does `units` of work and returns the answer's checksum.
+/// Prepared job: does `units` of work and returns the answer's checksum.
 type Job = Box<dyn Fn(u64) -> u64>;
 
-/// `--victim KIND --seed S [--threads T] (--work UNITS | --calibrate SECONDS)`. Calibrating
-/// finds how many units take about SECONDS on this CPU, alone.
+/// Runs a victim. Calibrating finds the units that take about SECONDS on this CPU without
+/// competitors. Arguments: `--victim KIND --seed S [--threads T] (--work UNITS
+/// --calibrate SECONDS)`.
 pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> {
     let kind: VictimKind = args.need("victim")?;
     let seed: u64 = args.need("seed")?;
@@ -73,7 +74,7 @@ fn timed(job: &Job, units: u64) -> VictimReport {
     }
 }
 
-/// Doubles the work until it takes a quarter of the time, then scales. Scaled by CPU time, not
+/// Doubles the work until it takes a quarter of the time, then scales it. Scales by CPU time, not
 /// by wall-clock time: another process on the CPU must not make the job smaller.
 fn calibrated(job: &Job, seconds: f64) -> VictimReport {
     let mut units = 1;

@@ -1,5 +1,5 @@
-//! Pi by Monte Carlo points in the unit square, a map task a batch of points, reduced by
-//! adding the hits. Integer arithmetic: the answer is the same on every machine.
+//! Pi by Monte Carlo points in the unit square. Each map task draws a batch of points, and the
+//! reduce adds the hits. Integer arithmetic gives the same answer on every machine.
 
 use super::mapreduce;
 
@@ -15,7 +15,7 @@ fn hits(seed: u64, task: u64) -> u64 {
     let mut inside = 0;
     for _ in 0..POINTS_PER_TASK {
         let (x, y) = (u64::from(random.u32(..)), u64::from(random.u32(..)));
-        // Squares of 31-bit numbers: their sum fits.
+        // Squares of 31-bit numbers, whose sum fits 64 bits.
         let (x, y) = (x >> 1, y >> 1);
         inside += u64::from(x * x + y * y < 1 << 62);
     }

@@ -4,8 +4,8 @@ use super::corpus::CHUNKS;
 use super::mapreduce;
 use std::collections::HashMap;
 
-/// Counts words: each map task counts one chunk, the reduce adds the tables. Returns a
-/// checksum of the final table.
+/// Counts words: each map task counts one chunk, the reduce adds the tables. Returns a checksum of
+/// the final table.
 pub(crate) fn wordcount(corpus: &[String], units: u64, threads: usize) -> u64 {
     let table = mapreduce::run(
         units,
@@ -24,16 +24,16 @@ pub(crate) fn wordcount(corpus: &[String], units: u64, threads: usize) -> u64 {
             all
         },
     );
-    // Order of a hash table is random: add, so that it does not matter.
+    // A sum, because the order of a hash table is random.
     table.iter().fold(0, |sum, (word, count)| {
         sum.wrapping_add(hash(word).wrapping_mul(*count))
     })
 }
 
-/// Finds lines with a word: each map task searches one chunk, the reduce adds up. Returns a
-/// checksum of the matching lines.
+/// Finds lines with a word: each map task searches one chunk, the reduce adds the results. Returns
+/// a checksum of the matching lines.
 pub(crate) fn grep(corpus: &[String], units: u64, threads: usize) -> u64 {
-    // Some word of the first line: it is there, and the same for the same corpus.
+    // A word of the first line: it exists, and is the same for the same corpus.
     let needle = corpus[0]
         .split_ascii_whitespace()
         .nth(5)
@@ -52,15 +52,15 @@ pub(crate) fn grep(corpus: &[String], units: u64, threads: usize) -> u64 {
     )
 }
 
-/// FNV-1a.
+/// FNV-1a hash.
 fn hash(text: &str) -> u64 {
     hash_on(EMPTY, text.as_bytes())
 }
 
-/// [`hash_on`] of nothing.
+/// Hash of no bytes.
 pub(crate) const EMPTY: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// FNV-1a of what has the hash `before`, with `bytes` behind it.
+/// FNV-1a hash of the text with hash `before`, followed by `bytes`.
 pub(crate) fn hash_on(before: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(before, |h, b| {
         (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3)
