@@ -1,4 +1,4 @@
-//! A small agent: enforces the network CPU of the containers that match, until Ctrl-C.
+//! Small agent: enforces the network CPU of the containers that match, until Ctrl-C.
 //!
 //! `enforce [--means napi_thread,weight_correction,…] [--napi-in-root] [--period-ms 20]
 //! [--verbose] [PART-OF-A-CGROUP-PATH…]`; without a path, every container.

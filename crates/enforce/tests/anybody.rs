@@ -1,4 +1,4 @@
-//! Whoever runs is protected: the victim is no container, and no rule names it.
+//! Victims without a rule that are no containers: each of them is protected.
 
 // Clippy's exception for tests does not reach their helpers.
 #![allow(clippy::unwrap_used)]
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A flooded container under a rule, on CPU 0 with everybody else; the flood comes from CPU 1.
+/// Flooded container under a rule, on CPU 0 with its victims; the flood comes from CPU 1.
 struct Flooded {
     offender: FakeContainer,
     router: Router,
@@ -42,7 +42,7 @@ impl Flooded {
         let offender = FakeContainer::new("offender");
         let port = router.attach(&offender);
         offender.steer("eth0", 1);
-        // Programs first: loading takes long under a flood.
+        // The programs come first: loading takes long under a flood.
         let accountant = Accountant::start(Options::default()).unwrap();
         Flooded {
             offender,
@@ -52,7 +52,7 @@ impl Flooded {
         }
     }
 
-    /// The container under a rule, with a journal in `folder`.
+    /// Enforces the container, with a journal in `folder`.
     fn enforced(&self, folder: &Path) -> (Enforcer, Arc<Container>) {
         let id = CgroupId(self.offender.id());
         let mut all = self.accountant.containers().into_iter();
@@ -62,8 +62,9 @@ impl Flooded {
         (enforcer, offender)
     }
 
-    /// Enforces the container until its NAPI thread is in its cgroup. Returns what the cgroup at
-    /// `path` was charged meanwhile, by the ledger, and what the container was caused.
+    /// Enforces the container until its NAPI thread is in its cgroup. Returns the network CPU that
+    /// was meanwhile charged to the cgroup at `path`, and the network CPU that the container
+    /// caused.
     fn bounded(&mut self, path: &Path) -> (u64, u64) {
         let id = CgroupId(self.offender.id());
         let folder = tempfile::tempdir().unwrap();
@@ -93,7 +94,7 @@ impl Flooded {
         (paid_ns, caused_ns)
     }
 
-    /// The offender's CPU weight, in its file's unit.
+    /// CPU weight of the offender, in its file's unit.
     fn weight(&self) -> u64 {
         let directory = self.offender.cgroup().controller("cpu");
         let mut files = ["cpu.shares", "cpu.weight"].iter();
@@ -111,13 +112,13 @@ impl Flooded {
     }
 }
 
-/// The row of the host's cgroup at `path`.
+/// Row of the host's cgroup at `path`.
 fn of<'a>(interval: &'a Interval, path: &Path) -> Option<&'a ContainerLedger> {
     let mut rows = interval.containers.iter();
     rows.find(|row| row.container.is_of_host() && row.container.cgroup_path == path)
 }
 
-/// An address of the host by which `source` reaches it, processed on CPU 0.
+/// Address of the host for packets of `source`, processed on CPU 0.
 struct Joined {
     at: std::net::SocketAddr,
     _pair: VethPair,
@@ -147,7 +148,7 @@ fn an_unnamed_job_of_the_host_is_a_victim_by_name() {
         assert!(caused_ns > paid_ns / 2, "{caused_ns} {paid_ns}");
         assert!(victim.is_alive());
         drop(victim);
-        // A job that has ended is gone from the accounting with its cgroup.
+        // The accounting forgets a job that has ended together with its cgroup.
         let path = job.path().to_owned();
         drop(job);
         let mut last = flooded.accountant.snapshot().unwrap();
@@ -156,7 +157,7 @@ fn an_unnamed_job_of_the_host_is_a_victim_by_name() {
     });
 }
 
-/// As systemd makes it: a service below its slice, started anew while the container is enforced.
+/// A service below its slice, as systemd creates it, restarted while the container is enforced.
 /// Promise 30.
 #[test]
 fn a_service_below_a_slice_is_a_victim_by_its_own_name() {
@@ -172,14 +173,14 @@ fn a_service_below_a_slice_is_a_victim_by_its_own_name() {
     });
 }
 
-/// As a runtime makes it: the first task computes in its cgroup before it enters a namespace, and is one of
-/// the host's until then. The offender stays held as long as the container computes.
+/// A container starts as with a runtime: the first task computes in its cgroup before it enters a namespace, and is a
+/// host task until then. The offender stays throttled while the container computes.
 /// Promise 30.
 #[test]
 fn a_container_that_enters_its_namespace_late_stays_protected() {
     alone(240, || {
         let job = Cgroup::new("job");
-        // What the router does for the offender's packets, on CPU 0, is in no NAPI thread.
+        // The router's work for the offender's packets, on CPU 0, is in no NAPI thread.
         let uplink = Uplink::new();
         uplink.router.steer("up0", 1);
         uplink.peer.route("default via 10.97.0.2");
@@ -211,7 +212,7 @@ fn a_container_that_enters_its_namespace_late_stays_protected() {
         wait_until("the job to be a container", LIMIT, || {
             step(&mut flooded) == Some(false)
         });
-        // What the host's tasks use on average is forgotten after some 0.2 s.
+        // The average use of host tasks is forgotten after some 0.2 s.
         let held = (0..60).filter(|_| {
             step(&mut flooded);
             flooded.weight() < before
@@ -241,8 +242,8 @@ fn a_thread_of_the_root_cgroup_is_a_victim() {
     });
 }
 
-/// Receives in the host's namespace: known by its sockets once that is worth asking, and its packets
-/// are nobody else's.
+/// The service receives in the host's namespace. The accounting finds it by its sockets once its
+/// traffic is worth the lookup, and charges the packets to no other container.
 /// Promise 7.
 #[test]
 fn a_service_that_receives_is_accounted_by_its_sockets() {
@@ -273,7 +274,7 @@ fn a_service_that_receives_is_accounted_by_its_sockets() {
 }
 
 /// A service that a rule names floods its neighbours from the host's own namespace: its packets are
-/// dropped at its sockets. Then it ends, cgroup and all, in the middle of it.
+/// dropped at its sockets. Then the service and its cgroup end during the flood.
 /// Promise 30.
 #[test]
 fn a_named_service_that_receives_is_bounded_at_its_sockets() {
@@ -324,7 +325,7 @@ fn a_named_service_that_receives_is_bounded_at_its_sockets() {
                 .iter()
                 .all(|c| c.cgroup_path != path)
         );
-        // As the agent does on the next change of containers.
+        // The agent does this on the next change of containers.
         enforcer.set(enforce(&[]));
         assert_eq!(enforcer.status().failed_changes, 0);
         let report = enforcer.undo();
@@ -332,8 +333,9 @@ fn a_named_service_that_receives_is_bounded_at_its_sockets() {
     });
 }
 
-/// What a flood's interruptions take of a task is told by the task's own clock and by programs that see
-/// this one thread: every receive softirq on its CPU, and none on another or of another thread.
+/// The cost of a flood's interruptions is measured by the task's own clock and by programs that
+/// trace this one thread. They count every receive softirq on its CPU, and none on other CPUs or of
+/// other threads.
 /// Promise 35.
 #[test]
 fn what_interrupts_a_task_is_seen_of_that_task_alone() {

@@ -1,5 +1,5 @@
-//! An offender that is not behind a veth pair of the host alone: its packets are dropped where they enter
-//! the host.
+//! Offenders that are not only behind a veth pair of the host: their packets are dropped where they
+//! enter the host.
 
 // Clippy's exception for tests does not reach their helpers.
 #![allow(clippy::unwrap_used)]
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Floods `offender` at `to` until its packets are dropped, and takes everything back.
+/// Floods `offender` at `to` until its packets are dropped, then reverts all changes.
 fn limits(uplink: &Uplink, offender: &FakeContainer, to: SocketAddr) -> Arc<Container> {
     let victim = FakeContainer::new("victim");
     let folder = tempfile::tempdir().unwrap();
@@ -25,10 +25,10 @@ fn limits(uplink: &Uplink, offender: &FakeContainer, to: SocketAddr) -> Arc<Cont
     let (o, v) = (found(offender), found(&victim));
     enforcer.set(enforce(&[&o, &v]));
     uplink.peer.ping(&to.ip().to_string());
-    // Shares count where nothing is idle.
+    // Shares matter only on a fully used CPU.
     let _busy = traffic::compute(&victim, Some(0), LIMIT);
     let _flood = traffic::udp_send(&uplink.peer, Some(1), Udp::to(to).bytes(200).flood(LIMIT));
-    // It causes all that there is, and the victim pays half.
+    // The offender causes all network CPU, and the victim is charged half of it.
     let interval = interval(&o, &v, 20);
     wait_until("its packets to be dropped where they enter", LIMIT, || {
         enforcer.step(&interval);

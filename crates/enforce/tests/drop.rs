@@ -1,4 +1,4 @@
-//! Stop: packets of a container in debt are dropped where they enter, a neighbour's never.
+//! Packet limits: packets of a container in debt are dropped where they enter, a neighbour's never.
 
 // Clippy's exception for tests does not reach their helpers.
 #![allow(clippy::unwrap_used)]
@@ -13,13 +13,13 @@ use common::*;
 use std::fs::File;
 use std::time::Duration;
 
-/// A peer behind a router that forwards to two containers, also by port.
+/// A peer behind a router that forwards to two containers, by address and by port.
 struct Scene {
     debtor: FakeContainer,
     neighbour: FakeContainer,
     router: Router,
     peer: Namespace,
-    /// The host's ends of the debtor's interface and of the neighbour's.
+    /// The host's ends of the debtor's and of the neighbour's interface.
     ends: [String; 2],
     _uplink: VethPair,
 }
@@ -48,7 +48,7 @@ impl Scene {
         }
     }
 
-    /// Packets received of `packets` that each sends to the peer.
+    /// Numbers of packets that the peer receives of `packets` sent by each container.
     fn answer(&self, packets: u64) -> (u64, u64) {
         let send = |container: &FakeContainer, port: u16| {
             let at = format!("10.97.0.1:{port}").parse().expect("an address");
@@ -63,7 +63,8 @@ impl Scene {
         (debtor.finish()[0], neighbour.finish()[0])
     }
 
-    /// Packets received of `packets` sent to each, at addresses or at forwarded ports.
+    /// Numbers of packets received of `packets` sent to each container, at addresses or at
+    /// forwarded ports.
     fn send(&self, packets: u64, forwarded: bool) -> (u64, u64) {
         let receive = |container: &FakeContainer, own: &str, port: u16| {
             let at = format!("{own}:9000").parse().expect("an address");
@@ -73,7 +74,7 @@ impl Scene {
             } else {
                 at
             };
-            // Paced, so that no queue on the way is full.
+            // Pauses keep the queues on the path from overflowing.
             for _ in 0..packets / 50 {
                 traffic::udp_send(&self.peer, None, Udp::to(to).packets(50)).finish();
                 std::thread::sleep(Duration::from_millis(1));
@@ -113,8 +114,8 @@ fn packets_of_a_container_in_debt_are_dropped_and_a_neighbours_are_not() {
                 let (debtor, neighbour) = scene.send(200, forwarded);
                 let what = format!("{entry:?}, forwarded by port: {forwarded}");
                 assert_eq!(neighbour, 200, "{what}");
-                // A forwarded connection is known from its second packet on, and each of the
-                // four rounds of sending is a connection.
+                // A forwarded connection is known from its second packet on, and each of the four
+                // rounds is one connection.
                 assert!(debtor <= 10, "{debtor} arrived; {what}");
                 assert!(programs.counts(3).rx_dropped >= dropped + 190, "{what}");
             }
@@ -145,7 +146,7 @@ fn what_a_container_in_debt_sends_is_dropped_and_a_neighbours_is_not() {
         };
         programs.set_bucket(5, in_debt).unwrap();
         let descriptors = programs.programs();
-        // Also on the neighbour's end: the program looks at it, and lets it pass.
+        // The program is also on the neighbour's end, where it lets the packets pass.
         let links: Vec<_> = [end(0), end(1)]
             .into_iter()
             .map(|device| {
@@ -165,7 +166,7 @@ fn what_a_container_in_debt_sends_is_dropped_and_a_neighbours_is_not() {
     });
 }
 
-/// Retransmission timeouts of TCP in a namespace.
+/// Number of TCP's retransmission timeouts in a namespace.
 fn timeouts(net: &Namespace) -> u64 {
     let text = net.run("cat /proc/net/netstat");
     let mut lines = text.lines().filter_map(|l| l.strip_prefix("TcpExt:"));
@@ -175,7 +176,7 @@ fn timeouts(net: &Namespace) -> u64 {
     value.parse().unwrap()
 }
 
-/// A sender that falls silent for its timeout after each burst would have one for every few
+/// A sender that is silent for its timeout after each burst would have one timeout for every few
 /// hundred segments.
 /// Promise 34.
 #[test]
@@ -183,7 +184,7 @@ fn tcp_slows_down_under_a_limit_and_does_not_fall_silent() {
     alone(120, || {
         let scene = Scene::new();
         scene.peer.sysctl("net/ipv4/tcp_congestion_control", "reno");
-        // One segment, one packet, as from a wire.
+        // One segment is one packet, as from a wire.
         for (net, device) in [(&scene.peer, "p0"), (&*scene.router, "up0")] {
             for feature in ["tso", "gso", "gro"] {
                 net.offload(device, feature, false);
@@ -200,7 +201,7 @@ fn tcp_slows_down_under_a_limit_and_does_not_fall_silent() {
         let _link = cofferdam_host::in_namespace(&file, attach)
             .unwrap()
             .unwrap();
-        // 40,000 segments a second, saved up for 100 ms.
+        // A budget of 40,000 segments a second, with a burst of 100 ms.
         let limit = Bucket {
             rate_ns_per_s: 400_000_000,
             rx_cost_ns: 10_000,

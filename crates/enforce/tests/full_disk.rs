@@ -1,5 +1,5 @@
-//! The journal on a file system that is full: undoing needs no room, and what cannot be noted is
-//! not changed.
+//! Journal on a full file system: a revert needs no free space, and a change that cannot be
+//! recorded is not made.
 
 // Clippy's exception for tests does not reach their helpers.
 #![allow(clippy::unwrap_used)]
@@ -13,12 +13,14 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+/// Size of the file system.
 const ROOM_BYTES: usize = 1 << 20;
-/// Of each setting.
+/// Value of each setting before the test.
 const BEFORE: &str = "1024";
+/// Value that the test writes.
 const OURS: &str = "512";
 
-/// A small tmpfs, seen by this thread only; it goes with the thread.
+/// Small tmpfs that only this thread sees; it ends with the thread.
 struct Small {
     folder: tempfile::TempDir,
 }
@@ -47,7 +49,7 @@ impl Small {
         self.folder.path().join("run")
     }
 
-    /// Leaves not one byte.
+    /// Fills the file system to the last byte.
     fn fill(&self) {
         let mut file = File::create(self.run().join("filler")).unwrap();
         for bytes in [4096, 1] {
@@ -67,7 +69,7 @@ impl Small {
         Journal::open_on(HostFs::below(self.folder.path()), &self.run()).unwrap()
     }
 
-    /// A setting elsewhere.
+    /// Creates a setting outside of the file system.
     fn setting(&self, name: &str) -> PathBuf {
         let cgroup = self.folder.path().join("sys/fs/cgroup").join(name);
         fs::create_dir_all(&cgroup).unwrap();
@@ -81,7 +83,7 @@ fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap().trim().to_owned()
 }
 
-/// In a thread of its own: its mounts are its own then.
+/// Runs `body` in a thread of its own, and so with mounts of its own.
 fn alone(body: fn(Small)) {
     std::thread::spawn(move || body(Small::new()))
         .join()
@@ -138,7 +140,7 @@ fn full_at_the_start_nothing_is_changed_until_there_is_room() {
     });
 }
 
-/// The spare file: a value that changes all the time needs no more room than at the start.
+/// With the spare file, a value that changes all the time needs no more space than at the start.
 /// Promise 65.
 #[test]
 fn on_a_full_disk_what_is_in_force_stays_and_nothing_is_lost() {
@@ -152,7 +154,7 @@ fn on_a_full_disk_what_is_in_force_stays_and_nothing_is_lost() {
                 .set_file(&first, Form::Text, &i.to_string())
                 .unwrap();
         }
-        // As many more as the file has room for; none halfway.
+        // Further changes fit as long as the file has space; none is made halfway.
         let mut changed = Vec::new();
         let refused = loop {
             let setting = small.setting(&format!("further-{}", changed.len()));

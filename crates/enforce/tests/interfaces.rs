@@ -1,5 +1,5 @@
-//! What a runtime or an administrator does to a container while its network CPU is enforced:
-//! interfaces are renamed and added, the container is started anew.
+//! Changes that a runtime or an administrator makes to a container while it is enforced: interfaces
+//! are renamed and added, the container is restarted.
 
 // Clippy's exception for tests does not reach their helpers.
 #![allow(clippy::unwrap_used)]
@@ -12,7 +12,7 @@ use cofferdam_types::Means;
 use common::*;
 use std::fs;
 
-/// Kernel threads in the container's own leaf.
+/// Number of kernel threads in the container's leaf.
 fn threads(container: &FakeContainer) -> usize {
     let file = container.cgroup().dir().join("cofferdam.napi/cgroup.procs");
     fs::read_to_string(file).map_or(0, |text| text.lines().count())
@@ -85,7 +85,7 @@ fn a_container_that_is_started_anew_is_enforced_again() {
             let offender = FakeContainer::new("offender");
             router.attach(&offender);
             let o = found(&offender);
-            // The one before is gone without a word; its rule holds for the new one.
+            // The previous container vanished without notice; its rule applies to the new one.
             enforcer.set(enforce(&[&o, &v]));
             until_napi_in_force(&mut enforcer, &o, &interval(&o, &v, 10));
             assert_eq!(threads(&offender), 1);

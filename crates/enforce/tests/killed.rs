@@ -1,4 +1,4 @@
-//! kill -9 at random moments: whoever comes next puts the host back as it was.
+//! kill -9 at random moments: the next process reverts the host.
 
 mod common;
 
@@ -8,9 +8,9 @@ use cofferdam_lab::fixtures::{FakeContainer, Host, Net, Router, fork};
 use common::*;
 use std::time::Duration;
 
-/// Kills while a change is in force: enough to meet every change of an engagement more than once.
-/// They are counted, not the rounds: two thirds of a life are the loading of programs, so how many of a
-/// number of rounds meet a change is chance.
+/// Kills while a change is in force: enough to hit each change several times. Rounds are not
+/// counted: two thirds of a process's life are the loading of programs, so the number of hits per
+/// round is chance.
 const KILLS_IN_THE_MIDDLE: u32 = 20;
 
 /// Promise 63.
@@ -25,7 +25,8 @@ fn after_kill_9_at_any_moment_the_host_is_as_before() {
         let (o, v) = (found(&offender), found(&victim));
         let before = state(&offender, &*router, &port.device);
         let folder = tempfile::tempdir().unwrap();
-        // Else each life would begin with measuring it: most kills would come before any change.
+        // Otherwise each process would first measure the cost, and most kills would come before any
+        // change.
         let options = Options {
             network: NetworkOptions {
                 interruption: Some(Duration::from_micros(2)),
@@ -45,7 +46,8 @@ fn after_kill_9_at_any_moment_the_host_is_as_before() {
                     let mut enforcer =
                         Enforcer::open(options.clone()).map_err(std::io::Error::other)?;
                     enforcer.set(enforce(&[&o, &v]));
-                    // NAPI threads are put in place after 0.2 s of intervals beyond what a weight gives back.
+                    // NAPI threads are started after 0.2 s of network CPU beyond what a weight
+                    // compensates.
                     for _ in 0..16 {
                         enforcer.step(&interval);
                     }
@@ -56,7 +58,7 @@ fn after_kill_9_at_any_moment_the_host_is_as_before() {
             child.wait_ready();
             std::thread::sleep(Duration::from_micros(random.u64(0..60_000)));
             assert!(child.is_alive(), "the enforcer ended by itself");
-            drop(child); // SIGKILL, and waited for
+            drop(child); // SIGKILL, then wait
             let report = restore(&options).unwrap();
             assert!(
                 report.is_clean() && report.foreign.is_empty(),

@@ -1,4 +1,4 @@
-//! Charge: the container's receive work in its own cgroup, and back.
+//! Threaded NAPI: the container's receive work runs in its own cgroup, and is reverted.
 
 mod common;
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Threads in the leaf that we make below a container's cgroup.
+/// Threads in our leaf below a container's cgroup.
 fn leaf_threads(directory: &Path) -> Vec<String> {
     let text = fs::read_to_string(directory.join("cofferdam.napi/cgroup.procs"));
     let names = text.unwrap_or_default();
@@ -45,7 +45,7 @@ fn the_napi_thread_runs_in_the_containers_cgroup_and_everything_comes_back() {
             .sh("cat /sys/class/net/eth0/queues/rx-0/rps_cpus");
         assert_eq!(rps.trim(), "0");
 
-        // What it receives is charged to it by the kernel.
+        // The kernel charges its received packets to it.
         let used = || fs::read_to_string(leaf_usage(&scene.offender)).unwrap();
         let earlier: u64 = used().trim().parse().unwrap();
         scene.router.sh(&format!(
@@ -58,7 +58,7 @@ fn the_napi_thread_runs_in_the_containers_cgroup_and_everything_comes_back() {
     });
 }
 
-/// A thread that keeps a CPU busy until it is dropped.
+/// Thread that keeps a CPU busy until it is dropped.
 struct Burner(Arc<AtomicBool>);
 
 impl Burner {
@@ -91,9 +91,9 @@ fn what_is_withheld_from_the_offender_is_returned_to_the_payers() {
         let (o, v) = (found(&offender), found(&victim));
         enforcer.set(enforce(&[&o, &v]));
         let interval = interval(&o, &v, 4);
-        // Only on a CPU without idle time does anybody wait.
+        // Competitors wait only on a CPU without idle time.
         let _burner = Burner::on(CpuId(0));
-        // What leaves part of its share is not lowered.
+        // A container that leaves part of its share is not lowered.
         let _busy = offender.start("taskset -c 0 sha256sum /dev/zero");
         let returned = |enforcer: &Enforcer, of: &Container| {
             let status = enforcer.status();
@@ -108,7 +108,7 @@ fn what_is_withheld_from_the_offender_is_returned_to_the_payers() {
         });
         assert!(means(&enforcer, &o, Means::WeightCorrection).in_force);
         assert_eq!(returned(&enforcer, &o), 0, "it paid for nobody");
-        // Never more than what was paid: 2 ms of each interval of 20 ms.
+        // Never more than the charge: 2 ms of each interval of 20 ms.
         let before = returned(&enforcer, &v);
         enforcer.step(&interval);
         assert!(returned(&enforcer, &v) - before <= 2_000_000);
@@ -127,12 +127,12 @@ fn moving_a_thread_does_not_hold_up_a_step() {
         scene.enforcer.step(&interval);
         let napi = means(&scene.enforcer, &o, Means::NapiThread);
         assert!(napi.why.contains("its weight alone"), "{}", napi.why);
-        // The measured rates are smoothed, and a stream that begins takes as much for a moment: what goes beyond
-        // the weight does so for 0.2 s.
+        // Rates are smoothed, and a starting stream takes this much for a moment: the work must
+        // exceed what the weight compensates for 0.2 s.
         for _ in 0..16 {
             scene.enforcer.step(&interval);
         }
-        // On its way or there already: the step did not wait for it, and says so.
+        // The move is pending or done: the step did not wait for it, and reports it.
         let napi = means(&scene.enforcer, &o, Means::NapiThread);
         assert!(
             napi.in_force || napi.why.contains("is being moved"),
@@ -140,7 +140,7 @@ fn moving_a_thread_does_not_hold_up_a_step() {
             napi.why
         );
         until_napi_in_force(&mut scene.enforcer, &o, &interval);
-        // On the way out it is not touched again until it has left; then all is as before.
+        // While the thread is leaving it stays untouched; then the state is as before.
         scene.enforcer.set(enforce(&[&v]));
         cofferdam_lab::fixtures::wait_until("it to leave", Duration::from_secs(20), || {
             scene.enforcer.step(&interval);
@@ -152,14 +152,15 @@ fn moving_a_thread_does_not_hold_up_a_step() {
     });
 }
 
-/// Its weight gives back what it takes, and is known where nobody waits for the CPU, too.
+/// The weight compensates the stream, and is known even while no competitor waits.
 /// Promise 31.
 #[test]
 fn a_stream_on_an_idle_cpu_gets_no_napi_thread() {
     alone(60, || {
         let mut scene = Scene::new();
         let mut interval = interval(&scene.o, &scene.v, 8);
-        // Full segments, answered: more than a flood may take without a thread, and less than leaves a weight nothing.
+        // Full segments with answers: more than a flood may take without a thread, and little
+        // enough for a weight.
         let stream = &mut interval.containers[0].ledger;
         (stream.rx_packets, stream.rx_bytes) = (500, 700_000);
         (stream.tx_packets, stream.tx_bytes) = (50, 2_600);
@@ -175,7 +176,7 @@ fn a_stream_on_an_idle_cpu_gets_no_napi_thread() {
     });
 }
 
-/// To put a thread in place takes longer than a step: weights and limits follow in between.
+/// Starting a thread takes longer than a step: weights and limits follow in between.
 /// Promise 31.
 #[test]
 fn in_one_step_the_threads_of_one_offender_are_put_in_place() {
@@ -255,7 +256,7 @@ fn a_container_that_ends_does_not_find_its_cgroup_held() {
         enforcer.set(enforce(&[&o, &v]));
         let interval = interval(&o, &v, 10);
         until_napi_in_force(&mut enforcer, &o, &interval);
-        // Its process ends; the runtime will remove the cgroup next.
+        // The process ends; the runtime removes the cgroup next.
         nix::sys::signal::kill(
             nix::unistd::Pid::from_raw(offender.pid().cast_signed()),
             nix::sys::signal::Signal::SIGKILL,
@@ -298,7 +299,7 @@ fn a_cgroup_and_a_namespace_that_vanished_are_no_failure() {
     });
 }
 
-/// Its processes are in cgroups below its own, as those of LXC and of systemd in docker.
+/// The processes are in cgroups below the container's, as with LXC or systemd in docker.
 /// Promise 31.
 #[test]
 fn a_container_with_its_napi_thread_in_place_freezes_and_thaws() {
@@ -322,7 +323,7 @@ fn a_container_with_its_napi_thread_in_place_freezes_and_thaws() {
                 let events = fs::read_to_string(own.join("cgroup.events"));
                 events.unwrap().contains(&wanted)
             });
-            // What floods it meanwhile is charged to it as before.
+            // A flood is meanwhile charged to the container as before.
             scene.enforcer.step(&interval(&o, &v, 10));
             assert!(means(&scene.enforcer, &o, Means::NapiThread).in_force);
             assert_eq!(leaf_threads(&own).len(), 1);
@@ -333,7 +334,7 @@ fn a_container_with_its_napi_thread_in_place_freezes_and_thaws() {
     });
 }
 
-/// Only threaded cgroups may be below it, and no more than there are.
+/// Only threaded cgroups may be below its cgroup, and no further ones.
 /// Promise 31.
 #[test]
 fn a_container_whose_cgroup_is_full_and_threaded_gets_its_napi_thread() {

@@ -1,4 +1,4 @@
-//! Reservations on this very host for containers inside of others, and below cgroups with few CPUs.
+//! Reservations on this host for containers inside others, and below cgroups with few CPUs.
 
 // Clippy's exception for tests does not reach their helpers.
 #![allow(clippy::unwrap_used)]
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A cgroup, with a process in it or only with others below it.
+/// Cgroup with a process in it, or with only child cgroups.
 struct Tenant {
     idle: Option<Child>,
     cgroup: Cgroup,
@@ -31,7 +31,7 @@ impl Tenant {
         Tenant { idle, cgroup }
     }
 
-    /// Without a process: pure v2 has none in a cgroup that has others with controllers below it.
+    /// Cgroup without a process: pure v2 allows none in a cgroup whose children have controllers.
     fn around(label: &str) -> Tenant {
         Tenant {
             idle: None,
@@ -54,7 +54,7 @@ impl Tenant {
         })
     }
 
-    /// CPUs that its process may run on, as the kernel has it.
+    /// CPUs that its process may run on, as the kernel reports them.
     fn allowed(&self) -> BTreeSet<CpuId> {
         let status = format!("/proc/{}/status", self.pid().unwrap());
         let status = fs::read_to_string(status).unwrap();
@@ -72,7 +72,7 @@ impl Tenant {
 impl Drop for Tenant {
     fn drop(&mut self) {
         if let Some(idle) = &mut self.idle {
-            // It may be gone already.
+            // The process may have ended already.
             let _ = idle.kill();
             let _ = idle.wait();
         }
@@ -88,7 +88,7 @@ fn one() -> CpuAmount {
     "1".parse().unwrap()
 }
 
-/// What is not in force of a container's reservation, as names.
+/// Names of a container's degradations.
 fn names(r: &Reservations, tenant: &Tenant) -> Vec<String> {
     let id = CgroupId(tenant.cgroup.id());
     let found = r.states().find(|(other, ..)| *other == id);
@@ -96,7 +96,7 @@ fn names(r: &Reservations, tenant: &Tenant) -> Vec<String> {
     degraded.into_iter().map(|d| d.name).collect()
 }
 
-/// Runs `body` with the first and the last CPU of this host, and one test at a time.
+/// Runs `body` with the CPUs of this host, one test at a time.
 fn scene(body: impl FnOnce(&BTreeSet<CpuId>, &mut Journal, &mut Reservations) + Send + 'static) {
     let _alone = exclusive();
     time_limit(LIMIT, move || {

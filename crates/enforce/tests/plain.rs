@@ -1,5 +1,5 @@
-//! A cgroup that a rule names, with its processes in the host's network namespace, is protected as
-//! any container; and what is not in force is said.
+//! Cgroups that a rule names, with processes in the host's network namespace: they are protected as
+//! containers are, and means that are not in force are reported.
 
 mod common;
 
@@ -21,7 +21,7 @@ fn a_plain_cgroup_that_is_named_is_seen_to_pay_and_its_neighbour_is_charged() {
         let router = Router::new("router");
         let port = router.attach(&offender);
         offender.steer("eth0", 1);
-        // Programs first: loading takes long under a flood.
+        // The programs come first: loading takes long under a flood.
         let mut accountant = Accountant::start(Options::default()).unwrap();
         let victim = traffic::compute(&plain, Some(0), Duration::from_secs(120));
         let named: Selector = format!("cgroup:{}", plain.path().display())
@@ -106,7 +106,7 @@ fn mechanisms_not_in_force_and_containers_that_still_pay_are_reported() {
                 .iter()
                 .all(|c| c.degraded.is_empty())
         );
-        // Neither has an interface of its own, so the only means that may be used cannot be.
+        // Neither container has an interface of its own, so the only permitted means fails.
         let interval = interval(&o, &v, 10);
         for _ in 0..200 {
             enforcer.step(&interval);
@@ -126,7 +126,7 @@ fn mechanisms_not_in_force_and_containers_that_still_pay_are_reported() {
         );
         let pays = degraded(&enforcer, "pays_for_others").expect("it pays a quarter of a CPU");
         assert!(pays.text.contains(&o.name), "{}", pays.text);
-        // Once nobody pays any more, nothing is wrong any more.
+        // Without victims nothing is degraded any more.
         let mut quiet = interval.clone();
         for row in &mut quiet.containers {
             row.ledger = Default::default();
@@ -142,7 +142,7 @@ fn mechanisms_not_in_force_and_containers_that_still_pay_are_reported() {
     });
 }
 
-/// The victim is under no rule: it is named all the same, with the one whose packets it pays for.
+/// The victim has no rule and is still reported, with the container that causes its charge.
 /// Promise 30.
 #[test]
 fn a_victim_without_a_rule_that_still_pays_is_named() {

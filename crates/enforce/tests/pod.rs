@@ -1,4 +1,4 @@
-//! Containers that share a network namespace are held as one, in the cgroup of their pod.
+//! Containers that share a network namespace are enforced as one, in the cgroup of their pod.
 
 // Clippy's exception for tests does not reach their helpers.
 #![allow(clippy::unwrap_used)]
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Every directory of the pod's cgroup.
+/// Directories of the pod's cgroup.
 fn directories(pod: &PodmanPod) -> Vec<PathBuf> {
     let path = pod.cgroup_path();
     let path = path.strip_prefix("/").expect("a cgroup path");
@@ -42,7 +42,7 @@ fn leaf(pod: &PodmanPod) -> Vec<String> {
     pids.map(comm).collect()
 }
 
-/// What enforcement may change for a pod, as text.
+/// Settings that enforcement may change for a pod, as text.
 fn state(pod: &PodmanPod, router: &Router, device: &str) -> String {
     let mut text =
         pod.sh("ethtool -k eth0; cd /sys/class/net/eth0; cat threaded queues/rx-*/rps_cpus");
@@ -103,7 +103,8 @@ fn the_napi_thread_of_a_pod_runs_in_the_pods_cgroup_whichever_container_causes()
             enforce(&all)
         };
         enforcer.set(wanted(&members));
-        // The sandbox is not told of what its pod causes, whoever of them it is.
+        // Only one container reports for the pod, whichever of them causes the work, and never the
+        // sandbox.
         for causer in &members {
             until_napi_in_force(&mut enforcer, &members[1], &interval(causer, &v, 10));
         }
@@ -124,13 +125,13 @@ fn the_napi_thread_of_a_pod_runs_in_the_pods_cgroup_whichever_container_causes()
         }
         assert!(enforcer.status().changes_in_force > 0);
 
-        // A container that is made anew does not disturb the others.
+        // A restarted container does not disturb the others.
         pod.containers[1].restart();
         let members = found_members(&pod);
         enforcer.set(wanted(&members));
         assert!(means(&enforcer, &members[1], Means::NapiThread).in_force);
 
-        // Nor does it matter that there is only one and the sandbox.
+        // A pod of one container and the sandbox is enforced as well.
         enforcer.set(wanted(&members[..2]));
         assert!(means(&enforcer, &members[1], Means::NapiThread).in_force);
 
@@ -140,7 +141,7 @@ fn the_napi_thread_of_a_pod_runs_in_the_pods_cgroup_whichever_container_causes()
         let after = state(&pod, &router, &port.device);
         assert_eq!(after, before);
 
-        // The sandbox is made anew, with another namespace: the pod's cgroup stays.
+        // A new sandbox has another namespace; the pod's cgroup stays.
         let mut enforcer = Enforcer::open(options(folder.path())).unwrap();
         enforcer.set(wanted(&members));
         until_napi_in_force(&mut enforcer, &members[1], &interval(&members[1], &v, 10));
@@ -187,7 +188,7 @@ fn a_flooded_pod_sheds_packets_and_its_ledger_is_its_containers() {
         peer.route("default via 10.97.0.2");
         peer.ping(&port.ipv4.to_string());
         let before = state(&pod, &router, &port.device);
-        // What comes in is worked on where the victim computes.
+        // Packets are processed on the CPU where the victim computes.
         router.steer("up0", 1);
         let limit = Duration::from_secs(90);
         let _work = traffic::compute(&victim, Some(0), limit);
@@ -199,7 +200,7 @@ fn a_flooded_pod_sheds_packets_and_its_ledger_is_its_containers() {
         let folder = tempfile::tempdir().unwrap();
         let mut enforcer = Enforcer::open(options(folder.path())).unwrap();
         let (members, v) = (found_members(&pod), found(&victim));
-        // What the flood takes is then beyond the pod's share, on fast machines too.
+        // The flood then exceeds the pod's share, on fast machines too.
         victim.outweigh();
         let all: Vec<&Arc<Container>> = members.iter().chain([&v]).collect();
         enforcer.set(enforce(&all));

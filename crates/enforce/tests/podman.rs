@@ -1,5 +1,5 @@
-//! A real container's sysfs is read-only for its whole network namespace; its interface's NAPI
-//! thread is put in place all the same, and everything comes back.
+//! Containers of podman, whose sysfs is read-only for the whole network namespace: their NAPI
+//! threads are started all the same, and reverted.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn found_podman(container: &PodmanContainer) -> Arc<Container> {
     found.expect("podman's container is found").clone()
 }
 
-/// How the container sees its sysfs: `MOUNT-OPTIONS SUPERBLOCK-OPTIONS`.
+/// Mount of the container's sysfs: `MOUNT-OPTIONS SUPERBLOCK-OPTIONS`.
 fn sysfs(container: &PodmanContainer) -> String {
     let mounts = fs::read_to_string(format!("/proc/{}/mountinfo", container.pid()));
     let mounts = mounts.expect("the container's first process lives");
@@ -28,10 +28,11 @@ fn sysfs(container: &PodmanContainer) -> String {
     format!("{} {}", words[5], words[words.len() - 1])
 }
 
-/// Everything that is changed for it.
+/// Settings that enforcement changes for the container.
 fn state(container: &PodmanContainer, host: &dyn Net, host_device: &str) -> String {
     container.sh(
-        "ethtool -k eth0; cd /sys/class/net/eth0; cat threaded queues/rx-*/rps_cpus; ip link show eth0",
+        "ethtool -k eth0; cd /sys/class/net/eth0; cat threaded queues/rx-*/rps_cpus; \
+         ip link show eth0",
     ) + &host.sh(&format!("ethtool -k {host_device}"))
         + &sysfs(container)
 }
@@ -77,7 +78,7 @@ fn the_napi_thread_of_a_podman_container_runs_in_its_cgroup_and_everything_comes
             );
             assert!(sysfs(&offender).ends_with(" ro"), "{}", sysfs(&offender));
             let report = if killed {
-                drop(enforcer); // as one that was killed: nothing is taken back
+                drop(enforcer); // as one that was killed: nothing is reverted
                 restore(&options(folder.path())).unwrap()
             } else {
                 enforcer.undo()
@@ -120,7 +121,7 @@ fn files_of_a_read_only_sysfs_are_written_and_put_back_and_it_is_never_left_writ
             assert_eq!(form.canonical(&now), form.canonical(value), "{name}");
             assert!(sysfs(&container).ends_with(" ro"));
         }
-        // Killed in the very moment in which it is writable.
+        // Killed in the very moment in which the sysfs is writable.
         journal
             .set(&Target::Sysfs { device }, Form::Text, "rw")
             .unwrap();
@@ -162,7 +163,7 @@ fn a_sysfs_that_would_become_writable_for_another_process_stays_read_only() {
             netns_cookie: None,
             ifindex: IfIndex(1),
         };
-        // A process with a mount that only the superblock keeps from being written.
+        // Another process with a mount that only the superblock keeps read-only.
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("mount");
         fs::write(&script, "mount -t sysfs x /mnt && exec sleep 60").unwrap();

@@ -1,5 +1,4 @@
-//! A container whose CPU time is capped by a quota pays for its packets out of it, and its own
-//! tasks go on.
+//! A container with a CPU quota pays for its packets out of the quota, and its own tasks continue.
 
 // Clippy's exception for tests does not reach their helpers.
 #![allow(clippy::unwrap_used)]
@@ -18,7 +17,7 @@ use std::time::{Duration, Instant};
 /// A tenth of a CPU.
 const QUOTA: f64 = 0.1;
 
-/// Gives the container [`QUOTA`], by v1 or by v2.
+/// Gives the container [`QUOTA`], through v1 or v2.
 fn cap(container: &FakeContainer) {
     let directory = container.cgroup().controller("cpu");
     if directory.join("cpu.max").exists() {
@@ -29,7 +28,7 @@ fn cap(container: &FakeContainer) {
     }
 }
 
-/// CPU time that the process `pid` was given, in CPUs, while `body` ran.
+/// CPU time of the process `pid` during `body`, in CPUs.
 fn given(pid: u32, body: impl FnOnce()) -> f64 {
     let read = || -> u64 {
         let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
@@ -51,7 +50,7 @@ fn a_container_under_a_quota_keeps_working_under_a_flood_and_pays_for_it() {
         offender.address("eth0", "10.95.0.2/24");
         peer.address("p0", "10.95.0.1/24");
         peer.ping("10.95.0.2");
-        // As a NIC that interrupts the victim's CPU.
+        // A NIC whose interrupts hit the victim's CPU behaves alike.
         offender.steer("eth0", 1);
         let folder = tempfile::tempdir().unwrap();
         let mut accountant = Accountant::start(cofferdam_accounting::Options::default()).unwrap();
@@ -95,8 +94,8 @@ fn a_container_under_a_quota_keeps_working_under_a_flood_and_pays_for_it() {
         let paid = paid / interval.length.as_nanos() as f64;
         let facts = format!("own task {got:.3}, victim paid {paid:.3}, {:?}", row.ledger);
         println!("{facts}");
-        // Half of the quota is its tasks' own, come what may. How much of that they get depends
-        // on who else runs on this host.
+        // Half of the quota always belongs to its tasks. The part of that which they get depends on
+        // other work of this host.
         assert!(got > QUOTA * 0.2, "{facts}");
         assert!(paid < 0.05, "{facts}");
         let state = means(&enforcer, &o, Means::IngressDrop);

@@ -1,4 +1,4 @@
-//! Reservations on this very host, with cgroups and processes of our own.
+//! Reservations on this host, with cgroups and processes of our own.
 
 // Clippy's exception for tests does not reach their helpers.
 #![allow(clippy::unwrap_used)]
@@ -28,7 +28,7 @@ fn of(fake: &FakeContainer) -> Arc<Container> {
     container(fake.cgroup(), Some(fake.pid()))
 }
 
-/// CPUs that a process may run on, as the kernel has it.
+/// CPUs that a process may run on, as the kernel reports them.
 fn allowed(pid: u32) -> BTreeSet<CpuId> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let list = status
@@ -38,7 +38,7 @@ fn allowed(pid: u32) -> BTreeSet<CpuId> {
     cpus.into_iter().collect()
 }
 
-/// Every CPU setting of a cgroup.
+/// CPU settings of a cgroup.
 fn settings(cgroup: &Cgroup) -> BTreeMap<PathBuf, String> {
     let mut all = BTreeMap::new();
     for controller in ["cpu", "cpuset"] {
@@ -66,7 +66,7 @@ fn one() -> CpuAmount {
     "1".parse().unwrap()
 }
 
-/// Runs `body` with all CPUs of this host, a journal of its own, and one test at a time.
+/// Runs `body` with the CPUs of this host and a journal of its own, one test at a time.
 fn scene(body: impl FnOnce(&BTreeSet<CpuId>, &mut Journal) + Send + 'static) {
     let _alone = exclusive();
     time_limit(LIMIT, move || {
@@ -110,7 +110,7 @@ fn an_idle_cpu_is_lent_and_taken_back_when_its_owner_works() {
             &allowed(a.pid()) == cpus
         });
         let _burner: Process = s.start("sha256sum /dev/zero");
-        wait_until("the CPU to be taken back", Duration::from_secs(20), || {
+        wait_until("the CPU to be reclaimed", Duration::from_secs(20), || {
             r.step(journal, Instant::now());
             allowed(a.pid()).len() + 1 == cpus.len()
         });
@@ -187,7 +187,7 @@ fn the_enforcer_reserves_says_so_and_takes_it_back() {
         let own = status.containers[0].reservation.clone().unwrap().own_cpus;
         assert_eq!(allowed(s.pid()), own.iter().copied().collect());
         assert_eq!(status.containers[1].reservation, None);
-        // Without a strict container nobody's settings are touched.
+        // Without a strict container no settings are changed.
         enforcer.set(vec![wanted(&a, CpuPolicy::Standard)]);
         assert_eq!((settings(s.cgroup()), settings(a.cgroup())), before);
         assert!(enforcer.undo().is_clean());

@@ -1,5 +1,5 @@
-//! Stop where containers are behind a tunnel or upon another device: what is for a container in debt is
-//! dropped where it enters the host, told by the address inside.
+//! Packet limits for containers behind a tunnel or on another device: packets of a container in
+//! debt are dropped where they enter the host, by the address inside.
 
 // Clippy's exception for tests does not reach their helpers.
 #![allow(clippy::unwrap_used)]
@@ -22,7 +22,7 @@ use std::time::Duration;
 const SLOT: u32 = 3;
 const PACKETS: u64 = 200;
 
-/// Two containers behind an uplink, and the programs; one of the two is in debt.
+/// Two containers behind an uplink, one of them in debt, and the programs.
 struct Scene {
     debtor: FakeContainer,
     neighbour: FakeContainer,
@@ -31,7 +31,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// The debtor may have packets that cost so much in a second.
+    /// Creates the scene with a budget of `rate_ns_per_s` for the debtor.
     fn new(rate_ns_per_s: u64) -> Scene {
         let (debtor, neighbour) = (FakeContainer::new("debtor"), FakeContainer::new("other"));
         let uplink = Uplink::new();
@@ -67,12 +67,12 @@ impl Scene {
         link.unwrap().unwrap()
     }
 
-    /// Packets received of those that the peer sends to each.
+    /// Numbers of packets received of those sent to each container.
     fn send(&self) -> (u64, u64) {
         let receive = |container: &FakeContainer, own: &str| {
             let at = format!("{own}:9000").parse().expect("an address");
             let sink = traffic::udp_sink(container, None, at, PACKETS);
-            // Paced, so that no queue on the way is full.
+            // Pauses keep the queues on the path from overflowing.
             for _ in 0..PACKETS / 50 {
                 traffic::udp_send(&self.uplink.peer, None, Udp::to(at).packets(50)).finish();
                 std::thread::sleep(Duration::from_millis(1));
@@ -84,8 +84,8 @@ impl Scene {
         (debtor.finish()[0], neighbour.finish()[0])
     }
 
-    /// What happens to one packet that carries `inside`, sent to the router as `protocol`, over UDP to
-    /// `port` of it.
+    /// Counts of one packet that contains `inside`, sent to the router as `protocol`, or over UDP
+    /// to its `port`.
     fn carry(&self, protocol: i32, port: u16, inside: &[u8]) -> DropCounts {
         let before = self.programs.counts(SLOT);
         let file = File::open(format!("/run/netns/{}", self.uplink.peer.name())).unwrap();
@@ -174,7 +174,7 @@ fn what_a_tunnel_brings_is_dropped_by_the_address_inside() {
 #[test]
 fn every_kind_of_tunnel_is_read_and_what_is_none_is_left_alone() {
     alone(120, || {
-        // So little that nothing is ever added.
+        // The budget is so small that no tokens are added.
         let scene = Scene::new(1);
         let _link = scene.attach(Entry::Native);
         for tunnel in [Tunnel::Vxlan(8472), Tunnel::Geneve(6081), Tunnel::Ip] {
@@ -203,7 +203,7 @@ fn every_kind_of_tunnel_is_read_and_what_is_none_is_left_alone() {
         ] {
             let counts = scene.carry(protocol, port, &inside);
             assert_eq!((counts.rx_dropped, counts.rx_passed), (1, 0), "{what}");
-            // Cut short anywhere before the address ends, it is nobody's.
+            // A packet cut before the end of the address belongs to no container.
             let whole = inside.len() - UDP_9000.len();
             for cut in (1..whole).step_by(3) {
                 let counts = scene.carry(protocol, port, &inside[..cut]);

@@ -1,4 +1,4 @@
-//! What the tests of the enforcement share.
+//! Helpers of the enforcement tests.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use cofferdam_enforce::{Enforcer, Options, Wanted};
@@ -16,14 +16,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// One root test at a time, with a limit. Asserts that nothing stays behind.
+/// Runs one root test at a time, with a time limit. Asserts that it leaves nothing behind.
 pub fn alone(seconds: u64, body: impl FnOnce() + Send + 'static) {
     let _alone = exclusive();
     time_limit(Duration::from_secs(seconds), body);
     cofferdam_lab::fixtures::assert_nothing_left();
 }
 
-/// The container as the inventory finds it.
+/// The container as the inventory discovers it.
 pub fn found(container: &FakeContainer) -> Arc<Container> {
     let inventory = Inventory::scan().expect("the host can be scanned");
     let mut all = inventory.containers();
@@ -50,7 +50,7 @@ pub fn enforce(containers: &[&Arc<Container>]) -> Vec<Wanted> {
     wanted.collect()
 }
 
-/// A peer, and a router that forwards to containers; between them the link `p0` to `up0`.
+/// A peer, and a router that forwards to containers, connected by the link `p0`–`up0`.
 pub struct Uplink {
     pub router: Router,
     pub peer: Namespace,
@@ -70,7 +70,7 @@ impl Uplink {
         }
     }
 
-    /// What the peer sends to containers goes through a VXLAN to port 4789 from now on.
+    /// From now on, the peer's packets to containers go through a VXLAN to port 4789.
     pub fn tunnel(&self) {
         let (router, peer) = (&*self.router, &self.peer);
         vxlan(router, "vx0", 7, "up0", "10.97.0.2", "10.97.0.1");
@@ -88,16 +88,17 @@ pub struct Scene {
     pub victim: FakeContainer,
     pub router: Router,
     pub port: Port,
-    /// Both as the inventory finds them.
+    /// The offender as the inventory discovers it.
     pub o: Arc<Container>,
+    /// The victim as the inventory discovers it.
     pub v: Arc<Container>,
-    /// Its [`Scene::state`] before anything was enforced.
+    /// [`Scene::state`] before enforcement.
     pub before: String,
     _folder: tempfile::TempDir,
 }
 
 impl Scene {
-    /// With the offender's NAPI thread in place.
+    /// Scene in which the offender's NAPI thread runs in its cgroup.
     pub fn engaged() -> Scene {
         let mut scene = Scene::new();
         until_napi_in_force(
@@ -108,12 +109,12 @@ impl Scene {
         scene
     }
 
-    /// Before the first step.
+    /// Scene before the first step.
     pub fn new() -> Scene {
         Scene::prepared(|_| {})
     }
 
-    /// The same, with the offender as `prepare` leaves it.
+    /// Scene before the first step, after `prepare` has changed the offender.
     pub fn prepared(prepare: impl FnOnce(&FakeContainer)) -> Scene {
         let (offender, victim) = (FakeContainer::new("offender"), FakeContainer::new("victim"));
         let router = Router::new("router");
@@ -138,13 +139,13 @@ impl Scene {
         }
     }
 
-    /// What the runtime or an administrator did to the offender is taken note of.
+    /// Passes changes that a runtime or an administrator made to the offender.
     pub fn follow(&mut self) {
         self.o = found(&self.offender);
         self.enforcer.set(enforce(&[&self.o, &self.v]));
     }
 
-    /// Steps, while the offender causes and the victim pays, until `done`.
+    /// Takes steps in which the offender causes work and the victim is charged, until `done`.
     pub fn until(&mut self, what: &str, mut done: impl FnMut(&Scene) -> bool) {
         let interval = interval(&self.o, &self.v, 10);
         cofferdam_lab::fixtures::wait_until(what, Duration::from_secs(10), || {
@@ -153,7 +154,8 @@ impl Scene {
         });
     }
 
-    /// Takes everything back; `meanwhile` undoes what was done to the offender. All is as before.
+    /// Reverts all changes; `meanwhile` undoes changes of the offender. Asserts that the state is
+    /// as before.
     pub fn ends_as_it_began(self, meanwhile: impl FnOnce(&FakeContainer)) {
         let report = self.enforcer.undo();
         assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
@@ -162,14 +164,14 @@ impl Scene {
         assert_eq!(after, self.before);
     }
 
-    /// What the offender's interface and cgroup, and the router's port to it, are like now.
+    /// State of the offender's interface and cgroup, and of the router's port to it.
     pub fn state(&self) -> String {
         state(&self.offender, &*self.router, &self.port.device)
     }
 }
 
-/// A made-up interval of 20 ms: on CPU 0 softirq took `softirq_ms` for `offender`'s packets, in
-/// the time of `victim` by half.
+/// Synthetic interval of 20 ms: on CPU 0 softirqs took `softirq_ms` for `offender`'s packets, half
+/// of it in the time of `victim`.
 pub fn interval(offender: &Arc<Container>, victim: &Arc<Container>, softirq_ms: u64) -> Interval {
     let ns = softirq_ms * 1_000_000;
     let row = |container: &Arc<Container>, caused_ns: u64, billed_ns: u64| ContainerLedger {
@@ -218,10 +220,10 @@ pub fn means(enforcer: &Enforcer, container: &Container, means: Means) -> MeansS
     let mut states = network.expect("it is enforced").means.into_iter();
     states
         .find(|s| s.means == means)
-        .expect("every means is told")
+        .expect("every means is reported")
 }
 
-/// Steps until the NAPI thread of `container` runs in its cgroup: the kernel takes its time.
+/// Takes steps until the NAPI thread of `container` runs in its cgroup: the kernel needs some time.
 pub fn until_napi_in_force(enforcer: &mut Enforcer, container: &Container, interval: &Interval) {
     let mut why = String::new();
     for _ in 0..500 {
@@ -239,7 +241,8 @@ pub fn until_napi_in_force(enforcer: &mut Enforcer, container: &Container, inter
 /// Everything that enforcement may change for a container, as text.
 pub fn state(container: &FakeContainer, host: &dyn Net, host_device: &str) -> String {
     let mut text = container.sh(
-        "ethtool -k eth0; cd /sys/class/net/eth0; cat threaded queues/rx-*/rps_cpus; ip link show eth0",
+        "ethtool -k eth0; cd /sys/class/net/eth0; cat threaded queues/rx-*/rps_cpus; \
+         ip link show eth0",
     );
     text += &host.sh(&format!("ethtool -k {host_device}; ip link"));
     let cgroup: &Cgroup = container.cgroup();
@@ -262,7 +265,7 @@ pub fn state(container: &FakeContainer, host: &dyn Net, host_device: &str) -> St
     text
 }
 
-/// The host, for callers that need none of its files changed.
+/// The host, for callers that change none of its files.
 pub fn host() -> HostFs {
     HostFs::host()
 }
