@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * What the accounting programs and their reader share: plain integers, explicit padding.
+ * Types that the accounting programs and their reader share: plain integers, explicit padding.
  * Rust gets these types from the object's BTF; nothing mirrors them by hand.
  */
 #ifndef COFFERDAM_ACCOUNTING_ABI_H
@@ -43,32 +43,32 @@ _Static_assert(sizeof(struct cf_row) == 80, "cf_row is part of the ABI");
 
 enum cf_limits {
 	CF_SOFTIRQS = 10,	    /* vectors of enum { HI_SOFTIRQ … RCU_SOFTIRQ } */
-	CF_BATCH_MAX = 64,	    /* owners kept apart in one batch before it is shared out */
+	CF_BATCH_MAX = 64,	    /* distinct owners in one batch before it is shared out */
 	CF_IDENTITIES = 256,	    /* direct-mapped identity cache of a CPU; a power of two */
 	CF_PATH_MAX = 512,	    /* bytes of a cgroup path in an event, NUL included */
 	CF_SEGMENT_MAX_MS = 10000,  /* no segment and no run lasts longer */
 	CF_TUNNEL_ENDS = 64,	    /* tunnels that end on this host */
-	CF_TUNNEL_ADDRESSES = 8192, /* of containers behind them */
+	CF_TUNNEL_ADDRESSES = 8192, /* container addresses behind them */
 	CF_ROOT_CGROUP = 1,	    /* id of the root of the unified hierarchy (kernfs) */
 };
 
-/* Time measured on one CPU, whoever it is given to. */
+/* Time measured on one CPU, independent of its owner. */
 struct cf_totals {
-	__u64 softirq_ns[CF_SOFTIRQS]; /* by vector, nested hardirqs left out, ns */
+	__u64 softirq_ns[CF_SOFTIRQS]; /* by vector, without nested hardirqs, ns */
 	__u64 hardirq_network_ns;      /* device hardirqs that raised NET_RX or NET_TX, ns */
 	__u64 hardirq_other_ns;	       /* other device hardirqs, ns */
-	__u64 napi_thread_ns;	       /* NAPI threads, nested interrupts left out, ns */
+	__u64 napi_thread_ns;	       /* NAPI threads, without nested interrupts, ns */
 	__u64 drain_ns;		 /* draining another container's packets in a system call, ns */
-	__u64 charged_nobody_ns; /* ran in the time slices of nobody with a row, ns */
+	__u64 charged_nobody_ns; /* ran in time slices of tasks without a row, ns */
 	__u64 charged_host_ns;	 /* of that, network CPU in a task: neither idle nor serving, ns */
 	__u64 segments_rejected; /* segments with an impossible length */
 	__u64 softirqs;		 /* softirqs that began, to compare with /proc/softirqs */
-	__u64 polls_unseen;	 /* of NAPI threads that came to the CPU unseen */
+	__u64 polls_unseen;	 /* of NAPI threads whose switch to the CPU was hidden */
 	__u64 interruptions;	 /* of tasks, neither idle nor serving, by network softirqs */
 };
 _Static_assert(sizeof(struct cf_totals) == 160, "cf_totals is part of the ABI");
 
-/* What a CPU is at, as far as network work goes. */
+/* Kind of work that a CPU does, from the network's point of view. */
 enum cf_mode {
 	CF_IDLE = 0,	/* ordinary process context or idle */
 	CF_RECEIVE,	/* NET_RX softirq */
@@ -87,7 +87,7 @@ struct cf_share {
 };
 _Static_assert(sizeof(struct cf_share) == 16, "cf_share is part of the ABI");
 
-/* What a kernel object (device, network namespace, cgroup) means to the ledger. */
+/* Meaning of a kernel object (device, network namespace, cgroup) to the ledger. */
 struct cf_identity {
 	__u64 object;	  /* kernel address; 0 = empty */
 	__u32 generation; /* of the identity maps when this was looked up */
@@ -123,7 +123,7 @@ struct cf_cpu {
 	__u32 vector;	   /* softirq vector that runs */
 	__u32 owner;	   /* row of the open segment, or CF_OWNER_BATCH */
 	__u32 direction;   /* CF_RX or CF_TX */
-	__u32 outer_owner; /* owner to go back to after a drain */
+	__u32 outer_owner; /* owner to return to after a drain */
 	__u32 outer_direction;
 	__u64 outer_dev;
 	__u32 draining;	   /* packets of another owner are being dequeued */
@@ -147,23 +147,23 @@ struct cf_cpu {
 	__u32 queued_direction;
 	__u32 queued; /* one was queued since the last receive softirq */
 
-	__u32 handed_row; /* the first to queue a packet in this softirq; or CF_NO_ROW */
+	__u32 handed_row; /* owner of the first packet queued in this softirq; or CF_NO_ROW */
 	__u32 handed_direction;
 
 	__u64 pair_dev;	       /* host end of the receiver's veth that pair_packets went to … */
 	__u32 pair_generation; /* … the identity generation it was looked up in … */
-	__u32 pair_receiver;   /* … and its row, or CF_NO_ROW when it is no container's */
+	__u32 pair_receiver;   /* … and its row, or CF_NO_ROW if it belongs to no container */
 	__u32 pair_sender;     /* row of the container that sends them */
 	__u32 tunnelled;       /* packets that left a tunnel's device */
-	__u64 pair_packets;    /* not in the map `pairs` yet */
+	__u64 pair_packets;    /* not yet in the map `pairs` */
 
-	__u32 pended;	    /* packets on the host's devices whose socket tells the owner */
-	__u32 pended_netns; /* inode of the device's namespace, of the last that teaches */
+	__u32 pended;	    /* packets on the host's devices whose socket names the owner */
+	__u32 pended_netns; /* inode of the device's namespace, for the last learning packet */
 
 	__u64 list_dev;	    /* device of the pending packet while more of its list follow, or 0 */
-	__u32 list_packets; /* of a list, that the segment has been pending for */
-	__u32 follows;	    /* the softirq that runs began right after another */
-	__u64 list_each;    /* what one of them weighs, once the first has told its owner */
+	__u32 list_packets; /* packets of a list in the pending segment */
+	__u32 follows;	    /* the running softirq began right after another */
+	__u64 list_each;    /* weight of one of them, once the first has an owner */
 
 	__u64 softirq_end_ns; /* end of the last softirq */
 
@@ -190,14 +190,14 @@ struct cf_link_key {
 	__u32 netns; /* inode of the namespace that holds the device */
 	__u32 ifindex;
 };
-/* A cgroup of which a process was seen in a namespace. */
+/* A cgroup whose process was seen in a namespace. */
 struct cf_membership {
 	__u64 cgroup; /* v2 id */
 	__u32 netns;  /* inode */
 	__u32 pad;
 };
 
-/* Drivers of tunnels whose packets are read. */
+/* Drivers of tunnels whose packets are parsed. */
 enum cf_tunnel_device {
 	CF_DEVICE_OTHER = 0,
 	CF_DEVICE_VXLAN,
@@ -205,14 +205,14 @@ enum cf_tunnel_device {
 	CF_DEVICE_IP,
 };
 
-/* Where a tunnel's packets go to. */
+/* Destination of a tunnel's packets. */
 struct cf_tunnel_end {
 	__u32 netns;	/* inode */
 	__u16 protocol; /* of the outer IP header */
 	__be16 port;	/* UDP; 0 for other protocols */
 };
-/* Whom a packet is for that is inside a tunnel, or comes from a device upon which a container's
- * lies: IPv4 as ::ffff:a.b.c.d. */
+/* Receiver of a packet that is inside a tunnel, or that comes from a device on which a container's
+ * device is stacked. IPv4 as ::ffff:a.b.c.d. */
 struct cf_inner_address {
 	__u32 netns; /* inode of the namespace that the tunnel ends in, or that has the device */
 	__u8 to[16];
@@ -237,7 +237,7 @@ struct cf_pair {
 	__u32 receiver; /* row */
 };
 
-/* Every event begins so; CF_EVENT_CGROUP_CREATED is followed by the path. */
+/* Begin of every event; CF_EVENT_CGROUP_CREATED is followed by the path. */
 struct cf_event {
 	__u32 kind;
 	__u32 pid;

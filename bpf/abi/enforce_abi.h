@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * What the dropping programs and the enforcement share: plain integers, explicit padding.
+ * Types that the dropping programs and the enforcement share: plain integers, explicit padding.
  */
 #ifndef COFFERDAM_ENFORCE_ABI_H
 #define COFFERDAM_ENFORCE_ABI_H
@@ -11,14 +11,14 @@ enum cf_drop_limits {
 	CF_DROP_TUNNELS = 64,	  /* kinds and ports of a namespace */
 };
 
-/* What a container's packets may be wrapped in where they enter the host. */
+/* Tunnel headers of a container's packets where they enter the host. */
 enum cf_tunnel_kind {
 	CF_TUNNEL_IP = 1, /* RFC 2003, RFC 4213 */
 	CF_TUNNEL_VXLAN,  /* RFC 7348 */
 	CF_TUNNEL_GENEVE, /* RFC 8926 */
 };
 
-/* How a wrapped packet is told. */
+/* Mark of a wrapped packet. */
 struct cf_tunnel {
 	__u16 protocol; /* of the outer IP header */
 	__be16 port;	/* UDP destination; 0 for other protocols */
@@ -29,18 +29,18 @@ struct cf_address {
 	__u8 bytes[16];
 };
 
-/* What one container may cost; written by the agent. */
+/* Limit of one container; written by the agent. */
 struct cf_limit {
-	__u64 rate_ns_per_s; /* network CPU that it may cause in a second, ns; 0: no limit */
-	__u64 rx_cost_ns;    /* what a packet to it costs, ns */
-	__u64 tx_cost_ns;    /* what a packet from it costs, ns */
-	__u64 burst_ns;	     /* what it may save up, ns */
+	__u64 rate_ns_per_s; /* network CPU that it may cause per second, ns; 0: no limit */
+	__u64 rx_cost_ns;    /* cost of a packet to it, ns */
+	__u64 tx_cost_ns;    /* cost of a packet from it, ns */
+	__u64 burst_ns;	     /* most that it may save up, ns */
 };
 
-/* What it has left, and what was done; written by the programs. */
+/* Token bucket of one container, and its packets; written by the programs. */
 struct cf_bucket {
-	__s64 tokens_ns;   /* what is left, ns; down to -2 burst_ns */
-	__u64 refilled_ns; /* when it was filled last, CLOCK_MONOTONIC */
+	__s64 tokens_ns;   /* tokens left, ns; down to -2 burst_ns */
+	__u64 refilled_ns; /* time of the last refill, CLOCK_MONOTONIC */
 	__u64 rx_passed;   /* packets */
 	__u64 rx_dropped;
 	__u64 tx_passed;

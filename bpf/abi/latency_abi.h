@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * What the latency programs and their reader share: plain integers, explicit padding. Rust
+ * Types that the latency programs and their reader share: plain integers, explicit padding. Rust
  * gets these types from the object's BTF; nothing mirrors them by hand.
  */
 #ifndef COFFERDAM_LATENCY_ABI_H
@@ -27,7 +27,7 @@ enum lt_direction {
 	LT_DIRECTIONS,
 };
 
-/* Classes that packets are counted by. */
+/* Classes by which packets are counted. */
 enum lt_class {
 	LT_ICMP = 0,
 	LT_UDP,
@@ -36,23 +36,23 @@ enum lt_class {
 	LT_CLASSES,
 };
 
-/* Where a report ends. */
+/* Last point of a report. */
 enum lt_end {
 	LT_END_DEVICE = 0, /* egress: handed to the last host device */
 	LT_END_COPIED,	   /* ingress: copied to the reader */
 	LT_END_READY,	   /* ingress: in the socket; the copy was not seen */
 	LT_END_KERNEL,	   /* ingress: the container's kernel was the receiver */
-	LT_END_ARRIVED,	   /* ingress: on the container's device; what came then was not seen */
+	LT_END_ARRIVED,	   /* ingress: on the container's device; no later point was seen */
 };
 
-/* Why a packet has no report. */
+/* Reason why a packet has no report. */
 enum lt_miss {
 	LT_MISS_DROPPED = 0, /* the kernel dropped it on the way */
 	LT_MISS_LOCAL,	     /* it never reached a device of the host */
 	LT_MISS_NO_START,    /* ingress: no host device received it; the host itself sent it */
-	LT_MISS_CONTENT,     /* what arrived is not what left: the buffer was used again */
+	LT_MISS_CONTENT,     /* another packet arrived than left: the buffer was reused */
 	LT_MISS_EVICTED,     /* the table was full */
-	LT_MISS_SEGMENT,     /* a TCP segment whose whole was not found */
+	LT_MISS_SEGMENT,     /* a TCP segment whose super-packet was not found */
 	LT_MISS_UNSEEN,	     /* its end was not seen in time: see lt_sweep */
 	LT_MISSES,
 };
@@ -61,10 +61,10 @@ enum lt_flag {
 	LT_RETRANSMIT = 1,   /* TCP: (part of) this range was sent before */
 	LT_ENCAPSULATED = 2, /* left the host inside a tunnel */
 	LT_FRAGMENT = 4,
-	LT_MERGED = 8, /* TCP: of several that were merged on the way; its begin is the first's */
+	LT_MERGED = 8, /* TCP: merged from several on the way; its first point is the first one's */
 };
 
-/* In place of the time of a point. */
+/* Stands in place of the time of a point. */
 enum lt_delta {
 	LT_SATURATED = 0xfffffffeU, /* 4.29 s or more */
 	LT_ABSENT = 0xffffffffU,    /* the packet did not pass it, or no hook shows it */
@@ -103,19 +103,19 @@ struct lt_report {
 };
 _Static_assert(sizeof(struct lt_report) == 136, "lt_report is part of the ABI");
 
-/* What is measured for one container. */
+/* Choice of the packets that are measured for one container. */
 struct lt_config {
 	__u32 directions; /* bit per lt_direction; 0 is off */
 	__u32 classes;	  /* bit per lt_class */
 	__u32 ifindex;	  /* the container's device; 0 is all */
-	__u32 one_in;	  /* one flow in so many; 0 and 1 are all */
+	__u32 one_in;	  /* one flow of this many; 0 and 1 are all */
 	__u16 port;	  /* either end of the packet; 0 is all */
 	__u16 reserved;
 	__u32 reserved2;
 };
 _Static_assert(sizeof(struct lt_config) == 24, "lt_config is part of the ABI");
 
-/* Of one direction. In cache lines of its own: most often another CPU counts the other one. */
+/* Counts of one direction, in its own cache lines: most often another CPU counts the other one. */
 struct lt_way_counts {
 	__u64 packets[LT_CLASSES];
 	__u64 reports[LT_CLASSES]; /* in packets: segments counted */
@@ -128,12 +128,12 @@ struct lt_counts {
 	struct lt_way_counts way[LT_DIRECTIONS];
 };
 
-/* What `lt_sweep` is called with. */
+/* Arguments of `lt_sweep`. */
 struct lt_sweep_args {
-	__u64 older_ns;	 /* settles packets of which nothing was seen for so long, */
-	__u64 queued_ns; /* and those in a queue after so long */
+	__u64 older_ns;	 /* age after which a packet without news is closed */
+	__u64 queued_ns; /* the same for a packet in a queue */
 	__u32 first;	 /* bucket to begin with */
-	__u32 buckets;	 /* how many to look at */
+	__u32 buckets;	 /* number of buckets to look at */
 };
 _Static_assert(sizeof(struct lt_sweep_args) == 24, "lt_sweep_args is part of the ABI");
 
@@ -141,9 +141,9 @@ enum lt_limits {
 	LT_WAYS = 4,	  /* packets in one bucket of the table */
 	LT_DEVICES = 256, /* direct-mapped cache of devices, a CPU */
 	LT_SENDS = 4096,  /* direct-mapped table of tasks inside a sending system call */
-	LT_CUT = 16,	  /* TCP wholes remembered a CPU while they are cut into segments, */
-	LT_PARENTS = 64,  /* and by devices until they are received: a backlog has 22 */
-	LT_PARTS = 64,	  /* TCP segments that one poll can merge into one packet */
+	LT_CUT = 16, /* TCP super-packets that a CPU remembers while they are cut into segments */
+	LT_PARENTS = 64, /* the same by devices, until they are received: a backlog has 22 */
+	LT_PARTS = 64,	 /* TCP segments that one poll can merge into one packet */
 };
 
 struct lt_layout {

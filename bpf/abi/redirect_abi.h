@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * What the redirecting program and the dataplane share: plain integers, explicit padding.
+ * Types that the redirecting program and the dataplane share: plain integers, explicit padding.
  */
 #ifndef COFFERDAM_REDIRECT_ABI_H
 #define COFFERDAM_REDIRECT_ABI_H
@@ -10,7 +10,7 @@ struct rd_address {
 	__u8 bytes[16];
 };
 
-/* What of an address is the dataplane's. */
+/* Part of an address that belongs to the dataplane. */
 struct rd_claim {
 	__u32 whole;	  /* 1: everything for it, ARP and NDP too; 0: only the ports below */
 	__u16 first_port; /* range for connections that the dataplane opens; host order */
@@ -25,7 +25,7 @@ struct rd_port {
 	__u16 port; /* host order */
 };
 
-/* How many packets went where; one set a CPU. */
+/* Number of packets by destination; one set per CPU. */
 struct rd_counts {
 	__u64 redirected_packets;
 	__u64 passed_packets;	/* for Linux */

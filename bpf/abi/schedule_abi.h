@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * What the diagnosis programs and their reader share: plain integers, explicit padding. All
- * times are nanoseconds; those named _at_ns are moments of the scheduler's own clock
- * (rq->clock).
+ * Types that the diagnosis programs and their reader share: plain integers, explicit padding. All
+ * times are nanoseconds; those named _at_ns are moments of the scheduler's own clock (rq->clock).
  */
 #ifndef COFFERDAM_SCHEDULE_ABI_H
 #define COFFERDAM_SCHEDULE_ABI_H
 
-/* Who is on a CPU. Containers begin at CF_SCHED_FIRST_CONTAINER. */
+/* Owner of the task on a CPU. Containers begin at CF_SCHED_FIRST_CONTAINER. */
 enum cf_sched_row_index {
 	CF_SCHED_IDLE = 0,
 	CF_SCHED_HOST, /* a task of no container, or of one that found no row free */
@@ -18,14 +17,14 @@ enum cf_sched_limits {
 	CF_SCHED_CPUS_MAX = 1024,	 /* CPUs that a window can look at */
 	CF_SCHED_IDENTITIES = 128,	 /* direct-mapped cache of a CPU; a power of two */
 	CF_SCHED_PERIOD_NS = 100000000,	 /* a scheduling period: the default of CFS bandwidth */
-	CF_SCHED_LONG_WAIT_NS = 1000000, /* from here on a wait is compared with idle CPUs */
-	CF_SCHED_NOTED_WAIT_NS = 50000,	 /* from here on a wait has a culprit, and may be a
+	CF_SCHED_LONG_WAIT_NS = 1000000, /* waits from this length on are compared with idle CPUs */
+	CF_SCHED_NOTED_WAIT_NS = 50000,	 /* waits from this length on get a culprit, and may be a
 					  * throttling that began after the thread slept */
 	CF_SCHED_RUNS = 8,		 /* segments that a CPU remembers; a power of two */
-	CF_SCHED_LOOK_NS = 10000000, /* how often a container looks whether its window is over */
+	CF_SCHED_LOOK_NS = 10000000,	 /* interval of a container's check for the window's end */
 };
 
-/* Why a container that is not on a CPU may have a claim to it. */
+/* Reason why a container that is not on a CPU may have a claim to it. */
 enum cf_sched_stopped {
 	CF_SCHED_ASLEEP = 0, /* no runnable thread of it was left there */
 	CF_SCHED_QUEUED,     /* runnable threads of it stayed in the runqueue */
@@ -43,7 +42,7 @@ struct cf_sched_cell {
 	__u64 stopped_at_ns;
 	__u64 group_runqueue;	 /* cfs_rq of the thread that stopped */
 	__u64 throttled_base_ns; /* that cfs_rq's throttled time then */
-	__u64 looked_at_ns;	 /* whether the window is over was asked last */
+	__u64 looked_at_ns;	 /* last check for the window's end */
 	__u64 with_ns;		 /* weight of with_row in a majority vote of waits */
 	__u32 with_row;		 /* the row that it waited behind most */
 	__u32 stopped;		 /* enum cf_sched_stopped */
@@ -59,14 +58,14 @@ struct cf_sched_window {
 };
 _Static_assert(sizeof(struct cf_sched_window) == 32, "cf_sched_window is part of the ABI");
 
-/* What a cgroup means; a cache. */
+/* Cached meaning of a cgroup. */
 struct cf_sched_identity {
 	__u64 cgroup; /* kernel address; 0 = empty */
 	__u32 generation;
 	__u32 row;
 };
 
-/* A segment that ended: which row ran, from when. It lasted until the next one began. */
+/* A segment that ended: its row and its begin. It lasted until the next one began. */
 struct cf_sched_run {
 	__u64 began_at_ns;
 	__u32 row;
@@ -77,9 +76,9 @@ struct cf_sched_run {
 struct cf_sched_cpu {
 	__u64 css_set;		/* cgroups of the task that runs */
 	__u32 generation;	/* of the identity that `row` stands for */
-	__u32 row;		/* the one that runs */
+	__u32 row;		/* the running row */
 	__u64 began_at_ns;	/* the open segment; 0 until a task was seen */
-	__u64 counting_at_ns;	/* counting began: what cells say of before is stale */
+	__u64 counting_at_ns;	/* begin of counting: older values in the cells are stale */
 	__u64 idle_began_at_ns; /* the last idle stretch that ended … */
 	__u64 idle_ended_at_ns;
 	__u64 throttled_at_ns; /* a container was last throttled here … */
@@ -89,10 +88,10 @@ struct cf_sched_cpu {
 	__u64 host_ns;
 	__u64 left_idle_ns;   /* idle time that followed a throttling */
 	__u64 clock_ahead_ns; /* CLOCK_MONOTONIC - scheduler clock, signed; 0 until known */
-	__u64 clock_at_ns;    /* when that was read */
+	__u64 clock_at_ns;    /* time of that comparison */
 	__u64 mismatches;     /* segments whose end did not name the task it began with */
 	__u64 rejected;	      /* segments or waits of impossible length */
-	__u32 next_run;	      /* of `runs`, to be written next */
+	__u32 next_run;	      /* index in `runs` to write next */
 	__u32 reserved;
 	struct cf_sched_run runs[CF_SCHED_RUNS];
 	struct cf_sched_identity identities[CF_SCHED_IDENTITIES];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* What the isolation benchmark's programs and their reader share: plain integers. */
+/* Types that the isolation benchmark's programs and their reader share: plain integers. */
 #ifndef COFFERDAM_TENANTS_ABI_H
 #define COFFERDAM_TENANTS_ABI_H
 
@@ -8,7 +8,7 @@ struct cf_tenant {
 	__s64 rss_pages;     /* anonymous, file and shared pages that its processes map, now */
 	__u64 device_ops;    /* requests that its devices completed */
 	__u64 device_bytes;  /* bytes of those */
-	__u64 untracked_mms; /* address spaces that found no room in the table */
+	__u64 untracked_mms; /* address spaces for which the table was full */
 };
 _Static_assert(sizeof(struct cf_tenant) == 32, "cf_tenant is part of the ABI");
 

@@ -75,8 +75,8 @@ int BPF_PROG(cgroup_attach_task, struct cgroup *cgroup, const char *path, struct
 	return 0;
 }
 
-/* Which cgroups were seen in namespaces that stand for another row. Pairs that give way are told
- * once more. */
+/* Cgroups that were seen in namespaces of another row. The map is LRU: a pair that was evicted is
+ * reported again. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -84,9 +84,9 @@ struct {
 	__type(value, __u32);
 } memberships SEC(".maps");
 
-/* Whether it is known that `cgroup` is in `netns`. Both having a row is not enough: the second
- * container of a pod joins a namespace that the first one holds, and is in the host's until then.
- */
+/* Whether the agent knows that `cgroup` is in `netns`. Two rows are not enough: the second
+ * container of a pod starts in the host's namespace, and then joins the one that the first
+ * container owns. */
 static __always_inline bool cf_is_member(const struct cf_membership *pair)
 {
 	__u32 *row = bpf_map_lookup_elem(&cgroup_rows, &pair->cgroup);
@@ -102,13 +102,13 @@ static __always_inline bool cf_is_member(const struct cf_membership *pair)
 	return bpf_map_lookup_elem(&memberships, pair) != NULL;
 }
 
-/* A program starts: by now its namespaces are made. What is known, and everything in the host's
- * namespace, tells nothing new. */
+/* Reports the namespace of a process at exec, when its namespaces exist. Skips processes in the
+ * host's namespace and members that the agent knows. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(sched_process_exec, struct task_struct *task)
 {
 	struct cf_membership pair = { .netns = cf_netns_of(task) };
-	__u32 told = 1;
+	__u32 reported = 1;
 
 	if (!pair.netns || pair.netns == host_netns)
 		return 0;
@@ -116,7 +116,7 @@ int BPF_PROG(sched_process_exec, struct task_struct *task)
 	if (cf_is_member(&pair))
 		return 0;
 	if (cf_send(CF_EVENT_PROCESS_SEEN, pair.cgroup, pair.netns, task->tgid))
-		bpf_map_update_elem(&memberships, &pair, &told, 0);
+		bpf_map_update_elem(&memberships, &pair, &reported, 0);
 	return 0;
 }
 

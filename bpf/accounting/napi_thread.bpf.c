@@ -15,7 +15,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	if (!s)
 		return 0;
 	s->napi_thread = 0;
-	/* A drain that gave up is over as well. */
+	/* A drain that gave up also ends here. */
 	if (s->mode != CF_IDLE) {
 		now = bpf_ktime_get_ns();
 		if (s->mode == CF_NAPI_THREAD) {

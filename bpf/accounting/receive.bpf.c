@@ -4,13 +4,13 @@
  * GRO and for each packet of a list. In the common case (the same device as the packet
  * before) it adds two counters and returns.
  *
- * On a device in a container's namespace the owner is known at once; on the host's end of a
- * veth too (the container is sending). On a host device it is not: the packet is *pending*,
- * in a segment of its own, until it is queued to a container's veth or taken by a socket; the
- * whole segment then goes to that owner, the host stage included. A packet that carries another
- * through a tunnel is neither: the address inside tells its owner. So does the address of a
- * container whose device lies upon the host's (macvlan): its socket is silent while its program
- * has it locked.
+ * On a device in a container's namespace the owner is known at once; on the host's end of a veth
+ * too (the container is sending). On a host device it is not: the packet is *pending*, in a segment
+ * of its own, until it is queued to a container's veth or reaches a socket. The whole segment then
+ * goes to that owner, the host stage included. Two kinds of packets need neither, because an
+ * address names their owner: a packet in a tunnel by its inner address, and a packet to a container
+ * whose device is stacked on the host's (macvlan). The socket of the latter raises no event while
+ * its program has it locked.
  */
 #include "../include/segment.h"
 #include "../include/tunnel.h"
@@ -24,17 +24,17 @@ static __always_inline void cf_count(struct cf_cpu *s, struct sk_buff *skb)
 	s->bytes += skb->len;
 }
 
-/* Whether more packets follow in the list that this one was just taken from: `prev` is the list's
- * head then, which begins as a packet does, with a pointer to the next one. */
-static __always_inline bool cf_list_goes_on(struct sk_buff *skb)
+/* Whether more packets follow in the list from which this one was just taken. `prev` is then the
+ * list's head, which begins as a packet does, with a pointer to the next one. */
+static __always_inline bool cf_has_list_successor(struct sk_buff *skb)
 {
 	struct sk_buff *head = skb->prev;
 
 	return head && (__u64)head->next != (__u64)head;
 }
 
-/* Opens a segment for a packet whose owner is known later; `row` has it until then. Those of a list
- * that came before it are in it already. */
+/* Opens a segment for a packet whose owner is not known yet; until then it belongs to `row`. If
+ * earlier packets of the same list are pending, this one joins their segment. */
 static __always_inline void cf_pend(struct cf_cpu *s, struct sk_buff *skb, __u32 row)
 {
 	__u64 dev = (__u64)skb->dev;
@@ -50,7 +50,7 @@ static __always_inline void cf_pend(struct cf_cpu *s, struct sk_buff *skb, __u32
 		s->watch = CF_WATCH_RECEIVE | CF_WATCH_QUEUE | CF_WATCH_SOCKET;
 		s->list_packets = 1;
 	}
-	s->list_dev = cf_list_goes_on(skb) ? dev : 0;
+	s->list_dev = cf_has_list_successor(skb) ? dev : 0;
 	cf_count(s, skb);
 }
 
@@ -67,8 +67,8 @@ static __always_inline void cf_own(struct cf_cpu *s, struct net_device *dev, __u
 	s->generation = identity_generation;
 }
 
-/* A packet that carries another to a container: counted when that is received; it weighs in the
- * batch. */
+/* A packet that carries another one to a container. It is counted when the inner packet is
+ * received, but it has weight in the batch. */
 static __always_inline void cf_carry(struct cf_cpu *s, struct sk_buff *skb, __u32 row)
 {
 	cf_own(s, NULL, row, CF_RX);
@@ -147,8 +147,8 @@ int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
 	return 0;
 }
 
-/* A driver hands a packet to GRO: the stack's work for the packets before is over. On a host
- * device what follows is the driver's, common to the batch. */
+/* A driver hands a packet to GRO: the stack has finished the packets before. On a host device the
+ * following time is the driver's, and common to the batch. */
 SEC("tp_btf/napi_gro_receive_entry")
 int BPF_PROG(napi_gro_receive_entry, struct sk_buff *skb)
 {
@@ -174,9 +174,10 @@ int BPF_PROG(napi_gro_receive_entry, struct sk_buff *skb)
 	return 0;
 }
 
-/* A window of measurement begins, or ends, between two polls of a NAPI thread that has the CPU.
- * Outside of windows it can only join late when the kernel hid the switch to it (that of its
- * supervisor): what the poll did is in no ledger then, and is told of. */
+/* Starts measuring a NAPI thread that already has the CPU, when a measurement window begins between
+ * two of its polls. In the middle of a window this happens only if the kernel hid the switch to the
+ * thread (that of its supervisor). The work of that poll is then in no ledger, and polls_unseen
+ * reports it. */
 static __always_inline void cf_napi_thread_join(struct cf_cpu *s)
 {
 	if (s->mode != CF_IDLE || !window_open || !cf_is_napi_thread(bpf_get_current_task_btf()))
@@ -186,7 +187,7 @@ static __always_inline void cf_napi_thread_join(struct cf_cpu *s)
 	cf_napi_thread_begin(s, bpf_ktime_get_ns());
 }
 
-static __always_inline void cf_napi_thread_part(struct cf_cpu *s)
+static __always_inline void cf_napi_thread_leave(struct cf_cpu *s)
 {
 	s->napi_thread = 0;
 	s->watch = 0;
@@ -212,13 +213,14 @@ int BPF_PROG(napi_poll)
 	s->watch = CF_WATCH_RECEIVE;
 	cf_run_count(s);
 	if (!window_open && s->mode == CF_NAPI_THREAD)
-		cf_napi_thread_part(s);
+		cf_napi_thread_leave(s);
 	return 0;
 }
 
-/* The pending packet reached a socket: its container owns the segment, up to a packet of the same
- * list that reaches another's. How many of them are whose is not known: the first has them all. */
-static __always_inline void cf_settle(struct sock *sk)
+/* The pending packet reached a socket: the socket's container owns the segment, until a packet of
+ * the same list reaches another container's socket. The share of each is not known: the first gets
+ * the whole segment. */
+static __always_inline void cf_assign_owner(struct sock *sk)
 {
 	struct cf_cpu *s = cf_this_cpu();
 	__u32 row;
@@ -241,21 +243,21 @@ static __always_inline void cf_settle(struct sock *sk)
 SEC("tp_btf/sk_data_ready")
 int BPF_PROG(sk_data_ready, struct sock *sk)
 {
-	cf_settle(sk);
+	cf_assign_owner(sk);
 	return 0;
 }
 
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(tcp_probe, struct sock *sk)
 {
-	cf_settle(sk);
+	cf_assign_owner(sk);
 	return 0;
 }
 
 SEC("tp_btf/udp_fail_queue_rcv_skb")
 int BPF_PROG(udp_fail_queue_rcv_skb, int rc, struct sock *sk)
 {
-	cf_settle(sk);
+	cf_assign_owner(sk);
 	return 0;
 }
 

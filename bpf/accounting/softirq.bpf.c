@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Softirqs bracket network work. `softirq_entry` and `softirq_exit` run with the softirq, in
- * the time slice of whoever was interrupted, or in ksoftirqd; softirqs do not nest. The only
- * markers, with the hardirq ones, that always read the clock: once a softirq, not a packet.
+ * Softirqs bracket network work. `softirq_entry` and `softirq_exit` run with the softirq, in the
+ * time slice of the interrupted task or in ksoftirqd; softirqs do not nest. Together with the
+ * hardirq markers these are the only ones that always read the clock: once per softirq, not per
+ * packet.
  *
  * No tracepoint brackets do_softirq itself, so Iron's do_softirq term is the sum of the
  * vectors here; the loop between two vectors is a few instructions.
@@ -81,7 +82,7 @@ int BPF_PROG(softirq_exit, unsigned int vector)
 	struct cf_cpu *s = cf_this_cpu();
 	__u64 now;
 
-	/* The exit of a softirq that had begun before we were attached. */
+	/* This softirq began before the programs were attached. */
 	if (!s || s->vector != vector ||
 	    (s->mode != CF_RECEIVE && s->mode != CF_TRANSMIT && s->mode != CF_OTHER))
 		return 0;
@@ -103,12 +104,13 @@ int BPF_PROG(softirq_exit, unsigned int vector)
 extern const void rps_trigger_softirq __ksym __weak;
 
 /*
- * Between polls a receive softirq wakes the CPUs that it has queued packets for (RPS). On a
- * virtual machine each costs several microseconds, an exit to the hypervisor. Whose answers or
- * forwarded packets made it necessary pays, not the packets that happened to be near.
+ * Between polls a receive softirq wakes the CPUs for which it has queued packets (RPS). On a
+ * virtual machine each wake-up costs several microseconds, an exit to the hypervisor. The owner of
+ * the answers or forwarded packets that made it necessary pays, not the packets that were near by
+ * chance.
  *
- * Only this one interrupt is never sent by a hardirq, in which the segments must not be touched.
- * A raw tracepoint, since the verifier lets no typed one read a pointer to a function.
+ * A hardirq, in which segments must not be touched, never sends this interrupt; it does send
+ * others. A raw tracepoint, because the verifier lets no typed one read a pointer to a function.
  */
 SEC("raw_tp/csd_queue_cpu")
 int BPF_PROG(csd_queue_cpu, unsigned int cpu, unsigned long callsite, void *function)

@@ -3,16 +3,16 @@
  * Transmit. In process context a transmit is the sender's own and already on its bill: the
  * markers test one word and return. In softirq the owner of each packet pays.
  *
- * `net_dev_queue` names the container a pending packet is bound for, and the owner of what
- * TSQ and TCP timers send. `qdisc_dequeue` (not fired for veth's noqueue) names the owner of
- * each packet that a qdisc lets go, whoever drains it: NET_TX after HTB's watchdog, a receive
- * softirq, or another container's system call.
+ * `net_dev_queue` names the container that a pending packet is bound for, and the owner of what TSQ
+ * and TCP timers send. `qdisc_dequeue` (not fired for veth's noqueue) names the owner of each
+ * packet that leaves a qdisc, whichever task or softirq drains it: NET_TX after HTB's watchdog, a
+ * receive softirq, or another container's system call.
  */
 #include "../include/segment.h"
 #include "../include/tunnel.h"
 
-/* In process context the packet is its sender's; only the sender is kept, for a receive
- * softirq that it may raise. */
+/* Remembers the sender of a packet that is queued in process context, for a receive softirq that it
+ * may raise. The packet itself is already on its sender's bill. */
 static __always_inline void cf_note_queued(struct cf_cpu *s, struct net_device *dev)
 {
 	struct cf_identity *e;
@@ -27,7 +27,8 @@ static __always_inline void cf_note_queued(struct cf_cpu *s, struct net_device *
 	s->queued_direction = e->kind == CF_HOST_SIDE ? CF_RX : CF_TX;
 }
 
-/* In a softirq it is the open segment's; the first packet for another CPU has that CPU woken. */
+/* Remembers the owner of the open segment in a softirq: its first packet for another CPU causes the
+ * wake-up of that CPU. */
 static __always_inline void cf_note_handed(struct cf_cpu *s)
 {
 	if (s->handed_row == CF_NO_ROW) {
@@ -36,8 +37,9 @@ static __always_inline void cf_note_handed(struct cf_cpu *s)
 	}
 }
 
-/* A pending packet is queued to the container of `row`, which owns the segment; or one more of a
- * list is, each of which weighs the same. They are counted when the container receives them. */
+/* A pending packet is queued to the container of `row`, which now owns the segment; or one more
+ * packet of a list is, and each of the list has the same weight. They are counted when the
+ * container receives them. */
 static __always_inline void cf_own_queued(struct cf_cpu *s, __u32 row)
 {
 	if (cf_is_listed(s)) {
@@ -80,7 +82,8 @@ int BPF_PROG(net_dev_queue, struct sk_buff *skb)
 	}
 	e = cf_device_identity(s, skb->dev);
 	if (e->kind == CF_OUTSIDE) {
-		/* A bridge or tunnel may come before the container's veth: still pending. */
+		/* A bridge or tunnel may come before the container's veth: the packet stays
+		 * pending. */
 		if (cf_is_pending(s))
 			s->owner = CF_ROW_FORWARDING;
 		return 0;
@@ -92,7 +95,7 @@ int BPF_PROG(net_dev_queue, struct sk_buff *skb)
 	return 0;
 }
 
-/* What one packet of a transmit run counts for. */
+/* Counts one packet of a transmit run. */
 static __always_inline void cf_transmit_add(struct cf_cpu *s, __u32 index, __u32 bytes)
 {
 	struct cf_row *row;
@@ -121,9 +124,8 @@ static long cf_transmit_next(__u64 i, struct cf_transmit_run *run)
 	return 0;
 }
 
-/* NET_TX: the run is one batch; each packet weighs the same. By bpf_loop, so that the verifier
- * walks a turn once and not CF_BATCH_MAX times: that was nine tenths of the time that loading took.
- */
+/* NET_TX: the run is one batch, in which all packets have equal weight. With bpf_loop the verifier
+ * walks the body once and not CF_BATCH_MAX times, which took nine tenths of the loading time. */
 static __always_inline void cf_transmit_batch(struct cf_cpu *s, struct sk_buff *skb)
 {
 	struct cf_transmit_run run = { .s = s, .skb = skb };
@@ -131,7 +133,7 @@ static __always_inline void cf_transmit_batch(struct cf_cpu *s, struct sk_buff *
 	bpf_loop(CF_BATCH_MAX, cf_transmit_next, &run, 0);
 }
 
-/* Inside another softirq or a NAPI thread: a detour, after which the owner is as before. */
+/* Inside another softirq or a NAPI thread: a detour, after which the former owner returns. */
 static __always_inline void cf_detour(struct cf_cpu *s, struct sk_buff *skb)
 {
 	__u32 row;
@@ -146,7 +148,7 @@ static __always_inline void cf_detour(struct cf_cpu *s, struct sk_buff *skb)
 		}
 		return;
 	}
-	/* A pending packet's own owner is known from net_dev_queue on. */
+	/* net_dev_queue names the owner of a pending packet. */
 	if (cf_is_pending(s))
 		return;
 	row = cf_transmit_row(s, skb);
@@ -162,7 +164,7 @@ static __always_inline void cf_detour(struct cf_cpu *s, struct sk_buff *skb)
 	cf_segment_switch(s, row, CF_TX);
 }
 
-/* In a system call: only another container's packets are a matter for the ledger. */
+/* In a system call: the ledger needs only the packets of another container. */
 static __always_inline void cf_drain(struct cf_cpu *s, struct sk_buff *skb)
 {
 	__u32 row = CF_NO_ROW;

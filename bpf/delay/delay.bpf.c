@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Holds each packet that one device receives for a known time: `bench latency` shows with it
- * that what happens inside the measured path is in the reports. Attached after the latency
- * programs it runs after them, so that its time falls behind their stamp.
+ * Delays each packet that one device receives by a known time. `bench latency` shows with it that a
+ * delay inside the measured path is in the reports. It is attached after the latency programs and
+ * runs after them, so that the delay follows their stamp.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>

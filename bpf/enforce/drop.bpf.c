@@ -3,31 +3,31 @@
  * Stop (Iron): drops the packets of a container that has used up its share, before the stack
  * works on them.
  *
- * Ingress: attached to the devices by which packets enter the host, as XDP or at tc ingress.
- * The destination tells the container: its own address, or, behind port forwarding, what the
- * connection's entry in conntrack says, or, where the host is the end of a tunnel, the address
- * inside. Whatever is for nobody in `addresses` passes at the price of one look-up, and of a
- * second where it may be a tunnel's. Egress: attached at tc ingress of the host's ends of the
- * containers' interfaces, where what they send enters the host stage; the device tells the
- * container. Sockets: a container in the host's namespace has no address of its own; there the
- * program is attached to its cgroup, where a packet has found its socket and is not in its queue
- * yet. The stack's work until then is spent, what waking and reading would cost is not.
+ * Ingress: attached to the devices by which packets enter the host, as XDP or at tc ingress. The
+ * destination names the container: its own address; behind port forwarding, the address in
+ * conntrack's entry; at the end of a tunnel, the inner address. A packet for no address in
+ * `addresses` passes at the price of one look-up, and of a second one if it may be a tunnel's.
+ * Egress: attached at tc ingress of the host's ends of the containers' interfaces, where their
+ * packets enter the host stage; the device names the container. Sockets: a container in the host's
+ * namespace has no address of its own. For it the program is attached to its cgroup, where a packet
+ * has found its socket and is not yet in its queue. The stack's work until then is spent, but
+ * waking and reading are saved.
  *
- * A container has a token bucket in nanoseconds of network CPU, one for both directions. The
- * agent writes the rate, from what the container may still cause, and what one of its packets
- * costs, from the ledger. A packet takes its cost out. TCP segments with data are dropped with a
- * probability that grows as the lower half of the bucket empties, and on, down to one burst below
- * zero, where none passes: a sender that loses one segment now and then slows down, one that loses
- * all that it sends falls silent for its retransmission timeout, hundreds of its round trips. What
- * passed on credit is paid back first. Segments that open, acknowledge or end a connection pass on
- * credit down to two bursts.
+ * A container has a token bucket in nanoseconds of network CPU, one for both directions. The agent
+ * writes the rate (what the container may still cause) and the cost of one of its packets, from the
+ * ledger. A packet takes its cost out. TCP segments with data are dropped with a probability that
+ * grows as the lower half of the bucket empties, and further down to one burst below zero, where
+ * none passes. A sender that loses one segment now and then slows down; one that loses everything
+ * falls silent for its retransmission timeout, hundreds of its round trips. The bucket first repays
+ * what passed on credit. Segments that open, acknowledge or end a connection pass on credit down to
+ * two bursts.
  *
- * The bucket is filled once a millisecond where no TCP is. A datagram that passes alone raises
- * an interrupt of its own on the CPU that handles it, which costs that CPU as much as the packet
- * does and is nobody's time; a millisecond's worth that passes at once shares a few.
+ * The bucket is filled once per millisecond for anything but TCP. A datagram that passes alone
+ * raises its own interrupt on the CPU that handles it. That costs the CPU the same time again, and
+ * the time is unattributed. Datagrams that pass together share a few interrupts.
  *
  * Maps: `addresses`, `tunnels`, `devices`, `sockets`, `limits` (agent -> programs), `buckets`
- * (programs -> agent). One set of maps a network namespace: addresses and indices mean nothing
+ * (programs -> agent). One set of maps per network namespace: addresses and indices have no meaning
  * across namespaces.
  */
 #include "../include/packet.h"
@@ -59,7 +59,7 @@ struct {
 	__type(value, __u32);
 } devices SEC(".maps");
 
-/* One word for each cgroup that the program is attached to: its slot and 1. */
+/* One word for each cgroup to which the program is attached: its slot plus 1. */
 struct {
 	__uint(type, BPF_MAP_TYPE_CGROUP_STORAGE);
 	__type(key, __u64); /* v2 cgroup id */
@@ -80,7 +80,7 @@ struct {
 	__type(value, struct cf_bucket);
 } buckets SEC(".maps");
 
-/* Conntrack, where the kernel lends it to BPF (5.19 on, commit 88dbe3c94e89). */
+/* Conntrack, if the kernel offers it to BPF (since 5.19, commit 88dbe3c94e89). */
 struct bpf_sock_tuple {
 	__be32 saddr;
 	__be32 daddr;
@@ -122,10 +122,10 @@ extern void bpf_ct_release(struct nf_conn *) __weak __ksym;
 
 #define UDP_BYTES 8
 #define CT_CURRENT_NETNS (-1)
-/* TCP segments dropped while the bucket still holds something, at most, of 1024: congestion
- * control halves its rate for one loss. */
+/* Most TCP segments of 1024 to drop before the bucket is empty: congestion control halves its rate
+ * for one loss. */
 #define EARLY_OF_1024 16
-/* How often a bucket is filled. TCP is paced by what passes, and would lose whole windows. */
+/* Intervals between refills. TCP is paced by what passes, and would lose whole windows. */
 #define REFILL_NS 1000000
 #define REFILL_TCP_NS 20000
 
@@ -145,7 +145,7 @@ static __always_inline void cf_tuple(const struct cf_packet *p, struct bpf_sock_
 	opts->l4proto = p->protocol;
 }
 
-/* Who answers is who it is for: the source of the reply. */
+/* Replaces the destination by the source of the reply: that is the real receiver. */
 static __always_inline void cf_real_destination(struct nf_conn *ct, struct cf_packet *p)
 {
 	__u32 to = ct->tuplehash[1].tuple.src.u3.all[0];
@@ -153,9 +153,8 @@ static __always_inline void cf_real_destination(struct nf_conn *ct, struct cf_pa
 	__builtin_memcpy(p->to + 12, &to, 4);
 }
 
-/* Reads the packet that `outer` carries; false when it is no tunnel's. A first fragment is read as
- * far as it goes, later ones have no ports.
- */
+/* Reads the packet that `outer` carries; false if it is no tunnel's. A first fragment is read up to
+ * its end, later ones have no ports. */
 static __always_inline bool cf_unwrap(void *data, void *end, const struct cf_packet *outer,
 				      struct cf_packet *inner)
 {
@@ -187,7 +186,7 @@ static __always_inline bool cf_unwrap(void *data, void *end, const struct cf_pac
 	return inner->family;
 }
 
-/* The container that a packet, or what it carries, is for: its slot, or NULL. */
+/* Slot of the container that a packet, or the packet inside it, is for; or NULL. */
 static __always_inline __u32 *cf_slot_of(void *data, void *end, struct cf_packet *p)
 {
 	__u32 *slot = bpf_map_lookup_elem(&addresses, p->to);
@@ -220,9 +219,8 @@ static __always_inline void cf_refill(struct cf_bucket *b, const struct cf_limit
 	b->tokens_ns = tokens;
 }
 
-/* How many of 1024 TCP segments with data to drop at `tokens`: from 0 at half of a burst to
- * EARLY_OF_1024 at 0, then faster, to all at one burst below.
- */
+/* Number of 1024 TCP segments with data to drop at `tokens`: from 0 at half of a burst to
+ * EARLY_OF_1024 at 0, then faster, to all at one burst below zero. */
 static __always_inline __u64 cf_tcp_drops(__s64 tokens, __s64 burst)
 {
 	__s64 half = (burst >> 1) + 1;
@@ -238,7 +236,7 @@ static __always_inline __u64 cf_tcp_drops(__s64 tokens, __s64 burst)
 	return EARLY_OF_1024 + part * part * (1024 - EARLY_OF_1024) / (1024 * 1024);
 }
 
-/* Whether the packet, or the `packets` in one, may pass. */
+/* Whether the packet, or the `packets` in a super-packet, may pass. */
 static __always_inline bool cf_may_pass(__u32 *slot, const struct cf_packet *p, __u32 packets,
 					bool sent)
 {
@@ -267,7 +265,7 @@ static __always_inline bool cf_may_pass(__u32 *slot, const struct cf_packet *p, 
 	return true;
 }
 
-/* A super-packet stands for its segments. */
+/* Number of segments in a super-packet. */
 static __always_inline __u32 cf_packets(const struct __sk_buff *ctx)
 {
 	return ctx->gso_segs ? ctx->gso_segs : 1;
@@ -335,7 +333,7 @@ int drop_tc(struct __sk_buff *ctx)
 	return cf_at_tc(ctx, true);
 }
 
-/* A device whose packets begin with IP: a tunnel that hides them outside, such as WireGuard. */
+/* For a device whose packets begin with IP: a tunnel that hides them outside, such as WireGuard. */
 SEC("tcx/ingress")
 int drop_tc_ip(struct __sk_buff *ctx)
 {

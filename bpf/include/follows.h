@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Which network softirqs interrupt a task anew. After an interrupt the kernel handles all softirqs
- * that wait, in the order of their vectors, and while more come up to ten times.
+ * Distinguishes network softirqs that interrupt a task from softirqs that follow another one. After
+ * an interrupt the kernel handles all pending softirqs, in the order of their vectors, and while
+ * more come up to ten times.
  */
 #ifndef COFFERDAM_FOLLOWS_H
 #define COFFERDAM_FOLLOWS_H
@@ -9,7 +10,7 @@
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 
-/* Less than the way out of the kernel and in again takes, more than that loop. */
+/* Less than the way out of the kernel and into it again takes, and more than that loop. */
 enum { CF_FOLLOWS_NS = 2000 };
 
 /* Whether a softirq that begins at `start_ns` follows the one that ended at `end_ns`. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Whose is it? Kernel objects (device, network namespace, cgroup) to rows of the ledger.
+ * Maps kernel objects (device, network namespace, cgroup) to rows of the ledger.
  *
- * An ifindex is unique only within its namespace, so the key is the object's address in a
- * small direct-mapped cache of the CPU. An entry holds only for the generation of the
- * identity maps it was made in, and only while a second field of the object still agrees, so
- * that a freed and reused address is not mistaken. Hash look-ups happen on a miss alone.
+ * An ifindex is unique only within its namespace, so the key is the object's address in a small
+ * direct-mapped cache of the CPU. An entry is valid only for the generation of the identity maps in
+ * which it was made, and while a second field of the object agrees. Otherwise a freed and reused
+ * address would be mistaken. Only a miss costs a hash look-up.
  */
 #ifndef COFFERDAM_IDENTITY_H
 #define COFFERDAM_IDENTITY_H
@@ -47,7 +47,7 @@ static __always_inline void cf_identity_set(struct cf_identity *e, __u64 object,
 	e->tunnel = CF_DEVICE_OTHER;
 }
 
-/* Tells the agent of a namespace that carries packets and that nobody has named yet. */
+/* Reports a namespace that carries packets and has no row yet to the agent. */
 static __always_inline void cf_report_unknown_netns(__u32 inum)
 {
 	struct cf_event *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
@@ -64,11 +64,11 @@ static __always_inline void cf_report_unknown_netns(__u32 inum)
 	bpf_ringbuf_submit(e, 0);
 }
 
-/* Tells the agent of a cgroup that pays for packets, or gets them, and that has no row: once a
- * CPU and generation of the identities. `pid` is a process of it, or 0. Out of line: rare. */
+/* Reports a cgroup without a row that pays for packets or gets them: once per CPU and generation of
+ * the identities. `pid` is one of its processes, or 0. Out of line: rare. */
 static __noinline int cf_report_unknown_cgroup(struct cf_cpu *s, __u64 id, __u32 pid)
 {
-	/* No kernel address: those have their high bits set. */
+	/* No kernel address: their high bits are set. */
 	__u64 object = id << 6;
 	struct cf_identity *seen;
 	struct cf_event *e;
@@ -122,12 +122,12 @@ static __always_inline __u32 cf_link_row(struct net_device *dev, __u32 ifindex)
 	return row ? *row : CF_NO_ROW;
 }
 
-/* As cf_link_row, where each packet asks again: a hash look-up costs as much as all else that is
- * done for one. */
+/* Row as of cf_link_row, from the cache: for each packet a hash look-up would cost more than all
+ * other work on it. */
 static __always_inline __u32 cf_iif_row(struct cf_cpu *s, struct net_device *dev, __u32 iif)
 {
 	__u32 netns = dev->nd_net.net->ns.inum;
-	/* No kernel address: those begin with ones, and inodes of namespaces with 0xf0. */
+	/* No kernel address: these begin with ones, and inodes of namespaces with 0xf0. */
 	__u64 object = (__u64)netns << 32 | iif;
 	struct cf_identity *e = &s->identities[(netns * 5 ^ iif * 37) & (CF_IDENTITIES - 1)];
 
@@ -144,7 +144,7 @@ static __always_inline bool cf_is_kind(__u64 kind, const char name[8])
 	return kind == word;
 }
 
-/* What kind of tunnel `dev` is the end of. */
+/* Kind of the tunnel of which `dev` is the end. */
 static __always_inline __u32 cf_tunnel_device(struct net_device *dev)
 {
 	const struct rtnl_link_ops *ops = dev->rtnl_link_ops;
@@ -191,7 +191,7 @@ static __always_inline struct cf_identity *cf_device_identity(struct cf_cpu *s,
 	return e;
 }
 
-/* Row of a v2 cgroup, CF_NO_ROW when it is no container's. */
+/* Row of a v2 cgroup, CF_NO_ROW if it belongs to no container. */
 static __always_inline __u32 cf_cgroup_row(struct cf_cpu *s, struct cgroup *cgroup)
 {
 	struct cf_identity *e;
@@ -211,7 +211,7 @@ static __always_inline __u32 cf_cgroup_row(struct cf_cpu *s, struct cgroup *cgro
 	return e->row;
 }
 
-/* Row of a socket: its namespace where a container has that for itself, else its cgroup. */
+/* Row of a socket: by its namespace if that has one container, else by its cgroup. */
 static __always_inline __u32 cf_socket_row(struct cf_cpu *s, struct sock *sk)
 {
 	struct cf_identity *net = cf_netns_identity(s, sk->__sk_common.skc_net.net);
@@ -226,8 +226,8 @@ static __always_inline __u32 cf_socket_row(struct cf_cpu *s, struct sock *sk)
 	return row != CF_NO_ROW ? row : fallback;
 }
 
-/* Owner of a packet on its way out: the device's namespace, the socket, the interface it came
- * in by, and last the container it is bound for. */
+/* Owner of a packet on its way out, by the first that names one: the device's namespace, the
+ * socket, the interface by which it came in, the container that it is bound for. */
 static __always_inline __u32 cf_transmit_row(struct cf_cpu *s, struct sk_buff *skb)
 {
 	struct net_device *dev = skb->dev;
@@ -256,31 +256,31 @@ static __always_inline __u32 cf_transmit_row(struct cf_cpu *s, struct sk_buff *s
 	return row;
 }
 
-/* Row of the v2 cgroup with this id; CF_NO_ROW where it has none. The root's, in which the idle
- * task is, and that of the last other one are kept: a CPU goes to and fro between them. */
+/* Row of the v2 cgroup with this id; CF_NO_ROW if it has none. Caches the root's, in which the idle
+ * task is, and the last other one: a CPU alternates between them. */
 static __always_inline __u32 cf_paying_row(struct cf_cpu *s, __u64 id)
 {
-	struct cf_charge_cache *kept = &s->charged[id == CF_ROOT_CGROUP];
+	struct cf_charge_cache *cache = &s->charged[id == CF_ROOT_CGROUP];
 
-	if (kept->cgroup != id || kept->generation != identity_generation) {
+	if (cache->cgroup != id || cache->generation != identity_generation) {
 		__u32 *row = bpf_map_lookup_elem(&cgroup_rows, &id);
 
-		kept->cgroup = id;
-		kept->generation = identity_generation;
-		kept->row = row ? *row : CF_NO_ROW;
+		cache->cgroup = id;
+		cache->generation = identity_generation;
+		cache->row = row ? *row : CF_NO_ROW;
 	}
-	return kept->row;
+	return cache->row;
 }
 
-/* Row that pays for what runs now. */
+/* Row that pays for the running task. */
 static __always_inline __u32 cf_charged_row(struct cf_cpu *s)
 {
 	return cf_paying_row(s, bpf_get_current_cgroup_id());
 }
 
-/* Whether what runs is nobody who could be kept from running: the idle task, or a thread that
- * does network work itself (ksoftirqd, a NAPI thread outside its container's cgroup). All of these
- * are in the root cgroup. */
+/* Whether the running task loses nothing by network work: the idle task, or a thread that does this
+ * work itself (ksoftirqd, a NAPI thread outside its container's cgroup). All of these are in the
+ * root cgroup. */
 static __always_inline bool cf_serves(struct task_struct *task)
 {
 	if (!task->pid)
@@ -294,9 +294,9 @@ static __always_inline bool cf_serves(struct task_struct *task)
 	return cf_is_napi_thread(task);
 }
 
-/* Charges what ran to the cgroup that runs: a container's or one of the host's. Once a softirq
- * and a poll, not a packet. `interruptions` is 1 where a network softirq ends with it that followed
- * no other. */
+/* Charges time to the running cgroup, a container's or one of the host's. Called once per softirq
+ * and poll, not per packet. `interruptions` is 1 at the end of a network softirq that followed no
+ * other softirq. */
 static __always_inline void cf_charge(struct cf_cpu *s, __u64 network_ns, __u64 other_ns,
 				      __u32 interruptions)
 {

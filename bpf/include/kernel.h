@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * The few kernel types we read, reduced to the fields we use. Offsets come from the running
- * kernel's BTF at load (CO-RE), so the order here means nothing. A full vmlinux.h would add
- * 130,000 lines that hide what we depend on.
+ * The few kernel types that we read, reduced to the fields that we use. Offsets come from the
+ * running kernel's BTF at load (CO-RE), so the order here has no meaning. A full vmlinux.h would
+ * add 130,000 lines that hide our dependencies.
  */
 #ifndef COFFERDAM_KERNEL_H
 #define COFFERDAM_KERNEL_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Packets as they come off a device, and the contexts of the programs that see them. Wire
- * formats: IEEE 802.3, RFC 791, RFC 8200, RFC 9293.
+ * Packets as a device delivers them, and the contexts of the programs that get them. Wire formats:
+ * IEEE 802.3, RFC 791, RFC 8200, RFC 9293.
  */
 #ifndef COFFERDAM_PACKET_H
 #define COFFERDAM_PACKET_H
@@ -110,7 +110,7 @@ struct cf_tcp {
 #define TCP_SYN 2
 #define TCP_RST 4
 
-/* What VXLAN (RFC 7348, section 5) and Geneve (RFC 8926, section 3.1) begin with. */
+/* First bytes of VXLAN (RFC 7348, section 5) and Geneve (RFC 8926, section 3.1). */
 struct cf_overlay {
 	__u8 first; /* flags of VXLAN; length of Geneve's options in words, lower six bits */
 	__u8 flags;
@@ -121,7 +121,7 @@ struct cf_overlay {
 /* RFC 8926, section 3.4: an Ethernet frame follows. */
 #define GENEVE_ETHERNET 0x6558
 
-/* What is needed of a packet. */
+/* Fields that the programs need of a packet. */
 struct cf_packet {
 	__u8 to[16];
 	__be32 from4, to4; /* IPv4 only */
@@ -129,11 +129,11 @@ struct cf_packet {
 	__u8 protocol;
 	__u8 control; /* TCP that carries no data: opens, acknowledges, ends */
 	struct cf_ports ports;
-	__u8 fragment; /* a part of an IPv4 packet; of an IPv6 packet the protocol tells */
-	__u8 link_bytes, ip_bytes; /* headers; ip_bytes is 0 where nothing can follow */
+	__u8 fragment;		   /* a part of an IPv4 packet; for IPv6 the protocol says so */
+	__u8 link_bytes, ip_bytes; /* headers; ip_bytes is 0 if nothing can follow */
 };
 
-/* Reads the headers from IP's on, between next and end. Fragments but the first have no ports. */
+/* Reads the IP and transport headers between next and end. Only a first fragment has ports. */
 static __always_inline void cf_parse_ip(void *next, void *end, __u16 type, struct cf_packet *p)
 {
 	void *transport = NULL;
@@ -151,7 +151,7 @@ static __always_inline void cf_parse_ip(void *next, void *end, __u16 type, struc
 		p->to4 = ip->to;
 		p->protocol = ip->protocol;
 		p->family = 4;
-		/* RFC 791: the offset, and whether more follow. */
+		/* RFC 791: the offset, and the flag that more follow. */
 		p->fragment = (ip->fragment & __builtin_bswap16(0x3fff)) != 0;
 		header = (ip->version_ihl & 15) * 4;
 		if (header < sizeof(*ip) || (ip->fragment & __builtin_bswap16(0x1fff)))

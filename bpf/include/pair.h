@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Which container sends to which. The ledger charges the receiver for what it receives; between two
- * containers of one host the origin is the sender, and the receiver's rows do not name it.
+ * Counts which container sends to which. The ledger charges the receiver for its packets; between
+ * two containers of one host the origin is the sender, and the receiver's rows do not name it.
  *
- * The one place where both are known is the queue of the receiver's host end, inside the softirq
- * that processes the sender's packet: the open segment is the sender's (CF_TX), and the device is
- * the receiver's. Inside the receiver it is too late: the veth has scrubbed skb_iif by then.
+ * Both are known in one place only: at the queue of the receiver's host end, inside the softirq
+ * that processes the sender's packet. The open segment is then the sender's (CF_TX), and the device
+ * is the receiver's. Inside the receiver it is too late: the veth has scrubbed skb_iif by then.
  *
- * Packets in a row with the same pair are counted here in the CPU's state, and the map is brought
- * up to date when the pair changes or the run is counted (at the latest when the softirq ends).
+ * Consecutive packets of the same pair are counted in the CPU's state. The map is brought up to
+ * date when the pair changes or the run is counted (at the latest when the softirq ends).
  */
 #ifndef COFFERDAM_PAIR_H
 #define COFFERDAM_PAIR_H
 
 #include "identity.h"
 
-/* Packets that a GRO super-packet stands for. Small packets are linear: no look needed. */
+/* Number of packets in a GRO super-packet. Small packets are linear: no look is needed. */
 static __always_inline __u64 cf_packets_in(struct sk_buff *skb)
 {
 	struct skb_shared_info *info;
@@ -28,7 +28,7 @@ static __always_inline __u64 cf_packets_in(struct sk_buff *skb)
 	return segments ? segments : 1;
 }
 
-/* A global function, so that the verifier walks it once. */
+/* Adds the pending packets to the map. A global function, so that the verifier walks it once. */
 __weak __noinline int cf_pair_flush(struct cf_cpu *s)
 {
 	struct cf_pair key = {};
@@ -65,7 +65,7 @@ static __noinline void cf_pair_learn(struct cf_cpu *s, struct net_device *dev)
 	s->pair_sender = s->owner;
 }
 
-/* A packet of the open segment is queued to a device. */
+/* Counts a packet of the open segment that is queued to a device. */
 static __always_inline void cf_pair_count(struct cf_cpu *s, struct sk_buff *skb)
 {
 	if (s->direction != CF_TX || s->owner < CF_FIRST_CONTAINER_ROW ||

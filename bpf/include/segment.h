@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * The segment clock. Time on a CPU is cut where the owner changes, and only there is the
- * clock read: a thousand packets of one container in a row make one segment. That is exact
- * (segments are contiguous and each has one owner) and is what keeps a marker cheap; a clock
- * reading a packet was tried first and cost 20 ns each.
+ * The segment clock. Time on a CPU is cut where the owner changes, and the clock is read only
+ * there: a thousand consecutive packets of one container make one segment. That is exact (segments
+ * are contiguous and each has one owner), and it makes a marker cheap. A clock reading per packet
+ * was tried first and cost 20 ns each.
  *
- * What no packet owns (the poll's head before its first packet, its tail after the last, the
- * hardirq that started it, a whole transmit run) is the batch. It is shared out over the
- * packets of the batch by count, as Iron does: batch / |P| each.
+ * Time that no packet owns is the batch: the poll's head before its first packet, its tail after
+ * the last, the hardirq that started it, a whole transmit run. The packets of the batch share it by
+ * count, as in Iron: batch / |P| each.
  *
  * A CPU is in one mode (enum cf_mode); `run` is the time since the mode began or was counted last.
  *
@@ -27,13 +27,13 @@
  * packets of a list through its first steps one by one, and only then handle them: they are pending
  * together.
  *
- *   state       told by                       its time goes to
+ *   state       recognized by                 its time goes to
  *   HEAD        owner == CF_OWNER_BATCH       the batch
  *   OWNED       none of the others            its owner
  *   PENDING     watch & CF_WATCH_SOCKET       the container that its one packet turns out to be
  *                                             for; else a reason
- *   LISTED      watch & CF_WATCH_LIST         as OWNED, and others of a list may tell other owners
- *   DETOUR      draining                      the owner of the packets that a qdisc lets go
+ *   LISTED      watch & CF_WATCH_LIST         as OWNED; others of a list may name other owners
+ *   DETOUR      draining                      the owner of the packets that leave a qdisc
  *   LEFT_OPEN   boundary_ns                   its owner up to the boundary; the next packet decides
  *                                             what follows
  *
@@ -45,27 +45,28 @@
  *   packet of a host device, to GRO       HEAD       HEAD *     HEAD *     HEAD *     HEAD [2]
  *   queued to a container's device        HEAD       OWNED      OWNED [3]  DETOUR     LEFT_OPEN
  *   taken by a socket                     HEAD       OWNED      OWNED [3]  DETOUR     LEFT_OPEN
- *   qdisc lets another's packet go        DETOUR *   DETOUR *   PENDING    DETOUR *   DETOUR * [2]
+ *   another's packet leaves a qdisc       DETOUR *   DETOUR *   PENDING    DETOUR *   DETOUR * [2]
  *   qdisc is empty                        HEAD       OWNED      PENDING    [4] *      LEFT_OPEN
  *   another CPU is woken (RPS)            OWNED *    OWNED      PENDING    DETOUR     OWNED * [2]
  *   napi_poll                             HEAD *     [5]        HEAD *     HEAD *     LEFT_OPEN [5]
  *   the mode ends: closed, and the batch is shared out
  *
- * LISTED is what PENDING becomes instead of OWNED [3] when it is of several packets; it is as
- * OWNED, but for these events: queued to another container's device, or taken by another's socket:
- * LISTED *; napi_poll: HEAD *. A PENDING packet's successor in its list leaves it PENDING, without
+ * A PENDING segment of several packets becomes LISTED instead of OWNED [3]. LISTED behaves as
+ * OWNED, but for these events. Queued to another container's device, or taken by another's socket:
+ * LISTED *. napi_poll: HEAD *. A PENDING packet's successor in its list leaves it PENDING, without
  * a cut.
  *
  *   *    the clock is read and the segment cut.
- *   [1]  cf_boundary_pass: what was common to the poll before is the owner's; nothing is cut.
+ *   [1]  cf_boundary_pass: the common time of the poll before is the owner's; nothing is cut.
  *   [2]  cf_boundary_cut: the poll before is closed where it ended, without a reading of the clock.
  *   [3]  the whole segment, the host's stage included, gets its owner: nothing is cut.
  *   [4]  as before the detour.
  *   [5]  LEFT_OPEN while the poll has had one owner and the run is shorter than
  *        CF_RUN_UNCOUNTED_NS (cf_poll_leave_open), else HEAD *.
  *
- * In TRANSMIT all packets of the run are one batch; in OTHER the segment is a reason's, or the
- * sender's from net_dev_queue on; in DRAIN it is the container's whose packets are let go.
+ * In TRANSMIT all packets of the run are one batch. In OTHER the segment belongs to a reason, or to
+ * the sender from net_dev_queue on. In DRAIN it belongs to the container whose packets leave the
+ * qdisc.
  */
 #ifndef COFFERDAM_SEGMENT_H
 #define COFFERDAM_SEGMENT_H
@@ -74,7 +75,7 @@
 
 #define CF_SEGMENT_MAX_NS (CF_SEGMENT_MAX_MS * 1000000ULL)
 
-/* The states of the open segment that a single field tells. */
+/* Predicates for those states of the open segment that a single field shows. */
 static __always_inline bool cf_is_head(const struct cf_cpu *s)
 {
 	return s->owner == CF_OWNER_BATCH;
@@ -108,9 +109,9 @@ static __always_inline void cf_give(__u32 index, __u32 direction, __u64 ns, __u6
 	row->hardirq_ns += hardirq_ns;
 }
 
-/* A batch without packets. On the CPU of a sender whose packets are processed elsewhere (RPS)
- * the receive softirq does nothing but wake that other CPU: part of the transmit that raised
- * it. Otherwise nobody is known to have caused it. */
+/* Attributes a batch without packets. On the CPU of a sender whose packets are processed elsewhere
+ * (RPS) the receive softirq only wakes that other CPU: this belongs to the transmit that raised it.
+ * Otherwise the cause is unknown. */
 static __always_inline void cf_batch_orphan(struct cf_cpu *s, __u64 ns, __u64 hardirq_ns)
 {
 	if (s->queued && s->mode == CF_RECEIVE)
@@ -145,14 +146,14 @@ static long cf_share_next(__u64 i, struct cf_share_out *out)
 	return 0;
 }
 
-/* Shares the batch out over its packets. The last owner gets the rounding, so that nothing
- * is lost. The owners are kept: a tail may follow. A global function with bpf_loop, so that the
- * verifier walks a share once, and not CF_BATCH_MAX times at every call. */
+/* Shares the batch out over its packets. The last owner gets the rounding, so that nothing is lost.
+ * The owners stay in the batch, because a tail may follow. A global function with bpf_loop, so that
+ * the verifier walks a share once, and not CF_BATCH_MAX times at every call. */
 __weak __noinline int cf_batch_share(struct cf_cpu *s)
 {
 	struct cf_share_out out;
 
-	if (!s) /* never; a global function must ask */
+	if (!s) /* never; the verifier of a global function needs the check */
 		return 0;
 	out.s = s;
 	out.rest_ns = out.ns = s->batch_ns;
@@ -195,7 +196,7 @@ static __always_inline void cf_batch_add(struct cf_cpu *s, __u32 row, __u32 dire
 			return;
 		}
 	}
-	if (used >= CF_BATCH_MAX) { /* full: what is common so far is shared out now */
+	if (used >= CF_BATCH_MAX) { /* full: the common time so far is shared out now */
 		cf_batch_share(s);
 		cf_batch_reset(s);
 		used = 0;
@@ -208,10 +209,10 @@ static __always_inline void cf_batch_add(struct cf_cpu *s, __u32 row, __u32 dire
 	s->batch_packets += packets;
 }
 
-/* Ends the open segment's time at `now` and begins the next one there. Returns its length,
- * interrupts left out. The clock and interrupt_ns are read one after the other: an interrupt that
- * falls between is taken off a segment that it came after, and when that is shorter than the
- * interrupt, the rest is taken off the next one. So the sum stays right. */
+/* Ends the open segment's time at `now` and begins the next one there. Returns its length without
+ * interrupts. The clock and interrupt_ns are read one after the other: an interrupt between them is
+ * subtracted from a segment that it came after. If that is shorter than the interrupt, the rest is
+ * subtracted from the next one, so that the sum stays right. */
 static __always_inline __u64 cf_segment_cut(struct cf_cpu *s, __u64 now, __u64 interrupt_ns)
 {
 	__u64 ns = now - s->start_ns - (interrupt_ns - s->interrupt_mark_ns);
@@ -227,8 +228,8 @@ static __always_inline __u64 cf_segment_cut(struct cf_cpu *s, __u64 now, __u64 i
 	return 0;
 }
 
-/* Ends the open segment at `now`, when interrupt_ns was `interrupt_ns`, and gives it to its
- * owner; the next one begins at once with the same owner. */
+/* Ends the open segment at `now`, when interrupt_ns was `interrupt_ns`, and adds it to its owner;
+ * the next one begins at once with the same owner. */
 __weak __noinline int cf_segment_close(struct cf_cpu *s, __u64 now, __u64 interrupt_ns)
 {
 	__u64 ns;
@@ -275,7 +276,7 @@ static __always_inline void cf_segment_close_now(struct cf_cpu *s)
 	cf_segment_close(s, now, s->interrupt_ns);
 }
 
-/* Ends the time before a poll's first packet; as cf_segment_close, without its detours. */
+/* Ends the time before a poll's first packet; a short form of cf_segment_close. */
 static __always_inline void cf_head_close(struct cf_cpu *s)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -283,7 +284,7 @@ static __always_inline void cf_head_close(struct cf_cpu *s)
 	s->batch_ns += cf_segment_cut(s, now, s->interrupt_ns);
 }
 
-/* Makes `owner` the owner of what follows. Does nothing when it is already. */
+/* Makes `owner` the owner of the time from now on. Does nothing if it already is. */
 static __always_inline void cf_segment_switch(struct cf_cpu *s, __u32 owner, __u32 direction)
 {
 	if (s->owner == owner && s->direction == direction)
@@ -311,12 +312,12 @@ static __always_inline void cf_segment_open(struct cf_cpu *s, __u64 now, __u32 o
 	s->weight = 0;
 }
 
-/* How long a run may go on before a poll's end counts it, so that a reading in between adds
- * up to this much. */
+/* Longest run that the end of a poll may leave uncounted: a reading of the ledger lacks at most
+ * this much. */
 #define CF_RUN_UNCOUNTED_NS 500000
 
-/* Ends a poll that has had one owner so far, without cutting: the next poll is mostly the
- * same owner's. False when the poll must be closed in full. */
+/* Ends a poll that has had one owner so far, without cutting: the next poll mostly has the same
+ * owner. False if the poll must be closed in full. */
 static __always_inline bool cf_poll_leave_open(struct cf_cpu *s, __u64 now)
 {
 	if (cf_is_head(s) || s->draining || s->watch != CF_WATCH_RECEIVE ||
@@ -328,7 +329,7 @@ static __always_inline bool cf_poll_leave_open(struct cf_cpu *s, __u64 now)
 	return true;
 }
 
-/* A run begins with the open segment. */
+/* Begins a run at the begin of the open segment. */
 static __always_inline void cf_run_begin(struct cf_cpu *s)
 {
 	s->run_start_ns = s->start_ns;
@@ -336,7 +337,7 @@ static __always_inline void cf_run_begin(struct cf_cpu *s)
 	s->run_network_ns = 0;
 }
 
-/* Length of the run up to the open segment, hardirqs left out, ns. */
+/* Length of the run up to the open segment, without hardirqs, ns. */
 static __always_inline __u64 cf_run_ns(struct cf_cpu *s)
 {
 	__u64 ns =
@@ -345,15 +346,16 @@ static __always_inline __u64 cf_run_ns(struct cf_cpu *s)
 	return ns > CF_SEGMENT_MAX_NS ? 0 : ns;
 }
 
-/* Ends the last segment of a batch. When the batch has had one owner only, what is common is
- * that owner's and need not be shared out. */
+/* Ends the last segment of a batch. If the batch has had one owner only, the common time is that
+ * owner's and need not be shared out. */
 static __always_inline void cf_batch_end(struct cf_cpu *s, __u64 now)
 {
 	bool alone = (!s->shares_used || s->batch_closed) && s->weight && !cf_is_head(s);
 	__u64 hardirq_ns = s->batch_hardirq_ns;
 
 	s->boundary_ns = 0;
-	/* No packet at all, as on the CPU of a sender whose packets another one processes. */
+	/* No packet at all: on the CPU of a sender, for example, whose packets another one
+	 * processes. */
 	if (cf_is_head(s) && !s->shares_used && !s->weight) {
 		cf_batch_orphan(s, s->batch_ns + cf_segment_cut(s, now, s->interrupt_ns),
 				hardirq_ns);
@@ -376,12 +378,12 @@ static __always_inline void cf_batch_end(struct cf_cpu *s, __u64 now)
 		cf_batch_share(s);
 }
 
-/* Ends a NAPI poll: what is common is shared, and what follows waits for its first packet. */
+/* Ends a NAPI poll: shares the common time; the time that follows waits for its first packet. */
 static __always_inline void cf_poll_close(struct cf_cpu *s, __u64 now, __u64 interrupt_ns)
 {
 	s->boundary_ns = 0;
 	cf_segment_close(s, now, interrupt_ns);
-	if (s->batch_closed) { /* this poll added nobody */
+	if (s->batch_closed) { /* this poll added no owner */
 		cf_batch_orphan(s, s->batch_ns, s->batch_hardirq_ns);
 		s->batch_ns = 0;
 		s->batch_hardirq_ns = 0;
@@ -395,9 +397,9 @@ static __always_inline void cf_poll_close(struct cf_cpu *s, __u64 now, __u64 int
 	s->draining = 0;
 }
 
-/* Counts the run up to the open segment, and charges it. Called at each poll and not
- * only at the end of a softirq or a NAPI thread's slice, so that the charge is not late.
- * `interruptions` is 1 at the end of a network softirq that followed no other softirq. */
+/* Counts and charges the run up to the open segment. Called at each poll, and not only at the end
+ * of a softirq or of a NAPI thread's slice, so that the charge is not late. `interruptions` is 1 at
+ * the end of a network softirq that followed no other softirq. */
 static __always_inline void cf_run_count_with(struct cf_cpu *s, __u32 interruptions)
 {
 	__u64 ns = cf_run_ns(s);
@@ -423,7 +425,7 @@ static __always_inline void cf_run_count(struct cf_cpu *s)
 	cf_run_count_with(s, 0);
 }
 
-/* A NAPI thread has this CPU from now on: it came, or a softirq that interrupted it ended. */
+/* Begins the time of a NAPI thread that got this CPU, or whose softirq interruption ended. */
 static __always_inline void cf_napi_thread_begin(struct cf_cpu *s, __u64 now)
 {
 	cf_batch_reset(s);
@@ -434,16 +436,16 @@ static __always_inline void cf_napi_thread_begin(struct cf_cpu *s, __u64 now)
 	s->watch = CF_WATCH_RECEIVE;
 }
 
-/* The poll that was left open is followed by another owner's: it is closed where it ended.
- * Interrupts since then belong to what follows. */
+/* Closes the poll that was left open where it ended, because another owner's follows. Interrupts
+ * since then belong to the poll that follows. */
 static __always_inline void cf_boundary_cut(struct cf_cpu *s)
 {
 	if (cf_is_left_open(s))
 		cf_poll_close(s, s->boundary_ns, s->boundary_interrupt_ns);
 }
 
-/* The poll that was left open is followed by one that begins with the same owner. What was
- * common to it is that owner's alone, whoever else the next one has packets of. */
+/* Ends the poll that was left open, because the next one begins with the same owner. Its common
+ * time is that owner's alone, even if the next poll has packets of others. */
 static __always_inline void cf_boundary_pass(struct cf_cpu *s)
 {
 	if (!cf_is_left_open(s))
@@ -456,9 +458,9 @@ static __always_inline void cf_boundary_pass(struct cf_cpu *s)
 	s->batch_hardirq_ns = 0;
 }
 
-/* Leaves what a softirq or another task comes upon: a NAPI thread between polls, or a drain that
- * gave up. Or a softirq whose end passed unseen: what was cut of it is kept, and how long it went
- * on after that is not known. */
+/* Leaves the mode that a softirq or another task finds: a NAPI thread between polls, or a drain
+ * that gave up. If it is a softirq whose end was not reported, the time that was cut of it counts,
+ * and the time since then is unknown. */
 static __always_inline void cf_leave_outer(struct cf_cpu *s, __u64 now)
 {
 	switch (s->mode) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * The maps that all accounting programs share, and the words for the state of a CPU. Each
- * object file defines them weakly; the linker makes one of each.
+ * The maps that all accounting programs share, and the definitions for the state of a CPU. Each
+ * object file defines the maps weakly; the linker makes one of each.
  */
 #ifndef COFFERDAM_STATE_H
 #define COFFERDAM_STATE_H
@@ -12,27 +12,27 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 
-/* Which markers have something to do. Each marker tests one bit first: outside network work
- * it costs a look-up in an array and a test. */
+/* Events that the markers must handle. Each marker first tests one bit: outside network work it
+ * costs a look-up in an array and a test. */
 #define CF_WATCH_RECEIVE 1 /* packets may be received: NET_RX softirq or NAPI thread */
-#define CF_WATCH_QUEUE 2   /* the next transmit tells an owner */
-#define CF_WATCH_SOCKET 4  /* the socket that takes the packet tells its owner */
-#define CF_WATCH_ADDRESS 8 /* its address becomes known as the owner's */
-#define CF_WATCH_UPPER 16  /* so does its socket's, where that is in another namespace */
-#define CF_WATCH_LIST 32   /* the segment holds a list of packets, and one of them told its owner */
+#define CF_WATCH_QUEUE 2   /* the next transmit names an owner */
+#define CF_WATCH_SOCKET 4  /* the socket that takes the packet names its owner */
+#define CF_WATCH_ADDRESS 8 /* the owner's inner address is learned */
+#define CF_WATCH_UPPER 16  /* the address of the owner's socket is learned, in another namespace */
+#define CF_WATCH_LIST 32   /* the segment holds a list, and one of its packets named its owner */
 
 #define CF_RX 0
 #define CF_TX 1
-#define CF_OWNER_BATCH 0xffffffffU /* nobody yet: to be shared by the packets of the batch */
+#define CF_OWNER_BATCH 0xffffffffU /* not known yet: the packets of the batch share it */
 
 enum cf_kind {
-	CF_INSIDE = 1, /* in a container's namespace, which it has for itself */
+	CF_INSIDE = 1, /* in the namespace of one container */
 	CF_SHARED,     /* in a namespace that several containers share */
 	CF_HOST_SIDE,  /* the host's end of a container's veth */
 	CF_OUTSIDE,    /* in no container's namespace */
 };
 
-/* An identity that was never resolved has this row. */
+/* Row of an identity that was never resolved. */
 #define CF_NO_ROW 0xffffffffU
 
 /* Set before load. */
@@ -41,14 +41,14 @@ const volatile __u32 host_netns __weak = 0;
 
 /* Raised by the agent after each change of the identity maps. */
 __u32 identity_generation __weak = 1;
-/* Cgroups without a row are reported when they are charged, or a socket of theirs gets a packet:
- * cleared by the agent while it has no row for them. */
+/* Whether cgroups without a row are reported when they are charged, or when one of their sockets
+ * gets a packet. The agent clears it while it has no row for them. */
 __u32 report_cgroups __weak = 1;
-/* Whether what begins now is measured. The agent clears it to end a window of measurement: what is
- * under way is still measured to its end, so that each run counts in the window that it began in
- * and none is cut off. Then every CPU is idle (CF_IDLE), and the markers can be detached. */
+/* Whether work that begins now is measured. The agent clears it to end a measurement window. Work
+ * in flight is measured to its end, so that each run counts in the window in which it began. Then
+ * every CPU is idle (CF_IDLE), and the markers can be detached. */
 __u32 window_open __weak = 1;
-/* Events that found the ring full. */
+/* Events for which the ring was full. */
 __u64 events_lost __weak = 0;
 /* Never written: puts the types that no map names into the object's BTF, for the reader. */
 struct cf_layout layout __weak = {};
@@ -60,7 +60,7 @@ struct {
 	__type(value, struct cf_cpu);
 } cpus __weak SEC(".maps");
 
-/* mmapped by the reader: reading 1,000 containers costs no system call. */
+/* The reader maps it into memory: reading 1,000 containers costs no system call. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -90,8 +90,8 @@ struct {
 	__type(value, __u32); /* row */
 } link_rows __weak SEC(".maps");
 
-/* Which row sends to which. Least recently used pairs give way: a name is lost, never a count of
- * the ledger. */
+/* Packets by sending and receiving row. The least recently used pairs are evicted: a name is lost,
+ * but no count of the ledger. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Tunnels that end on this host. A tunnel's driver puts what a packet carries into a queue of its
- * own, so that the work on the outer packet ends before anything says whom the inner one is for. It
- * is said by the address inside. Which ports are a tunnel's, and which address is whose, is learned
- * from packets that were delivered: from one in CF_TUNNEL_LEARNS that leave a tunnel's device.
+ * Tunnels that end on this host. A tunnel's driver puts the inner packet into its own queue, so the
+ * work on the outer packet ends before any event names the receiver of the inner one. The inner
+ * address names it. The programs learn the ports of tunnels and the owners of addresses from
+ * packets that were delivered: from one in CF_TUNNEL_LEARNS that leave a tunnel's device.
  *
- * The addresses of containers whose devices lie upon the host's (macvlan) are learned beside.
+ * They also learn the addresses of containers whose devices are stacked on the host's (macvlan).
  *
  * VXLAN (RFC 7348), Geneve (RFC 8926) at its own port, and IP in IP (RFC 2003).
  */
@@ -21,10 +21,10 @@
 #define CF_AF_INET 2
 #define CF_AF_INET6 10
 
-/* One was seen: until then nothing is read of any packet. */
+/* Whether a tunnel was seen: until then no packet is parsed. */
 __u32 tunnels_seen __weak = 0;
-/* So was a container whose device lies upon one of the host's (macvlan, ipvlan): a socket that is
- * in use by its program takes packets without telling. */
+/* Whether a container was seen whose device is stacked on one of the host's (macvlan, ipvlan). A
+ * socket that is locked by its program takes packets without an event. */
 __u32 uppers_seen __weak = 0;
 
 struct {
@@ -48,7 +48,7 @@ struct cf_udp_overlay {
 	struct cf_overlay overlay;
 } __attribute__((packed));
 
-/* Bytes of a packet from `at` on that lie in one piece. */
+/* Contiguous bytes of a packet. */
 struct cf_piece {
 	void *at;
 	__u32 bytes;
@@ -65,8 +65,7 @@ static __always_inline void cf_skip(struct cf_piece *piece, __u32 bytes)
 	piece->bytes = piece->bytes > bytes ? piece->bytes - bytes : 0;
 }
 
-/* Reads an IP header, and goes on behind it; false for anything else, and where what follows
- * is the middle of something. */
+/* Reads an IP header and moves behind it. False for anything else, and for a later fragment. */
 static __always_inline bool cf_read_ip(struct cf_piece *piece, __u8 to[16], __u8 *protocol)
 {
 	__u8 version;
@@ -97,7 +96,7 @@ static __always_inline bool cf_read_ip(struct cf_piece *piece, __u8 to[16], __u8
 	return true;
 }
 
-/* Row of the container that an address was learned of; CF_NO_ROW when it is none's. */
+/* Row of the container for which an address was learned; CF_NO_ROW if there is none. */
 static __always_inline __u32 cf_row_at(const struct cf_inner_address *at)
 {
 	struct cf_inner_row *row = bpf_map_lookup_elem(&inner_addresses, at);
@@ -112,7 +111,7 @@ static __always_inline void cf_learn_at(const struct cf_inner_address *at, __u32
 	bpf_map_update_elem(&inner_addresses, at, &value, 0);
 }
 
-/* Row of the container for which a packet carries another, CF_NO_ROW when it is none's. The packet
+/* Row of the container that gets the packet inside this one; CF_NO_ROW if there is none. The packet
  * has just been received: its data begin with the network header. */
 static __noinline __attribute__((unused)) __u32 cf_carried_row(struct sk_buff *skb)
 {
@@ -149,8 +148,8 @@ static __noinline __attribute__((unused)) __u32 cf_carried_row(struct sk_buff *s
 	return cf_row_at(&inner);
 }
 
-/* Learns from a packet that has left the tunnel's device, and has its outer headers in front of it
- * still, where that tunnel's packets go. */
+/* Learns the destination of a tunnel from a packet that has left the tunnel's device. The outer
+ * headers are still in front of it. */
 static __noinline __attribute__((unused)) int cf_tunnel_learn(struct sk_buff *skb, __u32 kind)
 {
 	struct cf_tunnel_end end = { .netns = skb->dev->nd_net.net->ns.inum, .protocol = IP_UDP };
@@ -178,8 +177,8 @@ static __noinline __attribute__((unused)) int cf_tunnel_learn(struct sk_buff *sk
 	return 0;
 }
 
-/* Learns that the address of the socket that takes a packet from a device of another namespace is
- * the container's `row`: its device lies upon that one. */
+/* Learns an address of the container `row`, whose device is stacked on another namespace's: the
+ * address of the socket that takes a packet from that device. */
 static __noinline __attribute__((unused)) int cf_upper_learn(struct cf_cpu *s, struct sock *sk,
 							     __u32 row)
 {
@@ -205,8 +204,8 @@ static __noinline __attribute__((unused)) int cf_upper_learn(struct cf_cpu *s, s
 	return 0;
 }
 
-/* Row of the container whose device lies upon the one that a packet has come from, as its address
- * says; CF_NO_ROW when it is none's. As `cf_carried_row`. */
+/* Row of the container whose device is stacked on the packet's device and has the packet's address;
+ * CF_NO_ROW if there is none. Reads the packet in the same way as `cf_carried_row`. */
 static __noinline __attribute__((unused)) __u32 cf_upper_row(struct sk_buff *skb)
 {
 	struct cf_piece piece = { .at = skb->data, .bytes = skb->len - skb->data_len };
@@ -218,7 +217,7 @@ static __noinline __attribute__((unused)) __u32 cf_upper_row(struct sk_buff *skb
 	return cf_row_at(&upper);
 }
 
-/* Learns that the address of a packet that is queued to a container is the container's. */
+/* Learns the address of a packet that is queued to a container as the container's. */
 static __noinline __attribute__((unused)) int cf_inner_learn(struct sk_buff *skb, __u32 row)
 {
 	struct cf_inner_address inner = { .netns = skb->dev->nd_net.net->ns.inum };

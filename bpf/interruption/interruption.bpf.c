@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * How long softirqs and device interrupts last that interrupt one thread: what the accounting sees
- * of an interruption. What the thread misses beyond it is the way into the kernel and out again.
- * Attached for milliseconds, while that thread looks at its clock.
+ * Measures the softirqs and device interrupts that interrupt one thread: the part of an
+ * interruption that the accounting sees. The rest of what the thread loses is the way into the
+ * kernel and out again. Attached for milliseconds, while that thread watches its clock.
  */
 #include "../include/follows.h"
 #include <bpf/bpf_helpers.h>
@@ -13,17 +13,17 @@ struct bpf_pidns_info {
 	__u32 tgid;
 };
 
-/* The thread: its id in its process namespace, and that namespace. It keeps to one CPU. */
+/* The thread: its id in its process namespace, and that namespace. It stays on one CPU. */
 volatile __u32 thread = 0;
 volatile __u64 namespace_device = 0;
 volatile __u64 namespace_inode = 0;
 
 volatile __u64 seen_ns = 0; /* in softirqs, and in device interrupts outside of them */
-volatile __u64 interruptions =
-	0; /* by network softirqs; one that follows another softirq is none */
+/* By network softirqs; one that follows another softirq does not count. */
+volatile __u64 interruptions = 0;
 
 volatile __u64 softirq_start_ns = 0;
-volatile __u64 softirq_end_ns = 0; /* of the last softirq that it met */
+volatile __u64 softirq_end_ns = 0; /* of the last softirq that interrupted it */
 volatile __u64 hardirq_start_ns = 0;
 
 static __always_inline bool in_is_thread(void)

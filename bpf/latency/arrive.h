@@ -9,7 +9,7 @@
 #include "packet.h"
 #include "claim.h"
 
-/* A tunnel of the container's own took its headers off: the packet inside is what counts. */
+/* Counts the packet inside, after a tunnel of the container's own has removed its headers. */
 static __always_inline void lt_arrive_inner(struct lt_entry *e, struct lt_packet *p)
 {
 	__u32 row = e->row[LT_INGRESS];
@@ -37,18 +37,18 @@ static __noinline void lt_arrive(struct lt_device *d, struct lt_entry *e, const 
 		lt_arrive_inner(e, &p);
 		return;
 	}
-	/* A second look: the container's bridge or VLAN passes it on. */
+	/* Seen before: the container's bridge or VLAN passes it on. */
 	if (e && e->row[LT_INGRESS] == row && e->stamp[LT_RECV_IN] && e->check == p.check)
 		return;
 	if (!lt_wanted(config, &p, LT_INGRESS, d->ifindex))
 		return;
 	if (!e || !e->stamp[LT_RECV_HOST]) {
-		lt_count_unseen(&p, row, LT_INGRESS, LT_MISS_NO_START);
+		lt_count_missed(&p, row, LT_INGRESS, LT_MISS_NO_START);
 		return;
 	}
 	if (e->check != p.check) {
-		lt_count_unseen(&p, row, LT_INGRESS, LT_MISS_CONTENT);
-		lt_settle(e, LT_MISS_LOCAL);
+		lt_count_missed(&p, row, LT_INGRESS, LT_MISS_CONTENT);
+		lt_close(e, LT_MISS_LOCAL);
 		lt_remove(e);
 		return;
 	}
@@ -59,10 +59,10 @@ static __noinline void lt_arrive(struct lt_device *d, struct lt_entry *e, const 
 	lt_count_in(e, &p, row, d->netns, d->ifindex, LT_INGRESS);
 }
 
-/* No device names the owner (macvlan): the socket that takes the packet does. The packet is known
- * by its address alone here. */
-static __always_inline void lt_arrive_unseen(struct lt_cpu *cpu, struct lt_entry *e,
-					     const struct sock *sk, __u64 address)
+/* No device names the owner (macvlan): the socket that takes the packet does. Here the packet is
+ * identified by its address alone. */
+static __always_inline void lt_arrive_at_socket(struct lt_cpu *cpu, struct lt_entry *e,
+						const struct sock *sk, __u64 address)
 {
 	struct lt_device *d = lt_netns(cpu, sk->__sk_common.skc_net.net);
 	struct sk_buff *skb = (struct sk_buff *)address;

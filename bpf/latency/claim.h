@@ -7,9 +7,9 @@
 
 #include "table.h"
 
-/* The way to use: the skb's own, a free one, or the oldest. By devices a whole outlives its skb,
- * of which TCP makes the next packet while the segments are on their way: it keeps its place, one
- * such a bucket. */
+/* Chooses a way: the skb's own, a free one, or the oldest. By devices a super-packet outlives its
+ * skb, from which TCP makes the next packet while the segments are in flight: it keeps its place,
+ * one per bucket. */
 static __always_inline __u32 lt_choose(struct lt_bucket *b, __u64 skb)
 {
 	int way = 0, kept = LT_WAYS;
@@ -52,9 +52,9 @@ static __noinline struct lt_entry *lt_claim(__u64 skb, __u64 head, __u64 now)
 	e = &b->way[way];
 	if (old != skb && __sync_val_compare_and_swap(&b->skb[way], old, skb) != old)
 		return NULL;
-	/* The same skb again: it was freed unseen in between. */
+	/* The skb was reused: its last end was not seen. */
 	if (old)
-		lt_settle(e, old == skb ? LT_MISS_LOCAL : LT_MISS_EVICTED);
+		lt_close(e, old == skb ? LT_MISS_LOCAL : LT_MISS_EVICTED);
 	b->head[way] = head;
 	for (int i = 0; i < LT_STAMPS; i++)
 		e->stamp[i] = 0;
@@ -92,7 +92,7 @@ static __always_inline bool lt_wanted(const struct lt_config *config, const stru
 		return false;
 	if (config->one_in <= 1)
 		return true;
-	/* The same for both directions of a flow. */
+	/* Chooses flows by a sum that is equal for both directions. */
 	for (int i = 0; i < 16; i += 4)
 		flow += *(__u32 *)(p->source + i) + *(__u32 *)(p->destination + i);
 	flow += p->class == LT_ICMP ? p->source_port : p->source_port + p->destination_port;
@@ -116,7 +116,7 @@ static __always_inline void lt_count_in(struct lt_entry *e, const struct lt_pack
 	e->packet = *p;
 }
 
-static __always_inline void lt_count_unseen(const struct lt_packet *p, __u32 row, __u32 direction,
+static __always_inline void lt_count_missed(const struct lt_packet *p, __u32 row, __u32 direction,
 					    __u32 reason)
 {
 	struct lt_counts *c = bpf_map_lookup_elem(&counts, &row);

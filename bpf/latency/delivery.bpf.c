@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * The end of the way in, and of every buffer.
+ * The end of every packet on the way in, and of every buffer.
  *
  * `skb_copy_datagram_iovec` fires when a reader's copy begins: raw and ping sockets, and UDP in
- * pages. (Linear UDP is copied where no tracepoint is, and since 6.18 freed where none is: its
- * end is the socket, see ingress.bpf.c.) A packet consumed while the stack still has it in hand
+ * pages. Linear UDP is copied without a tracepoint, and since 6.18 also freed without one: its end
+ * is the socket, see ingress.bpf.c. A packet that is consumed while the stack still has it in hand
  * was for the kernel itself (an echo request), or a raw socket has a clone.
  */
 #include "table.h"
@@ -25,8 +25,8 @@ int BPF_PROG(lt_skb_copy, const struct sk_buff *skb, int length)
 	return 0;
 }
 
-/* The reader has a clone, and this is the skb that it was made of: the stack frees it when every
- * socket was told, as a drop when no ping socket wanted it. Found by its head from here on. */
+/* Whether the reader has a clone of this skb. The stack frees the original after every socket was
+ * served, as a drop if no ping socket wanted it. From here on the clone is found by its head. */
 static __always_inline bool lt_clone_lives(struct lt_entry *e)
 {
 	if (!e->row[LT_INGRESS] || e->packet.class != LT_ICMP || !e->stamp[LT_READY] || e->consumed)
@@ -50,7 +50,7 @@ int BPF_PROG(lt_consume, struct sk_buff *skb)
 	if (!e || !cpu)
 		return 0;
 	if (e->whole) {
-		/* Its segments go on: see segments.h. */
+		/* The segments continue: see segments.h. */
 		lt_set_key(e, LT_DETACHED);
 		return 0;
 	}
@@ -66,7 +66,7 @@ int BPF_PROG(lt_consume, struct sk_buff *skb)
 			lt_emit(e, LT_INGRESS, LT_END_COPIED);
 		}
 	}
-	lt_settle(e, LT_MISS_LOCAL);
+	lt_close(e, LT_MISS_LOCAL);
 	lt_remove(e);
 	return 0;
 }
@@ -82,11 +82,11 @@ int BPF_PROG(lt_kfree, struct sk_buff *skb)
 	if (!e || lt_clone_lives(e))
 		return 0;
 	if (lt_for_another(skb) && BPF_CORE_READ_BITFIELD(skb, cloned)) {
-		/* Flooded: the clone is on its way to the right device. */
+		/* Flooded: the clone goes to the right device. */
 		lt_set_key(e, LT_DETACHED);
 		return 0;
 	}
-	lt_settle(e, LT_MISS_DROPPED);
+	lt_close(e, LT_MISS_DROPPED);
 	lt_remove(e);
 	return 0;
 }

@@ -9,9 +9,9 @@
 #include "segments.h"
 #include "send.h"
 
-/* Transmitted at `now` as well, when nothing can wait here. */
-static __always_inline void lt_hand_on(struct lt_cpu *cpu, struct lt_entry *e,
-				       const struct lt_device *d, struct sk_buff *skb)
+/* Stamps the transmission at the time of queueing, if the device has no queue. */
+static __always_inline void lt_stamp_transmit(struct lt_cpu *cpu, struct lt_entry *e,
+					      const struct lt_device *d, struct sk_buff *skb)
 {
 	if (e->whole || !lt_no_queue(skb->dev))
 		return;
@@ -36,7 +36,7 @@ static __always_inline void lt_begin(struct lt_cpu *cpu, struct lt_device *d, st
 	struct lt_packet p;
 	struct sock *sk;
 
-	/* From a tunnel of the container's own to its outer device. */
+	/* From the container's own tunnel to its outer device. */
 	if (e && e->row[LT_EGRESS] == row && e->inner_passes && !e->stamp[LT_RECV_HOST]) {
 		e->inner_passes = d->passes;
 		e->queued = 1;
@@ -49,7 +49,7 @@ static __always_inline void lt_begin(struct lt_cpu *cpu, struct lt_device *d, st
 	p.segments = lt_segments(skb, p.payload_bytes);
 	e = lt_claim(lt_id(skb), lt_head(skb), now);
 	if (!e) {
-		lt_count_unseen(&p, row, LT_EGRESS, LT_MISS_EVICTED);
+		lt_count_missed(&p, row, LT_EGRESS, LT_MISS_EVICTED);
 		return;
 	}
 	sk = skb->sk;
@@ -67,10 +67,10 @@ static __always_inline void lt_begin(struct lt_cpu *cpu, struct lt_device *d, st
 	if (p.class == LT_TCP && p.payload_bytes)
 		lt_range_put(e);
 	lt_whole(cpu, e);
-	lt_hand_on(cpu, e, d, skb);
+	lt_stamp_transmit(cpu, e, d, skb);
 }
 
-/* The packet is the one that began: compares what it says, inside a tunnel as well. */
+/* Whether the packet is the one that began: compares its content, inside a tunnel as well. */
 static __always_inline bool lt_same(struct lt_entry *e, const struct sk_buff *skb)
 {
 	__u32 class, check;
@@ -80,7 +80,7 @@ static __always_inline bool lt_same(struct lt_entry *e, const struct sk_buff *sk
 		return true;
 	if (lt_read(&p, lt_sent_l3(skb)) && p.check == e->check)
 		return true;
-	/* (The skb's encapsulation bit is no help: it is cleared when no checksum is offloaded.) */
+	/* The skb's encapsulation bit does not help: it is cleared if no checksum is offloaded. */
 	if (!skb->inner_network_header || !lt_read(&p, lt_inner_l3(skb)) || p.check != e->check)
 		return false;
 	e->packet.flags |= LT_ENCAPSULATED;

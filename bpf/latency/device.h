@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * What a device is to us: inside a measured container, on the host, or on the host and only
- * passing packets on (bridge, tunnel, bond). Learnt once, kept in a cache of the CPU by the
- * device's address; an entry holds while its index and the generation agree.
+ * Role of a device: inside a measured container, on the host, or on the host and only passing
+ * packets on (bridge, tunnel, bond). Learned once and cached by the CPU under the device's address;
+ * an entry is valid while its index and the generation agree.
  */
 #ifndef COFFERDAM_LATENCY_DEVICE_H
 #define COFFERDAM_LATENCY_DEVICE_H
@@ -25,7 +25,7 @@ static __noinline void lt_device_learn(struct lt_device *d, const struct net_dev
 	row = bpf_map_lookup_elem(&rows, &inum);
 	d->row = row ? *row : 0;
 	if (dev->flags & LT_LOOPBACK) {
-		/* What a container sends to itself passes no device of the host. */
+		/* Packets that a container sends to itself pass no device of the host. */
 		d->row = 0;
 		d->tunnel = 0;
 		d->passes = 1;
@@ -63,13 +63,13 @@ static __always_inline struct lt_device *lt_device(struct lt_cpu *cpu, const str
 	return d;
 }
 
-/* Nothing can wait before this device: what is queued to it is transmitted at once. */
+/* Whether the device has no queue: a packet that is queued to it is transmitted at once. */
 static __always_inline bool lt_no_queue(const struct net_device *dev)
 {
 	return !dev->qdisc->enqueue;
 }
 
-/* Row of the container that has this namespace; the cache is the same. */
+/* Row of the container of this namespace; in the same cache as devices. */
 static __always_inline struct lt_device *lt_netns(struct lt_cpu *cpu, const struct net *net)
 {
 	struct lt_device *d = lt_device_slot(cpu, net);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Out. `net_dev_queue` on a device inside a measured container begins a packet; the queues and
- * transmits that follow, wherever they are, put their time into its entry; the transmit on the
- * first device of the host that does not pass its packets on ends it. (`net_dev_xmit` would be
- * too late: by then a reader on another CPU may have the packet.)
+ * The way out. `net_dev_queue` on a device inside a measured container begins a packet. Each queue
+ * and transmission that follows adds its time to the entry. The transmission on the first device of
+ * the host that does not pass packets on ends it. (`net_dev_xmit` would be too late: by then a
+ * reader on another CPU may have the packet.)
  *
- * A device without a queue transmits what is queued to it at once: both are one stamp there, and
- * the start of the transmission needs no look, unless it ends the packet or may be a segment's.
+ * A device without a queue transmits a packet at once when it is queued, so both have one stamp.
+ * The start of the transmission needs no look then, unless it ends the packet or may be a
+ * segment's.
  */
 #include "depart.h"
 
@@ -32,8 +33,8 @@ int BPF_PROG(lt_net_dev_queue, struct sk_buff *skb)
 	if (!e)
 		return 0;
 	if (skb->sk && !e->row[LT_EGRESS]) {
-		/* The host's own packet, in a buffer that was freed unseen. */
-		lt_settle(e, LT_MISS_LOCAL);
+		/* The host's own packet, in a buffer whose freeing was not seen. */
+		lt_close(e, LT_MISS_LOCAL);
 		lt_remove(e);
 		return 0;
 	}
@@ -42,7 +43,7 @@ int BPF_PROG(lt_net_dev_queue, struct sk_buff *skb)
 	e->stamp[LT_XMIT_HOST] = 0;
 	e->queued = 1;
 	lt_whole(cpu, e);
-	lt_hand_on(cpu, e, d, skb);
+	lt_stamp_transmit(cpu, e, d, skb);
 	return 0;
 }
 
@@ -64,7 +65,7 @@ int BPF_PROG(lt_net_dev_start_xmit, const struct sk_buff *skb, const struct net_
 		return 0;
 	}
 	e = lt_find_any(skb);
-	/* What was not queued is not that packet: its skb was freed unseen and used again. */
+	/* This packet was not queued: its skb was freed and reused without a trace. */
 	if (e && !e->queued)
 		e = NULL;
 	if (!e && !cpu->next_parent)
@@ -93,13 +94,13 @@ int BPF_PROG(lt_net_dev_start_xmit, const struct sk_buff *skb, const struct net_
 		lt_count_miss(lt_take(e, LT_EGRESS), LT_EGRESS, LT_MISS_CONTENT,
 			      e->packet.segments);
 	}
-	/* It is not asked for again: freeing it, on another CPU, finds nothing. */
+	/* No look-up follows: another CPU that frees the packet finds nothing. */
 	if (d->leaves && !e->row[LT_INGRESS])
 		lt_remove(e);
 	return 0;
 }
 
-/* A qdisc lets packets go: those that may be cut are this CPU's wholes now. */
+/* Packets leave a qdisc. This CPU now remembers the super-packets among them, which may be cut. */
 SEC("tp_btf/qdisc_dequeue")
 int BPF_PROG(lt_qdisc_dequeue, struct Qdisc *qdisc, struct netdev_queue *queue, int packets,
 	     struct sk_buff *skb)

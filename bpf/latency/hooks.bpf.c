@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Seen by devices: programs where packets enter and leave those of the measured containers and of
- * the host, in place of the host's tracepoints (tcx, Linux 6.6). A round trip passes six of them
- * where it passes 16 tracepoints. Not seen here: queues, drops, and the copy to the reader.
+ * Measurement by devices: programs where packets enter and leave the devices of the measured
+ * containers and of the host, in place of the host's tracepoints (tcx, Linux 6.6). A round trip
+ * passes six of them instead of 16 tracepoints. They do not see queues, drops, and the copy to the
+ * reader.
  */
 #include "../include/packet.h"
 #include "depart.h"
@@ -10,10 +11,10 @@
 
 extern void *bpf_cast_to_kern_ctx(void *context) __ksym __weak;
 
-/* What is known of a packet that a device receives. A super-packet may have been cut on its way
- * here: its segments are new, perhaps in buffers of which something is known from before. */
-static __always_inline struct lt_entry *lt_known(struct lt_cpu *cpu, const struct lt_device *d,
-						 struct sk_buff *skb)
+/* Entry of a packet that a device receives. A super-packet may have been cut on its way here: its
+ * segments are new, and their buffers may still have the entries of earlier packets. */
+static __always_inline struct lt_entry *
+lt_find_received(struct lt_cpu *cpu, const struct lt_device *d, struct sk_buff *skb)
 {
 	struct lt_entry *e = lt_find_any(skb), *part;
 
@@ -36,26 +37,26 @@ int lt_hook_ingress(struct __sk_buff *context)
 	cpu = lt_this_cpu();
 	if (!cpu)
 		return TC_NEXT;
-	lt_let_go(cpu, lt_id(skb));
+	lt_end_receive(cpu, lt_id(skb));
 	d = lt_device(cpu, skb->dev);
 	cpu->receiving = lt_id(skb);
 	cpu->receiving_skb = (__u64)skb;
 	if (d->row && lt_for_another(skb)) {
 		e = NULL;
 	} else if (d->row) {
-		e = lt_known(cpu, d, skb);
+		e = lt_find_received(cpu, d, skb);
 		lt_arrive(d, e, lt_sent_l3(skb), skb, bpf_ktime_get_ns());
 		cpu->arrived = 1;
 	} else {
-		/* Its length has the header of the link here. */
-		e = lt_known(cpu, d, skb);
+		/* The length includes the header of the link here. */
+		e = lt_find_received(cpu, d, skb);
 		e = lt_receive_host(d, e, skb, lt_sent_l3(skb), skb->len - skb->mac_len);
 	}
 	cpu->in_hand_ns = e ? e->claimed_ns : 0;
 	return TC_NEXT;
 }
 
-/* Handed to the last device of the host. */
+/* Ends a packet that is handed to the last device of the host. */
 static __always_inline void lt_leave(struct lt_entry *e, struct lt_device *d, struct sk_buff *skb)
 {
 	e->whole = 0;
@@ -91,12 +92,12 @@ int lt_hook_egress(struct __sk_buff *context)
 	if (!e)
 		return TC_NEXT;
 	if (skb->sk && !e->row[LT_EGRESS]) {
-		/* The host's own packet, in a buffer that was freed unseen. */
-		lt_settle(e, LT_MISS_LOCAL);
+		/* The host's own packet, in a buffer whose freeing was not seen. */
+		lt_close(e, LT_MISS_LOCAL);
 		lt_remove(e);
 		return TC_NEXT;
 	}
-	/* Delivered: another clone of what a bridge floods, or a new packet in its buffer. */
+	/* Already delivered: another clone of a flooded packet, or a new packet in its buffer. */
 	if (e->stamp[LT_RECV_IN])
 		return TC_NEXT;
 	e->used_ns = bpf_ktime_get_ns();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * In. `netif_receive_skb` on a device of the host begins a packet (or goes on with one that a
- * container sent); on a container's device it tells whose it is. `sk_data_ready` and
- * `tcp_probe` tell that a socket has it.
+ * The way in. `netif_receive_skb` on a device of the host begins a packet, or continues one that a
+ * container sent. On a container's device it names the container. `sk_data_ready` and `tcp_probe`
+ * report that a socket has the packet.
  *
- * Which packet a socket was woken for, `sk_data_ready` does not say: it is the one that the
+ * `sk_data_ready` does not name the packet for which the socket was woken: it is the one that the
  * stack has in hand on this CPU.
  */
 #include "receive.h"
@@ -21,7 +21,7 @@ int BPF_PROG(lt_netif_receive_skb, struct sk_buff *skb)
 	cpu = lt_this_cpu();
 	if (!cpu)
 		return 0;
-	lt_let_go(cpu, lt_id(skb));
+	lt_end_receive(cpu, lt_id(skb));
 	d = lt_device(cpu, skb->dev);
 	cpu->receiving = lt_id(skb);
 	cpu->receiving_skb = (__u64)skb;
@@ -54,11 +54,12 @@ int BPF_PROG(lt_sk_data_ready, const struct sock *sk)
 	if (!e || e->stamp[LT_READY])
 		return 0;
 	if (!e->row[LT_INGRESS] && !e->stamp[LT_QUEUE_HOST])
-		lt_arrive_unseen(cpu, e, sk, cpu->receiving_skb);
+		lt_arrive_at_socket(cpu, e, sk, cpu->receiving_skb);
 	/* A Unix socket may be woken as well while the packet is in hand. */
 	if (!e->row[LT_INGRESS] || e->packet.protocol != sk->sk_protocol)
 		return 0;
-	/* Of a packet that passes no hook the CPU knows nothing. */
+	/* A packet that passes no hook is unknown to the CPU: the packet in hand is an older one.
+	 * */
 	if (by_devices &&
 	    (e->netns[LT_INGRESS] != sk->__sk_common.skc_net.net->ns.inum ||
 	     (e->packet.class == LT_UDP && e->packet.destination_port != sk->__sk_common.skc_num)))
@@ -67,7 +68,7 @@ int BPF_PROG(lt_sk_data_ready, const struct sock *sk)
 	e->stamp[LT_READY] = e->used_ns;
 	e->cookie = lt_cookie(sk);
 	cpu->receiving = 0;
-	/* Most UDP is copied to its reader where no tracepoint is: the socket is its end. */
+	/* Most UDP is copied to its reader without a tracepoint: the socket is its end. */
 	if (by_devices || e->packet.class != LT_ICMP) {
 		lt_emit(e, LT_INGRESS, LT_END_READY);
 		lt_remove(e);
@@ -88,7 +89,7 @@ int BPF_PROG(lt_tcp_probe, struct sock *sk, const struct sk_buff *skb)
 	if (!e || !cpu)
 		return 0;
 	if (!e->row[LT_INGRESS] && !e->stamp[LT_QUEUE_HOST])
-		lt_arrive_unseen(cpu, e, sk, (__u64)skb);
+		lt_arrive_at_socket(cpu, e, sk, (__u64)skb);
 	if (!e->row[LT_INGRESS])
 		return 0;
 	e->stamp[LT_READY] = bpf_ktime_get_ns();
@@ -98,7 +99,7 @@ int BPF_PROG(lt_tcp_probe, struct sock *sk, const struct sk_buff *skb)
 	return 0;
 }
 
-/* Connections that open and close: their packets are not established's. */
+/* Opening and closing connections: tcp_probe fires for established ones only. */
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(lt_inet_sock_set_state, const struct sock *sk, int from, int to)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * TCP segments that GRO joins on the host's end of the pair. The first one's skb goes on and has
- * the others' bytes; they are found by where they begin, and the first takes their count.
+ * TCP segments that GRO merges on the host's end of the pair. The first one's skb continues and has
+ * the bytes of the others. The others are found by their sequence numbers, and the first takes over
+ * their count.
  */
 #ifndef COFFERDAM_LATENCY_MERGE_H
 #define COFFERDAM_LATENCY_MERGE_H
@@ -9,7 +10,7 @@
 #include "packet.h"
 #include "table.h"
 
-/* `part` gives what it owes to `whole`. */
+/* Moves the count of `part` to `whole`. */
 static __always_inline void lt_join(struct lt_entry *whole, struct lt_entry *part)
 {
 	if (!lt_take(part, LT_EGRESS))
@@ -19,7 +20,7 @@ static __always_inline void lt_join(struct lt_entry *whole, struct lt_entry *par
 	lt_remove(part);
 }
 
-/* `e` has got `extra` bytes of payload behind its own. */
+/* Merges the entries of the segments whose `extra` bytes of payload now follow those of `e`. */
 static __noinline void lt_merged(struct lt_entry *e, __u32 extra)
 {
 	__u32 next = e->packet.sequence + e->packet.payload_bytes, end = next + extra;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Reads a packet from its network header. The check is made of what neither address
- * translation nor a tunnel nor the kernel's own rewriting (an ICMP identifier, a TTL, a
- * checksum) changes: lengths, sequence numbers and the first bytes of the payload.
+ * Reads a packet from its network header. The check covers only fields that neither address
+ * translation nor a tunnel nor the kernel's own rewriting changes (an ICMP identifier, a TTL, a
+ * checksum): lengths, sequence numbers and the first bytes of the payload.
  */
 #ifndef COFFERDAM_LATENCY_PACKET_H
 #define COFFERDAM_LATENCY_PACKET_H
@@ -14,7 +14,7 @@
 #define LT_IPPROTO_UDP 17
 #define LT_IPPROTO_ICMPV6 58
 
-/* As much as an IPv6 header, a TCP header and four bytes take. */
+/* Bytes for an IPv6 header, a TCP header and four bytes more. */
 struct lt_bytes {
 	union {
 		__u8 b[64];
@@ -22,7 +22,7 @@ struct lt_bytes {
 	};
 };
 
-/* Copies what is at `from`, which may be no memory at all. */
+/* Copies the bytes at `from`, which may not be mapped. */
 static __always_inline bool lt_copy(struct lt_bytes *to, const __u8 *from)
 {
 	if (!bpf_ksym_exists(bpf_rdonly_cast))
@@ -46,14 +46,14 @@ static __always_inline __u32 lt_be32(const __u8 *p)
 	return __builtin_bswap32(*(const __u32 *)p);
 }
 
-/* Of a TCP segment: where it begins and whether it has bytes, whatever its length. Cutting and
- * merging keep the acknowledgement (the kernel merges only segments that agree in it). */
+/* Check of a TCP segment: its sequence number and whether it has bytes, but not its length. Cutting
+ * and merging keep the acknowledgement (the kernel merges only segments that agree in it). */
 static __always_inline __u32 lt_tcp_check(__u32 sequence, __u32 acknowledged, bool bytes)
 {
 	return lt_mix(sequence, acknowledged, LT_IPPROTO_TCP | (__u32)bytes << 16);
 }
 
-/* What tells the packet from others; `room` is what it has from `l4` on. */
+/* Check of a transport header and payload, of which `room` bytes are at `l4`. */
 static __always_inline __u32 lt_check_l4(__u8 protocol, const __u8 *l4, __u32 room)
 {
 	__u32 a = 0, b = 0;
@@ -91,7 +91,7 @@ static __always_inline __u8 lt_class_of(__u8 protocol)
 	return LT_OTHER;
 }
 
-/* `l4` points to 24 readable bytes; `room` is what the packet has there. */
+/* `l4` points to 24 readable bytes; `room` is the packet's length from there. */
 static __always_inline void lt_read_l4(struct lt_packet *p, const __u8 *l4, __u32 room)
 {
 	__u32 header = 8;
@@ -119,9 +119,9 @@ static __always_inline void lt_read_l4(struct lt_packet *p, const __u8 *l4, __u3
 	p->payload_bytes = room > header ? room - header : 0;
 }
 
-/* False for what is no IP packet. A function of its own, for its 64 bytes of stack: inlined, the
- * chain lt_netif_receive_skb, lt_arrive, lt_emit has more than the 512 that kernels before 6.8
- * allow, whose verifier rounds each frame up to 32 bytes. */
+/* False if it is no IP packet. A function of its own, for its 64 bytes of stack. Inlined, the chain
+ * lt_netif_receive_skb, lt_arrive, lt_emit would need more than the 512 bytes that kernels before
+ * 6.8 allow, whose verifier rounds each frame up to 32 bytes. */
 static __noinline __attribute__((unused)) bool lt_read(struct lt_packet *p, const __u8 *l3)
 {
 	struct lt_bytes h;
@@ -183,8 +183,8 @@ static __noinline __attribute__((unused)) bool lt_read(struct lt_packet *p, cons
 	return true;
 }
 
-/* Of most packets (IPv4, whole, without options) no more than the class and the check; false for
- * others. */
+/* Reads only the class and the check, which is enough for most packets (IPv4, whole, without
+ * options); false for others. */
 static __always_inline bool lt_glance(__u32 *class, __u32 *check, const __u8 *l3)
 {
 	struct lt_bytes h;
@@ -196,8 +196,8 @@ static __always_inline bool lt_glance(__u32 *class, __u32 *check, const __u8 *l3
 	return true;
 }
 
-/* Packets that one skb stands for. Small packets are linear: no look needed. What a virtual
- * machine sends tells the size of its segments, not their number. */
+/* Number of packets in one skb. Small packets are linear: no look is needed. A packet from a
+ * virtual machine has the size of its segments, not their number. */
 static __always_inline __u32 lt_segments(const struct sk_buff *skb, __u32 payload_bytes)
 {
 	struct skb_shared_info *info;
@@ -215,9 +215,9 @@ static __always_inline __u32 lt_segments(const struct sk_buff *skb, __u32 payloa
 	return (payload_bytes + size - 1) / size;
 }
 
-#define LT_STAMP_IN_DEVICE (1 << 5) /* SKBTX_HW_TSTAMP_NETDEV: a pointer stands for the stamp */
+#define LT_STAMP_IN_DEVICE (1 << 5) /* SKBTX_HW_TSTAMP_NETDEV: a pointer in place of the stamp */
 
-/* When the device received it, by its own clock, ns; 0: it does not tell. */
+/* Time of receipt by the device's own clock, ns; 0 if the device has none. */
 static __always_inline __u64 lt_hardware_stamp(const struct sk_buff *skb)
 {
 	struct skb_shared_info *info = (struct skb_shared_info *)(skb->head + skb->end);

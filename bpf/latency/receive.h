@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * A device of the host receives a packet; and which packet the stack has in hand.
+ * Receipt by a device of the host, and the packet that the stack has in hand.
  */
 #ifndef COFFERDAM_LATENCY_RECEIVE_H
 #define COFFERDAM_LATENCY_RECEIVE_H
@@ -8,7 +8,7 @@
 #include "arrive.h"
 #include "merge.h"
 
-/* The packet that the stack has in hand on this CPU; NULL when its skb is another's by now. */
+/* The packet that the stack has in hand on this CPU; NULL if its skb has been reused since. */
 static __always_inline struct lt_entry *lt_in_hand(const struct lt_cpu *cpu)
 {
 	struct lt_entry *e = lt_find(cpu->receiving);
@@ -16,7 +16,7 @@ static __always_inline struct lt_entry *lt_in_hand(const struct lt_cpu *cpu)
 	return e && e->claimed_ns == cpu->in_hand_ns ? e : NULL;
 }
 
-/* `e` is what is known of `skb`, `l3` its network header, `bytes` what there is of it. */
+/* `e` is the entry of `skb` or NULL, `l3` its network header, `bytes` its length. */
 static __always_inline struct lt_entry *lt_receive_host(struct lt_device *d, struct lt_entry *e,
 							struct sk_buff *skb, const __u8 *l3,
 							__u32 bytes)
@@ -28,13 +28,13 @@ static __always_inline struct lt_entry *lt_receive_host(struct lt_device *d, str
 	if (d->passes) {
 		if (!e)
 			return NULL;
-		/* A second look by the same host; a tunnel took its headers off. */
+		/* The host sees it again; a tunnel has removed its headers. */
 		e->used_ns = bpf_ktime_get_ns();
 		if (d->tunnel && lt_read(&p, l3))
 			e->check = p.check;
 		return e;
 	}
-	/* Nobody waits for what comes. */
+	/* No container is measured in this direction. */
 	if (!e && !ingress_classes)
 		return NULL;
 	now = bpf_ktime_get_ns();
@@ -49,7 +49,7 @@ static __always_inline struct lt_entry *lt_receive_host(struct lt_device *d, str
 	}
 	if (!ingress_classes)
 		return NULL;
-	/* Of a packet in pieces all is asked for, of most others this is enough. */
+	/* A packet in several buffers is read in full; for most others this is enough. */
 	if (skb->data_len || !lt_glance(&class, &check, l3)) {
 		if (!lt_read(&p, l3))
 			return NULL;
@@ -76,10 +76,10 @@ static __always_inline struct lt_entry *lt_receive_host(struct lt_device *d, str
 	return e;
 }
 
-/* The stack is done with the packet it had in hand. When no socket told, the device was the last
- * point seen: TCP puts packets on a backlog while a system call has the socket, and may merge
- * them there; since 6.18 another CPU may queue UDP for this one. */
-static __always_inline void lt_let_go(struct lt_cpu *cpu, __u64 next)
+/* Ends the packet that the stack had in hand. If no socket raised an event, the device was the last
+ * point. TCP puts packets on a backlog while a system call has the socket, and may merge them
+ * there; since 6.18 another CPU may queue UDP for this one. */
+static __always_inline void lt_end_receive(struct lt_cpu *cpu, __u64 next)
 {
 	struct lt_entry *e;
 

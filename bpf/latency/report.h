@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Writes a finished packet into the ring of this CPU. A position is claimed by one atomic
- * addition (an interrupt may report between), the oldest report is written over, and the
- * reader tells by `published` what it has missed. No lock, no wake-up.
+ * Writes a finished packet into the ring of this CPU. One atomic addition claims a position (an
+ * interrupt may report in between). The oldest report is overwritten, and `published` shows the
+ * reader which reports it has missed. No lock, no wake-up.
  */
 #ifndef COFFERDAM_LATENCY_REPORT_H
 #define COFFERDAM_LATENCY_REPORT_H
@@ -19,8 +19,8 @@ static __always_inline __u32 lt_delta(__u64 at, __u64 base)
 	return at < LT_SATURATED ? (__u32)at : LT_SATURATED;
 }
 
-/* Takes what the entry owes in this direction: two CPUs may be about to report the same packet
- * (the one that received it and the one that reads its socket), and one of them does. */
+/* Claims the entry's pending report in this direction. Two CPUs may be about to report the same
+ * packet (the one that received it and the one that reads its socket); only one of them does. */
 static __always_inline __u32 lt_take(struct lt_entry *e, __u32 direction)
 {
 	return __sync_lock_test_and_set(&e->row[direction & 1], 0);

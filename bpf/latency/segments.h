@@ -2,13 +2,13 @@
 /*
  * TCP by byte ranges.
  *
- * Cut: super-packets that the kernel cuts before a device that takes none. The segments are new
- * skbs with new heads, the whole is freed first. Cutting and transmitting happen on one CPU right
- * after the whole was queued or dequeued, so each CPU remembers the last wholes it had; a segment
- * is found by its bytes and inherits their past. By devices segments are seen once they are
- * received, on another CPU perhaps: which CPU's list a whole is in is told by what all of them
- * acknowledge. The one that brings the last byte takes what is left of the whole's count, should
- * the kernel have cut in another way than it said.
+ * Super-packets that the kernel cuts before a device that takes none. The segments are new skbs
+ * with new heads, and the super-packet ("whole") is freed first. Cutting and transmitting happen on
+ * one CPU right after the whole was queued or dequeued, so each CPU remembers its last wholes. A
+ * segment is found by its bytes and inherits the stamps of its whole. By devices, segments are seen
+ * only when they are received, perhaps on another CPU: their acknowledgement number chooses the CPU
+ * whose list has the whole. The segment with the last byte takes the rest of the whole's count, in
+ * case the kernel has cut in another way than it announced.
  */
 #ifndef COFFERDAM_LATENCY_SEGMENTS_H
 #define COFFERDAM_LATENCY_SEGMENTS_H
@@ -16,7 +16,7 @@
 #include "claim.h"
 #include "packet.h"
 
-/* The one with the list for segments that acknowledge this. */
+/* CPU whose list has the wholes with this acknowledgement number. */
 static __always_inline struct lt_cpu *lt_home(struct lt_cpu *cpu, __u32 acknowledged)
 {
 	__u32 key = acknowledged % cpu_count;
@@ -28,7 +28,7 @@ static __always_inline struct lt_cpu *lt_home(struct lt_cpu *cpu, __u32 acknowle
 	return home ? home : cpu;
 }
 
-/* `e` may be cut from here on. */
+/* Remembers `e`, which may be cut from here on. */
 static __always_inline void lt_whole(struct lt_cpu *cpu, struct lt_entry *e)
 {
 	struct lt_parent *p;
@@ -48,7 +48,7 @@ static __always_inline void lt_whole(struct lt_cpu *cpu, struct lt_entry *e)
 	p->acknowledged = e->packet.acknowledged;
 }
 
-/* The newest first: what is sent again may be cut in another way. */
+/* Searches the newest first: a retransmission may be cut in another way. */
 static __always_inline struct lt_entry *lt_parent_of(struct lt_cpu *cpu, const struct lt_packet *s)
 {
 	for (int i = 1; i <= (by_devices ? LT_PARENTS : LT_CUT); i++) {
@@ -64,14 +64,14 @@ static __always_inline struct lt_entry *lt_parent_of(struct lt_cpu *cpu, const s
 		if (b && b->skb[way] && b->way[way].claimed_ns == p->claimed_ns &&
 		    b->way[way].whole)
 			return &b->way[way];
-		/* Another CPU may be writing it by devices. */
+		/* By devices another CPU may be writing it. */
 		if (!by_devices)
 			p->bytes = 0;
 	}
 	return NULL;
 }
 
-/* The entry of a segment, made from that of its whole; NULL when it is no segment. */
+/* Entry of a segment, made from that of its whole; NULL if it is no segment. */
 static __noinline struct lt_entry *lt_segment(struct lt_cpu *cpu, const struct sk_buff *skb,
 					      __u64 id, __u64 now)
 {
@@ -83,7 +83,7 @@ static __noinline struct lt_entry *lt_segment(struct lt_cpu *cpu, const struct s
 	if (!lt_read(&p, lt_sent_l3(skb)) || p.class != LT_TCP || !p.payload_bytes)
 		return NULL;
 	whole = lt_parent_of(lt_home(cpu, p.acknowledged), &p);
-	/* Not cut on its way here. */
+	/* The packet was not cut on its way here. */
 	if (!whole || whole == lt_find(id))
 		return whole;
 	claimed = whole->claimed_ns;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Notes when a task of a measured container enters a system call that sends. Every other
- * system call of such a task takes the note away: what close() sends was not sent by the
- * write before it.
+ * Notes when a task of a measured container enters a system call that sends. Every other system
+ * call of such a task deletes the note: a packet that close() sends is not from the write before
+ * it.
  */
 #include "device.h"
 #include "send.h"
 
-/* x86-64 and arm64; io_uring sends are not known (its workers are no system calls). */
+/* Numbers for x86-64 and arm64. Sends by io_uring are missing: its workers make no system calls. */
 static __always_inline bool lt_sends(long id)
 {
 #if defined(__TARGET_ARCH_arm64)
@@ -42,8 +42,8 @@ int BPF_PROG(lt_sys_enter, struct pt_regs *regs, long id)
 	return 0;
 }
 
-/* What a softirq sends, the task that it interrupted did not. (The preemption count would tell
- * as well, but its address is not known on every kernel.) */
+/* A packet that a softirq sends is not the interrupted task's. (The preemption count would show
+ * that as well, but its address is not known on every kernel.) */
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(lt_softirq_entry)
 {

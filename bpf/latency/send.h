@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * When the system call began that sends the packet in hand. `sock_send_length` fires when the
- * call ends, and cgroup hooks on sendmsg see only unconnected UDP: `sys_enter` is the earliest
- * tracepoint. It slows every system call of the host by some 50 ns, so it is attached only when
- * asked for; a packet that it does not know begins at `net_dev_queue`.
+ * Begin of the system call that sends the packet in hand. `sock_send_length` fires when the call
+ * ends, and cgroup hooks on sendmsg see only unconnected UDP: `sys_enter` is the earliest
+ * tracepoint. It slows every system call of the host by some 50 ns, so it is attached only on
+ * request. A packet without it begins at `net_dev_queue`.
  */
 #ifndef COFFERDAM_LATENCY_SEND_H
 #define COFFERDAM_LATENCY_SEND_H
@@ -17,7 +17,7 @@ static __always_inline struct lt_send *lt_send_slot(__u64 task)
 	return bpf_map_lookup_elem(&sends, &key);
 }
 
-/* 0 when it is not known: another task had the slot, or softirq sends. */
+/* 0 if it is unknown: another task had the slot, or a softirq sends. */
 static __always_inline __u64 lt_send_begun(const struct lt_cpu *cpu)
 {
 	__u64 task;
@@ -30,7 +30,7 @@ static __always_inline __u64 lt_send_begun(const struct lt_cpu *cpu)
 	return s && s->task == task ? s->ns : 0;
 }
 
-/* New data begins at snd_nxt until it is sent: what begins before goes out again. */
+/* Whether the data begin before snd_nxt: new data begin at snd_nxt until they are sent. */
 static __always_inline bool lt_sent_before(struct sock *sk, const struct lt_packet *p)
 {
 	unsigned char state = sk->__sk_common.skc_state;

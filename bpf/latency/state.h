@@ -12,9 +12,9 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 
-/* What the packet says, as the container sees it. */
+/* Content of the packet, as the container sees it. */
 struct lt_packet {
-	__u32 check; /* of what neither NAT nor a tunnel changes */
+	__u32 check; /* of fields that neither NAT nor a tunnel changes */
 	__u32 bytes;
 	__u32 sequence;
 	__u32 acknowledged;
@@ -31,11 +31,11 @@ struct lt_packet {
 	__u8 destination[16];
 };
 
-/* One packet on its way. */
+/* A packet in flight. */
 struct lt_entry {
 	__u64 stamp[LT_STAMPS];
 	__u64 used_ns;	  /* last time anything was written: the oldest is evicted first */
-	__u64 claimed_ns; /* tells it from a later packet in the same place */
+	__u64 claimed_ns; /* distinguishes it from a later packet in the same place */
 	__u64 cookie;
 	__u64 hardware_ns;
 	__u32 check;
@@ -48,13 +48,13 @@ struct lt_entry {
 	__u32 slot;	    /* its own place: bucket * LT_WAYS + way */
 	__u32 consumed;	    /* detached from its skb */
 	__u32 whole;	    /* may be cut into segments: remembered as a parent */
-	__u32 left_bytes;   /* of a whole's payload, not seen again in a segment yet */
-	__u32 queued;	    /* to a device, and not transmitted yet */
+	__u32 left_bytes;   /* of a whole's payload: not yet seen in a segment */
+	__u32 queued;	    /* to a device, and not yet transmitted */
 	__u32 inner_passes; /* the container's device so far passes its packets on */
 	struct lt_packet packet;
 };
 
-/* Keys apart from the entries: a look-up that finds nothing touches one cache line. */
+/* Keys are apart from the entries: a look-up that finds nothing touches one cache line. */
 struct lt_bucket {
 	__u64 skb[LT_WAYS];
 	__u64 head[LT_WAYS];
@@ -68,8 +68,8 @@ struct lt_device {
 	__u32 netns;
 	__u32 row;   /* 0: not inside a measured container */
 	__u8 passes; /* hands its packets to another device of the same host */
-	__u8 tunnel; /* of those, changes the packet's headers */
-	__u8 leaves; /* what it sends comes back by no other device of this host */
+	__u8 tunnel; /* passes them on with other headers */
+	__u8 leaves; /* its packets come back by no other device of this host */
 	__u8 reserved[5];
 };
 
@@ -82,7 +82,7 @@ struct lt_parent {
 	__u32 acknowledged;
 };
 
-/* Where the packets with these checks were put: four of them, the oldest is written over. */
+/* Places of the packets with these checks: four of them, the oldest is overwritten. */
 struct lt_range_bucket {
 	__u32 check[LT_WAYS];
 	__u32 slot[LT_WAYS];
@@ -93,13 +93,13 @@ struct lt_range_bucket {
 struct lt_cpu {
 	__u64 receiving;     /* id of the packet that the stack has in hand on this CPU, */
 	__u64 receiving_skb; /* its address, */
-	__u64 in_hand_ns;    /* and when it was put into the table: tells it from a later one */
-	__u64 position;	     /* of the ring, in reports */
-	__u64 softirq;	     /* one runs; kept only while `sys_enter` is attached */
-	__u64 handed;	     /* id of the packet whose start of transmission needs no look */
+	__u64 in_hand_ns; /* and its time of entry into the table, which a later one does not have
+			   */
+	__u64 position;	  /* of the ring, in reports */
+	__u64 softirq;	  /* one is running; valid only while `sys_enter` is attached */
+	__u64 handed;	  /* id of the packet whose start of transmission needs no look */
 	__u32 next_parent;
-	__u32 arrived; /* the packet in hand is a container's, and no socket has named its owner yet
-			*/
+	__u32 arrived; /* the packet in hand is a container's, and no socket has named its owner */
 	struct lt_parent parents[LT_PARENTS];
 	struct lt_device devices[LT_DEVICES];
 };
@@ -113,27 +113,27 @@ struct lt_send {
 const volatile __u32 bucket_mask __weak = 0;
 const volatile __u32 ring_mask __weak = 0;
 
-/* `sys_enter` is attached. */
+/* Whether `sys_enter` is attached. */
 const volatile __u32 watch_sends __weak = 0;
 
-/* Packets are seen where they enter and leave devices, and nowhere on the way between. */
+/* Whether packets are seen only where they enter and leave devices. */
 const volatile __u32 by_devices __weak = 0;
 
 /* Elements of `cpus`. */
 const volatile __u32 cpu_count __weak = 1;
 
-/* A device of the host stamps in hardware what it receives. */
+/* Whether a device of the host stamps its received packets in hardware. */
 const volatile __u32 hardware_stamps __weak = 0;
 
 /* Raised after each change of `rows` and `configs`. */
 __u32 generation __weak = 1;
 /* Containers that are measured now. */
 __u32 active __weak = 0;
-/* Bit per lt_class: what comes is measured. */
+/* Classes whose incoming packets are measured: bit per lt_class. */
 __u32 ingress_classes __weak = 0;
-/* A packet that may be cut into segments was seen. */
+/* Whether a packet was seen that may be cut into segments. */
 __u32 wholes_seen __weak = 0;
-/* What distinguishes packets: see lt_id. */
+/* Reference point of packet ids: see lt_id. */
 __u64 anchor __weak = 0;
 /* Never written: puts the types that no map names into the object's BTF, for the reader. */
 struct lt_layout layout __weak = {};
@@ -145,7 +145,7 @@ struct {
 	__type(value, struct lt_bucket);
 } buckets __weak SEC(".maps");
 
-/* Where an entry with this head was put: clones share it. */
+/* Place of the entry with this head, which clones share. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* (bucket_mask + 1) * LT_WAYS */
@@ -153,8 +153,8 @@ struct {
 	__type(value, __u32); /* bucket * LT_WAYS + way */
 } heads __weak SEC(".maps");
 
-/* TCP segments that a container sends, by sequence and acknowledgement: what is merged on the way
- * is found by its bytes. */
+/* TCP segments that a container sends, by sequence and acknowledgement: merged segments are found
+ * by their bytes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* bucket_mask + 1 */
@@ -169,7 +169,7 @@ struct {
 	__type(value, struct lt_cpu);
 } cpus __weak SEC(".maps");
 
-/* mmapped by the reader; each CPU has its part. Nobody waits for a reader. */
+/* The reader maps it into memory; each CPU has its part. No program waits for a reader. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -214,8 +214,8 @@ static __always_inline struct lt_cpu *lt_this_cpu(void)
 	return bpf_map_lookup_elem(&cpus, &cpu);
 }
 
-/* An address as a number: its distance to a fixed one. The verifier lets nobody calculate with
- * a trusted pointer, but subtract one from another. */
+/* An address as a number: its distance to a fixed one. With a trusted pointer the verifier allows
+ * only subtraction from another pointer. */
 static __always_inline __u64 lt_number(const void *address)
 {
 	__u64 number = (__u64)address;
@@ -229,16 +229,16 @@ static __always_inline __u64 lt_id(const struct sk_buff *skb)
 	return lt_number(skb);
 }
 
-/* Since 6.2 (commit a35b9af4ec2c): memory of the kernel as a struct that may be read as it is, by
- * plain loads. The helper takes some 60 ns for 64 bytes. */
+/* Since 6.2 (commit a35b9af4ec2c): kernel memory as a struct that plain loads may read. The helper
+ * takes some 60 ns for 64 bytes. */
 extern void *bpf_rdonly_cast(const void *from, __u32 type) __ksym __weak;
 
-/* Of the structs that every kernel has, the plainest one of 16 bytes. */
+/* Sixteen bytes, by the plainest struct of that size that every kernel has. */
 #define LT_SIXTEEN(from)                                                                           \
 	((const struct timespec64 *)bpf_rdonly_cast(from,                                          \
 						    bpf_core_type_id_kernel(struct timespec64)))
 
-/* The eight bytes at `field` of the kernel's, which may be no memory at all. */
+/* The eight bytes at the kernel's `field`, which may not be mapped. */
 static __always_inline __u64 lt_word(const void *field)
 {
 	__u64 word = 0;
@@ -251,15 +251,15 @@ static __always_inline __u64 lt_word(const void *field)
 
 #define LT_FIELD(field) ((const __u8 *)__builtin_preserve_access_index(&(field)))
 
-/* The address of its head, as a number. Not by its name: since 6.17 the verifier takes the field
- * for a pointer (commit f2362a57aeff), before for a number. */
+/* The address of its head, as a number. Not by its name: since 6.17 (commit f2362a57aeff) the
+ * verifier treats the field as a pointer, before as a number. */
 static __always_inline __u64 lt_head(const struct sk_buff *skb)
 {
 	return lt_word(LT_FIELD(skb->head));
 }
 
-/* 0 until it is asked for (SO_COOKIE): a tool that matches its requests does. The helper
- * that would make one refuses the socket of an skb since 6.x. */
+/* Cookie of a socket; 0 until a program asks for it (SO_COOKIE), as a tool that matches its
+ * requests does. The helper that would make one refuses the socket of an skb since 6.x. */
 static __always_inline __u64 lt_cookie(const struct sock *sk)
 {
 	return sk->__sk_common.skc_cookie.counter;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Settles packets whose end was not seen: TCP frees some where no tracepoint is. Called by the
- * reader once in a while (a BPF_PROG_TYPE_SYSCALL program), never by the data path; a piece of
- * the table a call. What reached its container becomes a report that says so, the rest a miss.
+ * Closes packets whose end was not seen: TCP frees some without a tracepoint. The reader calls it
+ * now and then (a BPF_PROG_TYPE_SYSCALL program), never the data path; each call does a part of the
+ * table. A packet that reached its container becomes a report that says so, any other a miss.
  */
 #include "table.h"
 
@@ -20,7 +20,7 @@ static __always_inline void lt_sweep_entry(struct lt_entry *e, const struct lt_s
 		return;
 	if (age < (e->queued ? c->args.queued_ns : c->args.older_ns))
 		return;
-	lt_settle(e, LT_MISS_UNSEEN);
+	lt_close(e, LT_MISS_UNSEEN);
 	lt_remove(e);
 }
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Packets on their way: a set-associative table in fixed memory, found by the address of the
- * skb and, for clones, by the address of its head. Addresses are used again (a head after
- * 100 µs), so an entry goes when its skb is freed, and each end compares the content.
+ * Packets in flight: a set-associative table in fixed memory. An entry is found by the address of
+ * the skb and, for clones, by the address of its head. Addresses are reused (a head after 100 µs),
+ * so an entry is removed when its skb is freed, and each end compares the content.
  *
- * A bucket that is full loses its oldest entry: most often a packet of the host that nobody
- * asked for. When it was a container's, the loss is counted.
+ * A full bucket loses its oldest entry: most often a packet of the host that no container needs.
+ * The loss of a container's packet is counted.
  */
 #ifndef COFFERDAM_LATENCY_TABLE_H
 #define COFFERDAM_LATENCY_TABLE_H
 
 #include "report.h"
 
-/* Found by its head alone: the skb it was put in for is freed, a clone lives on. */
+/* Key of an entry that is found by its head alone: its skb is freed, and a clone exists. */
 #define LT_DETACHED 1
 
 static __always_inline struct lt_bucket *lt_bucket(__u64 skb)
@@ -61,8 +61,8 @@ static __always_inline struct lt_entry *lt_find_head(__u64 head)
 	return &b->way[way & 3];
 }
 
-/* Only a clone has the head of another skb. By devices no packet is seen freed: what is known of a
- * clone's address may be an earlier packet's, which had it before. */
+/* Only a clone has the head of another skb. By devices no freeing is seen: an entry under a clone's
+ * address may be that of an earlier packet. */
 static __always_inline struct lt_entry *lt_find_any(const struct sk_buff *skb)
 {
 	bool cloned = BPF_CORE_READ_BITFIELD(skb, cloned);
@@ -76,8 +76,8 @@ static __always_inline struct lt_entry *lt_find_any(const struct sk_buff *skb)
 	return e || !cloned ? e : lt_find_head(lt_head(skb));
 }
 
-/* Another's packet, which a bridge that does not know where it belongs has flooded to this device
- * too: the container learns nothing of it. */
+/* Whether the packet is for another device: a bridge without an entry for its address has flooded
+ * it to this one as well. */
 static __always_inline bool lt_for_another(const struct sk_buff *skb)
 {
 	return BPF_CORE_READ_BITFIELD(skb, pkt_type) == CF_PACKET_OTHERHOST;
@@ -99,7 +99,7 @@ static __always_inline struct lt_range_bucket *lt_range_bucket(__u32 check)
 	return bpf_map_lookup_elem(&ranges, &key);
 }
 
-/* Lets `e` be found by its check. */
+/* Makes `e` findable by its check. */
 static __always_inline void lt_range_put(struct lt_entry *e)
 {
 	struct lt_range_bucket *b = lt_range_bucket(e->check);
@@ -143,8 +143,8 @@ static __always_inline void lt_remove(struct lt_entry *e)
 	lt_set_key(e, 0);
 }
 
-/* What an entry that must go still owes. */
-static __always_inline void lt_settle(struct lt_entry *e, __u32 reason)
+/* Reports or counts the entry as missed, in each direction that is pending. */
+static __always_inline void lt_close(struct lt_entry *e, __u32 reason)
 {
 	if (e->row[LT_EGRESS])
 		lt_count_miss(lt_take(e, LT_EGRESS), LT_EGRESS,
@@ -154,7 +154,7 @@ static __always_inline void lt_settle(struct lt_entry *e, __u32 reason)
 		if (e->stamp[LT_READY]) {
 			lt_emit(e, LT_INGRESS, LT_END_READY);
 		} else if (e->stamp[LT_RECV_IN] && reason != LT_MISS_DROPPED) {
-			/* Freed where no tracepoint is: TCP's handshake, say. */
+			/* Freed without a tracepoint, as in TCP's handshake. */
 			lt_emit(e, LT_INGRESS, LT_END_ARRIVED);
 		} else {
 			lt_count_miss(lt_take(e, LT_INGRESS), LT_INGRESS, reason,

@@ -2,13 +2,13 @@
 /*
  * Hands the dataplane's packets to its AF_XDP sockets and leaves all others to Linux.
  *
- * Attached as XDP to a device that the dataplane shares with the host. Not more than this
- * decides: the destination address is looked up in `claims`; what is not there passes at the
- * price of that one look-up. An address may be the dataplane's as a whole (then its ARP and
- * neighbour solicitations are as well), or only some of its ports (then Linux answers for the
- * address). A packet in fragments goes one way as a whole: only the first of them has ports, so
- * all of them are the dataplane's where the address is, and Linux's where only ports are. VLAN
- * tags, broadcast and multicast pass, but for solicitations.
+ * Attached as XDP to a device that the dataplane shares with the host. The destination address
+ * decides: it is looked up in `claims`, and a packet to any other address passes at the price of
+ * that one look-up. The dataplane may have an address as a whole (then with its ARP and neighbour
+ * solicitations), or only some of its ports (then Linux answers for the address). All fragments of
+ * a packet go the same way, because only the first has ports: to the dataplane if it has the whole
+ * address, to Linux if it has only ports. VLAN tags, broadcast and multicast pass, except for
+ * solicitations.
  *
  * The packet goes to the socket in `sockets` at the index of its receive queue: an AF_XDP socket
  * receives only from the queue that it is bound to. A queue without a socket passes to Linux.
@@ -129,7 +129,7 @@ static __always_inline bool rd_is_ours(void *data, void *end)
 		return false;
 	if (cf_ntohs(eth->type) == ETH_TYPE_ARP)
 		return rd_arp_is_ours(data, end);
-	/* Tagged frames are another network's. */
+	/* Tagged frames belong to another network. */
 	if (cf_ntohs(eth->type) == ETH_TYPE_VLAN)
 		return false;
 	cf_parse(data, end, &p);
@@ -142,7 +142,7 @@ static __always_inline bool rd_is_ours(void *data, void *end)
 	       rd_solicits_us(data, end);
 }
 
-/* Of a packet in several buffers the first is looked at: the headers are there. */
+/* Looks only at the first of several buffers: the headers are there. */
 SEC("xdp.frags")
 int redirect(struct xdp_md *ctx)
 {

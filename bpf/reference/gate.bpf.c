@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * A gate for tests and `bench accounting`. The kernel's test run of a program holds softirqs
- * off on its CPU; this program spins there until the gate is opened. What was sent to that CPU
- * meanwhile is then handled in one softirq: a batch of known packets in a known order, however
- * the machine is loaded. Without it the batches follow from the race of sender and receiver.
+ * A gate for tests and `bench accounting`. The kernel's test run of a program holds softirqs off on
+ * its CPU; this program spins there until the gate is opened. Packets that were sent to that CPU in
+ * the meantime are then handled in one softirq: a batch of known packets in a known order, however
+ * busy the machine is. Without it the batches depend on the race of sender and receiver.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -12,10 +12,10 @@
 #define GATE_MAX_NS 20000000ULL
 #define GATE_LOOKS (1 << 23)
 
-/* Written by the sender; `reached` by the program: its CPU takes no softirqs now. */
+/* Written by the sender. The program sets `gate_reached` when its CPU takes no softirqs. */
 volatile __u32 gate_open = 0;
 volatile __u32 gate_reached = 0;
-/* The gate gave up before it was opened. */
+/* Counts the times that the gate gave up before it was opened. */
 volatile __u64 gate_timeouts = 0;
 
 struct gate_wait {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Programs that do nothing where packets enter and leave a device, for `bench latency`: what they
- * cost is what a capture by devices would cost at least.
+ * Empty programs where packets enter and leave a device, for `bench latency`: their cost is the
+ * least that a capture by devices costs.
  */
 #include "../include/packet.h"
 #include <bpf/bpf_helpers.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Programs that do nothing at the tracepoints of the accounting's markers, for `bench accounting`:
- * what they cost is what any program at these tracepoints costs on this kernel.
+ * Empty programs at the tracepoints of the accounting's markers, for `bench accounting`: their cost
+ * is that of any program at these tracepoints on this kernel.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>

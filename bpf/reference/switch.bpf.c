@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Does nothing, once a context switch: what the kernel's run-time statistics say of it is
- * their own cost, and that of calling a program at all.
+ * An empty program at each context switch: the time in the kernel's run-time statistics is their
+ * own cost, and that of calling a program at all.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * A second, independent clock for tests and `bench accounting`: how long softirqs and device
- * hardirqs ran on each CPU, from their markers alone, with none of the accounting's code. The
- * ledger must add up to it. Hardirqs inside a softirq are taken out of the softirq.
+ * A second, independent clock for tests and `bench accounting`: the time of softirqs and device
+ * hardirqs on each CPU, from their markers alone, without the accounting's code. The ledger must
+ * add up to it. Hardirqs inside a softirq are subtracted from the softirq.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -79,7 +79,7 @@ int BPF_PROG(reference_irq_exit)
 	return 0;
 }
 
-/* Does nothing: what the kernel's run-time statistics say of it is their own cost. */
+/* An empty program: the time in the kernel's run-time statistics is their own cost. */
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(reference_empty)
 {

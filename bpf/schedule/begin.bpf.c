@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Counting begins, on the CPU that this runs on. The kernel's test run brings it there by an
- * interrupt, during which the CPU cannot switch; it is attached to nothing. Without it a CPU would
- * be counted from its first switch on: a thread that has a CPU to itself may not switch for
+ * Begins counting on the CPU on which it runs. The kernel's test run brings it there by an
+ * interrupt, during which the CPU cannot switch; it is attached to nothing. Without it counting
+ * would begin at the CPU's first switch: a thread that has a CPU to itself may not switch for
  * seconds.
  */
 #include "state.h"
@@ -17,7 +17,7 @@ int schedule_begin(void *context)
 	if (!s)
 		return 0;
 	cf_run_ended(s);
-	/* As old as the last tick, on an idle CPU older: nobody waits there. */
+	/* Time of the last tick, or earlier on an idle CPU, where no task waits. */
 	s->began_at_ns = task->se.cfs_rq->rq->clock;
 	s->counting_at_ns = s->began_at_ns;
 	s->row = task->pid ? cf_sched_row(s, css_set->dfl_cgrp) : CF_SCHED_IDLE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * The scheduler's types, reduced to what the diagnosis reads, and what differs between
- * kernels. "___" flavours are the same kernel type with other fields (CO-RE ignores the
+ * The scheduler's types, reduced to the fields that the diagnosis reads, and the differences
+ * between kernels. "___" flavours are the same kernel type with other fields (CO-RE ignores the
  * suffix).
  */
 #ifndef COFFERDAM_SCHEDULE_KERNEL_H
@@ -18,21 +18,21 @@ struct rq {
 	u64 clock;
 };
 struct cfs_rq {
-	unsigned int h_nr_runnable; /* read as cfs_rq___runnable; first, as there: for the host */
+	unsigned int h_nr_runnable; /* read as cfs_rq___runnable; first here for the host's tests */
 	struct rq *rq;
 	int throttle_count;
 	u64 throttled_clock_self_time;
 };
-/* Before 6.6 (commit 677ea015f231) only the clock that load tracking uses was kept. */
+/* Before 6.6 (commit 677ea015f231) only the clock of load tracking existed. */
 struct cfs_rq___pelt {
 	u64 throttled_clock_pelt_time;
 };
-/* Its name before 5.19 (commit 64eaf50731ac). */
+/* Name before 5.19 (commit 64eaf50731ac). */
 struct cfs_rq___task {
 	u64 throttled_clock_task_time;
 };
-/* Runnable threads, sub-groups included: since 6.14 (commit c2a295bffeaf) without those whose
- * dequeue is delayed; before, this one. */
+/* Runnable threads, with those of sub-groups. Since 6.14 (commit c2a295bffeaf) h_nr_runnable,
+ * without threads whose dequeue is delayed; before, h_nr_running. */
 struct cfs_rq___runnable {
 	unsigned int h_nr_runnable;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * A waiting thread is moved to another CPU: what it waited on the old one ends here. Runs
- * under the old CPU's runqueue lock, wherever it runs. Threads that are placed at wake-up
- * were not queued and pass by.
+ * A waiting thread is moved to another CPU: its wait on the old one ends here. Runs under the old
+ * CPU's runqueue lock, on any CPU. Threads that are placed at wake-up were not queued, and are
+ * ignored.
  */
 #include "state.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* The maps of the diagnosis, and whose a task is. */
+/* The maps of the diagnosis, and the owners of tasks. */
 #ifndef COFFERDAM_SCHEDULE_STATE_H
 #define COFFERDAM_SCHEDULE_STATE_H
 
@@ -58,8 +58,8 @@ static __always_inline struct cf_sched_cell *cf_sched_cell(__u32 cpu, __u32 row)
 	return bpf_map_lookup_elem(&sched_cell_map, &key);
 }
 
-/* Row of a v2 cgroup. An address stays a cgroup's for as long as the generation holds: the
- * reader raises it when a container comes or goes. */
+/* Row of a v2 cgroup. An address belongs to one cgroup while the generation is valid: the reader
+ * raises it when a container comes or goes. */
 static __always_inline __u32 cf_sched_row(struct cf_sched_cpu *s, struct cgroup *cgroup)
 {
 	__u64 object = (__u64)cgroup, id;
@@ -77,8 +77,8 @@ static __always_inline __u32 cf_sched_row(struct cf_sched_cpu *s, struct cgroup 
 	return e->row;
 }
 
-/* The container left this CPU before counting began: it may have run, slept and been queued again
- * since. */
+/* Whether the container left this CPU before counting began: it may have run, slept and been queued
+ * again since. */
 static __always_inline bool cf_sched_is_stale(const struct cf_sched_cpu *s,
 					      const struct cf_sched_cell *cell)
 {

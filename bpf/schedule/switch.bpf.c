@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Which container runs, and which waits behind which. `sched_switch` runs on the CPU that switches,
- * under its runqueue lock, so that a CPU's cells have one writer at a time and need no atomics.
+ * Running and waiting of containers. `sched_switch` runs on the CPU that switches, under its
+ * runqueue lock, so that a CPU's cells have one writer at a time and need no atomics.
  *
  * Time on a CPU is cut where its owner changes: idle, the host, or a container. Switches
  * between threads of one owner return at once, without a clock. The clock is the runqueue's
  * own, which the scheduler has just read: it costs a load, bpf_ktime_get_ns costs 20 ns.
  *
  * Waiting needs no program at the wake-up: the kernel notes in every task when it was queued
- * (sched_info.last_queued), and what of a container stays in the runqueue when it leaves the
- * CPU is the runnable count of its group (cfs_rq.h_nr_runnable). A container's wait on a CPU
- * is thus from when it last ran there, or was queued after that, to now: threads that wait
- * together wait once. Counting runnable threads by sched_wakeup was tried on paper: it costs
- * as much again as this program, and drifts (tasks that are throttled, moved between cgroups,
- * or woken while they still run pass no event).
+ * (sched_info.last_queued). When a container leaves the CPU, the runnable count of its group
+ * (cfs_rq.h_nr_runnable) says what stays in the runqueue. A container's wait on a CPU thus lasts
+ * from its last time there, or from being queued after that, to now: threads that wait together
+ * count once. Counting runnable threads by sched_wakeup was considered and rejected: it doubles the
+ * cost of this program, and it drifts (tasks that are throttled, moved between cgroups, or woken
+ * while they still run raise no event).
  *
- * How long a group was throttled the kernel keeps as well, by CPU
+ * The kernel also has the time for which a group was throttled, by CPU
  * (cfs_rq.throttled_clock_self_time).
  */
 #include "window.h"
 
-/* An idle stretch follows a throttling that is not older than this. */
+/* Longest time from a throttling to an idle stretch that counts as its result. */
 #define CF_LEFT_IDLE_NS CF_SCHED_PERIOD_NS
 
-/* Keeps the container's most frequent neighbour: a majority vote, weighed by time. */
+/* Finds the container's most frequent neighbour: a majority vote, weighted by time. */
 static __always_inline void cf_vote(struct cf_sched_cell *cell, __u32 row, __u64 ns)
 {
 	if (cell->with_row == row) {
@@ -36,10 +36,10 @@ static __always_inline void cf_vote(struct cf_sched_cell *cell, __u32 row, __u64
 	}
 }
 
-/* Who ran while the container waited from `since` to `now`, each by its time, as far back as the
- * CPU remembers. Not only the last one: a kernel thread that runs for 20 us between two containers
- * (which a wake-up on kernels before 6.6 often brings about) did not keep anybody waiting for 4 ms.
- */
+/* Votes for the rows that ran while the container waited from `since` to `now`, each by its time,
+ * as far back as the CPU remembers. The last row alone would be wrong: a kernel thread that runs
+ * for 20 µs between two containers (which a wake-up on kernels before 6.6 often causes) did not
+ * delay a container by 4 ms. */
 static __always_inline void cf_vote_runs(struct cf_sched_cpu *s, struct cf_sched_cell *cell,
 					 __u64 since, __u64 now)
 {
@@ -83,7 +83,7 @@ static __always_inline void cf_leave(struct cf_sched_cpu *s, struct cf_sched_cel
 	cell->stopped = stopped;
 }
 
-/* The container had threads here for `ns` and did not run. */
+/* Counts `ns` in which the container had threads here and did not run. */
 static __always_inline void cf_waited(struct cf_sched_cpu *s, struct cf_sched_cell *cell, __u32 cpu,
 				      __u32 row, struct task_struct___sched *next, __u64 since,
 				      __u64 ns, __u64 now)
@@ -98,7 +98,7 @@ static __always_inline void cf_waited(struct cf_sched_cpu *s, struct cf_sched_ce
 		struct cf_mask mask = {};
 
 		cf_mask_read(&mask, next);
-		stranded_ns = cf_idle_beside(&mask, cpu, since, now);
+		stranded_ns = cf_longest_idle(&mask, cpu, since, now);
 		if (stranded_ns > ns)
 			stranded_ns = ns;
 	}
@@ -138,7 +138,7 @@ static __always_inline void cf_enter(struct cf_sched_cpu *s, struct cf_sched_cel
 		cell->throttled_ns += throttled_ns;
 		ns -= throttled_ns;
 	}
-	/* From idle it only woke up: nobody was in its way. */
+	/* From idle it only woke up: no task was in its way. */
 	if (ns && behind != CF_SCHED_IDLE)
 		cf_waited(s, cell, cpu, row, next, since + throttled_ns, ns, now);
 }
@@ -159,7 +159,7 @@ static __always_inline void cf_idle_end(struct cf_sched_cpu *s, __u32 cpu, __u64
 	s->idle_row = 0;
 }
 
-/* How far CLOCK_MONOTONIC is ahead of the scheduler's clock, for the reader: once a period. */
+/* Notes the offset of CLOCK_MONOTONIC to the scheduler's clock for the reader, once a period. */
 static __always_inline void cf_clock_note(struct cf_sched_cpu *s, __u64 now)
 {
 	if (now - s->clock_at_ns < CF_SCHED_PERIOD_NS)
@@ -181,7 +181,7 @@ int BPF_PROG(schedule_switch, bool preempt, struct task_struct___sched *prev,
 	if (!s)
 		return 0;
 	old = s->row;
-	/* The same set of cgroups; only the idle task shares the host's. */
+	/* The owner is unchanged if the css_set is: only the idle task shares the host's. */
 	if (s->css_set == (__u64)css_set && s->generation == sched_generation &&
 	    (old >= CF_SCHED_FIRST_CONTAINER || !!next->pid == old))
 		return 0;

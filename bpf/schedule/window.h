@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Waits against idle CPUs. Two questions, both rare: at the end of a wait of a millisecond or
- * more, and once a scheduling period for each container that waits. Each walks over the CPUs.
+ * Compares waits with idle CPUs, on two rare occasions: at the end of a wait of a millisecond or
+ * more, and once per scheduling period for each container that waits. Each walks over the CPUs.
  */
 #ifndef COFFERDAM_SCHEDULE_WINDOW_H
 #define COFFERDAM_SCHEDULE_WINDOW_H
@@ -39,10 +39,9 @@ static __always_inline __u64 cf_overlap(__u64 from, __u64 to, __u64 since, __u64
 	return last > first ? last - first : 0;
 }
 
-/* How much of [since, now] the idlest other CPU of the mask was idle, as far as its last two
- * stretches tell. */
-static __noinline __u64 cf_idle_beside(const struct cf_mask *mask, __u32 here, __u64 since,
-				       __u64 now)
+/* Longest idle time of another CPU of the mask within [since, now], by its last two stretches. */
+static __noinline __u64 cf_longest_idle(const struct cf_mask *mask, __u32 here, __u64 since,
+					__u64 now)
 {
 	__u64 most = 0;
 
@@ -66,7 +65,7 @@ static __noinline __u64 cf_idle_beside(const struct cf_mask *mask, __u32 here, _
 
 struct cf_sums {
 	__u64 shared_ns; /* the container's, all CPUs */
-	__u64 idle_ns;	 /* left idle by other containers that were throttled, on its CPUs */
+	__u64 idle_ns;	 /* left idle by other, throttled containers on its CPUs */
 };
 
 static __noinline int cf_window_sums(const struct cf_mask *mask, __u32 row, __u64 now,
@@ -97,10 +96,10 @@ static __noinline int cf_window_sums(const struct cf_mask *mask, __u32 row, __u6
 	return 0;
 }
 
-/* Ends the container's window when it is a period old: of the time that it waited in it, the
- * part is phantom that throttled others left idle in it. One CPU wins the exchange; the
- * others go on. Called before the wait that has just ended is counted, which so falls into
- * the next window. */
+/* Ends the container's window when it is a period old. Of the time that the container waited in it,
+ * the part that throttled others left idle is phantom. One CPU wins the exchange; the others
+ * return. Called before the wait that has just ended is counted, which then falls into the next
+ * window. */
 static __always_inline void cf_window_turn(__u32 row, __u64 now, __u64 counting_at_ns,
 					   struct task_struct___sched *p)
 {
@@ -122,9 +121,10 @@ static __always_inline void cf_window_turn(__u32 row, __u64 now, __u64 counting_
 	cf_window_sums(&mask, row, now, &sums);
 	if (open && p->nr_cpus_allowed > 1) {
 		shared_ns = sums.shared_ns - w->shared_base_ns;
-		/* The mask may have changed: then this window says nothing. */
+		/* The mask may have changed: then this window has no meaning. */
 		idle_ns = sums.idle_ns > w->idle_base_ns ? sums.idle_ns - w->idle_base_ns : 0;
-		/* Nothing woke it for longer than a period: a period's part of the idle time. */
+		/* No task woke it for longer than a period: takes a period's part of the idle time.
+		 * */
 		if (now - began > 2 * CF_SCHED_PERIOD_NS)
 			idle_ns = idle_ns / ((now - began) / CF_SCHED_PERIOD_NS);
 		w->phantom_ns += shared_ns < idle_ns ? shared_ns : idle_ns;

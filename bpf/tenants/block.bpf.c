@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Block requests by the cgroup that their I/O is charged to, when the device has completed
- * them. Runs in the device's interrupt or softirq. Requests without data (flushes) have no
- * cgroup and are nobody's.
+ * Block requests by the cgroup that their I/O is charged to, when the device has completed them.
+ * Runs in the device's interrupt or softirq. Requests without data (flushes) have no cgroup and are
+ * not counted.
  */
 #include "state.h"
 
@@ -42,7 +42,7 @@ int BPF_PROG(tenant_block, struct request *request, int error, unsigned int byte
 	if (!tenant)
 		return 0;
 	__sync_fetch_and_add(&tenant->device_bytes, bytes);
-	/* Completed in parts, it counts with the last. */
+	/* A request that is completed in parts counts with its last part. */
 	if (request->__data_len <= bytes)
 		__sync_fetch_and_add(&tenant->device_ops, 1);
 	return 0;

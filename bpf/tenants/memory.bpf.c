@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Resident memory of a tenant, by the tracepoint that fires when an address space's counters
- * change (kmem:rss_stat). Runs in the page fault, in reclaim, and when an address space is torn
- * down, then without its task: so an address space (the tracepoint's mm_id) is learnt from a
- * task of a tenant that changes its own, and kept by its address until it is empty.
+ * Resident memory of a tenant, by the tracepoint that fires when an address space's counters change
+ * (kmem:rss_stat). Runs in the page fault, in reclaim, and when an address space is torn down,
+ * which happens without its task. Therefore the program learns an address space (the tracepoint's
+ * mm_id) from a task of a tenant that changes its own, and keeps it by its address until it is
+ * empty.
  *
- * The kernel keeps these counters in a part for each CPU and a sum that is brought up to date
- * every `batch` pages (percpu_counter). The sum alone is read: what is missing is less than
- * slack_pages an address space. The tracepoint's own `size` adds up all CPUs at each of a
- * fault's 256 events a MiB; this program returns at all but those that changed the sum.
+ * The kernel keeps these counters in a part per CPU and a sum that is updated every `batch` pages
+ * (percpu_counter). Only the sum is read: it lacks less than slack_pages per address space. The
+ * tracepoint's own `size` adds up all CPUs at each of a fault's 256 events per MiB; this program
+ * returns early unless the sum has changed.
  */
 #include "state.h"
 
@@ -19,7 +20,7 @@ struct percpu_counter {
 struct mm_struct___counters {
 	struct percpu_counter rss_stat[4];
 };
-/* Until 6.1; counters by CPU came with 6.2 (commit f1a7941243c1). */
+/* Until 6.1; counters per CPU came with 6.2 (commit f1a7941243c1). */
 struct mm_rss_stat {
 	atomic64_t count[4];
 };
@@ -34,9 +35,9 @@ struct task_struct___mm {
 /* Kinds of pages; enum in linux/mm_types_task.h, unchanged since 4.5. */
 enum { CF_MM_FILEPAGES = 0, CF_MM_ANONPAGES, CF_MM_SWAPENTS, CF_MM_SHMEMPAGES };
 
-/* Most pages that the sums may lack, all kinds together; set before load. */
 #define BPF_MAP_TYPE_PERCPU_ARRAY 6
 
+/* Most pages that the sums may lack, all kinds together; set before load. */
 const volatile __s64 slack_pages = 0;
 
 struct cf_last {
@@ -90,7 +91,7 @@ static __always_inline void cf_add(__u32 row, __s64 pages)
 		__sync_fetch_and_add(&tenant->rss_pages, pages);
 }
 
-/* A task of row `row` changed its own address space, which is new to us. */
+/* Adds an unknown address space, which a task of row `row` changed as its own. */
 static __always_inline void cf_learn(__u64 mm, __u32 row)
 {
 	struct cf_tenant_mm entry = { .pages = cf_rss(mm), .row = row };
@@ -138,7 +139,7 @@ int BPF_PROG(tenant_rss, struct mm_struct *changed, int member)
 		row = bpf_map_lookup_elem(&tenant_tasks, &id);
 	}
 	if (entry && row && entry->row != *row) {
-		/* An address that is used again. */
+		/* The address was reused. */
 		cf_add(entry->row, -entry->pages);
 		bpf_map_delete_elem(&tenant_mms, &mm);
 		entry = NULL;
@@ -150,7 +151,7 @@ int BPF_PROG(tenant_rss, struct mm_struct *changed, int member)
 	}
 	pages = cf_rss(mm);
 	if (!own && pages <= slack_pages)
-		pages = 0; /* torn down: what is left are parts of other CPUs */
+		pages = 0; /* torn down: only parts of other CPUs are left */
 	before = __sync_lock_test_and_set(&entry->pages, pages);
 	cf_add(entry->row, pages - before);
 	if (!pages)

@@ -20,7 +20,7 @@ struct {
 	__type(value, struct cf_tenant);
 } tenant_totals __weak SEC(".maps");
 
-/* Cgroups of the unified tree: whose a task is. */
+/* Cgroups of the unified tree: owners of tasks. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 64);
@@ -28,8 +28,8 @@ struct {
 	__type(value, __u32); /* row */
 } tenant_tasks __weak SEC(".maps");
 
-/* Cgroups of the tree that has the I/O controller: v1's blkio, or the unified one. Ids of two
- * trees may be equal, hence a table of its own. */
+/* Cgroups of the tree that has the I/O controller: v1's blkio, or the unified one. A table of its
+ * own, because ids of two trees may be equal. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 64);
