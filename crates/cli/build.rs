@@ -1,4 +1,4 @@
-//! Tells the program what it was built from.
+//! Passes version and commit of the build to the program.
 
 #[path = "build/commit.rs"]
 mod commit;
@@ -18,13 +18,13 @@ fn main() {
         for path in watched {
             println!("cargo:rerun-if-changed={}", path.display());
         }
-        // A change of these builds the program anyway, and may make the tree dirty.
+        // A change of these rebuilds the program anyway, and may make the tree dirty.
         for sources in ["crates", "bpf", "Cargo.lock"] {
             println!("cargo:rerun-if-changed={}", root.join(sources).display());
         }
         tree.commit()
     });
-    let told = match &commit {
+    let origin = match &commit {
         Some(commit) => {
             println!("cargo:rustc-env=COFFERDAM_BUILT_FROM={commit}");
             format!("commit {commit}")
@@ -32,5 +32,5 @@ fn main() {
         None => "commit unknown: built outside a git tree, without COFFERDAM_COMMIT".to_owned(),
     };
     let version = env!("CARGO_PKG_VERSION");
-    println!("cargo:rustc-env=COFFERDAM_VERSION={version} ({told})");
+    println!("cargo:rustc-env=COFFERDAM_VERSION={version} ({origin})");
 }

@@ -1,25 +1,25 @@
-//! Which commit a tree is at, read from git's own files: no program is needed, and a tree of another
-//! user is read as well as one's own.
+//! Commit of a git tree, read from git's own files. No program is needed, and the tree of another
+//! user can be read too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Digits of a commit that are shown.
+/// Digits of a commit that are printed.
 const DIGITS: usize = 12;
 
 /// A git tree, or a work tree of one.
 pub struct Tree {
     root: PathBuf,
-    /// Where this work tree's `HEAD` is.
+    /// Directory of this work tree's `HEAD`.
     own: PathBuf,
-    /// Where its branches are.
+    /// Directory of the branches.
     common: PathBuf,
 }
 
 impl Tree {
-    /// The tree whose root is `root`; `None` where it is none, as in an unpacked archive. A tree
-    /// around `root` is another project's.
+    /// Tree whose root is `root`; `None` if it is no tree, such as an unpacked archive. A tree
+    /// around `root` belongs to another project.
     pub fn of(root: &Path) -> Option<Tree> {
         let mut own = root.join(".git");
         if own.is_file() {
@@ -38,7 +38,7 @@ impl Tree {
         })
     }
 
-    /// The commit, `-dirty` appended where git says that tracked files have changed.
+    /// Commit, with `-dirty` appended if git reports changed tracked files.
     pub fn commit(&self) -> Option<String> {
         let full = self.full_commit()?;
         let short = full.get(..DIGITS)?;
@@ -62,17 +62,18 @@ impl Tree {
             .map(|(commit, _)| commit.to_owned())
     }
 
-    /// Where git is missing, or refuses the tree of another user, it is not known to be.
+    /// Whether git reports changed files; false if git is missing or refuses the tree of another
+    /// user.
     fn is_dirty(&self) -> bool {
         let mut git = Command::new("git");
-        // As root it would rewrite the index of a tree that is another user's.
+        // Otherwise root would rewrite the index of another user's tree.
         git.env("GIT_OPTIONAL_LOCKS", "0").arg("-C").arg(&self.root);
         let status = git.args(["diff", "--quiet", "HEAD"]).status();
         status.is_ok_and(|status| status.code() == Some(1))
     }
 
-    /// What changes when the commit does. What is not there is left out: cargo takes a missing file
-    /// as changed each time.
+    /// Files that change together with the commit. Missing files are left out: cargo treats a
+    /// missing file as changed each time.
     pub fn watched(&self) -> Vec<PathBuf> {
         let head = self.own.join("HEAD");
         let branches = [

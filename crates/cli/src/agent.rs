@@ -10,7 +10,7 @@ use cofferdam_agent::{AgentError, Client, ClientError, Ended};
 use cofferdam_types::{Problem, Severity};
 use std::path::Path;
 
-/// Runs the daemon, or does what is asked instead.
+/// Runs the daemon, or the action that `args` ask for instead.
 pub fn run(args: &AgentArgs) -> Outcome {
     if args.check_config {
         return check(&Source::new(args.config.as_deref()));
@@ -38,7 +38,7 @@ pub fn run(args: &AgentArgs) -> Outcome {
     }
 }
 
-/// Prints every problem, one a line.
+/// Prints every problem of the configuration, one a line.
 fn check(source: &Source) -> Outcome {
     let path = source.path.display();
     match source.load() {
@@ -59,7 +59,7 @@ fn check(source: &Source) -> Outcome {
     }
 }
 
-/// Prints every problem of a configuration, one a line, and fails.
+/// Prints `problems` of a configuration, one a line, and fails.
 pub fn refuse(path: &Path, problems: &[Problem]) -> Outcome {
     let path = path.display();
     let text: String = problems.iter().map(|p| format!("{path}:{p}\n")).collect();
@@ -72,7 +72,7 @@ pub fn refuse(path: &Path, problems: &[Problem]) -> Outcome {
     Err(Failure::failed(format!("{path}: {errors} {word}, refused")))
 }
 
-/// Takes back what a killed agent left.
+/// Reverts changes that a killed agent left.
 fn restore(socket: &Path) -> Outcome {
     let undone = cofferdam_agent::restore(socket)
         .map_err(|e| refused_without_root(e.into(), "reverting changes needs root"))?;
@@ -107,7 +107,7 @@ impl From<AgentError> for Failure {
         match error {
             AgentError::Start(StartError::Unsupported(text)) => doctor::unsupported(text),
             AgentError::Start(error) => error.into(),
-            // Its file may be another user's: that is no matter of root.
+            // The configuration may belong to another user: root is not what it lacks.
             AgentError::Config(error) => Failure::Failed(error.into()),
             other => refused_without_root(other.into(), "the agent needs root"),
         }

@@ -1,4 +1,4 @@
-//! The busiest process of the host: who it is that a finding calls "processes of the host".
+//! The busiest process of the host, for findings that blame "processes of the host".
 
 use crate::exit::one_line;
 use crate::top::processes::{command, stat};
@@ -10,13 +10,13 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Instant;
 
-/// Processes that are read, at most: each costs about ten microseconds.
+/// Most processes that are read: each costs about ten microseconds.
 const MOST: usize = 4096;
-/// Of the busiest, so many are asked for their cgroup.
+/// Most of the busiest processes whose cgroup is read.
 const MOST_ASKED: usize = 16;
-/// Letters of a command line that are shown.
+/// Letters of a command line that are printed.
 const COMMAND: usize = 60;
-/// A process that uses less is not worth a word, CPUs.
+/// Smallest CPU use of a process that is mentioned, CPUs.
 const WORTH_WORDS_CPUS: f64 = 0.01;
 
 /// CPU times of all processes at one moment.
@@ -28,7 +28,7 @@ pub struct Busiest {
 }
 
 impl Busiest {
-    /// Begins to watch.
+    /// Takes the first reading.
     pub fn begin() -> Busiest {
         let fs = HostFs::host();
         Busiest {
@@ -41,7 +41,8 @@ impl Busiest {
         }
     }
 
-    /// Names the busiest process in each finding that blames the host; `containers` are not of it.
+    /// Names the busiest process in each finding that blames the host. Processes of `containers` do
+    /// not count.
     pub fn name(&self, explanation: &mut Explanation, containers: &[ContainerRecord]) {
         let blames_host =
             |f: &&mut cofferdam_records::explain::Finding| f.name == LOSES && f.offender.is_none();
@@ -70,7 +71,7 @@ impl Busiest {
         };
         let mut all: Vec<(f64, u32, String)> =
             ticks(&self.fs).into_iter().filter_map(used).collect();
-        // What ksoftirqd does is the work of somebody's packets.
+        // ksoftirqd handles packets of others: it is not the cause.
         all.retain(|(cpus, _, name)| *cpus >= WORTH_WORDS_CPUS && !name.starts_with("ksoftirqd/"));
         all.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut of_host = all
@@ -93,13 +94,13 @@ impl Busiest {
     }
 }
 
-/// Whether a container is at or above `path`.
+/// Whether `path` is inside one of `containers`.
 fn is_inside(path: &Path, containers: &[ContainerRecord]) -> bool {
     let mut containers = containers.iter().filter(|c| !c.is_of_host());
     containers.any(|c| path.starts_with(&c.cgroup_path))
 }
 
-/// Process and its start, CPU time, and name.
+/// CPU time and name of each process, by its number and start.
 fn ticks(fs: &HostFs) -> Vec<((u32, u64), u64, String)> {
     let names = fs.directories("/proc").unwrap_or_default();
     let pids = names
@@ -119,7 +120,7 @@ mod tests {
 
     /// Promise 7.
     #[test]
-    fn a_process_of_a_container_is_none_of_the_host() {
+    fn a_process_of_a_container_is_not_of_the_host() {
         let container = |path: &str, runtime: &str| ContainerRecord {
             cgroup_path: path.to_owned(),
             runtime: runtime.to_owned(),
@@ -140,7 +141,7 @@ mod tests {
         while begin.elapsed().as_millis() < 300 {
             rounds = std::hint::black_box(rounds + 1);
         }
-        // Others may be busier: one of them is named then.
+        // Others may be busier: then one of them is named.
         let text = busiest.text(&[]).unwrap();
         assert!(
             text.contains("process ") && text.ends_with(" CPUs"),

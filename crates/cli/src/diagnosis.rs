@@ -1,4 +1,4 @@
-//! The diagnosis next to the ledger: what containers were entitled to but did not get.
+//! The diagnosis next to the ledger: CPU time that containers were entitled to but did not get.
 //!
 //! It is optional: a host that cannot run it still has its ledger, and the reason is reported.
 
@@ -16,27 +16,27 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is lost below this share of a CPU is not spoken of.
+/// Smallest loss that is mentioned, CPUs.
 const WORTH_WORDS_CPUS: f64 = 0.01;
 
-/// The running diagnosis, or why there is none.
+/// The running diagnosis, or the reason why there is none.
 pub struct Watch {
     running: Option<Running>,
     off: Option<String>,
     wanted: bool,
-    /// What the agent said of itself before, and last.
-    told: Option<Box<(StatusReport, StatusReport)>>,
+    /// The agent's status before and after the last interval.
+    statuses: Option<Box<(StatusReport, StatusReport)>>,
 }
 
 enum Running {
-    /// In this process.
+    /// Diagnosis in this process.
     Own(Box<(Diagnosis, Option<Reading>)>),
-    /// In the agent, which has done it over the last second or so.
+    /// Diagnosis in the agent, over the last second or so.
     Agent(Client),
 }
 
 impl Watch {
-    /// Starts it, unless it is not wanted.
+    /// Starts the diagnosis, if it is wanted.
     pub fn start(wanted: bool) -> Watch {
         if !wanted {
             return Watch::off(None);
@@ -51,8 +51,8 @@ impl Watch {
         }
     }
 
-    /// That of the agent at `socket`: nothing is loaded twice. If it is not wanted, the agent is still
-    /// asked for its state.
+    /// Uses the diagnosis of the agent at `socket`: nothing is loaded twice. If it is not wanted,
+    /// the agent is still asked for its status.
     pub fn agent(wanted: bool, socket: &Path) -> Watch {
         match Client::connect(socket) {
             Ok(client) => Watch {
@@ -64,30 +64,30 @@ impl Watch {
         }
     }
 
-    /// None, and why.
+    /// No diagnosis, for the reason `why`.
     pub fn off(why: Option<String>) -> Watch {
         Watch {
             running: None,
             off: why,
             wanted: false,
-            told: None,
+            statuses: None,
         }
     }
 
-    /// Why there is no diagnosis although it was wanted.
+    /// Reason why there is no diagnosis although it was wanted.
     pub fn why_off(&self) -> Option<&str> {
         self.off.as_deref()
     }
 
-    /// The agent, as it answered last.
-    pub fn told(&self) -> Agent {
-        match &self.told {
-            Some(told) => Agent::Running(told.clone()),
+    /// The agent, with its last two statuses.
+    pub fn agent_state(&self) -> Agent {
+        match &self.statuses {
+            Some(statuses) => Agent::Running(statuses.clone()),
             None => Agent::NotRunning(here::start()),
         }
     }
 
-    /// Ends an interval and begins the next; `None` for the first, and when there is none.
+    /// Ends an interval and begins the next. Returns `None` for the first, and without a diagnosis.
     pub fn cut(&mut self, containers: &[Arc<Container>]) -> Option<ScheduleInterval> {
         let cut = match self.running.as_mut()? {
             Running::Own(own) => {
@@ -105,10 +105,10 @@ impl Watch {
                 Ok(status) => {
                     let losses = of_agent(&status, containers).filter(|_| self.wanted);
                     let before = self
-                        .told
+                        .statuses
                         .take()
-                        .map_or_else(|| status.clone(), |told| told.1);
-                    self.told = Some(Box::new((before, status)));
+                        .map_or_else(|| status.clone(), |statuses| statuses.1);
+                    self.statuses = Some(Box::new((before, status)));
                     Ok(losses)
                 }
                 Err(e) => Err(e.to_string()),
@@ -121,13 +121,13 @@ impl Watch {
     }
 }
 
-/// What the agent diagnosed last; `None` while its diagnosis is off or has just begun.
+/// Last diagnosis of the agent; `None` while it is off or has just started.
 fn of_agent(status: &StatusReport, containers: &[Arc<Container>]) -> Option<ScheduleInterval> {
     let diagnosis = status.diagnosis.as_ref()?;
     Some(diagnosis.interval(containers))
 }
 
-/// The containers of `selection`, those that lost most to others first.
+/// Containers of `selection`, the largest losses to others first.
 pub fn selected<'a>(
     interval: &'a ScheduleInterval,
     selection: &Selection,
@@ -137,7 +137,7 @@ pub fn selected<'a>(
     shown
 }
 
-/// The container that lost most to others, in words; `None` if no container lost anything.
+/// Sentence about the container that lost most to others; `None` if none lost anything.
 pub fn worst(interval: &ScheduleInterval) -> Option<String> {
     let worst = interval
         .containers
@@ -147,14 +147,14 @@ pub fn worst(interval: &ScheduleInterval) -> Option<String> {
     (taken_cpus >= WORTH_WORDS_CPUS).then(|| one_line(&worst.words(interval.length)))
 }
 
-/// The same of a document.
+/// Sentence about the container of a document that lost most to others.
 pub fn worst_of(record: &DiagnosisRecord) -> Option<String> {
     let worst = record.containers.iter().max_by_key(|c| c.taken_ns())?;
     let length = Duration::try_from_secs_f64(record.interval_s).unwrap_or_default();
     (cpus(worst.taken_ns(), length) >= WORTH_WORDS_CPUS).then(|| one_line(&worst.words(length)))
 }
 
-/// The losses as a table; empty when there is no container.
+/// Losses as a table; empty without containers.
 pub fn table(interval: &ScheduleInterval, selection: &Selection, width: Option<u16>) -> String {
     let shown = selected(interval, selection);
     if shown.is_empty() {
@@ -193,7 +193,7 @@ pub fn table(interval: &ScheduleInterval, selection: &Selection, width: Option<u
     text
 }
 
-/// The document's part.
+/// Diagnosis for the document.
 pub fn record(interval: &ScheduleInterval, selection: &Selection) -> DiagnosisRecord {
     DiagnosisRecord::new(interval, selected(interval, selection))
 }
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_begins_with_the_greatest_payer() {
+    fn the_table_begins_with_the_largest_victim() {
         let text = table(&interval(), &Selection::default(), None);
         let lines: Vec<_> = text.trim().lines().collect();
         assert!(
@@ -270,19 +270,19 @@ mod tests {
 
     /// Promise 12.
     #[test]
-    fn the_agents_diagnosis_is_shown_as_ones_own() {
+    fn the_agents_diagnosis_looks_like_ones_own() {
         let own = interval();
         let mut report = crate::status::tests::report();
-        let known: Vec<_> = own.containers.iter().map(|c| c.container.clone()).collect();
+        let containers: Vec<_> = own.containers.iter().map(|c| c.container.clone()).collect();
         report.diagnosis = None;
-        assert_eq!(of_agent(&report, &known), None, "it has just begun");
+        assert_eq!(of_agent(&report, &containers), None, "it has just started");
         report.diagnosis = Some(super::record(&own, &Selection::default()));
-        let shown = of_agent(&report, &known).unwrap();
+        let shown = of_agent(&report, &containers).unwrap();
         let all = Selection::default();
         assert_eq!(table(&shown, &all, None), table(&own, &all, None));
         assert_eq!(super::record(&shown, &all), super::record(&own, &all));
-        // A container that the ledger does not know is left out.
-        let one = of_agent(&report, &known[..1]).unwrap();
+        // A container that the ledger lacks is left out.
+        let one = of_agent(&report, &containers[..1]).unwrap();
         assert_eq!(one.containers.len(), 1);
     }
 

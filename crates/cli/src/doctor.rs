@@ -23,13 +23,13 @@ pub fn run(args: &DoctorArgs) -> Outcome {
     }
 }
 
-/// Why the accounting cannot run: the line that the doctor and every other command print. Of a process
-/// without the rights to find out it says nothing about the host.
+/// Line that says why the accounting cannot run, for the doctor and every other command. If this
+/// process has no right to find out, the line makes no claim about the host.
 pub fn blocker_line(check: &Check) -> String {
     if !check.permitted {
         return format!(
-            "the accounting needs root ({}: {}): run it with sudo; 'sudo cofferdam doctor' says whether \
-             this host can",
+            "the accounting needs root ({}: {}): run it with sudo; \
+              'sudo cofferdam doctor' says whether this host can",
             check.capability, check.detail
         );
     }
@@ -40,8 +40,8 @@ pub fn blocker_line(check: &Check) -> String {
     )
 }
 
-/// The failure of a command that needs the accounting: the doctor's words, where it sees the
-/// cause, else `text`. One host, one answer.
+/// Failure of a command that needs the accounting: the doctor's words where it finds the cause,
+/// else `text`. Thus all commands give one answer.
 pub fn unsupported(text: String) -> Failure {
     match accounting_blocker() {
         Some(check) => Failure::Unsupported(blocker_line(&check)),
@@ -72,12 +72,13 @@ fn document(report: &Report, now: SystemTime) -> DoctorReport {
     }
 }
 
-/// Width where the terminal's is not known: sentences are for people, also behind `| less`.
+/// Width where the terminal's is unknown: sentences are for people, also behind `| less`.
 const USUAL_WIDTH: u16 = 80;
-/// Below this four columns leave too little to the last: what belongs to a check goes into one.
+/// Least width for four columns, which otherwise leave too little space to the last. Below it each
+/// check is one paragraph.
 const FOUR_COLUMNS_WIDTH: u16 = 110;
 
-/// One table, and the answer that matters below it.
+/// Text of one table, and the answer about the accounting below it.
 fn text(report: &Report, width: Option<u16>) -> String {
     let width = width.unwrap_or(USUAL_WIDTH);
     let mut table = table::plain(Some(width));
@@ -104,7 +105,8 @@ fn text(report: &Report, width: Option<u16>) -> String {
     let verdict = match report.accounting_blocker() {
         None => "The accounting can run on this host.",
         Some(check) if !check.permitted => {
-            "Whether the accounting can run on this host is unknown: this user may not find out."
+            "Whether the accounting can run on this host is unknown: \
+             this user has no right to find out."
         }
         Some(_) => "The accounting cannot run on this host.",
     };
@@ -115,7 +117,7 @@ fn text(report: &Report, width: Option<u16>) -> String {
     format!("{}\n{verdict}{remedy}\n", table::finish(&table))
 }
 
-/// What is known of the host.
+/// Status word of a check; `unknown` if this process has no right to find out.
 fn status(check: &Check) -> String {
     match check.permitted {
         true => check.status.to_string(),
@@ -123,7 +125,7 @@ fn status(check: &Check) -> String {
     }
 }
 
-/// A check as lines: what was found; where something is missing, what for, and what to do.
+/// Check as lines: the finding; if something is missing, its purpose and the remedy.
 fn paragraph(check: &Check) -> String {
     let mut text = format!("{}: {}", check.capability, check.detail);
     if check.status != Status::Yes {
@@ -154,7 +156,7 @@ mod tests {
 
     /// Promise 24.
     #[test]
-    fn what_a_user_may_not_find_out_is_unknown_and_sudo_is_named() {
+    fn checks_that_need_root_are_unknown_and_name_sudo() {
         let capabilities = Check {
             detail: "missing: CAP_BPF".to_owned(),
             permitted: false,
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_accounting_does_not_need_blocks_nothing() {
+    fn a_capability_that_the_accounting_does_not_need_blocks_nothing() {
         let report = Report {
             checks: vec![check(Status::No, false), check(Status::Yes, true)],
         };
@@ -214,7 +216,7 @@ mod tests {
 
     /// Promise 24.
     #[test]
-    fn the_table_wraps_to_a_terminal_and_to_80_columns_in_a_pipe() {
+    fn the_table_wraps_to_the_terminal_or_to_80_columns() {
         let report = Report {
             checks: vec![check(Status::Partly, false)],
         };

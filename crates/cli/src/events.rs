@@ -1,4 +1,4 @@
-//! `cofferdam events`: a daemon of the cluster, beside a kubectl proxy.
+//! `cofferdam events`: a daemon of the cluster that runs next to a kubectl proxy.
 
 use crate::args::EventsArgs;
 use crate::cluster::peer;
@@ -7,7 +7,7 @@ use crate::interrupt::Interrupt;
 use cofferdam_cluster::agents::check_name;
 use cofferdam_cluster::events::{Options, run as tell};
 
-/// Tells until a signal, which is its orderly end.
+/// Writes events until a signal, which is its orderly end.
 pub fn run(args: &EventsArgs) -> Outcome {
     cofferdam_agent::log::install();
     let interrupt = Interrupt::install()

@@ -1,4 +1,4 @@
-//! How a command ends: the documented exit codes, and one line on stderr.
+//! End of a command: the documented exit codes, and one line on standard error.
 
 use cofferdam_accounting::{ReadError, StartError};
 use cofferdam_fleet_args::error_chain;
@@ -8,26 +8,26 @@ use cofferdam_types::printable;
 use std::io;
 use std::process::ExitCode;
 
-/// Why a command did not finish. Each kind has its exit code.
+/// Reason why a command did not finish. Each kind has its exit code.
 #[derive(Debug)]
 pub enum Failure {
-    /// It was tried and did not work: 1.
+    /// An attempt failed: 1.
     Failed(anyhow::Error),
-    /// The command line asks for something that makes no sense: 2.
+    /// The command line makes no sense: 2.
     Usage(String),
-    /// This host lacks something: 3. The text names it and the remedy.
+    /// This host lacks a requirement: 3. The text names it and the remedy.
     Unsupported(String),
-    /// A signal ended it, and everything is cleaned up: 130. Says what is left, if anything.
+    /// A signal ended the command, after everything was cleaned up: 130. The text says what is
+    /// left, if anything.
     Interrupted(Option<String>),
-    /// The reader of standard output has closed it: exit code 0, without a message. A reader that
-    /// closes a pipe early (`| head`) has what it wanted; an error would only break `set -o
-    /// pipefail`.
+    /// The reader of standard output closed it: exit code 0, without a message. A reader that
+    /// closes a pipe early (`| head`) has what it wanted; an error would break `set -o pipefail`.
     ReaderGone,
-    /// Not a failure of the command but its answer, already printed: this exit code.
+    /// The answer of the command, already printed: this exit code.
     Answer(u8),
 }
 
-/// What commands return.
+/// Result of a command.
 pub type Outcome = Result<(), Failure>;
 
 impl Failure {
@@ -48,7 +48,7 @@ impl Failure {
         }
     }
 
-    /// The line for stderr; `None` where silence is right.
+    /// Line for standard error; `None` for a silent end.
     pub fn line(&self) -> Option<String> {
         let text = match self {
             Failure::Failed(error) => error_chain(&**error),
@@ -59,8 +59,8 @@ impl Failure {
         Some(one_line(&with_remedy(&text)))
     }
 
-    /// Prints the line and gives the code to the process. Errors on stderr are ignored: there
-    /// is nowhere left to report them.
+    /// Prints the line and returns the exit code. Errors on standard error are ignored: they cannot
+    /// be reported anywhere.
     pub fn report(&self) -> ExitCode {
         if let Some(line) = self.line() {
             use std::io::Write;
@@ -100,13 +100,13 @@ impl From<ReadError> for Failure {
     }
 }
 
-/// Whether the process lacks root's rights; what to call a refusal by the kernel depends on it.
+/// Whether the process runs as root: decides how a refusal by the kernel is explained.
 pub fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// The failure of something that needs root: with code 3 and the remedy where this process is not
-/// root and was refused for that, else as it is.
+/// Failure of an operation that needs root. It has code 3 and the remedy if this process is not
+/// root and was refused for that.
 pub fn refused_without_root(error: anyhow::Error, what: &str) -> Failure {
     let denied = |cause: &(dyn std::error::Error + 'static)| {
         cause
@@ -119,7 +119,7 @@ pub fn refused_without_root(error: anyhow::Error, what: &str) -> Failure {
     }
 }
 
-/// As [`refused_without_root`], for an `error` that is known to be a refusal.
+/// Failure of an operation that needs root and was refused, as [`refused_without_root`].
 pub fn needs_root(error: anyhow::Error, what: &str) -> Failure {
     if is_root() {
         return Failure::Failed(error);
@@ -130,11 +130,11 @@ pub fn needs_root(error: anyhow::Error, what: &str) -> Failure {
     ))
 }
 
-/// Combining letters in a row that are shown; more would be drawn over other lines.
+/// Most combining letters in a row that are printed; more would be drawn over other lines.
 const MOST_COMBINING: usize = 4;
 
-/// Joins the lines of `text` with single spaces, and shows control characters, and those that reorder
-/// or hide text, as [`printable`] does: the text may hold names that a container chose.
+/// Joins the lines of `text` with single spaces, and escapes it with [`printable`]. The text may
+/// have names that a container chose.
 pub fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut combining = 0;
@@ -181,7 +181,7 @@ mod tests {
 
     /// Promise 24.
     #[test]
-    fn too_many_open_files_are_reported_with_the_limit_and_a_remedy() {
+    fn too_many_open_files_are_reported_with_limit_and_remedy() {
         let error = io::Error::from_raw_os_error(nix::errno::Errno::EMFILE as i32);
         let error = anyhow::Error::new(error).context("cannot read /sys/fs/cgroup/x");
         let line = Failure::Failed(error).line().unwrap();

@@ -1,4 +1,4 @@
-//! `cofferdam explain`: measures, asks the agent, and shows what is wrong.
+//! `cofferdam explain`: measures, asks the agent, and prints what is wrong.
 
 use crate::args::ExplainArgs;
 use crate::busiest::Busiest;
@@ -18,13 +18,13 @@ use cofferdam_types::Interval;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// Readings of one explanation: what holds in all of them is not a moment's.
+/// Readings of one explanation: several, so that a momentary effect is recognized.
 const READINGS: u32 = 3;
-/// A measurement that is longer than this is explained by itself, a shorter one by the seconds that
-/// the agent has watched, as in all other views.
+/// Longest measurement that is explained by the seconds that the agent has watched, as in all other
+/// views. A longer one is explained by itself.
 const OF_AGENT: Duration = Duration::from_secs(5);
 
-/// Explains, for people or for programs.
+/// Prints the explanation, for people or for programs.
 pub fn run(args: &ExplainArgs, interrupt: &Interrupt) -> Outcome {
     let mut progress = Progress::new(true);
     progress.show(&format!("measuring for {}", units::duration(args.duration)));
@@ -48,56 +48,56 @@ pub fn run(args: &ExplainArgs, interrupt: &Interrupt) -> Outcome {
     Output::stdout().write(&text)
 }
 
-/// The agent, or why it is not asked.
-pub enum Asked {
-    /// It answers.
+/// Connection to the agent, or the reason why there is none.
+pub enum AgentConnection {
+    /// The agent answers.
     Running(Client),
-    /// Nobody listens.
+    /// No process listens on the socket.
     NotRunning,
-    /// It does not answer this user.
+    /// The agent refuses this user.
     NotPermitted,
 }
 
 /// Connects to the agent on `socket`.
-pub fn connect(socket: &Path) -> Result<Asked, Failure> {
+pub fn connect(socket: &Path) -> Result<AgentConnection, Failure> {
     match Client::connect(socket) {
-        Ok(client) => Ok(Asked::Running(client)),
-        Err(ClientError::NotRunning(_)) => Ok(Asked::NotRunning),
-        Err(ClientError::Denied(_)) => Ok(Asked::NotPermitted),
+        Ok(client) => Ok(AgentConnection::Running(client)),
+        Err(ClientError::NotRunning(_)) => Ok(AgentConnection::NotRunning),
+        Err(ClientError::Denied(_)) => Ok(AgentConnection::NotPermitted),
         Err(other) => Err(other.into()),
     }
 }
 
-/// What was measured, and what it means.
-pub struct Measured {
-    /// All of it as one interval.
+/// Measurement with its explanation.
+pub struct Measurement {
+    /// The whole measurement as one interval.
     pub total: Interval,
     /// The agent's answers.
     pub agent: Agent,
-    /// What is wrong.
+    /// Explanation of what is wrong.
     pub explanation: Explanation,
-    /// The containers, as in the last reading.
+    /// Containers of the last reading.
     pub containers: Vec<ContainerRecord>,
 }
 
-/// Takes `count` readings, each `length` long, from the agent or from an accounting of our own; that
-/// diagnoses lost CPU time as well where `diagnose` says so and the agent does not.
+/// Takes `count` readings, each `length` long, from the agent or from an accounting of our own. The
+/// latter also diagnoses lost CPU time if `diagnose`.
 pub fn measure(
-    asked: &mut Asked,
+    connection: &mut AgentConnection,
     socket: &Path,
     (count, length): (u32, Duration),
     diagnose: bool,
     interrupt: &Interrupt,
-) -> Result<Measured, Failure> {
-    let before = match asked {
-        Asked::Running(client) => Some(client.status()?),
-        Asked::NotRunning | Asked::NotPermitted => None,
+) -> Result<Measurement, Failure> {
+    let before = match connection {
+        AgentConnection::Running(client) => Some(client.status()?),
+        AgentConnection::NotRunning | AgentConnection::NotPermitted => None,
     };
     let source = source::start(socket, &[])?;
     let mut watch = match &source {
-        // Its status has the diagnosis.
+        // The agent's status has the diagnosis.
         Either::Agent(_) => Watch::off(None),
-        Either::Own(_) | Either::Beside(..) => Watch::start(diagnose),
+        Either::Own(_) | Either::Shared(..) => Watch::start(diagnose),
     };
     let mut meter = Meter::new(source)?;
     watch.cut(&meter.containers());
@@ -112,16 +112,16 @@ pub fn measure(
     if let (Some(losses), Some(record)) = (watch.cut(&meter.containers()), readings.last_mut()) {
         record.diagnosis = Some(diagnosis::record(&losses, &Selection::default()));
     }
-    let agent = match (asked, before) {
-        (Asked::Running(client), Some(before)) => {
+    let agent = match (connection, before) {
+        (AgentConnection::Running(client), Some(before)) => {
             let mut after = client.status()?;
             if length * count > OF_AGENT {
-                // Asked for another interval than the one that the agent speaks of.
+                // The agent's harm is that of another interval.
                 after.harm = None;
             }
             Agent::Running(Box::new((before, after)))
         }
-        (Asked::NotPermitted, _) => Agent::NotPermitted,
+        (AgentConnection::NotPermitted, _) => Agent::NotPermitted,
         _ => Agent::NotRunning(here::start()),
     };
     let time = cofferdam_records::time(SystemTime::now());
@@ -130,7 +130,7 @@ pub fn measure(
         let command = finding.command.take();
         finding.command = command.map(|command| here::with_socket(&command, socket));
     }
-    Ok(Measured {
+    Ok(Measurement {
         explanation,
         total: meter.last().since(&first),
         containers: readings.pop().map(|r| r.containers).unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! Intervals made up for tests.
+//! Synthetic intervals for tests.
 
 use crate::interrupt::Interrupt;
 use crate::source::Source;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 const MS: u64 = 1_000_000;
 
-/// A container with nothing special about it.
+/// Container with usual properties.
 pub fn container(cgroup: u64, name: &str) -> Container {
     Container {
         netns: Some(NetnsId(4_026_531_000 + cgroup as u32)),
@@ -24,7 +24,7 @@ pub fn container(cgroup: u64, name: &str) -> Container {
     }
 }
 
-/// A ledger entry: received packets, caused and charged milliseconds on CPU 0, CPU use.
+/// Ledger of a container: received packets, caused and charged milliseconds on CPU 0, CPU use.
 pub fn entry(
     cgroup: u64,
     name: &str,
@@ -50,7 +50,7 @@ pub fn entry(
     }
 }
 
-/// The reading one second after `web-3` began to flood CPU 0, where `db-1` computes.
+/// Reading `seconds` after `web-3` began to flood CPU 0, where `db-1` computes.
 pub fn snapshot(seconds: u64) -> Snapshot {
     let s = seconds;
     Snapshot {
@@ -94,21 +94,21 @@ pub fn snapshot(seconds: u64) -> Snapshot {
     }
 }
 
-/// The first second.
+/// First second of the flood.
 pub fn interval() -> Interval {
     snapshot(1).since(&snapshot(0))
 }
 
-/// The same as a document.
+/// First second of the flood as a document.
 pub fn record() -> AccountingRecord {
     AccountingRecord::new(&interval())
 }
 
 /// Readings from a list, without waiting.
 pub struct Fake {
-    /// What the next readings give.
+    /// Results of the next readings.
     pub readings: VecDeque<Result<Snapshot, ReadError>>,
-    /// How many waits end by a signal's arrival: all after this many.
+    /// Number of waits that end in time; a signal ends every later one.
     pub waits: usize,
 }
 

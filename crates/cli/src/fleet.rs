@@ -1,5 +1,5 @@
-//! `cofferdam report fleet`: runs `cofferdam-fleet`, a program of its own, since the query engine in it is
-//! larger than all the rest.
+//! `cofferdam report fleet`: runs `cofferdam-fleet`, a separate program, because the query engine
+//! in it is larger than all the rest.
 
 use crate::exit::{Failure, Outcome};
 use cofferdam_fleet_args::ReportArgs;
@@ -7,16 +7,16 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Its name.
+/// Name of the program.
 const PROGRAM: &str = "cofferdam-fleet";
 
-/// Becomes `cofferdam-fleet report`.
+/// Replaces this process by `cofferdam-fleet report`.
 pub fn report(args: &ReportArgs) -> Outcome {
     let own = std::env::current_exe()
-        .map_err(|e| Failure::failed(format!("cannot find out where this program is: {e}")))?;
+        .map_err(|e| Failure::failed(format!("cannot find the path of this program: {e}")))?;
     let Some(program) = find(&own) else {
         return Err(Failure::Unsupported(format!(
-            "the program {PROGRAM} is missing: install the package {PROGRAM}, or put it beside {}",
+            "the program {PROGRAM} is missing: install the package {PROGRAM}, or put it next to {}",
             own.display()
         )));
     };
@@ -30,7 +30,7 @@ pub fn report(args: &ReportArgs) -> Outcome {
     )))
 }
 
-/// It stands beside `own`, or in the folder of programs that only programs run.
+/// Path of the program: in the folder of `own`, or in libexec.
 fn find(own: &Path) -> Option<PathBuf> {
     let folder = own.parent()?;
     let places = [
@@ -47,7 +47,7 @@ mod tests {
 
     /// Promise 17.
     #[test]
-    fn it_is_found_beside_the_program_or_in_libexec() {
+    fn the_program_is_next_to_this_one_or_in_libexec() {
         let dir = tempfile::tempdir().unwrap();
         let own = dir.path().join("bin/cofferdam");
         let libexec = dir.path().join("libexec/cofferdam");
@@ -60,8 +60,8 @@ mod tests {
                 .unwrap()
                 .ends_with("libexec/cofferdam/cofferdam-fleet")
         );
-        let beside = own.with_file_name(PROGRAM);
-        fs::write(&beside, "").unwrap();
-        assert_eq!(find(&own), Some(beside));
+        let neighbour = own.with_file_name(PROGRAM);
+        fs::write(&neighbour, "").unwrap();
+        assert_eq!(find(&own), Some(neighbour));
     }
 }

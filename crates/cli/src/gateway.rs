@@ -1,4 +1,4 @@
-//! `cofferdam gateway`: a daemon without rights beside the agent of a node.
+//! `cofferdam gateway`: a daemon without rights that runs next to the agent of a node.
 
 use crate::args::GatewayArgs;
 use crate::exit::{Failure, Outcome};

@@ -1,4 +1,4 @@
-//! Files made from the definition of the command line and of the schemas.
+//! Files generated from the definition of the command line and from the schemas.
 
 mod man;
 
@@ -11,7 +11,7 @@ use clap_complete::Shell;
 use std::fs;
 use std::path::Path;
 
-/// Writes the requested output.
+/// Writes the requested files.
 pub fn run(args: &GenerateArgs) -> Outcome {
     let dir = &args.dir;
     fs::create_dir_all(dir)
@@ -24,7 +24,7 @@ pub fn run(args: &GenerateArgs) -> Outcome {
     Ok(())
 }
 
-/// Completions for bash, zsh and fish.
+/// Writes completions for bash, zsh and fish.
 pub fn completions(dir: &Path) -> anyhow::Result<()> {
     let mut command = Cli::command();
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
@@ -34,7 +34,7 @@ pub fn completions(dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// JSON Schemas of all that is printed as JSON.
+/// Writes JSON Schemas of all JSON output.
 pub fn schemas(dir: &Path) -> anyhow::Result<()> {
     for (name, schema) in schema::all() {
         let path = dir.join(name);
@@ -44,7 +44,7 @@ pub fn schemas(dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A schema as it is kept in `docs/src/reference`.
+/// Text of a schema, as in `docs/src/reference`.
 pub fn schema_text(schema: &schemars::Schema) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(schema)? + "\n")
 }

@@ -1,10 +1,10 @@
-//! What a suggested command needs to work on this host.
+//! Adaptation of suggested commands to this host.
 
 use cofferdam_agent::config::DEFAULT_SOCKET;
 use cofferdam_records::explain::{Start, shell_word};
 use std::path::Path;
 
-/// Exists where systemd runs (sd_booted(3)).
+/// Directory that exists where systemd runs (sd_booted(3)).
 const SYSTEMD: &str = "/run/systemd/system";
 /// Folders of units (systemd.unit(5)).
 const UNITS: [&str; 5] = [
@@ -17,7 +17,7 @@ const UNITS: [&str; 5] = [
 /// The agent's unit.
 const UNIT: &str = "cofferdam.service";
 
-/// How an agent can be started here.
+/// Way to start an agent here.
 pub fn start() -> Start {
     start_below(Path::new("/"))
 }
@@ -31,9 +31,9 @@ fn start_below(root: &Path) -> Start {
     }
 }
 
-/// `command` for the agent that listens on `socket`: each part that asks the agent says so, unless
-/// it is the default one. A part that starts an agent stays as it is, whose configuration names the
-/// socket.
+/// `command` for the agent that listens on `socket`. Each part that asks the agent names the
+/// socket, unless it is the default one. A part that starts an agent stays as it is, because the
+/// agent's configuration names the socket.
 pub fn with_socket(command: &str, socket: &Path) -> String {
     if socket == Path::new(DEFAULT_SOCKET) {
         return command.to_owned();
@@ -71,7 +71,7 @@ mod tests {
 
     /// Promise 11.
     #[test]
-    fn a_command_asks_the_agent_that_was_asked() {
+    fn a_command_names_the_socket_of_the_agent() {
         let command = "sudo systemctl start cofferdam && sudo cofferdam rule set web --cpu strict";
         assert_eq!(with_socket(command, Path::new(DEFAULT_SOCKET)), command);
         assert_eq!(

@@ -1,7 +1,7 @@
-//! Ctrl-C, SIGTERM and SIGHUP as a flag and as a file descriptor that becomes readable.
+//! SIGINT, SIGTERM and SIGHUP as a flag, and as a file descriptor that becomes readable.
 //!
-//! The handler itself does nothing: commands check the flag between steps and pass the descriptor
-//! to whatever waits, so that every destructor runs before the process ends.
+//! The handler itself does nothing. Commands check the flag between steps and pass the descriptor
+//! to every wait, so that all destructors run before the process ends.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io;
@@ -18,25 +18,25 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Takes over the signals. Call once, before anything that needs cleaning up exists.
+    /// Takes over the signals. To be called once, before anything exists that needs cleaning up.
     pub fn install() -> io::Result<Interrupt> {
         let raised = Arc::new(AtomicBool::new(false));
         let (wake, notify) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            // The flag first: a thread that is woken by the descriptor must find it set.
+            // The flag first: a thread that the descriptor wakes must find it set.
             signal_hook::flag::register(signal, raised.clone())?;
             signal_hook::low_level::pipe::register(signal, notify.try_clone()?)?;
         }
         Ok(Interrupt { raised, wake })
     }
 
-    /// True once a signal has come.
+    /// Whether a signal has come.
     pub fn raised(&self) -> bool {
         self.raised.load(Ordering::Relaxed)
     }
 
-    /// The flag itself, for a library that looks at it.
+    /// The flag itself, for a library that checks it.
     pub fn flag(&self) -> Arc<AtomicBool> {
         self.raised.clone()
     }

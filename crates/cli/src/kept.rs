@@ -1,4 +1,4 @@
-//! Opening the history that an agent keeps.
+//! Access to the history that an agent keeps.
 
 use crate::args::{KeptArgs, SocketArgs};
 use crate::exit::Failure;
@@ -8,12 +8,12 @@ use cofferdam_history::{OpenError, Reader};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-/// Opens the history that is meant.
+/// Opens the history that `args` name.
 pub fn open(args: &KeptArgs) -> Result<Reader, Failure> {
     open_at(args.history.clone(), &args.agent)
 }
 
-/// Opens `path`, or without one the running agent's, or the one of a service that does not run.
+/// Opens `path`; without one the running agent's history, or that of a service that does not run.
 pub fn open_at(path: Option<PathBuf>, agent: &SocketArgs) -> Result<Reader, Failure> {
     let path = match path {
         Some(path) => path,
@@ -34,7 +34,7 @@ pub fn open_at(path: Option<PathBuf>, agent: &SocketArgs) -> Result<Reader, Fail
 }
 
 fn of_agent(agent: &SocketArgs) -> Result<PathBuf, Failure> {
-    // Without an agent, or the right to ask it, there is still what a service keeps.
+    // Without a running agent, or the right to ask it, the history of the service is used.
     let Some(status) = Client::connect(&agent.path())
         .and_then(|mut c| c.status())
         .ok()
@@ -53,8 +53,8 @@ fn of_agent(agent: &SocketArgs) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Says on standard error what was left out of an answer.
-pub fn tell_damage(reader: &Reader) {
+/// Reports on standard error the damaged frames that an answer leaves out.
+pub fn report_damage(reader: &Reader) {
     const MOST: usize = 5;
     let damage = reader.damage();
     for one in damage.iter().take(MOST) {

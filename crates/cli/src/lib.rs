@@ -1,5 +1,5 @@
-//! The `cofferdam` command: reads the command line, calls the crates that do the work, and
-//! shows what they found.
+//! The `cofferdam` command: reads the command line, calls the crates that do the work, and prints
+//! their results.
 #![forbid(unsafe_code)]
 
 mod agent;
@@ -53,18 +53,17 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// The definition of the command line, for manual pages, completions and checks of the
-/// documentation.
+/// Definition of the command line, for manual pages, completions and checks of the documentation.
 pub fn command() -> clap::Command {
     Cli::definition(HELP_COLUMNS)
 }
 
-/// Width of help where the terminal's is not known, columns.
+/// Width of help where the terminal's is unknown, columns.
 const HELP_COLUMNS: u16 = 80;
 /// Widest help, columns: longer lines are hard to read.
 const MOST_HELP_COLUMNS: u16 = 100;
 
-/// The commit that this program was built from, where the build knew.
+/// Commit that this program was built from, where the build knew it.
 const BUILT_FROM: Option<&str> = option_env!("COFFERDAM_BUILT_FROM");
 
 /// Runs the command line `words` (program name first) to its end.
@@ -91,7 +90,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Whether a command starts programs of others, which inherit its limits.
+/// Whether `command` starts other programs, which inherit its limits.
 fn starts_others(command: &Command) -> bool {
     matches!(
         command,
@@ -104,11 +103,11 @@ fn starts_others(command: &Command) -> bool {
 }
 
 fn dispatch(command: Command) -> Outcome {
-    // A worker has its own signals and its own end: its parent stops it.
+    // A worker handles signals itself, and its parent stops it.
     let command = match command {
         Command::BenchWorker(args) => return bench::worker(args),
         Command::Generate(args) => return generate::run(&args),
-        // A daemon: to it SIGHUP means something else, and SIGTERM is no interruption.
+        // For a daemon SIGHUP means something else, and SIGTERM is its orderly end.
         Command::Agent(args) => return agent::run(&args),
         Command::Gateway(args) => return gateway::run(&args),
         Command::DevicePlugin(args) => return device_plugin::run(&args),
@@ -141,17 +140,17 @@ fn dispatch(command: Command) -> Outcome {
     })
 }
 
-/// Runs what SIGINT, SIGTERM and SIGHUP end in order.
+/// Runs `body` with a flag that SIGINT, SIGTERM and SIGHUP raise, so that it can end in order.
 fn interruptible(body: impl FnOnce(&Interrupt) -> Outcome) -> Outcome {
     let interrupt = Interrupt::install()
         .map_err(|e| Failure::failed(format!("cannot watch for signals: {e}")))?;
     body(&interrupt)
 }
 
-/// Help and version go to standard output; errors become one line.
+/// Prints help and version to standard output, and an error of the command line as one line.
 fn usage(error: &clap::Error, words: &[OsString]) -> ExitCode {
     if !error.use_stderr() {
-        // Flushed here: an error after the last line would be lost at the process's end.
+        // Flushed here, because an error would be lost at the process's end.
         let printed = error.print().and_then(|()| io::stdout().flush());
         return match printed {
             Ok(()) => ExitCode::SUCCESS,
@@ -164,21 +163,24 @@ fn usage(error: &clap::Error, words: &[OsString]) -> ExitCode {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand,
     ];
     if missing.contains(&error.kind()) {
-        // clap would list the hidden commands too.
+        // clap would list hidden commands too.
         let text = format!("no command was given: '{help}' lists all");
         return Failure::Usage(text).report();
     }
     let text = error.render().to_string();
-    let told = text.split("\nUsage:").next().unwrap_or(&text);
-    let told = told.split("\nFor more information").next().unwrap_or(told);
-    let told = told
+    let message = text.split("\nUsage:").next().unwrap_or(&text);
+    let message = message
+        .split("\nFor more information")
+        .next()
+        .unwrap_or(message);
+    let message = message
         .trim()
         .trim_start_matches("error:")
         .replace("\n\n  tip:", "; tip:");
-    Failure::Usage(format!("{} (see '{help}')", one_line(&told))).report()
+    Failure::Usage(format!("{} (see '{help}')", one_line(&message))).report()
 }
 
-/// The command that `words` mean, as far as they name one: `cofferdam bench penalty`.
+/// Name of the command that `words` give, as far as they name one: `cofferdam bench penalty`.
 fn command_of(words: &[OsString]) -> String {
     let root = Cli::command();
     let (mut command, mut name) = (&root, root.get_name().to_owned());

@@ -1,11 +1,11 @@
-//! The `cofferdam` binary: everything is in the library of this crate.
+//! The `cofferdam` binary: all code is in the library of this crate.
 #![forbid(unsafe_code)]
 
 use cofferdam_dataplane::pkey::Allocator;
 use std::process::ExitCode;
 
-/// A dataplane that runs an application behind protection keys allocates there; all else is the
-/// system's allocator.
+/// Allocator of a dataplane that runs an application behind protection keys; the system's allocator
+/// otherwise.
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 

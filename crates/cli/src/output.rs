@@ -1,4 +1,4 @@
-//! Results on standard output or in a file, with errors that say where and why.
+//! Results on standard output or in a file, with errors that name place and reason.
 
 use crate::exit::Failure;
 use anyhow::Context;
@@ -8,7 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// Where results go.
+/// Destination of results.
 #[derive(Debug)]
 pub struct Output {
     sink: Sink,
@@ -20,16 +20,16 @@ enum Sink {
     File {
         path: PathBuf,
         file: File,
-        /// Made by us and still empty: removed again when nothing comes to be written.
+        /// Created by us and still empty: removed again unless something is written.
         fresh: bool,
-        /// Nothing was written yet: what the file held before is still in it.
+        /// Nothing was written yet: the file still has its old content.
         untouched: bool,
-        /// Bytes of whole results.
+        /// Length of all complete results, bytes.
         whole_bytes: u64,
     },
 }
 
-/// `document` as indented JSON. What could steer a terminal is escaped.
+/// `document` as indented JSON. Characters that control a terminal are escaped.
 pub fn json(document: &impl Serialize) -> Result<String, Failure> {
     written(serde_json::to_string_pretty(document))
 }
@@ -50,9 +50,11 @@ impl Output {
         Output { sink: Sink::Stdout }
     }
 
-    /// The file `path`, or standard output without one. A regular file that holds something is
-    /// refused without `force`, and emptied only when the first result is written: a command that
-    /// cannot start destroys nothing. What is no regular file (`/dev/null`, a FIFO) is written to.
+    /// The file `path`, or standard output without one.
+    ///
+    /// A regular file that is not empty is refused without `force`. It is emptied only when the
+    /// first result is written, so that a command that cannot start destroys nothing. Other files
+    /// (`/dev/null`, a FIFO) are written to.
     pub fn open(path: Option<&Path>, force: bool) -> Result<Output, Failure> {
         let Some(path) = path else {
             return Ok(Output::stdout());
@@ -134,7 +136,7 @@ impl Drop for Output {
     }
 }
 
-/// A failed write, in words; in silence where the reader has gone.
+/// Failure of a write to `place`; silent where the reader closed the pipe.
 pub fn failed(error: io::Error, place: &str) -> Failure {
     let remedy = match error.kind() {
         ErrorKind::BrokenPipe => return Failure::ReaderGone,

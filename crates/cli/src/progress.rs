@@ -1,8 +1,8 @@
-//! Progress on standard error: only when it is a terminal.
+//! Progress on standard error, only when that is a terminal.
 
 use std::io::{IsTerminal, Write, stderr};
 
-/// One line that is written over itself, and taken away at the end.
+/// Line of progress that is overwritten in place, and removed at the end.
 #[derive(Debug)]
 pub struct Progress {
     shown: bool,
@@ -10,7 +10,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Shows progress when standard error is a terminal and `wanted`.
+    /// Creates the line. It is visible only if `wanted` and standard error is a terminal.
     pub fn new(wanted: bool) -> Progress {
         Progress {
             shown: false,
@@ -28,13 +28,13 @@ impl Progress {
         }
     }
 
-    /// Writes a line that stays, whether or not progress is shown.
+    /// Writes a line that stays, whether or not progress is visible.
     pub fn note(&mut self, text: &str) {
         self.clear();
         let _ = writeln!(stderr(), "{text}");
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub fn clear(&mut self) {
         if self.shown {
             let _ = write!(stderr(), "\r\x1b[K");

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Records the ledger of this host.
 pub fn run(args: &RecordArgs, interrupt: &Interrupt) -> Outcome {
-    // The output first: a mistyped path is reported at once, not after ten minutes.
+    // The output is opened first: a mistyped path is reported at once, not after ten minutes.
     let mut output = Output::open(args.output.as_deref(), args.force)?;
     record(
         args,
@@ -53,7 +53,7 @@ fn record(
             units::duration(args.duration)
         ));
         let Some(interval) = meter.next(length, interrupt)? else {
-            // What was measured since the last line is data too.
+            // The part since the last line is data too.
             writer.interval(&meter.cut()?, output)?;
             return Err(Failure::Interrupted(None));
         };
@@ -178,7 +178,7 @@ mod tests {
 
     /// Promise 67.
     #[test]
-    fn a_signal_keeps_what_was_measured() {
+    fn a_signal_does_not_lose_the_last_part() {
         let mut fake = Fake::seconds(5);
         fake.waits = 1;
         let (outcome, text) = recorded("--duration 5s --format jsonl", fake);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_reading_ends_with_its_words() {
+    fn a_failed_reading_ends_with_its_reason() {
         let mut fake = Fake::seconds(1);
         fake.readings
             .push_back(Err(ReadError("map gone".to_owned())));

@@ -1,4 +1,4 @@
-//! `cofferdam rule`: rules that the running agent keeps until it ends.
+//! `cofferdam rule`: rules in the running agent, until it ends.
 
 use crate::args::{RuleClearArgs, RuleCommand, RuleSetArgs};
 use crate::exit::{Failure, Outcome};
@@ -9,10 +9,10 @@ use cofferdam_types::{CpuPolicy, NetworkCpu, Policy};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Between two tries to reach an agent that is about to start.
+/// Pause between two tries to reach an agent that is starting.
 const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 
-/// Sets or clears one.
+/// Sets or clears a rule.
 pub fn run(command: &RuleCommand) -> Outcome {
     match command {
         RuleCommand::Set(args) => set(args),
@@ -32,13 +32,13 @@ fn set(args: &RuleSetArgs) -> Outcome {
     let changed = connect(&args.agent.path(), patience)?.change(&request)?;
     let text = match changed.containers {
         0 => "the rule is set; no container matches it now".to_owned(),
-        1 => "the rule is set; 1 container is under it".to_owned(),
-        count => format!("the rule is set; {count} containers are under it"),
+        1 => "the rule is set; it applies to 1 container".to_owned(),
+        count => format!("the rule is set; it applies to {count} containers"),
     };
     Output::stdout().write(&format!("{text}\n"))
 }
 
-/// The agent on `socket`; one that is not there is waited for.
+/// Connects to the agent on `socket`; waits for one that does not run yet.
 fn connect(socket: &Path, patience: Duration) -> Result<Client, ClientError> {
     let until = Instant::now() + patience;
     loop {

@@ -1,4 +1,4 @@
-//! Every document that `--json` and jsonl print, for `cofferdam generate schemas`.
+//! JSON Schemas of every document that `--json` and jsonl print.
 
 use crate::latency::schema::{LatencyRecord, PingRecord};
 use cofferdam_records::accounting::AccountingRecord;

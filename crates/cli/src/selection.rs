@@ -1,4 +1,4 @@
-//! `--container`: which containers a command shows.
+//! `--container`: selection of the containers that a command prints.
 
 use crate::exit::Failure;
 use cofferdam_host::resolve;
@@ -7,25 +7,25 @@ use cofferdam_types::{CgroupId, Container, ContainerLedger, Interval, Reason, Se
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The containers that are meant; every one when no selector was given.
+/// Selection of containers; every one when no selector was given.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     selectors: Vec<Selector>,
-    /// What the selectors meant at the start. `pid:` and `netns:NAME` can only be asked then:
-    /// later the process may be gone, the container not.
+    /// Containers that the selectors matched at the start. `pid:` and `netns:NAME` can only be
+    /// resolved then: later the process may be gone while the container remains.
     found: BTreeSet<CgroupId>,
-    /// Cgroups of the host are shown too.
+    /// Whether cgroups of the host are included.
     hosts: bool,
 }
 
 impl Selection {
-    /// Checks that each of `selectors` means at least one of `containers`.
+    /// Checks that each of `selectors` matches at least one of `containers`.
     pub fn new(selectors: &[Selector], containers: &[Arc<Container>]) -> Result<Self, Failure> {
         let mut found = BTreeSet::new();
         for selector in selectors {
-            let meant =
+            let matches =
                 resolve(selector, containers).map_err(|e| Failure::failed(e.to_string()))?;
-            found.extend(meant.iter().map(|c| c.cgroup));
+            found.extend(matches.iter().map(|c| c.cgroup));
         }
         Ok(Selection {
             selectors: selectors.to_vec(),
@@ -34,8 +34,8 @@ impl Selection {
         })
     }
 
-    /// Checks that each of `selectors` can be asked of records of the past: processes and names of
-    /// network namespaces are those of now.
+    /// Checks that each of `selectors` can be used on records of the past: processes and names of
+    /// network namespaces exist only now.
     pub fn of_the_past(selectors: &[Selector]) -> Result<Self, Failure> {
         let of_now = |s: &&Selector| match s {
             Selector::Pid(_) => true,
@@ -53,13 +53,13 @@ impl Selection {
         })
     }
 
-    /// With the cgroups of the host (`--all`). Without selectors they are left out otherwise.
+    /// Includes the cgroups of the host (`--all`), which are otherwise left out unless selected.
     #[must_use]
     pub fn and_hosts(self, hosts: bool) -> Self {
         Selection { hosts, ..self }
     }
 
-    /// Whether `container` is meant.
+    /// Whether `container` is selected.
     pub fn matches(&self, container: &Container) -> bool {
         if container.is_of_host() && self.hosts {
             return true;
@@ -69,13 +69,13 @@ impl Selection {
             || self.selectors.iter().any(|s| s.matches(container))
     }
 
-    /// The containers of `record` that are meant.
+    /// Selected containers of `record`.
     pub fn of_record<'a>(
         &self,
         record: &'a AccountingRecord,
     ) -> impl Iterator<Item = &'a ContainerRecord> {
-        let meant = |c: &&ContainerRecord| self.matches_record(c);
-        record.containers.iter().filter(meant)
+        let is_selected = |c: &&ContainerRecord| self.matches_record(c);
+        record.containers.iter().filter(is_selected)
     }
 
     fn matches_record(&self, record: &ContainerRecord) -> bool {
@@ -85,29 +85,29 @@ impl Selection {
         self.matches(&record.container())
     }
 
-    /// True when every container is meant.
+    /// Whether every container is selected.
     pub fn is_all(&self) -> bool {
         self.selectors.is_empty()
     }
 
-    /// `interval` with only the containers that are meant. What is measured for the whole
-    /// host stays; what cgroups of the host caused that are not meant is traffic of the host.
+    /// `interval` with only the selected containers. Figures of the whole host stay; network CPU of
+    /// cgroups of the host that are left out counts as traffic of the host.
     pub fn filter(&self, interval: &Interval) -> Interval {
         let mut filtered = interval.clone();
         let mut host_ns = 0;
         filtered.containers.retain(|c: &ContainerLedger| {
-            let is_meant = self.matches(&c.container);
-            if !is_meant && c.container.is_of_host() {
+            let is_selected = self.matches(&c.container);
+            if !is_selected && c.container.is_of_host() {
                 host_ns += c.ledger.caused_ns();
             }
-            is_meant
+            is_selected
         });
         let host = filtered.unattributed_ns.entry(Reason::HostTraffic);
         *host.or_default() += host_ns;
         filtered
     }
 
-    /// An error once none of the selected containers is left in `interval`.
+    /// Fails once none of the selected containers is left in `interval`.
     pub fn check_alive(&self, interval: &Interval) -> Result<(), Failure> {
         if self.is_all()
             || interval
@@ -119,7 +119,7 @@ impl Selection {
         }
         let names: Vec<_> = self.selectors.iter().map(|s| format!("'{s}'")).collect();
         Err(Failure::failed(format!(
-            "container {} is gone: its cgroup was removed; what was measured until then is kept",
+            "container {} is gone: its cgroup was removed; the output until then stays",
             names.join(", ")
         )))
     }
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_one_line_with_the_near_ones() {
+    fn an_unknown_name_is_one_line_with_similar_ones() {
         let failure = select("wbe-1", &["db-1", "web-1", "cache"]).unwrap_err();
         assert_eq!(failure.code(), 1);
         let line = failure.line().unwrap();
@@ -166,7 +166,7 @@ mod tests {
 
     /// Promise 7.
     #[test]
-    fn cgroups_of_the_host_are_shown_on_request_and_their_traffic_is_never_lost() {
+    fn hidden_cgroups_of_the_host_still_count_as_traffic() {
         let mut interval = interval();
         let mut service = interval.containers[1].clone();
         let caused_ns = service.ledger.caused_ns();
@@ -183,7 +183,7 @@ mod tests {
         let containers = Selection::default().filter(&interval);
         assert_eq!(containers.containers.len(), 3);
         assert_eq!(host_ns(&containers), before_ns + caused_ns);
-        // Named, it is meant like any other.
+        // A cgroup of the host that is selected is treated like any container.
         let named = select("cgroup:/tenants/ssh*", &["ssh.service"]);
         let named = named.unwrap().filter(&interval);
         assert_eq!((named.containers.len(), host_ns(&named)), (1, before_ns));

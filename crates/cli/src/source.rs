@@ -1,4 +1,4 @@
-//! Where intervals come from. Commands see this trait, so that tests need no kernel.
+//! Sources of readings. Commands use the trait [`Source`], so that tests need no kernel.
 
 use crate::doctor;
 use crate::exit::Failure;
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Something that keeps a ledger.
+/// Accounting that can be read.
 pub trait Source {
     /// Waits until `until`, or until `wake` is readable; true when `wake` ended it.
     fn follow(&mut self, until: Instant, wake: BorrowedFd<'_>) -> Result<bool, ReadError>;
@@ -21,8 +21,8 @@ pub trait Source {
     /// Cumulative counts since the start.
     fn snapshot(&mut self) -> Result<Snapshot, ReadError>;
 
-    /// Takes the ledger over when the process that kept it has ended; true when it did, and the
-    /// counts begin anew.
+    /// Takes the ledger over when the process that kept it has ended. Returns true if it did; then
+    /// the counts restart.
     fn take_over(&mut self) -> Result<bool, Failure> {
         Ok(false)
     }
@@ -38,7 +38,7 @@ impl Source for Accountant {
     }
 }
 
-/// The running agent, as a source.
+/// The running agent as a source.
 #[derive(Debug)]
 pub struct Remote(Client);
 
@@ -64,15 +64,15 @@ impl Source for Remote {
     }
 }
 
-/// Where a command's readings come from.
+/// Source of a command's readings.
 pub enum Either {
     /// The running agent.
     Agent(Remote),
     /// This process itself.
     Own(Box<Accountant>),
-    /// Another command that keeps the ledger now. When that ends, this one keeps it, for these
+    /// Another command that keeps the ledger now. When it ends, this one takes over, for these
     /// containers.
-    Beside(Box<Beside>, Vec<Selector>),
+    Shared(Box<Beside>, Vec<Selector>),
 }
 
 impl Source for Either {
@@ -80,7 +80,7 @@ impl Source for Either {
         match self {
             Either::Agent(source) => source.follow(until, wake),
             Either::Own(source) => Source::follow(source.as_mut(), until, wake),
-            Either::Beside(source, _) => source.follow(until, wake),
+            Either::Shared(source, _) => source.follow(until, wake),
         }
     }
 
@@ -88,13 +88,13 @@ impl Source for Either {
         match self {
             Either::Agent(source) => source.snapshot(),
             Either::Own(source) => Source::snapshot(source.as_mut()),
-            Either::Beside(source, _) => source.snapshot(),
+            Either::Shared(source, _) => source.snapshot(),
         }
     }
 
     fn take_over(&mut self) -> Result<bool, Failure> {
         match self {
-            Either::Beside(source, selectors) if source.is_over() => {
+            Either::Shared(source, selectors) if source.is_over() => {
                 *self = own_or_beside(selectors)?;
                 Ok(true)
             }
@@ -103,26 +103,29 @@ impl Source for Either {
     }
 }
 
-/// The running agent where one listens on `socket`; else the accounting of this host, which this
-/// command starts where none runs; or one line that says why it cannot run. Cgroups that
-/// `selectors` name are containers then, in the host's network namespace too.
+/// Opens the source of this host: the agent that listens on `socket`, or an accounting that another
+/// command runs, or a new one.
+///
+/// Cgroups that `selectors` name are containers for the new one, in the host's network namespace
+/// too.
 pub fn start(socket: &Path, selectors: &[Selector]) -> Result<Either, Failure> {
     match Client::connect(socket) {
         Ok(client) => return Ok(Either::Agent(Remote(client))),
-        // Without an agent to ask, the answer is that of a host without an agent.
+        // An agent that is not there or refuses us is like none.
         Err(ClientError::NotRunning(_) | ClientError::Denied(_)) => {}
         Err(error) => return Err(error.into()),
     }
-    own_or_beside(selectors)
+    own_or_shared(selectors)
 }
 
-/// How long another command may take to load its programs, or to end.
+/// Longest time that another command takes to load its programs, or to end.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two tries.
+/// Pause between two tries.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Of several commands one keeps the ledger; the others read it.
-fn own_or_beside(selectors: &[Selector]) -> Result<Either, Failure> {
+/// Starts the accounting, or opens that of another command: only one command keeps the ledger, the
+/// others read it.
+fn own_or_shared(selectors: &[Selector]) -> Result<Either, Failure> {
     let until = Instant::now() + PATIENCE;
     loop {
         let error = match Accountant::start(Options::default()) {
@@ -134,8 +137,8 @@ fn own_or_beside(selectors: &[Selector]) -> Result<Either, Failure> {
             Err(StartError::Unsupported(text)) => return Err(doctor::unsupported(text)),
             Err(other) => return Err(other.into()),
         };
-        if let Some(beside) = Beside::open()? {
-            return Ok(Either::Beside(Box::new(beside), selectors.to_vec()));
+        if let Some(shared) = Beside::open()? {
+            return Ok(Either::Shared(Box::new(shared), selectors.to_vec()));
         }
         if Instant::now() >= until {
             return Err(error.into());
@@ -144,7 +147,7 @@ fn own_or_beside(selectors: &[Selector]) -> Result<Either, Failure> {
     }
 }
 
-/// Length of the interval after taking over.
+/// Length of the interval after a takeover.
 const AFTER_TAKING_OVER: Duration = Duration::from_millis(100);
 
 /// Turns readings into intervals.
@@ -166,12 +169,12 @@ impl<S: Source> Meter<S> {
         })
     }
 
-    /// The reading that the next interval begins with.
+    /// Reading with which the next interval begins.
     pub fn last(&self) -> &Snapshot {
         &self.last
     }
 
-    /// The containers of that reading.
+    /// Containers of the last reading.
     pub fn containers(&self) -> Vec<Arc<Container>> {
         self.last
             .containers
@@ -180,9 +183,10 @@ impl<S: Source> Meter<S> {
             .collect()
     }
 
-    /// Waits for the end of an interval that is `length` long, and reads it. Ends are kept at
-    /// equal distances: time that reading and printing take is not added up. `None` when a
-    /// signal came; [`Meter::cut`] then gives the part until now.
+    /// Waits for the end of an interval that is `length` long, and reads it.
+    ///
+    /// The ends have equal distances: the time that reading and printing take does not add up.
+    /// Returns `None` when a signal came; [`Meter::cut`] then yields the part until now.
     pub fn next(
         &mut self,
         length: Duration,
@@ -200,8 +204,8 @@ impl<S: Source> Meter<S> {
         Ok(self.source.follow(until, wake)?)
     }
 
-    /// Ends the interval now. When the process that kept the ledger has ended meanwhile, the interval
-    /// is a short one after that, by its own length: nothing is made up for the gap.
+    /// Ends the interval now. If the process that kept the ledger has ended meanwhile, the interval
+    /// is a short one after the takeover: the gap is not estimated.
     pub fn cut(&mut self) -> Result<Interval, Failure> {
         if self.source.take_over()? {
             self.last = self.source.snapshot()?;

@@ -1,8 +1,9 @@
-//! `cofferdam` alone: is the agent running, who pays for whom now, and what to do next.
+//! `cofferdam` without a command: whether the agent runs, who pays for whom now, and what to do
+//! next.
 
 use crate::args::SocketArgs;
 use crate::exit::{Failure, Outcome, one_line};
-use crate::explain::{self, Asked};
+use crate::explain::{self, AgentConnection};
 use crate::here;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
@@ -12,31 +13,31 @@ use cofferdam_records::explain::{Agent, Explanation, Start};
 use cofferdam_records::status::StatusReport;
 use std::time::Duration;
 
-/// Readings: the first also tells what was missed before.
+/// Number of readings: the first one also shows what was missed before.
 const READINGS: u32 = 2;
-/// Length of a reading that the agent gives: the answer must come within a second.
+/// Length of a reading by the agent: the answer must come within a second.
 const OF_AGENT: Duration = Duration::from_millis(200);
-/// Length of a reading of our own; loading the programs comes before it.
+/// Length of a reading of our own, after the programs are loaded.
 const OF_OWN: Duration = Duration::from_millis(500);
 
 /// Prints the state.
 pub fn run(socket: &SocketArgs, interrupt: &Interrupt) -> Outcome {
     let mut output = Output::stdout();
-    let mut asked = explain::connect(&socket.path())?;
-    let length = match asked {
-        Asked::Running(_) => OF_AGENT,
-        Asked::NotRunning | Asked::NotPermitted => OF_OWN,
+    let mut connection = explain::connect(&socket.path())?;
+    let length = match connection {
+        AgentConnection::Running(_) => OF_AGENT,
+        AgentConnection::NotRunning | AgentConnection::NotPermitted => OF_OWN,
     };
     let readings = (READINGS, length);
-    let measured = explain::measure(&mut asked, &socket.path(), readings, true, interrupt);
+    let measured = explain::measure(&mut connection, &socket.path(), readings, true, interrupt);
     let measured = match measured {
         Ok(measured) => measured,
-        // That the agent does not run is known without any rights.
+        // Without root's rights it is still known that the agent does not run.
         Err(failure @ Failure::Unsupported(_)) => {
-            let agent = match asked {
-                Asked::Running(_) => return Err(failure),
-                Asked::NotRunning => Agent::NotRunning(here::start()),
-                Asked::NotPermitted => Agent::NotPermitted,
+            let agent = match connection {
+                AgentConnection::Running(_) => return Err(failure),
+                AgentConnection::NotRunning => Agent::NotRunning(here::start()),
+                AgentConnection::NotPermitted => Agent::NotPermitted,
             };
             output.write(&agent_line(&agent))?;
             return Err(failure);
@@ -47,7 +48,7 @@ pub fn run(socket: &SocketArgs, interrupt: &Interrupt) -> Outcome {
     output.write(&text(&measured.agent, &record, &measured.explanation))
 }
 
-/// Three lines, or four when something is wrong.
+/// Text of three lines, or four when something is wrong.
 fn text(agent: &Agent, record: &AccountingRecord, explanation: &Explanation) -> String {
     let mut text = agent_line(agent);
     match explanation.findings.first() {
@@ -70,7 +71,7 @@ fn text(agent: &Agent, record: &AccountingRecord, explanation: &Explanation) -> 
     text + &format!("next   {next}\n")
 }
 
-/// The network work of all containers. It names none: the worst is named once.
+/// Network work of all containers, without names: the headline has the worst.
 fn network_work(explanation: &Explanation) -> String {
     let figures = &explanation.figures;
     format!(
@@ -149,7 +150,7 @@ mod tests {
 
     /// Promise 12.
     #[test]
-    fn a_quiet_host_without_an_agent_is_told_to_start_one() {
+    fn without_an_agent_the_next_command_starts_one() {
         let mut quiet = interval();
         quiet.containers.clear();
         let text = shown(&Agent::NotRunning(Start::Service), &quiet);

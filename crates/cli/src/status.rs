@@ -14,14 +14,15 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Rules listed, at most; `--json` has all.
+/// Most rules in the list; `--json` has all.
 const MOST_RULES: usize = 40;
-/// Containers listed that lost CPU to others, at most.
+/// Most containers in the list of losses to others.
 const MOST_LOSSES: usize = 10;
-/// Until so long after its start, seconds, the agent took what loading its programs took.
+/// Time after the agent's start, seconds, in which its CPU time is mainly that of loading its
+/// programs.
 const START_S: f64 = 60.0;
 
-/// Asks the running agent and shows its answer.
+/// Asks the running agent and prints its answer.
 pub fn run(args: &StatusArgs) -> Outcome {
     let report = Client::connect(&args.agent.path())?.status()?;
     let text = if args.json {
@@ -32,14 +33,14 @@ pub fn run(args: &StatusArgs) -> Outcome {
     Output::stdout().write(&text)
 }
 
-/// How the ledger is kept, since when and why.
+/// Accounting mode, with its begin and reason.
 fn ledger(accounting: &AccountingStatusRecord) -> String {
     let why = match accounting.why.as_str() {
-        "quiet" => "nobody is pressed and nobody looks",
+        "quiet" => "no container is harmed and no client watches",
         "starting" => "the agent has just started",
         "few packets" => "few packets are handled, and windows would cost more",
         "watched" => "a client reads it",
-        "pressed" => "somebody pays for the packets of others",
+        "pressed" => "a container pays for the packets of others",
         "enforced" => "network CPU is being enforced",
         "configured" => "so configured",
         other => other,
@@ -60,7 +61,7 @@ fn ledger(accounting: &AccountingStatusRecord) -> String {
     format!("{mode} since {since}: {}{windows}", one_line(why))
 }
 
-/// Since when, where, and how much.
+/// Begin, place and size of the history.
 fn history(history: Option<&HistoryRecord>) -> String {
     let Some(history) = history else {
         return "not kept".to_owned();
@@ -76,7 +77,7 @@ fn history(history: Option<&HistoryRecord>) -> String {
     }
 }
 
-/// Which runtime tells of its pods, and how many there are.
+/// Runtime that reports its pods, and the number of pods.
 fn runtime(nri: &NriRecord) -> String {
     let (Some(runtime), Some(version)) = (&nri.runtime, &nri.version) else {
         return format!("not connected at {}", one_line(&nri.socket));
@@ -86,7 +87,7 @@ fn runtime(nri: &NriRecord) -> String {
     format!("{of} over NRI, {pods} pods, {containers} containers")
 }
 
-/// For people: the agent, its rules, the containers they change, and what is wrong.
+/// Text for people: the agent, its rules, their containers, and problems.
 fn text(report: &StatusReport, width: Option<u16>) -> String {
     let mut out = String::new();
     let agent = &report.agent;
@@ -119,7 +120,8 @@ fn text(report: &StatusReport, width: Option<u16>) -> String {
     );
     let _ = writeln!(
         out,
-        "containers: {} known, {} under enforcement or reservation; {} changes in force, {} refused \
+        "containers: {} tracked, {} under enforcement or reservation; \
+         {} changes in force, {} refused \
          since the start",
         report.containers_known,
         report.containers.len(),
@@ -175,7 +177,7 @@ fn rules(rules: &[RuleRecord], width: Option<u16>) -> String {
     text
 }
 
-/// What the agent takes of the host; soon after its start, what the start took.
+/// CPU time of the agent; soon after its start, the time that the start took.
 fn cost(cpu_s: f64, uptime_s: f64) -> String {
     match uptime_s < START_S {
         true => format!("{cpu_s:.2} s of CPU time since its start"),
@@ -230,7 +232,7 @@ fn containers(containers: &[ContainerRecord], width: Option<u16>) -> String {
     table::finish(&table)
 }
 
-/// The means in force; when there is none, why not.
+/// Means in force; without one, the reason.
 fn in_force(means: &[MeansRecord]) -> String {
     let names: Vec<&str> = means
         .iter()
@@ -245,19 +247,19 @@ fn in_force(means: &[MeansRecord]) -> String {
     match (means.iter().find(|m| m.failed), reasons.as_slice()) {
         (Some(failed), _) => format!("nothing: {}: {}", failed.means, failed.why),
         (None, [one]) => format!("nothing: {one}"),
-        // Each has a reason of its own: the table of the means has them.
+        // Each means has a reason of its own, which the table of the means has.
         (None, _) => "nothing".to_owned(),
     }
 }
 
-/// Each means of the containers for which one is needed now, with its reason.
+/// Means of the containers that need one now, with its reason.
 fn means(containers: &[ContainerRecord], width: Option<u16>) -> String {
     let mut table = table::plain(width);
     table.set_header(["container", "means", "in force", "why"]);
     let mut any = false;
     for container in containers {
         let all = container.network.iter().flat_map(|n| &n.means);
-        // One reason for all of them is in the table of the containers.
+        // A common reason for all means is in the table of the containers.
         let same = all.clone().all(|m| !m.in_force && !m.failed)
             && all.clone().map(|m| &m.why).collect::<BTreeSet<_>>().len() <= 1;
         for m in all.filter(|_| !same) {
@@ -282,7 +284,7 @@ fn means(containers: &[ContainerRecord], width: Option<u16>) -> String {
     table::finish(&table)
 }
 
-/// Containers that others kept from at least a hundredth of a CPU; worst first.
+/// Containers that lost at least a hundredth of a CPU to others; the largest loss first.
 fn losses(diagnosis: &DiagnosisRecord, width: Option<u16>) -> String {
     let cpus = |ns: u64| ns as f64 / 1e9 / diagnosis.interval_s.max(0.001);
     let mut table = table::plain(width);
@@ -332,7 +334,7 @@ fn own_cpus(container: &ContainerRecord) -> String {
     parts.join(" ")
 }
 
-/// One line for each thing that is not as it should be; a sentence when there is none.
+/// One line for each problem; a sentence when there is none.
 fn problems(report: &StatusReport) -> String {
     let mut lines: Vec<String> = Vec::new();
     for degraded in &report.degraded {
@@ -354,7 +356,7 @@ fn problems(report: &StatusReport) -> String {
     for container in &report.containers {
         let means = container.network.iter().flat_map(|n| &n.means);
         for failed in means.filter(|m| m.failed) {
-            // Told already where the agent says what follows from it.
+            // Listed already where the agent reports the consequence.
             let name = format!("{}_failed", failed.means);
             if !container.degraded.iter().any(|d| d.name == name) {
                 lines.push(format!("{}: {name}: {}", container.name, failed.why));
@@ -375,7 +377,7 @@ fn problems(report: &StatusReport) -> String {
     text
 }
 
-/// One sentence, when nothing is wrong.
+/// Sentence for an agent without problems.
 fn verdict(report: &StatusReport) -> &'static str {
     let asks = |p: &PolicyRecord| p.network_cpu == "enforce" || p.cpu == "strict";
     if !report.rules.iter().any(|rule| asks(&rule.policy)) {
@@ -386,7 +388,8 @@ fn verdict(report: &StatusReport) -> &'static str {
         network.is_some_and(|n| !n.means.iter().any(|m| m.in_force))
     };
     if report.containers.iter().any(waits) {
-        "Everything needed now is in force. What is inactive is not needed: no container pays for another."
+        "Everything needed now is in force. What is inactive is not needed: \
+     no container pays for another."
     } else if report.containers.is_empty() {
         "Nothing is in force: no container matches a rule that enforces or reserves."
     } else {
@@ -394,7 +397,7 @@ fn verdict(report: &StatusReport) -> &'static str {
     }
 }
 
-/// Rules that ask for something and mean no container now, by what they match.
+/// Selectors of rules that enforce or reserve and match no container now.
 fn unmatched(rules: &[RuleRecord]) -> String {
     let rules = rules.iter().filter(|rule| {
         rule.containers == 0

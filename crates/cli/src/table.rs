@@ -6,8 +6,8 @@ use cofferdam_records::accounting::{AccountingRecord, reason};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use std::io::{IsTerminal, stdout};
 
-/// Columns of the terminal behind standard output; `None` when it is a file or a pipe, where
-/// nothing may be wrapped: lines are for `grep`.
+/// Columns of the terminal behind standard output. `None` for a file or a pipe, where no line is
+/// wrapped, because `grep` needs whole lines.
 pub fn terminal_width() -> Option<u16> {
     if !stdout().is_terminal() {
         return None;
@@ -18,7 +18,7 @@ pub fn terminal_width() -> Option<u16> {
         .filter(|c| *c > 0)
 }
 
-/// An empty table in the house style, wrapped to `width`.
+/// Empty table without borders, wrapped to `width`.
 pub fn plain(width: Option<u16>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -35,14 +35,14 @@ pub fn plain(width: Option<u16>) -> Table {
     table
 }
 
-/// Two spaces between columns.
+/// Puts two spaces between columns.
 pub fn gaps(table: &mut Table) {
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
 }
 
-/// Aligns every column but the first to the right, and puts two spaces between columns.
+/// Aligns every column but the first to the right, with two spaces between columns.
 pub fn numbers_right(table: &mut Table) {
     for (i, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
@@ -52,8 +52,8 @@ pub fn numbers_right(table: &mut Table) {
     }
 }
 
-/// The ledger of one interval: its headline, the containers, the host. `shown` is `all` without what
-/// `--container` excludes; the headline considers all.
+/// Text of the ledger of one interval: headline, containers, host. `shown` is `all` without the
+/// containers that `--container` excludes; the headline considers all.
 pub fn ledger(
     headline: &str,
     all: &AccountingRecord,
@@ -75,12 +75,12 @@ pub fn ledger(
     text
 }
 
-/// The table of containers. Shares are percent of one CPU.
+/// Table of containers. Shares are percent of one CPU.
 pub fn containers(rows: &[Row], width: Option<u16>) -> String {
     let (columns, long) = match width {
         None => (Column::ALL.to_vec(), true),
         Some(w) if w >= 120 => (Column::ALL.to_vec(), true),
-        // Two spaces between columns where the screen table has its gap inside.
+        // Two spaces between columns: the columns of the screen have their gap inside.
         Some(w) => (Column::fitting(w.saturating_sub(10), 14), false),
     };
     let mut table = plain(width);
@@ -96,7 +96,7 @@ pub fn containers(rows: &[Row], width: Option<u16>) -> String {
     finish(&table)
 }
 
-/// Time that belongs to no container, largest first; empty when there is none.
+/// Line of the time that belongs to no container, largest first; empty when there is none.
 fn unattributed(record: &AccountingRecord) -> String {
     let share = |ns: u64| crate::units::percent_of(ns as f64, record.length());
     let mut parts: Vec<_> = record
@@ -116,7 +116,7 @@ fn unattributed(record: &AccountingRecord) -> String {
     format!("no container's: {} (of one CPU)\n", parts.join(" · "))
 }
 
-/// The table as text, without blanks at the ends of lines.
+/// Table as text, without blanks at the ends of lines.
 pub fn finish(table: &Table) -> String {
     let mut text = String::new();
     for line in table.lines() {

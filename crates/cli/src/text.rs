@@ -1,14 +1,14 @@
-//! Text in cells of a terminal: how wide it is, and cutting it to a width. Widths are of
+//! Width of text in cells of a terminal, and cutting to a width. Widths are those of
 //! `unicode-width`: wide letters take two cells, combining ones none.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Cells that `text` takes.
+/// Number of cells that `text` takes.
 pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// `text` in at most `cells`, cut at the end with an ellipsis.
+/// Cuts `text` to `cells` at the end, with an ellipsis.
 pub fn cut_end(text: &str, cells: usize) -> String {
     if text.width() <= cells {
         return text.to_owned();
@@ -19,7 +19,7 @@ pub fn cut_end(text: &str, cells: usize) -> String {
     }
 }
 
-/// `text` in at most `cells`, shortened in the middle: the ends distinguish containers of one pod.
+/// Cuts `text` to `cells` in the middle: the ends distinguish containers of one pod.
 pub fn cut_middle(text: &str, cells: usize) -> String {
     if text.width() <= cells {
         return text.to_owned();
@@ -31,7 +31,7 @@ pub fn cut_middle(text: &str, cells: usize) -> String {
     format!("{}…{}", begin(text, cells - tail - 1), end(text, tail))
 }
 
-/// The longest beginning of `text` that fits.
+/// Longest beginning of `text` that fits into `cells`.
 pub fn begin(text: &str, cells: usize) -> &str {
     let mut used = 0;
     for (at, letter) in text.char_indices() {
@@ -43,7 +43,7 @@ pub fn begin(text: &str, cells: usize) -> &str {
     text
 }
 
-/// The longest end of `text` that fits; it does not begin with a combining letter.
+/// Longest end of `text` that fits into `cells`; it does not begin with a combining letter.
 fn end(text: &str, cells: usize) -> &str {
     let (mut used, mut from) = (0, text.len());
     for (at, letter) in text.char_indices().rev() {
@@ -81,7 +81,7 @@ mod tests {
     proptest! {
         /// Promise 74.
         #[test]
-        fn what_is_cut_fits(text in "\\PC{0,300}", cells in 0_usize..60) {
+        fn cut_text_fits(text in "\\PC{0,300}", cells in 0_usize..60) {
             prop_assert!(width(&cut_end(&text, cells)) <= cells);
             prop_assert!(width(&cut_middle(&text, cells)) <= cells);
         }

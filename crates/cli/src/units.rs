@@ -8,7 +8,7 @@ pub fn percent_of(ns: f64, length: Duration) -> f64 {
     if total > 0.0 { ns / total * 100.0 } else { 0.0 }
 }
 
-/// A percentage with one decimal; `0` for what rounds to nothing, so that real figures stand
+/// Percentage with one decimal; `0` for a value that rounds to nothing, so that other figures stand
 /// out. Never `-0.0`.
 pub fn pct(value: f64) -> String {
     if value.abs() < 0.05 {
@@ -18,7 +18,7 @@ pub fn pct(value: f64) -> String {
     }
 }
 
-/// The same with its sign, for what is owed.
+/// Percentage with one decimal and its sign, for owed time.
 pub fn signed_pct(value: f64) -> String {
     if value.abs() < 0.05 {
         "0".to_owned()
@@ -27,7 +27,7 @@ pub fn signed_pct(value: f64) -> String {
     }
 }
 
-/// A percentage inside a sentence: whole, but `0.4%` below one.
+/// Percentage inside a sentence: whole, but `0.4%` below one.
 pub fn spoken_pct(value: f64) -> String {
     if value.abs() < 0.95 {
         format!("{value:.1}%")
@@ -49,7 +49,7 @@ pub fn count(value: f64) -> String {
     }
 }
 
-/// A duration as it is written on the command line: `1s`, `250ms`, `1m 30s`.
+/// Duration in the form of the command line: `1s`, `250ms`, `1m 30s`.
 pub fn duration(value: Duration) -> String {
     humantime::format_duration(value).to_string()
 }

@@ -1,4 +1,4 @@
-//! `cofferdam web`: the live page, beside a running agent.
+//! `cofferdam web`: serves the live page of a running agent.
 
 use crate::args::WebArgs;
 use crate::exit::{Failure, Outcome};
@@ -11,14 +11,14 @@ use cofferdam_web::{
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::time::Duration;
 
-/// Each reading costs the agent one: while nobody looks, the past is kept coarsely.
+/// Interval of readings while nobody watches the page: each reading costs the agent one.
 const IDLE: Duration = Duration::from_secs(10);
-/// How often it is looked whether the page still runs.
+/// Interval between two checks whether the page still runs.
 const LOOK_MS: u16 = 1000;
 
 /// Serves until a signal.
 pub fn run(args: &WebArgs, interrupt: &Interrupt) -> Outcome {
-    // Before anything is served: an agent that cannot be asked is told here, not on the page.
+    // Before anything is served: a failure to reach the agent is reported here and not on the page.
     let watch = Watch::connect(args.agent.path())?;
     let options = Options {
         address: args.address.clone(),
@@ -57,7 +57,7 @@ pub fn run(args: &WebArgs, interrupt: &Interrupt) -> Outcome {
     Err(Failure::Interrupted(None))
 }
 
-/// Asks the agent over its socket.
+/// Feed of the page from the agent's socket.
 struct SocketFeed {
     watch: Watch,
     dataplanes: Dataplanes,
@@ -69,7 +69,7 @@ impl Feed for SocketFeed {
         Ok(ledger.map(|ledger| Reading {
             ledger,
             status,
-            // The socket has none.
+            // The socket has no latency reports.
             latency: Vec::new(),
             dataplanes: self.dataplanes.latest_if(looks),
         }))

@@ -1,4 +1,4 @@
-//! Times as people write them: a moment, a time of day, so long ago.
+//! Times as people write them: a moment, a time of day, or a time ago.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::{Timestamp, ToSpan, Zoned};
@@ -7,7 +7,7 @@ use std::time::SystemTime;
 const FORMS: &str =
     "write 2026-03-01T03:00:00Z, \"2026-03-01 03:00\", \"yesterday 03:00\", 03:00 or \"2h ago\"";
 
-/// The moment that `text` means now, in the local time zone.
+/// Moment that `text` means now, in the local time zone.
 pub fn parse(text: &str) -> Result<SystemTime, String> {
     at(text, &Zoned::now())
 }
@@ -18,7 +18,7 @@ fn at(text: &str, now: &Zoned) -> Result<SystemTime, String> {
         return Ok(now.timestamp().into());
     }
     if let Some(length) = text.strip_suffix("ago") {
-        let wrong = || format!("'{}' is not a length of time: write 2h ago", length.trim());
+        let wrong = || format!("'{}' is not a duration: write 2h ago", length.trim());
         let length = humantime::parse_duration(length.trim()).map_err(|_| wrong())?;
         let now = SystemTime::from(now.timestamp());
         let earliest = SystemTime::UNIX_EPOCH;
@@ -34,7 +34,7 @@ fn at(text: &str, now: &Zoned) -> Result<SystemTime, String> {
     Ok(moment.timestamp().into())
 }
 
-/// A date, a time of day, or both.
+/// Parses a date, a time of day, or both.
 fn local(text: &str, now: &Zoned) -> Result<DateTime, String> {
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let ago = match word.to_ascii_lowercase().as_str() {
@@ -56,7 +56,7 @@ fn local(text: &str, now: &Zoned) -> Result<DateTime, String> {
             time => Ok(date.to_datetime(time_of_day(time)?)),
         };
     }
-    // Only now: a date with a time would be read as well.
+    // After the date: a date with a time would be parsed as a time of day as well.
     if let Ok(time) = text.parse::<Time>() {
         // The last time that a clock showed it.
         let today = now.date().to_datetime(time);
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     fn when(text: &str) -> Result<String, String> {
-        // A Tuesday, six hours after midnight, two days after the clocks changed.
+        // A Tuesday, six hours after midnight, two days after the change to summer time.
         let now: Zoned = "2026-03-31T06:00:00+02:00[Europe/Berlin]".parse().unwrap();
         at(text, &now).map(|time| humantime::format_rfc3339(time).to_string())
     }
@@ -100,12 +100,12 @@ mod tests {
             ("2026-03-01", "2026-02-28T23:00:00Z"),
             ("03:00", "2026-03-31T01:00:00Z"),
             ("03:00:30", "2026-03-31T01:00:30Z"),
-            // It is not yet that late.
+            // Later than now, and therefore yesterday.
             ("23:00", "2026-03-30T21:00:00Z"),
             ("today 03:00", "2026-03-31T01:00:00Z"),
             ("yesterday 03:00", "2026-03-30T01:00:00Z"),
             ("Yesterday", "2026-03-29T22:00:00Z"),
-            // In winter's time.
+            // In winter time.
             ("2026-03-28 03:00", "2026-03-28T02:00:00Z"),
             ("2h ago", "2026-03-31T02:00:00Z"),
             ("90s ago", "2026-03-31T03:58:30Z"),
@@ -118,7 +118,7 @@ mod tests {
 
     /// Promise 16.
     #[test]
-    fn what_is_no_time_is_refused_with_the_forms() {
+    fn an_invalid_time_is_refused_with_the_valid_forms() {
         for (text, words) in [
             ("", "yesterday 03:00"),
             ("noon", "yesterday 03:00"),
@@ -126,10 +126,10 @@ mod tests {
             ("2026-02-30", "yesterday 03:00"),
             ("yesterday at 3", "'at 3' is not a time of day"),
             ("2026-03-01 3pm", "'3pm' is not a time of day"),
-            ("3 ago", "'3' is not a length of time"),
-            ("ago", "'' is not a length of time"),
+            ("3 ago", "'3' is not a duration"),
+            ("ago", "'' is not a duration"),
             ("9999999999h ago", "before 1970"),
-            ("-1h ago", "'-1h' is not a length of time"),
+            ("-1h ago", "'-1h' is not a duration"),
         ] {
             let refused = when(text).unwrap_err();
             assert!(refused.contains(words), "{text}: {refused}");

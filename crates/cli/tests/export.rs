@@ -210,7 +210,7 @@ fn a_file_that_exists_is_replaced_only_by_force_and_never_by_a_half() {
     done(&kept.export(&["--output", out_text, "--force"]));
     assert_eq!(std::fs::read_to_string(&out).unwrap().lines().count(), 10);
     let text = refused(&kept.export(&["--output", "/dev/full", "--force"]), 1);
-    assert!(text.contains("is no regular file"), "{text}");
+    assert!(text.contains("is not a regular file"), "{text}");
     let text = refused(&kept.export(&["--output", "/nowhere/out"]), 1);
     assert!(text.contains("cannot write to /nowhere/out"), "{text}");
     assert_eq!(kept.files(), ["out"]);

@@ -10,7 +10,7 @@ use cofferdam_bench::isolation::compare::{self, Compared};
 use cofferdam_bench::report::format;
 use std::collections::BTreeMap;
 
-/// Prints what differs between two runs.
+/// Prints the differences between two runs.
 pub fn compare(args: &CompareArgs) -> Outcome {
     let comparison =
         compare::compare(&args.first, &args.second).map_err(|e| Failure::failed(e.to_string()))?;
@@ -74,7 +74,7 @@ pub fn compare(args: &CompareArgs) -> Outcome {
     }
 }
 
-/// Runtimes and resources of `podman/cpu/a_s`, with the number of their cells.
+/// Runtimes and resources of cells such as `podman/cpu/a_s`, with the number of their cells.
 fn lone(cells: &[String]) -> BTreeMap<&str, usize> {
     let mut groups = BTreeMap::new();
     for cell in cells {
@@ -88,7 +88,7 @@ fn lone(cells: &[String]) -> BTreeMap<&str, usize> {
 
 fn agreement(what: &str, cells: &[Compared]) -> String {
     let overlap = cells.iter().filter(|c| c.overlap == Some(true)).count();
-    let told = cells.iter().filter(|c| c.overlap.is_some()).count();
+    let compared = cells.iter().filter(|c| c.overlap.is_some()).count();
     let differ = cells.iter().filter(|c| c.differs == Some(true)).count();
     let tested = cells.iter().filter(|c| c.differs.is_some()).count();
     let silent = match cells.len() - tested {
@@ -96,7 +96,8 @@ fn agreement(what: &str, cells: &[Compared]) -> String {
         n => format!("; {n} are inconclusive: fewer than {FEWEST_BLOCKS} blocks"),
     };
     format!(
-        "{what}: the 95% intervals of {overlap} of {told} cells overlap; {differ} of {tested} differ \
+        "{what}: the 95% intervals of {overlap} of {compared} cells overlap; \
+         {differ} of {tested} differ \
          by the Mann-Whitney test at 5% (about {:.0} would by chance){silent}",
         tested as f64 * SIGNIFICANT
     )

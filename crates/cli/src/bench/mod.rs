@@ -1,4 +1,4 @@
-//! `cofferdam bench`, `cofferdam report`, `cofferdam demo`: thin over `cofferdam_bench`.
+//! `cofferdam bench`, `cofferdam report`, `cofferdam demo`: a thin layer over `cofferdam_bench`.
 
 mod compare;
 mod results;
@@ -21,7 +21,7 @@ pub fn run(command: BenchCommand, interrupt: &Interrupt) -> Outcome {
         BenchCommand::Experiment(experiment) => experiment,
         BenchCommand::Compare(args) => return compare::compare(&args),
     };
-    let mut progress = Shown::new(interrupt);
+    let mut progress = TerminalProgress::new(interrupt);
     match experiment.run(&mut progress) {
         Ok(Answer::Text(text)) => Output::stdout().write(&text),
         Ok(Answer::Run(dir)) => finish(Ok(*dir), progress, interrupt),
@@ -31,7 +31,7 @@ pub fn run(command: BenchCommand, interrupt: &Interrupt) -> Outcome {
 
 /// Runs the demo.
 pub fn demo(args: DemoArgs, interrupt: &Interrupt) -> Outcome {
-    let mut progress = Shown::new(interrupt);
+    let mut progress = TerminalProgress::new(interrupt);
     let options = demo::Options {
         output: args.output,
         victim_cpu: args.host.victim_cpu,
@@ -43,7 +43,7 @@ pub fn demo(args: DemoArgs, interrupt: &Interrupt) -> Outcome {
     finish(dir, progress, interrupt)
 }
 
-/// Renders the report of a run again, or of several parts of one.
+/// Renders the report of a run again, or of several parts of one run.
 pub fn report(args: &ReportArgs) -> Outcome {
     if let Some(ReportCommand::Fleet(args)) = &args.of {
         return crate::fleet::report(args);
@@ -62,7 +62,7 @@ pub fn report(args: &ReportArgs) -> Outcome {
     Output::stdout().write(&format!("{}\n", path.display()))
 }
 
-/// One part of a benchmark, in a process of its own.
+/// Runs one part of a benchmark in a process of its own.
 pub fn worker(args: WorkerArgs) -> Outcome {
     let words: Option<Vec<String>> = args
         .words
@@ -85,7 +85,7 @@ fn finish(
     let dir = match outcome {
         Ok(dir) => dir.path().to_owned(),
         Err(error) => {
-            // What was measured until then is worth a report too; the error stays the answer.
+            // The data so far are worth a report too; the error stays the answer.
             if let BenchError::Interrupted { dir } = &error {
                 let _incomplete = report::render(dir);
             }
@@ -103,7 +103,7 @@ fn finish(
     answer(&run)
 }
 
-/// A verdict is an answer, whatever it is; a run without a figure has none to give.
+/// Any verdict is an answer; a run without a figure has none.
 fn answer(run: &RunData) -> Outcome {
     match evidence::is_measured(run.result.as_ref()) {
         true => Ok(()),
@@ -119,7 +119,7 @@ pub(crate) fn failed_run(error: BenchError) -> Failure {
         BenchError::Unsupported(text) => Failure::Unsupported(text),
         BenchError::Usage(text) => Failure::Usage(text),
         BenchError::Interrupted { .. } => Failure::Interrupted(Some(error.to_string())),
-        // The text has its cause in it: a chain would say it twice.
+        // The text includes its cause: a chain would repeat it.
         other => Failure::failed(other.to_string()),
     }
 }
@@ -129,13 +129,13 @@ fn failed_report(error: ReportError) -> Failure {
 }
 
 /// Progress of a run on standard error.
-struct Shown {
+struct TerminalProgress {
     line: Progress,
     interrupted: Arc<AtomicBool>,
 }
 
-impl Shown {
-    fn new(interrupt: &Interrupt) -> Shown {
+impl TerminalProgress {
+    fn new(interrupt: &Interrupt) -> TerminalProgress {
         Shown {
             line: Progress::new(true),
             interrupted: interrupt.flag(),

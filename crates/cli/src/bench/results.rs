@@ -1,11 +1,11 @@
-//! The results of a run on standard output. The report has the same in full.
+//! Results of a run on standard output; the report has all of them.
 
 use crate::table;
 use cofferdam_bench::report::finding;
 use cofferdam_bench::run::{RunData, RunResult};
 use cofferdam_bench::table::Table;
 
-/// The finding in words, then the figures.
+/// Verdict in words, then the figures.
 pub fn text(run: &RunData, width: Option<u16>) -> String {
     let mut text = String::new();
     for sentence in finding::of(run) {
@@ -87,7 +87,11 @@ mod tests {
                     "limit": "burstable", "reserved_cpus": 1.0, "neighbour_cpus": 1.0,
                     "threads": 2, "neighbour_threads": 3,
                 },
-                "rows": [row("alone", 1.0, 0.0), row("none", 1.26, 0.18), row("lending", 1.01, 0.0)],
+                "rows": [
+                    row("alone", 1.0, 0.0),
+                    row("none", 1.26, 0.18),
+                    row("lending", 1.01, 0.0),
+                ],
             },
         });
         serde_json::from_value(value).unwrap()
@@ -115,7 +119,7 @@ mod tests {
             "{text}"
         );
         assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
-        // One line a row: nothing had to be wrapped.
+        // Each row is one line: nothing was wrapped.
         assert_eq!(text.lines().count(), 5 + 1 + 9, "{text}");
     }
 

@@ -1,4 +1,4 @@
-//! `kubectl cofferdam doctor`: what each node can do, as found when its agent's pod started.
+//! `kubectl cofferdam doctor`: capabilities of each node, as found when its agent's pod started.
 
 use super::session::Session;
 use crate::args::KubectlDoctorArgs;
@@ -42,7 +42,7 @@ pub fn run(args: &KubectlDoctorArgs, interrupt: &Interrupt) -> Outcome {
     Output::stdout().write(&text)
 }
 
-/// Every node with what it lacks.
+/// Table of all nodes with their missing capabilities.
 fn all(agents: &[Agent], results: &[Result<DoctorReport, String>], width: Option<u16>) -> String {
     let mut table = table::plain(width);
     table.set_header(["node", "accounting", "missing, or in part", "examined"]);
@@ -69,7 +69,7 @@ fn all(agents: &[Agent], results: &[Result<DoctorReport, String>], width: Option
     table::finish(&table) + "\n'kubectl cofferdam doctor NODE' has the details and the remedies.\n"
 }
 
-/// One node with everything.
+/// Table of one node with all capabilities.
 fn one(report: &DoctorReport, width: Option<u16>) -> String {
     let mut table = table::plain(width);
     table.set_header(["capability", "", "found, and what to do"]);

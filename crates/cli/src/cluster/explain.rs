@@ -10,7 +10,7 @@ use cofferdam_records::explain::{EXPLAIN, Explanation, Finding, text};
 use cofferdam_records::node::{NODE, NodeReport, PodRecord};
 use std::fmt::Write;
 
-/// Neighbours that are named, at most.
+/// Most neighbours that are named.
 const MOST_NAMED: usize = 10;
 
 /// Explains a pod.
@@ -30,7 +30,8 @@ pub fn run(args: &KubectlExplainArgs, interrupt: &Interrupt) -> Outcome {
     let full = format!("{namespace}/{name}");
     let Some(pod) = report.pods.iter().find(|p| p.pod && p.name == full) else {
         return Err(Failure::failed(format!(
-            "the agent on node {node} does not list pod {full}: it has just started or ended, or is not among \
+            "the agent on node {node} does not list pod {full}: \
+             it has just started or ended, or is not among \
              the {} of {} pods that the agent names",
             report.pods.len(),
             report.pods_total
@@ -44,7 +45,7 @@ pub fn run(args: &KubectlExplainArgs, interrupt: &Interrupt) -> Outcome {
     Output::stdout().write(&text)
 }
 
-/// The findings that have to do with `pod`.
+/// The explanation with only the findings that concern `pod`.
 fn about(mut explanation: Explanation, pod: &PodRecord) -> Explanation {
     let concerns = |finding: &Finding| {
         let parties = [&finding.offender, &finding.victim];
@@ -139,7 +140,7 @@ mod tests {
 
     /// Promise 25.
     #[test]
-    fn only_what_concerns_the_pod_is_told() {
+    fn only_findings_that_concern_the_pod_are_printed() {
         let explanation = Explanation {
             schema: EXPLAIN.to_owned(),
             time: String::new(),
@@ -164,9 +165,9 @@ mod tests {
             cgroup_ids: vec![2, 3],
             ..PodRecord::default()
         };
-        let told = about(explanation.clone(), &pod);
-        assert_eq!(told.findings.len(), 1);
-        assert_eq!(told.summary, "c2 pays for c1.");
+        let about_pod = about(explanation.clone(), &pod);
+        assert_eq!(about_pod.findings.len(), 1);
+        assert_eq!(about_pod.summary, "c2 pays for c1.");
         let report = NodeReport {
             flows: vec![FlowRecord {
                 offender: Some("shop/web".to_owned()),
@@ -175,7 +176,7 @@ mod tests {
             }],
             ..NodeReport::default()
         };
-        let text = story(&pod, &report, "n1", &told);
+        let text = story(&pod, &report, "n1", &about_pod);
         assert!(
             text.contains("pays 0.30 CPUs for the packets of shop/web"),
             "{text}"
@@ -184,7 +185,7 @@ mod tests {
             cgroup_ids: vec![7],
             ..pod
         };
-        let told = about(explanation, &calm);
-        assert_eq!(told.summary, "Nothing is wrong with bank/db.");
+        let about_pod = about(explanation, &calm);
+        assert_eq!(about_pod.summary, "Nothing is wrong with bank/db.");
     }
 }

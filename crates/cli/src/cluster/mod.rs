@@ -1,4 +1,5 @@
-//! `cofferdam kubectl …`: the same program under the name `kubectl-cofferdam` is kubectl's plugin.
+//! `cofferdam kubectl …`: the commands of kubectl's plugin, which is this program under the name
+//! `kubectl-cofferdam`.
 
 mod doctor;
 mod explain;
@@ -17,10 +18,10 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// How kubectl calls its plugin.
+/// Name under which kubectl calls its plugin.
 const PLUGIN: &str = "kubectl-cofferdam";
 
-/// The words of the command line; called as kubectl's plugin, with the command that it then is.
+/// Words of the command line. Called as kubectl's plugin, the words get the command `kubectl`.
 pub fn as_plugin(mut words: Vec<OsString>) -> Vec<OsString> {
     let name = words.first().and_then(|word| Path::new(word).file_name());
     if name.is_some_and(|name| name == PLUGIN) {
@@ -29,7 +30,7 @@ pub fn as_plugin(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// Asks the cluster.
+/// Runs one command of `cofferdam kubectl`.
 pub fn run(command: &KubectlCommand, interrupt: &Interrupt) -> Outcome {
     match command {
         KubectlCommand::Top(args) => top(args, interrupt),
@@ -60,7 +61,7 @@ fn status(args: &KubectlStatusArgs, interrupt: &Interrupt) -> Outcome {
     Output::stdout().write(&text)
 }
 
-/// Asks all agents. That some do not answer is part of the report.
+/// Asks all agents, and merges their answers. Agents that do not answer are listed in the report.
 fn report(session: &Session, interrupt: &Interrupt) -> Result<ClusterReport, Failure> {
     let results = session.ask("/v1/node", interrupt, part)?;
     let time = cofferdam_records::time(SystemTime::now());

@@ -1,4 +1,4 @@
-//! One question to a cluster: the way to it, its agents, their token, and the time that is left.
+//! Session with a cluster: the way to it, its agents, their token, and the deadline.
 
 use crate::args::ClusterArgs;
 use crate::exit::Failure;
@@ -10,7 +10,7 @@ use cofferdam_cluster::kubectl::{Api, Cluster, Context};
 use std::net::SocketAddr;
 use std::time::Instant;
 
-/// An open session.
+/// Open session.
 pub struct Session {
     pub api: Api,
     pub agents: Agents,
@@ -23,7 +23,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Finds the agents of the cluster.
+    /// Opens a session and finds the agents of the cluster.
     pub fn open(args: &ClusterArgs) -> Result<Session, Failure> {
         let cluster = Cluster {
             kubeconfig: args.kubeconfig.clone(),
@@ -31,7 +31,7 @@ impl Session {
         };
         let context = Context::read(&cluster).map_err(anyhow::Error::from);
         let (api, context) = match &args.proxy {
-            // Who has a proxy may do without kubectl.
+            // With a proxy, kubectl is not needed.
             Some(proxy) => (Api::through(peer(proxy)), context.unwrap_or_default()),
             None => {
                 let context = context?;
@@ -56,7 +56,7 @@ impl Session {
         })
     }
 
-    /// Asks every agent for `path`. That none answers is a failure.
+    /// Asks every agent for `path`. Fails if none answers.
     pub fn ask<T: Send>(
         &self,
         path: &str,
@@ -102,12 +102,13 @@ impl Session {
         }
     }
 
-    /// The agent of `node`.
+    /// Agent of `node`.
     pub fn agent_of(&self, node: &str) -> Result<&Agent, Failure> {
         let mut agents = self.agents.agents.iter();
         agents.find(|agent| agent.node == node).ok_or_else(|| {
             Failure::failed(format!(
-                "there is no agent on node {node}: the DaemonSet's nodeSelector, affinity or tolerations leave it out"
+                "there is no agent on node {node}: the DaemonSet's nodeSelector, affinity or \
+         tolerations leave it out"
             ))
         })
     }
@@ -133,24 +134,25 @@ impl Session {
         }
     }
 
-    /// The node of a pod.
+    /// Node of a pod.
     pub fn node_of(&self, namespace: &str, pod: &str) -> Result<String, Failure> {
         let place = agents::place(&self.api, namespace, pod, self.deadline);
         let place = place.map_err(anyhow::Error::from)?;
         place.node.ok_or_else(|| {
             Failure::failed(format!(
-                "pod {namespace}/{pod} is on no node yet: kubectl --namespace {namespace} describe pod {pod} says why"
+                "pod {namespace}/{pod} is on no node yet: \
+         kubectl --namespace {namespace} describe pod {pod} says why"
             ))
         })
     }
 
-    /// The namespace that kubectl would take.
+    /// Namespace that kubectl would use.
     pub fn default_namespace(&self, given: Option<&str>) -> String {
         given.unwrap_or(self.context.namespace()).to_owned()
     }
 }
 
-/// `IP:PORT`, otherwise a path.
+/// Address `IP:PORT`, otherwise the path of a socket.
 pub fn peer(text: &str) -> Peer {
     match text.parse::<SocketAddr>() {
         Ok(address) => Peer::Tcp(address),

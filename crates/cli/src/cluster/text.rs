@@ -1,4 +1,4 @@
-//! A cluster for people.
+//! A cluster as text for people.
 
 use crate::exit::one_line;
 use crate::table;
@@ -7,10 +7,10 @@ use cofferdam_cluster::merge::{ClusterReport, FlowRow, NO_NAMESPACE, Unanswered}
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Agents that did not answer and problems that are listed, at most; `--json` has all.
+/// Most agents without an answer, and most problems, in the lists; `--json` has all.
 const MOST_LISTED: usize = 20;
 
-/// Leaves the rows that have to do with `namespace`.
+/// Removes the rows that do not concern `namespace`.
 pub fn only(report: &mut ClusterReport, namespace: &str) {
     let prefix = format!("{namespace}/");
     let concerns = |flow: &FlowRow| {
@@ -24,7 +24,7 @@ pub fn only(report: &mut ClusterReport, namespace: &str) {
     report.flows_total = report.flows.len() as u64;
 }
 
-/// Who harms whom, at most `rows` of each kind.
+/// Tables of who harms whom, at most `rows` rows each.
 pub fn top(report: &ClusterReport, rows: usize, width: Option<u16>) -> String {
     let mut text = format!("{}\n", headline(report));
     // Writing to a String cannot fail.
@@ -102,7 +102,7 @@ pub fn top(report: &ClusterReport, rows: usize, width: Option<u16>) -> String {
     text + &unanswered(&report.unanswered)
 }
 
-/// The agents, their nodes and problems.
+/// Tables of the agents, their nodes and problems.
 pub fn status(report: &ClusterReport, width: Option<u16>) -> String {
     let mut text = format!("{}\n\n", answered(report));
     let mut table = table::plain(width);
@@ -165,7 +165,7 @@ pub fn status(report: &ClusterReport, width: Option<u16>) -> String {
     text
 }
 
-/// One sentence: the largest harm.
+/// Sentence about the largest harm.
 fn headline(report: &ClusterReport) -> String {
     match report.flows.iter().find(|flow| flow.offender.is_some()) {
         Some(flow) => format!(
@@ -179,7 +179,7 @@ fn headline(report: &ClusterReport) -> String {
     }
 }
 
-/// How many answered, of how many, how fast.
+/// Number of nodes that answered, out of how many, and the time it took.
 fn answered(report: &ClusterReport) -> String {
     let (answered, silent) = (report.nodes.len(), report.unanswered.len());
     let wanted = report.nodes_wanted.max((answered + silent) as u64);
@@ -189,7 +189,7 @@ fn answered(report: &ClusterReport) -> String {
     )
 }
 
-/// Those who did not, and why.
+/// Nodes that did not answer, with the reason.
 fn unanswered(all: &[Unanswered]) -> String {
     let mut text = String::new();
     if all.is_empty() {

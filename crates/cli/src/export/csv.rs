@@ -1,25 +1,25 @@
-//! A row for each container and interval, as comma-separated values (RFC 4180), with the columns of
+//! Comma-separated values (RFC 4180): a row for each container and interval, with the columns of
 //! Parquet.
 
 use cofferdam_columnar::{COLUMNS, text_rows};
 use cofferdam_records::accounting::AccountingRecord;
 use std::io::{self, Write};
 
-/// Writes rows to `to`.
+/// Writer of rows.
 pub struct Rows<W: Write> {
     to: csv::Writer<W>,
     host: String,
 }
 
 impl<W: Write> Rows<W> {
-    /// Begins with the heading, for records of `host`.
+    /// Writes the heading, for records of `host`.
     pub fn new(to: W, host: String) -> io::Result<Rows<W>> {
         let mut to = csv::WriterBuilder::new().from_writer(to);
         to.write_record(COLUMNS.iter().map(|column| column.name))?;
         Ok(Rows { to, host })
     }
 
-    /// Adds the rows of one interval.
+    /// Writes the rows of one interval.
     pub fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
         for row in text_rows(&self.host, record).map_err(io::Error::other)? {
             self.to.write_record(row)?;
@@ -27,7 +27,7 @@ impl<W: Write> Rows<W> {
         Ok(())
     }
 
-    /// Hands on all of it, and gives back where it went.
+    /// Flushes the rows and returns the underlying writer.
     pub fn finish(self) -> io::Result<W> {
         self.to
             .into_inner()

@@ -1,4 +1,4 @@
-//! `cofferdam export`: a part of the history as a file.
+//! `cofferdam export`: writes a part of the history to a file.
 
 mod csv;
 mod target;
@@ -14,7 +14,7 @@ use cofferdam_records::accounting::AccountingRecord;
 use std::ops::ControlFlow;
 use target::Target;
 
-/// Writes it.
+/// Writes the part that `args` select.
 pub fn run(args: &ExportArgs, interrupt: &Interrupt) -> Outcome {
     if args.from >= args.to {
         return Err(Failure::Usage(format!(
@@ -45,7 +45,7 @@ pub fn run(args: &ExportArgs, interrupt: &Interrupt) -> Outcome {
     });
     progress.clear();
     read.map_err(|e| Failure::failed(e.to_string()))?;
-    kept::tell_damage(&reader);
+    kept::report_damage(&reader);
     if let Some(failure) = failure {
         return Err(failure);
     }
@@ -72,23 +72,23 @@ pub fn run(args: &ExportArgs, interrupt: &Interrupt) -> Outcome {
     Ok(())
 }
 
-/// Selectors that are about processes mean something now, and not in the past.
+/// Selection for the past, where selectors of processes have no meaning.
 fn selection(args: &ExportArgs) -> Result<Selection, Failure> {
     Ok(Selection::of_the_past(&args.containers.containers)?.and_hosts(args.all))
 }
 
-/// `record` with only the containers that are meant.
+/// `record` with only the selected containers.
 pub fn shown(mut record: AccountingRecord, selection: &Selection) -> AccountingRecord {
-    let meant: Vec<_> = selection.of_record(&record).cloned().collect();
+    let selected: Vec<_> = selection.of_record(&record).cloned().collect();
     if let Some(diagnosis) = &mut record.diagnosis {
-        let meant = |id| meant.iter().any(|c| c.cgroup_id == id);
-        diagnosis.containers.retain(|c| meant(c.cgroup_id));
+        let is_selected = |id| selected.iter().any(|c| c.cgroup_id == id);
+        diagnosis.containers.retain(|c| is_selected(c.cgroup_id));
     }
-    record.containers = meant;
+    record.containers = selected;
     record
 }
 
-/// Why there is nothing.
+/// Sentence that explains an empty export.
 pub fn nothing(reader: &cofferdam_history::Reader) -> String {
     let path = reader.path().display();
     match reader.extent() {
@@ -101,7 +101,7 @@ pub fn nothing(reader: &cofferdam_history::Reader) -> String {
     }
 }
 
-/// One line of `accounting record`.
+/// Line of `accounting record` for `record`.
 fn line(record: &AccountingRecord) -> Result<String, Failure> {
     json_line(record)
 }

@@ -1,4 +1,4 @@
-//! Where an export goes: standard output, or a file that appears when it is whole.
+//! Target of an export: standard output, or a file that appears when it is complete.
 
 use super::{csv, line};
 use crate::args::{ExportArgs, ExportFormat};
@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::{NamedTempFile, TempPath};
 
-/// Anything that text is written to.
+/// Writer of text.
 type Sink = BufWriter<Box<dyn Write>>;
 
 pub struct Target {
@@ -26,7 +26,8 @@ enum Form {
     Parquet(Box<cofferdam_columnar::Writer>),
 }
 
-/// A file under another name, beside the one that it will replace; removed unless it does.
+/// File under a temporary name, in the folder of the file that it will replace. Removed unless it
+/// does.
 struct Pending {
     part: TempPath,
     path: PathBuf,
@@ -34,12 +35,12 @@ struct Pending {
 }
 
 impl Target {
-    /// Begins it. A file that exists is refused without `--force`.
+    /// Opens the target. A file that exists is refused without `--force`.
     pub fn open(args: &ExportArgs) -> Result<Target, Failure> {
         let Some(path) = &args.output else {
             if !args.format.is_text() {
                 return Err(Failure::Usage(
-                    "parquet is no text for standard output: give --output FILE".to_owned(),
+                    "parquet is binary and not for standard output: give --output FILE".to_owned(),
                 ));
             }
             let form = text(args.format, Box::new(io::stdout()));
@@ -51,12 +52,12 @@ impl Target {
             // A device or a pipe would be replaced by a file.
             Ok(there) if !there.is_file() => {
                 let what = format!(
-                    "{} is no regular file: give another --output",
+                    "{} is not a regular file: give another --output",
                     path.display()
                 );
                 return Err(Failure::failed(what));
             }
-            // What a link names is replaced, and not the link.
+            // The file that a link names is replaced, and not the link.
             Ok(_) => path.canonicalize().unwrap_or_else(|_| path.clone()),
             Err(_) => path.clone(),
         };
@@ -67,7 +68,7 @@ impl Target {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
         };
-        // The rights that the user's mask gives, as for any other result.
+        // Permissions as the user's umask gives them, as for any other result.
         let part = tempfile::Builder::new()
             .prefix(".cofferdam-export-")
             .permissions(Permissions::from_mode(0o666))
@@ -76,7 +77,7 @@ impl Target {
         let (form, part) = match args.format {
             ExportFormat::Parquet => {
                 let part = part.into_temp_path();
-                // It makes its file itself.
+                // The Parquet writer creates its file itself.
                 std::fs::remove_file(&part).map_err(|e| cannot(&e))?;
                 let writer = cofferdam_columnar::Writer::create(&part, &host_name())
                     .map_err(|e| cannot(&e))?;
@@ -92,7 +93,7 @@ impl Target {
         Ok(Target { form, file })
     }
 
-    /// Adds an interval.
+    /// Writes an interval.
     pub fn write(&mut self, record: &AccountingRecord) -> Result<(), Failure> {
         let written = match &mut self.form {
             Form::Lines(to) => to.write_all(line(record)?.as_bytes()),
@@ -102,7 +103,7 @@ impl Target {
         written.map_err(|e| output::failed(e, &name(self.file.as_ref())))
     }
 
-    /// Ends it: a file is there from now on.
+    /// Completes the export: a file appears now.
     pub fn finish(self) -> Result<(), Failure> {
         let name = name(self.file.as_ref());
         let written = match self.form {

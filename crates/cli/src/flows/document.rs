@@ -1,4 +1,4 @@
-//! From a sample to the document: pure.
+//! Conversion of a sample into the document, as pure functions.
 
 use cofferdam_flows::{Count, Flow, Reading};
 use cofferdam_records::flows::{FLOWS, FlowRecord, FlowsRecord};
@@ -6,24 +6,24 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::SystemTime;
 
-/// The container whose packets were sampled.
+/// Container whose packets were sampled.
 #[derive(Clone, Debug, Default)]
 pub struct Subject {
-    /// Its name.
+    /// Name of the container.
     pub container: String,
-    /// Its cgroup.
+    /// Id of its cgroup.
     pub cgroup_id: u64,
     /// Other containers of its network namespace.
     pub shared_with: Vec<String>,
-    /// Whether its packets are told by its sockets.
+    /// Whether its sockets identify its packets.
     pub by_sockets: bool,
-    /// Mean cost of one of its packets.
+    /// Mean CPU time of one of its packets, nanoseconds.
     pub ns_per_packet: Option<f64>,
-    /// Containers of this host that send to it, by address.
+    /// Containers of this host by their addresses, to name the senders.
     pub senders: HashMap<IpAddr, String>,
 }
 
-/// The document of `reading`, which ended at `time`.
+/// Document of `reading`, which ended at `time`.
 pub fn document(subject: &Subject, reading: &Reading, time: SystemTime) -> FlowsRecord {
     FlowsRecord {
         schema: FLOWS.to_owned(),
@@ -66,7 +66,7 @@ fn one(subject: &Subject, flow: &Flow, count: &Count) -> FlowRecord {
     }
 }
 
-/// IANA's numbers that containers use, by name.
+/// Name of a protocol by IANA's number, for protocols that containers use.
 fn protocol(number: u8) -> String {
     let name = match number {
         1 => "icmp",

@@ -1,4 +1,4 @@
-//! Who sends to a container, by 5-tuple: `cofferdam flows`, and the same on the screen of `top`.
+//! Flows to a container, by 5-tuple: `cofferdam flows`, and the same in the details of `top`.
 
 mod document;
 #[cfg(test)]
@@ -24,7 +24,7 @@ use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-/// Containers of the host whose addresses are asked for.
+/// Most containers of the host whose addresses are read.
 const MOST_SENDERS: usize = 64;
 
 /// Samples the packets of one container, and prints their flows.
@@ -33,8 +33,9 @@ pub fn run(args: &FlowsArgs, interrupt: &Interrupt) -> Outcome {
     progress.show("loading the accounting programs, or attaching to running ones");
     let source = source::start(&args.agent.path(), std::slice::from_ref(&args.container))?;
     let mut meter = Meter::new(source)?;
-    let known = meter.containers();
-    let found = resolve(&args.container, &known).map_err(|e| Failure::failed(e.to_string()))?;
+    let containers = meter.containers();
+    let found =
+        resolve(&args.container, &containers).map_err(|e| Failure::failed(e.to_string()))?;
     let [container] = &found[..] else {
         let names: Vec<_> = found.iter().map(|c| one_line(&c.name)).collect();
         return Err(Failure::failed(format!(
@@ -74,7 +75,7 @@ pub fn run(args: &FlowsArgs, interrupt: &Interrupt) -> Outcome {
     Output::stdout().write(&text)
 }
 
-/// What the ledger says of the container that is looked at.
+/// Ledger of the container that is sampled, as far as the document needs it.
 fn subject(container: &Container, interval: &Interval) -> Result<Subject, Failure> {
     let is_it = |entry: &&ContainerLedger| entry.container.cgroup == container.cgroup;
     let Some(entry) = interval.containers.iter().find(is_it) else {
@@ -101,7 +102,8 @@ fn subject(container: &Container, interval: &Interval) -> Result<Subject, Failur
     })
 }
 
-/// Whose packets are counted for `container`: in the host's network namespace they are told by sockets.
+/// Way to recognize the packets of `container`: by its sockets in the host's network namespace,
+/// else by its namespace.
 pub fn whose(container: &Container) -> Whose {
     if !container.host_network {
         return Whose::Namespace;
@@ -110,8 +112,8 @@ pub fn whose(container: &Container) -> Whose {
     Whose::Cgroups(below.chain([container.cgroup]).collect())
 }
 
-/// Names of the other containers whose packets cannot be told from those of `container`: they share its
-/// network namespace, and it is not the host's.
+/// Names of the other containers whose packets cannot be distinguished from those of `container`:
+/// they share its network namespace, and it is not the host's.
 pub fn neighbours(container: &Container, all: &[Arc<Container>]) -> Vec<String> {
     if container.host_network {
         return Vec::new();
@@ -122,8 +124,8 @@ pub fn neighbours(container: &Container, all: &[Arc<Container>]) -> Vec<String> 
     all.iter().filter(other).map(|c| c.name.clone()).collect()
 }
 
-/// Names of containers by their addresses: of those `first`, then of others, as many as are asked for.
-/// Those that cannot be asked are left out.
+/// Names of containers by their addresses: first those of `first`, then others, up to
+/// [`MOST_SENDERS`]. Containers whose addresses cannot be read are left out.
 pub fn senders_of(
     first: impl Iterator<Item = CgroupId>,
     all: &[Arc<Container>],
@@ -149,7 +151,7 @@ pub fn senders_of(
     names
 }
 
-/// The network namespace of `container`, by any of its processes.
+/// Opens the network namespace of `container`, by any of its processes.
 pub fn open(container: &Container) -> Result<File, Failure> {
     let name = one_line(&container.name);
     let Some(expected) = container.netns else {

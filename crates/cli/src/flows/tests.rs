@@ -47,7 +47,7 @@ fn subject() -> Subject {
 }
 
 #[test]
-fn flows_are_told_by_cost_with_their_error() {
+fn flows_are_listed_by_cost_with_their_error() {
     let record = document(&subject(), &reading(), SystemTime::UNIX_EPOCH);
     assert_eq!(record.flows[0].cost_ns, Some(5e8));
     assert_eq!(record.flows[0].packets_error, 19_600);
@@ -80,7 +80,7 @@ fn flows_are_told_by_cost_with_their_error() {
 
 /// Promise 15.
 #[test]
-fn a_silent_container_and_a_shared_namespace_are_said() {
+fn a_silent_container_and_a_shared_namespace_are_mentioned() {
     let mut silent = reading();
     (silent.flows, silent.total, silent.other) = (Vec::new(), Count::default(), Count::default());
     silent.lost = 3;
@@ -89,14 +89,14 @@ fn a_silent_container_and_a_shared_namespace_are_said() {
     let text = page(&document(&pod, &silent, SystemTime::UNIX_EPOCH), None);
     assert!(text.contains("received no packet in 5.0 s"), "{text}");
     assert!(
-        text.contains("no cost is known") && text.contains("3 packets of the sample were lost")
+        text.contains("there is no cost") && text.contains("3 packets of the sample were lost")
     );
     assert!(text.contains("Includes the packets of side car"), "{text}");
 }
 
 /// Promise 15.
 #[test]
-fn a_container_of_the_hosts_network_is_told_by_its_sockets() {
+fn sockets_identify_the_packets_in_the_hosts_network() {
     let mut container = crate::fixture::container(1, "web");
     assert_eq!(whose(&container), Whose::Namespace);
     let all = [Arc::new(container.clone()), {

@@ -1,11 +1,11 @@
-//! Flows for people.
+//! Flows as text for people.
 
 use crate::exit::one_line;
 use crate::table::{finish, numbers_right, plain};
 use crate::units::{count, pct};
 use cofferdam_records::flows::{FlowRecord, FlowsRecord};
 
-/// The whole page: what was seen, the flows, what limits them.
+/// Whole page: summary, flows, and their limits.
 pub fn page(record: &FlowsRecord, width: Option<u16>) -> String {
     let mut text = format!("{}\n\n", words(record));
     if !record.flows.is_empty() {
@@ -30,7 +30,7 @@ pub fn page(record: &FlowsRecord, width: Option<u16>) -> String {
     text + &notes(record)
 }
 
-/// The flows in lines of at most `width` characters, at most `most`: cost, rate, who.
+/// Flows as lines of at most `width` characters, at most `most`: cost, rate, sender.
 pub fn lines(record: &FlowsRecord, width: usize, most: usize) -> Vec<String> {
     let line = |flow: &FlowRecord| {
         let [packets, error, cpu, _] = numbers(record, flow);
@@ -47,7 +47,7 @@ pub fn lines(record: &FlowsRecord, width: usize, most: usize) -> Vec<String> {
     record.flows.iter().take(most).map(line).collect()
 }
 
-/// One sentence: how much comes, from how many, and how it was sampled.
+/// Summary in one sentence: rate, number of flows, and sampling.
 pub fn words(record: &FlowsRecord) -> String {
     let name = one_line(&record.container);
     if record.packets == 0 {
@@ -72,10 +72,11 @@ pub fn words(record: &FlowsRecord) -> String {
 fn notes(record: &FlowsRecord) -> String {
     let mut text = match record.ns_per_packet {
         Some(ns) => format!(
-            "CPU % is packets × {ns:.0} ns, the container's mean cost of a packet; ± is the 95% interval of \
+            "CPU % is packets × {ns:.0} ns, the container's mean cost of a packet; \
+             ± is the 95% interval of \
              the sample.\n"
         ),
-        None => "The ledger counted no packet, so that no cost is known.\n".to_owned(),
+        None => "The ledger counted no packet, so there is no cost.\n".to_owned(),
     };
     if record.other_packets > 0 {
         let other = count(per_s(record, record.other_packets));
@@ -83,12 +84,14 @@ fn notes(record: &FlowsRecord) -> String {
     }
     if record.lost_packets > 0 {
         text += &format!(
-            "{} packets of the sample were lost for want of room: the figures are too low.\n",
+            "{} packets of the sample were lost because a buffer was full: \
+             the figures are too low.\n",
             record.lost_packets
         );
     }
     if record.by_sockets {
-        text += "In the host's network namespace: what its TCP and UDP sockets receive, without ICMP and fragments.\n";
+        text += "In the host's network namespace: packets that its TCP and UDP sockets receive, \
+                 without ICMP and fragments.\n";
     }
     if !record.shared_with.is_empty() {
         let names: Vec<_> = record.shared_with.iter().map(|n| one_line(n)).collect();
@@ -100,7 +103,7 @@ fn notes(record: &FlowsRecord) -> String {
     text
 }
 
-/// `udp 10.0.0.1:4711 → 10.0.0.2:53`.
+/// Name of a flow, such as `udp 10.0.0.1:4711 → 10.0.0.2:53`.
 fn name(flow: &FlowRecord) -> String {
     let end = |address: &str, port: Option<u16>| match port {
         Some(port) if address.contains(':') => format!("[{address}]:{port}"),
@@ -132,6 +135,6 @@ fn numbers(record: &FlowsRecord, flow: &FlowRecord) -> [String; 4] {
     ]
 }
 
-fn per_s(record: &FlowsRecord, what: u64) -> f64 {
-    what as f64 / record.interval_s.max(1e-9)
+fn per_s(record: &FlowsRecord, count: u64) -> f64 {
+    count as f64 / record.interval_s.max(1e-9)
 }

@@ -1,4 +1,4 @@
-//! Manual pages: what the definition of the command line says, and sections that it has no place for.
+//! Manual pages: the definition of the command line, and sections that it has no place for.
 
 use crate::args::{Cli, examples};
 use anyhow::Context;
@@ -7,7 +7,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 use std::path::Path;
 
-/// Files of the commands whose path begins with one of the words: path, and what it holds.
+/// Files of the commands whose path begins with one of the words: path and content.
 const FILES: &[(&[&str], &str, &str)] = &[
     (
         &["agent"],
@@ -34,7 +34,7 @@ const FILES: &[(&[&str], &str, &str)] = &[
     (
         &["agent"],
         "/run/cofferdam",
-        "Journal of the changes to the host, by which a start after a crash reverts them.",
+        "Journal of the changes to the host. A start after a crash reverts them with it.",
     ),
     (
         &["agent", "export", "top"],
@@ -54,7 +54,7 @@ const FILES: &[(&[&str], &str, &str)] = &[
     (
         &["simulate"],
         "/usr/share/doc/cofferdam/examples/simulate",
-        "Hosts and tenants to begin with.",
+        "Example hosts and tenants.",
     ),
     (
         &[""],
@@ -63,12 +63,12 @@ const FILES: &[(&[&str], &str, &str)] = &[
     ),
 ];
 
-/// Exit codes of all commands; docs/src/reference/exit-codes.md says more.
+/// Exit codes of all commands; docs/src/reference/exit-codes.md has the details.
 const EXIT_STATUS: [(&str, &str); 5] = [
     ("0", "Success."),
     (
         "1",
-        "Failure: the line on standard error says what, where, why, and what to do.",
+        "Failure: the line on standard error names action, object, reason and remedy.",
     ),
     ("2", "The command line is invalid."),
     (
@@ -78,7 +78,8 @@ const EXIT_STATUS: [(&str, &str); 5] = [
     ("130", "Interrupted, after cleaning up."),
 ];
 
-/// Writes one page a command to `dir`: `cofferdam.1`, `cofferdam-top.1`, …; hidden commands have none.
+/// Writes one page for each command to `dir`: `cofferdam.1`, `cofferdam-top.1`, …; hidden commands
+/// have none.
 pub fn write(dir: &Path) -> anyhow::Result<()> {
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
@@ -98,7 +99,7 @@ fn pages(command: &Command, path: &str, dir: &Path) -> std::io::Result<()> {
     std::fs::write(dir.join(page.get_filename()), text(&page, path)?)
 }
 
-/// The page of the command at `path`.
+/// Page of the command at `path`.
 fn text(page: &Man, path: &str) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     page.render(&mut bytes)?;
@@ -122,7 +123,7 @@ fn text(page: &Man, path: &str) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Terms with their descriptions; nothing for none.
+/// Writes a section of terms with descriptions; nothing for an empty one.
 fn section(roff: &mut Roff, title: &str, all: &[(&str, &str)]) {
     if !all.is_empty() {
         roff.control("SH", [title]);

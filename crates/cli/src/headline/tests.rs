@@ -20,7 +20,8 @@ fn an_offender_on_an_idle_cpu_harms_no_other() {
     quiet.containers = vec![entry(1, "web", 1000, 200, 0, 5), entry(2, "db", 0, 0, 0, 0)];
     assert_eq!(
         of(&quiet),
-        "No container takes 0.05 CPUs from another: `web` caused the most network work, 20% of a CPU"
+        "No container takes 0.05 CPUs from another: `web` caused the most network work, \
+         20% of a CPU"
     );
 }
 

@@ -65,7 +65,7 @@ impl Recorder<'_> {
             if self.session.is_selected() && self.session.measured() == 0 {
                 self.cut(output)?;
                 return Err(Failure::failed(
-                    "every selected container is gone; what was measured until then is kept",
+                    "every selected container is gone; the output until then stays",
                 ));
             }
             if now >= due || stop {

@@ -8,7 +8,7 @@ fn reference() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/reference")
 }
 
-/// Every name of a property in a JSON Schema, definitions included.
+/// Collects every name of a property in a JSON Schema, definitions included.
 fn properties(schema: &Value, found: &mut Vec<String>) {
     match schema {
         Value::Object(map) => {
@@ -24,13 +24,13 @@ fn properties(schema: &Value, found: &mut Vec<String>) {
 
 /// Promise 78.
 #[test]
-fn the_kept_schemas_are_the_code() {
+fn the_published_schemas_are_those_of_the_code() {
     for (name, schema) in all() {
         let path = reference().join(name);
-        let kept = std::fs::read_to_string(&path).unwrap_or_default();
+        let published = std::fs::read_to_string(&path).unwrap_or_default();
         let code = crate::generate::schema_text(&schema).unwrap();
         assert!(
-            kept == code,
+            published == code,
             "{} is out of date: run 'cofferdam generate schemas docs/src/reference'",
             path.display()
         );
@@ -62,8 +62,8 @@ fn every_field_is_documented() {
 fn a_record_survives_the_round_trip() {
     let record = AccountingRecord::new(&interval());
     let text = serde_json::to_string(&record).unwrap();
-    let back: AccountingRecord = serde_json::from_str(&text).unwrap();
-    assert_eq!(back, record);
+    let parsed: AccountingRecord = serde_json::from_str(&text).unwrap();
+    assert_eq!(parsed, record);
     assert_eq!(record.schema, ACCOUNTING);
     assert_eq!(record.cpus[0].measured_ns, 451_000_000);
     assert_eq!(record.unattributed_ns["host_traffic"], 5_000_000);

@@ -13,10 +13,10 @@ use cofferdam_paths::{FileError, read_text};
 use cofferdam_simulate::{Host, Policy, Scenario, Tenants, input, report, simulate_while};
 use std::path::Path;
 
-/// Largest file that is read.
+/// Largest file that is read, bytes.
 const LARGEST_FILE_BYTES: u64 = 64 << 20;
 
-/// Simulates every policy and prints who got and lost what.
+/// Simulates every policy and prints the CPU time of each tenant.
 pub fn run(args: &SimulateArgs, interrupt: &Interrupt) -> Outcome {
     if args.write_host {
         let text = input::host_json(&this_host().map_err(failed_run)?);

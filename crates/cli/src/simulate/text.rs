@@ -18,7 +18,7 @@ const HEADER: [&str; 10] = [
     "rounds/s",
 ];
 
-/// All policies; CPU time in CPUs.
+/// Text of all policies; CPU time in CPUs.
 pub fn text(report: &SimulationReport, width: Option<u16>) -> String {
     let mut text = format!(
         "Simulated: {} CPUs for {}. CPU time in CPUs; 'lack' is time without a runnable thread.\n",
@@ -51,7 +51,7 @@ fn cpus(ns: u64, seconds: f64) -> f64 {
     ns as f64 / 1e9 / seconds.max(1e-9)
 }
 
-/// Who loses most to others.
+/// Sentence that names the tenant that loses most to others.
 fn worst(run: &SimulationRun, seconds: f64) -> String {
     let taken = |t: &SimulatedTenant| t.forced_sharing_ns + t.phantom_ns;
     let most = run.tenants.iter().max_by_key(|t| taken(t));

@@ -14,7 +14,7 @@ fn enforced() -> PolicyRecord {
     }
 }
 
-/// An agent with one container in each state.
+/// Status of an agent with one container in each state.
 pub(crate) fn report() -> StatusReport {
     StatusReport {
         schema: STATUS.to_owned(),
@@ -127,7 +127,7 @@ pub(crate) fn report() -> StatusReport {
 }
 
 #[test]
-fn what_the_start_took_is_no_share_of_a_cpu() {
+fn cpu_time_of_the_start_is_not_a_share_of_a_cpu() {
     let mut young = report();
     (young.agent.uptime_s, young.agent.cpu_s) = (0.4, 1.2);
     let text = text(&young, None);
@@ -139,15 +139,16 @@ fn what_the_start_took_is_no_share_of_a_cpu() {
 }
 
 #[test]
-fn all_that_matters_is_on_the_screen() {
+fn the_screen_has_agent_rules_containers_and_means() {
     let text = text(&report(), None);
     for word in [
         "pid 42",
         "0.50% of a CPU",
         "10.0 MiB",
         "http://127.0.0.1:9477/metrics",
-        "9 known",
-        "ledger: sampled since 2026-11-24T03:12:05.000Z: nobody is pressed and nobody looks, \
+        "9 tracked",
+        "ledger: sampled since 2026-11-24T03:12:05.000Z: no container is harmed and no \
+         client watches, \
          estimated from 50ms in each 1s",
         "4 changes in force",
         "web-*",
@@ -168,7 +169,7 @@ fn all_that_matters_is_on_the_screen() {
 }
 
 #[test]
-fn what_is_wrong_is_one_line_each_and_cannot_control_the_terminal() {
+fn a_problem_is_one_line_and_cannot_control_the_terminal() {
     let mut report = report();
     report.degraded.push(DegradedRecord {
         name: "metrics_address".into(),
@@ -193,7 +194,7 @@ fn what_is_wrong_is_one_line_each_and_cannot_control_the_terminal() {
 
 /// Promise 36.
 #[test]
-fn all_is_in_force_is_never_printed_while_something_is_not() {
+fn all_is_in_force_is_printed_only_if_true() {
     let mut failed = report();
     let network = failed.containers[0].network.as_mut().unwrap();
     network.means[1].failed = true;

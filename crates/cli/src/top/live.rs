@@ -28,7 +28,7 @@ pub fn run<S: Source>(args: &TopArgs, begun: Begun<S>, interrupt: &Interrupt) ->
     };
     let mut state = State::new(clock, selection);
     state.mouse = args.mouse == Switch::On;
-    state.agent = Some(watch.told());
+    state.agent = Some(watch.agent_state());
     let palette = Palette::of_environment();
     let mut inspector = Inspector::default();
     let mut screen = Screen::open(interrupt)?;
@@ -59,7 +59,7 @@ pub fn run<S: Source>(args: &TopArgs, begun: Begun<S>, interrupt: &Interrupt) ->
             let losses = watch.cut(&meter.containers());
             let mut record = AccountingRecord::new(&interval);
             record.diagnosis = losses.map(|losses| diagnosis::record(&losses, &everything));
-            state.agent = Some(watch.told());
+            state.agent = Some(watch.agent_state());
             state.take(record, watch.why_off());
         }
         if due || state.wanted() != before {

@@ -46,7 +46,7 @@ pub fn run(args: &TopArgs, interrupt: &Interrupt) -> Outcome {
     let wanted = args.diagnosis == Switch::On;
     let watch = match &source {
         Either::Agent(_) => Watch::agent(wanted, &args.agent.path()),
-        Either::Own(_) | Either::Beside(..) => Watch::start(wanted),
+        Either::Own(_) | Either::Shared(..) => Watch::start(wanted),
     };
     progress.clear();
     let begun = Begun::new(args, source, watch)?;
@@ -111,7 +111,7 @@ impl<S: Source> Begun<S> {
             .as_ref()
             .map(|losses| diagnosis::record(losses, &everything));
         Ok(Some(Measured {
-            headline: headline::of(std::slice::from_ref(&all), &self.watch.told()),
+            headline: headline::of(std::slice::from_ref(&all), &self.watch.agent_state()),
             all,
             shown,
             losses,

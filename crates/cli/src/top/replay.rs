@@ -33,7 +33,7 @@ pub fn run(args: &TopArgs, time: SystemTime, interrupt: &Interrupt) -> Outcome {
     let selection = Selection::of_the_past(&args.containers.containers)?.and_hosts(args.all);
     let frame = reader.frame_at(time).map_err(failed)?;
     let unrecorded = Unrecorded::at(&mut reader, time).map_err(failed)?;
-    kept::tell_damage(&reader);
+    kept::report_damage(&reader);
     let Some(frame) = frame else {
         return Err(Failure::failed(export::nothing(&reader)));
     };

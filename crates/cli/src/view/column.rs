@@ -8,7 +8,7 @@ use crate::units::{count, pct, signed_pct};
 pub enum Column {
     /// Name of the container.
     Name,
-    /// CPU use that the scheduler billed.
+    /// CPU use that the scheduler charged.
     Cpu,
     /// Network CPU caused by receiving.
     CausedRx,
@@ -43,7 +43,7 @@ impl Column {
         Column::NsPerPacket,
     ];
 
-    /// The columns to give up on a narrow terminal, first to go first.
+    /// Columns that a narrow terminal lacks, the first one to omit first.
     pub const DISPENSABLE: [Column; 6] = [
         Column::CausedIrq,
         Column::NsPerPacket,
@@ -69,7 +69,7 @@ impl Column {
         }
     }
 
-    /// Heading where there is room and no second place to explain it.
+    /// Heading where there is enough space and no help that explains it.
     pub fn long_title(self) -> &'static str {
         match self {
             Column::Name => "container",
@@ -85,24 +85,24 @@ impl Column {
         }
     }
 
-    /// What it means, for the help.
+    /// Meaning, for the help.
     pub fn meaning(self) -> &'static str {
         match self {
             Column::Name => "name of the container",
-            Column::Cpu => "CPU time the scheduler billed to it",
+            Column::Cpu => "CPU time that the scheduler charged to it",
             Column::CausedRx => "softirq time its received packets required",
             Column::CausedTx => "softirq time its sent packets required",
             Column::CausedIrq => "its share of the network devices' hardirqs",
             Column::Charged => "network softirq time that ran in its time slices",
             Column::Owed => "caused − charged: above 0 others paid, below 0 it paid",
-            Column::Corrected => "CPU + owed: its CPU use had it paid for its packets",
+            Column::Corrected => "CPU + owed: CPU use if it paid for its packets",
             Column::PacketsPerS => "packets handled for it in a second",
             Column::NsPerPacket => "mean cost of one packet, nanoseconds",
         }
     }
 
-    /// Width in a terminal table, the gap to its left included; 0 for the name, which takes
-    /// what is left.
+    /// Width in a terminal table, the gap to its left included; 0 for the name, which takes the
+    /// rest.
     pub fn width(self) -> u16 {
         match self {
             Column::Name => 0,
@@ -111,7 +111,7 @@ impl Column {
         }
     }
 
-    /// The number it sorts by; `None` for the name, and for what is not known.
+    /// Number that the column sorts by; `None` for the name, and for unknown values.
     pub fn value(self, row: &Row) -> Option<f64> {
         match self {
             Column::Name => None,
@@ -128,7 +128,7 @@ impl Column {
         }
     }
 
-    /// The cell.
+    /// Text of the cell.
     pub fn text(self, row: &Row) -> String {
         match self {
             Column::Name => row.name.clone(),
@@ -144,7 +144,7 @@ impl Column {
         }
     }
 
-    /// The columns that fit into `width` next to a name of at least `name` characters.
+    /// Columns that fit into `width` next to a name of at least `name` characters.
     pub fn fitting(width: u16, name: u16) -> Vec<Column> {
         let mut columns = Column::ALL.to_vec();
         for dispensable in Column::DISPENSABLE {

@@ -1,9 +1,9 @@
-//! What holds for the host as a whole: its CPUs, whether the books balance, what was lost.
+//! View of the host as a whole: its CPUs, the conservation error, and the losses of the accounting.
 
 use crate::units::{count, pct, percent_of};
 use cofferdam_records::accounting::{AccountingRecord, HealthRecord, SamplingRecord};
 
-/// The error of conservation that is still in order, percent.
+/// Largest conservation error that is no warning, percent.
 pub const CONSERVATION_GOAL_PCT: f64 = 1.0;
 
 /// The host in one interval.
@@ -13,25 +13,25 @@ pub struct HostView {
     pub cpus: Vec<CpuLoad>,
     /// Difference between ledgers and measured time on the worst CPU, percent.
     pub conservation_error_pct: f64,
-    /// How the ledger was kept, in words; empty where it is always exact.
-    pub kept: String,
-    /// What went wrong, a phrase each; empty when all is well.
+    /// Accounting mode in words; empty where everything is measured.
+    pub mode: String,
+    /// Warnings, a phrase each; empty when all is well.
     pub warnings: Vec<String>,
 }
 
 /// Kernel work on one CPU, percent of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CpuLoad {
-    /// Its number.
+    /// Number of the CPU.
     pub cpu: u32,
     /// Network softirq, NAPI threads and drains.
     pub network_pct: f64,
-    /// Everything measured: other softirqs and hardirqs too.
+    /// All measured time: other softirqs and hardirqs too.
     pub measured_pct: f64,
 }
 
 impl HostView {
-    /// The host part of `record`.
+    /// Host part of `record`.
     pub fn new(record: &AccountingRecord) -> HostView {
         let pct = |ns: u64| percent_of(ns as f64, record.length());
         let cpus = record
@@ -52,12 +52,12 @@ impl HostView {
         HostView {
             cpus,
             conservation_error_pct: error,
-            kept: record.accounting.as_ref().map_or_else(String::new, kept),
+            mode: record.accounting.as_ref().map_or_else(String::new, mode),
             warnings,
         }
     }
 
-    /// The CPUs in words, the busiest first where not all fit into `width` characters.
+    /// CPUs in words; the busiest ones if not all fit into `width` characters.
     pub fn cpu_line(&self, width: usize) -> String {
         let line = |cpus: &[CpuLoad]| {
             let parts: Vec<String> = cpus
@@ -88,10 +88,10 @@ impl HostView {
         text
     }
 
-    /// The books and the warnings in words.
+    /// Conservation error and warnings in words.
     pub fn health_line(&self) -> String {
         let error = self.conservation_error_pct;
-        let books = format!("{}conservation error {error:.2}%", self.kept);
+        let books = format!("{}conservation error {error:.2}%", self.mode);
         if self.warnings.is_empty() {
             format!("{books} · nothing lost")
         } else {
@@ -100,8 +100,8 @@ impl HostView {
     }
 }
 
-/// Ends with a separator.
-fn kept(accounting: &SamplingRecord) -> String {
+/// Accounting mode in words, with a separator at the end.
+fn mode(accounting: &SamplingRecord) -> String {
     match accounting.mode.as_str() {
         "sampled" => format!(
             "sampled ({:.2} s of {:.1} s measured) · ",
@@ -111,8 +111,8 @@ fn kept(accounting: &SamplingRecord) -> String {
     }
 }
 
-/// What the accounting could not do, a phrase each. Containers that went away and CPUs that
-/// came are events, not faults: their counts were kept.
+/// Failures of the accounting, a phrase each. Containers that ended and CPUs that came online are
+/// events, not failures: their counts are complete.
 fn complaints(health: &HealthRecord) -> Vec<String> {
     let HealthRecord {
         containers_without_slot,
@@ -140,7 +140,7 @@ fn complaints(health: &HealthRecord) -> Vec<String> {
     ]
     .into_iter()
     .filter(|(n, _)| *n > 0)
-    .map(|(n, what)| format!("{what}: {}", count(n as f64)))
+    .map(|(n, failure)| format!("{failure}: {}", count(n as f64)))
     .collect()
 }
 

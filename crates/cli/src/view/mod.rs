@@ -1,4 +1,4 @@
-//! From an interval to what people read: pure functions, used by `top`, `top --once` and
+//! Conversion of an interval into rows for people, as pure functions of `top`, `top --once` and
 //! `accounting record`.
 
 mod column;
@@ -14,14 +14,14 @@ use cofferdam_types::CgroupId;
 use std::cmp::Ordering;
 use std::time::Duration;
 
-/// One container, ready to be shown. Shares are percent of one CPU.
+/// One container, ready to be printed. Shares are percent of one CPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Its identity, for histories and the cursor.
+    /// Cgroup id, for histories and the cursor.
     pub cgroup: CgroupId,
-    /// Its name, safe for a terminal; `pod:name` under Kubernetes.
+    /// Name, safe for a terminal; `pod:name` under Kubernetes.
     pub name: String,
-    /// CPU use that the scheduler billed.
+    /// CPU use that the scheduler charged.
     pub cpu_pct: f64,
     /// Network CPU caused by receiving.
     pub caused_rx_pct: f64,
@@ -29,7 +29,7 @@ pub struct Row {
     pub caused_tx_pct: f64,
     /// Hardirq time caused.
     pub caused_irq_pct: f64,
-    /// All that was caused.
+    /// All network CPU caused.
     pub caused_pct: f64,
     /// Network CPU charged.
     pub charged_pct: f64,
@@ -39,16 +39,16 @@ pub struct Row {
     pub corrected_pct: f64,
     /// Packets per second, both directions.
     pub packets_per_s: f64,
-    /// Mean cost of a packet, nanoseconds.
+    /// Mean CPU time of a packet, nanoseconds.
     pub ns_per_packet: Option<f64>,
     /// CPU time that others took from it; `None` where it is not diagnosed.
     pub lost_pct: Option<f64>,
-    /// Who made it.
+    /// Runtime that made it.
     pub runtime: String,
 }
 
 impl Row {
-    /// The row of `container` over `length`.
+    /// Row of `container` over `length`.
     pub fn new(container: &ContainerRecord, length: Duration) -> Row {
         let pct = |ns: u64| percent_of(ns as f64, length);
         let signed = |ns: i64| percent_of(ns as f64, length);
@@ -80,7 +80,7 @@ impl Row {
     }
 }
 
-/// The rows of `record`, unsorted.
+/// Rows of `record`, unsorted.
 pub fn rows(record: &AccountingRecord) -> Vec<Row> {
     let length = record.length();
     record
@@ -90,8 +90,8 @@ pub fn rows(record: &AccountingRecord) -> Vec<Row> {
         .collect()
 }
 
-/// Sorts by `column`: numbers fall, names rise; `reverse` turns that round. Equals stay in
-/// the order of their names, so that rows do not jump.
+/// Sorts by `column`: numbers descend, names ascend; `reverse` inverts that. Equal rows stay in the
+/// order of their names, so that rows do not jump.
 pub fn sort(rows: &mut [Row], column: Column, reverse: bool) {
     rows.sort_by(|a, b| {
         let first = match column.value(a).zip(column.value(b)) {

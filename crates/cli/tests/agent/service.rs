@@ -159,7 +159,7 @@ fn an_explanation_names_who_harms_whom_and_its_command_can_be_run() {
         let set = agent.ask(&words[2..]);
         assert_eq!(set.status.code(), Some(0), "{set:?}");
         let said = String::from_utf8(set.stdout).unwrap();
-        assert_eq!(said, "the rule is set; 1 container is under it\n");
+        assert_eq!(said, "the rule is set; it applies to 1 container\n");
         let rules = agent.status().rules;
         let matches = rules[0].matches.clone();
         assert!(ours.contains(&matches.as_str()), "{rules:?}");
