@@ -1,4 +1,4 @@
-//! The agent's configuration.
+//! Configuration of the agent.
 #![no_main]
 
 use cofferdam_agent::config;

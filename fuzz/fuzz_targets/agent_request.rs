@@ -8,7 +8,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(request) = Request::parse(bytes) else {
         return;
     };
-    // What is written again means the same again.
+    // A printed request parses to the same meaning.
     let line = request.line();
     let again = Request::parse(line.trim_ascii_end()).expect("a written request parses");
     assert_eq!(again.line(), line);

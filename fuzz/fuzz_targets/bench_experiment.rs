@@ -1,4 +1,4 @@
-//! The isolation experiment's file: any bytes are read or refused.
+//! File of the isolation experiment: any bytes are read or refused.
 #![no_main]
 
 use cofferdam_bench::isolation::Experiment;

@@ -1,5 +1,4 @@
-//! A run directory from somewhere else: it is loaded and rendered, or refused;
-//! never a panic.
+//! Run directory from elsewhere: it is loaded and rendered, or refused, without a panic.
 //!
 //! The input is the four files, each ended by a NUL byte.
 #![no_main]

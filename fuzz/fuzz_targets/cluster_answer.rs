@@ -1,4 +1,4 @@
-//! What a node of a cluster answers `kubectl cofferdam` and `cofferdam events`: HTTP, and the node's
+//! Answer of a cluster's node to `kubectl cofferdam` and `cofferdam events`: HTTP, and the node's
 //! document in it.
 #![no_main]
 
@@ -7,7 +7,7 @@ use cofferdam_cluster::merge::{MOST_ROWS, merge, part};
 use cofferdam_cluster::{HttpError, Reply};
 use libfuzzer_sys::fuzz_target;
 
-/// Largest body that is taken.
+/// Largest body that is accepted.
 const MOST_BYTES: usize = 4096;
 
 fuzz_target!(|input: &[u8]| {

@@ -1,4 +1,4 @@
-//! Ledgers of foreign hands: a record as JSON that becomes rows, and a Parquet file.
+//! Foreign ledgers: a record as JSON that becomes rows, and a Parquet file.
 #![no_main]
 
 use cofferdam_columnar::{COLUMNS, Kind, Reader, Rows, Text};

@@ -1,4 +1,4 @@
-//! Plays a hostile application: what it writes into its ring of calls, and the configuration.
+//! Hostile application: the entries of its call ring, and the configuration.
 #![no_main]
 
 use cofferdam_dataplane::{abi, config::Config, hostile::Hostile};

@@ -1,5 +1,5 @@
-//! What the kubelet, or whoever has its socket, calls the device plugin with: a method and gRPC's
-//! frame of a message.
+//! Calls to the device plugin by the kubelet, or by any process with its socket: a method and
+//! gRPC's frame of a message.
 #![no_main]
 
 use cofferdam_cluster::device_plugin::{Method, answer};
@@ -32,7 +32,8 @@ fuzz_target!(|input: &[u8]| {
         assert!(matches!(method, Method::ListAndWatch | Method::Unknown));
         return;
     };
-    // It gives nothing to any container, and says so once for each; so it is never longer than what asked.
+    // The plugin allocates nothing and answers once for each container, so the answer is never
+    // longer than the request.
     assert!(answer.len() <= frame.len().max(5));
     let (prefix, body) = answer.split_at_checked(5).expect("a prefix of 5 bytes");
     assert_eq!(prefix[0], 0);

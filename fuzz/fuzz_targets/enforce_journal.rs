@@ -1,6 +1,5 @@
-//! The journal of a process that was killed, damaged or forged anyhow: it is read as far as it can
-//! be, a reading loses nothing by damage after it, and what passes for a change of ours names a
-//! file by its plain path.
+//! Journal of a killed process, damaged or forged in any way. It is read as far as possible, damage
+//! loses nothing before it, and an accepted change names a file by its plain path.
 #![no_main]
 
 use cofferdam_enforce::journal::{Target, check_listed, decode};
@@ -14,7 +13,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(whole.changes.is_empty());
         return;
     }
-    // What follows is empty space: the same is read.
+    // Empty space after the end changes nothing.
     let mut longer = bytes.to_vec();
     if longer.last().is_some_and(|byte| *byte == b'\n') {
         longer.resize(bytes.len() + 100, 0);

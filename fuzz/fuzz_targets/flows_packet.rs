@@ -1,4 +1,4 @@
-//! Packets that a neighbour sends, as the packet socket gives them.
+//! Packets from a neighbour, as the packet socket delivers them.
 #![no_main]
 
 use cofferdam_flows::packet;

@@ -1,4 +1,4 @@
-//! A frame of the history: its bytes as they are, and as what they unpack to.
+//! Frame of the history: raw bytes, and bytes that unpack to the input.
 #![no_main]
 
 use cofferdam_history::{Sum, decode};
@@ -8,7 +8,7 @@ fuzz_target!(|bytes: &[u8]| {
     let packed = [&[1][..], &lz4_flex::compress_prepend_size(bytes)].concat();
     for bytes in [bytes, &packed] {
         let Some(frame) = decode(bytes) else { continue };
-        // Whatever it says can be added up.
+        // Any decoded frame can be summed.
         let mut sum = Sum::new(frame.clone());
         sum.add(&frame);
         let sum = sum.finish();

@@ -1,4 +1,4 @@
-//! Records of the latency rings: stages of whatever is believed add up.
+//! Records of the latency rings: the stages of an accepted record add up.
 #![no_main]
 
 use cofferdam_latency::Stages;

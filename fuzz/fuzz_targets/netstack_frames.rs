@@ -1,5 +1,5 @@
 //! Frames, segments near the windows of open connections, calls and time, in any order: nothing
-//! panics, memory stays bounded, every buffer comes back.
+//! panics, memory stays bounded, every buffer is released.
 #![no_main]
 
 use cofferdam_netstack::*;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const PORT: u16 = 80;
 
-/// The input, a few bytes at a time; zeros when it is used up.
+/// Input, read a few bytes at a time; zeros after its end.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -31,7 +31,7 @@ impl Input<'_> {
     }
 }
 
-/// Buffers that the stack holds.
+/// Buffers that the stack owns.
 #[derive(Default)]
 struct Pool {
     held: HashSet<u64>,
@@ -51,7 +51,7 @@ struct Run {
     pool: Pool,
     now: Time,
     connections: Vec<ConnectionId>,
-    /// The last number and acknowledgement we were sent.
+    /// Last sequence number and acknowledgement that the stack sent.
     last: (u32, u32),
 }
 
@@ -63,15 +63,15 @@ impl Run {
         ];
         let mut config = Config::new(MacAddress([2, 0, 0, 0, 0, 1]), addresses, [3; 16]);
         config.interfaces[0].segmentation = true;
-        // A second link, from which frames for the first's addresses come too.
+        // A second link, which also delivers frames for the first one's addresses.
         let second = InterfaceAddress { ip: Ipv4Addr::new(10, 1, 0, 1).into(), prefix_len: 24 };
         config.interfaces.push(Interface::new(MacAddress([2, 0, 0, 0, 0, 3]), vec![second]));
-        // The sums are right: the input is not spent on them.
+        // Checksums count as verified, so that the input need not compute them.
         config.received_checksums_verified = true;
         config.tcp.ecn = Ecn::On;
         config.tcp.fast_open.most_pending = 2;
         config.tcp.fast_open.without_cookie = true;
-        // Small tables: an input makes a stack, and fills them.
+        // Small tables: each input makes a stack, and fills them.
         config.limits = Limits {
             connections: 8,
             time_wait: 4,
@@ -165,7 +165,7 @@ impl Run {
             4 => drop(stack.shutdown(now, id)),
             5 => drop(stack.close(now, id)),
             6 => drop(stack.abort(now, id)),
-            // Twice the places: those that moved out are free only after the next poll.
+            // Half of the places: groups that moved out free theirs only after the next poll.
             7 if stack.usage().connections <= 4 => {
                 let group = stack.connection(id).map_or(0, |info| info.flow_group);
                 let taken = stack.take_group(group);
@@ -237,16 +237,16 @@ fuzz_target!(|bytes: &[u8]| {
             _ => run.segment(&mut input),
         }
     }
-    // What a reader has not taken waits for it, the connection's end as well.
+    // Data that a reader has not accepted waits for it, and the connection's end too.
     (0..2).for_each(|reader| run.stack.resume_reader(reader));
     for id in std::mem::take(&mut run.connections) {
         let _ = run.stack.abort(run.now, id);
     }
-    // Whatever is left times out: the longest wait is that of data sent again.
+    // The rest times out: the longest wait is that for a retransmission.
     let end = run.now + Duration::from_secs(2000);
     run.drain();
     while let Some(at) = run.stack.poll_at().filter(|at| *at <= end) {
-        // Later than now by a tick: time goes on, whatever the wheel says.
+        // At least one tick after now: time passes, whatever the wheel says.
         run.now = at.max(run.now + Duration::from_micros(20));
         run.stack.handle_timers(run.now);
         run.drain();

@@ -1,4 +1,4 @@
-//! Timers set, cancelled and waited for in any order: none comes early, none is lost.
+//! Timers that are set, cancelled and awaited in any order: none fires early, none is lost.
 #![no_main]
 
 use cofferdam_netstack::*;
@@ -6,14 +6,14 @@ use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A tick of the wheel, in nanoseconds: a timer comes so much late at most.
+/// Tick of the wheel, nanoseconds: the longest delay of a timer.
 const TICK_NS: u64 = 1 << 14;
-/// Places for timers: few, so that they run out.
+/// Number of timers: few, so that they run out.
 const TIMERS: u32 = 64;
 
 fuzz_target!(|bytes: &[u8]| {
     let mut config = Config::new(MacAddress([2, 0, 0, 0, 0, 1]), Vec::new(), [3; 16]);
-    // Small tables: an input makes a stack.
+    // Small tables: each input makes a stack.
     config.limits = Limits {
         connections: 1,
         time_wait: 1,

@@ -1,4 +1,4 @@
-//! What a container runtime sends to the agent over NRI: framing, ttrpc and its messages, cut
+//! Bytes of a container runtime to the agent over NRI: framing, ttrpc and its messages, cut
 //! anywhere.
 #![no_main]
 

@@ -8,7 +8,7 @@ fuzz_target!(|text: &str| {
     let Ok(selector) = text.parse::<Selector>() else {
         return;
     };
-    // What is printed means the same again.
+    // A printed selector parses to the same meaning.
     let printed = selector.to_string();
     let again: Selector = printed.parse().expect("a printed selector parses");
     assert_eq!(again.to_string(), printed);

@@ -1,4 +1,4 @@
-//! The simulator's files: any text is read or refused in one line, and what is read can be
+//! Files of the simulator: any text is read or refused in one line, and an accepted one can be
 //! simulated.
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What a request to the live page shows of itself, and what it asks for.
+//! Headers and query of a request to the live page.
 #![no_main]
 
 use cofferdam_web::{Access, Address, Decision, MOST_POINTS, Route, Shown, Token, route, token};
@@ -23,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
         fetch_site: Some(site),
         fetch_mode: Some(mode),
     };
-    // Nobody guesses 32 random bytes.
+    // No input guesses 32 random bytes.
     let decision = access.decide(&shown);
     assert!(!matches!(decision, Decision::Allowed | Decision::Remember));
     if let Ok(Route::Series {

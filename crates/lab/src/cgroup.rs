@@ -1,5 +1,5 @@
-//! Cgroups of our own, in the hierarchies that `cofferdam_host` finds: on pure v2 one directory, on
-//! a hybrid host one in the unified tree and one per v1 controller.
+//! Cgroups of our own, in the hierarchies that `cofferdam_host` finds. On pure v2 a cgroup is one
+//! directory; on a hybrid host it is one in the unified tree and one for each v1 controller.
 
 use crate::{LabError, UndoStack};
 use cofferdam_host::{CgroupLayout, CpuUsage, HostFs, parse};
@@ -11,25 +11,25 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The v1 controllers that share out and count CPU time.
+/// v1 controllers that divide and count CPU time.
 pub const CPU: [&str; 2] = ["cpu", "cpuacct"];
 
-/// How long an ended process may stay in its cgroup.
+/// Longest time that an ended process stays in its cgroup.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The hierarchies of this host.
+/// Hierarchies of this host.
 pub fn layout() -> Result<CgroupLayout, LabError> {
     Ok(CgroupLayout::read(&HostFs::host())?)
 }
 
-/// The unified hierarchy's mount, then those of these v1 controllers, as far as v1 has them. Each
+/// Mount of the unified hierarchy, then those of these v1 controllers, if v1 has them. Each appears
 /// once: `cpu` and `cpuacct` are often one mount.
 pub fn mounts(layout: &CgroupLayout, v1: &[&str]) -> Vec<PathBuf> {
     let v1 = v1.iter().filter_map(|name| layout.v1_mounts.get(*name));
     once([&layout.v2_mount].into_iter().chain(v1))
 }
 
-/// Every mount, also of v1 hierarchies without a controller: where leftovers are looked for.
+/// Every mount, including v1 hierarchies without a controller: the places of leftovers.
 pub fn all_mounts(layout: &CgroupLayout) -> Vec<PathBuf> {
     let v1 = layout.v1_mounts.values().chain(&layout.v1_named);
     once([&layout.v2_mount].into_iter().chain(v1))
@@ -45,8 +45,8 @@ fn once<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Vec<PathBuf> {
     mounts
 }
 
-/// Lets children of the v2 cgroup `dir` have those of `controllers` that no v1 hierarchy has;
-/// `undo` takes back what was off.
+/// Lets children of the v2 cgroup `dir` use `controllers`, except the controllers that a v1
+/// hierarchy has. `undo` turns off the ones that were off.
 pub fn enable(
     layout: &CgroupLayout,
     controllers: &[&str],
@@ -54,7 +54,7 @@ pub fn enable(
     mut undo: Option<&mut UndoStack>,
 ) -> Result<(), LabError> {
     for name in controllers {
-        // v1 has another name for it.
+        // The v1 name differs.
         let v1 = if *name == "io" { "blkio" } else { name };
         if layout.v1_mounts.contains_key(v1) {
             continue;
@@ -76,7 +76,7 @@ pub fn enable(
     Ok(())
 }
 
-/// A cgroup of our own: one path in several hierarchies.
+/// Cgroup of our own: one path in several hierarchies.
 #[derive(Clone, Debug)]
 pub struct Cgroup {
     path: PathBuf,
@@ -91,8 +91,7 @@ impl Cgroup {
         Cgroup::make_all(path.to_owned(), dirs, undo)
     }
 
-    /// One that somebody else has made: its path below the v2 mount, and its directories, the v2 one
-    /// first.
+    /// Existing cgroup: its path below the v2 mount, and its directories, the v2 one first.
     pub fn existing(path: PathBuf, dirs: Vec<PathBuf>) -> Cgroup {
         Cgroup { path, dirs }
     }
@@ -120,23 +119,23 @@ impl Cgroup {
         &self.path
     }
 
-    /// The directory in the v2 tree.
+    /// Directory in the v2 tree.
     pub fn dir(&self) -> &Path {
         &self.dirs[0]
     }
 
-    /// The directories in all hierarchies, v2 first.
+    /// Directories in all hierarchies, v2 first.
     pub fn dirs(&self) -> &[PathBuf] {
         &self.dirs
     }
 
-    /// The v2 cgroup id: the inode number of the directory.
+    /// v2 cgroup id: the inode number of the directory.
     pub fn id(&self) -> Result<u64, LabError> {
         let metadata = fs::metadata(self.dir()).map_err(LabError::host("read", self.dir()))?;
         Ok(metadata.ino())
     }
 
-    /// Writes the files of v1 and v2 that its directories have.
+    /// Writes those of `files` (of v1 and v2) that exist in its directories.
     pub fn set(&self, files: &[(&str, String)]) -> Result<(), LabError> {
         for dir in &self.dirs {
             for (file, value) in files {
@@ -169,7 +168,7 @@ fn make(dir: &Path, undo: &mut UndoStack) -> Result<(), LabError> {
     Ok(())
 }
 
-/// A v1 cpuset takes no process until it has CPUs and memory nodes.
+/// Gives a v1 cpuset the CPUs and memory nodes of its parent: without them it accepts no process.
 fn inherit_cpuset(dir: &Path) -> Result<(), LabError> {
     if !dir.join("cpuset.memory_migrate").exists() {
         return Ok(());
@@ -186,7 +185,8 @@ fn write(path: &Path, value: &str) -> Result<(), LabError> {
     fs::write(path, value).map_err(LabError::host("write", path))
 }
 
-/// Removes a cgroup; none is no failure. A process that has just ended stays in it for a moment.
+/// Removes a cgroup; a missing one is no failure. Waits for a process that has just ended, which
+/// stays in it for a moment.
 pub fn remove(dir: &Path) -> io::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -200,7 +200,7 @@ pub fn remove(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes the cgroups below `dir`, innermost first; no `dir` is no failure.
+/// Removes the cgroups below `dir`, innermost first; a missing `dir` is no failure.
 pub fn remove_below(dir: &Path) -> io::Result<()> {
     for child in children(dir)? {
         remove_below(&child)?;
@@ -209,7 +209,7 @@ pub fn remove_below(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The cgroups right below `dir`.
+/// Cgroups directly below `dir`.
 pub fn children(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(dir) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -221,14 +221,14 @@ pub fn children(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(dirs.map(|entry| entry.path()).collect())
 }
 
-/// Processes of a cgroup; none where it cannot be read.
+/// Processes of a cgroup; empty if it cannot be read.
 pub fn pids(dir: &Path) -> Vec<u32> {
     let text = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).collect()
 }
 
 /// Ends the processes of a cgroup and of its children, and removes the children. Kernel threads
-/// (NAPI) cannot be ended: they move to the root among `roots` that `dir` is below.
+/// (NAPI) cannot be ended: they move to the one of `roots` that contains `dir`.
 ///
 /// # Errors
 /// A child cannot be removed, or a process does not leave within 5 s.
@@ -266,15 +266,15 @@ pub fn empty(dir: &Path, roots: &[PathBuf]) -> io::Result<()> {
     }
 }
 
-/// Which cgroups a process is in.
+/// Cgroups of a process.
 pub struct Membership<'a> {
     layout: &'a CgroupLayout,
-    /// `/proc/PID/cgroup`.
+    /// Text of `/proc/PID/cgroup`.
     text: String,
 }
 
 impl<'a> Membership<'a> {
-    /// Reads it.
+    /// Reads the cgroups of a process.
     pub fn of(layout: &'a CgroupLayout, pid: u32) -> Result<Membership<'a>, LabError> {
         let path = format!("/proc/{pid}/cgroup");
         let text = fs::read_to_string(&path).map_err(LabError::host("read", path))?;
@@ -291,14 +291,14 @@ impl<'a> Membership<'a> {
         self.layout.v2_directory(&self.path())
     }
 
-    /// Directory in the hierarchy of a v1 controller, where v1 has it.
+    /// Directory in the hierarchy of a v1 controller, if v1 has it.
     pub fn v1(&self, controller: &str) -> Option<PathBuf> {
         let path = parse::proc_cgroup_v1(&self.text, controller)?;
         self.layout.v1_directory(controller, &path)
     }
 
-    /// The directories in the unified hierarchy and in those of these v1 controllers, without
-    /// roots: there is what a controller does not limit.
+    /// Directories in the unified hierarchy and in those of these v1 controllers. Roots are left
+    /// out, because a controller limits nothing there.
     pub fn dirs(&self, v1: &[&str]) -> Vec<PathBuf> {
         let v1 = v1.iter().filter_map(|name| self.v1(name));
         let dirs: Vec<PathBuf> = [self.v2()].into_iter().chain(v1).collect();

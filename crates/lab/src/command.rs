@@ -1,21 +1,21 @@
-//! The host's own tools: `ip`, `tc`, `nft`, `ethtool`.
+//! Tools of the host: `ip`, `tc`, `nft`, `ethtool`.
 
 use crate::LabError;
 use std::io::{ErrorKind, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-/// Runs `line`, split at spaces, and waits for it; returns its standard output.
+/// Runs `line`, split at spaces, and waits for its end; returns its standard output.
 pub fn run(line: &str) -> Result<String, LabError> {
     output(split(line), line, "")
 }
 
-/// As [`run`], with `input` on its standard input.
+/// Runs `line` like [`run`], with `input` on its standard input.
 pub fn run_with_input(line: &str, input: &str) -> Result<String, LabError> {
     output(split(line), line, input)
 }
 
-/// As [`run`], for words that have spaces in them.
+/// Runs a command like [`run`]; its words may contain spaces.
 pub fn run_argv(argv: &[&str]) -> Result<String, LabError> {
     let (program, arguments) = argv.split_first().unwrap_or((&"", &[]));
     let mut command = Command::new(program);
@@ -23,7 +23,7 @@ pub fn run_argv(argv: &[&str]) -> Result<String, LabError> {
     output(command, &argv.join(" "), "")
 }
 
-/// The command that `line`, split at spaces, stands for.
+/// Command of `line`, split at spaces.
 pub fn split(line: &str) -> Command {
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or_default());
@@ -31,16 +31,17 @@ pub fn split(line: &str) -> Command {
     command
 }
 
-/// Runs `command`, which errors call `line`, with `input` on its standard input.
+/// Runs `command` with `input` on its standard input. Errors call it `line`.
 pub fn output(mut command: Command, line: &str, input: &str) -> Result<String, LabError> {
     let failed = |reason: String| LabError::Command {
         command: line.to_owned(),
         reason,
     };
     let mut child = command
-        // In root's sudo path these may be missing, and the tools live there.
+        // The search path of root under sudo may lack these directories, which have the tools.
         .env("PATH", search_path())
-        // A terminal's Ctrl-C goes to the whole group: it must not hit a tool that undoes.
+        // Ctrl-C in a terminal goes to the whole group: it must not hit a tool that reverts a
+        // change.
         .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -1,10 +1,10 @@
-//! Why the laboratory could not be set up.
+//! Errors of the laboratory.
 
 use cofferdam_host::HostError;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Something could not be made on this host, or read from it.
+/// Object that could not be made on this host, or read from it.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// The host lacks something; the message names the remedy.
@@ -17,7 +17,7 @@ pub enum LabError {
         package(program)
     )]
     Missing {
-        /// Which.
+        /// Name of the program.
         program: String,
     },
     /// A file of the host could not be read or written.
@@ -25,24 +25,24 @@ pub enum LabError {
     Host {
         /// `read`, `write`, `make`, `open`, `enter`, `join`.
         action: &'static str,
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },
-    /// `ip`, `tc`, `nft`, … refused.
+    /// A tool (`ip`, `tc`, `nft`, …) failed.
     #[error("'{command}' failed: {reason}")]
     Command {
-        /// As a shell would have it.
+        /// Command line as for a shell.
         command: String,
-        /// Its own words.
+        /// Message of the tool.
         reason: String,
     },
 }
 
 impl LabError {
-    /// For `map_err`: `action` on `path` failed.
+    /// Makes the error of an `action` on `path`, for `map_err`.
     pub(crate) fn host(
         action: &'static str,
         path: impl AsRef<Path>,
@@ -69,7 +69,7 @@ impl From<HostError> for LabError {
     }
 }
 
-/// The Debian package that has a program.
+/// Debian package that contains a program.
 fn package(program: &str) -> &str {
     match program {
         "ip" | "tc" => "iproute2",

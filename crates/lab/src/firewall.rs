@@ -1,14 +1,14 @@
-//! Port forwarding and masquerade with connection tracking, as container runtimes set it up. By
-//! nftables, or by iptables where nft is missing.
+//! Port forwarding and masquerade with connection tracking, as container runtimes set it up. Uses
+//! nftables, or iptables if nft is missing.
 
 use crate::LabError;
 use crate::netns::Netns;
 use std::fmt::Write;
 
-/// Packets that are sent on to another address.
+/// Packets that are forwarded to another address.
 #[derive(Clone, Debug)]
 pub struct Forward<'a> {
-    /// The device that they arrive on; `None`: any.
+    /// Receiving device; `None`: any.
     pub device: Option<&'a str>,
     /// `tcp` or `udp`.
     pub protocol: &'a str,
@@ -19,7 +19,7 @@ pub struct Forward<'a> {
 }
 
 impl Forward<'_> {
-    /// The ports; nft refuses a range of one.
+    /// Text of the ports; nft refuses a range of one.
     fn range(&self, separator: char) -> String {
         match self.ports {
             (first, last) if first == last => first.to_string(),
@@ -28,8 +28,8 @@ impl Forward<'_> {
     }
 }
 
-/// Forwards, and rewrites the source of everything that leaves through `masquerade`; adds to what
-/// `netns` translates already.
+/// Forwards, and rewrites the source of all packets that leave through `masquerade`. Adds to the
+/// existing translations of `netns`.
 pub fn translate(
     netns: &Netns,
     forwards: &[Forward],
@@ -43,7 +43,7 @@ pub fn translate(
     }
 }
 
-/// For `nft -f`.
+/// Input of `nft -f`.
 fn table(forwards: &[Forward], masquerade: Option<&str>) -> String {
     let mut rules = String::new();
     for forward in forwards {
@@ -67,7 +67,7 @@ fn table(forwards: &[Forward], masquerade: Option<&str>) -> String {
     )
 }
 
-/// For `iptables -t nat -A`.
+/// Arguments of `iptables -t nat -A`.
 fn rules(forwards: &[Forward], masquerade: Option<&str>) -> Vec<String> {
     let forward = |forward: &Forward| {
         let device = forward.device.map(|device| format!("-i {device} "));

@@ -1,9 +1,9 @@
-//! The laboratory: network namespaces, links, cgroups and processes of our own, for the benchmarks
-//! and for the tests.
+//! Laboratory: network namespaces, links, cgroups and processes, for the benchmarks and for the
+//! tests.
 //!
-//! Everything made here is pushed on an [`UndoStack`] and undone in reverse order, on an early
-//! return and on a panic too. Functions return a [`LabError`], which says what failed, on what and
-//! why.
+//! Every object is registered in an [`UndoStack`], which removes the objects in reverse order, also
+//! after an early return or a panic. Functions return a [`LabError`], which has the action, the
+//! object and the cause.
 
 pub mod cgroup;
 pub mod command;

@@ -1,24 +1,23 @@
-//! The names of what is made on a host: they carry the process id, so that what a killed process
-//! left can be distinguished from what belongs to a running one. The sweep and `make leftovers` go
-//! by them.
+//! Names of objects on a host. They contain the process id, so that leftovers of a killed process
+//! can be distinguished from objects of a running one. The sweep and `make leftovers` use them.
 
 use std::path::Path;
 
-/// Tests' namespaces, cgroups and containers are named `cf-PID-N-LABEL`.
+/// Prefix of the tests' namespaces, cgroups and containers: `cf-PID-N-LABEL`.
 pub const TEST_PREFIX: &str = "cf-";
-/// Benchmarks' network namespaces are named `cfbench-PID-SERIAL-ROLE`.
+/// Prefix of the benchmarks' network namespaces: `cfbench-PID-SERIAL-ROLE`.
 pub const NETNS_PREFIX: &str = "cfbench-";
-/// Benchmarks' cgroups, images, and directories in [`DATA_ROOT`] and [`SOCKET_ROOT`], are named
+/// Prefix of the benchmarks' cgroups, images, and directories in [`DATA_ROOT`] and [`SOCKET_ROOT`]:
 /// `cofferdam-bench-PID-SERIAL`.
 pub const CGROUP_PREFIX: &str = "cofferdam-bench-";
 
-/// Where tenants' files are: on a real file system, as the standard for files that outlive a boot
-/// has it.
+/// Directory of tenants' files: on a real file system, and the standard place for temporary files
+/// that survive a reboot.
 pub const DATA_ROOT: &str = "/var/tmp";
-/// Where sockets between workers are: gone with the next boot at the latest.
+/// Directory of sockets between workers: it is empty after a reboot.
 pub const SOCKET_ROOT: &str = "/run";
 
-/// Whether a benchmark or a test gave this name.
+/// Whether the name is that of a benchmark's or a test's object.
 pub fn is_ours(name: &str) -> bool {
     let prefixes = [TEST_PREFIX, NETNS_PREFIX, CGROUP_PREFIX];
     prefixes.iter().any(|prefix| name.starts_with(prefix))
@@ -33,7 +32,7 @@ pub fn is_orphan(name: &str, prefix: &str) -> bool {
     pid.is_some_and(is_dead)
 }
 
-/// Whether `name` is a test's link, `cfPIDxN` with the id in base 36, of a dead process.
+/// Whether `name` is that of a dead process's link in a test: `cfPIDxN` with the id in base 36.
 pub fn is_orphan_link(name: &str) -> bool {
     link_owner(name).is_some_and(is_dead)
 }
@@ -67,7 +66,7 @@ mod tests {
         assert!(is_ours(&own) && is_ours("cf-7-0-a") && !is_ours("web"));
         // 4194305 in base 36.
         assert!(is_orphan_link("cf2hwchx0"));
-        // Process 1 lives.
+        // Process 1 always runs.
         for name in ["cf1x0", "cfx", "cf-4194305-1", "eth0", "cfgx"] {
             assert!(!is_orphan_link(name), "{name}");
         }

@@ -1,4 +1,4 @@
-//! Network namespaces, and what can be set in them.
+//! Network namespaces and their settings.
 
 use crate::command::{output, run_argv, split};
 use crate::place::Spot;
@@ -7,20 +7,20 @@ use std::fs::File;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-/// Where named namespaces are.
+/// Directory of named namespaces.
 pub const FOLDER: &str = "/run/netns";
 
-/// A named network namespace, or the one that this process is in.
+/// Named network namespace, or that of this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Netns {
     name: Option<String>,
 }
 
 impl Netns {
-    /// The namespace of this process: the host's.
+    /// Namespace of this process: the host's.
     pub const HOST: Netns = Netns { name: None };
 
-    /// The namespace of this name, which somebody else made.
+    /// Existing namespace of this name.
     pub fn named(name: &str) -> Netns {
         Netns {
             name: Some(name.to_owned()),
@@ -49,20 +49,20 @@ impl Netns {
         Ok(netns)
     }
 
-    /// New devices get no IPv6: router solicitations and duplicate address detection would be
+    /// Disables IPv6 on new devices: router solicitations and duplicate address detection would be
     /// packets that no experiment sent.
     pub fn without_ipv6(self) -> Result<Netns, LabError> {
-        // A kernel without IPv6 has no such file, and nothing to switch off.
+        // A kernel without IPv6 has no such file, and nothing to turn off.
         self.script("f=/proc/sys/net/ipv6/conf/default/disable_ipv6; [ ! -e $f ] || echo 1 > $f")?;
         Ok(self)
     }
 
-    /// As `ip netns` lists it; `None` for the host's.
+    /// Name as `ip netns` lists it; `None` for the host's.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// The file that stands for it.
+    /// Path of the namespace's file.
     pub fn path(&self) -> PathBuf {
         match &self.name {
             Some(name) => Path::new(FOLDER).join(name),
@@ -70,12 +70,12 @@ impl Netns {
         }
     }
 
-    /// Its file, opened.
+    /// Opens the namespace's file.
     pub fn open(&self) -> Result<File, LabError> {
         File::open(self.path()).map_err(LabError::host("open", self.path()))
     }
 
-    /// The way into it, for commands to be started inside.
+    /// Spot from which commands can be started inside.
     pub fn spot(&self) -> Result<Spot, LabError> {
         match &self.name {
             Some(_) => Spot::open(Some(&self.path()), &[]),
@@ -83,13 +83,13 @@ impl Netns {
         }
     }
 
-    /// Runs a command, split at spaces, inside. `/sys` still shows the caller's devices:
-    /// `ip netns exec` would change that, and stay between us and the program.
+    /// Runs a command, split at spaces, inside. `/sys` still shows the caller's devices: `ip netns
+    /// exec` would change that, but stay as a process in between.
     pub fn run(&self, line: &str) -> Result<String, LabError> {
         self.run_with_input(line, "")
     }
 
-    /// As [`Netns::run`], with `input` on its standard input.
+    /// Runs a command like [`Netns::run`], with `input` on its standard input.
     pub fn run_with_input(&self, line: &str, input: &str) -> Result<String, LabError> {
         let mut command = split(line);
         self.spot()?.pre_exec(&mut command);
@@ -108,12 +108,12 @@ impl Netns {
         }
     }
 
-    /// `ip ARGS` inside.
+    /// Runs `ip ARGS` inside.
     pub fn ip(&self, args: &str) -> Result<String, LabError> {
         self.tool("ip", args)
     }
 
-    /// `tc ARGS` inside.
+    /// Runs `tc ARGS` inside.
     pub fn tc(&self, args: &str) -> Result<String, LabError> {
         self.tool("tc", args)
     }
@@ -138,7 +138,7 @@ impl Netns {
             .map(drop)
     }
 
-    /// Gives a device its /24 address and sets it up.
+    /// Gives a device its /24 address and brings it up.
     pub fn address(&self, device: &str, address: Ipv4Addr) -> Result<(), LabError> {
         self.add_address(device, &format!("{address}/24"))?;
         self.up(device)
@@ -150,7 +150,7 @@ impl Netns {
         self.ip(&format!("{family} route add {route}")).map(drop)
     }
 
-    /// Writes a file of `/proc/sys/net` or `/sys/class/net` as this namespace has it.
+    /// Writes a file of `/proc/sys/net` or `/sys/class/net` of this namespace.
     pub fn write(&self, path: &str, value: &str) -> Result<(), LabError> {
         self.script(&format!("echo {value} > {path}")).map(drop)
     }
@@ -178,7 +178,7 @@ impl Netns {
     }
 
     /// Steers the receive work of a device to CPUs (RPS), flow by flow, as a NIC that interrupts
-    /// those CPUs would; none: it stays with the sender.
+    /// those CPUs would. With an empty list it stays with the sender.
     pub fn steer(&self, device: &str, cpus: &[u32]) -> Result<(), LabError> {
         let mask = mask(cpus);
         self.script(&format!(
@@ -187,7 +187,7 @@ impl Netns {
         .map(drop)
     }
 
-    /// One HTB class for everything that leaves `device`, such as `rate = "1gbit"`; `more` are
+    /// Adds one HTB class for all packets that leave `device`, such as `rate = "1gbit"`; `more` are
     /// further options of the class.
     pub fn shape(&self, device: &str, rate: &str, more: &str) -> Result<(), LabError> {
         self.tc(&format!(

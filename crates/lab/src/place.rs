@@ -1,4 +1,4 @@
-//! Where a process runs: a network namespace and cgroups.
+//! Place of a process: a network namespace and cgroups.
 
 use crate::LabError;
 use nix::sched::{CloneFlags, setns};
@@ -8,10 +8,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A network namespace and cgroups, held open.
+/// Opened network namespace and cgroups.
 #[derive(Debug, Default)]
 pub struct Spot {
-    /// `None` stays in the caller's.
+    /// Namespace; `None`: the caller's.
     netns: Option<Held>,
     /// `cgroup.procs` files, opened for writing.
     cgroups: Vec<Held>,
@@ -24,8 +24,8 @@ struct Held {
 }
 
 impl Spot {
-    /// Opens the namespace at a path such as `/run/netns/NAME`; `None` stays in the caller's.
-    /// `cgroups` are directories.
+    /// Opens the namespace at a path such as `/run/netns/NAME`; `None` is the caller's. `cgroups`
+    /// are directories.
     pub fn open(netns: Option<&Path>, cgroups: &[PathBuf]) -> Result<Spot, LabError> {
         let netns = netns.map(|path| match File::open(path) {
             Ok(file) => Ok(Held {
@@ -48,7 +48,7 @@ impl Spot {
     }
 
     /// Moves the calling thread into the namespace, then its process into the cgroups. In this
-    /// order a watcher of processes that enter cgroups sees at once that this one is a container.
+    /// order, a watcher of cgroups sees at once that the process is a container.
     pub fn enter(&self) -> Result<(), LabError> {
         if let Some(netns) = &self.netns {
             netns.set().map_err(LabError::host("enter", &netns.path))?;
@@ -78,7 +78,7 @@ impl Held {
         Ok(setns(&self.file, CloneFlags::CLONE_NEWNET)?)
     }
 
-    /// "0" means the writer itself, on v1 and v2 alike.
+    /// "0" means the writing process, on v1 and v2 alike.
     fn join(&self) -> io::Result<()> {
         (&self.file).write_all(b"0")
     }

@@ -1,4 +1,4 @@
-//! Containers by podman and runc, of an image with busybox and nothing else.
+//! Containers by podman and runc, from an image that contains only busybox.
 
 use crate::cgroup::{all_mounts, layout, remove, remove_below};
 use crate::command::run_argv;
@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Where Debian and Fedora have a static busybox.
+/// Paths of the static busybox in Debian and Fedora.
 const BUSYBOX: [&str; 3] = ["/bin/busybox", "/usr/bin/busybox", "/usr/sbin/busybox"];
 
 /// Imports a root directory with `/bin/busybox` as the image `name`; 2 MB, a fraction of a second.
@@ -27,7 +27,7 @@ pub fn import_busybox(name: &str, file_name: &str, undo: &mut UndoStack) -> Resu
     imported.map(drop)
 }
 
-/// Imports the root directory packed as `archive` as the image `name` of `engine` (`podman`,
+/// Imports the packed root directory `archive` as the image `name` of `engine` (`podman`,
 /// `docker`); `undo` removes it. Returns the image's id, as the engine prints it.
 pub fn import(
     engine: &'static str,
@@ -47,7 +47,7 @@ pub fn import(
 fn pack(busybox: &str, folder: &Path) -> Result<(), LabError> {
     let root = folder.join("root");
     let make = || -> io::Result<()> {
-        // Fails where somebody was there before: the temporary directory is everybody's.
+        // Fails if the folder exists: every user may write to the temporary directory.
         fs::create_dir(folder)?;
         for place in ["bin", "proc", "sys", "dev", "etc", "tmp"] {
             fs::create_dir_all(root.join(place))?;
@@ -63,12 +63,12 @@ fn pack(busybox: &str, folder: &Path) -> Result<(), LabError> {
     .map(drop)
 }
 
-/// A running container, as podman shows it.
+/// Running container, as podman shows it.
 #[derive(Clone, Debug)]
 pub struct Started {
-    /// The runtime's full id.
+    /// Full id of the container.
     pub id: String,
-    /// Its first process.
+    /// First process of the container.
     pub pid: u32,
 }
 
@@ -84,7 +84,7 @@ pub fn start(
     undo.push(format!("container {name}"), move || {
         run(&format!("podman rm --force --ignore --time 0 {gone}"))
     });
-    // podman's own limits ask for more than a root without CAP_SYS_RESOURCE has.
+    // podman's default limits need CAP_SYS_RESOURCE.
     run(&format!(
         "podman --runtime runc run --detach --name {name} --network {network} \
          --ulimit nofile=20000:20000 --ulimit nproc=10000:10000 {options} {image} \
@@ -93,7 +93,7 @@ pub fn start(
     shown(name)
 }
 
-/// A container that runs, as podman shows it.
+/// Inspects a running container.
 pub fn shown(name: &str) -> Result<Started, LabError> {
     let inspect = format!("podman inspect --format {{{{.Id}}}}={{{{.State.Pid}}}} {name}");
     let shown = run(&inspect)?;
@@ -110,17 +110,17 @@ pub fn shown(name: &str) -> Result<Started, LabError> {
     })
 }
 
-/// A pod by podman: a sandbox, which holds the network namespace, and containers that share it.
+/// podman pod: a sandbox, which has the network namespace, and containers that share it.
 #[derive(Clone, Debug)]
 pub struct StartedPod {
     /// podman's container for the sandbox.
     pub sandbox: Started,
-    /// In the order of their names.
+    /// Containers in the order of their names.
     pub containers: Vec<Started>,
 }
 
 /// Starts a pod with loopback only, and one container for each name in it; all of them sleep.
-/// `settings` is where a file for podman may be made meanwhile.
+/// `settings` is the path of a temporary file for podman.
 pub fn start_pod(
     image: &str,
     name: &str,
@@ -128,7 +128,7 @@ pub fn start_pod(
     settings: &Path,
     undo: &mut UndoStack,
 ) -> Result<StartedPod, LabError> {
-    // A pod's sandbox takes its limits from nowhere else.
+    // A pod's sandbox reads its limits only from this file.
     let text = "[containers]\ndefault_ulimits = [\"nofile=20000:20000\", \"nproc=10000:10000\"]\n\
                 [engine]\nruntime = \"runc\"\n";
     fs::write(settings, text).map_err(LabError::host("write", settings))?;
@@ -161,7 +161,7 @@ pub fn start_pod(
     started
 }
 
-/// Removes a pod, and the cgroup of it that podman leaves.
+/// Removes a pod, and its cgroup, which podman leaves.
 fn remove_pod(name: &str) -> Result<(), LabError> {
     let id = run(&format!("podman pod inspect --format {{{{.ID}}}} {name}"));
     run(&format!("podman pod rm --force --ignore --time 0 {name}"))?;
@@ -174,14 +174,14 @@ fn remove_pod(name: &str) -> Result<(), LabError> {
         remove_below(&pod)
             .and_then(|()| remove(&pod))
             .map_err(LabError::host("remove", &pod))?;
-        // Those of podman's own monitors, and another pod's if there is one.
+        // Cgroups of podman's monitors; another pod may still use them.
         let _kept = remove(&parent.join("conmon"));
         let _kept = fs::remove_dir(&parent);
     }
     Ok(())
 }
 
-/// Restarts a container of a pod, the sandbox as well.
+/// Restarts a container of a pod, or its sandbox.
 pub fn restart(name: &str) -> Result<Started, LabError> {
     run(&format!("podman restart --time 0 {name}"))?;
     shown(name)

@@ -1,4 +1,4 @@
-//! A child process that ends with its owner.
+//! Child process that ends with its owner.
 
 use crate::UndoStack;
 use nix::sys::signal::{Signal, kill};
@@ -7,7 +7,7 @@ use std::io;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A running child; killed and waited for when dropped.
+/// Running child. Dropping it kills it and waits for its end.
 #[derive(Debug)]
 pub struct Process {
     pid: u32,
@@ -31,22 +31,22 @@ impl Process {
         })
     }
 
-    /// Its process id.
+    /// Process id.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Its standard input, once, where that is a pipe.
+    /// Standard input, if it is a pipe; `None` at the second call.
     pub fn stdin(&self) -> Option<ChildStdin> {
         lock(&self.child).stdin.take()
     }
 
-    /// Its standard output, once, where that is a pipe.
+    /// Standard output, if it is a pipe; `None` at the second call.
     pub fn stdout(&self) -> Option<ChildStdout> {
         lock(&self.child).stdout.take()
     }
 
-    /// Its standard error, once, where that is a pipe.
+    /// Standard error, if it is a pipe; `None` at the second call.
     pub fn stderr(&self) -> Option<ChildStderr> {
         lock(&self.child).stderr.take()
     }
@@ -54,26 +54,26 @@ impl Process {
     /// Sends a signal to this process alone.
     pub fn signal(&self, signal: Signal) {
         let mut child = lock(&self.child);
-        // Asking first keeps the signal from a stranger that got the same id.
+        // The check prevents a signal to another process that got the same id.
         if matches!(child.try_wait(), Ok(None)) {
             let _gone = kill(Pid::from_raw(self.pid.cast_signed()), signal);
         }
     }
 
-    /// How it ended; `None`: it has not.
+    /// Exit status; `None` while the process runs.
     pub fn ended(&self) -> io::Result<Option<ExitStatus>> {
         lock(&self.child).try_wait()
     }
 
-    /// True until it has ended.
+    /// Whether the process still runs.
     pub fn is_alive(&self) -> bool {
         matches!(self.ended(), Ok(None))
     }
 
-    /// Waits for its end; the exit code, `None` when a signal ended it.
+    /// Waits for the end. Returns the exit code; `None` if a signal ended it.
     pub fn wait(&self) -> Option<i32> {
         loop {
-            // Polled, not waited for in one call: a time limit must be able to end it.
+            // Polled, because a time limit must be able to end the process.
             if let Ok(Some(status)) = self.ended() {
                 return status.code();
             }
@@ -81,7 +81,7 @@ impl Process {
         }
     }
 
-    /// Ends it, whatever it does, and waits for its end.
+    /// Kills the process and waits for its end.
     pub fn kill(&self) -> io::Result<()> {
         end(&self.child)
     }

@@ -1,7 +1,8 @@
-//! What was changed, undone in reverse order when dropped: also on an early return and on a panic.
+//! Stack of changes that are reverted in reverse order when it is dropped, also after an early
+//! return or a panic.
 //!
-//! All stacks stand in one list of the process, so that a test which runs into its time limit can
-//! be cleaned up from outside while its own thread is still stuck.
+//! All stacks share one list of the process. So a test that exceeds its time limit can be cleaned
+//! up from outside while its own thread is still stuck.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,8 +19,8 @@ struct Change {
 static STANDING: Mutex<Vec<Change>> = Mutex::new(Vec::new());
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// A stack of actions that undo what was done. Each runs once: when the stack is dropped, or when
-/// [`undo_all`] comes first.
+/// Stack of actions that revert changes. Each action runs once: when the stack is dropped, or in
+/// [`undo_all`] if that comes first.
 #[derive(Debug)]
 pub struct UndoStack(u64);
 
@@ -30,7 +31,7 @@ impl Default for UndoStack {
 }
 
 impl UndoStack {
-    /// Adds the undoing of something just done; `what` names it should it fail. `action` must not
+    /// Adds an action that reverts a change; `what` names it in case of failure. `action` must not
     /// panic and must own all that it needs.
     pub fn push<T, E: Display>(
         &mut self,
@@ -59,7 +60,7 @@ impl Drop for UndoStack {
     }
 }
 
-/// Undoes everything that still stands in this process, newest first.
+/// Reverts every remaining change of this process, newest first.
 pub fn undo_all() {
     loop {
         let Some(change) = standing().pop() else {
@@ -71,7 +72,7 @@ pub fn undo_all() {
 
 impl Change {
     fn undo(self) {
-        // One failure must not keep the rest from being undone, and a destructor cannot return it.
+        // One failure must not stop the other actions, and a destructor cannot return it.
         if let Err(reason) = (self.revert)() {
             eprintln!("cofferdam: could not revert {}: {reason}", self.what);
         }

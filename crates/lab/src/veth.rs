@@ -1,10 +1,10 @@
-//! Pairs of joined Ethernet devices.
+//! Pairs of connected Ethernet devices.
 
 use crate::netns::Netns;
 use crate::{LabError, run};
 
-/// Joins `a` and `b`, both down, with this many receive and transmit queues at both ends. The
-/// namespaces remove them. With one queue, `rps_cpus` of rx-0 is all there is.
+/// Connects `a` and `b`, both down, with this number of receive and transmit queues at both ends.
+/// The namespaces' ends remove them. With one queue, rx-0 is the only one with `rps_cpus`.
 pub fn pair(a: (&Netns, &str), b: (&Netns, &str), queues: u32) -> Result<(), LabError> {
     let end = |(netns, device): (&Netns, &str)| {
         let netns = netns.name().map(|name| format!("netns {name} "));

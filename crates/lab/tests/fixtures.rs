@@ -1,4 +1,4 @@
-//! The fixtures themselves: they do what they say, and nothing stays behind.
+//! Tests of the fixtures: they do their work and leave nothing behind.
 
 use cofferdam_lab::fixtures::traffic::{Udp, tcp_send, tcp_sink, udp_echo, udp_send, udp_sink};
 use cofferdam_lab::fixtures::*;
@@ -57,7 +57,7 @@ fn time_limit_undoes_the_fixtures_of_a_stuck_test() {
     let result = catch_unwind(|| {
         time_limit(Duration::from_millis(500), || {
             let namespace = Namespace::new("stuck");
-            // Its child is nobody's.
+            // The parent of `sleep` ends at once, so `sleep` has no owner in the test.
             namespace.spawn("setsid -f sleep 1000").wait();
             INODE.store(namespace.inode(), Ordering::Relaxed);
             let container = FakeContainer::new("stuck");

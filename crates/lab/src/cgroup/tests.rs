@@ -66,13 +66,13 @@ fn only_controllers_of_v2_are_enabled_and_what_was_off_is_taken_back() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "+io");
     drop(undo);
     assert_eq!(fs::read_to_string(&file).unwrap(), "-io");
-    // v1 has it: nothing to enable in v2.
+    // v1 has the controller: nothing to enable in v2.
     fs::write(&file, "").unwrap();
     enable(&hybrid(), &["cpu", "memory"], root.path(), None).unwrap();
     assert_eq!(fs::read_to_string(&file).unwrap(), "");
 }
 
-/// Plain directories are made and removed as cgroups are: one by one, when they are empty.
+/// Plain directories are made and removed like cgroups: one by one, when they are empty.
 #[test]
 fn a_cgroup_is_made_in_all_hierarchies_and_removed_with_its_children() {
     let root = tempfile::tempdir().unwrap();
