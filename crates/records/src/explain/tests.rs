@@ -258,9 +258,18 @@ fn a_container_throttled_by_its_own_quota_has_no_offender() {
 fn every_problem_that_the_agent_reports_has_a_command() {
     let page = include_str!("../../../../docs/src/reference/status.md");
     let (_, table) = page.split_once("## degraded").unwrap();
-    let rows = table.lines().filter(|l| l.starts_with("| `"));
+    // An item of the list on one line.
+    let list = table.replace("\n  ", " ");
+    let rows = list.lines().filter(|l| l.starts_with("- `"));
     let names: Vec<&str> = rows
-        .flat_map(|row| row.split('|').nth(1).unwrap().split('`').skip(1).step_by(2))
+        .flat_map(|row| {
+            row.split(": ")
+                .next()
+                .unwrap()
+                .split('`')
+                .skip(1)
+                .step_by(2)
+        })
         .collect();
     assert!(names.len() > 15, "{names:?}");
     for name in names {
