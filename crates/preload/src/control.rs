@@ -1,4 +1,4 @@
-//! Control messages of datagrams: our address, and the interface (`IP_PKTINFO`, `IPV6_PKTINFO`).
+//! Control messages of datagrams: local address and interface (`IP_PKTINFO`, `IPV6_PKTINFO`).
 
 use crate::heading::Heading;
 use crate::udp::wants;
@@ -6,12 +6,12 @@ use libc::{c_int, cmsghdr, in_pktinfo, in6_pktinfo, msghdr};
 use nix::errno::Errno;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What a message says of our side.
+/// Packet information of a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// Of one to send: the address to send from.
+    /// Source address of a datagram to send.
     pub source: Option<IpAddr>,
-    /// Of one that was received: the address it was sent to.
+    /// Destination address of a received datagram.
     pub local: Option<IpAddr>,
     pub interface: u32,
 }
@@ -19,16 +19,18 @@ pub struct Told {
 /// Reads the control messages of a message.
 ///
 /// # Errors
-/// `EINVAL`: one is cut off, or asks for segmentation.
+///
+/// `EINVAL` if one is truncated or requests segmentation.
 ///
 /// # Safety
-/// The memory that the message names must be there.
+///
+/// The memory that the message refers to must be valid.
 pub unsafe fn read(message: &msghdr) -> Result<Told, Errno> {
     let mut told = Told::default();
     // SAFETY: as the caller guarantees; the macros stay inside the message's control part.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
     while !header.is_null() {
-        // SAFETY: not null, so it lies inside.
+        // SAFETY: the pointer is not null, so it is in the control buffer.
         let cmsghdr {
             cmsg_len,
             cmsg_level,
@@ -39,13 +41,13 @@ pub unsafe fn read(message: &msghdr) -> Result<Told, Errno> {
         if cmsg_len < size_of::<cmsghdr>() || cmsg_len > left {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: the header lies inside.
+        // SAFETY: the header is in the control buffer.
         let data = unsafe { libc::CMSG_DATA(header) };
-        // SAFETY: only numbers.
+        // SAFETY: the macro only computes a number.
         let has = |bytes: usize| cmsg_len >= unsafe { libc::CMSG_LEN(bytes as u32) } as usize;
         match (cmsg_level, cmsg_type) {
             (libc::IPPROTO_IP, libc::IP_PKTINFO) if has(size_of::<in_pktinfo>()) => {
-                // SAFETY: its length was checked.
+                // SAFETY: the length was checked.
                 let info: in_pktinfo = unsafe { data.cast::<in_pktinfo>().read_unaligned() };
                 let ip = |address: libc::in_addr| Ipv4Addr::from(u32::from_be(address.s_addr));
                 told.source = Some(ip(info.ipi_spec_dst).into());
@@ -53,7 +55,7 @@ pub unsafe fn read(message: &msghdr) -> Result<Told, Errno> {
                 told.interface = info.ipi_ifindex as u32;
             }
             (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) if has(size_of::<in6_pktinfo>()) => {
-                // SAFETY: its length was checked.
+                // SAFETY: the length was checked.
                 let info: in6_pktinfo = unsafe { data.cast::<in6_pktinfo>().read_unaligned() };
                 let ip = Ipv6Addr::from(info.ipi6_addr.s6_addr);
                 let ip = IpAddr::from(ip).to_canonical();
@@ -71,11 +73,12 @@ pub unsafe fn read(message: &msghdr) -> Result<Told, Errno> {
     Ok(told)
 }
 
-/// Writes the control messages that the program wants of a datagram that it receives, as far as there is
-/// room.
+/// Writes the control messages that the program has requested for a received datagram, as far as
+/// its buffer allows.
 ///
 /// # Safety
-/// The memory that the message names must be there.
+///
+/// The memory that the message refers to must be valid.
 pub unsafe fn write(message: &mut msghdr, wanted: u8, is_v6: bool, heading: &Heading) {
     let room = message.msg_controllen;
     let mut used = 0;
@@ -113,8 +116,8 @@ pub unsafe fn write(message: &mut msghdr, wanted: u8, is_v6: bool, heading: &Hea
     message.msg_controllen = used;
 }
 
-/// Puts one control message behind those before it; false where there is no room for all of it: then
-/// as much as there is room for, as Linux does.
+/// Appends one control message. Returns `false` if the buffer is too short; the message is then
+/// truncated, as in Linux.
 unsafe fn put<T>(
     control: *mut u8,
     room: usize,
@@ -122,7 +125,7 @@ unsafe fn put<T>(
     (level, kind): (c_int, c_int),
     value: T,
 ) -> bool {
-    // SAFETY: only numbers.
+    // SAFETY: the macros only compute numbers.
     let (whole, space, head) = unsafe {
         let bytes = size_of::<T>() as u32;
         let head = libc::CMSG_LEN(0) as usize;
@@ -136,7 +139,7 @@ unsafe fn put<T>(
     if control.is_null() || len < head {
         return false;
     }
-    // SAFETY: there is room for the header and for as much of the value.
+    // SAFETY: the buffer has space for the header and `len - head` bytes of the value.
     unsafe {
         let header = control.add(*used).cast::<cmsghdr>();
         let mut filled: cmsghdr = std::mem::zeroed();

@@ -1,4 +1,4 @@
-//! When the library is loaded, and when the process ends.
+//! Entry points at the load of the library and at the end of the process.
 
 use crate::inside::Inside;
 use crate::{fork, process, real};
@@ -29,14 +29,14 @@ fn finish() {
     }
 }
 
-/// `_exit(2)`: the peers get what was sent.
+/// `_exit(2)`, after the peers have got the sent data.
 #[unsafe(no_mangle)]
 pub extern "C" fn _exit(status: c_int) -> ! {
     finish();
     real::exit(status)
 }
 
-/// As [`_exit`].
+/// `_Exit(2)`, after the peers have got the sent data.
 #[unsafe(no_mangle)]
 pub extern "C" fn _Exit(status: c_int) -> ! {
     finish();

@@ -1,11 +1,11 @@
-//! The dataplane's reasons as Linux's error numbers, and what is said on standard error.
+//! Linux error numbers of the dataplane's reasons, and messages on standard error.
 
 use cofferdam_dataplane::{Ending, Refusal};
 use nix::errno::Errno;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-/// Why a connection could not be opened, or has ended; none for an orderly end.
+/// Error of a connection that could not be opened or has ended; `None` for an orderly end.
 pub fn of_ending(ending: Ending) -> Option<Errno> {
     Some(match ending {
         Ending::Closed => return None,
@@ -14,13 +14,13 @@ pub fn of_ending(ending: Ending) -> Option<Errno> {
         Ending::TimedOut => Errno::ETIMEDOUT,
         Ending::Unreachable => Errno::EHOSTUNREACH,
         Ending::Aborted => Errno::ECONNABORTED,
-        // Linux has no port left, too.
+        // Linux too runs out of local ports.
         Ending::NoRoom => Errno::EADDRNOTAVAIL,
         Ending::Forbidden => Errno::EACCES,
     })
 }
 
-/// Why an address was not given.
+/// Error of an address that was not bound.
 pub fn of_refusal(refusal: Refusal) -> Errno {
     match refusal {
         Refusal::InUse => Errno::EADDRINUSE,
@@ -31,13 +31,13 @@ pub fn of_refusal(refusal: Refusal) -> Errno {
     }
 }
 
-/// Says a sentence on standard error, once in this process.
+/// Writes a message to standard error, once per process.
 pub fn say_once(text: &str) {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let mut said = SAID.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if said.insert(text.to_owned()) {
         let line = format!("cofferdam: {text}\n");
-        // SAFETY: memory of ours; a standard error that takes nothing is no reason to stop.
+        // SAFETY: the memory is valid. A failing standard error is no reason to stop.
         unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
     }
 }

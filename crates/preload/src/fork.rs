@@ -1,8 +1,8 @@
 //! fork: the child has the program's ends of its parent's sockets, and the parent's pump serves
-//! them. A session of its own comes with the child's first own listener or connection.
+//! them. The child attaches its own session with its first listener or connection.
 //!
-//! A handler of a signal may fork as well. While the thread waits, that is a fork as any other; where the
-//! handler has interrupted other work of the library, the child's calls are the kernel's.
+//! A signal handler may fork too. While the thread waits, this is an ordinary fork. If the handler
+//! has interrupted other work of the library, the child's calls go to the kernel.
 
 use crate::inside::{self, Inside};
 use crate::{internal, process, table};
@@ -10,14 +10,14 @@ use std::cell::UnsafeCell;
 
 struct Slot(UnsafeCell<Option<(process::Held, table::Held, internal::Held)>>);
 
-// SAFETY: only used by the handlers of a fork, which the C library runs one fork at a time.
+// SAFETY: only the fork handlers use it, and the C library runs them for one fork at a time.
 unsafe impl Sync for Slot {}
 
 static HELD: Slot = Slot(UnsafeCell::new(None));
 
 extern "C" fn prepare() {
     if inside::is_inside() {
-        // The thread may hold these locks itself.
+        // This thread may already have these locks.
         return;
     }
     let held = (process::hold(), table::hold(), internal::hold());
@@ -34,7 +34,7 @@ extern "C" fn child() {
     // SAFETY: see `Slot`; the child has one thread.
     let held = unsafe { (*HELD.0.get()).take() };
     process::owns();
-    // What is closed here is the library's, whose descriptors are not the program's to close.
+    // The program must not close the library's descriptors, so the child is inside here.
     let _inside = Inside::enter();
     if let Some((pump, table, internal)) = held {
         drop((table, internal));
@@ -42,13 +42,13 @@ extern "C" fn child() {
         internal::forget_all();
         table::is_elsewhere();
     } else {
-        // What its parent was doing is half done here, and is nobody's to continue.
+        // The parent's operation is incomplete in the child, which cannot continue it.
         inside::switch_off();
         process::forget();
     }
 }
 
-/// Called once when the library is loaded.
+/// Installs the handlers when the library is loaded.
 pub fn install() {
     // SAFETY: the handlers live as long as the library, which is never unloaded.
     unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };

@@ -1,29 +1,29 @@
-//! What comes before each datagram in the pair of sockets under a UDP socket's descriptor: from whom
-//! it is, or where it goes.
+//! Heading of each datagram in the pair of sockets under a UDP socket's descriptor: its source or
+//! its destination.
 
 use crate::said::{self, ADDRESS};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
 
-/// Bytes of a heading.
+/// Length of a heading in bytes.
 pub const BYTES: usize = 2 * ADDRESS + 12;
 
-/// A datagram's heading.
+/// Heading of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heading {
-    /// The sender, or the receiver.
+    /// Source of a received datagram, or destination of one to send.
     pub remote: SocketAddr,
-    /// Our address; the unspecified one where it is not known, or not chosen.
+    /// Local address, or the unspecified one if it is unknown or not chosen.
     pub local: IpAddr,
-    /// The interface it has come by.
+    /// Interface that received the datagram.
     pub interface: u32,
-    /// Of a sender's address that only names a host on one interface (RFC 4007): which; else 0.
+    /// Scope of a source address that is valid on one interface only (RFC 4007), else 0.
     pub scope: u32,
-    /// The call that reads it fails with this error; 0: it does not.
+    /// Error number of the call that reads the heading, or 0.
     pub error: i32,
 }
 
 impl Heading {
-    /// An error in the place of a datagram.
+    /// A heading that reports an error in place of a datagram.
     pub fn of_error(error: i32) -> Heading {
         let nobody = IpAddr::from(Ipv4Addr::UNSPECIFIED);
         Heading {
@@ -35,7 +35,7 @@ impl Heading {
         }
     }
 
-    /// The sender, as calls name it.
+    /// Source address as calls return it.
     pub fn name(&self) -> SocketAddr {
         match self.remote {
             SocketAddr::V6(v6) => SocketAddrV6::new(*v6.ip(), v6.port(), 0, self.scope).into(),
@@ -43,7 +43,7 @@ impl Heading {
         }
     }
 
-    /// As bytes.
+    /// Bytes of the heading.
     pub fn encode(&self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         bytes[..ADDRESS].copy_from_slice(&said::address(self.remote));
@@ -56,8 +56,8 @@ impl Heading {
         bytes
     }
 
-    /// From the bytes at the start of a message; none where they are no heading, as of a program that
-    /// writes past the library.
+    /// Parses a heading at the start of a message. `None` if the message has none, as one of a
+    /// program that bypasses the library.
     pub fn decode(bytes: &[u8]) -> Option<Heading> {
         let bytes: &[u8; BYTES] = bytes.first_chunk()?;
         let number = |place: usize| {

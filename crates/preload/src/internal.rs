@@ -1,5 +1,5 @@
-//! Descriptors of the library: at high numbers, out of the program's way, and not the program's to
-//! close.
+//! Descriptors of the library. They have high numbers, to leave the low ones to the program, which
+//! must not close them.
 
 use crate::real;
 use cofferdam_bsd::Result;
@@ -7,17 +7,17 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// The least number that the library has used so far.
+/// Smallest number that the library has used so far.
 static LEAST: AtomicI32 = AtomicI32::new(i32::MAX);
-/// Those in use, one bit a number.
+/// Numbers in use, one bit each.
 static USED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
-/// A descriptor of the library's.
+/// Descriptor of the library.
 #[derive(Debug)]
 pub struct Internal(OwnedFd);
 
 impl Internal {
-    /// Moves a descriptor to where the library's are.
+    /// Moves a descriptor to the library's range.
     pub fn new(fd: OwnedFd) -> Result<Internal> {
         let moved = real::copy_above(fd.as_raw_fd(), base())?;
         let number = moved.as_raw_fd();
@@ -45,7 +45,7 @@ impl Drop for Internal {
     }
 }
 
-/// Descriptors that another owner has moved to [`base`] or above.
+/// Registers descriptors that another owner has moved to [`base`] or above.
 pub fn adopt(numbers: &[RawFd]) {
     for number in numbers {
         mark(*number, true);
@@ -53,14 +53,14 @@ pub fn adopt(numbers: &[RawFd]) {
     }
 }
 
-/// Another owner has closed them.
+/// Removes descriptors that their owner has closed.
 pub fn disown(numbers: &[RawFd]) {
     for number in numbers {
         mark(*number, false);
     }
 }
 
-/// The library has no descriptors any more.
+/// Removes all descriptors.
 pub fn forget_all() {
     lock().clear();
 }
@@ -75,7 +75,7 @@ pub fn is_internal(fd: RawFd) -> bool {
     word >> (fd % 64) & 1 == 1
 }
 
-/// The ranges between `first` and `last` without the library's descriptors.
+/// Ranges between `first` and `last` without the library's descriptors.
 pub fn ranges_without(first: u32, last: u32) -> Vec<(u32, u32)> {
     let used = lock();
     let bits = (0_u32..).zip(used.iter()).flat_map(|(word, bits)| {
@@ -112,17 +112,18 @@ fn lock() -> MutexGuard<'static, Vec<u64>> {
     USED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Kept while the process forks, so that the child's copy is whole.
+/// Lock during a fork, which keeps the child's copy consistent.
 pub struct Held(
     #[expect(dead_code, reason = "released when dropped")] MutexGuard<'static, Vec<u64>>,
 );
 
-/// See [`Held`].
+/// Locks the table of descriptors; see [`Held`].
 pub fn hold() -> Held {
     Held(lock())
 }
 
-/// Half of what the process may open is the program's.
+/// Start of the library's range: the program keeps half of the descriptors that the process may
+/// open.
 pub fn base() -> RawFd {
     let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE);
     let soft = limit.map_or(1024, |(soft, _)| soft);

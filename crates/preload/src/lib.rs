@@ -1,16 +1,16 @@
-//! BSD sockets over a session on the dataplane, for unmodified programs: preloaded by
-//! `cofferdam dataplane exec`.
+//! BSD sockets over a session with the dataplane for unmodified programs. `cofferdam dataplane
+//! exec` preloads this library.
 //!
-//! A socket of the dataplane is one end of a pair of Unix sockets under the program's own
-//! descriptor; the [`pump`], a thread of the process, moves data between the other end and the
-//! process' session. Everything that a program does with a descriptor of a connection, in this
-//! process or in a child that inherits it (read, sendfile, poll, epoll, dup, fcntl, SO_RCVTIMEO),
-//! the kernel does with a real socket; only calls that name addresses and options are answered
-//! here ([`calls`]). A listener's end is a queue of connections, which are passed as descriptors:
-//! `accept` works in every process that has the listener.
+//! A socket of the dataplane is one end of a pair of Unix sockets under the program's descriptor.
+//! The [`pump`], a thread of the process, moves data between the other end and the process'
+//! session. The kernel implements all operations on a connection's descriptor with a real socket,
+//! in this process and in a child that inherits it (read, sendfile, poll, epoll, dup, fcntl,
+//! SO_RCVTIMEO). Only calls with addresses and options are implemented here ([`calls`]). A
+//! listener's end is a queue of connections, which are passed as descriptors, so `accept` works in
+//! every process that has the listener.
 //!
-//! Rejected: descriptors that only stand for a socket, with every call on them answered here. poll
-//! and epoll of mixed sets, dup, fork and signals would all have to be imitated.
+//! Rejected: descriptors that only represent a socket, with every call implemented here. The
+//! library would have to imitate poll and epoll on mixed sets, dup, fork and signals.
 
 mod calls;
 mod control;

@@ -1,4 +1,4 @@
-//! The process' pump: made when the first call needs it.
+//! Pump of the process, created by the first call that needs it.
 
 use crate::errors::say_once;
 use crate::inside::Inside;
@@ -13,22 +13,22 @@ use std::time::Duration;
 
 pub use crate::pump::{Home, Rest};
 
-/// Connections that may wait at a listener, whatever the program asks for; Linux's default limit.
+/// Largest backlog of a listener, whatever the program requests: Linux's default limit.
 pub const MOST_BACKLOG: u32 = 4096;
 
-/// The pump, and whether it can be sent to another thread is its owner's word: see [`Owned`].
+/// The pump. See [`Owned`] for the reason why threads may share it.
 static PUMP: Mutex<Option<Owned>> = Mutex::new(None);
 static CHANGED: Condvar = Condvar::new();
 
-/// Whether there is one: most waits of most processes need not ask under the lock.
+/// Whether there is a pump. Most waits of most processes can skip the lock.
 static HAS_PUMP: AtomicBool = AtomicBool::new(false);
 
-/// See [`HAS_PUMP`].
+/// Whether this process has a pump.
 pub fn has_pump() -> bool {
     HAS_PUMP.load(Ordering::Relaxed)
 }
 
-/// Where this process attaches, as whom, and by which key, where its parent was attached.
+/// Settings and key with which the parent was attached.
 type Inherited = Option<(Settings, Option<String>)>;
 
 static INHERITED: Mutex<Inherited> = Mutex::new(None);
@@ -37,26 +37,26 @@ fn inherited() -> MutexGuard<'static, Inherited> {
     INHERITED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A pump that goes from thread to thread.
+/// Pump that several threads use.
 struct Owned(Pump);
 
-// SAFETY: what keeps a session from other threads is that its parts share counts without locks.
-// All of them are in the pump, which is only used under the lock.
+// SAFETY: a session must stay on one thread only because its parts share reference counts without
+// locks. All of them are in the pump, which is used under the lock.
 unsafe impl Send for Owned {}
 
 fn lock() -> MutexGuard<'static, Option<Owned>> {
     PUMP.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The process that the library's memory belongs to: a child of vfork(2) runs in its parent's.
+/// Process that owns the library's memory: a child of vfork(2) runs in its parent's memory.
 static OWNER: AtomicI32 = AtomicI32::new(0);
 
-/// This process owns the library's memory from now on.
+/// Makes this process the owner of the library's memory.
 pub fn owns() {
     OWNER.store(std::process::id() as i32, Ordering::Relaxed);
 }
 
-/// Whether it does.
+/// Whether this process owns the library's memory.
 pub fn is_owner() -> bool {
     OWNER.load(Ordering::Relaxed) == std::process::id() as i32
 }
@@ -66,14 +66,15 @@ pub fn with_pump<T>(body: impl FnOnce(&mut Pump) -> T) -> Option<T> {
     lock().as_mut().map(|owned| body(&mut owned.0))
 }
 
-/// Uses the pump; attaches first if need be.
+/// Uses the pump, and attaches first if necessary.
 ///
 /// # Errors
-/// `ENETDOWN`: there is no dataplane, or it refuses; the reason is on standard error.
+///
+/// `ENETDOWN` if there is no dataplane or it refuses; the reason is on standard error.
 pub fn attached<T>(body: impl FnOnce(&mut Pump) -> T) -> Result<T> {
     let mut pump = lock();
     if pump.is_none() {
-        // A program may have changed its environment since.
+        // The program may have changed its environment since the fork.
         let inherited = inherited().clone();
         let read = || Settings::read().map(|settings| (settings, None));
         let (settings, key) = inherited.or_else(read).ok_or(Errno::ENETDOWN)?;
@@ -89,10 +90,11 @@ pub fn attached<T>(body: impl FnOnce(&mut Pump) -> T) -> Result<T> {
     Ok(body(&mut owned.0))
 }
 
-/// Uses the pump until `body` has an answer, each time that one has come.
+/// Uses the pump after each answer of the dataplane until `body` returns a result.
 ///
 /// # Errors
-/// `ENETDOWN` when none comes.
+///
+/// `ENETDOWN` after the time limit.
 pub fn wait<T>(limit: Duration, mut body: impl FnMut(&mut Pump) -> Option<T>) -> Result<T> {
     let until = std::time::Instant::now() + limit;
     let mut pump = lock();
@@ -110,12 +112,12 @@ pub fn wait<T>(limit: Duration, mut body: impl FnMut(&mut Pump) -> Option<T>) ->
     }
 }
 
-/// Wakes those that [`wait`].
+/// Wakes the threads in [`wait`].
 pub fn changed() {
     CHANGED.notify_all();
 }
 
-/// The pump's thread, to which no signal of the program's is delivered.
+/// Starts the pump's thread, with all signals blocked.
 fn start() {
     let mut before = SigSet::empty();
     let all = SigSet::all();
@@ -133,26 +135,26 @@ fn start() {
     let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None);
 }
 
-/// Holds the pump while the process forks.
+/// Lock on the pump during a fork.
 pub struct Held(MutexGuard<'static, Option<Owned>>);
 
-/// See [`Held`].
+/// Locks the pump; see [`Held`].
 pub fn hold() -> Held {
     let mut held = lock();
     if let Some(owned) = held.as_mut() {
-        // The child reads from the pair.
+        // The child can only read data from the pair.
         owned.0.give_up_held(Duration::ZERO);
     }
     Held(held)
 }
 
-/// In a child whose parent's pump cannot be used or dropped.
+/// Disables the pump in a child that can neither use nor drop its parent's.
 pub fn forget() {
     HAS_PUMP.store(false, Ordering::Relaxed);
 }
 
 impl Held {
-    /// In the child: the session and the other ends are the parent's.
+    /// Drops the pump in the child: the session and the library's ends belong to the parent.
     pub fn drop_in_child(mut self) {
         HAS_PUMP.store(false, Ordering::Relaxed);
         if let Some(owned) = self.0.take() {

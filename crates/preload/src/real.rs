@@ -1,4 +1,4 @@
-//! The kernel's calls: those of the C library's names are answered by this one.
+//! System calls, because this library replaces the C library's functions of the same names.
 
 use cofferdam_bsd::Result;
 use libc::{
@@ -8,7 +8,7 @@ use libc::{
 use nix::errno::Errno;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
-/// A system call's result as C has it: −1 and `errno`.
+/// Result of a system call in C's form: −1 and `errno`.
 fn call(result: c_long) -> c_int {
     result as c_int
 }
@@ -28,7 +28,7 @@ pub fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
 }
 
 pub fn listen(fd: c_int, backlog: c_int) -> c_int {
-    // SAFETY: no pointers.
+    // SAFETY: there are no pointers.
     call(unsafe { libc::syscall(libc::SYS_listen, fd, backlog) })
 }
 
@@ -70,7 +70,7 @@ pub fn setsockopt(
 }
 
 pub fn close(fd: c_int) -> c_int {
-    // SAFETY: the caller closes what is its own, or the kernel refuses.
+    // SAFETY: the caller closes its own descriptor, or the kernel refuses.
     call(unsafe { libc::syscall(libc::SYS_close, fd) })
 }
 
@@ -80,18 +80,18 @@ pub fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
 }
 
 pub fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
-    // SAFETY: no pointers.
+    // SAFETY: there are no pointers.
     call(unsafe { libc::syscall(libc::SYS_dup3, from, to, flags) })
 }
 
 pub fn exit(status: c_int) -> ! {
     loop {
-        // SAFETY: ends the process.
+        // SAFETY: the call ends the process.
         unsafe { libc::syscall(libc::SYS_exit_group, status) };
     }
 }
 
-/// An integer option.
+/// Value of an integer option.
 pub fn int_option(fd: RawFd, level: c_int, name: c_int) -> Result<c_int> {
     let mut value: c_int = 0;
     let mut len = size_of::<c_int>() as socklen_t;
@@ -105,7 +105,7 @@ pub fn int_option(fd: RawFd, level: c_int, name: c_int) -> Result<c_int> {
     Ok(value)
 }
 
-/// Copies an option from one socket to another, as far as both have it.
+/// Copies an option from one socket to another if both have it.
 pub fn copy_option<T>(from: RawFd, to: RawFd, name: c_int) {
     let mut value = std::mem::MaybeUninit::<T>::zeroed();
     let mut len = size_of::<T>() as socklen_t;
@@ -115,51 +115,52 @@ pub fn copy_option<T>(from: RawFd, to: RawFd, name: c_int) {
     }
 }
 
-/// A copy of a descriptor, at `least` or above, closed on exec.
+/// Copies a descriptor to `least` or above, closed on exec.
 pub fn copy_above(fd: RawFd, least: RawFd) -> Result<OwnedFd> {
-    // SAFETY: no pointers.
+    // SAFETY: there are no pointers.
     let copy = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, least) };
     let copy = Errno::result(copy)? as RawFd;
-    // SAFETY: just made, and nobody else's.
+    // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-/// Status and descriptor flags: O_NONBLOCK and FD_CLOEXEC are what matters.
+/// Status flags and descriptor flags, in particular O_NONBLOCK and FD_CLOEXEC.
 pub fn flags(fd: RawFd) -> Result<(c_int, c_int)> {
-    // SAFETY: no pointers.
+    // SAFETY: there are no pointers.
     let get = |what: c_int| unsafe { libc::syscall(libc::SYS_fcntl, fd, what) };
     let status = Errno::result(get(libc::F_GETFL))? as c_int;
     let descriptor = Errno::result(get(libc::F_GETFD))? as c_int;
     Ok((status, descriptor))
 }
 
-/// Whether calls on a file wait.
+/// Whether calls on a file block.
 pub fn blocks(fd: RawFd) -> bool {
-    // SAFETY: no pointers.
+    // SAFETY: there are no pointers.
     let status = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL) };
     status >= 0 && status as c_int & libc::O_NONBLOCK == 0
 }
 
-/// Makes a file non-blocking, or not.
+/// Sets or clears O_NONBLOCK of a file.
 pub fn set_nonblocking(fd: RawFd, nonblocking: bool) -> Result<()> {
     let (status, _) = flags(fd)?;
     let wanted = match nonblocking {
         true => status | libc::O_NONBLOCK,
         false => status & !libc::O_NONBLOCK,
     };
-    // SAFETY: no pointers.
+    // SAFETY: there are no pointers.
     let set = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_SETFL, wanted) };
     Errno::result(set).map(drop)
 }
 
-/// The inode: the name of a socket that copies of its descriptor share, here and in children.
+/// Inode, which identifies a socket for all copies of its descriptor, in this process and in
+/// children.
 pub fn inode(fd: RawFd) -> Option<u64> {
     let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
-    // SAFETY: the place is one for the answer.
+    // SAFETY: the pointer is valid for the answer.
     if unsafe { libc::fstat(fd, stat.as_mut_ptr()) } != 0 {
         return None;
     }
-    // SAFETY: filled by the kernel.
+    // SAFETY: the kernel has filled it.
     let stat = unsafe { stat.assume_init() };
     (stat.st_mode & libc::S_IFMT == libc::S_IFSOCK).then_some(stat.st_ino)
 }
@@ -233,12 +234,12 @@ pub fn recvmmsg(
 }
 
 pub fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
-    // SAFETY: as the caller of ioctl(2) guarantees; the kernel checks what it knows.
+    // SAFETY: as the caller of ioctl(2) guarantees; the kernel checks the requests that it knows.
     call(unsafe { libc::syscall(libc::SYS_ioctl, fd, request, argument) })
 }
 
 pub fn shutdown(fd: c_int, how: c_int) -> c_int {
-    // SAFETY: no pointers.
+    // SAFETY: there are no pointers.
     call(unsafe { libc::syscall(libc::SYS_shutdown, fd, how) })
 }
 
@@ -292,7 +293,7 @@ pub fn epoll_pwait2(
     })
 }
 
-/// `ppoll(2)`; the kernel may change the time.
+/// `ppoll(2)`; the kernel may change the timeout.
 pub fn ppoll(
     fds: (*mut pollfd, nfds_t),
     timeout: *mut timespec,
@@ -311,7 +312,7 @@ pub fn ppoll(
     })
 }
 
-/// `pselect6(2)`; the kernel changes sets and time.
+/// `pselect6(2)`; the kernel changes the sets and the timeout.
 pub fn pselect(
     count: c_int,
     sets: [*mut fd_set; 3],
@@ -333,5 +334,5 @@ pub fn pselect(
     })
 }
 
-/// Bytes of the kernel's set of signals.
+/// Size of the kernel's signal set in bytes.
 pub const SIGNALS_BYTES: size_t = 8;

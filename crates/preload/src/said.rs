@@ -1,4 +1,4 @@
-//! What comes with a connection through a listener's queue.
+//! Messages in a listener's queue, which accompany connections.
 
 use cofferdam_bsd::Result;
 use libc::{c_int, c_void};
@@ -6,29 +6,29 @@ use nix::errno::Errno;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
-/// Bytes of a message.
+/// Length of a message in bytes.
 const BYTES: usize = 2 * ADDRESS + 5;
-/// Bytes of an address.
+/// Length of an address in bytes.
 pub const ADDRESS: usize = 19;
 
-/// A message of the queue.
+/// Message in a listener's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// A connection of the dataplane's, whose descriptor comes along.
+    /// Connection of the dataplane; its descriptor accompanies the message.
     Connection {
-        /// Our side.
+        /// Local address.
         local: SocketAddr,
-        /// The peer.
+        /// Address of the peer.
         remote: SocketAddr,
     },
-    /// A connection of the kernel's, whose descriptor comes along.
+    /// Connection of the kernel; its descriptor accompanies the message.
     Kernel,
-    /// `accept` fails with this error number.
+    /// Error number with which `accept` fails.
     Failure(i32),
 }
 
 impl Said {
-    /// As bytes.
+    /// Bytes of the message.
     pub fn encode(&self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         match self {
@@ -46,29 +46,31 @@ impl Said {
         bytes
     }
 
-    /// The next message of a queue, with the descriptor that comes along; `flags` of recvmsg(2). The
-    /// message is none where the queue has ended.
+    /// Receives the next message of a queue and its descriptor, with `flags` of recvmsg(2). The
+    /// message is `None` if the queue has ended.
     ///
     /// # Errors
-    /// As recvmsg(2).
+    ///
+    /// See recvmsg(2).
     pub fn receive(fd: RawFd, flags: c_int) -> Result<(Option<Said>, Option<OwnedFd>)> {
         let mut bytes = [0_u8; BYTES];
-        // Aligned as control messages are.
+        // The buffer is aligned like control messages.
         let mut control = [0_u64; 8];
         let mut part = libc::iovec {
             iov_base: bytes.as_mut_ptr().cast::<c_void>(),
             iov_len: bytes.len(),
         };
-        // SAFETY: all zeros are a value of it.
+        // SAFETY: all zeros are a valid value.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_iov = &raw mut part;
         message.msg_iovlen = 1;
         message.msg_control = control.as_mut_ptr().cast();
         message.msg_controllen = size_of_val(&control);
-        // SAFETY: the message names memory of ours.
+        // SAFETY: the message refers to local buffers.
         let got = Errno::result(unsafe { libc::recvmsg(fd, &raw mut message, flags) })?;
         let mut descriptor = None;
-        // SAFETY: the kernel has filled the message; descriptors in it are new, and ours.
+        // SAFETY: the kernel has filled the message; its descriptors are new and have no other
+        // owner.
         unsafe {
             let header = libc::CMSG_FIRSTHDR(&raw const message);
             if !header.is_null() && (*header).cmsg_type == libc::SCM_RIGHTS {
@@ -79,7 +81,7 @@ impl Said {
         Ok((Said::decode(&bytes[..got as usize]), descriptor))
     }
 
-    /// From bytes; none where they are no message.
+    /// Parses a message; `None` if the bytes are none.
     pub fn decode(bytes: &[u8]) -> Option<Said> {
         let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
         Some(match bytes[0] {
@@ -94,7 +96,7 @@ impl Said {
     }
 }
 
-/// An address as bytes.
+/// Bytes of an address.
 pub fn address(address: SocketAddr) -> [u8; ADDRESS] {
     let mut bytes = [0; ADDRESS];
     let ip = match address.ip() {
@@ -112,7 +114,7 @@ pub fn address(address: SocketAddr) -> [u8; ADDRESS] {
     bytes
 }
 
-/// An address from bytes; none where they are no address.
+/// Parses an address; `None` if the bytes are none.
 pub fn read(bytes: &[u8]) -> Option<SocketAddr> {
     let ip = Ipv6Addr::from(*bytes.get(1..)?.first_chunk::<16>()?);
     let port = u16::from_ne_bytes(*bytes.get(17..)?.first_chunk()?);

@@ -1,40 +1,41 @@
-//! What `cofferdam dataplane exec` tells this library, in the environment.
+//! Settings that `cofferdam dataplane exec` passes in the environment.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The dataplane's control socket.
+/// Path of the dataplane's control socket.
 const SOCKET: &str = "COFFERDAM_DATAPLANE_SOCKET";
-/// The application's name in the dataplane's configuration.
+/// Name of the application in the dataplane's configuration.
 const NAME: &str = "COFFERDAM_DATAPLANE_NAME";
 
-/// How long an ending process waits until its peers have what it sent. Longer: a program ends
-/// later where a peer is gone; shorter: a slow peer loses the end of the data.
+/// Longest wait of an ending process until its peers have its data. Longer: a program ends later if
+/// a peer is gone; shorter: a slow peer loses the end of the data.
 pub const EXIT_PATIENCE: Duration = Duration::from_secs(5);
-/// How long an ending process waits until its datagrams have left: those for a neighbour that is being
-/// looked for wait as long as that. Longer: a program ends later where a neighbour is gone; shorter: a
+/// Longest wait of an ending process until its datagrams have left: those to an unresolved
+/// neighbour wait that long. Longer: a program ends later if a neighbour is gone; shorter: a
 /// program that sends one datagram and ends loses it.
 pub const DATAGRAM_PATIENCE: Duration = Duration::from_secs(1);
-/// How long `listen` waits for the dataplane's answer, which comes within microseconds.
+/// Longest wait of `listen` for the dataplane's answer, which usually takes microseconds.
 pub const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
-/// How long the pump's thread leaves the session to threads of the program that are not waiting.
-/// Longer: what others of its threads wait for is late while one computes; shorter: the thread wakes
+/// Time for which the pump's thread leaves the session to threads of the program that are not
+/// waiting. Longer: data for other threads is late while one computes; shorter: the thread wakes
 /// more often for nothing.
 pub const GRACE: Duration = Duration::from_millis(2);
-/// Between two attempts to attach again to a dataplane that has ended.
+/// Time between two attempts to attach to a dataplane that has ended.
 pub const RETRY: Duration = Duration::from_secs(1);
 
-/// Where to attach, and as whom.
+/// Dataplane to attach to, and the application's name.
 #[derive(Clone)]
 pub struct Settings {
-    /// The dataplane's control socket.
+    /// Path of the dataplane's control socket.
     pub socket: PathBuf,
-    /// The application's name.
+    /// Name of the application.
     pub name: String,
 }
 
 impl Settings {
-    /// From the environment; none where it has none: everything is the kernel's.
+    /// Reads the settings from the environment. Returns `None` without them: the kernel then
+    /// handles all calls.
     pub fn read() -> Option<Settings> {
         Some(Settings {
             socket: std::env::var_os(SOCKET)?.into(),

@@ -4,8 +4,8 @@ use crate::real::SIGNALS_BYTES;
 use libc::{c_int, sigset_t};
 use std::mem::MaybeUninit;
 
-/// No handler runs in this thread until it is dropped: one that forks, as PostgreSQL's do, would wait for
-/// locks that its own thread holds.
+/// Guard during which no signal handler runs in this thread. A handler that forks, as PostgreSQL's
+/// do, would wait for locks of its own thread.
 pub struct Blocked(MaybeUninit<sigset_t>);
 
 impl Blocked {
@@ -16,7 +16,7 @@ impl Blocked {
         Blocked(before)
     }
 
-    /// The signals that were blocked before, for calls that wait with these (ppoll(2)).
+    /// Mask before the guard, for calls that wait with it (ppoll(2)).
     pub fn before(&self) -> *const sigset_t {
         self.0.as_ptr()
     }
@@ -30,8 +30,8 @@ impl Drop for Blocked {
 
 fn set(signals: *const sigset_t, before: *mut sigset_t) {
     let how: c_int = libc::SIG_SETMASK;
-    // SAFETY: both are sets of ours, larger than the kernel's, or none. Not the C library's call: that
-    // leaves out signals of its own, whose handlers take locks as well.
+    // SAFETY: both pointers are valid for a set that is larger than the kernel's, or null. The C
+    // library's function would leave out its own signals, whose handlers take locks too.
     unsafe {
         libc::syscall(
             libc::SYS_rt_sigprocmask,
@@ -43,13 +43,13 @@ fn set(signals: *const sigset_t, before: *mut sigset_t) {
     };
 }
 
-/// Whether a signal that the program handles ends a call that waits (`SA_RESTART` not set).
+/// Whether a signal handler of the program ends blocking calls (`SA_RESTART` not set).
 pub fn may_end_calls() -> bool {
     (1..=libc::SIGRTMAX()).any(|signal| {
         let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: the place is one for the answer.
+        // SAFETY: the pointer is valid for the answer.
         let known = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
-        // SAFETY: filled, or all zeros.
+        // SAFETY: the value is filled or all zeros.
         let action = unsafe { action.assume_init() };
         let is_handled = !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN);
         known == 0 && is_handled && action.sa_flags & libc::SA_RESTART == 0

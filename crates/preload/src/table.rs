@@ -1,5 +1,5 @@
-//! The process' sockets that the dataplane serves, by the inode of the program's end: copies of a
-//! descriptor name the same socket.
+//! Sockets of the process that the dataplane serves, by the inode of the program's end: copies of a
+//! descriptor refer to the same socket.
 
 use crate::real;
 use crate::udp::Udp;
@@ -11,69 +11,71 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-/// How far a connection is.
+/// Stage of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Stage {
     /// The peer has not answered.
     Connecting = 0,
-    /// Open, or was.
+    /// The connection is open, or was.
     Open = 1,
-    /// It could not be opened, or has been reset.
+    /// The connection could not be opened, or was reset.
     Failed = 2,
 }
 
-/// A connection, as calls of the program see it.
+/// State of a connection that calls of the program see.
 #[derive(Debug)]
 pub struct Connected {
-    /// Our side, as far as it is known before the connection is open: the dataplane chooses the port.
+    /// Local address before the connection is open: the dataplane chooses the port.
     local: SocketAddr,
-    /// Our side.
+    /// Local address of the open connection.
     opened_at: OnceLock<SocketAddr>,
-    /// The peer.
+    /// Address of the peer.
     pub remote: SocketAddr,
     stage: AtomicU8,
-    /// What SO_ERROR answers next, once.
+    /// Next answer to SO_ERROR, returned once.
     error: AtomicI32,
-    /// The number under which the program knew it last, −1 when it is not known.
+    /// Descriptor by which the program used it last, or −1.
     fd: AtomicI32,
-    /// SO_LINGER with no time: closing resets.
+    /// Whether closing resets it (SO_LINGER with a time of zero).
     pub resets_at_close: AtomicBool,
     is_here: AtomicBool,
-    /// The program has shut it for writing.
+    /// Whether the program has shut it down for writing.
     pub is_shut: AtomicBool,
-    /// What the pump calls it.
+    /// Name in the pump.
     name: AtomicU64,
     options: Mutex<TcpOptions>,
     watch: Mutex<Watch>,
 }
 
-/// An epoll set: its number, and which of those that have had it.
+/// Epoll set: its descriptor, and how many sets had that number before.
 pub type Set = (RawFd, u32);
 
-/// Where the program waits for a connection's data by epoll.
+/// Use of epoll for a connection's data.
 #[derive(Clone, Copy, Debug, Default)]
 enum Watch {
     #[default]
     Nowhere,
-    /// In this set; the data that comes back, and whether it is told of what can be read each time.
+    /// The connection is in this set: the data that the set returns, and whether the library may
+    /// report events (EPOLLIN without EPOLLONESHOT and EPOLLEXCLUSIVE).
     In { set: Set, data: u64, is_plain: bool },
-    /// In several sets, or it reads past the library: it gets its data through the pair.
+    /// The connection is in several sets, or was read past the library: its data goes through the
+    /// pair.
     Never,
 }
 
-/// A listener, as calls of the program see it.
+/// State of a listener that calls of the program see.
 #[derive(Debug)]
 pub struct Listening {
     /// Address and port.
     pub local: SocketAddr,
     options: Mutex<TcpOptions>,
-    /// SO_SNDBUF and SO_RCVBUF in bytes as they were asked for, 0 where they were not: connections
-    /// inherit them.
+    /// SO_SNDBUF and SO_RCVBUF in bytes if the program has set them, else 0. Connections inherit
+    /// them.
     pub buffers_bytes: [AtomicI32; 2],
-    /// By what processes that inherit it share its addresses.
+    /// Name of the group of processes that share its addresses.
     pub group: u64,
-    /// Its addresses at the dataplane.
+    /// Addresses at the dataplane.
     addresses: Mutex<Vec<SocketAddr>>,
     is_here: AtomicBool,
 }
@@ -95,24 +97,24 @@ impl Listening {
         }
     }
 
-    /// For the process that inherited it.
+    /// A copy for the process that inherited it.
     pub fn inherited(&self) -> Listening {
         let buffers = self.buffers_bytes.each_ref();
         let buffers = buffers.map(|bytes| bytes.load(Ordering::Relaxed));
         Listening::new(self.local, *self.options(), buffers, self.group)
     }
 
-    /// Its addresses at the dataplane.
+    /// Addresses at the dataplane.
     pub fn addresses(&self) -> MutexGuard<'_, Vec<SocketAddr>> {
         whole(&self.addresses)
     }
 
-    /// Whether this process' pump has the other end.
+    /// Whether this process' pump has the library's end.
     pub fn is_here(&self) -> bool {
         self.is_here.load(Ordering::Relaxed)
     }
 
-    /// TCP's options, which connections inherit.
+    /// TCP options, which connections inherit.
     pub fn options(&self) -> MutexGuard<'_, TcpOptions> {
         whole(&self.options)
     }
@@ -136,18 +138,18 @@ impl Connected {
         }
     }
 
-    /// With TCP's options.
+    /// The connection with these TCP options.
     pub fn with_options(self, options: TcpOptions) -> Connected {
         *self.options() = options;
         self
     }
 
-    /// TCP's options.
+    /// TCP options.
     pub fn options(&self) -> MutexGuard<'_, TcpOptions> {
         whole(&self.options)
     }
 
-    /// The program has changed what an epoll set waits for; none: it waits no more.
+    /// Records a change of the events of an epoll set; `None` removes the connection from it.
     pub fn watched(&self, set: Set, event: Option<(u32, u64)>) {
         let mut watch = whole(&self.watch);
         *watch = match (*watch, event) {
@@ -167,7 +169,7 @@ impl Connected {
         };
     }
 
-    /// What the set returns for it, if data is reported there each time that some comes.
+    /// Data that the set returns for the connection if the library may report events of the set.
     pub fn in_set(&self, set: Set) -> Option<u64> {
         match *whole(&self.watch) {
             Watch::In {
@@ -179,22 +181,22 @@ impl Connected {
         }
     }
 
-    /// Whether the program waits for it by epoll, or has.
+    /// Whether the connection is or was in an epoll set.
     pub fn is_watched(&self) -> bool {
         !matches!(*whole(&self.watch), Watch::Nowhere)
     }
 
-    /// The program was told of data and did not read it where the library sees it.
+    /// Records that data was reported to the program, which did not read it through the library.
     pub fn reads_elsewhere(&self) {
         *whole(&self.watch) = Watch::Never;
     }
 
-    /// Our side; its port is 0 before a connection is open that the program opens.
+    /// Local address. Its port is 0 until a connection that the program opens is open.
     pub fn local(&self) -> SocketAddr {
         self.opened_at.get().copied().unwrap_or(self.local)
     }
 
-    /// It is open, at this address of ours.
+    /// Records that the connection is open at this local address.
     pub fn opened(&self, local: SocketAddr) {
         let _ = self.opened_at.set(local);
         self.set_stage(Stage::Open);
@@ -212,12 +214,12 @@ impl Connected {
         self.stage.store(stage as u8, Ordering::Release);
     }
 
-    /// Whether this process' pump has the other end.
+    /// Whether this process' pump has the library's end.
     pub fn is_here(&self) -> bool {
         self.is_here.load(Ordering::Relaxed)
     }
 
-    /// It has ended with this error, which SO_ERROR reports once.
+    /// Records that the connection has ended with this error, which SO_ERROR returns once.
     pub fn fail(&self, error: Errno) {
         self.error.store(error as i32, Ordering::Release);
         self.set_stage(Stage::Failed);
@@ -228,46 +230,46 @@ impl Connected {
         self.error.swap(0, Ordering::AcqRel)
     }
 
-    /// Notes the number under which the program knows it.
+    /// Records the descriptor by which the program uses it.
     pub fn is_at(&self, fd: RawFd) {
         self.fd.store(fd, Ordering::Relaxed);
         hint(fd, true);
     }
 
-    /// The pump calls it so.
+    /// Records its name in the pump.
     pub fn is_named(&self, name: u64) {
         self.name.store(name, Ordering::Relaxed);
     }
 
-    /// See [`Connected::is_named`].
+    /// Name in the pump.
     pub fn name(&self) -> u64 {
         self.name.load(Ordering::Relaxed)
     }
 
-    /// See [`Connected::is_at`].
+    /// Descriptor by which the program used it last.
     pub fn fd(&self) -> RawFd {
         self.fd.load(Ordering::Relaxed)
     }
 }
 
-/// What a socket is.
+/// Kind of a socket.
 #[derive(Clone, Debug)]
 pub enum Kind {
-    /// Bound to an address of the dataplane's; nothing more yet.
+    /// Bound to an address of the dataplane, without a peer.
     Bound(SocketAddr),
-    /// It listens.
+    /// Listener.
     Listener(Arc<Listening>),
-    /// A connection.
+    /// Connection.
     Connection(Arc<Connected>),
-    /// A UDP socket.
+    /// UDP socket.
     Udp(Arc<Udp>),
 }
 
-/// A socket.
+/// Socket that the dataplane serves.
 #[derive(Clone, Debug)]
 pub struct Sock {
     pub kind: Kind,
-    /// Of the family of IPv6: addresses of IPv4 are shown as mapped.
+    /// Whether it is an IPv6 socket, which shows IPv4 addresses as mapped.
     pub is_v6: bool,
 }
 
@@ -276,11 +278,11 @@ struct Table {
     socks: HashMap<u64, Sock>,
 }
 
-/// Whether there has been any socket: most processes have none.
+/// Whether there was ever a socket: most processes have none.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// Numbers that the program knows connections by, one bit each: a hint that spares others a look.
-/// Copies of a descriptor are not in it, and a number that the C library has closed stays.
+/// Descriptors of connections, one bit each: a hint that spares other descriptors a lookup. It
+/// lacks copies of a descriptor, and keeps a number that the C library has closed.
 static HINTS: [AtomicU64; HINT_WORDS] = [const { AtomicU64::new(0) }; HINT_WORDS];
 const HINT_WORDS: usize = 1024;
 
@@ -300,17 +302,17 @@ fn is_plain(events: u32) -> bool {
     events & libc::EPOLLIN != 0 && events & once == 0
 }
 
-/// How often each number of an epoll set has been closed.
+/// Number of times that each number of an epoll set was closed.
 static SETS: Mutex<BTreeMap<RawFd, u32>> = Mutex::new(BTreeMap::new());
 static ANY_SETS: AtomicBool = AtomicBool::new(false);
 
-/// The set under a number.
+/// Epoll set with this number.
 pub fn set(fd: RawFd) -> Set {
     ANY_SETS.store(true, Ordering::Relaxed);
     (fd, *whole(&SETS).entry(fd).or_insert(0))
 }
 
-/// What is closed under this number may be a set.
+/// Counts the close of a number that may be an epoll set.
 fn set_closes(fd: RawFd) {
     if ANY_SETS.load(Ordering::Relaxed)
         && let Some(count) = whole(&SETS).get_mut(&fd)
@@ -319,7 +321,7 @@ fn set_closes(fd: RawFd) {
     }
 }
 
-/// False where a descriptor is certainly no connection whose calls are answered here.
+/// Whether a descriptor may be a connection; `false` is certain.
 pub fn may_be_connection(fd: RawFd) -> bool {
     let word = usize::try_from(fd).ok().and_then(|fd| HINTS.get(fd / 64));
     word.is_some_and(|word| word.load(Ordering::Relaxed) >> (fd % 64) & 1 == 1)
@@ -337,15 +339,15 @@ pub fn connection(fd: RawFd) -> Option<(Arc<Connected>, u64)> {
     }
 }
 
-/// Whether there has been any UDP socket: others need not be looked up at each call.
+/// Whether there was ever a UDP socket: without one, calls need no lookup.
 static ANY_UDP: AtomicBool = AtomicBool::new(false);
 
-/// See [`ANY_UDP`].
+/// Whether there was ever a UDP socket.
 pub fn has_udp() -> bool {
     ANY_UDP.load(Ordering::Relaxed)
 }
 
-/// The UDP socket under a descriptor, its inode, and whether it is of the family of IPv6.
+/// The UDP socket under a descriptor, its inode, and whether it is an IPv6 socket.
 pub fn udp(fd: RawFd) -> Option<(Arc<Udp>, u64, bool)> {
     if !has_udp() {
         return None;
@@ -359,7 +361,7 @@ pub fn udp(fd: RawFd) -> Option<(Arc<Udp>, u64, bool)> {
     }
 }
 
-/// A UDP socket is under this number.
+/// Records that a UDP socket has this descriptor.
 pub fn udp_is_at(fd: RawFd) {
     hint(fd, true);
 }
@@ -369,14 +371,14 @@ fn table() -> MutexGuard<'static, Table> {
     whole(TABLE.get_or_init(Mutex::default))
 }
 
-/// What is behind a lock is whole at each moment.
+/// Locks a mutex. Its data is consistent at any time, so a poisoned lock is acceptable.
 fn whole<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// The socket under a descriptor, if it is the dataplane's.
+/// The socket under a descriptor if the dataplane serves it.
 pub fn find(fd: RawFd) -> Option<Sock> {
     if !ANY.load(Ordering::Relaxed) {
         return None;
@@ -385,7 +387,7 @@ pub fn find(fd: RawFd) -> Option<Sock> {
     table().socks.get(&inode).cloned()
 }
 
-/// Makes a socket known.
+/// Adds a socket.
 pub fn put(inode: u64, sock: Sock) {
     ANY.store(true, Ordering::Relaxed);
     if matches!(sock.kind, Kind::Udp(_)) {
@@ -394,12 +396,12 @@ pub fn put(inode: u64, sock: Sock) {
     table().socks.insert(inode, sock);
 }
 
-/// Forgets a socket.
+/// Removes a socket.
 pub fn remove(inode: u64) {
     table().socks.remove(&inode);
 }
 
-/// The program closes a descriptor: a connection that has failed is known until then.
+/// Records that the program closes a descriptor. A connection that has failed is removed only now.
 pub fn closes(fd: RawFd) {
     if !ANY.load(Ordering::Relaxed) {
         return;
@@ -420,7 +422,7 @@ pub fn closes(fd: RawFd) {
             }
             Kind::Bound(_) => true,
             Kind::Listener(_) => false,
-            // Copies of its descriptor are read with headings as well.
+            // Copies of its descriptor still need headings.
             Kind::Udp(_) => false,
         },
         None => false,
@@ -430,7 +432,7 @@ pub fn closes(fd: RawFd) {
     }
 }
 
-/// This process is a child that has copies of its parent's descriptors: the other ends are there.
+/// Records that this process is a child: its parent has the library's ends.
 pub fn is_elsewhere() {
     for sock in table().socks.values() {
         match &sock.kind {
@@ -445,23 +447,23 @@ pub fn is_elsewhere() {
     }
 }
 
-/// Whether this process has listeners of its parent's.
+/// Whether this process has inherited listeners.
 static INHERITS: AtomicBool = AtomicBool::new(false);
 
-/// See [`INHERITS`].
+/// Whether this process has inherited listeners.
 pub fn inherits_listeners() -> bool {
     INHERITS.load(Ordering::Relaxed)
 }
 
-/// Kept while the process forks, so that the child's copy is whole, and while what a child may read is
-/// changed.
+/// Lock on the tables during a fork, which keeps the child's copy consistent, and during changes of
+/// data that a child may read.
 pub struct Held(
     #[expect(dead_code, reason = "released when dropped")] MutexGuard<'static, Table>,
     #[expect(dead_code, reason = "released when dropped")]
     MutexGuard<'static, BTreeMap<RawFd, u32>>,
 );
 
-/// Holds the tables.
+/// Locks the tables.
 pub fn hold() -> Held {
     Held(table(), whole(&SETS))
 }

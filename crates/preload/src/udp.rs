@@ -1,4 +1,4 @@
-//! A UDP socket, as calls of the program see it.
+//! State of a UDP socket that calls of the program see.
 
 use crate::table;
 use libc::c_int;
@@ -7,30 +7,30 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// With whom a socket is connected.
+/// Peer of a connected socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     pub remote: SocketAddr,
-    /// Our address toward it.
+    /// Local address toward the peer.
     pub local: IpAddr,
-    /// The kernel talks to it.
+    /// Whether the kernel communicates with the peer.
     pub is_kernels: bool,
 }
 
-/// What a call may change.
+/// Part of the state that calls may change.
 #[derive(Clone, Copy, Debug)]
 pub struct State {
-    /// The address that the program has bound, or the unspecified one.
+    /// Address that the program has bound, or the unspecified one.
     pub ip: IpAddr,
-    /// The port; 0 while it has none.
+    /// Port; 0 if there is none yet.
     pub port: u16,
-    /// The program has bound it, whether it named a port or not.
+    /// Whether the program has bound the socket, with or without a port.
     pub is_bound: bool,
     pub peer: Option<Peer>,
 }
 
 impl State {
-    /// What `getsockname` says.
+    /// Address for `getsockname`.
     pub fn name(&self) -> SocketAddr {
         let ip = match self.peer {
             Some(peer) if self.ip.is_unspecified() => peer.local,
@@ -39,38 +39,38 @@ impl State {
         SocketAddr::new(ip, self.port)
     }
 
-    /// Whether a datagram is for this socket, of those that have its port.
+    /// Whether a datagram to the socket's port is for this socket.
     pub fn takes(&self, remote: SocketAddr, local: IpAddr) -> bool {
         self.peer
             .is_none_or(|peer| !peer.is_kernels && (peer.remote, peer.local) == (remote, local))
     }
 }
 
-/// Options that the library must know of: control messages, and families.
+/// Options that the library must know: control messages and families.
 pub mod wants {
     /// `IP_PKTINFO`.
     pub const V4: u8 = 1;
     /// `IPV6_RECVPKTINFO`.
     pub const V6: u8 = 2;
-    /// No message, but no IPv4 either: `IPV6_V6ONLY`.
+    /// `IPV6_V6ONLY`, which excludes IPv4.
     pub const ONLY_V6: u8 = 4;
 }
 
-/// A UDP socket.
+/// UDP socket.
 #[derive(Debug)]
 pub struct Udp {
     state: Mutex<State>,
-    /// The kernel's socket in whose place the pair is.
+    /// Kernel socket that the pair has replaced.
     kernel: AtomicI32,
     name: AtomicU64,
     is_here: AtomicBool,
     /// Bits of [`wants`].
     wants: AtomicU8,
-    /// Datagrams that found no room.
+    /// Number of dropped datagrams.
     drops: AtomicU32,
-    /// The program has shut it for reading, or for writing.
+    /// Whether the program has shut it down for reading, and for writing.
     shut: [AtomicBool; 2],
-    /// The process that had the other end is gone, and this one could not take its place.
+    /// Whether the process with the library's end has ended and this one could not replace it.
     is_over: AtomicBool,
 }
 
@@ -88,23 +88,24 @@ impl Udp {
         }
     }
 
-    /// Uses the state. Only with the pump or the tables held: a child must not inherit the lock locked.
+    /// Uses the state. The caller has locked the pump or the tables: a child must not inherit this
+    /// lock locked.
     pub fn with<T>(&self, body: impl FnOnce(&mut State) -> T) -> T {
         body(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The state now.
+    /// Current state.
     pub fn state(&self) -> State {
         let _held = table::hold();
         self.with(|state| *state)
     }
 
-    /// The kernel's socket, where this process has it.
+    /// Kernel socket, if this process has it.
     pub fn kernel(&self) -> Option<RawFd> {
         self.is_here().then(|| self.kernel.load(Ordering::Relaxed))
     }
 
-    /// What the pump calls it.
+    /// Name in the pump.
     pub fn name(&self) -> u64 {
         self.name.load(Ordering::Relaxed)
     }
@@ -113,17 +114,17 @@ impl Udp {
         self.name.store(name, Ordering::Relaxed);
     }
 
-    /// Whether this process' pump has the other end.
+    /// Whether this process' pump has the library's end.
     pub fn is_here(&self) -> bool {
         self.is_here.load(Ordering::Relaxed)
     }
 
-    /// This process is a child: the other end is its parent's.
+    /// Records that this process is a child: its parent has the library's end.
     pub fn is_elsewhere(&self) {
         self.is_here.store(false, Ordering::Relaxed);
     }
 
-    /// The control messages that the program wants, as bits of [`wants`].
+    /// Control messages that the program has requested, as bits of [`wants`].
     pub fn wanted(&self) -> u8 {
         self.wants.load(Ordering::Relaxed)
     }
@@ -135,7 +136,7 @@ impl Udp {
         };
     }
 
-    /// The process that had the other end is gone, and this one cannot take its place.
+    /// Records that the process with the library's end has ended and this one cannot replace it.
     pub fn ends(&self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
@@ -144,7 +145,7 @@ impl Udp {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// A datagram found no room.
+    /// Counts a dropped datagram.
     pub fn drop_one(&self) {
         self.drops.fetch_add(1, Ordering::Relaxed);
     }
@@ -153,7 +154,7 @@ impl Udp {
         self.drops.load(Ordering::Relaxed)
     }
 
-    /// See `shutdown(2)`.
+    /// Records a `shutdown(2)`.
     pub fn shut(&self, how: c_int) {
         let [reading, writing] = &self.shut;
         if how != libc::SHUT_WR {

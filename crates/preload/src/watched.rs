@@ -1,11 +1,11 @@
-//! In which epoll sets of the process a descriptor is, as the kernel tells in /proc (`fdinfo`).
+//! Epoll sets of the process that contain a descriptor, according to `fdinfo` in /proc.
 
 use crate::real;
 use nix::errno::Errno;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A descriptor's place in an epoll set.
+/// Registration of a descriptor in an epoll set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watch {
     set: RawFd,
@@ -13,12 +13,12 @@ pub struct Watch {
     data: u64,
 }
 
-/// Numbers that have been added to an epoll set, one bit each: to look in /proc for others takes a
-/// while where there are many descriptors.
+/// Descriptors that were added to an epoll set, one bit each. The search in /proc is slow for a
+/// process with many descriptors.
 static ADDED: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 const WORDS: usize = 1024;
 
-/// The program has added a descriptor to a set.
+/// Records that the program has added a descriptor to a set.
 pub fn is_added(fd: RawFd) {
     if let Some(word) = usize::try_from(fd).ok().and_then(|fd| ADDED.get(fd / 64)) {
         word.fetch_or(1 << (fd % 64), Ordering::Relaxed);
@@ -30,7 +30,7 @@ fn may_be_added(fd: RawFd) -> bool {
     word.is_none_or(|word| word.load(Ordering::Relaxed) >> (fd % 64) & 1 == 1)
 }
 
-/// Where a descriptor is waited for; nowhere, as far as /proc is not there.
+/// Registrations of a descriptor; none if /proc is not mounted.
 pub fn of(fd: RawFd) -> Vec<Watch> {
     if !may_be_added(fd) {
         return Vec::new();
@@ -47,7 +47,8 @@ pub fn of(fd: RawFd) -> Vec<Watch> {
     sets.flat_map(|(set, text)| parse(set, fd, &text)).collect()
 }
 
-/// Lines `tfd: 5 events: 19 data: 7 pos:0 …` of a set, events and data in hexadecimal (proc(5)).
+/// Parses the lines `tfd: 5 events: 19 data: 7 pos:0 …` of a set, with hexadecimal events and data
+/// (proc(5)).
 fn parse(set: RawFd, fd: RawFd, text: &str) -> Vec<Watch> {
     let watch = |line: &str| {
         let mut words = line.strip_prefix("tfd:")?.split_whitespace();
@@ -64,12 +65,12 @@ fn parse(set: RawFd, fd: RawFd, text: &str) -> Vec<Watch> {
 }
 
 impl Watch {
-    /// Takes the descriptor out of the set; false where it is another's that has the same number.
+    /// Removes the descriptor from the set. Returns `false` if another descriptor has the number.
     pub fn remove(&self, fd: RawFd) -> bool {
         self.control(libc::EPOLL_CTL_DEL, fd)
     }
 
-    /// Puts the descriptor in, with the same events and data.
+    /// Adds the descriptor with the same events and data.
     pub fn add(&self, fd: RawFd) {
         self.control(libc::EPOLL_CTL_ADD, fd);
     }
@@ -94,7 +95,7 @@ mod tests {
     fn a_descriptor_is_found_in_its_set_with_its_events_and_data_and_moved() {
         let (one, _other, _) = crate::unix::pair(libc::SOCK_SEQPACKET).unwrap();
         let fd = one.as_raw_fd();
-        // SAFETY: no pointers.
+        // SAFETY: there are no pointers.
         let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         let events = (libc::EPOLLIN | libc::EPOLLRDHUP) as u32;
         let watch = Watch {
@@ -105,11 +106,11 @@ mod tests {
         watch.add(fd);
         let found = of(fd);
         assert_eq!(found.len(), 1, "{found:?}");
-        // EPOLLERR and EPOLLHUP are the kernel's.
+        // The kernel adds EPOLLERR and EPOLLHUP.
         assert_eq!((found[0].set, found[0].data), (set, watch.data));
         assert_eq!(found[0].events & events, events);
 
-        // A copy elsewhere keeps the old end open: it is out of the set nevertheless.
+        // A copy keeps the old end open, but it is not in the set any more.
         let copy = crate::real::copy_above(fd, 0).unwrap();
         let (theirs, ours, _) = crate::unix::pair(libc::SOCK_SEQPACKET).unwrap();
         drop(_other);
@@ -128,7 +129,9 @@ mod tests {
     /// Promise 52.
     #[test]
     fn lines_of_other_descriptors_and_other_files_are_not_taken() {
-        let text = "pos:\t0\nflags:\t02\nmnt_id:\t15\ntfd:        7 events:       19 data:                7  pos:0 ino:1 sdev:8\ntfd: 8 events: zz data: 1\ntfd: 7\n";
+        let text = "pos:\t0\nflags:\t02\nmnt_id:\t15\n\
+            tfd:        7 events:       19 data:                7  pos:0 ino:1 sdev:8\n\
+            tfd: 8 events: zz data: 1\ntfd: 7\n";
         let expected = Watch {
             set: 3,
             events: 0x19,

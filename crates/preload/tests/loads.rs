@@ -1,11 +1,11 @@
-//! The library in programs that have nothing to do with a dataplane: they do not notice it.
+//! The preloaded library in programs that use no dataplane.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Built with these tests, beside them.
+/// Path of the library, which is built with these tests.
 fn library() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let path = test.with_file_name("libcofferdam_preload.so");

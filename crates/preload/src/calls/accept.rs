@@ -1,4 +1,4 @@
-//! `accept` and `accept4`: the next of the listener's queue, in whatever process.
+//! `accept` and `accept4`: they take the next connection of the listener's queue, in any process.
 
 use super::{done, give};
 use crate::inside::Inside;
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn accept4(
         && !listening.is_here()
         && real::flags(fd).is_ok_and(|(status, _)| status & libc::O_NONBLOCK == 0)
     {
-        // It waits for nothing but this.
+        // The thread blocks on this listener alone, so it serves the listener itself.
         super::listen::take_part(fd);
         sock = table::find(fd).unwrap_or(sock);
     }
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn accept4(
                 write_address(shown.remote, is_v6, address, len)?;
                 known(got.as_raw_fd(), shown, is_v6);
             }
-            // The kernel's own connection says who its peer is.
+            // The connection is the kernel's, which knows the peer's address.
             None if !address.is_null() => {
                 Errno::result(real::getpeername(got.as_raw_fd(), address, len))?;
             }
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn accept4(
     }))
 }
 
-/// What calls of this process are answered from.
+/// Registers an accepted connection for later calls of this process.
 fn known(fd: RawFd, shown: Peer, is_v6: bool) {
     if let Some(Sock {
         kind: Kind::Connection(connected),
@@ -80,7 +80,7 @@ fn known(fd: RawFd, shown: Peer, is_v6: bool) {
     {
         connected.is_at(fd);
     } else if let Some(inode) = real::inode(fd) {
-        // Accepted in a child: the other end is in the process that listens.
+        // The connection was accepted in a child; the library's end is in the listening process.
         let connected = Connected::new(shown.local, shown.remote, Stage::Open, false);
         let kind = Kind::Connection(Arc::new(connected));
         table::put(inode, Sock { kind, is_v6 });
@@ -93,7 +93,7 @@ struct Peer {
     remote: std::net::SocketAddr,
 }
 
-/// Waits as the listener's descriptor says.
+/// Takes the next connection of the queue. Blocks if the listener's descriptor does.
 fn next(fd: RawFd, flags: c_int) -> Result<(OwnedFd, Option<Peer>)> {
     super::blocking::until_readable(fd)?;
     let cloexec = match flags & libc::SOCK_CLOEXEC {
@@ -108,12 +108,12 @@ fn next(fd: RawFd, flags: c_int) -> Result<(OwnedFd, Option<Peer>)> {
         Some(Said::Connection { local, remote }) => Some(Peer { local, remote }),
         Some(Said::Kernel) => None,
         _ => {
-            // The process that has listened is gone.
+            // The process that listened has ended.
             super::listen::outlive(fd)?;
             return next(fd, flags);
         }
     };
-    // The descriptor is lost where the process may open no more.
+    // The kernel drops the descriptor if the process may open no more.
     let got = got.ok_or(Errno::EMFILE)?;
     real::set_nonblocking(got.as_raw_fd(), flags & libc::SOCK_NONBLOCK != 0)?;
     Ok((got, shown))

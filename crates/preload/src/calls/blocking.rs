@@ -1,5 +1,5 @@
-//! Calls that block, as `read` and `accept`: the thread does the pump's work while it waits, as one in
-//! `poll` does, and a reader takes what comes for it from where the dataplane put it.
+//! Blocking calls such as `read` and `accept`. The thread does the pump's work while it waits, as
+//! one in `poll` does, and a reader copies data from the dataplane's memory.
 
 use super::options::timeout;
 use super::wait::{self, readable};
@@ -13,34 +13,37 @@ use nix::errno::Errno;
 use std::io::IoSliceMut;
 use std::os::fd::RawFd;
 
-/// Whether a descriptor can be read, without waiting.
+/// Whether a descriptor is readable, without waiting.
 fn look(fd: RawFd) -> c_int {
     wait::look_at(&mut readable(fd), 1)
 }
 
-/// Waits until `look` finds something, for the descriptor's `SO_RCVTIMEO`.
+/// Waits until `look` finds something, at most for the descriptor's `SO_RCVTIMEO`.
 ///
 /// # Errors
-/// `EAGAIN`: in vain. `EINTR`, where a signal may have come whose handler does not take calls up again.
-/// Which one has come is not known: where any such handler is there, the program is ready for it.
+///
+/// `EAGAIN` after the timeout. `EINTR` if a signal may have arrived whose handler ends system
+/// calls. The library does not know which signal arrived: if the program has any such handler, it
+/// expects `EINTR`.
 fn wait(fd: RawFd, home: Option<Home>, mut look: impl FnMut() -> c_int) -> Result<()> {
     let limit = timeout(fd, libc::SO_RCVTIMEO);
     let fds = [readable(fd)];
     loop {
         match wait::wait(&fds, home, limit, std::ptr::null(), &mut look) {
             Ok(0) => return Err(Errno::EAGAIN),
-            // A call with a limit is not taken up again at all (signal(7)).
+            // A call with a timeout is never restarted (signal(7)).
             Err(Errno::EINTR) if limit.is_none() && !signals::may_end_calls() => {}
             result => return result.map(drop),
         }
     }
 }
 
-/// Waits until a call that blocks on a descriptor has something; not at all where it does not block, or
-/// nothing of it is the dataplane's. For the library's caller, who is inside already.
+/// Waits until a blocking call on a descriptor has a result. Returns at once if the descriptor does
+/// not block or the process has no pump. The caller is already inside.
 ///
 /// # Errors
-/// As the call, see [`wait()`].
+///
+/// See [`wait()`].
 pub fn until_readable(fd: RawFd) -> Result<()> {
     if !process::has_pump() || !real::blocks(fd) {
         return Ok(());
@@ -48,10 +51,12 @@ pub fn until_readable(fd: RawFd) -> Result<()> {
     wait(fd, None, || look(fd))
 }
 
-/// Reads from a connection as a call that blocks; bytes, or none where the kernel has the answer. For the
-/// library's caller, who is inside already.
+/// Reads from a connection as a blocking call. Returns `None` if the kernel has the answer. The
+/// caller is already inside.
 ///
 /// # Errors
+///
+/// See [`wait()`].
 /// See [`wait()`].
 pub fn read(
     fd: RawFd,

@@ -29,7 +29,7 @@ pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, len: sockl
                 Stage::Open => return done(Err(Errno::EISCONN)),
                 Stage::Failed => match connected.take_error() {
                     0 => (is_v6, None),
-                    // What nobody has asked for yet.
+                    // The program has not read this error yet.
                     error => return done(Err(Errno::from_raw(error))),
                 },
             },
@@ -65,13 +65,14 @@ pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, len: sockl
         Err(error) => return done(Err(error)),
     };
     match (is_served, bound) {
-        // The dataplane has no way to itself.
+        // The dataplane does not route to its own addresses.
         (true, _) if is_own => done(Err(Errno::EHOSTUNREACH)),
         (true, _) => {
             let ip = bound.map(|bound| bound.ip()).or(local);
             done(open(fd, ip.unwrap_or(any(is_v6)), remote, is_v6))
         }
-        // Its own address, from which this application may not connect there.
+        // The socket is bound to an address of the dataplane, from which this application may not
+        // connect.
         (false, Some(_)) => done(Err(Errno::ENETUNREACH)),
         (false, None) => real::connect(fd, address, len),
     }
@@ -101,7 +102,7 @@ fn open(fd: RawFd, local: IpAddr, remote: SocketAddr, is_v6: bool) -> Result<()>
     wait(fd, &shown)
 }
 
-/// Waits until it is open or has failed.
+/// Waits until the connection is open or has failed.
 fn wait(fd: RawFd, shown: &Connected) -> Result<()> {
     let limit = super::options::timeout(fd, libc::SO_SNDTIMEO);
     match super::wait::for_one(fd, libc::POLLOUT, limit)? {

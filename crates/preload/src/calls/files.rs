@@ -1,4 +1,4 @@
-//! `close` and its kin, and `ioctl`: the library's own descriptors are not the program's to close.
+//! `close` and related calls, and `ioctl`. The program must not close the library's descriptors.
 
 use super::{done, udp};
 use crate::inside::Inside;
@@ -46,7 +46,7 @@ pub extern "C" fn closefrom(first: c_int) {
 #[unsafe(no_mangle)]
 pub extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
     if from == to {
-        // Only looks whether it is open.
+        // This call only checks whether the descriptor is open.
         return match real::flags(from) {
             Ok(_) => to,
             Err(error) => done(Err(error)),
@@ -67,7 +67,7 @@ pub extern "C" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
     real::dup3(from, to, flags)
 }
 
-/// `ioctl(2)`. The C library's takes any arguments; what there is of them comes in one register.
+/// `ioctl(2)`. The C library's function is variadic; its one argument is in a register.
 ///
 /// # Safety
 /// As the system call.

@@ -27,7 +27,7 @@ pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, len: socklen_
         return real::bind(fd, address, len);
     };
     if table::find(fd).is_some() {
-        // Bound already.
+        // The socket is already bound.
         return done(Err(Errno::EINVAL));
     }
     let is_v6 = match inet(fd) {
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, len: socklen_
     }
 }
 
-/// The address is given when the socket listens, or connects.
+/// Stores the address, which the dataplane binds when the socket listens or connects.
 fn bind_own(fd: RawFd, local: SocketAddr, is_v6: bool) -> Result<()> {
     let inode = real::inode(fd).ok_or(Errno::ENOTSOCK)?;
     if kernel_name(fd).is_ok_and(|bound| bound.port() != 0) {
@@ -69,7 +69,7 @@ pub extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
     match table::find(fd) {
         Some(Sock { kind, is_v6 }) => done(match kind {
             Kind::Bound(local) => serve(fd, local, is_v6, backlog, false).map(drop),
-            // Its backlog stays.
+            // A listener keeps its backlog.
             Kind::Listener(_) => Ok(()),
             Kind::Connection(_) => Err(Errno::EINVAL),
             Kind::Udp(_) => Err(Errno::EOPNOTSUPP),
@@ -83,7 +83,7 @@ pub extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
             let (Some(is_v6), Some(local)) = (is_v6, wide) else {
                 return real::listen(fd, backlog);
             };
-            // A kernel's listener too: at loopback and the host's own addresses.
+            // The kernel's socket listens too: at loopback and the host's own addresses.
             if real::listen(fd, backlog) != 0 {
                 return -1;
             }
@@ -92,7 +92,7 @@ pub extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
     }
 }
 
-/// Listens at an address for a listener, and waits for the dataplane's answer.
+/// Binds an address of a listener, and waits for the dataplane's answer.
 fn ask(
     listener: Name,
     at: SocketAddr,
@@ -103,16 +103,16 @@ fn ask(
     process::wait(ANSWER_PATIENCE, |pump| pump.answer(bound))
 }
 
-/// The name of a new group.
+/// A random name for a new group of processes that share addresses.
 fn group() -> u64 {
     let mut bytes = [0; 8];
-    // SAFETY: there is room for as many. Without an answer the group has nobody else.
+    // SAFETY: the buffer has that size. If the call fails, the group has no other member.
     unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), libc::GRND_NONBLOCK) };
     u64::from_ne_bytes(bytes)
 }
 
-/// A process that has inherited a listener is about to serve it: it attaches a session of its own, and
-/// shares the listener's addresses. Where it may not, the process that listened serves on.
+/// Lets a process serve a listener that it has inherited: the process attaches its own session and
+/// shares the listener's addresses. If it may not, the process that listened still serves it.
 pub fn take_part(fd: RawFd) {
     if !table::inherits_listeners() {
         return;
@@ -129,11 +129,12 @@ pub fn take_part(fd: RawFd) {
     }
 }
 
-/// The process that this one has a listener from has ended. This one serves it itself; where it may not,
-/// nobody connects any more, and its descriptor stays silent.
+/// Serves a listener whose original process has ended. If this process may not, nobody can connect
+/// any more, and the descriptor stays silent.
 ///
 /// # Errors
-/// `EINVAL`, as of a listener that is shut: nobody connects any more.
+///
+/// `EINVAL`, as for a listener that was shut down.
 pub fn outlive(fd: RawFd) -> Result<()> {
     take_part(fd);
     let Some(sock) = table::find(fd) else {
@@ -150,15 +151,16 @@ pub fn outlive(fd: RawFd) -> Result<()> {
     Err(Errno::EINVAL)
 }
 
-/// Puts a pair in the place of a socket whose other end is gone: one that has ended would be reported by
-/// each poll.
+/// Replaces the socket under a descriptor whose other end is gone by a new pair: every poll would
+/// report the ended one.
 ///
 /// # Errors
-/// No descriptor is free.
+///
+/// If no descriptor is free.
 pub fn silence(fd: RawFd, sock: Sock) -> Result<()> {
     let before = real::inode(fd).ok_or(Errno::ENOTSOCK)?;
     let (theirs, ours, inode) = unix::pair(libc::SOCK_SEQPACKET)?;
-    // Open as long as the process is.
+    // The library's end stays open until the process ends.
     std::mem::forget(Internal::new(ours)?);
     unix::replace_watched(fd, theirs)?;
     table::remove(before);
@@ -166,10 +168,11 @@ pub fn silence(fd: RawFd, sock: Sock) -> Result<()> {
     Ok(())
 }
 
-/// The process of which a thread has [`OneAtATime`]: not a lock, which a child would inherit locked.
+/// Process of which a thread is in [`OneAtATime`]. It is no lock, as a child would inherit a lock
+/// locked.
 static TAKES_PART: AtomicU32 = AtomicU32::new(0);
 
-/// One thread of the process at a time, which changes what is under a descriptor.
+/// Guard that lets one thread of the process at a time replace sockets under descriptors.
 pub struct OneAtATime;
 
 impl OneAtATime {
@@ -222,14 +225,15 @@ fn serve_inherited(fd: RawFd, inherited: &Listening, is_v6: bool) -> Result<()> 
     Ok(())
 }
 
-/// What came of asking for an address.
+/// Result of binding an address.
 type Answer = Result<std::result::Result<(), Refusal>>;
 
-/// Asks for all addresses of the families that a socket of the kernel's serves: as one, or one by one
-/// where the application is only given some.
+/// Binds all addresses of the families of a kernel socket: the unspecified address, or each address
+/// if the application may bind only some.
 ///
 /// # Errors
-/// `ENETDOWN`: the dataplane is not there.
+///
+/// `ENETDOWN` if the dataplane is not running.
 pub fn ask_all(
     fd: RawFd,
     is_v6: bool,
@@ -260,8 +264,8 @@ pub fn ask_all(
     Ok(answers)
 }
 
-/// Listens at the dataplane, in the place of `fd`. False when the dataplane serves none of the
-/// addresses, and the kernel alone does.
+/// Listens at the dataplane in place of the kernel socket `fd`. Returns `false` if the dataplane
+/// serves none of the addresses, so that only the kernel listens.
 fn serve(
     fd: RawFd,
     local: SocketAddr,
@@ -287,7 +291,7 @@ fn serve(
     let name = added??;
     let mut refused = None;
     let mut is_served = false;
-    // A process that inherits it and serves it comes before this one.
+    // The processes that inherit the listener and serve it have precedence over this one.
     let ask = |at: SocketAddr| {
         let answer = ask(name, at, backlog, true);
         if matches!(answer, Ok(Ok(()))) {
@@ -317,7 +321,7 @@ fn serve(
         process::with_pump(|pump| pump.drop_listener(name));
         let by_kernel = matches!(refused, Some(Errno::EACCES | Errno::EADDRNOTAVAIL) | None);
         return match refused {
-            // Not the dataplane's: the kernel's alone.
+            // The dataplane does not serve the address, so only the kernel listens.
             _ if with_kernel && by_kernel => Ok(false),
             Some(error) => Err(error),
             None => Err(Errno::EADDRNOTAVAIL),

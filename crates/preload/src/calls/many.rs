@@ -1,4 +1,4 @@
-//! `sendmmsg` and `recvmmsg`: of the sockets that the dataplane serves, one message after the other.
+//! `sendmmsg` and `recvmmsg`, message by message for sockets that the dataplane serves.
 
 use super::receive::recvmsg;
 use super::send::sendmsg;
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn sendmmsg(
     count.min(libc::UIO_MAXIOV as c_uint) as c_int
 }
 
-/// `recvmmsg(2)`; as Linux's, it looks at the time only after each datagram.
+/// `recvmmsg(2)`. As in Linux, the timeout is checked only after each datagram.
 ///
 /// # Safety
 /// As the system call.

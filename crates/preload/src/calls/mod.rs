@@ -1,4 +1,5 @@
-//! The C library's names that programs call. What is not the dataplane's goes to the kernel.
+//! Functions of the C library that programs call. The kernel handles sockets that are not the
+//! dataplane's.
 
 mod accept;
 mod blocking;
@@ -21,7 +22,7 @@ use nix::errno::Errno;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 
-/// A call's result as C has it.
+/// Result of a call in C's form.
 fn give(result: Result<c_int>) -> c_int {
     match result {
         Ok(value) => value,
@@ -32,19 +33,20 @@ fn give(result: Result<c_int>) -> c_int {
     }
 }
 
-/// As [`give`], of a call that only succeeds.
+/// Result in C's form of a call that returns no value.
 fn done(result: Result<()>) -> c_int {
     give(result.map(|()| 0))
 }
 
-/// What of the Internet's a socket is.
+/// Protocol of an Internet socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Inet {
     Tcp,
     Udp,
 }
 
-/// What socket of the kernel's it is, and whether of IPv6; none where it is neither.
+/// Protocol of a kernel socket, and whether it is an IPv6 socket. `None` if it is neither TCP nor
+/// UDP.
 fn inet(fd: RawFd) -> Option<(Inet, bool)> {
     let option = |name| crate::real::int_option(fd, libc::SOL_SOCKET, name).ok();
     let is_v6 = match option(libc::SO_DOMAIN)? {
@@ -60,7 +62,7 @@ fn inet(fd: RawFd) -> Option<(Inet, bool)> {
     Some((inet, is_v6))
 }
 
-/// Whether it is a TCP socket of the kernel's, and if so whether of IPv6.
+/// Whether a kernel socket of TCP is an IPv6 socket; `None` if it is no TCP socket.
 fn is_tcp(fd: RawFd) -> Option<bool> {
     let (inet, is_v6) = inet(fd)?;
     (inet == Inet::Tcp).then_some(is_v6)
@@ -74,7 +76,7 @@ pub fn any(is_v6: bool) -> IpAddr {
     }
 }
 
-/// Where the kernel has a socket bound.
+/// Address that a kernel socket is bound to.
 fn kernel_name(fd: RawFd) -> Result<SocketAddr> {
     let mut storage = std::mem::MaybeUninit::<libc::sockaddr_storage>::zeroed();
     let mut len = size_of::<libc::sockaddr_storage>() as libc::socklen_t;

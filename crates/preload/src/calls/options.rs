@@ -1,7 +1,7 @@
 //! `getsockopt` and `setsockopt`.
 //!
-//! What a Unix socket has as TCP does (timeouts, buffer sizes), the kernel answers. An option that
-//! asks the stack for something that it does not do is refused as by a kernel without it.
+//! The kernel answers the options that a Unix socket shares with TCP (timeouts, buffer sizes). An
+//! option for which the stack has no implementation is refused as by a kernel without it.
 
 use super::{done, udp, wait};
 use crate::inside::Inside;
@@ -17,7 +17,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Whether closing the socket resets its connection: SO_LINGER with no time.
+/// Whether closing the socket resets its connection (SO_LINGER with a time of zero).
 pub fn resets_at_close(fd: RawFd) -> bool {
     let mut linger = libc::linger {
         l_onoff: 0,
@@ -29,7 +29,7 @@ pub fn resets_at_close(fd: RawFd) -> bool {
     got == 0 && linger.l_onoff != 0 && linger.l_linger == 0
 }
 
-/// How long calls on a socket wait at most: SO_SNDTIMEO or SO_RCVTIMEO.
+/// Longest time that calls on a socket wait (SO_SNDTIMEO or SO_RCVTIMEO).
 pub fn timeout(fd: RawFd, name: c_int) -> Option<Duration> {
     let mut time = libc::timeval {
         tv_sec: 0,
@@ -42,7 +42,7 @@ pub fn timeout(fd: RawFd, name: c_int) -> Option<Duration> {
     (got == 0 && !limit.is_zero()).then_some(limit)
 }
 
-/// What the program has set at a socket of the kernel's before it becomes one of the dataplane's.
+/// Options that the program has set on a kernel socket before the dataplane serves it.
 pub fn of_kernel(fd: RawFd) -> TcpOptions {
     let mut options = TcpOptions::default();
     let option = |level, name| real::int_option(fd, level, name);
@@ -62,8 +62,8 @@ pub fn of_kernel(fd: RawFd) -> TcpOptions {
             let _ = options.set(name, value);
         }
     }
-    // The kernel's 536 may be its default, and may have been asked for: cutting to it is right for
-    // one of them.
+    // The kernel's value 536 is either its default or set by the program. Only the latter would
+    // limit segments, so it is ignored.
     match option(libc::IPPROTO_TCP, libc::TCP_MAXSEG) {
         Ok(bytes) if bytes != UNKNOWN_SEGMENT_BYTES => {
             let _ = options.set(libc::TCP_MAXSEG, bytes);
@@ -73,29 +73,30 @@ pub fn of_kernel(fd: RawFd) -> TcpOptions {
     options
 }
 
-/// What TCP_MAXSEG says of a socket without a connection (TCP_MSS_DEFAULT).
+/// Value of TCP_MAXSEG for a socket without a connection (TCP_MSS_DEFAULT).
 const UNKNOWN_SEGMENT_BYTES: c_int = 536;
-/// SYNs that are sent again, by Linux's default and the stack's.
+/// Default number of SYN retransmissions in Linux and in the stack.
 const SYN_RETRIES: u8 = 6;
-/// Bytes of an algorithm's name (TCP_CA_NAME_MAX).
+/// Largest length of an algorithm's name in bytes (TCP_CA_NAME_MAX).
 const NAME_BYTES: usize = 16;
 
-/// The socket, unless it is the kernel's, as one is still that only has an address.
+/// The socket under a descriptor, unless the kernel still serves it because it only has an address.
 fn of_the_dataplane(fd: c_int) -> Option<Sock> {
     table::find(fd).filter(|sock| !matches!(sock.kind, Kind::Bound(_)))
 }
 
-/// A connection as it is, if it is open and this process'.
+/// Current state of a connection, if it is open and belongs to this process.
 fn info(connected: &Connected) -> Option<ConnectionInfo> {
     let name = connected.name();
     let asked = process::with_pump(|pump| pump.ask_info(name)).flatten()?;
     wait::for_answer(ANSWER_PATIENCE, |pump| pump.info(name, asked)).ok()?
 }
 
-/// TCP_INFO.
+/// Contents of TCP_INFO.
 ///
 /// # Errors
-/// `ENOPROTOOPT` where another process has the connection.
+///
+/// `ENOPROTOOPT` if another process has the connection.
 fn info_bytes(kind: &Kind) -> Result<Vec<u8>> {
     let Kind::Connection(connected) = kind else {
         return Ok(only_state(LISTEN));
@@ -146,7 +147,7 @@ pub unsafe extern "C" fn getsockopt(
         Answer::Kernel => return real::getsockopt(fd, level, name, value, len),
         Answer::Refused => Err(Errno::ENOPROTOOPT),
         Answer::Error => {
-            // The pair's own error is about nothing that the program knows.
+            // The error of the pair is unknown to the program.
             let pending = real::int_option(fd, level, name).unwrap_or(0);
             let error = match &sock.kind {
                 Kind::Connection(connected) => match connected.take_error() {
@@ -163,7 +164,7 @@ pub unsafe extern "C" fn getsockopt(
     })
 }
 
-/// Writes an answer, as much of it as there is room for.
+/// Writes an answer, truncated to the program's buffer.
 pub fn put(answer: &[u8], value: *mut c_void, len: *mut socklen_t) -> Result<()> {
     let room = c_int::try_from(memory::get(len)?).map_err(|_| Errno::EINVAL)?;
     let part = &answer[..answer.len().min(room as usize)];
@@ -212,7 +213,7 @@ fn answer(sock: &Sock, level: c_int, name: c_int) -> Answer {
                 _ => None,
             };
             let defaults = Defaults {
-                // As Linux's default says; the stack sends what is written at once in any case.
+                // The value is Linux's default; the stack sends written data at once in any case.
                 nagle: true,
                 keepalive: KEEPALIVE,
                 syn_retries: SYN_RETRIES,
@@ -293,7 +294,7 @@ pub unsafe extern "C" fn setsockopt(
                 && !connected.is_here()
                 && !is_advice(name)
             {
-                // The stack is told of it by another process.
+                // Another process owns the connection in the stack.
                 return Err(Errno::ENOPROTOOPT);
             }
             change(&sock.kind, |options| options.set(name, number))
@@ -302,8 +303,8 @@ pub unsafe extern "C" fn setsockopt(
     }
 }
 
-/// Options of `SOL_SOCKET` that ask for something of the kernel's path, which packets of the
-/// dataplane do not take: TCP's are refused as UDP's.
+/// Whether a `SOL_SOCKET` option concerns the kernel's packet path, which packets of the dataplane
+/// do not take. TCP and UDP sockets refuse it.
 pub fn is_undone(name: c_int) -> bool {
     matches!(
         name,
@@ -318,7 +319,7 @@ pub fn is_undone(name: c_int) -> bool {
     )
 }
 
-/// Options that only advise when a segment leaves: every write does at once.
+/// Whether an option only advises when to send: every write is sent at once.
 fn is_advice(name: c_int) -> bool {
     matches!(
         name,
@@ -326,7 +327,7 @@ fn is_advice(name: c_int) -> bool {
     )
 }
 
-/// Changes TCP's options, and tells the stack.
+/// Changes TCP options, and passes them to the stack.
 fn change(kind: &Kind, set: impl FnOnce(&mut TcpOptions) -> Result<()>) -> Result<()> {
     match kind {
         Kind::Bound(_) | Kind::Udp(_) => Err(Errno::ENOPROTOOPT),
@@ -350,7 +351,7 @@ fn change(kind: &Kind, set: impl FnOnce(&mut TcpOptions) -> Result<()>) -> Resul
     }
 }
 
-/// What was asked for of a buffer counts for a listener's connections too, and for what the library
+/// Stores a buffer size for a listener's connections, or applies it to the data that the library
 /// sends to a connection's reader.
 fn keep_buffer(kind: &Kind, name: c_int, bytes: c_int) {
     match kind {
@@ -369,10 +370,11 @@ fn keep_buffer(kind: &Kind, name: c_int, bytes: c_int) {
     }
 }
 
-/// The dataplane has one algorithm for all.
+/// Accepts the dataplane's congestion control algorithm, which is the same for all sockets.
 ///
 /// # Errors
-/// `ENOENT` for another, as of a kernel that does not have it.
+///
+/// `ENOENT` for another algorithm, as in a kernel without it.
 fn choose_congestion(value: *const c_void, len: socklen_t) -> Result<()> {
     let bytes = memory::read(value, (len as usize).min(NAME_BYTES - 1))?;
     let wanted = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -384,8 +386,8 @@ fn choose_congestion(value: *const c_void, len: socklen_t) -> Result<()> {
     }
 }
 
-/// SO_LINGER: with no time, closing resets. A time to wait at close is the kernel's to refuse: a
-/// pair's close does not wait.
+/// Sets SO_LINGER. With a time of zero, closing resets the connection. The kernel handles other
+/// times; the close of a pair does not wait.
 fn linger(fd: RawFd, connected: &Connected, value: *const c_void, len: socklen_t) -> Result<()> {
     if (len as usize) < size_of::<libc::linger>() {
         return Err(Errno::EINVAL);
@@ -394,7 +396,7 @@ fn linger(fd: RawFd, connected: &Connected, value: *const c_void, len: socklen_t
     let time_s = memory::get(value.cast::<i32>().wrapping_add(1))?;
     let resets = onoff != 0 && time_s == 0;
     if resets && !connected.is_here() {
-        // The process that closes it is another.
+        // Another process closes the connection.
         return Err(Errno::ENOPROTOOPT);
     }
     connected.resets_at_close.store(resets, Ordering::Relaxed);

@@ -1,5 +1,6 @@
-//! `read` and its kin. Datagrams come by [`udp`]. Of a connection: what is held for a thread that was told of it by `epoll_wait`, and what comes while a
-//! call blocks, is copied from where the dataplane put it; all else is the kernel's to give.
+//! `read` and related calls. [`udp`] handles datagrams. For a connection, data that the library
+//! buffers for a thread in `epoll_wait`, and data that arrives during a blocking call, is copied
+//! from the dataplane's memory. The kernel handles everything else.
 
 use super::{blocking, slices, udp};
 use crate::inside::Inside;
@@ -9,13 +10,14 @@ use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use std::io::IoSliceMut;
 use std::os::fd::RawFd;
 
-/// Flags that say nothing about what is read.
+/// Flags that do not change what is read.
 const PLAIN: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_CMSG_CLOEXEC;
 
-/// The next datagram, where the socket is one that the dataplane serves.
+/// Receives the next datagram if the dataplane serves the socket.
 ///
 /// # Safety
-/// As `recvmsg(2)`, except that the memory must be there.
+///
+/// As for `recvmsg(2)`, except that the memory must be valid.
 unsafe fn datagram(fd: RawFd, message: &mut msghdr, flags: c_int) -> Option<ssize_t> {
     let (_inside, found) = udp::enter(fd)?;
     // SAFETY: as the caller guarantees.
@@ -26,7 +28,7 @@ unsafe fn datagram(fd: RawFd, message: &mut msghdr, flags: c_int) -> Option<ssiz
     }))
 }
 
-/// In parts, see [`datagram`].
+/// Receives a datagram in parts, see [`datagram`].
 unsafe fn parts_of_datagram(
     fd: RawFd,
     (parts, count): (*const iovec, size_t),
@@ -36,7 +38,7 @@ unsafe fn parts_of_datagram(
     if !table::has_udp() {
         return None;
     }
-    // SAFETY: all zeros are a value of it.
+    // SAFETY: all zeros are a valid value.
     let mut message: msghdr = unsafe { std::mem::zeroed() };
     (message.msg_iov, message.msg_iovlen) = (parts.cast_mut(), count);
     if !from.is_null() && !from_len.is_null() {
@@ -52,7 +54,7 @@ unsafe fn parts_of_datagram(
     Some(got)
 }
 
-/// One part, see [`datagram`].
+/// Receives a datagram in one part, see [`datagram`].
 unsafe fn one_datagram(
     fd: RawFd,
     (bytes, len): (*mut c_void, size_t),
@@ -69,15 +71,15 @@ unsafe fn one_datagram(
 
 const NOBODY: (*mut sockaddr, *mut socklen_t) = (std::ptr::null_mut(), std::ptr::null_mut());
 
-/// Bytes that were held, or have come while the call blocked, and are copied; none where the kernel must be
-/// asked. For a descriptor that [`table::may_be_connection`].
+/// Copies data that was buffered or has arrived during a blocking call. Returns `None` if the
+/// kernel must be asked. For a descriptor that [`table::may_be_connection`].
 fn taken(fd: RawFd, parts: &mut [IoSliceMut<'_>], flags: c_int) -> Option<ssize_t> {
-    // A handler of a signal that has interrupted the library has no second turn.
+    // A signal handler that has interrupted the library must not enter it again.
     let _inside = Inside::enter().filter(|_| process::has_pump())?;
     let (connected, inode) = table::connection(fd)?;
     let name = connected.name();
     let mut taken = process::with_pump(|pump| pump.receive(name, inode, parts)).flatten();
-    // What is waited for in an epoll set is not read by calls that block.
+    // A connection in an epoll set is not read by a blocking call of the library.
     let may_block = flags & libc::MSG_DONTWAIT == 0 && !connected.is_watched();
     if taken.is_none() && may_block && connected.stage() == Stage::Open && real::blocks(fd) {
         match blocking::read(fd, (name, inode), parts) {
@@ -91,10 +93,11 @@ fn taken(fd: RawFd, parts: &mut [IoSliceMut<'_>], flags: c_int) -> Option<ssize_
     ssize_t::try_from(taken?).ok()
 }
 
-/// One part.
+/// Reads one part.
 ///
 /// # Safety
-/// As `read(2)`, except that the memory must be there.
+///
+/// As for `read(2)`, except that the memory must be valid.
 unsafe fn one(fd: RawFd, bytes: *mut c_void, len: size_t, flags: c_int) -> Option<ssize_t> {
     // SAFETY: as the caller guarantees.
     let part = unsafe { slices::one_to_fill(bytes, len) }?;
@@ -178,9 +181,10 @@ pub unsafe extern "C" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> 
     if let Some(got) = unsafe { parts_of_datagram(fd, all, NOBODY, 0) } {
         return got;
     }
+    let len = usize::try_from(count).unwrap_or(0);
     if table::may_be_connection(fd)
         // SAFETY: as the caller guarantees.
-        && let Some(mut all) = unsafe { slices::to_fill(parts, usize::try_from(count).unwrap_or(0)) }
+        && let Some(mut all) = unsafe { slices::to_fill(parts, len) }
         && let Some(taken) = taken(fd, &mut all, 0)
     {
         return taken;
@@ -213,7 +217,7 @@ pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) 
         if taken < 0 {
             return taken;
         }
-        // SAFETY: as the caller guarantees. No address and no control message comes of a stream.
+        // SAFETY: as the caller guarantees. A stream has no address and no control message.
         unsafe {
             (*message).msg_namelen = 0;
             (*message).msg_controllen = 0;
@@ -224,7 +228,7 @@ pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) 
     real::recvmsg(fd, message, flags)
 }
 
-/// `read(2)` as programs that are built with checks call it.
+/// `read(2)` for programs that are compiled with fortification.
 ///
 /// # Safety
 /// As the system call.
@@ -242,7 +246,7 @@ pub unsafe extern "C" fn __read_chk(
     unsafe { read(fd, bytes, len) }
 }
 
-/// `recv(2)`, as [`__read_chk`].
+/// `recv(2)` for programs that are compiled with fortification.
 ///
 /// # Safety
 /// As the system call.
@@ -261,7 +265,7 @@ pub unsafe extern "C" fn __recv_chk(
     unsafe { recv(fd, bytes, len, flags) }
 }
 
-/// `recvfrom(2)`, as [`__read_chk`].
+/// `recvfrom(2)` for programs that are compiled with fortification.
 ///
 /// # Safety
 /// As the system call.

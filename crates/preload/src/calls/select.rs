@@ -1,4 +1,4 @@
-//! `select` and `pselect`: they wait as `poll` does.
+//! `select` and `pselect`, which wait like `poll`.
 
 use super::{give, wait};
 use crate::real;
@@ -7,29 +7,29 @@ use libc::{c_int, fd_set, pollfd, sigset_t, timespec, timeval};
 use nix::errno::Errno;
 use std::time::{Duration, Instant};
 
-/// Numbers that the sets have places for.
+/// Number of descriptors in a set.
 const MOST: c_int = libc::FD_SETSIZE as c_int;
 
-/// The program's sets: what can be read, written, and what is urgent.
+/// Sets of the program: readable, writable and urgent.
 type Sets = [*mut fd_set; 3];
 
 const EVENTS: [i16; 3] = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
 
-/// Copies of the sets, of which the first `count` bits are used.
+/// Copies of the sets, whose first `count` bits are used.
 struct Copies([Option<fd_set>; 3]);
 
 impl Copies {
     /// # Safety
-    /// Sets that are not null must be there, with places for `count` numbers.
+    /// Non-null sets must be valid for `count` descriptors.
     unsafe fn of(sets: Sets, count: c_int) -> Copies {
         let bytes = bytes(count);
         Copies(sets.map(|set| {
             if set.is_null() {
                 return None;
             }
-            // SAFETY: all zeros are a set.
+            // SAFETY: all zeros are an empty set.
             let mut copy: fd_set = unsafe { std::mem::zeroed() };
-            // SAFETY: as the caller guarantees; a set of ours has places for all.
+            // SAFETY: as the caller guarantees; the copy has space for all descriptors.
             unsafe {
                 std::ptr::copy_nonoverlapping(set.cast::<u8>(), (&raw mut copy).cast(), bytes);
             }
@@ -37,7 +37,7 @@ impl Copies {
         }))
     }
 
-    /// As the kernel takes them.
+    /// Pointers to the copies for the kernel.
     fn places(&mut self) -> Sets {
         self.0.each_mut().map(|set| match set {
             Some(set) => &raw mut *set,
@@ -46,7 +46,7 @@ impl Copies {
     }
 
     /// # Safety
-    /// As [`Copies::of`].
+    /// See [`Copies::of`].
     unsafe fn write(&self, sets: Sets, count: c_int) {
         for (from, to) in self.0.iter().zip(sets) {
             if let Some(from) = from {
@@ -64,24 +64,24 @@ impl Copies {
 
     fn clear(&mut self) {
         for set in self.0.iter_mut().flatten() {
-            // SAFETY: a set of ours.
+            // SAFETY: the set is valid.
             unsafe { libc::FD_ZERO(set) };
         }
     }
 
-    /// What to poll for; none where that does not say the same.
+    /// Descriptors for `poll`. `None` if `poll` would not have the same meaning.
     fn polled(&self, count: c_int) -> Option<Vec<pollfd>> {
         let mut all = Vec::new();
         for fd in 0..count {
             let has = |set: &Option<fd_set>| {
-                // SAFETY: the number has a place.
+                // SAFETY: the descriptor is below the set's size.
                 set.as_ref()
                     .is_some_and(|set| unsafe { libc::FD_ISSET(fd, set) })
             };
             let wanted = self.0.iter().zip(EVENTS).filter(|(set, _)| has(set));
             let events = wanted.fold(0, |all, (_, event)| all | event);
             if events == libc::POLLPRI {
-                // The end of a connection is no urgent data, but poll tells of it.
+                // The end of a connection is no urgent data, but `poll` reports it.
                 return None;
             }
             if events != 0 {
@@ -96,13 +96,13 @@ impl Copies {
     }
 }
 
-/// The kernel's sets are of words.
+/// Size of the first `count` bits in the kernel's words.
 fn bytes(count: c_int) -> usize {
     (count as usize).div_ceil(64) * 8
 }
 
 /// # Safety
-/// As `pselect(2)`, except that sets that are not null must be there.
+/// As for `pselect(2)`, except that non-null sets must be valid.
 unsafe fn wait_for(
     count: c_int,
     sets: Sets,
@@ -118,7 +118,7 @@ unsafe fn wait_for(
     let mut found = Copies(asked.0);
     let look = || {
         found = Copies(asked.0);
-        // Handlers run while it waits.
+        // Signal handlers run during the wait, not here.
         real::pselect(count, found.places(), &mut { wait::NOW }, std::ptr::null())
     };
     let ready = wait::wait(&fds, None, limit, signals, look)?;
@@ -133,7 +133,7 @@ unsafe fn wait_for(
 /// `pselect(2)`.
 ///
 /// # Safety
-/// As the system call, except that sets that are not null must be there.
+/// As for the system call, except that non-null sets must be valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pselect(
     count: c_int,
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn pselect(
     }
 }
 
-/// `select(2)`, which leaves what is left of the time.
+/// `select(2)`, which writes the remaining time.
 ///
 /// # Safety
 /// As [`pselect`].

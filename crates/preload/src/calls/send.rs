@@ -1,8 +1,9 @@
-//! `write` and its kin. Datagrams go by [`udp`]. Of a connection: what a connection's window takes goes from the calling thread into the
-//! session; the rest, and what is not a connection of this process, to the kernel as ever.
+//! `write` and related calls. [`udp`] handles datagrams. For a connection, the calling thread
+//! passes data to the session as far as the window allows. The rest, and data of other sockets,
+//! goes to the kernel.
 //!
-//! Calls of these names inside the C library (stdio), sendfile and splice do not come here. They
-//! write to the socket, and what lies there goes first: order holds.
+//! stdio's internal calls, sendfile and splice bypass this library. They write to the pair, whose
+//! data precedes later data, so the order is preserved.
 
 use super::{slices, udp};
 use crate::inside::Inside;
@@ -12,13 +13,14 @@ use std::io::IoSlice;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 
-/// Flags that say nothing about where data goes.
+/// Flags that do not change where data is sent.
 const PLAIN: c_int = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_MORE;
 
-/// Sends a datagram, where the socket is one that the dataplane serves, or `to` makes it one.
+/// Sends a datagram if the dataplane serves the socket, or serves it from now on because of `to`.
 ///
 /// # Safety
-/// As `sendmsg(2)`, except that the memory must be there.
+///
+/// As for `sendmsg(2)`, except that the memory must be valid.
 unsafe fn datagram(
     fd: RawFd,
     parts: &[IoSlice<'_>],
@@ -41,7 +43,7 @@ unsafe fn datagram(
     }))
 }
 
-/// Of one part, see [`datagram`].
+/// Sends a datagram of one part, see [`datagram`].
 unsafe fn datagram_of_one(
     fd: RawFd,
     (bytes, len): (*const c_void, size_t),
@@ -56,14 +58,14 @@ unsafe fn datagram_of_one(
     let parts = match &part {
         Some(part) => std::slice::from_ref(part),
         None if len == 0 => &[],
-        // The kernel must look at it.
+        // The pointer is invalid, which the kernel must report.
         None => return None,
     };
     // SAFETY: as the caller guarantees.
     unsafe { datagram(fd, parts, to, NO_CONTROL, flags) }
 }
 
-/// Of several parts, see [`datagram`].
+/// Sends a datagram of several parts, see [`datagram`].
 unsafe fn datagram_of_parts(
     fd: RawFd,
     (parts, count): (*const iovec, size_t),
@@ -92,10 +94,10 @@ unsafe fn datagram_of_parts(
 const NO_CONTROL: (*mut c_void, size_t) = (std::ptr::null_mut(), 0);
 const NOWHERE: (*const sockaddr, socklen_t) = (std::ptr::null(), 0);
 
-/// Bytes that the session has taken at once: none where the kernel must be asked. For a descriptor that
-/// [`table::may_be_connection`].
+/// Passes data to the session. Returns the number of accepted bytes, 0 if the kernel must be asked.
+/// For a descriptor that [`table::may_be_connection`].
 fn taken(fd: RawFd, parts: &[IoSlice<'_>]) -> usize {
-    // A handler of a signal that has interrupted the library has no second turn.
+    // A signal handler that has interrupted the library must not enter it again.
     let Some(_inside) = Inside::enter() else {
         return 0;
     };
@@ -108,7 +110,7 @@ fn taken(fd: RawFd, parts: &[IoSlice<'_>]) -> usize {
     process::with_pump(|pump| pump.send(connected.name(), inode, parts)).unwrap_or(0)
 }
 
-/// The parts from byte `at` on.
+/// Parts from byte `at` on.
 fn rest(parts: &[IoSlice<'_>], mut at: usize) -> Vec<iovec> {
     let mut rest = Vec::with_capacity(parts.len());
     for part in parts {
@@ -124,7 +126,7 @@ fn rest(parts: &[IoSlice<'_>], mut at: usize) -> Vec<iovec> {
     rest
 }
 
-/// A call's result where some bytes went before it.
+/// Result of a call before which `sent` bytes were sent.
 fn with(sent: usize, more: ssize_t) -> ssize_t {
     match (sent, more) {
         (0, more) => more,
@@ -276,7 +278,7 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
     }
 }
 
-/// `shutdown(2)`: nothing goes past the socket's end any more.
+/// `shutdown(2)`. Later data must not bypass the pair, which is shut down.
 #[unsafe(no_mangle)]
 pub extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
     if let Some((_inside, found)) = udp::enter(fd) {

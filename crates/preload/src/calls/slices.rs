@@ -1,32 +1,35 @@
-//! The program's memory as slices.
+//! Slices of the program's memory.
 
 use libc::{c_void, iovec, size_t};
 use std::io::{IoSlice, IoSliceMut};
 
-/// The program's memory as a slice; none where the kernel must look at it.
+/// The program's memory as a slice. `None` if the kernel must check it.
 ///
 /// # Safety
-/// As `write(2)`, except that the memory must be there.
+///
+/// As for `write(2)`, except that the memory must be valid.
 pub unsafe fn one<'a>(bytes: *const c_void, len: size_t) -> Option<IoSlice<'a>> {
     let is_any = !bytes.is_null() && len > 0 && len <= isize::MAX as usize;
     // SAFETY: as the caller guarantees.
     is_any.then(|| IoSlice::new(unsafe { std::slice::from_raw_parts(bytes.cast(), len) }))
 }
 
-/// The same, to be filled.
+/// The program's memory as a mutable slice. `None` if the kernel must check it.
 ///
 /// # Safety
-/// As `read(2)`, except that the memory must be there.
+///
+/// As for `read(2)`, except that the memory must be valid.
 pub unsafe fn one_to_fill<'a>(bytes: *mut c_void, len: size_t) -> Option<IoSliceMut<'a>> {
     let is_any = !bytes.is_null() && len > 0 && len <= isize::MAX as usize;
     // SAFETY: as the caller guarantees.
     is_any.then(|| IoSliceMut::new(unsafe { std::slice::from_raw_parts_mut(bytes.cast(), len) }))
 }
 
-/// Those parts that have a length; none where the kernel must look at them.
+/// Non-empty parts of an array. `None` if the kernel must check them.
 ///
 /// # Safety
-/// The array of parts must be there.
+///
+/// The array must be valid.
 unsafe fn parts<'a>(parts: *const iovec, count: usize) -> Option<impl Iterator<Item = &'a iovec>> {
     if parts.is_null() || count == 0 || count > libc::UIO_MAXIOV as usize {
         return None;
@@ -37,7 +40,7 @@ unsafe fn parts<'a>(parts: *const iovec, count: usize) -> Option<impl Iterator<I
 }
 
 /// # Safety
-/// As `writev(2)`, except that the memory must be there.
+/// As for `writev(2)`, except that the memory must be valid.
 pub unsafe fn all<'a>(array: *const iovec, count: usize) -> Option<Vec<IoSlice<'a>>> {
     // SAFETY: as the caller guarantees.
     unsafe { parts(array, count) }?
@@ -46,10 +49,11 @@ pub unsafe fn all<'a>(array: *const iovec, count: usize) -> Option<Vec<IoSlice<'
         .collect()
 }
 
-/// The parts of a datagram, which may be none; none where they are too many, or a pointer is null.
+/// Parts of a datagram, which may be empty. `None` if there are too many or a pointer is null.
 ///
 /// # Safety
-/// As `writev(2)`, except that the memory must be there.
+///
+/// As for `writev(2)`, except that the memory must be valid.
 pub unsafe fn of_datagram<'a>(array: *const iovec, count: usize) -> Option<Vec<IoSlice<'a>>> {
     if count == 0 {
         return Some(Vec::new());
@@ -62,7 +66,7 @@ pub unsafe fn of_datagram<'a>(array: *const iovec, count: usize) -> Option<Vec<I
 }
 
 /// # Safety
-/// As `readv(2)`, except that the memory must be there.
+/// As for `readv(2)`, except that the memory must be valid.
 pub unsafe fn to_fill<'a>(array: *const iovec, count: usize) -> Option<Vec<IoSliceMut<'a>>> {
     // SAFETY: as the caller guarantees.
     unsafe { parts(array, count) }?

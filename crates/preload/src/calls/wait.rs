@@ -1,7 +1,7 @@
-//! `epoll_wait`, `poll` and their kin: a thread that is about to wait does the pump's work first, and
-//! is then woken by the dataplane itself, without the pump's thread.
+//! `epoll_wait`, `poll` and related calls. A thread that is about to wait does the pump's work
+//! first. The dataplane then wakes the thread itself, without the pump's thread.
 //!
-//! A wait that is entered here is not a point at which `pthread_cancel` ends a thread.
+//! A wait in this library is no cancellation point (`pthread_cancel`).
 
 use super::give;
 use crate::inside::{self, Inside};
@@ -17,13 +17,13 @@ use nix::errno::Errno;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-/// Descriptors that are waited for beside the dataplane without memory for them; with more, the
-/// pump's thread serves as if nobody waited.
+/// Largest number of descriptors for which a wait needs no allocation. With more, the pump's thread
+/// serves the session as if no thread waited.
 pub const MOST_FDS: usize = 63;
 
-/// Waits until `look`, which does not wait, finds something; handlers of `signals` that it does not block
-/// (none: of what the thread does not block) run meanwhile. It is what `fds` become ready for; `home`: what
-/// of the dataplane's the caller waits for.
+/// Waits until `look`, which does not wait, finds something. It looks at what `fds` are ready for.
+/// `signals` is the signal mask during the wait; null is the thread's own. `home` is the source of
+/// the dataplane's data that the caller waits for.
 pub fn wait(
     fds: &[pollfd],
     home: Option<Home>,
@@ -57,7 +57,7 @@ pub fn wait(
         let rest = process::with_pump(|pump| pump.caller_rests(home, is_for_data));
         let rest = rest.unwrap_or(Rest::Alone);
         all[0].fd = match rest {
-            // There is something to do.
+            // There is work to do.
             Rest::Not => continue,
             Rest::Bell(bell) => bell,
             Rest::Alone => -1,
@@ -78,14 +78,14 @@ fn pause(fds: &mut [pollfd], left: Option<Duration>, signals: *const sigset_t) -
     Errno::result(real::ppoll(fds, place(&mut time), signals))
 }
 
-/// None where it is negative.
+/// Duration of a C time; `None` if it is negative.
 pub fn duration_of(time: timeval) -> Option<Duration> {
     let whole = Duration::from_secs(u64::try_from(time.tv_sec).ok()?);
     let part = Duration::from_micros(u64::try_from(time.tv_usec).ok()?);
     Some(whole.saturating_add(part))
 }
 
-/// As C has it.
+/// C time of a duration.
 pub fn timespec_of(time: Duration) -> timespec {
     timespec {
         tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
@@ -93,28 +93,30 @@ pub fn timespec_of(time: Duration) -> timespec {
     }
 }
 
-/// A time as the kernel takes it.
+/// Pointer to a time, or null.
 pub fn place(time: &mut Option<timespec>) -> *mut timespec {
     time.as_mut()
         .map_or(std::ptr::null_mut(), |time| &raw mut *time)
 }
 
-/// No time.
+/// Time of zero.
 pub const NOW: timespec = timespec {
     tv_sec: 0,
     tv_nsec: 0,
 };
 
-/// What descriptors are ready, without waiting; as `ppoll(2)`.
+/// Readiness of descriptors without waiting; arguments and result as for `ppoll(2)`.
 pub fn look_at(fds: *mut pollfd, count: nfds_t) -> c_int {
     real::ppoll((fds, count), &mut { NOW }, std::ptr::null())
 }
 
-/// Calls that wait with a time: by `wait`, or by `kernel` where that is none or has no answer (`ENOSYS`), with a
-/// time of its own: the kernel writes what is left of it, and C's functions do not.
+/// Runs a call with a timeout: by `wait`, or by `kernel` if the library cannot serve it or `wait`
+/// returns `ENOSYS`. `kernel` gets a copy of the timeout, because the kernel writes the remaining
+/// time and C's functions do not.
 ///
 /// # Safety
-/// The time must be there, or null.
+///
+/// The timeout must be valid or null.
 pub unsafe fn timed(
     timeout: *const timespec,
     kernel: impl Fn(*mut timespec) -> c_int,
@@ -123,7 +125,7 @@ pub unsafe fn timed(
     // SAFETY: as the caller guarantees.
     let told = (!timeout.is_null()).then(|| unsafe { timeout.read() });
     let kernel = || kernel(place(&mut { told }));
-    // The kernel says that it is invalid.
+    // The kernel reports the invalid timeout.
     let Ok(limit) = limit(told) else {
         return kernel();
     };
@@ -136,15 +138,16 @@ pub unsafe fn timed(
     }
 }
 
-/// A time in milliseconds; negative: without end.
+/// Duration in milliseconds; a negative one is unlimited.
 fn of_ms(timeout_ms: c_int) -> Option<Duration> {
     u64::try_from(timeout_ms).ok().map(Duration::from_millis)
 }
 
-/// `poll` over the program's own array.
+/// `poll` on the program's own array.
 ///
 /// # Safety
-/// As `ppoll(2)`, whose pointers are checked by the kernel.
+///
+/// As for `ppoll(2)`; the kernel checks the pointers.
 pub unsafe fn poll_at(
     fds: *mut pollfd,
     count: nfds_t,
@@ -155,7 +158,7 @@ pub unsafe fn poll_at(
     if count == 0 || count as usize > MOST_FDS {
         return Err(Errno::ENOSYS);
     }
-    // The kernel has looked whether the array is there before it is read here.
+    // The kernel has checked the array before it is read here.
     let found = Errno::result(look())?;
     if found != 0 {
         return Ok(found);
@@ -202,10 +205,11 @@ pub unsafe extern "C" fn epoll_pwait(
     give(unsafe { wait_in_set(fd, events, limit, signals) })
 }
 
-/// `epoll_pwait` with the times of all its kin.
+/// `epoll_pwait` with any form of timeout.
 ///
 /// # Safety
-/// As the system call, except that the memory must be there.
+///
+/// As for the system call, except that the memory must be valid.
 unsafe fn wait_in_set(
     fd: RawFd,
     events: (*mut epoll_event, c_int),
@@ -219,10 +223,12 @@ unsafe fn wait_in_set(
     wait(&fds, Some(Home::Set(home)), limit, signals, look)
 }
 
-/// What the library holds for this set's thread, and what the kernel has, each connection once.
+/// Collects the library's events for this set's thread and the kernel's events, each connection
+/// once.
 ///
 /// # Safety
-/// There is room for so many events.
+///
+/// The array must have space for that number of events.
 unsafe fn look_in_set(home: Set, (events, most): (*mut epoll_event, c_int)) -> c_int {
     let mut count = 0;
     process::with_pump(|pump| {
@@ -234,7 +240,8 @@ unsafe fn look_in_set(home: Set, (events, most): (*mut epoll_event, c_int)) -> c
                 events: libc::EPOLLIN as u32,
                 u64: data,
             };
-            // SAFETY: as the caller of epoll_wait guarantees: there is room for `most`.
+            // SAFETY: as the caller of epoll_wait guarantees, the array has space for `most`
+            // events.
             unsafe { events.add(count as usize).write_unaligned(event) };
             count += 1;
             true
@@ -251,13 +258,13 @@ unsafe fn look_in_set(home: Set, (events, most): (*mut epoll_event, c_int)) -> c
     let Ok(more) = usize::try_from(more) else {
         return count;
     };
-    // SAFETY: all have just been written, by the kernel the last.
+    // SAFETY: all events were just written, the last by the kernel.
     let all = unsafe { std::slice::from_raw_parts_mut(events, count as usize + more) };
     join(all, count as usize) as c_int
 }
 
-/// Joins the kernel's events, from place `first` on, with those before them that return the same data.
-/// How many are left.
+/// Merges the kernel's events, from index `first` on, with earlier ones of the same data. Returns
+/// the number of events.
 fn join(all: &mut [epoll_event], first: usize) -> usize {
     let mut left = first;
     for place in first..all.len() {
@@ -300,8 +307,8 @@ pub unsafe extern "C" fn epoll_pwait2(
     }
 }
 
-/// `epoll_ctl(2)`: a process that waits for connections of a listener that it has inherited serves it
-/// itself.
+/// `epoll_ctl(2)`. A process that waits for connections of an inherited listener serves the
+/// listener itself.
 ///
 /// # Safety
 /// As the system call.
@@ -338,7 +345,7 @@ pub unsafe extern "C" fn epoll_ctl(
     done
 }
 
-/// What is ready when a descriptor can be read.
+/// Poll entry for a readable descriptor.
 pub fn readable(fd: RawFd) -> pollfd {
     pollfd {
         fd,
@@ -347,10 +354,11 @@ pub fn readable(fd: RawFd) -> pollfd {
     }
 }
 
-/// A time of the program's; none: without end.
+/// Duration of the program's timeout; `None` is unlimited.
 ///
 /// # Errors
-/// `EINVAL`: it is none.
+///
+/// `EINVAL` if the timeout is invalid.
 fn limit(timeout: Option<timespec>) -> Result<Option<Duration>> {
     let Some(time) = timeout else {
         return Ok(None);
@@ -390,7 +398,7 @@ pub unsafe extern "C" fn ppoll(
     unsafe { timed(timeout, kernel, |limit| poll_at(fds, count, limit, signals)) }
 }
 
-/// `poll(2)` as programs that are built with checks call it.
+/// `poll(2)` for programs that are compiled with fortification.
 ///
 /// # Safety
 /// As the system call.
@@ -408,7 +416,7 @@ pub unsafe extern "C" fn __poll_chk(
     unsafe { poll(fds, count, timeout_ms) }
 }
 
-/// `ppoll(2)`, as [`__poll_chk`].
+/// `ppoll(2)` for programs that are compiled with fortification.
 ///
 /// # Safety
 /// As the system call.
@@ -427,11 +435,11 @@ pub unsafe extern "C" fn __ppoll_chk(
     unsafe { ppoll(fds, count, timeout, signals) }
 }
 
-/// Waits until `body` has an answer of the dataplane's, for the library's caller, who is inside
-/// already.
+/// Waits until `body` returns an answer of the dataplane. The caller is already inside.
 ///
 /// # Errors
-/// `ENETDOWN` when none comes.
+///
+/// `ENETDOWN` after the time limit.
 pub fn for_answer<T>(limit: Duration, mut body: impl FnMut(&mut Pump) -> Option<T>) -> Result<T> {
     let until = Instant::now() + limit;
     loop {
@@ -458,19 +466,19 @@ pub fn for_answer<T>(limit: Duration, mut body: impl FnMut(&mut Pump) -> Option<
     }
 }
 
-/// The dataplane has given the bell up.
+/// Whether the dataplane has closed the bell.
 fn is_over(bell: &pollfd) -> bool {
     bell.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0
 }
 
-/// Waits for one descriptor of the library's caller, who is inside already.
+/// Waits for one descriptor. The caller is already inside.
 pub fn for_one(fd: RawFd, events: i16, limit: Option<Duration>) -> Result<c_int> {
     let mut one = pollfd {
         fd,
         events,
         revents: 0,
     };
-    // SAFETY: one entry of ours.
+    // SAFETY: the entry is a local variable.
     unsafe { poll_at(&raw mut one, 1, limit, std::ptr::null()) }
 }
 

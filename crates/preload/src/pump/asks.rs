@@ -1,4 +1,4 @@
-//! What the program asks about a connection, and sets at it.
+//! Queries and settings of connections.
 
 use super::connection::Conn;
 use super::{Name, Pump};
@@ -6,7 +6,7 @@ use crate::internal::Internal;
 use cofferdam_dataplane::{Connection, ConnectionInfo, ConnectionOptions};
 
 impl Pump {
-    /// Settings of a connection; one that is not open yet gets them when it is.
+    /// Sets the options of a connection. One that is not open gets them when it opens.
     pub fn set_options(&mut self, name: Name, options: ConnectionOptions) {
         let connection = self.conns.get_mut(name).and_then(|conn| conn.connection());
         if let (Some(connection), Some(session)) = (connection, &mut self.session) {
@@ -15,14 +15,15 @@ impl Pump {
         }
     }
 
-    /// Uses our end of a connection's pair.
+    /// Uses the library's end of a connection's pair.
     pub fn with_end(&mut self, name: Name, body: impl FnOnce(&Internal)) {
         if let Some(conn) = self.conns.get_mut(name) {
             body(conn.end());
         }
     }
 
-    /// Asks for a connection as it is; none when it is not open. [`Pump::info`] has the answer.
+    /// Requests the state of a connection; `None` if it is not open. [`Pump::info`] returns the
+    /// answer.
     pub fn ask_info(&mut self, name: Name) -> Option<Connection> {
         let connection = self.conns.get_mut(name)?.connection()?;
         let session = self.session.as_mut()?;
@@ -34,7 +35,7 @@ impl Pump {
         Some(connection)
     }
 
-    /// The answer, once it is there; none in it where the connection has ended meanwhile.
+    /// The answer, once it has arrived; its value is `None` if the connection has ended.
     pub fn info(&mut self, name: Name, asked: Connection) -> Option<Option<ConnectionInfo>> {
         if let Some(info) = self.infos.remove(&asked) {
             return Some(Some(*info));

@@ -1,4 +1,4 @@
-//! Sessions come and go: a dataplane that has ended may be there again.
+//! Loss of a session, and attachment to a restarted dataplane.
 
 use super::Pump;
 use crate::errors::say_once;
@@ -12,7 +12,7 @@ use std::os::fd::RawFd;
 use std::time::Instant;
 
 impl Pump {
-    /// The dataplane has ended, or has ended this application.
+    /// Handles the end of the session.
     pub(super) fn lose(&mut self, why: &str) {
         say_once(&format!(
             "{why}; its connections are reset, and this process attaches again as soon as it can"
@@ -23,7 +23,7 @@ impl Pump {
         self.of_place.clear();
         self.of_bound.clear();
         self.infos.clear();
-        // Another session gives the same names.
+        // Another session uses the same names.
         self.answers.clear();
         for name in self.conns.names() {
             if let Some(conn) = self.conns.get_mut(name)
@@ -42,10 +42,10 @@ impl Pump {
         process::changed();
     }
 
-    /// The dataplane may be there again: listeners get their addresses back.
+    /// Attaches to a restarted dataplane, and binds the listeners' addresses again.
     pub(super) fn attach_again(&mut self) {
         self.retry_at = Instant::now() + RETRY;
-        // See `Pump::new`.
+        // See `Pump::new` for the key.
         let Ok(attached) = attach(&self.settings, None) else {
             return;
         };
@@ -64,7 +64,7 @@ impl Pump {
     }
 }
 
-/// A session, and the numbers of its descriptors, which are out of the program's way.
+/// Session, and its descriptors in the library's range.
 pub type Attached = (Session, Vec<RawFd>);
 
 pub fn attach(settings: &Settings, key: Option<&str>) -> std::result::Result<Attached, String> {

@@ -1,4 +1,4 @@
-//! One connection: what comes from the session goes to the program's socket, and back.
+//! Connection: transfer between the session and the program's socket.
 
 use super::Home;
 use crate::internal::Internal;
@@ -13,48 +13,49 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A connection's two sides.
+/// Connection with its two sides.
 pub struct Conn {
-    /// Our end of the pair.
+    /// Library's end of the pair.
     end: Internal,
     /// Inode of the program's end.
     inode: u64,
-    /// What calls of the program see.
+    /// State that calls of the program see.
     shown: Arc<Connected>,
-    /// The session's side; none when that has ended.
+    /// Connection of the session; `None` after its end.
     connection: Option<Connection>,
-    /// Bytes in our end that only fill it (see [`unix::fill`]).
+    /// Filler bytes in the library's end (see [`unix::fill`]).
     filler_bytes: usize,
-    /// Whether our end has no room, and is watched for it.
+    /// Whether the library's end is full and is watched for space.
     pub is_full: bool,
-    /// Whether our end may have something to read.
+    /// Whether the library's end may have data to read.
     readable: bool,
-    /// The program has closed its end, all copies of it.
+    /// Whether all copies of the program's end are closed.
     closed: bool,
-    /// The process ends: what is not there now will not come.
+    /// Whether the process ends, so that no more data will follow.
     exiting: bool,
-    /// The program's data has ended, and the session knows.
+    /// Whether the program's data has ended and the session knows that.
     is_sent: bool,
-    /// The session was asked to close or reset.
+    /// Whether the session was asked to close or reset.
     is_ending: bool,
-    /// Read from our end, and not taken by the session yet, from this byte on.
+    /// Data that was read from the library's end and that the session has not accepted, from this
+    /// offset on.
     pending: Vec<u8>,
     pending_at: usize,
-    /// Received and not taken by our end yet, the first from this byte on.
+    /// Received data that the library's end has not accepted; the offset is in the first.
     inbound: VecDeque<Received>,
     inbound_at: usize,
-    /// What is received waits for a thread that was told of it and reads it here.
+    /// Whether received data is buffered here for a thread that `epoll_wait` has informed.
     pub is_held: bool,
-    /// Something was put into our end that the program may not have read.
+    /// Whether the library's end may contain data that the program has not read.
     is_delivered: bool,
-    /// The peer's data has ended, and whether our end knows.
+    /// Whether the peer's data has ended, and whether the library's end was shut down for that.
     peer_closed: bool,
     is_told: bool,
-    /// Why the session's side has ended.
+    /// Reason of the end of the session's connection.
     ended: Option<Option<Errno>>,
 }
 
-/// Whether a connection is still there.
+/// Whether a connection still exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Lives,
@@ -97,19 +98,19 @@ impl Conn {
         self.connection
     }
 
-    /// Our end has changed.
+    /// Records an event of the library's end.
     pub fn polled(&mut self, readable: bool, closed: bool) {
         self.readable |= readable;
         self.closed |= closed;
     }
 
-    /// The process ends.
+    /// Records that the process ends.
     pub fn exits(&mut self) {
         (self.readable, self.closed, self.exiting) = (true, true, true);
     }
 
-    /// It is open, at this address of ours: the program's end becomes writable. The settings that
-    /// the program has given it.
+    /// Records that the connection is open at this local address, and makes the program's end
+    /// writable. Returns the options that the program has set.
     pub fn opened(&mut self, local: SocketAddr) -> ConnectionOptions {
         self.shown.opened(local);
         let mut bytes = [0; 16 << 10];
@@ -124,7 +125,7 @@ impl Conn {
     }
 
     pub fn received(&mut self, data: Received) {
-        // What comes after the program has closed is for nobody.
+        // Data that arrives after the program has closed is dropped.
         if !self.closed {
             self.inbound.push_back(data);
         }
@@ -134,16 +135,16 @@ impl Conn {
         self.peer_closed = true;
     }
 
-    /// The session's side has ended.
+    /// Records the end of the session's connection.
     pub fn ended(&mut self, error: Option<Errno>) {
         self.connection = None;
         self.ended = Some(error);
-        // Behind a reset there is no orderly end: a reader must not see one first.
+        // A reader must not see an orderly end before the error of a reset.
         self.peer_closed |= error.is_none();
     }
 
-    /// Takes what the program writes at once, as far as the window goes; nothing while older data is
-    /// on its way through the pair. Bytes taken.
+    /// Sends the program's data at once as far as the window allows, and nothing while older data
+    /// is in the pair. Returns the number of bytes sent.
     pub fn send(&mut self, session: &mut Session, inode: u64, parts: &[IoSlice<'_>]) -> usize {
         let Some(connection) = self.connection.filter(|_| self.inode == inode) else {
             return 0;
@@ -170,8 +171,7 @@ impl Conn {
         &self.end
     }
 
-    /// Moves what can be moved; but what is received is kept for the thread that waits at `home`, if that
-    /// is where the program waits for it.
+    /// Moves data in both directions. Received data stays here if a thread waits for it at `home`.
     pub fn serve(
         &mut self,
         session: Option<&mut Session>,
@@ -197,14 +197,15 @@ impl Conn {
         self.state()
     }
 
-    /// What has to be done at once when the program has closed.
+    /// Reacts to the program's close.
     fn closes(&mut self, session: &mut Session, connection: Connection) {
         let resets = self.shown.resets_at_close.load(Ordering::Relaxed);
         if !self.inbound.is_empty() || resets {
-            // The program has not read all: the peer must know (RFC 2525, 2.17), as Linux does.
+            // The peer must learn that the program has not read all data (RFC 2525, 2.17), as in
+            // Linux.
             self.reset(session, connection);
         } else if self.shown.stage() == Stage::Connecting {
-            // It cannot be called off; it ends as soon as it is open.
+            // An attempt to connect cannot be cancelled; the connection ends as soon as it opens.
             (self.is_sent, self.is_ending) = (true, true);
             session.close(connection);
         }
@@ -225,18 +226,18 @@ impl Conn {
         if !is_any || !is_there {
             return false;
         }
-        // Nothing that came before may still be in the pair.
+        // Earlier data must not be in the pair any more.
         self.is_delivered = self.is_delivered && unix::unread(&self.end) != Ok(0);
         !self.is_delivered
     }
 
-    /// What calls of the program see.
+    /// State that calls of the program see.
     pub fn shown(&self) -> &Connected {
         &self.shown
     }
 
-    /// Gives the program what is held for it, and what of it finds no place to its end of the pair;
-    /// none: nothing is held.
+    /// Copies buffered data to the program, and moves the rest to the pair. Returns `None` if no
+    /// data is buffered.
     pub fn take(&mut self, inode: u64, parts: &mut [IoSliceMut<'_>]) -> Option<usize> {
         if !self.is_held || self.inode != inode {
             return None;
@@ -257,14 +258,14 @@ impl Conn {
                 }
             }
         }
-        // No room: the program asks for nothing.
+        // The program's buffer is empty.
         (taken > 0).then(|| {
             self.deliver();
             taken
         })
     }
 
-    /// To the program.
+    /// Sends received data to the program's end.
     pub fn deliver(&mut self) {
         (self.is_full, self.is_held) = (false, false);
         while let Some(data) = self.inbound.front() {
@@ -278,7 +279,7 @@ impl Conn {
                     return;
                 }
                 Err(_) if self.closed => return,
-                // The program has shut its end for reading: nobody wants the data.
+                // The program has shut down its end for reading, so the data is dropped.
                 Err(_) => self.inbound_at = data.len(),
             }
             if self.inbound_at >= data.len() {
@@ -292,14 +293,14 @@ impl Conn {
         }
     }
 
-    /// From the program.
+    /// Sends the program's data to the session.
     fn collect(&mut self, session: &mut Session, connection: Connection, buffer: &mut [u8]) {
         loop {
             while self.pending_at < self.pending.len() {
                 let taken = session.send(connection, &self.pending[self.pending_at..]);
                 self.pending_at += taken;
                 if taken == 0 {
-                    // Memory comes back with the next acknowledgement.
+                    // The next acknowledgement frees memory.
                     return;
                 }
             }
@@ -333,13 +334,13 @@ impl Conn {
                     self.is_sent = true;
                     return;
                 }
-                // The program has closed and left data unread.
+                // The program has closed its end with unread data.
                 Err(_) => return self.reset(session, connection),
             }
         }
     }
 
-    /// Whether anything is left to do.
+    /// Whether there is anything left to do.
     fn state(&mut self) -> State {
         let Some(error) = self.ended else {
             return State::Lives;
@@ -352,7 +353,7 @@ impl Conn {
             return State::Lives;
         }
         match error {
-            // Our end stays until the program closes its own: then it is forgotten.
+            // The library's end stays until the program closes its own.
             None => {
                 unix::shutdown(&self.end, libc::SHUT_RDWR);
                 State::Lives
@@ -360,13 +361,13 @@ impl Conn {
             Some(error) => {
                 self.shown.fail(error);
                 unix::leave_unread(self.shown.fd(), self.inode);
-                // The table keeps it until the program closes it.
+                // The table keeps the connection until the program closes it.
                 State::Gone
             }
         }
     }
 
-    /// Whether an ending process need not wait for it any longer.
+    /// Whether an ending process need not wait for the connection any longer.
     pub fn is_finished(&self, session: &mut Session) -> bool {
         match self.connection {
             None => true,

@@ -1,9 +1,9 @@
-//! Received data that a thread in `epoll_wait` is told of, and reads where it lies: it saves the way
-//! through the pair of sockets, a copy and a system call.
+//! Received data that the library reports to a thread in `epoll_wait`, and that the thread then
+//! copies from the dataplane's memory. This saves a copy and a system call compared with the pair.
 //!
-//! Data is held only for a thread that waits in the connection's one epoll set, from when it is told
-//! to when it reads. All else (another set's thread, the library's own, poll, a child, a read past the
-//! library) finds it in the pair.
+//! The library buffers data only for a thread that waits in the connection's one epoll set, from
+//! the report to the read. All others (another set's thread, the library's own thread, poll, a
+//! child, a read that bypasses the library) find the data in the pair.
 
 use super::{CONN, EDGES, Name, Pump};
 use crate::table::Set;
@@ -11,16 +11,16 @@ use std::io::IoSliceMut;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-/// Connections whose data is held.
+/// Connections with buffered data.
 #[derive(Default)]
 pub struct HeldData {
-    /// Of which the set's thread is still to be told.
+    /// Connections that are not reported to their set's thread yet.
     untold: Vec<Held>,
-    /// Of which it was told.
+    /// Connections that were reported.
     told: Vec<Held>,
 }
 
-/// One of them: the set in which the program waits for it, and since when it is held.
+/// Connection with buffered data, the program's epoll set, and the start time.
 #[derive(Clone, Copy)]
 struct Held {
     home: Set,
@@ -29,20 +29,20 @@ struct Held {
 }
 
 impl HeldData {
-    /// The connection's data is held from now on.
+    /// Adds a connection whose data is buffered from now on.
     pub fn add(&mut self, home: Set, name: Name) {
         let at = Instant::now();
         self.untold.push(Held { home, name, at });
     }
 
-    /// Whether nothing is, or was until a moment ago.
+    /// Whether no connection has buffered data, or had a moment ago.
     pub fn is_empty(&self) -> bool {
         self.untold.is_empty() && self.told.is_empty()
     }
 }
 
 impl Pump {
-    /// Tells what is held in this set, as far as `tell` takes it.
+    /// Reports the connections of this set as far as `tell` accepts them.
     pub fn tell_held(&mut self, home: Set, mut tell: impl FnMut(u64) -> bool) {
         let untold = std::mem::take(&mut self.held.untold);
         for held in untold {
@@ -56,14 +56,14 @@ impl Pump {
             };
             match conn.shown().in_set(home) {
                 Some(data) if tell(data) => self.held.told.push(held),
-                // The kernel tells.
+                // The kernel reports the connection.
                 _ => self.give_up(held.name),
             }
         }
     }
 
-    /// The set's thread waits again: data that it was told of and did not read goes through the pair,
-    /// from now on.
+    /// Moves data to the pair that was reported to the set's thread and that it did not read before
+    /// its next wait. From now on the connection's data is not buffered.
     pub fn give_up_told(&mut self, home: Set) {
         let told = std::mem::take(&mut self.held.told);
         for held in told {
@@ -79,7 +79,7 @@ impl Pump {
         }
     }
 
-    /// What has been held for so long goes through the pair.
+    /// Moves data to the pair that was buffered for `least` or longer.
     pub fn give_up_held(&mut self, least: Duration) {
         let HeldData { untold, told } = std::mem::take(&mut self.held);
         let (mut old, mut kept) = (Vec::new(), HeldData::default());
@@ -95,7 +95,7 @@ impl Pump {
         old.into_iter().for_each(|name| self.give_up(name));
     }
 
-    /// What is held for a connection goes through the pair.
+    /// Moves the buffered data of a connection to the pair.
     pub fn give_up(&mut self, name: Name) {
         if let Some(conn) = self.conns.get_mut(name)
             && conn.is_held
@@ -105,7 +105,7 @@ impl Pump {
         }
     }
 
-    /// The program reads what is held for it; none: there is nothing.
+    /// Copies buffered data to the program; `None` if there is none.
     pub fn receive(
         &mut self,
         name: Name,
@@ -118,7 +118,8 @@ impl Pump {
         Some(taken)
     }
 
-    /// Watched for room only while there is none: each read of the program makes some.
+    /// Watches the library's end for space only while it is full: each read of the program frees
+    /// some.
     fn watch_room(&mut self, name: Name) {
         if let Some(conn) = self.conns.get_mut(name)
             && conn.is_full

@@ -1,9 +1,10 @@
-//! Who turns the pump: threads of the program that are about to wait, or the pump's own.
+//! Choice of the thread that runs the pump: threads of the program that are about to wait, or the
+//! pump's own.
 //!
-//! While callers lead, one of those that wait holds the bell, and the dataplane wakes it directly.
-//! The pump's thread then only sees to what the program leaves in its sockets, and takes the lead
-//! again when none of the program's threads has waited for [`GRACE`]. Rejected: leaving the bell to the thread
-//! and waking the caller from there, which is two switches for each message.
+//! While callers lead, one that waits has the bell, and the dataplane wakes it directly. The pump's
+//! thread then only handles data that the program leaves in its sockets. It takes the lead when no
+//! thread of the program has waited for [`GRACE`]. Rejected: the bell stays with the pump's thread,
+//! which wakes the caller. That costs two context switches for each message.
 
 use super::{Name, Pump, SESSION};
 use crate::internal::Internal;
@@ -15,27 +16,27 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-/// What a caller waits for; data that comes for it is kept for it, where it reads it without the way through
-/// the pair.
+/// Source that a caller waits for. Its data is buffered for the caller, which reads it without the
+/// pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
-    /// For what an epoll set reports.
+    /// Connections of an epoll set.
     Set(Set),
-    /// For the data of this connection, in a call that blocks.
+    /// Data of this connection, in a blocking call.
     Read(Name),
 }
 
-/// The state of it.
+/// State of the lead.
 pub struct Lead {
-    /// The pump's thread holds the bell.
+    /// Whether the pump's thread has the bell.
     is_threads: bool,
-    /// A caller waits with the bell.
+    /// Whether a caller waits with the bell.
     is_waited: bool,
-    /// The bell was given up by the dataplane: the thread finds out why.
+    /// Whether the dataplane has closed the bell; the pump's thread finds the reason.
     is_over: bool,
-    /// When a caller was last here.
+    /// Time of a caller's last visit.
     at: Instant,
-    /// The thread sleeps without end.
+    /// Whether the pump's thread sleeps without a time limit.
     sleeps: bool,
     wake: Internal,
 }
@@ -53,12 +54,12 @@ impl Lead {
         })
     }
 
-    /// What wakes the thread, by edges.
+    /// Descriptor that wakes the pump's thread (edge-triggered).
     pub fn wake(&self) -> RawFd {
         self.wake.as_raw_fd()
     }
 
-    /// A new session: the thread holds its bell.
+    /// Gives the bell of a new session to the pump's thread.
     pub fn is_the_threads(&mut self) {
         (self.is_threads, self.is_over) = (true, false);
     }
@@ -74,19 +75,19 @@ impl Lead {
     }
 }
 
-/// What a caller that found nothing may do.
+/// Instruction for a caller that has found nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// There is something to do.
+    /// There is work to do.
     Not,
-    /// Wait for the bell as well.
+    /// Wait for the bell too.
     Bell(RawFd),
-    /// Wait for its own descriptors: others serve the session.
+    /// Wait for the own descriptors only: another thread serves the session.
     Alone,
 }
 
 impl Pump {
-    /// A caller is about to wait: it does what there is to do.
+    /// Does the pending work for a caller that is about to wait.
     pub fn caller_turns(&mut self, home: Option<Home>) {
         self.lead.at = Instant::now();
         match home {
@@ -96,16 +97,18 @@ impl Pump {
         self.turn_at(self.holds(home));
     }
 
-    /// Where data may be held: in a set only while the library's own thread looks after what is not read
-    /// soon, as it does unless it leads, or sleeps because another caller waits. What is held for a call
-    /// that blocks, that call takes, or gives up before it ends.
+    /// Source for which data may be buffered. An epoll set qualifies only while the pump's thread
+    /// watches for unread data: not while it leads, and not while it sleeps because another caller
+    /// waits. A blocking call qualifies always, because it reads the data or gives it up before it
+    /// ends.
     fn holds(&self, home: Option<Home>) -> Option<Home> {
         let looks_after = !self.lead.is_threads && !self.lead.is_waited;
         home.filter(|home| looks_after || matches!(home, Home::Read(_)))
     }
 
-    /// It has found nothing for itself. `is_for_data`: it may wait for a connection's, not only for new
-    /// connections: a thread that is busy with those, as it forks for each, serves others late.
+    /// Instruction for a caller that has found nothing for itself. `is_for_data`: it may wait for a
+    /// connection's data. A caller that waits only for new connections must not lead, as it would
+    /// serve the others late, for example when it forks for each.
     pub fn caller_rests(&mut self, home: Option<Home>, is_for_data: bool) -> Rest {
         if self.lead.is_waited || self.lead.is_over {
             return Rest::Alone;
@@ -113,7 +116,7 @@ impl Pump {
         if !is_for_data && !self.conns.is_empty() {
             if !self.lead.is_threads {
                 self.thread_leads();
-                // It has not asked for the bell to be rung.
+                // The pump's thread has not asked the dataplane to ring.
                 self.lead.kick_thread();
             }
             return Rest::Alone;
@@ -133,7 +136,7 @@ impl Pump {
         Rest::Bell(bell)
     }
 
-    /// A caller with the bell was woken; `is_over`: the dataplane has given the bell up.
+    /// Handles the wake-up of a caller with the bell. `is_over`: the dataplane has closed the bell.
     pub fn caller_woken(&mut self, is_over: bool, home: Option<Home>) {
         (self.lead.is_waited, self.lead.at) = (false, Instant::now());
         self.lead.wake_thread();
@@ -165,7 +168,8 @@ impl Pump {
         }
     }
 
-    /// The thread is awake; `by_session`: by the bell or the dataplane's end.
+    /// Handles the wake-up of the pump's thread. `by_session`: the bell or the dataplane's end woke
+    /// it.
     pub fn thread_woken(&mut self, by_session: bool) {
         self.lead.sleeps = false;
         if self.lead.is_threads || by_session {
@@ -174,7 +178,7 @@ impl Pump {
         }
     }
 
-    /// The thread does what there is to do, and takes the lead where callers have left it.
+    /// Does the pending work in the pump's thread, which takes the lead if callers have left it.
     pub fn thread_turns(&mut self) {
         let lead = &self.lead;
         if !lead.is_threads && !lead.is_waited && lead.at.elapsed() >= GRACE {
@@ -184,7 +188,7 @@ impl Pump {
         self.turn();
     }
 
-    /// What the pump's thread waits for, and for how long at most.
+    /// Descriptor that the pump's thread waits for, and the time limit.
     pub fn thread_rests(&mut self) -> (RawFd, Option<Duration>) {
         let lead = &self.lead;
         let (is_threads, is_waited) = (lead.is_threads, lead.is_waited);
@@ -197,7 +201,7 @@ impl Pump {
             }
             Some(_) if !is_threads && !is_waited => Some(GRACE),
             Some(_) if has_more => Some(Duration::ZERO),
-            // Who waits, with the bell, may have been passed over by what was just done here.
+            // The work of this thread may have missed a caller that waits with the bell.
             Some(session) => match session.sleeps() {
                 false => Some(Duration::ZERO),
                 true if (is_threads || is_quiet) && self.held.is_empty() => None,

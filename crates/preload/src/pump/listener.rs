@@ -1,4 +1,4 @@
-//! One listener: connections of the dataplane's and of the kernel's go into one queue.
+//! Listener: connections of the dataplane and of the kernel in one queue.
 
 use crate::internal::Internal;
 use crate::real;
@@ -13,16 +13,16 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-/// Where else connections come from.
+/// Additional source of connections.
 pub enum Source<T> {
-    /// The kernel's listener: at loopback and the host's own addresses.
+    /// Kernel socket that listens at loopback and the host's own addresses.
     Kernel(T),
-    /// The queue of the process that this one has inherited the listener from.
+    /// Queue of the process from which this one has inherited the listener.
     Queue(T),
 }
 
 impl<T> Source<T> {
-    /// With another descriptor.
+    /// The source with another descriptor.
     pub fn try_map<U, E>(self, change: impl FnOnce(T) -> Result<U, E>) -> Result<Source<U>, E> {
         Ok(match self {
             Source::Kernel(fd) => Source::Kernel(change(fd)?),
@@ -32,21 +32,21 @@ impl<T> Source<T> {
 }
 
 impl Source<Internal> {
-    /// Its descriptor.
+    /// Descriptor of the source.
     pub fn fd(&self) -> RawFd {
         match self {
             Source::Kernel(fd) | Source::Queue(fd) => fd.as_raw_fd(),
         }
     }
 
-    /// The next, without waiting.
+    /// Next connection, without waiting.
     fn next(&self) -> Option<(Said, OwnedFd)> {
         match self {
             Source::Kernel(kernel) => {
                 let none = std::ptr::null_mut();
                 let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
                 let fd = real::accept4(kernel.as_raw_fd(), none, none.cast(), flags);
-                // SAFETY: just made, and nobody else's.
+                // SAFETY: the descriptor is new and has no other owner.
                 let fd = (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })?;
                 Some((Said::Kernel, fd))
             }
@@ -54,7 +54,7 @@ impl Source<Internal> {
                 let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
                 match Said::receive(queue.as_raw_fd(), flags).ok()? {
                     (Some(said), Some(fd)) => return Some((said, fd)),
-                    // Its own failures are no other's.
+                    // Failures of the other process do not concern this one.
                     (Some(_), None) => {}
                     (None, _) => return None,
                 }
@@ -63,23 +63,23 @@ impl Source<Internal> {
     }
 }
 
-/// A listener.
+/// Listener of the program.
 pub struct Listener {
-    /// Our end of the pair.
+    /// Library's end of the pair.
     end: Internal,
     /// Inode of the program's end.
     pub inode: u64,
-    /// What calls of the program see.
+    /// State that calls of the program see.
     pub shown: Arc<Listening>,
-    /// Addresses at the dataplane, with the names that it gave them.
+    /// Addresses at the dataplane, with the dataplane's names.
     pub bounds: Vec<(Bound, SocketAddr)>,
-    /// Where connections come from that are not the session's.
+    /// Additional source of connections.
     source: Option<Source<Internal>>,
     is_source_ready: bool,
-    /// Of the family of IPv6.
+    /// Whether it is an IPv6 socket.
     pub is_v6: bool,
     most: usize,
-    /// What our end did not take yet.
+    /// Messages that the library's end has not accepted yet.
     queue: VecDeque<(Said, Option<OwnedFd>)>,
 }
 
@@ -104,8 +104,9 @@ impl Listener {
         }
     }
 
-    /// The program's number is the pair's now: the kernel's socket is ours alone. A queue is that of
-    /// other processes as well: its flags stay.
+    /// Starts to take connections from the source, because the program's descriptor is the pair
+    /// now. The kernel socket becomes non-blocking; the flags of a queue stay, as other processes
+    /// share it.
     pub fn source_ready(&mut self) {
         if let Some(Source::Kernel(kernel)) = &self.source {
             let _ = real::set_nonblocking(kernel.as_raw_fd(), true);
@@ -114,12 +115,12 @@ impl Listener {
         self.advance();
     }
 
-    /// Takes the source away, which has ended.
+    /// Removes the source, which has ended.
     pub fn end_source(&mut self) -> Option<Source<Internal>> {
         self.source.take()
     }
 
-    /// Whether the program has closed it.
+    /// Whether the program has closed the listener.
     pub fn is_closed(&self) -> bool {
         crate::unix::is_closed(self.end.as_fd())
     }
@@ -129,13 +130,13 @@ impl Listener {
         self.queue.len() < self.most
     }
 
-    /// Puts a connection, or an error, behind those that wait.
+    /// Queues a connection or an error.
     pub fn put(&mut self, said: Said, fd: Option<OwnedFd>) {
         self.queue.push_back((said, fd));
         self.advance();
     }
 
-    /// Our end takes more, or the source has more.
+    /// Moves messages to the library's end, and connections from the source to the queue.
     pub fn advance(&mut self) {
         loop {
             while let Some((said, fd)) = self.queue.front() {
@@ -144,7 +145,7 @@ impl Listener {
                         self.queue.pop_front();
                     }
                     Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::ETOOMANYREFS) => return,
-                    // Nobody listens any more.
+                    // All copies of the program's end are closed.
                     Err(_) => {
                         self.queue.clear();
                         return;

@@ -1,4 +1,4 @@
-//! What the program's listeners ask of the session.
+//! Listeners: their addresses at the dataplane.
 
 use super::listener::{Listener, Source};
 use super::{LISTENER, Name, Pump, SOURCE};
@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 impl Pump {
-    /// Listens at an address for a listener; the answer comes to [`Pump::answer`].
+    /// Binds an address of a listener; [`Pump::answer`] returns the answer.
     pub(super) fn listen_at(
         &mut self,
         listener: Name,
@@ -31,7 +31,7 @@ impl Pump {
         Some(bound)
     }
 
-    /// See [`Pump::listen_at`].
+    /// Binds an address of a listener; see [`Pump::listen_at`].
     pub fn ask(
         &mut self,
         listener: Name,
@@ -48,7 +48,7 @@ impl Pump {
         self.answers.remove(&bound)
     }
 
-    /// A listener whose other end is the program's: it has no address yet.
+    /// Adds a listener that has no address yet.
     pub fn add_listener(
         &mut self,
         (ours, inode): (OwnedFd, u64),
@@ -73,14 +73,15 @@ impl Pump {
         Ok(name)
     }
 
-    /// What comes from elsewhere is the listener's from now on.
+    /// Starts to take connections from the listener's additional source.
     pub fn source_ready(&mut self, name: Name) {
         if let Some(listener) = self.listeners.get_mut(name) {
             listener.source_ready();
         }
     }
 
-    /// Listeners and UDP sockets that the program has closed: their addresses are free before it binds them again.
+    /// Drops listeners and UDP sockets that the program has closed, which frees their addresses for
+    /// the next bind.
     pub fn sweep(&mut self) {
         for name in self.listeners.names() {
             let listener = self.listeners.get_mut(name);
@@ -92,7 +93,7 @@ impl Pump {
         self.turn();
     }
 
-    /// Nobody listens any more.
+    /// Drops a listener and frees its addresses.
     pub fn drop_listener(&mut self, name: Name) {
         let Some(listener) = self.listeners.remove(name) else {
             return;

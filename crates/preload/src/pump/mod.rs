@@ -1,6 +1,6 @@
-//! Moves data between the program's sockets and the process' session.
+//! Pump: moves data between the program's sockets and the process' session.
 //!
-//! A thread of its own sleeps until the dataplane or the program has something ([`run`]); calls of
+//! The pump's thread sleeps until the dataplane or the program has work for it ([`run`]). Calls of
 //! the program that need the session use it under the same lock.
 
 mod asks;
@@ -44,32 +44,32 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use udp::{UDP, UDP_KERNEL, UdpSockets};
 
-/// What an event of the epoll set is about, in its upper byte.
+/// Subjects of events of the epoll set, in the upper byte.
 const SESSION: u64 = 1 << 56;
 const CONN: u64 = 2 << 56;
 const LISTENER: u64 = 3 << 56;
 const WAKE: u64 = 4 << 56;
-/// Where a listener has connections from that are not the session's.
+/// Additional source of a listener.
 const SOURCE: u64 = 5 << 56;
 const KIND: u64 = 0xff << 56;
-/// What a connection's end is always watched for.
+/// Events for which the library's end of a connection is always watched.
 const EDGES: i32 = libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET;
-/// The other end is gone.
+/// Events of an end whose other end is gone.
 const ENDS: i32 = libc::EPOLLHUP | libc::EPOLLRDHUP;
-/// Events taken at once.
+/// Number of events taken at once.
 const MOST_EVENTS: usize = 256;
-/// Bytes moved at once.
+/// Number of bytes moved at once.
 const BUFFER_BYTES: usize = 64 << 10;
-/// A reason that only says that the process ends.
+/// Timer that the ending process sets to know that its earlier calls are done.
 const FAREWELL: u64 = 1;
 
-/// The process' session and its sockets.
+/// Session of the process and its sockets.
 pub struct Pump {
     settings: Settings,
-    /// The key that it has attached by.
+    /// Key of the parent with which the process has attached.
     inherited: Option<String>,
     session: Option<Session>,
-    /// The session's, among the library's descriptors.
+    /// Descriptors of the session in the library's range.
     numbers: Vec<RawFd>,
     served: Served,
     retry_at: Instant,
@@ -77,11 +77,11 @@ pub struct Pump {
     conns: Slots<Conn>,
     listeners: Slots<Listener>,
     udp: UdpSockets,
-    /// By the place of the session's connection.
+    /// Connections by their place in the session.
     of_place: Vec<Option<(Connection, Name)>>,
     of_bound: HashMap<Bound, Name>,
     answers: HashMap<Bound, std::result::Result<(), Refusal>>,
-    /// What the dataplane has reported, until it is asked for.
+    /// States of connections that the dataplane has reported and nobody has read.
     infos: HashMap<Connection, Box<ConnectionInfo>>,
     dirty: Vec<Name>,
     held: HeldData,
@@ -91,8 +91,8 @@ pub struct Pump {
 }
 
 impl Pump {
-    /// Attaches, by the key of the process that this one was forked from, if there is one. The key of a
-    /// dataplane that has ended opens no other: its user may.
+    /// Attaches, with the parent's key if there is one. If the parent's dataplane has been
+    /// restarted, its key is invalid and the user's own right applies.
     pub fn new(
         settings: Settings,
         mut inherited: Option<String>,
@@ -101,10 +101,10 @@ impl Pump {
             Err(_) if inherited.take().is_some() => attach(&settings, None)?,
             attached => attached?,
         };
-        // SAFETY: no pointers.
+        // SAFETY: there are no pointers.
         let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         let epoll = Errno::result(epoll).map_err(|e| format!("no epoll set: {e}"))?;
-        // SAFETY: just made, and nobody else's.
+        // SAFETY: the descriptor is new and has no other owner.
         let epoll = Internal::new(unsafe { OwnedFd::from_raw_fd(epoll) });
         let epoll = epoll.map_err(|e| format!("no descriptor is free: {e}"))?;
         let lead = Lead::new().map_err(|e| format!("no descriptor is free: {e}"))?;
@@ -135,7 +135,7 @@ impl Pump {
         Ok(pump)
     }
 
-    /// Where children of this process attach, as whom, and by which key.
+    /// Settings and key with which children of this process attach.
     pub fn for_children(&self) -> (Settings, Option<String>) {
         let session = self.session.as_ref();
         let key = session.map(|session| session.key().to_owned());
@@ -162,16 +162,17 @@ impl Pump {
             events: events as u32,
             u64: data,
         };
-        // SAFETY: the event is ours. No memory for it: the end of the descriptor is not noticed.
+        // SAFETY: the event is a local variable. If the kernel has no memory for it, only the end
+        // of the descriptor goes unnoticed.
         unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), what, fd, &raw mut event) };
     }
 
-    /// What of the network is the dataplane's; none while it is not there.
+    /// Addresses and rights at the dataplane; `None` without a session.
     pub fn served(&self) -> Option<&Served> {
         self.session.as_ref().map(|_| &self.served)
     }
 
-    /// What the dataplane serves, or did when it was last there.
+    /// Addresses and rights of the last session.
     pub fn last_served(&self) -> &Served {
         &self.served
     }
@@ -212,7 +213,8 @@ impl Pump {
         self.watch(fd, EDGES, CONN | name);
     }
 
-    /// What the program writes goes into the session at once, as far as it can; bytes taken.
+    /// Passes the program's data to the session at once, as far as possible. Returns the number of
+    /// bytes.
     pub fn send(&mut self, name: Name, inode: u64, parts: &[IoSlice<'_>]) -> usize {
         let (Some(conn), Some(session)) = (self.conns.get_mut(name), &mut self.session) else {
             return 0;
@@ -229,12 +231,12 @@ impl Pump {
         (known == connection).then_some(name)
     }
 
-    /// Does all that there is to do.
+    /// Does all pending work.
     pub fn turn(&mut self) {
         self.turn_at(None);
     }
 
-    /// As [`Pump::turn`], for a thread that waits.
+    /// Does all pending work for a thread that waits at `home`.
     fn turn_at(&mut self, home: Option<Home>) {
         loop {
             while let Some(event) = self.session.as_mut().and_then(Session::next_event) {
@@ -267,7 +269,8 @@ impl Pump {
         if state == State::Gone {
             self.conns.remove(name);
         } else if conn.is_full != was_full {
-            // Watched for room only while there is none: each read of the program makes some.
+            // The library's end is watched for space only while it is full: each read of the
+            // program frees some.
             let (fd, is_full) = (conn.end().as_raw_fd(), conn.is_full);
             let room = if is_full { libc::EPOLLOUT } else { 0 };
             self.control(libc::EPOLL_CTL_MOD, fd, EDGES | room, CONN | name);
@@ -305,7 +308,7 @@ impl Pump {
             Event::Connected { connection, local } => {
                 let mut options = ConnectionOptions::default();
                 self.with(connection, |conn| options = conn.opened(local));
-                // What was set since is not known there.
+                // The dataplane does not know options that were set after the connect call.
                 if let Some(session) = &mut self.session
                     && options != ConnectionOptions::default()
                 {
@@ -343,7 +346,7 @@ impl Pump {
         }
     }
 
-    /// A peer has connected: a pair for it, whose other end waits in the listener's queue.
+    /// Accepts a peer's connection: creates a pair, whose program's end is queued at the listener.
     fn knock(&mut self, knock: &Knock) {
         let Some(session) = &mut self.session else {
             return;
@@ -386,7 +389,7 @@ impl Pump {
         self.add(ours, inode, shown, connection, 0);
     }
 
-    /// Takes what the thread was woken by.
+    /// Handles the events that woke the pump's thread.
     pub fn woken(&mut self, events: &[libc::epoll_event]) {
         self.thread_woken(events.iter().any(|event| event.u64 & KIND == SESSION));
         for event in events {
@@ -405,7 +408,7 @@ impl Pump {
                 LISTENER | SOURCE => {
                     if let Some(listener) = self.listeners.get_mut(name) {
                         listener.advance();
-                        // The process that has listened first is gone: this one serves on.
+                        // The process that listened first has ended, and this one still serves.
                         if bits & ENDS != 0
                             && let Some(source) = listener.end_source()
                         {
@@ -420,7 +423,7 @@ impl Pump {
         }
     }
 
-    /// The process ends: the peers get what it has sent.
+    /// Waits at the end of the process until the peers have got its data.
     pub fn finish(&mut self) {
         for name in self.listeners.names() {
             self.drop_listener(name);
@@ -447,7 +450,7 @@ impl Pump {
                 .iter()
                 .filter_map(|name| conns.get_mut(*name).map(|c| c.is_finished(session)));
             if left.all(|finished| finished) && has_sent && !std::mem::replace(&mut asked, true) {
-                // Comes back when the calls before it are done.
+                // The timer expires when the earlier calls are done.
                 session.timer(Duration::ZERO, FAREWELL);
             }
             if self.said_farewell || Instant::now() >= until {
@@ -461,7 +464,7 @@ impl Pump {
     }
 }
 
-/// The address that a peer has connected to.
+/// Local address that a peer has connected to.
 fn local(served: &Served, at: SocketAddr, remote: SocketAddr) -> SocketAddr {
     let ip: IpAddr = match at.ip().is_unspecified() {
         true => served.local_for(remote.ip()).unwrap_or(at.ip()),
@@ -470,7 +473,7 @@ fn local(served: &Served, at: SocketAddr, remote: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, at.port())
 }
 
-/// The pump's thread.
+/// Runs the pump's thread.
 pub fn run() {
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST_EVENTS];
     loop {
@@ -482,7 +485,7 @@ pub fn run() {
         };
         let timeout_ms = match timeout {
             None => -1,
-            // Rounded up: a zero would poll for nothing.
+            // The timeout is rounded up: zero would poll without waiting.
             Some(Duration::ZERO) => 0,
             Some(timeout) => timeout
                 .as_millis()
@@ -491,7 +494,7 @@ pub fn run() {
                 .saturating_add(1),
         };
         let most = MOST_EVENTS as i32;
-        // SAFETY: there is room for as many events.
+        // SAFETY: the array has space for that number of events.
         let count = unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), most, timeout_ms) };
         let count = usize::try_from(count).unwrap_or(0);
         process::with_pump(|pump| pump.woken(&events[..count]));

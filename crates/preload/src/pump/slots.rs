@@ -1,13 +1,13 @@
-//! Places with numbers that are used again, and a generation that tells old names from new ones.
+//! Table of reusable slots, with a generation that distinguishes old names from new ones.
 
-/// A table of `T`.
+/// Table of `T`.
 #[derive(Debug)]
 pub struct Slots<T> {
     places: Vec<(u32, Option<T>)>,
     free: Vec<u32>,
 }
 
-/// A name of a place: its number, and its generation in the upper half.
+/// Name of an entry: its slot, and its generation in the upper half.
 pub type Name = u64;
 
 impl<T> Slots<T> {
@@ -24,7 +24,7 @@ impl<T> Slots<T> {
             self.places.len() as u32 - 1
         });
         let place = &mut self.places[index as usize];
-        // 24 bits: names are tagged.
+        // The generation has 24 bits, because names are tagged.
         place.0 = (place.0 + 1) & 0xff_ffff;
         let name = u64::from(place.0) << 32 | u64::from(index);
         place.1 = Some(make(name));
@@ -43,12 +43,12 @@ impl<T> Slots<T> {
         gone
     }
 
-    /// Whether no place is in use.
+    /// Whether no slot is in use.
     pub fn is_empty(&self) -> bool {
         self.places.len() == self.free.len()
     }
 
-    /// The names in use.
+    /// Names of all entries.
     pub fn names(&self) -> Vec<Name> {
         let places = (0_u64..).zip(&self.places);
         let used = places.filter(|(_, (_, place))| place.is_some());

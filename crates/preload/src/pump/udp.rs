@@ -1,8 +1,8 @@
-//! UDP sockets of the program: datagrams of the dataplane's, and of the kernel's where a socket has
+//! UDP sockets of the program. Datagrams of the dataplane, and of the kernel if a socket has
 //! addresses of both, go through one pair of Unix sockets, each behind a [`Heading`].
 //!
-//! What the program sends goes from the calling thread into the session. What children send, and what
-//! the session has no room for, goes through the pair.
+//! The calling thread passes the program's datagrams to the session. Datagrams of children, and
+//! datagrams for which the session has no space, go through the pair.
 
 mod moving;
 mod places;
@@ -27,52 +27,52 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-/// What an event of the epoll set is about, as in [`super`].
+/// Event of the epoll set about a socket's pair; see [`super`].
 pub const UDP: u64 = 6 << 56;
-/// The kernel's socket of one.
+/// Event of the epoll set about a kernel socket.
 pub const UDP_KERNEL: u64 = 7 << 56;
 
-/// All of them.
+/// UDP sockets of the process.
 pub struct UdpSockets {
     sockets: Slots<Socket>,
     places: Places,
-    /// Places of a session that has ended.
+    /// Addresses of a session that has ended.
     lost: Vec<Place>,
-    /// Whose end of the pair may have more to send.
+    /// Sockets whose pair may contain more to send.
     unsent: Vec<Name>,
-    /// The same, once the session has room.
+    /// Sockets whose pair may contain more to send once the session has space.
     unsent_for_room: Vec<Name>,
-    /// Whose kernel's socket may have more.
+    /// Sockets whose kernel socket may have received more.
     unheard: Vec<Name>,
-    /// The numbers here of the devices that have the dataplane's addresses.
+    /// Numbers in this namespace of the devices with the dataplane's addresses.
     interfaces: Vec<(IpAddr, u32)>,
 }
 
-/// What came of asking for an address.
+/// Result of a request for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// Another socket of this process has it, and shares it.
+    /// Another socket of this process has the address and shares it.
     Given,
-    /// It does not.
+    /// The address is refused.
     Refused(Refusal),
-    /// The dataplane answers, see [`Pump::answer`].
+    /// The dataplane will answer, see [`Pump::answer`].
     Waits(Bound),
 }
 
-/// What came of sending a datagram.
+/// Way of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sending {
-    /// The session has it.
+    /// The session has accepted it.
     Done,
-    /// It is the kernel's to send, from this socket.
+    /// The kernel sends it, from this socket.
     Kernel(RawFd),
-    /// Through the pair, behind this.
+    /// Through the pair, behind this heading.
     Pair(Heading),
-    /// From here the socket has no address yet.
+    /// The socket has no address yet from which it reaches this one.
     Unplaced(IpAddr),
 }
 
-/// The number of the loopback device, in every network namespace.
+/// Number of the loopback device, in every network namespace.
 const LOOPBACK: u32 = 1;
 
 impl UdpSockets {
@@ -88,7 +88,7 @@ impl UdpSockets {
         }
     }
 
-    /// The dataplane's devices; where they are in another network namespace, loopback stands for them.
+    /// Sets the dataplane's devices. Loopback represents a device in another network namespace.
     pub fn set_devices(&mut self, devices: &[ServedDevice]) {
         let numbered = devices.iter().flat_map(|device| {
             let number = nix::net::if_::if_nametoindex(device.name.as_str());
@@ -98,7 +98,7 @@ impl UdpSockets {
         self.interfaces = numbered.collect();
     }
 
-    /// The number of the device that has the address.
+    /// Number of the device that has the address.
     fn interface_of(&self, own: IpAddr) -> u32 {
         let mut interfaces = self.interfaces.iter();
         let found = interfaces.find(|(ip, _)| *ip == own);
@@ -107,7 +107,8 @@ impl UdpSockets {
 }
 
 impl Pump {
-    /// A socket in the place of the kernel's `kernel`; it has no address at the dataplane yet.
+    /// Adds a socket that replaces the kernel socket `kernel` and has no address at the dataplane
+    /// yet.
     pub fn add_udp(
         &mut self,
         (ours, inode): (OwnedFd, u64),
@@ -136,8 +137,8 @@ impl Pump {
         Ok((name, shown))
     }
 
-    /// The program's number is the pair's now: what the kernel's socket receives is moved, if it may
-    /// receive anything.
+    /// Starts to move datagrams of the kernel socket, because the program's descriptor is the pair
+    /// now.
     pub fn udp_hears_kernel(&mut self, name: Name) {
         if let Some(socket) = self.udp.sockets.get_mut(name)
             && !std::mem::replace(&mut socket.hears_kernel, true)
@@ -147,17 +148,18 @@ impl Pump {
         }
     }
 
-    /// What waits for the program is bounded as it asks (`SO_RCVBUF`).
+    /// Limits the queued datagrams to the size that the program has set (`SO_RCVBUF`).
     pub fn udp_limit(&mut self, name: Name, bytes: i32) {
         if let Some(socket) = self.udp.sockets.get_mut(name) {
             unix::limit_send(&socket.end, bytes);
         }
     }
 
-    /// Asks for an address for a socket.
+    /// Requests an address for a socket.
     ///
     /// # Errors
-    /// `ENETDOWN`: the dataplane is not there.
+    ///
+    /// `ENETDOWN` if the dataplane is not running.
     pub fn udp_ask(&mut self, name: Name, local: SocketAddr) -> Result<Asked> {
         let session = self.session.as_mut().ok_or(Errno::ENETDOWN)?;
         let sockets = &mut self.udp.sockets;
@@ -192,7 +194,7 @@ impl Pump {
         Ok(Asked::Waits(bound))
     }
 
-    /// The dataplane does not give an address.
+    /// Removes an address that the dataplane has refused.
     pub(in crate::pump) fn udp_refused(&mut self, bound: Bound) {
         let users = self.udp.places.remove(bound).map(|place| place.users);
         for name in users.unwrap_or_default() {
@@ -202,7 +204,7 @@ impl Pump {
         }
     }
 
-    /// A socket gives its addresses at the dataplane back.
+    /// Releases all addresses of a socket at the dataplane.
     pub fn udp_leave(&mut self, name: Name) {
         let socket = self.udp.sockets.get_mut(name);
         let places = socket.map(|socket| std::mem::take(&mut socket.places));
@@ -218,13 +220,13 @@ impl Pump {
         }
     }
 
-    /// Whether a socket has an address at the dataplane from which datagrams go to `remote`.
+    /// Whether a socket has an address at the dataplane for datagrams to `remote`.
     pub fn udp_is_placed(&mut self, name: Name, remote: IpAddr) -> bool {
         let socket = self.udp.sockets.get_mut(name);
         socket.is_some_and(|socket| socket.place(remote, None).is_some())
     }
 
-    /// UDP sockets that the program has closed.
+    /// Drops UDP sockets that the program has closed.
     pub(in crate::pump) fn udp_sweep(&mut self) {
         for name in self.udp.sockets.names() {
             let socket = self.udp.sockets.get_mut(name);
@@ -234,7 +236,7 @@ impl Pump {
         }
     }
 
-    /// The program has closed a socket, or it could not be given its address.
+    /// Drops a socket that the program has closed, or whose address was refused.
     pub fn drop_udp(&mut self, name: Name) {
         self.udp_leave(name);
         if let Some(socket) = self.udp.sockets.remove(name) {
@@ -242,7 +244,7 @@ impl Pump {
         }
     }
 
-    /// The session has ended.
+    /// Handles the end of the session.
     pub(in crate::pump) fn udp_lose(&mut self) {
         let places = self.udp.places.take_all();
         self.udp.lost.extend(places);
@@ -253,7 +255,7 @@ impl Pump {
         }
     }
 
-    /// There is another session: sockets get their addresses back.
+    /// Requests the sockets' addresses again in a new session.
     pub(in crate::pump) fn udp_return(&mut self) {
         for place in std::mem::take(&mut self.udp.lost) {
             for name in place.users {
@@ -262,14 +264,14 @@ impl Pump {
         }
     }
 
-    /// The process ends: whether all that it has sent has left.
+    /// Whether all datagrams of the ending process have left.
     pub(in crate::pump) fn udp_is_finished(&mut self) -> bool {
         self.udp.unsent.is_empty()
             && self.udp.unsent_for_room.is_empty()
             && (self.session.as_ref()).is_none_or(|session| session.unsent_datagrams() == 0)
     }
 
-    /// The process ends: what is in the pairs is sent.
+    /// Sends the datagrams that are in the pairs of the ending process.
     pub(in crate::pump) fn udp_exits(&mut self) {
         let names = self.udp.sockets.names();
         self.udp.unsent.extend(names);

@@ -14,7 +14,7 @@ use nix::errno::Errno;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
-/// `bind(2)`: at an address of the dataplane's it is the dataplane's alone, at all addresses both serve.
+/// `bind(2)`. Only the dataplane serves one of its addresses; both serve the unspecified address.
 pub fn bind(fd: RawFd, is_v6: bool, address: *const sockaddr, len: socklen_t) -> c_int {
     let Ok(local) = read_address(address, len) else {
         return real::bind(fd, address, len);
@@ -58,7 +58,7 @@ fn bind_own(fd: RawFd, local: SocketAddr, is_v6: bool) -> Result<()> {
     };
     match port {
         Ok(port) => {
-            // Nobody else has it yet.
+            // No other thread knows the socket yet.
             process::with_pump(|_| made.found.shown.with(|state| state.port = port));
             made.place(false).map(drop)
         }
@@ -69,7 +69,8 @@ fn bind_own(fd: RawFd, local: SocketAddr, is_v6: bool) -> Result<()> {
     }
 }
 
-/// The kernel has bound it to all its addresses; `is_chosen`: at a port that the program names.
+/// Serves a socket that the kernel has bound to all its addresses. `is_chosen`: the program named
+/// the port.
 fn bind_wide(fd: RawFd, is_v6: bool, is_chosen: bool) -> Result<()> {
     let _one = OneAtATime::enter();
     let at = kernel_name(fd)?;
@@ -91,7 +92,7 @@ fn bind_wide(fd: RawFd, is_v6: bool, is_chosen: bool) -> Result<()> {
         (true, None) => made.place(true).map(drop),
         (_, refused) => {
             made.give_up();
-            // The kernel's alone, where there is no reason against it.
+            // Only the kernel serves the socket, unless there is an error.
             refused.map_or(Ok(()), Err)
         }
     }

@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
-/// `connect(2)`; `found`: the socket, where the dataplane serves it already.
+/// `connect(2)`. `found` is the socket if the dataplane already serves it.
 pub fn connect(fd: RawFd, found: Option<Found>, address: *const sockaddr, len: socklen_t) -> c_int {
     let kernel = || real::connect(fd, address, len);
     if let Some(found) = &found
@@ -47,7 +47,7 @@ fn family(address: *const sockaddr) -> Result<c_int> {
 
 fn enter(found: &Found, remote: SocketAddr, at: (*const sockaddr, socklen_t)) -> Result<()> {
     let Some(kernel) = found.shown.kernel() else {
-        // The parent filters what comes, and knows of nothing.
+        // The parent filters received datagrams and would not know the peer.
         return Err(Errno::EOPNOTSUPP);
     };
     let name = found.shown.name();
@@ -103,7 +103,7 @@ fn set_peer(found: &Found, peer: Option<Peer>) -> Option<State> {
     before
 }
 
-/// It has no peer any more, and no port that it has not named.
+/// Removes the peer, and the port unless the program has bound it.
 fn leave(found: &Found) -> Result<()> {
     if !found.shown.is_here() {
         return Err(Errno::EOPNOTSUPP);

@@ -1,5 +1,5 @@
-//! A socket of the kernel's becomes one of the dataplane's: a pair of Unix sockets takes its place under
-//! the descriptor, and it keeps the options and the kernel's traffic.
+//! Conversion of a kernel UDP socket: a pair of Unix sockets replaces it under the descriptor, and
+//! the library keeps the kernel socket for its options and for the kernel's traffic.
 
 use super::Found;
 use crate::calls::listen::OneAtATime;
@@ -21,19 +21,19 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 /// Ports that are tried for a socket that names none.
 const MOST_TRIES: usize = 64;
 
-/// A socket that is known to the pump, and not under the program's descriptor yet.
+/// Socket that the pump knows and that is not under the program's descriptor yet.
 pub struct Made {
     pub found: Found,
     theirs: OwnedFd,
     before: u64,
 }
 
-/// Makes it of the kernel's socket under `fd`, which is bound at `state`.
+/// Registers a replacement of the kernel socket under `fd`, which is bound as in `state`.
 pub fn make(fd: RawFd, is_v6: bool, state: State) -> Result<Made> {
     make_of(fd, real::copy_above(fd, 0)?, is_v6, state)
 }
 
-/// Makes it of a socket of the kernel's, for what is under `fd`.
+/// Registers a replacement of a kernel socket for the descriptor `fd`.
 pub fn make_of(fd: RawFd, kernel: OwnedFd, is_v6: bool, state: State) -> Result<Made> {
     let before = real::inode(fd).ok_or(Errno::ENOTSOCK)?;
     let (theirs, ours, inode) = unix::pair(libc::SOCK_SEQPACKET)?;
@@ -76,12 +76,12 @@ impl Made {
         self.found.shown.name()
     }
 
-    /// It is not to be.
+    /// Drops the replacement.
     pub fn give_up(self) {
         process::with_pump(|pump| pump.drop_udp(self.name()));
     }
 
-    /// Puts it under the program's descriptor; `hears_kernel`: the kernel's socket receives, too.
+    /// Moves the pair to the program's descriptor. `hears_kernel`: the kernel socket receives too.
     pub fn place(self, hears_kernel: bool) -> Result<Found> {
         let Made {
             found,
@@ -112,7 +112,8 @@ impl Made {
 /// Asks the dataplane for an address, and waits for the answer.
 ///
 /// # Errors
-/// `ENETDOWN` where none comes.
+///
+/// `ENETDOWN` if there is no answer.
 pub fn ask(name: Name, local: SocketAddr) -> Result<std::result::Result<(), Refusal>> {
     match process::attached(|pump| pump.udp_ask(name, local))?? {
         Asked::Given => Ok(Ok(())),
@@ -121,11 +122,12 @@ pub fn ask(name: Name, local: SocketAddr) -> Result<std::result::Result<(), Refu
     }
 }
 
-/// Asks for an address with a port that the socket does not name: the port it has, where it may have
-/// that, or any. The port.
+/// Binds an address with a port that the program does not name: `wanted` if it is available, or
+/// any. Returns the port.
 ///
 /// # Errors
-/// As `bind(2)`.
+///
+/// See `bind(2)`.
 pub fn ask_for_any_port(name: Name, ip: IpAddr, wanted: u16) -> Result<u16> {
     let mut last = None;
     let others = std::iter::repeat_with(random_port).take(MOST_TRIES);
@@ -135,7 +137,7 @@ pub fn ask_for_any_port(name: Name, ip: IpAddr, wanted: u16) -> Result<u16> {
     {
         match ask(name, SocketAddr::new(ip, port))? {
             Ok(()) => return Ok(port),
-            // Another may be free, or none's.
+            // Another port may be free or allowed.
             Err(refusal @ (Refusal::InUse | Refusal::Forbidden)) => last = Some(refusal),
             Err(refusal) => return Err(of_refusal(refusal)),
         }
@@ -145,16 +147,17 @@ pub fn ask_for_any_port(name: Name, ip: IpAddr, wanted: u16) -> Result<u16> {
 
 fn random_port() -> u16 {
     let mut bytes = [0; 2];
-    // SAFETY: there is room for as many.
+    // SAFETY: the buffer has that size.
     unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
     let (first, last) = (*DYNAMIC_PORTS.start(), *DYNAMIC_PORTS.end());
     first + u16::from_ne_bytes(bytes) % (last - first + 1)
 }
 
-/// A socket gets an address at the dataplane from which it reaches `remote`.
+/// Binds an address of the dataplane from which the socket reaches `remote`.
 ///
 /// # Errors
-/// As `bind(2)`.
+///
+/// See `bind(2)`.
 pub fn give_address(found: &Found, remote: IpAddr) -> Result<()> {
     let state = found.shown.state();
     let port = ask_for_any_port(found.shown.name(), any(remote.is_ipv6()), state.port)?;
@@ -167,11 +170,12 @@ pub fn give_address(found: &Found, remote: IpAddr) -> Result<()> {
     Ok(())
 }
 
-/// The socket of the kernel's under a descriptor, made one of the dataplane's where datagrams to `remote`
-/// are the dataplane's to send; none where they are the kernel's.
+/// Converts the kernel socket under a descriptor if the dataplane sends datagrams to `remote`.
+/// Returns `None` if the kernel sends them.
 ///
 /// # Errors
-/// As `bind(2)`.
+///
+/// See `bind(2)`.
 pub fn toward(fd: RawFd, remote: SocketAddr) -> Result<Option<Found>> {
     let ip = remote.ip();
     if ip.is_loopback() || ip.is_unspecified() || ip.is_multicast() {
@@ -192,12 +196,12 @@ pub fn toward(fd: RawFd, remote: SocketAddr) -> Result<Option<Found>> {
     }
     let _one = OneAtATime::enter();
     if let Some(found) = super::known(fd) {
-        // Another thread was first.
+        // Another thread has converted it.
         return Ok(Some(found));
     }
     let at = kernel_name(fd)?;
     if !at.ip().is_unspecified() {
-        // It has chosen the kernel's.
+        // The program has bound the socket to one of the kernel's addresses.
         return Ok(None);
     }
     let state = State {

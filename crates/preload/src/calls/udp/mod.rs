@@ -1,7 +1,7 @@
-//! UDP: calls on sockets that the dataplane serves, and sockets of the kernel's that become such.
+//! UDP: calls on sockets that the dataplane serves, and conversion of kernel sockets.
 //!
-//! What is read from the pair under a descriptor has a heading before it, and so has what is written to
-//! it: all calls that carry data of these sockets go through here, in children as well.
+//! Every message in the pair under a descriptor begins with a heading. All calls that transfer data
+//! of these sockets therefore go through this module, also in children.
 
 mod bind;
 mod connect;
@@ -25,7 +25,7 @@ use nix::errno::Errno;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-/// A socket that the dataplane serves.
+/// UDP socket that the dataplane serves.
 pub struct Found {
     pub fd: RawFd,
     pub shown: Arc<Udp>,
@@ -33,7 +33,7 @@ pub struct Found {
     pub is_v6: bool,
 }
 
-/// The socket under a descriptor; for the library's caller, who is inside already.
+/// The socket under a descriptor. The caller is already inside.
 pub fn known(fd: RawFd) -> Option<Found> {
     let (shown, inode, is_v6) = table::udp(fd)?;
     Some(Found {
@@ -44,7 +44,7 @@ pub fn known(fd: RawFd) -> Option<Found> {
     })
 }
 
-/// The same, for a call of the program, which is inside until it drops what it gets.
+/// The socket under a descriptor for a call of the program. The guard keeps the thread inside.
 pub fn enter(fd: RawFd) -> Option<(Inside, Found)> {
     if !table::has_udp() {
         return None;
@@ -53,7 +53,7 @@ pub fn enter(fd: RawFd) -> Option<(Inside, Found)> {
     Some((inside, known(fd)?))
 }
 
-/// `getsockname` and `getpeername`.
+/// Implements `getsockname` and `getpeername`.
 pub fn name(
     socket: &Udp,
     is_v6: bool,
@@ -69,7 +69,7 @@ pub fn name(
     super::done(cofferdam_bsd::write_address(name, is_v6, address, len))
 }
 
-/// `shutdown(2)`: also without a peer, which it says.
+/// Implements `shutdown(2)`, which also shuts down a socket without a peer, and reports that.
 pub fn shutdown(found: &Found, how: c_int) -> c_int {
     if !(libc::SHUT_RD..=libc::SHUT_RDWR).contains(&how) {
         return super::done(Err(Errno::EINVAL));

@@ -1,4 +1,4 @@
-//! Options of UDP sockets: the kernel's socket keeps them, and answers as Linux does.
+//! Options of UDP sockets. The kernel socket stores them and answers as Linux does.
 
 use super::Found;
 use crate::calls::done;
@@ -9,11 +9,11 @@ use cofferdam_bsd::memory;
 use libc::{c_int, c_void, socklen_t};
 use nix::errno::Errno;
 
-/// `SO_MEMINFO` and its field of lost datagrams (sock_diag.h).
+/// `SO_MEMINFO` and its field of dropped datagrams (sock_diag.h).
 const SO_MEMINFO: c_int = 55;
 const MEMINFO_DROPS: usize = 8;
 
-/// Whether the option asks for something that is not done.
+/// Whether the option requires something that the library does not implement.
 fn is_refused(level: c_int, name: c_int) -> bool {
     match level {
         libc::SOL_SOCKET => {
@@ -45,7 +45,7 @@ fn is_refused(level: c_int, name: c_int) -> bool {
     }
 }
 
-/// Whether it is about what waits, which is in the pair.
+/// Whether the option concerns the queued datagrams, which are in the pair.
 fn is_the_pairs(level: c_int, name: c_int) -> bool {
     level == libc::SOL_SOCKET
         && matches!(
@@ -64,7 +64,7 @@ pub fn setsockopt(
         return done(Err(Errno::ENOPROTOOPT));
     }
     let Some(kernel) = found.shown.kernel() else {
-        // A child has the pair alone.
+        // A child has only the pair.
         return match is_the_pairs(level, name) {
             true => real::setsockopt(found.fd, level, name, value, len),
             false => done(Err(Errno::ENOPROTOOPT)),
@@ -79,7 +79,7 @@ pub fn setsockopt(
     }
     let number = || match len {
         4.. => memory::get(value.cast::<c_int>()).unwrap_or(0),
-        // IPv4's options may be one byte.
+        // IPv4's options may be one byte long.
         1.. => memory::read(value, 1).map_or(0, |byte| byte[0].into()),
         0 => 0,
     };
@@ -105,7 +105,7 @@ pub fn getsockopt(
 ) -> c_int {
     let at = found.shown.kernel().unwrap_or(found.fd);
     let got = match (level, name) {
-        // What is not done is not said to be.
+        // An option that is not implemented must not be reported as set.
         _ if is_refused(level, name) && level != libc::SOL_SOCKET => {
             return done(Err(Errno::ENOPROTOOPT));
         }

@@ -1,5 +1,5 @@
-//! The process that has bound a socket has ended, and this one has the socket from it: as a server does
-//! that becomes a daemon. It binds the same addresses itself.
+//! Serving of an inherited socket whose original process has ended, as when a server becomes a
+//! daemon. This process binds the same addresses itself.
 
 use super::Found;
 use super::making::{Made, ask, make_of};
@@ -16,14 +16,15 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// How long the dataplane takes at most to free the addresses of a process that has ended.
+/// Time limit for the dataplane to release the addresses of a process that has ended.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Serves the socket from here; where this process may not, its descriptor stays silent: one that has
-/// ended would be reported by each poll.
+/// Serves the socket in this process. If it may not, the descriptor stays silent: every poll would
+/// report an ended pair.
 ///
 /// # Errors
-/// `ENETDOWN`.
+///
+/// `ENETDOWN` if this process cannot serve the socket.
 pub fn outlive(found: &Found) -> Result<Found> {
     if found.shown.is_over() {
         return Err(Errno::ENETDOWN);
@@ -33,8 +34,8 @@ pub fn outlive(found: &Found) -> Result<Found> {
         Err(why) => {
             found.shown.ends();
             say_once(&format!(
-                "the process that has bound a UDP socket has ended, and this one, which has it from it, \
-                 cannot bind it itself ({why}): start the program again"
+                "the process that has bound a UDP socket has ended, and this one, which has it \
+                 from it, cannot bind it itself ({why}): start the program again"
             ));
             let kind = Kind::Udp(found.shown.clone());
             let is_v6 = found.is_v6;
@@ -89,7 +90,7 @@ fn attempt(found: &Found, at: SocketAddr, is_wide: bool) -> Result<Made> {
     }
 }
 
-/// A socket of the kernel's with the options that the library knows of, bound at `at`.
+/// A kernel socket with the options that the library knows, bound to `at`.
 fn kernels(found: &Found, at: Option<SocketAddr>) -> Result<OwnedFd> {
     let family = if found.is_v6 {
         libc::AF_INET6
@@ -97,9 +98,9 @@ fn kernels(found: &Found, at: Option<SocketAddr>) -> Result<OwnedFd> {
         libc::AF_INET
     };
     let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: no pointers.
+    // SAFETY: there are no pointers.
     let kernel = Errno::result(unsafe { libc::socket(family, kind, 0) })?;
-    // SAFETY: just made, and nobody else's.
+    // SAFETY: the descriptor is new and has no other owner.
     let kernel = unsafe { OwnedFd::from_raw_fd(kernel) };
     let on: c_int = 1;
     let wanted = found.shown.wanted();

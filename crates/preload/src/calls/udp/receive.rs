@@ -1,4 +1,4 @@
-//! `recv` and its kin, of UDP sockets.
+//! `recv` and related calls on UDP sockets.
 
 use super::Found;
 use super::outlive::outlive;
@@ -11,16 +11,17 @@ use cofferdam_bsd::{Result, with_bytes};
 use libc::{c_int, iovec, msghdr, ssize_t};
 use nix::errno::Errno;
 
-/// Parts of a message that need no memory of their own.
+/// Parts of a message that need no allocation.
 const FEW: usize = 8;
 
-/// `recvmsg(2)`. For the library's caller, who is inside already.
+/// `recvmsg(2)`. The caller is already inside.
 ///
 /// # Safety
-/// As the system call, except that the memory must be there.
+///
+/// As for the system call, except that the memory must be valid.
 pub unsafe fn recvmsg(found: &Found, message: &mut msghdr, flags: c_int) -> Result<ssize_t> {
     if flags & libc::MSG_ERRQUEUE != 0 {
-        // What it would say, the kernel's socket knows.
+        // Only the kernel socket has an error queue.
         let kernel = found.shown.kernel().ok_or(Errno::EAGAIN)?;
         return Errno::result(real::recvmsg(kernel, message, flags));
     }
@@ -36,7 +37,7 @@ pub unsafe fn recvmsg(found: &Found, message: &mut msghdr, flags: c_int) -> Resu
     }
     let (heading, got, got_flags) = taken?;
     let Some(heading) = heading else {
-        // Shut for reading, or the process that has the other end is gone.
+        // The socket is shut down for reading, or the process with the library's end has ended.
         let waits = flags & libc::MSG_DONTWAIT == 0 && real::blocks(found.fd);
         return match found.shown.is_shut_for_reading() {
             true if waits => Ok(0),
@@ -56,7 +57,7 @@ pub unsafe fn recvmsg(found: &Found, message: &mut msghdr, flags: c_int) -> Resu
         let room = message.msg_namelen as usize;
         with_bytes(heading.name(), found.is_v6, |bytes| {
             let count = bytes.len().min(room);
-            // SAFETY: as the caller guarantees: there is room for as many.
+            // SAFETY: as the caller guarantees, the buffer has space for `count` bytes.
             unsafe {
                 std::ptr::copy_nonoverlapping(bytes.as_ptr(), message.msg_name.cast(), count);
             }
@@ -68,7 +69,7 @@ pub unsafe fn recvmsg(found: &Found, message: &mut msghdr, flags: c_int) -> Resu
     Ok(got)
 }
 
-/// The next message of the pair; no heading where there is none any more.
+/// Receives the next message of the pair. The heading is `None` if the pair has ended.
 unsafe fn take(
     found: &Found,
     message: &msghdr,
@@ -97,7 +98,7 @@ unsafe fn take(
             &mut many[..]
         }
     };
-    // SAFETY: all zeros are a value of it.
+    // SAFETY: all zeros are a valid value.
     let mut own: msghdr = unsafe { std::mem::zeroed() };
     (own.msg_iov, own.msg_iovlen) = (parts.as_mut_ptr(), parts.len());
     let got = match flags & libc::MSG_DONTWAIT {
@@ -107,7 +108,7 @@ unsafe fn take(
     let got = Errno::result(got)?;
     let heading = Heading::decode(&bytes);
     if got > 0 && heading.is_none() {
-        // What is no heading is not the library's: nothing that it puts there.
+        // A message without a heading was not written by the library.
         return Err(Errno::EAGAIN);
     }
     let heading = heading.filter(|_| got > 0);
@@ -116,7 +117,7 @@ unsafe fn take(
 
 /// Bytes of the next datagram (`FIONREAD`).
 pub fn waiting(found: &Found) -> c_int {
-    // SAFETY: all zeros are a value of it.
+    // SAFETY: all zeros are a valid value.
     let mut own: msghdr = unsafe { std::mem::zeroed() };
     let flags = libc::MSG_PEEK | libc::MSG_TRUNC | libc::MSG_DONTWAIT;
     let got = real::recvmsg(found.fd, &raw mut own, flags);

@@ -1,4 +1,4 @@
-//! `send` and its kin, of UDP sockets.
+//! `send` and related calls on UDP sockets.
 
 use super::Found;
 use super::making::{give_address, toward};
@@ -16,7 +16,7 @@ use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 
-/// What a call sends.
+/// Arguments of a call that sends.
 pub struct Message<'a> {
     pub parts: &'a [IoSlice<'a>],
     pub to: (*const sockaddr, socklen_t),
@@ -24,11 +24,12 @@ pub struct Message<'a> {
     pub flags: c_int,
 }
 
-/// Sends one datagram; none where the socket is no UDP socket of the dataplane's, and does not become one.
-/// For the library's caller, who is inside already.
+/// Sends one datagram. Returns `None` if the dataplane neither serves the socket nor serves it from
+/// now on. The caller is already inside.
 ///
 /// # Safety
-/// As `sendmsg(2)`, except that the memory must be there.
+///
+/// As for `sendmsg(2)`, except that the memory must be valid.
 pub unsafe fn send(fd: RawFd, message: &Message<'_>) -> Option<Result<ssize_t>> {
     let known = super::known(fd);
     if known.is_none() && message.to.0.is_null() {
@@ -79,7 +80,7 @@ unsafe fn send_from(
     if found.shown.is_shut_for_writing() {
         return Err(Errno::EPIPE);
     }
-    // SAFETY: all zeros are a value of it.
+    // SAFETY: all zeros are a valid value.
     let mut own: msghdr = unsafe { std::mem::zeroed() };
     (own.msg_control, own.msg_controllen) = message.control;
     let source = match own.msg_control.is_null() {
@@ -115,7 +116,7 @@ fn way(
     source: Option<IpAddr>,
 ) -> Result<Sending> {
     if !found.shown.is_here() {
-        // The process that has the other end sends it.
+        // The process with the library's end sends the datagram.
         let state = found.shown.state();
         let remote = to.or(state.peer.map(|peer| peer.remote));
         let remote = remote.ok_or(Errno::EDESTADDRREQ)?;
@@ -141,7 +142,7 @@ fn way(
     }
 }
 
-/// It waits there as the program's calls on it do.
+/// Sends through the pair. Blocks as the program's calls on the socket do.
 fn through_pair(
     fd: RawFd,
     heading: &Heading,
@@ -152,7 +153,7 @@ fn through_pair(
     let mut all = Vec::with_capacity(1 + parts.len());
     all.push(IoSlice::new(&heading));
     all.extend(parts.iter().map(|part| IoSlice::new(part)));
-    // SAFETY: all zeros are a value of it.
+    // SAFETY: all zeros are a valid value.
     let mut message: msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = all.as_mut_ptr().cast::<iovec>();
     message.msg_iovlen = all.len();

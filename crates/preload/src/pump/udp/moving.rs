@@ -1,5 +1,5 @@
-//! Datagrams that come: of the dataplane's and of the kernel's to the program, and of the program's that
-//! go through a pair.
+//! Transfer of datagrams: from the dataplane and the kernel to the program, and from the program's
+//! pairs.
 
 use super::UdpSockets;
 use crate::heading::{self, Heading};
@@ -12,10 +12,10 @@ use std::io::IoSliceMut;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Datagrams of the kernel's, or of the program's, that are moved before others have their turn.
+/// Datagrams of a kernel socket or of a pair that are moved before others have their turn.
 const MOST_AT_ONCE: usize = 256;
 
-/// How much of what was in a pair has gone.
+/// Part of a pair's datagrams that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Collected {
     All,
@@ -24,7 +24,7 @@ enum Collected {
 }
 
 impl Pump {
-    /// A datagram has come from the dataplane.
+    /// Delivers a datagram of the dataplane.
     pub(in crate::pump) fn datagram(
         &mut self,
         bound: Bound,
@@ -46,7 +46,7 @@ impl Pump {
             if socket.deliver(&heading, data) {
                 return;
             }
-            // Closed a moment ago: it is another's.
+            // The program has just closed the socket, so the datagram is for another.
             self.udp_woken(name, true);
         }
     }
@@ -61,10 +61,10 @@ impl Pump {
         })
     }
 
-    /// Our end of a socket's pair has changed.
+    /// Handles an event of the library's end of a pair.
     pub(in crate::pump) fn udp_woken(&mut self, name: Name, is_closed: bool) {
         if is_closed {
-            // What was sent through the pair goes first.
+            // Datagrams in the pair are sent first.
             self.udp_collect(name);
             self.drop_udp(name);
         } else {
@@ -76,8 +76,8 @@ impl Pump {
         self.udp.unheard.push(name);
     }
 
-    /// Moves what is there, as much as others can wait for: of the kernel's to the program, and of the
-    /// program's that came through a pair.
+    /// Moves a limited number of datagrams: from kernel sockets to the program, and from pairs to
+    /// their destinations.
     pub(in crate::pump) fn udp_turn(&mut self) {
         for name in std::mem::take(&mut self.udp.unheard) {
             if self.udp_hear(name) {
@@ -88,7 +88,7 @@ impl Pump {
             match self.udp_collect(name) {
                 Collected::All => {}
                 Collected::Part => self.udp.unsent.push(name),
-                // The next event of the session makes some.
+                // The next event of the session frees space.
                 Collected::NoRoom => self.udp.unsent_for_room.push(name),
             }
         }
@@ -98,12 +98,12 @@ impl Pump {
         }
     }
 
-    /// Whether there is more to move at once.
+    /// Whether more datagrams can be moved at once.
     pub(in crate::pump) fn udp_has_more(&self) -> bool {
         !self.udp.unheard.is_empty() || !self.udp.unsent.is_empty()
     }
 
-    /// From the kernel's socket to the program; true when there is more.
+    /// Moves datagrams from the kernel socket to the program. Returns whether there are more.
     fn udp_hear(&mut self, name: Name) -> bool {
         let Some(socket) = self.udp.sockets.get_mut(name) else {
             return false;
@@ -119,7 +119,8 @@ impl Pump {
                 }
                 Err(Errno::EAGAIN) => return false,
                 Err(Errno::EINTR) => {}
-                // Of the one before; what is behind it comes without another event.
+                // The error belongs to an earlier datagram; the following ones cause no other
+                // event.
                 Err(error) => {
                     let _ = socket.deliver(&Heading::of_error(error as i32), &[]);
                 }
@@ -128,7 +129,7 @@ impl Pump {
         true
     }
 
-    /// From the program's end of a pair to where it goes.
+    /// Moves datagrams from a pair to their destinations.
     fn udp_collect(&mut self, name: Name) -> Collected {
         let mut buffer = std::mem::take(&mut self.buffer);
         let collected = self.udp_collect_into(name, &mut buffer);
@@ -155,7 +156,7 @@ impl Pump {
                 return Collected::All;
             };
             if got == 0 {
-                // It is shut for writing.
+                // The program has shut down its end for writing.
                 return Collected::All;
             }
             let heading = Heading::decode(&bytes[..got.min(heading::BYTES)]);

@@ -1,4 +1,4 @@
-//! Addresses at the dataplane that UDP sockets of this process have.
+//! Addresses at the dataplane of the UDP sockets of this process.
 
 use crate::pump::Name;
 use crate::udp::State;
@@ -7,25 +7,25 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
-/// An address, and the sockets that have it, the newest last.
+/// Address and the sockets that share it, the newest last.
 pub struct Place {
     pub local: SocketAddr,
     pub users: Vec<Name>,
 }
 
-/// All of them.
+/// All such addresses.
 #[derive(Default)]
 pub struct Places {
     all: HashMap<Bound, Place>,
 }
 
 impl Places {
-    /// The dataplane is asked for an address.
+    /// Adds an address that the dataplane was asked for.
     pub fn add(&mut self, bound: Bound, place: Place) {
         self.all.insert(bound, place);
     }
 
-    /// The dataplane's name of an address.
+    /// Name of an address at the dataplane.
     pub fn find(&self, local: SocketAddr) -> Option<Bound> {
         let mut all = self.all.iter();
         all.find(|(_, place)| place.local == local)
@@ -36,12 +36,12 @@ impl Places {
         self.all.get_mut(&bound)
     }
 
-    /// The dataplane has refused it.
+    /// Removes an address that the dataplane has refused.
     pub fn remove(&mut self, bound: Bound) -> Option<Place> {
         self.all.remove(&bound)
     }
 
-    /// A socket no longer has it; true when none has.
+    /// Removes a socket from an address. Returns whether it was the last.
     pub fn leave(&mut self, bound: Bound, name: Name) -> bool {
         let Some(place) = self.all.get_mut(&bound) else {
             return false;
@@ -54,12 +54,12 @@ impl Places {
         is_empty
     }
 
-    /// All of them, whose names are those of a session that has ended.
+    /// Removes all addresses, because their session has ended.
     pub fn take_all(&mut self) -> Vec<Place> {
         self.all.drain().map(|(_, place)| place).collect()
     }
 
-    /// The socket that a datagram is for: see [`taker`].
+    /// Socket for a datagram: see [`taker`].
     pub fn taker(
         &self,
         bound: Bound,
@@ -70,9 +70,9 @@ impl Places {
     }
 }
 
-/// The one of `users` that a datagram is for, as Linux chooses it: one that is connected with its sender
-/// first, then the newest; of a group that shares by `SO_REUSEPORT`, which `state` says beside the state,
-/// one by the sender.
+/// Socket of `users` for a datagram, chosen as by Linux: first one that is connected to the sender,
+/// then the newest. In a group with `SO_REUSEPORT`, the sender determines the socket. `state`
+/// returns a socket's state and whether it has that option.
 fn taker(
     users: &[Name],
     (remote, local): (SocketAddr, IpAddr),

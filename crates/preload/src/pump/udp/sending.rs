@@ -1,4 +1,4 @@
-//! What the program sends from its UDP sockets: who sends it, and by which way.
+//! Sending of the program's datagrams: choice of the sender and the way.
 
 use super::Sending;
 use crate::heading::Heading;
@@ -12,10 +12,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 
 impl Pump {
-    /// Sends a datagram of the program's, to `to` or the peer, from `source` if that is given.
+    /// Sends a datagram of the program to `to` or the peer, from `source` if that is given.
     ///
     /// # Errors
-    /// As `sendto(2)`.
+    ///
+    /// See `sendto(2)`.
     pub fn udp_send(
         &mut self,
         (name, inode): (Name, u64),
@@ -125,7 +126,7 @@ impl Pump {
         sent
     }
 
-    /// Whether a datagram to an address is the kernel's to send.
+    /// Whether the kernel sends a datagram to an address.
     pub(super) fn is_kernels(
         &mut self,
         name: Name,
@@ -149,7 +150,7 @@ impl Pump {
         !is_served || socket.was_heard(remote) || !is_placed && !served.connect
     }
 
-    /// With whom a socket would be connected at an address.
+    /// Peer that a socket would have after a connect to an address.
     pub fn udp_way(&mut self, name: Name, remote: SocketAddr) -> Option<Peer> {
         let socket = self.udp.sockets.get_mut(name)?;
         let state = socket.shown.with(|state| State {

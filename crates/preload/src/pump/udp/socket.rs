@@ -1,4 +1,4 @@
-//! One UDP socket: its end of the pair, the kernel's socket beside it, and its addresses.
+//! UDP socket: the library's end of the pair, the kernel socket, and the addresses.
 
 use crate::control;
 use crate::heading::Heading;
@@ -14,40 +14,41 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 
-/// Senders that a socket remembers.
+/// Number of senders that a socket remembers.
 const MOST_HEARD: usize = 64;
 
-/// How a socket shares its address.
+/// Sharing of a socket's address.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reuse {
     pub address: bool,
     pub port: bool,
 }
 
-/// A UDP socket.
+/// UDP socket of the program.
 pub struct Socket {
-    /// Our end of the pair.
+    /// Library's end of the pair.
     pub end: Internal,
     /// Inode of the program's end.
     pub inode: u64,
-    /// What calls of the program see.
+    /// State that calls of the program see.
     pub shown: Arc<Udp>,
-    /// The kernel's socket in whose place the pair is: it keeps the options, and sends and receives what
+    /// Kernel socket that the pair has replaced. It stores the options, and sends and receives what
     /// is not the dataplane's.
     pub kernel: Internal,
-    /// It receives from the kernel's socket as well.
+    /// Whether it also receives from the kernel socket.
     pub hears_kernel: bool,
     pub is_v6: bool,
     pub reuse: Reuse,
-    /// Its addresses at the dataplane.
+    /// Addresses at the dataplane.
     pub places: Vec<(Bound, SocketAddr)>,
-    /// Who was last heard through the kernel: the answer goes the same way. By a hash of the address.
+    /// Senders last heard through the kernel, by a hash of the address: the answer goes the same
+    /// way.
     pub heard: Vec<Option<SocketAddr>>,
-    /// The program has put datagrams into the pair: the next ones go behind them.
+    /// Whether the program has put datagrams into the pair, which precede later ones.
     pub has_spilled: bool,
 }
 
-/// Where an address of IPv6 has its scope.
+/// Offset of the scope in an IPv6 address.
 const SCOPE: usize = std::mem::offset_of!(libc::sockaddr_in6, sin6_scope_id);
 
 fn slot(remote: SocketAddr) -> usize {
@@ -57,14 +58,14 @@ fn slot(remote: SocketAddr) -> usize {
 }
 
 impl Socket {
-    /// Puts a datagram into the program's socket; one that finds no room is lost. False when the program has
-    /// closed the socket.
+    /// Sends a datagram to the program; one without space is dropped. Returns `false` if the
+    /// program has closed the socket.
     pub fn deliver(&self, heading: &Heading, data: &[u8]) -> bool {
         let heading = heading.encode();
         let parts = [IoSlice::new(&heading), IoSlice::new(data)];
         match unix::send_parts(self.end.as_fd(), &parts) {
             Ok(_) => true,
-            // Or it has shut it for reading.
+            // The program may also have shut down the socket for reading.
             Err(Errno::EPIPE | Errno::ECONNRESET) => !unix::is_closed(self.end.as_fd()),
             Err(_) => {
                 self.shown.drop_one();
@@ -73,12 +74,12 @@ impl Socket {
         }
     }
 
-    /// Whether it was last heard through the kernel.
+    /// Whether the sender was last heard through the kernel.
     pub fn was_heard(&self, remote: SocketAddr) -> bool {
         self.heard.get(slot(remote)) == Some(&Some(remote))
     }
 
-    /// A datagram of this sender has come.
+    /// Records a datagram of this sender.
     pub fn hears(&mut self, remote: SocketAddr, is_kernels: bool) {
         if is_kernels && self.heard.is_empty() {
             self.heard.resize(MOST_HEARD, None);
@@ -92,7 +93,7 @@ impl Socket {
         }
     }
 
-    /// Its address at the dataplane from which datagrams go to `remote`.
+    /// Address at the dataplane for datagrams to `remote`.
     pub fn place(&self, remote: IpAddr, source: Option<IpAddr>) -> Option<Bound> {
         let is_family = |at: &SocketAddr| at.is_ipv4() == remote.is_ipv4();
         let family = || self.places.iter().filter(|(_, at)| is_family(at));
@@ -105,12 +106,12 @@ impl Socket {
         own.or_else(wide).or_else(any).map(|(bound, _)| *bound)
     }
 
-    /// The next datagram of the kernel's.
+    /// Receives the next datagram of the kernel socket.
     pub fn next_of_kernel(&self, buffer: &mut [u8]) -> Result<(Heading, usize)> {
         let mut storage = [0_u64; 16];
         let mut controls = [0_u64; 32];
         let mut part = IoSliceMut::new(buffer);
-        // SAFETY: all zeros are a value of it.
+        // SAFETY: all zeros are a valid value.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_name = storage.as_mut_ptr().cast();
         message.msg_namelen = size_of_val(&storage) as libc::socklen_t;
@@ -121,7 +122,7 @@ impl Socket {
         let kernel = self.kernel.as_raw_fd();
         let got = real::recvmsg(kernel, &raw mut message, libc::MSG_DONTWAIT);
         let got = Errno::result(got)? as usize;
-        // SAFETY: the kernel has filled both.
+        // SAFETY: the kernel has filled both buffers.
         let (name, told) = unsafe {
             let name = storage.as_ptr().cast::<u8>();
             let len = (message.msg_namelen as usize).min(size_of_val(&storage));
