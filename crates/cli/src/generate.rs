@@ -2,7 +2,7 @@
 
 mod man;
 
-use crate::args::{Cli, GenerateArgs, Generated};
+use crate::args::{Cli, GenerateArgs, GeneratedFiles};
 use crate::exit::Outcome;
 use crate::schema;
 use anyhow::Context;
@@ -17,9 +17,9 @@ pub fn run(args: &GenerateArgs) -> Outcome {
     fs::create_dir_all(dir)
         .with_context(|| format!("cannot create directory {}", dir.display()))?;
     match args.what {
-        Generated::Man => man::write(dir)?,
-        Generated::Completions => completions(dir)?,
-        Generated::Schemas => schemas(dir)?,
+        GeneratedFiles::Man => man::write(dir)?,
+        GeneratedFiles::Completions => completions(dir)?,
+        GeneratedFiles::Schemas => schemas(dir)?,
     }
     Ok(())
 }

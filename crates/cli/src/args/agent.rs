@@ -25,7 +25,7 @@ pub struct AgentArgs {
     /// Make the running agent revert all changes and stop, and exit
     #[arg(long, group = "instead")]
     pub stop: bool,
-    /// The agent for --reload, --restore and --stop.
+    /// Agent for --reload, --restore and --stop.
     #[command(flatten)]
     pub agent: SocketArgs,
 }
@@ -36,7 +36,7 @@ pub struct StatusArgs {
     /// Print one JSON document instead of the tables
     #[arg(long)]
     pub json: bool,
-    /// Which agent.
+    /// Agent to ask.
     #[command(flatten)]
     pub agent: SocketArgs,
 }
@@ -50,7 +50,7 @@ pub struct ExplainArgs {
     /// How long to measure, in three readings
     #[arg(long, value_name = "DURATION", default_value = "1500ms", value_parser = explained)]
     pub duration: Duration,
-    /// Which agent.
+    /// Agent to ask.
     #[command(flatten)]
     pub agent: SocketArgs,
 }
@@ -58,10 +58,10 @@ pub struct ExplainArgs {
 /// `cofferdam web`
 #[derive(Debug, Args)]
 pub struct WebArgs {
-    /// Where to serve the page: IP:PORT, or unix:/PATH
+    /// Address of the page: IP:PORT, or unix:/PATH
     #[arg(long, value_name = "ADDRESS", default_value = cofferdam_web::DEFAULT_ADDRESS)]
     pub address: cofferdam_web::Address,
-    /// Another name under which the page may be asked for, such as that of a proxy; several are
+    /// Another host name of the page, such as that of a proxy; several are
     /// possible
     #[arg(long = "host", value_name = "NAME")]
     pub hosts: Vec<String>,
@@ -71,12 +71,12 @@ pub struct WebArgs {
     /// Show the cores of the dataplane with this control socket; several are possible
     #[arg(long = "dataplane", value_name = "SOCKET")]
     pub dataplanes: Vec<PathBuf>,
-    /// Which agent.
+    /// Agent to ask.
     #[command(flatten)]
     pub agent: SocketArgs,
 }
 
-/// How long to measure for an explanation: three readings, each at least
+/// Parses the length of a measurement to explain: three readings, each at least
 /// [`quantity::SHORTEST_INTERVAL`].
 fn explained(text: &str) -> Result<Duration, String> {
     let value = quantity::duration(text)?;
@@ -91,7 +91,7 @@ fn explained(text: &str) -> Result<Duration, String> {
 pub enum RuleCommand {
     /// Put a rule in force, before those of the configuration
     Set(RuleSetArgs),
-    /// Take back a rule that was set
+    /// Clear a rule that was set
     Clear(RuleClearArgs),
 }
 
@@ -111,10 +111,10 @@ pub struct RuleSetArgs {
     /// CPUs to reserve, such as 1.5; with --cpu strict
     #[arg(long, value_name = "CPUS")]
     pub cpus: Option<CpuAmount>,
-    /// Wait so long for an agent that is about to start, such as 30s
+    /// Wait this long for an agent that is starting, such as 30s
     #[arg(long, value_name = "DURATION", value_parser = quantity::duration)]
     pub wait: Option<Duration>,
-    /// Which agent.
+    /// Agent to ask.
     #[command(flatten)]
     pub agent: SocketArgs,
 }
@@ -122,7 +122,7 @@ pub struct RuleSetArgs {
 /// Classes of network CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum NetworkClass {
-    // The words say it; see `Switch`.
+    // No documentation of each variant: clap would print it as help, and the words suffice.
     Observe,
     Enforce,
 }
@@ -130,7 +130,7 @@ pub enum NetworkClass {
 /// Classes of CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CpuClass {
-    // The words say it; see `Switch`.
+    // No documentation of each variant: clap would print it as help, and the words suffice.
     Standard,
     Strict,
 }
@@ -141,12 +141,12 @@ pub struct RuleClearArgs {
     /// The containers, as they were given to `rule set`
     #[arg(value_name = "MATCH")]
     pub matches: Matcher,
-    /// Which agent.
+    /// Agent to ask.
     #[command(flatten)]
     pub agent: SocketArgs,
 }
 
-/// Place where the running agent listens.
+/// Socket on which the running agent listens.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SocketArgs {
     /// Socket of the running agent [default: that of /etc/cofferdam/cofferdam.toml, or
@@ -156,12 +156,12 @@ pub struct SocketArgs {
 }
 
 impl SocketArgs {
-    /// The socket: the one named here, or that of the default configuration.
+    /// Socket that the option names, or that of the default configuration.
     pub fn path(&self) -> PathBuf {
         self.path_by(None)
     }
 
-    /// The socket: the one named here, or that of the configuration `config`.
+    /// Socket that the option names, or that of the configuration `config`.
     pub fn path_by(&self, config: Option<&Path>) -> PathBuf {
         let named = self.socket.clone();
         named.unwrap_or_else(|| cofferdam_agent::config::socket_of(config))

@@ -10,17 +10,17 @@ use std::time::Duration;
 /// `cofferdam kubectl …`
 #[derive(Debug, Subcommand)]
 pub enum KubectlCommand {
-    /// Show the pods of all nodes that harm others and those that pay for it, by namespace
+    /// Show the offenders and the victims among the pods of all nodes, by namespace
     Top(KubectlTopArgs),
     /// Show the agents of all nodes, and any problems
     Status(KubectlStatusArgs),
-    /// Say in words what is wrong with a pod now: who harms it, or whom it harms
+    /// Explain in words what is wrong with a pod now: who harms it, or whom it harms
     Explain(KubectlExplainArgs),
     /// Report what each node can do, what is missing, and the remedy
     Doctor(KubectlDoctorArgs),
 }
 
-/// Which cluster, and how to ask it.
+/// Cluster to ask, and the way to ask it.
 #[derive(Clone, Debug, Args)]
 pub struct ClusterArgs {
     /// Namespace of the agents
@@ -42,7 +42,7 @@ pub struct ClusterArgs {
     #[arg(long, value_name = "N", default_value_t = cofferdam_cluster::ask::PARALLEL,
           value_parser = parallel)]
     pub parallel: usize,
-    /// All must have answered by then
+    /// Time within which all must have answered
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = quantity::duration)]
     pub timeout: Duration,
     /// Print one JSON document instead of the text
@@ -59,7 +59,7 @@ pub struct KubectlTopArgs {
     /// Rows of each table, at most
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub rows: usize,
-    /// Which cluster.
+    /// Cluster to ask.
     #[command(flatten)]
     pub cluster: ClusterArgs,
 }
@@ -67,7 +67,7 @@ pub struct KubectlTopArgs {
 /// `cofferdam kubectl status`
 #[derive(Debug, Args)]
 pub struct KubectlStatusArgs {
-    /// Which cluster.
+    /// Cluster to ask.
     #[command(flatten)]
     pub cluster: ClusterArgs,
 }
@@ -81,7 +81,7 @@ pub struct KubectlExplainArgs {
     /// Namespace of the pod [default: that of the context]
     #[arg(long, short, value_name = "NAMESPACE")]
     pub namespace: Option<String>,
-    /// Which cluster.
+    /// Cluster to ask.
     #[command(flatten)]
     pub cluster: ClusterArgs,
 }
@@ -92,7 +92,7 @@ pub struct KubectlDoctorArgs {
     /// Only this node, with every capability
     #[arg(value_name = "NODE")]
     pub node: Option<String>,
-    /// Which cluster.
+    /// Cluster to ask.
     #[command(flatten)]
     pub cluster: ClusterArgs,
 }
@@ -109,7 +109,7 @@ pub struct GatewayArgs {
     /// File with the report of `cofferdam doctor --output`, which is served as well
     #[arg(long, value_name = "FILE")]
     pub doctor_file: Option<PathBuf>,
-    /// Which agent.
+    /// Agent to ask.
     #[command(flatten)]
     pub agent: SocketArgs,
 }
@@ -121,7 +121,11 @@ pub struct DevicePluginArgs {
     #[arg(long, value_name = "CPUS", default_value_t = 1)]
     pub keep: u32,
     /// The kubelet's folder of device plugins
-    #[arg(long, value_name = "DIR", default_value = cofferdam_cluster::device_plugin::DEFAULT_FOLDER)]
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = cofferdam_cluster::device_plugin::DEFAULT_FOLDER,
+    )]
     pub folder: PathBuf,
 }
 
@@ -137,7 +141,7 @@ pub struct EventsArgs {
     /// File with the token of the gateways
     #[arg(long, value_name = "FILE")]
     pub token_file: PathBuf,
-    /// How often the nodes are asked
+    /// Interval between two rounds of questions to the nodes
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = quantity::interval)]
     pub every: Duration,
     /// Nodes asked at the same time

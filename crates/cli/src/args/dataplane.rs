@@ -22,8 +22,8 @@ pub enum DataplaneCommand {
     ///
     /// The program's TCP sockets at the dataplane's addresses, and the connections that it opens
     /// to the dataplane's networks, are served by the dataplane; everything else stays with the
-    /// kernel. Refused are programs that the library cannot get into or that make their own system
-    /// calls: statically linked, set-uid and set-gid ones, those with file capabilities, Go
+    /// kernel. The command refuses programs that the library cannot enter or that make their own
+    /// system calls: statically linked, set-uid and set-gid ones, those with file capabilities, Go
     /// programs. io_uring is refused to the program (ENOSYS), and set-uid programs that it starts
     /// gain no rights.
     #[command(after_help = EXEC_HELP)]
@@ -40,7 +40,8 @@ pub enum DataplaneCommand {
 }
 
 const ATTACK_HELP: &str = "\
-Exit code: 0 when every attack was stopped, 1 when one succeeded, 3 where there are no protection keys.";
+Exit code: 0 when every attack was stopped, 1 when one succeeded, 3 where there are no protection \
+keys.";
 
 /// `cofferdam dataplane attack`
 #[derive(Debug, Args)]
@@ -54,13 +55,13 @@ pub struct DataplaneAttackArgs {
 }
 
 const EXEC_HELP: &str = "\
-Options of this command stand before the program; all that follows is the program's, with or without
+Options of this command come before the program; all that follows is the program's, with or without
 `--` before it.
 
 Exit code: the program's own once it runs; before, 1 when it is refused or no dataplane answers, 2
 for a wrong command line, 3 when the library is missing.";
 
-/// As whom, how long and where an application attaches.
+/// User, waiting time and socket with which an application attaches.
 #[derive(Debug, Args)]
 pub struct DataplaneAttachArgs {
     /// Switch to this user before attaching; it must be the application's user in the configuration

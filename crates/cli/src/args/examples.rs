@@ -1,18 +1,18 @@
-//! Examples of the commands: one table, shown by `--help` and in the manual pages.
+//! Examples of the commands: one table for `--help` and the manual pages.
 
 use clap::Command;
 
-/// A command line, and its purpose.
+/// Command line with its purpose.
 pub type Example = (&'static str, &'static str);
 
-/// The examples of the command at `path`, such as `bench penalty`; none for a group of commands.
+/// Examples of the command at `path`, such as `bench penalty`; none for a group of commands.
 pub fn of(path: &str) -> &'static [Example] {
     let mut all = EXAMPLES.iter();
     all.find(|(command, _)| *command == path)
         .map_or(&[], |(_, examples)| examples)
 }
 
-/// Adds the examples to the help of `command`, whose path is `path`, and to those below it.
+/// Adds the examples to the help of `command`, whose path is `path`, and of its subcommands.
 pub fn add(command: Command, path: &str) -> Command {
     let names: Vec<String> = command
         .get_subcommands()
@@ -39,7 +39,7 @@ pub fn add(command: Command, path: &str) -> Command {
     command.after_help(text)
 }
 
-/// By command.
+/// Examples by command.
 const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "",
@@ -51,7 +51,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "doctor",
         &[
-            ("sudo cofferdam doctor", "Find out what this host can do"),
+            ("sudo cofferdam doctor", "Report what this host can do"),
             (
                 "sudo cofferdam doctor --json --output doctor.json",
                 "Keep the findings for a report",
@@ -61,17 +61,14 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "top",
         &[
-            (
-                "sudo cofferdam top",
-                "Watch who causes network work and who pays",
-            ),
+            ("sudo cofferdam top", "Watch offenders and victims"),
             (
                 "sudo cofferdam top --container 'web-*' --once",
                 "Print one second of the containers named web-…",
             ),
             (
                 "cofferdam top --replay 'yesterday 03:00'",
-                "Look at what the agent recorded last night",
+                "Show what the agent recorded last night",
             ),
         ],
     ),
@@ -169,7 +166,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "rule clear",
         &[(
             "sudo cofferdam rule clear 'web-*'",
-            "Take the rule back that was set for web-*",
+            "Clear the rule that was set for web-*",
         )],
     ),
     (
@@ -204,7 +201,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "gateway",
         &[(
             "cofferdam gateway --listen 10.0.0.5:9479 --token-file /etc/cofferdam/token",
-            "Serve this node's documents to those who have the token",
+            "Serve this node's documents to clients with the token",
         )],
     ),
     (
@@ -250,7 +247,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ),
             (
                 "cofferdam latency ping db --tcp-connect 5432 --count 100",
-                "The same inside a container, by TCP connections",
+                "Do the same inside a container, by TCP connections",
             ),
         ],
     ),

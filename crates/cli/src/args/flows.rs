@@ -8,10 +8,11 @@ use std::time::Duration;
 /// `cofferdam flows`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A packet socket in the container's network namespace takes a random sample of what \
-                  arrives, for as long as the command runs: it needs root, costs less than 1% of a CPU, \
-                  and leaves nothing. The cost of a flow is its packets times the container's mean cost of \
-                  a packet. A container in the host's network namespace cannot be looked at."
+    after_help = "A packet socket in the container's network namespace takes a random sample of \
+                  the arriving packets while the command runs: it needs root, costs less than 1% \
+                  of a CPU, and leaves nothing. The cost of a flow is its packets times the \
+                  container's mean cost of a packet. A container in the host's network namespace \
+                  cannot be sampled."
 )]
 pub struct FlowsArgs {
     /// The container: NAME, id:PREFIX, cgroup:PATH, netns:NAME or pid:N
@@ -20,13 +21,13 @@ pub struct FlowsArgs {
     /// How long to sample, with its unit
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = quantity::interval)]
     pub duration: Duration,
-    /// Show this many flows, those that cost most
+    /// Show this many flows, the most expensive ones
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = count)]
     pub top: usize,
     /// Print one JSON document instead of the table
     #[arg(long)]
     pub json: bool,
-    /// Which agent.
+    /// Agent to ask.
     #[command(flatten)]
     pub agent: SocketArgs,
 }
@@ -36,6 +37,6 @@ fn count(text: &str) -> Result<usize, String> {
     let most = cofferdam_flows::MOST_FLOWS;
     match usize::try_from(count) {
         Ok(count) if count <= most => Ok(count),
-        _ => Err(format!("at most {most} flows are told apart")),
+        _ => Err(format!("at most {most} flows are distinguished")),
     }
 }

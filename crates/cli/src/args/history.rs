@@ -1,4 +1,4 @@
-//! What reads the history: `export`, and the options that `top` shares with it.
+//! Options for the history: `export`, and the options that `top` shares with it.
 
 use super::{ContainerArgs, SocketArgs};
 use crate::when;
@@ -22,22 +22,22 @@ pub struct ExportArgs {
     /// Length of intervals, where the history has it: the next shorter one of 1s, 10s, 1m, 30m
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = quantity::duration)]
     pub resolution: Duration,
-    /// Which containers.
+    /// Selected containers.
     #[command(flatten)]
     pub containers: ContainerArgs,
     /// Also cgroups of the host (services, sessions, the root) that cause network work or pay for
     /// it
     #[arg(long)]
     pub all: bool,
-    /// Write to this file instead of standard output; it is made when everything is in it
+    /// Write to this file instead of standard output; the file appears when it is complete
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Replace the file of --output if it exists
     #[arg(long, requires = "output")]
     pub force: bool,
-    /// Where the history is.
+    /// The history to read.
     #[command(flatten)]
-    pub kept: KeptArgs,
+    pub source: HistoryArgs,
 }
 
 /// Form of an export.
@@ -51,13 +51,13 @@ pub enum ExportFormat {
     Jsonl,
 }
 
-/// Which history.
+/// File of a history.
 #[derive(Clone, Debug, Default, Args)]
-pub struct KeptArgs {
+pub struct HistoryArgs {
     /// File of the history [default: the running agent's, otherwise /var/lib/cofferdam/history]
     #[arg(long, value_name = "PATH")]
     pub history: Option<PathBuf>,
-    /// The agent that is asked where it is.
+    /// Agent that is asked for the file.
     #[command(flatten)]
     pub agent: SocketArgs,
 }

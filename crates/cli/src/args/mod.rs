@@ -1,4 +1,4 @@
-//! The command line. Scripts depend on it: names and meanings here stay.
+//! The command line. Scripts depend on it: names and meanings here do not change.
 
 mod agent;
 mod bench;
@@ -24,7 +24,7 @@ pub use dataplane::{
     DataplaneMoveArgs, DataplaneRunArgs, DataplaneServeArgs, DataplaneTopArgs, Server,
 };
 pub use flows::FlowsArgs;
-pub use history::{ExportArgs, ExportFormat, KeptArgs};
+pub use history::{ExportArgs, ExportFormat, HistoryArgs};
 pub use simulate::SimulateArgs;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -47,29 +47,29 @@ use std::time::{Duration, SystemTime};
                   130 interrupted, after cleaning up."
 )]
 pub struct Cli {
-    /// The command; without one the state of this host is shown.
+    /// Command; without one the state of this host is printed.
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// Which agent.
+    /// Agent to ask.
     #[command(flatten)]
     pub agent: SocketArgs,
 }
 
 impl Cli {
-    /// The command line with the examples in its help, which is wrapped to `width` columns.
+    /// Definition with the examples in its help, which is wrapped to `width` columns.
     pub fn definition(width: u16) -> clap::Command {
         examples::add(Cli::command(), "").term_width(usize::from(width))
     }
 }
 
-/// Every command.
+/// Command of the program.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Report what this host can do, what is missing, and the remedy
     Doctor(DoctorArgs),
-    /// Live view of the containers that cause network work and those that pay for it
+    /// Watch live which containers cause network work and which pay for it
     Top(TopArgs),
-    /// Show who sends to a container, by 5-tuple and cost
+    /// Show the flows to a container, by 5-tuple and cost
     Flows(FlowsArgs),
     /// Record the ledger of every container
     #[command(subcommand)]
@@ -80,21 +80,21 @@ pub enum Command {
     Status(StatusArgs),
     /// Write a part of the history that the agent keeps to a file
     Export(ExportArgs),
-    /// Say in words what is wrong now, since when, how sure, and the command that helps
+    /// Explain in words what is wrong now, since when, how sure, and the command that helps
     Explain(ExplainArgs),
     /// Serve a live page of the running agent for a browser, until interrupted
     Web(WebArgs),
-    /// Give containers another class until the agent ends
+    /// Assign another class to containers until the agent ends
     #[command(subcommand)]
     Rule(RuleCommand),
     /// Show who harms whom in a Kubernetes cluster, as `kubectl cofferdam`
     #[command(subcommand)]
     Kubectl(KubectlCommand),
-    /// Serve what the agent of this node says to those in the cluster who have the token
+    /// Serve the answers of this node's agent to clients in the cluster that have the token
     Gateway(GatewayArgs),
     /// Have the scheduler count the CPUs of this node that strict pods may have
     DevicePlugin(DevicePluginArgs),
-    /// Tell on pods of a Kubernetes cluster, as events, what concerns them
+    /// Write the conditions of pods as events of a Kubernetes cluster
     Events(EventsArgs),
     /// Measure what a container's own network path adds to each packet
     #[command(subcommand)]
@@ -105,7 +105,7 @@ pub enum Command {
     /// Measure how well this host isolates containers
     #[command(subcommand)]
     Bench(BenchCommand),
-    /// Simulate tenants on a host of any size: who gets and loses CPU time, with and without
+    /// Simulate the CPU time of tenants on a host of any size, with and without
     /// reservations
     Simulate(SimulateArgs),
     /// Render the report of a benchmark run again from its data, or report on a fleet
@@ -141,7 +141,7 @@ pub struct DoctorArgs {
     pub force: bool,
 }
 
-/// Which containers.
+/// Selection of containers.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ContainerArgs {
     /// Only this container: NAME, id:PREFIX, cgroup:PATH, netns:NAME or pid:N; names and
@@ -153,14 +153,14 @@ pub struct ContainerArgs {
 /// `cofferdam top`
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// Which containers.
+    /// Selected containers.
     #[command(flatten)]
     pub containers: ContainerArgs,
     /// Also list cgroups of the host (services, sessions, the root) that cause network work or
     /// pay for it
     #[arg(long)]
     pub all: bool,
-    /// Which agent.
+    /// Agent to ask.
     #[command(flatten)]
     pub agent: SocketArgs,
     /// Measure one interval, print it as a table, and exit
@@ -175,8 +175,8 @@ pub struct TopArgs {
     /// End a batch after this many intervals
     #[arg(long, value_name = "COUNT", requires = "batch", value_parser = quantity::positive)]
     pub iterations: Option<u32>,
-    /// Click rows and headings, and turn the wheel; off, the terminal selects text by the mouse. Key m
-    /// changes it
+    /// Click rows and headings, and turn the wheel; off, the terminal selects text by the mouse.
+    /// Key m changes it
     #[arg(long, value_name = "on|off", value_enum, default_value_t = Switch::On)]
     pub mouse: Switch,
     /// Time between readings, with its unit
@@ -185,8 +185,13 @@ pub struct TopArgs {
     /// Show CPU time that containers were entitled to but did not get, and why
     #[arg(long, value_name = "on|off", value_enum, default_value_t = Switch::On)]
     pub diagnosis: Switch,
-    /// Show what the agent kept at this time: RFC 3339, "yesterday 03:00", "2h ago", "03:00"
-    #[arg(long, value_name = "TIME", value_parser = crate::when::parse, conflicts_with = "interval")]
+    /// Show what the agent recorded at this time: RFC 3339, "yesterday 03:00", "2h ago", "03:00"
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = crate::when::parse,
+        conflicts_with = "interval",
+    )]
     pub replay: Option<SystemTime>,
     /// File of the history for --replay [default: the running agent's, otherwise
     /// /var/lib/cofferdam/history]
@@ -194,10 +199,10 @@ pub struct TopArgs {
     pub history: Option<PathBuf>,
 }
 
-/// Something that can be switched off.
+/// Setting that can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Switch {
-    // No documentation of each: clap would show it as help, and the words say it.
+    // No documentation of each variant: clap would print it as help, and the words suffice.
     On,
     Off,
 }
@@ -205,14 +210,14 @@ pub enum Switch {
 /// `cofferdam accounting record`
 #[derive(Debug, Args)]
 pub struct RecordArgs {
-    /// Which containers.
+    /// Selected containers.
     #[command(flatten)]
     pub containers: ContainerArgs,
     /// Also list cgroups of the host (services, sessions, the root) that cause network work or
     /// pay for it
     #[arg(long)]
     pub all: bool,
-    /// Which agent.
+    /// Agent to ask.
     #[command(flatten)]
     pub agent: SocketArgs,
     /// How long to record, with its unit
@@ -245,7 +250,7 @@ pub enum RecordFormat {
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct ReportArgs {
-    /// What to report instead of a run.
+    /// Report on something other than a run.
     #[command(subcommand)]
     pub of: Option<ReportCommand>,
     /// Run directory of `cofferdam bench … --output DIR`; several parts of one isolation experiment
@@ -260,7 +265,7 @@ pub struct ReportArgs {
 /// `cofferdam report …`
 #[derive(Debug, Subcommand)]
 pub enum ReportCommand {
-    /// Merge ledgers of many hosts into one page and Parquet: who caused whose harm, and a corrected
+    /// Merge ledgers of many hosts into one page and Parquet: offenders, victims, and a corrected
     /// bill (needs the program cofferdam-fleet)
     Fleet(cofferdam_fleet_args::ReportArgs),
 }
@@ -287,17 +292,17 @@ pub struct WorkerArgs {
 /// `cofferdam generate`
 #[derive(Debug, Args)]
 pub struct GenerateArgs {
-    /// What to write
+    /// Kind of files to write
     #[arg(value_enum)]
-    pub what: Generated,
+    pub what: GeneratedFiles,
     /// Directory to write to; created if missing
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
 }
 
-/// What `cofferdam generate` can write.
+/// Files that `cofferdam generate` can write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Generated {
+pub enum GeneratedFiles {
     /// Manual pages, section 1.
     Man,
     /// Completions for bash, zsh and fish.

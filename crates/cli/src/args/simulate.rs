@@ -8,10 +8,9 @@ use std::time::Duration;
 
 /// `cofferdam simulate`
 #[derive(Clone, Debug, Args)]
-#[command(
-    after_help = "Hosts and tenants to begin with are installed in share/doc/cofferdam/examples/simulate \
-                  below the prefix: /usr/share/doc/cofferdam/examples/simulate of the package."
-)]
+#[command(after_help = "Example hosts and tenants are installed in \
+                  share/doc/cofferdam/examples/simulate below the prefix: \
+                  /usr/share/doc/cofferdam/examples/simulate of the package.")]
 pub struct SimulateArgs {
     /// The simulated host, as JSON [default: this host]
     #[arg(long, value_name = "FILE")]
@@ -40,10 +39,10 @@ pub struct SimulateArgs {
     pub write_host: bool,
 }
 
-/// How reservations are kept.
+/// Policy for reservations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PolicyName {
-    // No documentation of each: the reference has it.
+    // No documentation of each variant: the reference has it.
     Standard,
     Strict,
     StrictLending,

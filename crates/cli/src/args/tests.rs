@@ -42,7 +42,8 @@ fn every_documented_command_parses() {
         "cofferdam latency read --mace --follow",
         "cofferdam bench latency --quick --output dir",
         "cofferdam simulate --tenants t.json",
-        "cofferdam simulate --host h.json --tenants t.json --policy strict,strict-lending --duration 1m --seed 2 --json",
+        "cofferdam simulate --host h.json --tenants t.json --policy strict,strict-lending \
+ --duration 1m --seed 2 --json",
         "cofferdam simulate --write-host",
         "cofferdam report dir",
         "cofferdam demo",
@@ -108,7 +109,7 @@ fn nonsense_is_refused() {
     }
 }
 
-/// Paths of all commands that a person runs.
+/// Collects the paths of all commands that a person runs.
 fn runnable(command: &clap::Command, path: &str, found: &mut Vec<String>) {
     let below: Vec<_> = command
         .get_subcommands()
@@ -214,7 +215,7 @@ fn a_program_needs_no_dashes_before_it() {
     }
 }
 
-/// Long names of all flags of `command` and below, without those that clap adds.
+/// Collects the long names of all flags of `command` and its subcommands, without those of clap.
 fn flags(command: &clap::Command, found: &mut Vec<String>) {
     if command.is_hide_set() {
         return;

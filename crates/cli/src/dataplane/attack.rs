@@ -1,4 +1,5 @@
-//! `cofferdam dataplane attack`: tries the protection of domain = "pkey", an attack a process.
+//! `cofferdam dataplane attack`: tests the protection of domain = "pkey", a process for each
+//! attack.
 
 use crate::args::DataplaneAttackArgs;
 use crate::exit::{Failure, Outcome};
@@ -11,11 +12,14 @@ use std::process::{Command, Stdio};
 
 const SCHEMA: &str = "cofferdam.dataplane-attack/1";
 
-/// Tries all, or one in this process.
+/// Tries all attacks, or one of them in this process.
 pub fn run(args: &DataplaneAttackArgs) -> Outcome {
-    supported().map_err(|e| Failure::Unsupported(format!(
-        "{e}: there is nothing to attack here, and a dataplane refuses domain = \"pkey\"; use domain = \"process\""
-    )))?;
+    supported().map_err(|e| {
+        Failure::Unsupported(format!(
+            "{e}: there is nothing to attack here, and a dataplane refuses domain = \"pkey\"; \
+             use domain = \"process\""
+        ))
+    })?;
     if let Some(name) = &args.one {
         return one(name);
     }
@@ -40,7 +44,7 @@ fn succeeded(tried: &[(&Attack, Verdict)]) -> usize {
     tried.iter().filter(succeeded).count()
 }
 
-/// In this process, for its parent.
+/// Tries one attack in this process, and prints the verdict for the parent.
 fn one(name: &str) -> Outcome {
     let attack = attack::all().iter().find(|attack| attack.name == name);
     let attack = attack.ok_or_else(|| Failure::Usage(format!("no attack is named '{name}'")))?;
@@ -51,7 +55,7 @@ fn one(name: &str) -> Outcome {
     Output::stdout().write(&format!("{verdict}\n"))
 }
 
-/// In a process of its own: an attack that succeeds may end it.
+/// Tries an attack in a separate process: an attack that succeeds may end it.
 fn try_it(attack: &Attack) -> Verdict {
     let words = ["dataplane", "attack", "--one", attack.name];
     let mut command = Command::new("/proc/self/exe");
@@ -63,8 +67,8 @@ fn try_it(attack: &Attack) -> Verdict {
         Ok(output) => output,
         Err(e) => return Verdict::Succeeded(format!("not tried: {e}")),
     };
-    let said = String::from_utf8_lossy(&output.stdout);
-    let verdict = said.lines().last().and_then(Verdict::parse);
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let verdict = printed.lines().last().and_then(Verdict::parse);
     verdict
         .filter(|_| output.status.success())
         .unwrap_or_else(|| {
@@ -77,7 +81,7 @@ fn try_it(attack: &Attack) -> Verdict {
         })
 }
 
-/// What is shown in the second column.
+/// Word of the third column.
 fn word(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Stopped(_) => "stopped",
@@ -88,7 +92,12 @@ fn word(verdict: &Verdict) -> &'static str {
 
 fn text(tried: &[(&Attack, Verdict)]) -> String {
     let mut table = table::plain(table::terminal_width());
-    table.set_header(["attack", "what the application tries", "outcome", "by what"]);
+    table.set_header([
+        "attack",
+        "what the application tries",
+        "outcome",
+        "stopped by",
+    ]);
     for (attack, verdict) in tried {
         table.add_row([attack.name, attack.what, word(verdict), verdict.how()]);
     }

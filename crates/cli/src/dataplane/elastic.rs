@@ -1,18 +1,20 @@
-//! Elastic cores in one line, for `groups` and `top`.
+//! State of elastic cores as text, for `groups` and `top`.
 
 use crate::exit::one_line;
 use crate::units;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Cores in use, changes since the start, and the last decision; `None` where the cores are fixed.
+/// Cores in use and changes since the start in one line, and the last decision in a second one if
+/// there was any. `None` where the number of cores is fixed.
 pub fn line(status: &Value) -> Option<String> {
     let elastic = status.get("elastic").filter(|e| e.is_object())?;
     let number = |key| elastic.get(key).and_then(Value::as_u64).unwrap_or(0);
     let in_use = status.get("cores_in_use").and_then(Value::as_u64);
     let all = status.get("cores").and_then(Value::as_array);
     let mut text = format!(
-        "{} of {} cores in use ({} to {}); since the start {} added, {} removed, {} flow groups moved",
+        "{} of {} cores in use ({} to {}); since the start {} added, {} removed, \
+         {} flow groups moved",
         in_use.unwrap_or(0),
         all.map_or(0, Vec::len),
         number("least_cores"),
@@ -45,7 +47,8 @@ mod tests {
                 "groups_moved": 300, "last_decision": null, "last_decision_age_s": null,
             },
         });
-        let first = "2 of 3 cores in use (1 to 3); since the start 5 added, 4 removed, 300 flow groups moved";
+        let first = "2 of 3 cores in use (1 to 3); \
+             since the start 5 added, 4 removed, 300 flow groups moved";
         assert_eq!(line(&status).as_deref(), Some(first));
         status["elastic"]["last_decision"] = "core 1 added\u{1b}".into();
         status["elastic"]["last_decision_age_s"] = 12.7.into();

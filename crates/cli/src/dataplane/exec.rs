@@ -1,4 +1,4 @@
-//! `cofferdam dataplane exec`: an unmodified program on a running dataplane.
+//! `cofferdam dataplane exec`: runs an unmodified program on a running dataplane.
 
 use super::serve::{attach, become_user};
 use crate::args::DataplaneExecArgs;
@@ -10,11 +10,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The library that the program is started with.
+/// Library that is preloaded into the program.
 const LIBRARY: &str = "libcofferdam_preload.so";
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// Checks all that can be checked before, then becomes the program.
+/// Performs all possible checks, then becomes the program.
 pub fn run(args: &DataplaneExecArgs, interrupt: &Interrupt) -> Outcome {
     let (word, arguments) = args
         .command
@@ -31,7 +31,7 @@ pub fn run(args: &DataplaneExecArgs, interrupt: &Interrupt) -> Outcome {
     if let Some(user) = &args.attach.user {
         become_user(user)?;
     }
-    // The program attaches itself; whether it can is said before it runs.
+    // The program attaches itself; whether it can is checked before it runs.
     drop(attach(
         &args.attach.socket,
         name,
@@ -40,10 +40,12 @@ pub fn run(args: &DataplaneExecArgs, interrupt: &Interrupt) -> Outcome {
     )?);
     let socket = std::path::absolute(&args.attach.socket)
         .map_err(|e| Failure::failed(format!("{}: {e}", args.attach.socket.display())))?;
-    exec::refuse_io_uring()
-        .map_err(|e| Failure::Unsupported(format!(
-            "io_uring cannot be refused to the program ({e}): a kernel with CONFIG_SECCOMP_FILTER is needed"
-        )))?;
+    exec::refuse_io_uring().map_err(|e| {
+        Failure::Unsupported(format!(
+            "io_uring cannot be refused to the program ({e}): \
+             a kernel with CONFIG_SECCOMP_FILTER is needed"
+        ))
+    })?;
     let mut preload = OsString::from(library);
     if let Some(others) = std::env::var_os(PRELOAD).filter(|others| !others.is_empty()) {
         preload.push(":");
@@ -66,11 +68,12 @@ fn refused(error: ProgramError) -> Failure {
     Failure::failed(error.to_string())
 }
 
-/// Beside this program, where it was built; or in the library folder of the prefix where it is
-/// installed.
+/// Path of the library: next to this program, as after a build, or in the library folder of its
+/// prefix.
 fn library() -> Result<PathBuf, Failure> {
     let own = std::env::current_exe();
-    let own = own.map_err(|e| Failure::failed(format!("cannot find this program itself: {e}")))?;
+    let own =
+        own.map_err(|e| Failure::failed(format!("cannot find the path of this program: {e}")))?;
     let places = places(&own);
     let found = places.iter().find(|place| place.is_file()).cloned();
     found.ok_or_else(|| {
@@ -97,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_library_is_beside_the_program_or_below_its_prefix() {
+    fn the_library_is_next_to_the_program_or_installed() {
         assert_eq!(
             places(Path::new("/usr/bin/cofferdam")),
             [

@@ -1,4 +1,4 @@
-//! `cofferdam dataplane groups` and `move`: what each flow group has to do, and where.
+//! `cofferdam dataplane groups` and `move`: the load of each flow group, and its core.
 
 use super::elastic;
 use crate::args::{DataplaneGroupsArgs, DataplaneMoveArgs};
@@ -12,7 +12,7 @@ use std::fmt::Write;
 
 const SCHEMA: &str = "cofferdam.dataplane-groups/1";
 
-/// A flow group, as reported by the dataplane.
+/// Flow group, as the dataplane reports it.
 #[derive(Debug, Deserialize, Serialize)]
 struct Group {
     group: u8,
@@ -21,7 +21,7 @@ struct Group {
     segments: u64,
 }
 
-/// Shows them once.
+/// Prints the flow groups once.
 pub fn run(args: &DataplaneGroupsArgs) -> Outcome {
     let status = cofferdam_dataplane::status(&args.socket);
     let status = status.map_err(|e| Failure::failed(e.to_string()))?;
@@ -42,7 +42,7 @@ pub fn run(args: &DataplaneGroupsArgs) -> Outcome {
     Output::stdout().write(&text)
 }
 
-/// Moves one, and says what came of it.
+/// Moves one flow group, and prints the result.
 pub fn move_one(args: &DataplaneMoveArgs) -> Outcome {
     let (group, core) = (args.group, args.core);
     let from = cofferdam_dataplane::move_group(&args.socket, group, core);
@@ -69,7 +69,7 @@ fn json(status: &Value, groups: &[Group]) -> String {
     format!("{document:#}\n")
 }
 
-/// The busiest first.
+/// Table of the flow groups, the busiest first.
 fn text(groups: &[Group], cores: Option<&str>, width: Option<u16>) -> String {
     let connections: u64 = groups.iter().map(|g| g.connections).sum();
     let segments: u64 = groups.iter().map(|g| g.segments).sum();
@@ -77,7 +77,8 @@ fn text(groups: &[Group], cores: Option<&str>, width: Option<u16>) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
-        "{connections} connections in {used} of {} flow groups, {segments} segments since the start",
+        "{connections} connections in {used} of {} flow groups, \
+         {segments} segments since the start",
         cofferdam_dataplane::FLOW_GROUPS
     );
     if let Some(cores) = cores {

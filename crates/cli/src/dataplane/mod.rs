@@ -18,12 +18,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What running one takes.
+/// Rights that a dataplane needs.
 const RIGHTS: &str = "a dataplane needs root (CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW)";
-/// A signal is noticed within this time.
+/// Longest time until a signal is noticed.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Runs a dataplane, looks at one, or serves on one.
+/// Runs a command of `cofferdam dataplane`.
 pub fn run(command: DataplaneCommand, interrupt: &Interrupt) -> Outcome {
     match command {
         DataplaneCommand::Run(args) => run_dataplane(&args, interrupt),
@@ -36,7 +36,7 @@ pub fn run(command: DataplaneCommand, interrupt: &Interrupt) -> Outcome {
     }
 }
 
-/// Until a signal; that is its ordinary end.
+/// Runs a dataplane until a signal, which is its ordinary end.
 fn run_dataplane(args: &DataplaneRunArgs, interrupt: &Interrupt) -> Outcome {
     let config = match Config::load(&args.config) {
         Ok(config) => config,
@@ -61,27 +61,29 @@ fn run_dataplane(args: &DataplaneRunArgs, interrupt: &Interrupt) -> Outcome {
         )));
     }
     let stop = Arc::new(AtomicBool::new(false));
-    // Of this thread nothing is the first thread's, whose stack it may not be able to read later.
+    // The thread uses no data of the first thread, whose stack it may become unable to read.
     let (raised, ends, own) = (interrupt.flag(), stop.clone(), config.clone());
     let watch = std::thread::spawn(move || {
-        // Its stack is not protected from an application of this process: so it has no rights.
+        // An application in this process can write to this thread's stack, so the thread has no
+        // rights.
         if let Err(e) = pkey::relinquish_thread(&own) {
-            let _ = writeln!(stderr(), "cofferdam: cannot give up rights: {e}");
+            let _ = writeln!(stderr(), "cofferdam: cannot drop rights: {e}");
             ends.store(true, Ordering::Relaxed);
         }
         while !raised.load(Ordering::Relaxed) && !ends.load(Ordering::Relaxed) {
             std::thread::sleep(PATIENCE);
         }
         ends.store(true, Ordering::Relaxed);
-        // Its end would read what only threads with the keys' rights can: the process's end is its own.
+        // Ending the thread would read memory that needs a key's rights: it ends with the process.
         while own.guest().is_some() {
             std::thread::park();
         }
     });
-    let outcome = cofferdam_dataplane::run(&config, &stop, |notice| say(&config, &notice));
+    let outcome = cofferdam_dataplane::run(&config, &stop, |notice| print_notice(&config, &notice));
     stop.store(true, Ordering::Relaxed);
     if config.guest().is_some() {
-        // The application may have left locks of the C library held that an ordinary end waits for.
+        // The application may have left locks of the C library held, for which an ordinary end
+        // would wait.
         let code = outcome.map_err(Failure::from).map_or_else(
             |failure| {
                 failure.report();
@@ -91,14 +93,14 @@ fn run_dataplane(args: &DataplaneRunArgs, interrupt: &Interrupt) -> Outcome {
         );
         pkey::end_process(code);
     }
-    // It does not panic, and where it did there is nothing to do about it.
+    // The thread does not panic; if it did, there would be no remedy.
     let _ = watch.join();
     Ok(outcome?)
 }
 
-/// One line: readiness on standard output, warnings on standard error. The process that started it
-/// may be gone; it serves nevertheless.
-fn say(config: &Config, notice: &Notice) {
+/// Prints one line: readiness on standard output, warnings on standard error. Errors are ignored,
+/// because the dataplane serves even if its parent is gone.
+fn print_notice(config: &Config, notice: &Notice) {
     let text = match notice {
         Notice::Ready => {
             let _ = Output::stdout().write(&ready_line(config));
@@ -130,7 +132,7 @@ fn ready_line(config: &Config) -> String {
     )
 }
 
-/// A device with its addresses.
+/// Text of a device with its addresses.
 fn served(link: &Link) -> String {
     let addresses: Vec<String> = link.addresses.iter().map(|a| a.ip.to_string()).collect();
     let by = match link.kind {

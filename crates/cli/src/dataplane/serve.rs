@@ -1,4 +1,4 @@
-//! `cofferdam dataplane serve`: a small server on a running dataplane, in a process of its own.
+//! `cofferdam dataplane serve`: runs a small server on a running dataplane, in a separate process.
 
 use crate::args::{DataplaneServeArgs, Server};
 use crate::exit::{Failure, Outcome, one_line};
@@ -10,12 +10,12 @@ use std::io::{self, ErrorKind, Write, stderr};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Values that `serve memcached` keeps, in bytes.
+/// Memory for the values of `serve memcached`, bytes.
 const MEMCACHED_BYTES: usize = 64 << 20;
-/// A signal is noticed within this time.
+/// Longest time until a signal is noticed.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Serves until a signal or the dataplane's end.
+/// Serves until a signal or the end of the dataplane.
 pub fn run(args: &DataplaneServeArgs, interrupt: &Interrupt) -> Outcome {
     if let Some(user) = &args.attach.user {
         become_user(user)?;
@@ -29,8 +29,8 @@ pub fn run(args: &DataplaneServeArgs, interrupt: &Interrupt) -> Outcome {
     };
     match ended {
         Ok(()) => Ok(()),
-        // A dataplane that ends in order removes its socket; a killed one leaves it, and one that
-        // has only terminated this application keeps listening.
+        // A dataplane that ends in order removes its socket. A killed one leaves it, and one that
+        // has only ended this application still listens.
         Err(e) if e.kind() == ErrorKind::ConnectionAborted && !args.attach.socket.exists() => {
             let _ = writeln!(
                 stderr(),
@@ -46,7 +46,7 @@ fn turns(session: Session, application: impl Application, interrupt: &Interrupt)
     EventLoop::new(session, application).run(PATIENCE, |_| interrupt.raised())
 }
 
-/// Attaches as soon as a dataplane listens, which may have been started a moment ago.
+/// Attaches as soon as a dataplane listens: it may be starting.
 pub(super) fn attach(
     socket: &Path,
     name: &str,
@@ -54,7 +54,7 @@ pub(super) fn attach(
     interrupt: &Interrupt,
 ) -> Result<Session, Failure> {
     let until = Instant::now() + wait;
-    let mut told = false;
+    let mut is_reported = false;
     loop {
         let error = match Session::attach(socket, name) {
             Ok(session) => return Ok(session),
@@ -62,13 +62,13 @@ pub(super) fn attach(
         };
         let left = until.saturating_duration_since(Instant::now());
         if !is_absent(&error) || left.is_zero() {
-            let waited = match told {
+            let waited = match is_reported {
                 true => format!(" (waited {})", humantime::format_duration(wait)),
                 false => String::new(),
             };
             return Err(Failure::failed(format!("{error}{waited}")));
         }
-        if !std::mem::replace(&mut told, true) {
+        if !std::mem::replace(&mut is_reported, true) {
             let text = format!(
                 "no dataplane listens on {} yet: waiting up to {}",
                 socket.display(),
@@ -83,20 +83,20 @@ pub(super) fn attach(
     }
 }
 
-/// Nobody listens: the socket is not there, or was left by a dataplane that was killed.
+/// Whether no dataplane listens: the socket does not exist, or a killed dataplane left it.
 fn is_absent(error: &AttachError) -> bool {
     let absent = [ErrorKind::NotFound, ErrorKind::ConnectionRefused];
     matches!(error, AttachError::Connect { source, .. } if absent.contains(&source.kind()))
 }
 
-/// Gives up root's rights for those of `user`, for good and in all threads.
+/// Switches to the rights of `user`, for good and in all threads.
 pub(super) fn become_user(user: &str) -> Outcome {
     let found = match user.parse() {
-        Ok(uid) => User::from_uid(Uid::from_raw(uid)).map(|known| {
-            let gid = known.map_or(Gid::from_raw(uid), |known| known.gid);
+        Ok(uid) => User::from_uid(Uid::from_raw(uid)).map(|user| {
+            let gid = user.map_or(Gid::from_raw(uid), |user| user.gid);
             Some((Uid::from_raw(uid), gid))
         }),
-        Err(_) => User::from_name(user).map(|known| known.map(|known| (known.uid, known.gid))),
+        Err(_) => User::from_name(user).map(|user| user.map(|user| (user.uid, user.gid))),
     };
     let (uid, gid) = match found {
         Ok(Some(found)) => found,
@@ -112,7 +112,7 @@ pub(super) fn become_user(user: &str) -> Outcome {
     if uid == geteuid() {
         return Ok(());
     }
-    // The groups first: without root's rights they could not be given up.
+    // The groups first: without root's rights they could not be changed.
     let become_it = setgroups(&[gid])
         .and_then(|()| setgid(gid))
         .and_then(|()| setuid(uid));

@@ -10,7 +10,7 @@ use crate::output::{Output, json};
 use crate::table;
 use crate::top::screen::Screen;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use draw::Shown;
+use draw::ScreenState;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use reading::Reading;
 use serde_json::Value;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Shows until `q` or a signal, or once.
+/// Prints until `q` or a signal, or once.
 pub fn run(args: &DataplaneTopArgs, interrupt: &Interrupt) -> Outcome {
     if args.json {
         return Output::stdout().write(&json(&ask(args)?)?);
@@ -55,12 +55,12 @@ fn once(args: &DataplaneTopArgs, interrupt: &Interrupt) -> Outcome {
     Output::stdout().write(&draw::text(&reading, table::terminal_width()))
 }
 
-/// A dataplane that ends while it is watched is waited for: it may be started again.
+/// Runs the live screen. A dataplane that ends meanwhile is waited for: it may be restarted.
 fn live(args: &DataplaneTopArgs, interrupt: &Interrupt) -> Outcome {
     let mut last = Some((Instant::now(), ask(args)?));
-    let mut shown = Shown {
+    let mut shown = ScreenState {
         interval: args.interval,
-        ..Shown::default()
+        ..ScreenState::default()
     };
     let mut screen = Screen::open(interrupt)?;
     let mut next = Instant::now() + shown.interval;
@@ -95,7 +95,7 @@ fn live(args: &DataplaneTopArgs, interrupt: &Interrupt) -> Outcome {
                 last = Some((Instant::now(), now));
             }
             Err(e) => {
-                // The next one counts from zero.
+                // The next dataplane counts from zero.
                 last = None;
                 shown.trouble = Some(e.to_string());
             }
@@ -107,13 +107,13 @@ fn is_interrupt(key: KeyEvent) -> bool {
     key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL)
 }
 
-/// Until a key, a resize, a signal or the next reading.
+/// Waits until a key, a resize, a signal or the next reading.
 fn wait(screen: &Screen, next: Instant) {
     let left = next.saturating_duration_since(Instant::now());
-    // A millisecond more: rounded down it would turn idly until the time has come.
+    // A millisecond is added: rounded down, the wait would spin until the time has come.
     let left = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
     let mut fds = [PollFd::new(screen.wake(), PollFlags::POLLIN)];
-    // Interrupted or not: everything is checked next.
+    // The loop checks everything next, whether or not the wait was interrupted.
     let _ = poll(&mut fds, left);
 }
 
@@ -151,10 +151,13 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_differences_over_time_and_only_what_went_wrong_is_listed() {
+    fn rates_are_differences_and_only_failures_are_listed() {
         let shown = draw::text(&interval(), None);
         assert!(
-            shown.starts_with("eth0: 1000 packets/s in, 0 out; 50% of the loop's time with work\n10.0 packets a batch"),
+            shown.starts_with(
+                "eth0: 1000 packets/s in, 0 out; 50% of the loop's time with work\n\
+                 10.0 packets a batch"
+            ),
             "{shown}"
         );
         assert!(shown.contains("75.0%"), "{shown}");
@@ -170,7 +173,7 @@ mod tests {
         );
     }
 
-    fn drawn(shown: &Shown, width: u16, height: u16) -> String {
+    fn drawn(shown: &ScreenState, width: u16, height: u16) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| shown.draw(frame)).unwrap();
         let buffer = terminal.backend().buffer().clone();
@@ -185,9 +188,9 @@ mod tests {
     /// Promise 13.
     #[test]
     fn the_screen_shows_stages_batches_and_applications_in_place() {
-        let mut shown = Shown {
+        let mut shown = ScreenState {
             interval: Duration::from_secs(1),
-            ..Shown::default()
+            ..ScreenState::default()
         };
         assert!(drawn(&shown, 100, 30).contains("Measuring: first figures in 1s."));
         shown.reading = Some(interval());
@@ -198,7 +201,8 @@ mod tests {
             "flush        75.0%             300 ███████████████",
             "≤16  100.0%",
             "0 (cpu 3)        64      1000            0         0     25      250",
-            "2 of 2 cores in use (1 to 2); since the start 3 added, 2 removed, 90 flow groups moved",
+            "2 of 2 cores in use (1 to 2); since the start 3 added, 2 removed, \
+             90 flow groups moved",
             "7s ago: core 1 added, with 45 flow groups",
             "1                64         0          500         0      0",
             r"web\x1b[2J                         3           4",
@@ -216,10 +220,10 @@ mod tests {
     /// Promise 13.
     #[test]
     fn a_terminal_of_any_size_is_drawn_without_a_panic() {
-        let shown = Shown {
+        let shown = ScreenState {
             reading: Some(interval()),
             trouble: Some("x".repeat(500)),
-            ..Shown::default()
+            ..ScreenState::default()
         };
         for (width, height) in [(1, 1), (5, 3), (40, 10), (300, 4), (20, 100)] {
             drawn(&shown, width, height);

@@ -9,7 +9,7 @@ use crate::interrupt::Interrupt;
 use crate::output::json_line;
 use crate::progress::Progress;
 use crate::selection::Selection;
-use crate::{kept, units};
+use crate::{history_file, units};
 use cofferdam_records::accounting::AccountingRecord;
 use std::ops::ControlFlow;
 use target::Target;
@@ -23,7 +23,7 @@ pub fn run(args: &ExportArgs, interrupt: &Interrupt) -> Outcome {
             cofferdam_records::time(args.to),
         )));
     }
-    let mut reader = kept::open(&args.kept)?;
+    let mut reader = history_file::open(&args.source)?;
     let selection = selection(args)?;
     let mut target = Target::open(args)?;
     let mut progress = Progress::new(args.output.is_some());
@@ -45,7 +45,7 @@ pub fn run(args: &ExportArgs, interrupt: &Interrupt) -> Outcome {
     });
     progress.clear();
     read.map_err(|e| Failure::failed(e.to_string()))?;
-    kept::report_damage(&reader);
+    history_file::report_damage(&reader);
     if let Some(failure) = failure {
         return Err(failure);
     }

@@ -127,7 +127,7 @@ pub(crate) fn report() -> StatusReport {
 }
 
 #[test]
-fn cpu_time_of_the_start_is_not_a_share_of_a_cpu() {
+fn cpu_time_of_the_start_is_not_a_share() {
     let mut young = report();
     (young.agent.uptime_s, young.agent.cpu_s) = (0.4, 1.2);
     let text = text(&young, None);

@@ -1,15 +1,15 @@
-//! `top --batch`: a table or a JSON document an interval, for pipes and files.
+//! `top --batch`: a table or a JSON document for each interval, for pipes and files.
 
-use super::{Begun, Source};
+use super::{Source, StartedMeasurement};
 use crate::args::TopArgs;
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::output::{Output, json_line};
 
-/// Prints until `--iterations`, a signal, or the reader's end.
+/// Prints until `--iterations`, a signal, or the end of the reader.
 pub fn run<S: Source>(
     args: &TopArgs,
-    mut begun: Begun<S>,
+    mut begun: StartedMeasurement<S>,
     output: &mut Output,
     interrupt: &Interrupt,
 ) -> Outcome {

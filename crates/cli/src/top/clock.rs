@@ -1,6 +1,6 @@
-//! Where the readings on the screen come from in time.
+//! Source of the readings on the screen, and their place in time.
 
-use super::replay::Unrecorded;
+use super::replay::UnrecordedMoment;
 use crate::units;
 use cofferdam_types::quantity::SHORTEST_INTERVAL;
 use std::time::Duration;
@@ -8,23 +8,23 @@ use std::time::Duration;
 /// Longest interval that keys reach.
 pub const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Where the readings come from. Their own time is in their records.
+/// Source of the readings. Their own times are in their records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// Measured now.
+    /// Readings measured now.
     Live {
-        /// Time between two.
+        /// Time between two readings.
         interval: Duration,
     },
-    /// Kept since some moment of the past.
+    /// Recorded readings of the past.
     Replay {
-        /// Time that one of them covers.
+        /// Time that one reading covers.
         resolution: Duration,
-        /// Time before it for which there is none.
+        /// Time without recording before the reading.
         gap: Option<Duration>,
-        /// The moment that was asked for, if nothing was recorded then.
-        unrecorded: Option<Unrecorded>,
-        /// The next one follows by itself.
+        /// Requested moment, if nothing was recorded then.
+        unrecorded: Option<UnrecordedMoment>,
+        /// Whether the next reading follows automatically.
         playing: bool,
     },
 }
@@ -38,7 +38,7 @@ impl Clock {
         }
     }
 
-    /// With double the interval, or with half of it; `None` where what was kept has but one.
+    /// Clock with double the interval, or half of it; `None` in a replay, whose interval is fixed.
     pub fn changed(self, longer: bool) -> Option<Clock> {
         let Clock::Live { interval } = self else {
             return None;
@@ -49,8 +49,8 @@ impl Clock {
         })
     }
 
-    /// The end of a reading as the title says it, from its `time` in RFC 3339: of a live one the time
-    /// of day, the date being of no use.
+    /// End of a reading for the title, from its `time` in RFC 3339. A live reading has only the
+    /// time of day.
     pub fn moment(self, time: &str) -> String {
         let day = time.get(..10).zip(time.get(11..19));
         match (self, day) {
@@ -60,7 +60,7 @@ impl Clock {
         }
     }
 
-    /// How often there is a reading.
+    /// Interval of the readings in words.
     pub fn words(self) -> String {
         match self {
             Clock::Live { interval } => format!("every {}", units::duration(interval)),
@@ -80,7 +80,7 @@ impl Clock {
         }
     }
 
-    /// Reason why the reading is not of the moment that was asked for, if it is not.
+    /// Reason why the reading is not of the requested moment, if so.
     pub fn note(self) -> Option<String> {
         match self {
             Clock::Live { .. } => None,
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_replay_has_a_date_and_no_other_interval() {
+    fn a_replay_has_a_date_and_a_fixed_interval() {
         let live = Clock::Live {
             interval: Duration::from_secs(1),
         };

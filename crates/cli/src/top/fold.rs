@@ -1,9 +1,9 @@
-//! Sentences on a screen: cut between words, never inside one.
+//! Sentences on a screen, broken between words.
 
 use crate::text;
 
-/// `sentence` in at most `most` lines of at most `width` characters. An ellipsis marks omitted text.
-/// Only a word longer than a line is cut.
+/// Folds `sentence` into at most `most` lines of at most `width` characters. An ellipsis marks
+/// omitted text. Only a word longer than a line is cut.
 pub fn fold(sentence: &str, width: usize, most: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines = vec![String::new()];
@@ -15,16 +15,16 @@ pub fn fold(sentence: &str, width: usize, most: usize) -> Vec<String> {
         let count = lines.len();
         let Some(line) = lines.last_mut() else { break };
         let used = text::width(line);
-        // The last line keeps room for the ellipsis.
-        let room = width - usize::from(count == most && more) * 2.min(width);
+        // The last line needs space for the ellipsis.
+        let free = width - usize::from(count == most && more) * 2.min(width);
         if used == 0 {
             *line = word;
-        } else if used + 1 + length <= room {
+        } else if used + 1 + length <= free {
             *line += &format!(" {word}");
         } else if count < most {
             lines.push(word);
         } else {
-            // Without room for it, less is shown.
+            // Without space for it, the ellipsis is omitted.
             if used + 2 <= width {
                 *line += " …";
             }

@@ -1,10 +1,10 @@
-//! The help of the screen: every key.
+//! Help of the screen: every key.
 
 use crate::text;
 use crate::view::Column;
 use ratatui::text::Line;
 
-/// The keys of the list, those that are needed most first.
+/// Keys of the list, the most important first.
 pub const LIST_KEYS: &[&str] = &[
     "q quit",
     "? help",
@@ -18,7 +18,7 @@ pub const LIST_KEYS: &[&str] = &[
     "g history",
     "m mouse",
 ];
-/// The keys of a replay's list.
+/// Keys of a replay's list.
 pub const REPLAY_KEYS: &[&str] = &[
     "q quit",
     "? help",
@@ -31,7 +31,7 @@ pub const REPLAY_KEYS: &[&str] = &[
     "s sort",
     "c CPUs",
 ];
-/// The keys of the CPUs.
+/// Keys of the CPUs.
 pub const CPU_KEYS: &[&str] = &[
     "Esc back",
     "q quit",
@@ -39,7 +39,7 @@ pub const CPU_KEYS: &[&str] = &[
     "space pause",
     "+/- interval",
 ];
-/// The keys of the details.
+/// Keys of the details.
 pub const DETAIL_KEYS: &[&str] = &[
     "Esc back",
     "f flows",
@@ -51,7 +51,7 @@ pub const DETAIL_KEYS: &[&str] = &[
     "+/- interval",
 ];
 
-/// As many of `keys` as fit.
+/// Line with as many of `keys` as fit.
 pub fn fitting(keys: &[&str], width: usize) -> String {
     let mut line = String::new();
     for key in keys {
@@ -84,7 +84,7 @@ const KEYS: &[(&str, &str)] = &[
     ("PgUp PgDn", "replay: an hour"),
 ];
 
-/// The lines of the help, keys first, in two columns where they fit; then what the table's columns mean.
+/// Lines of the help: keys in two columns where they fit, then the meaning of the table's columns.
 pub fn lines(width: u16, height: u16) -> Vec<Line<'static>> {
     let (width, height) = (usize::from(width), usize::from(height));
     let keys: Vec<_> = KEYS
@@ -107,8 +107,9 @@ pub fn lines(width: u16, height: u16) -> Vec<Line<'static>> {
             .iter()
             .map(|c| format!("{:<10}{}", c.title(), c.meaning())),
     );
-    lines.push("HISTORY   bars ▁▄█: others paid for it; shades ░▒▓: it paid".to_owned());
-    lines.push("softirqs unseen: counted by the kernel, not shown by its tracepoints".to_owned());
+    lines.push("HISTORY   bars ▁▄█: others paid for it; shades ░▒▓: it paid for others".to_owned());
+    lines
+        .push("softirqs unseen: counted by the kernel, not reported by its tracepoints".to_owned());
     lines.truncate(height.max(1));
     lines
         .into_iter()

@@ -1,20 +1,21 @@
-//! The recent past of each container, drawn as bars of text.
+//! Recent past of each container, drawn as bars of text.
 
 use crate::view::Row;
 use cofferdam_types::CgroupId;
 use std::collections::{HashMap, VecDeque};
 
-/// How many intervals are remembered: four minutes of seconds, as many as a wide terminal shows.
+/// Most intervals that are remembered: four minutes of seconds, as many as a wide terminal has
+/// cells.
 pub const DEPTH: usize = 240;
 
-/// What can be shown of the past.
+/// Quantity whose past can be drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
-    /// CPU use that the scheduler billed.
+    /// CPU use that the scheduler charged.
     Cpu,
-    /// Caused.
+    /// Network CPU caused.
     Caused,
-    /// Charged.
+    /// Network CPU charged.
     Charged,
     /// caused − charged.
     Owed,
@@ -25,7 +26,7 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// All, in the order of the details.
+    /// All quantities, in the order of the details.
     pub const ALL: [Quantity; 6] = [
         Quantity::Cpu,
         Quantity::Caused,
@@ -43,7 +44,7 @@ impl Quantity {
         }
     }
 
-    /// The other one of the list.
+    /// Other quantity of the list's column.
     pub fn other(self) -> Quantity {
         match self {
             Quantity::Owed => Quantity::Caused,
@@ -64,19 +65,19 @@ impl Quantity {
     }
 }
 
-/// One interval of one container, in the order of [`Quantity::ALL`]; what is not known is NaN.
+/// One interval of one container, in the order of [`Quantity::ALL`]; an unknown value is NaN.
 type Point = [f32; Quantity::ALL.len()];
 
-/// The past of all containers. Memory is bounded: a container is forgotten with its last row.
+/// Past of all containers. Memory is bounded: a container without a row is forgotten.
 #[derive(Clone, Debug, Default)]
 pub struct Histories {
     points: HashMap<CgroupId, VecDeque<Point>>,
 }
 
 impl Histories {
-    /// Takes in the rows of one interval.
+    /// Appends the rows of one interval.
     pub fn push(&mut self, rows: &[Row]) {
-        let mut kept = HashMap::with_capacity(rows.len());
+        let mut next = HashMap::with_capacity(rows.len());
         for row in rows {
             let mut past = self.points.remove(&row.cgroup).unwrap_or_default();
             if past.len() == DEPTH {
@@ -91,12 +92,12 @@ impl Histories {
                 row.lost_pct.unwrap_or(f64::NAN),
             ];
             past.push_back(values.map(|value| value as f32));
-            kept.insert(row.cgroup, past);
+            next.insert(row.cgroup, past);
         }
-        self.points = kept;
+        self.points = next;
     }
 
-    /// The last `width` values, oldest first; shorter while there are fewer.
+    /// Last `width` values, oldest first; fewer while there are fewer.
     pub fn last(&self, cgroup: CgroupId, quantity: Quantity, width: usize) -> Vec<f64> {
         let Some(past) = self.points.get(&cgroup) else {
             return Vec::new();
@@ -112,8 +113,9 @@ impl Histories {
     }
 }
 
-/// A bar of eight heights for a `value` above zero, one of three shades for one below, where `full`
-/// is the highest; a blank for next to nothing and for what is not known. Colour says the same again.
+/// Bar of eight heights for a `value` above zero, or of three shades for one below. `full` is the
+/// value of the highest bar; a value near zero and an unknown one are a blank. A colour repeats the
+/// sign.
 pub fn bar(value: f64, full: f64) -> char {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     const SHADES: [char; 3] = ['░', '▒', '▓'];
@@ -135,7 +137,7 @@ mod tests {
     use crate::view::rows;
 
     #[test]
-    fn keeps_a_bounded_past_and_forgets_the_gone() {
+    fn the_past_is_bounded_and_ended_containers_are_forgotten() {
         let all = rows(&record());
         let mut histories = Histories::default();
         for _ in 0..DEPTH + 10 {

@@ -1,56 +1,56 @@
-//! What the details of a container show beyond the ledger. Data; the inspector gathers it.
+//! Details of a container beyond the ledger, as data; the inspector collects them.
 
 pub use super::processes::Process;
 use cofferdam_records::flows::FlowsRecord;
 use cofferdam_records::status::ContainerRecord;
 
-/// One container, looked at closely.
+/// Details of one container.
 #[derive(Clone, Debug)]
 pub struct Inspection {
-    /// Its processes, those that use most CPU first; or why they cannot be listed.
+    /// Processes with the largest CPU use, or the reason why they cannot be listed.
     pub processes: Result<Processes, String>,
-    /// What the agent does with it.
-    pub managed: Managed,
-    /// Who sends to it.
+    /// Treatment of the container by the agent.
+    pub agent: AgentPart,
+    /// Flows to the container.
     pub flows: Flows,
 }
 
 /// Some of the processes of a container.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Processes {
-    /// Those that were read.
+    /// Processes that were read.
     pub shown: Vec<Process>,
-    /// Whether there are more than were read.
+    /// Whether there are further processes.
     pub more: bool,
 }
 
-/// What the agent does with a container.
+/// Treatment of a container by the agent.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Managed {
-    /// No agent is asked.
+pub enum AgentPart {
+    /// No agent runs.
     NoAgent,
-    /// It only observes it.
+    /// The agent only observes the container.
     Observed,
-    /// Its classes and what is in force.
+    /// The agent applies these classes and means.
     By(Box<ContainerRecord>),
 }
 
-/// The flows of a container.
+/// Flows to a container.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Flows {
-    /// Nobody asked.
+    /// Not requested.
     Off,
     /// Sampled now.
     On(Box<FlowsRecord>),
-    /// Why they are not.
+    /// Not sampled, for this reason.
     Failed(String),
 }
 
-/// What has to be gathered for what is shown.
+/// Details that the screen needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// The container whose details are shown.
+pub struct DetailsRequest {
+    /// Container whose details are on the screen.
     pub container: Option<u64>,
-    /// With its flows.
+    /// Whether its flows are needed.
     pub flows: bool,
 }

@@ -1,7 +1,7 @@
-//! Gathers what the details of a container show beyond the ledger: asks /proc, the agent and, where the
-//! user wants it, a packet socket. Nothing runs once the details are closed.
+//! Collects the details of a container beyond the ledger from /proc, from the agent and, on
+//! request, from a packet socket. Nothing runs once the details are closed.
 
-use super::inspection::{Flows, Inspection, Managed, Wanted};
+use super::inspection::{AgentPart, DetailsRequest, Flows, Inspection};
 use super::processes::Reader;
 use crate::flows::{Subject, document, neighbours, open, senders_of, whose};
 use cofferdam_flows::Capture;
@@ -11,42 +11,43 @@ use cofferdam_types::{CgroupId, Container};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Flows are counted over the last one to two of these.
+/// Length of a counting window; flows are counted over the last one to two of them.
 const WINDOW: Duration = Duration::from_secs(5);
 
-/// What is under way for the details that are shown.
+/// Collections that run for the details on the screen.
 #[derive(Debug, Default)]
 pub struct Inspector {
-    wanted: Wanted,
+    request: DetailsRequest,
     processes: Reader,
     capture: Option<Result<(Capture, Subject), String>>,
 }
 
 impl Inspector {
-    /// Begins and ends what `wanted` asks for; gathers where a container is looked at.
+    /// Starts and ends the collections as `request` asks, and collects the details if there is a
+    /// container.
     pub fn look(
         &mut self,
-        wanted: Wanted,
+        request: DetailsRequest,
         containers: &[Arc<Container>],
         record: Option<&AccountingRecord>,
         agent: &Agent,
     ) -> Option<Inspection> {
-        if wanted.container != self.wanted.container {
+        if request.container != self.request.container {
             *self = Inspector::default();
         }
-        if !wanted.flows {
+        if !request.flows {
             self.capture = None;
         }
-        self.wanted = wanted;
-        let id = wanted.container?;
+        self.request = request;
+        let id = request.container?;
         let container = containers.iter().find(|c| c.cgroup == CgroupId(id))?;
         let ledger = record.and_then(|r| r.containers.iter().find(|c| c.cgroup_id == id));
-        if wanted.flows && self.capture.is_none() {
+        if request.flows && self.capture.is_none() {
             self.capture = Some(begin(container, containers, ledger));
         }
         Some(Inspection {
             processes: self.processes.read(&container.cgroup_path),
-            managed: managed(agent, id),
+            agent: agent_part(agent, id),
             flows: self.flows(ledger),
         })
     }
@@ -56,7 +57,7 @@ impl Inspector {
             None => Flows::Off,
             Some(Err(why)) => Flows::Failed(why.clone()),
             Some(Ok((capture, subject))) => {
-                // A second without packets has no cost; that of the one before holds.
+                // An interval without packets has no cost: the last known one is used.
                 let cost = ledger.and_then(|c| c.ns_per_packet);
                 subject.ns_per_packet = cost.or(subject.ns_per_packet);
                 let reading = capture.reading();
@@ -90,12 +91,12 @@ fn begin(
     Ok((capture, subject))
 }
 
-fn managed(agent: &Agent, id: u64) -> Managed {
+fn agent_part(agent: &Agent, id: u64) -> AgentPart {
     match agent {
         Agent::Running(both) => {
             let found = both.1.containers.iter().find(|c| c.cgroup_id == id);
-            found.map_or(Managed::Observed, |c| Managed::By(Box::new(c.clone())))
+            found.map_or(AgentPart::Observed, |c| AgentPart::By(Box::new(c.clone())))
         }
-        Agent::NotRunning(_) | Agent::NotPermitted => Managed::NoAgent,
+        Agent::NotRunning(_) | Agent::NotPermitted => AgentPart::NoAgent,
     }
 }

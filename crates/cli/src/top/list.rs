@@ -1,4 +1,4 @@
-//! The list of containers: order, filter and cursor. No terminal.
+//! The list of containers: order, filter and cursor, without a terminal.
 
 use super::history::Quantity;
 use crate::view::{Column, Row, sort};
@@ -6,25 +6,25 @@ use crossterm::event::KeyCode;
 
 /// Longest filter text, bytes.
 const FILTER_LENGTH: usize = 64;
-/// Rows of a page.
+/// Rows of one page.
 const PAGE: usize = 10;
-/// Rows of a turn of the wheel.
+/// Rows of one turn of the wheel.
 const WHEEL: usize = 3;
 
-/// How the list is shown.
+/// Settings of the list.
 #[derive(Clone, Debug)]
 pub struct List {
     /// Sort key.
     pub sort: Column,
-    /// Sort order turned round.
+    /// Whether the sort order is reversed.
     pub reverse: bool,
-    /// Only containers whose name, pod or runtime has this part are shown.
+    /// Text that must be part of the name, pod or runtime of a container in the list.
     pub filter: String,
     /// Number of the row under the cursor.
     pub cursor: usize,
-    /// Whether a key or a click has moved the cursor: before, none is shown.
+    /// Whether a key or a click has moved the cursor: before that, no cursor is drawn.
     pub pointed: bool,
-    /// What the history column shows.
+    /// Quantity of the history column.
     pub quantity: Quantity,
 }
 
@@ -42,7 +42,7 @@ impl Default for List {
 }
 
 impl List {
-    /// Those of `rows` that pass the filter, in their order.
+    /// Rows that pass the filter, in the order of `rows`.
     pub fn visible<'a>(&self, rows: &'a [Row]) -> Vec<&'a Row> {
         let wanted = self.filter.to_lowercase();
         let has = |text: &str| text.to_lowercase().contains(&wanted);
@@ -50,25 +50,25 @@ impl List {
         rows.iter().filter(passes).collect()
     }
 
-    /// Puts `rows` in order.
+    /// Sorts `rows`.
     pub fn order(&self, rows: &mut [Row]) {
         sort(rows, self.sort, self.reverse);
     }
 
-    /// Sorts by `column`; where it is the sort key already, the other way round.
+    /// Sorts by `column`; reverses the order if it is the sort key already.
     pub fn sort_by(&mut self, column: Column) {
         self.reverse = self.sort == column && !self.reverse;
         self.sort = column;
     }
 
-    /// Takes in a command; false when it is none of the list.
+    /// Handles a command; returns false if it is not one of the list.
     pub fn command(&mut self, code: KeyCode) -> bool {
         match code {
             KeyCode::Char('s') | KeyCode::Right => self.step(1),
             KeyCode::Char('S') | KeyCode::Left => self.step(Column::ALL.len() - 1),
             KeyCode::Char('r') => self.reverse = !self.reverse,
             KeyCode::Char(digit @ '0'..='9') => {
-                // The tenth is 0, as on the keyboard.
+                // The tenth column is 0, as on the keyboard.
                 let place = (digit as usize + 9 - '0' as usize) % 10;
                 if let Some(column) = Column::ALL.get(place) {
                     self.sort_by(*column);
@@ -86,7 +86,7 @@ impl List {
         true
     }
 
-    /// Takes in a turn of the wheel.
+    /// Handles a turn of the wheel.
     pub fn wheel(&mut self, down: bool) {
         self.go(match down {
             true => self.cursor.saturating_add(WHEEL),
@@ -94,12 +94,12 @@ impl List {
         });
     }
 
-    /// Puts the cursor on a row.
+    /// Moves the cursor to a row.
     pub fn go(&mut self, row: usize) {
         (self.cursor, self.pointed) = (row, true);
     }
 
-    /// Takes in a key while the filter is written; true when that is over.
+    /// Handles a key while the filter is edited; returns true when the editing ends.
     pub fn edit(&mut self, code: KeyCode) -> bool {
         match code {
             KeyCode::Enter => return true,
@@ -118,7 +118,7 @@ impl List {
         false
     }
 
-    /// Keeps the cursor among `count` rows.
+    /// Keeps the cursor within `count` rows.
     pub fn keep(&mut self, count: usize) {
         self.cursor = self.cursor.min(count.saturating_sub(1));
     }

@@ -6,7 +6,7 @@ use super::inspector::Inspector;
 use super::mouse;
 use super::screen::{Input, Screen};
 use super::state::{Effect, State};
-use super::{Begun, Source};
+use super::{Source, StartedMeasurement};
 use crate::args::{Switch, TopArgs};
 use crate::diagnosis;
 use crate::exit::{Failure, Outcome};
@@ -16,9 +16,13 @@ use cofferdam_records::accounting::AccountingRecord;
 use cofferdam_records::explain::Agent;
 use std::time::Instant;
 
-/// Runs until a key or a signal ends it.
-pub fn run<S: Source>(args: &TopArgs, begun: Begun<S>, interrupt: &Interrupt) -> Outcome {
-    let Begun {
+/// Runs until a key or a signal ends the screen.
+pub fn run<S: Source>(
+    args: &TopArgs,
+    begun: StartedMeasurement<S>,
+    interrupt: &Interrupt,
+) -> Outcome {
+    let StartedMeasurement {
         mut meter,
         selection,
         mut watch,
@@ -41,7 +45,7 @@ pub fn run<S: Source>(args: &TopArgs, begun: Begun<S>, interrupt: &Interrupt) ->
         if interrupt.raised() {
             return Err(Failure::Interrupted(None));
         }
-        let before = state.wanted();
+        let before = state.details_request();
         for input in screen.inputs()? {
             match input {
                 Input::Mouse(event) => mouse::take(&mut state, event, screen.area()),
@@ -62,10 +66,10 @@ pub fn run<S: Source>(args: &TopArgs, begun: Begun<S>, interrupt: &Interrupt) ->
             state.agent = Some(watch.agent_state());
             state.take(record, watch.why_off());
         }
-        if due || state.wanted() != before {
+        if due || state.details_request() != before {
             let record = state.reading.as_ref().map(|reading| &reading.record);
             let agent = state.agent.as_ref().unwrap_or(&Agent::NotPermitted);
-            let found = inspector.look(state.wanted(), &meter.containers(), record, agent);
+            let found = inspector.look(state.details_request(), &meter.containers(), record, agent);
             if state.pause.is_none() || state.inspection.is_none() {
                 state.inspection = found;
             }

@@ -31,7 +31,7 @@ use cofferdam_types::ScheduleInterval;
 use std::io::{IsTerminal, stdout};
 use std::time::Duration;
 
-/// Shows the ledger: live, again and again, or once.
+/// Prints the ledger: live, repeatedly, or once.
 pub fn run(args: &TopArgs, interrupt: &Interrupt) -> Outcome {
     let once = (args.once || args.json) && !args.batch;
     if !once && !args.batch {
@@ -49,7 +49,7 @@ pub fn run(args: &TopArgs, interrupt: &Interrupt) -> Outcome {
         Either::Own(_) | Either::Shared(..) => Watch::start(wanted),
     };
     progress.clear();
-    let begun = Begun::new(args, source, watch)?;
+    let begun = StartedMeasurement::new(args, source, watch)?;
     match (once, args.batch) {
         (true, _) => print_once(args, begun, &mut Output::stdout(), interrupt),
         (false, true) => batch::run(args, begun, &mut Output::stdout(), interrupt),
@@ -57,7 +57,7 @@ pub fn run(args: &TopArgs, interrupt: &Interrupt) -> Outcome {
     }
 }
 
-/// A live screen needs a terminal on which a cursor can be moved.
+/// Fails unless standard output is a terminal with a movable cursor.
 fn check_terminal() -> Outcome {
     let why = match std::env::var_os("TERM") {
         _ if !stdout().is_terminal() => "top needs a terminal on standard output",
@@ -65,25 +65,25 @@ fn check_terminal() -> Outcome {
         _ => return Ok(()),
     };
     Err(Failure::Usage(format!(
-        "{why}: use 'top --once' or 'top --json' here, or 'top --batch' or 'accounting record' for more \
-         than one interval"
+        "{why}: use 'top --once' or 'top --json' here, or 'top --batch' or 'accounting record' \
+         for more than one interval"
     )))
 }
 
-/// A started measurement.
-struct Begun<S> {
+/// Measurement that has started.
+struct StartedMeasurement<S> {
     meter: Meter<S>,
     selection: Selection,
     watch: Watch,
 }
 
-impl<S: Source> Begun<S> {
-    fn new(args: &TopArgs, source: S, mut watch: Watch) -> Result<Begun<S>, Failure> {
+impl<S: Source> StartedMeasurement<S> {
+    fn new(args: &TopArgs, source: S, mut watch: Watch) -> Result<StartedMeasurement<S>, Failure> {
         let meter = Meter::new(source)?;
         let selection =
             Selection::new(&args.containers.containers, &meter.containers())?.and_hosts(args.all);
         watch.cut(&meter.containers());
-        Ok(Begun {
+        Ok(StartedMeasurement {
             meter,
             selection,
             watch,
@@ -95,7 +95,7 @@ impl<S: Source> Begun<S> {
         &mut self,
         length: Duration,
         interrupt: &Interrupt,
-    ) -> Result<Option<Measured>, Failure> {
+    ) -> Result<Option<MeasuredInterval>, Failure> {
         let Some(interval) = self.meter.next(length, interrupt)? else {
             return Ok(None);
         };
@@ -110,7 +110,7 @@ impl<S: Source> Begun<S> {
         all.diagnosis = losses
             .as_ref()
             .map(|losses| diagnosis::record(losses, &everything));
-        Ok(Some(Measured {
+        Ok(Some(MeasuredInterval {
             headline: headline::of(std::slice::from_ref(&all), &self.watch.agent_state()),
             all,
             shown,
@@ -118,8 +118,8 @@ impl<S: Source> Begun<S> {
         }))
     }
 
-    /// The tables of what was measured.
-    fn tables(&self, measured: &Measured) -> String {
+    /// Tables of one interval.
+    fn tables(&self, measured: &MeasuredInterval) -> String {
         let width = table::terminal_width();
         let mut text = table::ledger(&measured.headline, &measured.all, &measured.shown, width);
         if let Some(losses) = &measured.losses {
@@ -128,27 +128,27 @@ impl<S: Source> Begun<S> {
         text
     }
 
-    /// Why there is no diagnosis, as a line below the tables; empty where there is one.
+    /// Reason for a missing diagnosis, as a line below the tables; empty with a diagnosis.
     fn without_diagnosis(&self) -> String {
         let why = self.watch.why_off();
         why.map_or_else(String::new, |why| format!("\nno diagnosis: {why}\n"))
     }
 }
 
-/// One interval.
-struct Measured {
-    /// Who harms whom most, as `explain` has it.
+/// Measurement of one interval.
+struct MeasuredInterval {
+    /// Largest harm, as `explain` has it.
     headline: String,
-    /// Of the whole host.
+    /// Record of the whole host.
     all: AccountingRecord,
-    /// Of the containers that were selected, with their losses.
+    /// Record of the selected containers, with their losses.
     shown: AccountingRecord,
     losses: Option<ScheduleInterval>,
 }
 
 fn print_once<S: Source>(
     args: &TopArgs,
-    mut begun: Begun<S>,
+    mut begun: StartedMeasurement<S>,
     output: &mut Output,
     interrupt: &Interrupt,
 ) -> Outcome {
@@ -180,9 +180,11 @@ mod tests {
         let path = dir.path().join("out");
         let outcome = {
             let mut output = Output::open(Some(&path), false).unwrap();
-            Begun::new(&args, fake, Watch::off(None)).and_then(|begun| match args.batch {
-                true => batch::run(&args, begun, &mut output, &quiet()),
-                false => print_once(&args, begun, &mut output, &quiet()),
+            StartedMeasurement::new(&args, fake, Watch::off(None)).and_then(|begun| {
+                match args.batch {
+                    true => batch::run(&args, begun, &mut output, &quiet()),
+                    false => print_once(&args, begun, &mut output, &quiet()),
+                }
             })
         };
         (outcome, std::fs::read_to_string(path).unwrap_or_default())
@@ -256,7 +258,7 @@ mod tests {
             .map(|line| serde_json::from_str(line).unwrap())
             .collect();
         assert_eq!(records.len(), 2);
-        // Without a number it goes on until a signal.
+        // Without a number the batch continues until a signal.
         let mut fake = Fake::seconds(9);
         fake.waits = 4;
         let (outcome, text) = printed("--batch", fake);

@@ -1,11 +1,11 @@
-//! What the mouse does: pure, from where it is on the screen as it is drawn.
+//! Handling of the mouse, as a pure function of its position on the screen.
 
 use super::draw::{ListPlaces, Places};
 use super::state::{Mode, State, View};
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::{Position, Rect};
 
-/// Takes in an event of the mouse on a screen of the size `area`.
+/// Handles an event of the mouse on a screen of the size `area`.
 pub fn take(state: &mut State, event: MouseEvent, area: Rect) {
     let down = match event.kind {
         MouseEventKind::Down(MouseButton::Left) => return click(state, event, area),
@@ -19,7 +19,7 @@ pub fn take(state: &mut State, event: MouseEvent, area: Rect) {
         (_, _) if down => state.scroll += 3,
         (_, _) => state.scroll = state.scroll.saturating_sub(3),
     }
-    state.settle();
+    state.apply_list();
 }
 
 fn click(state: &mut State, event: MouseEvent, area: Rect) {
@@ -41,7 +41,7 @@ fn click(state: &mut State, event: MouseEvent, area: Rect) {
         }
     } else {
         let row = usize::from(at.y - body.y - 1) + places.first;
-        // A second click opens what the first has chosen.
+        // A second click opens the row that the first one selected.
         if row < state.visible().len() {
             match state.list.pointed && state.list.cursor == row {
                 true => state.open(row),
@@ -49,7 +49,7 @@ fn click(state: &mut State, event: MouseEvent, area: Rect) {
             }
         }
     }
-    state.settle();
+    state.apply_list();
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The processes of a container, from cgroup.procs and /proc: bounded, whatever the container starts.
+//! Processes of a container, from cgroup.procs and /proc. Their number is bounded, whatever the
+//! container starts.
 
 use super::inspection::Processes;
 use crate::exit::one_line;
@@ -7,39 +8,40 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Processes that are read.
+/// Most processes that are read.
 const MOST: usize = 256;
-/// Cgroups below the container's that are looked into.
+/// Most cgroups below the container's that are read.
 const MOST_CGROUPS: usize = 64;
-/// Bytes of a command line that are read.
+/// Most bytes of a command line that are read.
 const COMMAND_BYTES: u64 = 1024;
 
 /// One process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Process {
-    /// Its number on the host.
+    /// Process id on the host.
     pub pid: u32,
-    /// Its command line, safe for a terminal; in brackets the name of one without.
+    /// Command line, safe for a terminal; the name in brackets where there is none.
     pub command: String,
-    /// CPU use since the last look, percent of one CPU; `None` at the first.
+    /// CPU use since the last reading, percent of one CPU; `None` at the first.
     pub cpu_pct: Option<f64>,
     /// Threads.
     pub threads: u64,
 }
 
-/// The parts of /proc/PID/stat that matter.
+/// Needed fields of /proc/PID/stat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// Its name.
+    /// Name of the process.
     pub name: String,
-    /// CPU time since its start, clock ticks.
+    /// CPU time since the start, clock ticks.
     pub ticks: u64,
     threads: u64,
-    /// Its start, clock ticks after the boot: tells it from an earlier process of its number.
+    /// Start, clock ticks after the boot: distinguishes it from an earlier process of the same
+    /// number.
     pub start: u64,
 }
 
-/// Reads processes; remembers their CPU times from one look to the next.
+/// Reader of processes; remembers their CPU times from one reading to the next.
 #[derive(Debug, Default)]
 pub struct Reader {
     last: HashMap<(u32, u64), u64>,
@@ -47,7 +49,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// The processes in the cgroup at `cgroup_path` and below.
+    /// Reads the processes in the cgroup at `cgroup_path` and below.
     pub fn read(&mut self, cgroup_path: &Path) -> Result<Processes, String> {
         let fs = HostFs::host();
         let layout = CgroupLayout::read(&fs).map_err(|e| e.to_string())?;
@@ -59,7 +61,7 @@ impl Reader {
         let mut ticks = HashMap::with_capacity(pids.len());
         let mut shown: Vec<_> = (pids.into_iter())
             .filter_map(|pid| {
-                // A process that is gone meanwhile is left out.
+                // A process that has ended meanwhile is left out.
                 let stat = stat(&fs.read_text(format!("/proc/{pid}/stat")).ok()?)?;
                 ticks.insert((pid, stat.start), stat.ticks);
                 let before = self.last.get(&(pid, stat.start));
@@ -83,7 +85,7 @@ impl Reader {
     }
 }
 
-/// At most [`MOST`] processes, and whether there are more.
+/// Ids of at most [`MOST`] processes, and whether there are more.
 fn pids(fs: &HostFs, folder: PathBuf) -> std::io::Result<(Vec<u32>, bool)> {
     let mut found: Vec<u32> = parse::procs(&fs.read_text(folder.join("cgroup.procs"))?).collect();
     let mut folders = fs.directories(&folder).unwrap_or_default();
@@ -105,7 +107,7 @@ fn pids(fs: &HostFs, folder: PathBuf) -> std::io::Result<(Vec<u32>, bool)> {
     Ok((found, more))
 }
 
-/// The command line of a process, safe for a terminal; in brackets the name of one without.
+/// Command line of a process, safe for a terminal; the name in brackets where there is none.
 pub fn command(fs: &HostFs, pid: u32, name: &str) -> String {
     let line = fs
         .read(format!("/proc/{pid}/cmdline"), COMMAND_BYTES)
@@ -117,12 +119,13 @@ pub fn command(fs: &HostFs, pid: u32, name: &str) -> String {
     }
 }
 
-/// /proc/PID/stat (proc_pid_stat(5)); its second field, the name, may hold blanks and parentheses.
+/// Parses /proc/PID/stat (proc_pid_stat(5)). The second field, the name, may contain blanks and
+/// parentheses.
 pub fn stat(text: &str) -> Option<Stat> {
     let (head, tail) = text.rsplit_once(')')?;
     let (_, name) = head.split_once('(')?;
     let fields: Vec<&str> = tail.split_whitespace().collect();
-    // Fields are counted from the third: the state.
+    // Fields are counted from the third one, the state.
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     Some(Stat {
         name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! One interval, as it is shown.
+//! One interval in the form that the screen needs.
 
 use crate::selection::Selection;
 use crate::view::{HostView, Row};
@@ -8,25 +8,25 @@ use cofferdam_records::diagnosis::{CpuLossRecord, DiagnosisRecord};
 use cofferdam_records::explain::{Agent, Explanation, explain};
 use std::collections::HashMap;
 
-/// The last interval that was measured.
+/// Last interval that was measured.
 #[derive(Debug)]
 pub struct Reading {
     /// The ledger, with its diagnosis.
     pub record: AccountingRecord,
     /// The headline.
     pub sentence: String,
-    /// The command that helps; `None` where nothing is wrong, or nothing can be done now.
+    /// Command that helps; `None` where nothing is wrong, or nothing can be done now.
     pub remedy: Option<String>,
     /// CPUs and health.
     pub host: HostView,
-    /// Who lost most CPU to others, or why that is not known.
+    /// Sentence about the largest loss to others, or the reason why it is unknown.
     pub losses: Option<String>,
-    /// The selected containers, unfiltered.
+    /// Rows of the selected containers, unfiltered.
     pub rows: Vec<Row>,
 }
 
 impl Reading {
-    /// The last of `recent`.
+    /// Reading of the last record of `recent`.
     pub fn new(
         recent: &[AccountingRecord],
         selection: &Selection,
@@ -45,7 +45,7 @@ impl Reading {
         let explanation = explain(recent, agent.unwrap_or(&Agent::NotPermitted), String::new());
         Reading {
             sentence: headline::sentence(&explanation, &record),
-            // In a replay nothing can be done any more.
+            // In a replay it is too late for a remedy.
             remedy: agent.and_then(|_| remedy(explanation)),
             host: HostView::new(&record),
             losses: match (no_diagnosis, &record.diagnosis) {
@@ -57,26 +57,26 @@ impl Reading {
         }
     }
 
-    /// The container of the cgroup `id`.
+    /// Container of the cgroup `id`.
     pub fn container(&self, id: u64) -> Option<&ContainerRecord> {
         self.record.containers.iter().find(|c| c.cgroup_id == id)
     }
 
-    /// What it lost.
+    /// Loss of the container.
     pub fn loss(&self, id: u64) -> Option<&CpuLossRecord> {
         let losses = self.record.diagnosis.as_ref()?;
         losses.containers.iter().find(|c| c.cgroup_id == id)
     }
 }
 
-/// What others took from each container, percent of one CPU.
+/// CPU time that others took from each container, percent of one CPU.
 fn lost_pct(diagnosis: &DiagnosisRecord) -> HashMap<u64, f64> {
     let ns = (diagnosis.interval_s * 1e9).max(1.0);
     let share = |c: &CpuLossRecord| (c.cgroup_id, c.taken_ns() as f64 / ns * 100.0);
     diagnosis.containers.iter().map(share).collect()
 }
 
-/// The command against the worst that is wrong.
+/// Command against the worst finding that has one.
 fn remedy(explanation: Explanation) -> Option<String> {
     let mut findings = explanation.findings.into_iter();
     findings.find_map(|finding| finding.command)

@@ -1,8 +1,8 @@
-//! `top --replay`: the screen over what an agent has kept.
+//! `top --replay`: the screen of an agent's recorded history.
 
 mod unrecorded;
 
-pub use unrecorded::Unrecorded;
+pub use unrecorded::UnrecordedMoment;
 
 use super::clock::Clock;
 use super::draw;
@@ -15,25 +15,25 @@ use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::output::{Output, json_line};
 use crate::selection::Selection;
-use crate::{diagnosis, export, headline, kept, table, units};
+use crate::{diagnosis, export, headline, history_file, table, units};
 use cofferdam_history::{Frame, ReadError, Reader};
 use cofferdam_records::explain::Agent;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::time::{Duration, Instant, SystemTime};
 
-/// While it plays, a frame is shown so long, however much time it covers.
+/// Time for which a frame is on the screen while the replay plays, whatever time it covers.
 const SHOWN: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Shows what was kept around `time`: one frame, or a screen to step through.
+/// Shows the recording around `time`: one frame, or a screen to step through.
 pub fn run(args: &TopArgs, time: SystemTime, interrupt: &Interrupt) -> Outcome {
-    let mut reader = kept::open_at(args.history.clone(), &args.agent)?;
+    let mut reader = history_file::open_at(args.history.clone(), &args.agent)?;
     let selection = Selection::of_the_past(&args.containers.containers)?.and_hosts(args.all);
     let frame = reader.frame_at(time).map_err(failed)?;
-    let unrecorded = Unrecorded::at(&mut reader, time).map_err(failed)?;
-    kept::report_damage(&reader);
+    let unrecorded = UnrecordedMoment::at(&mut reader, time).map_err(failed)?;
+    history_file::report_damage(&reader);
     let Some(frame) = frame else {
         return Err(Failure::failed(export::nothing(&reader)));
     };
@@ -62,7 +62,7 @@ fn failed(error: ReadError) -> Failure {
 
 fn print(
     args: &TopArgs,
-    (unrecorded, frame): (Option<Unrecorded>, &Frame),
+    (unrecorded, frame): (Option<UnrecordedMoment>, &Frame),
     selection: &Selection,
     output: &mut Output,
 ) -> Outcome {
@@ -86,24 +86,24 @@ fn print(
     output.write(&text)
 }
 
-/// Where it stands in the past, and whether it moves.
+/// Position in the past, and whether it advances.
 struct Player {
     reader: Reader,
     frame: Frame,
     /// Time without recording before the frame.
     gap: Option<Duration>,
-    /// The moment that was asked for, if the frame is only the nearest one.
-    unrecorded: Option<Unrecorded>,
-    /// Since when the frame is shown, while it plays.
+    /// Requested moment, if the frame is only the nearest one.
+    unrecorded: Option<UnrecordedMoment>,
+    /// Time since which the frame is on the screen, while the replay plays.
     playing: Option<Instant>,
 }
 
-/// What a key asks of it.
+/// Step that a key requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Move {
     Back,
     On,
-    /// So far from here.
+    /// A jump by this time, forward if true.
     By(Duration, bool),
     Play,
 }
@@ -143,10 +143,10 @@ impl Player {
         state.take(self.frame.record.clone(), why);
     }
 
-    /// Goes there; false where the history ends.
+    /// Performs a step; returns false at an end of the history.
     fn go(&mut self, step: Move) -> Result<bool, ReadError> {
         let end = self.frame.end;
-        let asked = match step {
+        let target = match step {
             Move::By(far, true) => self.frame.start.checked_add(far),
             Move::By(far, false) => self.frame.start.checked_sub(far),
             Move::Play | Move::On | Move::Back => None,
@@ -156,7 +156,7 @@ impl Player {
             Move::On => self.reader.after(end)?,
             Move::Back => self.reader.before(end)?,
             Move::By(far, true) => match self.reader.frame_at(self.frame.start + far)? {
-                // Nothing was recorded there: what came next.
+                // Nothing was recorded there: the next frame after it.
                 Some(found) if found.end <= end => self.reader.after(end)?,
                 other => other,
             },
@@ -172,8 +172,8 @@ impl Player {
         let Some(found) = found else { return Ok(false) };
         self.frame = found;
         self.gap = self.gap_before();
-        self.unrecorded = match asked {
-            Some(asked) => Unrecorded::at(&mut self.reader, asked)?,
+        self.unrecorded = match target {
+            Some(target) => UnrecordedMoment::at(&mut self.reader, target)?,
             None => None,
         };
         Ok(true)
@@ -187,8 +187,8 @@ impl Player {
     }
 }
 
-/// What `key` asks for, while keys are commands.
-fn asked(key: KeyEvent) -> Option<Move> {
+/// Step that `key` requests, while keys are commands.
+fn requested_step(key: KeyEvent) -> Option<Move> {
     let shift = key.modifiers.contains(KeyModifiers::SHIFT);
     match key.code {
         KeyCode::Left if shift => Some(Move::By(MINUTE, false)),
@@ -216,7 +216,7 @@ fn live(player: &mut Player, state: &mut State, interrupt: &Interrupt) -> Outcom
         let timeout = left.map_or(PollTimeout::NONE, |left| {
             PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
         });
-        // A signal is seen by the interrupt.
+        // The interrupt notices a signal.
         let _ = poll(
             &mut [PollFd::new(screen.wake(), PollFlags::POLLIN)],
             timeout,
@@ -233,7 +233,7 @@ fn live(player: &mut Player, state: &mut State, interrupt: &Interrupt) -> Outcom
                 }
             };
             let step = match state.mode {
-                Mode::Normal => asked(key),
+                Mode::Normal => requested_step(key),
                 _ => None,
             };
             match step {
@@ -254,7 +254,7 @@ fn live(player: &mut Player, state: &mut State, interrupt: &Interrupt) -> Outcom
         }
         if player.playing.is_some_and(|since| since.elapsed() >= SHOWN) {
             let more = player.go(Move::On).map_err(failed)?;
-            // At its end it stands still; an agent that runs appends more.
+            // At its end the replay stops; a running agent may append more.
             player.playing = more.then(Instant::now);
             player.show(state);
         }

@@ -1,4 +1,4 @@
-//! The terminal: keys and mouse in, frames out, and the state it was in before given back.
+//! The terminal: input of keys and mouse, output of frames, and the restoration of its old state.
 
 use crate::exit::Failure;
 use crate::interrupt::Interrupt;
@@ -21,12 +21,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Buttons and wheel, with coordinates of any size (xterm's modes 1000 and 1006); moves are not
-/// reported, which would wake the process for each.
+/// Reports of buttons and wheel, with coordinates of any size (xterm's modes 1000 and 1006). Moves
+/// are not reported, because each would wake the process.
 const MOUSE_ON: &str = "\x1b[?1000h\x1b[?1006h";
 const MOUSE_OFF: &str = "\x1b[?1006l\x1b[?1000l";
 
-/// What the user did.
+/// Input of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// A key.
@@ -35,19 +35,19 @@ pub enum Input {
     Mouse(MouseEvent),
 }
 
-/// The screen. Dropping it restores the terminal; so does a panic, before its message is
-/// printed (the hook of `ratatui::try_init`), and a stop by Ctrl-Z or SIGTSTP. Signals end the loop and so
-/// drop it.
+/// The screen. Dropping it restores the terminal. So does a panic, before its message is printed
+/// (the hook of `ratatui::try_init`), and a stop by Ctrl-Z or SIGTSTP. Signals end the loop and
+/// thereby drop it.
 #[derive(Debug)]
 pub struct Screen {
     terminal: DefaultTerminal,
-    /// Readable on a key, a resize or a signal: one descriptor for all waiters.
+    /// Readable on a key, a resize or a signal: one descriptor for all waits.
     wake: Epoll,
     signalled: UnixStream,
     stop: Arc<AtomicBool>,
     continued: Arc<AtomicBool>,
     mouse: bool,
-    // Where keys come from, when that is not standard input.
+    // Source of keys if that is not standard input.
     keyboard: Option<File>,
 }
 
@@ -70,7 +70,7 @@ impl Screen {
             (SIGCONT, Some(&continued)),
         ] {
             if let Some(flag) = flag {
-                // The flag first: who is woken by the descriptor must find it set.
+                // The flag first: a thread that the descriptor wakes must find it set.
                 signal_hook::flag::register(signal, Arc::clone(flag)).map_err(failed("signals"))?;
             }
             let notify = notify.try_clone().map_err(failed("socket pair"))?;
@@ -106,19 +106,19 @@ impl Screen {
         })
     }
 
-    /// Readable when there is something to do before the interval ends.
+    /// Descriptor that is readable when there is something to do before the interval ends.
     pub fn wake(&self) -> BorrowedFd<'_> {
         self.wake.0.as_fd()
     }
 
-    /// Its size.
+    /// Size of the screen.
     pub fn area(&self) -> Rect {
         self.terminal.size().map_or(Rect::ZERO, |size| {
             Rect::from((ratatui::layout::Position::ORIGIN, size))
         })
     }
 
-    /// Has the terminal report the mouse, or select text by it.
+    /// Switches the terminal between reporting the mouse and selecting text by it.
     pub fn set_mouse(&mut self, on: bool) {
         if self.mouse != on {
             write_out(if on { MOUSE_ON } else { MOUSE_OFF });
@@ -126,10 +126,10 @@ impl Screen {
         }
     }
 
-    /// The keys pressed since the last call.
+    /// Keys pressed since the last call.
     ///
     /// # Errors
-    /// When the terminal is gone: its window was closed, or the connection to it.
+    /// Fails when the terminal is gone: its window or its connection was closed.
     pub fn keys(&mut self) -> Result<Vec<KeyEvent>, Failure> {
         let key = |input| match input {
             Input::Key(key) => Some(key),
@@ -138,7 +138,7 @@ impl Screen {
         Ok(self.inputs()?.into_iter().filter_map(key).collect())
     }
 
-    /// What the user did since the last call. A stop by job control happens in here.
+    /// Input of the user since the last call. A stop by job control happens in here.
     ///
     /// # Errors
     /// As [`Screen::keys`].
@@ -149,10 +149,10 @@ impl Screen {
             self.suspend()?;
         }
         if self.continued.swap(false, Ordering::Relaxed) {
-            // By SIGSTOP nothing could be restored; the shell has its own settings since.
+            // A stop by SIGSTOP restored nothing, and the shell has set the terminal since.
             self.resume()?;
         }
-        // crossterm (0.29, mio source) reads a terminal that was hung up for ever.
+        // crossterm (0.29, mio source) reads for ever from a terminal that was hung up.
         if self.is_hung_up() {
             return Err(lost(io::Error::other("it was closed")));
         }
@@ -170,7 +170,7 @@ impl Screen {
         Ok(inputs)
     }
 
-    /// Gives the terminal back and stops, until SIGCONT.
+    /// Restores the terminal and stops, until SIGCONT.
     fn suspend(&mut self) -> Result<(), Failure> {
         write_out(MOUSE_OFF);
         ratatui::try_restore().map_err(lost)?;
@@ -181,7 +181,7 @@ impl Screen {
     }
 
     fn resume(&mut self) -> Result<(), Failure> {
-        // Raw mode that is thought to be on is not set again.
+        // Raw mode is not set again while crossterm takes it for set.
         disable_raw_mode().map_err(lost)?;
         enable_raw_mode().map_err(lost)?;
         crossterm::execute!(stdout(), EnterAlternateScreen).map_err(lost)?;
@@ -198,13 +198,16 @@ impl Screen {
         let stdin = stdin();
         let keys = self.keyboard.as_ref().map_or(stdin.as_fd(), |f| f.as_fd());
         let mut fds = [PollFd::new(keys, PollFlags::empty())];
-        let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+        let hung_up = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
         let found = poll(&mut fds, PollTimeout::ZERO).is_ok_and(|n| n > 0);
         let [keys] = &fds;
-        found && keys.revents().is_some_and(|found| found.intersects(gone))
+        found
+            && keys
+                .revents()
+                .is_some_and(|found| found.intersects(hung_up))
     }
 
-    /// Draws one frame. A size that changed is taken in.
+    /// Draws one frame. A changed size takes effect.
     pub fn draw(&mut self, render: impl FnOnce(&mut Frame<'_>)) -> Result<(), Failure> {
         self.terminal.draw(render).map(|_| ()).map_err(lost)
     }
@@ -212,18 +215,18 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Nothing is left to do about an error: the terminal is gone.
+        // An error has no remedy: the terminal is gone.
         self.set_mouse(false);
         let _ = ratatui::try_restore();
     }
 }
 
-/// Ctrl-Z, which raw mode makes a key.
+/// Whether `key` is Ctrl-Z, which raw mode delivers as a key.
 fn is_stop(key: &KeyEvent) -> bool {
     key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('z')
 }
 
-/// Errors are left to the next frame, which finds the terminal gone too.
+/// Writes to the terminal. An error is left to the next frame, which fails too.
 fn write_out(text: &str) {
     let mut out = stdout();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -1,8 +1,8 @@
-//! What the screen shows and how keys change it: no terminal, no clock.
+//! State of the screen and its change by keys, without a terminal or a clock.
 
 use super::clock::Clock;
 use super::history::Histories;
-use super::inspection::{Inspection, Wanted};
+use super::inspection::{DetailsRequest, Inspection};
 use super::list::List;
 use super::reading::Reading;
 use crate::selection::Selection;
@@ -12,10 +12,10 @@ use cofferdam_records::explain::Agent;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Duration;
 
-/// Readings that the command that helps is derived from.
+/// Number of readings from which the command that helps is derived.
 const RECENT: usize = 3;
 
-/// What is shown below the headline.
+/// View below the headline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
     /// All containers.
@@ -26,18 +26,18 @@ pub enum View {
     Details(u64),
 }
 
-/// What keys mean now.
+/// Meaning of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Keys are commands.
     Normal,
     /// Keys are the text of the filter.
     Filter,
-    /// The help is shown; any key takes it away.
+    /// The help is on the screen; any key closes it.
     Help,
 }
 
-/// What the loop has to do after a key.
+/// Reaction of the loop to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Draw again.
@@ -50,41 +50,41 @@ pub enum Effect {
     Interrupt,
 }
 
-/// What stands still while the screen is paused.
+/// State of a paused screen.
 #[derive(Debug)]
 pub struct Pause {
-    /// Time that has passed since.
+    /// Time since the pause began.
     pub age: Duration,
-    /// The past as it was then.
+    /// Past at the begin of the pause.
     histories: Histories,
-    /// What is shown when it ends.
+    /// Reading that appears when the pause ends.
     next: Option<Reading>,
 }
 
-/// All that the screen shows.
+/// Whole state of the screen.
 #[derive(Debug)]
 pub struct State {
-    /// Where the readings come from.
+    /// Source of the readings.
     pub clock: Clock,
-    /// The agent of this host; `None` where it has no say, as in a replay.
+    /// Agent of this host; `None` in a replay, which it does not concern.
     pub agent: Option<Agent>,
-    /// While readings are not shown.
+    /// Set while the screen is paused.
     pub pause: Option<Pause>,
-    /// Whether the terminal reports the mouse. Without it, the terminal selects text by it.
+    /// Whether the terminal reports the mouse. Otherwise it selects text by it.
     pub mouse: bool,
-    /// What is shown.
+    /// View below the headline.
     pub view: View,
-    /// What keys mean.
+    /// Meaning of keys.
     pub mode: Mode,
     /// The list.
     pub list: List,
-    /// First line shown of the CPUs or the details.
+    /// First visible line of the CPUs or the details.
     pub scroll: usize,
-    /// Whether flows are sampled while details are shown.
+    /// Whether flows are sampled while details are open.
     pub flows: bool,
-    /// What was gathered for the details; `None` until then.
+    /// Collected details; `None` until they arrive.
     pub inspection: Option<Inspection>,
-    /// `None` until the first interval has passed.
+    /// Last interval; `None` until the first has passed.
     pub reading: Option<Reading>,
     recent: Vec<AccountingRecord>,
     histories: Histories,
@@ -92,7 +92,7 @@ pub struct State {
 }
 
 impl State {
-    /// The state before the first reading.
+    /// State before the first reading.
     pub fn new(clock: Clock, selection: Selection) -> State {
         State {
             clock,
@@ -112,7 +112,7 @@ impl State {
         }
     }
 
-    /// Takes in a new interval. While paused it is not shown: the screen stands still.
+    /// Adds a new interval. While paused the screen does not show it.
     pub fn take(&mut self, record: AccountingRecord, no_diagnosis: Option<&str>) {
         let length = record.length();
         self.recent.push(record);
@@ -137,7 +137,7 @@ impl State {
         self.keep_cursor();
     }
 
-    /// The rows that pass the filter.
+    /// Rows that pass the filter.
     pub fn visible(&self) -> Vec<&Row> {
         let rows = self
             .reading
@@ -146,7 +146,7 @@ impl State {
         self.list.visible(rows)
     }
 
-    /// The recent past as it is shown.
+    /// Recent past, as the screen shows it.
     pub fn histories(&self) -> &Histories {
         match &self.pause {
             Some(pause) => &pause.histories,
@@ -154,23 +154,23 @@ impl State {
         }
     }
 
-    /// Whether `--container` limits what is shown.
+    /// Whether `--container` selects containers.
     pub fn is_selective(&self) -> bool {
         !self.selection.is_all()
     }
 
-    /// What the details that are shown need.
-    pub fn wanted(&self) -> Wanted {
+    /// Details that the screen needs.
+    pub fn details_request(&self) -> DetailsRequest {
         match self.view {
-            View::Details(cgroup) => Wanted {
+            View::Details(cgroup) => DetailsRequest {
                 container: Some(cgroup),
                 flows: self.flows,
             },
-            View::List | View::Cpus => Wanted::default(),
+            View::List | View::Cpus => DetailsRequest::default(),
         }
     }
 
-    /// Takes in a key.
+    /// Handles a key.
     pub fn key(&mut self, key: KeyEvent) -> Effect {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return match key.code {
@@ -191,7 +191,7 @@ impl State {
                 Effect::Redraw
             }
         };
-        self.settle();
+        self.apply_list();
         effect
     }
 
@@ -250,7 +250,7 @@ impl State {
     }
 
     fn show(&mut self, view: View) {
-        // Flows are sampled for one look at one container.
+        // Flows are sampled for one visit to one container.
         (self.view, self.scroll, self.flows, self.inspection) = (view, 0, false, None);
     }
 
@@ -277,8 +277,8 @@ impl State {
         }
     }
 
-    /// After a change of the list.
-    pub fn settle(&mut self) {
+    /// Applies order and cursor after a change of the list.
+    pub fn apply_list(&mut self) {
         if let Some(reading) = &mut self.reading {
             self.list.order(&mut reading.rows);
         }

@@ -1,4 +1,4 @@
-//! The live screen, and the same as text.
+//! The live screen, and its content as text.
 
 use super::reading::{Reading, StageRow};
 use crate::table;
@@ -14,21 +14,21 @@ use std::time::Duration;
 /// Cells of the longest bar.
 const BAR: usize = 20;
 
-/// What the live screen shows.
+/// State of the live screen.
 #[derive(Debug, Default)]
-pub struct Shown {
-    /// The last interval; `None` before the first.
+pub struct ScreenState {
+    /// Last interval; `None` before the first.
     pub reading: Option<Reading>,
-    /// Why there is nothing new, if so.
+    /// Reason why there is no new reading, if so.
     pub trouble: Option<String>,
-    /// Nothing new is shown.
+    /// Whether the screen is paused.
     pub paused: bool,
     /// Time between readings.
     pub interval: Duration,
 }
 
-impl Shown {
-    /// Draws everything. Pure: the same state and size give the same cells.
+impl ScreenState {
+    /// Draws the whole screen, as a pure function of state and size.
     pub fn draw(&self, frame: &mut Frame<'_>) {
         let reading = self.reading.as_ref();
         let stages = reading.map_or(0, |r| r.stages.len() as u16 + 2);
@@ -196,7 +196,7 @@ fn application_table(reading: &Reading) -> Table<'_> {
         .header(header(&["application", "connections", "held frames"]).top_margin(1))
 }
 
-/// What the stack counted, as many as fit.
+/// Counters of the network stack, as many as fit.
 fn stack_lines(reading: &Reading, area: Rect) -> Paragraph<'static> {
     let mut lines = vec![Line::from(""), Line::from("network stack, events/s").dim()];
     let rows = usize::from(area.height).saturating_sub(lines.len());
@@ -210,7 +210,7 @@ fn stack_lines(reading: &Reading, area: Rect) -> Paragraph<'static> {
     Paragraph::new(lines).wrap(Wrap { trim: false })
 }
 
-/// The same as text, for `--once`.
+/// Content of the screen as text, for `--once`.
 pub fn text(reading: &Reading, width: Option<u16>) -> String {
     let mut out = format!("{}\n{}\n\n", reading.head[0], reading.head[1]);
     let mut stages = table::plain(width);
@@ -242,8 +242,8 @@ pub fn text(reading: &Reading, width: Option<u16>) -> String {
         people.set_header(["application", "connections", "held frames"]);
         for row in &reading.applications {
             let numbers = [row.connections, row.held_frames].map(|n| n.to_string());
-            let [connections, held] = numbers;
-            people.add_row([row.name.clone(), connections, held]);
+            let [connections, frames] = numbers;
+            people.add_row([row.name.clone(), connections, frames]);
         }
         table::numbers_right(&mut people);
         let _ = write!(out, "\n{people}\n");

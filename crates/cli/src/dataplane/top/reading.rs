@@ -1,4 +1,4 @@
-//! What happened between two readings of the counters.
+//! Rates and changes between two readings of the counters.
 
 use crate::dataplane::elastic;
 use crate::exit::one_line;
@@ -7,7 +7,7 @@ use cofferdam_records::cores::{CoreRecord, grown};
 use serde_json::Value;
 use std::time::Duration;
 
-/// Counters that name something wrong.
+/// Counters of failures.
 const WRONG: [&str; 10] = [
     "lost_packets",
     "refused_packets",
@@ -21,10 +21,10 @@ const WRONG: [&str; 10] = [
     "offences",
 ];
 
-/// One stage of the loop.
+/// Stage of the loop.
 #[derive(Debug, PartialEq)]
 pub struct StageRow {
-    /// Its name.
+    /// Name of the stage.
     pub name: String,
     /// Share of the time of turns with work, 0 to 1.
     pub share: f64,
@@ -32,10 +32,10 @@ pub struct StageRow {
     pub cycles_a_packet: Option<f64>,
 }
 
-/// One application.
+/// Attached application.
 #[derive(Debug, PartialEq)]
 pub struct ApplicationRow {
-    /// Its name in the configuration.
+    /// Name of the application in the configuration.
     pub name: String,
     /// Open connections.
     pub connections: u64,
@@ -43,34 +43,34 @@ pub struct ApplicationRow {
     pub held_frames: u64,
 }
 
-/// One core of several: its name, and what it does, as shown.
+/// One of several cores: name and figures as text.
 #[derive(Debug, PartialEq)]
 pub struct CoreRow {
-    /// Its number, and its CPU if it has one of its own.
+    /// Number of the core, and its CPU if it has one of its own.
     pub name: String,
-    /// Flow groups; packets a second received, from other cores and sent; share of the loop's
-    /// time with work, in percent; what a packet waited, in microseconds.
+    /// Flow groups; packets a second received, from other cores, and sent; share of the loop's time
+    /// with work, percent; waiting time of a packet, microseconds.
     pub numbers: [u64; 6],
 }
 
-/// The interval between two readings.
+/// Interval between two readings.
 #[derive(Debug, Default)]
 pub struct Reading {
-    /// Device, packet rates, batches, sleeps: two lines.
+    /// Device, packet rates, batches and sleeps, in two lines.
     pub head: [String; 2],
-    /// The loop's stages, in its order.
+    /// Stages of the loop, in its order.
     pub stages: Vec<StageRow>,
-    /// Batches of at most 1, 2, 4, … packets, with their count; sizes that came.
+    /// Batches of at most 1, 2, 4, … packets that occurred, with their count.
     pub batches: Vec<(u32, u64)>,
-    /// What the network stack counted, the most frequent first: name and rate a second.
+    /// Counters of the network stack with their rates per second, the most frequent first.
     pub stack: Vec<(String, f64)>,
-    /// What went wrong, if anything.
+    /// Failures, if any.
     pub wrong: Option<String>,
     /// Attached applications.
     pub applications: Vec<ApplicationRow>,
-    /// The cores, where there are several.
+    /// Cores, if there are several.
     pub cores: Vec<CoreRow>,
-    /// What elastic cores did, where there are such.
+    /// State of elastic cores, if there are any.
     pub elastic: Option<String>,
 }
 
@@ -86,7 +86,7 @@ fn each(before: &Value, now: &Value, key: &str) -> Vec<(String, u64)> {
 }
 
 impl Reading {
-    /// What happened from `before` to `now`, `time` later.
+    /// Interval from `before` to `now`, which is `time` later.
     pub fn new(before: &Value, now: &Value, time: Duration) -> Reading {
         let count = |name: &str| grown(before, now, &format!("/counts/{name}"));
         let seconds = time.as_secs_f64().max(1e-3);
@@ -95,7 +95,7 @@ impl Reading {
         let packets = count("received_packets");
         let batches = count("batches").max(1) as f64;
         let mut stages = each(before, now, "stage_cycles");
-        // JSON sorts names; the loop's order says more.
+        // JSON sorts the names; the loop's order is more useful.
         stages.sort_by_key(|(name, _)| Stage::ALL.iter().position(|s| s.name() == name));
         let busy: u64 = stages.iter().map(|(_, cycles)| cycles).sum();
         let idle = count("idle_cycles");
@@ -108,7 +108,8 @@ impl Reading {
                 busy as f64 / (busy + idle).max(1) as f64 * 100.0,
             ),
             format!(
-                "{:.1} packets a batch, {:.1} waiting after it; {:.0} sleeps/s, {:.0} wake-ups/s; {} frames free",
+                "{:.1} packets a batch, {:.1} waiting after it; {:.0} sleeps/s, {:.0} wake-ups/s; \
+                 {} frames free",
                 packets as f64 / batches,
                 count("queued_packets") as f64 / batches,
                 rate("sleeps"),
@@ -152,7 +153,7 @@ impl Reading {
     }
 }
 
-/// Where there are several: of the only one the head says the same.
+/// Rows of the cores, if there are several; the head has the figures of a single one.
 fn cores(before: &Value, now: &Value, seconds: f64) -> Vec<CoreRow> {
     let all = cofferdam_records::cores::cores(before, now, seconds);
     let row = |core: CoreRecord| CoreRow {

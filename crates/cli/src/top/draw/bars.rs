@@ -4,10 +4,10 @@ use super::super::history::bar;
 use super::style::Palette;
 use ratatui::text::{Line, Span};
 
-/// The past as one bar an interval, the newest at the right, on a scale up to `full`.
+/// Past as one bar for each interval, the newest at the right, on a scale up to `full`.
 pub fn past(values: &[f64], full: f64, width: usize, palette: Palette) -> Vec<Span<'static>> {
     let mut spans = vec![Span::from(" ".repeat(width.saturating_sub(values.len())))];
-    // One span for values of one sign: most of a past is.
+    // One span for neighbouring values of one sign: most of a past has one.
     for run in values.chunk_by(|a, b| (*a < 0.0) == (*b < 0.0)) {
         let style = if run[0] < 0.0 {
             palette.paid()
@@ -20,7 +20,7 @@ pub fn past(values: &[f64], full: f64, width: usize, palette: Palette) -> Vec<Sp
     spans
 }
 
-/// Parts of a whole, each by a glyph of its own, in `width` cells; what is left is dots.
+/// Parts of a whole, each with its own glyph, in `width` cells; the rest is dots.
 pub fn parts(parts: &[(f64, char)], whole: f64, width: usize) -> String {
     let mut text = String::new();
     let (mut sum, mut drawn) = (0.0, 0);
@@ -35,7 +35,7 @@ pub fn parts(parts: &[(f64, char)], whole: f64, width: usize) -> String {
     text
 }
 
-/// A line of a label and what belongs to it.
+/// Line of a label and its content.
 pub fn labelled(label: &str, rest: impl IntoIterator<Item = Span<'static>>) -> Line<'static> {
     let mut spans = vec![Span::from(format!("{label:<LABEL$}"))];
     spans.extend(rest);

@@ -1,4 +1,4 @@
-//! Each CPU: what the kernel's work on it was, who caused it, who was charged for it.
+//! Each CPU: the kernel's work on it, the containers that caused it, and those charged for it.
 
 use super::bars::{self, LABEL};
 use super::style::Palette;
@@ -11,16 +11,16 @@ use cofferdam_records::accounting::{AccountingRecord, ContainerRecord, CpuRecord
 use ratatui::style::Stylize;
 use ratatui::text::{Line, Span};
 
-/// Containers that are named on a CPU.
+/// Most containers that are named on a CPU.
 const MOST_NAMED: usize = 8;
-/// Below this share of a CPU nobody is named, percent.
+/// Smallest share of a CPU for which a container is named, percent.
 const WORTH_NAMING_PCT: f64 = 0.1;
 /// Widest bar: one cell for 1%.
 const BAR: usize = 100;
 /// Longest name in a row of several.
 const NAME: usize = 24;
 
-/// The view in lines of `width`.
+/// View of the CPUs in lines of `width`.
 pub fn lines(state: &State, width: u16, palette: Palette) -> Vec<Line<'static>> {
     let Some(reading) = &state.reading else {
         return Vec::new();
@@ -46,7 +46,7 @@ fn of_cpu(
     palette: Palette,
 ) -> Vec<Line<'static>> {
     let share = |ns: u64| percent_of(ns as f64, record.length());
-    // Hardirqs of network devices are not told apart on a CPU.
+    // Hardirqs of network devices cannot be distinguished on a CPU.
     let network = share(cpu.network_softirq_ns + cpu.napi_thread_ns + cpu.drain_ns);
     let softirq = share(cpu.softirq_ns.saturating_sub(cpu.network_softirq_ns));
     let hardirq = share(cpu.hardirq_ns);
@@ -57,7 +57,7 @@ fn of_cpu(
         bar_width,
     );
     let mut lines = vec![bars::labelled(&format!("CPU {}", cpu.cpu), [Span::from(bar)]).bold()];
-    let told = format!(
+    let shares = format!(
         "network {}% · other softirq {}% · hardirq {}% · while idle {}% · charged {}%",
         pct(network),
         pct(softirq),
@@ -67,7 +67,7 @@ fn of_cpu(
         )),
         pct(share(cpu.charged_ns)),
     );
-    lines.extend(indented("", &told, width));
+    lines.extend(indented("", &shares, width));
     let at = |by_cpu: &[u64]| share(by_cpu.get(place).copied().unwrap_or(0));
     let caused = named(record, |c| at(&c.caused_by_cpu_ns));
     let charged = named(record, |c| at(&c.charged_by_cpu_ns));
@@ -83,7 +83,7 @@ fn of_cpu(
     lines
 }
 
-/// The containers with the largest shares.
+/// Names of the containers with the largest shares.
 fn named(record: &AccountingRecord, share: impl Fn(&ContainerRecord) -> f64) -> String {
     let mut shares: Vec<_> = (record.containers.iter())
         .map(|c| (share(c), c))
@@ -109,9 +109,9 @@ fn named(record: &AccountingRecord, share: impl Fn(&ContainerRecord) -> f64) -> 
     }
 }
 
-/// `told` behind `label`, folded between words.
-pub fn indented(label: &str, told: &str, width: usize) -> Vec<Line<'static>> {
-    let folded = fold(told, width.saturating_sub(LABEL), 4);
+/// `text` after `label`, folded between words.
+pub fn indented(label: &str, text: &str, width: usize) -> Vec<Line<'static>> {
+    let folded = fold(text, width.saturating_sub(LABEL), 4);
     let label = std::iter::once(label).chain(std::iter::repeat(""));
     folded
         .into_iter()

@@ -1,4 +1,4 @@
-//! One container: its figures, its past, whom it harms and who harms it, what is done about it, its
+//! Details of one container: figures, past, offenders and victims, treatment by the agent,
 //! processes and flows.
 
 use super::bars::{self, LABEL};
@@ -17,19 +17,19 @@ use ratatui::text::{Line, Span};
 mod gathered;
 mod relations;
 
-/// Cells of the newest value and the highest behind a past.
+/// Cells of the newest and the highest value after a past.
 const FIGURES: usize = 22;
 /// Narrowest terminal with two columns.
 const TWO_COLUMNS: u16 = 150;
 
-/// The view in lines of `width`.
+/// View of the details in lines of `width`.
 pub fn lines(state: &State, id: u64, width: u16, palette: Palette) -> Vec<Line<'static>> {
     let Some(reading) = &state.reading else {
         return Vec::new();
     };
     let Some(container) = reading.container(id) else {
-        let gone = "This container is gone: its cgroup was removed. Esc goes back.";
-        return indented("", gone, usize::from(width) + LABEL);
+        let notice = "This container is gone: its cgroup was removed. Esc goes back.";
+        return indented("", notice, usize::from(width) + LABEL);
     };
     let column = match width >= TWO_COLUMNS {
         true => usize::from(width / 2 - 2),
@@ -38,7 +38,7 @@ pub fn lines(state: &State, id: u64, width: u16, palette: Palette) -> Vec<Line<'
     let mut left = figures(reading, id, column);
     left.push(Line::from(""));
     let wide = column < usize::from(width);
-    // What was asked for last comes first, where it would be below the screen otherwise.
+    // On a narrow terminal the flows come first: otherwise they would be below the screen.
     if state.flows && !wide {
         left.extend(gathered::flows(state, column));
         left.push(Line::from(""));
@@ -57,15 +57,19 @@ pub fn lines(state: &State, id: u64, width: u16, palette: Palette) -> Vec<Line<'
         right.extend(gathered::flows(state, column));
     }
     if wide {
-        return beside(left, right, column + 3);
+        return join_columns(left, right, column + 3);
     }
     left.push(Line::from(""));
     left.extend(right);
     left
 }
 
-/// Two columns, the second from the cell `at` on.
-fn beside(left: Vec<Line<'static>>, right: Vec<Line<'static>>, at: usize) -> Vec<Line<'static>> {
+/// Joins two columns, the second from the cell `at` on.
+fn join_columns(
+    left: Vec<Line<'static>>,
+    right: Vec<Line<'static>>,
+    at: usize,
+) -> Vec<Line<'static>> {
     let count = left.len().max(right.len());
     let mut right = right.into_iter();
     let mut left = left.into_iter();
@@ -73,7 +77,7 @@ fn beside(left: Vec<Line<'static>>, right: Vec<Line<'static>>, at: usize) -> Vec
         .map(|_| {
             let mut line = left.next().unwrap_or_default();
             let gap = at.saturating_sub(line.width());
-            // A style of the whole line is of its own part alone.
+            // The style of a line applies to its own part only.
             let style = line.style;
             line.spans
                 .iter_mut()
@@ -98,23 +102,23 @@ fn figures(reading: &Reading, id: u64, width: usize) -> Vec<Line<'static>> {
     let row = crate::view::Row::new(container, reading.record.length());
     let name = text::cut_middle(&row.name, width);
     let mut lines = vec![Line::from(name).bold()];
-    let mut told = format!(
+    let mut identity = format!(
         "{} · cgroup {}",
         row.runtime,
         one_line(&container.cgroup_path)
     );
     if let Some(id) = &container.id {
         let short: String = id.chars().take(12).collect();
-        told += &format!(" · id {}", one_line(&short));
+        identity += &format!(" · id {}", one_line(&short));
     }
     if let Some(netns) = container.netns {
-        told += &format!(" · network namespace {netns}");
+        identity += &format!(" · network namespace {netns}");
     }
     if container.host_network {
-        told += " · in the host's network namespace";
+        identity += " · in the host's network namespace";
     }
-    lines.extend(indented("is", &told, width));
-    let told = format!(
+    lines.extend(indented("is", &identity, width));
+    let usage = format!(
         "CPU {}% · caused {}% (RX {}, TX {}, IRQ {}) · charged {}% · owed {}% · corrected {}%",
         pct(row.cpu_pct),
         pct(row.caused_pct),
@@ -125,15 +129,15 @@ fn figures(reading: &Reading, id: u64, width: usize) -> Vec<Line<'static>> {
         signed_pct(row.owed_pct),
         pct(row.corrected_pct),
     );
-    lines.extend(indented("now", &told, width));
+    lines.extend(indented("now", &usage, width));
     let seconds = reading.record.interval_s.max(1e-9);
-    let told = format!(
+    let packets = format!(
         "{}/s received · {}/s sent · {} ns each",
         count(container.rx_packets as f64 / seconds),
         count(container.tx_packets as f64 / seconds),
         row.ns_per_packet.map_or("–".to_owned(), count),
     );
-    lines.extend(indented("packets", &told, width));
+    lines.extend(indented("packets", &packets, width));
     if let Some(loss) = reading.loss(id) {
         let length = std::time::Duration::try_from_secs_f64(reading.record.interval_s);
         let words = one_line(&loss.words(length.unwrap_or_default()));
@@ -142,7 +146,7 @@ fn figures(reading: &Reading, id: u64, width: usize) -> Vec<Line<'static>> {
     lines
 }
 
-/// The last minutes, a line for each quantity: bars, the newest value, the highest.
+/// Last minutes, a line for each quantity: bars, newest value, highest value.
 fn pasts(state: &State, id: u64, width: usize, palette: Palette) -> Vec<Line<'static>> {
     let cells = width.saturating_sub(LABEL + FIGURES);
     let one = |quantity: Quantity| {

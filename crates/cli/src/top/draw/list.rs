@@ -18,7 +18,7 @@ const NAME_LIMIT: u16 = 48;
 /// Narrowest and widest history.
 const HISTORY_WIDTH: (u16, u16) = (8, 120);
 
-/// Where the columns and rows of the list are.
+/// Positions of the columns and rows of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListPlaces {
     columns: Vec<Column>,
@@ -31,7 +31,7 @@ pub struct ListPlaces {
 }
 
 impl ListPlaces {
-    /// Inside `area`, whose first line has the headings.
+    /// Positions inside `area`, whose first line has the headings.
     pub fn new(state: &State, area: Rect) -> ListPlaces {
         let rows = state.visible();
         let columns = Column::fitting(area.width.saturating_sub(HISTORY_WIDTH.0 + 1), NAME_WIDTH);
@@ -44,7 +44,7 @@ impl ListPlaces {
             .min(left.max(NAME_WIDTH));
         let history = area.width.saturating_sub(numbers + name + 1);
         let width = |c: &Column| if *c == Column::Name { name } else { c.width() };
-        // The first row stays the first for as long as the cursor is on the screen.
+        // The first row stays the first while the cursor is on the screen.
         let height = usize::from(area.height.saturating_sub(1)).max(1);
         ListPlaces {
             widths: columns.iter().map(width).collect(),
@@ -56,7 +56,7 @@ impl ListPlaces {
         }
     }
 
-    /// The column at the cell `x`.
+    /// Column at the cell `x`.
     pub fn column_at(&self, x: u16) -> Option<Column> {
         let mut end = self.x;
         self.columns
@@ -82,7 +82,8 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, area: Rect, palette: Palette) 
                 .last(r.cgroup, state.list.quantity, history)
         })
         .collect();
-    // One scale for all, so that bars compare; at least 1% of a CPU, so that noise is small.
+    // One scale for all, so that bars can be compared; at least 1% of a CPU, so that noise is
+    // small.
     let full = pasts
         .iter()
         .flatten()

@@ -1,4 +1,4 @@
-//! Draws the state. Pure: the same state and size give the same cells.
+//! Drawing of the state, as a pure function: the same state and size yield the same cells.
 
 mod bars;
 mod cpus;
@@ -21,23 +21,23 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 use style::Palette;
 
-/// A terminal below this shows only a request for a larger one.
+/// Smallest usable terminal; a smaller one shows only a request for more space.
 const SMALLEST: (u16, u16) = (40, 10);
-/// Lines that a sentence above the table may take.
+/// Most lines of a sentence above the table.
 const MOST_LINES: usize = 3;
 
-/// Where the parts of the screen are.
+/// Positions of the parts of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Places {
     title: Rect,
     head: Rect,
-    /// The view.
+    /// Area of the view.
     pub body: Rect,
     keys: Rect,
 }
 
 impl Places {
-    /// On a screen of the size `area`; `None` where it is too small.
+    /// Positions on a screen of the size `area`; `None` where it is too small.
     pub fn new(state: &State, area: Rect) -> Option<Places> {
         Places::with(area, head(state, area, Palette::of(None, None)).len())
     }
@@ -63,7 +63,7 @@ impl Places {
     }
 }
 
-/// Draws everything.
+/// Draws the whole screen.
 pub fn all(frame: &mut Frame<'_>, state: &State, palette: Palette) {
     let area = frame.area();
     let head = head(state, area, palette);
@@ -97,15 +97,15 @@ pub fn all(frame: &mut Frame<'_>, state: &State, palette: Palette) {
     }
 }
 
-/// Lines of which those from `state.scroll` on are shown; never only blanks.
+/// Draws `lines` from `state.scroll` on; never only blanks.
 fn scrolled(frame: &mut Frame<'_>, state: &State, area: Rect, lines: Vec<Line<'static>>) {
     let last = lines.len().saturating_sub(usize::from(area.height));
     let lines: Vec<_> = lines.into_iter().skip(state.scroll.min(last)).collect();
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-/// The lines above the view, in whole words: headline, remedy, losses, CPUs, health. On a low terminal
-/// the last go first.
+/// Lines above the view, in whole words: headline, remedy, losses, CPUs, health. On a low terminal
+/// the last ones are omitted first.
 fn head(state: &State, area: Rect, palette: Palette) -> Vec<Line<'static>> {
     let width = usize::from(area.width);
     let lines = |text: &str, most: usize| fold(text, width, most).into_iter().map(Line::from);
@@ -124,7 +124,7 @@ fn head(state: &State, area: Rect, palette: Palette) -> Vec<Line<'static>> {
         head.extend(remedy(command, width).into_iter().map(Line::from));
     }
     let losses = reading.losses.as_ref();
-    // The details have their own.
+    // The details show their losses themselves.
     let losses = losses.filter(|_| !matches!(state.view, View::Details(_)));
     if let Some(text) = losses {
         head.extend(lines(text, MOST_LINES));
@@ -138,12 +138,12 @@ fn head(state: &State, area: Rect, palette: Palette) -> Vec<Line<'static>> {
             false => line.style(palette.warning()),
         }));
     }
-    // Title, a blank, the headings and a few rows, the keys.
+    // Space for the title, a blank, the headings, a few rows and the keys.
     head.truncate(usize::from(area.height.saturating_sub(7)).max(1));
     head
 }
 
-/// The command that helps, in one line or broken where a shell may break it.
+/// Lines of the command that helps: one, or broken where a shell may break it.
 fn remedy(command: &str, width: usize) -> Vec<String> {
     let whole = format!("helps: {command}");
     match whole.split_once(" && ") {
@@ -175,7 +175,7 @@ fn title_line(state: &State, width: u16) -> Line<'static> {
         });
     }
     let width = usize::from(width);
-    // Whole parts only, the last to go first.
+    // Whole parts only, the last one omitted first.
     while parts.len() > 1 && text::width(&parts.join(" · ")) > width {
         parts.pop();
     }
@@ -202,7 +202,7 @@ fn key_line(state: &State, width: u16) -> Line<'static> {
     Line::from(help::fitting(keys, usize::from(width))).dim()
 }
 
-/// Why there is no row, and what to do; `None` when there are rows.
+/// Reason why there is no row, and the remedy; `None` when there are rows.
 fn explain_emptiness(state: &State) -> Option<String> {
     let Some(reading) = &state.reading else {
         return Some(String::new());

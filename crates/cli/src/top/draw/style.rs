@@ -1,16 +1,16 @@
-//! Colours: three of the sixteen that every colour terminal has, or none. Whatever a colour says, a
-//! sign, a glyph or a word says too.
+//! Colours: three of the sixteen that every colour terminal has, or none. A sign, a glyph or a word
+//! repeats whatever a colour says.
 
 use ratatui::style::{Color, Style};
 
-/// The colours in use.
+/// Colours in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Palette {
     coloured: bool,
 }
 
 impl Palette {
-    /// For the values of NO_COLOR and TERM (<https://no-color.org>: set and not empty).
+    /// Palette for the values of NO_COLOR and TERM (<https://no-color.org>: set and not empty).
     pub fn of(no_color: Option<&str>, term: Option<&str>) -> Palette {
         let wanted = no_color.is_none_or(str::is_empty);
         let able = !matches!(term, None | Some("" | "dumb")) && !term.is_some_and(is_monochrome);
@@ -19,23 +19,23 @@ impl Palette {
         }
     }
 
-    /// For this process.
+    /// Palette for the environment of this process.
     pub fn of_environment() -> Palette {
         let value = |name| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned());
         Palette::of(value("NO_COLOR").as_deref(), value("TERM").as_deref())
     }
 
-    /// Others paid for this container.
+    /// Style of a container that owes: others paid for it.
     pub fn owes(self) -> Style {
         self.colour(Color::Red)
     }
 
-    /// This container paid for others.
+    /// Style of a container that paid for others.
     pub fn paid(self) -> Style {
         self.colour(Color::Cyan)
     }
 
-    /// Something to look after.
+    /// Style of a warning.
     pub fn warning(self) -> Style {
         self.colour(Color::Yellow)
     }
@@ -74,7 +74,7 @@ mod tests {
         ] {
             assert!(!coloured(None, term), "{term:?}");
         }
-        // None but the sixteen colours that every colour terminal has.
+        // Only the sixteen colours that every colour terminal has.
         let palette = Palette::of(None, Some("xterm-16color"));
         for style in [palette.owes(), palette.paid(), palette.warning()] {
             assert!(matches!(

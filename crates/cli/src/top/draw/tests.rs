@@ -1,4 +1,4 @@
-//! What is drawn, as text.
+//! Tests of the drawing, as text.
 
 mod details;
 mod names;
@@ -220,23 +220,23 @@ fn no_line_above_the_table_ends_inside_a_word() {
             .iter()
             .position(|l| l.starts_with("CONTAINER"))
             .unwrap();
-        let told = lines[1..table].join(" ");
+        let head = lines[1..table].join(" ");
         let health = HostView::new(&AccountingRecord::new(&bad)).health_line();
         for word in sentence.split_whitespace().chain(health.split_whitespace()) {
-            let whole = told.split_whitespace().any(|w| w == word);
+            let whole = head.split_whitespace().any(|w| w == word);
             assert!(
-                whole || told.contains('…'),
+                whole || head.contains('…'),
                 "{width}: `{word}` is cut: {lines:#?}"
             );
         }
         for line in &lines[1..table] {
             let last = line.split_whitespace().last().unwrap_or("…");
-            let known = format!(
+            let expected = format!(
                 "{sentence} {health} {} …",
                 state.reading.as_ref().unwrap().sentence
             );
             let cpus = HostView::new(&AccountingRecord::new(&bad)).cpu_line(usize::from(width));
-            let whole = known
+            let whole = expected
                 .split_whitespace()
                 .chain(cpus.split_whitespace())
                 .any(|w| w == last);
@@ -249,7 +249,7 @@ fn no_line_above_the_table_ends_inside_a_word() {
 #[test]
 fn the_sign_of_the_owed_history_needs_no_colour() {
     let lines = screen(&state(&[interval(), interval()]), 140, 12);
-    // The headline names a container, too: rows have more space after a name.
+    // Rows have more space after a name than the headline, which names a container too.
     let of = |name: &str| {
         let row = lines.iter().find(|l| l.starts_with(&format!("{name}  ")));
         row.unwrap().clone()
@@ -357,7 +357,10 @@ fn the_command_that_helps_is_below_the_offender() {
             .iter()
             .position(|l| l.starts_with("helps: sudo"))
             .unwrap();
-        let told = lines[at..at + 3].join(" ");
-        assert!(told.contains("cofferdam rule set web-3"), "{width}: {told}");
+        let remedy = lines[at..at + 3].join(" ");
+        assert!(
+            remedy.contains("cofferdam rule set web-3"),
+            "{width}: {remedy}"
+        );
     }
 }

@@ -53,14 +53,14 @@ fn a_heading_sorts_and_once_more_reverses() {
 }
 
 #[test]
-fn a_row_is_chosen_and_then_opened() {
+fn the_second_click_on_a_row_opens_it() {
     let mut state = state();
     let top = body(&state).y;
     click(&mut state, 5, top + 2);
     assert_eq!((state.list.cursor, state.view), (1, View::List));
     click(&mut state, 5, top + 2);
     assert_eq!(state.view, View::Details(13), "cache is the second by owed");
-    // Below the last row is nothing.
+    // A click below the last row has no effect.
     state.view = View::List;
     click(&mut state, 5, top + 9);
     assert_eq!((state.list.cursor, state.view), (1, View::List));

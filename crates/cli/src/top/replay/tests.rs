@@ -12,7 +12,7 @@ fn at(seconds: u64) -> SystemTime {
     begin() + Duration::from_secs(seconds)
 }
 
-/// Seconds 0 to 200, and 4000 to 4100.
+/// Records seconds 1 to 200, and 4001 to 4100.
 fn store(path: &Path) {
     let mut store = Store::open(path, Limits::default()).unwrap();
     for second in (1..=200).chain(4001..=4100) {
@@ -40,13 +40,15 @@ fn key(code: KeyCode, modifiers: KeyModifiers) -> KeyEvent {
 
 /// Promise 16.
 #[test]
-fn keys_step_by_a_frame_a_minute_or_an_hour_and_stop_at_the_ends() {
+fn keys_step_through_the_history_and_stop_at_its_ends() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history");
     store(&path);
     let mut player = player(&path, 100);
     let mut press = |code, modifiers, expected| {
-        player.go(asked(key(code, modifiers)).unwrap()).unwrap();
+        player
+            .go(requested_step(key(code, modifiers)).unwrap())
+            .unwrap();
         assert_eq!(place(&player), expected, "{code:?} {modifiers:?}");
         player.gap
     };
@@ -59,7 +61,7 @@ fn keys_step_by_a_frame_a_minute_or_an_hour_and_stop_at_the_ends() {
     press(KeyCode::Char('{'), none, 40);
     press(KeyCode::Char('{'), none, 1);
     press(KeyCode::Left, none, 1);
-    // An hour on nothing was recorded: what came next.
+    // An hour later nothing was recorded: the next frame after that.
     let gap = press(KeyCode::PageDown, none, 200);
     assert_eq!(gap, None);
     let gap = press(KeyCode::Right, none, 4001);
@@ -67,7 +69,7 @@ fn keys_step_by_a_frame_a_minute_or_an_hour_and_stop_at_the_ends() {
     press(KeyCode::PageDown, none, 4100);
     press(KeyCode::Right, none, 4100);
     press(KeyCode::PageUp, none, 200);
-    // An hour before the last one nothing was recorded: the screen says so, until the next step.
+    // An hour before the last frame nothing was recorded: the screen says that until the next step.
     let note = player.clock().note().unwrap();
     assert!(
         note.contains("nothing was recorded at") && note.contains("(shown)"),
@@ -104,7 +106,7 @@ fn the_heading_has_time_resolution_and_gap() {
 
 /// Promise 16.
 #[test]
-fn once_prints_the_frame_and_says_how_old_it_is() {
+fn once_prints_the_frame_and_its_age() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history");
     store(&path);
@@ -121,7 +123,7 @@ fn once_prints_the_frame_and_says_how_old_it_is() {
         let time = at(seconds);
         let mut reader = Reader::open(&path).unwrap();
         let frame = reader.frame_at(time).unwrap().unwrap();
-        let unrecorded = Unrecorded::at(&mut reader, time).unwrap();
+        let unrecorded = UnrecordedMoment::at(&mut reader, time).unwrap();
         let mut output = Output::open(Some(&out), false).unwrap();
         let shown = (unrecorded, &frame);
         print(&args, shown, &Selection::default(), &mut output).unwrap();
@@ -140,7 +142,7 @@ fn once_prints_the_frame_and_says_how_old_it_is() {
     let sentence = "nothing was recorded at 2027-01-15T08:04:20.000Z; the nearest moments are \
                     2027-01-15T08:03:20.000Z (shown) and 2027-01-15T09:06:40.000Z";
     assert!(text.contains(&format!("\n{sentence}\n")), "{text}");
-    // A second after the last one it is only not written yet.
+    // A second after the last frame the next one is only not written yet.
     assert!(!printed("--once", 4101).contains("nothing was recorded"));
     assert!(
         printed("--once", 9000).contains("the nearest moment is 2027-01-15T09:08:20.000Z (shown)")

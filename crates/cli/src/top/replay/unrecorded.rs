@@ -1,15 +1,15 @@
-//! A moment of the past at which nothing was recorded.
+//! Requested moments of the past at which nothing was recorded.
 
 use cofferdam_history::{ReadError, Reader};
 use std::time::{Duration, SystemTime};
 
-/// Longest time after the last frame of a running agent in which the next one is only not written
+/// Longest time after the last frame of a running agent in which the next frame may not be written
 /// yet.
 const NOT_YET: Duration = Duration::from_secs(3);
 
-/// A moment between two frames, or beyond the last, with the nearest recorded ones.
+/// Requested moment between two frames, or after the last one, with the nearest recorded moments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unrecorded {
+pub struct UnrecordedMoment {
     asked: SystemTime,
     /// End of the last frame before it.
     before: Option<SystemTime>,
@@ -17,9 +17,12 @@ pub struct Unrecorded {
     after: Option<SystemTime>,
 }
 
-impl Unrecorded {
-    /// Looks whether something was recorded at `asked`; `None` if so.
-    pub fn at(reader: &mut Reader, asked: SystemTime) -> Result<Option<Unrecorded>, ReadError> {
+impl UnrecordedMoment {
+    /// Checks whether something was recorded at `asked`; returns `None` if so.
+    pub fn at(
+        reader: &mut Reader,
+        asked: SystemTime,
+    ) -> Result<Option<UnrecordedMoment>, ReadError> {
         let before = reader.frame_at(asked)?;
         if let Some(frame) = &before
             && (frame.start..frame.end).contains(&asked)
@@ -32,14 +35,14 @@ impl Unrecorded {
             (Some(last), None) => asked > last.end + NOT_YET.max(last.length),
             (None, _) => true,
         };
-        Ok(is_gap.then(|| Unrecorded {
+        Ok(is_gap.then(|| UnrecordedMoment {
             asked,
             before: before.map(|frame| frame.end),
             after: after.map(|frame| frame.start),
         }))
     }
 
-    /// The fact, and the nearest moments that were recorded.
+    /// Sentence that states the fact and the nearest recorded moments.
     pub fn sentence(&self) -> String {
         let time = cofferdam_records::time;
         let nearest = match (self.before, self.after) {

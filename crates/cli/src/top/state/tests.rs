@@ -32,7 +32,7 @@ fn names(state: &State) -> Vec<&str> {
 }
 
 #[test]
-fn sorted_by_owed_until_a_key_says_otherwise() {
+fn the_list_is_sorted_by_owed_time_at_first() {
     let mut state = state();
     assert_eq!(names(&state), ["web-3", "cache", "db-1"]);
     press(&mut state, "r");
@@ -61,13 +61,13 @@ fn every_column_has_a_digit_and_the_second_press_reverses() {
     assert_eq!(names(&state), ["db-1", "web-3", "cache"]);
     press(&mut state, "2");
     assert_eq!(names(&state), ["cache", "web-3", "db-1"]);
-    // It holds for later readings too.
+    // The order also applies to later readings.
     state.take(record(), None);
     assert_eq!(names(&state), ["cache", "web-3", "db-1"]);
 }
 
 #[test]
-fn the_filter_takes_letters_that_are_commands_elsewhere() {
+fn the_filter_accepts_letters_that_are_otherwise_commands() {
     let mut state = state();
     press(&mut state, "/qWEB");
     assert_eq!(
@@ -99,7 +99,7 @@ fn the_filter_finds_pods_and_runtimes() {
 
 /// Promise 13.
 #[test]
-fn pause_stands_still_and_shows_its_age() {
+fn a_paused_screen_does_not_change_and_shows_its_age() {
     let mut state = state();
     press(&mut state, " ");
     let mut later = record();
@@ -111,7 +111,7 @@ fn pause_stands_still_and_shows_its_age() {
         state.pause.as_ref().map(|p| p.age),
         Some(Duration::from_secs(2))
     );
-    // What came meanwhile is shown at once.
+    // The readings that arrived meanwhile are shown at once.
     press(&mut state, "p");
     assert!(names(&state).is_empty() && state.pause.is_none());
 }
@@ -138,44 +138,44 @@ fn the_cursor_stays_on_a_row() {
 
 /// Promise 13.
 #[test]
-fn details_ask_for_what_they_show_and_nothing_is_asked_without_them() {
+fn details_request_what_they_show_and_nothing_else() {
     let mut state = state();
-    assert_eq!(state.wanted(), Wanted::default());
+    assert_eq!(state.details_request(), DetailsRequest::default());
     press(&mut state, "\n");
     let web = Some(12);
     assert_eq!(
-        state.wanted(),
-        Wanted {
+        state.details_request(),
+        DetailsRequest {
             container: web,
             flows: false
         }
     );
     press(&mut state, "f");
     assert_eq!(
-        state.wanted(),
-        Wanted {
+        state.details_request(),
+        DetailsRequest {
             container: web,
             flows: true
         }
     );
-    // Leaving ends the sampling; coming back does not begin it.
+    // Leaving ends the sampling; coming back does not restart it.
     press(&mut state, "\u{1b}");
     assert_eq!(
-        (state.view, state.wanted()),
-        (View::List, Wanted::default())
+        (state.view, state.details_request()),
+        (View::List, DetailsRequest::default())
     );
     press(&mut state, "\n");
     assert_eq!(
-        state.wanted(),
-        Wanted {
+        state.details_request(),
+        DetailsRequest {
             container: web,
             flows: false
         }
     );
     press(&mut state, "c");
     assert_eq!(
-        (state.view, state.wanted()),
-        (View::Cpus, Wanted::default())
+        (state.view, state.details_request()),
+        (View::Cpus, DetailsRequest::default())
     );
     press(&mut state, "c");
     assert_eq!(state.view, View::List);
@@ -205,7 +205,7 @@ fn any_key_leaves_the_help() {
 
 /// Promise 11.
 #[test]
-fn the_command_that_helps_is_only_for_now() {
+fn a_replay_has_no_command_that_helps() {
     let mut live = State::new(SECOND, Selection::default());
     live.agent = Some(Agent::NotRunning(
         cofferdam_records::explain::Start::Service,

@@ -1,32 +1,36 @@
-//! What is gathered while details are shown: the agent's part, processes, flows.
+//! Details that are collected while they are open: the agent's part, processes, flows.
 
 use super::super::cpus::indented;
 use crate::exit::one_line;
 use crate::flows::{lines as rows, words};
 use crate::text;
-use crate::top::inspection::{Flows, Managed, Process, Processes};
+use crate::top::inspection::{AgentPart, Flows, Process, Processes};
 use crate::top::state::State;
 use crate::units::pct;
 use cofferdam_records::status::{ContainerRecord, NetworkRecord, ReservationRecord};
 use ratatui::style::Stylize;
 use ratatui::text::Line;
 
-/// Processes and flows that are listed.
+/// Most processes and flows in a list.
 const MOST_LISTED: usize = 50;
 
-/// The lines.
+/// Lines of the collected details.
 pub fn lines(state: &State, width: usize) -> Vec<Line<'static>> {
     let Some(inspection) = &state.inspection else {
         let why = match state.agent {
             Some(_) => "Processes, the agent's part and flows follow with the next interval.",
-            None => "Of the past there are no processes and no flows.",
+            None => "The past has no processes and no flows.",
         };
         return indented("", why, width);
     };
-    let mut lines = match &inspection.managed {
-        Managed::NoAgent => indented("agent", "none runs: nothing is enforced or reserved", width),
-        Managed::Observed => indented("agent", "observes it: no rule enforces or reserves", width),
-        Managed::By(record) => managed(record, width),
+    let mut lines = match &inspection.agent {
+        AgentPart::NoAgent => {
+            indented("agent", "none runs: nothing is enforced or reserved", width)
+        }
+        AgentPart::Observed => {
+            indented("agent", "observes it: no rule enforces or reserves", width)
+        }
+        AgentPart::By(record) => managed(record, width),
     };
     lines.push(Line::from(""));
     lines.extend(match &inspection.processes {
@@ -36,7 +40,7 @@ pub fn lines(state: &State, width: usize) -> Vec<Line<'static>> {
     lines
 }
 
-/// The flows, or how to see them.
+/// Lines of the flows, or how to get them.
 pub fn flows(state: &State, width: usize) -> Vec<Line<'static>> {
     match state
         .inspection
@@ -47,7 +51,7 @@ pub fn flows(state: &State, width: usize) -> Vec<Line<'static>> {
         Some(Flows::Off) if state.flows => indented("flows", "the first second is sampled", width),
         Some(Flows::Off) => indented(
             "flows",
-            "f shows who sends to it, by 5-tuple and cost",
+            "f shows the flows to it, by 5-tuple and cost",
             width,
         ),
         Some(Flows::Failed(why)) => indented("flows", why, width),

@@ -1,4 +1,4 @@
-//! Whom a container harms, who harms it, who sends to it.
+//! Victims, offenders and senders of a container.
 
 use super::super::cpus::indented;
 use super::super::style::Palette;
@@ -9,12 +9,12 @@ use cofferdam_records::flow::flows;
 use ratatui::text::Line;
 use std::collections::BTreeMap;
 
-/// Containers that are named.
+/// Most containers that are named.
 const MOST_NAMED: usize = 5;
-/// Below this nobody is named, percent of a CPU.
+/// Smallest share of a CPU for which a container is named, percent.
 const WORTH_NAMING_PCT: f64 = 0.1;
 
-/// The lines about `container`.
+/// Lines about `container`.
 pub fn lines(
     record: &AccountingRecord,
     container: &ContainerRecord,

@@ -1,14 +1,14 @@
 //! The details of one container.
 
 use super::*;
-use crate::top::inspection::{Flows, Inspection, Managed, Process, Processes};
+use crate::top::inspection::{AgentPart, Flows, Inspection, Process, Processes};
 use cofferdam_records::flows::{FlowRecord, FlowsRecord};
 use cofferdam_records::status::{
     ContainerRecord, MeansRecord, NetworkRecord, PolicyRecord, ReservationRecord,
 };
 use proptest::prelude::*;
 
-/// Details of `web-3` with everything that can be shown.
+/// Details of `web-3` with every possible content.
 fn detailed() -> State {
     let mut state = State::new(SECOND, Selection::default());
     state.agent = Some(Agent::NotRunning(Start::Service));
@@ -42,7 +42,7 @@ fn detailed() -> State {
                 .collect(),
             more: true,
         }),
-        managed: Managed::By(Box::new(managed())),
+        agent: AgentPart::By(Box::new(managed())),
         flows: Flows::On(Box::new(FlowsRecord {
             schema: String::new(),
             time: String::new(),
@@ -129,7 +129,7 @@ fn details_show_past_harm_senders_agent_processes_and_flows() {
             assert!(text.contains(words), "{width}: {words}:\n{text}");
         }
     }
-    // What is lost is that of the victim.
+    // The loss is that of the victim.
     state.view = View::Details(11);
     let text = screen(&state, 120, 60).join("\n");
     for words in [
@@ -146,14 +146,11 @@ fn details_show_past_harm_senders_agent_processes_and_flows() {
             .join(" ")
             .contains("This container is gone")
     );
-    // A replay has neither processes nor flows, and says so.
+    // A replay has neither processes nor flows, and the screen says that.
     state.view = View::Details(12);
     (state.agent, state.inspection) = (None, None);
     let text = screen(&state, 80, 40).join("\n");
-    assert!(
-        text.contains("Of the past there are no processes"),
-        "{text}"
-    );
+    assert!(text.contains("The past has no processes"), "{text}");
 }
 
 proptest! {
@@ -161,7 +158,11 @@ proptest! {
 
     /// Promise 13.
     #[test]
-    fn no_size_of_the_details_panics(width in 0_u16..220, height in 0_u16..70, scroll in 0_usize..200) {
+    fn no_size_of_the_details_panics(
+        width in 0_u16..220,
+        height in 0_u16..70,
+        scroll in 0_usize..200,
+    ) {
         let mut state = detailed();
         state.scroll = scroll;
         screen(&state, width, height);

@@ -1,4 +1,4 @@
-//! Names, numbers and sizes that nobody chose for a screen.
+//! Tests with arbitrary names, numbers and sizes.
 
 use super::*;
 use proptest::prelude::*;
@@ -37,7 +37,7 @@ fn hostile_and_wide_names_stay_in_their_cells() {
                     |c: char| c != '\n' && c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c);
                 assert!(!text.chars().any(bad), "{name:?}: {text:?}");
                 if keys.is_empty() {
-                    // The columns after the name stand where they stand for other names.
+                    // The columns after the name are in the same place for all names.
                     let row = lines.iter().find(|l| l.contains("+33.0")).unwrap();
                     let others = lines.iter().find(|l| l.contains("-31.0")).unwrap();
                     let at = |l: &str, what: &str| l.find(what).map(|at| text::width(&l[..at]));
@@ -49,7 +49,7 @@ fn hostile_and_wide_names_stay_in_their_cells() {
 }
 
 #[test]
-fn what_is_drawn_with_500_containers_is_only_what_is_seen() {
+fn only_visible_rows_of_500_containers_are_drawn() {
     let mut many = interval();
     many.containers = (0..500)
         .map(|i| entry(i, &format!("c{i:03}"), 1000, i, 500 - i, 900))
@@ -66,7 +66,7 @@ fn what_is_drawn_with_500_containers_is_only_what_is_seen() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever the documents hold and however large the terminal is.
+    /// Tries arbitrary documents on terminals of any size.
     /// Promise 13.
     #[test]
     fn no_record_and_no_size_panics(

@@ -1,6 +1,6 @@
 //! Access to the history that an agent keeps.
 
-use crate::args::{KeptArgs, SocketArgs};
+use crate::args::{HistoryArgs, SocketArgs};
 use crate::exit::Failure;
 use cofferdam_agent::Client;
 use cofferdam_agent::config::{DEFAULT_HISTORY, Source};
@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 /// Opens the history that `args` name.
-pub fn open(args: &KeptArgs) -> Result<Reader, Failure> {
+pub fn open(args: &HistoryArgs) -> Result<Reader, Failure> {
     open_at(args.history.clone(), &args.agent)
 }
 
