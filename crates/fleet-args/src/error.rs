@@ -2,8 +2,8 @@
 
 use std::error::Error;
 
-/// `error` and its causes, separated by colons. A cause whose text is in what stands before it is left
-/// out: many errors have their source in their own text.
+/// Joins `error` and its causes with colons. A cause whose text is in the text before it is
+/// skipped: many errors contain the text of their source.
 pub fn error_chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

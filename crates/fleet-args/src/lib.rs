@@ -1,5 +1,5 @@
-//! The command line of `cofferdam-fleet`, which `cofferdam report fleet` shows as its own and passes on,
-//! and the errors of both programs as text.
+//! Command line of `cofferdam-fleet`, and the errors of both programs as text.
+//! `cofferdam report fleet` shows this command line as its own and passes it on.
 #![forbid(unsafe_code)]
 
 mod error;
@@ -11,7 +11,7 @@ use cofferdam_types::quantity;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Least memory that a report is made in.
+/// Smallest memory limit of a report.
 pub const LEAST_MEMORY_BYTES: u32 = 128 << 20;
 
 /// Reports over the ledgers of many hosts.
@@ -23,15 +23,16 @@ pub const LEAST_MEMORY_BYTES: u32 = 128 << 20;
     disable_help_subcommand = true
 )]
 pub struct Cli {
-    /// What to do.
+    /// Command to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// Commands of `cofferdam-fleet`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Merges ledgers of many hosts into one page and Parquet: who caused whose harm, and a corrected bill
+    /// Merges ledgers of many hosts into one page and Parquet: who caused whose harm, and a
+    /// corrected bill
     Report(ReportArgs),
     /// Holds the model of what enforcement returns against runs of `bench penalty --with enforced`
     CheckModel(CheckArgs),
@@ -40,7 +41,8 @@ pub enum Command {
 /// Options of the report.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub struct ReportArgs {
-    /// Ledgers: JSON Lines of `accounting record` (plain or gzip), Parquet of `export`, histories of agents, or folders of them
+    /// Ledgers: JSON Lines of `accounting record` (plain or gzip), Parquet of `export`, histories
+    /// of agents, or folders of them
     #[arg(required = true, value_name = "LEDGER")]
     pub ledgers: Vec<PathBuf>,
     /// Folder of the report; it is created
@@ -49,10 +51,12 @@ pub struct ReportArgs {
     /// Replaces a report that is there
     #[arg(long)]
     pub force: bool,
-    /// Host that all the ledgers are of; otherwise each names its own, in its metadata or its file's name
+    /// Host that all the ledgers are of; otherwise each names its own, in its metadata or its
+    /// file's name
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
-    /// Memory to keep within, with its unit, at least 128MiB; what does not fit goes to temporary files
+    /// Memory to keep within, with its unit, at least 128MiB; what does not fit goes to temporary
+    /// files
     #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = memory)]
     pub memory: u32,
     /// Threads of the query engine [default: one for each CPU, at most 8]
@@ -75,7 +79,7 @@ pub struct CheckArgs {
 }
 
 impl ReportArgs {
-    /// The same options as words of a command line.
+    /// Formats the options as words of a command line.
     pub fn words(&self) -> Vec<OsString> {
         let mut words = Vec::new();
         let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);

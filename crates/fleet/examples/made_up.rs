@@ -1,5 +1,5 @@
-//! Writes the ledgers of a fleet that is made up: `made_up DIR HOSTS DAYS CONTAINERS [INTERVAL_S]`, one
-//! Parquet file a host.
+//! Writes the ledgers of a synthetic fleet: `synthetic DIR HOSTS DAYS CONTAINERS [INTERVAL_S]`, one
+//! Parquet file per host.
 
 use anyhow::{Context, Result, bail};
 use cofferdam_columnar::Writer;

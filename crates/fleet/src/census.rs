@@ -1,5 +1,5 @@
-//! What the ledgers hold, before a container is looked at: which hosts, which times, what is missing,
-//! what would count twice.
+//! Census of the ledgers before a container is read: hosts, times, gaps, and records that would
+//! count twice.
 
 use crate::error::FleetError;
 use arrow_array::cast::AsArray;
@@ -11,35 +11,36 @@ use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// An interval may begin this long before the last one ended: times are to the millisecond, and clocks
-/// are slewed. More is a clock that was set back, or a second ledger of the same time.
+/// Longest overlap of two intervals that is tolerated, milliseconds: times are to the millisecond,
+/// and clocks are slewed. A longer overlap means a clock that was set back, or a second ledger of
+/// the same time.
 pub const MOST_OVERLAP_MS: i64 = 1000;
-/// An hour with less than this share covered is missing.
+/// Share of an hour below which the hour counts as missing.
 pub const LEAST_COVERED: f64 = 0.9;
 /// Milliseconds of an hour.
 pub const HOUR_MS: i64 = 3_600_000;
 
-/// A ledger as Parquet, and what it is of.
+/// Ledger in Parquet form, and its host.
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    /// The file that was named, or found.
+    /// File that the user named, or that was found in a folder.
     pub named: PathBuf,
-    /// The Parquet file to read: the same, or a temporary one.
+    /// Parquet file to read: the same file, or a temporary one.
     pub path: PathBuf,
-    /// Whose it is.
+    /// Host whose ledger this is.
     pub host: String,
 }
 
-/// A length of time, milliseconds since 1970.
+/// Span of time, milliseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Its begin.
+    /// Begin.
     pub from_ms: i64,
-    /// Its end.
+    /// End.
     pub to_ms: i64,
 }
 
-/// What one ledger holds.
+/// Contents of one ledger.
 #[derive(Debug)]
 struct Contents {
     spans: Vec<Span>,
@@ -47,25 +48,25 @@ struct Contents {
     facts: Facts,
 }
 
-/// What was recorded of a host.
+/// Facts about the records of a host.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// Records.
+    /// Number of records.
     pub records: u64,
-    /// CPUs, the most at any time.
+    /// Largest number of CPUs.
     pub cpus: u64,
     /// Time covered by records, seconds.
     pub covered_s: f64,
-    /// The same in each hour, by its number since 1970.
+    /// Time covered in each hour, seconds. The key is the number of the hour since 1970.
     pub hours: BTreeMap<i64, f64>,
-    /// Times that its clock was set back by more than [`MOST_OVERLAP_MS`].
+    /// Number of times that its clock was set back by more than [`MOST_OVERLAP_MS`].
     pub clock_steps: u64,
-    /// Failures of its accounting: events lost and markers missed.
+    /// Failures of its accounting: lost events and missed markers.
     pub failures: u64,
 }
 
 impl Facts {
-    /// Counts an interval; `last_ms` is the end of the one before.
+    /// Counts an interval. `last_ms` is the end of the previous one.
     fn add(&mut self, span: Span, last_ms: Option<i64>) {
         self.records += 1;
         self.covered_s += (span.to_ms - span.from_ms) as f64 / 1e3;
@@ -92,23 +93,24 @@ impl Facts {
     }
 }
 
-/// The hosts of all ledgers.
+/// Hosts of all ledgers.
 #[derive(Debug)]
 pub struct Census {
-    /// The ledgers to read, those of one host after each other.
+    /// Ledgers to read. Those of one host are adjacent.
     pub ledgers: Vec<Ledger>,
-    /// By name.
+    /// Facts of each host, by name.
     pub hosts: BTreeMap<String, Facts>,
-    /// From the first record to the last.
+    /// Time from the first record to the last.
     pub period: Span,
-    /// Ledgers left out because another one holds the same records, with that one.
+    /// Skipped ledgers, each with the ledger that has the same records.
     pub copies: Vec<(PathBuf, PathBuf)>,
 }
 
 /// Reads the interval rows of `ledgers`, one file at a time.
 ///
 /// # Errors
-/// If one cannot be read, holds no record or one twice, or two hold different records of one time.
+/// A ledger cannot be read, has no record, or has one twice; or two ledgers have different records
+/// of the same time.
 pub fn take(ledgers: Vec<Ledger>) -> Result<Census, FleetError> {
     let mut by_host: BTreeMap<String, Vec<(Ledger, Contents)>> = BTreeMap::new();
     let mut copies = Vec::new();
@@ -161,7 +163,7 @@ fn contents(ledger: &Ledger) -> Result<Contents, FleetError> {
         row.hash(&mut hasher);
         found.facts.add(row.span, last);
         found.facts.cpus = found.facts.cpus.max(row.cpus);
-        // Counted since the accounting's start: the last says all.
+        // The count is cumulative: the last row has the total.
         found.facts.failures = row.failures;
         last = Some(row.span.to_ms);
         join(&mut found.spans, row.span);
@@ -178,7 +180,7 @@ fn contents(ledger: &Ledger) -> Result<Contents, FleetError> {
     Ok(found)
 }
 
-/// A row of the kind `interval`.
+/// Row of the kind `interval`.
 #[derive(Hash)]
 struct Row {
     span: Span,
@@ -214,7 +216,7 @@ fn each(
         let (lost, missed) = (count(4), count(5));
         for row in 0..batch.num_rows() {
             let to_ms = times.value(row);
-            // A file of others' making may say anything here.
+            // Another program's file may have any value here.
             let length_ms = (lengths.value(row) * 1e3).clamp(0.0, 3.2e11).round() as i64;
             with(Row {
                 span: Span {
@@ -230,7 +232,7 @@ fn each(
     Ok(())
 }
 
-/// Adds `span` to those before it.
+/// Appends `span`, and merges it with the previous one if they are adjacent.
 fn join(spans: &mut Vec<Span>, span: Span) {
     match spans.last_mut() {
         Some(last) if (last.to_ms - span.from_ms).abs() <= MOST_OVERLAP_MS => {
@@ -240,7 +242,8 @@ fn join(spans: &mut Vec<Span>, span: Span) {
     }
 }
 
-/// Two ledgers of `host` that share more than [`MOST_OVERLAP_MS`] count twice what happened then.
+/// Fails if two ledgers of `host` overlap by more than [`MOST_OVERLAP_MS`]: that time would count
+/// twice.
 fn refuse_overlaps(host: &str, ledgers: &[(Ledger, Contents)]) -> Result<(), FleetError> {
     let mut all: Vec<(Span, usize)> = Vec::new();
     for (number, (_, contents)) in ledgers.iter().enumerate() {
@@ -269,7 +272,8 @@ fn refuse_overlaps(host: &str, ledgers: &[(Ledger, Contents)]) -> Result<(), Fle
     Ok(())
 }
 
-/// A clock that was set back and a record that occurs twice both overlap; only the second is alike.
+/// Fails if a record occurs twice. After a clock was set back, records overlap too, but only a
+/// duplicate is equal.
 fn refuse_twice(ledger: &Ledger) -> Result<(), FleetError> {
     let mut seen = HashSet::new();
     each(&ledger.path, |row| {
@@ -285,7 +289,7 @@ fn refuse_twice(ledger: &Ledger) -> Result<(), FleetError> {
     })
 }
 
-/// A time as people and programs read it; what no calendar holds as its number.
+/// Formats a time in RFC 3339, or as a number if it is beyond the calendar.
 pub fn rfc3339(time_ms: i64) -> String {
     let ms = u64::try_from(time_ms)
         .ok()
@@ -298,19 +302,19 @@ pub fn rfc3339(time_ms: i64) -> String {
     }
 }
 
-/// What a host lacks of the period.
+/// Hours that a host lacks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gap {
-    /// Hours of the period with less than [`LEAST_COVERED`] of them recorded.
+    /// Hours of the period of which less than [`LEAST_COVERED`] was recorded.
     pub missing_hours: u64,
-    /// The longest run of them.
+    /// Length of the longest run of such hours.
     pub longest_hours: u64,
     /// Begin of that run, milliseconds since 1970.
     pub longest_from_ms: i64,
 }
 
-/// The gaps of a host with these hours, in the whole hours of `period`. Nothing for a period that is
-/// shorter than an hour.
+/// Gaps of a host with these hours, within the whole hours of `period`. `None` for a period shorter
+/// than an hour.
 pub fn gap(hours: &BTreeMap<i64, f64>, period: Span) -> Option<Gap> {
     let first =
         period.from_ms.div_euclid(HOUR_MS) + i64::from(period.from_ms.rem_euclid(HOUR_MS) > 0);
@@ -337,7 +341,8 @@ pub fn gap(hours: &BTreeMap<i64, f64>, period: Span) -> Option<Gap> {
     (gap.missing_hours > 0).then_some(gap)
 }
 
-/// Hours that gaps are looked for: twenty years. A clock that was far off must not keep us busy.
+/// Limit on the hours that are searched for gaps: twenty years. A clock that is far off must not
+/// cause endless work.
 const MOST_HOURS: i64 = 175_200;
 
 #[cfg(test)]
@@ -349,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_are_split_at_the_hours_and_steps_back_are_counted() {
+    fn intervals_are_split_at_the_hours() {
         let mut facts = Facts::default();
         facts.add(span(HOUR_MS - 10_000, HOUR_MS + 20_000), None);
         facts.add(
@@ -369,13 +374,13 @@ mod tests {
     #[test]
     fn gaps_are_the_whole_hours_that_lack_records() {
         let hours = BTreeMap::from([(0, 100.0), (1, 3600.0), (2, 1000.0), (4, 3600.0)]);
-        // The first and the last hour are cut by the period.
+        // The period cuts the first and the last hour.
         let found = gap(&hours, span(HOUR_MS / 2, 6 * HOUR_MS + 5)).unwrap();
         assert_eq!((found.missing_hours, found.longest_hours), (3, 2));
         assert_eq!(found.longest_from_ms, 2 * HOUR_MS);
         assert_eq!(gap(&hours, span(0, HOUR_MS / 2)), None);
         assert_eq!(gap(&hours, span(HOUR_MS, 2 * HOUR_MS)), None);
-        // A clock at the end of time is no reason to count to it.
+        // A clock at the end of time must not cause endless counting.
         assert!(gap(&hours, span(0, i64::MAX)).is_some());
     }
 

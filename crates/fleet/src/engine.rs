@@ -1,8 +1,8 @@
-//! The query engine: DataFusion's operators, with our own sources, in bounded memory.
+//! Query engine: DataFusion's operators with our own sources, in bounded memory.
 //!
-//! Sources stream: a file is opened when the one before it has ended. Each partition has hosts of its own,
-//! in order, so groups that begin with the host are complete when the host is; what does not fit is
-//! spilled to temporary files.
+//! Sources stream: a file is opened when the previous one has ended. Each partition has hosts of
+//! its own, in order, so a group that begins with the host is complete when the host is. State
+//! beyond the memory limit is spilled to temporary files.
 
 use crate::error::FleetError;
 use arrow_array::RecordBatch;
@@ -29,19 +29,19 @@ use tokio::runtime::Runtime;
 
 /// Rows that an operator takes at a time.
 const BATCH_ROWS: usize = 8192;
-/// Part of the memory that the operators may reserve; the rest is for the rows on their way, which they do
-/// not count: a row group for each thread, the batches between operators, the file that is written.
+/// Share of the memory that the operators may reserve. They do not count rows in transit: a row
+/// group per thread, the batches between operators, the file being written.
 const RESERVABLE: f64 = 0.4;
 
-/// Batches, or what went wrong.
+/// Batches, or the error that ended them.
 pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch, FleetError>> + Send>;
 
-/// A part of a query's input, read from its begin each time that it is opened.
+/// Part of a query's input. Each opening reads it from its begin.
 #[derive(Clone)]
 pub struct Source {
-    /// Of its batches.
+    /// Schema of its batches.
     pub schema: SchemaRef,
-    /// Opens it.
+    /// Opens the source.
     pub open: Arc<dyn Fn() -> Batches + Send + Sync>,
 }
 
@@ -69,29 +69,29 @@ impl PartitionStream for Source {
     }
 }
 
-/// Sums by keys.
+/// Query for sums by keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Sums<'a> {
-    /// Columns whose values make a group.
+    /// Columns whose values form a group.
     pub keys: &'a [&'a str],
-    /// Columns to add up, which keep their names.
+    /// Columns to sum up, which keep their names.
     pub sums: &'a [&'a str],
-    /// The sources are ordered by the first key, and no two share a value of it.
+    /// Whether the sources are ordered by the first key and share no value of it.
     pub is_ordered: bool,
 }
 
-/// Runs queries.
+/// Query engine.
 pub struct Engine {
     runtime: Runtime,
     context: Arc<TaskContext>,
 }
 
 impl Engine {
-    /// An engine whose operators keep within `memory_bytes`, with rows on their way, and spill to
-    /// `temporary`.
+    /// Creates an engine. Its operators, and rows in transit, stay within `memory_bytes` and spill
+    /// to `temporary`.
     ///
     /// # Errors
-    /// If its threads cannot be started.
+    /// The threads cannot be started.
     pub fn new(memory_bytes: u64, threads: usize, temporary: &Path) -> Result<Engine, FleetError> {
         let reservable = (memory_bytes as f64 * RESERVABLE) as usize;
         let environment = RuntimeEnvBuilder::new()
@@ -113,10 +113,10 @@ impl Engine {
         })
     }
 
-    /// The groups of `sources` with their sums, in no order unless the sources are.
+    /// Groups of `sources` with their sums, unordered unless the sources are ordered.
     ///
     /// # Errors
-    /// If a column is missing; what goes wrong later comes with the batches.
+    /// A column is missing. Later errors come with the batches.
     pub fn sums(&self, sources: Vec<Source>, sums: Sums<'_>) -> Result<Rows<'_>, FleetError> {
         let Some(schema) = sources.first().map(|s| Arc::clone(&s.schema)) else {
             return Err(FleetError::Query("there is nothing to read".to_owned()));
@@ -154,7 +154,7 @@ impl Engine {
     /// The `most` rows of `source` with the largest values in `column`, largest first.
     ///
     /// # Errors
-    /// As for [`Engine::sums`].
+    /// Those of [`Engine::sums`].
     pub fn top(&self, source: Source, column: &str, most: usize) -> Result<Rows<'_>, FleetError> {
         let by = col(column, &source.schema)?;
         let order = LexOrdering::new([PhysicalSortExpr::new_default(by).desc().nulls_last()])
@@ -189,9 +189,9 @@ fn table(
     Ok(Arc::new(table))
 }
 
-/// The result of a query, computed as it is taken.
+/// Result of a query, computed while it is read.
 pub struct Rows<'a> {
-    /// Of its batches.
+    /// Schema of its batches.
     pub schema: SchemaRef,
     plan: Arc<dyn ExecutionPlan>,
     stream: SendableRecordBatchStream,
@@ -199,7 +199,7 @@ pub struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Bytes that the query has written to temporary files up to now.
+    /// Number of bytes that the query has spilled so far.
     pub fn spilled_bytes(&self) -> usize {
         let metrics = self.plan.metrics();
         metrics.and_then(|m| m.spilled_bytes()).unwrap_or(0)
@@ -223,7 +223,7 @@ mod tests {
 
     const GROUPS: u64 = 400_000;
 
-    /// Each group twice, the second time in the other order.
+    /// Source with each group twice, the second time in reverse order.
     fn source() -> Source {
         let field = |name, kind| Field::new(name, kind, false);
         let fields = vec![field("key", DataType::UInt64), field("ns", DataType::Int64)];
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_spilled_and_no_group_is_lost_or_counted_twice() {
+    fn spilling_loses_no_group_and_doubles_none() {
         let folder = tempfile::tempdir().unwrap();
         // The keys and sums alone have 6.4 MB.
         let engine = Engine::new(8 << 20, 1, folder.path()).unwrap();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn with_memory_enough_nothing_is_spilled() {
+    fn enough_memory_avoids_spilling() {
         let folder = tempfile::tempdir().unwrap();
         let engine = Engine::new(512 << 20, 1, folder.path()).unwrap();
         let mut rows = engine.sums(vec![source()], sums()).unwrap();

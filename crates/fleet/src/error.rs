@@ -1,4 +1,4 @@
-//! What goes wrong.
+//! Errors of reports.
 
 use cofferdam_columnar::{ReadError, WriteError};
 use datafusion_common::DataFusionError;
@@ -6,111 +6,124 @@ use parquet::errors::ParquetError;
 use std::io;
 use std::path::PathBuf;
 
-/// A report that cannot be made.
+/// Reason why a report cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
-    /// Something cannot be opened or read.
+    /// A file or folder cannot be opened or read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// Which file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// A file of no known format.
-    #[error("{} is no ledger: neither JSON Lines (plain or gzip) nor Parquet nor a history", .0.display())]
+    /// The file has no known format.
+    #[error(
+        "{} is no ledger: neither JSON Lines (plain or gzip) nor Parquet nor a history",
+        .0.display()
+    )]
     Format(PathBuf),
-    /// A file without a record.
+    /// The file has no record.
     #[error("{} holds no record: leave it out, or record again", .0.display())]
     Empty(PathBuf),
-    /// A folder without ledgers.
+    /// The folder has no ledgers.
     #[error("{} holds no ledgers (*.jsonl, *.jsonl.gz, *.parquet, history)", .0.display())]
     Nothing(PathBuf),
-    /// A line that is no record.
+    /// A line is no record.
     #[error("{}, line {line}: {reason}", path.display())]
     Line {
-        /// Of which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its number, from 1.
+        /// Number of the line, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// Fault of the line.
         reason: String,
     },
-    /// An agent's history.
+    /// The history of an agent cannot be read.
     #[error("{}: {reason}", path.display())]
     History {
-        /// Where it is.
+        /// Path of the history.
         path: PathBuf,
-        /// Why it cannot be read.
+        /// Cause.
         reason: String,
     },
-    /// Two ledgers of one host tell of the same time.
+    /// Two ledgers of one host cover the same time.
     #[error(
-        "{} and {} both hold records of host '{}' between {from} and {to}: they would be counted twice; leave one out, or name the hosts apart",
+        "{} and {} both hold records of host '{}' between {from} and {to}: \
+        they would be counted twice; leave one out, or name the hosts apart",
         first.display(), second.display(), host.escape_debug()
     )]
     Overlap {
-        /// Whose.
+        /// Host of both ledgers.
         host: String,
-        /// The one that began first.
+        /// Ledger that begins first.
         first: PathBuf,
-        /// The other.
+        /// Other ledger.
         second: PathBuf,
-        /// Begin of what both have.
+        /// Begin of the common time.
         from: String,
-        /// Its end.
+        /// End of the common time.
         to: String,
     },
-    /// A ledger holds a record twice.
-    #[error("{} holds the record of {time} twice: it would be counted twice; record or export it again", path.display())]
+    /// A ledger has a record twice.
+    #[error(
+        "{} holds the record of {time} twice: it would be counted twice; \
+        record or export it again",
+        path.display()
+    )]
     Twice {
-        /// Which.
+        /// Path of the ledger.
         path: PathBuf,
         /// End of the record's interval.
         time: String,
     },
-    /// `--host` with ledgers of several hosts.
-    #[error("--host names one host, but the ledgers are of '{}' and '{}': leave --host out", .0.escape_debug(), .1.escape_debug())]
+    /// `--host` was given with ledgers of several hosts.
+    #[error(
+        "--host names one host, but the ledgers are of '{}' and '{}': leave --host out",
+        .0.escape_debug(),
+        .1.escape_debug()
+    )]
     Hosts(String, String),
-    /// A ledger as Parquet.
+    /// A ledger in Parquet form cannot be read.
     #[error(transparent)]
     Columns(#[from] ReadError),
-    /// A temporary file.
+    /// A temporary file cannot be written.
     #[error(transparent)]
     Convert(#[from] WriteError),
-    /// The query engine.
+    /// The query engine failed.
     #[error("the query failed: {0}")]
     Query(String),
-    /// The output is there already.
+    /// The output exists already.
     #[error("{} exists: name another folder, or replace its report by --force", .0.display())]
     Exists(PathBuf),
     /// The output cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
     /// A result cannot be written or read again.
     #[error("cannot write or read {}: {source}", path.display())]
     Result {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: ParquetError,
     },
-    /// A chart.
+    /// A chart cannot be drawn.
     #[error(transparent)]
     Draw(#[from] cofferdam_page::DrawError),
 }
 
 impl From<DataFusionError> for FleetError {
     fn from(error: DataFusionError) -> FleetError {
-        // What a source said stands inside of what the engine says around it.
+        // The engine wraps the message of a source in its own text.
         match error.find_root() {
             DataFusionError::ResourcesExhausted(_) => FleetError::Query(
-                "not enough memory or temporary disk for it: raise --memory, or name a roomier --temporary folder"
+                "not enough memory or temporary disk for it: raise --memory, or name a roomier \
+                 --temporary folder"
                     .to_owned(),
             ),
             DataFusionError::External(source) => FleetError::Query(source.to_string()),
@@ -124,10 +137,10 @@ mod tests {
     use super::*;
     use cofferdam_fleet_args::error_chain;
 
-    /// Each kind that has a source, as the program prints it.
+    /// Each kind of error that has a source, as the program prints it.
     /// Promise 76.
     #[test]
-    fn no_error_gives_its_cause_twice() {
+    fn no_error_repeats_its_cause() {
         let path = || PathBuf::from("/nosuch");
         let io = || io::Error::from_raw_os_error(2);
         let parquet = || ParquetError::External(Box::new(io()));

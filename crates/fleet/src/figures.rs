@@ -1,4 +1,4 @@
-//! What the page shows, taken from the results: totals, and the first of each list.
+//! Figures of the page, computed from the results: totals, and the begin of each list.
 
 use crate::census::{Census, Gap, gap};
 use crate::engine::{Engine, Source};
@@ -16,89 +16,89 @@ pub const LISTED: usize = 25;
 /// Hosts in the picture of hours.
 pub const PICTURED: usize = 24;
 
-/// The sums of something: a container, a tenant, a host, all.
+/// Sums of a container, a tenant, a host, or all.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sum {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// CPU time that the kernel billed, seconds.
     pub billed_s: f64,
-    /// The same had every packet been billed to its owner, seconds.
+    /// CPU time had every packet been billed to its owner, seconds.
     pub corrected_s: f64,
     /// Network CPU that its packets required, seconds.
     pub caused_s: f64,
-    /// What other containers were billed for its packets, seconds.
+    /// CPU time that other containers were billed for its packets, seconds.
     pub inflicted_s: f64,
-    /// What it was billed for packets of other containers, seconds.
+    /// CPU time that it was billed for packets of other containers, seconds.
     pub suffered_s: f64,
-    /// What enforcement would return to it by the model, seconds.
+    /// CPU time that enforcement would return to it by the model, seconds.
     pub returned_s: f64,
-    /// Containers.
+    /// Number of containers.
     pub containers: f64,
-    /// Time recorded, seconds; of a host.
+    /// Recorded time of a host, seconds.
     pub covered_s: f64,
 }
 
-/// Who caused what who was charged.
+/// Transfer: CPU time that a victim was charged for an offender's packets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flow {
-    /// Where.
+    /// Host.
     pub host: String,
-    /// Whose packets.
+    /// Container whose packets caused it.
     pub offender: String,
-    /// Who was billed.
+    /// Container that was billed.
     pub victim: String,
-    /// How much, seconds.
+    /// CPU time, seconds.
     pub cpu_s: f64,
 }
 
-/// Sums of the flows.
+/// Sums of the transfers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Flows {
-    /// Containers were billed for packets of other containers, seconds.
+    /// CPU time that containers were billed for packets of other containers, seconds.
     pub harm_s: f64,
-    /// Containers were billed for packets of no container, seconds.
+    /// CPU time that containers were billed for packets of no container, seconds.
     pub of_none_s: f64,
-    /// Containers caused what no container was billed for, seconds.
+    /// CPU time that containers caused and no container was billed for, seconds.
     pub to_nobody_s: f64,
 }
 
 /// Hours of a host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hours {
-    /// Which.
+    /// Host.
     pub host: String,
-    /// By number since 1970: time recorded and harm, seconds.
+    /// Recorded time and harm, seconds, by the number of the hour since 1970.
     pub hours: BTreeMap<i64, (f64, f64)>,
 }
 
-/// A host that lacks hours.
+/// Host that lacks hours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Missing {
-    /// Which.
+    /// Host.
     pub host: String,
-    /// What it lacks.
+    /// Missing hours.
     pub gap: Gap,
 }
 
-/// All figures.
+/// All figures of the page.
 #[derive(Debug)]
 pub struct Figures {
     /// Sums of all containers.
     pub all: Sum,
-    /// Sums of all flows.
+    /// Sums of all transfers.
     pub flows: Flows,
-    /// The largest flows between containers.
+    /// Largest transfers between containers.
     pub top_flows: Vec<Flow>,
-    /// The bill, largest bills first.
+    /// Bill of the tenants, largest first.
     pub tenants: Vec<Sum>,
-    /// How many tenants there are.
+    /// Number of all tenants.
     pub tenants_count: u64,
-    /// Those who inflicted most on other containers.
+    /// Tenants that inflicted most on other containers.
     pub noisiest: Vec<Sum>,
-    /// Hosts by what enforcement would return.
+    /// Hosts, ordered by the time that enforcement would return.
     pub hosts: Vec<Sum>,
-    /// Hosts where it would return something.
+    /// Number of hosts on which it would return any.
     pub hosts_worth: u64,
     /// Hours of the hosts with most harm.
     pub hours: Vec<Hours>,
@@ -106,33 +106,34 @@ pub struct Figures {
     pub missing: Vec<Missing>,
 }
 
-/// The results to take figures from.
+/// Results from which the figures are computed.
 #[derive(Debug)]
 pub struct Results {
-    /// Of each container.
+    /// One row per container.
     pub containers: Source,
-    /// Of each offender and victim.
+    /// One row per offender and victim.
     pub flows: Source,
-    /// Of each tenant.
+    /// One row per tenant.
     pub tenants: Source,
-    /// Of each host.
+    /// One row per host.
     pub hosts: Source,
-    /// Of each host and hour.
+    /// One row per host and hour.
     pub hours: Source,
 }
 
 impl Figures {
-    /// By how much Σ corrected − Σ billed differs from what ran in nobody's time less what was billed for
-    /// nobody's packets, seconds: by rounding only, if the ledgers are whole.
+    /// Error of the conservation, seconds. Σ corrected − Σ billed should equal the time that ran in
+    /// no container, less the time billed for packets of no container. Complete ledgers differ by
+    /// rounding only.
     pub fn conservation_error_s(&self) -> f64 {
         let difference = self.all.corrected_s - self.all.billed_s;
         (difference - (self.flows.to_nobody_s - self.flows.of_none_s)).abs()
     }
 
-    /// Takes them.
+    /// Computes the figures.
     ///
     /// # Errors
-    /// If a result cannot be read.
+    /// A result cannot be read.
     pub fn take(
         engine: &Engine,
         results: &Results,
@@ -211,7 +212,7 @@ impl Sum {
         self.covered_s += other.covered_s;
     }
 
-    /// All that `listed` are not.
+    /// Sums without the `listed` ones.
     pub fn without(&self, listed: &[Sum]) -> Sum {
         let mut shown = Sum::default();
         listed.iter().for_each(|sum| shown.add(sum));

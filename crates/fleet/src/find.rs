@@ -1,4 +1,4 @@
-//! Finds ledgers: files, and the files in folders.
+//! Search for ledgers: files, and the files in folders.
 
 use crate::error::FleetError;
 use cofferdam_paths::open_regular;
@@ -6,25 +6,25 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// How a ledger is stored.
+/// Storage format of a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// One record a line.
+    /// One record per line.
     Lines,
-    /// The same, compressed.
+    /// One record per line, compressed by gzip.
     Gzip,
     /// Parquet.
     Columns,
-    /// The history of an agent.
+    /// History of an agent.
     History,
 }
 
-/// A file to read.
+/// Ledger file to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// By its first bytes, whatever its name.
+    /// Format, recognized by the first bytes and not by the name.
     pub format: Format,
 }
 
@@ -32,11 +32,12 @@ const ENDINGS: [&str; 3] = [".jsonl", ".jsonl.gz", ".parquet"];
 /// Name of an agent's history.
 const HISTORY: &str = "history";
 
-/// The ledgers that `named` are or hold: files in the order named, those of a folder and of the folders
-/// in it by name. Links to folders are not followed. Only one file is open at a time.
+/// Finds the ledgers that `named` are or contain. Files keep the order in which they are named;
+/// those of a folder and its subfolders are sorted by name. Links to folders are not followed. Only
+/// one file is open at a time.
 ///
 /// # Errors
-/// If something cannot be read, is no ledger, or a folder has none.
+/// A path cannot be read or is no ledger, or a folder has none.
 pub fn find(named: &[PathBuf]) -> Result<Vec<Found>, FleetError> {
     let mut found = Vec::new();
     for path in named {
@@ -84,7 +85,7 @@ fn look(path: &Path) -> Result<Found, FleetError> {
     let format = match first.as_slice() {
         [] => return Err(FleetError::Empty(path.to_owned())),
         b"PAR1" => Format::Columns,
-        // The history is a database of SQLite; its reader looks further.
+        // The history is an SQLite database; its reader checks the rest.
         b"SQLi" => Format::History,
         [0x1f, 0x8b, ..] => Format::Gzip,
         [b'{', ..] => Format::Lines,
@@ -96,7 +97,7 @@ fn look(path: &Path) -> Result<Found, FleetError> {
     })
 }
 
-/// The host that a file's name says: `node-1` of `node-1.jsonl.gz`, and of `node-1/ledger.jsonl`.
+/// Host in the name of a file: `node-1` for `node-1.jsonl.gz` and for `node-1/ledger.jsonl`.
 pub fn host_of(path: &Path) -> String {
     let name = |path: &Path| path.file_name().map(|n| n.to_string_lossy().into_owned());
     let mut stem = name(path).unwrap_or_default();
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_walked_by_name_and_files_known_by_their_first_bytes() {
+    fn folders_are_walked_by_name() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::create_dir(at("b")).unwrap();

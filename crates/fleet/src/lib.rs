@@ -1,8 +1,8 @@
-//! Reports over the ledgers of many hosts: who caused whose harm, and a corrected bill.
+//! Reports over the ledgers of many hosts: transfers between containers, and a corrected bill.
 //!
-//! Ledgers become Parquet ([`lines`], [`prepare`]), a [`census`] says which hosts and times they cover and
-//! refuses what would count twice, the [`engine`] runs the queries in [`stages`] in bounded memory, and
-//! [`page`] shows their results, which stay beside it as Parquet.
+//! Ledgers become Parquet ([`lines`], [`prepare`]). A [`census`] lists the hosts and times that
+//! they cover, and refuses records that would count twice. The [`engine`] runs the queries in
+//! [`stages`] in bounded memory. [`page`] shows their results, which stay next to it as Parquet.
 #![forbid(unsafe_code)]
 
 pub mod census;

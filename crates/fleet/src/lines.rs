@@ -1,4 +1,4 @@
-//! Reads JSON Lines, record by record, in bounded memory.
+//! Reader of JSON Lines, record by record, in bounded memory.
 
 use crate::error::FleetError;
 use crate::find::{Format, Found};
@@ -8,19 +8,20 @@ use flate2::read::MultiGzDecoder;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// Longest line that is read: a record of ten thousand containers on a hundred CPUs has a third of it.
+/// Longest line that is read. A record of ten thousand containers on a hundred CPUs takes a third
+/// of it.
 pub const LONGEST_LINE_BYTES: u64 = 64 << 20;
 
-/// What a line is.
+/// Line of a file.
 #[derive(Debug)]
 pub enum Line {
-    /// A record.
+    /// Record.
     Record(Box<AccountingRecord>),
-    /// The last one, which its writer did not finish.
+    /// Last line, which its writer did not finish.
     CutOff,
 }
 
-/// The records of a file.
+/// Records of a file.
 pub struct Lines {
     path: PathBuf,
     input: Box<dyn BufRead>,
@@ -33,7 +34,7 @@ impl Lines {
     /// Opens a file of lines.
     ///
     /// # Errors
-    /// If it cannot be opened.
+    /// The file cannot be opened.
     pub fn open(found: &Found) -> Result<Lines, FleetError> {
         let path = found.path.clone();
         let file = open_regular(&path).map_err(|why| FleetError::Read {
@@ -47,7 +48,7 @@ impl Lines {
         Ok(Lines::of(path, input))
     }
 
-    /// Those of `input`, which messages call `path`.
+    /// Reads the lines of `input`, which messages call `path`.
     pub fn of(path: PathBuf, input: Box<dyn BufRead>) -> Lines {
         Lines {
             path,
@@ -67,7 +68,7 @@ impl Lines {
             let is_cut = match read {
                 Ok(0) => return Ok(None),
                 Ok(_) => self.text.last() != Some(&b'\n'),
-                // Compressed data that end early: what came before is whole.
+                // Compressed data that end early: the lines before are complete.
                 Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => true,
                 Err(source) => {
                     return Err(FleetError::Read {
@@ -94,7 +95,7 @@ impl Lines {
         Ok(None)
     }
 
-    /// An error in the line that was read last.
+    /// Error in the line that was read last.
     pub fn wrong(&self, reason: String) -> FleetError {
         FleetError::Line {
             path: self.path.clone(),
@@ -103,7 +104,7 @@ impl Lines {
         }
     }
 
-    /// The file.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -117,7 +118,7 @@ impl Iterator for Lines {
     }
 }
 
-/// A record of a line; the schema is named before a field that it may lack.
+/// Parses the record of a line. A wrong schema is reported before a missing field.
 fn parse(text: &[u8]) -> Result<AccountingRecord, String> {
     match serde_json::from_slice::<AccountingRecord>(text) {
         Ok(record) if record.schema == ACCOUNTING => Ok(record),
@@ -153,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn a_last_line_that_is_cut_off_is_told_from_one_that_is_wrong() {
+    fn a_truncated_last_line_differs_from_a_wrong_one() {
         let whole = two();
         assert_eq!(of(whole.clone()).filter_map(Result::ok).count(), 2);
         let cut: Vec<Line> = of(whole[..whole.len() - 9].to_vec())
             .map(Result::unwrap)
             .collect();
         assert!(matches!(cut[..], [Line::Record(_), Line::CutOff]));
-        // Without its last newline a record is whole.
+        // A record without its last newline is complete.
         let bare: Vec<Line> = of(whole[..whole.len() - 1].to_vec())
             .map(Result::unwrap)
             .collect();
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_of_others_are_named() {
+    fn foreign_documents_are_named() {
         let first = |text: &str| {
             of(text.as_bytes().to_vec())
                 .next()

@@ -1,5 +1,5 @@
-//! A fleet made up for measurements and tests: hosts whose containers cause and pay for each other as in
-//! a recorded ledger, by a rule of its own for each host, container and hour.
+//! Synthetic fleet for measurements and tests. Its containers cause and pay for each other like
+//! those of a recorded ledger, by a fixed rule for each host, container and hour.
 
 use cofferdam_records::accounting::{
     ACCOUNTING, AccountingRecord, ConservationRecord, ContainerRecord, CpuRecord, HealthRecord,
@@ -7,10 +7,10 @@ use cofferdam_records::accounting::{
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// When all of them begin, seconds since 1970: the first hour of a day.
+/// Begin of all ledgers, seconds since 1970: the first hour of a day.
 pub const BEGIN_S: u64 = 1_793_491_200;
 
-/// A host.
+/// Synthetic host.
 pub struct Host {
     seed: u64,
     cpus: usize,
@@ -18,7 +18,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// One with so many CPUs and containers. One container in ten receives a lot.
+    /// Creates a host with this number of CPUs and containers. One container in ten receives much
+    /// traffic.
     pub fn new(name: &str, cpus: usize, containers: usize) -> Host {
         let seed = name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -42,7 +43,7 @@ impl Host {
         }
     }
 
-    /// The record of its `number`th interval of this length.
+    /// Record of the interval with this number and length.
     pub fn record(&self, number: u64, interval_s: f64) -> AccountingRecord {
         let end = Duration::from_secs(BEGIN_S)
             + Duration::from_secs_f64(interval_s * (number + 1) as f64);
@@ -89,7 +90,7 @@ impl Host {
         let is_heavy = (mix(self.seed, n as u64) + n as u64).is_multiple_of(10);
         let caused_ns = used_ns * if is_heavy { 0.5 } else { 0.005 };
         let charged_ns = used_ns * if is_heavy { 0.2 } else { 0.02 };
-        // Each lives on two CPUs; its packets arrive on one of them.
+        // Each container runs on two CPUs; its packets arrive on one of them.
         let home = n % self.cpus;
         let mut caused = vec![0; self.cpus];
         let mut charged = vec![0; self.cpus];
@@ -125,7 +126,7 @@ fn cpu_record(cpu: u32, ns: u64) -> CpuRecord {
     }
 }
 
-/// 64 bits that look drawn (splitmix64's finalizer).
+/// Pseudo-random 64 bits (splitmix64's finalizer).
 fn mix(a: u64, b: u64) -> u64 {
     let mut z = a ^ b.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -133,7 +134,7 @@ fn mix(a: u64, b: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Into 0 to 1.
+/// Maps bits to the range 0 to 1.
 fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1u64 << 53) as f64
 }

@@ -9,7 +9,7 @@ use std::io::{IsTerminal, Write, stderr, stdout};
 use std::process::ExitCode;
 use std::thread;
 
-/// Threads at most unless asked for: each holds a row group in memory.
+/// Default limit on the threads: each holds a row group in memory.
 const MOST_THREADS: usize = 8;
 
 fn main() -> ExitCode {
@@ -106,7 +106,8 @@ fn check_model(args: &CheckArgs) -> Result<()> {
         let [least, middle, most] = check.small.map(|s| s * 100.0);
         writeln!(
             out,
-            "returned in {} pairs below the model's limit: {middle:.1}% of the bill ({least:.1} to {most:.1})",
+            "returned in {} pairs below the model's limit: {middle:.1}% of the bill \
+             ({least:.1} to {most:.1})",
             check.small_pairs
         )?;
     }

@@ -1,50 +1,52 @@
-//! What enforcement would return: a model, and pairs of measurements that it is checked against.
+//! Model of the CPU time that enforcement would return, and pairs of measurements that check it.
 //!
-//! The model: enforced, a container gets back the CPU time that it was billed for packets of other
-//! containers, if that is at least [`LEAST_SHARE`] of its bill. Below, the means cost about what they
-//! return.
+//! The model: under enforcement, a container gets back the CPU time that it was billed for packets
+//! of other containers, if that is at least [`LEAST_SHARE`] of its bill. Below that share, the
+//! cost of enforcement is about equal to its return.
 //!
-//! A pair is one job of fixed work on one machine, beside the same traffic, vanilla and enforced. The
-//! vanilla ledger says what the model returns; the job's bill falls by what was returned.
+//! A pair is one job of fixed work on one machine, with the same traffic, vanilla and enforced. The
+//! vanilla ledger yields the prediction; the job's bill falls by the time that was returned.
 
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 
-/// Part of a container's bill that must be others' packets before the model returns it.
+/// Share of a container's bill, spent on others' packets, from which the model returns it.
 pub const LEAST_SHARE: f64 = 0.03;
 
-/// Part of the recorded pairs in which at least what the model says came back.
+/// Share of the recorded pairs in which at least the predicted time was returned.
 pub const HELD_IN: f64 = 0.9;
 
-/// A pair of measurements of one job.
+/// Pair of measurements of one job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pair {
     /// Cell of the benchmark.
     pub cell: String,
-    /// When it was measured.
+    /// Time of the measurement.
     pub time: String,
-    /// What the job was billed for others' packets without enforcement, seconds, by the ledger.
+    /// CPU time that the job was billed for others' packets without enforcement, seconds, by the
+    /// ledger.
     pub paid_s: f64,
-    /// What it was billed then, seconds.
+    /// CPU time that it was billed in total without enforcement, seconds.
     pub vanilla_s: f64,
-    /// What it was billed for the same work under enforcement, seconds.
+    /// CPU time that it was billed for the same work under enforcement, seconds.
     pub enforced_s: f64,
 }
 
 impl Pair {
-    /// What the model returns, seconds.
+    /// Time that the model returns, seconds.
     pub fn predicted_s(&self) -> f64 {
         returned_s(self.paid_s, self.vanilla_s)
     }
 
-    /// What came back, seconds; below 0 if enforcement cost something.
+    /// Time that was returned, seconds; negative if enforcement cost more than it returned.
     pub fn measured_s(&self) -> f64 {
         self.vanilla_s - self.enforced_s
     }
 }
 
-/// What a container gets back that was billed `billed_s`, of it `paid_s` for others' packets, seconds.
+/// Time that a container gets back, seconds: it was billed `billed_s`, including `paid_s` for
+/// others' packets.
 pub fn returned_s(paid_s: f64, billed_s: f64) -> f64 {
     if paid_s >= LEAST_SHARE * billed_s {
         paid_s.max(0.0)
@@ -53,24 +55,24 @@ pub fn returned_s(paid_s: f64, billed_s: f64) -> f64 {
     }
 }
 
-/// How the model did in pairs.
+/// Result of checking the model against pairs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
-    /// Pairs that the model returns something for.
+    /// Number of pairs for which the model returns time.
     pub pairs: usize,
-    /// Those in which at least that came back.
+    /// Number of those in which at least that time was returned.
     pub held: usize,
-    /// Measured ÷ predicted in all of them: the least, the median, the most.
+    /// Measured ÷ predicted in all of them: minimum, median, maximum.
     pub factor: [f64; 3],
-    /// Cells of those in which it did not.
+    /// Cells of the pairs in which less was returned.
     pub exceptions: Vec<String>,
-    /// Pairs that it returns nothing for.
+    /// Number of pairs for which the model returns nothing.
     pub small_pairs: usize,
-    /// What came back in these, seconds for a second billed: the least, the median, the most.
+    /// Time returned in these, as a share of the bill: minimum, median, maximum.
     pub small: [f64; 3],
 }
 
-/// Holds the model against `pairs`; `None` if it returns something in none of them.
+/// Checks the model against `pairs`. `None` if it returns time in none of them.
 pub fn check(pairs: &[Pair]) -> Option<Check> {
     let (returned, small): (Vec<&Pair>, Vec<&Pair>) =
         pairs.iter().partition(|p| p.predicted_s() > 0.0);
@@ -103,7 +105,8 @@ fn three(mut values: Vec<f64>) -> Option<[f64; 3]> {
     Some([*values.first()?, middle, *values.last()?])
 }
 
-/// The pairs that this build was checked against: recorded by `cofferdam bench penalty --with enforced`.
+/// Pairs against which this build was checked, recorded by
+/// `cofferdam bench penalty --with enforced`.
 pub fn recorded() -> &'static [Pair] {
     static PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
         let lines = include_str!("../data/pairs.jsonl").lines();
@@ -126,7 +129,8 @@ mod tests {
             check.held as f64 >= HELD_IN * check.pairs as f64,
             "{check:?}"
         );
-        // What enforcement does not return, the path says: the host's stage is nobody's to charge.
+        // The path shows what enforcement does not return: no rule can charge the host's stage to a
+        // container.
         assert!(
             check.exceptions.iter().all(|cell| cell.contains("bridge")),
             "{check:?}"

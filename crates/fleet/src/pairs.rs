@@ -1,4 +1,4 @@
-//! Pairs of a run directory of `cofferdam bench penalty --with enforced` (or `demo`).
+//! Pairs in a run directory of `cofferdam bench penalty --with enforced` (or `demo`).
 
 use crate::error::FleetError;
 use crate::model::Pair;
@@ -7,12 +7,12 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The container whose work is fixed.
 /// Largest file of a penalty run, bytes: samples of a grid take some megabytes.
 const LARGEST_RUN_BYTES: u64 = 1 << 30;
+/// Container whose work is fixed.
 const VICTIM: &str = "victim";
 
-/// A line of `samples.jsonl`; other fields do not matter here.
+/// Line of `samples.jsonl`; other fields do not matter here.
 #[derive(Deserialize)]
 struct Sample {
     time: String,
@@ -26,7 +26,7 @@ struct Sample {
     checksum: String,
 }
 
-/// A line of `ledger.jsonl`.
+/// Line of `ledger.jsonl`.
 #[derive(Deserialize)]
 struct Ledger {
     cell: String,
@@ -46,7 +46,8 @@ struct Container {
 }
 
 impl Ledger {
-    /// What the victim was charged for packets of other containers, seconds: `records::flow` for one victim.
+    /// CPU time that the victim was charged for packets of other containers, seconds:
+    /// `records::flow` for one victim.
     fn paid_s(&self) -> f64 {
         let cpus = self
             .containers
@@ -72,10 +73,11 @@ impl Ledger {
     }
 }
 
-/// The pairs in `run` that have both samples, the ledger of the vanilla one and the same answer.
+/// Reads the pairs in `run` that have both samples, the ledger of the vanilla one, and equal
+/// checksums.
 ///
 /// # Errors
-/// If the directory lacks a file, or a line is none of a penalty run.
+/// A file is missing, or a line is not of a penalty run.
 pub fn read(run: &Path) -> Result<Vec<Pair>, FleetError> {
     let ledgers: Vec<Ledger> = lines(&run.join("ledger.jsonl"))?;
     let samples: Vec<Sample> = lines(&run.join("samples.jsonl"))?;

@@ -1,4 +1,5 @@
-//! Makes every ledger Parquet: what is lines becomes a temporary file, so that one door is left.
+//! Conversion of every ledger to Parquet: JSON Lines and histories become temporary files, so that
+//! the queries read one format.
 
 use crate::census::Ledger;
 use crate::error::FleetError;
@@ -9,23 +10,23 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Length of the frames that are taken from a history.
+/// Length of the frames that are read from a history.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Ledgers to read, and what was left out of them.
+/// Ledgers to read, and their incomplete files.
 #[derive(Debug, Default)]
 pub struct Prepared {
-    /// All as Parquet.
+    /// All ledgers as Parquet.
     pub ledgers: Vec<Ledger>,
     /// Files whose last line is cut off.
     pub cut_off: Vec<PathBuf>,
 }
 
-/// Opens each of `found`; those of lines are written to `temporary`. `host` is whose they all are, otherwise
-/// each says it itself.
+/// Opens each of `found`, and converts it in `temporary` unless it is Parquet. `host` is the host
+/// of all of them; without it, each file names its own.
 ///
 /// # Errors
-/// If one cannot be read or written, or `host` is given and they are of several.
+/// A file cannot be read or written, or `host` is given and the files name several hosts.
 pub fn prepare(
     found: &[Found],
     host: Option<&str>,
@@ -38,7 +39,8 @@ pub fn prepare(
             Format::Columns => Reader::open(&file.path)?.host().to_owned(),
             Format::Lines | Format::Gzip | Format::History => find::host_of(&file.path),
         };
-        // Two files with names of their own may be of one host; two files that name hosts are not.
+        // Two files may have different names and belong to one host. Two Parquet files that name
+        // hosts may not.
         if host.is_some() && file.format == Format::Columns {
             match &said {
                 Some(other) if *other != own => return Err(FleetError::Hosts(other.clone(), own)),
@@ -70,7 +72,7 @@ pub fn prepare(
     Ok(prepared)
 }
 
-/// Writes the records of lines as columns; true if the last one is cut off.
+/// Writes the records of lines as columns. Returns whether the last one is cut off.
 fn convert(file: &Found, host: &str, to: &Path) -> Result<bool, FleetError> {
     let mut lines = Lines::open(file)?;
     let mut writer = Writer::create(to, host)?;
@@ -90,7 +92,7 @@ fn convert(file: &Found, host: &str, to: &Path) -> Result<bool, FleetError> {
     }
 }
 
-/// Writes the frames of an agent's history as columns: minutes where it has them.
+/// Writes the frames of an agent's history as columns: minutes, if it has them.
 fn history(file: &Found, host: &str, to: &Path) -> Result<(), FleetError> {
     let unreadable = |e: &dyn std::error::Error| FleetError::History {
         path: file.path.clone(),

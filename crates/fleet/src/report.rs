@@ -1,4 +1,4 @@
-//! Makes a report: from ledgers to a page and its results.
+//! Report: from ledgers to a page and its results.
 
 use crate::census::{self, Census};
 use crate::engine::Engine;
@@ -11,47 +11,48 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Name of the page.
+/// File name of the page.
 pub const PAGE: &str = "fleet.html";
 
-/// What a report is made of, and where to.
+/// Input and output of a report.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Files and folders.
+    /// Ledgers: files and folders.
     pub ledgers: Vec<PathBuf>,
-    /// Whose they all are.
+    /// Host of all ledgers, if it is given.
     pub host: Option<String>,
-    /// The report's folder.
+    /// Folder of the report.
     pub output: PathBuf,
-    /// A report that is there is replaced.
+    /// Whether an existing report is replaced.
     pub force: bool,
-    /// Memory that it may take.
+    /// Memory limit.
     pub memory_bytes: u64,
     /// Threads of the query engine.
     pub threads: usize,
-    /// Where what does not fit goes meanwhile.
+    /// Folder of temporary files.
     pub temporary: PathBuf,
 }
 
-/// How it went.
+/// Finished report.
 #[derive(Debug)]
 pub struct Made {
-    /// The page.
+    /// Path of the page.
     pub page: PathBuf,
-    /// What it shows.
+    /// Figures of the page.
     pub figures: Figures,
-    /// What the ledgers hold.
+    /// Census of the ledgers.
     pub census: Census,
     /// Ledgers whose last line is cut off.
     pub cut_off: Vec<PathBuf>,
-    /// How long it took, seconds.
+    /// Duration, seconds.
     pub took_s: f64,
 }
 
-/// Makes the report. `progress` is told what goes on.
+/// Makes the report. Calls `progress` at each step.
 ///
 /// # Errors
-/// If a ledger cannot be used, or the output not be written; an output that was not there is then removed.
+/// A ledger cannot be used, or the output cannot be written. An output folder that did not exist is
+/// then removed.
 pub fn make(request: &Request, progress: &dyn Fn(&str)) -> Result<Made, FleetError> {
     let begin = Instant::now();
     let files = [
@@ -72,7 +73,8 @@ pub fn make(request: &Request, progress: &dyn Fn(&str)) -> Result<Made, FleetErr
         move |source| FleetError::Write { path, source }
     };
     fs::create_dir_all(&request.output).map_err(write(&request.output))?;
-    // Beside the results, so that a rename ends the work; removed on every way out.
+    // Stage next to the results, so that a rename completes the work. The folder is removed on
+    // every way out.
     let staging = tempfile::Builder::new()
         .prefix(".fleet-")
         .tempdir_in(&request.output)
@@ -110,7 +112,7 @@ pub fn make(request: &Request, progress: &dyn Fn(&str)) -> Result<Made, FleetErr
     fs::File::create(&path)
         .and_then(|mut file| file.write_all(html.as_bytes()))
         .map_err(write(&path))?;
-    // The page last: where it is, the rest is.
+    // Rename the page last: if it exists, the rest does too.
     for name in files.iter().rev() {
         let path = request.output.join(name);
         fs::rename(to(name), &path).map_err(write(&path))?;

@@ -1,7 +1,8 @@
-//! The queries, from rows of ledgers to the results.
+//! Queries, from rows of ledgers to the results.
 //!
-//! No stage joins: each row of a ledger names both sides of a flow, and what is to stand side by side in a
-//! result comes from sources with the same columns, one after the other, of which the others are 0.
+//! No stage joins. Each row of a ledger names both sides of a transfer. Columns of a result that
+//! come from different sources are combined by addition: each source has all columns, and 0 in
+//! those of the others.
 
 use crate::census::{Census, HOUR_MS, Ledger};
 use crate::engine::{Batches, Engine, Source, Sums};
@@ -20,18 +21,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Name of the result of each container.
+/// File name of the result per container.
 pub const CONTAINERS: &str = "containers.parquet";
-/// Name of the result of each offender and victim.
+/// File name of the result per offender and victim.
 pub const FLOWS: &str = "flows.parquet";
-/// Name of the bill.
+/// File name of the bill.
 pub const TENANTS: &str = "tenants.parquet";
-/// Name of the result of each host.
+/// File name of the result per host.
 pub const HOSTS: &str = "hosts.parquet";
-/// Name of the result of each host and hour.
+/// File name of the result per host and hour.
 pub const HOURS: &str = "hours.parquet";
 
-/// What is added up of containers, seconds but for the last two.
+/// Quantities that are summed up per container, in seconds except for the last two.
 pub const QUANTITIES: [&str; 9] = [
     "billed_s",
     "corrected_s",
@@ -44,7 +45,7 @@ pub const QUANTITIES: [&str; 9] = [
     "containers",
 ];
 
-/// Whose a container is: its pod's namespace, otherwise its own name.
+/// Tenant of a container: its pod's namespace, otherwise its own name.
 pub fn tenant<'a>(name: &'a str, pod: Option<&'a str>) -> &'a str {
     match pod.and_then(|pod| pod.split_once('/')) {
         Some((namespace, _)) if !namespace.is_empty() => namespace,
@@ -52,7 +53,7 @@ pub fn tenant<'a>(name: &'a str, pod: Option<&'a str>) -> &'a str {
     }
 }
 
-/// The schema of [`FLOWS`].
+/// Schema of [`FLOWS`].
 pub fn flows_schema() -> SchemaRef {
     let flag = |name| Field::new(name, DataType::Boolean, false);
     schema(vec![
@@ -72,17 +73,17 @@ fn quantities(keys: &[&str]) -> SchemaRef {
     schema(keys.chain(QUANTITIES.map(number)).collect())
 }
 
-/// The schema of [`CONTAINERS`].
+/// Schema of [`CONTAINERS`].
 pub fn containers_schema() -> SchemaRef {
     quantities(&["host", "name", "pod", "tenant"])
 }
 
-/// The schema of [`TENANTS`].
+/// Schema of [`TENANTS`].
 pub fn tenants_schema() -> SchemaRef {
     quantities(&["tenant"])
 }
 
-/// The schema of [`HOSTS`].
+/// Schema of [`HOSTS`].
 pub fn hosts_schema() -> SchemaRef {
     let mut fields = vec![text("host")];
     fields.extend(QUANTITIES.map(number));
@@ -90,7 +91,7 @@ pub fn hosts_schema() -> SchemaRef {
     schema(fields)
 }
 
-/// The schema of [`HOURS`]: `hour` counts since 1970.
+/// Schema of [`HOURS`]: `hour` counts since 1970.
 pub fn hours_schema() -> SchemaRef {
     schema(vec![
         text("host"),
@@ -100,7 +101,7 @@ pub fn hours_schema() -> SchemaRef {
     ])
 }
 
-/// The ledgers in `parts` parts, each with whole hosts in their order.
+/// Divides the ledgers into `parts` parts, each with whole hosts in their order.
 fn parts(census: &Census, parts: usize) -> Vec<Vec<Ledger>> {
     let mut all: Vec<Vec<Ledger>> = vec![Vec::new(); parts.clamp(1, census.hosts.len().max(1))];
     let number: BTreeMap<&str, usize> = census
@@ -116,7 +117,7 @@ fn parts(census: &Census, parts: usize) -> Vec<Vec<Ledger>> {
     all
 }
 
-/// The rows of `kind` of `ledgers`, shaped.
+/// Source of the rows of `kind` in `ledgers`, converted by `shape`.
 fn rows(
     ledgers: Vec<Ledger>,
     kind: Kind,
@@ -153,7 +154,7 @@ fn hosts_column(batch: &RecordBatch, host: &str) -> ArrayRef {
     let mut builder = StringViewBuilder::with_capacity(batch.num_rows());
     let block = builder.append_block(host.as_bytes().into());
     for _ in 0..batch.num_rows() {
-        // One copy of the name for the whole batch.
+        // The whole batch shares one copy of the name.
         builder
             .try_append_view(block, 0, host.len() as u32)
             .expect("the block was just added");
@@ -161,7 +162,8 @@ fn hosts_column(batch: &RecordBatch, host: &str) -> ArrayRef {
     Arc::new(builder.finish())
 }
 
-/// Sums of every container of every host, to a temporary file at `to`. Nanoseconds are whole here.
+/// Sums up every container of every host into a temporary file at `to`. Nanoseconds are still
+/// integers here.
 pub fn containers_summed(
     engine: &Engine,
     census: &Census,
@@ -203,7 +205,7 @@ pub fn containers_summed(
     Ok(store::read(to, &schema))
 }
 
-/// Who caused what who was charged, over the whole time: [`FLOWS`].
+/// Sums up the transfers over the whole time: [`FLOWS`].
 pub fn flows(
     engine: &Engine,
     census: &Census,
@@ -263,7 +265,8 @@ fn is_container(batch: &RecordBatch, name: &str) -> BooleanArray {
         .collect()
 }
 
-/// Whether each flow of a batch is harm: a container was charged for what other containers caused.
+/// Whether each transfer of a batch is harm: a container was charged for packets of other
+/// containers.
 fn is_harm(batch: &RecordBatch) -> impl Fn(usize) -> bool {
     let of_container = column(batch, "offender_is_container").as_boolean();
     let to_container = column(batch, "victim_is_container").as_boolean();
@@ -273,7 +276,7 @@ fn is_harm(batch: &RecordBatch) -> impl Fn(usize) -> bool {
     }
 }
 
-/// A sum may be null by its type; none of ours is.
+/// Removes the nulls of the type: sums may be null by their type, but are not here.
 fn plain(schema: &SchemaRef, batch: RecordBatch) -> Result<RecordBatch, FleetError> {
     made(schema, batch.columns().to_vec())
 }
@@ -375,7 +378,7 @@ pub fn containers(
     Ok(store::read(to, &schema))
 }
 
-/// The rows with more than 0 in `name`.
+/// Rows with more than 0 in `name`.
 fn only(source: Source, name: &'static str) -> Source {
     filtered(source, move |batch| {
         let values = numbers(batch, name);
@@ -385,7 +388,7 @@ fn only(source: Source, name: &'static str) -> Source {
     })
 }
 
-/// The rows that `keep` says.
+/// Rows for which `keep` returns true.
 pub fn filtered(
     source: Source,
     keep: impl Fn(&RecordBatch) -> Vec<bool> + Send + Sync + 'static,
@@ -425,7 +428,7 @@ fn with_tenant(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch, F
     made(schema, columns)
 }
 
-/// The bill: [`TENANTS`].
+/// Bill of the tenants: [`TENANTS`].
 pub fn tenants(engine: &Engine, containers: &Source, to: &Path) -> Result<Source, FleetError> {
     let sums = Sums {
         keys: &["tenant"],
@@ -438,7 +441,7 @@ pub fn tenants(engine: &Engine, containers: &Source, to: &Path) -> Result<Source
     Ok(store::read(to, &schema))
 }
 
-/// Sums of every host, with what the census knows: [`HOSTS`].
+/// Sums of every host, with the facts of the census: [`HOSTS`].
 pub fn hosts(
     engine: &Engine,
     census: &Census,
@@ -480,7 +483,7 @@ pub fn hours(
     let schema = hours_schema();
     let shape = |batch: &RecordBatch, host: &str| -> Vec<ArrayRef> {
         let times = column(batch, "time").as_primitive::<TimestampMillisecondType>();
-        // An interval's end: the hour that it ran in.
+        // The time is the interval's end: use the hour in which it ran.
         let hours: Int64Array = times
             .values()
             .iter()
@@ -525,7 +528,7 @@ pub fn hours(
     Ok(store::read(to, &schema))
 }
 
-/// The hours that were recorded of a host, without harm.
+/// Recorded hours of a host, without harm.
 fn covered(host: &str, hours: &BTreeMap<i64, f64>, schema: &SchemaRef) -> Source {
     let columns: Vec<ArrayRef> = vec![
         Arc::new(

@@ -1,4 +1,4 @@
-//! Parquet files of results: written as they are computed, read again as sources.
+//! Parquet files of results: written while they are computed, read again as sources.
 
 use crate::engine::{Batches, Source};
 use crate::error::FleetError;
@@ -17,32 +17,32 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Name and version of the schema of results. Within one number columns are only added.
+/// Name and version of the schema of results. Within one number, columns are only added.
 pub const SCHEMA: &str = "cofferdam.fleet/1";
-/// Rows of a row group, which a writer keeps in memory.
+/// Rows of a row group, which a writer holds in memory.
 const GROUP_ROWS: usize = 1 << 16;
 /// Nanoseconds of a second.
 const NS: f64 = 1e9;
 
-/// A column of text.
+/// Column of text.
 pub fn text(name: &str) -> Field {
     Field::new(name, DataType::Utf8View, true)
 }
 
-/// A column of numbers.
+/// Column of numbers.
 pub fn number(name: &str) -> Field {
     Field::new(name, DataType::Float64, false)
 }
 
-/// A schema of these.
+/// Schema with these columns.
 pub fn schema(fields: Vec<Field>) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// Writes `rows` to `path`; returns how many there were. `each` sees every batch.
+/// Writes the batches of `rows` to a Parquet file at `path`. Returns the number of rows.
 ///
 /// # Errors
-/// If a row cannot be computed or written.
+/// A row cannot be computed or written.
 pub fn write(
     path: &Path,
     schema: &SchemaRef,
@@ -80,7 +80,7 @@ pub fn write(
     Ok(count)
 }
 
-/// The rows of `path` in batches of `schema`.
+/// Source of the rows of `path` in batches of `schema`.
 pub fn read(path: &Path, schema: &SchemaRef) -> Source {
     let (path, own) = (path.to_owned(), Arc::clone(schema));
     Source {
@@ -114,7 +114,7 @@ fn open(path: &Path, schema: &SchemaRef) -> Result<Batches, FleetError> {
     })))
 }
 
-/// `source` with every batch changed into one of `schema`.
+/// Source that converts every batch of `source` to `schema`.
 pub fn shaped(
     source: Source,
     schema: &SchemaRef,
@@ -131,10 +131,10 @@ pub fn shaped(
     }
 }
 
-/// Several sources of one schema after each other.
+/// Concatenation of several sources of one schema.
 ///
 /// # Panics
-/// Without a source.
+/// If there is no source.
 pub fn chained(sources: Vec<Source>) -> Source {
     let schema = Arc::clone(&sources[0].schema);
     Source {
@@ -146,22 +146,22 @@ pub fn chained(sources: Vec<Source>) -> Source {
     }
 }
 
-/// A batch of `schema`.
+/// Builds a batch of `schema`.
 ///
 /// # Errors
-/// If the columns are not those of the schema.
+/// The columns do not fit the schema.
 pub fn made(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch, FleetError> {
     RecordBatch::try_new(Arc::clone(schema), columns).map_err(|e| FleetError::Query(e.to_string()))
 }
 
-/// The column `name` of a batch of our own schemas.
+/// Column `name` of a batch of our own schemas.
 pub fn column<'a>(batch: &'a RecordBatch, name: &str) -> &'a ArrayRef {
     batch
         .column_by_name(name)
         .expect("the schemas of results are our own")
 }
 
-/// A column of text.
+/// Column `name` as text.
 pub fn texts<'a>(batch: &'a RecordBatch, name: &str) -> &'a StringViewArray {
     let column = column(batch, name).as_any();
     column
@@ -169,7 +169,7 @@ pub fn texts<'a>(batch: &'a RecordBatch, name: &str) -> &'a StringViewArray {
         .expect("the schemas of results are our own")
 }
 
-/// A column of numbers.
+/// Column `name` as numbers.
 pub fn numbers<'a>(batch: &'a RecordBatch, name: &str) -> &'a Float64Array {
     let column = column(batch, name).as_any();
     column
@@ -177,7 +177,7 @@ pub fn numbers<'a>(batch: &'a RecordBatch, name: &str) -> &'a Float64Array {
         .expect("the schemas of results are our own")
 }
 
-/// A column of nanoseconds, or of a count with `unit` 1, as numbers.
+/// Column of nanoseconds, or of a count with `unit` 1, as numbers.
 pub fn scaled(batch: &RecordBatch, name: &str, unit: f64) -> Float64Array {
     let column = column(batch, name).as_any();
     if let Some(values) = column.downcast_ref::<UInt64Array>() {
@@ -196,12 +196,12 @@ pub fn scaled(batch: &RecordBatch, name: &str, unit: f64) -> Float64Array {
     values.iter().map(|v| v.unwrap_or(0.0) / unit).collect()
 }
 
-/// A column of nanoseconds as seconds.
+/// Column of nanoseconds as seconds.
 pub fn seconds(batch: &RecordBatch, name: &str) -> ArrayRef {
     Arc::new(scaled(batch, name, NS))
 }
 
-/// A column of the same number, as long as `batch`.
+/// Column of the same number, as long as `batch`.
 pub fn constant(batch: &RecordBatch, value: f64) -> ArrayRef {
     Arc::new(Float64Array::from(vec![value; batch.num_rows()]))
 }

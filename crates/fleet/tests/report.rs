@@ -1,4 +1,4 @@
-//! Reports of made-up fleets, from files to the page: sums, bad input, memory.
+//! Tests of reports of synthetic fleets, from files to the page: sums, bad input, memory.
 #![allow(clippy::unwrap_used)]
 
 use arrow_array::cast::AsArray;
@@ -33,7 +33,7 @@ impl Fleet {
         self.dir.path().join(name)
     }
 
-    /// A ledger as Parquet: records `from` to `to` of `host`.
+    /// Writes a ledger as Parquet: records `from` to `to` of `host`.
     fn columns(&self, file: &str, host: &str, from: u64, to: u64) -> PathBuf {
         let (path, made_up) = (self.at(file), Host::new(host, 4, 20));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -45,7 +45,7 @@ impl Fleet {
         path
     }
 
-    /// The same as lines.
+    /// Writes records as lines.
     fn lines(&self, file: &str, records: impl IntoIterator<Item = AccountingRecord>) -> PathBuf {
         let path = self.at(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -78,7 +78,7 @@ impl Fleet {
         fs::read_to_string(self.at("report/fleet.html")).unwrap()
     }
 
-    /// Nothing temporary stays, whatever happened.
+    /// Checks that no temporary file stays.
     fn assert_clean(&self) {
         for folder in [self.dir.path(), &self.at("report")] {
             let Ok(entries) = fs::read_dir(folder) else {
@@ -141,10 +141,11 @@ fn sums_conserve_and_are_those_of_the_records() {
     near(figures.all.corrected_s, sum(|c| c.corrected_cpu_ns as f64));
     near(figures.all.caused_s, sum(|c| c.caused_ns as f64));
     assert_eq!(figures.all.containers, 60.0);
-    // What is corrected beyond what was billed is what nobody was billed for, less what nobody caused.
+    // Corrected exceeds billed by the time that no container was billed for, less the time that no
+    // container caused.
     assert!(figures.conservation_error_s() <= figures.all.billed_s * CONSERVED_WITHIN);
     assert!(figures.flows.to_nobody_s > 0.0 && figures.flows.harm_s > 0.0);
-    // The lists are the same as the files, which have all of it.
+    // The lists agree with the files, which are complete.
     let file = |name| fleet.at("report").join(name);
     let hosts = column(&file(stages::HOSTS), &stages::hosts_schema(), "billed_s");
     near(hosts, figures.all.billed_s);
@@ -164,7 +165,7 @@ fn sums_conserve_and_are_those_of_the_records() {
 
 /// Promise 77.
 #[test]
-fn the_same_ledger_twice_counts_once_and_another_one_of_the_same_time_is_refused() {
+fn a_copy_counts_once_and_an_overlap_is_refused() {
     let fleet = Fleet::new();
     let once = fleet.columns("a.parquet", "a", 0, 10);
     let copy = fleet.at("copy.parquet");
@@ -192,14 +193,14 @@ fn the_same_ledger_twice_counts_once_and_another_one_of_the_same_time_is_refused
 
 /// Promise 77.
 #[test]
-fn a_record_twice_in_a_ledger_is_refused_and_a_clock_that_was_set_back_is_told() {
+fn a_repeated_record_is_refused() {
     let fleet = Fleet::new();
     let twice = fleet.lines(
         "a.jsonl",
         records("a", 0..5).into_iter().chain(records("a", 2..3)),
     );
     assert!(failure(fleet.make(&[twice])).contains("twice"));
-    // The same times again, but other counts: the clock was set back by three minutes.
+    // Equal times with other counts: the clock was set back by three minutes.
     let mut all = records("b", 0..5);
     for mut record in records("b", 5..8) {
         let earlier = records("b", 0..8)[all.len() - 3].time.clone();
@@ -215,7 +216,7 @@ fn a_record_twice_in_a_ledger_is_refused_and_a_clock_that_was_set_back_is_told()
 
 /// Promise 77.
 #[test]
-fn a_line_that_is_cut_off_is_left_out_and_said_and_a_broken_one_is_refused() {
+fn a_truncated_line_is_skipped_and_a_broken_one_refused() {
     let fleet = Fleet::new();
     let path = fleet.lines("a.jsonl", records("a", 0..3));
     let text = fs::read(&path).unwrap();
@@ -274,7 +275,7 @@ fn the_history_of_an_agent_is_a_ledger() {
 
 /// Promise 77.
 #[test]
-fn what_is_no_ledger_is_refused_by_name() {
+fn a_file_that_is_no_ledger_is_refused_by_name() {
     let fleet = Fleet::new();
     let whole = fs::read(fleet.columns("a.parquet", "a", 0, 3)).unwrap();
     let with = |name: &str, bytes: &[u8]| {
@@ -304,7 +305,7 @@ fn what_is_no_ledger_is_refused_by_name() {
 /// Promise 77.
 #[test]
 fn a_ledger_that_cannot_be_opened_is_named() {
-    // Tests run as root, who may read everything: a link to itself cannot be opened by anybody.
+    // Tests run as root, who may read everything. A link to itself cannot be opened by any user.
     let fleet = Fleet::new();
     let loops = fleet.at("loop.jsonl");
     std::os::unix::fs::symlink("loop.jsonl", &loops).unwrap();
@@ -333,7 +334,7 @@ fn a_report_that_exists_is_kept_unless_forced() {
         &|_| (),
     )
     .unwrap();
-    // The same data, the same bytes.
+    // Equal data give equal bytes.
     assert_eq!(fleet.page(), before);
     let file = fleet.at("file");
     fs::write(&file, "mine").unwrap();
@@ -388,7 +389,7 @@ fn ten_thousand_ledgers_need_few_descriptors() {
         let mut file = fs::File::create(fleet.at(&format!("many/host-{n}.jsonl"))).unwrap();
         file.write_all(&line).unwrap();
     }
-    // In a process of its own, which may open little.
+    // Run in a process of its own, with a low limit on descriptors.
     let script = format!("ulimit -n {DESCRIPTORS}; exec \"$0\" \"$@\"");
     let out = std::process::Command::new("sh")
         .args([
@@ -412,7 +413,7 @@ fn ten_thousand_ledgers_need_few_descriptors() {
 }
 
 #[test]
-fn a_host_can_be_named_for_all_ledgers_but_not_for_those_of_several() {
+fn one_host_cannot_be_named_for_ledgers_of_several() {
     let fleet = Fleet::new();
     let (a, b) = (
         fleet.columns("a.parquet", "a", 0, 3),

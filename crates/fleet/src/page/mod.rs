@@ -1,4 +1,4 @@
-//! The page: one HTML file of the figures.
+//! Page of the figures: one HTML file.
 
 mod strip;
 mod tables;
@@ -14,15 +14,15 @@ use maud::{Markup, html};
 use std::path::{Path, PathBuf};
 use unit::{Unit, count, date};
 
-/// Characters of a name on the page; more is cut.
+/// Longest name on the page, letters; longer ones are cut.
 const NAME: usize = 64;
-/// Files named in one warning.
+/// Limit on the files named in one warning.
 const NAMED: usize = 5;
 
-/// The whole document.
+/// Renders the whole document.
 ///
 /// # Errors
-/// If a chart cannot be drawn.
+/// A chart cannot be drawn.
 pub fn html(figures: &Figures, census: &Census, cut_off: &[PathBuf]) -> Result<String, FleetError> {
     let unit = Unit::of(figures.all.billed_s);
     let main = html! {
@@ -81,17 +81,18 @@ fn header(figures: &Figures, census: &Census) -> Markup {
     }
 }
 
-/// What enforcement would return.
+/// Sentence about the time that enforcement would return.
 fn enforced(figures: &Figures) -> String {
     let returned = figures.all.returned_s;
     if returned <= 0.0 {
         return format!(
-            "Enforcement would return nothing worth its cost: nobody was billed {} or more for others.",
+            "Enforcement would return nothing worth its cost: \
+             nobody was billed {} or more for others.",
             share(LEAST_SHARE)
         );
     }
     format!(
-        "Enforced, about {} of it would return to those who were billed, on {}.",
+        "Enforced, about {} of it would return to the victims, on {}.",
         Unit::of(returned).show(returned),
         count(figures.hosts_worth as f64, "host"),
     )
@@ -149,14 +150,15 @@ fn warnings(census: &Census, cut_off: &[PathBuf], figures: &Figures) -> Vec<Stri
     let error = figures.conservation_error_s();
     if error > figures.all.billed_s * CONSERVED_WITHIN + 1e-6 {
         all.push(format!(
-            "Bills and flows differ by {} s: ledgers that were filtered by --container, or written by another program, do not add up.",
+            "Bills and flows differ by {} s: ledgers that were filtered by --container, or written \
+             by another program, do not add up.",
             number(error)
         ));
     }
     all
 }
 
-/// Part of all bills that rounding may move. Ledgers are whole nanoseconds; their sums are not.
+/// Share of all bills that rounding may move. Ledgers have whole nanoseconds; their sums do not.
 pub const CONSERVED_WITHIN: f64 = 1e-9;
 
 fn some(count: usize, one: &str, many: &str) -> String {
@@ -180,7 +182,7 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// The model and how it did.
+/// Section about the model and its check.
 fn model_section() -> Markup {
     let pairs = model::recorded();
     let check = model::check(pairs);
@@ -196,25 +198,34 @@ fn model_section() -> Markup {
             @if let Some(check) = check {
                 @let [least, middle, most] = check.factor;
                 p.said {
-                    "Checked against " (pairs.len()) " jobs of fixed work, each measured beside the same traffic with and \
-                     without enforcement. In " (check.held) " of the " (check.pairs) " pairs where the model returns something, \
-                     at least that came back, and " (number(middle)) " times as much in the median (at most " (number(most))
-                    "): an interruption costs its victim more than the packets' own time. So an estimate is \
-                     rather too low than too high."
+                    "Checked against " (pairs.len())
+                    " jobs of fixed work, each measured with the same traffic with and without \
+                     enforcement. In " (check.held) " of the " (check.pairs)
+                    " pairs where the model returns something, at least that came back, and "
+                    (number(middle)) " times that in the median (at most " (number(most))
+                    "): an interruption costs its victim more than the packets' own time. So an \
+                     estimate is rather too low than too high."
                     @if !check.exceptions.is_empty() {
-                        " In the other " (check.pairs - check.held) " (" (check.exceptions.join(", ")) ") the bill rose, by up to "
-                        (number(-least)) " times the estimate: on a bridge with NAT most of the work is the host's stage, which \
-                         enforcement does not move."
+                        " In the other " (check.pairs - check.held)
+                        " (" (check.exceptions.join(", ")) ") the bill rose, by up to "
+                        (number(-least))
+                        " times the estimate: on a bridge with NAT most of the work is the host's \
+                         stage, which enforcement does not move."
                     }
                 }
                 p.said {
-                    "In the " (check.small_pairs) " pairs below " (share(LEAST_SHARE)) ", the bill changed by " (share(-check.small[2]))
-                    " to +" (share(-check.small[0])) ": there enforcement can cost more than it returns. The traffic that \
+                    "In the " (check.small_pairs) " pairs below " (share(LEAST_SHARE))
+                    ", the bill changed by " (share(-check.small[2]))
+                    " to +" (share(-check.small[0]))
+                    ": there enforcement can cost more than it returns. The traffic that \
                      enforcement drops is not counted."
                 }
             }
-            p.said { "To check it on a host of yours: " code { "cofferdam bench penalty --with enforced --output DIR" } ", then "
-                code { "cofferdam-fleet check-model DIR" } "." }
+            p.said {
+                "To check it on a host of yours: "
+                code { "cofferdam bench penalty --with enforced --output DIR" } ", then "
+                code { "cofferdam-fleet check-model DIR" } "."
+            }
         },
     )
 }
@@ -241,8 +252,10 @@ fn files() -> Markup {
     ];
     section(
         "Files",
-        "Everything above and all that it leaves out stands beside this page, as Parquet.",
-        html! { dl { @for (file, what) in files { div { dt { code { (file) } } dd { (what) } } } } },
+        "Everything above and all that it leaves out stands next to this page, as Parquet.",
+        html! {
+            dl { @for (file, what) in files { div { dt { code { (file) } } dd { (what) } } } }
+        },
     )
 }
 
@@ -265,8 +278,9 @@ fn vocabulary() -> Markup {
             "the namespace of a Kubernetes pod, otherwise the container's name",
         ),
         (
-            "nobody's time",
-            "network work that ran while a CPU was idle, in kernel threads, or in services of the host",
+            "no container's time",
+            "network work that ran while a CPU was idle, in kernel threads, \
+             or in services of the host",
         ),
     ];
     section(

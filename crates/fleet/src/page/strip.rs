@@ -1,4 +1,4 @@
-//! A picture of hosts and hours: how much harm, and where nothing was recorded.
+//! Picture of hosts and hours: the harm, and the times without records.
 
 use super::NAME;
 use super::unit::date;
@@ -8,7 +8,7 @@ use cofferdam_page::format::{number, short};
 use cofferdam_page::section::section;
 use maud::{Markup, html};
 
-/// Columns at most: as many as can be told apart on a phone.
+/// Limit on the columns: the number that a reader can distinguish on a phone.
 const COLUMNS: i64 = 48;
 /// Steps of the colour.
 const STEPS: f64 = 5.0;
@@ -21,13 +21,13 @@ struct Cell {
 }
 
 impl Cell {
-    /// CPUs that were billed to the wrong container; `None` where nothing was recorded.
+    /// CPUs that were billed to the wrong container. `None` if nothing was recorded.
     fn cpus(self) -> Option<f64> {
         (self.covered_s > 0.0).then(|| self.harm_s / self.covered_s)
     }
 }
 
-/// Hours of the period and how many make a column.
+/// First hour of the period, hours per column, and number of columns.
 fn columns(census: &Census) -> (i64, i64, i64) {
     let first = census.period.from_ms.div_euclid(HOUR_MS);
     let last = (census.period.to_ms - 1).div_euclid(HOUR_MS).max(first);
@@ -55,7 +55,7 @@ fn cells(host: &Hours, (first, width, count): (i64, i64, i64)) -> Vec<Cell> {
     cells
 }
 
-/// Harm by host and hour.
+/// Section with the harm by host and hour.
 pub fn hours(figures: &Figures, census: &Census) -> Markup {
     let scale = columns(census);
     let hosts: Vec<(&str, Vec<Cell>)> = figures
@@ -74,7 +74,8 @@ pub fn hours(figures: &Figures, census: &Census) -> Markup {
     let (first, width, count) = scale;
     let from = |column: i64| date((first + column * width) * HOUR_MS);
     let lead = format!(
-        "CPUs billed to the wrong container, the {} with most harm; one column is {width} h. The strongest colour: {}.",
+        "CPUs billed to the wrong container, the {} with most harm; \
+         one column is {width} h. The strongest colour: {}.",
         if hosts.len() == 1 {
             "host".to_owned()
         } else {
@@ -92,12 +93,26 @@ pub fn hours(figures: &Figures, census: &Census) -> Markup {
                     td {
                         @let worst = cells.iter().filter_map(|c| c.cpus()).fold(0.0, f64::max);
                         @let gaps = cells.iter().filter(|c| c.cpus().is_none()).count();
-                        svg role="img" viewBox=(format!("0 0 {} 10", count * 10)) preserveAspectRatio="none"
-                            aria-label=(format!("{}: at most {} CPUs, {gaps} of {count} columns without records", short(host, NAME), number(worst))) {
+                        @let label = format!(
+                            "{}: at most {} CPUs, {gaps} of {count} columns without records",
+                            short(host, NAME),
+                            number(worst)
+                        );
+                        svg role="img" viewBox=(format!("0 0 {} 10", count * 10))
+                            preserveAspectRatio="none" aria-label=(label) {
                             @for (n, cell) in (0..).zip(cells) {
-                                @let class = match cell.cpus() { Some(cpus) => format!("step{}", step(cpus)), None => "gap".to_owned() };
+                                @let class = match cell.cpus() {
+                                    Some(cpus) => format!("step{}", step(cpus)),
+                                    None => "gap".to_owned(),
+                                };
                                 rect class=(class) x=(n * 10) y="0" width="9.4" height="10" {
-                                    title { (from(n)) ": " @match cell.cpus() { Some(cpus) => { (number(cpus)) " CPUs" }, None => "not recorded" } }
+                                    title {
+                                        (from(n)) ": "
+                                        @match cell.cpus() {
+                                            Some(cpus) => { (number(cpus)) " CPUs" },
+                                            None => "not recorded",
+                                        }
+                                    }
                                 }
                             }
                         }
@@ -107,9 +122,16 @@ pub fn hours(figures: &Figures, census: &Census) -> Markup {
             p.note.keys {
                 span { (from(0)) " to " (date(census.period.to_ms)) }
                 span { svg.key viewBox="0 0 60 10" aria-hidden="true" {
-                    @for n in 0..6 { rect class=(format!("step{n}")) x=(n * 10) y="0" width="9.4" height="10" {} }
+                    @for n in 0..6 {
+                        rect class=(format!("step{n}")) x=(n * 10) y="0" width="9.4" height="10" {}
+                    }
                 } " none to most" }
-                span { svg.key.one viewBox="0 0 10 10" aria-hidden="true" { rect.gap x="0" y="0" width="9.4" height="10" {} } " not recorded" }
+                span {
+                    svg.key.one viewBox="0 0 10 10" aria-hidden="true" {
+                        rect.gap x="0" y="0" width="9.4" height="10" {}
+                    }
+                    " not recorded"
+                }
             }
         },
     )

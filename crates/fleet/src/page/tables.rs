@@ -1,4 +1,4 @@
-//! The tables, and the charts beside them.
+//! Tables, and the charts next to them.
 
 use super::NAME;
 use super::unit::{Unit, count, date};
@@ -12,7 +12,7 @@ use maud::{Markup, html};
 
 /// Bars of a chart.
 const BARS: usize = 10;
-/// Rows of a table that stand open; the rest is folded.
+/// Rows of the visible part of a table.
 const GAPS: usize = 50;
 
 fn part(of: f64, all: f64) -> String {
@@ -27,7 +27,7 @@ fn scroll(label: &str, table: Markup) -> Markup {
     html! { div.scroll tabindex="0" role="region" aria-label=(label) { (table) } }
 }
 
-/// Who caused whose harm.
+/// Section about the transfers between containers.
 pub fn flows(figures: &Figures) -> Result<Markup, FleetError> {
     let harm = figures.flows.harm_s;
     if figures.top_flows.is_empty() {
@@ -57,7 +57,8 @@ pub fn flows(figures: &Figures) -> Result<Markup, FleetError> {
     let table = html! {
         table {
             thead { tr {
-                th.words { "Host" } th.words { "Offender → victim" } th { (unit.name()) } th { "Share of all harm" }
+                th.words { "Host" } th.words { "Offender → victim" } th { (unit.name()) }
+                th { "Share of all harm" }
             } }
             tbody { @for flow in &figures.top_flows { tr {
                 td.words { (short(&flow.host, NAME)) }
@@ -72,12 +73,15 @@ pub fn flows(figures: &Figures) -> Result<Markup, FleetError> {
         "What the victim was billed for packets of the offender, over the whole period.",
         html! {
             div.charts { (figure("Largest flows", &chart.svg()?)) }
-            details { summary { "The " (figures.top_flows.len()) " largest flows" } (scroll("Largest flows", table)) }
+            details {
+                summary { "The " (figures.top_flows.len()) " largest flows" }
+                (scroll("Largest flows", table))
+            }
         },
     ))
 }
 
-/// The corrected bill.
+/// Section with the corrected bill.
 pub fn bill(figures: &Figures, unit: Unit) -> Markup {
     let all = &figures.all;
     let rest = all.without(&figures.tenants);
@@ -102,24 +106,33 @@ pub fn bill(figures: &Figures, unit: Unit) -> Markup {
     let table = html! {
         table {
             thead { tr {
-                th.words { "Tenant" } th { "Billed" } th { "Corrected" } th { "Difference" } th { "of its bill" }
+                th.words { "Tenant" } th { "Billed" } th { "Corrected" } th { "Difference" }
+                th { "of its bill" }
             } }
             tbody {
-                @for tenant in &figures.tenants { (line(html! { (short(&tenant.name, NAME)) }, tenant)) }
+                @for tenant in &figures.tenants {
+                    (line(html! { (short(&tenant.name, NAME)) }, tenant))
+                }
                 @if others > 0 { (line(html! { (count(others as f64, "other tenant")) }, &rest)) }
                 (line(html! { strong { "Sum" } }, all))
             }
             tbody {
-                (fill("Ran in nobody's time, corrected to who caused it", figures.flows.to_nobody_s))
-                (fill("Billed for packets of no container, corrected to nobody", -figures.flows.of_none_s))
+                (fill(
+                    "Ran in no container's time, corrected to who caused it",
+                    figures.flows.to_nobody_s,
+                ))
+                (fill(
+                    "Billed for packets of no container, corrected to nobody",
+                    -figures.flows.of_none_s,
+                ))
             }
         }
     };
     section(
         "The corrected bill",
         &format!(
-            "{} by tenant: what the kernel billed, and what it would have billed had it charged every \
-             packet to its owner. The sums differ by exactly what the last two rows say.",
+            "{} by tenant: what the kernel billed, and what it would have billed had it charged \
+             every packet to its owner. The sums differ by exactly what the last two rows say.",
             unit.name()
         ),
         scroll("Corrected bill", table),
@@ -138,7 +151,7 @@ fn percent(difference: f64, billed: f64) -> String {
     }
 }
 
-/// Who inflicts most.
+/// Section about the tenants that inflict most.
 pub fn noisiest(figures: &Figures, bill: Unit) -> Result<Markup, FleetError> {
     let Some(worst) = figures.noisiest.first() else {
         return Ok(html! {});
@@ -172,7 +185,8 @@ pub fn noisiest(figures: &Figures, bill: Unit) -> Result<Markup, FleetError> {
     let table = html! {
         table {
             thead { tr {
-                th.words { "Tenant" } th { "Containers" } th { "Inflicted, " (unit.name()) } th { "Share of all harm" }
+                th.words { "Tenant" } th { "Containers" } th { "Inflicted, " (unit.name()) }
+                th { "Share of all harm" }
                 th { "Suffered, " (unit.name()) } th { "Network work caused, " (bill.name()) }
             } }
             tbody { @for tenant in &figures.noisiest { tr {
@@ -187,15 +201,19 @@ pub fn noisiest(figures: &Figures, bill: Unit) -> Result<Markup, FleetError> {
     };
     Ok(section(
         "The noisiest tenants",
-        "What other containers were billed for their packets, beside what they were billed for others'.",
+        "What other containers were billed for their packets, \
+         next to what they were billed for others'.",
         html! {
             div.charts { (figure("Harm done and harm suffered", &chart.svg()?)) }
-            details { summary { "The " (figures.noisiest.len()) " noisiest" } (scroll("Noisiest tenants", table)) }
+            details {
+                summary { "The " (figures.noisiest.len()) " noisiest" }
+                (scroll("Noisiest tenants", table))
+            }
         },
     ))
 }
 
-/// Where enforcement would pay.
+/// Section about the hosts on which enforcement would pay.
 pub fn hosts(figures: &Figures) -> Markup {
     let worth: Vec<&Sum> = figures
         .hosts
@@ -207,7 +225,9 @@ pub fn hosts(figures: &Figures) -> Markup {
         return section(
             title,
             "",
-            html! { p.said { "None: on no host was a container billed enough for others' packets." } },
+            html! {
+                p.said { "None: on no host was a container billed enough for others' packets." }
+            },
         );
     };
     let unit = Unit::of(best.returned_s);
@@ -220,7 +240,10 @@ pub fn hosts(figures: &Figures) -> Markup {
             tbody { @for host in &worth { tr {
                 th.words scope="row" { (short(&host.name, NAME)) }
                 td { (unit.value(host.returned_s)) }
-                td { @if host.covered_s > 0.0 { (number(host.returned_s / host.covered_s)) } @else { "–" } }
+                td {
+                    @if host.covered_s > 0.0 { (number(host.returned_s / host.covered_s)) }
+                    @else { "–" }
+                }
                 td { (unit.value(host.suffered_s)) }
                 td { (part(host.suffered_s, host.billed_s)) }
             } } }
@@ -232,13 +255,16 @@ pub fn hosts(figures: &Figures) -> Markup {
         html! {
             (scroll("Hosts where enforcement would pay", table))
             @if figures.hosts_worth as usize > worth.len() {
-                p.note { "The first " (worth.len()) " of " (figures.hosts_worth) "; the others are in " code { (crate::stages::HOSTS) } "." }
+                p.note {
+                    "The first " (worth.len()) " of " (figures.hosts_worth) "; the others are in "
+                    code { (crate::stages::HOSTS) } "."
+                }
             }
         },
     )
 }
 
-/// Hosts that lack hours.
+/// Section about hosts that lack hours.
 pub fn gaps(figures: &Figures, census: &Census) -> Markup {
     let hours = (census.period.to_ms - census.period.from_ms) as f64 / 3.6e6;
     if figures.missing.is_empty() {
@@ -246,13 +272,16 @@ pub fn gaps(figures: &Figures, census: &Census) -> Markup {
             "Gaps",
             "",
             html! { p.said {
-                "None: every host was recorded in every whole hour of the period (" (number(hours)) " h)."
+                "None: every host was recorded in every whole hour of the period ("
+                (number(hours)) " h)."
             } },
         );
     }
     let table = html! {
         table {
-            thead { tr { th.words { "Host" } th { "Missing hours" } th { "Longest run" } th.words { "from" } } }
+            thead { tr {
+                th.words { "Host" } th { "Missing hours" } th { "Longest run" } th.words { "from" }
+            } }
             tbody { @for missing in figures.missing.iter().take(GAPS) { tr {
                 th.words scope="row" { (short(&missing.host, NAME)) }
                 td { (missing.gap.missing_hours) }

@@ -58,9 +58,14 @@ fn census() -> Census {
 
 /// Promise 17.
 #[test]
-fn the_bill_shows_others_and_says_where_the_difference_ran() {
+fn the_bill_shows_other_tenants_and_the_difference() {
     let page = html(&figures(), &census(), &[]).unwrap();
-    for text in ["1 other tenant", "Ran in nobody's time", "+0.028", "−0.014"] {
+    for text in [
+        "1 other tenant",
+        "Ran in no container's time",
+        "+0.028",
+        "−0.014",
+    ] {
         assert!(page.contains(text), "{text}");
     }
     assert!(!page.contains("Take care"));
@@ -68,7 +73,7 @@ fn the_bill_shows_others_and_says_where_the_difference_ran() {
 
 /// Promise 17.
 #[test]
-fn ledgers_that_do_not_add_up_are_told() {
+fn ledgers_that_do_not_add_up_cause_a_warning() {
     let mut wrong = figures();
     wrong.flows.to_nobody_s = 120.0;
     let page = html(&wrong, &census(), &[]).unwrap();

@@ -1,9 +1,9 @@
-//! CPU time as people read it.
+//! CPU time in a readable form.
 
 use crate::census::rfc3339;
 use cofferdam_page::format::{number, scaled};
 
-/// Seconds or hours of CPU time, the same throughout a table.
+/// Unit of CPU time, one for a whole table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Seconds.
@@ -13,7 +13,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// That in which `largest_s` is no long number.
+    /// Unit in which `largest_s` is a short number.
     pub fn of(largest_s: f64) -> Unit {
         if largest_s.abs() >= 7200.0 {
             Unit::Hours
@@ -22,7 +22,7 @@ impl Unit {
         }
     }
 
-    /// The number alone.
+    /// Number without the unit.
     pub fn value(self, seconds: f64) -> String {
         let value = self.scale(seconds);
         match value.abs() {
@@ -32,7 +32,7 @@ impl Unit {
         }
     }
 
-    /// The same with its sign.
+    /// Number with its sign, without the unit.
     pub fn signed(self, seconds: f64) -> String {
         let text = self.value(seconds.abs());
         match (text.as_str(), seconds < 0.0) {
@@ -42,12 +42,12 @@ impl Unit {
         }
     }
 
-    /// The number with its unit.
+    /// Number with the unit.
     pub fn show(self, seconds: f64) -> String {
         format!("{} {}", self.value(seconds), self.name())
     }
 
-    /// Its name.
+    /// Name of the unit.
     pub fn name(self) -> &'static str {
         match self {
             Unit::Seconds => "CPU seconds",
@@ -55,7 +55,7 @@ impl Unit {
         }
     }
 
-    /// Into the unit.
+    /// Converts seconds to the unit.
     pub fn scale(self, seconds: f64) -> f64 {
         match self {
             Unit::Seconds => seconds,
@@ -64,7 +64,7 @@ impl Unit {
     }
 }
 
-/// A whole number with its thousands apart.
+/// Formats a whole number with separated thousands.
 fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut text = String::new();
@@ -81,7 +81,7 @@ fn grouped(value: f64) -> String {
     }
 }
 
-/// `1 host`, `12 hosts`, `43 200 records`, `4.32 G records`.
+/// Formats a count: `1 host`, `12 hosts`, `43 200 records`, `4.32 G records`.
 pub fn count(number: f64, what: &str) -> String {
     let many = if number == 1.0 { "" } else { "s" };
     let number = match number {
@@ -91,7 +91,7 @@ pub fn count(number: f64, what: &str) -> String {
     format!("{number} {what}{many}")
 }
 
-/// A time to the minute, as people read it.
+/// Formats a time to the minute.
 pub fn date(time_ms: i64) -> String {
     let text = rfc3339(time_ms);
     match text.get(..16) {
