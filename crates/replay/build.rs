@@ -1,5 +1,5 @@
-//! Compiles the accounting's and the diagnosis' BPF sources for the host. The headers in `shim/` stand in for
-//! libbpf's; the programs themselves are the same files that the kernel gets.
+//! Compiles the BPF sources of the accounting and of the diagnosis for the host. The headers in
+//! `shim/` replace libbpf's; the programs are the files that the kernel gets.
 
 use std::error::Error;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         // The programs are written for clang (`#pragma clang attribute`).
         .compiler("clang")
         .include(here.join("shim"))
-        // The kernel's field offsets mean nothing here: plain accesses.
+        // The kernel's field offsets have no meaning here: accesses are plain.
         .flag("-Wno-unknown-attributes")
         .flag("-Wno-unused-parameter")
         .flag("-fno-strict-aliasing")

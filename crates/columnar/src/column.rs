@@ -1,4 +1,4 @@
-//! The columns: name, type, and what stands in them.
+//! Columns: name, type and value.
 
 use crate::Kind;
 use crate::error::RowError;
@@ -9,7 +9,7 @@ use cofferdam_records::accounting::{AccountingRecord, ContainerRecord};
 use cofferdam_records::diagnosis::CpuLossRecord;
 use std::sync::{Arc, LazyLock};
 
-/// What a row is made of.
+/// Row before it becomes columns.
 pub(crate) struct Row<'a> {
     pub host: &'a str,
     pub time_ms: i64,
@@ -17,7 +17,7 @@ pub(crate) struct Row<'a> {
     pub of: Of<'a>,
 }
 
-/// What is particular to its kind.
+/// Part of a row that depends on its kind.
 pub(crate) enum Of<'a> {
     Interval,
     Container(&'a ContainerRecord, Option<&'a CpuLossRecord>),
@@ -25,7 +25,7 @@ pub(crate) enum Of<'a> {
 }
 
 impl<'a> Of<'a> {
-    /// A container of `record`, with what it lost.
+    /// Row of a container of `record`, with its losses.
     pub(crate) fn container(
         record: &'a AccountingRecord,
         container: &'a ContainerRecord,
@@ -94,7 +94,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// How a value is taken from a row; `None` where the row's kind has none.
+/// Function that takes a value from a row; `None` if the row's kind has none.
 #[derive(Clone, Copy)]
 pub(crate) enum Get {
     Time(for<'a> fn(&Row<'a>) -> i64),
@@ -105,17 +105,17 @@ pub(crate) enum Get {
     Flag(for<'a> fn(&Row<'a>) -> Option<bool>),
 }
 
-/// A column of the schema.
+/// Column of the schema.
 pub struct Column {
-    /// Its name, with its unit.
+    /// Name, with its unit.
     pub name: &'static str,
-    /// The kinds of rows that have a value there.
+    /// Kinds of rows that have a value in the column.
     pub kinds: &'static [Kind],
     pub(crate) get: Get,
 }
 
 impl Column {
-    /// Its type.
+    /// Arrow type.
     pub fn data_type(&self) -> DataType {
         match self.get {
             Get::Time(_) => DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())),
@@ -129,13 +129,13 @@ impl Column {
 }
 
 impl Get {
-    /// The value as text; empty where there is none.
+    /// Formats the value as text; empty if there is none.
     fn text(self, row: &Row<'_>) -> String {
         fn shown<T: ToString>(value: Option<T>) -> String {
             value.map_or(String::new(), |value| value.to_string())
         }
         match self {
-            // As it was recorded.
+            // Keep the recorded text.
             Get::Time(_) => row.record.time.clone(),
             Get::Text(get) => get(row).unwrap_or_default().to_owned(),
             Get::Count(get) => shown(get(row)),
@@ -146,11 +146,11 @@ impl Get {
     }
 }
 
-/// The rows of the containers of `record` as text: for each a value of every one of [`COLUMNS`],
-/// empty where a column is of another kind of rows.
+/// Formats the rows of the containers of `record` as text. Each row has a value for every one of
+/// [`COLUMNS`], which is empty if the column belongs to another kind of rows.
 ///
 /// # Errors
-/// If the record's time is none.
+/// The record's time is invalid.
 pub fn text_rows(host: &str, record: &AccountingRecord) -> Result<Vec<Vec<String>>, RowError> {
     let time_ms = time_ms(record)?;
     let rows = record.containers.iter().map(|container| {
@@ -284,7 +284,7 @@ pub const COLUMNS: &[Column] = &[
     ),
 ];
 
-/// The schema of [`COLUMNS`].
+/// Schema of [`COLUMNS`].
 pub fn schema() -> SchemaRef {
     static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
         let field = |c: &Column| Field::new(c.name, c.data_type(), c.kinds.len() < Kind::ALL.len());

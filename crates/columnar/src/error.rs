@@ -1,113 +1,119 @@
-//! What goes wrong.
+//! Errors of reading and writing.
 
 use parquet::errors::ParquetError;
 use std::io;
 use std::path::PathBuf;
 
-/// A record that cannot become rows.
+/// Reason why a record cannot become rows.
 #[derive(Debug, thiserror::Error)]
 pub enum RowError {
-    /// Its time is none.
+    /// The time is invalid.
     #[error("the record's time '{0}' is not an RFC 3339 time in UTC")]
     Time(String),
-    /// Its length is none.
+    /// The length is invalid.
     #[error("the record at {time} lasts {interval_s} s: not a length of time")]
     Length {
-        /// Its time.
+        /// Time of the record.
         time: String,
-        /// What it says.
+        /// Length in the record, seconds.
         interval_s: f64,
     },
-    /// The host's name cannot be one.
-    #[error("'{}' is no name of a host: 1 to {} bytes", .0.escape_debug(), crate::LONGEST_HOST_BYTES)]
+    /// The name of the host is invalid.
+    #[error(
+            "'{}' is no name of a host: 1 to {} bytes",
+            .0.escape_debug(),
+            crate::LONGEST_HOST_BYTES
+        )]
     Host(String),
 }
 
-/// A file that cannot be written.
+/// Reason why a file cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// What the file should hold.
+    /// A record cannot become rows.
     #[error(transparent)]
     Row(#[from] RowError),
-    /// It is there already.
+    /// The file exists already.
     #[error("{} exists: remove it or name another file", .0.display())]
     Exists(PathBuf),
-    /// It cannot be created.
+    /// The file cannot be created.
     #[error("cannot create {}", path.display())]
     Create {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// Nothing more can be written.
+    /// No more rows can be written.
     #[error("cannot write rows to {}", path.display())]
     Write {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: ParquetError,
     },
 }
 
-/// A file that cannot be read.
+/// Reason why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// It cannot be opened.
+    /// The file cannot be opened.
     #[error("cannot open {}", path.display())]
     Open {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// It holds nothing.
+    /// The file is empty.
     #[error("{} is empty: its writer was stopped; export it again", .0.display())]
     Empty(PathBuf),
-    /// It has no whole Parquet footer.
+    /// The file has no complete Parquet footer.
     #[error("{} is no whole Parquet file (truncated?): export or copy it again", path.display())]
     Broken {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: ParquetError,
     },
-    /// It is Parquet, but nobody says of what.
+    /// The file is Parquet, but its metadata do not name our schema.
     #[error("{} is Parquet, but not of Cofferdam: its metadata lack '{key}'", path.display())]
     Foreign {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What is missing.
+        /// Missing key.
         key: &'static str,
     },
-    /// It is of another version.
+    /// The file has another version of the schema.
     #[error(
-        "the schema of {} is '{found}' and not '{}': use the cofferdam of the version that wrote it",
-        path.display(), crate::SCHEMA
+        "the schema of {} is '{found}' and not '{}': \
+                use the cofferdam of the version that wrote it",
+                path.display(), crate::SCHEMA
     )]
     OtherSchema {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What it names.
+        /// Schema of the file.
         found: String,
     },
-    /// A column is missing, or of another type.
+    /// A column is missing, or has another type.
     #[error("{} has no column '{column}' of type {expected}", path.display())]
     Column {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Which column.
+        /// Name of the column.
         column: String,
-        /// Of which type it should be.
+        /// Type that it should have.
         expected: String,
     },
-    /// A row group does not say of which kind its rows are.
+    /// A row group does not name the kind of its rows.
     #[error(
-        "{}: row group {group} mixes kinds of rows: the file was written by another program; export it again",
+        "{}: row group {group} mixes kinds of rows: \
+                the file was written by another program; export it again",
         path.display()
     )]
     Mixed {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
         /// Number of the row group, from 0.
         group: usize,
@@ -115,9 +121,9 @@ pub enum ReadError {
     /// Rows cannot be decoded.
     #[error("cannot read the rows of {} (damaged?): export or copy it again", path.display())]
     Rows {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: ParquetError,
     },
 }

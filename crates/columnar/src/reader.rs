@@ -1,4 +1,4 @@
-//! Reads a file: refuses what is not ours before a row is looked at.
+//! Reader of a file. It refuses a foreign file before it reads a row.
 
 use crate::error::ReadError;
 use crate::{COLUMNS, Column, KEY_HOST, KEY_RECORDS, KEY_SCHEMA, Kind, SCHEMA};
@@ -16,19 +16,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Rows of a batch at most.
+/// Limit on the rows of a batch.
 const BATCH_ROWS: usize = 8192;
 
-/// How text is handed out.
+/// Arrow type of text columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Text {
     /// `Utf8`: plain.
     Plain,
-    /// `Utf8View`: what query engines group fastest.
+    /// `Utf8View`: the type that query engines group fastest.
     View,
 }
 
-/// A file of one host.
+/// File of one host.
 pub struct Reader {
     path: PathBuf,
     file: File,
@@ -40,7 +40,7 @@ impl Reader {
     /// Opens `path` and reads its footer.
     ///
     /// # Errors
-    /// If it cannot be read, is truncated, or is not of [`SCHEMA`].
+    /// The file cannot be read, is truncated, or does not have [`SCHEMA`].
     pub fn open(path: &Path) -> Result<Reader, ReadError> {
         let unopened = |source| ReadError::Open {
             path: path.to_owned(),
@@ -77,20 +77,20 @@ impl Reader {
         })
     }
 
-    /// The host whose ledgers these are.
+    /// Host of the ledgers.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Number of records, as the writer says.
+    /// Number of records, according to the writer.
     pub fn records(&self) -> Option<u64> {
         found(&self.metadata, KEY_RECORDS)?.parse().ok()
     }
 
-    /// The rows of `kind` with these columns, which come in the order of [`COLUMNS`].
+    /// Rows of `kind` with these columns, in the order of [`COLUMNS`].
     ///
     /// # Errors
-    /// If the file lacks a column, or mixes kinds of rows.
+    /// The file lacks a column, or mixes kinds of rows.
     pub fn rows(&self, kind: Kind, columns: &[&str], text: Text) -> Result<Batches, ReadError> {
         let groups = self.groups(kind)?;
         let wanted: Vec<&Column> = COLUMNS
@@ -141,7 +141,7 @@ impl Reader {
         })
     }
 
-    /// The row groups of `kind`, by the statistics of the column `kind`.
+    /// Row groups of `kind`, by the statistics of the column `kind`.
     fn groups(&self, kind: Kind) -> Result<Vec<usize>, ReadError> {
         let mut found = Vec::new();
         for (group, metadata) in self.metadata.metadata().row_groups().iter().enumerate() {
@@ -173,8 +173,8 @@ fn found<'a>(metadata: &'a ArrowReaderMetadata, key: &str) -> Option<&'a str> {
     pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
 }
 
-/// What `read` reads. The Parquet library asserts what a damaged file breaks: that is the file's error, and
-/// not the program's end.
+/// Runs `read`. The Parquet library panics on some damaged files: that becomes an error of the
+/// file, and does not end the program.
 fn guarded<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
         let what = "its bytes do not decode: it is damaged";
@@ -185,7 +185,7 @@ fn guarded<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Parqu
 /// Batches of rows.
 pub struct Batches {
     path: PathBuf,
-    /// `None` after an error: what the reader holds then is not to be relied on.
+    /// `None` after an error: the state of the reader is undefined then.
     reader: Option<ParquetRecordBatchReader>,
 }
 

@@ -16,7 +16,7 @@ use std::time::UNIX_EPOCH;
 /// Longest interval of a record, seconds: ten years.
 const LONGEST_INTERVAL_S: f64 = 3.2e8;
 
-/// Records as rows, until they are taken out as batches of one kind each.
+/// Records as rows, until they are taken as batches of one kind each.
 pub struct Rows {
     host: String,
     kinds: [Builder; 3],
@@ -24,10 +24,10 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// No rows of `host` yet.
+    /// Creates an empty collection for `host`.
     ///
     /// # Errors
-    /// If that cannot be the name of a host.
+    /// The name cannot be that of a host.
     pub fn new(host: &str) -> Result<Rows, RowError> {
         if host.is_empty() || host.len() > LONGEST_HOST_BYTES {
             return Err(RowError::Host(host.chars().take(80).collect()));
@@ -39,20 +39,20 @@ impl Rows {
         })
     }
 
-    /// The host's name.
+    /// Name of the host.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Records taken so far.
+    /// Number of records added so far.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// Adds the rows of `record`. Afterwards [`Rows::full`] says what to take out.
+    /// Adds the rows of `record`. Afterwards [`Rows::full`] names a kind to take.
     ///
     /// # Errors
-    /// If its time or length are none; nothing is added then.
+    /// The time or the length is invalid; nothing is added then.
     pub fn push(&mut self, record: &AccountingRecord) -> Result<(), RowError> {
         let time_ms = time_ms(record)?;
         let mut add = |of: Of<'_>| {
@@ -75,7 +75,7 @@ impl Rows {
         Ok(())
     }
 
-    /// A kind with enough rows for a batch.
+    /// Kind that has enough rows for a batch.
     pub fn full(&self) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| {
             let builder = &self.kinds[*kind as usize];
@@ -83,7 +83,7 @@ impl Rows {
         })
     }
 
-    /// Takes the rows of `kind` out; `None` if there are none.
+    /// Takes the rows of `kind`. `None` if there are none.
     pub fn take(&mut self, kind: Kind) -> Option<RecordBatch> {
         let builder = &mut self.kinds[kind as usize];
         (builder.rows > 0).then(|| builder.finish())

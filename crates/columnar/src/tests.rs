@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 const MS: u64 = 1_000_000;
 
-/// A container that caused and was charged this on two CPUs, milliseconds.
+/// Container that caused and was charged these times on two CPUs, milliseconds.
 fn container(id: u64, name: &str, caused: [u64; 2], charged: [u64; 2]) -> Value {
     let (sum, paid) = ((caused[0] + caused[1]) * MS, (charged[0] + charged[1]) * MS);
     let owed = sum as i64 - paid as i64;
@@ -21,7 +21,8 @@ fn container(id: u64, name: &str, caused: [u64; 2], charged: [u64; 2]) -> Value 
         "rx_packets": 1000, "rx_bytes": 64000, "tx_packets": 0, "tx_bytes": 0,
         "charged_network_ns": paid, "charged_other_ns": 0, "owed_ns": owed,
         "cpu_usage_ns": 900 * MS, "corrected_cpu_ns": 900 * MS as i64 + owed, "ns_per_packet": 1.0,
-        "caused_by_cpu_ns": caused.map(|ms| ms * MS), "charged_by_cpu_ns": charged.map(|ms| ms * MS),
+        "caused_by_cpu_ns": caused.map(|ms| ms * MS),
+        "charged_by_cpu_ns": charged.map(|ms| ms * MS),
     })
 }
 
@@ -31,10 +32,11 @@ fn record(second: u64, containers: &[Value]) -> AccountingRecord {
             "napi_thread_ns": 0, "drain_ns": 0, "measured_ns": 500 * MS, "attributed_ns": 500 * MS,
             "charged_ns": 0, "charged_nobody_ns": 0})
     };
+    let since = std::time::Duration::from_secs(1_790_000_000 + second);
+    let time = std::time::UNIX_EPOCH + since;
     let document = json!({
         "schema": "cofferdam.accounting/2",
-        "time": humantime::format_rfc3339_millis(
-            std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_790_000_000 + second)).to_string(),
+        "time": humantime::format_rfc3339_millis(time).to_string(),
         "interval_s": 1.0, "containers": containers, "unattributed_ns": {"host_traffic": 7 * MS},
         "conservation": {"measured_ns": 0, "attributed_ns": 0, "worst_cpu_error_pct": 0.0},
         "health": {"containers_without_slot": 0, "events_lost": 2, "containers_gone": 0,
@@ -74,7 +76,7 @@ fn failure<T>(result: Result<T, ReadError>) -> String {
 
 /// Promise 17.
 #[test]
-fn what_is_written_is_read_and_flows_add_up_to_what_is_owed() {
+fn rows_survive_a_file_and_transfers_add_up() {
     let dir = tempfile::tempdir().unwrap();
     let path = written(dir.path(), (0..3).map(|s| record(s, &two())));
     let reader = Reader::open(&path).unwrap();
@@ -124,11 +126,11 @@ fn what_is_written_is_read_and_flows_add_up_to_what_is_owed() {
     for name in ["web", "db"] {
         assert!(owed[name].abs() < 1.0, "{owed:?}");
     }
-    // 330 ms and 20 ms of web ran for nobody's account but the 310 and 30 that db was charged.
+    // 330 ms and 20 ms of web were charged to no container, except the 310 ms and 30 ms of db.
     assert!((owed[NOBODY] / 3e6 - 40.0).abs() < 1e-6, "{owed:?}");
 }
 
-/// The values of a column as text, empty where it is null.
+/// Values of a column as text, empty if null.
 fn text_of(batch: &RecordBatch, column: usize) -> Vec<String> {
     let values = batch.column(column);
     let one = |row: usize| match values.data_type() {
@@ -187,7 +189,7 @@ fn text_has_the_columns_and_values_of_parquet() {
 
 /// Promise 17.
 #[test]
-fn a_kind_has_row_groups_of_its_own_and_memory_is_bounded_by_them() {
+fn each_kind_has_row_groups_of_its_own() {
     let dir = tempfile::tempdir().unwrap();
     let many: Vec<Value> = (0..100)
         .map(|n| container(n, &format!("c{n}"), [1, 0], [1, 0]))
@@ -207,7 +209,7 @@ fn a_kind_has_row_groups_of_its_own_and_memory_is_bounded_by_them() {
 
 /// Promise 17.
 #[test]
-fn many_small_flows_become_few_rows_of_the_same_sum() {
+fn many_small_transfers_become_few_rows_of_equal_sum() {
     let mut all: Vec<Value> = (0..60)
         .map(|n| container(n, &format!("o{n}"), [10, 0], [0, 0]))
         .collect();
@@ -222,7 +224,7 @@ fn many_small_flows_become_few_rows_of_the_same_sum() {
 
 /// Promise 77.
 #[test]
-fn what_is_not_a_whole_file_of_this_schema_is_refused() {
+fn incomplete_and_foreign_files_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = written(dir.path(), [record(0, &two())]);
     let whole = std::fs::read(&path).unwrap();
@@ -260,7 +262,7 @@ fn what_is_not_a_whole_file_of_this_schema_is_refused() {
 }
 
 #[test]
-fn a_damaged_file_is_refused_or_read_but_never_ends_the_program() {
+fn a_damaged_file_never_ends_the_program() {
     let dir = tempfile::tempdir().unwrap();
     let path = written(dir.path(), [record(0, &two())]);
     let whole = std::fs::read(&path).unwrap();
@@ -285,7 +287,7 @@ fn a_damaged_file_is_refused_or_read_but_never_ends_the_program() {
 
 /// Promise 77.
 #[test]
-fn a_missing_column_is_named() {
+fn a_missing_column_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let path = written(dir.path(), [record(0, &two())]);
     let mut bytes = std::fs::read(&path).unwrap();
@@ -303,7 +305,7 @@ fn a_missing_column_is_named() {
 
 /// Promise 77.
 #[test]
-fn a_file_that_exists_is_kept_and_one_that_is_not_ended_is_removed() {
+fn existing_files_stay_and_incomplete_ones_are_removed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.parquet");
     std::fs::write(&path, "mine").unwrap();

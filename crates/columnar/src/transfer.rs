@@ -1,23 +1,24 @@
-//! Who caused what who was charged, in one record, with few rows.
+//! Transfers of one record, with few rows.
 
 use cofferdam_records::accounting::{AccountingRecord, ContainerRecord};
 use cofferdam_records::flow::{flows, unpaid};
 use std::collections::BTreeMap;
 
-/// Offender of what was charged for packets of no container: the host's own, forwarded ones.
+/// Offender for packets of no container: the host's own, forwarded ones.
 pub const NO_CONTAINER: &str = "no container";
-/// Offender of many small flows to one victim, in one row.
+/// Offender of the row that sums up many small transfers to one victim.
 pub const SMALL: &str = "small flows";
-/// Victim of what no container was charged for: it ran while the CPU was idle, or in time of the host.
+/// Victim for time that no container was charged for: it ran while the CPU was idle, or in tasks of
+/// the host.
 pub const NOBODY: &str = "nobody";
-/// Flows below this share of a record's are summed for each victim. So a record has fewer rows than
-/// its inverse, and one more for each victim, however many containers have to do with each other.
+/// Share of a record's transfers below which a transfer is summed up per victim. So a record has
+/// fewer rows than its inverse, and one more for each victim, however many containers interact.
 pub const SMALL_SHARE: f64 = 0.001;
 
 /// One end of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Side<'a> {
-    /// A container.
+    /// Container.
     Container(&'a ContainerRecord),
     /// [`NO_CONTAINER`], [`SMALL`] or [`NOBODY`].
     Other(&'static str),
@@ -26,16 +27,16 @@ pub enum Side<'a> {
 /// Network CPU that one side caused and the other was charged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transfer<'a> {
-    /// Who caused it.
+    /// Side that caused it.
     pub offender: Side<'a>,
-    /// Who was charged.
+    /// Side that was charged.
     pub victim: Side<'a>,
-    /// How much on all CPUs, nanoseconds.
+    /// CPU time on all CPUs, nanoseconds.
     pub ns: f64,
 }
 
-/// The transfers of `record`. For each container those as offender less those as victim are its
-/// `owed_ns`, but for [`SMALL`] ones, which name no offender.
+/// Transfers of `record`. For each container, the transfers as offender less those as victim are
+/// its `owed_ns`, except for [`SMALL`] ones, which name no offender.
 pub fn transfers(record: &AccountingRecord) -> Vec<Transfer<'_>> {
     let containers: BTreeMap<u64, &ContainerRecord> = (record.containers.iter())
         .map(|c| (c.cgroup_id, c))
@@ -72,7 +73,7 @@ pub fn transfers(record: &AccountingRecord) -> Vec<Transfer<'_>> {
     found
 }
 
-/// Nothing if either side is not in the record, which `flows` and `unpaid` do not do.
+/// Returns `None` if a side is missing in the record, which `flows` and `unpaid` do not yield.
 fn transfer<'a>(
     offender: Option<Side<'a>>,
     victim: Option<Side<'a>>,

@@ -1,4 +1,4 @@
-//! Writes a file of one host.
+//! Writer of a file of one host.
 
 use crate::error::WriteError;
 use crate::{KEY_HOST, KEY_RECORDS, KEY_SCHEMA, Kind, MOST_ROWS, Rows, SCHEMA, schema};
@@ -13,9 +13,10 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Writes records to a Parquet file as they come, with at most [`MOST_ROWS`] rows of each kind in memory.
+/// Writes records to a Parquet file while they come, with at most [`MOST_ROWS`] rows of each kind
+/// in memory.
 ///
-/// A file is whole after [`Writer::finish`] only; a writer that is dropped before removes it.
+/// A file is complete only after [`Writer::finish`]. Dropping the writer before that removes it.
 pub struct Writer {
     path: PathBuf,
     rows: Rows,
@@ -27,7 +28,7 @@ impl Writer {
     /// Begins the file `path` for records of `host`.
     ///
     /// # Errors
-    /// If `path` exists or cannot be created, or `host` is no name of a host.
+    /// `path` exists or cannot be created, or `host` is no name of a host.
     pub fn create(path: &Path, host: &str) -> Result<Writer, WriteError> {
         let rows = Rows::new(host)?;
         let sink = File::create_new(path).map_err(|source| match source.kind() {
@@ -45,7 +46,7 @@ impl Writer {
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .set_key_value_metadata(Some(vec![key(KEY_SCHEMA, SCHEMA), key(KEY_HOST, host)]))
             .build();
-        // Parquet's own types say all that ours do.
+        // Parquet's own types express all that ours do.
         let options = ArrowWriterOptions::new()
             .with_properties(properties)
             .with_skip_arrow_metadata(true);
@@ -60,7 +61,7 @@ impl Writer {
     /// Adds a record.
     ///
     /// # Errors
-    /// If the record has no time or length (the file can go on), or nothing more can be written.
+    /// The record has no valid time or length (the file can continue), or no more can be written.
     pub fn write(&mut self, record: &AccountingRecord) -> Result<(), WriteError> {
         self.rows.push(record)?;
         while let Some(kind) = self.rows.full() {
@@ -69,10 +70,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the file; returns how many records it holds.
+    /// Ends the file. Returns the number of records.
     ///
     /// # Errors
-    /// If the rest cannot be written.
+    /// The rest cannot be written.
     pub fn finish(mut self) -> Result<u64, WriteError> {
         for kind in Kind::ALL {
             self.flush(kind)?;
@@ -99,7 +100,7 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         if self.file.take().is_some() {
-            // A file without an end is of no use; a reader would refuse it if it stayed.
+            // An incomplete file is useless; a reader would refuse it.
             let _stays = fs::remove_file(&self.path);
         }
     }

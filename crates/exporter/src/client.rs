@@ -7,9 +7,9 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// A request must be complete by then.
+/// Longest time for a complete request.
 pub const REQUEST: Duration = Duration::from_secs(5);
-/// An answer must have been taken, whole, by then.
+/// Longest time for the client to read its answer.
 const WRITE: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
@@ -38,12 +38,12 @@ impl Client {
         self.stream.as_fd()
     }
 
-    /// Whether it has asked.
+    /// Whether a complete request has arrived.
     pub fn is_answered(&self) -> bool {
         !self.output.is_empty()
     }
 
-    /// Bytes of its answer that it has not taken.
+    /// Number of bytes of the answer that the client has not read.
     pub fn pending_bytes(&self) -> usize {
         self.output.len().saturating_sub(self.written)
     }
@@ -55,7 +55,8 @@ impl Client {
         }
     }
 
-    /// Reads, or writes; `answer` makes the answer to a request's head. False when it is over.
+    /// Reads or writes. `answer` builds the answer to a request's head. Returns false when the
+    /// connection is over.
     pub fn turn(&mut self, answer: impl FnOnce(&[u8]) -> Vec<u8>) -> bool {
         if !self.is_answered() {
             let is_open = self.hear();
@@ -69,7 +70,7 @@ impl Client {
         self.write()
     }
 
-    /// Takes what has come; false when no more comes.
+    /// Reads the available bytes. Returns false at the end of the stream.
     fn hear(&mut self) -> bool {
         let mut bytes = [0; 4096];
         while self.input.len() < http::LONGEST_REQUEST_BYTES {
@@ -86,7 +87,8 @@ impl Client {
         true
     }
 
-    /// Sends as much as the client takes; false when everything is sent, or the client is gone.
+    /// Writes as many bytes as the client accepts. Returns false when all are sent, or the client
+    /// has gone.
     fn write(&mut self) -> bool {
         while let Some(left) = self.output.get(self.written..).filter(|l| !l.is_empty()) {
             match self.stream.write(left) {
@@ -118,7 +120,7 @@ mod tests {
         let (mut client, mut peer) = client();
         peer.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("sent");
         let before = Instant::now();
-        // More than the socket's buffers hold.
+        // Larger than the buffers of the socket.
         while !client.is_answered() {
             assert!(client.turn(|_| vec![b'x'; 32 << 20]), "it is not all taken");
         }
@@ -128,7 +130,7 @@ mod tests {
 
     /// Promise 71.
     #[test]
-    fn a_request_that_is_too_long_is_refused_and_no_more_is_read() {
+    fn a_request_that_is_too_long_is_refused() {
         let (mut client, mut peer) = client();
         let _ = peer.write_all(&[b'x'; 2 * http::LONGEST_REQUEST_BYTES]);
         while !client.is_answered() {

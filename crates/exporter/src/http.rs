@@ -1,4 +1,4 @@
-//! As much HTTP/1.1 as a scraper needs: one GET a connection.
+//! Part of HTTP/1.1 that a scraper needs: one GET per connection.
 
 use crate::negotiate::{Exposition, as_text};
 use std::borrow::Cow;
@@ -6,16 +6,16 @@ use std::borrow::Cow;
 /// Longest head of a request.
 pub const LONGEST_REQUEST_BYTES: usize = 8 << 10;
 const MOST_HEADERS: usize = 64;
-/// What the answers look like.
+/// Documents of the exporter.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
-    /// Format of the metrics as their owner makes them.
+    /// Format of the metrics as their owner builds them.
     pub metrics: Exposition,
-    /// The page at `/`.
+    /// Page at `/`.
     pub index: &'static str,
 }
 
-/// Length of the head of a request, its empty line included; `None` while it is incomplete.
+/// Length of a request's head, its empty line included. `None` while it is incomplete.
 pub fn head_length(bytes: &[u8]) -> Option<usize> {
     bytes
         .windows(4)
@@ -23,42 +23,42 @@ pub fn head_length(bytes: &[u8]) -> Option<usize> {
         .map(|at| at + 4)
 }
 
-/// A GET or HEAD, as far as an answer depends on it.
+/// GET or HEAD request, as far as an answer depends on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The path, without the query.
+    /// Path without the query.
     pub path: &'a str,
     headers: &'a [httparse::Header<'a>],
 }
 
 impl<'a> Request<'a> {
-    /// The value of the header `name`, in any case; `None` if there are two.
+    /// Value of the header `name`, in any case. `None` if there are two.
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
         let mut all = self.headers(name);
         let first = all.next()?;
         all.next().is_none().then_some(first)
     }
 
-    /// The values of all headers `name`, in any case.
+    /// Values of all headers `name`, in any case.
     fn headers(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
         let of = move |h: &&httparse::Header<'_>| h.name.eq_ignore_ascii_case(name);
         self.headers.iter().filter(of).map(|h| h.value)
     }
 }
 
-/// What is answered.
+/// Answer to a request.
 #[derive(Clone, Debug)]
 pub struct Answer<'a> {
     /// Status line, such as `200 OK`.
     pub status: &'static str,
     /// Type of the body.
     pub content_type: &'static str,
-    /// The body.
+    /// Body.
     pub body: Cow<'a, str>,
 }
 
 impl<'a> Answer<'a> {
-    /// A line of text.
+    /// Builds an answer of one line of text.
     pub fn text(status: &'static str, text: impl Into<Cow<'a, str>>) -> Answer<'a> {
         Answer {
             status,
@@ -67,7 +67,8 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Metrics, in the format that `request` prefers. What is text already stays text.
+    /// Builds an answer with metrics, in the format that `request` prefers. Metrics that are text
+    /// already stay text.
     pub fn metrics(request: &Request<'_>, text: String, made: Exposition) -> Answer<'a> {
         let format = match made {
             Exposition::OpenMetrics => Exposition::preferred(request.headers("accept")),
@@ -85,7 +86,7 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// The whole answer to a request's head. `metrics` is asked only when they are wanted.
+/// Builds the complete answer to a request's head. `metrics` is called only if they are requested.
 pub fn answer(head: &[u8], format: &Format, metrics: impl FnOnce() -> String) -> Vec<u8> {
     route(head, |request| match request.path {
         "/metrics" => Answer::metrics(request, metrics(), format.metrics),
@@ -98,7 +99,7 @@ pub fn answer(head: &[u8], format: &Format, metrics: impl FnOnce() -> String) ->
     })
 }
 
-/// The whole answer to a request's head; `handle` answers what is a GET or HEAD.
+/// Builds the complete answer to a request's head. `handle` answers a GET or HEAD.
 pub fn route<'a>(head: &[u8], handle: impl FnOnce(&Request<'_>) -> Answer<'a>) -> Vec<u8> {
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut request = httparse::Request::new(&mut headers);
@@ -127,7 +128,7 @@ pub fn route<'a>(head: &[u8], handle: impl FnOnce(&Request<'_>) -> Answer<'a>) -
     response(answer.status, answer.content_type, &answer.body, head_only)
 }
 
-/// The answer to a head that is too long.
+/// Builds the answer to a head that is too long.
 pub fn too_long() -> Vec<u8> {
     let text = "the request is longer than 8 KiB\n";
     response(

@@ -1,9 +1,9 @@
-//! The metrics of a daemon over HTTP. It has no thread and never blocks: its owner polls its
+//! Metrics of a daemon over HTTP. The exporter has no thread and never blocks: its owner polls its
 //! descriptors together with its own.
 //!
-//! Connections are bounded in number, bytes and time. Where there are too many, the one that has
-//! been silent longest goes for the newest: a scraper, which asks at once, is served however many
-//! others say nothing.
+//! Connections are bounded in number, bytes and time. If there are too many, the connection that
+//! has been silent longest is closed for the newest. A scraper sends its request at once, so it is
+//! served however many others are silent.
 
 #![forbid(unsafe_code)]
 
@@ -23,33 +23,33 @@ use std::time::{Duration, Instant};
 pub use http::{Answer, Format, Request};
 pub use negotiate::Exposition;
 
-/// Connections at the same time, at most.
+/// Limit on simultaneous connections.
 pub const MOST_CLIENTS: usize = 64;
-/// Bytes of answers that are not yet taken, of all connections: beyond it the slowest readers go. One answer may be
-/// larger.
+/// Limit on the unread bytes of answers, over all connections. Beyond it the slowest readers are
+/// disconnected. One answer may be larger.
 pub const MOST_PENDING_BYTES: usize = 32 << 20;
-/// Connections taken in one round, at most: those that are open have their turn first.
+/// Limit on the connections accepted in one round, so that open connections have their turn first.
 const ACCEPT_AT_ONCE: usize = 32;
-/// Accepting rests so long after it failed (no descriptor left).
+/// Pause after a failed accept (no descriptor left).
 const REST: Duration = Duration::from_millis(200);
 
-/// What the clients did, cumulative.
+/// Cumulative counts of the clients' requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Requests answered.
     pub scrapes: u64,
-    /// Connections that went for a newer one.
+    /// Connections closed for a newer one.
     pub evicted: u64,
     /// Connections that took too long.
     pub timeouts: u64,
 }
 
-/// A listening address and its clients.
+/// Listening address and its clients.
 #[derive(Debug)]
 pub struct Exporter {
     listener: TcpListener,
     format: Format,
-    /// The oldest first.
+    /// Clients, oldest first.
     clients: Vec<Client>,
     resting: Option<Instant>,
     traffic: Traffic,
@@ -59,7 +59,7 @@ impl Exporter {
     /// Listens on an address.
     ///
     /// # Errors
-    /// The kernel's: the address is taken, or not of this host.
+    /// The kernel's: the address is in use, or does not belong to this host.
     pub fn bind(address: SocketAddr, format: Format) -> io::Result<Exporter> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -72,17 +72,17 @@ impl Exporter {
         })
     }
 
-    /// Where it listens.
+    /// Address on which it listens.
     pub fn address(&self) -> Option<SocketAddr> {
         self.listener.local_addr().ok()
     }
 
-    /// What the clients did.
+    /// Counts of the clients' requests.
     pub fn traffic(&self) -> Traffic {
         self.traffic
     }
 
-    /// What to poll, in the order in which [`Exporter::serve`] expects the results.
+    /// Descriptors to poll, in the order in which [`Exporter::serve`] expects the results.
     pub fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         let accepts = match self.resting {
             Some(until) if Instant::now() < until => PollFlags::empty(),
@@ -93,14 +93,14 @@ impl Exporter {
         std::iter::once(listener).chain(clients.map(|c| PollFd::new(c.fd(), c.interest())))
     }
 
-    /// When [`Exporter::serve`] has something to do though nothing is ready.
+    /// Time at which [`Exporter::serve`] has work even if nothing is ready.
     pub fn deadline(&self) -> Option<Instant> {
         let clients = self.clients.iter().map(|client| client.deadline);
         clients.chain(self.resting).min()
     }
 
-    /// Serves the connections that are ready, and accepts waiting ones. `metrics` makes the text;
-    /// it receives what the clients did, including this request.
+    /// Serves the connections that are ready, and accepts waiting ones. `metrics` builds the text
+    /// from the counts, which include this request.
     pub fn serve(&mut self, ready: &[bool], mut metrics: impl FnMut(Traffic) -> String) {
         let format = self.format;
         self.turns(ready, |head, traffic| {
@@ -108,8 +108,8 @@ impl Exporter {
         });
     }
 
-    /// As [`Exporter::serve`] for an owner that has more than metrics: `handle` answers every GET and
-    /// HEAD.
+    /// Serves like [`Exporter::serve`], for an owner that has more than metrics: `handle` answers
+    /// every GET and HEAD.
     pub fn route<'a>(&mut self, ready: &[bool], handle: impl Fn(&Request<'_>) -> Answer<'a>) {
         self.turns(ready, |head, _| http::route(head, &handle));
     }
@@ -123,7 +123,7 @@ impl Exporter {
         self.clients.retain_mut(|client| {
             let before = client.pending_bytes();
             let goes_on = match ready.next() {
-                // Where too much waits already a new request has its turn in the next round.
+                // While too many bytes are pending, a new request waits for the next round.
                 Some(true) if before > 0 || pending <= MOST_PENDING_BYTES => client.turn(|head| {
                     traffic.scrapes += 1;
                     answer(head, *traffic)
@@ -144,8 +144,8 @@ impl Exporter {
         }
     }
 
-    /// Closes those that have not taken their answers for longest, until the rest is within bounds. The
-    /// newest answer stays, whatever its size.
+    /// Closes the connections that have not read their answers for longest, until the rest is
+    /// within the limit. The newest answer stays, whatever its size.
     fn evict_slow_readers(&mut self) {
         let mut pending: usize = self.clients.iter().map(Client::pending_bytes).sum();
         while pending > MOST_PENDING_BYTES {

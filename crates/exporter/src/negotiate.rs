@@ -1,8 +1,9 @@
-//! Text formats of metrics, and the one that a scraper prefers (RFC 9110, section 12.5.1).
+//! Text formats of metrics, and the choice of the one that a scraper prefers (RFC 9110, section
+//! 12.5.1).
 
 use std::fmt::Write;
 
-/// A text format of metrics.
+/// Text format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exposition {
     /// OpenMetrics 1.0.
@@ -11,7 +12,7 @@ pub enum Exposition {
     Text,
 }
 
-/// A format as `Accept` names it: media type, and the versions that this one fulfils.
+/// Format as `Accept` names it: media type, and the versions that it fulfils.
 type Offer = (&'static str, &'static str, &'static [&'static str]);
 
 const OPEN_METRICS: Offer = ("application", "openmetrics-text", &["1.0.0", "0.0.1"]);
@@ -26,8 +27,8 @@ impl Exposition {
         }
     }
 
-    /// Format for a request whose `Accept` headers are `accept`. OpenMetrics where the text format is
-    /// not preferred, also where neither is acceptable: a scraper without the header gets it.
+    /// Format for a request whose `Accept` headers are `accept`. OpenMetrics unless the text format
+    /// is preferred, even if neither is acceptable: a scraper without the header gets it.
     pub fn preferred<'a>(accept: impl Iterator<Item = &'a [u8]>) -> Exposition {
         let accept: Vec<&str> = accept.filter_map(|v| std::str::from_utf8(v).ok()).collect();
         let ranges = || accept.iter().flat_map(|list| list.split(','));
@@ -39,13 +40,13 @@ impl Exposition {
     }
 }
 
-/// Quality of `offer`, in thousandths: that of the most specific media range that includes it.
+/// Quality of `offer` in thousandths: that of the most specific media range that includes it.
 fn quality<'a>(ranges: impl Iterator<Item = &'a str>, offer: &Offer) -> u32 {
     let fitting = ranges.filter_map(|range| specificity_and_quality(range, offer));
     fitting.max().map_or(0, |(_, quality)| quality)
 }
 
-/// How closely `range` describes `offer`, and its quality; `None` where it does not include it.
+/// Specificity of `range` for `offer`, and its quality. `None` if the range does not include it.
 fn specificity_and_quality(range: &str, (kind, subtype, versions): &Offer) -> Option<(u8, u32)> {
     let mut parts = range.split(';').map(str::trim);
     let (first, second) = parts.next()?.split_once('/')?;
@@ -66,15 +67,15 @@ fn specificity_and_quality(range: &str, (kind, subtype, versions): &Offer) -> Op
             }
             "version" if !versions.contains(&value) => return None,
             "version" => specificity = 3,
-            // Such as the character set, or an escaping of names that ours do not need.
+            // Other parameters do not matter, such as the character set.
             _ => {}
         }
     }
     Some((specificity, quality))
 }
 
-/// OpenMetrics as Prometheus' text format: counters are named with their `_total`, units and the end
-/// are left out.
+/// Converts OpenMetrics to Prometheus' text format: counters get their `_total`, units and the end
+/// marker are dropped.
 pub(crate) fn as_text(open_metrics: &str) -> String {
     let mut out = String::with_capacity(open_metrics.len());
     let mut help: Option<(&str, &str)> = None;
@@ -175,8 +176,9 @@ mod tests {
 
     /// Promise 22.
     #[test]
-    fn the_text_format_has_other_names_of_counters_and_no_end() {
-        let open_metrics = "# HELP a_seconds Of \\\"x\\\".\n# TYPE a_seconds counter\n# UNIT a_seconds seconds\n\
+    fn the_text_format_has_other_names_of_counters() {
+        let open_metrics = "# HELP a_seconds Of \\\"x\\\".\n# TYPE a_seconds counter\n\
+             # UNIT a_seconds seconds\n\
              a_seconds_total{l=\"# TYPE b gauge\"} 1\n# HELP b B.\n# TYPE b gauge\nb 2\n# EOF\n";
         let text = "# HELP a_seconds_total Of \"x\".\n# TYPE a_seconds_total counter\n\
              a_seconds_total{l=\"# TYPE b gauge\"} 1\n# HELP b B.\n# TYPE b gauge\nb 2\n";
@@ -185,7 +187,10 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_header_and_no_text_panics(bytes in proptest::collection::vec(0_u8.., 0..80), text in ".{0,200}") {
+        fn no_header_and_no_text_panics(
+            bytes in proptest::collection::vec(0_u8.., 0..80),
+            text in ".{0,200}",
+        ) {
             let _ = Exposition::preferred(std::iter::once(&bytes[..]));
             let _ = as_text(&text);
         }

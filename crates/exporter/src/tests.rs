@@ -13,7 +13,7 @@ fn round(exporter: &mut Exporter) {
     round_of(exporter, "x 1\n", 1000);
 }
 
-/// One round of an exporter whose metrics are `line`, `lines` times.
+/// Runs one round of an exporter whose metrics are `line`, `lines` times.
 fn round_of(exporter: &mut Exporter, line: &str, lines: usize) {
     let ready: Vec<bool> = {
         let mut fds: Vec<PollFd<'_>> = exporter.poll_fds().collect();
@@ -60,7 +60,7 @@ fn scrape(address: SocketAddr) -> String {
 
 /// Promise 71.
 #[test]
-fn a_scraper_is_served_beside_idle_slow_and_garbage_connections() {
+fn a_scraper_is_served_among_bad_connections() {
     let (held, exporter) = beside(|address| {
         let mut held = Vec::new();
         for n in 0..1500 {
@@ -87,7 +87,7 @@ fn a_scraper_is_served_beside_idle_slow_and_garbage_connections() {
 
 /// Promise 71.
 #[test]
-fn what_takes_too_long_goes() {
+fn slow_connections_are_closed() {
     let ((), exporter) = beside(|address| {
         let mut silent = TcpStream::connect(address).expect("connected");
         let limit = Some(Duration::from_secs(20));
@@ -102,10 +102,10 @@ fn what_takes_too_long_goes() {
     );
 }
 
-/// 10,000 containers with series of their own are tens of megabytes a scrape.
+/// 10,000 containers with series of their own take tens of megabytes a scrape.
 /// Promise 71.
 #[test]
-fn many_slow_readers_of_large_answers_cost_bounded_memory_and_a_scraper_is_served() {
+fn slow_readers_of_large_answers_cost_bounded_memory() {
     const ANSWER: usize = 8 << 20;
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let mut exporter = Exporter::bind(any, FORMAT).expect("bound");
@@ -147,7 +147,7 @@ fn one_answer_may_be_larger_than_all_together() {
 
 /// Promise 71.
 #[test]
-fn no_descriptor_left_is_no_reason_to_spin() {
+fn a_lack_of_descriptors_does_not_spin() {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let mut exporter = Exporter::bind(any, FORMAT).expect("bound");
     exporter.resting = Some(Instant::now() + REST);

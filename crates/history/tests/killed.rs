@@ -62,7 +62,7 @@ fn killed_in_a_loop() {
         std::thread::sleep(Duration::from_micros(kill * 137 % 1500));
         writer.kill().expect("it is killed");
         writer.wait().expect("it ends");
-        // It may have stored more frames than it printed.
+        // The writer may have stored more frames than it printed.
         let said = lines.map_while(Result::ok).filter_map(|l| l.parse().ok());
         committed = said.last().unwrap_or(committed);
         let frames = all(&path);

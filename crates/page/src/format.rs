@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Numbers in a readable form.
 
 /// Three significant digits, without an exponent where a person would not use one.
 pub fn number(value: f64) -> String {
@@ -15,7 +15,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// A factor: `5.61×`.
+/// Factor: `5.61×`.
 pub fn factor(value: f64) -> String {
     format!("{}×", number(value))
 }
@@ -25,7 +25,7 @@ pub fn cpus(value: f64) -> String {
     format!("{value:.2}")
 }
 
-/// A share of one as a percentage: `81%`, `0.4%`.
+/// Share of one as a percentage: `81%`, `0.4%`.
 pub fn share(value: f64) -> String {
     let pct = value * 100.0;
     if pct.abs() < 9.95 {
@@ -35,7 +35,7 @@ pub fn share(value: f64) -> String {
     }
 }
 
-/// A count or rate: `712 k`, `1.25 M`.
+/// Count or rate: `712 k`, `1.25 M`.
 pub fn scaled(value: f64) -> String {
     match value.abs() {
         s if s >= 999.5e6 => format!("{:.2} G", value / 1e9),
@@ -45,7 +45,7 @@ pub fn scaled(value: f64) -> String {
     }
 }
 
-/// A number of CPUs as a person writes it: `1 CPU`, `1.5 CPUs`.
+/// Number of CPUs in words: `1 CPU`, `1.5 CPUs`.
 pub fn cpu_count(cpus: f64) -> String {
     let many = if cpus == 1.0 { "" } else { "s" };
     format!("{cpus} CPU{many}")
@@ -61,7 +61,7 @@ pub fn bytes(value: u64) -> String {
     }
 }
 
-/// `text` in at most `limit` characters, and without control characters.
+/// Cuts `text` to at most `limit` characters, and replaces control characters.
 pub fn short(text: &str, limit: usize) -> String {
     let clean: Vec<char> = text
         .chars()

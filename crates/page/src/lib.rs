@@ -1,8 +1,8 @@
-//! What reports are made of: one HTML file with its style and its charts in it, that runs nothing and
-//! loads nothing.
+//! Building blocks of reports: one HTML file with its style and its charts inside, which runs
+//! nothing and loads nothing.
 //!
-//! All foreign text reaches a page through `maud`, which escapes it, or through the charts' SVG writer,
-//! which does too.
+//! All foreign text reaches a page through `maud`, which escapes it, or through the charts' SVG
+//! writer, which does too.
 #![forbid(unsafe_code)]
 
 pub mod chart;
@@ -12,15 +12,15 @@ pub mod section;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// The style sheet of every page.
+/// Style sheet of every page.
 pub const STYLE: &str = include_str!("style.css");
 
-/// A chart could not be drawn.
+/// Reason why a chart could not be drawn.
 #[derive(Debug, thiserror::Error)]
 #[error("a chart could not be drawn: {0}: the data is kept; please report this")]
 pub struct DrawError(String);
 
-/// A whole document: its title, what stands above, the contents, and the sections.
+/// Builds a document: its title, its header, the table of contents, and the sections.
 pub fn document(title: &str, header: Markup, main: Markup) -> String {
     let contents = section::contents(&main.0);
     let markup = html! {

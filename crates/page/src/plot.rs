@@ -1,4 +1,4 @@
-//! Lines over two axes, each linear or logarithmic, drawn as [`crate::chart`] draws.
+//! Lines over two axes, each linear or logarithmic, in the style of [`crate::chart`].
 
 use crate::DrawError;
 use crate::chart::mark;
@@ -19,12 +19,12 @@ const BELOW: i32 = 44;
 pub struct Axis {
     title: &'static str,
     is_log: bool,
-    /// Only whole numbers are named.
+    /// Whether only whole numbers are named.
     is_count: bool,
 }
 
 impl Axis {
-    /// From 0 on.
+    /// Linear axis from 0.
     pub fn linear(title: &'static str) -> Axis {
         Axis {
             title,
@@ -33,7 +33,7 @@ impl Axis {
         }
     }
 
-    /// From 0 on, in whole numbers.
+    /// Linear axis from 0, in whole numbers.
     pub fn count(title: &'static str) -> Axis {
         Axis {
             is_count: true,
@@ -41,7 +41,7 @@ impl Axis {
         }
     }
 
-    /// Over powers of ten; what is not above 0 is left out.
+    /// Logarithmic axis. Values that are not above 0 are skipped.
     pub fn log(title: &'static str) -> Axis {
         Axis {
             is_log: true,
@@ -57,7 +57,7 @@ impl Axis {
         value.is_finite() && (value > 0.0 || (!self.is_log && value == 0.0))
     }
 
-    /// The ends, in places, and the values to name.
+    /// Ends of the axis, as places, and the values to name.
     fn scale(self, values: impl Iterator<Item = f64>) -> (f64, f64, Vec<f64>) {
         let places: Vec<f64> = values
             .filter(|v| self.shows(*v))
@@ -77,7 +77,7 @@ impl Axis {
         }
         let room = ((most - least) * 0.05).max(0.05);
         let (from, to) = (least - room, most + room);
-        // Within few powers of ten the twos and fives are named as well.
+        // Within few powers of ten, the twos and fives are named as well.
         let digits: &[f64] = if to - from < 2.0 {
             &[1.0, 2.0, 5.0]
         } else {
@@ -90,7 +90,7 @@ impl Axis {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, at least `least`.
+/// Smallest of 1, 2 or 5 times a power of ten that is at least `least`.
 fn nice(least: f64) -> f64 {
     let power = 10_f64.powf(least.log10().floor());
     let found = [1.0, 2.0, 5.0, 10.0]
@@ -103,39 +103,39 @@ fn nice(least: f64) -> f64 {
 /// One line.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// In the legend.
+    /// Name in the legend.
     pub name: String,
-    /// Its colour.
+    /// Colour.
     pub tone: Tone,
-    /// In the order they are joined.
+    /// Points, in the order in which they are joined.
     pub points: Vec<(f64, f64)>,
-    /// From this point on they are drawn hollow: they do not mean what the others mean.
+    /// First point that is drawn hollow, because it has another meaning.
     pub hollow_from: Option<usize>,
-    /// One of many that are drawn over each other: thin, without a mark at each point.
+    /// Whether it is one of many lines drawn over each other: thin, without a mark at each point.
     pub is_trace: bool,
 }
 
-/// A plot.
+/// Plot.
 #[derive(Clone, Debug)]
 pub struct Plot {
     /// Text alternative of the picture.
     pub alt: String,
-    /// To the right.
+    /// Horizontal axis.
     pub x: Axis,
-    /// Upwards.
+    /// Vertical axis.
     pub y: Axis,
-    /// Level lines at these heights, with their names.
+    /// Horizontal lines at these heights, with their names.
     pub references: Vec<(f64, &'static str)>,
-    /// What hollow points are, for the legend.
+    /// Meaning of hollow points, for the legend.
     pub hollow: &'static str,
-    /// All drawn over each other.
+    /// Lines, drawn over each other.
     pub lines: Vec<Line>,
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 impl Plot {
-    /// The plot as two `<svg>` elements, of which the page shows one.
+    /// Draws the plot as two `<svg>` elements, of which the page shows one.
     pub fn svg(&self) -> Result<String, DrawError> {
         both_widths(&self.alt, |width, text| self.draw(text, width))
     }
@@ -222,7 +222,7 @@ impl Plot {
         Ok(())
     }
 
-    /// The lines that stand in the legend: of several with one name the first.
+    /// Lines with an entry in the legend: the first of each name.
     fn named(&self) -> impl Iterator<Item = &Line> {
         let all = self.lines.iter().enumerate();
         let is_first = |n: usize, line: &Line| self.lines[..n].iter().all(|l| l.name != line.name);
@@ -247,7 +247,7 @@ impl Plot {
     }
 }
 
-/// A dashed line, which ends before the hollow point at `b`.
+/// Draws a dashed line, which ends before the hollow point at `b`.
 fn dashes(root: &Area<'_>, a: (i32, i32), b: (i32, i32), stroke: ShapeStyle) -> Drawn {
     let (dx, dy) = (f64::from(b.0 - a.0), f64::from(b.1 - a.1));
     let length = dx.hypot(dy) - 5.0;
@@ -310,12 +310,12 @@ mod tests {
         let text = plot(vec![(1.0, 2.0), (10.0, 4.0), (0.0, 1.0), (f64::NAN, 1.0)])
             .svg()
             .expect("drawn");
-        // Two points and the legend's.
+        // Two points, and the mark of the legend.
         assert_eq!(text.matches("<polygon").count(), 2 * 3);
         assert!(text.contains("a &lt;plot&gt;"));
         assert!(!text.contains("hollow"));
         let text = plot(vec![(1.0, 2.0), (10.0, 4.0)]).svg().expect("drawn");
-        // The second point is hollow, as the legend's.
+        // The second point is hollow, and so is the mark of the legend.
         assert_eq!(text.matches("<polygon").count(), 2 * 2);
         assert_eq!(text.matches("<circle").count(), 2 * 2);
         assert!(text.contains("hollow"));

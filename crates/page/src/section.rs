@@ -1,8 +1,8 @@
-//! What pages are made of: sections with a heading and its lead, figures.
+//! Parts of pages: sections with a heading and a lead, and figures.
 
 use maud::{Markup, PreEscaped, html};
 
-/// A section with a heading and, where there is one, a line that says how to read it.
+/// Section with a heading and, unless it is empty, a line that explains how to read it.
 pub fn section(title: &str, lead: &str, inside: Markup) -> Markup {
     html! {
         section id=(anchor(title)) {
@@ -13,12 +13,12 @@ pub fn section(title: &str, lead: &str, inside: Markup) -> Markup {
     }
 }
 
-/// A chart with its title. `svg` comes from [`crate::chart::Chart::svg`], which escapes.
+/// Chart with its title. `svg` comes from [`crate::chart::Chart::svg`], which escapes.
 pub fn figure(title: &str, svg: &str) -> Markup {
     html! { figure { figcaption { (title) } (PreEscaped(svg)) } }
 }
 
-/// The anchor of a section: `The largest transfers` is at `#the-largest-transfers`.
+/// Anchor of a section: `The largest transfers` is at `#the-largest-transfers`.
 pub(crate) fn anchor(title: &str) -> String {
     let letter = |c: char| match c.is_alphanumeric() {
         true => c.to_ascii_lowercase(),
@@ -29,7 +29,7 @@ pub(crate) fn anchor(title: &str) -> String {
     words.join("-")
 }
 
-/// Links to the sections of `page`, in their order; nothing where there are few.
+/// Links to the sections of `page`, in their order; empty if there are few.
 pub(crate) fn contents(page: &str) -> Markup {
     let begin = "<section id=\"";
     let sections: Vec<(&str, &str)> = page
@@ -37,7 +37,7 @@ pub(crate) fn contents(page: &str) -> Markup {
         .filter_map(|(at, _)| {
             let (id, rest) = page[at + begin.len()..].split_once("\"><h2>")?;
             let (title, _) = rest.split_once("</h2>")?;
-            // Not across sections: another's heading would be named.
+            // A match across sections would name the heading of another one.
             (!id.contains('<') && !title.contains('<')).then_some((id, title))
         })
         .collect();
@@ -46,12 +46,14 @@ pub(crate) fn contents(page: &str) -> Markup {
     }
     html! {
         nav aria-label="Contents" {
-            @for (id, title) in &sections { a href={ "#" (PreEscaped(id)) } { (PreEscaped(title)) } }
+            @for (id, title) in &sections {
+                        a href={ "#" (PreEscaped(id)) } { (PreEscaped(title)) }
+                    }
         }
     }
 }
 
-/// Sections from which on a page has a table of contents.
+/// Number of sections from which a page has a table of contents.
 const FEWEST: usize = 4;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* The scheduler's objects as the programs of the diagnosis see them. As in world.c. */
+/* Scheduler objects as the programs of the diagnosis see them. See also world.c. */
 #include "../../../bpf/schedule/kernel.h"
 #include "../../../bpf/abi/schedule_abi.h"
 
@@ -8,7 +8,7 @@ void *calloc(__typeof__(sizeof(0)) count, __typeof__(sizeof(0)) bytes);
 __u32 sched_rows = CF_SCHED_FIRST_CONTAINER + 14;
 __u32 sched_cpus = 2;
 
-/* The runqueue of a CPU. */
+/* Allocates the runqueue of a CPU. */
 void *world_runqueue(void)
 {
 	return calloc(1, sizeof(struct rq));
@@ -19,7 +19,7 @@ void world_clock(struct rq *rq, __u64 now)
 	rq->clock = now;
 }
 
-/* What a container has in the runqueue of a CPU. */
+/* Allocates a container's part of a CPU's runqueue. */
 void *world_group(struct rq *rq)
 {
 	struct cfs_rq *cfs = calloc(1, sizeof(*cfs));
@@ -43,7 +43,7 @@ void *world_css_set(struct cgroup *cgroup)
 	return set;
 }
 
-/* `mask`: the CPUs that it may use. */
+/* Allocates a thread that may use the CPUs of `mask`. */
 void *world_thread(int pid, struct css_set *set, unsigned long mask)
 {
 	struct {

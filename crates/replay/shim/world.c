@@ -11,7 +11,7 @@ void *calloc(__typeof__(sizeof(0)) count, __typeof__(sizeof(0)) bytes);
 /* The programs declare these weak and constant; the loader's values win. */
 __u32 rows_per_cpu = CF_FIRST_CONTAINER_ROW + 80;
 __u32 host_netns = 1;
-/* The function by which RPS wakes another CPU. */
+/* Function by which RPS wakes another CPU. */
 char rps_trigger_softirq;
 
 void *world_net(__u32 inum)
@@ -55,7 +55,7 @@ void *world_socket(struct net *net, struct cgroup *cgroup, unsigned char state)
 	return sk;
 }
 
-/* `list`: 0 for a packet that came alone, 1 for the last of a list, 2 where more follow in it. */
+/* `list`: 0 for a packet that came alone, 1 for the last of a list, 2 if more follow in it. */
 void *world_packet(struct net_device *dev, struct sock *sk, struct sk_buff *next, __u32 bytes,
 		   unsigned short segments, int iif, int list)
 {
@@ -90,7 +90,7 @@ void *world_task(_Bool napi)
 	return task;
 }
 
-/* The task that runs, by what it is; see enum Runs in src/machine.rs. */
+/* Running task by its kind; see enum RunningTask in src/machine.rs. */
 void *world_current(int what)
 {
 	static struct task_struct idle = { .comm = "swapper/0" };

@@ -1,5 +1,5 @@
-//! What the kernel does for a program: the clock, the maps, the ring of events. One state a
-//! thread; [`crate::Machine`] sees to it that one machine exists at a time.
+//! Kernel's part for a program: the clock, the maps, the ring of events. Each thread has one state;
+//! [`crate::Machine`] ensures that one machine exists at a time.
 
 use crate::machine::Runs;
 use crate::programs::{Object, world_current};
@@ -9,15 +9,15 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{c_long, c_void};
 
-/// A device interrupt that comes while a program runs: the marker of a softirq or of a packet can
-/// be interrupted at any of its helper calls.
+/// Device interrupt during a program. The marker of a softirq or of a packet can be interrupted at
+/// any of its helper calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupt {
     /// Helper calls from now until it comes; 0 is the next one.
     pub after: u32,
-    /// The handler's length, nanoseconds.
+    /// Duration of the handler, nanoseconds.
     pub ns: u64,
-    /// It raises NET_RX.
+    /// Whether it raises NET_RX.
     pub network: bool,
 }
 
@@ -30,20 +30,20 @@ const EEXIST: c_long = 17;
 
 pub(crate) struct State {
     pub now_ns: u64,
-    /// The clock goes on by so much at each reading.
+    /// Advance of the clock at each reading, nanoseconds.
     pub tick_ns: u64,
     pub cpu: u32,
     pub cgroup: u64,
-    /// What runs there.
+    /// Running task.
     pub runs: Runs,
-    /// The task itself, where the scheduler is replayed.
+    /// Task object, if the scheduler is replayed.
     pub task: Option<Object>,
-    /// Events sent through the ring.
+    /// Number of events sent through the ring.
     pub events: u64,
     pub interrupt: Option<Interrupt>,
-    /// Interrupts are off.
+    /// Whether interrupts are off.
     pub masked: bool,
-    /// By the map's address and the key. A value never moves.
+    /// Values by the map's address and the key. A value never moves.
     maps: HashMap<(usize, u64), Box<[u64]>>,
     reserved: Vec<Box<[u64]>>,
 }
@@ -71,7 +71,7 @@ impl State {
     }
 }
 
-/// Never across a call of a program: the programs call back.
+/// Must not span a call of a program: the programs call back.
 pub(crate) fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
     STATE.with_borrow_mut(body)
 }
@@ -80,7 +80,7 @@ pub(crate) fn reset() {
     with(|state| *state = State::new());
 }
 
-/// The value of `key` in the map at `map`; an array's, when made, is zero.
+/// Value of `key` in the map at `map`. A missing one is created with zeros.
 pub(crate) fn value(map: *const u8, key: u64, bytes: usize) -> *mut u64 {
     with(|state| {
         let words = || vec![0; bytes.div_ceil(8)].into_boxed_slice();
@@ -101,7 +101,7 @@ pub(crate) fn entries(map: *const u8) -> Vec<(u64, u64)> {
     })
 }
 
-/// The interrupt that is due, if it is: taken out, so that it does not interrupt itself.
+/// Takes the interrupt out if it is due, so that it does not interrupt itself.
 fn due(state: &mut State) -> Option<Interrupt> {
     let interrupt = state.interrupt.as_mut().filter(|_| !state.masked)?;
     if interrupt.after > 0 {
@@ -111,7 +111,7 @@ fn due(state: &mut State) -> Option<Interrupt> {
     state.interrupt.take()
 }
 
-/// A moment at which a program can be interrupted.
+/// Point at which a program can be interrupted.
 fn interruptible() {
     let Some(interrupt) = with(due) else {
         return;
@@ -134,7 +134,7 @@ extern "C" fn replay_clock() -> u64 {
         state.now_ns += state.tick_ns;
         state.now_ns
     });
-    // After the reading: the program then uses a clock that the interrupt has made old.
+    // Interrupt after the reading: the program then uses an outdated time.
     interruptible();
     now
 }

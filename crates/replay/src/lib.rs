@@ -1,9 +1,9 @@
-//! The BPF programs of the accounting and of the diagnosis (`bpf/accounting`, `bpf/schedule`), compiled
-//! for the host and driven
-//! event by event on a clock of the test's own: what they count is then exact, to the nanosecond,
-//! on any machine, and without root. For tests only; no product crate has it.
+//! Replay of the BPF programs of the accounting and of the diagnosis (`bpf/accounting`,
+//! `bpf/schedule`). They are compiled for the host and driven event by event on a synthetic clock.
+//! Their counts are exact to the nanosecond, on any machine and without root. For tests only; no
+//! product crate uses this one.
 //!
-//! `shim/` stands in for libbpf's headers. The helpers are in [`helpers`], the kernel's objects
+//! `shim/` replaces libbpf's headers. The helpers are in [`helpers`], the kernel's objects
 //! (devices, sockets, packets) in `shim/world.c`, and [`Machine`] has a function for each event.
 
 mod helpers;

@@ -1,4 +1,4 @@
-//! The machine that the programs run on: a clock, CPUs, and the kernel's events.
+//! Machine on which the programs run: a clock, CPUs, and the kernel's events.
 
 use crate::helpers::{self, Interrupt, with};
 use crate::objects::{Packet, Socket, Task};
@@ -8,7 +8,7 @@ use cofferdam_bpf::{Counts, CpuReading, MapError, PairReading, RowReading};
 use std::cell::RefCell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Softirq vectors, as the kernel numbers them.
+/// Softirq vectors in the kernel's numbering.
 #[allow(missing_docs, reason = "the kernel's names")]
 pub mod softirq {
     pub const HI: u32 = 0;
@@ -19,23 +19,23 @@ pub mod softirq {
     pub const RCU: u32 = 9;
 }
 
-/// What runs on a CPU; `world_current` in shim/world.c has the tasks.
+/// Task that runs on a CPU; `world_current` in shim/world.c has the objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Runs {
-    /// The idle task.
+    /// Idle task.
     #[default]
     Idle,
-    /// A process.
+    /// Process.
     Process,
-    /// A kernel thread that works for somebody.
+    /// Kernel thread that works on behalf of others.
     Worker,
-    /// The kernel thread that runs softirqs.
+    /// Kernel thread that runs softirqs.
     Softirqd,
-    /// A NAPI thread.
+    /// NAPI thread.
     Napi,
 }
 
-/// The programs' global variables are one set a process.
+/// Lock of the programs' global variables, which exist once per process.
 static ALONE: Mutex<()> = Mutex::new(());
 
 type Hook = Box<dyn FnMut(&Machine)>;
@@ -44,17 +44,17 @@ type Hook = Box<dyn FnMut(&Machine)>;
 pub struct Machine {
     objects: RefCell<Vec<Object>>,
     cpus: u32,
-    /// Runs before each reading of a row or of a CPU's state: the CPU goes on meanwhile.
+    /// Runs before each reading of a row or of a CPU's state: meanwhile the CPU continues.
     meanwhile: RefCell<Option<Hook>>,
     _alone: MutexGuard<'static, ()>,
 }
 
 impl Machine {
-    /// A machine with nothing counted yet. The next one waits until it is dropped.
+    /// Creates a machine without counts. The next one waits until this one is dropped.
     pub fn new(cpus: u32) -> Machine {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         helpers::reset();
-        // SAFETY: only programs read it, and they run under the lock alone.
+        // SAFETY: only programs read them, and these run only under the lock.
         unsafe {
             c::identity_generation = 1;
             c::report_cgroups = 1;
@@ -74,65 +74,65 @@ impl Machine {
         object
     }
 
-    /// The inode of the host's network namespace.
+    /// Inode of the host's network namespace.
     pub const HOST_NETNS: u32 = 1;
 
     // ---- Time and place ----
 
-    /// What follows happens on this CPU.
+    /// Selects the CPU of the following events.
     pub fn on(&self, cpu: u32) {
         assert!(cpu < self.cpus);
         with(|state| state.cpu = cpu);
     }
 
-    /// Time goes by.
+    /// Advances the clock.
     pub fn pass(&self, ns: u64) {
         with(|state| state.now_ns += ns);
     }
 
-    /// What time it is.
+    /// Current time of the clock.
     pub fn now_ns(&self) -> u64 {
         with(|state| state.now_ns)
     }
 
-    /// The clock goes on by so much whenever a program reads it.
+    /// Sets the advance of the clock at each reading by a program.
     pub fn tick(&self, ns: u64) {
         with(|state| state.tick_ns = ns);
     }
 
-    /// A process of this cgroup runs from now on.
+    /// Makes a process of this cgroup the running task.
     pub fn run_as(&self, cgroup: u64) {
         with(|state| (state.cgroup, state.runs) = (cgroup, Runs::Process));
     }
 
-    /// In the root cgroup this runs from now on.
+    /// Makes this task, in the root cgroup, the running one.
     pub fn run(&self, what: Runs) {
         with(|state| (state.cgroup, state.runs) = (Self::ROOT_CGROUP, what));
     }
 
-    /// The root of the cgroups, in which kernel threads are.
+    /// Root of the cgroups, to which kernel threads belong.
     pub const ROOT_CGROUP: u64 = 1;
 
-    /// Whether cgroups without a row are reported from now on.
+    /// Sets whether cgroups without a row are reported.
     pub fn report_cgroups(&self, wanted: bool) {
         // SAFETY: the lock is held; programs read it on this thread alone.
         unsafe { c::report_cgroups = wanted.into() };
     }
 
-    /// Whether what begins from now on is measured.
+    /// Sets whether a window is open: only time that begins in one is measured.
     pub fn window(&self, open: bool) {
         // SAFETY: the lock is held; programs read it on this thread alone.
         unsafe { c::window_open = open.into() };
     }
 
-    /// An interrupt comes while a program runs.
+    /// Schedules an interrupt during a program.
     pub fn interrupt(&self, interrupt: Option<Interrupt>) {
         with(|state| state.interrupt = interrupt);
     }
 
     // ---- Identities ----
 
-    /// Packets in this namespace are `row`'s; `shared` when several containers live in it.
+    /// Assigns packets in this namespace to `row`. `shared` if several containers use it.
     pub fn set_netns(&self, inum: u32, row: u32, shared: bool) {
         let map = &raw const c::netns_rows;
         let value = helpers::value(map, inum.into(), 8);
@@ -141,7 +141,7 @@ impl Machine {
         self.publish();
     }
 
-    /// Sockets and tasks of this cgroup are `row`'s.
+    /// Assigns sockets and tasks of this cgroup to `row`.
     pub fn set_cgroup(&self, id: u64, row: u32) {
         let map = &raw const c::cgroup_rows;
         let value = helpers::value(map, id, 4);
@@ -150,13 +150,13 @@ impl Machine {
         self.publish();
     }
 
-    /// This cgroup is no container's any more.
+    /// Removes the container of this cgroup.
     pub fn forget_cgroup(&self, id: u64) {
         helpers::forget(&raw const c::cgroup_rows, id);
         self.publish();
     }
 
-    /// The device `ifindex` of namespace `inum` is the host's end of one of `row`'s interfaces.
+    /// Makes the device `ifindex` of namespace `inum` the host's end of one of `row`'s interfaces.
     pub fn set_link(&self, inum: u32, ifindex: i32, row: u32) {
         let key = u64::from(inum) | u64::from(ifindex.cast_unsigned()) << 32;
         let map = &raw const c::link_rows;
@@ -173,27 +173,27 @@ impl Machine {
 
     // ---- Events ----
 
-    /// A softirq begins.
+    /// Begins a softirq.
     pub fn softirq_entry(&self, vector: u32) {
         // SAFETY: here and below: plain functions, whose arguments are objects that live as long
         // as this machine does.
         unsafe { c::replay_softirq_entry(vector) };
     }
 
-    /// It ends.
+    /// Ends a softirq.
     pub fn softirq_exit(&self, vector: u32) {
         // SAFETY: see softirq_entry.
         unsafe { c::replay_softirq_exit(vector) };
     }
 
-    /// A softirq without packets, from its begin to its end.
+    /// Runs a softirq without packets.
     pub fn softirq(&self, vector: u32, ns: u64) {
         self.softirq_entry(vector);
         self.pass(ns);
         self.softirq_exit(vector);
     }
 
-    /// A device interrupt of this length; a network one raises NET_RX.
+    /// Runs a device interrupt of this length; a network one raises NET_RX.
     pub fn hardirq(&self, ns: u64, network: bool) {
         with(|state| state.masked = true);
         // SAFETY: see softirq_entry.
@@ -208,13 +208,13 @@ impl Machine {
         with(|state| state.masked = false);
     }
 
-    /// The stack takes a packet.
+    /// The stack receives a packet.
     pub fn netif_receive_skb(&self, packet: Packet<'_>) {
         // SAFETY: see softirq_entry.
         unsafe { c::replay_netif_receive_skb(packet.0) };
     }
 
-    /// A driver hands a packet to GRO.
+    /// A driver passes a packet to GRO.
     pub fn napi_gro_receive_entry(&self, packet: Packet<'_>) {
         // SAFETY: see softirq_entry.
         unsafe { c::replay_napi_gro_receive_entry(packet.0) };
@@ -250,15 +250,15 @@ impl Machine {
         unsafe { c::replay_net_dev_queue(packet.0) };
     }
 
-    /// A qdisc lets packets go, or has none.
+    /// A qdisc dequeues packets, or has none.
     pub fn qdisc_dequeue(&self, packets: Option<Packet<'_>>) {
         let null = std::ptr::null_mut();
         let first = packets.map_or(null, |p| p.0);
-        // SAFETY: see softirq_entry; the first two are not looked at.
+        // SAFETY: see softirq_entry; the programs do not read the first two.
         unsafe { c::replay_qdisc_dequeue(null, null, 1, first) };
     }
 
-    /// The CPU wakes another one; for packets (RPS) or for something else.
+    /// The CPU wakes another one, for packets (RPS) or for another purpose.
     pub fn csd_queue_cpu(&self, for_packets: bool) {
         let function = &raw const c::rps_trigger_softirq;
         let function = if for_packets {
@@ -270,7 +270,7 @@ impl Machine {
         unsafe { c::replay_csd_queue_cpu(1, 0, function.cast()) };
     }
 
-    /// A task leaves the CPU to another one.
+    /// One task leaves the CPU to another one.
     pub fn sched_switch(&self, from: Task<'_>, to: Task<'_>) {
         // The scheduler has interrupts off.
         with(|state| state.masked = true);
@@ -294,7 +294,7 @@ impl Machine {
         }
     }
 
-    /// The state of a CPU as the programs have it.
+    /// State of a CPU in the programs' map.
     pub fn state(&self, cpu: u32) -> cf_cpu {
         let map = &raw const c::cpus;
         let value = helpers::value(map, cpu.into(), size_of::<cf_cpu>());
@@ -302,13 +302,13 @@ impl Machine {
         unsafe { value.cast::<cf_cpu>().read() }
     }
 
-    /// Rows of each CPU.
+    /// Number of rows of each CPU.
     pub fn rows(&self) -> u32 {
         // SAFETY: never written.
         unsafe { c::rows_per_cpu }
     }
 
-    /// A row of a CPU.
+    /// Row of a CPU.
     pub fn row_of(&self, cpu: u32, row: u32) -> RowReading {
         let key = cpu * self.rows() + row;
         let map = &raw const c::ledger;
@@ -318,7 +318,7 @@ impl Machine {
         RowReading::of(&row)
     }
 
-    /// Events sent to the agent so far.
+    /// Number of events sent to the agent so far.
     pub fn events(&self) -> u64 {
         with(|state| state.events)
     }
@@ -351,7 +351,8 @@ impl Counts for Machine {
 impl Drop for Machine {
     fn drop(&mut self) {
         for object in self.objects.borrow_mut().drain(..) {
-            // SAFETY: from calloc, in shim/world.c; nothing with this machine's lifetime is left.
+            // SAFETY: from calloc, in shim/world.c; no reference with this machine's lifetime is
+            // left.
             unsafe { libc_free(object) };
         }
     }

@@ -15,65 +15,66 @@ macro_rules! object {
 }
 
 object!(
-    /// A network namespace.
+    /// Network namespace.
     Net,
-    /// A network device.
+    /// Network device.
     Device,
-    /// A cgroup of the unified hierarchy.
+    /// Cgroup of the unified hierarchy.
     Cgroup,
-    /// A socket.
+    /// Socket.
     Socket,
-    /// A packet, or the first one of a list.
+    /// Packet, or the first one of a list.
     Packet,
-    /// A task.
+    /// Task.
     Task
 );
 
-/// What a packet is, apart from its device.
+/// Properties of a packet, apart from its device.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Packets<'m> {
     /// Length without the link-layer header.
     pub bytes: u32,
-    /// Segments that GRO has merged into it; 0: one packet.
+    /// Number of segments that GRO has merged into it; 0 for one packet.
     pub segments: u16,
-    /// The interface that it came in by; 0: none.
+    /// Interface on which it arrived; 0 for none.
     pub iif: i32,
-    /// Its socket on the way out.
+    /// Socket that sent it.
     pub socket: Option<Socket<'m>>,
-    /// What follows it in a list of packets that are sent together.
+    /// Next packet in a list of packets that are sent together.
     pub next: Option<Packet<'m>>,
-    /// Whether more follow in the list of received packets that it was just taken from; `None`: it came alone.
+    /// Whether more packets follow in the list of received packets from which it was just taken.
+    /// `None` if it came alone.
     pub more_follow: Option<bool>,
 }
 
 impl Machine {
-    /// A network namespace with this inode.
+    /// Creates a network namespace with this inode.
     pub fn net(&self, inum: u32) -> Net<'_> {
         // SAFETY: a plain allocation.
         Net(self.keep(unsafe { world_net(inum) }), PhantomData)
     }
 
-    /// A device in `net`.
+    /// Creates a device in `net`.
     pub fn device<'m>(&'m self, net: Net<'m>, ifindex: i32) -> Device<'m> {
         // SAFETY: `net` lives as long as this machine does.
         let device = unsafe { world_device(net.0, ifindex) };
         Device(self.keep(device), PhantomData)
     }
 
-    /// A cgroup with this id.
+    /// Creates a cgroup with this id.
     pub fn cgroup(&self, id: u64) -> Cgroup<'_> {
         // SAFETY: a plain allocation.
         Cgroup(self.keep(unsafe { world_cgroup(id) }), PhantomData)
     }
 
-    /// An established socket of a process in `cgroup`.
+    /// Creates an established socket of a process in `cgroup`.
     pub fn socket<'m>(&'m self, net: Net<'m>, cgroup: Cgroup<'m>) -> Socket<'m> {
         // SAFETY: both live as long as this machine does.
         let socket = unsafe { world_socket(net.0, cgroup.0, 1) };
         Socket(self.keep(socket), PhantomData)
     }
 
-    /// A packet on `device`.
+    /// Creates a packet on `device`.
     pub fn packet<'m>(&'m self, device: Device<'m>, what: Packets<'m>) -> Packet<'m> {
         let null = std::ptr::null_mut();
         let (sk, next) = (
@@ -87,7 +88,7 @@ impl Machine {
         Packet(self.keep(packet), PhantomData)
     }
 
-    /// An ordinary task, or a NAPI thread.
+    /// Creates an ordinary task, or a NAPI thread.
     pub fn task(&self, napi: bool) -> Task<'_> {
         // SAFETY: a plain allocation.
         Task(self.keep(unsafe { world_task(napi) }), PhantomData)

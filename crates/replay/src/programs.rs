@@ -1,4 +1,4 @@
-//! The programs and what else the C sources define.
+//! Declarations of the programs, and of the other definitions in the C sources.
 
 use std::ffi::{c_int, c_uint, c_ulong, c_void};
 

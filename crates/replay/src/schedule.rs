@@ -1,4 +1,5 @@
-//! Two CPUs with a runqueue each, for the programs of the diagnosis: threads are queued, run, leave.
+//! Two CPUs with a runqueue each, for the programs of the diagnosis: threads are queued, run and
+//! leave.
 
 use crate::Machine;
 use crate::helpers::{self, with};
@@ -6,30 +7,30 @@ use crate::programs::{self as c, Object};
 use cofferdam_bpf::abi::{cf_sched_cell, cf_sched_cpu, cf_sched_window};
 use std::collections::HashMap;
 
-/// CPUs of a [`Runqueues`].
+/// Number of CPUs of [`Runqueues`].
 pub const CPUS: u32 = 2;
 
-/// Row of a container with this cgroup id; other cgroups are the host's.
+/// Row of the first container. Other cgroups belong to the host.
 const FIRST_ROW: u32 = cofferdam_bpf::SCHEDULE_FIRST_CONTAINER_ROW;
 
-/// A thread, by its index.
+/// Thread, by its index.
 pub type Thread = usize;
 
-/// How a thread leaves its CPU.
+/// Reason why a thread leaves its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
-    /// It stays in the runqueue.
+    /// Another thread runs; this one stays in the runqueue.
     Preempted,
-    /// It waits for something.
+    /// The thread sleeps.
     Asleep,
-    /// Its group's quota has run out; it stays in its group's queue.
+    /// The quota of its group is exhausted; the thread stays in its group's queue.
     Throttled,
 }
 
 struct ThreadState {
     object: Object,
     group: u64,
-    /// In this CPU's runqueue since; running too.
+    /// CPU in whose runqueue it is, and since when; running threads too.
     queued: Option<(u32, u64)>,
 }
 
@@ -41,7 +42,7 @@ struct Group {
     throttled_ns: u64,
 }
 
-/// Runqueues and who runs. The idle threads are the first two.
+/// Runqueues and running threads. The idle threads are the first two.
 pub struct Runqueues<'m> {
     machine: &'m Machine,
     clocks: Vec<Object>,
@@ -52,7 +53,7 @@ pub struct Runqueues<'m> {
 }
 
 impl<'m> Runqueues<'m> {
-    /// Both CPUs idle. Containers have the cgroups 102, 103, … and the rows 2, 3, ….
+    /// Creates two idle CPUs. Containers have the cgroups 102, 103, … and the rows 2, 3, ….
     pub fn new(machine: &'m Machine, containers: u32) -> Runqueues<'m> {
         // SAFETY: the machine holds the lock; programs read it on this thread alone.
         unsafe { c::sched_generation = 1 };
@@ -79,12 +80,12 @@ impl<'m> Runqueues<'m> {
         runqueues
     }
 
-    /// The cgroup id of a row's container.
+    /// Cgroup id of a row's container.
     pub fn group_of(row: u32) -> u64 {
         100 + u64::from(row)
     }
 
-    /// A thread of this cgroup (1 is the host's) that may use the CPUs of `mask`; asleep.
+    /// Creates a sleeping thread of this cgroup (1 is the host's) that may use the CPUs of `mask`.
     pub fn thread(&mut self, group: u64, mask: u64) -> Thread {
         let pid = 100 + self.threads.len() as i32;
         self.thread_with(pid, group, mask)
@@ -116,7 +117,7 @@ impl<'m> Runqueues<'m> {
         slot
     }
 
-    /// A thread wakes up, or comes, on this CPU: it waits from now on.
+    /// Queues a thread on this CPU, after a wake-up or a creation: it waits from now on.
     pub fn enqueue(&mut self, thread: Thread, cpu: u32) {
         let now = self.machine.now_ns();
         self.threads[thread].queued = Some((cpu, now));
@@ -124,7 +125,7 @@ impl<'m> Runqueues<'m> {
         self.group(group, cpu).runnable += 1;
     }
 
-    /// The quota of this group is full again on this CPU.
+    /// Refills the quota of this group on this CPU.
     pub fn unthrottle(&mut self, group: u64, cpu: u32) {
         let now = self.machine.now_ns();
         let slot = self.group(group, cpu);
@@ -133,12 +134,12 @@ impl<'m> Runqueues<'m> {
         }
     }
 
-    /// What runs on this CPU leaves, and `next` has it; `None`: the CPU is idle.
+    /// Replaces the running thread of this CPU by `next`. `None` makes the CPU idle.
     pub fn switch(&mut self, cpu: u32, leave: Leave, next: Option<Thread>) {
         self.change(cpu, leave, next, true);
     }
 
-    /// As [`Runqueues::switch`], while the programs are not attached.
+    /// Switches like [`Runqueues::switch`], but without the programs.
     pub fn uncounted(&mut self, cpu: u32, leave: Leave, next: Option<Thread>) {
         self.change(cpu, leave, next, false);
     }
@@ -170,13 +171,13 @@ impl<'m> Runqueues<'m> {
             unsafe { c::replay_schedule_switch(leave == Leave::Preempted, from, to) };
         }
         self.running[cpu as usize] = next;
-        // A thread that stays waits from now on.
+        // A thread that stays queued waits from now on.
         if let Some((_, since)) = &mut self.threads[prev].queued {
             *since = now;
         }
     }
 
-    /// Counting begins on both CPUs, whatever runs there.
+    /// Begins the counting on both CPUs, whatever runs there.
     pub fn begin(&mut self) {
         let now = self.machine.now_ns();
         for cpu in 0..CPUS {
@@ -185,7 +186,7 @@ impl<'m> Runqueues<'m> {
             let object = self.threads[running].object;
             self.machine.on(cpu);
             with(|state| state.task = Some(object));
-            // SAFETY: as in `switch`; the program does not look at its context.
+            // SAFETY: as in `switch`; the program does not read its context.
             unsafe {
                 c::world_clock(self.clocks[cpu as usize], now);
                 c::schedule_begin(std::ptr::null_mut());
@@ -194,7 +195,7 @@ impl<'m> Runqueues<'m> {
         with(|state| state.task = None);
     }
 
-    /// A waiting thread is moved to another CPU.
+    /// Moves a waiting thread to another CPU.
     pub fn migrate(&mut self, thread: Thread, to: u32) {
         let (from, _) = self.threads[thread].queued.expect("it waits somewhere");
         let (group, now) = (self.threads[thread].group, self.machine.now_ns());
@@ -230,7 +231,7 @@ impl<'m> Runqueues<'m> {
         }
     }
 
-    /// What a container has on a CPU, up to the last switch that concerned it.
+    /// Counts of a container on a CPU, up to the last switch that concerned it.
     pub fn cell(&self, cpu: u32, row: u32) -> cf_sched_cell {
         // SAFETY: never written.
         let rows = unsafe { c::sched_rows };
@@ -241,7 +242,7 @@ impl<'m> Runqueues<'m> {
         unsafe { value.cast::<cf_sched_cell>().read() }
     }
 
-    /// A CPU's own times.
+    /// Times of a CPU.
     pub fn cpu(&self, cpu: u32) -> cf_sched_cpu {
         let map = &raw const c::sched_cpu_map;
         let value = helpers::value(map, cpu.into(), size_of::<cf_sched_cpu>());
@@ -249,7 +250,7 @@ impl<'m> Runqueues<'m> {
         unsafe { value.cast::<cf_sched_cpu>().read() }
     }
 
-    /// Waits of a container that turned out to be phantom.
+    /// Waits of a container that proved to be phantom.
     pub fn phantom_ns(&self, row: u32) -> u64 {
         let map = &raw const c::sched_window_map;
         let value = helpers::value(map, row.into(), size_of::<cf_sched_window>());
@@ -257,7 +258,7 @@ impl<'m> Runqueues<'m> {
         unsafe { value.cast::<cf_sched_window>().read() }.phantom_ns
     }
 
-    /// Lets time go by.
+    /// Advances the clock.
     pub fn pass(&self, ns: u64) {
         with(|state| state.now_ns += ns);
     }

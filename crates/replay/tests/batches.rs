@@ -1,6 +1,6 @@
-//! What is common to a batch is shared out over its packets by their number, and the last owner
-//! has the rounding. Against a calculation that knows nothing of segments: each packet's own time,
-//! and for each poll the time around them.
+//! Tests that the common time of a batch is shared by the number of packets, and that the last
+//! owner gets the rounding. The expected values come from a calculation without segments: each
+//! packet's own time and, for each poll, the time around its packets.
 
 mod common;
 
@@ -10,19 +10,19 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::collections::BTreeMap;
 
-/// A packet inside a container's namespace (even) or on the host's end of its veth (odd), and the
+/// Packet inside a container's namespace (even) or on the host's end of its veth (odd), and the
 /// time that it takes.
 type Received = (usize, u64);
 
 #[derive(Clone, Debug)]
 struct Poll {
-    /// From the end of the poll before to the first packet.
+    /// Time from the end of the previous poll to the first packet.
     head_ns: u64,
     packets: Vec<Received>,
 }
 
 fn poll() -> impl Strategy<Value = Poll> {
-    // One owner most of the time: such polls are left open.
+    // Most polls have one owner: such polls stay open.
     let one = (0_usize..4, prop::collection::vec(1_u64..30_000, 1..20));
     let one = one.prop_map(|(of, times)| times.into_iter().map(|ns| (of, ns)).collect());
     let mixed = prop::collection::vec((0_usize..4, 1_u64..3_000), 1..20);
@@ -30,7 +30,7 @@ fn poll() -> impl Strategy<Value = Poll> {
     (0_u64..5_000, packets).prop_map(|(head_ns, packets)| Poll { head_ns, packets })
 }
 
-/// Caused by owner and direction, (rx or tx, hardirq).
+/// Expected time by owner and direction, (rx or tx, hardirq).
 type Expected = BTreeMap<usize, (u64, u64)>;
 
 /// Gives `ns` of softirq and `hardirq_ns` of interrupts to the owners of `packets`, by runs of the
@@ -58,11 +58,12 @@ fn share(expected: &mut Expected, packets: &[Received], ns: u64, hardirq_ns: u64
     }
 }
 
-/// How long a run goes on before a poll of one owner is closed all the same.
+/// Duration after which the programs close a poll of one owner even if it continues.
 const LEFT_OPEN_NS: u64 = 500_000;
 
-/// What the polls of one softirq cause. A poll of one owner is left open: when the next one begins
-/// with the same owner, the time between is that owner's, and no clock was read for it.
+/// Expected time of the polls of one softirq. A poll of one owner stays open. If the next one
+/// begins with the same owner, the time in between belongs to that owner, and the programs read no
+/// clock for it.
 fn expected(polls: &[Poll], interrupt_ns: u64, tail_ns: u64) -> Expected {
     let mut expected = Expected::new();
     let (mut open, mut run_ns) = (None, 0);
@@ -73,7 +74,7 @@ fn expected(polls: &[Poll], interrupt_ns: u64, tail_ns: u64) -> Expected {
             run_ns += ns;
         }
         run_ns += poll.head_ns;
-        // What announced the packets is the first poll's.
+        // The time that announced the packets belongs to the first poll.
         let hardirq_ns = if i == 0 { interrupt_ns } else { 0 };
         let of = if open == Some(first) {
             &packets[..1]
@@ -141,8 +142,8 @@ proptest! {
     }
 }
 
-/// Seventy containers in one poll: there is room for 64 owners. What is common up to the 65th is
-/// shared out by then, and the rest over those that follow.
+/// Seventy containers in one poll, which has room for 64 owners. The common time up to the 65th is
+/// shared by then, and the rest by the later owners.
 /// Promise 2.
 #[test]
 fn more_owners_than_fit_are_shared_out_in_two_parts() {
@@ -173,11 +174,11 @@ fn more_owners_than_fit_are_shared_out_in_two_parts() {
     }
 }
 
-/// A driver's work between the packets of a host device is common to the batch; for a device
-/// inside a container it is the container's.
+/// A driver's work between the packets of a host device is common to the batch. On a device inside
+/// a container it belongs to the container.
 /// Promise 2.
 #[test]
-fn the_drivers_work_between_packets_is_common_on_a_host_device() {
+fn a_drivers_work_on_a_host_device_is_common() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     machine.softirq_entry(softirq::NET_RX);
@@ -204,10 +205,10 @@ fn the_drivers_work_between_packets_is_common_on_a_host_device() {
 }
 
 /// A run of more than half a millisecond is counted at the next poll's end, so that a reader and
-/// the one who is charged do not wait for the end of a softirq of 2 ms.
+/// the victim do not wait for the end of a softirq of 2 ms.
 /// Promise 2.
 #[test]
-fn a_long_run_of_one_owner_is_counted_before_it_ends() {
+fn a_long_run_is_counted_before_it_ends() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     machine.run_as(cgroup_of(C));
@@ -230,7 +231,7 @@ fn a_long_run_of_one_owner_is_counted_before_it_ends() {
 
 /// Promise 2.
 #[test]
-fn packet_rates_at_one_to_three_cost_one_to_three() {
+fn packets_at_one_to_three_cost_one_to_three() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     machine.hardirq(640, true);
@@ -249,7 +250,7 @@ fn packet_rates_at_one_to_three_cost_one_to_three() {
     assert_eq!((b.rx_ns, b.hardirq_ns), (3 * a.rx_ns, 3 * a.hardirq_ns));
 }
 
-/// A kind of packet: what its work takes, and whether it is answered by way of another CPU.
+/// Kind of packet: the time of its work, and whether it is answered through another CPU.
 #[derive(Clone, Copy)]
 struct Kind {
     ns: u64,
@@ -267,21 +268,21 @@ const KINDS: [Kind; 4] = [
     kind(1_200, true),
 ];
 
-/// Waking another CPU.
+/// Time to wake another CPU.
 const WAKE_NS: u64 = 3_000;
-/// Packets of a parcel, and those that open a batch.
+/// Number of packets in a parcel, and in the opener of a batch.
 const PARCEL: u64 = 27;
 const OPENER: u64 = 8;
 
-/// One batch in one softirq: an opener and then the parcels, to A (0), to B (1) or to the opener's
-/// container. `place` is what a packet takes more at its place in the batch.
+/// Runs one batch in one softirq: an opener and then the parcels, to A (0), to B (1) or to the
+/// opener's container. `place` is the extra time of a packet at its place in the batch.
 fn batch(parcels: &[(usize, Kind)], place: impl Fn(u64) -> u64) -> [u64; 2] {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     machine.set_netns(30, C, false);
     let devices = [scene.in_a, scene.in_b, machine.device(machine.net(30), 2)];
     machine.softirq_entry(softirq::NET_RX);
-    // The common part is 100 ns a packet, whatever the length of the batch.
+    // The common part is 100 ns a packet, for any length of the batch.
     machine.pass(100 * (OPENER + PARCEL * parcels.len() as u64));
     (0..OPENER).for_each(|_| scene.receive(devices[2], 640));
     for (i, (to, kind)) in (0..).zip(parcels) {
@@ -302,12 +303,12 @@ fn batch(parcels: &[(usize, Kind)], place: impl Fn(u64) -> u64) -> [u64; 2] {
     [total(&machine, A), total(&machine, B)]
 }
 
-/// Sizes and protocols in one softirq: each packet costs what it costs in a softirq of its own kind
-/// alone, the wake-up of another CPU is on the bill of whose answers made it necessary, and the
-/// common part is a packet's part.
+/// Sizes and protocols in one softirq: each packet costs what it costs in a softirq of its own
+/// kind. The wake-up of another CPU is charged to the container whose answers needed it, and the
+/// common part is shared per packet.
 /// Promise 2.
 #[test]
-fn each_kind_costs_in_a_mixed_batch_what_it_costs_alone() {
+fn each_kind_costs_the_same_in_a_mixed_batch() {
     for (i, a) in KINDS.into_iter().enumerate() {
         for b in KINDS.into_iter().skip(i + 1) {
             let wake = |kind: Kind| if kind.answered { WAKE_NS } else { 0 };
@@ -321,12 +322,12 @@ fn each_kind_costs_in_a_mixed_batch_what_it_costs_alone() {
     }
 }
 
-/// Where the first packets of a batch are dearer (caches, a sender on the same core), the kind that
-/// is second in a mixed batch is cheaper there than in a batch of its own, and the kind that is first
-/// is not. The ledger is right in both; `bench accounting` therefore compares at the same place.
+/// The first packets of a batch may be more expensive (caches, a sender on the same core). The
+/// second kind in a mixed batch is then cheaper there than in a batch of its own, and the first
+/// kind is not. The ledger is right in both; `bench accounting` therefore compares at equal places.
 /// Promise 2.
 #[test]
-fn a_cost_that_depends_on_the_place_in_the_batch_is_no_error_of_the_ledger() {
+fn a_cost_by_place_is_no_error_of_the_ledger() {
     let (kind, opener) = (KINDS[0], 2);
     let dearer = |place: u64| 30 * (2 * PARCEL).saturating_sub(place);
     let [first, second] = batch(&[(0, kind), (1, kind)], dearer);

@@ -1,24 +1,24 @@
-//! Who is charged for what interrupts it: containers, cgroups of the host, and nobody.
+//! Tests of who is charged for an interruption: containers, cgroups of the host, or no cgroup.
 
 mod common;
 
 use cofferdam_replay::{Machine, Runs, softirq};
 use common::*;
 
-/// A cgroup of the host, and the row that it may be given.
+/// Cgroup of the host, and the row that it may get.
 const SERVICE: u64 = 77;
 const SERVICE_ROW: u32 = E + 1;
-/// Longer than a softirq that follows another is apart from it.
+/// Distance from which a softirq counts as separate from the previous one.
 const APART_NS: u64 = 5_000;
 
-/// A receive softirq of 1 µs for A's packets, in the time of whatever runs.
+/// Runs a receive softirq of 1 µs for A's packets in the time of the running task.
 fn interrupt(scene: &Scene<'_>) {
     scene.machine.softirq_entry(softirq::NET_RX);
     scene.receive(scene.in_a, 1_000);
     scene.machine.softirq_exit(softirq::NET_RX);
 }
 
-/// What is charged to nobody on CPU 0, and how much of that in the host's tasks.
+/// Time charged to no cgroup on CPU 0, and the part of it in the host's tasks.
 fn nobody(machine: &Machine) -> (u64, u64) {
     let time = reading(machine, 0).time;
     (time.charged_nobody_ns, time.charged_host_ns)
@@ -26,7 +26,7 @@ fn nobody(machine: &Machine) -> (u64, u64) {
 
 /// Promise 30.
 #[test]
-fn idle_time_and_threads_that_serve_the_network_are_no_ones() {
+fn idle_time_and_network_threads_are_charged_to_no_cgroup() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     for (i, serves) in (1..).zip([Runs::Idle, Runs::Softirqd, Runs::Napi]) {
@@ -34,7 +34,7 @@ fn idle_time_and_threads_that_serve_the_network_are_no_ones() {
         interrupt(&scene);
         assert_eq!(nobody(&machine), (i * 1_000, 0), "{serves:?}");
     }
-    // Also while the root cgroup has a row.
+    // This holds too while the root cgroup has a row.
     machine.set_cgroup(Machine::ROOT_CGROUP, SERVICE_ROW);
     machine.run(Runs::Idle);
     interrupt(&scene);
@@ -46,7 +46,7 @@ fn idle_time_and_threads_that_serve_the_network_are_no_ones() {
 
 /// Promise 30.
 #[test]
-fn tasks_of_the_host_are_somebody_also_without_a_row() {
+fn host_tasks_are_victims_even_without_a_row() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     for (i, runs) in (1..).zip([Runs::Process, Runs::Worker]) {
@@ -57,7 +57,7 @@ fn tasks_of_the_host_are_somebody_also_without_a_row() {
     machine.run_as(SERVICE);
     interrupt(&scene);
     assert_eq!(nobody(&machine), (3_000, 3_000));
-    // What is not for packets presses nobody.
+    // Time that is not for packets makes no victim.
     machine.hardirq(300, false);
     assert_eq!(nobody(&machine), (3_300, 3_000));
     assert_at_rest(&machine);
@@ -65,7 +65,7 @@ fn tasks_of_the_host_are_somebody_also_without_a_row() {
 
 /// Promise 7.
 #[test]
-fn a_cgroup_of_the_host_is_charged_by_name_once_it_has_a_row() {
+fn a_host_cgroup_with_a_row_is_charged_by_name() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     machine.set_cgroup(SERVICE, SERVICE_ROW);
@@ -86,10 +86,11 @@ fn a_cgroup_of_the_host_is_charged_by_name_once_it_has_a_row() {
     assert_at_rest(&machine);
 }
 
-/// By network softirqs, however many polls they are of: those of other vectors are counted apart.
+/// Counted per network softirq, for any number of polls in it. Softirqs of other vectors are
+/// counted separately.
 /// Promise 2.
 #[test]
-fn interruptions_are_counted_where_they_meet_tasks() {
+fn interruptions_of_tasks_are_counted() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     let interrupt = |scene: &Scene<'_>| {
@@ -116,7 +117,7 @@ fn interruptions_are_counted_where_they_meet_tasks() {
         machine.pass(1_000_000);
         machine.napi_poll();
     }
-    assert_eq!(counts(), (1, 0), "it goes on");
+    assert_eq!(counts(), (1, 0), "it continues");
     machine.softirq_exit(softirq::NET_RX);
     assert_eq!(counts(), (2, 1));
     machine.softirq(softirq::TIMER, 100);
@@ -125,11 +126,11 @@ fn interruptions_are_counted_where_they_meet_tasks() {
     assert_at_rest(&machine);
 }
 
-/// After one interrupt the kernel handles softirqs again and again while packets come, and returns to the task only
-/// then.
+/// After one interrupt the kernel handles softirqs again and again while packets come, and returns
+/// to the task only then.
 /// Promise 35.
 #[test]
-fn network_softirqs_that_follow_another_softirq_interrupt_nobody() {
+fn a_softirq_right_after_another_interrupts_no_task() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     machine.run_as(cgroup_of(A));
@@ -143,7 +144,7 @@ fn network_softirqs_that_follow_another_softirq_interrupt_nobody() {
     machine.pass(APART_NS);
     interrupt(&scene);
     assert_eq!(count(), 2);
-    // A timer behind a shaped queue: what it sends, and what is received of that at once.
+    // A timer behind a shaped queue: it sends, and some packets are received at once.
     machine.pass(APART_NS);
     machine.softirq(softirq::NET_TX, 1_000);
     assert_eq!(count(), 3);
@@ -154,7 +155,7 @@ fn network_softirqs_that_follow_another_softirq_interrupt_nobody() {
     machine.softirq(softirq::TIMER, 1_000);
     interrupt(&scene);
     assert_eq!(count(), 3);
-    // Whomever the one before met.
+    // The result does not depend on the previous task.
     machine.run(Runs::Softirqd);
     machine.pass(APART_NS);
     interrupt(&scene);
@@ -164,7 +165,7 @@ fn network_softirqs_that_follow_another_softirq_interrupt_nobody() {
     assert_at_rest(&machine);
 }
 
-/// However often it is interrupted: one report a generation of the identities and CPU.
+/// One report per generation of the identities and CPU, for any number of interruptions.
 /// Promise 7.
 #[test]
 fn a_cgroup_without_a_row_is_reported_once() {
@@ -193,9 +194,9 @@ fn a_cgroup_without_a_row_is_reported_once() {
     assert_eq!(machine.events(), 4, "there is no row to be had");
 }
 
-/// What a socket of the host gets names its cgroup as well.
+/// Data for a socket of the host report its cgroup as well.
 #[test]
-fn a_socket_without_a_row_is_reported_once_and_then_its_cgroups() {
+fn a_socket_without_a_row_is_reported_once() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     let receive = || {
@@ -215,7 +216,8 @@ fn a_socket_without_a_row_is_reported_once_and_then_its_cgroups() {
     assert_at_rest(&machine);
 }
 
-/// A process moves to another cgroup between two softirqs: each is charged to where it runs then.
+/// A process moves to another cgroup between two softirqs. Each one is charged to the cgroup in
+/// which the process runs.
 /// Promise 7.
 #[test]
 fn a_victim_that_moves_is_charged_where_it_runs() {

@@ -1,5 +1,5 @@
-//! All time is kept: whatever happens in whatever order, at every moment at which a reader may
-//! look, the rows add up to the measured time to the nanosecond.
+//! Tests of the conservation: for any order of events, at every moment at which a reader may look,
+//! the rows add up to the measured time to the nanosecond.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::*;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-/// What may come next; what cannot come where the machine is, is passed over.
+/// Possible next event. An event that is impossible in the current state is skipped.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Pass(u64),
@@ -27,9 +27,9 @@ enum Step {
     RunAs(usize),
     Learn(usize),
     OtherCpu,
-    /// A softirq ends and its marker is not run.
+    /// A softirq ends and its marker does not run.
     LoseExit,
-    /// An interrupt in the middle of one of the next programs.
+    /// An interrupt comes in the middle of one of the next programs.
     Interrupt(u32, u64, bool),
 }
 
@@ -42,7 +42,7 @@ const VECTORS: [u32; 6] = [
     softirq::RCU,
 ];
 
-/// What runs beside the containers, in the root cgroup; and a cgroup without a row.
+/// Tasks of the root cgroup that run besides the containers, and a cgroup without a row.
 const OTHERS: [Runs; 5] = [
     Runs::Idle,
     Runs::Process,
@@ -80,20 +80,21 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Where a CPU is.
+/// State of a CPU.
 #[derive(Clone, Copy, Default)]
 struct Place {
     softirq: Option<u32>,
     napi_thread: bool,
 }
 
-/// Keeps to what the kernel can do: a softirq does not nest, a task does not change in one.
+/// Driver of the machine that keeps to the kernel's rules: a softirq does not nest, and no task
+/// changes in one.
 struct Driver<'m> {
     scene: Scene<'m>,
     places: [Place; 2],
     cpu: usize,
-    /// Pieces of time that a CPU was in a softirq or in a NAPI thread, and in interrupts: measured
-    /// apart from the programs. Right while the clock stands still inside them.
+    /// Time that a CPU was in a softirq or a NAPI thread, and in interrupts, measured independently
+    /// of the programs. Valid while the clock stands still inside them.
     worked_ns: u64,
     interrupted_ns: u64,
 }
@@ -117,7 +118,7 @@ impl<'m> Driver<'m> {
             .unwrap_or(self.scene.host_socket)
     }
 
-    /// A list of `count` packets.
+    /// List of `count` packets.
     fn list(
         &self,
         device: usize,
@@ -197,13 +198,13 @@ impl<'m> Driver<'m> {
                     _ => machine.run_as(STRANGER),
                 }
             }
-            // A container comes anew: every identity is looked up again.
+            // A new container comes: every identity is looked up again.
             Step::Learn(which) => {
                 let row = CONTAINERS[which];
                 machine.forget_cgroup(cgroup_of(row));
                 machine.set_cgroup(cgroup_of(row), row);
             }
-            // The clock is one: only a CPU at rest can be left.
+            // There is one clock: only a CPU at rest can be left.
             Step::OtherCpu if here.softirq.is_none() && !here.napi_thread => {
                 self.cpu = 1 - self.cpu;
                 machine.on(self.cpu as u32);
@@ -238,16 +239,18 @@ proptest! {
     #![proptest_config(ProptestConfig {
         cases: 1_500,
         failure_persistence: None,
-        // The same sequences in each run.
+        // Use equal sequences in each run.
         rng_seed: RngSeed::Fixed(1),
         ..ProptestConfig::default()
     })]
 
-    /// Nothing interrupts a program and the clock stands still in it: the measured time is exactly
-    /// what went by in softirqs, NAPI threads and interrupts.
+    /// No interrupt comes during a program, and the clock stands still in it. The measured time is
+    /// exactly the time in softirqs, NAPI threads and interrupts.
     /// Promise 1.
     #[test]
-    fn every_nanosecond_is_in_a_row_at_every_moment(steps in prop::collection::vec(step(), 1..120)) {
+    fn every_nanosecond_is_in_a_row_at_every_moment(
+        steps in prop::collection::vec(step(), 1..120),
+    ) {
         let machine = Machine::new(2);
         let mut driver = Driver::new(&machine);
         for step in steps {
@@ -266,12 +269,15 @@ proptest! {
         prop_assert_eq!(worked_ns, driver.worked_ns);
     }
 
-    /// Windows of measurement open and close anywhere: what is measured is in a row, and once the last
-    /// one is closed and all has come to its end, no CPU is at anything.
+    /// Windows open and close at any point. All measured time is in a row. Once the last window is
+    /// closed and all work has ended, no CPU measures anything.
     /// Promise 4.
     #[test]
-    fn windows_that_open_and_close_anywhere_leave_nothing_under_way(
-        steps in prop::collection::vec((step(), prop::option::weighted(0.2, any::<bool>())), 1..120),
+    fn windows_at_any_point_leave_nothing_open(
+        steps in prop::collection::vec(
+            (step(), prop::option::weighted(0.2, any::<bool>())),
+            1..120,
+        ),
     ) {
         let machine = Machine::new(2);
         let mut driver = Driver::new(&machine);
@@ -291,11 +297,11 @@ proptest! {
         }
     }
 
-    /// The clock goes on at each reading, interrupts come in the middle of programs, and markers are
-    /// lost.
+    /// The clock advances at each reading, interrupts come in the middle of programs, and markers
+    /// are lost.
     /// Promise 1.
     #[test]
-    fn nothing_is_lost_when_programs_take_time_are_interrupted_or_do_not_run(
+    fn no_time_is_lost_in_slow_or_skipped_programs(
         tick in 1_u64..90,
         steps in prop::collection::vec(step(), 1..120),
     ) {

@@ -1,12 +1,12 @@
-//! Packets that the kernel takes through its first steps one by one, as a list, and handles after that: those that GRO
-//! passes on.
+//! Tests of packets that the kernel takes through its first steps one by one, as a list, and
+//! handles afterwards: packets that GRO passes on.
 
 mod common;
 
 use cofferdam_replay::{Device, Machine, softirq};
 use common::*;
 
-/// The packets of a list on `device`, which take 10 ns each until they are handled.
+/// Receives the packets of a list on `device`, which take 10 ns each until they are handled.
 fn list(scene: &Scene<'_>, device: Device<'_>, packets: usize) {
     for after in (0..packets).rev() {
         let packet = scene.packet_with(device, |p| p.more_follow = Some(after > 0));
@@ -15,7 +15,7 @@ fn list(scene: &Scene<'_>, device: Device<'_>, packets: usize) {
     }
 }
 
-/// One of them is forwarded to the container behind `veth`, in `ns`.
+/// Forwards one of them to the container behind `veth`, in `ns`.
 fn forward(scene: &Scene<'_>, veth: Device<'_>, ns: u64) {
     scene.machine.net_dev_queue(scene.packet(veth));
     scene.machine.pass(ns);
@@ -23,7 +23,7 @@ fn forward(scene: &Scene<'_>, veth: Device<'_>, ns: u64) {
 
 /// Promise 2.
 #[test]
-fn packets_of_a_list_are_those_whom_they_are_forwarded_to() {
+fn packets_of_a_list_belong_to_their_receivers() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     machine.softirq_entry(softirq::NET_RX);
@@ -33,7 +33,7 @@ fn packets_of_a_list_are_those_whom_they_are_forwarded_to() {
     forward(&scene, scene.veth_a, 100);
     forward(&scene, scene.veth_b, 70);
     machine.softirq_exit(softirq::NET_RX);
-    // What is common, 90 ns, is shared two to one.
+    // The common time of 90 ns is shared two to one.
     assert_eq!(all_totals(&machine), [(A, 230 + 60), (B, 70 + 30)]);
     assert_eq!(machine.row_of(0, HOST_TRAFFIC).rx_packets, 0);
     assert_at_rest(&machine);
@@ -41,7 +41,7 @@ fn packets_of_a_list_are_those_whom_they_are_forwarded_to() {
 
 /// Promise 2.
 #[test]
-fn a_list_that_nobody_takes_is_not_the_next_ones() {
+fn an_untaken_list_does_not_join_the_next_one() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     machine.softirq_entry(softirq::NET_RX);
@@ -49,7 +49,7 @@ fn a_list_that_nobody_takes_is_not_the_next_ones() {
     list(&scene, scene.card, 2);
     forward(&scene, scene.veth_a, 100);
     machine.napi_poll();
-    // The first one of another device does not wait with those of this.
+    // The first packet of another device does not wait with those of this one.
     let more = scene.packet_with(scene.card, |p| p.more_follow = Some(true));
     machine.netif_receive_skb(more);
     machine.pass(10);
@@ -63,24 +63,24 @@ fn a_list_that_nobody_takes_is_not_the_next_ones() {
 
 /// Promise 2.
 #[test]
-fn packets_that_come_alone_wait_for_no_other() {
+fn single_packets_wait_for_no_other() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     machine.softirq_entry(softirq::NET_RX);
     scene.receive(scene.card, 10);
     scene.receive(scene.card, 10);
     forward(&scene, scene.veth_a, 100);
-    // And what follows one of them is its owner's, whoever is queued to.
+    // The time after one of them belongs to its owner, whatever is queued.
     forward(&scene, scene.veth_b, 100);
     machine.softirq_exit(softirq::NET_RX);
     assert_eq!(all_totals(&machine), [(HOST_TRAFFIC, 10), (A, 210)]);
     assert_at_rest(&machine);
 }
 
-/// How many of them are whose is not known: the first has them all.
+/// The number of packets per owner is unknown: the first owner gets all.
 /// Promise 2.
 #[test]
-fn packets_of_a_list_are_those_whose_sockets_take_them() {
+fn packets_of_a_list_belong_to_the_receiving_sockets() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     machine.softirq_entry(softirq::NET_RX);

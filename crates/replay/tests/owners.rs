@@ -1,5 +1,5 @@
-//! Whose is a packet's work? Each case that the programs' headers name, to the nanosecond: the
-//! clock stands still inside the programs, so that all time is the test's own.
+//! Tests of the owner of a packet's work: each case that the programs' headers name, to the
+//! nanosecond. The clock stands still inside the programs, so that all time comes from the test.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn in_receive(machine: &Machine, body: impl FnOnce()) {
 
 /// Promise 2.
 #[test]
-fn inside_a_namespace_the_packet_is_the_containers() {
+fn a_packet_in_a_namespace_belongs_to_its_container() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     in_receive(&machine, || {
@@ -34,7 +34,7 @@ fn inside_a_namespace_the_packet_is_the_containers() {
 
 /// Promise 2.
 #[test]
-fn on_the_hosts_end_of_a_veth_the_container_is_sending() {
+fn the_hosts_end_of_a_veth_names_the_sender() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     in_receive(&machine, || {
@@ -47,7 +47,7 @@ fn on_the_hosts_end_of_a_veth_the_container_is_sending() {
 }
 
 #[test]
-fn segments_that_gro_has_merged_count_as_packets() {
+fn segments_merged_by_gro_count_as_packets() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     in_receive(&machine, || {
@@ -60,11 +60,11 @@ fn segments_that_gro_has_merged_count_as_packets() {
     assert_eq!((a.rx_ns, a.rx_packets, a.rx_bytes), (800, 10, 14_000));
 }
 
-/// From the card over a bridge to the container's veth: all of it is the receiver's, and the
-/// packet is counted where the container takes it.
+/// From the card over a bridge to the container's veth, all work belongs to the receiver, and the
+/// packet is counted where the container receives it.
 /// Promise 2.
 #[test]
-fn a_pending_packet_is_its_receivers_with_the_hosts_stage() {
+fn a_pending_packet_belongs_to_its_receiver() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     in_receive(&machine, || {
@@ -74,7 +74,7 @@ fn a_pending_packet_is_its_receivers_with_the_hosts_stage() {
         machine.net_dev_queue(scene.packet(scene.veth_a));
         machine.pass(100);
         machine.napi_poll();
-        // The backlog hands it over.
+        // The backlog passes it on.
         scene.receive(scene.in_a, 400);
         machine.napi_poll();
     });
@@ -84,7 +84,7 @@ fn a_pending_packet_is_its_receivers_with_the_hosts_stage() {
 
 /// Promise 2.
 #[test]
-fn a_pending_packet_that_no_container_gets_is_forwarded_or_the_hosts() {
+fn an_undelivered_packet_is_forwarded_or_the_hosts() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     in_receive(&machine, || {
@@ -101,12 +101,15 @@ fn a_pending_packet_that_no_container_gets_is_forwarded_or_the_hosts() {
         (UNKNOWN_NAMESPACE, 50),
     ];
     assert_eq!(all_totals(&machine), expected);
-    assert!(machine.events() > 0, "the agent is told of the namespace");
+    assert!(
+        machine.events() > 0,
+        "the namespace is reported to the agent"
+    );
 }
 
 /// Promise 2.
 #[test]
-fn a_pending_packet_is_the_sockets_that_takes_it() {
+fn a_pending_packet_belongs_to_the_receiving_socket() {
     type Settle = fn(&Machine, &Scene<'_>, u32);
     let ways: [Settle; 3] = [
         |machine, scene, row| machine.sk_data_ready(scene.socket_of(row)),
@@ -120,7 +123,7 @@ fn a_pending_packet_is_the_sockets_that_takes_it() {
             scene.receive(scene.card, 500);
             settle(&machine, &scene, E);
             machine.pass(80);
-            // Already told: another socket's wake-up changes nothing.
+            // The owner is known already: another socket's wake-up changes nothing.
             settle(&machine, &scene, A);
             machine.pass(20);
             machine.napi_poll();
@@ -132,7 +135,7 @@ fn a_pending_packet_is_the_sockets_that_takes_it() {
 
 /// Promise 2.
 #[test]
-fn in_a_shared_namespace_the_sockets_cgroup_decides() {
+fn the_sockets_cgroup_decides_in_a_shared_namespace() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     in_receive(&machine, || {
@@ -142,7 +145,7 @@ fn in_a_shared_namespace_the_sockets_cgroup_decides() {
         scene.receive(scene.shared, 200);
         machine.sk_data_ready(scene.socket_of(D));
         machine.pass(20);
-        // No socket takes it: the first container of the namespace stands for it.
+        // No socket receives it: the first container of the namespace stands for it.
         scene.receive(scene.shared, 400);
         machine.napi_poll();
     });
@@ -151,7 +154,7 @@ fn in_a_shared_namespace_the_sockets_cgroup_decides() {
 
 /// Promise 2.
 #[test]
-fn on_another_host_device_the_incoming_interface_names_the_sender() {
+fn the_incoming_interface_names_the_sender() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     in_receive(&machine, || {
@@ -163,10 +166,10 @@ fn on_another_host_device_the_incoming_interface_names_the_sender() {
     assert_eq!(caused(&machine, B), (0, 330, 0));
 }
 
-/// The answer is kept between packets, and asked for again once the agent has changed it.
+/// The programs cache the answer between packets, and look again once the agent has changed it.
 /// Promise 2.
 #[test]
-fn an_incoming_interface_that_changes_hands_names_its_new_owner_at_once() {
+fn an_incoming_interface_names_its_new_owner_at_once() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     in_receive(&machine, || {
@@ -184,7 +187,7 @@ fn an_incoming_interface_that_changes_hands_names_its_new_owner_at_once() {
 
 /// Promise 2.
 #[test]
-fn an_interface_that_changes_hands_has_its_new_owner_at_once() {
+fn an_interface_has_its_new_owner_at_once() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     in_receive(&machine, || {
@@ -196,11 +199,11 @@ fn an_interface_that_changes_hands_has_its_new_owner_at_once() {
     assert_eq!(all_totals(&machine), [(A, 100), (B, 250)]);
 }
 
-/// A receive softirq drains a qdisc in the middle of A's packet: B's packets are B's, and what
-/// follows is A's again.
+/// A receive softirq drains a qdisc in the middle of A's packet. B's packets belong to B, and the
+/// time after them to A again.
 /// Promise 2.
 #[test]
-fn a_detour_through_a_qdisc_is_the_other_senders() {
+fn a_detour_through_a_qdisc_belongs_to_its_sender() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     in_receive(&machine, || {
@@ -223,10 +226,10 @@ fn a_detour_through_a_qdisc_is_the_other_senders() {
     assert_eq!(machine.row_of(0, A).rx_packets, 2);
 }
 
-/// A process of C sends, and its system call lets A's packets go first.
+/// A process of C sends, and its system call dequeues A's packets first.
 /// Promise 2.
 #[test]
-fn a_system_call_that_drains_anothers_packets_is_the_others() {
+fn a_drain_of_another_containers_packets_is_charged_there() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     let of = |row| scene.packet_with(scene.card, |p| p.socket = Some(scene.socket_of(row)));
@@ -252,11 +255,11 @@ fn a_system_call_that_drains_anothers_packets_is_the_others() {
     assert_eq!((c.charged_network_ns, c.charged_other_ns), (100, 500));
 }
 
-/// The device is full in the middle of a drain: no dequeue tells its end. A softirq or another
-/// task does, and the time up to there is in both sums.
+/// The device is full in the middle of a drain: no dequeue marks its end. A softirq or another task
+/// does, and the time until then is in both sums.
 /// Promise 2.
 #[test]
-fn a_drain_that_gives_up_ends_with_a_softirq_or_with_its_task() {
+fn an_abandoned_drain_ends_with_a_softirq_or_task() {
     for by_softirq in [true, false] {
         let machine = Machine::new(1);
         let scene = Scene::new(&machine);
@@ -295,7 +298,7 @@ fn the_transmit_softirq_is_shared_by_its_packets() {
     machine.pass(11);
     machine.softirq_exit(softirq::NET_TX);
     assert_at_rest(&machine);
-    // 211 ns for three packets: 140 for two, and the last has the rounding.
+    // 211 ns for three packets: 140 ns for two, and the last gets the rounding.
     assert_eq!(caused(&machine, A), (0, 140, 0));
     assert_eq!(caused(&machine, B), (0, 71, 0));
     assert_eq!(machine.row_of(0, A).tx_packets, 2);
@@ -303,7 +306,7 @@ fn the_transmit_softirq_is_shared_by_its_packets() {
 
 /// Promise 2.
 #[test]
-fn a_softirq_without_packets_has_caused_its_reason_and_tsq_its_sender() {
+fn a_softirq_without_packets_counts_for_its_reason() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     machine.run_as(cgroup_of(D));
@@ -328,22 +331,22 @@ fn a_softirq_without_packets_has_caused_its_reason_and_tsq_its_sender() {
         ]
     );
     assert_eq!(caused(&machine, A), (0, 500, 0));
-    // Who was interrupted is charged, for network work and for other work apart.
+    // The interrupted task is charged, for network work and for other work separately.
     let d = machine.row_of(0, D);
     assert_eq!((d.charged_network_ns, d.charged_other_ns), (509, 70));
 }
 
-/// With RPS the sender's own receive softirq only wakes the other CPU: part of the transmit that
-/// raised it.
+/// With RPS, the sender's own receive softirq only wakes the other CPU: it is part of the transmit
+/// that raised it.
 /// Promise 2.
 #[test]
-fn an_empty_receive_softirq_is_the_senders_that_raised_it() {
+fn an_empty_receive_softirq_belongs_to_its_raiser() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     machine.net_dev_queue(scene.packet(scene.in_a));
     in_receive(&machine, || machine.pass(120));
     assert_eq!(caused(&machine, A), (0, 120, 0));
-    // To a container: the host sends to it.
+    // The host sends to a container.
     machine.net_dev_queue(scene.packet(scene.veth_b));
     in_receive(&machine, || machine.pass(90));
     assert_eq!(caused(&machine, B), (90, 0, 0));
@@ -351,11 +354,11 @@ fn an_empty_receive_softirq_is_the_senders_that_raised_it() {
     assert_eq!(total(&machine, NO_PACKET), 50);
 }
 
-/// A's answers are handed to another CPU while B is the last in the poll: the wake-up after the
-/// poll is A's, and not shared.
+/// A's answers are passed to another CPU while B is the last in the poll. The wake-up after the
+/// poll belongs to A, and is not shared.
 /// Promise 2.
 #[test]
-fn waking_another_cpu_is_whose_packets_were_handed_over() {
+fn a_wakeup_belongs_to_the_owner_of_the_packets() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     in_receive(&machine, || {
@@ -369,7 +372,7 @@ fn waking_another_cpu_is_whose_packets_were_handed_over() {
         machine.pass(3_000);
     });
     assert_eq!(all_totals(&machine), [(A, 3_120), (B, 200)]);
-    // Nothing was handed over since: what follows a poll is its packets'.
+    // No packet was passed on since: the time after a poll belongs to its packets.
     in_receive(&machine, || {
         scene.receive(scene.in_a, 100);
         machine.napi_poll();
@@ -381,7 +384,7 @@ fn waking_another_cpu_is_whose_packets_were_handed_over() {
 
 /// Promise 2.
 #[test]
-fn a_napi_threads_time_is_its_packets_and_softirqs_in_it_are_their_own() {
+fn a_napi_threads_time_belongs_to_its_packets() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     machine.sched_switch(scene.task, scene.napi);
@@ -412,7 +415,7 @@ fn a_napi_threads_time_is_its_packets_and_softirqs_in_it_are_their_own() {
 
 /// Promise 2.
 #[test]
-fn a_network_interrupt_is_its_packets_and_another_one_its_devices() {
+fn a_network_interrupt_belongs_to_its_packets() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     machine.run_as(cgroup_of(C));
@@ -422,7 +425,7 @@ fn a_network_interrupt_is_its_packets_and_another_one_its_devices() {
     in_receive(&machine, || {
         scene.receive(scene.in_a, 100);
         scene.receive(scene.in_a, 100);
-        // In the middle of A's packet: A's time does not grow by it.
+        // The interrupt comes in the middle of A's packet: A's time does not grow by it.
         machine.hardirq(70, false);
         scene.receive(scene.in_b, 100);
         machine.napi_poll();
@@ -434,11 +437,11 @@ fn a_network_interrupt_is_its_packets_and_another_one_its_devices() {
     assert_eq!((c.charged_network_ns, c.charged_other_ns), (390, 95));
 }
 
-/// The marker of a softirq's end is skipped (the kernel does so when it is busy with the same
-/// program): what was cut before is kept, and no later time is taken for the softirq's.
+/// The kernel skips the marker of a softirq's end while it is busy with the same program. The
+/// segments cut before stay counted, and no later time is attributed to the softirq.
 /// Promise 2.
 #[test]
-fn a_softirq_whose_end_is_not_seen_keeps_what_was_cut() {
+fn a_softirq_without_an_end_keeps_its_segments() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     machine.softirq_entry(RX);
@@ -450,12 +453,12 @@ fn a_softirq_whose_end_is_not_seen_keeps_what_was_cut() {
         scene.receive(scene.in_b, 30);
         machine.napi_poll();
     });
-    // The head of 10 ns is shared by both; B's open segment has no known end.
+    // Both share the head of 10 ns; B's open segment has no known end.
     assert_eq!(all_totals(&machine), [(A, 105), (B, 35)]);
     assert_eq!(machine.row_of(0, B).rx_packets, 2);
 }
 
-/// CPUs keep apart.
+/// CPUs are independent.
 #[test]
 fn each_cpu_has_a_clock_and_rows_of_its_own() {
     let machine = Machine::new(2);

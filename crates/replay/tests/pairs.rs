@@ -1,5 +1,5 @@
-//! Who sends to whom: each packet that one container sends to another is counted once, for that
-//! pair, whatever comes between.
+//! Tests of senders and receivers: each packet that one container sends to another is counted once,
+//! for that pair, whatever comes between.
 
 mod common;
 
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 const RX: u32 = softirq::NET_RX;
 
-/// Packets by sender and receiver.
+/// Number of packets by sender and receiver.
 fn pairs(machine: &Machine) -> BTreeMap<(u32, u32), u64> {
     let pairs = machine.pairs().expect("readable");
     (pairs.into_iter())
@@ -20,8 +20,8 @@ fn pairs(machine: &Machine) -> BTreeMap<(u32, u32), u64> {
         .collect()
 }
 
-/// A packet of A or B comes out of its veth and is queued, by way of the bridge or not, to the
-/// other's; or it leaves by the card.
+/// Forwards a packet of A or B from its veth to the other's, over the bridge or directly, or to the
+/// card.
 fn forward(scene: &Scene<'_>, sender: u32, receiver: Option<u32>, by_bridge: bool, segments: u16) {
     let (machine, veth) = (scene.machine, |row| {
         [scene.veth_a, scene.veth_b][(row - A) as usize]
@@ -39,7 +39,7 @@ fn forward(scene: &Scene<'_>, sender: u32, receiver: Option<u32>, by_bridge: boo
 
 /// Promise 3.
 #[test]
-fn a_packet_is_the_pairs_whose_interfaces_it_passes() {
+fn a_packet_counts_for_the_pair_of_its_interfaces() {
     let machine = Machine::new(2);
     let scene = Scene::new(&machine);
     for cpu in 0..2 {
@@ -50,7 +50,7 @@ fn a_packet_is_the_pairs_whose_interfaces_it_passes() {
         forward(&scene, B, Some(A), false, 0);
         forward(&scene, A, None, false, 0); // to the outside: no pair
         forward(&scene, A, Some(A), false, 0); // to itself: none either
-        // From outside: its owner is B, nobody on this host has sent it.
+        // From outside: its owner is B, and no container of this host sent it.
         scene.receive(scene.card, 100);
         machine.net_dev_queue(scene.packet(scene.veth_b));
         machine.napi_poll();
@@ -60,10 +60,10 @@ fn a_packet_is_the_pairs_whose_interfaces_it_passes() {
     assert_eq!(pairs(&machine), [((A, B), 22), ((B, A), 2)].into());
 }
 
-/// What is sent in process context is known when the softirq that it raises takes it out of the
-/// sender's interface, and not before.
+/// Packets sent in process context are counted when the softirq that they raise takes them out of
+/// the sender's interface, and not before.
 #[test]
-fn what_a_system_call_sends_is_counted_where_it_is_received() {
+fn a_sent_packet_is_counted_when_it_is_received() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     machine.run_as(cgroup_of(A));
@@ -75,13 +75,13 @@ fn what_a_system_call_sends_is_counted_where_it_is_received() {
     assert_eq!(pairs(&machine), [((A, B), 1)].into());
 }
 
-/// What may come next in a softirq.
+/// Possible next event in a softirq.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A packet from the card for B.
+    /// Packet from the card for B.
     Receive,
     Poll,
-    /// A packet of `sender`, to the card without a receiver.
+    /// Packet of `sender`, to the card without a receiver.
     Forward {
         sender: u32,
         receiver: Option<u32>,
@@ -126,12 +126,12 @@ proptest! {
     #![proptest_config(ProptestConfig {
         cases: 3_000,
         failure_persistence: None,
-        // The same sequences in each run.
+        // Use equal sequences in each run.
         rng_seed: RngSeed::Fixed(4),
         ..ProptestConfig::default()
     })]
 
-    /// With interrupts at random places nothing is lost and nothing invented.
+    /// With interrupts at random places, no packet is lost and none invented.
     /// Promise 3.
     #[test]
     fn pairs_are_exact_over_thousands_of_histories(history in history()) {

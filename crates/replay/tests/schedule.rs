@@ -1,5 +1,5 @@
-//! Where did the CPU go that a container was promised? Each cause made on purpose, to the
-//! nanosecond, on the programs of the diagnosis.
+//! Tests of the diagnosis: each cause of lost CPU time is produced on purpose, and its loss is
+//! exact to the nanosecond.
 
 use cofferdam_replay::Machine;
 use cofferdam_replay::schedule::{CPUS, Leave, Runqueues, Thread};
@@ -17,14 +17,14 @@ fn queues(machine: &Machine) -> Runqueues<'_> {
     Runqueues::new(machine, 6)
 }
 
-/// All threads wake up on this CPU now.
+/// Wakes all threads on this CPU now.
 fn wake(queues: &mut Runqueues<'_>, cpu: u32, threads: &[Thread]) {
     threads.iter().for_each(|t| queues.enqueue(*t, cpu));
 }
 
 /// Promise 10.
 #[test]
-fn what_one_of_two_on_a_cpu_does_not_run_it_waits_behind_the_other() {
+fn two_threads_on_a_cpu_wait_behind_each_other() {
     let machine = Machine::new(CPUS);
     let mut queues = queues(&machine);
     let [a, b] = [A, B].map(|row| queues.thread(Runqueues::group_of(row), FIRST));
@@ -41,14 +41,14 @@ fn what_one_of_two_on_a_cpu_does_not_run_it_waits_behind_the_other() {
         assert_eq!((cell.run_ns, cell.shared_ns), (run * MS, wait * MS));
         assert_eq!((cell.stranded_ns, cell.throttled_ns), (0, 0));
         assert_eq!(cell.with_row, other);
-        // It may use no other CPU: an idle one beside it is no phantom.
+        // The thread may use no other CPU: an idle one elsewhere is no phantom.
         assert_eq!(queues.phantom_ns(row), 0);
     }
 }
 
-/// The neighbour's thread on the second CPU has used its quota up and leaves the CPU idle, while
-/// its other thread keeps the target waiting on the first.
-fn beside_an_idle_cpu(queues: &mut Runqueues<'_>, mask: u64) -> (Thread, Thread) {
+/// The neighbour's thread on the second CPU has exhausted its quota and leaves the CPU idle, while
+/// its other thread makes the target wait on the first.
+fn during_an_idle_cpu(queues: &mut Runqueues<'_>, mask: u64) -> (Thread, Thread) {
     let capped = Runqueues::group_of(B);
     let target = queues.thread(Runqueues::group_of(A), mask);
     let [here, there] = [FIRST, 2].map(|mask| queues.thread(capped, mask));
@@ -63,11 +63,11 @@ fn beside_an_idle_cpu(queues: &mut Runqueues<'_>, mask: u64) -> (Thread, Thread)
 
 /// Promise 10.
 #[test]
-fn a_long_wait_beside_an_idle_cpu_is_phantom() {
+fn a_long_wait_during_an_idle_cpu_is_phantom() {
     for (mask, stranded) in [(BOTH, 3), (FIRST, 0)] {
         let machine = Machine::new(CPUS);
         let mut queues = queues(&machine);
-        let (target, _) = beside_an_idle_cpu(&mut queues, mask);
+        let (target, _) = during_an_idle_cpu(&mut queues, mask);
         queues.pass(3 * MS);
         queues.switch(0, Leave::Preempted, Some(target));
         let cell = queues.cell(0, A);
@@ -77,15 +77,15 @@ fn a_long_wait_beside_an_idle_cpu_is_phantom() {
     }
 }
 
-/// Short waits are not compared with idle CPUs one by one: once a period, with the idle time that
-/// the throttled have left meanwhile.
+/// Short waits are not compared with idle CPUs one by one, but once a period, with the idle time
+/// that throttled threads have left meanwhile.
 /// Promise 10.
 #[test]
-fn short_waits_are_phantom_as_far_as_the_throttled_left_cpus_idle() {
+fn short_waits_are_phantom_within_throttled_idle_time() {
     for (mask, phantom) in [(BOTH, 100), (FIRST, 0)] {
         let machine = Machine::new(CPUS);
         let mut queues = queues(&machine);
-        let (target, other) = beside_an_idle_cpu(&mut queues, mask);
+        let (target, other) = during_an_idle_cpu(&mut queues, mask);
         // Two windows of 100 ms, in which it waits half of the time, and the wait that ends them.
         for _ in 0..201 {
             queues.pass(MS / 2);
@@ -102,7 +102,7 @@ fn short_waits_are_phantom_as_far_as_the_throttled_left_cpus_idle() {
 
 /// Promise 10.
 #[test]
-fn its_own_quota_is_not_its_neighbours_fault() {
+fn a_containers_own_quota_is_no_neighbours_fault() {
     let machine = Machine::new(CPUS);
     let mut queues = queues(&machine);
     let thread = queues.thread(Runqueues::group_of(A), FIRST);
@@ -122,7 +122,7 @@ fn its_own_quota_is_not_its_neighbours_fault() {
     assert_eq!((cpu.idle_ns, cpu.left_idle_ns), (700 * MS, 700 * MS));
 }
 
-/// In windows the programs are attached again and again: nothing of what was before is counted.
+/// In windows the programs are attached again and again: nothing from before is counted.
 /// Promise 10.
 #[test]
 fn counting_begins_in_the_middle_of_waits_and_runs() {
@@ -136,7 +136,7 @@ fn counting_begins_in_the_middle_of_waits_and_runs() {
     queues.switch(0, Leave::Asleep, Some(a));
     queues.pass(3 * MS);
     queues.switch(0, Leave::Preempted, Some(b));
-    // B has the CPU for a second, in which nobody counts.
+    // B has the CPU for a second, during which no program counts.
     let before = [A, B].map(|row| queues.cell(0, row));
     queues.pass(1000 * MS);
     queues.begin();
@@ -156,7 +156,7 @@ fn counting_begins_in_the_middle_of_waits_and_runs() {
 
 /// Promise 10.
 #[test]
-fn a_wait_that_is_over_when_counting_begins_is_none() {
+fn a_wait_before_the_counting_is_ignored() {
     let machine = Machine::new(CPUS);
     let mut queues = queues(&machine);
     let [a, b] = [A, B].map(|row| queues.thread(Runqueues::group_of(row), FIRST));
@@ -164,7 +164,8 @@ fn a_wait_that_is_over_when_counting_begins_is_none() {
     queues.switch(0, Leave::Asleep, Some(a));
     queues.pass(MS);
     queues.switch(0, Leave::Preempted, Some(b));
-    // Nobody counts while A runs once more and goes to sleep; the cell says that it is still queued.
+    // No program counts while A runs once more and goes to sleep; the cell still says that it is
+    // queued.
     queues.uncounted(0, Leave::Preempted, Some(a));
     queues.pass(MS);
     queues.uncounted(0, Leave::Asleep, Some(b));
@@ -180,7 +181,7 @@ fn a_wait_that_is_over_when_counting_begins_is_none() {
 
 /// Promise 10.
 #[test]
-fn from_a_sleeper_nothing_is_taken_and_a_host_task_is_waited_for() {
+fn a_sleeper_loses_nothing_and_waits_for_host_tasks() {
     let machine = Machine::new(CPUS);
     let mut queues = queues(&machine);
     let sleeper = queues.thread(Runqueues::group_of(A), FIRST);
@@ -194,7 +195,7 @@ fn from_a_sleeper_nothing_is_taken_and_a_host_task_is_waited_for() {
     }
     let cell = queues.cell(0, A);
     assert_eq!((cell.run_ns, cell.shared_ns), (20 * MS, 0));
-    // It wakes up while a task of the host has the CPU.
+    // The thread wakes up while a task of the host has the CPU.
     wake(&mut queues, 0, &[host]);
     queues.switch(0, Leave::Asleep, Some(host));
     queues.pass(MS);
@@ -208,7 +209,7 @@ fn from_a_sleeper_nothing_is_taken_and_a_host_task_is_waited_for() {
 
 /// Promise 10.
 #[test]
-fn a_wait_ends_where_the_thread_is_moved_away() {
+fn a_wait_ends_when_the_thread_migrates() {
     let machine = Machine::new(CPUS);
     let mut queues = queues(&machine);
     let [a, b] = [A, B].map(|row| queues.thread(Runqueues::group_of(row), BOTH));
@@ -223,7 +224,7 @@ fn a_wait_ends_where_the_thread_is_moved_away() {
     queues.pass(5 * MS);
     queues.switch(1, Leave::Asleep, None);
     assert_eq!(queues.cell(1, A).run_ns, 5 * MS);
-    // It is not queued here any more: nothing is added.
+    // The thread is not queued here any more: nothing is added.
     queues.switch(0, Leave::Asleep, None);
     assert_eq!(queues.cell(0, A).shared_ns, 2 * MS);
 }
@@ -236,8 +237,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Whoever runs, wakes and leaves: containers, host and idle add up to the time of each CPU,
-    /// and no container waits longer on a CPU than it does not run there.
+    /// For any sequence of events, the times of containers, host and idle add up to the time of
+    /// each CPU, and no container waits longer on a CPU than it does not run there.
     /// Promise 10.
     #[test]
     fn all_time_of_a_cpu_has_an_owner(
@@ -247,7 +248,7 @@ proptest! {
         let mut queues = queues(&machine);
         let groups = [1, 102, 102, 103, 103, 104, 105, 105];
         let threads = groups.map(|group| queues.thread(group, BOTH));
-        // Where each is queued, and who runs.
+        // CPU on which each thread is queued, and running threads.
         let (mut at, mut running) = ([None; 8], [None; CPUS as usize]);
         let mut began = [None; CPUS as usize];
         for (ns, cpu, which, how) in steps {

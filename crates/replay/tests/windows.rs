@@ -1,12 +1,13 @@
-//! Windows of measurement: what begins in one is measured to its end, and nothing else. After that each CPU
-//! is at rest, so that the markers can be detached, and attached again, anywhere.
+//! Tests of the windows of measurement. Work that begins in a window is measured to its end, and no
+//! other work. After that each CPU is at rest, so that the markers can be detached and attached
+//! again at any point.
 
 mod common;
 
 use cofferdam_replay::{Machine, Runs, softirq};
 use common::*;
 
-/// A receive softirq of A's.
+/// Runs a receive softirq for A.
 fn receive(scene: &Scene<'_>, ns: u64) {
     scene.machine.softirq_entry(softirq::NET_RX);
     scene.receive(scene.in_a, ns);
@@ -23,13 +24,13 @@ fn assert_idle(machine: &Machine) {
 
 /// Promise 4.
 #[test]
-fn a_softirq_counts_in_the_window_that_it_begins_in() {
+fn a_softirq_counts_in_the_window_of_its_begin() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     machine.window(false);
     receive(&scene, 1_000);
     assert_eq!(all_totals(&machine), [], "the window is not open");
-    // Begins before it, ends in it.
+    // The softirq begins before the window and ends in it.
     machine.softirq_entry(softirq::NET_RX);
     scene.receive(scene.in_a, 300);
     machine.window(true);
@@ -37,7 +38,7 @@ fn a_softirq_counts_in_the_window_that_it_begins_in() {
     machine.napi_poll();
     machine.softirq_exit(softirq::NET_RX);
     assert_eq!(all_totals(&machine), []);
-    // Begins in it, ends after it.
+    // The softirq begins in the window and ends after it.
     receive(&scene, 70);
     machine.softirq_entry(softirq::NET_RX);
     scene.receive(scene.in_a, 20);
@@ -71,7 +72,7 @@ fn a_napi_thread_is_joined_and_left_between_two_polls() {
     assert_eq!(all_totals(&machine), [], "it has begun before the window");
     machine.napi_poll();
     scene.receive(scene.in_a, 60);
-    // What interrupts it in the window, and what does when that is over.
+    // Interrupt it in the window, and after the window.
     receive(&scene, 7);
     scene.receive(scene.in_a, 30);
     machine.window(false);
@@ -84,7 +85,7 @@ fn a_napi_thread_is_joined_and_left_between_two_polls() {
     assert_eq!(total(&machine, A), 100);
     let time = reading(&machine, 0).time;
     assert_eq!((time.napi_thread_ns, time.softirq_ns), (93, 7));
-    // It has left the CPU unseen. A softirq in the next window is one in ordinary context.
+    // The thread has left the CPU unnoticed. A softirq in the next window has ordinary context.
     machine.run_as(cgroup_of(A));
     machine.window(true);
     receive(&scene, 10);
@@ -93,11 +94,11 @@ fn a_napi_thread_is_joined_and_left_between_two_polls() {
     assert_idle(&machine);
 }
 
-/// The kernel may hide the switch to it. What it did until its first poll ended is in no ledger, and missing
-/// from the count of softirqs.
+/// The kernel may hide the switch to the thread. Its time until the end of its first poll is in no
+/// ledger, and missing from the count of softirqs.
 /// Promise 2.
 #[test]
-fn a_napi_thread_that_comes_to_its_cpu_unseen_is_told_of() {
+fn a_napi_thread_with_a_hidden_switch_is_reported() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     receive(&scene, 10);
@@ -110,7 +111,7 @@ fn a_napi_thread_that_comes_to_its_cpu_unseen_is_told_of() {
     scene.receive(scene.in_a, 70);
     machine.sched_switch(scene.napi, scene.task);
     assert_eq!(reading(&machine, 0).time.napi_thread_ns, 70);
-    // One that is seen takes nothing off.
+    // A switch that is noticed subtracts nothing.
     machine.sched_switch(scene.task, scene.napi);
     scene.receive(scene.in_a, 30);
     machine.napi_poll();
@@ -121,7 +122,7 @@ fn a_napi_thread_that_comes_to_its_cpu_unseen_is_told_of() {
 
 /// Promise 4.
 #[test]
-fn a_window_that_ends_in_a_softirq_above_a_napi_thread_ends_that_as_well() {
+fn a_window_may_end_in_a_softirq_over_napi() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     for closes_in_softirq in [true, false] {
@@ -147,7 +148,7 @@ fn a_window_that_ends_in_a_softirq_above_a_napi_thread_ends_that_as_well() {
 
 /// Promise 4.
 #[test]
-fn interrupts_and_system_calls_begin_in_a_window_or_do_not_count() {
+fn interrupts_and_calls_count_by_their_begin() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     machine.run_as(cgroup_of(C));
@@ -169,7 +170,7 @@ fn interrupts_and_system_calls_begin_in_a_window_or_do_not_count() {
     machine.qdisc_dequeue(None);
     assert_idle(&machine);
     assert_eq!(all_totals(&machine), [(OTHER_HARDIRQ, 40), (A, 70)]);
-    // A task that goes ends it, too.
+    // A task that leaves ends it, too.
     machine.window(true);
     machine.qdisc_dequeue(Some(theirs()));
     machine.pass(30);
@@ -179,10 +180,10 @@ fn interrupts_and_system_calls_begin_in_a_window_or_do_not_count() {
     assert_eq!(total(&machine, A), 100);
 }
 
-/// What a sender left behind in one window is not held against it in the next.
+/// Remains of a sender from one window do not affect the next.
 /// Promise 4.
 #[test]
-fn nothing_is_carried_over_a_closed_window() {
+fn no_state_survives_a_closed_window() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
     machine.net_dev_queue(scene.packet(scene.veth_a));

@@ -1,4 +1,4 @@
-//! What is drawn on a lane, in which colour and shape.
+//! Marks on a lane: their colours and shapes.
 
 use super::{Drawn, Plane, Spread};
 use plotters::coord::Shift;
@@ -9,16 +9,16 @@ pub(crate) const MUTED: RGBColor = RGBColor(0x5f, 0x6b, 0x78);
 pub(crate) const GRID: RGBColor = RGBColor(0xdd, 0xe3, 0xe8);
 pub(crate) const REFERENCE: RGBColor = RGBColor(0x8a, 0x94, 0x9e);
 
-/// Meaning of a colour and of a shape. The style sheet knows the same colours.
+/// Meaning of a colour and a shape. The style sheet has the same colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// Traffic, what was caused.
+    /// Traffic, or CPU time that was caused.
     Caused,
-    /// Compute, what was paid.
+    /// Compute, or CPU time that was paid.
     Paid,
-    /// Alone, neutral.
+    /// Baseline.
     Neutral,
-    /// Whatever stands beside these.
+    /// Any further meaning.
     Other,
 }
 
@@ -33,54 +33,54 @@ impl Tone {
     }
 }
 
-/// Something drawn on a lane.
+/// Mark on a lane.
 #[derive(Clone, Debug)]
 pub enum Mark {
-    /// A point with a whisker.
+    /// Point with a whisker.
     Interval {
-        /// Its lower end.
+        /// Lower end.
         low: f64,
-        /// The point.
+        /// Position of the point.
         mid: f64,
-        /// Its upper end.
+        /// Upper end.
         high: f64,
         /// Colour and shape.
         tone: Tone,
     },
-    /// Raw values, side by side where they coincide.
+    /// Raw values, spread where they coincide.
     Dots {
-        /// Each of them.
+        /// Values.
         values: Vec<f64>,
         /// Colour and shape.
         tone: Tone,
     },
-    /// A bar from the axis' beginning.
+    /// Bar from the begin of the axis.
     Bar {
-        /// Where it ends.
+        /// End of the bar.
         value: f64,
         /// Colour.
         tone: Tone,
     },
-    /// An upright stroke: the median of the dots beside it.
+    /// Upright stroke: the median of the dots next to it.
     Median {
-        /// Where.
+        /// Position.
         at: f64,
     },
-    /// A hollow shape: a median without an interval, which proves nothing.
+    /// Hollow shape: a median without an interval, which proves nothing.
     Unproved {
-        /// Where.
+        /// Position.
         at: f64,
         /// Colour and shape.
         tone: Tone,
     },
-    /// A wedge above the lane: a figure that was calculated, not measured.
+    /// Wedge above the lane: a figure that was calculated, not measured.
     Expected {
-        /// Where.
+        /// Position.
         at: f64,
     },
 }
 
-/// Meaning of a mark, as the legend has it. Each has one mark of its own.
+/// Meaning of a mark in the legend. Each has a mark of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sign {
     Dot,
@@ -104,7 +104,7 @@ impl Sign {
 }
 
 impl Mark {
-    /// The median with its whisker; where there is no interval, a hollow shape that claims none.
+    /// Median with its whisker, or a hollow shape if there is no interval.
     pub fn of_estimate(estimate: &impl Spread, tone: Tone) -> Mark {
         match estimate.interval() {
             Some((low, high)) => Mark::Interval {
@@ -120,7 +120,7 @@ impl Mark {
         }
     }
 
-    /// Its meaning; `None` for a bar, which ends where its value is.
+    /// Meaning of the mark. `None` for a bar, which ends at its value.
     pub(crate) fn sign(&self) -> Option<Sign> {
         match self {
             Mark::Interval { .. } => Some(Sign::Interval),
@@ -133,7 +133,7 @@ impl Mark {
     }
 }
 
-/// The shape of `tone` at a place of the plane.
+/// Draws the shape of `tone` at a place of the plane.
 pub(crate) fn shape(
     plane: &mut Plane<'_>,
     tone: Tone,
@@ -146,7 +146,7 @@ pub(crate) fn shape(
     Ok(())
 }
 
-/// The outline of `tone` at a place of the plane, empty inside.
+/// Draws the outline of `tone` at a place of the plane, empty inside.
 pub(crate) fn hollow(plane: &mut Plane<'_>, tone: Tone, at: (f64, f64)) -> Drawn {
     let mut corners = points(tone, (0, 0), 4);
     corners.extend(corners.first().copied());
@@ -155,7 +155,7 @@ pub(crate) fn hollow(plane: &mut Plane<'_>, tone: Tone, at: (f64, f64)) -> Drawn
     Ok(())
 }
 
-/// A wedge that points down at a place of the plane.
+/// Draws a wedge that points down at a place of the plane.
 pub(crate) fn wedge(plane: &mut Plane<'_>, at: (f64, f64)) -> Drawn {
     let shape = EmptyElement::at(at) + wedge_at((0, 0));
     plane.draw_series(std::iter::once(shape))?;
@@ -167,7 +167,7 @@ fn wedge_at((x, y): (i32, i32)) -> Polygon<(i32, i32)> {
     Polygon::new(corners, INK.filled())
 }
 
-/// The mark of `sign` in a legend, in ink: its colour stands for something else.
+/// Draws the mark of `sign` in a legend, in ink: its colour has another meaning.
 pub(crate) fn sign(
     area: &DrawingArea<SVGBackend<'_>, Shift>,
     sign: Sign,
@@ -189,7 +189,7 @@ pub(crate) fn sign(
     Ok(())
 }
 
-/// The shape of `tone` in a legend.
+/// Draws the shape of `tone` in a legend.
 pub(crate) fn swatch(
     area: &DrawingArea<SVGBackend<'_>, Shift>,
     tone: Tone,
@@ -199,7 +199,7 @@ pub(crate) fn swatch(
     Ok(())
 }
 
-/// A circle, a square, a triangle or a diamond: distinct without colour.
+/// Circle, square, triangle or diamond: distinct without colour.
 fn outline(tone: Tone, at: (i32, i32), radius: i32, fill: ShapeStyle) -> Polygon<(i32, i32)> {
     Polygon::new(points(tone, at, radius), fill)
 }

@@ -1,9 +1,9 @@
-//! One kind of chart for everything: rows on a common horizontal axis.
+//! Chart of rows on a common horizontal axis: the one kind of chart for everything.
 //!
-//! Each row has its label above its lanes, not beside them, so that the chart is readable on
-//! a phone. It is drawn twice ([`NARROW`], [`WIDE`]); the page shows the one that fits. Colours are
-//! written as plain attributes and replaced by the page's style sheet in dark mode. What a colour
-//! means has a shape as well, and stands in the legend.
+//! Each row has its label above its lanes, so that the chart is readable on a phone. It is drawn
+//! twice ([`NARROW`], [`WIDE`]); the page shows the one that fits. Colours are written as plain
+//! attributes, and the page's style sheet replaces them in dark mode. Each meaning of a colour has
+//! a shape as well, and an entry in the legend.
 
 pub(crate) mod mark;
 
@@ -19,9 +19,9 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// Width of a picture on a phone, or beside another one.
+/// Width of a picture on a phone, or of one of two in a row.
 pub(crate) const NARROW: u32 = 420;
-/// Width of a picture that has the page for itself.
+/// Width of a picture that has a row for itself.
 pub(crate) const WIDE: u32 = 860;
 const MARGIN: u32 = 14;
 const AXIS_HEIGHT: u32 = 36;
@@ -32,34 +32,34 @@ const LANE_HEIGHT: u32 = 16;
 const ROW_GAP: u32 = 8;
 /// Characters of a row's label and note together, in a narrow picture.
 const TEXT_LIMIT: usize = 60;
-/// Width of a letter of the references' names, at the most.
+/// Largest width of a letter in a reference's name.
 const LETTER: f64 = 6.5;
-/// Values beyond this are drawn at the edge: nothing real is as large, and the axis must end.
+/// Largest value on the axis. Larger ones are drawn at the edge: no real value is as large.
 const LIMIT: f64 = 1e12;
 
 /// Values with their median.
 pub trait Spread {
-    /// All of them.
+    /// All values.
     fn values(&self) -> &[f64];
-    /// Their median.
+    /// Median.
     fn median(&self) -> f64;
-    /// Its confidence interval; `None` where the values allow none.
+    /// Confidence interval of the median. `None` if the values allow none.
     fn interval(&self) -> Option<(f64, f64)>;
 }
 
 /// One row.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Above the lanes, left.
+    /// Text above the lanes, left.
     pub label: String,
-    /// Above the lanes, right.
+    /// Text above the lanes, right.
     pub note: String,
-    /// From the top.
+    /// Lanes, from the top.
     pub lanes: Vec<Vec<Mark>>,
 }
 
 impl Row {
-    /// Every value of `estimate` as a dot, and below them its median with its interval.
+    /// Row with every value of `estimate` as a dot, and below them its median with its interval.
     pub fn of_estimate(
         label: String,
         note: String,
@@ -81,27 +81,27 @@ impl Row {
     }
 }
 
-/// A chart.
+/// Chart.
 #[derive(Clone, Debug)]
 pub struct Chart {
     /// Text alternative of the picture.
     pub alt: String,
     /// Title of the axis.
     pub axis: String,
-    /// Where the axis begins.
+    /// Begin of the axis.
     pub from: f64,
-    /// What the tones mean; empty where each row says it. The marks stand in the legend by
-    /// themselves.
+    /// Meanings of the tones for the legend; empty if each row explains itself. Marks get their
+    /// entries automatically.
     pub legend: &'static [(Tone, &'static str)],
     /// Upright lines through the lanes of all rows, with their names.
     pub references: Vec<(f64, &'static str)>,
-    /// From the top.
+    /// Rows, from the top.
     pub rows: Vec<Row>,
 }
 
 type Plane<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-/// A reference's name, where it stands: its line of the head, and the part of the axis it takes.
+/// Placed name of a reference: its line in the head, and its anchor.
 struct Named {
     at: f64,
     name: &'static str,
@@ -109,14 +109,14 @@ struct Named {
     side: HPos,
 }
 
-/// What stands in the legend before its words.
+/// Symbol of an entry in the legend.
 #[derive(Clone, Copy)]
 enum Key {
     Tone(Tone),
     Sign(Sign),
 }
 
-/// One entry of the legend, where it stands.
+/// Placed entry of the legend.
 struct Entry {
     key: Key,
     words: &'static str,
@@ -125,7 +125,7 @@ struct Entry {
 }
 
 impl Chart {
-    /// The chart as two `<svg>` elements, of which the page shows one.
+    /// Draws the chart as two `<svg>` elements, of which the page shows one.
     pub fn svg(&self) -> Result<String, DrawError> {
         both_widths(&self.alt, |width, text| self.draw(text, width))
     }
@@ -197,8 +197,7 @@ impl Chart {
         Ok(())
     }
 
-    /// The legend: each tone that was named, and each mark that occurs, on as many lines as it
-    /// takes.
+    /// Entries of the legend, for each named tone and each mark in use, on as many lines as needed.
     fn entries(&self, width: u32) -> Vec<Entry> {
         let marks = self.rows.iter().flat_map(|r| r.lanes.iter().flatten());
         let signs: BTreeSet<Sign> = marks.filter_map(Mark::sign).collect();
@@ -228,14 +227,14 @@ impl Chart {
         tones.chain(signs).map(entry).collect()
     }
 
-    /// Where the references' names stand so that none covers another.
+    /// Places the references' names so that none covers another.
     fn names(&self, to: f64, width: u32) -> Vec<Named> {
         let span = f64::from(width - 2 * MARGIN);
         let mut taken: Vec<Vec<(f64, f64)>> = Vec::new();
         let named = self.references.iter().map(|(at, name)| {
             let place = (clamp(*at, self.from, to) - self.from) / (to - self.from);
             let (x, size) = (place * span, name.chars().count() as f64 * LETTER);
-            // At the edges the name would leave the picture.
+            // At the edges, the name would leave the picture.
             let (side, begin) = match x {
                 x if x < size / 2.0 => (HPos::Left, x),
                 x if x > span - size / 2.0 => (HPos::Right, x - size),
@@ -300,7 +299,7 @@ impl Chart {
             }
             Mark::Dots { values, tone } => {
                 for (i, value) in values.iter().enumerate() {
-                    // Spread by number, not at random: the same data, the same picture.
+                    // Spread by number, not at random: equal data give equal pictures.
                     let spread = [0.0, -3.0, 3.0, -1.5, 1.5][i % 5];
                     let fill = tone.color().mix(0.65).filled();
                     mark::shape(plane, *tone, (x(*value), y + spread), 3, fill)?;
@@ -326,7 +325,7 @@ impl Chart {
         Ok(())
     }
 
-    /// The end of the axis: a little beyond the largest value.
+    /// End of the axis: a little beyond the largest value.
     fn end(&self) -> f64 {
         let marks = self.rows.iter().flat_map(|r| r.lanes.iter().flatten());
         let values = marks.flat_map(|mark| match mark {
@@ -351,13 +350,13 @@ impl Chart {
 
 pub(crate) type Drawn = Result<(), Box<dyn std::error::Error>>;
 
-/// A picture drawn in both widths, each with `alt` as its text alternative.
+/// Draws a picture in both widths, each with `alt` as its text alternative.
 pub(crate) fn both_widths(
     alt: &str,
     draw: impl Fn(u32, &mut String) -> Drawn,
 ) -> Result<String, DrawError> {
     let mut escaped = String::new();
-    // The attribute of an element that plotters opens: escaped by the same rules as maud.
+    // Attribute of an element that plotters opens: escaped by the same rules as maud.
     let _ = maud::Escaper::new(&mut escaped).write_str(alt);
     let mut both = String::new();
     for (width, class) in [(NARROW, "narrow"), (WIDE, "wide")] {
@@ -381,9 +380,9 @@ fn clamp(value: f64, from: f64, to: f64) -> f64 {
     }
 }
 
-/// A tick's name: as short as the step allows.
+/// Name of a tick, as short as the step allows.
 pub(crate) fn tick(x: f64) -> String {
-    // Steps are 1, 2 or 5 times a power of ten: three digits tell them apart.
+    // Steps are 1, 2 or 5 times a power of ten, so three digits distinguish them.
     let text = number((x * 1e9).round() / 1e9);
     match text.contains('.') && !text.contains('e') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),

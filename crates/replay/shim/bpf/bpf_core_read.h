@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* Stands in for libbpf's header: an access is an access. */
+/* Replacement of libbpf's header: an access is a plain access. */
 #ifndef COFFERDAM_REPLAY_CORE_READ_H
 #define COFFERDAM_REPLAY_CORE_READ_H
 

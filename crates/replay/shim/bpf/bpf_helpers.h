@@ -12,7 +12,7 @@
 #define __weak __attribute__((weak))
 #define __ksym
 
-/* As libbpf encodes them: a number is the length of an array. */
+/* Encoding of libbpf: a number is the length of an array. */
 #define __uint(name, value) int(*name)[value]
 #define __type(name, value) typeof(value) *name
 
@@ -38,7 +38,7 @@ void replay_discard(void *record);
 		      sizeof(*(map)->value))
 #define bpf_map_update_elem(map, k, v, flags)                                                      \
 	replay_update((map), (k), sizeof(*(map)->key), (v), sizeof(*(map)->value), (flags))
-/* Turns of a loop; a callback that returns 1 ends it. */
+/* Iterations of a loop; a callback that returns 1 ends it. */
 #define bpf_loop(turns, turn, context, flags)                                                      \
 	do {                                                                                       \
 		for (__u64 turn_no = 0; turn_no < (turns); turn_no++)                              \

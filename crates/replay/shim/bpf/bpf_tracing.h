@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* Stands in for libbpf's header: a program is a function of its tracepoint's arguments. */
+/* Replacement of libbpf's header: a program is a function of its tracepoint's arguments. */
 #ifndef COFFERDAM_REPLAY_TRACING_H
 #define COFFERDAM_REPLAY_TRACING_H
 

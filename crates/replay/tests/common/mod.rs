@@ -1,4 +1,4 @@
-//! A small host: containers with interfaces of every kind, and what they have caused.
+//! Small host: containers with interfaces of every kind, and the time that they have caused.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use cofferdam_bpf::{Counts, CpuReading, FIRST_CONTAINER_ROW};
@@ -21,25 +21,25 @@ pub const D: u32 = A + 3;
 pub const E: u32 = A + 4;
 pub const CONTAINERS: [u32; 5] = [A, B, C, D, E];
 
-/// The cgroup of a container's processes.
+/// Cgroup of a container's processes.
 pub fn cgroup_of(row: u32) -> u64 {
     u64::from(100 + row)
 }
 
 pub struct Scene<'m> {
     pub machine: &'m Machine,
-    /// Inside the containers' namespaces.
+    /// Devices inside the containers' namespaces.
     pub in_a: Device<'m>,
     pub in_b: Device<'m>,
-    /// In the namespace that C and D share.
+    /// Device in the namespace that C and D share.
     pub shared: Device<'m>,
-    /// The host's ends of A's and B's veth pairs.
+    /// Host's ends of A's and B's veth pairs.
     pub veth_a: Device<'m>,
     pub veth_b: Device<'m>,
-    /// The host's own card, and a bridge.
+    /// Host's own card, and a bridge.
     pub card: Device<'m>,
     pub bridge: Device<'m>,
-    /// In a namespace of no container.
+    /// Device in a namespace of no container.
     pub stranger: Device<'m>,
     /// Sockets of A to E, and one of the host.
     pub sockets: [Socket<'m>; 5],
@@ -48,7 +48,7 @@ pub struct Scene<'m> {
     pub napi: Task<'m>,
 }
 
-/// Interfaces of the host's ends.
+/// Interface indices of the host's ends.
 pub const VETH_A: i32 = 11;
 pub const VETH_B: i32 = 12;
 
@@ -105,7 +105,7 @@ impl<'m> Scene<'m> {
         self.sockets[(row - A) as usize]
     }
 
-    /// A packet of 100 bytes.
+    /// Packet of 100 bytes.
     pub fn packet(&self, device: Device<'m>) -> Packet<'m> {
         self.packet_with(device, |_| {})
     }
@@ -123,14 +123,14 @@ impl<'m> Scene<'m> {
         self.machine.packet(device, what)
     }
 
-    /// A packet on `device` whose work takes `ns`.
+    /// Receives a packet on `device` whose work takes `ns`.
     pub fn receive(&self, device: Device<'m>, ns: u64) {
         self.machine.netif_receive_skb(self.packet(device));
         self.machine.pass(ns);
     }
 }
 
-/// What a row was caused, all CPUs: received, sent, hardirq.
+/// Time that a row caused on all CPUs: received, sent, hardirq.
 pub fn caused(machine: &Machine, row: u32) -> (u64, u64, u64) {
     let rows = (0..machine.cpus()).map(|cpu| machine.row_of(cpu, row));
     rows.fold((0, 0, 0), |sum, row| {
@@ -138,13 +138,13 @@ pub fn caused(machine: &Machine, row: u32) -> (u64, u64, u64) {
     })
 }
 
-/// What a row was caused in all.
+/// Total time that a row caused.
 pub fn total(machine: &Machine, row: u32) -> u64 {
     let (rx, tx, hardirq) = caused(machine, row);
     rx + tx + hardirq
 }
 
-/// Of every row that was caused something.
+/// Total time of every row that caused any.
 pub fn all_totals(machine: &Machine) -> Vec<(u32, u64)> {
     let rows = (0..machine.rows()).map(|row| (row, total(machine, row)));
     rows.filter(|(_, ns)| *ns > 0).collect()
@@ -154,7 +154,7 @@ pub fn reading(machine: &Machine, cpu: u32) -> CpuReading {
     CpuReading::of(&machine.state(cpu))
 }
 
-/// What one CPU's rows say: caused and charged.
+/// Sums of one CPU's rows: caused and charged.
 pub fn sums(machine: &Machine, cpu: u32) -> (u64, u64) {
     let rows = (0..machine.rows()).map(|row| machine.row_of(cpu, row));
     rows.fold((0, 0), |(caused, charged), row| {
@@ -165,8 +165,8 @@ pub fn sums(machine: &Machine, cpu: u32) -> (u64, u64) {
     })
 }
 
-/// Every nanosecond that a CPU has measured is in a row or waits for its packets, whatever it is in
-/// the middle of.
+/// Checks that every nanosecond that a CPU has measured is in a row or pending for its packets, at
+/// any point of its work.
 #[track_caller]
 pub fn assert_balanced(machine: &Machine) {
     for cpu in 0..machine.cpus() {
@@ -183,7 +183,7 @@ pub fn assert_balanced(machine: &Machine) {
     }
 }
 
-/// At rest nothing waits but interrupts, and all that was measured was charged.
+/// Checks that at rest only interrupts are pending, and that all measured time was charged.
 #[track_caller]
 pub fn assert_at_rest(machine: &Machine) {
     assert_balanced(machine);
