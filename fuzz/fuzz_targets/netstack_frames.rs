@@ -15,7 +15,9 @@ struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
     fn byte(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else { return 0 };
+        let Some((first, rest)) = self.0.split_first() else {
+            return 0;
+        };
         self.0 = rest;
         *first
     }
@@ -58,14 +60,25 @@ struct Run {
 impl Run {
     fn new() -> Self {
         let addresses = vec![
-            InterfaceAddress { ip: Ipv4Addr::new(10, 0, 0, 1).into(), prefix_len: 24 },
-            InterfaceAddress { ip: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1).into(), prefix_len: 64 },
+            InterfaceAddress {
+                ip: Ipv4Addr::new(10, 0, 0, 1).into(),
+                prefix_len: 24,
+            },
+            InterfaceAddress {
+                ip: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1).into(),
+                prefix_len: 64,
+            },
         ];
         let mut config = Config::new(MacAddress([2, 0, 0, 0, 0, 1]), addresses, [3; 16]);
         config.interfaces[0].segmentation = true;
         // A second link, which also delivers frames for the first one's addresses.
-        let second = InterfaceAddress { ip: Ipv4Addr::new(10, 1, 0, 1).into(), prefix_len: 24 };
-        config.interfaces.push(Interface::new(MacAddress([2, 0, 0, 0, 0, 3]), vec![second]));
+        let second = InterfaceAddress {
+            ip: Ipv4Addr::new(10, 1, 0, 1).into(),
+            prefix_len: 24,
+        };
+        config
+            .interfaces
+            .push(Interface::new(MacAddress([2, 0, 0, 0, 0, 3]), vec![second]));
         // Checksums count as verified, so that the input need not compute them.
         config.received_checksums_verified = true;
         config.tcp.ecn = Ecn::On;
@@ -88,19 +101,36 @@ impl Run {
             reassemblies: 2,
         };
         let mut stack = Stack::new(config, Time::ZERO).expect("settings that work");
-        for ip in [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)] {
+        for ip in [
+            IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        ] {
             stack.listen(SocketAddr::new(ip, PORT), 4, 1).expect("free");
             stack.udp_bind(SocketAddr::new(ip, 53), 1).expect("free");
         }
-        Self { stack, pool: Pool::default(), now: Time::ZERO, connections: Vec::new(), last: (0, 0) }
+        Self {
+            stack,
+            pool: Pool::default(),
+            now: Time::ZERO,
+            connections: Vec::new(),
+            last: (0, 0),
+        }
     }
 
     fn receive(&mut self, interface: u8, frame: &[u8]) {
         self.pool.next += 1;
         let buffer = self.pool.next;
         self.pool.held.insert(buffer);
-        match self.stack.handle_frame(self.now, InterfaceId(interface), frame, BufferId(buffer), &mut self.pool) {
-            Disposition::Free => assert!(self.pool.held.remove(&buffer), "free, but given back before"),
+        match self.stack.handle_frame(
+            self.now,
+            InterfaceId(interface),
+            frame,
+            BufferId(buffer),
+            &mut self.pool,
+        ) {
+            Disposition::Free => {
+                assert!(self.pool.held.remove(&buffer), "free, but released before")
+            }
             Disposition::Held => {}
         }
     }
@@ -114,8 +144,14 @@ impl Run {
         let choice = input.byte();
         if choice & 1 == 0 {
             let total = (20 + payload.len() as u16).to_be_bytes();
-            let [fragment, offset] = if choice & 2 == 0 { [0, 0] } else { input.word().to_be_bytes() };
-            frame.extend([8, 0, 0x45, 0, total[0], total[1], 0, choice, fragment, offset, 64, protocol, 0, 0]);
+            let [fragment, offset] = if choice & 2 == 0 {
+                [0, 0]
+            } else {
+                input.word().to_be_bytes()
+            };
+            frame.extend([
+                8, 0, 0x45, 0, total[0], total[1], 0, choice, fragment, offset, 64, protocol, 0, 0,
+            ]);
             frame.extend([10, 0, 0, 2 + (choice >> 6), 10, 0, 0, 1]);
         } else {
             let total = (payload.len() as u16).to_be_bytes();
@@ -129,7 +165,9 @@ impl Run {
     }
 
     fn segment(&mut self, input: &mut Input<'_>) {
-        let near = |base: u32, input: &mut Input<'_>| base.wrapping_add(i32::from(input.word() as i16) as u32);
+        let near = |base: u32, input: &mut Input<'_>| {
+            base.wrapping_add(i32::from(input.word() as i16) as u32)
+        };
         let (seq, ack) = (near(self.last.1, input), near(self.last.0, input));
         let (port, flags) = (1 + u16::from(input.byte() & 3), input.byte());
         let options = usize::from(input.byte() % 11) * 4;
@@ -150,12 +188,23 @@ impl Run {
 
     fn call(&mut self, input: &mut Input<'_>) {
         let (what, which) = (input.byte(), usize::from(input.byte()));
-        let Some(id) = self.connections.get(which % self.connections.len().max(1)).copied() else {
+        let Some(id) = self
+            .connections
+            .get(which % self.connections.len().max(1))
+            .copied()
+        else {
             let remote = SocketAddr::new(Ipv4Addr::new(10, 0, 0, 2).into(), PORT);
-            let _ = self.stack.connect(self.now, None, remote, 3).map(|id| self.connections.push(id));
+            let _ = self
+                .stack
+                .connect(self.now, None, remote, 3)
+                .map(|id| self.connections.push(id));
             return;
         };
-        let chunk = Chunk { buffer: BufferId(0), offset: 0, len: u32::from(input.word()) };
+        let chunk = Chunk {
+            buffer: BufferId(0),
+            offset: 0,
+            len: u32::from(input.word()),
+        };
         let (stack, now) = (&mut self.stack, self.now);
         match what % 12 {
             0 => drop(stack.accept(now, id, 9)),
@@ -170,7 +219,8 @@ impl Run {
                 let group = stack.connection(id).map_or(0, |info| info.flow_group);
                 let taken = stack.take_group(group);
                 let handles = stack.put_group(now, taken).expect("room");
-                self.connections.extend(handles.into_iter().map(|handle| handle.1));
+                self.connections
+                    .extend(handles.into_iter().map(|handle| handle.1));
             }
             8 => stack.set_reader(id, which as u8 & 1),
             9 => stack.stop_reader(which as u8 & 1),
@@ -191,7 +241,9 @@ impl Run {
         }
         let mut header = [0; MAX_HEADER_BYTES];
         for _ in 0..1000 {
-            let Some(transmit) = self.stack.poll_transmit(self.now, &mut header) else { return };
+            let Some(transmit) = self.stack.poll_transmit(self.now, &mut header) else {
+                return;
+            };
             let (header_len, payload_len) = (transmit.header_len, transmit.payload.len());
             assert!(header_len <= MAX_HEADER_BYTES && transmit.len() <= 65_535 + 14);
             let segment_len = transmit.cut.map_or(payload_len, usize::from);
@@ -205,7 +257,9 @@ impl Run {
             }
             let at = if header[12] == 8 { 34 } else { 54 };
             if header[at - 11] == 6 || header[20] == 6 {
-                let long = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+                let long = |at: usize| {
+                    u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+                };
                 self.last = (long(at + 4).wrapping_add(1), long(at + 8));
             }
         }
@@ -252,6 +306,10 @@ fuzz_target!(|bytes: &[u8]| {
         run.drain();
     }
     let usage = run.stack.usage();
-    assert_eq!([usage.connections, usage.time_wait, usage.chunks, usage.kept], [0; 4], "{usage:?}");
+    assert_eq!(
+        [usage.connections, usage.time_wait, usage.chunks, usage.kept],
+        [0; 4],
+        "{usage:?}"
+    );
     assert!(run.pool.held.is_empty(), "buffers are kept");
 });

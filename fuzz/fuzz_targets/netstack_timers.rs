@@ -46,7 +46,11 @@ fuzz_target!(|bytes: &[u8]| {
             }
             2 => {
                 let place = usize::from(step[3]) % armed.len().max(1);
-                if let Some((cookie, (timer, _))) = armed.iter().nth(place).map(|(cookie, timer)| (*cookie, *timer)) {
+                if let Some((cookie, (timer, _))) = armed
+                    .iter()
+                    .nth(place)
+                    .map(|(cookie, timer)| (*cookie, *timer))
+                {
                     assert!(stack.cancel_timer(timer) && !stack.cancel_timer(timer));
                     armed.remove(&cookie);
                 }
@@ -55,11 +59,15 @@ fuzz_target!(|bytes: &[u8]| {
                 now = now + span;
                 stack.handle_timers(now);
                 while let Some(event) = stack.poll_event() {
-                    let Event::Timer { timer, cookie } = event else { panic!("{event:?}") };
+                    let Event::Timer { timer, cookie } = event else {
+                        panic!("{event:?}")
+                    };
                     let (known, at) = armed.remove(&cookie).expect("armed, and once");
                     assert!(known == timer && at <= now, "early");
                 }
-                let late = armed.values().find(|(_, at)| at.as_nanos() + TICK_NS <= now.as_nanos());
+                let late = armed
+                    .values()
+                    .find(|(_, at)| at.as_nanos() + TICK_NS <= now.as_nanos());
                 assert_eq!(late, None, "lost");
                 let earliest = armed.values().map(|(_, at)| *at).min();
                 assert_eq!(stack.poll_at().is_some(), earliest.is_some());
