@@ -12,7 +12,7 @@ use std::time::Duration;
 pub enum LatencyCommand {
     /// Record the latency that the containers' network paths add, per packet or as histograms
     Record(LatencyRecordArgs),
-    /// Live view of the latency that network paths add, per container and stage
+    /// Watch live the latency that network paths add, per container and stage
     Watch(WatchArgs),
     /// Ping, and subtract what the container's network adds from each round trip
     Ping(PingArgs),
@@ -29,7 +29,7 @@ pub enum LatencyCommand {
 /// `cofferdam latency watch`
 #[derive(Clone, Debug, Args)]
 pub struct WatchArgs {
-    /// What is measured.
+    /// Measurement.
     #[command(flatten)]
     pub measure: MeasureArgs,
     /// Time between updates, with its unit
@@ -37,7 +37,7 @@ pub struct WatchArgs {
     pub interval: Duration,
 }
 
-/// Where the socket is.
+/// Default path of the socket.
 pub const SOCKET: &str = "/run/cofferdam/latency.sock";
 
 /// `cofferdam latency off`, and the other commands that use the socket.
@@ -51,7 +51,7 @@ pub struct ClientArgs {
 /// `cofferdam latency on`
 #[derive(Clone, Debug, Args)]
 pub struct OnArgs {
-    /// The server's socket.
+    /// Socket of the server.
     #[command(flatten)]
     pub client: ClientArgs,
     /// Only these protocols; may be repeated or separated by commas
@@ -65,10 +65,10 @@ pub struct OnArgs {
 /// `cofferdam latency read`
 #[derive(Clone, Debug, Args)]
 pub struct ReadArgs {
-    /// The server's socket.
+    /// Socket of the server.
     #[command(flatten)]
     pub client: ClientArgs,
-    /// In MACE's own format, '[sec.usec] (id) egress: ns'
+    /// Print MACE's own format, '[sec.usec] (id) egress: ns'
     #[arg(long)]
     pub mace: bool,
     /// Keep printing new reports until interrupted
@@ -82,14 +82,15 @@ pub struct ServeArgs {
     /// Path of the socket to create
     #[arg(long, value_name = "PATH", env = "COFFERDAM_LATENCY_SOCKET", default_value = SOCKET)]
     pub socket: PathBuf,
-    /// Where egress begins: the queue of the container's device, the sending system call
-    /// (costs every system call of the host some 50 ns), or the device without its queue (costs least)
+    /// Point where egress begins: the queue of the container's device, the sending system call
+    /// (costs every system call of the host some 50 ns), or the device without its queue (costs
+    /// least)
     #[arg(long, value_enum, value_name = "POINT", default_value_t = StartPoint::Queue)]
     pub start: StartPoint,
     /// Simultaneous connections per container
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = quantity::positive)]
     pub clients: u32,
-    /// Reports kept per container
+    /// Reports stored per container
     #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = quantity::positive)]
     pub keep: u32,
 }
@@ -101,17 +102,23 @@ pub struct PingArgs {
     #[arg(value_name = "HOST")]
     pub host: String,
     /// Ping from inside this container (needs root on the host); without it, run inside the
-    /// container, the socket is used
+    /// container, the command uses the socket
     #[arg(long, value_name = "SELECTOR")]
     pub container: Option<cofferdam_types::Selector>,
-    /// The server's socket.
+    /// Socket of the server.
     #[command(flatten)]
     pub client: ClientArgs,
     /// Number of probes
     #[arg(long, short, value_name = "N", default_value_t = 10, value_parser = quantity::positive)]
     pub count: u32,
     /// Time between probes, with its unit
-    #[arg(long, short, value_name = "DURATION", default_value = "200ms", value_parser = quantity::duration)]
+    #[arg(
+        long,
+        short,
+        value_name = "DURATION",
+        default_value = "200ms",
+        value_parser = quantity::duration,
+    )]
     pub interval: Duration,
     /// Time to wait for an answer, with its unit
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = quantity::duration)]
@@ -130,10 +137,10 @@ pub struct PingArgs {
     pub json: bool,
 }
 
-/// What is measured, and with how much memory.
+/// Packets to measure, and the memory for that.
 #[derive(Clone, Debug, Args)]
 pub struct MeasureArgs {
-    /// Which containers.
+    /// Selected containers.
     #[command(flatten)]
     pub containers: ContainerArgs,
     /// Only these protocols; may be repeated or separated by commas
@@ -151,14 +158,14 @@ pub struct MeasureArgs {
     /// Measure one flow in N, chosen by its addresses and ports
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = quantity::positive)]
     pub one_in: u32,
-    /// Where egress begins: the sending system call (costs every system call of the host some
+    /// Point where egress begins: the sending system call (costs every system call of the host some
     /// 50 ns), the queue of the container's device, or the device without its queue (costs least)
     #[arg(long, value_enum, value_name = "POINT", default_value_t = StartPoint::Send)]
     pub start: StartPoint,
     /// Maximum number of packets in flight (about 270 bytes each)
     #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = quantity::positive)]
     pub table: u32,
-    /// Reports that each CPU keeps until they are read (136 bytes each)
+    /// Reports that each CPU stores until they are read (136 bytes each)
     #[arg(long, value_name = "N", default_value_t = 32_768, value_parser = quantity::positive)]
     pub ring: u32,
 }
@@ -172,7 +179,7 @@ pub enum Protocol {
     Udp,
     /// TCP.
     Tcp,
-    /// All others, and fragments.
+    /// All other protocols, and fragments.
     Other,
 }
 
@@ -185,15 +192,16 @@ pub enum Way {
     Ingress,
 }
 
-/// Where egress begins.
+/// Point where egress begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StartPoint {
     /// The system call that sends.
     Send,
     /// The queue of the container's device.
     Queue,
-    /// The same, seen by programs on devices instead of the host's tracepoints: the cheapest, without the time in
-    /// queues, drops and the copy to the reader (Linux 6.6).
+    /// The queue of the container's device, as programs on devices see it instead of the host's
+    /// tracepoints. It is the cheapest, and lacks the time in queues, drops and the copy to the
+    /// reader (Linux 6.6).
     Device,
 }
 
@@ -208,7 +216,7 @@ impl From<StartPoint> for Start {
 }
 
 impl MeasureArgs {
-    /// The filter for a container whose device of interest has this index.
+    /// Filter for a container whose device of interest has the index `ifindex`.
     pub fn filter(&self, ifindex: Option<u32>) -> Filter {
         let all = self.protocol.is_empty();
         let wants = |p: Protocol| all || self.protocol.contains(&p);
@@ -227,7 +235,7 @@ impl MeasureArgs {
         }
     }
 
-    /// Memory.
+    /// Sizes of the kernel's tables.
     pub fn sizes(&self) -> LatencySizes {
         LatencySizes {
             packets: self.table,
@@ -236,7 +244,7 @@ impl MeasureArgs {
         }
     }
 
-    /// Where egress begins.
+    /// Point where egress begins.
     pub fn start(&self) -> Start {
         self.start.into()
     }
@@ -245,7 +253,7 @@ impl MeasureArgs {
 /// `cofferdam latency record`
 #[derive(Clone, Debug, Args)]
 pub struct LatencyRecordArgs {
-    /// What is measured.
+    /// Measurement.
     #[command(flatten)]
     pub measure: MeasureArgs,
     /// How long to record, with its unit
@@ -268,11 +276,11 @@ pub struct LatencyRecordArgs {
     pub force: bool,
 }
 
-/// What a record is about.
+/// Subject of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Per {
     /// One packet.
     Packet,
-    /// Everything in an interval.
+    /// All packets of an interval.
     Interval,
 }

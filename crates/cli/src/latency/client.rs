@@ -1,4 +1,4 @@
-//! `cofferdam latency on`, `off` and `read`: the socket's words for people.
+//! `cofferdam latency on`, `off` and `read`: the protocol of the socket, for people.
 
 use super::args::{ClientArgs, OnArgs, Protocol, ReadArgs};
 use crate::exit::{Failure, Outcome};
@@ -8,13 +8,13 @@ use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// A connection to the server.
+/// Connection to the server.
 pub struct Connection {
     stream: BufReader<UnixStream>,
 }
 
 impl Connection {
-    /// Connects.
+    /// Connects to the socket.
     pub fn open(args: &ClientArgs) -> Result<Connection, Failure> {
         let stream = UnixStream::connect(&args.socket).map_err(|e| {
             Failure::failed(format!(
@@ -39,7 +39,7 @@ impl Connection {
             .map_err(|e| Failure::failed(format!("the latency socket is lost: {e}")))
     }
 
-    /// The next line without its end; `None` when none came within 200 ms.
+    /// Returns the next line without its end; `None` when none came within 200 ms.
     pub fn line(&mut self) -> Result<Option<String>, Failure> {
         let mut line = String::new();
         match self.stream.read_line(&mut line) {
@@ -58,7 +58,7 @@ impl Connection {
         }
     }
 
-    /// Sends a request whose answer ends with `ok` or `error`; the lines before.
+    /// Sends a request whose answer ends with `ok` or `error`; returns the lines before that.
     pub fn ask(&mut self, request: &str) -> Result<Vec<String>, Failure> {
         self.send(request)?;
         let (mut lines, mut silent) = (Vec::new(), 0);

@@ -17,10 +17,10 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-/// How long an answer's report may take to come: a server on a busy host needs its turn first.
+/// Longest time until the report of an answer comes: on a busy host the server waits for a CPU.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// Pings until it is done or a signal comes.
+/// Pings until all probes are sent or a signal comes.
 pub fn run(args: &PingArgs, interrupt: &Interrupt) -> Outcome {
     let to = address(&args.host)?;
     let kind = match (args.udp, args.tcp_connect) {
@@ -57,7 +57,7 @@ pub fn run(args: &PingArgs, interrupt: &Interrupt) -> Outcome {
             let prober = open().map_err(|e| refused(to, &e))?;
             let outcome =
                 Pinger::new(args, to, prober).run(&mut Socket(&mut connection), interrupt);
-            // The measurement was this ping's own.
+            // This ping started the measurement.
             let _ = connection.ask("off");
             outcome
         }
@@ -81,7 +81,7 @@ fn address(host: &str) -> Result<IpAddr, Failure> {
 }
 
 fn container(selector: &Selector) -> Result<(NetnsId, File), Failure> {
-    // Without root's rights no container's namespace can be seen: none would seem to run.
+    // Without root's rights no container's namespace can be read, so none would seem to run.
     if !is_root() {
         return Err(Failure::Unsupported(
             "pinging from a container needs root on the host: run it with sudo".to_owned(),
@@ -98,17 +98,17 @@ fn container(selector: &Selector) -> Result<(NetnsId, File), Failure> {
     };
     let netns = measurable(container).map_err(|e| Failure::failed(e.to_string()))?;
     let pid = container.pid.unwrap_or(0);
-    let gone = || Failure::failed(format!("container {} is gone", container.name));
-    let file = File::open(format!("/proc/{pid}/ns/net")).map_err(|_| gone())?;
+    let ended = || Failure::failed(format!("container {} is gone", container.name));
+    let file = File::open(format!("/proc/{pid}/ns/net")).map_err(|_| ended())?;
     match file.metadata() {
         Ok(m) if m.ino() == u64::from(netns.0) => Ok((netns, file)),
-        _ => Err(gone()),
+        _ => Err(ended()),
     }
 }
 
-/// Where reports come from.
+/// Source of reports.
 trait Reports {
-    fn take(&mut self, told: &mut Vec<Told>) -> Result<(), Failure>;
+    fn take(&mut self, reports: &mut Vec<Told>) -> Result<(), Failure>;
 
     /// Packets without a report, by reason; `None` if unknown.
     fn misses(&self) -> Result<Option<Misses>, Failure>;
@@ -123,11 +123,11 @@ struct Kernel<'a> {
 }
 
 impl Reports for Kernel<'_> {
-    fn take(&mut self, told: &mut Vec<Told>) -> Result<(), Failure> {
+    fn take(&mut self, reports: &mut Vec<Told>) -> Result<(), Failure> {
         let netns = self.netns;
         self.reader.take(|sample| {
             if sample.report.netns == netns {
-                told.push(Told::of(&sample));
+                reports.push(Told::of(&sample));
             }
         });
         Ok(())
@@ -149,9 +149,9 @@ impl Reports for Kernel<'_> {
 struct Socket<'a>(&'a mut Connection);
 
 impl Reports for Socket<'_> {
-    fn take(&mut self, told: &mut Vec<Told>) -> Result<(), Failure> {
+    fn take(&mut self, reports: &mut Vec<Told>) -> Result<(), Failure> {
         let lines = self.0.ask("read")?;
-        told.extend(lines.iter().filter_map(|line| Told::parse(line)));
+        reports.extend(lines.iter().filter_map(|line| Told::parse(line)));
         Ok(())
     }
 
@@ -194,11 +194,11 @@ impl<'a> Pinger<'a> {
                 }
                 continue;
             };
-            let mut told = Vec::new();
+            let mut received = Vec::new();
             let patience = Instant::now() + PATIENCE;
             let round = loop {
-                reports.take(&mut told)?;
-                let round = Round::join(&probe, &told);
+                reports.take(&mut received)?;
+                let round = Round::join(&probe, &received);
                 let whole = round.egress_ns.is_some() && round.ingress_ns.is_some();
                 if whole || Instant::now() >= patience {
                     break round;
@@ -266,12 +266,12 @@ fn summary(record: &PingRecord) -> String {
     text
 }
 
-/// Why some probes, or all, have no figures but the round trip.
+/// Reason why some probes, or all, have no figures but the round trip.
 fn why_not_measured(record: &PingRecord) -> String {
     let misses = record.misses.clone().unwrap_or_default();
     let count = |reason: Miss| misses.get(reason.label()).copied().unwrap_or(0);
-    // A loopback address is the container's own: no device is passed at all. Else the misses are
-    // those of both ways of a packet to the host's own stack and back.
+    // A loopback address is the container's own: its packets pass no device. Other misses are those
+    // of both ways of a packet to the host's own stack and back.
     let loops_back = record
         .address
         .parse()

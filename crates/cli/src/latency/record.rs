@@ -14,13 +14,13 @@ use cofferdam_types::NetnsId;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Between two readings of the rings. At 200,000 packets a second and direction, 20 ms are
+/// Time between two readings of the rings. At 200,000 packets a second and direction, 20 ms are
 /// 8,000 reports: a quarter of the smallest sensible ring.
 const READ_EVERY: Duration = Duration::from_millis(20);
 
-/// Records until the time is up.
+/// Records until the time is over.
 pub fn run(args: &LatencyRecordArgs, interrupt: &Interrupt) -> Outcome {
-    // The output first: a mistyped path is reported at once, not after ten minutes.
+    // The output is opened first: a mistyped path is reported at once, not after ten minutes.
     let mut output = Output::open(args.output.as_deref(), args.force)?;
     let session = Session::begin(&args.measure)?;
     let mut progress = Progress::new(true);
@@ -41,7 +41,7 @@ struct Recorder<'a> {
     args: &'a LatencyRecordArgs,
     session: Session,
     summary: Summary,
-    /// Counts at the beginning of the interval.
+    /// Counts at the begin of the interval.
     before: BTreeMap<NetnsId, Counts>,
     begin: Instant,
 }
@@ -59,7 +59,7 @@ impl Recorder<'_> {
             let now = Instant::now();
             let stop = now >= end || interrupt.raised();
             self.take(output)?;
-            for name in self.session.take_gone() {
+            for name in self.session.take_ended() {
                 progress.note(&format!("container {name} is gone"));
             }
             if self.session.is_selected() && self.session.measured() == 0 {

@@ -1,5 +1,5 @@
-//! What `latency record --format jsonl` prints. Scripts depend on it: within one schema number
-//! fields are only added.
+//! Documents of `latency record --format jsonl` and `latency ping --json`. Scripts depend on them:
+//! within one schema number fields are only added.
 
 use cofferdam_latency::ping::Round;
 use cofferdam_latency::{Class, Counts, Direction, Distribution, FlowSummary, Miss, Sample, Taken};
@@ -12,13 +12,13 @@ use std::net::IpAddr;
 /// Schema of [`LatencyRecord`].
 pub const LATENCY: &str = "cofferdam.latency/1";
 
-/// One line.
+/// One line of a recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum LatencyRecord {
     /// One packet in one direction (`--per packet`).
     Packet(Box<PacketRecord>),
-    /// Everything in an interval (`--per interval`; the last line of a recording by packet).
+    /// All packets of an interval (`--per interval`; the last line of a recording by packet).
     Interval(IntervalRecord),
 }
 
@@ -27,11 +27,11 @@ pub enum LatencyRecord {
 pub struct PacketRecord {
     /// Always `cofferdam.latency/1`.
     pub schema: String,
-    /// When the packet began, RFC 3339 in UTC with nanoseconds.
+    /// Time when the packet began, RFC 3339 in UTC with nanoseconds.
     pub time: String,
-    /// The same moment on CLOCK_MONOTONIC, nanoseconds.
+    /// That time on CLOCK_MONOTONIC, nanoseconds.
     pub monotonic_ns: u64,
-    /// The container's name.
+    /// Name of the container.
     pub container: String,
     /// Inode number of its network namespace.
     pub netns: u32,
@@ -52,7 +52,7 @@ pub struct PacketRecord {
     /// Number of the packet in its container, direction and protocol, from 1; a missing
     /// number has no report.
     pub ordinal: u32,
-    /// Cookie of the socket (SO_COOKIE); null if no socket was seen, or no program has requested
+    /// Cookie of the socket (SO_COOKIE); null if no socket was seen, or if no program has requested
     /// its cookie yet.
     pub cookie: Option<u64>,
     /// Ingress: receive time in the clock of the host's first device, nanoseconds; null if the
@@ -66,34 +66,33 @@ pub struct PacketRecord {
     pub payload_bytes: u32,
     /// Packets that this record stands for (GSO, GRO).
     pub segments: u16,
-    /// TCP: a retransmission.
+    /// TCP: whether it is a retransmission.
     pub retransmit: bool,
-    /// TCP: several segments merged on the way; it begins with the first.
+    /// TCP: whether several segments were merged on the way; the record begins with the first.
     #[serde(default)]
     pub merged: bool,
-    /// Left the host inside a tunnel.
+    /// Whether it left the host inside a tunnel.
     pub encapsulated: bool,
-    /// Where it begins: `send` (system call), `queue` (the container's device) or `device`
-    /// (the host's first device).
+    /// Start point: `send` (system call), `queue` (the container's device) or `device` (the host's
+    /// first device).
     pub start: String,
-    /// Where it ends: `device` (the host's last), `copied` (to the reader), `ready` (in the
-    /// socket), `kernel` (the container's kernel was the receiver), `arrived` (on the
-    /// container's device).
+    /// End point: `device` (the host's last), `copied` (to the reader), `ready` (in the socket),
+    /// `kernel` (the container's kernel was the receiver), `arrived` (on the container's device).
     pub end: String,
     /// Index of the container's device; null where no hook names it.
     pub container_ifindex: Option<u32>,
     /// Index of the host's last (egress) or first (ingress) device.
     pub host_ifindex: u32,
-    /// From start to end, nanoseconds: the sum of `stages_ns`.
+    /// Time from start to end, nanoseconds: the sum of `stages_ns`.
     pub total_ns: u32,
-    /// The part that a process on the host would not have, nanoseconds; null if a point is missing.
+    /// Part that a process on the host would not have, nanoseconds; null if a point is missing.
     pub added_ns: Option<u32>,
-    /// The stages, nanoseconds: `stack`, `container_qdisc`, `veth`, `forward`, `host_qdisc`,
-    /// `reader`. A stage that was not passed or seen is absent; its time is in the next.
+    /// Stages, nanoseconds: `stack`, `container_qdisc`, `veth`, `forward`, `host_qdisc`, `reader`.
+    /// A stage that was not passed or not seen is absent; its time is in the next.
     pub stages_ns: BTreeMap<String, u32>,
 }
 
-/// Everything in an interval.
+/// All packets of an interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct IntervalRecord {
     /// Always `cofferdam.latency/1`.
@@ -117,10 +116,10 @@ pub struct IntervalRecord {
     pub hardware_timestamps: String,
 }
 
-/// One container, direction and protocol.
+/// Packets of one container, direction and protocol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowRecord {
-    /// The container's name.
+    /// Name of the container.
     pub container: String,
     /// Inode number of its network namespace.
     pub netns: u32,
@@ -139,7 +138,7 @@ pub struct FlowRecord {
     /// direction: `dropped`, `local`, `no_start`, `content`, `evicted`, `segment`,
     /// `unseen`.
     pub misses: BTreeMap<String, u64>,
-    /// `total`, `added` and each stage.
+    /// Histograms of `total`, `added` and each stage.
     pub distributions: BTreeMap<String, DistributionRecord>,
 }
 
@@ -168,9 +167,9 @@ pub const PING: &str = "cofferdam.latency-ping/1";
 pub struct PingRecord {
     /// Always `cofferdam.latency-ping/1`.
     pub schema: String,
-    /// As given on the command line.
+    /// Host as given on the command line.
     pub host: String,
-    /// The address pinged.
+    /// Address that was pinged.
     pub address: String,
     /// Probes sent.
     pub sent: u32,
@@ -181,33 +180,33 @@ pub struct PingRecord {
     /// Packets of the container without a report, by reason (`local`, `no_start`, …), since the
     /// ping began; null when run inside the container.
     pub misses: Option<BTreeMap<String, u64>>,
-    /// Each answered probe.
+    /// Every answered probe.
     pub rounds: Vec<RoundRecord>,
-    /// `rtt`, `egress`, `ingress`, `added`, `corrected`, `wire`.
+    /// Histograms of `rtt`, `egress`, `ingress`, `added`, `corrected`, `wire`.
     pub distributions: BTreeMap<String, DistributionRecord>,
 }
 
-/// One probe.
+/// One answered probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoundRecord {
-    /// From 1.
+    /// Number of the probe, from 1.
     pub sequence: u32,
-    /// As the process saw it, nanoseconds.
+    /// Round trip as the process measured it, nanoseconds.
     pub rtt_ns: u64,
-    /// From the system call to the host's last device, nanoseconds; null without a report.
+    /// Time from the system call to the host's last device, nanoseconds; null without a report.
     pub egress_ns: Option<u64>,
-    /// From the host's first device to the process, nanoseconds; null without a report.
+    /// Time from the host's first device to the process, nanoseconds; null without a report.
     pub ingress_ns: Option<u64>,
-    /// What the container's network added in both directions, nanoseconds.
+    /// Time that the container's network added in both directions, nanoseconds.
     pub added_ns: Option<u64>,
-    /// rtt − added: what a process on the host would have seen, nanoseconds.
+    /// rtt − added: the round trip of a process on the host, nanoseconds.
     pub corrected_ns: Option<u64>,
-    /// rtt − egress − ingress: outside of this host, nanoseconds.
+    /// rtt − egress − ingress: time outside of this host, nanoseconds.
     pub wire_ns: Option<u64>,
 }
 
 impl RoundRecord {
-    /// From one round.
+    /// Record of one round.
     pub fn new(round: &Round) -> RoundRecord {
         RoundRecord {
             sequence: round.sequence,
@@ -222,7 +221,7 @@ impl RoundRecord {
 }
 
 impl PingRecord {
-    /// From all rounds.
+    /// Record of all rounds.
     pub fn new(host: &str, address: IpAddr, sent: u32, rounds: &[Round]) -> PingRecord {
         let rounds: Vec<RoundRecord> = rounds.iter().map(RoundRecord::new).collect();
         type Field = fn(&RoundRecord) -> Option<u64>;
@@ -256,7 +255,7 @@ impl PingRecord {
 }
 
 impl PacketRecord {
-    /// From one sample.
+    /// Record of one sample.
     pub fn new(container: &Container, sample: &Sample) -> PacketRecord {
         let r = &sample.report;
         PacketRecord {
@@ -315,8 +314,8 @@ impl DistributionRecord {
 }
 
 impl FlowRecord {
-    /// From the counts since the start, those of the interval's beginning, and the histograms
-    /// of the interval.
+    /// Record from the counts since the start, those at the begin of the interval, and the
+    /// histograms of the interval.
     pub fn new(
         container: &Container,
         (direction, class): (Direction, Class),
@@ -357,7 +356,7 @@ impl FlowRecord {
 }
 
 impl IntervalRecord {
-    /// An interval that ends now.
+    /// Record of an interval that ends now.
     pub fn new(
         interval_s: f64,
         flows: Vec<FlowRecord>,

@@ -1,4 +1,4 @@
-//! A running measurement of the selected containers, which may come and go.
+//! Running measurement of the selected containers, which may start and end meanwhile.
 
 use super::args::MeasureArgs;
 use crate::exit::Failure;
@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Between two looks for new containers.
+/// Time between two checks for new containers.
 const REFRESH: Duration = Duration::from_millis(500);
 
-/// The measurement.
+/// Running measurement.
 pub struct Session {
     args: MeasureArgs,
     fleet: Fleet,
@@ -23,11 +23,11 @@ pub struct Session {
     reader: Reader,
     measured: BTreeMap<NetnsId, Arc<Container>>,
     refreshed: Instant,
-    gone: Vec<String>,
+    ended: Vec<String>,
 }
 
 impl Session {
-    /// Finds the containers, loads the programs and measures.
+    /// Finds the containers, loads the programs and starts the measurement.
     pub fn begin(args: &MeasureArgs) -> Result<Session, Failure> {
         let fleet = Fleet::scan().map_err(|e| Failure::failed(e.to_string()))?;
         let containers = fleet.containers();
@@ -45,13 +45,13 @@ impl Session {
             meter,
             measured: BTreeMap::new(),
             refreshed: Instant::now(),
-            gone: Vec::new(),
+            ended: Vec::new(),
         };
         session.follow()?;
         Ok(session)
     }
 
-    /// Measures what is there now.
+    /// Starts measuring containers that have started, and stops measuring ended ones.
     fn follow(&mut self) -> Result<(), Failure> {
         let selection = &self.selection;
         let now = self.fleet.by_netns(|c| selection.matches(c));
@@ -63,7 +63,7 @@ impl Session {
             .collect();
         for netns in left {
             self.meter.off(netns);
-            self.gone
+            self.ended
                 .extend(self.measured.remove(&netns).map(|c| c.name.clone()));
         }
         for (netns, containers) in now {
@@ -82,7 +82,7 @@ impl Session {
         Ok(())
     }
 
-    /// `None` when the wanted interface is not there.
+    /// Filter for `container`; `None` when it lacks the requested interface.
     fn filter(&self, container: &Container) -> Option<Filter> {
         let Some(wanted) = &self.args.interface else {
             return Some(self.args.filter(None));
@@ -94,7 +94,7 @@ impl Session {
         Some(self.args.filter(Some(pair.container_ifindex.0)))
     }
 
-    /// Hands on every waiting sample, and looks for new containers when it is time.
+    /// Passes every pending sample to `sink`, and checks for new containers when it is time.
     pub fn take(&mut self, mut sink: impl FnMut(&Container, Sample)) -> Result<(), Failure> {
         self.meter.tend()?;
         let measured = &self.measured;
@@ -111,7 +111,7 @@ impl Session {
         Ok(())
     }
 
-    /// Containers measured now, with their counts since they are.
+    /// Containers measured now, with their counts since the measurement of each started.
     pub fn counts(&self) -> Result<Vec<(NetnsId, Arc<Container>, Counts)>, Failure> {
         let each = self.measured.iter().map(|(netns, container)| {
             let counts = self.meter.counts(*netns)?;
@@ -120,7 +120,7 @@ impl Session {
         each.collect()
     }
 
-    /// What the reader has taken, missed and refused.
+    /// Numbers of reports that the reader has taken, missed and refused.
     pub fn totals(&self) -> Taken {
         self.reader.totals()
     }
@@ -130,28 +130,28 @@ impl Session {
         self.meter.memory_bytes()
     }
 
-    /// Host devices whose hardware stamps what they receive.
+    /// Host devices that timestamp received packets in hardware.
     pub fn hardware_timestamping(&self) -> &[String] {
         self.meter.hardware_timestamping()
     }
 
-    /// Names of containers that went away since the last call.
-    pub fn take_gone(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.gone)
+    /// Returns the names of containers that ended since the last call.
+    pub fn take_ended(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.ended)
     }
 
-    /// How many containers are measured.
+    /// Number of measured containers.
     pub fn measured(&self) -> usize {
         self.measured.len()
     }
 
-    /// True if containers were selected by name.
+    /// Whether containers were selected by name.
     pub fn is_selected(&self) -> bool {
         !self.selection.is_all()
     }
 }
 
-/// An error if none of the selected containers can be measured.
+/// Fails if none of the selected containers can be measured.
 fn check(containers: &[Arc<Container>], selection: &Selection) -> Result<(), Failure> {
     let mut why: Option<NotMeasurable> = None;
     for container in containers.iter().filter(|c| selection.matches(c)) {

@@ -10,20 +10,20 @@ use crate::progress::Progress;
 use crate::top::screen::Screen;
 use cofferdam_latency::Summary;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use picture::{Mode, Picture, Shown};
+use picture::{Mode, Picture, ScreenState};
 use std::io::{IsTerminal, stdout};
 use std::time::{Duration, Instant};
 
-/// Between two readings of the rings, and two looks at the keyboard.
+/// Time between two readings of the rings, and between two checks of the keyboard.
 const READ_EVERY: Duration = Duration::from_millis(20);
-/// A new size of the terminal is taken in after so long at most.
+/// Longest time until a new size of the terminal takes effect.
 const REDRAW_EVERY: Duration = Duration::from_millis(250);
 const SHORTEST: Duration = Duration::from_millis(250);
 /// Longest filter text.
 const FILTER_LENGTH: usize = 64;
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Shows until `q`, Ctrl-C or a signal.
+/// Shows histograms until `q`, Ctrl-C or a signal.
 pub fn run(args: &WatchArgs, interrupt: &Interrupt) -> Outcome {
     if !stdout().is_terminal() {
         return Err(Failure::Usage(
@@ -36,7 +36,7 @@ pub fn run(args: &WatchArgs, interrupt: &Interrupt) -> Outcome {
     progress.clear();
     let mut screen = Screen::open(interrupt)?;
     let mut summary = Summary::default();
-    let mut shown = Shown::new(args.interval, args.measure.one_in);
+    let mut shown = ScreenState::new(args.interval, args.measure.one_in);
     let mut picture = Picture::default();
     let mut begin = Instant::now();
     let mut drawn: Option<Instant> = None;
@@ -45,8 +45,8 @@ pub fn run(args: &WatchArgs, interrupt: &Interrupt) -> Outcome {
         let length = begin.elapsed();
         if length >= shown.interval {
             begin = Instant::now();
-            let gone = session.take_gone();
-            picture.take(&session, &summary, (length, &gone))?;
+            let ended = session.take_ended();
+            picture.take(&session, &summary, (length, &ended))?;
             summary.clear();
             if !shown.paused {
                 shown.take(picture.blocks().to_vec());
@@ -79,7 +79,7 @@ enum Next {
     Interrupt,
 }
 
-fn act(shown: &mut Shown, key: KeyEvent) -> Next {
+fn act(shown: &mut ScreenState, key: KeyEvent) -> Next {
     if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
         return Next::Interrupt;
     }
@@ -105,9 +105,9 @@ fn act(shown: &mut Shown, key: KeyEvent) -> Next {
     Next::Go
 }
 
-fn command(shown: &mut Shown, code: KeyCode) -> Next {
+fn command(shown: &mut ScreenState, code: KeyCode) -> Next {
     match code {
-        // The filter goes first: Esc quits only where there is none.
+        // Esc first clears the filter, and quits only without one.
         KeyCode::Esc if !shown.filter.is_empty() => shown.filter.clear(),
         KeyCode::Char('q') | KeyCode::Esc => return Next::Quit,
         KeyCode::Char('?' | 'h') | KeyCode::F(1) => shown.mode = Mode::Help,

@@ -1,4 +1,4 @@
-//! What the screen shows: one block of rows for each container, direction and protocol.
+//! State and drawing of the screen: one block of rows for each container, direction and protocol.
 
 use crate::exit::Failure;
 use crate::latency::session::Session;
@@ -42,7 +42,7 @@ const WIDTHS: [Constraint; 10] = [
 
 pub(super) type Cells = [String; TITLES.len()];
 
-/// The rows of one container, direction and protocol.
+/// Rows of one container, direction and protocol.
 #[derive(Clone)]
 pub(super) struct Block {
     name: String,
@@ -52,12 +52,12 @@ pub(super) struct Block {
     rows: Vec<Cells>,
 }
 
-/// The last interval.
+/// Last interval.
 #[derive(Default)]
 pub(super) struct Picture {
     head: Vec<String>,
     blocks: Vec<Block>,
-    /// Counts at the end of the interval before.
+    /// Counts at the end of the previous interval.
     before: BTreeMap<NetnsId, Counts>,
 }
 
@@ -70,12 +70,12 @@ impl Picture {
         &self.blocks
     }
 
-    /// Takes an interval of this length in; `gone` went meanwhile.
+    /// Adds an interval of this length; the containers `ended` have ended meanwhile.
     pub fn take(
         &mut self,
         session: &Session,
         summary: &Summary,
-        (length, gone): (Duration, &[String]),
+        (length, ended): (Duration, &[String]),
     ) -> Result<(), Failure> {
         let counts = session.counts()?;
         let totals = session.totals();
@@ -136,8 +136,8 @@ impl Picture {
             self.head
                 .push(format!("missed since the start: {}", notes.join(", ")));
         }
-        if !gone.is_empty() {
-            self.head.push(format!("gone: {}", gone.join(", ")));
+        if !ended.is_empty() {
+            self.head.push(format!("gone: {}", ended.join(", ")));
         }
         if counts.is_empty() {
             let what = "no container with an interface of its own; waiting for one";
@@ -160,7 +160,7 @@ fn percent(packets: u64, reports: u64) -> String {
     }
 }
 
-/// Three digits.
+/// Rate in three digits.
 fn rounded(rate: f64) -> String {
     match rate {
         r if r < 9.95 => format!("{r:.1}"),
@@ -171,7 +171,7 @@ fn rounded(rate: f64) -> String {
     }
 }
 
-/// One row for the total, what is added, and each part.
+/// Rows of the total, of the added time, and of each stage.
 fn block(
     who: [&str; 3],
     rate: f64,
@@ -215,7 +215,7 @@ fn block(
     }
 }
 
-/// What the blocks are sorted by: names rise, numbers fall.
+/// Sort key of the blocks: names ascend, numbers descend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sort {
     Name,
@@ -236,7 +236,7 @@ impl Sort {
         }
     }
 
-    /// The next key, or the one before.
+    /// Next or previous key.
     pub fn step(self, forward: bool) -> Sort {
         let now = Sort::ALL.iter().position(|s| *s == self).unwrap_or(0);
         let step = if forward { 1 } else { Sort::ALL.len() - 1 };
@@ -253,7 +253,7 @@ impl Sort {
     }
 }
 
-/// What keys mean now.
+/// Meaning of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Normal,
@@ -266,7 +266,7 @@ const HELP: [&str; 18] = [
     "q, Esc         quit",
     "s / S          sort by the next / previous: container, packets/s, p99, max",
     "r              reverse the order",
-    "/              filter by container; Enter keeps it, Esc clears it",
+    "/              filter by container; Enter accepts it, Esc clears it",
     "p, space       pause",
     "+ / -          double / halve the interval",
     "\u{2191} \u{2193} PgUp PgDn  move",
@@ -283,11 +283,11 @@ const HELP: [&str; 18] = [
     "any key closes",
 ];
 
-/// What the terminal shows, and how.
-pub(super) struct Shown {
+/// Content of the screen, and its presentation.
+pub(super) struct ScreenState {
     pub head: Vec<String>,
     blocks: Vec<Block>,
-    /// Of the blocks that pass the filter, sorted.
+    /// Rows of the blocks that pass the filter, sorted.
     rows: Vec<Cells>,
     pub sort: Sort,
     pub reverse: bool,
@@ -298,13 +298,13 @@ pub(super) struct Shown {
     pub paused: bool,
     pub interval: Duration,
     one_in: u32,
-    /// Rows that fit.
+    /// Number of rows that fit.
     height: usize,
 }
 
-impl Shown {
-    pub fn new(interval: Duration, one_in: u32) -> Shown {
-        Shown {
+impl ScreenState {
+    pub fn new(interval: Duration, one_in: u32) -> ScreenState {
+        ScreenState {
             head: vec![format!(
                 "latency: waiting for the end of the first interval, {}",
                 humantime::format_duration(interval)
@@ -323,7 +323,7 @@ impl Shown {
         }
     }
 
-    /// Shows other blocks.
+    /// Replaces the blocks.
     pub fn take(&mut self, blocks: Vec<Block>) {
         self.blocks = blocks;
         self.arrange();
@@ -335,7 +335,7 @@ impl Shown {
         let passes = |block: &&Block| block.name.to_lowercase().contains(&wanted);
         let mut blocks: Vec<&Block> = self.blocks.iter().filter(passes).collect();
         let (sort, reverse) = (self.sort, self.reverse);
-        // Stable: equals keep the order of names, directions and protocols.
+        // A stable sort: equal blocks stay in the order of names, directions and protocols.
         blocks.sort_by(|a, b| match reverse {
             true => sort.order(b, a),
             false => sort.order(a, b),
@@ -343,7 +343,7 @@ impl Shown {
         self.rows = blocks.into_iter().flat_map(|b| b.rows.clone()).collect();
     }
 
-    /// Moves by this many rows, as far as there are any.
+    /// Scrolls by this many rows, as far as there are any.
     pub fn scroll(&mut self, rows: isize) {
         let last = self.rows.len().saturating_sub(self.height);
         self.top = self.top.saturating_add_signed(rows).min(last);
@@ -372,7 +372,7 @@ impl Shown {
         frame.render_widget(Paragraph::new(text), head);
         self.height = usize::from(body.height.saturating_sub(1)).max(1);
         self.scroll(0);
-        // The block that the first row belongs to keeps its name on the screen.
+        // A block whose first row is above the screen keeps its name on the screen.
         let rows = self
             .rows
             .iter()
@@ -458,15 +458,15 @@ mod tests {
         [name, way, protocol, rate, coverage, part, a, b, c, d]
     }
 
-    fn shown(rows: usize) -> Shown {
-        let mut shown = Shown::new(Duration::from_secs(1), 1);
+    fn shown(rows: usize) -> ScreenState {
+        let mut shown = ScreenState::new(Duration::from_secs(1), 1);
         shown.rows = (0..rows)
             .map(|i| cells(if i % 7 == 0 { "web" } else { "" }, &format!("part{i}")))
             .collect();
         shown
     }
 
-    fn drawn(shown: &mut Shown, width: u16, height: u16) -> Vec<String> {
+    fn drawn(shown: &mut ScreenState, width: u16, height: u16) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| shown.draw(frame)).unwrap();
         let buffer = terminal.backend().buffer().clone();
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_announced_and_can_be_reached() {
+    fn rows_below_the_screen_are_announced_and_can_be_reached() {
         let mut shown = shown(40);
         // One line of head, one of titles, one of foot: 21 rows.
         let lines = drawn(&mut shown, 100, 24);
@@ -525,13 +525,13 @@ mod tests {
     /// Promise 13.
     #[test]
     fn blocks_are_sorted_and_filtered_whole() {
-        let mut shown = Shown::new(Duration::from_secs(1), 1);
+        let mut shown = ScreenState::new(Duration::from_secs(1), 1);
         shown.take(vec![
             one_block("a", 1.0, 50),
             one_block("b", 9.0, 10),
             one_block("cache", 5.0, 90),
         ]);
-        let names = |shown: &Shown| -> Vec<String> {
+        let names = |shown: &ScreenState| -> Vec<String> {
             let named = shown.rows.iter().filter(|r| !r[0].is_empty());
             named.map(|r| r[0].clone()).collect()
         };
