@@ -1,8 +1,8 @@
 //! CPU time that a cgroup is promised: pure arithmetic on weights, quotas and cpusets.
 //!
 //! A cpu weight is a share of the parent's CPU time among the siblings that want to run. The
-//! promise is therefore the time that the group would get if it wanted all it could get, while its
-//! siblings want as much as they used. That is weighted max-min fairness, level by level from the
+//! promise is therefore the time that the group would get if it wanted all it could get, while each
+//! sibling wants what it used. That is weighted max-min fairness, level by level from the
 //! root, cut at each level by the quota and the cpuset there. A sibling that uses less than its
 //! share leaves the rest to the others. One that used more counts with its share.
 

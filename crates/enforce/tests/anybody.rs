@@ -173,8 +173,9 @@ fn a_service_below_a_slice_is_a_victim_by_its_own_name() {
     });
 }
 
-/// A container starts as with a runtime: the first task computes in its cgroup before it enters a namespace, and is a
-/// host task until then. The offender stays throttled while the container computes.
+/// A container starts as with a runtime: the first task computes in its cgroup before it enters a
+/// namespace, and is a host task until then. The offender stays throttled while the container
+/// computes.
 /// Promise 30.
 #[test]
 fn a_container_that_enters_its_namespace_late_stays_protected() {

@@ -1,20 +1,20 @@
-//! The messages of `nri.pkg.api.v1alpha1`, with the fields that are used: others are skipped.
+//! Messages of `nri.pkg.api.v1alpha1`, with the fields that are used; others are skipped.
 //!
-//! Written by hand and not generated from `api.proto`: a third of the fields is enough, and the build
-//! needs no compiler of protocol buffers. Names and tags are the schema's; see there for what they
-//! mean. Source: `pkg/api/api.proto` of NRI 0.12.
+//! Written by hand instead of generated from `api.proto`: a third of the fields is enough, and the
+//! build needs no protocol buffer compiler. Names and tags are the schema's, which explains them.
+//! Source: `pkg/api/api.proto` of NRI 0.12.
 #![allow(missing_docs)]
 
 use std::collections::BTreeMap;
 
-/// The service that the runtime calls.
+/// Service that the runtime calls.
 pub const PLUGIN_SERVICE: &str = "nri.pkg.api.v1alpha1.Plugin";
-/// The service that the plugin calls.
+/// Service that the plugin calls.
 pub const RUNTIME_SERVICE: &str = "nri.pkg.api.v1alpha1.Runtime";
-/// The version of NRI that this follows, which the runtime logs.
+/// Version of NRI that this crate follows; the runtime logs it.
 pub const VERSION: &str = "0.12.3";
 
-/// Numbers of events, as subscriptions and `StateChange` count them.
+/// Numbers of events in subscriptions and `StateChange`.
 pub mod event {
     pub const RUN_POD_SANDBOX: i32 = 1;
     pub const STOP_POD_SANDBOX: i32 = 2;
@@ -26,7 +26,7 @@ pub mod event {
     pub const STOP_CONTAINER: i32 = 10;
     pub const REMOVE_CONTAINER: i32 = 11;
 
-    /// The subscription to all of these.
+    /// Subscription to all of these events.
     pub const ALL: i32 = bit(RUN_POD_SANDBOX)
         | bit(STOP_POD_SANDBOX)
         | bit(REMOVE_POD_SANDBOX)
@@ -101,19 +101,19 @@ pub struct SynchronizeResponse {
     pub more: bool,
 }
 
-/// Any request on one pod, and one of its containers: they all have the same tags.
+/// Any request about one pod and one of its containers: they all have the same tags.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ContainerRequest {
     #[prost(message, optional, tag = "1")]
     pub pod: Option<PodSandbox>,
     #[prost(message, optional, tag = "2")]
     pub container: Option<Container>,
-    /// Only of `UpdateContainer`.
+    /// Set only in `UpdateContainer`.
     #[prost(message, optional, tag = "3")]
     pub linux_resources: Option<LinuxResources>,
 }
 
-/// What older versions send in place of requests whose answer is empty.
+/// Event that older versions send instead of requests without an answer.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct StateChangeEvent {
     #[prost(int32, tag = "1")]
@@ -190,7 +190,7 @@ pub struct Container {
     pub linux: Option<LinuxContainer>,
 }
 
-/// `Container.state` of one whose process has ended.
+/// `Container.state` of a container whose process has ended.
 pub const CONTAINER_STOPPED: i32 = 4;
 
 #[derive(Clone, PartialEq, Eq, prost::Message)]

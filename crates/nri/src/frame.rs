@@ -1,31 +1,31 @@
-//! The framing: chunks of two logical connections on one socket, ttrpc messages in each.
+//! Framing: chunks of two logical connections on one socket, with ttrpc messages in each.
 //!
-//! A chunk is `connection: u32, length: u32` (big-endian) and so many bytes. The bytes of one
-//! connection are a stream of ttrpc messages: `length: u32, stream: u32, kind: u8, flags: u8` and so
-//! many bytes. Source: `pkg/net/multiplex` of NRI, `PROTOCOL.md` of ttrpc.
+//! A chunk is `connection: u32, length: u32` (big-endian) and `length` bytes. The bytes of one
+//! connection are a stream of ttrpc messages: `length: u32, stream: u32, kind: u8, flags: u8` and
+//! `length` bytes. Source: `pkg/net/multiplex` of NRI, `PROTOCOL.md` of ttrpc.
 
-/// The connection on which the runtime calls the plugin.
+/// Connection on which the runtime calls the plugin.
 pub const PLUGIN: u32 = 1;
-/// The connection on which the plugin calls the runtime.
+/// Connection on which the plugin calls the runtime.
 pub const RUNTIME: u32 = 2;
 /// Largest ttrpc message, without its header.
 pub const LARGEST_MESSAGE_BYTES: usize = 4 << 20;
-/// Header of a chunk.
+/// Size of a chunk's header.
 const CHUNK_HEADER_BYTES: usize = 8;
-/// Header of a ttrpc message.
+/// Size of a ttrpc message's header.
 const MESSAGE_HEADER_BYTES: usize = 10;
 /// Largest chunk that a peer may send: one message.
 pub const LARGEST_CHUNK_BYTES: usize = MESSAGE_HEADER_BYTES + LARGEST_MESSAGE_BYTES;
-/// The runtime reads a stream through a buffer of this size and takes no chunk that is larger than
-/// what it has room for: the first chunk of a message must fit.
+/// Size of the buffer through which the runtime reads a stream. It accepts no chunk that is larger
+/// than the free part: the first chunk of a message must fit.
 const FIRST_CHUNK_BYTES: usize = 4096;
 
-/// What a ttrpc message is.
+/// Kind of a ttrpc message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A call.
     Request,
-    /// Its answer.
+    /// Answer to a call.
     Response,
 }
 
@@ -34,15 +34,15 @@ pub enum Kind {
 pub struct Message {
     /// [`PLUGIN`] or [`RUNTIME`].
     pub connection: u32,
-    /// Which call it belongs to.
+    /// Call that it belongs to.
     pub stream: u32,
     /// Call or answer.
     pub kind: Kind,
-    /// What it carries.
+    /// Content of the message.
     pub data: Vec<u8>,
 }
 
-/// The peer does not keep to the framing; nothing after it can be understood.
+/// Violations of the framing; nothing after them can be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// A chunk is too large.
@@ -51,25 +51,25 @@ pub enum FrameError {
     /// A message is too large.
     #[error("it sent a message of {0} bytes; {LARGEST_MESSAGE_BYTES} are allowed")]
     Message(u32),
-    /// Not a request or a response.
+    /// The type is neither a request nor a response.
     #[error("it sent a message of type {0}, which is neither a request nor a response")]
     Kind(u8),
 }
 
-/// Takes chunks apart. Keeps at most one unfinished message of each connection.
+/// Decoder of chunks. Buffers at most one incomplete message of each connection.
 #[derive(Debug, Default)]
 pub struct Decoder {
     header: Vec<u8>,
-    /// Connection of the chunk at hand, and how much of it is missing.
+    /// Connection of the current chunk, and its number of missing bytes.
     chunk: Option<(u32, usize)>,
     streams: [Vec<u8>; 2],
 }
 
 impl Decoder {
-    /// Takes bytes in; messages that they complete go to `out`.
+    /// Decodes bytes; completed messages go to `out`.
     ///
     /// # Errors
-    /// [`FrameError`]: end the session, this decoder is of no use any more.
+    /// [`FrameError`]: the session must end, and this decoder is of no further use.
     pub fn push(&mut self, mut bytes: &[u8], out: &mut Vec<Message>) -> Result<(), FrameError> {
         loop {
             let Some((connection, left)) = self.chunk else {
@@ -92,7 +92,7 @@ impl Decoder {
             bytes = rest;
             let left = left - part.len();
             self.chunk = (left > 0).then_some((connection, left));
-            // What belongs to no connection of ours is skipped, as the runtime does.
+            // Data of other connections is skipped, as the runtime does.
             let stream = match connection {
                 PLUGIN => &mut self.streams[0],
                 RUNTIME => &mut self.streams[1],
@@ -113,7 +113,7 @@ impl Decoder {
     }
 }
 
-/// Takes the complete messages off the front of `stream`.
+/// Removes the complete messages from the front of `stream`.
 fn messages(
     connection: u32,
     stream: &mut Vec<u8>,
@@ -149,7 +149,7 @@ fn messages(
 /// Appends `message` to `out`, in chunks that the runtime can read.
 ///
 /// # Errors
-/// [`FrameError::Message`] when it is too large; nothing is appended.
+/// [`FrameError::Message`] if it is too large; nothing is appended.
 pub fn encode(message: &Message, out: &mut Vec<u8>) -> Result<(), FrameError> {
     let length = u32::try_from(message.data.len()).unwrap_or(u32::MAX);
     if message.data.len() > LARGEST_MESSAGE_BYTES {
@@ -175,7 +175,7 @@ pub fn encode(message: &Message, out: &mut Vec<u8>) -> Result<(), FrameError> {
     Ok(())
 }
 
-/// The big-endian number at `at`, which the caller has checked to be there.
+/// Big-endian number at `at`; the caller has checked the length.
 fn number(bytes: &[u8], at: usize) -> u32 {
     let four = bytes[at..at + 4].try_into();
     u32::from_be_bytes(four.expect("four bytes were taken"))
@@ -219,7 +219,10 @@ mod tests {
         /// Promise 72.
         #[test]
         fn garbage_is_refused_or_waits_and_is_bounded(
-            parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 0..20),
+            parts in proptest::collection::vec(
+                proptest::collection::vec(any::<u8>(), 0..300),
+                0..20,
+            ),
         ) {
             let (mut decoder, mut found) = (Decoder::default(), Vec::new());
             for part in &parts {

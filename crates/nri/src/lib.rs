@@ -1,15 +1,14 @@
-//! A plugin's end of the Node Resource Interface (NRI) of containerd and CRI-O.
+//! Plugin side of the Node Resource Interface (NRI) of containerd and CRI-O.
 //!
-//! The runtime tells a plugin of every pod and container before it is made, and the plugin answers
-//! with what is to be different. [`Session`] is the protocol without I/O: bytes in, [`Event`]s out,
-//! answers in, bytes out. [`Socket`] is a non-blocking Unix socket for it, to be polled with
-//! whatever else a thread waits for. [`Roster`] keeps what the events say of the pods and containers
-//! that are there.
+//! The runtime notifies a plugin of every pod and container before it is created, and the plugin
+//! answers with changes. [`Session`] is the protocol without I/O: bytes in, [`Event`]s out, answers
+//! in, bytes out. [`Socket`] is its non-blocking Unix socket, to be polled with a thread's other
+//! descriptors. [`Roster`] tracks the pods and containers of the events.
 //!
-//! On the wire (NRI 0.3 to 0.12): a header that says to which of two logical connections a chunk
-//! belongs ([`frame`]), in each a ttrpc stream ([`rpc`]), in its messages the protocol buffers of
-//! `nri.pkg.api.v1alpha1` ([`api`]). The runtime is not trusted to keep to any of it: every length is
-//! bounded, and what breaks the framing ends the session.
+//! On the wire (NRI 0.3 to 0.12) a header names the logical connection of a chunk ([`frame`]). Each
+//! connection carries a ttrpc stream ([`rpc`]), whose messages contain the protocol buffers of
+//! `nri.pkg.api.v1alpha1` ([`api`]). The runtime is not trusted: every length is bounded, and a
+//! violation of the framing ends the session.
 #![forbid(unsafe_code)]
 
 pub mod api;

@@ -1,23 +1,23 @@
-//! Pods and containers as the agent wants them, from the messages of the runtime.
+//! Pods and containers for the agent, from the runtime's messages.
 
 use crate::api;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Quality of service class of a pod, as the kubelet derives it from requests and limits.
+/// Quality of service class of a pod, derived by the kubelet from requests and limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Qos {
     /// Every container has limits that equal its requests.
     Guaranteed,
     /// Some container has a request or a limit.
     Burstable,
-    /// None has.
+    /// No container has a request or a limit.
     BestEffort,
 }
 
 impl Qos {
-    /// As Kubernetes writes it.
+    /// Name in Kubernetes' spelling.
     pub fn name(self) -> &'static str {
         match self {
             Qos::Guaranteed => "Guaranteed",
@@ -26,9 +26,9 @@ impl Qos {
         }
     }
 
-    /// That of the pod whose cgroup is at `path`, or above it: the kubelet makes
-    /// `kubepods/burstable/podUID`, `kubepods-besteffort-podUID.slice`; guaranteed pods lie directly
-    /// below `kubepods`. `None` elsewhere.
+    /// Class of the pod whose cgroup is at `path`, or above it. The kubelet creates
+    /// `kubepods/burstable/podUID` or `kubepods-besteffort-podUID.slice`; guaranteed pods are
+    /// directly below `kubepods`. `None` elsewhere.
     pub fn of_cgroup(path: &str) -> Option<Qos> {
         if !path.contains("kubepods") {
             return None;
@@ -41,56 +41,56 @@ impl Qos {
     }
 }
 
-/// One pod.
+/// Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
-    /// The runtime's id of its sandbox.
+    /// ID of its sandbox in the runtime.
     pub id: String,
     /// Namespace.
     pub namespace: String,
     /// Name.
     pub name: String,
-    /// UID, of the API server or of the kubelet (static pods).
+    /// UID of the API server, or of the kubelet (static pods).
     pub uid: String,
-    /// Its class; `None` where no kubelet has made its cgroup.
+    /// Class; `None` if no kubelet has created its cgroup.
     pub qos: Option<Qos>,
     /// Labels.
     pub labels: BTreeMap<String, String>,
     /// Annotations.
     pub annotations: BTreeMap<String, String>,
-    /// Its network namespace as a path; `None` in the host's.
+    /// Path of its network namespace; `None` in the host's.
     pub netns: Option<PathBuf>,
 }
 
-/// CPU of a container, as the runtime was asked.
+/// CPU resources that were requested from the runtime for a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
-    /// Its request in thousandths of a CPU; `None` when it has none.
+    /// Request in thousandths of a CPU; `None` without one.
     pub request_milli_cpus: Option<u32>,
-    /// Its limit in thousandths of a CPU; `None` when it has none.
+    /// Limit in thousandths of a CPU; `None` without one.
     pub limit_milli_cpus: Option<u32>,
-    /// The CPUs that it was given, as a list; empty: all.
+    /// CPU list; empty: all.
     pub cpus: String,
 }
 
-/// One container of a pod.
+/// Container of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
-    /// The runtime's id.
+    /// ID in the runtime.
     pub id: String,
-    /// Its name in the pod.
+    /// Name in the pod.
     pub name: String,
-    /// Labels that the runtime keeps of it.
+    /// Labels that the runtime keeps for it.
     pub labels: BTreeMap<String, String>,
     /// Annotations of its OCI configuration.
     pub annotations: BTreeMap<String, String>,
-    /// Its CPU.
+    /// CPU resources.
     pub resources: Resources,
-    /// Its cgroup as the runtime was asked: a path, or `SLICE:PREFIX:NAME` for systemd.
+    /// Requested cgroup: a path, or `SLICE:PREFIX:NAME` for systemd.
     pub cgroups_path: String,
     /// Whether its process has ended.
     pub is_stopped: bool,
-    /// Its pod.
+    /// Pod of the container.
     pub pod: Arc<Pod>,
 }
 
@@ -118,7 +118,7 @@ impl Pod {
         }
     }
 
-    /// What it takes to keep it, bytes.
+    /// Memory for the description, bytes.
     pub(crate) fn size_bytes(&self) -> usize {
         let own = self.id.len() + self.namespace.len() + self.name.len() + self.uid.len();
         size_of::<Pod>() + own + map_bytes(&self.labels) + map_bytes(&self.annotations)
@@ -152,11 +152,11 @@ fn map_bytes(map: &BTreeMap<String, String>) -> usize {
     map.iter().map(|(k, v)| entry + k.len() + v.len()).sum()
 }
 
-/// The kubelet's smallest `cpu.shares`, which it also gives to a container without a request.
+/// Smallest `cpu.shares` of the kubelet, which it also gives to a container without a request.
 const NO_REQUEST_SHARES: u64 = 2;
 
-/// What the messages say of the CPU. The kubelet turns a request of m thousandths into
-/// floor(m × 1024 / 1000) shares (`MilliCPUToShares`); rounding up undoes that exactly.
+/// CPU resources in a message. The kubelet converts a request of m thousandths into floor(m × 1024
+/// / 1000) shares (`MilliCPUToShares`); rounding up reverses that exactly.
 pub(crate) fn resources(raw: api::LinuxResources) -> Resources {
     let cpu = raw.cpu.unwrap_or_default();
     let shares = cpu.shares.map_or(0, |s| s.value);

@@ -1,25 +1,25 @@
-//! The pods and containers that are there, as the events of a session say.
+//! Current pods and containers, from the events of a session.
 
 use crate::pods::{Container, Pod, Resources};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Descriptions of pods and containers are kept up to this size, all together.
+/// Most memory for all descriptions of pods and containers, bytes.
 pub const MOST_KEPT_BYTES: usize = 64 << 20;
 
-/// The pods and containers that are there.
+/// Current pods and containers.
 #[derive(Debug, Default)]
 pub struct Roster {
     pods: HashMap<String, Arc<Pod>>,
     containers: HashMap<String, Arc<Container>>,
-    /// How many containers each pod has.
+    /// Number of containers of each pod.
     of_pod: HashMap<String, usize>,
     bytes: usize,
     left_out: u64,
 }
 
 impl Roster {
-    /// These are there and no others.
+    /// Replaces all pods and containers.
     pub fn replace(&mut self, pods: Vec<Arc<Pod>>, containers: Vec<Container>) {
         self.pods.clear();
         self.containers.clear();
@@ -33,7 +33,7 @@ impl Roster {
         }
     }
 
-    /// One more pod.
+    /// Adds a pod.
     pub fn add_pod(&mut self, pod: Arc<Pod>) {
         self.remove_pod(&pod.id.clone());
         if self.has_room(pod.size_bytes()) {
@@ -41,7 +41,7 @@ impl Roster {
         }
     }
 
-    /// One more container, or one that is known, as it is now. `None` when there is no room.
+    /// Adds or replaces a container. `None` if it exceeds the memory bound.
     pub fn add(&mut self, container: Container) -> Option<Arc<Container>> {
         self.remove(&container.id);
         let container = Arc::new(container);
@@ -53,21 +53,21 @@ impl Roster {
         })
     }
 
-    /// Other resources of a container.
+    /// Changes the resources of a container.
     pub fn set_resources(&mut self, id: &str, resources: Resources) -> Option<Arc<Container>> {
         let mut changed = Container::clone(self.containers.get(id)?);
         changed.resources = resources;
         self.add(changed)
     }
 
-    /// A pod is gone.
+    /// Removes a pod.
     pub fn remove_pod(&mut self, id: &str) -> Option<Arc<Pod>> {
         let pod = self.pods.remove(id)?;
         self.bytes -= pod.size_bytes();
         Some(pod)
     }
 
-    /// A container is gone.
+    /// Removes a container.
     pub fn remove(&mut self, id: &str) -> Option<Arc<Container>> {
         let container = self.containers.remove(id)?;
         self.bytes -= container.size_bytes();
@@ -80,12 +80,12 @@ impl Roster {
         Some(container)
     }
 
-    /// The container with this id.
+    /// Container with this ID.
     pub fn container(&self, id: &str) -> Option<&Arc<Container>> {
         self.containers.get(id)
     }
 
-    /// The pod whose sandbox has this id.
+    /// Pod whose sandbox has this ID.
     pub fn pod(&self, id: &str) -> Option<&Arc<Pod>> {
         self.pods.get(id)
     }
@@ -105,7 +105,7 @@ impl Roster {
         self.pods.values()
     }
 
-    /// Pods and containers that were left out because [`MOST_KEPT_BYTES`] were reached.
+    /// Number of pods and containers that were left out because of [`MOST_KEPT_BYTES`].
     pub fn left_out(&self) -> u64 {
         self.left_out
     }

@@ -1,24 +1,24 @@
-//! ttrpc's own messages: which method is called, and how it ended.
+//! Messages of ttrpc itself: the called method, and the result.
 
 use crate::frame::{Kind, Message};
 use prost::Message as _;
 
-/// gRPC's code of a method that is not known.
+/// gRPC's code for an unknown method.
 pub const UNIMPLEMENTED: i32 = 12;
 
 /// A call.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Request {
-    /// The service.
+    /// Called service.
     #[prost(string, tag = "1")]
     pub service: String,
-    /// Its method.
+    /// Called method.
     #[prost(string, tag = "2")]
     pub method: String,
-    /// The method's message.
+    /// Message of the method.
     #[prost(bytes = "vec", tag = "3")]
     pub payload: Vec<u8>,
-    /// The caller waits so long, nanoseconds; 0 does not say.
+    /// Time that the caller waits, nanoseconds; 0: unknown.
     #[prost(int64, tag = "4")]
     pub timeout_nano: i64,
 }
@@ -26,26 +26,26 @@ pub struct Request {
 /// An answer.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Response {
-    /// Set when it failed.
+    /// Set on failure.
     #[prost(message, optional, tag = "1")]
     pub status: Option<Status>,
-    /// The method's message.
+    /// Message of the method.
     #[prost(bytes = "vec", tag = "2")]
     pub payload: Vec<u8>,
 }
 
-/// Why a call failed.
+/// Failure of a call.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Status {
-    /// gRPC's code.
+    /// Code of gRPC.
     #[prost(int32, tag = "1")]
     pub code: i32,
-    /// In words.
+    /// Description.
     #[prost(string, tag = "2")]
     pub message: String,
 }
 
-/// The answer to a call on `connection`.
+/// Answer to a call on `connection`.
 pub fn response(connection: u32, stream: u32, payload: Vec<u8>) -> Message {
     let data = Response {
         status: None,
@@ -59,7 +59,7 @@ pub fn response(connection: u32, stream: u32, payload: Vec<u8>) -> Message {
     }
 }
 
-/// The answer to a call that cannot be served.
+/// Answer to a call that cannot be served.
 pub fn refusal(connection: u32, stream: u32, code: i32, message: String) -> Message {
     let data = Response {
         status: Some(Status { code, message }),
@@ -73,7 +73,7 @@ pub fn refusal(connection: u32, stream: u32, code: i32, message: String) -> Mess
     }
 }
 
-/// A call of `method`.
+/// Call of `method`.
 pub fn request(
     connection: u32,
     stream: u32,

@@ -1,4 +1,4 @@
-//! One session with a runtime, from the registration to the end, without I/O.
+//! Session with a runtime, from the registration to the end, without I/O.
 
 mod request;
 #[cfg(test)]
@@ -15,12 +15,12 @@ use prost::Message as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Answers that may wait for the runtime to read them.
+/// Most bytes of answers that wait until the runtime reads them.
 const MOST_UNSENT_BYTES: usize = 2 * frame::LARGEST_CHUNK_BYTES;
-/// Stream of the registration, the first call.
+/// Stream of the registration, which is the first call.
 const REGISTRATION: u32 = 1;
 
-/// A request that waits for [`Session::answer`].
+/// Request that waits for [`Session::answer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
     stream: u32,
@@ -35,82 +35,83 @@ enum CallKind {
     Plain,
 }
 
-/// What the runtime says.
+/// Event that the runtime reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It has accepted the plugin.
+    /// The runtime has accepted the plugin.
     Configured {
-        /// `containerd`, `cri-o`.
+        /// Name: `containerd` or `cri-o`.
         runtime: String,
-        /// Its version.
+        /// Version of the runtime.
         version: String,
-        /// It waits so long for an answer, then it goes on without and drops the plugin.
+        /// Time that the runtime waits for an answer, after which it continues without and drops
+        /// the plugin.
         request_timeout: Duration,
     },
-    /// All that is there now. To be answered.
+    /// All current pods and containers. Requires an answer.
     Synchronized {
-        /// The pods.
+        /// All pods.
         pods: Vec<Arc<Pod>>,
-        /// Their containers.
+        /// Containers of the pods.
         containers: Vec<Container>,
-        /// Which request.
+        /// Request to answer.
         call: Call,
     },
     /// A pod is about to run.
     Pod(Arc<Pod>),
-    /// A pod is gone: its id.
+    /// The pod with this ID is gone.
     PodGone(String),
-    /// A container is about to be made. To be answered.
+    /// A container is about to be created. Requires an answer.
     Create(Container, Call),
-    /// A container that was made, its cgroup too, is about to execute its program. To be answered.
+    /// A created container, whose cgroup exists, is about to start its program. Requires an answer.
     Start(String, Call),
-    /// The resources of a container are about to change. To be answered.
+    /// The resources of a container are about to change. Requires an answer.
     Update(Container, Resources, Call),
-    /// The resources of a container have changed: its id.
+    /// The resources of the container with this ID have changed.
     Changed(String),
-    /// The process of a container has ended: its id.
+    /// The process of the container with this ID has ended.
     Stopped(String),
-    /// A container is gone: its id.
+    /// The container with this ID is gone.
     Gone(String),
-    /// The outcome of [`Session::update`].
+    /// Outcome of [`Session::update`].
     Updated {
-        /// Containers that kept what they had.
+        /// Containers that were not changed.
         failed: Vec<String>,
-        /// Why the whole request failed, where it did.
+        /// Error, if the whole request failed.
         error: Option<String>,
     },
-    /// The runtime wants no more of this plugin.
+    /// The runtime no longer wants this plugin.
     Shutdown,
 }
 
-/// What is to be different about a container that is made.
+/// Adjustment of a container that is being created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Adjustment {
-    /// The CPUs that it may run on, as a list.
+    /// CPUs that it may run on, as a list.
     pub cpus: String,
     /// Annotations of its OCI configuration.
     pub annotations: Vec<(String, String)>,
 }
 
-/// What is to change about a container that is there.
+/// Change of an existing container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Update {
-    /// Its id.
+    /// ID of the container.
     pub container: String,
-    /// The CPUs that it may run on, as a list. Empty: as they are.
+    /// CPUs that it may run on, as a list. Empty: unchanged.
     pub cpus: String,
 }
 
-/// The session has ended, or must.
+/// Reasons why the session has ended, or must end.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// The runtime has closed it.
+    /// The runtime has closed the connection.
     #[error("the runtime has closed the connection")]
     Closed,
-    /// The socket.
+    /// The socket failed.
     #[error("{0}")]
     Io(#[from] std::io::Error),
-    /// The runtime does not speak NRI.
+    /// The runtime does not follow the protocol.
     #[error("the runtime does not keep to the protocol: {0}")]
     Frame(#[from] FrameError),
     /// The runtime refuses the plugin.
@@ -119,12 +120,12 @@ pub enum SessionError {
     /// The runtime does not read.
     #[error("the runtime has left {MOST_UNSENT_BYTES} bytes of answers unread")]
     Unread,
-    /// More than is kept.
+    /// The descriptions exceed the memory bound.
     #[error("the runtime described more than {MOST_KEPT_BYTES} bytes of pods and containers")]
     TooMuch,
 }
 
-/// One session.
+/// Session with one runtime.
 #[derive(Debug)]
 pub struct Session {
     decoder: Decoder,
@@ -136,7 +137,7 @@ pub struct Session {
     malformed: u64,
 }
 
-/// The parts of a `Synchronize` that comes in several.
+/// Parts of a `Synchronize` request received so far.
 #[derive(Debug, Default)]
 struct Synchronizing {
     pods: Vec<Arc<Pod>>,
@@ -145,8 +146,8 @@ struct Synchronizing {
 }
 
 impl Session {
-    /// Begins one: registers the plugin `name`, which the runtime calls in the order of `index`, two
-    /// digits.
+    /// Starts a session: registers the plugin `name`, which the runtime calls in the order of
+    /// `index`, two digits.
     pub fn begin(name: &str, index: &str) -> Session {
         let mut session = Session {
             decoder: Decoder::default(),
@@ -166,10 +167,10 @@ impl Session {
         session
     }
 
-    /// Takes in what was read.
+    /// Handles received bytes.
     ///
     /// # Errors
-    /// [`SessionError`]: close the connection.
+    /// [`SessionError`]: the connection must be closed.
     pub fn handle(&mut self, bytes: &[u8], events: &mut Vec<Event>) -> Result<(), SessionError> {
         let mut messages = std::mem::take(&mut self.messages);
         let framed = self.decoder.push(bytes, &mut messages);
@@ -196,7 +197,7 @@ impl Session {
                 self.requested(message.stream, &request, events)
             }
             (frame::RUNTIME, Kind::Response) => self.answered(&message, events),
-            // Neither side has business there.
+            // Neither side sends such messages.
             _ => {
                 self.malformed += 1;
                 Ok(())
@@ -204,7 +205,7 @@ impl Session {
         }
     }
 
-    /// The runtime has answered a call.
+    /// Handles the runtime's answer to a call.
     fn answered(&mut self, message: &Message, events: &mut Vec<Event>) -> Result<(), SessionError> {
         let Ok(response) = rpc::Response::decode(message.data.as_slice()) else {
             self.malformed += 1;
@@ -226,7 +227,8 @@ impl Session {
         Ok(())
     }
 
-    /// Answers a call: `adjustment` where a container is made, `updates` of others that are there.
+    /// Answers a call, with an `adjustment` of a container that is being created, and `updates` of
+    /// existing ones.
     pub fn answer(&mut self, call: Call, adjustment: Option<Adjustment>, updates: &[Update]) {
         let update = || updates.iter().map(container_update).collect::<Vec<_>>();
         let payload = match call.kind {
@@ -246,7 +248,7 @@ impl Session {
         self.put(&rpc::response(frame::PLUGIN, call.stream, payload));
     }
 
-    /// Asks the runtime to change containers; [`Event::Updated`] tells the outcome.
+    /// Requests changes of containers from the runtime; [`Event::Updated`] reports the outcome.
     pub fn update(&mut self, updates: &[Update]) {
         let request = api::UpdateContainersRequest {
             update: updates.iter().map(container_update).collect(),
@@ -254,12 +256,12 @@ impl Session {
         self.call("UpdateContainers", request.encode_to_vec());
     }
 
-    /// What is to be written now.
+    /// Bytes to be written now.
     pub fn unsent(&self) -> &[u8] {
         &self.unsent[self.sent..]
     }
 
-    /// So much of it was written.
+    /// Records that this number of bytes was written.
     pub fn sent(&mut self, bytes: usize) {
         self.sent += bytes;
         if self.sent >= self.unsent.len() {
@@ -268,7 +270,8 @@ impl Session {
         }
     }
 
-    /// Messages that could not be understood; each was answered with nothing, or not at all.
+    /// Messages that could not be understood; each was answered with an empty message, or not at
+    /// all.
     pub fn malformed(&self) -> u64 {
         self.malformed
     }
@@ -282,7 +285,7 @@ impl Session {
     }
 
     fn put(&mut self, message: &Message) {
-        // What is too large for a message is longer than all that is ever asked for.
+        // A message that is too large is longer than any request could be.
         if frame::encode(message, &mut self.unsent).is_err() {
             self.malformed += 1;
         }
@@ -304,7 +307,7 @@ fn container_update(update: &Update) -> api::ContainerUpdate {
         linux: Some(api::LinuxContainerUpdate {
             resources: Some(on_cpus(&update.cpus)),
         }),
-        // One that has ended meanwhile must not fail the others.
+        // A container that has ended meanwhile must not make the others fail.
         ignore_failure: true,
     }
 }

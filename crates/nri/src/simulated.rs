@@ -1,5 +1,5 @@
-//! The runtime's end of a session, for tests and measurements: calls a plugin and hears what it
-//! says. Blocking.
+//! Runtime side of a session, for tests and measurements: calls a plugin and receives its messages.
+//! Blocking.
 
 use crate::api;
 use crate::frame::{self, Decoder, Kind, Message};
@@ -9,16 +9,16 @@ use std::collections::VecDeque;
 use std::io::{self, Error, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
-/// What a plugin calls.
+/// Call by a plugin.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Called {
-    /// Its registration.
+    /// Registration of the plugin.
     Register(api::RegisterPluginRequest),
-    /// Updates of its own accord.
+    /// Updates that the plugin initiates.
     Update(api::UpdateContainersRequest),
 }
 
-/// A runtime.
+/// Simulated runtime.
 #[derive(Debug)]
 pub struct Runtime {
     stream: UnixStream,
@@ -29,7 +29,7 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// On a connection that a plugin has made.
+    /// Creates a runtime for a connection that a plugin has made.
     pub fn new(stream: UnixStream) -> Runtime {
         Runtime {
             stream,
@@ -40,10 +40,11 @@ impl Runtime {
         }
     }
 
-    /// Waits for the registration, configures the plugin and tells it all that is there. Returns the
-    /// plugin's name and its updates.
+    /// Waits for the registration, configures the plugin and sends it all pods and containers.
+    /// Returns the plugin's name and its updates.
     ///
     /// # Errors
+    /// Fails if the plugin closes the connection, or does anything else.
     /// When the plugin closes, or does something else.
     pub fn greet(
         &mut self,
@@ -72,7 +73,7 @@ impl Runtime {
     /// Calls `method` and waits for the answer.
     ///
     /// # Errors
-    /// When the plugin closes, or answers with an error.
+    /// Fails if the plugin closes the connection, or answers with an error.
     pub fn call<A: prost::Message + Default>(
         &mut self,
         method: &str,
@@ -105,10 +106,10 @@ impl Runtime {
         }
     }
 
-    /// Waits for the plugin to call; answers that all went well.
+    /// Waits for a call by the plugin, and answers it with success.
     ///
     /// # Errors
-    /// When the plugin closes.
+    /// Fails if the plugin closes the connection.
     pub fn called(&mut self) -> io::Result<Called> {
         loop {
             if let Some(called) = self.calls.pop_front() {
@@ -159,7 +160,7 @@ impl Runtime {
     }
 }
 
-/// A pod of the kubelet's, guaranteed.
+/// Guaranteed pod of a kubelet.
 pub fn pod(id: &str, namespace: &str, name: &str) -> api::PodSandbox {
     let uid = format!("00000000-0000-0000-0000-{id:0>12}");
     api::PodSandbox {
@@ -175,7 +176,7 @@ pub fn pod(id: &str, namespace: &str, name: &str) -> api::PodSandbox {
     }
 }
 
-/// A container of the pod whose sandbox is `pod`, with so many `cpu.shares`.
+/// Container of the pod whose sandbox is `pod`, with `shares` as its `cpu.shares`.
 pub fn container(id: &str, pod: &str, name: &str, shares: u64) -> api::Container {
     api::Container {
         id: id.to_owned(),
@@ -190,7 +191,7 @@ pub fn container(id: &str, pod: &str, name: &str, shares: u64) -> api::Container
     }
 }
 
-/// Resources with so many `cpu.shares`.
+/// Resources with `shares` as `cpu.shares`.
 pub fn shares_of(shares: u64) -> api::LinuxResources {
     api::LinuxResources {
         cpu: Some(api::LinuxCpu {

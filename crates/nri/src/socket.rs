@@ -1,4 +1,4 @@
-//! A session's socket. Never blocks.
+//! Non-blocking socket of a session.
 
 use crate::session::{Event, Session, SessionError};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
@@ -7,12 +7,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// Read at once.
+/// Size of one read.
 const READ_BYTES: usize = 64 << 10;
-/// Reads of one turn: others wait for their turn as well.
+/// Most reads per turn: others have to get their turns as well.
 const READS: usize = 32;
 
-/// A connection to the runtime.
+/// Connection to the runtime.
 #[derive(Debug)]
 pub struct Socket {
     stream: UnixStream,
@@ -23,7 +23,7 @@ impl Socket {
     /// Connects to the runtime that listens at `path`.
     ///
     /// # Errors
-    /// When nobody listens, or too many wait to be accepted.
+    /// Fails if no runtime listens, or too many connections wait to be accepted.
     pub fn connect(path: &Path) -> io::Result<Socket> {
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         let fd = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
@@ -34,10 +34,10 @@ impl Socket {
         })
     }
 
-    /// Writes what waits, and reads what has come.
+    /// Writes pending bytes, and reads received ones.
     ///
     /// # Errors
-    /// When the session has ended.
+    /// Fails if the session has ended.
     pub fn turn(
         &mut self,
         session: &mut Session,
@@ -60,10 +60,10 @@ impl Socket {
         self.flush(session)
     }
 
-    /// Writes as much of what waits as the socket takes.
+    /// Writes as many pending bytes as the socket accepts.
     ///
     /// # Errors
-    /// When the session has ended.
+    /// Fails if the session has ended.
     pub fn flush(&mut self, session: &mut Session) -> Result<(), SessionError> {
         while !session.unsent().is_empty() {
             match self.stream.write(session.unsent()) {

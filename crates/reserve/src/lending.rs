@@ -1,33 +1,32 @@
-//! When reserved CPUs are lent, and when they are taken back.
+//! Rules for lending reserved CPUs and reclaiming them.
 //!
-//! Two means work together. While a CPU is lent, standard containers may run on it, and the
-//! owner's weight is the kernel's largest: a task of the owner that wakes preempts them at once,
-//! within the scheduler, and when it stays it has more than 99% of the CPU (256 to 1 against the
-//! default weight). So the wake-up never waits for us. The slow part is ours: an owner that
-//! keeps its CPUs busy has nothing to lend, and borrowers stuck behind it would crawl; then
-//! they are taken off by their cpuset. Time that the hypervisor gives to other machines is nobody's:
-//! an owner that gets the rest keeps its CPUs busy.
+//! Two means work together. While a CPU is lent, standard containers may run on it, and the owner
+//! has the kernel's largest weight. A task of the owner that wakes preempts them at once, within
+//! the scheduler. If it stays, it has more than 99% of the CPU (256 to 1 against the default
+//! weight). A wake-up therefore never waits for the agent. An owner that keeps its CPUs busy has
+//! nothing to lend, and its borrowers would hardly run. The agent then reclaims the CPUs through
+//! the borrowers' cpusets. Time that the hypervisor gives to other machines counts for neither
+//! side: an owner that gets the rest keeps its CPUs busy.
 //!
-//! Rejected: narrowing cpusets at each wake-up (user space is too slow for 1 kHz); `cpu.idle` on
-//! the borrowers, which preempts as fast (measured), but takes their relative weights away on
-//! every CPU and lets host processes starve them; a short slice for the owner's threads, which
-//! alone does not keep the reservation and must be set for every thread.
+//! Rejected: narrowing cpusets at each wake-up, because user space is too slow for 1 kHz. Rejected:
+//! `cpu.idle` for the borrowers. It preempts as fast, but removes their relative weights on every
+//! CPU, and lets host processes starve them. Rejected: a short slice for the owner's threads. It
+//! does not keep the reservation by itself, and must be set for every thread.
 
 use std::ops::Sub;
 use std::time::Duration;
 
-/// CPU use is looked at over at least so long. Shorter: one burst takes a CPU back.
+/// Shortest time over which CPU use is measured. Shorter: a single burst reclaims a CPU.
 pub const WINDOW: Duration = Duration::from_millis(50);
-/// Busy beyond this, thousandths of what is reserved: taken back.
+/// Busy part, in thousandths of the reservation, at which CPUs are reclaimed.
 pub const TAKE_BACK_MILLI: u64 = 950;
-/// Busy less than this, thousandths of what is reserved: lent. The gap to [`TAKE_BACK_MILLI`] keeps
-/// a steady owner from being lent and taken back in turn.
+/// Busy part, in thousandths of the reservation, below which CPUs are lent. The gap to
+/// [`TAKE_BACK_MILLI`] keeps a steady owner from alternating.
 pub const LEND_MILLI: u64 = 850;
-/// A CPU that was taken back is not lent again sooner: each change of a cpuset costs the whole
-/// scheduler a pause.
+/// Time before reclaimed CPUs are lent again: each change of a cpuset pauses the whole scheduler.
 pub const REST: Duration = Duration::from_millis(500);
 
-/// One owner's lending. `T` is a clock's reading: an `Instant`, or the time of a simulation.
+/// Lending of one owner. `T` is a point in time: an `Instant`, or the time of a simulation.
 #[derive(Clone, Debug)]
 pub struct Lending<T> {
     last: Option<(T, u64)>,
@@ -59,9 +58,9 @@ impl<T: Copy + Sub<Output = Duration>> Lending<T> {
         self.lent
     }
 
-    /// Looks at the owner's CPU use so far. `milli_cpus` is what it has reserved, `stolen_milli` the part
-    /// of its CPUs' time that the hypervisor took, thousandths: who gets all that is left is busy. True when
-    /// the decision changed.
+    /// Decides by the owner's CPU use so far. `milli_cpus` is its reservation, `stolen_milli` the
+    /// thousandths of its CPUs' time that the hypervisor took: an owner that gets the whole rest is
+    /// busy. Returns whether the decision changed.
     pub fn look(&mut self, now: T, used_ns: u64, milli_cpus: u32, stolen_milli: u32) -> bool {
         let Some((then, before)) = self.last else {
             self.last = Some((now, used_ns));
@@ -92,7 +91,7 @@ impl<T: Copy + Sub<Output = Duration>> Lending<T> {
         }
     }
 
-    /// Nothing is lent from now on.
+    /// Stops lending.
     pub fn stop(&mut self) {
         *self = Lending::default();
     }

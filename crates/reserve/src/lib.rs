@@ -6,17 +6,16 @@
 //!
 //! 1. No CPU belongs to two, and no slice CPU is promised beyond one CPU.
 //! 2. [`Options::keep_cpus`] CPUs stay for standard containers and the host.
-//! 3. Who has a place keeps it: a change moves others only when it cannot be met otherwise, and
-//!    then only slices.
-//! 4. The SMT siblings of a core are not split between tenants when it can be avoided.
-//! 5. A container stays within one last-level cache, else within one NUMA node.
+//! 3. A container with a place keeps it. A change moves others only if it cannot be met otherwise,
+//!    and then only their slices.
+//! 4. The SMT siblings of a core are not split between tenants if that can be avoided.
+//! 5. A container stays within one last-level cache, otherwise within one NUMA node.
 //! 6. The CPUs with the highest numbers are taken first: hosts do their housekeeping on CPU 0.
+//! 7. No container gets a CPU that a cgroup above it lacks. Every standard container keeps a CPU
+//!    that the cgroups above it have ([`Limits`]).
 //!
-//! 7. No container gets a CPU that a cgroup above it does not have, and every standard container
-//!    keeps one that the cgroups above it have ([`Limits`]).
-//!
-//! [`plan()`] either meets all requests or names those it cannot meet; [`plan_what_fits`] meets
-//! what it can, so that one impossible request does not take the others' CPUs away.
+//! [`plan()`] either meets all requests or names the ones that it cannot meet. [`plan_what_fits`]
+//! meets what it can, so that one impossible request does not cost the others their CPUs.
 #![forbid(unsafe_code)]
 
 pub mod lending;

@@ -1,13 +1,13 @@
-//! What goes into the planner besides topology and requests, and what comes out.
+//! Input of the planner besides topology and requests, and its output.
 
 use cofferdam_types::{CgroupId, CpuAmount, CpuId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// What the planner must leave alone.
+/// CPUs that the planner leaves alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// CPUs that stay for standard containers and the host; default 1.
+    /// Number of CPUs that stay for standard containers and the host; default 1.
     pub keep_cpus: u32,
 }
 
@@ -17,14 +17,13 @@ impl Default for Options {
     }
 }
 
-/// CPUs that containers are bound to by others than the planner: the cpusets of the cgroups above
-/// them.
+/// Limits that the cpusets of the cgroups above set to containers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// The CPUs that a request can be given; all usable ones where it is not listed.
+    /// CPUs that a request can be given; all usable ones if it is not listed.
     pub allowed: BTreeMap<CgroupId, BTreeSet<CpuId>>,
-    /// Sets of which one CPU at least stays shared: each is all that some standard containers may
-    /// run on. A set of all usable CPUs is no limit: [`Options::keep_cpus`] decides there.
+    /// Sets in which at least one CPU stays shared: each contains all CPUs of some standard
+    /// containers. A set of all usable CPUs is no limit; [`Options::keep_cpus`] decides then.
     pub shared: Vec<BTreeSet<CpuId>>,
 }
 
@@ -39,23 +38,23 @@ impl Limits {
         self.shared.is_empty() && !self.allowed.contains_key(&id)
     }
 
-    /// CPUs that `id` can be given; the largest number where nothing limits it.
+    /// Number of CPUs that `id` can be given; the largest number without a limit.
     pub(crate) fn width(&self, id: CgroupId) -> usize {
         self.allowed.get(&id).map_or(usize::MAX, BTreeSet::len)
     }
 }
 
-/// Where one strict container runs.
+/// CPUs of one strict container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
-    /// CPUs that are its own.
+    /// CPUs that belong to it alone.
     pub own: BTreeSet<CpuId>,
-    /// The CPU of its slice and the size of the slice in thousandths (1..=999).
+    /// CPU of its slice, and the size of the slice in thousandths (1..=999).
     pub slice: Option<(CpuId, u32)>,
 }
 
 impl Placement {
-    /// All CPUs it may run on: what its cpuset is set to.
+    /// All CPUs that it may run on: the value of its cpuset.
     pub fn cpus(&self) -> BTreeSet<CpuId> {
         self.own
             .iter()
@@ -64,28 +63,28 @@ impl Placement {
             .collect()
     }
 
-    /// What it is promised, thousandths of a CPU.
+    /// Promised CPU time, thousandths of a CPU.
     pub fn milli_cpus(&self) -> u32 {
         self.own.len() as u32 * 1000 + self.slice.map_or(0, |(_, milli)| milli)
     }
 }
 
-/// Who runs where.
+/// CPUs of all strict containers, and the shared ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The strict containers.
+    /// CPUs of the strict containers.
     pub placements: BTreeMap<CgroupId, Placement>,
-    /// The CPUs of all others, including the host.
+    /// CPUs of all other containers and the host.
     pub shared: BTreeSet<CpuId>,
 }
 
 impl Plan {
-    /// CPUs that belong to strict containers, whole or in slices.
+    /// CPUs of strict containers, whole or in slices.
     pub fn reserved(&self) -> BTreeSet<CpuId> {
         self.placements.values().flat_map(Placement::cpus).collect()
     }
 
-    /// Containers that both plans have and that differ in their CPUs.
+    /// Containers in both plans whose CPUs differ.
     pub fn moved_since(&self, previous: &Plan) -> Vec<CgroupId> {
         self.placements
             .iter()
@@ -100,14 +99,14 @@ impl Plan {
     }
 }
 
-/// A request that the host cannot meet in addition to the others.
+/// Request that the host cannot meet in addition to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Impossible {
-    /// Who asked.
+    /// Container of the request.
     pub id: CgroupId,
-    /// For how much.
+    /// Requested CPUs.
     pub asked: CpuAmount,
-    /// An amount that it would get, all else being equal; `None` when nothing is left.
+    /// Amount that would fit, all else being equal; `None` if nothing is left.
     pub fits: Option<CpuAmount>,
 }
 
@@ -125,7 +124,7 @@ impl fmt::Display for Impossible {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this host cannot reserve {}", list(.impossible))]
 pub struct PlanError {
-    /// Each of them, in the order of the requests.
+    /// Impossible requests, in the order of the requests.
     pub impossible: Vec<Impossible>,
 }
 

@@ -1,4 +1,4 @@
-//! The order: requests that keep their CPUs, requests that change, new ones.
+//! Order of planning: requests that keep their CPUs, then changed ones, then new ones.
 
 use crate::plan::{Impossible, Limits, Options, Placement, Plan, PlanError};
 use crate::pool::{Holder, Pool};
@@ -10,16 +10,16 @@ use std::rc::Rc;
 
 type Request = (CgroupId, CpuAmount);
 
-/// Slice CPUs that are emptied for one request at most, before all slices are packed anew.
+/// Most slice CPUs that are emptied for one request before all slices are packed again.
 const MOST_EMPTIED: usize = 8;
 
-/// Meets all `requests` or says which cannot be met.
+/// Meets all `requests`, or reports the ones that cannot be met.
 ///
-/// `previous` is the plan in force: its containers keep their CPUs where they can. An id that is
-/// given twice counts once, the first time. The result depends on nothing but the arguments.
-/// Cost: on the order of CPUs × requests.
+/// `previous` is the plan in force: its containers keep their CPUs if possible. Of an id that is
+/// given twice, the first request counts. The result depends only on the arguments. Cost: on the
+/// order of CPUs × requests.
 ///
-/// Errors name each impossible request and an amount that would fit next to the others.
+/// Errors name each impossible request, and an amount that would fit next to the others.
 pub fn plan(
     topology: &Topology,
     previous: &Plan,
@@ -34,9 +34,9 @@ pub fn plan(
     }
 }
 
-/// As [`plan`], but meets what it can. An impossible newcomer gets nothing; a container whose
-/// change is impossible keeps what it has. When not all newcomers fit, the earlier in
-/// `requests` go first.
+/// Plans as [`plan`] does, but meets what it can. An impossible new container gets nothing. A
+/// container whose change is impossible keeps what it has. If not all new containers fit, the
+/// earlier ones in `requests` take precedence.
 pub fn plan_what_fits(
     topology: &Topology,
     previous: &Plan,
@@ -46,8 +46,8 @@ pub fn plan_what_fits(
     plan_within(topology, previous, requests, options, &Limits::default())
 }
 
-/// As [`plan_what_fits`], within `limits`. A container that has a place keeps it, also when a standard
-/// container came that may run nowhere else, unless it can move.
+/// Plans as [`plan_what_fits`] does, within `limits`. A container keeps its place unless it can
+/// move, even if a new standard container may run nowhere else.
 pub fn plan_within(
     topology: &Topology,
     previous: &Plan,
@@ -66,11 +66,11 @@ pub fn plan_within(
     (state.into_plan(), impossible)
 }
 
-/// What a plan is made for.
+/// Input of one plan.
 pub(crate) struct Scene<'a> {
     pub topology: &'a Topology,
     pub limits: Rc<Limits>,
-    /// CPUs that stay shared.
+    /// Number of CPUs that stay shared.
     pub keep: usize,
     pub work: &'a Work,
 }
@@ -82,7 +82,7 @@ impl Scene<'_> {
         if self.limits.shared.is_empty() || !found.1.iter().any(is_placed) {
             return found;
         }
-        // Who has a place keeps it.
+        // Containers keep the places that they have.
         let other = solve(self, previous, requests, true);
         if other.1.len() < found.1.len() {
             other
@@ -92,7 +92,7 @@ impl Scene<'_> {
     }
 }
 
-/// The plan while it is made.
+/// Plan in progress.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     pool: Pool,
@@ -134,7 +134,7 @@ fn solve(
         let (had, wanted) = (old.milli_cpus(), amount.milli_cpus());
         match state.holds(id) {
             held if held == wanted => {}
-            // A CPU of its went away.
+            // One of its CPUs went offline.
             held if held < had => harmed.push((id, amount)),
             _ if wanted < had => shrunk.push((id, amount)),
             _ => grown.push((id, amount)),
@@ -142,7 +142,8 @@ fn solve(
     }
     let changed: Vec<Request> = shrunk.into_iter().chain(harmed).chain(grown).collect();
     let mut refused: Vec<Request> = state.meet_all(&changed);
-    // The most limited first, then large ones pack best. When not all fit, the order of the requests decides.
+    // The most limited come first, then large ones, which packs best. If not all fit, the order of
+    // the requests decides.
     let mut by_size = new.clone();
     by_size.sort_by_key(|(id, amount)| {
         let size = std::cmp::Reverse(amount.milli_cpus());
@@ -154,7 +155,7 @@ fn solve(
     } else {
         refused.extend(state.meet_all(&new));
     }
-    // A later request may have made room by moving slices.
+    // A later request may have freed CPUs by moving slices.
     refused = state.meet_all(&refused);
     refused.sort_by_key(|(id, _)| place.get(id).copied());
     let impossible = refused
@@ -169,7 +170,7 @@ fn solve(
 }
 
 impl State {
-    /// Whole CPUs that may still be taken.
+    /// Number of whole CPUs that may still be taken.
     fn available(&self) -> usize {
         self.pool.free().saturating_sub(self.keep)
     }
@@ -179,8 +180,8 @@ impl State {
         whole * WHOLE + self.slices.of(id).map_or(0, |(_, milli)| milli)
     }
 
-    /// Takes over what `id` had, as far as it is still there; `anyway` also what leaves a standard container
-    /// without a CPU.
+    /// Takes over the old place of `id` as far as it still exists. With `anyway`, even CPUs without
+    /// which a standard container has none.
     fn keep_place(&mut self, id: CgroupId, old: &Placement, anyway: bool) {
         let claim = if anyway {
             Pool::claim_anyway
@@ -205,7 +206,7 @@ impl State {
         }
     }
 
-    /// Meets what can be met; the others.
+    /// Meets what can be met; returns the other requests.
     fn meet_all(&mut self, requests: &[Request]) -> Vec<Request> {
         let refused = requests
             .iter()
@@ -213,12 +214,12 @@ impl State {
         refused.copied().collect()
     }
 
-    /// Gives `id` what it asks for; false, and nothing changed, when that is impossible.
+    /// Gives `id` the requested amount; returns false, and changes nothing, if that is impossible.
     fn meet(&mut self, id: CgroupId, amount: CpuAmount) -> bool {
         if !self.adds_up(id, amount) {
             return false;
         }
-        // Emptying slice CPUs one by one moves as few as possible; packing all slices anew is
+        // Emptying slice CPUs one by one moves the fewest containers. Packing all slices again is
         // the last resort.
         let mut base = self.clone();
         for _ in 0..MOST_EMPTIED {
@@ -240,7 +241,7 @@ impl State {
         met
     }
 
-    /// Whether there are enough CPUs if only slices packed without a gap.
+    /// Whether there are enough CPUs if slices could be packed without gaps.
     fn adds_up(&self, id: CgroupId, amount: CpuAmount) -> bool {
         let mine = self.own.get(&id).map_or(0, BTreeSet::len);
         let whole = self.pool.len() - self.pool.free() - self.slices.cpus() - mine
@@ -251,7 +252,7 @@ impl State {
         whole + slices + self.keep <= self.pool.len()
     }
 
-    /// Removes `id` from its slice CPU, which is freed when it was the last; that CPU.
+    /// Removes `id` from its slice CPU, which is freed if it becomes empty. Returns that CPU.
     fn leave_slice(&mut self, id: CgroupId) -> Option<CpuId> {
         let (cpu, _) = self.slices.of(id)?;
         if let Some(empty) = self.slices.remove(id) {
@@ -260,11 +261,11 @@ impl State {
         Some(cpu)
     }
 
-    /// One attempt: whole CPUs, then the slice. Leaves the state half done when it fails.
+    /// Tries once: whole CPUs, then the slice. Leaves the state half done on failure.
     fn place(&mut self, id: CgroupId, amount: CpuAmount) -> bool {
         let old = self.leave_slice(id);
         let milli = amount.fraction_milli_cpus();
-        // A slice that changes its size stays on its CPU when there is room.
+        // A slice that changes its size stays on its CPU if it fits there.
         let stays = old.is_some_and(|cpu| milli > 0 && self.slice_on(cpu, id, milli));
         self.place_whole(id, amount, old) && (milli == 0 || stays || self.place_slice(id, milli))
     }
@@ -321,7 +322,7 @@ impl State {
         self.pool.take(1, Holder::Slices, &near, allowed)?.pop()
     }
 
-    /// One attempt with all slices packed anew.
+    /// Tries once, with all slices packed again.
     fn place_repacked(&mut self, id: CgroupId, amount: CpuAmount) -> bool {
         let old = self.leave_slice(id);
         let milli = amount.fraction_milli_cpus();
@@ -339,7 +340,7 @@ impl State {
         self.place_whole(id, amount, old)
     }
 
-    /// An amount that `id` would get for sure.
+    /// Amount that `id` would certainly get.
     fn would_fit(&self, id: CgroupId) -> Option<CpuAmount> {
         let mut rest = self.clone();
         rest.leave_slice(id);
@@ -350,7 +351,7 @@ impl State {
         CpuAmount::from_milli_cpus(whole * WHOLE + rest.slices.most_room(id))
     }
 
-    /// Whole CPUs that `id`, which has none, could take.
+    /// Number of whole CPUs that `id`, which has none, could take.
     fn most_whole(&self, id: CgroupId) -> usize {
         let most = self.available().min(self.limits.width(id));
         if self.limits.is_none_for(id) {

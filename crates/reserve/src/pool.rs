@@ -1,14 +1,14 @@
-//! Whole CPUs: which are free, and which to take next.
+//! Whole CPUs: the free ones, and the order in which they are taken.
 
 use crate::plan::Limits;
 use crate::work::Work;
 use cofferdam_types::{CgroupId, CpuId, LogicalCpu, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who has a CPU.
+/// Holder of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holder {
-    /// Nobody: it is shared by standard containers and the host.
+    /// Shared by standard containers and the host.
     Free,
     /// One strict container.
     Own(CgroupId),
@@ -16,7 +16,7 @@ pub(crate) enum Holder {
     Slices,
 }
 
-/// The usable CPUs of a host. CPUs and cores are named by their place in these lists.
+/// Usable CPUs of a host. CPUs and cores are identified by their index in these lists.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     cpus: Vec<LogicalCpu>,
@@ -24,19 +24,19 @@ pub(crate) struct Pool {
     /// Members of each core, from the highest core down.
     cores: Vec<Vec<usize>>,
     free: usize,
-    /// Sets of CPUs of which one at least stays free.
+    /// Sets in which at least one CPU stays free.
     kept: Vec<Kept>,
     work: Work,
 }
 
-/// A set of CPUs of which one at least stays free.
+/// Set in which at least one CPU stays free.
 #[derive(Clone, Debug)]
 struct Kept {
     cpus: BTreeSet<usize>,
     free: usize,
 }
 
-/// A part of the host in which all of a request may be placed.
+/// Part of the host in which all of a request may be placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Region {
     Llc(u32),
@@ -80,7 +80,7 @@ impl Pool {
         pool
     }
 
-    /// The sets of which one CPU stays free, without those that another one implies.
+    /// Sets in which one CPU stays free, without sets that another one implies.
     fn kept(&self, limits: &Limits) -> Vec<Kept> {
         let mut sets: Vec<BTreeSet<usize>> = Vec::new();
         for cpus in &limits.shared {
@@ -123,8 +123,8 @@ impl Pool {
         self.cpus.binary_search_by_key(&cpu, |c| c.cpu).ok()
     }
 
-    /// Gives `cpu` to `holder`, when it is usable and free, and no set of standard containers would be
-    /// without a CPU.
+    /// Gives `cpu` to `holder` if it is usable and free, and no set of standard containers would
+    /// lose its last CPU.
     pub fn claim(&mut self, cpu: CpuId, holder: Holder) -> bool {
         match self.index(cpu) {
             Some(i) if self.is_open(i) => {
@@ -135,7 +135,7 @@ impl Pool {
         }
     }
 
-    /// Gives `cpu` to `holder`, when it is usable and free.
+    /// Gives `cpu` to `holder` if it is usable and free.
     pub fn claim_anyway(&mut self, cpu: CpuId, holder: Holder) -> bool {
         match self.index(cpu) {
             Some(i) if self.holders[i] == Holder::Free => {
@@ -172,8 +172,8 @@ impl Pool {
         }
     }
 
-    /// Takes `count` free CPUs of `allowed` (`None`: of all), close to those in `near`. `None`, and nothing
-    /// taken, when there are not as many.
+    /// Takes `count` free CPUs of `allowed` (`None`: of all), close to `near`. Returns `None`, and
+    /// takes nothing, if there are too few.
     pub fn take(
         &mut self,
         count: usize,
@@ -186,7 +186,7 @@ impl Pool {
         if cpus.iter().all(|cpu| self.claim(*cpu, holder)) {
             return Some(cpus);
         }
-        // Together they would leave a set without a CPU: one by one.
+        // Together they would leave a set without a CPU: try one by one.
         self.release_all(&cpus, holder);
         let mut taken: Vec<CpuId> = Vec::with_capacity(count);
         while taken.len() < count {
@@ -204,7 +204,7 @@ impl Pool {
         Some(taken)
     }
 
-    /// Releases those of `cpus` that `holder` has.
+    /// Releases the CPUs in `cpus` that `holder` has.
     fn release_all(&mut self, cpus: &[CpuId], holder: Holder) {
         for cpu in cpus {
             if self.index(*cpu).is_some_and(|i| self.holders[i] == holder) {
@@ -213,7 +213,7 @@ impl Pool {
         }
     }
 
-    /// The CPUs to take next; `None` when there are fewer than `count`.
+    /// CPUs to take next; `None` if there are fewer than `count`.
     fn pick(
         &self,
         count: usize,
@@ -233,8 +233,8 @@ impl Pool {
         Some(self.choose(count, region, &near, &open))
     }
 
-    /// Of `own`, the `count` CPUs that are given up with the least harm: those on cores that are
-    /// split already, then those in the cache where it has fewest.
+    /// The `count` CPUs of `own` whose loss does the least harm: first CPUs on split cores, then
+    /// CPUs in the cache where it has the fewest.
     pub fn give_up(&self, count: usize, own: &BTreeSet<CpuId>) -> Vec<CpuId> {
         let mine: Vec<usize> = own.iter().filter_map(|c| self.index(*c)).collect();
         let mut by_llc: BTreeMap<u32, usize> = BTreeMap::new();
@@ -254,8 +254,8 @@ impl Pool {
         keyed.into_iter().take(count).map(|key| key.4).collect()
     }
 
-    /// Where to place `count` CPUs: first where the fewest cores are split, then the smallest
-    /// region, then the fullest one that has room, then the one furthest from CPU 0.
+    /// Region for `count` CPUs: the one that splits the fewest cores, then the smallest, then the
+    /// fullest one with enough CPUs, then the one furthest from CPU 0.
     fn region(&self, count: usize, near: &[LogicalCpu], open: &[bool]) -> Region {
         let least = self.leftover(count, Region::Host, near, open);
         let mut free: BTreeMap<Region, (usize, usize)> = BTreeMap::new();
@@ -303,7 +303,7 @@ impl Pool {
         left
     }
 
-    /// Whether all that is taken of a core belongs to the asker already.
+    /// Whether all used CPUs of a core belong to the requesting container.
     fn heals(&self, members: &[usize], near: &[LogicalCpu]) -> bool {
         let mine = |i: usize| near.iter().any(|c| c.cpu == self.cpus[i].cpu);
         members.iter().any(|i| mine(*i))
@@ -319,7 +319,7 @@ impl Pool {
         near: &[LogicalCpu],
         open: &[bool],
     ) -> Vec<usize> {
-        // Caches in the order in which they are filled: those it is in, then the emptiest.
+        // Order in which caches are filled: the ones that it is in, then the emptiest.
         let mut caches: BTreeMap<u32, usize> = BTreeMap::new();
         for (i, cpu) in self.cpus.iter().enumerate() {
             self.count(1);
@@ -348,8 +348,8 @@ impl Pool {
         }
         cores.sort_by_cached_key(|(free, _, _)| rank(&self.cpus[free[0]]));
         let mut chosen = Vec::with_capacity(count);
-        // Siblings of what it has; whole cores, largest first; cores that are split anyway; and
-        // only then a core is broken up.
+        // First siblings of its CPUs, then whole cores, largest first, then split cores. Only after
+        // that another core is split.
         let largest = cores.iter().map(|(free, _, _)| free.len()).max();
         take_from(&mut cores, &mut chosen, count, |_, _, heals| heals);
         for size in (1..=largest.unwrap_or(0)).rev() {
@@ -366,7 +366,7 @@ impl Pool {
 
 type Core = (Vec<usize>, bool, bool);
 
-/// Moves CPUs of the cores that `wanted(left, core, heals)` allows into `chosen`, up to `count`.
+/// Moves CPUs of the cores that `wanted(left, core, heals)` permits into `chosen`, up to `count`.
 fn take_from(
     cores: &mut [Core],
     chosen: &mut Vec<usize>,
@@ -377,7 +377,7 @@ fn take_from(
         let left = count - chosen.len();
         if left > 0 && !core.0.is_empty() && wanted(left, core, core.2) {
             let some = left.min(core.0.len());
-            // The highest of a core first, as everywhere.
+            // The highest CPU of a core comes first, as everywhere.
             chosen.extend(core.0.drain(core.0.len() - some..));
         }
     }

@@ -1,5 +1,5 @@
-//! Fractions: which strict containers share a CPU. Bin packing, where moving a container from
-//! one bin to another costs its caches, so that it is done only when there is no other way.
+//! Fractions of CPUs: the strict containers that share one. This is bin packing. Moving a container
+//! to another CPU costs it its caches, so that is done only if there is no other way.
 
 use crate::plan::Limits;
 use crate::work::Work;
@@ -11,8 +11,8 @@ use std::rc::Rc;
 /// One CPU in thousandths.
 pub(crate) const WHOLE: u32 = 1000;
 
-/// Emptiest CPUs that are tried when one is to be emptied: beyond these it hardly ever works,
-/// and the cost must stay bounded.
+/// Emptiest CPUs that are tried when one is to be emptied: further ones hardly ever work, and the
+/// cost must stay bounded.
 const CANDIDATES: usize = 4;
 
 #[derive(Clone, Debug, Default)]
@@ -21,7 +21,7 @@ struct Bin {
     members: BTreeMap<CgroupId, u32>,
 }
 
-/// Slice CPUs with their members. No bin is ever empty.
+/// Slice CPUs with their members. No bin is empty.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slices {
     bins: BTreeMap<CpuId, Bin>,
@@ -40,13 +40,13 @@ impl Slices {
         }
     }
 
-    /// The slice of `id`.
+    /// Slice of `id`.
     pub fn of(&self, id: CgroupId) -> Option<(CpuId, u32)> {
         let cpu = *self.at.get(&id)?;
         Some((cpu, *self.bins.get(&cpu)?.members.get(&id)?))
     }
 
-    /// Everybody with a slice.
+    /// Containers with a slice.
     pub fn all(&self) -> impl Iterator<Item = (CgroupId, (CpuId, u32))> {
         self.bins.iter().flat_map(|(cpu, bin)| {
             let cpu = *cpu;
@@ -56,12 +56,12 @@ impl Slices {
         })
     }
 
-    /// Slice CPUs in use.
+    /// Number of slice CPUs in use.
     pub fn cpus(&self) -> usize {
         self.bins.len()
     }
 
-    /// Thousandths promised on all of them.
+    /// Thousandths promised on all slice CPUs.
     pub fn total_milli(&self) -> u64 {
         self.total
     }
@@ -70,8 +70,8 @@ impl Slices {
         self.bins.contains_key(&cpu)
     }
 
-    /// Puts `id`, which has no slice, on `cpu`, which is or becomes a slice CPU; false, and
-    /// nothing changed, when it has no room or `id` cannot be given that CPU.
+    /// Puts `id`, which has no slice, on `cpu`, which is or becomes a slice CPU. Returns false, and
+    /// changes nothing, if it does not fit or `id` cannot be given that CPU.
     pub fn put(&mut self, cpu: CpuId, id: CgroupId, milli: u32) -> bool {
         let used = self.bins.get(&cpu).map_or(0, |bin| bin.used);
         if used + milli > WHOLE || milli == 0 || !self.limits.allow(id, cpu) {
@@ -85,7 +85,7 @@ impl Slices {
         true
     }
 
-    /// Removes `id`; the CPU, if it was the last one there.
+    /// Removes `id`. Returns its CPU if that is empty now.
     pub fn remove(&mut self, id: CgroupId) -> Option<CpuId> {
         let cpu = self.at.remove(&id)?;
         let bin = self.bins.get_mut(&cpu)?;
@@ -99,7 +99,7 @@ impl Slices {
         None
     }
 
-    /// Best fit: the fullest CPU with room for `milli` of `id`.
+    /// Best fit: the fullest CPU that has `milli` left for `id`.
     pub fn room_for(&self, milli: u32, id: CgroupId) -> Option<CpuId> {
         self.work.add(self.bins.len());
         self.bins
@@ -111,15 +111,15 @@ impl Slices {
             .map(|(_, cpu)| cpu)
     }
 
-    /// The most room for `id` on one slice CPU.
+    /// Largest free part of a slice CPU for `id`.
     pub fn most_room(&self, id: CgroupId) -> u32 {
         let bins = self.bins.iter();
         let open = bins.filter(|(cpu, _)| self.limits.allow(id, **cpu));
         open.map(|(_, bin)| WHOLE - bin.used).max().unwrap_or(0)
     }
 
-    /// Makes room by moving few: empties one of the emptiest CPUs into the others. The CPU that
-    /// became free, or `None` (and nothing changed) when none of them can be emptied.
+    /// Frees a CPU with few moves: empties one of the emptiest CPUs into the others. Returns it, or
+    /// `None` (and changes nothing) if none can be emptied.
     pub fn consolidate(&mut self) -> Option<CpuId> {
         let mut order: Vec<(u32, CpuId)> = self.bins.iter().map(|(c, b)| (b.used, *c)).collect();
         order.sort();
@@ -142,7 +142,7 @@ impl Slices {
         None
     }
 
-    /// Takes a CPU out; its members, largest first.
+    /// Removes a CPU. Returns its members, largest first.
     fn close(&mut self, cpu: CpuId) -> Vec<(u32, CgroupId)> {
         let Some(bin) = self.bins.remove(&cpu) else {
             return Vec::new();
@@ -157,9 +157,9 @@ impl Slices {
         members
     }
 
-    /// Packs everything and `extra` anew onto the CPUs in use and `more`: the most limited first, first-fit
-    /// decreasing.
-    /// The CPUs that are not needed, or `None` (and nothing changed) when it takes more CPUs.
+    /// Packs all slices and `extra` again onto the CPUs in use and `more`: the most limited first,
+    /// then first-fit decreasing. Returns the CPUs that are not needed, or `None` (and changes
+    /// nothing) if they do not fit.
     pub fn repack(
         &mut self,
         extra: Option<(CgroupId, u32)>,

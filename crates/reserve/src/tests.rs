@@ -1,4 +1,4 @@
-//! What every plan must keep, over random hosts and histories.
+//! Properties of every plan, over random hosts and histories.
 
 mod cases;
 mod host;

@@ -1,31 +1,31 @@
-//! The CPU weights of strict containers.
+//! CPU weights of strict containers.
 //!
-//! On CPUs of its own a container's weight matters only against borrowers (and against host
-//! processes in sibling cgroups): it gets the largest. On a slice CPU the weights divide the CPU
-//! among the strict containers. The kernel spreads a cgroup's weight over the CPUs where it runs,
-//! by load; a container with `w` CPUs of its own has about one part in `w + 1` of it on its slice
-//! CPU. So its weight is made proportional to slice × (w + 1). For containers with nothing but a
-//! slice this is exact: each gets at least its slice, and the rest is shared in proportion. With
-//! whole CPUs it holds as far as the container's load is spread evenly.
+//! On its own CPUs a container's weight matters only against borrowers and host processes in
+//! sibling cgroups: it gets the largest. On a slice CPU the weights divide the CPU among the strict
+//! containers. The kernel spreads a cgroup's weight by load over the CPUs where it runs. A
+//! container with `w` CPUs of its own has about one part in `w + 1` of it on its slice CPU, so its
+//! weight is proportional to slice × (w + 1). For containers with only a slice this is exact: each
+//! gets at least its slice, and the rest is shared in proportion. With whole CPUs it holds if the
+//! container's load is spread evenly.
 //!
-//! Rejected: a quota a slice. It would be exact for mixed containers too, but leaves the rest of
-//! the CPU idle, and on kernels since 6.18 a quota written often is no quota.
+//! Rejected: a quota per slice. It would be exact for mixed containers too, but leaves the rest of
+//! the CPU idle. On kernels since 6.18 a quota that is written often has no effect.
 
 use crate::Plan;
 use cofferdam_types::CgroupId;
 
-/// Weight as a part of the largest that the kernel takes, in parts of a million.
+/// Weight as a part of the largest that the kernel accepts, in parts per million.
 pub type Share = u64;
 
-/// The largest.
+/// Largest share.
 pub const LARGEST: Share = 1_000_000;
 
-/// Largest `cpu.shares` (v1) and `cpu.weight` (v2), and the smallest.
-/// Source: kernel/sched/core.c (MAX_SHARES 1 << 18), Documentation/admin-guide/cgroup-v2.rst.
+/// Smallest and largest `cpu.shares` (v1) and `cpu.weight` (v2). Source: kernel/sched/core.c
+/// (MAX_SHARES 1 << 18), Documentation/admin-guide/cgroup-v2.rst.
 const V1: (u64, u64) = (2, 262_144);
 const V2: (u64, u64) = (1, 10_000);
 
-/// The share that `id` needs; `None` when its weight may stay as it is.
+/// Share that `id` needs; `None` if its weight may stay as it is.
 pub fn of(plan: &Plan, id: CgroupId, lending: bool) -> Option<Share> {
     let place = plan.placements.get(&id)?;
     let Some((cpu, _)) = place.slice else {
@@ -50,7 +50,7 @@ pub fn of(plan: &Plan, id: CgroupId, lending: bool) -> Option<Share> {
     (lending || sharers > 1).then(|| (LARGEST * mine).div_ceil(most.max(1)))
 }
 
-/// The file of the cpu controller and the value for it.
+/// File of the cpu controller, and the value for it.
 pub fn value(share: Share, v1: bool) -> (&'static str, String) {
     let (file, (least, most)) = if v1 {
         ("cpu.shares", V1)
@@ -69,6 +69,7 @@ mod tests {
     use crate::Placement;
     use cofferdam_types::CpuId;
 
+    /// Container with its own CPUs, and the CPU and thousandths of its slice.
     type Place<'a> = (u64, &'a [u32], Option<(u32, u32)>);
 
     fn plan(places: &[Place<'_>]) -> Plan {

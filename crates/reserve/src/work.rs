@@ -1,9 +1,9 @@
-//! Counts the steps of inner loops, so that tests can bound the planner's cost without a clock.
+//! Step counter of inner loops, so that tests can bound the planner's cost without a clock.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// A counter that all copies of a state share.
+/// Counter that all copies of a state share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Work(Rc<Cell<u64>>);
 

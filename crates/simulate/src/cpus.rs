@@ -1,11 +1,11 @@
-//! A set of CPUs by their place in the host, as bits.
+//! Sets of CPUs by their index in the host, as bits.
 
-/// A set of CPUs.
+/// Set of CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuSet(Vec<u64>);
 
 impl CpuSet {
-    /// Of the CPUs `cpus`.
+    /// Set of the CPUs `cpus`.
     pub fn of(cpus: impl IntoIterator<Item = usize>) -> CpuSet {
         let mut set = CpuSet::default();
         for cpu in cpus {
@@ -38,7 +38,7 @@ impl CpuSet {
         self.0.iter().all(|word| *word == 0)
     }
 
-    /// In ascending order.
+    /// CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().enumerate().flat_map(|(i, word)| {
             let mut rest = *word;
@@ -50,20 +50,20 @@ impl CpuSet {
         })
     }
 
-    /// Those that `other` has as well.
+    /// CPUs that are in both sets.
     pub fn and(&self, other: &CpuSet) -> CpuSet {
         let words = self.0.iter().zip(&other.0);
         CpuSet(words.map(|(a, b)| a & b).collect())
     }
 
-    /// Those that `other` does not have.
+    /// CPUs that are not in `other`.
     pub fn without(&self, other: &CpuSet) -> CpuSet {
         let word = |i: usize| other.0.get(i).copied().unwrap_or(0);
         let words = self.0.iter().enumerate();
         CpuSet(words.map(|(i, a)| a & !word(i)).collect())
     }
 
-    /// Those of both.
+    /// CPUs that are in any of the two sets.
     pub fn or(&self, other: &CpuSet) -> CpuSet {
         let mut all = self.clone();
         for cpu in other.iter() {

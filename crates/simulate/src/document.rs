@@ -8,7 +8,7 @@ use cofferdam_records::simulation::{
 };
 use hdrhistogram::Histogram;
 
-/// The document: the same tenants under one policy or several.
+/// Document of the same tenants under one or several policies.
 pub fn report(tenants: &Tenants, outcomes: &[Outcome], seed: u64) -> SimulationReport {
     let first = outcomes.first();
     SimulationReport {

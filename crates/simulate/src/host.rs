@@ -1,11 +1,11 @@
-//! The simulated host: its CPUs, what they share, and the scheduler's constants.
+//! Simulated host: its CPUs, their topology, and the scheduler's constants.
 
 use cofferdam_types::{CpuId, LogicalCpu, Topology};
 
-/// Most CPUs that are simulated: what Linux on x86-64 is commonly built for.
+/// Most CPUs that are simulated: the common limit of Linux builds for x86-64.
 pub const MOST_CPUS: usize = 1024;
 
-/// Which files a host has for weights: they differ in the largest weight.
+/// Version of the host's weight files, which differ in the largest weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CgroupVersion {
     /// `cpu.shares`, at most 256 times the default.
@@ -15,21 +15,21 @@ pub enum CgroupVersion {
     V2,
 }
 
-/// A host.
+/// Simulated host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Host {
-    /// Its online CPUs.
+    /// Online CPUs.
     pub topology: Topology,
-    /// Ticks a second (`CONFIG_HZ`).
+    /// Ticks per second (`CONFIG_HZ`).
     pub tick_hz: u32,
-    /// The slice that EEVDF gives each task, nanoseconds.
+    /// EEVDF's slice of each task, nanoseconds.
     pub base_slice_ns: u64,
-    /// The cpu controller's version.
+    /// Version of the cpu controller.
     pub cgroup: CgroupVersion,
 }
 
 impl Host {
-    /// With the constants that Linux derives from the number of CPUs.
+    /// Creates a host with the constants that Linux derives from the number of CPUs.
     pub fn new(topology: Topology) -> Host {
         let base_slice_ns = base_slice_ns(topology.cpus.len());
         Host {
@@ -46,29 +46,29 @@ impl Host {
     }
 }
 
-/// The slice on a host with `cpus` CPUs, nanoseconds: 0.7 ms × (1 + log2 of the CPUs, of which at
-/// most 8 count). Source: kernel/sched/fair.c, `sysctl_sched_base_slice` and
-/// `get_update_sysctl_factor` (0.75 ms up to Linux 6.15, 0.7 ms since).
+/// Slice on a host with `cpus` CPUs, nanoseconds: 0.7 ms × (1 + log2 of the CPUs, of which at most
+/// 8 count). Source: kernel/sched/fair.c, `sysctl_sched_base_slice` and `get_update_sysctl_factor`
+/// (0.75 ms up to Linux 6.15, 0.7 ms since).
 pub fn base_slice_ns(cpus: usize) -> u64 {
     700_000 * (1 + u64::from(cpus.clamp(1, 8).ilog2()))
 }
 
-/// A regular host: nodes of last-level caches of cores of hardware threads. Siblings are numbered
-/// as firmware does on most servers: first one thread of every core, then the others.
+/// Regular topology: nodes of last-level caches of cores of hardware threads. Siblings are numbered
+/// as by the firmware of most servers: first one thread of every core, then the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// NUMA nodes.
+    /// Number of NUMA nodes.
     pub nodes: u32,
-    /// Last-level caches of a node.
+    /// Last-level caches per node.
     pub llcs_per_node: u32,
-    /// Cores that share one.
+    /// Cores per last-level cache.
     pub cores_per_llc: u32,
-    /// Hardware threads of a core.
+    /// Hardware threads per core.
     pub threads_per_core: u32,
 }
 
 impl Shape {
-    /// How many CPUs it has; `None` when that is no number of a host.
+    /// Number of CPUs; `None` if it is 0 or exceeds [`MOST_CPUS`].
     pub fn cpus(&self) -> Option<usize> {
         let parts = [
             self.nodes,
@@ -82,7 +82,7 @@ impl Shape {
         (1..=MOST_CPUS).contains(&product).then_some(product)
     }
 
-    /// Its CPUs; `None` when it has none, or more than [`MOST_CPUS`].
+    /// CPUs of the host; `None` if there are none, or more than [`MOST_CPUS`].
     pub fn topology(&self) -> Option<Topology> {
         let cpus = self.cpus()? as u32;
         let cores = cpus / self.threads_per_core;

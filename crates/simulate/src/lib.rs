@@ -1,12 +1,12 @@
-//! Simulates the run queues of a host: who gets which CPU time, who loses what to whom, without
-//! and with reservations.
+//! Simulates the run queues of a host: the CPU time that each tenant gets, and the time that it
+//! loses to others, without and with reservations.
 //!
-//! The rules are those of Linux 6.12 to 6.18 as far as they decide about CPU time: EEVDF, cgroup
-//! weights spread over CPUs by load, CFS bandwidth, cpusets, placement at wake-up, load balancing;
-//! and those of Cofferdam's reservations, which are the agent's own code ([`cofferdam_reserve`]).
-//! What is simplified stands at the head of each file of `machine`. A context switch costs
-//! nothing, siblings of a core do not slow each other down, and there are no interrupts and no
-//! other processes: CPU time is all that is simulated, not what is done with it.
+//! The rules are those of Linux 6.12 to 6.18 that affect CPU time: EEVDF, cgroup weights spread
+//! over CPUs by load, CFS bandwidth, cpusets, placement at wake-up, load balancing. Reservations
+//! follow the agent's own code ([`cofferdam_reserve`]). Each file of `machine` lists its
+//! simplifications at its head. A context switch costs nothing, siblings of a core do not slow each
+//! other down, and there are no interrupts and no other processes: only CPU time is simulated, not
+//! its use.
 //!
 //! Deterministic: the same scenario and seed give the same outcome. No I/O, no clock.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! What a simulation found: who got, wanted, was promised and lost what.
+//! Results of a simulation: each tenant's CPU time, demand, promise and loss.
 
 use crate::machine::{Counted, Counts, Machine};
 use crate::promise::promises;
@@ -7,62 +7,61 @@ use cofferdam_reserve::{Impossible, Plan};
 use cofferdam_types::{CpuLoss, Entitlement};
 use hdrhistogram::Histogram;
 
-/// The outcome of one simulation.
+/// Outcome of one simulation.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Under which policy.
+    /// Simulated policy.
     pub policy: Policy,
     /// Accounted time, nanoseconds.
     pub duration_ns: u64,
-    /// In the order of the scenario.
+    /// Outcomes in the order of the scenario.
     pub tenants: Vec<TenantOutcome>,
     /// Idle time of each CPU, nanoseconds.
     pub idle_ns: Vec<u64>,
-    /// Which CPUs are reserved for whom, by [`Outcome::id`].
+    /// Reserved CPUs by [`Outcome::id`].
     pub plan: Plan,
     /// Reservations that do not fit.
     pub impossible: Vec<Impossible>,
 }
 
-/// One tenant.
+/// Outcome of one tenant.
 #[derive(Clone, Debug)]
 pub struct TenantOutcome {
-    /// What it was entitled to, got, and lost by cause.
+    /// CPU time that it was entitled to, got, and lost by cause.
     pub loss: CpuLoss,
-    /// What its entitlement comes from.
+    /// Origin of its entitlement.
     pub entitlement: Entitlement,
-    /// What its threads wanted, nanoseconds: with a CPU for each of them, as far as it may use so
-    /// many CPUs.
+    /// Demand of its threads, nanoseconds: one CPU for each, as far as it may use that many.
     pub demanded_ns: u64,
-    /// Runs, or phases, that were done.
+    /// Completed runs or phases.
     pub rounds: u64,
-    /// From waking up to running, nanoseconds.
+    /// Delays between wake-up and run, nanoseconds.
     pub delays: Histogram<u32>,
-    /// Times its CPUs were lent.
+    /// Number of times that its CPUs were lent.
     pub lendings: u64,
 }
 
 impl Outcome {
-    /// What the plan knows a tenant by.
+    /// ID of a tenant in the plan.
     pub fn id(tenant: usize) -> cofferdam_types::CgroupId {
         crate::machine::id(tenant)
     }
 
-    /// The part of the CPUs' time that was not idle, 0 to 1.
+    /// Part (0..=1) of the CPUs' time that was not idle.
     pub fn utilisation(&self) -> f64 {
         let all = self.duration_ns as f64 * self.idle_ns.len() as f64;
         1.0 - self.idle_ns.iter().sum::<u64>() as f64 / all.max(1.0)
     }
 }
 
-/// Simulates a scenario. The same scenario gives the same outcome. Tenants and host have passed
-/// [`crate::input::check`]. Cost: about a microsecond an event; CPUs × 250 ticks a second are the
-/// least.
+/// Simulates a scenario; the same scenario gives the same outcome. Tenants and host must have
+/// passed [`crate::input::check`]. Cost: about a microsecond per event, and at least 250 events per
+/// CPU and second.
 pub fn simulate(scenario: &Scenario<'_>) -> Outcome {
     simulate_while(scenario, &|| true).expect("nothing ends it early")
 }
 
-/// As [`simulate`], as long as `go_on` says so; it is asked every simulated tick.
+/// Simulates as [`simulate`] does, while `go_on` returns true; it is called every simulated tick.
 pub fn simulate_while(scenario: &Scenario<'_>, go_on: &dyn Fn() -> bool) -> Option<Outcome> {
     let duration_ns = u64::try_from(scenario.duration.as_nanos()).unwrap_or(u64::MAX / 4);
     let Counts {

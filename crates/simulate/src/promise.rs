@@ -1,4 +1,4 @@
-//! What each tenant was promised, by the rule of the diagnosis: its reservation; else what its
+//! Promise to each tenant, by the rule of the diagnosis: its reservation, or the share that its
 //! weight gives it while every sibling wants what it used, level by level, cut by quotas and
 //! cpusets.
 
@@ -6,14 +6,14 @@ use crate::machine::Counted;
 use crate::scenario::{Cgroup, Policy, Scenario};
 use cofferdam_types::{Entitlement, fair_share};
 
-/// A part of the host, and what sets it.
+/// Part of the host, and the setting that determines it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Promise {
     pub cpus: f64,
     pub by: Entitlement,
 }
 
-/// The promise to each tenant.
+/// Computes the promise to each tenant.
 pub(crate) fn promises(
     scenario: &Scenario<'_>,
     counted: &[Counted],

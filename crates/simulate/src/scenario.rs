@@ -1,30 +1,30 @@
-//! What is simulated: tenants with their cgroups and threads on a host, under a policy.
+//! Input of a simulation: tenants with their cgroups and threads on a host, under a policy.
 
 use crate::host::Host;
 use cofferdam_types::CpuAmount;
 use std::time::Duration;
 
-/// What a thread does. Times are nanoseconds; a `run` is CPU time, never zero.
+/// Behaviour of a thread. Times are nanoseconds; a `run` is CPU time, never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behaviour {
     /// Computes all the time.
     CpuBound,
-    /// Computes for `run_ns`, sleeps for `sleep_ns`, again and again.
+    /// Alternately computes for `run_ns` and sleeps for `sleep_ns`.
     Periodic {
         /// CPU time of one round.
         run_ns: u64,
-        /// Sleep after it.
+        /// Sleep after each round.
         sleep_ns: u64,
     },
-    /// As `Periodic`, both times drawn anew each round from exponential distributions.
+    /// Like `Periodic`, with both times drawn each round from exponential distributions.
     Bursts {
         /// Mean CPU time of one round.
         mean_run_ns: u64,
-        /// Mean sleep after it.
+        /// Mean sleep after each round.
         mean_sleep_ns: u64,
     },
-    /// Computes for `run_ns`, then sleeps until all threads of its load have done so too: a
-    /// parallel program with a barrier after each phase.
+    /// Computes for `run_ns`, then sleeps until all threads of its load have done so: a parallel
+    /// program with a barrier after each phase.
     Phases {
         /// CPU time of one thread in one phase.
         run_ns: u64,
@@ -32,7 +32,7 @@ pub enum Behaviour {
 }
 
 impl Behaviour {
-    /// The part of a CPU that one thread wants.
+    /// Part of a CPU that one thread wants.
     pub fn demand(&self) -> f64 {
         let part = |run: u64, sleep: u64| run as f64 / (run as f64 + sleep as f64);
         match *self {
@@ -46,59 +46,59 @@ impl Behaviour {
     }
 }
 
-/// Threads that do the same.
+/// Threads with the same behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// How many.
+    /// Number of threads.
     pub threads: u32,
-    /// What each does.
+    /// Behaviour of each thread.
     pub behaviour: Behaviour,
 }
 
-/// A CFS quota.
+/// CFS quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// CPU time a period, nanoseconds.
+    /// CPU time per period, nanoseconds.
     pub quota_ns: u64,
-    /// The period, nanoseconds.
+    /// Length of the period, nanoseconds.
     pub period_ns: u64,
 }
 
 impl Quota {
-    /// In CPUs.
+    /// Quota in CPUs.
     pub fn cpus(&self) -> f64 {
         self.quota_ns as f64 / self.period_ns as f64
     }
 }
 
-/// The settings of one cgroup.
+/// Settings of one cgroup.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cgroup {
-    /// Its name, unique among all.
+    /// Name, unique among all cgroups.
     pub name: String,
-    /// The cgroup above, by its place in [`Tenants::groups`]; `None`: the root.
+    /// Index of the parent in [`Tenants::groups`]; `None`: the root.
     pub parent: Option<usize>,
-    /// `cpu.weight`, 1 to 10000; default 100.
+    /// Value of `cpu.weight`, 1 to 10000; default 100.
     pub weight: u32,
-    /// `cpu.max`.
+    /// Value of `cpu.max`.
     pub quota: Option<Quota>,
-    /// `cpuset.cpus`, by the CPUs' places in the host; `None`: all of the cgroup above.
+    /// Value of `cpuset.cpus`, as indices of CPUs in the host; `None`: all of the parent's.
     pub cpus: Option<Vec<usize>>,
 }
 
-/// A container: a cgroup with threads and nothing below it.
+/// Container: a cgroup with threads and no child cgroups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tenant {
-    /// Its cgroup.
+    /// Cgroup of the tenant.
     pub cgroup: Cgroup,
     /// CPUs that a strict policy reserves.
     pub reserved: Option<CpuAmount>,
-    /// Its threads.
+    /// Threads of the tenant.
     pub loads: Vec<Load>,
 }
 
 impl Tenant {
-    /// All its threads.
+    /// Number of its threads.
     pub fn threads(&self) -> usize {
         self.loads.iter().map(|l| l.threads as usize).sum()
     }
@@ -110,22 +110,22 @@ impl Tenant {
     }
 }
 
-/// How reservations are kept.
+/// Policy for reservations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Not at all: weights, quotas and cpusets as they are.
+    /// No reservations: weights, quotas and cpusets stay as they are.
     Standard,
-    /// CPUs of their own.
+    /// Reserved CPUs.
     Strict,
-    /// CPUs of their own, lent while their owner leaves them idle.
+    /// Reserved CPUs that are lent while their owner leaves them idle.
     StrictLending,
 }
 
 impl Policy {
-    /// In the order in which they are compared.
+    /// All policies in the order of comparison.
     pub const ALL: [Policy; 3] = [Policy::Standard, Policy::Strict, Policy::StrictLending];
 
-    /// Its name in commands and documents.
+    /// Name in commands and documents.
     pub fn label(self) -> &'static str {
         match self {
             Policy::Standard => "standard",
@@ -139,28 +139,28 @@ impl Policy {
 /// [`crate::input::check`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tenants {
-    /// Cgroups without threads; a parent stands before its children.
+    /// Cgroups without threads; a parent precedes its children.
     pub groups: Vec<Cgroup>,
-    /// The containers.
+    /// Containers.
     pub tenants: Vec<Tenant>,
 }
 
-/// One simulation.
+/// Input of one simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario<'a> {
-    /// Where.
+    /// Simulated host.
     pub host: &'a Host,
-    /// Who.
+    /// Simulated tenants.
     pub tenants: &'a Tenants,
-    /// How.
+    /// Policy for reservations.
     pub policy: Policy,
-    /// Time that is accounted, after [`WARM_UP`].
+    /// Accounted time after [`WARM_UP`].
     pub duration: Duration,
     /// Seed of placements and bursts.
     pub seed: u64,
-    /// CPUs that stay for standard tenants.
+    /// Number of CPUs that stay for standard tenants.
     pub keep_cpus: u32,
 }
 
-/// Simulated before anything is accounted: the balancer has then spread the threads.
+/// Simulated time before the accounting starts, in which the balancer spreads the threads.
 pub const WARM_UP: Duration = Duration::from_secs(1);

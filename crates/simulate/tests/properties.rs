@@ -1,4 +1,4 @@
-//! What holds in every simulation.
+//! Properties of every simulation.
 #![allow(clippy::unwrap_used)]
 
 use cofferdam_simulate::{
@@ -10,15 +10,15 @@ use proptest::prelude::*;
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Equal threads on one CPU have their weights' parts within this.
+/// Tolerance for the weights' shares of equal threads on one CPU.
 const WEIGHT_WITHIN: f64 = 0.01;
-/// Least part of its reservation, or of what it wants, that a strict tenant gets.
+/// Least part of its reservation, or of its demand, that a strict tenant gets.
 const STRICT_GOT: f64 = 0.97;
-/// Least use of a host whose CPUs are lent while others want them.
+/// Least utilisation of a host whose CPUs are lent while others want them.
 const LENDING_USED: f64 = 0.97;
-/// An owner that leaves this part of its reservation, or more, lends.
+/// Part of its reservation that an owner must leave idle to lend.
 const LEAVES: f64 = 0.2;
-/// A quota is kept within this part of it, over seconds.
+/// Tolerance for a quota over seconds.
 const QUOTA_WITHIN: f64 = 0.05;
 
 fn host(nodes: u32, llcs: u32, cores: u32, smt: u32) -> Host {
@@ -114,21 +114,25 @@ proptest! {
         if policy == Policy::Standard || !outcome.impossible.is_empty() {
             return Ok(());
         }
-        // A thread that sleeps wants what it would run alone on the CPUs that are its own.
+        // A thread that sleeps wants what it would run without neighbours on its own CPUs.
         let alone = run(&host, &all[..1], Policy::Strict, seed);
         let wanted = cpus(&alone, 0).min(f64::from(reserved) / 1000.0);
         let got = cpus(&outcome, 0);
-        // Threads that sleep may meet on one of their CPUs: docs/src/reservations.md, Limits.
+        // Threads that sleep may share one of their CPUs: docs/src/reservations.md, Limits.
         if sleep_ns == 0 {
             prop_assert!(got >= STRICT_GOT * wanted, "{got} of {wanted}");
         }
         let demand = f64::from(threads) * neighbours as f64;
         let all_cpus = f64::from(2 * cores * smt);
-        // An owner in between keeps what it leaves: too little to be lent.
+        // An owner between the two thresholds keeps what it leaves idle: too little to be lent.
         let used = cpus(&alone, 0) / (f64::from(reserved) / 1000.0);
         let lends = sleep_ns == 0 || used <= 1.0 - LEAVES;
         if policy == Policy::StrictLending && demand >= all_cpus && lends {
-            prop_assert!(outcome.utilisation() >= LENDING_USED, "{}", outcome.utilisation());
+            prop_assert!(
+                outcome.utilisation() >= LENDING_USED,
+                "{}",
+                outcome.utilisation()
+            );
         }
     }
 

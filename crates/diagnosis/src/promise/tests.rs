@@ -77,7 +77,9 @@ proptest! {
     /// usage counts.
     #[test]
     fn promises_of_a_level_are_those_of_each_alone(
-        groups in prop::collection::vec((1..10_000u64, 0.0..4.0f64), 1..12), host_s in 0.01..2.0f64) {
+        groups in prop::collection::vec((1..10_000u64, 0.0..4.0f64), 1..12),
+        host_s in 0.01..2.0f64,
+    ) {
         let name = |i: usize| format!("c{i}");
         let level = |weights: bool, seconds: f64| {
             let children = groups.iter().enumerate().map(|(i, (weight, used))| Group {
@@ -88,7 +90,14 @@ proptest! {
             let children: Vec<Group> = children.collect();
             let used: u64 = children.iter().map(|c| c.usage_ns).sum();
             let usage_ns = Some(used + (host_s * seconds * 1e9) as u64);
-            Levels::from([(PathBuf::from("/"), Level { usage_ns, task_weight: 1024, children })])
+            Levels::from([(
+                PathBuf::from("/"),
+                Level {
+                    usage_ns,
+                    task_weight: 1024,
+                    children,
+                },
+            )])
         };
         let (before, after) = (level(false, 1.0), level(true, 2.0));
         let promises = Promises::new(&before, &after, 1.0, 4);
@@ -97,15 +106,21 @@ proptest! {
             let mut others: Vec<_> = beside.map(|(_, group)| *group).collect();
             others.push((1024, host_s));
             let got = promises.of(Path::new(&format!("/{}", name(own))));
-            prop_assert!((got.cpus - share(4.0, *weight, &others)).abs() < 1e-6, "{got:?}");
+            prop_assert!(
+                (got.cpus - share(4.0, *weight, &others)).abs() < 1e-6,
+                "{got:?}"
+            );
         }
     }
 
     /// A share never exceeds the capacity and never falls below the share at full demand of all.
     /// Promise 10.
     #[test]
-    fn shares_stay_in_bounds(capacity in 0.1..64.0f64, weight in 1..10_000u64,
-                             others in prop::collection::vec((1..10_000u64, 0.0..64.0f64), 0..12)) {
+    fn shares_stay_in_bounds(
+        capacity in 0.1..64.0f64,
+        weight in 1..10_000u64,
+        others in prop::collection::vec((1..10_000u64, 0.0..64.0f64), 0..12),
+    ) {
         let got = share(capacity, weight, &others);
         let sum: u64 = weight + others.iter().map(|o| o.0).sum::<u64>();
         prop_assert!(got <= capacity + 1e-9);

@@ -1,7 +1,7 @@
-//! The requests of the runtime.
+//! Requests of the runtime.
 //!
-//! A request that fails would fail the pod: whatever arrives under a known name is answered, with
-//! nothing where it makes no sense.
+//! A failed request would fail the pod: every known method is answered, with an empty message if it
+//! makes no sense.
 
 use super::{Call, CallKind, Event, Session, SessionError, Synchronizing};
 use crate::api::{self, event};
@@ -92,7 +92,7 @@ impl Session {
                     Event::Create(container, call(CallKind::Create))
                 } else {
                     let mut wanted = request.linux_resources.map(resources).unwrap_or_default();
-                    // Only what is to change is given.
+                    // Only the values to be changed are present.
                     let old = &container.resources;
                     wanted.request_milli_cpus =
                         wanted.request_milli_cpus.or(old.request_milli_cpus);
@@ -104,7 +104,7 @@ impl Session {
                 return;
             }
             (event::STOP_POD_SANDBOX, _) => {}
-            // An event that was not subscribed to, or one without its container.
+            // An event without subscription, or without its container.
             _ => self.malformed += 1,
         }
         self.acknowledge(stream);
@@ -126,7 +126,7 @@ impl Session {
         });
     }
 
-    /// All pods and containers, in one message or in several.
+    /// Handles all pods and containers, in one message or several.
     fn synchronize(
         &mut self,
         stream: u32,
@@ -174,7 +174,7 @@ impl Session {
         Ok(())
     }
 
-    /// An empty message is the answer without content of every method.
+    /// Answers with an empty message, which is valid for every method.
     fn acknowledge(&mut self, stream: u32) {
         self.put(&rpc::response(frame::PLUGIN, stream, Vec::new()));
     }

@@ -3,7 +3,7 @@ use crate::frame::{Decoder, PLUGIN, RUNTIME};
 use crate::simulated;
 use proptest::prelude::*;
 
-/// A session and a runtime's view of it.
+/// Session, and the runtime's view of it.
 struct Pair {
     session: Session,
     decoder: Decoder,
@@ -197,7 +197,7 @@ fn what_cannot_be_understood_never_fails_a_pod() {
         assert!(pair.call(method, vec![0xff; 9]).is_empty());
         assert_eq!(pair.answer(), rpc::Response::default(), "{method}");
     }
-    // Without a pod, or without a container.
+    // A request without a pod, or without a container.
     assert!(pair.call("CreateContainer", Vec::new()).is_empty());
     assert_eq!(pair.answer(), rpc::Response::default());
     assert_eq!(pair.session.malformed(), 7);

@@ -1,4 +1,4 @@
-//! Cases worth a name.
+//! Single cases.
 
 use super::host::{cpus, host};
 use crate::{Options, Plan, plan, plan_what_fits};
@@ -95,7 +95,7 @@ fn shrinking_gives_up_the_split_core() {
 
 #[test]
 fn slices_are_moved_together_when_a_newcomer_needs_the_cpu() {
-    // Two slice CPUs, half full each after others left; the newcomer needs a whole CPU.
+    // Two slice CPUs are half full each, after others left. The new container needs a whole CPU.
     let host = host(1, 1, 4, 1);
     let four = [
         (A, cpus(0.4)),

@@ -3,8 +3,8 @@
 use cofferdam_types::{CgroupId, CpuAmount, CpuId, LogicalCpu, Topology};
 use proptest::prelude::*;
 
-/// A host of sockets × caches × cores × threads. Siblings are numbered as x86 does: CPU n and
-/// n + number of cores.
+/// Host of sockets × caches × cores × threads. Siblings are numbered as on x86: CPU n and n +
+/// number of cores.
 pub fn host(sockets: u32, caches: u32, cores: u32, threads: u32) -> Topology {
     let all = sockets * caches * cores;
     let cpus = (0..threads)
@@ -25,7 +25,7 @@ pub fn cpus(amount: f64) -> CpuAmount {
     CpuAmount::try_from(amount).unwrap()
 }
 
-/// Up to 4 sockets × 64 cores × 2 threads, with holes where CPUs are offline or isolated.
+/// Host of up to 4 sockets × 64 cores × 2 threads, with some CPUs offline or isolated.
 pub fn any_host() -> impl Strategy<Value = Topology> {
     let size = (
         1u32..=4,
@@ -62,7 +62,7 @@ pub fn any_host() -> impl Strategy<Value = Topology> {
         })
 }
 
-/// Amounts as people ask for them: mostly small, whole or halves, now and then odd or huge.
+/// Amounts as people request them: mostly small, whole or halves, sometimes odd or huge.
 pub fn any_amount() -> impl Strategy<Value = CpuAmount> {
     prop_oneof![
         4 => (1u32..=8).prop_map(|n| n * 1000),
@@ -89,7 +89,7 @@ pub fn any_change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// Requests after a change, as a rule file would have it: the order is that of first asking.
+/// Applies a change as a rule file would: requests keep the order of their first appearance.
 pub fn apply(requests: &mut Vec<(CgroupId, CpuAmount)>, change: &Change) {
     match change {
         Change::Leave(id) => requests.retain(|(other, _)| other != id),

@@ -53,7 +53,7 @@ fn a_place_is_kept_when_a_standard_container_may_run_nowhere_else() {
     let free = Limits::default();
     let (before, _) = plan_within(&host, &Plan::default(), &requests, options, &free);
     assert_eq!(before.placements[&A].own, set([1]));
-    // It moves where it can.
+    // The container moves if it can.
     let (moved, no) = plan_within(
         &host,
         &before,
@@ -102,7 +102,7 @@ fn slices_are_packed_where_each_may_run() {
     );
 }
 
-/// Ranges of CPUs for some requests, and sets of standard containers that have no CPU in common.
+/// Ranges of CPUs for some requests, and disjoint sets of standard containers.
 type Ranges = (Vec<(u64, Index, Index)>, Vec<Index>);
 
 fn any_ranges() -> impl Strategy<Value = Ranges> {
@@ -131,14 +131,18 @@ fn limits_of(topology: &Topology, (allowed, cuts): &Ranges) -> Limits {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
-    /// A history of requests and of cgroups that are narrowed and widened: nobody gets a CPU that it may
-    /// not have, no standard container loses its last one to a newcomer, and what fits is given.
+    /// A history of requests, and of cgroups that are narrowed and widened. No container gets a
+    /// forbidden CPU, no standard container loses its last one to a new container, and requests
+    /// that fit are met.
     /// Promise 38.
     #[test]
     fn any_history_stays_within_the_cgroups_above(
         topology in any_host(),
         keep_cpus in 0u32..4,
-        eras in prop::collection::vec((any_ranges(), prop::collection::vec(any_change(), 1..12)), 1..5),
+        eras in prop::collection::vec(
+            (any_ranges(), prop::collection::vec(any_change(), 1..12)),
+            1..5,
+        ),
     ) {
         let options = Options { keep_cpus };
         let (mut requests, mut now) = (Vec::new(), Plan::default());
@@ -151,12 +155,15 @@ proptest! {
                 check(&topology, options, &requests, &next, &no);
                 for (id, place) in &next.placements {
                     let allowed = within.allowed.get(id);
-                    prop_assert!(allowed.is_none_or(|cpus| place.cpus().is_subset(cpus)), "{id}");
+                    prop_assert!(
+                        allowed.is_none_or(|cpus| place.cpus().is_subset(cpus)),
+                        "{id}"
+                    );
                 }
                 for cpus in &within.shared {
                     let cpus: BTreeSet<CpuId> = cpus.intersection(&usable).copied().collect();
                     let is_limit = !cpus.is_empty() && cpus != usable;
-                    // Only those that had their places before may have the last.
+                    // Only containers that had their places before may have the last CPU.
                     let had = now.reserved();
                     let taken_anew = cpus.is_disjoint(&next.shared) && !cpus.is_subset(&had);
                     prop_assert!(!(is_limit && taken_anew), "{cpus:?}");
@@ -173,10 +180,15 @@ proptest! {
     /// Without limits the plan is that of the host alone.
     /// Promise 38.
     #[test]
-    fn wide_cgroups_change_no_plan(topology in any_host(), changes in prop::collection::vec(any_change(), 1..20)) {
+    fn wide_cgroups_change_no_plan(
+        topology in any_host(),
+        changes in prop::collection::vec(any_change(), 1..20),
+    ) {
         let all: BTreeSet<CpuId> = topology.cpus.iter().map(|c| c.cpu).collect();
         let mut requests = Vec::new();
-        changes.iter().for_each(|change| apply(&mut requests, change));
+        changes
+            .iter()
+            .for_each(|change| apply(&mut requests, change));
         let ids = changes.iter().map(|change| match change {
             Change::Ask(id, _) | Change::Leave(id) => *id,
         });
@@ -185,7 +197,13 @@ proptest! {
             shared: vec![all.clone()],
         };
         let plan = |limits: &Limits| {
-            plan_within(&topology, &Plan::default(), &requests, Options::default(), limits)
+            plan_within(
+                &topology,
+                &Plan::default(),
+                &requests,
+                Options::default(),
+                limits,
+            )
         };
         prop_assert_eq!(plan(&wide), plan(&Limits::default()));
     }

@@ -1,4 +1,4 @@
-//! Properties.
+//! Properties of plans.
 
 use super::host::{Change, any_amount, any_change, any_host, apply, cpus, host};
 use crate::planner::Scene;
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type Requests = Vec<(CgroupId, CpuAmount)>;
 
-/// Everything that holds of any plan, whatever was asked.
+/// Checks the properties of any plan, whatever was requested.
 pub fn check(
     topology: &Topology,
     options: Options,
@@ -62,8 +62,8 @@ pub fn check(
     }
 }
 
-/// Cores on which more than one tenant has a CPU; the shared CPUs are one tenant, those who
-/// share a slice CPU together are one.
+/// Cores whose CPUs belong to more than one tenant. The shared CPUs count as one tenant, and so do
+/// the containers on a slice CPU.
 fn split_cores(topology: &Topology, plan: &Plan) -> BTreeSet<u32> {
     let mut tenants: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
     for cpu in topology.usable() {
@@ -88,8 +88,8 @@ fn split_cores(topology: &Topology, plan: &Plan) -> BTreeSet<u32> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
-    /// A history of requests: every intermediate plan keeps the rules, is reproducible, and what is
-    /// reported to fit fits.
+    /// A history of requests: every plan keeps the rules and is reproducible, and an amount
+    /// reported to fit does fit.
     /// Promise 38.
     #[test]
     fn any_history_keeps_the_rules(
@@ -103,30 +103,37 @@ proptest! {
             apply(&mut requests, change);
             let (next, no) = plan_what_fits(&topology, &now, &requests, options);
             check(&topology, options, &requests, &next, &no);
-            prop_assert_eq!(&(next.clone(), no.clone()), &plan_what_fits(&topology, &now, &requests, options));
+            prop_assert_eq!(
+                &(next.clone(), no.clone()),
+                &plan_what_fits(&topology, &now, &requests, options)
+            );
             let strictly = plan(&topology, &now, &requests, options);
             prop_assert_eq!(strictly.is_ok(), no.is_empty());
             for one in &no {
                 let fits = one.fits.map_or(0, CpuAmount::milli_cpus);
                 prop_assert!(fits < one.asked.milli_cpus());
                 let Some(amount) = one.fits else { continue };
-                // Alone among the impossible it gets what was said.
+                // The only impossible request gets the reported amount.
                 let less: Requests = requests
                     .iter()
                     .filter(|(id, _)| *id == one.id || !no.iter().any(|other| other.id == *id))
                     .map(|(id, asked)| (*id, if *id == one.id { amount } else { *asked }))
                     .collect();
                 let mut rest = next.clone();
-                rest.placements.retain(|id, _| !no.iter().any(|other| other.id == *id && *id != one.id));
+                rest.placements
+                    .retain(|id, _| !no.iter().any(|other| other.id == *id && *id != one.id));
                 let (_, still) = plan_what_fits(&topology, &rest, &less, options);
-                prop_assert!(!still.iter().any(|other| other.id == one.id), "{amount} does not fit {one}");
+                prop_assert!(
+                    !still.iter().any(|other| other.id == one.id),
+                    "{amount} does not fit {one}"
+                );
             }
             now = next;
         }
     }
 
-    /// Repeating the requests moves nothing; removing one moves nothing; adding or changing one
-    /// never moves own CPUs, and slices only when it would not fit otherwise.
+    /// Repeating or removing requests moves nothing. Adding or changing one never moves own CPUs,
+    /// and moves slices only if it would not fit otherwise.
     /// Promise 38.
     #[test]
     fn one_change_moves_few(
@@ -140,39 +147,60 @@ proptest! {
             apply(&mut requests, change);
             now = plan_what_fits(&topology, &now, &requests, options).0;
         }
-        // What was refused is taken off: a change could let it in, and that is another change.
-        requests.retain(|(id, amount)| now.placements.get(id).is_some_and(|p| p.milli_cpus() == amount.milli_cpus()));
+        // Refused requests are removed: the change could let them in, which would be another
+        // change.
+        requests.retain(|(id, amount)| {
+            now.placements
+                .get(id)
+                .is_some_and(|p| p.milli_cpus() == amount.milli_cpus())
+        });
         now = plan_what_fits(&topology, &now, &requests, options).0;
         let again = plan_what_fits(&topology, &now, &requests, options).0;
         prop_assert_eq!(&again, &now);
         apply(&mut requests, &last);
         let (next, no) = plan_what_fits(&topology, &now, &requests, options);
-        let id = match last { Change::Ask(id, _) | Change::Leave(id) => id };
-        let moved: Vec<CgroupId> = next.moved_since(&now).into_iter().filter(|m| *m != id).collect();
+        let id = match last {
+            Change::Ask(id, _) | Change::Leave(id) => id,
+        };
+        let moved: Vec<CgroupId> = next
+            .moved_since(&now)
+            .into_iter()
+            .filter(|m| *m != id)
+            .collect();
         for other in &moved {
             prop_assert_eq!(&next.placements[other].own, &now.placements[other].own);
         }
         if matches!(last, Change::Leave(_)) || !no.is_empty() {
             prop_assert!(moved.is_empty(), "{moved:?} moved");
         } else if !moved.is_empty() {
-            // Without moving anybody there are too few CPUs: each other keeps its CPU, so that
-            // the slice CPUs in use stay in use.
-            let asked = requests.iter().find(|(other, _)| *other == id).map(|(_, a)| *a).unwrap();
+            // Without moves there are too few CPUs: all others keep their CPUs, so the slice CPUs
+            // in use stay in use.
+            let asked = requests
+                .iter()
+                .find(|(other, _)| *other == id)
+                .map(|(_, a)| *a)
+                .unwrap();
             let mut fixed = now.clone();
             fixed.placements.remove(&id);
             let used = fixed.reserved().len();
             let mut bins: BTreeMap<CpuId, u32> = BTreeMap::new();
             for p in fixed.placements.values() {
-                if let Some((cpu, milli)) = p.slice { *bins.entry(cpu).or_default() += milli; }
+                if let Some((cpu, milli)) = p.slice {
+                    *bins.entry(cpu).or_default() += milli;
+                }
             }
             let room = bins.values().map(|used| 1000 - used).max().unwrap_or(0);
             let fraction = asked.fraction_milli_cpus();
             let need = asked.whole_cpus() as usize + usize::from(fraction > room);
-            prop_assert!(used + need + 1 > topology.usable().count(), "{moved:?} moved for nothing");
+            prop_assert!(
+                used + need + 1 > topology.usable().count(),
+                "{moved:?} moved for nothing"
+            );
         }
     }
 
-    /// On a host with room, a whole even number of CPUs shares no SMT core with anybody.
+    /// On a host with enough CPUs, a container with an even number of whole CPUs shares no SMT
+    /// core.
     /// Promise 38.
     #[test]
     fn siblings_stay_together(
@@ -180,47 +208,79 @@ proptest! {
         amounts in prop::collection::vec(any_amount(), 1..30),
     ) {
         let requests: Requests = (1..).map(CgroupId).zip(amounts).collect();
-        let Ok(now) = plan(&topology, &Plan::default(), &requests, Options::default()) else { return Ok(()) };
+        let Ok(now) = plan(&topology, &Plan::default(), &requests, Options::default()) else {
+            return Ok(());
+        };
         let split = split_cores(&topology, &now);
         let core: BTreeMap<CpuId, u32> = topology.usable().map(|c| (c.cpu, c.core)).collect();
-        // With room: every request could have cores of its own.
+        // Enough CPUs: every request could have cores of its own.
         let mut threads: BTreeMap<u32, u32> = BTreeMap::new();
-        for cpu in topology.usable() { *threads.entry(cpu.core).or_default() += 1; }
+        for cpu in topology.usable() {
+            *threads.entry(cpu.core).or_default() += 1;
+        }
         let pairs = threads.values().filter(|count| **count == 2).count() as u32;
-        let asked: u32 = requests.iter().map(|(_, amount)| amount.milli_cpus().div_ceil(2000)).sum();
+        let asked: u32 = requests
+            .iter()
+            .map(|(_, amount)| amount.milli_cpus().div_ceil(2000))
+            .sum();
         for (id, amount) in requests.iter().filter(|_| asked < pairs) {
             let mine: Vec<u32> = now.placements[id].own.iter().map(|c| core[c]).collect();
             let shares = mine.iter().filter(|c| split.contains(c)).count();
             let odd = usize::from(amount.whole_cpus() % 2 == 1);
             prop_assert!(shares <= odd, "{id} ({amount}) shares {shares} cores");
         }
-        // Odd ones pair up, so that at most one core of a cache is split with the shared CPUs:
-        // a slice stays in the cache of its container's own CPUs rather than fill a core elsewhere.
+        // Odd ones pair up, so that at most one core of a cache is split with the shared CPUs. A
+        // slice stays in the cache of its container's own CPUs rather than fill a core elsewhere.
         let mut with_shared: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
-        for cpu in topology.usable().filter(|c| split.contains(&c.core) && now.shared.contains(&c.cpu)) {
+        for cpu in topology
+            .usable()
+            .filter(|c| split.contains(&c.core) && now.shared.contains(&c.cpu))
+        {
             with_shared.entry(cpu.llc).or_default().insert(cpu.core);
         }
         for (llc, cores) in with_shared {
-            prop_assert!(cores.len() <= 1, "cores {cores:?} of cache {llc} are split with the shared CPUs");
+            prop_assert!(
+                cores.len() <= 1,
+                "cores {cores:?} of cache {llc} are split with the shared CPUs"
+            );
         }
     }
 
-    /// A request stays in one cache or node when a fresh host has one that is large enough.
+    /// A request stays in one cache or node if an empty host has one that is large enough.
     /// Promise 38.
     #[test]
-    fn a_request_stays_in_one_cache(sockets in 1u32..=4, caches in 1u32..=4, cores in 1u32..=16, threads in 1u32..=2, whole in 1u32..64) {
+    fn a_request_stays_in_one_cache(
+        sockets in 1u32..=4,
+        caches in 1u32..=4,
+        cores in 1u32..=16,
+        threads in 1u32..=2,
+        whole in 1u32..64,
+    ) {
         let topology = host(sockets, caches, cores, threads);
         let amount = cpus(f64::from(whole));
         let request = vec![(CgroupId(1), amount)];
-        let Ok(now) = plan(&topology, &Plan::default(), &request, Options::default()) else { return Ok(()) };
-        let places: Vec<_> = topology.usable().filter(|c| now.placements[&CgroupId(1)].own.contains(&c.cpu)).collect();
+        let Ok(now) = plan(&topology, &Plan::default(), &request, Options::default()) else {
+            return Ok(());
+        };
+        let places: Vec<_> = topology
+            .usable()
+            .filter(|c| now.placements[&CgroupId(1)].own.contains(&c.cpu))
+            .collect();
         let llcs: BTreeSet<u32> = places.iter().map(|c| c.llc).collect();
         let nodes: BTreeSet<u32> = places.iter().map(|c| c.node).collect();
-        if whole <= cores * threads { prop_assert_eq!(llcs.len(), 1); }
+        if whole <= cores * threads {
+            prop_assert_eq!(llcs.len(), 1);
+        }
         let per_node = cores * threads * caches;
-        if whole <= per_node { prop_assert_eq!(nodes.len(), 1); }
+        if whole <= per_node {
+            prop_assert_eq!(nodes.len(), 1);
+        }
         let fewest = whole.div_ceil(cores * threads) as usize;
-        prop_assert!(llcs.len() <= fewest.max(2) + 1, "{} caches where {fewest} would do", llcs.len());
+        prop_assert!(
+            llcs.len() <= fewest.max(2) + 1,
+            "{} caches where {fewest} would do",
+            llcs.len()
+        );
         prop_assert!(now.shared.contains(&CpuId(0)), "CPU 0 is taken last");
     }
 
@@ -243,8 +303,18 @@ proptest! {
         let now = state.into_plan();
         let _ = scene.solve(&now, &requests);
         let (cpus, count) = (topology.cpus.len() as u64, requests.len() as u64);
-        let regions = topology.cpus.iter().map(|c| (c.llc, c.node)).collect::<BTreeSet<_>>().len() as u64 + 8;
+        let regions = topology
+            .cpus
+            .iter()
+            .map(|c| (c.llc, c.node))
+            .collect::<BTreeSet<_>>()
+            .len() as u64
+            + 8;
         let bound = 16 * (cpus + 1) * (count + 1) * regions + 64 * count * count;
-        prop_assert!(work.steps() <= bound, "{} steps, {bound} allowed", work.steps());
+        prop_assert!(
+            work.steps() <= bound,
+            "{} steps, {bound} allowed",
+            work.steps()
+        );
     }
 }

@@ -1,14 +1,14 @@
-//! What a simulation needs beyond the form of its files.
+//! Requirements of a simulation beyond the form of its files.
 
 use super::{DEEPEST, MOST_RUNQUEUES, MOST_THREADS};
 use crate::host::Host;
 use crate::scenario::{Behaviour, Cgroup, Tenants};
 use std::collections::HashSet;
 
-/// Whether tenants can be simulated on a host.
+/// Checks that tenants can be simulated on a host.
 ///
 /// # Errors
-/// The name of what cannot, and why, with the remedy.
+/// Returns the name of the faulty item, and the fault with a remedy.
 pub fn check(tenants: &Tenants, host: &Host) -> Result<(), (String, String)> {
     let all = || tenants.tenants.iter();
     if tenants.tenants.is_empty() {
@@ -41,7 +41,8 @@ pub fn check(tenants: &Tenants, host: &Host) -> Result<(), (String, String)> {
         }
         if base(cgroup, tenants, host).is_empty() {
             return fail(format!(
-                "'{name}' may use no CPU: give its 'cpus' some that are in those of the cgroups above and not isolated"
+                "'{name}' may use no CPU: give its 'cpus' some that are in those of the cgroups \
+                 above and not isolated"
             ));
         }
     }
@@ -62,7 +63,8 @@ pub fn check(tenants: &Tenants, host: &Host) -> Result<(), (String, String)> {
         let restricted = |c: &Cgroup| c.cpus.is_some();
         if tenant.reserved.is_some() && path(&tenant.cgroup, tenants).any(restricted) {
             return fail(format!(
-                "'{name}' has reserved_cpus, which choose its CPUs: remove 'cpus' from it and the cgroups above"
+                "'{name}' has reserved_cpus, which choose its CPUs: remove 'cpus' from it and the \
+                 cgroups above"
             ));
         }
     }
@@ -74,7 +76,8 @@ pub fn check(tenants: &Tenants, host: &Host) -> Result<(), (String, String)> {
     let cgroups = 1 + tenants.groups.len() + tenants.tenants.len();
     if cgroups.saturating_mul(host.topology.cpus.len()) > MOST_RUNQUEUES {
         let what = format!(
-            "{cgroups} cgroups on {} CPUs are too many run queues: simulate fewer tenants, or a smaller host",
+            "{cgroups} cgroups on {} CPUs are too many run queues: simulate fewer tenants, or a \
+             smaller host",
             host.topology.cpus.len()
         );
         return Err(("tenants".to_owned(), what));
@@ -82,7 +85,7 @@ pub fn check(tenants: &Tenants, host: &Host) -> Result<(), (String, String)> {
     Ok(())
 }
 
-/// A cgroup and those above it.
+/// A cgroup, followed by its ancestors.
 fn path<'a>(cgroup: &'a Cgroup, tenants: &'a Tenants) -> impl Iterator<Item = &'a Cgroup> {
     let above = |c: &&'a Cgroup| tenants.groups.get(c.parent?);
     std::iter::successors(Some(cgroup), above)
@@ -92,7 +95,7 @@ fn depth(cgroup: &Cgroup, tenants: &Tenants) -> usize {
     path(cgroup, tenants).take(DEEPEST + 2).count() - 1
 }
 
-/// The CPUs that a cgroup may use.
+/// CPUs that a cgroup may use.
 fn base(cgroup: &Cgroup, tenants: &Tenants, host: &Host) -> Vec<usize> {
     let cpus = &host.topology.cpus;
     let mut left: Vec<usize> = (0..cpus.len()).filter(|i| !cpus[*i].isolated).collect();

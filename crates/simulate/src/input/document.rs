@@ -1,8 +1,8 @@
-//! The form of the files. Every key is known, every number in its range.
+//! Form of the input files: every key is declared, and every number has a range.
 
 use serde::{Deserialize, Serialize};
 
-/// A number in a range, refused with the range.
+/// Number with a range, which the error names.
 macro_rules! ranged {
     ($(#[$doc:meta])* $name:ident($kind:ty), $range:expr, $remedy:literal) => {
         $(#[$doc])*
@@ -30,39 +30,39 @@ macro_rules! ranged {
 }
 
 ranged!(
-    /// Microseconds of a run or a period.
+    /// Duration of a run or a period, microseconds.
     RunUs(f64), (1.0..=super::LONGEST_US), "give 1 to 3600000000 µs"
 );
 ranged!(
-    /// Microseconds of a sleep; may be zero.
+    /// Duration of a sleep, microseconds; may be zero.
     SleepUs(f64), (0.0..=super::LONGEST_US), "give 0 to 3600000000 µs"
 );
 ranged!(
-    /// A quota in CPUs.
+    /// Quota, CPUs.
     QuotaCpus(f64), (0.001..=65_536.0), "give at least 0.001 CPUs, or leave it out for no quota"
 );
 ranged!(
-    /// The period of a quota. Source: kernel/sched/core.c, min and max_cfs_quota_period.
+    /// Period of a quota, microseconds. Source: kernel/sched/core.c, min and max_cfs_quota_period.
     PeriodUs(f64), (1_000.0..=1_000_000.0), "the kernel takes periods of 1000 to 1000000 µs"
 );
 ranged!(
-    /// `cpu.weight`.
+    /// Value of `cpu.weight`.
     Weight(u32), (1.0..=10_000.0), "cpu.weight is 1 to 10000, by default 100"
 );
 ranged!(
-    /// A number of threads.
+    /// Number of threads.
     Threads(u32), (1.0..=super::MOST_THREADS as f64), "give 1 to 100000 threads"
 );
 ranged!(
-    /// Ticks a second.
+    /// Ticks per second.
     TickHz(u32), (24.0..=10_000.0), "CONFIG_HZ is 100, 250, 300 or 1000"
 );
 ranged!(
-    /// EEVDF's slice. Source: `sched_setattr(2)` takes 0.1 to 100 ms.
+    /// EEVDF's slice, microseconds. Source: `sched_setattr(2)` accepts 0.1 to 100 ms.
     SliceUs(f64), (100.0..=100_000.0), "give 100 to 100000 µs"
 );
 
-/// `host.json`.
+/// Content of `host.json`.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HostDocument {
@@ -99,7 +99,7 @@ pub(super) struct CpuDocument {
     pub isolated: bool,
 }
 
-/// `tenants.json`.
+/// Content of `tenants.json`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TenantsDocument {

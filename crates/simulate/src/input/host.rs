@@ -1,4 +1,4 @@
-//! `host.json`.
+//! Reader and writer of `host.json`.
 
 use super::InputError;
 use super::document::{CpuDocument, HostDocument, SliceUs, TickHz};
@@ -9,10 +9,11 @@ use std::collections::BTreeSet;
 /// Schema of `host.json`.
 pub const HOST: &str = "cofferdam.host/1";
 
-/// Reads `host.json`: `cpus`, each with what it shares, or `shape`, a regular host.
+/// Reads `host.json`: either `cpus`, each with its core, cache and node, or `shape`, a regular
+/// host.
 ///
 /// # Errors
-/// What is wrong, with its line.
+/// Returns the fault with its line.
 pub fn host(text: &str) -> Result<Host, InputError> {
     let read: HostDocument = serde_json::from_str(text).map_err(|e| InputError::form(&e))?;
     let wrong = |key: &str, what: String| {
@@ -39,8 +40,8 @@ pub fn host(text: &str) -> Result<Host, InputError> {
                 Some(topology) => topology,
                 None => {
                     let what = format!(
-                        "the product of the four numbers of 'shape' is the number of CPUs: it must be \
-                         1 to {MOST_CPUS}"
+                        "the product of the four numbers of 'shape' is the number of CPUs: it must \
+                         be 1 to {MOST_CPUS}"
                     );
                     return wrong("shape", what);
                 }
@@ -101,7 +102,7 @@ fn topology(cpus: Vec<CpuDocument>) -> Result<Topology, String> {
     Ok(Topology { cpus })
 }
 
-/// Writes a host as `host.json`, one CPU a line.
+/// Writes a host as `host.json`, one CPU per line.
 pub fn host_json(host: &Host) -> String {
     let cpus = host.topology.cpus.iter().map(|c| {
         let cpu = CpuDocument {

@@ -1,4 +1,4 @@
-//! `host.json` and `tenants.json`: read, checked, refused with line and remedy.
+//! Reader of `host.json` and `tenants.json`, which refuses faults with line and remedy.
 
 mod check;
 mod document;
@@ -13,34 +13,34 @@ pub use tenants::{TENANTS, tenants};
 
 /// Most threads that are simulated.
 pub const MOST_THREADS: usize = 100_000;
-/// Most cgroups, times CPUs: each has a run queue there.
+/// Most run queues: one for each cgroup and CPU.
 pub const MOST_RUNQUEUES: usize = 2_000_000;
-/// Cgroups above each other, at most.
+/// Deepest nesting of cgroups.
 pub const DEEPEST: usize = 16;
-/// Longest time in a file: an hour.
+/// Longest time in a file, microseconds: one hour.
 pub const LONGEST_US: f64 = 3_600e6;
 
-/// A file that is refused.
+/// Refusal of a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InputError {
-    /// It is no JSON, or not of the form of the document.
+    /// The file is no JSON, or does not have the document's form.
     #[error(
         "line {line}, column {column}: {what}; its fields are described in the book, 'simulate'"
     )]
     Form {
-        /// From 1.
+        /// Line, from 1.
         line: usize,
-        /// From 1.
+        /// Column, from 1.
         column: usize,
-        /// What is wrong.
+        /// Description of the fault.
         what: String,
     },
-    /// It cannot be simulated.
+    /// The content cannot be simulated.
     #[error("line {line}: {what}")]
     Content {
-        /// From 1.
+        /// Line, from 1.
         line: usize,
-        /// What is wrong, and what to do.
+        /// Description of the fault, with a remedy.
         what: String,
     },
 }

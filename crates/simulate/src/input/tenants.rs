@@ -1,4 +1,4 @@
-//! `tenants.json`.
+//! Reader of `tenants.json`.
 
 use super::document::{
     BehaviourDocument, GroupDocument, LoadDocument, PeriodUs, QuotaCpus, TenantDocument,
@@ -13,13 +13,13 @@ use std::collections::HashMap;
 /// Schema of `tenants.json`.
 pub const TENANTS: &str = "cofferdam.tenants/1";
 
-/// Kubernetes' and the kernel's default period of quotas, microseconds.
+/// Default period of quotas in Kubernetes and the kernel, microseconds.
 const PERIOD_US: f64 = 100_000.0;
 
 /// Reads `tenants.json` for a host.
 ///
 /// # Errors
-/// What is wrong, with its line.
+/// Returns the fault with its line.
 pub fn tenants(text: &str, host: &Host) -> Result<Tenants, InputError> {
     let read: TenantsDocument = serde_json::from_str(text).map_err(|e| InputError::form(&e))?;
     if read.schema != TENANTS {
@@ -38,7 +38,7 @@ pub fn tenants(text: &str, host: &Host) -> Result<Tenants, InputError> {
     Ok(tenants)
 }
 
-/// The last line that has a name as a string: of a name that stands twice, the second.
+/// Last line that contains a name as a string: for a duplicate name, the second one.
 fn line_of(text: &str, name: &str) -> usize {
     let quoted = serde_json::to_string(name).unwrap_or_default();
     let found = text
@@ -50,7 +50,7 @@ fn line_of(text: &str, name: &str) -> usize {
     first.map_or(1, |(line, _)| line + 1)
 }
 
-/// A name, and what is wrong with it.
+/// Name, and its fault.
 type Wrong = (String, String);
 
 fn build(read: TenantsDocument, host: &Host) -> Result<Tenants, Wrong> {
@@ -67,7 +67,8 @@ fn build(read: TenantsDocument, host: &Host) -> Result<Tenants, Wrong> {
             None => Err((
                 name.to_owned(),
                 format!(
-                    "the parent '{parent}' of '{name}' is not in 'groups': add it there, or leave 'parent' out"
+                    "the parent '{parent}' of '{name}' is not in 'groups': add it there, or leave \
+                     'parent' out"
                 ),
             )),
         },
@@ -115,7 +116,7 @@ fn build(read: TenantsDocument, host: &Host) -> Result<Tenants, Wrong> {
     Ok(Tenants { groups, tenants })
 }
 
-/// The groups, parents before children.
+/// Indices of the groups, parents before children.
 fn order(groups: &[GroupDocument]) -> Result<Vec<usize>, Wrong> {
     let mut known: HashMap<&str, usize> = HashMap::new();
     for (i, group) in groups.iter().enumerate() {
@@ -144,7 +145,7 @@ fn order(groups: &[GroupDocument]) -> Result<Vec<usize>, Wrong> {
                 let what = format!("'{name}' has more than {} cgroups above it", super::DEEPEST);
                 return Err((name, what));
             }
-            // An unknown parent is refused by name later.
+            // An unknown parent is refused later, by its name.
             let parent = groups[group].parent.as_deref();
             next = parent.and_then(|p| known.get(p)).copied();
         }
@@ -176,7 +177,8 @@ fn quota(
     };
     if quota.quota_ns < 1_000_000 {
         let what = format!(
-            "the quota of '{name}' is less than 1 ms a period, which the kernel refuses: give more CPUs or a longer period"
+            "the quota of '{name}' is less than 1 ms a period, which the kernel refuses: give \
+             more CPUs or a longer period"
         );
         return Err((name.to_owned(), what));
     }
@@ -207,7 +209,7 @@ fn load(read: &LoadDocument) -> Load {
     }
 }
 
-/// Places in the host of a list such as `0-3,8`.
+/// Indices in the host of a list such as `0-3,8`.
 fn cpu_list(list: &str, host: &Host) -> Result<Vec<usize>, String> {
     let wrong = || format!("'{list}' is no list of CPUs: write 0-3,8");
     let cpus = &host.topology.cpus;

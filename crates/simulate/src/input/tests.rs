@@ -3,7 +3,11 @@ use crate::host::Host;
 use proptest::prelude::*;
 
 fn two() -> Host {
-    host(r#"{"schema":"cofferdam.host/1","shape":{"nodes":1,"llcs_per_node":1,"cores_per_llc":2,"threads_per_core":1}}"#).unwrap()
+    let shape = r#"{"nodes":1,"llcs_per_node":1,"cores_per_llc":2,"threads_per_core":1}"#;
+    host(&format!(
+        r#"{{"schema":"cofferdam.host/1","shape":{shape}}}"#
+    ))
+    .unwrap()
 }
 
 const GOOD: &str = r#"{
@@ -16,7 +20,8 @@ const GOOD: &str = r#"{
     {"name": "web", "parent": "pods", "weight": 50, "quota_cpus": 0.5, "quota_period_us": 50000,
      "loads": [{"threads": 2, "behaviour": {"periodic": {"run_us": 100, "sleep_us": 900}}},
                {"threads": 1, "behaviour": {"bursts": {"mean_run_us": 10, "mean_sleep_us": 20}}}]},
-    {"name": "batch", "cpus": "0-1", "loads": [{"threads": 3, "behaviour": {"phases": {"run_us": 4000}}}]},
+    {"name": "batch", "cpus": "0-1",
+     "loads": [{"threads": 3, "behaviour": {"phases": {"run_us": 4000}}}]},
     {"name": "own", "reserved_cpus": 0.5, "loads": [{"threads": 1, "behaviour": {"cpu-bound": {}}}]}
   ]
 }"#;
@@ -34,7 +39,7 @@ fn a_whole_file_is_read() {
     assert_eq!(read.tenants[1].cgroup.cpus, Some(vec![0, 1]));
 }
 
-/// `GOOD` with `from` replaced is refused with all of `words`, in the line that has `at`.
+/// Asserts that `GOOD` with `from` replaced is refused with all of `words`, in the line of `to`.
 fn refused(from: &str, to: &str, words: &[&str]) {
     assert!(GOOD.contains(from), "{from}");
     let text = GOOD.replacen(from, to, 1);
@@ -44,7 +49,7 @@ fn refused(from: &str, to: &str, words: &[&str]) {
         assert!(told.contains(word), "{word}: {told}");
     }
     assert_eq!(told.lines().count(), 1, "{told}");
-    // Of a name that is there twice, the second.
+    // The second line of a duplicate name.
     let lines: Vec<&str> = text.lines().collect();
     let line = lines.iter().rposition(|l| l.contains(to)).unwrap() + 1;
     assert!(told.starts_with(&format!("line {line}")), "{line}: {told}");
@@ -187,14 +192,20 @@ proptest! {
     /// Promise 75.
     #[test]
     fn any_text_is_read_or_refused_in_one_line(text in "\\PC{0,200}") {
-        for error in [host(&text).err(), tenants(&text, &two()).err()].into_iter().flatten() {
+        for error in [host(&text).err(), tenants(&text, &two()).err()]
+            .into_iter()
+            .flatten()
+        {
             prop_assert_eq!(error.to_string().lines().count(), 1);
         }
     }
 
     /// Promise 75.
     #[test]
-    fn a_file_with_bytes_changed_is_read_or_refused(at in 0..GOOD.len(), with in "[0-9a-z{}\",:.\\[\\]-]{0,4}") {
+    fn a_file_with_bytes_changed_is_read_or_refused(
+        at in 0..GOOD.len(),
+        with in "[0-9a-z{}\",:.\\[\\]-]{0,4}",
+    ) {
         let mut text = GOOD.to_owned();
         if text.is_char_boundary(at) {
             text.replace_range(at..(at + 1).min(text.len()), &with);

@@ -1,28 +1,28 @@
-//! Where the time went: running and idle CPUs, and what tenants waited for and why, by the
+//! Accounts of CPU time: running and idle CPUs, and the waits of tenants by cause, with the
 //! definitions of the diagnosis (docs/src/diagnosis.md).
 
 use crate::cpus::CpuSet;
 use cofferdam_types::ScheduleTime;
 use hdrhistogram::Histogram;
 
-/// Waits below this are not held against idle CPUs one by one.
+/// Length below which waits are not compared with idle CPUs one by one.
 const LONG_WAIT_NS: u64 = 1_000_000;
-/// The diagnosis' scheduling period.
+/// Scheduling period of the diagnosis.
 pub(crate) const WINDOW_NS: u64 = 100_000_000;
-/// Longest wake-up delay that is told apart, nanoseconds.
+/// Longest wake-up delay that is distinguished, nanoseconds.
 const LONGEST_DELAY_NS: u64 = 600_000_000_000;
 
-/// A tenant on one CPU.
+/// State of a tenant on one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
-    /// No runnable thread there.
+    /// The tenant has no runnable thread there.
     #[default]
     Away,
     /// One of its threads runs.
     Running,
-    /// Others run, or nobody yet.
+    /// The tenant has runnable threads, and none of them runs.
     Waiting,
-    /// Its quota, or one above, has run out.
+    /// The tenant's quota, or one above, is used up.
     Throttled,
 }
 
@@ -32,41 +32,41 @@ struct Place {
     since_ns: u64,
 }
 
-/// One tenant's sums.
+/// Sums of one tenant.
 #[derive(Clone, Debug)]
 pub(super) struct Account {
     pub time: ScheduleTime,
-    /// All that it ran, the warm-up included.
+    /// CPU time including the warm-up.
     pub used_ns: u64,
-    /// Runs, or phases, that were done.
+    /// Completed runs or phases.
     pub rounds: u64,
-    /// From waking up to running, nanoseconds.
+    /// Delays between wake-up and run, nanoseconds.
     pub delays: Histogram<u32>,
-    /// Waited in this window, not yet told apart.
+    /// Waits in this window whose cause is not determined yet.
     window_wait_ns: u64,
-    /// Left idle in this window by its own throttling.
+    /// Idle time in this window caused by its own throttling.
     window_own_ns: u64,
 }
 
-/// One CPU's idle time.
+/// Idle time of one CPU.
 #[derive(Clone, Copy, Debug, Default)]
 struct Idle {
     total_ns: u64,
-    /// The last stretch; open where `until_ns` is `None`.
+    /// Last idle period; still open if `until_ns` is `None`.
     from_ns: u64,
     until_ns: Option<u64>,
     is_idle: bool,
-    /// In this window, while others were throttled here.
+    /// Idle time in this window while other tenants were throttled here.
     window_left_ns: u64,
 }
 
-/// All sums.
+/// Accounts of all tenants and CPUs.
 #[derive(Debug)]
 pub(super) struct Accounts {
     pub tenants: Vec<Account>,
     places: Vec<Place>,
     idle: Vec<Idle>,
-    /// Tenants that are throttled on each CPU.
+    /// Throttled tenants of each CPU.
     throttled: Vec<Vec<u32>>,
     cpus: usize,
     begun_ns: u64,
@@ -98,7 +98,7 @@ impl Accounts {
         }
     }
 
-    /// Everything counts from now on. All CPUs have been brought up to now.
+    /// Starts the accounts. All CPUs have been updated to now.
     pub fn begin(&mut self, now_ns: u64) {
         for account in &mut self.tenants {
             account.time = ScheduleTime::default();
@@ -118,13 +118,13 @@ impl Accounts {
         self.begun_ns = now_ns;
     }
 
-    /// A thread of `tenant` ran for `ran_ns`.
+    /// Adds `ran_ns` of a thread of `tenant`.
     pub fn ran(&mut self, tenant: usize, ran_ns: u64) {
         self.tenants[tenant].time.run_ns += ran_ns;
         self.tenants[tenant].used_ns += ran_ns;
     }
 
-    /// `cpu` was idle for `idle_ns`.
+    /// Adds `idle_ns` of idle time of `cpu`.
     pub fn idled(&mut self, cpu: usize, idle_ns: u64) {
         let idle = &mut self.idle[cpu];
         idle.total_ns += idle_ns;
@@ -138,7 +138,7 @@ impl Accounts {
         }
     }
 
-    /// `cpu` becomes idle, or busy.
+    /// Records that `cpu` becomes idle or busy.
     pub fn set_idle(&mut self, cpu: usize, is_idle: bool, now_ns: u64) {
         let idle = &mut self.idle[cpu];
         if idle.is_idle == is_idle {
@@ -155,7 +155,7 @@ impl Accounts {
         }
     }
 
-    /// What `tenant` is on `cpu` from now on.
+    /// Sets the state of `tenant` on `cpu` from now on.
     pub fn set(&mut self, tenant: usize, cpu: usize, state: State, now_ns: u64, allowed: &CpuSet) {
         let place = tenant * self.cpus + cpu;
         if self.places[place].state == state {
@@ -171,7 +171,7 @@ impl Accounts {
         }
     }
 
-    /// Counts what has passed in the state of `tenant` on `cpu`.
+    /// Adds the time that has passed in the state of `tenant` on `cpu`.
     fn cut(&mut self, tenant: usize, cpu: usize, now_ns: u64, allowed: &CpuSet) {
         let place = &mut self.places[tenant * self.cpus + cpu];
         let since = std::mem::replace(&mut place.since_ns, now_ns);
@@ -191,7 +191,7 @@ impl Accounts {
         }
     }
 
-    /// For how long of the time since `since` one of the CPUs was idle.
+    /// Longest time since `since` for which one of the CPUs was idle.
     fn idle_elsewhere(&self, since: u64, now_ns: u64, allowed: &CpuSet) -> u64 {
         if self.idle_now == 0 && self.last_idle_ns <= since {
             return 0;
@@ -209,14 +209,14 @@ impl Accounts {
         allowed.iter().map(overlap).max().unwrap_or(0)
     }
 
-    /// Counts what has passed for a tenant everywhere, before its CPUs change.
+    /// Adds the passed time of a tenant on all CPUs, before its CPUs change.
     pub fn close(&mut self, tenant: usize, now_ns: u64, allowed: &CpuSet) {
         for cpu in 0..self.cpus {
             self.cut(tenant, cpu, now_ns, allowed);
         }
     }
 
-    /// A window ends: what was waited in it is phantom as far as throttled others left CPUs idle.
+    /// Ends a window: waits in it are phantom as far as throttled others left CPUs idle.
     pub fn end_window<'a>(&mut self, now_ns: u64, allowed: impl Fn(usize) -> &'a CpuSet) {
         for tenant in 0..self.tenants.len() {
             for cpu in 0..self.cpus {
@@ -244,12 +244,12 @@ impl Accounts {
         }
     }
 
-    /// A thread of `tenant` ran `delay_ns` after it had woken up.
+    /// Records that a thread of `tenant` ran `delay_ns` after its wake-up.
     pub fn delayed(&mut self, tenant: usize, delay_ns: u64) {
         self.tenants[tenant].delays.saturating_record(delay_ns);
     }
 
-    /// Idle time of each CPU since the beginning.
+    /// Idle time of each CPU since the start.
     pub fn idle_ns(&self) -> Vec<u64> {
         self.idle.iter().map(|idle| idle.total_ns).collect()
     }

@@ -1,9 +1,9 @@
-//! Averages that forget: half of the past after 32 ms (the kernel's per-entity load tracking).
+//! Decaying averages: the past counts half after 32 ms (the kernel's per-entity load tracking).
 
 /// Half-life, nanoseconds. Source: kernel/sched/pelt.c, 32 periods of 1024 µs.
 const HALF_LIFE_NS: f64 = 32.0 * 1_024_000.0;
 
-/// A decaying average of a value over time.
+/// Decaying average of a value over time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Average {
     pub value: f64,
@@ -18,7 +18,7 @@ impl Average {
         }
     }
 
-    /// The averaged quantity was `was` since the last update.
+    /// Adds the time since the last update, in which the value was `was`.
     pub fn update(&mut self, now_ns: u64, was: f64) {
         let passed = now_ns - self.updated_ns;
         if passed == 0 {
@@ -29,7 +29,7 @@ impl Average {
         self.value = self.value * kept + was * (1.0 - kept);
     }
 
-    /// Something arrives with its own past, or leaves with it.
+    /// Adds or removes an entity with its own past.
     pub fn shift(&mut self, by: f64) {
         self.value = (self.value + by).max(0.0);
     }

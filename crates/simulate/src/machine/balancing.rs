@@ -1,16 +1,17 @@
-//! Moving threads between CPUs: when a CPU becomes idle, and from time to time at each level of the
-//! topology. Stated form of kernel/sched/fair.c (`sched_balance_rq`, `calculate_imbalance`,
+//! Balancing of threads between CPUs: when a CPU becomes idle, and periodically at each level of
+//! the topology. Follows kernel/sched/fair.c (`sched_balance_rq`, `calculate_imbalance`,
 //! `detach_tasks`, `sched_balance_newidle`):
 //!
 //! - A CPU that becomes idle pulls one thread, from its core outward.
-//! - At each level, a CPU looks every so many milliseconds as the level has CPUs, up to twice that
-//!   while nothing is to do; a busy CPU sixteen times as rarely. Of each group only the first idle
-//!   CPU looks, else the first. Idle ones look only while some CPU has two runnable threads.
-//! - Towards an idle CPU the numbers of threads are evened out; between busy ones the loads, where
-//!   the other group's is larger by the level's percentage.
-//! - Not moved: running threads, those whose cpuset forbids it, and, unless it has failed before,
-//!   those that ran less than 0.5 ms ago.
-//! - Where counts differ and only a running thread could be moved, it is moved after three failures.
+//! - At each level, a CPU balances every n milliseconds, where n is the level's number of CPUs, and
+//!   up to 2n while there is nothing to do; a busy CPU 16 times as rarely. In each group only the
+//!   first idle CPU balances, or the first CPU if none is idle. Idle CPUs balance only while some
+//!   CPU has two runnable threads.
+//! - Towards an idle CPU, numbers of threads are evened out. Between busy CPUs, loads are, if the
+//!   other group's exceeds the level's percentage.
+//! - Running threads stay, and threads whose cpuset forbids the move. Threads that ran less than
+//!   0.5 ms ago stay unless balancing has failed before.
+//! - If counts differ and only a running thread could be moved, it is moved after three failures.
 //!
 //! Left out: capacity of slower CPUs, misfit threads, NUMA preferences, the estimated cost of a
 //! search, blocked load of other groups.
@@ -19,16 +20,16 @@ use super::Machine;
 use super::domains::Level;
 use super::tree::NICE_0;
 
-/// Threads that ran so recently stay (`sysctl_sched_migration_cost`), nanoseconds.
+/// Time after a run for which a thread stays (`sysctl_sched_migration_cost`), nanoseconds.
 const HOT_NS: u64 = 500_000;
-/// Failures after which that does not count any more (`cache_nice_tries`).
+/// Number of failures after which that time no longer counts (`cache_nice_tries`).
 const TRIES: u32 = 1;
-/// Threads looked at in one go (`sysctl_sched_nr_migrate`).
+/// Most threads that are examined at once (`sysctl_sched_nr_migrate`).
 const MOST_LOOKED_AT: usize = 32;
-/// A busy CPU balances so many times as rarely (`busy_factor`).
+/// Factor by which a busy CPU balances more rarely (`busy_factor`).
 const BUSY_FACTOR: u64 = 16;
 
-/// On whose behalf.
+/// Occasion of balancing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Occasion {
     NewlyIdle,
@@ -36,14 +37,14 @@ enum Occasion {
     Busy,
 }
 
-/// How much to move.
+/// Amount to move.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Imbalance {
     Threads(u32),
     Load(f64),
 }
 
-/// One group of a domain, summed up.
+/// Sums of one group of a domain.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     load: f64,
@@ -65,7 +66,7 @@ impl Sum {
         self.load / f64::from(self.cpus.max(1))
     }
 
-    /// What makes a group busier than another: how full, then how loaded.
+    /// Order of groups by how busy they are: by fullness, then by load.
     fn rank(&self) -> (bool, bool, f64) {
         let by = match self.is_overloaded() {
             true => self.load_each(),
@@ -76,7 +77,8 @@ impl Sum {
 }
 
 impl Machine<'_> {
-    /// Every CPU whose time has come balances its levels. `crowded`: some CPU has threads waiting.
+    /// Balances the levels of every CPU whose time has come. `crowded`: some CPU has waiting
+    /// threads.
     pub(super) fn balance_all(&mut self, crowded: bool) {
         for cpu in 0..self.cpus.len() {
             let busy = !self.idle.has(cpu);
@@ -110,7 +112,8 @@ impl Machine<'_> {
         }
     }
 
-    /// Of a group the first idle CPU balances for all, else the first.
+    /// Whether `cpu` balances for its group: the first idle CPU does, or the first CPU if none is
+    /// idle.
     fn is_its_turn(&self, cpu: usize, level: usize) -> bool {
         let level = &self.cpus[cpu].levels[level];
         let group = &self.domains[level.domain].groups[level.group];
@@ -118,13 +121,14 @@ impl Machine<'_> {
         *idle.unwrap_or(&group[0]) == cpu
     }
 
-    /// A CPU has become idle; whether it got a thread.
+    /// Pulls a thread to a CPU that has become idle; returns whether it got one.
     pub(super) fn pull(&mut self, cpu: usize) -> bool {
         self.decay(cpu);
         (0..self.cpus[cpu].levels.len()).any(|level| self.balance(cpu, level, Occasion::NewlyIdle))
     }
 
-    /// Moves threads to `cpu` from the busiest group of one of its levels; whether any came.
+    /// Moves threads to `cpu` from the busiest group of one of its levels; returns whether any
+    /// came.
     fn balance(&mut self, cpu: usize, level: usize, occasion: Occasion) -> bool {
         let Some((group, imbalance)) = self.find(cpu, level, occasion) else {
             return false;
@@ -137,7 +141,7 @@ impl Machine<'_> {
         };
         let mut sources = self.domains[at.domain].groups[group].clone();
         sources.retain(|c| *c != cpu && self.tree.queues[self.tree.queue(0, *c)].tasks > 1);
-        // The busiest first; the next one where nothing can be moved from it.
+        // The busiest first; then the next one if nothing can be moved from it.
         let busy = |c: &usize| {
             let root = &self.tree.queues[self.tree.queue(0, *c)];
             match imbalance {
@@ -162,7 +166,8 @@ impl Machine<'_> {
         moved > 0
     }
 
-    /// The busiest other group of a level and what to take from it; `None` when all is even.
+    /// Busiest other group of a level, and the amount to take from it; `None` if the level is
+    /// balanced.
     fn find(&mut self, cpu: usize, level: usize, occasion: Occasion) -> Option<(usize, Imbalance)> {
         let at = self.cpus[cpu].levels[level];
         let count = self.domains[at.domain].groups.len();
@@ -186,7 +191,7 @@ impl Machine<'_> {
                 false => by_threads,
             };
             let few = difference / 2;
-            // A crowded group always gives to one with room.
+            // A crowded group always gives a thread to one with idle CPUs.
             let few = if busiest.is_overloaded() {
                 few.max(1)
             } else {
@@ -229,7 +234,7 @@ impl Machine<'_> {
         sum
     }
 
-    /// Moves up to `imbalance` from one CPU to another; how many threads.
+    /// Moves up to `imbalance` from one CPU to another; returns the number of threads.
     fn detach(
         &mut self,
         from: usize,
@@ -306,7 +311,7 @@ impl Machine<'_> {
         1
     }
 
-    /// `to`, or where a cpuset forbids that, another idle CPU of its group.
+    /// Returns `to` or, if a cpuset forbids that, another idle CPU of its group.
     fn destination(&self, thread: usize, to: usize, local: &[usize]) -> Option<usize> {
         let idle = local.iter().copied().filter(|c| self.idle.has(*c));
         let mut all = std::iter::once(to).chain(idle);
@@ -321,7 +326,7 @@ impl Machine<'_> {
             && !self.is_throttled(group, from)
     }
 
-    /// A thread's part of its CPU's load: by the weights of its cgroups there.
+    /// Part of its CPU's load that a thread has, by the weights of its cgroups there.
     fn load_of(&mut self, thread: usize) -> f64 {
         self.threads[thread].update_average(self.now_ns);
         let mut load = self.threads[thread].average.value * NICE_0;

@@ -1,31 +1,32 @@
-//! The pool of a CFS quota: filled each period, taken by CPUs in slices, given back by idle ones.
+//! Pool of a CFS quota: filled each period, taken by CPUs in slices, returned by idle ones.
 //! Sources: kernel/sched/fair.c (`assign_cfs_rq_runtime`, `__return_cfs_rq_runtime`,
+//! `distribute_cfs_runtime`) and Documentation/scheduler/sched-bwc.rst.
 //! `distribute_cfs_runtime`) and Documentation/scheduler/sched-bwc.rst.
 
 use crate::scenario::Quota;
 use std::collections::VecDeque;
 
-/// What a CPU takes from the pool at once (`sched_cfs_bandwidth_slice_us`).
+/// Runtime that a CPU takes from the pool at once (`sched_cfs_bandwidth_slice_us`).
 pub(crate) const BANDWIDTH_SLICE_NS: i64 = 5_000_000;
-/// What an idle CPU keeps when it gives back (`min_cfs_rq_runtime`).
+/// Runtime that an idle CPU keeps when it returns the rest (`min_cfs_rq_runtime`).
 pub(crate) const KEPT_NS: i64 = 1_000_000;
-/// Returned runtime is given to throttled CPUs after this (`cfs_bandwidth_slack_period`).
+/// Time after which returned runtime goes to throttled CPUs (`cfs_bandwidth_slack_period`).
 pub(crate) const SLACK_NS: u64 = 5_000_000;
-/// Not so shortly before a new period (`min_bandwidth_expiration`).
+/// Shortest time before a new period for that (`min_bandwidth_expiration`).
 const NEAR_PERIOD_NS: u64 = 2_000_000;
 
-/// The pool of one cgroup.
+/// Pool of one cgroup.
 #[derive(Clone, Debug)]
 pub(super) struct Bandwidth {
     quota_ns: i64,
     period_ns: u64,
     pool_ns: i64,
-    /// Its period timer runs.
+    /// Whether its period timer runs.
     pub is_active: bool,
-    /// Nobody took anything since the last period began.
+    /// Whether no CPU has taken anything since the last period began.
     is_idle: bool,
     next_period_ns: u64,
-    /// CPUs that are throttled, longest first.
+    /// Throttled CPUs, the longest throttled first.
     pub throttled: VecDeque<usize>,
     slack_armed: bool,
 }
@@ -45,7 +46,7 @@ impl Bandwidth {
         }
     }
 
-    /// The timer starts with the first demand; the time of its first end.
+    /// Starts the timer with the first demand; returns the end of the first period.
     pub fn start(&mut self, now_ns: u64) -> Option<u64> {
         if self.is_active {
             return None;
@@ -55,7 +56,8 @@ impl Bandwidth {
         Some(self.next_period_ns)
     }
 
-    /// For a CPU that has `has_ns` left: as much as fills it up to a slice, as far as there is any.
+    /// Takes runtime for a CPU that has `has_ns` left: up to a full slice, as far as the pool
+    /// lasts.
     pub fn take(&mut self, has_ns: i64) -> i64 {
         self.is_idle = false;
         let taken = (BANDWIDTH_SLICE_NS - has_ns).min(self.pool_ns).max(0);
@@ -63,7 +65,8 @@ impl Bandwidth {
         taken
     }
 
-    /// A CPU went idle with `has_ns` left: what it gives back, and when the slack is handed out.
+    /// Takes runtime back from a CPU that went idle with `has_ns` left. Returns the amount, and the
+    /// time at which it goes to throttled CPUs.
     pub fn give_back(&mut self, has_ns: i64, now_ns: u64) -> (i64, Option<u64>) {
         let given = has_ns - KEPT_NS;
         if given <= 0 {
@@ -78,11 +81,12 @@ impl Bandwidth {
         (given, arms.then_some(now_ns + SLACK_NS))
     }
 
-    /// A period begins: the time of the next, or `None` when the timer stops because nobody ran.
+    /// Starts a period. Returns the time of the next, or `None` if the timer stops because no CPU
+    /// ran.
     pub fn refill(&mut self, now_ns: u64) -> Option<u64> {
         if self.is_idle && self.throttled.is_empty() {
             self.is_active = false;
-            // The timer that starts anew finds a full pool.
+            // A timer that is started again finds a full pool.
             self.pool_ns = self.quota_ns;
             return None;
         }
@@ -92,12 +96,12 @@ impl Bandwidth {
         Some(self.next_period_ns)
     }
 
-    /// The slack timer's end.
+    /// Handles the end of the slack timer.
     pub fn slack(&mut self) {
         self.slack_armed = false;
     }
 
-    /// What a throttled CPU with `has_ns` (its debt) gets so that it may run again.
+    /// Runtime that a throttled CPU with `has_ns` (its debt) gets so that it may run again.
     pub fn pay(&mut self, has_ns: i64) -> i64 {
         let paid = (1 - has_ns).min(self.pool_ns).max(0);
         self.pool_ns -= paid;

@@ -1,34 +1,35 @@
-//! Scheduling domains: what the balancer evens out at each level of the topology.
+//! Scheduling domains: the groups that are balanced at each level of the topology.
 
 use cofferdam_types::LogicalCpu;
 
-/// One level of one part of the host: its groups are evened out among each other.
+/// One level of one part of the host, whose groups are balanced with each other.
 #[derive(Clone, Debug)]
 pub(super) struct Domain {
     pub groups: Vec<Vec<usize>>,
     pub cpus: usize,
-    /// How much busier another group must be, percent. Source: kernel/sched/topology.c, `sd_init`.
+    /// Percentage of the own load that another group must exceed. Source: kernel/sched/topology.c,
+    /// `sd_init`.
     pub imbalance_pct: f64,
-    /// Its CPUs share a core.
+    /// Whether its CPUs share a core.
     pub is_core: bool,
-    /// It has several NUMA nodes.
+    /// Whether it contains several NUMA nodes.
     pub is_numa: bool,
 }
 
-/// A CPU's view of one domain.
+/// View of one domain from a CPU.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Level {
     pub domain: usize,
-    /// The CPU's own group in it.
+    /// Group of the CPU in the domain.
     pub group: usize,
-    /// Time between two looks, milliseconds; a busy CPU looks a sixteenth as often.
+    /// Time between two balancing attempts, milliseconds; 16 times that on a busy CPU.
     pub interval_ms: u64,
     pub looked_ns: u64,
-    /// Looks in a row that found work to move and moved none.
+    /// Consecutive attempts that found work to move and moved none.
     pub failed: u32,
 }
 
-/// What CPUs with an equal key share at a level.
+/// Key that is equal for the CPUs of one domain.
 type Key = fn(&LogicalCpu) -> u32;
 
 /// All domains, and the levels of each CPU from its core upward. Isolated CPUs have none.
@@ -41,7 +42,7 @@ pub(super) fn domains(cpus: &[LogicalCpu]) -> (Vec<Domain>, Vec<Vec<Level>>) {
     ];
     let mut domains = Vec::new();
     let mut levels = vec![Vec::new(); cpus.len()];
-    // The groups of a level are the spans of the level below.
+    // The groups of a level are the domains of the level below.
     let mut spans: Vec<Vec<usize>> = (0..cpus.len())
         .filter(|i| !cpus[*i].isolated)
         .map(|i| vec![i])
@@ -58,7 +59,7 @@ pub(super) fn domains(cpus: &[LogicalCpu]) -> (Vec<Domain>, Vec<Vec<Level>>) {
         spans = Vec::new();
         for (_, groups) in by_key {
             let all: Vec<usize> = groups.concat();
-            // A level with a single group has nothing to even out.
+            // A level with a single group needs no balancing.
             if groups.len() > 1 {
                 for (group, members) in groups.iter().enumerate() {
                     for cpu in members {

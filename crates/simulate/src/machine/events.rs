@@ -1,30 +1,30 @@
-//! What happens next.
+//! Queue of events.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What happens at a moment.
+/// Event at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
-    /// The timer tick of all CPUs.
+    /// Timer tick of all CPUs.
     Tick,
-    /// The running thread has done its run; stale when the CPU has switched since.
+    /// End of the running thread's run; stale if the CPU has switched since.
     RunDone { cpu: usize, switches: u64 },
-    /// A thread's sleep is over.
+    /// End of a thread's sleep.
     Wake { thread: usize },
-    /// A quota's period begins.
+    /// Start of a quota's period.
     Period { group: usize },
-    /// Runtime that idle CPUs returned is given to throttled ones.
+    /// Distribution of returned runtime to throttled CPUs.
     Slack { group: usize },
-    /// The agent looks at its reservations.
+    /// The agent's check of its reservations.
     Step,
-    /// A window of the diagnosis ends.
+    /// End of a window of the diagnosis.
     Window,
-    /// The warm-up is over.
+    /// End of the warm-up.
     Begin,
 }
 
-/// Events in the order of their times; those of one moment in the order in which they were added.
+/// Events ordered by time; events of one moment in the order in which they were added.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     heap: BinaryHeap<Reverse<(u64, u64, Event)>>,
@@ -37,7 +37,7 @@ impl Events {
         self.heap.push(Reverse((time_ns, self.added, event)));
     }
 
-    /// The next one, unless it is later than `end_ns`.
+    /// Next event, unless it is later than `end_ns`.
     pub fn next(&mut self, end_ns: u64) -> Option<(u64, Event)> {
         let Reverse((time, ..)) = self.heap.peek()?;
         if *time > end_ns {

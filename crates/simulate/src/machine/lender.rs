@@ -1,4 +1,4 @@
-//! Reservations as the agent keeps them: planned once, lent and taken back by its own rules.
+//! Reservations with the agent's code: planned once, lent and reclaimed by its rules.
 
 use crate::cpus::CpuSet;
 use crate::host::CgroupVersion;
@@ -9,17 +9,17 @@ use cofferdam_types::{CgroupId, CpuId};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// What the planner knows a tenant by.
+/// ID of a tenant in the plan.
 pub(crate) fn id(tenant: usize) -> CgroupId {
     CgroupId(tenant as u64 + 1)
 }
 
-/// The reservations of one simulation.
+/// Reservations of one simulation.
 #[derive(Debug)]
 pub(super) struct Lender {
     plan: Plan,
     impossible: Vec<Impossible>,
-    /// By tenant; `None` where nothing is reserved for it.
+    /// Owners by tenant; `None` without a reservation.
     owners: Vec<Option<Owner>>,
     parents: Vec<Option<usize>>,
     is_on: bool,
@@ -101,7 +101,7 @@ impl Lender {
         self.owners[tenant].as_ref().map_or(0, |o| o.lendings)
     }
 
-    /// The weight that a tenant's cgroup gets, as a part of the default; `None`: its own.
+    /// Weight of a tenant's cgroup, as a multiple of the default; `None`: unchanged.
     pub fn weight(&self, tenant: usize, lending: bool) -> Option<f64> {
         let share = weight::of(&self.plan, id(tenant), lending)?;
         let v1 = self.version == CgroupVersion::V1;
@@ -110,8 +110,8 @@ impl Lender {
         Some(value / if v1 { 1024.0 } else { 100.0 })
     }
 
-    /// CPUs of a tenant that may use `base` by its own cgroups: its reservation, or what others'
-    /// reservations leave, with what siblings lend.
+    /// CPUs of a tenant whose cgroups allow `base`: its reservation, or the CPUs that others'
+    /// reservations leave, with those lent by siblings.
     pub fn cpus(&self, tenant: usize, base: &CpuSet) -> CpuSet {
         if let Some(owner) = &self.owners[tenant] {
             return owner.cpus.clone();
@@ -128,12 +128,12 @@ impl Lender {
         if !left.is_empty() {
             return left;
         }
-        // Bound to reserved CPUs only: moved to the shared ones.
+        // A tenant bound only to reserved CPUs is moved to the shared ones.
         let shared = self.plan.shared.iter();
         CpuSet::of(shared.filter_map(|c| self.places.get(c).copied()))
     }
 
-    /// Looks at the owners' CPU use; whether what is lent has changed.
+    /// Updates lending by the owners' CPU use; returns whether lent CPUs have changed.
     pub fn look(&mut self, now_ns: u64, used_ns: impl Fn(usize) -> u64) -> bool {
         let now = Duration::from_nanos(now_ns);
         let mut changed = false;

@@ -1,12 +1,12 @@
 //! The machine: threads in run queues on CPUs, moved by events.
 //!
-//! Parts that know nothing of each other: `tree` (run queues and EEVDF), `bandwidth` (the pool of a
-//! quota), `threads`, `domains` (what is balanced), `accounts`, `lender` (reservations), `events`.
-//! This file and those with `impl Machine` connect them: `queueing` (in and out of run queues,
-//! throttling), `switching` (who runs), `waking` (where a thread goes), `balancing`, `reserving`.
+//! Independent parts: `tree` (run queues and EEVDF), `bandwidth` (the pool of a quota), `threads`,
+//! `domains` (units of balancing), `accounts`, `lender` (reservations), `events`. This file and the
+//! ones with `impl Machine` connect them: `queueing` (run queues and throttling), `switching`
+//! (choice of the running thread), `waking` (placement of woken threads), `balancing`, `reserving`.
 //!
-//! Invariants: a CPU's clock is brought up to now ([`Machine::update`]) before anything on it
-//! changes; every nanosecond of every CPU is either some thread's or idle.
+//! Invariants: a CPU's clock is updated to now ([`Machine::update`]) before anything on it changes.
+//! Every nanosecond of every CPU is either some thread's or idle.
 
 mod accounts;
 mod average;
@@ -40,19 +40,19 @@ use lender::Lender;
 use threads::{Barrier, Thread};
 use tree::Tree;
 
-/// How often the agent looks at its reservations.
+/// Time between two checks of the agent's reservations.
 const STEP_NS: u64 = 50_000_000;
 
-/// One CPU.
+/// State of one CPU.
 #[derive(Debug, Default)]
 struct Cpu {
-    /// The running thread.
+    /// Running thread.
     current: Option<usize>,
-    /// Up to when its time is counted.
+    /// Time up to which its time is accounted.
     updated_ns: u64,
-    /// Counts switches, so that events of earlier ones are known.
+    /// Number of switches, which identifies stale events.
     switches: u64,
-    /// Must choose again who runs.
+    /// Whether the CPU must choose the running thread again.
     resched: bool,
     /// Threads in its queues, the one that ran longest ago first.
     threads: Vec<usize>,
@@ -61,14 +61,14 @@ struct Cpu {
     levels: Vec<Level>,
 }
 
-/// The simulated host.
+/// Simulated host.
 pub(crate) struct Machine<'a> {
     now_ns: u64,
     tick_ns: u64,
     host: &'a Host,
     tenants: &'a Tenants,
     tree: Tree,
-    /// By cgroup.
+    /// Pools by cgroup; `None` without a quota.
     bandwidth: Vec<Option<Bandwidth>>,
     threads: Vec<Thread>,
     barriers: Vec<Barrier>,
@@ -81,24 +81,24 @@ pub(crate) struct Machine<'a> {
     allowed: Vec<CpuSet>,
     /// CPUs without a runnable thread.
     idle: CpuSet,
-    /// CPUs that must choose again.
+    /// CPUs that must choose their running thread again.
     pending: Vec<usize>,
-    /// CPUs of one last-level cache, by CPU.
+    /// CPUs that share the last-level cache, by CPU.
     llc: Vec<CpuSet>,
     random: fastrand::Rng,
 }
 
-/// What was counted of one tenant.
+/// Results of one tenant.
 pub(crate) struct Counted {
     pub time: cofferdam_types::ScheduleTime,
     pub rounds: u64,
     pub delays: Histogram<u32>,
-    /// Reserved and placed.
+    /// Whether its reservation is in the plan.
     pub is_placed: bool,
     pub lendings: u64,
 }
 
-/// What was counted of all.
+/// Results of a simulation.
 pub(crate) struct Counts {
     pub tenants: Vec<Counted>,
     pub idle_ns: Vec<u64>,
@@ -114,7 +114,7 @@ impl<'a> Machine<'a> {
         let offset = 1 + tenants.groups.len();
         let cgroups = tenants.groups.iter();
         let cgroups = cgroups.chain(tenants.tenants.iter().map(|t| &t.cgroup));
-        // The root, the groups, the tenants.
+        // The root, then the groups, then the tenants.
         let mut groups = vec![(None, tree::NICE_0)];
         let mut bandwidth = vec![None];
         for cgroup in cgroups {
@@ -192,7 +192,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Simulates the warm-up and then `duration_ns`; `None` when `go_on` ends it.
+    /// Simulates the warm-up and then `duration_ns`; returns `None` if `go_on` ends it.
     pub fn run(mut self, duration_ns: u64, go_on: &dyn Fn() -> bool) -> Option<Counts> {
         let begin = WARM_UP.as_nanos() as u64;
         // The windows of the diagnosis begin with the accounts.
@@ -201,7 +201,7 @@ impl<'a> Machine<'a> {
             .then(|| self.finish())
     }
 
-    /// False when `go_on` has ended it.
+    /// Simulates until `end_ns`; returns false if `go_on` has ended it.
     fn run_until(&mut self, end_ns: u64, go_on: &dyn Fn() -> bool) -> bool {
         while let Some((time, event)) = self.events.next(end_ns) {
             if event == Event::Tick && !go_on() {
@@ -215,7 +215,7 @@ impl<'a> Machine<'a> {
         true
     }
 
-    /// One event.
+    /// Handles one event.
     fn handle(&mut self, event: Event) {
         match event {
             Event::Tick => self.tick(),
@@ -240,14 +240,14 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Lets every CPU that must choose again do so.
+    /// Lets every pending CPU choose its running thread again.
     fn settle(&mut self) {
         while let Some(cpu) = self.pending.pop() {
             self.reschedule(cpu);
         }
     }
 
-    /// Counts the time of all CPUs up to now.
+    /// Accounts the time of all CPUs up to now.
     fn update_all(&mut self) {
         for cpu in 0..self.cpus.len() {
             self.update(cpu);
@@ -278,7 +278,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The cgroup of a tenant.
+    /// Cgroup of a tenant.
     fn group(&self, tenant: usize) -> usize {
         1 + self.tenants.groups.len() + tenant
     }

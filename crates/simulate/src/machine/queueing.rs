@@ -1,4 +1,4 @@
-//! Threads and cgroups in and out of run queues, level by level, and what quotas do to them.
+//! Threads and cgroups in run queues, level by level, and the effect of quotas on them.
 
 use super::Machine;
 use super::accounts::State;
@@ -20,8 +20,8 @@ impl Machine<'_> {
         self.note(self.threads[thread].tenant, cpu);
     }
 
-    /// Takes a thread out of its CPU's queues: it sleeps, or it moves to another CPU. One that
-    /// sleeps with negative lag stays in the queue, but is no longer runnable.
+    /// Removes a thread that sleeps or moves from its CPU's queues. A thread that sleeps with
+    /// negative lag stays in the queue, but is no longer runnable.
     pub(super) fn dequeue(&mut self, thread: usize, why: Leave) {
         let (group, cpu) = self.tree.places[thread];
         self.update(cpu);
@@ -36,7 +36,7 @@ impl Machine<'_> {
         self.note(self.threads[thread].tenant, cpu);
     }
 
-    /// An entity, and every cgroup above that was not in its queue.
+    /// Enqueues an entity, and every ancestor that was not in its queue.
     fn enqueue_up(&mut self, entity: usize, first: bool) {
         let start = self.tree.queue_of(entity);
         let (mut entity, mut first) = (entity, first);
@@ -63,7 +63,7 @@ impl Machine<'_> {
         self.reweigh_up(start);
     }
 
-    /// An entity, and every cgroup above whose queue it leaves empty.
+    /// Dequeues an entity, and every ancestor whose queue becomes empty.
     fn dequeue_up(&mut self, entity: usize, why: Leave) {
         let start = self.tree.queue_of(entity);
         let (mut entity, mut why) = (entity, why);
@@ -93,7 +93,7 @@ impl Machine<'_> {
         self.reweigh_up(start);
     }
 
-    /// The choice fell on an entity that is asleep: its lag is paid, it leaves.
+    /// Removes a sleeping entity that was chosen: its negative lag is used up.
     pub(super) fn finish_delayed(&mut self, entity: usize) {
         if let Ok(thread) = self.tree.below(entity) {
             let cpu = self.tree.places[thread].1;
@@ -102,7 +102,7 @@ impl Machine<'_> {
         self.dequeue_up(entity, Leave::Sleep);
     }
 
-    /// Runnable threads of a queue and of those above, up to a throttled one.
+    /// Adds `by` to the runnable threads of a queue and its ancestors, up to a throttled one.
     fn count_up(&mut self, queue: usize, by: i64) {
         let mut next = Some(queue);
         while let Some(queue) = next {
@@ -116,7 +116,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The weights of the cgroups from `queue` upward.
+    /// Updates the weights of the cgroups from `queue` upward.
     pub(super) fn reweigh_up(&mut self, queue: Option<usize>) {
         let mut next = queue;
         while let Some(queue) = next {
@@ -126,7 +126,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Its average has to decay from now on.
+    /// Adds the queue to the CPU's list of decaying averages.
     pub(super) fn list(&mut self, queue: usize) {
         if !std::mem::replace(&mut self.tree.queues[queue].listed, true) {
             let (_, cpu) = self.tree.group_and_cpu(queue);
@@ -146,7 +146,7 @@ impl Machine<'_> {
         self.cpus[cpu].decaying = listed;
     }
 
-    /// A queue that has begun to hold somebody needs runtime, or is throttled.
+    /// Gives runtime to a queue that has become non-empty, or throttles it.
     fn demand(&mut self, queue: usize) {
         let (group, cpu) = self.tree.group_and_cpu(queue);
         let one = &self.tree.queues[queue];
@@ -162,7 +162,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Fills a queue's runtime up from its pool, where it has run out.
+    /// Refills a queue's used-up runtime from its pool.
     fn take_runtime(&mut self, queue: usize) {
         let (group, _) = self.tree.group_and_cpu(queue);
         let one = &mut self.tree.queues[queue];
@@ -178,7 +178,7 @@ impl Machine<'_> {
         one.runtime_ns += bandwidth.take(one.runtime_ns);
     }
 
-    /// A queue without entities returns what it does not need.
+    /// Returns the spare runtime of an empty queue.
     fn give_back(&mut self, queue: usize) {
         let (group, _) = self.tree.group_and_cpu(queue);
         let one = &mut self.tree.queues[queue];
@@ -191,7 +191,7 @@ impl Machine<'_> {
         }
     }
 
-    /// A running cgroup has used `ran_ns`; whether it has to stop.
+    /// Subtracts `ran_ns` from a running cgroup's runtime; returns whether it has to stop.
     pub(super) fn use_runtime(&mut self, queue: usize, ran_ns: u64) -> bool {
         let (group, _) = self.tree.group_and_cpu(queue);
         if self.bandwidth[group].is_none() || self.tree.queues[queue].throttled {
@@ -202,7 +202,7 @@ impl Machine<'_> {
         self.tree.queues[queue].runtime_ns <= 0
     }
 
-    /// Throttles every cgroup above a running thread that has no runtime left.
+    /// Throttles every ancestor of a running thread that has no runtime left.
     pub(super) fn throttle_spent(&mut self, thread: usize) {
         let mut next = self.tree.queue_of(thread);
         while let Some(queue) = next {
@@ -214,7 +214,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Takes a cgroup off a CPU until it gets runtime.
+    /// Removes a cgroup from a CPU until it gets runtime.
     fn throttle(&mut self, queue: usize) {
         let (group, cpu) = self.tree.group_and_cpu(queue);
         if std::mem::replace(&mut self.tree.queues[queue].throttled, true) {
@@ -250,7 +250,7 @@ impl Machine<'_> {
         self.note_below(group, cpu);
     }
 
-    /// A quota's period begins.
+    /// Starts a quota's period.
     pub(super) fn period(&mut self, group: usize) {
         let Some(bandwidth) = &mut self.bandwidth[group] else {
             return;
@@ -261,7 +261,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Returned runtime goes to throttled CPUs.
+    /// Distributes returned runtime to throttled CPUs.
     pub(super) fn slack(&mut self, group: usize) {
         if let Some(bandwidth) = &mut self.bandwidth[group] {
             bandwidth.slack();
@@ -288,7 +288,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Whether the tenant's cgroup, or one above, is throttled on `cpu`.
+    /// Whether the cgroup `group`, or one above it, is throttled on `cpu`.
     pub(super) fn is_throttled(&self, group: usize, cpu: usize) -> bool {
         let mut next = Some(self.tree.queue(group, cpu));
         while let Some(queue) = next {
@@ -300,7 +300,7 @@ impl Machine<'_> {
         false
     }
 
-    /// Tells the accounts what a tenant is on a CPU.
+    /// Updates the account of a tenant's state on a CPU.
     pub(super) fn note(&mut self, tenant: usize, cpu: usize) {
         let group = self.group(tenant);
         let current = self.cpus[cpu].current;
@@ -317,7 +317,7 @@ impl Machine<'_> {
             .set(tenant, cpu, state, self.now_ns, &self.allowed[tenant]);
     }
 
-    /// The same for all tenants of a cgroup.
+    /// Updates the accounts of all tenants of a cgroup.
     fn note_below(&mut self, group: usize, cpu: usize) {
         let first = self.group(0);
         if group >= first {

@@ -1,4 +1,4 @@
-//! What reservations change on the machine: cpusets and weights.
+//! Effect of reservations on the machine: cpusets and weights.
 
 use super::Machine;
 use super::tree::NICE_0;
@@ -6,7 +6,7 @@ use crate::cpus::CpuSet;
 use crate::scenario::Policy;
 
 impl Machine<'_> {
-    /// The weights of reservations.
+    /// Sets the weights of reservations.
     pub(super) fn set_weights(&mut self, policy: Policy) {
         for tenant in 0..self.tenants.tenants.len() {
             if let Some(weight) = self.lender.weight(tenant, policy == Policy::StrictLending) {
@@ -16,7 +16,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The agent's look at who leaves CPUs idle.
+    /// Runs the agent's check for idle reserved CPUs.
     pub(super) fn step(&mut self) {
         self.update_all();
         let accounts = &self.accounts.tenants;
@@ -28,7 +28,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Every tenant's CPUs as they are to be now; threads on others are moved at once.
+    /// Sets the current CPUs of every tenant, and moves threads off other CPUs.
     pub(super) fn set_cpusets(&mut self) {
         for tenant in 0..self.tenants.tenants.len() {
             let now = self.lender.cpus(tenant, &self.base(tenant));
@@ -47,7 +47,7 @@ impl Machine<'_> {
         }
     }
 
-    /// A thread has lost its CPU.
+    /// Moves a thread off a CPU that it may no longer use.
     fn expel(&mut self, thread: usize) {
         let entity = &self.tree.entities[thread];
         if !entity.queued {
@@ -61,7 +61,7 @@ impl Machine<'_> {
         self.migrate(thread, cpu);
     }
 
-    /// The CPUs that a tenant's own cgroups allow.
+    /// CPUs that a tenant's own cgroups allow.
     fn base(&self, tenant: usize) -> CpuSet {
         let cpus = &self.host.topology.cpus;
         let mut base = CpuSet::of((0..cpus.len()).filter(|i| !cpus[*i].isolated));

@@ -1,4 +1,4 @@
-//! Who runs: the clock of a CPU, the tick, the choice.
+//! Choice of the running thread: the clock of a CPU, the tick, the switch.
 
 use super::Machine;
 use super::events::Event;
@@ -6,15 +6,14 @@ use super::tree::Leave;
 use crate::scenario::Behaviour;
 
 impl Machine<'_> {
-    /// A CPU must choose again who runs.
+    /// Marks a CPU that must choose its running thread again.
     pub(super) fn resched(&mut self, cpu: usize) {
         if !std::mem::replace(&mut self.cpus[cpu].resched, true) {
             self.pending.push(cpu);
         }
     }
 
-    /// Counts the time of a CPU up to now: to the running thread and the cgroups above it, or as
-    /// idle.
+    /// Accounts the time of a CPU up to now: to the running thread and its cgroups, or as idle.
     pub(super) fn update(&mut self, cpu: usize) {
         let ran_ns = self.now_ns - self.cpus[cpu].updated_ns;
         if ran_ns == 0 {
@@ -45,7 +44,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The timer tick: clocks, weights, balancing.
+    /// Handles the timer tick: clocks, weights, balancing.
     pub(super) fn tick(&mut self) {
         self.events.at(self.now_ns + self.tick_ns, Event::Tick);
         let mut crowded = false;
@@ -60,11 +59,11 @@ impl Machine<'_> {
         self.balance_all(crowded);
     }
 
-    /// Chooses who runs on a CPU.
+    /// Chooses the running thread of a CPU.
     pub(super) fn reschedule(&mut self, cpu: usize) {
         self.cpus[cpu].resched = false;
         self.update(cpu);
-        // What throttling in the update above asked for is done here.
+        // Clears the request that throttling in the update above may have made.
         self.cpus[cpu].resched = false;
         self.pending.retain(|c| *c != cpu);
         let before = self.cpus[cpu].current;
@@ -89,7 +88,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The thread that the rules of the run queues choose.
+    /// Thread that the rules of the run queues choose.
     fn pick(&mut self, cpu: usize) -> Option<usize> {
         let root = self.tree.queue(0, cpu);
         let mut queue = root;
@@ -107,7 +106,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Nobody runs on a CPU any more.
+    /// Stops the running thread of a CPU.
     pub(super) fn stop(&mut self, cpu: usize) {
         let mut queue = self.tree.queue(0, cpu);
         while let Some(entity) = self.tree.queues[queue].running.take() {
@@ -145,7 +144,7 @@ impl Machine<'_> {
         self.note(tenant, cpu);
     }
 
-    /// The running thread has done its run: it sleeps, or meets the others at the barrier.
+    /// Ends the running thread's run: it sleeps, or waits at its barrier.
     pub(super) fn run_done(&mut self, cpu: usize, switches: u64) {
         if self.cpus[cpu].switches != switches {
             return;
@@ -186,7 +185,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The thread goes on with its next run at once.
+    /// Lets the thread continue with its next run at once.
     fn rearm(&mut self, cpu: usize, thread: usize) {
         if let Some(left) = self.threads[thread].left_ns {
             let switches = self.cpus[cpu].switches;

@@ -1,4 +1,4 @@
-//! What holds after every event.
+//! Properties that hold after every event.
 
 use super::*;
 use crate::host::Shape;
@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 const MS: u64 = 1_000_000;
-/// A thread that could run on an idle CPU waits at most so many milliseconds for each CPU of the host,
-/// and two ticks: three looks of the balancer, of which two spare threads that have just run.
+/// Longest time that a thread waits next to an idle CPU, milliseconds per CPU of the host, plus two
+/// ticks. That is three balancing attempts, two of which spare threads that have just run.
 const IDLE_WAIT_MS: u64 = 6;
 
 fn tenant(name: String, loads: Vec<Load>) -> Tenant {
@@ -129,7 +129,7 @@ fn scenario<'a>(host: &'a Host, tenants: &'a Tenants, policy: Policy, seed: u64)
 }
 
 impl Machine<'_> {
-    /// Everything that is counted twice is the same twice.
+    /// Checks that redundant counts agree.
     fn check(&self) {
         for (cpu, one) in self.cpus.iter().enumerate() {
             let root = self.tree.queue(0, cpu);
@@ -183,8 +183,8 @@ impl Machine<'_> {
         }
     }
 
-    /// Pairs of an idle CPU and a thread of the same cache that waits and may run there. (Between nodes
-    /// only whole groups are compared, as by the kernel.)
+    /// Pairs of a waiting thread and an idle CPU of the same cache on which it may run. Between
+    /// nodes only whole groups are compared, as in the kernel.
     fn could_run(&self) -> Vec<(usize, usize)> {
         let idle: Vec<usize> = self.idle.iter().collect();
         let mut pairs = Vec::new();
@@ -250,13 +250,24 @@ proptest! {
         behaviour in behaviour(),
         seed in 0..100u64,
     ) {
-        let shape = Shape { nodes: 1, llcs_per_node: 1, cores_per_llc: 4, threads_per_core: 1 };
+        let shape = Shape {
+            nodes: 1,
+            llcs_per_node: 1,
+            cores_per_llc: 4,
+            threads_per_core: 1,
+        };
         let host = host(shape);
         let mut one = tenant("capped".to_owned(), vec![Load { threads, behaviour }]);
-        one.cgroup.quota = Some(Quota { quota_ns: quota * MS, period_ns: period * MS });
-        let tenants = Tenants { groups: vec![], tenants: vec![one] };
+        one.cgroup.quota = Some(Quota {
+            quota_ns: quota * MS,
+            period_ns: period * MS,
+        });
+        let tenants = Tenants {
+            groups: vec![],
+            tenants: vec![one],
+        };
         let mut machine = Machine::new(&scenario(&host, &tenants, Policy::Standard, seed));
-        // What CPUs keep of a slice, and what they run beyond it until the next tick.
+        // Runtime that CPUs keep of a slice, and time that they run beyond it until the next tick.
         let slack = 4 * (bandwidth::BANDWIDTH_SLICE_NS as u64 + machine.tick_ns);
         let mut before = 0;
         for i in 1..10 {
@@ -264,7 +275,7 @@ proptest! {
             machine.update_all();
             machine.settle();
             let used = machine.accounts.tenants[0].used_ns;
-            // Periods of the quota begin when it is first used: two of them may be touched.
+            // Periods of the quota begin with its first use: two of them may overlap one of ours.
             prop_assert!(used - before <= 2 * quota * MS + slack);
             prop_assert!(used <= (i + 1) * quota * MS + slack);
             before = used;

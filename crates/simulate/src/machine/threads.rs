@@ -1,30 +1,30 @@
-//! What threads do with their time: runs, sleeps, barriers.
+//! Behaviour of threads: runs, sleeps, barriers.
 
 use super::average::Average;
 use crate::scenario::Behaviour;
 
-/// One thread.
+/// State of one thread.
 #[derive(Clone, Debug)]
 pub(super) struct Thread {
-    /// Its tenant.
+    /// Tenant of the thread.
     pub tenant: usize,
-    /// Its barrier, where it has one.
+    /// Barrier of the thread, if it has one.
     pub barrier: Option<usize>,
     pub behaviour: Behaviour,
-    /// CPU time until its run is done; `None`: never.
+    /// CPU time until the end of its run; `None`: no end.
     pub left_ns: Option<u64>,
-    /// When it last ran.
+    /// Last time that it ran.
     pub ran_at_ns: u64,
-    /// When it woke up, until it runs.
+    /// Time of its wake-up, until it runs.
     pub woken_ns: Option<u64>,
     pub is_asleep: bool,
-    /// The part of its time that it was runnable.
+    /// Part of its time in which it was runnable.
     pub average: Average,
-    /// Never been in a run queue.
+    /// Whether it has never been in a run queue.
     pub is_new: bool,
 }
 
-/// The threads of one load, at their barrier.
+/// Threads of one load, and their barrier.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Barrier {
     pub members: Vec<usize>,
@@ -55,7 +55,7 @@ impl Thread {
         };
     }
 
-    /// Draws the sleep after a run; not of barriers.
+    /// Draws the sleep after a run; not used with barriers.
     pub fn next_sleep_ns(&self, random: &mut fastrand::Rng) -> u64 {
         match self.behaviour {
             Behaviour::CpuBound | Behaviour::Phases { .. } => 0,
@@ -64,7 +64,7 @@ impl Thread {
         }
     }
 
-    /// When it wakes for the first time: equal threads do not march in step.
+    /// Time of the first wake-up, drawn so that equal threads do not run in step.
     pub fn first_wake_ns(&self, random: &mut fastrand::Rng) -> u64 {
         match self.behaviour {
             Behaviour::CpuBound | Behaviour::Phases { .. } => 0,
@@ -73,14 +73,14 @@ impl Thread {
         }
     }
 
-    /// Brings its average up to now.
+    /// Updates its average to now.
     pub fn update_average(&mut self, now_ns: u64) {
         let was = if self.is_asleep { 0.0 } else { 1.0 };
         self.average.update(now_ns, was);
     }
 }
 
-/// An exponentially distributed time with the mean `mean_ns`, at most twenty times that.
+/// Draws an exponentially distributed time with the mean `mean_ns`, at most twenty times that.
 fn exponential(mean_ns: u64, random: &mut fastrand::Rng) -> u64 {
     let uniform = 1.0 - random.f64();
     ((-uniform.ln()).min(20.0) * mean_ns as f64) as u64

@@ -1,72 +1,72 @@
-//! The run queues: one of each cgroup on each CPU, in them threads and the cgroups below, and
-//! EEVDF's rules for who runs.
+//! Run queues: one for each cgroup on each CPU, with threads and child cgroups in it, and EEVDF's
+//! rules for the choice among them.
 //!
 //! An entity (a thread, or a cgroup on one CPU) of weight w that runs for t advances its virtual
-//! runtime by t · 1024 ÷ w. The average V of a queue is Σ w·v ÷ Σ w. An entity is *eligible* when
-//! its lag V − v is not negative: it has had no more than its part. Of the eligible the one with
-//! the earliest virtual deadline runs; a deadline is one slice of virtual time after the start of
-//! a request. Who begins to run is protected until its deadline, as long as it stays eligible
-//! (`RUN_TO_PARITY`). Lag is kept over sleep (`PLACE_LAG`); who falls asleep with negative lag
-//! stays in the queue until it has paid it off (`DELAY_DEQUEUE`).
+//! runtime by t · 1024 ÷ w. The average V of a queue is Σ w·v ÷ Σ w. An entity is *eligible* if its
+//! lag V − v is not negative: it has had no more than its part. The eligible entity with the
+//! earliest virtual deadline runs; a deadline is one slice of virtual time after the start of a
+//! request. An entity that begins to run is protected until its deadline while it stays eligible
+//! (`RUN_TO_PARITY`). Lag is kept over sleep (`PLACE_LAG`). An entity that falls asleep with
+//! negative lag stays in the queue until the lag is used up (`DELAY_DEQUEUE`).
 //!
 //! Sources: kernel/sched/fair.c of Linux 6.12 to 6.18 (`avg_vruntime`, `place_entity`,
 //! `pick_eevdf`, `reweight_entity`, `calc_group_shares`); Stoica and Abdel-Wahab, 1995.
 
 use super::average::Average;
 
-/// Weight of a thread of nice 0, and of a cgroup by default.
+/// Weight of a thread of nice 0, and default weight of a cgroup.
 pub(super) const NICE_0: f64 = 1024.0;
-/// The least weight of a cgroup on one CPU (`MIN_SHARES`).
+/// Least weight of a cgroup on one CPU (`MIN_SHARES`).
 const MIN_SHARES: f64 = 2.0;
-/// Virtual times that differ by less are equal: the kernel counts whole nanoseconds.
+/// Difference below which virtual times are equal: the kernel counts whole nanoseconds.
 const SAME_NS: f64 = 0.5;
 
-/// Why an entity leaves its queue.
+/// Reason why an entity leaves its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leave {
-    /// To sleep.
+    /// The entity goes to sleep.
     Sleep,
-    /// Its cgroup is throttled.
+    /// The entity's cgroup is throttled.
     Throttle,
-    /// To the queue of another CPU.
+    /// The entity moves to the queue of another CPU.
     Move,
 }
 
-/// A thread, or a cgroup on one CPU, as its parent's run queue sees it.
+/// Thread, or cgroup on one CPU, as its parent's run queue sees it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entity {
     pub weight: f64,
     pub vruntime: f64,
     pub deadline: f64,
-    /// Lag when it left its queue.
+    /// Lag at the time when it left its queue.
     vlag: f64,
-    /// Runs undisturbed until its vruntime is here.
+    /// Virtual runtime up to which it runs undisturbed.
     protected_until: f64,
     pub queued: bool,
-    /// Asleep, but still in the queue until its lag is not negative.
+    /// Whether it is asleep, but still in the queue until its lag is not negative.
     pub delayed: bool,
-    /// `deadline` is relative to vruntime: it was moved between queues.
+    /// Whether `deadline` is relative to `vruntime` because it moves between queues.
     relative: bool,
 }
 
-/// The run queue of a cgroup on one CPU.
+/// Run queue of a cgroup on one CPU.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Runqueue {
-    /// Entities in the queue, the running one included.
+    /// Entities in the queue, including the running one.
     pub queued: Vec<u32>,
     pub running: Option<u32>,
-    /// Weights of the queued.
+    /// Sum of the queued entities' weights.
     pub load: f64,
-    /// Runnable threads here and below, without throttled cgroups below.
+    /// Runnable threads here and below, without throttled child cgroups.
     pub tasks: u32,
     pub throttled: bool,
-    /// What is left of the runtime taken from the quota's pool, nanoseconds.
+    /// Remaining runtime from the quota's pool, nanoseconds.
     pub runtime_ns: i64,
     pub average: Average,
-    /// The part of it that the cgroup's sum over all CPUs has.
+    /// Part of the average that is in the cgroup's sum over all CPUs.
     counted: f64,
     last_v: f64,
-    /// In its CPU's list of queues whose average decays.
+    /// Whether it is in its CPU's list of decaying averages.
     pub listed: bool,
 }
 
@@ -74,20 +74,20 @@ pub(super) struct Runqueue {
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub parent: Option<usize>,
-    /// In the kernel's scale: 1024 is the default.
+    /// Weight in the kernel's scale: 1024 is the default.
     pub weight: f64,
     /// Sum of the averages of its run queues.
     load: f64,
 }
 
-/// All run queues. Entity numbers: threads first, then one of each cgroup and CPU. Queue numbers:
-/// cgroup × CPUs + CPU. Group 0 is the root.
+/// All run queues. Entities are numbered with the threads first, then one per cgroup and CPU.
+/// Queues are numbered cgroup × CPUs + CPU. Group 0 is the root.
 #[derive(Debug)]
 pub(super) struct Tree {
     pub groups: Vec<Group>,
     pub queues: Vec<Runqueue>,
     pub entities: Vec<Entity>,
-    /// The leaf cgroup and CPU of each thread.
+    /// Leaf cgroup and CPU of each thread.
     pub places: Vec<(usize, usize)>,
     cpus: usize,
     slice_ns: f64,
@@ -95,7 +95,8 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// `groups`: parent and weight, the root first; `threads`: the cgroup of each.
+    /// Creates the queues of `groups` (parent and weight, the root first) and `threads` (the cgroup
+    /// of each).
     pub fn new(
         groups: &[(Option<usize>, f64)],
         threads: &[usize],
@@ -132,7 +133,7 @@ impl Tree {
         tree
     }
 
-    /// Another weight for a cgroup, before anything is in its queues.
+    /// Sets the weight of a cgroup, before anything is in its queues.
     pub fn set_group_weight(&mut self, group: usize, weight: f64) {
         self.groups[group].weight = weight;
         for cpu in 0..self.cpus {
@@ -149,12 +150,12 @@ impl Tree {
         (queue / self.cpus, queue % self.cpus)
     }
 
-    /// The entity of the cgroup of `queue` in its parent's queue.
+    /// Entity of the cgroup of `queue` in its parent's queue.
     pub fn entity_of(&self, queue: usize) -> usize {
         self.places.len() + queue
     }
 
-    /// The thread, or the queue of the cgroup, that an entity stands for.
+    /// Thread, or queue of the cgroup, that an entity represents.
     pub fn below(&self, entity: usize) -> Result<usize, usize> {
         match entity.checked_sub(self.places.len()) {
             None => Ok(entity),
@@ -162,7 +163,7 @@ impl Tree {
         }
     }
 
-    /// The queue that an entity belongs in; `None` for the root's own.
+    /// Queue that an entity belongs in; `None` for the root's own.
     pub fn queue_of(&self, entity: usize) -> Option<usize> {
         match self.below(entity) {
             Ok(thread) => {
@@ -173,13 +174,13 @@ impl Tree {
         }
     }
 
-    /// The queue of the cgroup above, on the same CPU.
+    /// Queue of the parent cgroup on the same CPU.
     pub fn parent(&self, queue: usize) -> Option<usize> {
         let (group, cpu) = self.group_and_cpu(queue);
         Some(self.queue(self.groups[group].parent?, cpu))
     }
 
-    /// The average virtual time V.
+    /// Average virtual time V.
     fn average_v(&self, queue: usize) -> f64 {
         let queue = &self.queues[queue];
         let Some(first) = queue.queued.first() else {
@@ -223,7 +224,7 @@ impl Tree {
         let slice = self.virtual_slice(self.entities[entity].weight);
         let one = &mut self.entities[entity];
         let lag = match load > 0.0 {
-            // Joining moves V towards it: this keeps what the lag will be.
+            // Joining moves V towards the entity: this preserves its lag.
             true => one.vlag * (load + one.weight) / load,
             false => 0.0,
         };
@@ -240,7 +241,7 @@ impl Tree {
         queue.load += weight;
     }
 
-    /// Takes an entity out of its queue.
+    /// Removes an entity from its queue.
     pub fn dequeue(&mut self, queue: usize, entity: usize, why: Leave, now_ns: u64) {
         self.update_average(queue, now_ns);
         let v = self.average_v(queue);
@@ -267,14 +268,15 @@ impl Tree {
         queue.last_v = v;
     }
 
-    /// Falls asleep within the queue, if its lag is negative; whether it does.
+    /// Lets an entity sleep within the queue if its lag is negative; returns whether it does.
     pub fn delay(&mut self, queue: usize, entity: usize) -> bool {
         let delayed = !self.is_eligible(queue, entity);
         self.entities[entity].delayed |= delayed;
         delayed
     }
 
-    /// Wakes up within the queue. What it has gained meanwhile is not its own (`DELAY_ZERO`).
+    /// Wakes an entity within the queue. Lag that it has gained meanwhile does not count
+    /// (`DELAY_ZERO`).
     pub fn revive(&mut self, queue: usize, entity: usize, now_ns: u64) {
         if self.entities[entity].vruntime < self.average_v(queue) {
             self.dequeue(queue, entity, Leave::Sleep, now_ns);
@@ -284,7 +286,7 @@ impl Tree {
         self.entities[entity].delayed = false;
     }
 
-    /// Who of a queue runs next.
+    /// Entity of a queue that runs next.
     pub fn pick(&self, queue: usize) -> Option<usize> {
         let all = &self.queues[queue];
         if let [only] = all.queued[..] {
@@ -311,14 +313,14 @@ impl Tree {
         }
     }
 
-    /// It begins to run.
+    /// Marks the entity as running.
     pub fn begin(&mut self, queue: usize, entity: usize) {
         self.queues[queue].running = Some(entity as u32);
         let entity = &mut self.entities[entity];
         entity.protected_until = entity.deadline;
     }
 
-    /// The running entity has run for `ran_ns`; whether another may be due.
+    /// Advances the running entity by `ran_ns`; returns whether another may be due.
     pub fn advance(&mut self, queue: usize, entity: usize, ran_ns: u64) -> bool {
         let slice_ns = self.slice_ns;
         let one = &mut self.entities[entity];
@@ -330,7 +332,7 @@ impl Tree {
         self.queues[queue].queued.len() > 1 && (done || !self.is_protected(entity))
     }
 
-    /// Brings the averages of a queue up to now.
+    /// Updates the averages of a queue to now.
     pub fn update_average(&mut self, queue: usize, now_ns: u64) {
         let group = queue / self.cpus;
         let queue = &mut self.queues[queue];
@@ -339,7 +341,7 @@ impl Tree {
         queue.counted = queue.average.value;
     }
 
-    /// A thread, or what a cgroup of it holds, arrives at a queue with its past, or leaves it.
+    /// Moves the past of a thread, or its part of a cgroup's, into or out of a queue.
     pub fn shift_average(&mut self, queue: usize, by: f64, now_ns: u64) {
         self.update_average(queue, now_ns);
         let group = queue / self.cpus;
@@ -355,7 +357,7 @@ impl Tree {
         queue.queued.is_empty() && queue.average.value < 1.0
     }
 
-    /// Gives the cgroup of `queue` its part, on this CPU, of the cgroup's weight: by load.
+    /// Sets the part, by load, of the cgroup's weight that the cgroup of `queue` has on this CPU.
     pub fn reweigh(&mut self, queue: usize, now_ns: u64) {
         let Some(parent) = self.parent(queue) else {
             return;
@@ -370,7 +372,7 @@ impl Tree {
         self.set_weight(parent, entity, shares, now_ns);
     }
 
-    /// Another weight: lag and the rest of the request stay as they are in real time.
+    /// Sets a weight. Lag and the rest of the request stay the same in real time.
     fn set_weight(&mut self, queue: usize, entity: usize, weight: f64, now_ns: u64) {
         let old = self.entities[entity].weight;
         if old == weight {

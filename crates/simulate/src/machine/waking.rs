@@ -1,15 +1,16 @@
-//! Where a thread goes when it wakes up, and whether it preempts whom it finds there.
+//! Placement of woken threads, and preemption of the threads that run there.
 //!
-//! Stated form: the CPU where it last ran, if that is idle; else an idle core, else an idle CPU of
-//! the same last-level cache, from there upward; else where it last ran. A new thread, and one
-//! whose CPU it may no longer use, goes to the allowed CPU with the fewest runnable threads. The
-//! kernel also considers the waker's CPU (`wake_affine`), and gives up a long search early.
+//! A thread goes to the CPU where it last ran, if that is idle; otherwise to an idle core or an
+//! idle CPU of the same last-level cache, from there upward; otherwise to the CPU where it last
+//! ran. A new thread, and one that may no longer use its CPU, goes to the allowed CPU with the
+//! fewest runnable threads. The kernel also considers the waker's CPU (`wake_affine`), and gives up
+//! a long search early.
 
 use super::Machine;
 use crate::cpus::CpuSet;
 
 impl Machine<'_> {
-    /// A thread's sleep is over.
+    /// Ends a thread's sleep.
     pub(super) fn wake(&mut self, thread: usize) {
         let one = &mut self.threads[thread];
         if !one.is_asleep {
@@ -18,7 +19,7 @@ impl Machine<'_> {
         one.update_average(self.now_ns);
         (one.is_asleep, one.woken_ns) = (false, Some(self.now_ns));
         let (_, before) = self.tree.places[thread];
-        // In its queue still, it stays there.
+        // A thread that is still in its queue stays there.
         if !self.tree.entities[thread].queued {
             let is_new = self.threads[thread].is_new;
             let cpu = self.choose_cpu(thread);
@@ -56,7 +57,7 @@ impl Machine<'_> {
         *whole.unwrap_or(&wrapped[0])
     }
 
-    /// The allowed CPU with the fewest runnable threads, of equals one at random.
+    /// The allowed CPU with the fewest runnable threads; a random one of equals.
     pub(super) fn least_crowded(&mut self, tenant: usize, otherwise: usize) -> usize {
         let crowd = |cpu: usize| {
             let root = &self.tree.queues[self.tree.queue(0, cpu)];
@@ -70,7 +71,7 @@ impl Machine<'_> {
         equal[self.random.usize(0..equal.len())]
     }
 
-    /// A thread that is in no queue belongs to another CPU from now on, with its past.
+    /// Moves a thread that is in no queue to another CPU, with its past.
     pub(super) fn carry(&mut self, thread: usize, cpu: usize, is_new: bool) {
         let (group, before) = self.tree.places[thread];
         if !is_new {
@@ -80,7 +81,7 @@ impl Machine<'_> {
         self.shift_averages(thread, group, cpu, 1.0);
     }
 
-    /// A thread's average load arrives at (1) or leaves (−1) its queue; those above get the part
+    /// Adds (1) or removes (−1) a thread's average load in its queue. The queues above get the part
     /// of it that their cgroup's weight gives it there.
     fn shift_averages(&mut self, thread: usize, group: usize, cpu: usize, sign: f64) {
         self.threads[thread].update_average(self.now_ns);
@@ -97,13 +98,13 @@ impl Machine<'_> {
         }
     }
 
-    /// The running thread of the CPU gives way where the rules choose `thread` over it.
+    /// Lets `thread` preempt the CPU's running thread if the rules prefer it.
     pub(super) fn preempt(&mut self, thread: usize) {
         let (_, cpu) = self.tree.places[thread];
         let Some(_) = self.cpus[cpu].current else {
             return self.resched(cpu);
         };
-        // Where the paths of both meet.
+        // The queue where the paths of both threads meet.
         let mut entity = thread;
         while let Some(queue) = self.tree.queue_of(entity) {
             if self.tree.queues[queue].throttled {
