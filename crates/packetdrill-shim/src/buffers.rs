@@ -1,9 +1,10 @@
-//! Packet memory: one allocation a buffer. Scripts are short, and a leak shows as a count.
+//! Packet memory with one allocation per buffer. Scripts are short, and a leaked buffer shows up in
+//! the count.
 
 use cofferdam_netstack::{BufferId, BufferPool, Chunk};
 use std::collections::HashMap;
 
-/// Buffers by name.
+/// Packet buffers by identifier.
 #[derive(Debug, Default)]
 pub struct Buffers {
     bytes: HashMap<u64, Vec<u8>>,
@@ -11,14 +12,14 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// Keeps a copy.
+    /// Stores a copy of `bytes`.
     pub fn add(&mut self, bytes: &[u8]) -> BufferId {
         self.next += 1;
         self.bytes.insert(self.next, bytes.to_vec());
         BufferId(self.next)
     }
 
-    /// Keeps a copy, as data to send.
+    /// Stores a copy of `bytes` as data to send.
     pub fn data(&mut self, bytes: &[u8]) -> Chunk {
         Chunk {
             buffer: self.add(bytes),
@@ -27,20 +28,20 @@ impl Buffers {
         }
     }
 
-    /// The bytes of a range; none of a buffer that is gone.
+    /// The bytes of a chunk; empty if its buffer has been freed.
     pub fn read(&self, chunk: Chunk) -> &[u8] {
         let (start, end) = (chunk.offset as usize, (chunk.offset + chunk.len) as usize);
         let bytes = self.bytes.get(&chunk.buffer.0);
         bytes.and_then(|b| b.get(start..end)).unwrap_or_default()
     }
 
-    /// The buffer is of no use any more.
+    /// Frees a buffer.
     pub fn free(&mut self, buffer: BufferId) {
         let was = self.bytes.remove(&buffer.0);
         debug_assert!(was.is_some(), "freed once");
     }
 
-    /// Buffers in use.
+    /// Number of buffers in use.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }

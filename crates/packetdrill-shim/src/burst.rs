@@ -1,34 +1,34 @@
-//! Segments that leave together, as a device with segmentation offload takes them from Linux.
+//! Bursts of segments, as Linux hands them to a device with segmentation offload.
 //!
-//! Linux builds bursts of several segments (`tcp_tso_autosize`), and sets PSH on the last segment of
-//! each burst of more than one, and where a write ended. Scripts write bursts as one packet, of
-//! which packetdrill sees the segments, and compare the flag. The stack sends segments one by one:
-//! here their PSH is set as a device would see it. Nothing else of a segment changes.
+//! Linux builds bursts of several segments (`tcp_tso_autosize`). It sets PSH on the last segment of
+//! each burst of more than one, and at the end of each write. Scripts describe a burst as one
+//! packet, and packetdrill compares the flags of its segments. The stack sends segments one by one;
+//! this module sets their PSH as a device would see it and changes nothing else.
 
 use cofferdam_netstack::ConnectionInfo;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Bytes of payload that a burst has at most (64 KiB less headers).
+/// Maximum payload of a burst: 64 KiB less headers.
 const MOST_BYTES: u32 = 65_536 - 1 - 320;
 const PSH: u8 = 8;
-/// FIN, SYN and RST: such a segment is no part of a burst.
+/// FIN, SYN and RST: a segment with one of these never joins a burst.
 const ALONE: u8 = 7;
-/// A burst takes a millisecond at the pacing rate (net/core/sock.c: sk_pacing_shift).
+/// Each burst lasts about a millisecond at the pacing rate (net/core/sock.c: sk_pacing_shift).
 const PACING_SHIFT: u32 = 10;
 /// `tcp_tso_rtt_log`: short paths get larger bursts.
 const RTT_LOG: u32 = 9;
 
-/// Most segments of a burst now (`tcp_tso_autosize`).
+/// Maximum number of segments in a burst now (`tcp_tso_autosize`).
 pub fn most_segments(info: &ConnectionInfo, least_segments: u32) -> u32 {
     let mss = info.mss_bytes.max(1);
-    // At least two bursts in a window (`tcp_cwnd_test`).
+    // A window holds at least two bursts (`tcp_cwnd_test`).
     let most = (MOST_BYTES / mss).min((info.cwnd_bytes / mss / 2).max(1));
     let Some(srtt) = info.srtt.filter(|srtt| *srtt > Duration::ZERO) else {
         return most.max(1);
     };
     let window = u64::from(info.cwnd_bytes.max(info.flight_bytes));
-    // Twice the window a round trip in slow start, 1.2 times it afterwards.
+    // The pacing rate is twice the window per round trip in slow start, 1.2 times afterwards.
     let is_slow_start = (info.ssthresh_bytes).is_none_or(|bytes| info.cwnd_bytes < bytes / 2);
     let percent = if is_slow_start { 200 } else { 120 };
     let rate = window * percent / 100 * 1_000_000 / (srtt.as_micros().max(1) as u64);
@@ -43,7 +43,7 @@ pub fn most_segments(info: &ConnectionInfo, least_segments: u32) -> u32 {
     segments.max(least_segments).clamp(1, most.max(1))
 }
 
-/// Where a TCP segment has what, in an IP packet.
+/// Header fields of an outgoing TCP segment, and the offset of its TCP header in the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     tcp: usize,
@@ -55,7 +55,7 @@ pub struct Shape {
     pub payload: u32,
 }
 
-/// Reads an outgoing packet; none when it is no TCP segment.
+/// Parses an outgoing packet; `None` if it is not a TCP segment.
 pub fn shape(packet: &[u8]) -> Option<Shape> {
     let (tcp, source, destination) = match packet.first()? >> 4 {
         4 if packet.get(9) == Some(&6) => {
@@ -90,7 +90,7 @@ pub fn shape(packet: &[u8]) -> Option<Shape> {
     })
 }
 
-/// Sets or clears PSH, with the checksum (RFC 1624).
+/// Sets or clears PSH and updates the checksum (RFC 1624).
 fn set_push(packet: &mut [u8], shape: &Shape, push: bool) {
     let at = shape.tcp;
     let before = u16::from_be_bytes([packet[at + 12], packet[at + 13]]);
@@ -107,19 +107,20 @@ fn set_push(packet: &mut [u8], shape: &Shape, push: bool) {
     packet[at + 16..at + 18].copy_from_slice(&(!(total as u16)).to_be_bytes());
 }
 
-/// The burst that is being built.
+/// The burst being built.
 #[derive(Debug, Default)]
 pub struct Bursts {
     last: Option<(Shape, Vec<u8>)>,
     segments: u32,
-    /// A piece of the sender's ends with it.
+    /// The last segment also ends one of the sender's pieces.
     is_complete: bool,
 }
 
 impl Bursts {
-    /// A packet of the stack's, with the most segments that a burst of its connection has now, and
-    /// whether the sender pushes its end, and whether a piece of the sender's ends there (none: not
-    /// data of a connection that is known). Returns packets that leave.
+    /// Adds a packet from the stack and returns the packets that leave. `most` is the maximum
+    /// number of segments in a burst of its connection. `marks` says whether the segment is pushed
+    /// and whether it ends one of the sender's pieces; `None` means that it carries no data of a
+    /// known connection.
     pub fn add(&mut self, packet: Vec<u8>, most: u32, marks: Option<(bool, bool)>) -> Vec<Vec<u8>> {
         let found = shape(&packet).filter(|shape| shape.payload > 0 && shape.flags & ALONE == 0);
         let (Some(shape), Some((pushes, ends_piece))) = (found, marks) else {
@@ -152,12 +153,12 @@ impl Bursts {
         done.into_iter().collect()
     }
 
-    /// The last packet is the first of a burst.
+    /// Whether the last packet is the first of its burst.
     pub const fn has_begun(&self) -> bool {
         self.segments == 1
     }
 
-    /// The burst is over.
+    /// Ends the burst.
     pub fn flush(&mut self) -> Option<Vec<u8>> {
         let (shape, mut packet) = self.last.take()?;
         if std::mem::take(&mut self.segments) > 1 && packet[shape.tcp + 13] & PSH == 0 {

@@ -1,4 +1,5 @@
-//! The functions of the table: pointers and error numbers of C on one side, [`Shim`] on the other.
+//! The functions of the table. They translate between C pointers and error numbers and the methods
+//! of [`Shim`].
 
 mod convert;
 mod data;
@@ -19,11 +20,11 @@ use libc::c_void;
 
 unsafe extern "C" fn free(userdata: *mut c_void) {
     interpose::forget(userdata.cast());
-    // SAFETY: made by `fill` from a box; packetdrill frees once, after all calls.
+    // SAFETY: `fill` made the pointer from a box; packetdrill frees it once, after all calls.
     drop(unsafe { Box::from_raw(userdata.cast::<Shim>()) });
 }
 
-/// Fills the table. From here on the shim is packetdrill's, until it calls `free`.
+/// Fills in the table. packetdrill owns the shim from then on, until it calls `free`.
 pub fn fill(shim: Box<Shim>) -> Interface {
     Interface {
         userdata: Box::into_raw(shim).cast(),

@@ -1,8 +1,8 @@
-//! What packetdrill was started with: its own options say which address and MTU the stack has.
+//! packetdrill's own command line, which sets the stack's address and MTU.
 
 use std::net::IpAddr;
 
-/// Options that concern the stack.
+/// Command-line options that concern the stack.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct CommandLine {
     /// `--local_ip`.
@@ -11,7 +11,7 @@ pub struct CommandLine {
     pub mtu_bytes: Option<u32>,
 }
 
-/// Reads options as getopt_long(3) does: `--name=value` or `--name value`; the last one counts.
+/// Parses options as getopt_long(3) does: `--name=value` or `--name value`; the last one wins.
 pub fn parse(words: &[&str]) -> CommandLine {
     let mut found = CommandLine::default();
     let mut words = words.iter().copied();
@@ -35,12 +35,12 @@ pub fn parse(words: &[&str]) -> CommandLine {
     found
 }
 
-/// This process'.
+/// Options of this process.
 pub fn own() -> CommandLine {
     let bytes = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let words: Vec<&str> = text.split('\0').filter(|word| !word.is_empty()).collect();
-    // A script begins with options of its own, and the command line counts before them.
+    // A script starts with options of its own; those on the command line come before them.
     let script = words.last().map(std::fs::read_to_string);
     let script = script.and_then(|text| text.ok()).unwrap_or_default();
     let mut all: Vec<&str> = script_options(&script).collect();
@@ -48,7 +48,7 @@ pub fn own() -> CommandLine {
     parse(&all)
 }
 
-/// The options at the start of a script, one a line.
+/// The options at the start of a script, one per line.
 fn script_options(text: &str) -> impl Iterator<Item = &str> {
     let lines = text.lines().map(str::trim);
     lines

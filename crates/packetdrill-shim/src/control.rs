@@ -2,26 +2,26 @@
 
 use nix::errno::Errno;
 
-/// `struct cmsghdr`: length of header and data, level, type.
+/// Header of a message, `struct cmsghdr`: total length, level and type.
 const HEADER_BYTES: usize = size_of::<libc::cmsghdr>();
 
-/// One message.
+/// One control message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Control {
     /// `cmsg_level`.
     pub level: i32,
     /// `cmsg_type`.
     pub kind: i32,
-    /// What follows the header.
+    /// Data after the header.
     pub data: Vec<u8>,
 }
 
-/// Where the next message begins.
+/// Rounds `len` up to the start of the next message.
 const fn align(len: usize) -> usize {
     len.next_multiple_of(size_of::<usize>())
 }
 
-/// Lays messages out in at most `room` bytes; with them, whether some had to be left out.
+/// Encodes messages in at most `room` bytes. Returns also whether some did not fit.
 pub fn lay_out(messages: &[Control], room: usize) -> (Vec<u8>, bool) {
     let mut out = Vec::new();
     for message in messages {
@@ -33,16 +33,16 @@ pub fn lay_out(messages: &[Control], room: usize) -> (Vec<u8>, bool) {
         out.extend(message.level.to_ne_bytes());
         out.extend(message.kind.to_ne_bytes());
         out.extend(&message.data);
-        // The last need not be padded where there is no room.
+        // The last message needs no padding if there is no room for it.
         out.resize(align(out.len()).min(room), 0);
     }
     (out, false)
 }
 
-/// Reads messages.
+/// Parses control messages.
 ///
 /// # Errors
-/// `EINVAL` for a length that cannot be.
+/// `EINVAL` for an impossible length.
 pub fn parse(mut bytes: &[u8]) -> Result<Vec<Control>, Errno> {
     let mut messages = Vec::new();
     while bytes.len() >= HEADER_BYTES {
@@ -81,8 +81,8 @@ mod tests {
         let (mut bytes, cut) = lay_out(&messages, 1000);
         assert!(!cut);
         assert_eq!(parse(&bytes), Ok(messages.to_vec()));
-        // SAFETY: all-zero is a valid message header; the control data is ours, and aligned as
-        // much as a byte vector of this size is (checked).
+        // SAFETY: an all-zero message header is valid. The control data is ours and as aligned as a
+        // byte vector of this size (checked).
         unsafe {
             assert_eq!(bytes.as_ptr() as usize % align_of::<libc::cmsghdr>(), 0);
             let mut header: libc::msghdr = std::mem::zeroed();

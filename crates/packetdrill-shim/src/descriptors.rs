@@ -1,38 +1,39 @@
-//! Real descriptors: an eventfd of ours is behind each file, so that no other file of the process
-//! can have its number, and a call of libc's on it harms nobody.
+//! Real descriptors. An eventfd of ours backs each file, so that no other file of the process can
+//! get its number, and a libc call on it does no harm.
 
 use crate::host::Result;
 use nix::errno::Errno;
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 
-/// The descriptors of the host's files, by number.
+/// The eventfds behind the host's files, by descriptor number.
 #[derive(Debug, Default)]
 pub struct Descriptors {
     open: BTreeMap<i32, OwnedFd>,
 }
 
 impl Descriptors {
-    /// A new number, the lowest that is free.
+    /// Allocates the lowest free descriptor.
     ///
     /// # Errors
     /// `EMFILE`, `ENFILE`, `ENOMEM`.
     pub fn open(&mut self) -> Result<i32> {
-        // SAFETY: makes a descriptor; there is no memory in it.
+        // SAFETY: the call takes no pointers.
         let number = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if number < 0 {
             return Err(Errno::last());
         }
-        // SAFETY: just made, and nobody else's.
+        // SAFETY: the descriptor is new, and nothing else owns it.
         let descriptor = unsafe { OwnedFd::from_raw_fd(number) };
-        // A number that libc closed behind our back has been given out again: ours is gone.
+        // If libc closed our eventfd behind our back, the kernel has assigned its number again; the
+        // old one must not be closed.
         if let Some(stale) = self.open.insert(descriptor.as_raw_fd(), descriptor) {
             let _ = stale.into_raw_fd();
         }
         Ok(number)
     }
 
-    /// Gives the number back.
+    /// Closes a descriptor.
     pub fn close(&mut self, number: i32) {
         self.open.remove(&number);
     }

@@ -1,25 +1,25 @@
-//! The settings in packetdrill's `--so_flags`.
+//! Settings in packetdrill's `--so_flags`.
 
 use crate::command_line::CommandLine;
 use crate::sysctls::{self, Sysctls};
 use cofferdam_netstack::{Config, Congestion, HyStart, InterfaceAddress, MacAddress};
 use std::net::IpAddr;
 
-/// What a host is made of.
+/// Settings of a host.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// The stack's settings.
+    /// Settings of the stack.
     pub config: Config,
-    /// Where scripts set Linux's.
+    /// Folder of the sysctls that scripts set for Linux, if they are read.
     pub sysctls: Option<Sysctls>,
     /// Whether segments that leave together are marked as a burst (see [`crate::burst`]).
     pub bursts: bool,
 }
 
-/// The stack's Ethernet address. Nobody sees it: packetdrill has no link layer.
+/// The stack's Ethernet address. It is arbitrary: packetdrill has no link layer.
 pub const OURS: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 
-/// The same at every run, so that a script that passes once passes always.
+/// A fixed secret, so that a script gives the same result on every run.
 const SECRET: [u8; 16] = *b"cofferdam script";
 
 fn address(text: &str) -> Result<InterfaceAddress, String> {
@@ -52,19 +52,19 @@ fn defaults() -> Config {
     ];
     config.tcp.nagle = true;
     config.tcp.timestamps_may_be_missing = true;
-    // Linux's delayed acknowledgements.
+    // Linux delays all acknowledgements by the same time.
     config.tcp.answer_wait = config.tcp.delayed_ack;
     config.tcp.answers_expected = 1;
     config.tcp.quick_acks = 16;
-    // And the end of slow start.
+    // Slow start ends as in Linux.
     config.tcp.hystart = HyStart::Linux;
-    // The shim has a send buffer of its own, whose size a script sets.
+    // The shim has its own send buffer, whose size a script sets.
     config.tcp.send_window_bytes = 16 << 20;
     config
 }
 
-/// The address that packetdrill was started with, and a gateway beside it: with no link layer, any
-/// is as good.
+/// The address that packetdrill was started with, and a gateway next to it. Without a link layer
+/// any gateway works.
 fn named(local: IpAddr) -> (InterfaceAddress, IpAddr) {
     let (prefix_len, gateway) = match local {
         IpAddr::V4(v4) => {
@@ -85,15 +85,15 @@ fn named(local: IpAddr) -> (InterfaceAddress, IpAddr) {
     (address, gateway)
 }
 
-/// Reads settings: words with commas between them, nothing for all defaults.
+/// Parses settings: words separated by commas; an empty string selects all defaults.
 ///
-/// `local=IP/LEN` (as often as wanted, instead of 192.168.0.2/16 and fd3d:fa7b:d17d::2/48),
-/// `gateway=IP` (likewise, instead of packetdrill's own), `mtu=BYTES`, `nonagle`, `nosack`,
-/// `notimestamps`, `noscaling`, `newreno`, `window=BYTES`, `sysctls=FOLDER` (instead of
-/// /proc/sys/net/ipv4), `nosysctls` and `nobursts`.
+/// `local=IP/LEN` (repeatable; instead of 192.168.0.2/16 and fd3d:fa7b:d17d::2/48), `gateway=IP`
+/// (repeatable; instead of packetdrill's own), `mtu=BYTES`, `nonagle`, `nosack`, `notimestamps`,
+/// `noscaling`, `newreno`, `window=BYTES`, `sysctls=FOLDER` (instead of /proc/sys/net/ipv4),
+/// `nosysctls` and `nobursts`.
 ///
 /// # Errors
-/// In words, which setting is not understood.
+/// A message that names the setting it does not understand.
 pub fn parse(flags: &str, line: CommandLine) -> Result<Setup, String> {
     let mut config = defaults();
     let (mut addresses, mut gateways) = (Vec::new(), Vec::new());
@@ -142,7 +142,7 @@ pub fn parse(flags: &str, line: CommandLine) -> Result<Setup, String> {
     }
     if !addresses.is_empty() {
         interface.addresses = addresses;
-        // The default gateways are on the default networks.
+        // The default gateways lie on the default networks.
         interface.gateways = gateways;
     } else if !gateways.is_empty() {
         interface.gateways = gateways;

@@ -1,11 +1,13 @@
-//! Calls that packetdrill makes to the C library past the table: `getsockopt` for the code in a
-//! script (TCP_INFO), `sendfile`, and `close` at the end, on a script's sockets; and `system` for a
-//! script's commands, which configure and read Linux where they mean the stack under test.
+//! Interception of calls that packetdrill makes to the C library past the table. On a script's
+//! sockets these are `getsockopt` for the code in a script (TCP_INFO), `sendfile`, and `close` at
+//! the end. It also intercepts `system`, whose commands configure and read Linux but mean the stack
+//! under test.
 //!
-//! Their entries in the program's table of imported functions are pointed at functions of ours,
-//! which serve the shim's descriptors and pass all others on. An interposed symbol was rejected:
-//! the program has been linked when it loads a shared object, and `LD_PRELOAD` would be one more
-//! thing to say on the command line. A program without such a table (static) keeps its own calls.
+//! The entries of these functions in the program's table of imported functions are replaced by
+//! functions of ours, which serve the shim's descriptors and pass all others on. Symbol
+//! interposition was rejected: the program is already linked when it loads a shared object, and
+//! `LD_PRELOAD` would be one more thing to set on the command line. A statically linked program has
+//! no such table and keeps its own calls.
 
 use crate::calls;
 use crate::shim::Shim;
@@ -13,7 +15,7 @@ use libc::{c_char, c_int, c_void, dl_phdr_info, off_t, size_t, socklen_t, ssize_
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The host that is served: packetdrill has one at a time.
+/// The host that is served; packetdrill has one at a time.
 static SERVED: AtomicPtr<Shim> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Serves this host from now on.
@@ -21,7 +23,7 @@ pub fn serve(shim: *mut Shim) {
     SERVED.store(shim, Ordering::Release);
 }
 
-/// The host is gone.
+/// Stops serving the host.
 pub fn forget(shim: *mut Shim) {
     let none = std::ptr::null_mut();
     let _ = SERVED.compare_exchange(shim, none, Ordering::AcqRel, Ordering::Acquire);
@@ -30,7 +32,7 @@ pub fn forget(shim: *mut Shim) {
 /// The host, if the descriptor is one of its files.
 fn owner(file: c_int) -> Option<*mut c_void> {
     let shim = SERVED.load(Ordering::Acquire);
-    // SAFETY: `serve` was given a live host, and `forget` is called before it goes.
+    // SAFETY: `serve` was given a live host, and `forget` is called before it is dropped.
     let owns = unsafe { shim.as_ref() }.is_some_and(|shim| shim.call(|host| host.owns(file)));
     owns.then_some(shim.cast())
 }
@@ -86,13 +88,13 @@ unsafe extern "C" fn system(command: *const c_char) -> c_int {
         return unsafe { libc::system(command) };
     };
     let whole = [before.as_bytes(), text.to_bytes()].concat();
-    // No zero byte is in either part; without one the command is run as it is.
+    // Neither part contains a zero byte; if one did, the command would run unchanged.
     let whole = CString::new(whole).unwrap_or_else(|_| text.to_owned());
     // SAFETY: as in system(3).
     unsafe { libc::system(whole.as_ptr()) }
 }
 
-/// Entry of a relocation table (ELF's `Elf64_Rela`).
+/// An entry of a relocation table (`Elf64_Rela` of ELF).
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Relocation {
@@ -101,7 +103,7 @@ struct Relocation {
     addend: i64,
 }
 
-/// Entry of the dynamic section (ELF's `Elf64_Dyn`).
+/// An entry of the dynamic section (`Elf64_Dyn` of ELF).
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Dynamic {
@@ -116,10 +118,10 @@ const DT_RELA: i64 = 7;
 const DT_RELASZ: i64 = 8;
 const DT_JMPREL: i64 = 23;
 
-/// A function's name, and the address of ours.
+/// Name of a function, and the address of its replacement.
 type Replacement = (&'static CStr, usize);
 
-/// Points the program's calls here. Harmless when repeated.
+/// Redirects the program's calls. Repeating it is harmless.
 pub fn install() {
     let mut replacements: [Replacement; 5] = [
         (c"getsockopt", getsockopt as *const () as usize),
@@ -128,13 +130,13 @@ pub fn install() {
         (c"close", close as *const () as usize),
         (c"system", system as *const () as usize),
     ];
-    // SAFETY: the callback takes what is passed with it.
+    // SAFETY: the callback receives the pointer passed here.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut replacements).cast()) };
 }
 
-/// The first object is the program; it alone is changed.
+/// Patches the first object, which is the program itself.
 unsafe extern "C" fn visit(info: *mut dl_phdr_info, _size: size_t, data: *mut c_void) -> c_int {
-    // SAFETY: as dl_iterate_phdr(3) calls it, and with what `install` passed.
+    // SAFETY: called by dl_iterate_phdr(3), with the pointer that `install` passed.
     unsafe {
         let info = &*info;
         let replacements = &*data.cast::<[Replacement; 5]>();
@@ -153,10 +155,10 @@ unsafe extern "C" fn visit(info: *mut dl_phdr_info, _size: size_t, data: *mut c_
 }
 
 /// # Safety
-/// `entries` is the dynamic section of a program loaded at `base`, which ends with an empty entry.
+/// `entries` is the dynamic section of a program loaded at `base`; it ends with an empty entry.
 unsafe fn patch(base: u64, mut entries: *const Dynamic, replacements: &[Replacement]) {
     let mut found = [0_u64; 24];
-    // SAFETY: the section ends with tag 0; tables lie where it says, with the sizes it says.
+    // SAFETY: the section ends with tag 0, and its tables lie at the addresses and sizes it gives.
     unsafe {
         while (*entries).tag != 0 {
             let entry = *entries;
@@ -168,7 +170,7 @@ unsafe fn patch(base: u64, mut entries: *const Dynamic, replacements: &[Replacem
             }
             entries = entries.add(1);
         }
-        // glibc has made addresses absolute, musl leaves them as they are in the file.
+        // glibc relocates these addresses in place; musl leaves them as in the file.
         let at = |tag: i64| match found[tag as usize] {
             0 => 0,
             relative if relative < base => base + relative,
@@ -197,12 +199,12 @@ unsafe fn patch(base: u64, mut entries: *const Dynamic, replacements: &[Replacem
 }
 
 /// # Safety
-/// `entry` is one of the program's imported addresses.
+/// `entry` is an import address slot of the program.
 unsafe fn point(entry: *mut usize, function: usize) {
     const PAGE: usize = 4096;
     let page = (entry as usize & !(PAGE - 1)) as *mut c_void;
-    // SAFETY: the page is the program's; where it was made read-only (RELRO) it becomes writable.
-    // The entry is aligned, and nobody calls through it while packetdrill loads us.
+    // SAFETY: the page belongs to the program and becomes writable if RELRO made it read-only. The
+    // entry is aligned, and nothing calls through it while packetdrill loads this object.
     unsafe {
         if libc::mprotect(page, PAGE, libc::PROT_READ | libc::PROT_WRITE) == 0 {
             entry.write(function);

@@ -1,9 +1,9 @@
 //! The network stack as a shared object that packetdrill can drive:
 //! `packetdrill --so_filename=libcofferdam_packetdrill_shim.so`.
 //!
-//! packetdrill calls [`packetdrill_interface_init`] once a script. What it gets is a host with the
-//! stack on one interface, sockets that behave as Linux's do, and a clock that only the script
-//! moves. See the book, "The network stack", for how to run it.
+//! packetdrill calls [`packetdrill_interface_init`] once per script. It gets a host with the stack
+//! on one interface, sockets that behave as in Linux, and a clock that only the script advances.
+//! See the book, "The network stack", for how to run it.
 
 pub mod abi;
 mod buffers;
@@ -27,21 +27,21 @@ use cofferdam_bsd::memory;
 use libc::c_char;
 use std::ffi::CStr;
 
-/// Makes a host by the settings in `flags` (see [`parse_flags`]).
+/// Creates a host with the settings in `flags` (see [`parse_flags`]).
 ///
 /// # Errors
-/// In words, which setting cannot work.
+/// A message that names the invalid setting.
 pub fn interface(flags: &str, line: CommandLine) -> Result<abi::Interface, String> {
     let setup = flags::parse(flags, line)?;
     let host = host::Host::new(setup).map_err(|error| error.to_string())?;
     Ok(calls::fill(Box::new(shim::Shim::new(host))))
 }
 
-/// The entry that packetdrill looks for. Settings that cannot work end the process, as packetdrill
-/// itself does on a bad command line: it takes no error from here.
+/// The entry point that packetdrill looks up. Invalid settings end the process, as a bad command
+/// line does in packetdrill itself: this function cannot return an error.
 ///
 /// # Safety
-/// `flags` is null or ends with a zero byte; `filled` is valid for writing.
+/// `flags` is null or ends with a zero byte; `filled` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn packetdrill_interface_init(
     flags: *const c_char,

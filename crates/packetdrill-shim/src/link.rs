@@ -1,9 +1,9 @@
-//! The link that packetdrill does not have: Ethernet headers, and one neighbour for all addresses.
+//! The link layer that packetdrill lacks: Ethernet headers, and one neighbour for all addresses.
 
 use crate::flags::OURS;
 use cofferdam_netstack::{Checksum, MacAddress};
 
-/// Who answers for every address but ours.
+/// Ethernet address of the neighbour, which answers for every address but ours.
 const THEIRS: MacAddress = MacAddress([2, 0, 0, 0, 0, 2]);
 const ETHERNET_BYTES: usize = 14;
 const ARP: [u8; 2] = [8, 6];
@@ -14,7 +14,7 @@ fn header(to: MacAddress, kind: [u8; 2]) -> Vec<u8> {
     [&to.0[..], &THEIRS.0, &kind].concat()
 }
 
-/// An IP packet as a frame to us; `None` when it is neither IPv4 nor IPv6.
+/// Wraps an IP packet in a frame to us; `None` if it is neither IPv4 nor IPv6.
 pub fn frame(packet: &[u8]) -> Option<Vec<u8>> {
     let kind = match packet.first()? >> 4 {
         4 => IPV4,
@@ -26,18 +26,18 @@ pub fn frame(packet: &[u8]) -> Option<Vec<u8>> {
     Some(frame)
 }
 
-/// What a frame of the stack's is.
+/// A classified frame from the stack.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Sent {
     /// An IP packet for packetdrill.
     Packet(Vec<u8>),
-    /// A request for the owner of an address, and its answer.
+    /// A request for the owner of an address; the value is its answer.
     Question(Vec<u8>),
-    /// Something between neighbours that needs no answer.
+    /// Another neighbour message, which needs no answer.
     Nothing,
 }
 
-/// Takes a frame of the stack's apart.
+/// Classifies a frame from the stack.
 pub fn sort(frame: &[u8]) -> Sent {
     let Some((link, packet)) = frame.split_at_checked(ETHERNET_BYTES) else {
         return Sent::Nothing;
@@ -51,7 +51,7 @@ pub fn sort(frame: &[u8]) -> Sent {
     }
 }
 
-/// RFC 826: sender and target change places.
+/// Answers an ARP request: sender and target change places (RFC 826).
 fn arp_reply(request: &[u8]) -> Option<Vec<u8>> {
     let (sender, target) = (request.get(14..18)?, request.get(24..28)?);
     if request.get(6..8)? != [0, 1] {
@@ -66,7 +66,7 @@ fn arp_reply(request: &[u8]) -> Option<Vec<u8>> {
     Some(reply)
 }
 
-/// RFC 4861, 4: ICMPv6 types 133 to 137.
+/// Whether it is a neighbour discovery message, ICMPv6 type 133 to 137 (RFC 4861, 4).
 fn is_neighbour_message(packet: &[u8]) -> bool {
     packet.get(6) == Some(&58)
         && packet
@@ -74,7 +74,7 @@ fn is_neighbour_message(packet: &[u8]) -> bool {
             .is_some_and(|kind| (133..=137).contains(kind))
 }
 
-/// RFC 4861, 4.4: solicited, override, with our target link-layer address.
+/// Answers a solicitation: solicited, override, with our target link-layer address (RFC 4861, 4.4).
 fn advertisement(solicitation: &[u8]) -> Option<Vec<u8>> {
     let (source, target) = (solicitation.get(8..24)?, solicitation.get(48..64)?);
     if solicitation.get(40) != Some(&135) {

@@ -1,9 +1,10 @@
-//! The host behind a lock, and waiting on a clock that does not run.
+//! The host behind a lock, and waiting on a clock that only the script advances.
 //!
-//! packetdrill has two threads: one plays the script, the other makes the system calls that the
-//! script says block. The clock moves only in the first, by `usleep` and `netdev_receive`, by a
-//! microsecond at each `gettimeofday` (packetdrill spins on it), and when the first thread itself
-//! makes a call that waits. So a script takes no time, and happens the same way each time.
+//! packetdrill has two threads. One plays the script; the other makes the system calls that the
+//! script marks as blocking. The clock advances only in the first: by `usleep` and
+//! `netdev_receive`, by a microsecond at each `gettimeofday` (packetdrill spins on it), and when
+//! the first thread itself makes a call that blocks. A script therefore takes no real time and runs
+//! the same way every time.
 
 use crate::host::{Host, Result};
 use cofferdam_netstack::Time;
@@ -12,11 +13,11 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-/// How long the script waits, in real time, for the other thread to see what happened. It exists
-/// only so that a thread which is stuck elsewhere cannot stop the script permanently.
+/// Maximum real time that the script waits for the other thread to see a change. It only keeps a
+/// thread that is stuck elsewhere from stopping the script forever.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What `packetdrill_interface.userdata` points at.
+/// Target of `packetdrill_interface.userdata`.
 #[derive(Debug)]
 pub struct Shim {
     inner: Mutex<Inner>,
@@ -28,20 +29,20 @@ pub struct Shim {
 #[derive(Debug)]
 struct Inner {
     host: Host,
-    /// Counts changes of the host.
+    /// Number of changes of the host.
     change: u64,
     /// Calls that wait in other threads, and how many of them have seen the last change.
     waiting: u32,
     looked: u32,
-    /// When those that give up do so.
+    /// Deadlines of the waiting calls.
     limits: Vec<(ThreadId, Time)>,
-    /// Threads whose call waited and has ended, and that have not read the time since: packetdrill
-    /// records when a call ended only afterwards.
+    /// Threads whose blocking call has ended but that have not read the time since. packetdrill
+    /// records the end of a call only afterwards.
     leaving: Vec<ThreadId>,
 }
 
 impl Shim {
-    /// Made by the thread that plays the script.
+    /// Creates the shim; call it in the thread that plays the script.
     pub fn new(host: Host) -> Shim {
         Shim {
             inner: Mutex::new(Inner {
@@ -58,7 +59,7 @@ impl Shim {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic in the host ends the process: nothing can be poisoned.
+        // A panic in the host ends the process, so the lock is never poisoned.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -68,7 +69,7 @@ impl Shim {
         self.changed.notify_all();
     }
 
-    /// Makes a call that does not wait.
+    /// Makes a call that does not block.
     pub fn call<T>(&self, call: impl FnOnce(&mut Host) -> T) -> T {
         let mut inner = self.lock();
         let result = call(&mut inner.host);
@@ -76,11 +77,10 @@ impl Shim {
         result
     }
 
-    /// Makes a call that may say `EAGAIN`, again and again until it does not. `limit`: then it is
-    /// given up with `EAGAIN`.
+    /// Repeats a call until it no longer returns `EAGAIN`, or until the clock reaches `limit`.
     ///
     /// # Errors
-    /// Those of the call; `EDEADLK` when the script's own thread would wait endlessly.
+    /// Those of the call; `EDEADLK` if the script's own thread would wait forever.
     pub fn wait<T>(
         &self,
         limit: Option<Time>,
@@ -94,7 +94,7 @@ impl Shim {
                 result => break result,
             }
             if std::thread::current().id() == self.script {
-                // Nobody else would move the clock.
+                // No other thread would advance the clock.
                 if !inner.host.skip(limit) {
                     break Err(Errno::EDEADLK);
                 }
@@ -124,8 +124,8 @@ impl Shim {
         result
     }
 
-    /// Lets other threads see what happened before the clock moves. `and_leave`: and lets those
-    /// whose call has ended write down the time.
+    /// Lets other threads see the last change before the clock advances. With `and_leave`, also
+    /// waits until those whose call has ended have read the time.
     fn hand_over(&self, and_leave: bool) -> MutexGuard<'_, Inner> {
         let until = Instant::now() + PATIENCE;
         let mut inner = self.lock();
@@ -143,8 +143,8 @@ impl Shim {
         inner
     }
 
-    /// Moves the clock to what is due next: in the host, for a call that waits, or at `limit`.
-    /// False when nothing is.
+    /// Advances the clock to what is due next: an event of the host, the deadline of a waiting
+    /// call, or `limit`. Returns false if nothing is due.
     fn step(&self, inner: &mut Inner, limit: Option<Time>) -> bool {
         let limits = inner.limits.iter().map(|(_, limit)| *limit);
         let next = limits.chain(limit).min();
@@ -153,11 +153,11 @@ impl Shim {
         moved
     }
 
-    /// Moves the clock.
+    /// Advances the clock by `time`.
     pub fn sleep(&self, time: Duration) {
         let mut inner = self.hand_over(true);
         let until = inner.host.now() + time;
-        // Step by step: a call that a timer ends is over at the time of that timer.
+        // One step at a time, so that a call ended by a timer ends at the time of that timer.
         while inner.host.now() < until {
             self.step(&mut inner, Some(until));
             if inner.waiting > 0 {
@@ -167,7 +167,7 @@ impl Shim {
         }
     }
 
-    /// The time, after which a microsecond passes.
+    /// The time; the clock advances by a microsecond afterwards.
     pub fn time(&self) -> Time {
         let mut inner = self.lock();
         let now = inner.host.now();
@@ -178,8 +178,8 @@ impl Shim {
         now
     }
 
-    /// The next packet that leaves and when, and moves the clock to then. `None` when there will
-    /// be none.
+    /// Advances the clock to the next packet that leaves. Returns it with its time, or `None` if
+    /// there will be none.
     pub fn next_packet(&self) -> Option<(Time, Vec<u8>)> {
         loop {
             let mut inner = self.hand_over(false);

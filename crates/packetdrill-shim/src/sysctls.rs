@@ -1,37 +1,37 @@
-//! The sysctls of the network namespace that the stack has an equivalent of: scripts set Linux's,
-//! and mean the stack under test.
+//! Sysctls of the network namespace that have an equivalent in the stack. Scripts set those of
+//! Linux but mean the stack under test.
 
 use cofferdam_netstack::{Congestion, Ecn, PathProbing, TcpConfig};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where the kernel shows them.
+/// Folder in which the kernel shows them.
 pub const FOLDER: &str = "/proc/sys/net/ipv4";
 
-/// A folder with a file for each.
+/// A folder with a file per sysctl.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sysctls {
     folder: PathBuf,
 }
 
-/// Buffer sizes: least, default, most.
+/// Buffer sizes: minimum, default, maximum.
 type Sizes = [u32; 3];
 
 impl Sysctls {
-    /// Those of a folder.
+    /// Reads the sysctls in `folder`.
     pub fn new(folder: impl Into<PathBuf>) -> Sysctls {
         Sysctls {
             folder: folder.into(),
         }
     }
 
-    /// The words of one; none when this kernel does not have it.
+    /// Words of a sysctl; empty if the kernel lacks it.
     fn words(&self, name: &str) -> Vec<String> {
         let text = std::fs::read_to_string(self.folder.join(name)).unwrap_or_default();
         text.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// The first number of one, decimal as the kernel shows it.
+    /// First number of a sysctl, in decimal.
     pub fn number<T: FromStr>(&self, name: &str) -> Option<T> {
         self.words(name).first()?.parse().ok()
     }
@@ -47,33 +47,33 @@ impl Sysctls {
         numbers.try_into().ok()
     }
 
-    /// Segments that leave together at least (`tcp_min_tso_segs`).
+    /// Minimum number of segments per burst (`tcp_min_tso_segs`).
     pub fn least_burst_segments(&self) -> u32 {
         self.number("tcp_min_tso_segs").unwrap_or(2)
     }
 
-    /// The send buffer of a new socket, and the most it grows to (`tcp_wmem`), in bytes.
+    /// Initial and maximum send buffer of a socket in bytes (`tcp_wmem`).
     pub fn send_buffer_bytes(&self) -> Option<(u32, u32)> {
         self.sizes("tcp_wmem").map(|[_, usual, most]| (usual, most))
     }
 
-    /// Unsent bytes above which a socket takes no more (`tcp_notsent_lowat`).
+    /// Limit of unsent bytes in a socket's send buffer (`tcp_notsent_lowat`).
     pub fn not_sent_low_bytes(&self) -> Option<u32> {
         self.number("tcp_notsent_lowat")
     }
 
-    /// Bits of `tcp_fastopen`; 0 when this kernel has none.
+    /// Bits of `tcp_fastopen`; 0 if the kernel lacks it.
     pub fn fast_open(&self) -> u32 {
         self.number("tcp_fastopen").unwrap_or(0)
     }
 
-    /// `tcp_fastopen_key`: the key in use, then the one before it.
+    /// `tcp_fastopen_key`: the current key, then the previous one.
     pub fn fast_open_keys(&self) -> Vec<[u8; 16]> {
         let words = self.words("tcp_fastopen_key").join(",");
         words.split(',').filter_map(key).collect()
     }
 
-    /// Settings of the stack with what these say; what they do not say stays.
+    /// Returns `before` with the settings that the sysctls override.
     pub fn apply(&self, before: &TcpConfig) -> TcpConfig {
         let mut tcp = before.clone();
         let flag = |name: &str, to: &mut bool| *to = self.flag(name).unwrap_or(*to);
@@ -82,7 +82,7 @@ impl Sysctls {
         flag("tcp_window_scaling", &mut tcp.window_scaling);
         match self.words("tcp_congestion_control").first() {
             Some(name) if name == "reno" => tcp.congestion = Congestion::NewReno,
-            // Others are as good as CUBIC: the stack has no third.
+            // The stack has only two algorithms; CUBIC stands in for every other.
             Some(_) => tcp.congestion = Congestion::Cubic,
             None => {}
         }
@@ -99,7 +99,7 @@ impl Sysctls {
             Some(0) => tcp.ecn = Ecn::Off,
             Some(1) => tcp.ecn = Ecn::On,
             Some(2) => tcp.ecn = Ecn::Accept,
-            // Accurate ECN, which the stack does not have.
+            // The stack does not support Accurate ECN.
             _ => {}
         }
         if let Some([_, _, most]) = self.sizes("tcp_rmem") {
@@ -109,8 +109,8 @@ impl Sysctls {
     }
 }
 
-/// A key as the kernel writes it: four words of eight hexadecimal digits with dashes. Their bytes
-/// are the words' in memory, little end first.
+/// Parses a key in the kernel's notation: four words of eight hexadecimal digits, separated by
+/// dashes. In memory each word is little-endian.
 fn key(text: &str) -> Option<[u8; 16]> {
     let mut key = [0; 16];
     let mut words = text.split('-');

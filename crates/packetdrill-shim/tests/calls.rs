@@ -1,4 +1,4 @@
-//! The calls of the table at their edges: pointers, descriptors, buffers, options, the error queue.
+//! Edge cases of the table's calls: pointers, descriptors, buffers, options, the error queue.
 #![allow(
     clippy::macro_metavars_in_unsafe,
     reason = "`call!` takes plain values; what they point at is said at its definition"
@@ -14,7 +14,7 @@ use std::time::Duration;
 use support::{Calls, Player};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// No memory: the first page is never mapped.
+/// An invalid address: the first page is never mapped.
 const NOWHERE: usize = 0x10;
 
 fn send(calls: Calls, file: c_int, bytes: &[u8], flags: c_int) -> Result<isize, Errno> {
@@ -79,7 +79,7 @@ fn bad_pointers_are_efault_in_every_call() {
             let time = call!(calls, gettimeofday, pointer.cast(), std::ptr::null_mut());
             assert_eq!(time.err(), Some(Errno::EFAULT));
         }
-        // What could not be written down is still there.
+        // Data that could not be copied out stays readable.
         player.inject("P.", 1, 1, b"kept");
         player.expect(".", 1, 5, b"");
         assert_eq!(call!(calls, read, file, bad, 10).err(), Some(Errno::EFAULT));
@@ -95,7 +95,7 @@ fn descriptors_are_real_and_others_are_the_kernels() {
         let player = Player::new("", false);
         let calls = player.calls;
         let file = calls.socket(false, 0);
-        // SAFETY: asks for flags, and for a number that is in use otherwise.
+        // SAFETY: the calls only query flags and duplicate descriptors.
         let others = unsafe {
             assert!(libc::fcntl(file, libc::F_GETFD) >= 0, "it is open");
             [libc::dup(0), libc::dup(0)]
@@ -109,7 +109,7 @@ fn descriptors_are_real_and_others_are_the_kernels() {
             assert_eq!(calls.close(other), Ok(0));
         }
         assert_eq!(calls.close(file), Ok(0));
-        // SAFETY: asks for flags.
+        // SAFETY: the call only queries flags.
         let flags = unsafe { libc::fcntl(file, libc::F_GETFD) };
         assert_eq!(flags, -1, "it is closed");
         player.free();
@@ -207,7 +207,7 @@ fn the_error_queue_reports_zero_copy_and_timestamps() {
         let file = player.open(listener);
         let mut room = [0_u8; 512];
         let mut next = || {
-            // SAFETY: all-zero is a valid header; the room is ours.
+            // SAFETY: an all-zero header is valid, and the buffer outlives the call.
             let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
             header.msg_control = room.as_mut_ptr().cast();
             header.msg_controllen = room.len();
@@ -224,9 +224,9 @@ fn the_error_queue_reports_zero_copy_and_timestamps() {
         player.inject(".", 1, 5, b"");
         let (flags, report) = next().expect("a report");
         assert_eq!(flags, libc::MSG_ERRQUEUE);
-        // struct sock_extended_err behind the header: origin 5 (zero copy), code 1 (copied).
+        // A struct sock_extended_err follows the header: origin 5 (zero copy), code 1 (copied).
         assert_eq!((report[20], report[22]), (5, 1));
-        // Software timestamps of sending, with numbers.
+        // Software timestamps of sending, with identifiers.
         let stamps = libc::SOF_TIMESTAMPING_TX_SOFTWARE
             | libc::SOF_TIMESTAMPING_SOFTWARE
             | libc::SOF_TIMESTAMPING_OPT_ID;
@@ -238,7 +238,7 @@ fn the_error_queue_reports_zero_copy_and_timestamps() {
         let (flags, report) = next().expect("a timestamp");
         assert_eq!(flags, libc::MSG_ERRQUEUE | libc::MSG_TRUNC);
         assert_eq!(report[12..16], libc::SCM_TIMESTAMPING.to_ne_bytes());
-        // The second message's last word but the address: the byte's number.
+        // The word before the address in the second message is the number of the byte.
         let at = report.len() - 16 - 4;
         assert_eq!(report[at..at + 4], 6_u32.to_ne_bytes());
         player.free();

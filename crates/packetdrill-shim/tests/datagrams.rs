@@ -29,7 +29,7 @@ fn packet(from: SocketAddr, to: SocketAddr, data: &[u8]) -> Vec<u8> {
     frame(MACS, from.ip(), to.ip(), 17, &udp)[14..].to_vec()
 }
 
-/// The next packet that leaves: protocol and what follows the IP header.
+/// Protocol and IP payload of the next packet that leaves.
 fn next(calls: Calls, v6: bool) -> Option<(u8, Vec<u8>)> {
     let (mut bytes, mut len, mut time_us) = (vec![0; 2048], 2048, 0);
     let place = bytes.as_mut_ptr().cast();
@@ -46,7 +46,7 @@ fn socket(calls: Calls, v6: bool) -> c_int {
     call!(calls, socket, domain, kind, libc::IPPROTO_UDP).expect("a socket")
 }
 
-/// What `recvmsg` gives: data, sender, flags, control messages.
+/// Result of `recvmsg`: data, sender, flags, control messages.
 type Got = (Vec<u8>, Option<SocketAddr>, c_int, Vec<Control>);
 
 fn receive(calls: Calls, file: c_int, room: usize, control_room: usize) -> Result<Got, Errno> {
@@ -55,7 +55,7 @@ fn receive(calls: Calls, file: c_int, room: usize, control_room: usize) -> Resul
         iov_base: bytes.as_mut_ptr().cast(),
         iov_len: room,
     };
-    // SAFETY: all-zero is a valid message header and a valid address of no family.
+    // SAFETY: an all-zero message header is valid, and so is an all-zero address.
     let (mut message, mut name) = unsafe {
         let name: libc::sockaddr_storage = std::mem::zeroed();
         (std::mem::zeroed::<libc::msghdr>(), name)
@@ -66,7 +66,7 @@ fn receive(calls: Calls, file: c_int, room: usize, control_room: usize) -> Resul
     message.msg_controllen = control_room;
     let len = call!(calls, recvmsg, file, &raw mut message, 0)? as usize;
     bytes.truncate(len);
-    // SAFETY: the address was written with its length, the control data too.
+    // SAFETY: the call stored the address and the control data with their lengths.
     let (from, written) = unsafe {
         let from = SockaddrStorage::from_raw((&raw const name).cast(), Some(message.msg_namelen));
         let written = control.as_ptr().cast::<u8>();
@@ -135,7 +135,7 @@ fn a_udp_socket_takes_and_sends_datagrams() {
             assert_eq!(calls.bind(file, us), Err(Errno::EINVAL));
             let second = socket(calls, v6);
             assert_eq!(calls.bind(second, us), Err(Errno::EADDRINUSE));
-            // TCP has ports of its own.
+            // The port numbers of TCP are separate.
             let stream = calls.socket(v6, 0);
             calls.bind(stream, us).expect("free");
             assert_eq!(receive(calls, file, 10, 0), Err(Errno::EAGAIN));
@@ -153,7 +153,7 @@ fn a_udp_socket_takes_and_sends_datagrams() {
                 receive(calls, file, 100, 0),
                 Ok((Vec::new(), Some(peer), 0, Vec::new()))
             );
-            // Cut, and the rest is gone (recvmsg(2)).
+            // Truncated; the rest is discarded (recvmsg(2)).
             let cut = (b"long".to_vec(), Some(peer), libc::MSG_TRUNC, Vec::new());
             assert_eq!(receive(calls, file, 4, 0), Ok(cut));
             assert_eq!(receive(calls, file, 4, 0), Err(Errno::EAGAIN));
@@ -177,7 +177,7 @@ fn a_udp_socket_takes_and_sends_datagrams() {
             );
             assert_eq!(next(calls, v6).expect("it leaves").1.len(), most + 8);
 
-            // With a peer: only from it, and to it where no other address is named.
+            // A connected socket receives only from its peer and sends to it by default.
             calls.connect(file, peer).expect("a peer");
             let other = SocketAddr::new(peer.ip(), peer.port() + 1);
             player
@@ -191,7 +191,7 @@ fn a_udp_socket_takes_and_sends_datagrams() {
             assert_eq!(calls.write(file, b"more"), Ok(4));
             assert_eq!(next(calls, v6).expect("it leaves").1[8..], *b"more");
 
-            // One without an address gets one when it sends.
+            // A socket without an address gets one when it sends.
             assert_eq!(send(calls, second, b"from anywhere", Some(peer)), Ok(13));
             let (_, sent) = next(calls, v6).expect("it leaves");
             let port = u16::from_be_bytes([sent[0], sent[1]]);
@@ -202,7 +202,7 @@ fn a_udp_socket_takes_and_sends_datagrams() {
                 .expect("it is IP");
             assert_eq!(calls.read(second, 100), Ok(b"back".to_vec()));
 
-            // Nobody there: port unreachable (RFC 1122, 3.2.2.1; RFC 4443, 3.1).
+            // No socket there: port unreachable (RFC 1122, 3.2.2.1; RFC 4443, 3.1).
             player
                 .inject_packet(&packet(peer, us, b"unread"))
                 .expect("it is IP");
@@ -253,7 +253,8 @@ fn calls_that_are_not_a_datagrams_get_linuxs_error_numbers() {
     });
 }
 
-/// ip(7), ipv6(7): IP_PKTINFO, IPV6_RECVPKTINFO and IPV6_PKTINFO.
+/// Destination address of a datagram: IP_PKTINFO, IPV6_RECVPKTINFO and IPV6_PKTINFO (ip(7),
+/// ipv6(7)).
 /// Promise 62.
 #[test]
 fn control_messages_report_and_choose_a_datagrams_address() {
@@ -305,11 +306,11 @@ fn control_messages_report_and_choose_a_datagrams_address() {
                     data: data.clone()
                 }]
             );
-            // Too little room for it.
+            // The buffer is too small for the message.
             let (_, _, flags, control) = receive(calls, file, 10, 16).expect("it came");
             assert_eq!((flags, control), (libc::MSG_CTRUNC, Vec::new()));
 
-            // The answer from the second address; the kernel's choice would be the first.
+            // The answer comes from the second address; the kernel would choose the first.
             let asked = [Control { level, kind, data }];
             assert_eq!(send_with(calls, file, b"this", peer, &asked), Ok(4));
             let (_, sent) = next(calls, v6).expect("it leaves");
@@ -347,7 +348,7 @@ fn send_with(
         iov_base: data.as_ptr().cast_mut().cast::<c_void>(),
         iov_len: data.len(),
     };
-    // SAFETY: all-zero is a valid message header.
+    // SAFETY: an all-zero message header is valid.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     (message.msg_iov, message.msg_iovlen) = (&raw mut piece, 1);
     message.msg_name = address.as_ptr().cast_mut().cast();
@@ -357,7 +358,7 @@ fn send_with(
     call!(calls, sendmsg, file, &raw const message, 0)
 }
 
-/// tcp(7), TCP_INQ: what is left to read, and the end of the stream.
+/// TCP_INQ (tcp(7)): the readable bytes, and the end of the stream.
 /// Promise 62.
 #[test]
 fn a_stream_reports_how_much_is_left_to_read() {

@@ -1,5 +1,5 @@
-//! TCP Fast Open (RFC 7413) through the table: cookies, data with a SYN, and what happens when the
-//! peer or the path takes neither.
+//! TCP Fast Open (RFC 7413) through the table: cookies, data with a SYN, and a peer or path that
+//! rejects either.
 #![allow(
     clippy::macro_metavars_in_unsafe,
     reason = "`call!` takes plain values; what they point at is said at its definition"
@@ -16,10 +16,10 @@ use support::segment::{Segment, flags};
 use support::{PEER_ISN, Player};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// The option (RFC 7413, 4.1.1).
+/// Kind of the option (RFC 7413, 4.1.1).
 const FAST_OPEN: u8 = 34;
 
-/// A folder of sysctls that is removed again.
+/// A folder of sysctls, removed on drop.
 struct Sysctls(PathBuf);
 
 impl Sysctls {
@@ -44,13 +44,13 @@ impl Drop for Sysctls {
     }
 }
 
-/// Client and server, and a key.
+/// Enables client and server, and sets a key.
 fn both(name: &str) -> Sysctls {
     let key = "a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4\n";
     Sysctls::new(name, &[("tcp_fastopen", "3\n"), ("tcp_fastopen_key", key)])
 }
 
-/// A segment of the peer's with a Fast Open option.
+/// Injects a segment from the peer with a Fast Open option.
 fn inject(player: &Player, kind: &str, cookie: Option<&[u8]>, ack: u32, data: &[u8]) {
     let mut options = vec![(2, vec![5, 180])];
     options.extend(cookie.map(|cookie| (FAST_OPEN, cookie.to_vec())));
@@ -75,7 +75,7 @@ fn inject(player: &Player, kind: &str, cookie: Option<&[u8]>, ack: u32, data: &[
         .expect("it is IP");
 }
 
-/// The cookie of a segment's option; none without the option.
+/// Cookie of a segment; `None` without the option.
 fn cookie(segment: &Segment) -> Option<Vec<u8>> {
     let mut options = segment.options.iter();
     options
@@ -138,7 +138,7 @@ fn a_cookie_is_given_out_and_data_with_a_syn_is_taken_before_the_handshake_is_do
             assert_eq!(calls.read(file, 100), Ok(b"question".to_vec()));
             assert_eq!(calls.write(file, b"answer"), Ok(6));
             player.expect("P.", 1, 9, b"answer");
-            // The handshake ends with the acknowledgement of both.
+            // The handshake ends with the acknowledgement of both SYN-ACK and data.
             player.inject(".", 9, 7, b"");
             calls.close(file).expect("open");
             player.expect("F.", 7, 9, b"");
@@ -205,7 +205,7 @@ fn a_client_asks_for_a_cookie_and_sends_data_with_its_next_syn() {
         assert_eq!(cookie(&syn).as_deref(), Some(&b"cookie"[..]));
         assert_eq!(syn.data, b"question");
         player.us.set_port(syn.from);
-        // Taken: nothing is sent again.
+        // The peer acknowledged the data, so nothing is retransmitted.
         inject(&player, "S.", None, 9, b"");
         player.expect(".", 9, 1, b"");
 
@@ -213,7 +213,7 @@ fn a_client_asks_for_a_cookie_and_sends_data_with_its_next_syn() {
         assert_eq!(send_with_syn(&player, third, b"question"), Ok(8));
         let (_, syn) = player.next().expect("a SYN");
         player.us.set_port(syn.from);
-        // Not taken: it comes again at once.
+        // The peer did not acknowledge the data, so it is retransmitted at once.
         inject(&player, "S.", None, 1, b"");
         player.expect("P.", 1, 1, b"question");
         player.free();

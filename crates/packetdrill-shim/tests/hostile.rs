@@ -1,4 +1,4 @@
-//! Random packets and random calls: no panic, and nothing is left when all is over.
+//! Random packets and random calls: the host never panics, and no resources are left at the end.
 
 mod support;
 
@@ -12,7 +12,7 @@ use support::segment::{Segment, frame};
 const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 const STEPS: u32 = 30_000;
 
-/// Numbers that come again (SplitMix64).
+/// Reproducible random numbers (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -25,7 +25,7 @@ impl Random {
     }
 }
 
-/// A packet: mostly a segment near the windows of connections that exist, or plain noise.
+/// A random packet: mostly a segment near the windows of existing connections, or plain noise.
 fn packet(random: &mut Random, isn: u32) -> Vec<u8> {
     if random.below(10) == 0 {
         return (0..random.below(100))
@@ -37,7 +37,7 @@ fn packet(random: &mut Random, isn: u32) -> Vec<u8> {
     };
     let (from, to) = ([192, 0, 2, 1].into(), [192, 168, 0, 2].into());
     if random.below(4) == 0 {
-        // A datagram, to the one port or to one that was chosen.
+        // A datagram to the bound port or to an ephemeral port.
         let port = [8080, 49_152][random.below(2) as usize];
         let data = vec![3; random.below(60) as usize];
         let ports = [5000, port, 8 + data.len() as u16, 0];
@@ -63,7 +63,7 @@ fn packet(random: &mut Random, isn: u32) -> Vec<u8> {
     bytes
 }
 
-/// A call with arguments that may be wrong.
+/// Makes a random call whose arguments may be wrong.
 fn call(host: &mut Host, random: &mut Random, files: &mut Vec<i32>) {
     let file = match files.get(random.below(files.len() as u64 + 1) as usize) {
         Some(file) => *file,
@@ -146,7 +146,7 @@ fn random_packets_and_calls_leave_nothing() {
         let mut host =
             Host::new(parse_flags("nosysctls", CommandLine::default()).expect("defaults"))
                 .expect("they work");
-        // One that listens for sure; others come and go.
+        // One listener always exists; others come and go.
         let listener = host
             .socket(libc::AF_INET, libc::SOCK_STREAM, 0)
             .expect("a socket");
@@ -171,7 +171,7 @@ fn random_packets_and_calls_leave_nothing() {
         for file in files {
             let _ = host.close(file);
         }
-        // Longer than any retransmission and TIME_WAIT last.
+        // Longer than any retransmission and any TIME-WAIT.
         host.advance(host.now() + Duration::from_secs(4000));
         assert_eq!(host.usage(), (0, 0, 0), "buffers, connections, TIME_WAIT");
     });

@@ -1,4 +1,4 @@
-//! `TCP_INFO` through the table: what scripts assert about it.
+//! `TCP_INFO` through the table: the fields that scripts check.
 #![allow(
     clippy::macro_metavars_in_unsafe,
     reason = "`call!` takes plain values; what they point at is said at its definition"
@@ -16,7 +16,7 @@ use support::{Calls, PEER_ISN, Player};
 const LIMIT: Duration = Duration::from_secs(60);
 const MSS: usize = 1000;
 
-/// As the C library declares it: the layout is not ours.
+/// Reads TCP_INFO in the C library's declaration, whose layout is not ours.
 fn info(calls: Calls, file: c_int) -> libc::tcp_info {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut len = size_of_val(&info) as libc::socklen_t;
@@ -31,13 +31,13 @@ fn info(calls: Calls, file: c_int) -> libc::tcp_info {
         &raw mut len
     )
     .expect("known");
-    // As much as the C library knows of; newer kernels have more.
+    // The C library's struct; newer kernels have more fields.
     assert_eq!(len as usize, size_of_val(&info));
-    // SAFETY: it is made of integers, all of which were written.
+    // SAFETY: the struct consists of integers, all of which were written.
     unsafe { info.assume_init() }
 }
 
-/// A segment of the peer's, with options.
+/// Injects a segment from the peer, with options.
 fn inject(player: &Player, kind: &str, seq: u32, ack: u32, options: Vec<(u8, Vec<u8>)>) {
     let segment = Segment {
         from: player.peer.port(),
@@ -58,7 +58,7 @@ fn inject(player: &Player, kind: &str, seq: u32, ack: u32, options: Vec<(u8, Vec
         .expect("it is IP");
 }
 
-/// A report that the peer has bytes from one number to another.
+/// Injects a SACK for one range.
 fn sack(player: &Player, ack: u32, from: u32, to: u32) {
     let words = [from, to].map(|number| player.isn.wrapping_add(number).to_be_bytes());
     inject(player, ".", 1, ack, vec![(5, words.concat())]);
@@ -88,7 +88,7 @@ fn tcp_info_follows_a_connection_through_loss_and_timeout() {
         inject(&player, ".", 1, 1, Vec::new());
         let (file, _) = calls.accept(listener).expect("it waits");
         let open = info(calls, file);
-        // SACK and scaling were agreed on, timestamps not.
+        // SACK and window scaling were negotiated, timestamps were not.
         assert_eq!(
             (open.tcpi_state, open.tcpi_ca_state, open.tcpi_options),
             (1, 0, 2 | 4)
@@ -109,7 +109,7 @@ fn tcp_info_follows_a_connection_through_loss_and_timeout() {
             ),
             (0, 0, 3)
         );
-        // RFC 6298, 2.2: the first measurement, and three times it.
+        // RFC 6298, 2.2: the first measurement, and three times its value.
         assert!(
             (100_000..101_000).contains(&open.tcpi_rtt),
             "{}",
@@ -127,7 +127,7 @@ fn tcp_info_follows_a_connection_through_loss_and_timeout() {
             player.expect(".", 1 + 1000 * n, 1, &[1; MSS]);
         }
         assert_eq!(info(calls, file).tcpi_unacked, 10);
-        // RFC 6675: one range is a suspicion, three segments' worth a loss.
+        // RFC 6675: one SACKed segment does not mark a loss, three do.
         sack(&player, 1, 1001, 2001);
         let suspected = info(calls, file);
         assert_eq!(
@@ -147,7 +147,7 @@ fn tcp_info_follows_a_connection_through_loss_and_timeout() {
         );
         assert_eq!((lost.tcpi_retrans, lost.tcpi_total_retrans), (1, 1));
         assert!(lost.tcpi_snd_ssthresh < 10, "{}", lost.tcpi_snd_ssthresh);
-        // What is left leaves, and the first again, in whatever order.
+        // The remaining data and the first segment leave, in either order.
         let (mut first, mut last) = (false, false);
         while !(first && last) {
             let (_, segment) = player.next().expect("a segment leaves");
@@ -155,7 +155,7 @@ fn tcp_info_follows_a_connection_through_loss_and_timeout() {
             first |= start == 1;
             last |= start == 11_001;
         }
-        // All is there: recovery is over.
+        // Everything is acknowledged, so recovery ends.
         inject(&player, ".", 1, 12_001, Vec::new());
         let over = info(calls, file);
         assert_eq!(
@@ -164,11 +164,11 @@ fn tcp_info_follows_a_connection_through_loss_and_timeout() {
         );
         let again = over.tcpi_total_retrans;
 
-        // RFC 6298, 5.5: without an answer the timeout doubles.
+        // RFC 6298, 5.5: the timeout doubles if no acknowledgement arrives.
         assert_eq!(calls.write(file, &[2; MSS]), Ok(1000));
         player.expect("P.", 12_001, 1, &[2; MSS]);
         let before = info(calls, file).tcpi_rto;
-        // RFC 8985, 7: a probe comes before the timeout.
+        // RFC 8985, 7: a tail loss probe precedes the timeout.
         player.expect("P.", 12_001, 1, &[2; MSS]);
         player.expect("P.", 12_001, 1, &[2; MSS]);
         let timed_out = info(calls, file);
@@ -216,7 +216,7 @@ fn tcp_info_counts_the_bytes_of_the_stream() {
         );
         assert_eq!(info.tcpi_snd_wnd, 65_535);
         assert!((1..=262_144 - 300).contains(&info.tcpi_rcv_wnd));
-        // Ten segments are under way.
+        // Ten segments are in flight.
         assert_eq!(info.tcpi_notsent_bytes, 70_000 - 14_600);
         player.free();
     });

@@ -1,4 +1,4 @@
-//! The shared object, opened and driven as packetdrill does.
+//! The shared object, loaded and driven as packetdrill does.
 #![allow(
     clippy::macro_metavars_in_unsafe,
     reason = "`call!` takes plain values; what they point at is said at its definition"
@@ -18,7 +18,7 @@ use support::{Calls, Player};
 const LIMIT: Duration = Duration::from_secs(60);
 const SECOND_US: i64 = 1_000_000;
 
-/// Places in the table, in words, from `packetdrill.h`.
+/// Offsets in the table, in words, from `packetdrill.h`.
 /// Promise 62.
 #[test]
 fn the_table_has_packetdrills_layout() {
@@ -53,12 +53,12 @@ fn a_server_takes_and_sends_data_and_closes() {
             player.inject("P.", 1, 1, b"question");
             assert_eq!(calls.read(file, 5), Ok(b"quest".to_vec()));
             assert_eq!(calls.read(file, 100), Ok(b"ion".to_vec()));
-            // A request is acknowledged at once; the answer is another segment.
+            // The stack acknowledges a request at once; the answer is another segment.
             player.expect(".", 1, 9, b"");
             assert_eq!(calls.write(file, b"answer"), Ok(6));
             let left = player.expect("P.", 1, 9, b"answer");
-            // RFC 6298, 5.4: without an acknowledgement it is sent again; the clock has moved with
-            // it.
+            // RFC 6298, 5.4: an unacknowledged segment is retransmitted; the clock advances to that
+            // time.
             let again = player.expect("P.", 1, 9, b"answer");
             assert!(
                 (200_000..=SECOND_US * 3).contains(&(again - left)),
@@ -66,7 +66,7 @@ fn a_server_takes_and_sends_data_and_closes() {
                 again - left
             );
             player.inject(".", 9, 7, b"");
-            // RFC 9293, 3.6: the peer closes, then we.
+            // RFC 9293, 3.6: the peer closes first.
             player.inject("F.", 9, 7, b"");
             assert_eq!(calls.read(file, 1), Ok(Vec::new()));
             player.expect(".", 7, 10, b"");
@@ -80,7 +80,7 @@ fn a_server_takes_and_sends_data_and_closes() {
     });
 }
 
-/// RFC 4291, 2.5.5.2: an IPv6 socket that talks IPv4, packetdrill's third mode.
+/// An IPv6 socket with an IPv4 peer (RFC 4291, 2.5.5.2): packetdrill's third mode.
 /// Promise 62.
 #[test]
 fn an_ipv6_socket_talks_to_ipv4_mapped_addresses() {
@@ -128,7 +128,7 @@ fn a_client_opens_closes_and_waits_in_time_wait() {
             player.expect(".", 2, 11, b"");
             player.inject("F.", 11, 2, b"");
             player.expect(".", 2, 12, b"");
-            // RFC 9293, 3.10.7.4: TIME-WAIT answers a repeated FIN.
+            // RFC 9293, 3.10.7.4: TIME-WAIT answers a retransmitted FIN.
             calls.sleep(Duration::from_secs(30));
             player.inject("F.", 11, 2, b"");
             player.expect(".", 2, 12, b"");
@@ -157,7 +157,7 @@ fn a_connect_is_refused_reset_and_times_out() {
         assert_eq!(calls.error(file), Errno::ECONNREFUSED);
         assert_eq!(calls.error(file), Errno::UnknownErrno, "reported once");
         calls.close(file).expect("open");
-        // RFC 9293, 3.10.7.4: an open connection.
+        // RFC 9293, 3.10.7.4: a reset of an open connection.
         let file = connecting(calls);
         player.expect("S", 0, 0, b"");
         player.inject("S.", 0, 1, b"");
@@ -167,7 +167,7 @@ fn a_connect_is_refused_reset_and_times_out() {
         assert_eq!(calls.read(file, 1), Ok(Vec::new()), "reported once");
         assert_eq!(calls.write(file, b"x"), Err(Errno::EPIPE));
         calls.close(file).expect("open");
-        // RFC 6298, 5.5: 1, 2, 4 … s apart; each time is that of the script's clock.
+        // RFC 6298, 5.5: retransmissions are 1, 2, 4 … s apart on the script's clock.
         let file = connecting(calls);
         let mut last = player.expect("S", 0, 0, b"");
         for seconds in [1, 2, 4, 8, 16, 32] {
@@ -182,8 +182,8 @@ fn a_connect_is_refused_reset_and_times_out() {
     });
 }
 
-/// A call in a thread of its own, as packetdrill makes those that block: it resumes when the
-/// thread sleeps. The result, and when it came.
+/// Makes a call in its own thread, as packetdrill does for blocking calls, and returns once the
+/// thread sleeps. The thread returns the result and its time.
 fn blocked<T: Send + 'static>(
     calls: Calls,
     call: impl FnOnce(Calls) -> T + Send + 'static,
@@ -196,7 +196,7 @@ fn blocked<T: Send + 'static>(
     });
     let status = format!("/proc/self/task/{}/stat", hear.recv().expect("it starts"));
     wait_until("the thread to sleep", LIMIT, || {
-        // Behind the name, which stands in brackets.
+        // The state follows the name, which stands in parentheses.
         let stat = std::fs::read_to_string(&status).expect("it lives");
         stat.rsplit_once(") ")
             .is_some_and(|(_, rest)| rest.starts_with('S'))
@@ -225,7 +225,7 @@ fn calls_that_block_end_when_the_script_lets_them() {
         player.inject("P.", 1, 1, b"data");
         calls.sleep(second);
         let (bytes, when_read) = read.join().expect("it ends");
-        // More than the window takes: it waits for the acknowledgement.
+        // More than the window, so the write waits for the acknowledgement.
         let much = vec![7; 300_000];
         let write = blocked(calls, move |calls| calls.write(file, &much));
         let mut acked = 1;
@@ -277,7 +277,7 @@ fn a_call_of_the_script_itself_moves_the_clock() {
         let start = calls.time_us();
         assert_eq!(call!(calls, poll, &raw mut wait, 1, 1500), Ok(0));
         assert_eq!(calls.time_us() - start, 1_500_001);
-        // Nothing could ever end this one.
+        // Nothing could ever end this call.
         assert_eq!(calls.accept(listener).err(), Some(Errno::EDEADLK));
         player.free();
     });
@@ -298,7 +298,7 @@ fn poll_and_epoll_report_the_files_that_are_ready() {
             };
             call!(calls, epoll_ctl, epoll, operation, file, &raw mut event)
         };
-        // Which file, and what it is ready for.
+        // The ready file and its events.
         let ready = || {
             let mut event = libc::epoll_event { events: 0, u64: 0 };
             let count = call!(calls, epoll_wait, epoll, &raw mut event, 1, 0).expect("it waits");
@@ -362,7 +362,7 @@ fn a_socket_is_fresh_again_after_a_connect_to_no_family() {
         assert_eq!(calls.read(open, 1), Err(Errno::ECONNRESET), "told once");
         assert_eq!(calls.read(open, 1), Err(Errno::ENOTCONN));
         assert_eq!(calls.write(open, b"x"), Err(Errno::EPIPE));
-        // A listener stops, by that or by `shutdown`; it may listen again.
+        // A listener stops by that or by `shutdown`, and may listen again.
         assert_eq!(call!(calls, shutdown, listener, libc::SHUT_WR), Ok(0));
         assert_eq!(call!(calls, shutdown, listener, libc::SHUT_RD), Ok(0));
         player.inject("S", 0, 0, b"");
@@ -372,7 +372,7 @@ fn a_socket_is_fresh_again_after_a_connect_to_no_family() {
         assert_eq!(call!(calls, listen, listener, 1), Ok(0));
         assert_eq!(disconnect(listener), Ok(0));
         assert_eq!(calls.accept(listener).err(), Some(Errno::EINVAL));
-        // Without an address a socket listens at a port that is free.
+        // A socket without an address listens at a free port.
         let other = calls.socket(false, libc::SOCK_NONBLOCK);
         assert_eq!(call!(calls, listen, other, 1), Ok(0));
         assert_eq!(calls.accept(other).err(), Some(Errno::EAGAIN));
@@ -457,7 +457,7 @@ fn wrong_calls_get_linuxs_error_numbers() {
             player.inject_packet(b"\x05no version of IP"),
             Err(Errno::EINVAL)
         );
-        // Data that was not read: the peer learns of it (RFC 2525, 2.17).
+        // Unread data makes `close` send a reset (RFC 2525, 2.17).
         let open = player.open(listener);
         player.inject("P.", 1, 1, b"unread");
         player.expect(".", 1, 7, b"");

@@ -1,4 +1,5 @@
-//! Urgent data through the table (tcp(7); RFC 9293, 3.8.5): Linux's sockets know of its last byte.
+//! Urgent data through the table (tcp(7); RFC 9293, 3.8.5). Linux treats only its last byte as
+//! urgent.
 #![allow(
     clippy::macro_metavars_in_unsafe,
     reason = "`call!` takes plain values; what they point at is said at its definition"
@@ -14,10 +15,10 @@ use support::segment::{Segment, flags};
 use support::{Calls, Player};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// asm-generic/sockios.h.
+/// Value from asm-generic/sockios.h.
 const SIOCATMARK: u64 = 0x8905;
 
-/// An accepted connection, whose calls do not wait.
+/// An accepted connection whose calls do not block.
 fn open() -> (Player, c_int) {
     let mut player = Player::new("", false);
     let listener = player.listener(libc::SOCK_NONBLOCK);
@@ -33,7 +34,7 @@ fn open() -> (Player, c_int) {
     (player, file)
 }
 
-/// Data at `seq` whose urgent pointer is `pointer`.
+/// Injects data at `seq` with an urgent pointer.
 fn inject(player: &Player, seq: u32, pointer: u16, data: &[u8]) {
     let segment = Segment {
         from: player.peer.port(),
@@ -94,7 +95,7 @@ fn reading_stops_at_the_urgent_byte_which_is_read_apart() {
         assert!(is_at_mark(calls, file));
         assert_eq!(calls.read(file, 10), Ok(b"ef".to_vec()));
         assert!(!is_at_mark(calls, file));
-        // Announced before it comes: never waited for.
+        // Announced before it arrives; a read never waits for it.
         inject(&player, 7, 3, b"g");
         assert_eq!(receive(calls, file, 1, libc::MSG_OOB), Err(Errno::EAGAIN));
         player.inject("P.", 8, 1, b"hij");

@@ -1,4 +1,4 @@
-//! Arguments and results as C has them, and calls that wait.
+//! Conversion of arguments and results to C, and calls that may block.
 
 pub use cofferdam_bsd::{read_address, write_address};
 
@@ -7,16 +7,16 @@ use crate::shim::Shim;
 use libc::{c_int, c_void};
 use nix::errno::Errno;
 
-/// The shim behind the table's first argument.
+/// The shim behind the first argument of each table function.
 ///
 /// # Safety
-/// `userdata` is what [`super::fill`] was given, and `free` was not called.
+/// `userdata` is the pointer that [`super::fill`] stored, and `free` has not been called.
 pub unsafe fn shim<'a>(userdata: *mut c_void) -> &'a Shim {
-    // SAFETY: as the caller guarantees; the shim is shared between threads, and only read.
+    // SAFETY: as the caller guarantees; threads share the shim and only read it.
     unsafe { &*userdata.cast_const().cast::<Shim>() }
 }
 
-/// A call's result as C has it.
+/// Converts a result to C's convention: the value, or −1 with `errno` set.
 pub fn give<T: TryInto<R>, R: From<i8>>(result: Result<T>) -> R {
     match result.and_then(|value| value.try_into().map_err(|_| Errno::EOVERFLOW)) {
         Ok(value) => value,
@@ -31,7 +31,7 @@ pub fn done(result: Result<()>) -> c_int {
     give(result.map(|()| 0))
 }
 
-/// Makes a call, again until it is done where it may wait.
+/// Makes a call once, or repeats it until it succeeds if it may block.
 pub fn may_wait<T>(
     shim: &Shim,
     waits: bool,

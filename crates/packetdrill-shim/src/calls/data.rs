@@ -1,4 +1,4 @@
-//! Bytes in and out. All reading calls are one, and all writing calls.
+//! Reading and writing data. All reading calls share one path, and so do all writing calls.
 
 use super::convert::{give, may_wait, read_address, shim, write_address};
 use crate::control::{self, Control};
@@ -9,16 +9,16 @@ use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use nix::errno::Errno;
 use std::net::SocketAddr;
 
-/// More pieces than this are refused (limits.h, IOV_MAX).
+/// Maximum length of a vector (IOV_MAX of limits.h).
 const MOST_PIECES: usize = 1024;
 
-/// Reads into pieces of memory, in order; returns the ancillary data.
+/// Reads into pieces of memory in order and returns the message without its data.
 fn receive(shim: &Shim, file: c_int, pieces: &[iovec], flags: c_int) -> Result<Message> {
     let most = pieces.iter().map(|piece| piece.iov_len).sum();
     let flags = Flags::from_bits(flags)?;
-    // The urgent byte is never waited for (tcp_recv_urg).
+    // Linux never waits for the urgent byte (tcp_recv_urg).
     let waits = flags.waits() && !flags.urgent && !shim.call(|host| host.is_nonblocking(file));
-    // What is not written down stays in the queue.
+    // Peeks first, so that data that could not be copied out stays in the queue.
     let look = Flags {
         peek: true,
         ..flags
@@ -59,7 +59,7 @@ fn len_of(read: Result<Message>) -> ssize_t {
     give(read.map(|message| message.reported))
 }
 
-/// Collects pieces of memory, in order.
+/// Concatenates pieces of memory.
 fn gather(pieces: &[iovec]) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     for piece in pieces {
@@ -68,7 +68,7 @@ fn gather(pieces: &[iovec]) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes pieces of memory, in order: a datagram, or to a stream.
+/// Writes pieces of memory in order, as one datagram or to a stream.
 fn transmit(
     shim: &Shim,
     file: c_int,
@@ -94,12 +94,12 @@ fn transmit(
         _ if flags.fast_open && shim.call(|host| host.is_connecting(file)) => {
             shim.call(|host| host.open_already(file)).and_then(Err)
         }
-        // After the handshake it is ignored.
+        // Linux ignores the address once the connection is open.
         _ => send_bytes(shim, file, &gather(pieces)?, flags),
     }
 }
 
-/// A stream's bytes. A write that waits writes all, as Linux does.
+/// Writes to a stream. A blocking write writes everything, as in Linux.
 pub fn send_bytes(shim: &Shim, file: c_int, bytes: &[u8], flags: Flags) -> Result<usize> {
     let waits = flags.waits() && !shim.call(|host| host.is_nonblocking(file));
     let mut sent = 0;
@@ -117,7 +117,7 @@ pub fn send_bytes(shim: &Shim, file: c_int, bytes: &[u8], flags: Flags) -> Resul
     }
 }
 
-/// `connect` and `send` in one (RFC 7413).
+/// Combines `connect` and `send` (RFC 7413).
 fn fast_open(
     shim: &Shim,
     file: c_int,
@@ -144,7 +144,7 @@ fn fast_open(
     send_bytes(shim, file, &bytes[taken..], flags).map(|sent| taken + sent)
 }
 
-/// One piece.
+/// A vector of one piece.
 fn piece(base: *const c_void, len: size_t) -> [iovec; 1] {
     [iovec {
         iov_base: base.cast_mut(),
@@ -152,7 +152,7 @@ fn piece(base: *const c_void, len: size_t) -> [iovec; 1] {
     }]
 }
 
-/// The pieces of a vector.
+/// Copies the pieces out of a C vector.
 fn vector(pieces: *const iovec, count: usize) -> Result<Vec<iovec>> {
     match count {
         0 => Ok(Vec::new()),
@@ -171,10 +171,10 @@ pub unsafe extern "C" fn read(
     bytes: *mut c_void,
     len: size_t,
 ) -> ssize_t {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     if !owns(shim, file) {
-        // SAFETY: not a file of ours: the kernel's, which checks the pointer.
+        // SAFETY: the descriptor is the kernel's, and the kernel checks the pointer.
         return unsafe { libc::read(file, bytes, len) };
     }
     len_of(receive(shim, file, &piece(bytes, len), 0))
@@ -187,12 +187,12 @@ pub unsafe extern "C" fn recv(
     len: size_t,
     flags: c_int,
 ) -> ssize_t {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     len_of(receive(shim, file, &piece(bytes, len), flags))
 }
 
-/// Writes a datagram's sender. A stream's is its peer: no address is written, as Linux does.
+/// Stores the sender's address for a datagram. For a stream no address is stored, as in Linux.
 pub unsafe extern "C" fn recvfrom(
     userdata: *mut c_void,
     file: c_int,
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn recvfrom(
     address: *mut sockaddr,
     address_len: *mut socklen_t,
 ) -> ssize_t {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     let read = receive(shim, file, &piece(bytes, len), flags).and_then(|message| {
         match message.from {
@@ -221,16 +221,16 @@ pub unsafe extern "C" fn readv(
     pieces: *const iovec,
     number: c_int,
 ) -> ssize_t {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     if !owns(shim, file) {
-        // SAFETY: not a file of ours: the kernel's, which checks the pointer.
+        // SAFETY: the descriptor is the kernel's, and the kernel checks the pointer.
         return unsafe { libc::readv(file, pieces, number) };
     }
     len_of(counted(pieces, number).and_then(|pieces| receive(shim, file, &pieces, 0)))
 }
 
-/// The pieces of `readv` and `writev`.
+/// Copies the pieces out of a C vector whose length is signed.
 fn counted(pieces: *const iovec, number: c_int) -> Result<Vec<iovec>> {
     match usize::try_from(number) {
         Ok(count @ ..=MOST_PIECES) => vector(pieces, count),
@@ -244,12 +244,12 @@ pub unsafe extern "C" fn recvmsg(
     message: *mut msghdr,
     flags: c_int,
 ) -> ssize_t {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     let read = memory::get(message).and_then(|mut header| {
         let pieces = vector(header.msg_iov, header.msg_iovlen)?;
         let read = receive(shim, file, &pieces, flags)?;
-        // A stream has no name.
+        // A stream has no source address.
         let name_len = std::mem::take(&mut header.msg_namelen);
         if let Some(from) = read.from.filter(|_| !header.msg_name.is_null()) {
             let mut len = name_len;
@@ -279,10 +279,10 @@ pub unsafe extern "C" fn write(
     bytes: *const c_void,
     len: size_t,
 ) -> ssize_t {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     if !owns(shim, file) {
-        // SAFETY: not a file of ours: the kernel's, which checks the pointer.
+        // SAFETY: the descriptor is the kernel's, and the kernel checks the pointer.
         return unsafe { libc::write(file, bytes, len) };
     }
     give(transmit(shim, file, &piece(bytes, len), 0, None, &[]))
@@ -295,12 +295,12 @@ pub unsafe extern "C" fn send(
     len: size_t,
     flags: c_int,
 ) -> ssize_t {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     give(transmit(shim, file, &piece(bytes, len), flags, None, &[]))
 }
 
-/// The address is a datagram's; on a stream, which has its peer, it is ignored, as Linux does.
+/// Uses the address for a datagram. A stream ignores it, as in Linux.
 pub unsafe extern "C" fn sendto(
     userdata: *mut c_void,
     file: c_int,
@@ -310,13 +310,13 @@ pub unsafe extern "C" fn sendto(
     address: *const sockaddr,
     address_len: socklen_t,
 ) -> ssize_t {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     let to = named(shim, file, flags, address, address_len);
     give(to.and_then(|to| transmit(shim, file, &piece(bytes, len), flags, to, &[])))
 }
 
-/// Whom it is for: `None` when no address is given, and for a stream that has its peer.
+/// Destination of a write: `None` if no address is given, and for a connected stream.
 fn named(
     shim: &Shim,
     file: c_int,
@@ -329,7 +329,7 @@ fn named(
         return Ok(None);
     }
     match read_address(address, len) {
-        // No peer to connect to.
+        // MSG_FASTOPEN needs a peer to connect to.
         Err(Errno::EAFNOSUPPORT) if flags & libc::MSG_FASTOPEN != 0 => Err(Errno::EOPNOTSUPP),
         other => other.map(Some),
     }
@@ -341,10 +341,10 @@ pub unsafe extern "C" fn writev(
     pieces: *const iovec,
     number: c_int,
 ) -> ssize_t {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     if !owns(shim, file) {
-        // SAFETY: not a file of ours: the kernel's, which checks the pointer.
+        // SAFETY: the descriptor is the kernel's, and the kernel checks the pointer.
         return unsafe { libc::writev(file, pieces, number) };
     }
     let pieces = counted(pieces, number);
@@ -357,7 +357,7 @@ pub unsafe extern "C" fn sendmsg(
     message: *const msghdr,
     flags: c_int,
 ) -> ssize_t {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     give(memory::get(message).and_then(|message| {
         let control = match message.msg_control.is_null() {

@@ -1,4 +1,4 @@
-//! The link and the clock.
+//! The network device and the clock.
 
 use super::convert::{done, shim};
 use crate::memory;
@@ -10,20 +10,20 @@ pub unsafe extern "C" fn netdev_send(
     packet: *const c_void,
     len: size_t,
 ) -> c_int {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     let packet = memory::read(packet, len);
     done(packet.and_then(|packet| shim.call(|host| host.arrive(&packet))))
 }
 
-/// A packet that is longer than there is room for is cut.
+/// Truncates a packet that does not fit the buffer.
 pub unsafe extern "C" fn netdev_receive(
     userdata: *mut c_void,
     packet: *mut c_void,
     len: *mut size_t,
     time_us: *mut c_longlong,
 ) -> c_int {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     let next = shim.next_packet();
     done(memory::get(len).and_then(|most| {
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn netdev_receive(
 }
 
 pub unsafe extern "C" fn usleep(userdata: *mut c_void, time_us: c_uint) -> c_int {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     shim.sleep(Duration::from_micros(time_us.into()));
     0
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn gettimeofday(
     time: *mut timeval,
     _zone: *mut c_void,
 ) -> c_int {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     let now_us = shim.time().as_nanos() / 1000;
     done(memory::put(

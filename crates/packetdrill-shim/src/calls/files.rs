@@ -1,4 +1,4 @@
-//! Data between sockets and files of the kernel's: `pipe`, `splice`, `sendfile`.
+//! Copying between sockets and the kernel's files: `pipe`, `splice` and `sendfile`.
 
 use super::convert::{give, may_wait, shim};
 use crate::host::{Flags, Result};
@@ -7,19 +7,19 @@ use crate::shim::Shim;
 use libc::{c_int, c_uint, c_void, loff_t, off_t, size_t, ssize_t};
 use nix::errno::Errno;
 
-/// Most that one call moves.
+/// Maximum number of bytes per call.
 const MOST_BYTES: usize = 16 << 20;
 
-/// A pipe is the kernel's.
+/// Creates a pipe of the kernel.
 pub unsafe extern "C" fn pipe(_: *mut c_void, ends: *mut c_int) -> c_int {
     // SAFETY: the kernel checks the pointer.
     unsafe { libc::pipe2(ends, libc::O_CLOEXEC) }
 }
 
-/// From a pipe to a socket, or from a socket to a pipe.
+/// Copies from a pipe to a socket, or from a socket to a pipe.
 ///
-/// packetdrill passes pointers to what a script calls offsets, where Linux wants none: zero is as
-/// good as no pointer.
+/// packetdrill passes a pointer for each offset of a script, where Linux requires a null pointer;
+/// an offset of zero counts as null.
 pub unsafe extern "C" fn splice(
     userdata: *mut c_void,
     from: c_int,
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn splice(
     len: size_t,
     flags: c_uint,
 ) -> ssize_t {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     let (reads, writes) = shim.call(|host| (host.owns(from), host.owns(to)));
     let offset = |offset: *mut loff_t| -> Result<loff_t> {
@@ -49,11 +49,11 @@ pub unsafe extern "C" fn splice(
                 let bytes = read_file(from, None, len.min(MOST_BYTES))?;
                 send_all(shim, to, &bytes, no_wait)
             }
-            // Neither end is a pipe.
+            // One end must be a pipe (splice(2)).
             (true, true) => Err(Errno::EINVAL),
             (false, false) => {
                 let none = std::ptr::null_mut();
-                // SAFETY: both are the kernel's.
+                // SAFETY: both descriptors are the kernel's.
                 Errno::result(unsafe { libc::splice(from, none, to, none, len, flags) })
                     .map(|moved| moved as usize)
             }
@@ -61,20 +61,20 @@ pub unsafe extern "C" fn splice(
     }))
 }
 
-/// Takes no more from the socket than the pipe takes.
+/// Takes no more from the socket than the pipe has room for.
 fn into_pipe(shim: &Shim, from: c_int, to: c_int, len: usize, no_wait: bool) -> Result<usize> {
-    // SAFETY: asks a descriptor for a number.
+    // SAFETY: the call only queries a descriptor.
     let room = Errno::result(unsafe { libc::fcntl(to, libc::F_GETPIPE_SZ) })?;
     let most = len.min(usize::try_from(room).unwrap_or(0));
     let waits = !no_wait && !shim.call(|host| host.is_nonblocking(from));
     let bytes = may_wait(shim, waits, |host| host.splice_read(from, most))?;
-    // SAFETY: the bytes are ours, with their length.
+    // SAFETY: the buffer and its length are valid.
     let written = unsafe { libc::write(to, bytes.as_ptr().cast(), bytes.len()) };
     Errno::result(written).map(|written| written as usize)
 }
 
-/// From a file to a socket. `offset`: where in the file, and it is moved; otherwise from where the
-/// file is.
+/// Copies from a file to a socket. If `offset` is given, reading starts there and the offset
+/// advances; otherwise it starts at the file's own position.
 pub unsafe fn sendfile(
     userdata: *mut c_void,
     to: c_int,
@@ -82,7 +82,7 @@ pub unsafe fn sendfile(
     offset: *mut off_t,
     len: size_t,
 ) -> ssize_t {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     let moved = || -> Result<usize> {
         let at = match offset.is_null() {
@@ -99,11 +99,11 @@ pub unsafe fn sendfile(
     give(moved())
 }
 
-/// Reads from a file of the kernel's.
+/// Reads from a file of the kernel.
 fn read_file(file: c_int, at: Option<off_t>, len: usize) -> Result<Vec<u8>> {
     let mut bytes = vec![0_u8; len];
     let place = bytes.as_mut_ptr().cast();
-    // SAFETY: the bytes are ours, with their length.
+    // SAFETY: the buffer and its length are valid.
     let read = unsafe {
         match at {
             Some(at) => libc::pread(file, place, len, at),

@@ -5,7 +5,7 @@ use crate::memory;
 use libc::{c_int, c_void, socklen_t};
 use nix::errno::Errno;
 
-/// Longest value of an option that is read.
+/// Maximum length of an option value.
 const MOST_BYTES: socklen_t = 4096;
 
 pub unsafe extern "C" fn getsockopt(
@@ -16,10 +16,10 @@ pub unsafe extern "C" fn getsockopt(
     value: *mut c_void,
     len: *mut socklen_t,
 ) -> c_int {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     if !shim.call(|host| host.owns(file)) {
-        // SAFETY: not a file of ours: the kernel's, which checks the pointers.
+        // SAFETY: the descriptor is the kernel's, and the kernel checks the pointers.
         return unsafe { libc::getsockopt(file, level, name, value, len) };
     }
     done(memory::get(len).and_then(|room| {
@@ -38,10 +38,10 @@ pub unsafe extern "C" fn setsockopt(
     value: *const c_void,
     len: socklen_t,
 ) -> c_int {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     if !shim.call(|host| host.owns(file)) {
-        // SAFETY: not a file of ours: the kernel's, which checks the pointers.
+        // SAFETY: the descriptor is the kernel's, and the kernel checks the pointers.
         return unsafe { libc::setsockopt(file, level, name, value, len) };
     }
     if len > MOST_BYTES {

@@ -1,4 +1,4 @@
-//! `poll` and `epoll`: times are the script's.
+//! `poll` and `epoll`, on the script's clock.
 
 use super::convert::{done, give, shim};
 use crate::memory;
@@ -8,10 +8,10 @@ use libc::{c_int, c_void, epoll_event, nfds_t, pollfd};
 use nix::errno::Errno;
 use std::time::Duration;
 
-/// Most entries of one call.
+/// Maximum number of entries per call.
 const MOST: usize = 1 << 16;
 
-/// When to give up: milliseconds from now, without end when negative.
+/// Deadline of a wait `timeout_ms` from now; `None` if negative, which waits forever.
 fn limit(shim: &Shim, timeout_ms: c_int) -> Option<Time> {
     let timeout = Duration::from_millis(u64::try_from(timeout_ms).ok()?);
     Some(shim.call(|host| host.now()) + timeout)
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn poll(
     number: nfds_t,
     timeout_ms: c_int,
 ) -> c_int {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     let mut entries = match usize::try_from(number) {
         Ok(number @ ..=MOST) => match memory::get_all(files, number) {
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn poll(
     or_none(ready)
 }
 
-/// A wait that ran out found none.
+/// Turns a timeout into a count of zero.
 fn or_none(ready: crate::host::Result<usize>) -> c_int {
     match ready {
         Err(Errno::EAGAIN) => 0,
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn epoll_create(userdata: *mut c_void, size: c_int) -> c_i
     if size <= 0 {
         return done(Err(Errno::EINVAL));
     }
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     give(shim.call(|host| host.epoll_create()))
 }
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn epoll_ctl(
     file: c_int,
     event: *mut epoll_event,
 ) -> c_int {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     let wanted = match (event.is_null(), operation) {
         (true, _) | (_, libc::EPOLL_CTL_DEL) => Ok(None),
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn epoll_wait(
         Ok(most) if most > 0 => most,
         _ => return done(Err(Errno::EINVAL)),
     };
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     let ready = shim.wait(limit(shim, timeout_ms), |host| {
         host.epoll_ready(epoll, most)

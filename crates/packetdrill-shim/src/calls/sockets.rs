@@ -1,4 +1,4 @@
-//! Sockets: from `socket` to `close`. A descriptor that is none of ours is the kernel's.
+//! Socket calls, from `socket` to `close`. Calls on other descriptors go to the kernel.
 
 use super::convert::{done, give, may_wait, read_address, shim, write_address};
 use crate::memory;
@@ -11,7 +11,7 @@ pub unsafe extern "C" fn socket(
     kind: c_int,
     protocol: c_int,
 ) -> c_int {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     give(shim.call(|host| host.socket(domain, kind, protocol)))
 }
@@ -22,14 +22,14 @@ pub unsafe extern "C" fn bind(
     address: *const sockaddr,
     len: socklen_t,
 ) -> c_int {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     let address = read_address(address, len);
     done(address.and_then(|address| shim.call(|host| host.bind(file, address))))
 }
 
 pub unsafe extern "C" fn listen(userdata: *mut c_void, file: c_int, backlog: c_int) -> c_int {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     done(shim.call(|host| host.listen(file, backlog)))
 }
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn accept(
     address: *mut sockaddr,
     len: *mut socklen_t,
 ) -> c_int {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     let waits = !shim.call(|host| host.is_nonblocking(file));
     let accepted = may_wait(shim, waits, |host| {
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn connect(
     address: *const sockaddr,
     len: socklen_t,
 ) -> c_int {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     if is_unspecified(address, len) {
         return done(shim.call(|host| host.disconnect(file)));
@@ -83,28 +83,28 @@ pub unsafe extern "C" fn connect(
     }
 }
 
-/// An address of AF_UNSPEC, of any length that holds a family.
+/// Whether the address family is AF_UNSPEC, whatever the length of the address.
 fn is_unspecified(address: *const sockaddr, len: socklen_t) -> bool {
     const FAMILY_BYTES: usize = size_of::<libc::sa_family_t>();
     len as usize >= FAMILY_BYTES
         && memory::read(address.cast(), FAMILY_BYTES).is_ok_and(|family| {
-            // AF_UNSPEC is zero.
+            // The value of AF_UNSPEC is 0.
             family.iter().all(|byte| *byte == 0)
         })
 }
 
 /// # Safety
-/// `argument` is as in fcntl(2).
+/// `argument` is valid for `command`, as in fcntl(2).
 pub unsafe extern "C" fn fcntl(
     userdata: *mut c_void,
     file: c_int,
     command: c_int,
     argument: c_long,
 ) -> c_int {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     if !shim.call(|host| host.owns(file)) {
-        // SAFETY: not a file of ours: the kernel's.
+        // SAFETY: the descriptor is the kernel's.
         return unsafe { libc::fcntl(file, command, argument) };
     }
     match command {
@@ -123,17 +123,17 @@ pub unsafe extern "C" fn fcntl(
 }
 
 /// # Safety
-/// `value` is as in ioctl(2).
+/// `value` is valid for `request`, as in ioctl(2).
 pub unsafe extern "C" fn ioctl(
     userdata: *mut c_void,
     file: c_int,
     request: c_ulong,
     value: *mut c_int,
 ) -> c_int {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     if !shim.call(|host| host.owns(file)) {
-        // SAFETY: not a file of ours: the kernel's.
+        // SAFETY: the descriptor is the kernel's.
         return unsafe { libc::ioctl(file, request, value) };
     }
     if request == libc::FIONBIO {
@@ -145,17 +145,17 @@ pub unsafe extern "C" fn ioctl(
 }
 
 pub unsafe extern "C" fn close(userdata: *mut c_void, file: c_int) -> c_int {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     if !shim.call(|host| host.owns(file)) {
-        // SAFETY: not a file of ours: the script's own, by its number.
+        // SAFETY: the descriptor is the kernel's, and the script closes its own.
         return unsafe { libc::close(file) };
     }
     done(shim.call(|host| host.close(file)))
 }
 
 pub unsafe extern "C" fn shutdown(userdata: *mut c_void, file: c_int, how: c_int) -> c_int {
-    // SAFETY: the table's first argument.
+    // SAFETY: packetdrill passes the table's own `userdata`.
     let shim = unsafe { shim(userdata) };
     done(shim.call(|host| host.shutdown(file, how)))
 }

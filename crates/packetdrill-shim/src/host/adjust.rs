@@ -1,4 +1,4 @@
-//! Settings of sockets and of the network namespace as the stack has them.
+//! Applies socket options and sysctls to the stack.
 
 use super::errors::Result;
 use super::{File, Host, Role};
@@ -6,12 +6,12 @@ use cofferdam_netstack::Congestion;
 use nix::errno::Errno;
 
 impl Host {
-    /// The name of the congestion control.
+    /// Name of the congestion control algorithm.
     pub(super) fn congestion_name(&self) -> &'static str {
         self.stack.config().tcp.congestion.name()
     }
 
-    /// TCP_CONGESTION, for connections to come.
+    /// TCP_CONGESTION, for future connections.
     pub(super) fn choose_congestion(&mut self, name: &[u8]) -> Result<()> {
         let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
         let mut tcp = self.stack.config().tcp.clone();
@@ -23,16 +23,17 @@ impl Host {
         self.stack.set_tcp_config(tcp).map_err(|_| Errno::EINVAL)
     }
 
-    /// Reads the sysctls again: a script may change them at any time.
+    /// Reads the sysctls again, which a script may change at any time.
     pub(super) fn refresh(&mut self) {
         if let Some(sysctls) = &self.sysctls {
             let tcp = sysctls.apply(&self.stack.config().tcp);
-            // What the stack cannot do (a window of 32 MiB) it keeps as it was.
+            // The stack keeps its old settings if it does not support the new ones (a window of 32
+            // MiB).
             let _ = self.stack.set_tcp_config(tcp);
         }
     }
 
-    /// Tells the stack of a socket's settings, where it has a connection.
+    /// Passes a socket's options on to its connection, if it has one.
     pub(super) fn settings_changed(&mut self, file: i32) {
         self.set_fast_open_backlog(file);
         let nagle = self.stack.config().tcp.nagle;

@@ -1,10 +1,10 @@
-//! A script's commands, which configure and read Linux where they mean the stack under test.
+//! Shell commands of a script that configure or read Linux but mean the stack under test.
 
 use super::Host;
 use cofferdam_netstack::Counters;
 use std::fmt::Write;
 
-/// Counters that `nstat` shows, by Linux's names and ours.
+/// Counters shown by `nstat`: Linux's name and ours.
 const COUNTERS: [(&str, &str); 8] = [
     ("TcpRetransSegs", "retransmits"),
     ("TcpExtOutOfWindowIcmps", "icmp_errors_ignored"),
@@ -17,12 +17,12 @@ const COUNTERS: [(&str, &str); 8] = [
 ];
 
 impl Host {
-    /// A command is about to be run: does to the stack what it does to Linux. Returns what is to be
-    /// run before it in the same shell, if anything: a function in place of a program.
+    /// Applies a command that is about to run to the stack. Returns shell code to run before it, if
+    /// any: a function that replaces a program.
     pub fn command(&mut self, text: &str) -> Option<String> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let has = |pair: [&str; 2]| words.windows(2).any(|words| words == pair);
-        // Linux keeps the cookies of servers among its metrics.
+        // Linux stores the Fast Open cookies of servers in its TCP metrics.
         if has(["tcp_metrics", "flush"]) {
             self.stack.forget_fast_open();
         }
@@ -32,7 +32,7 @@ impl Host {
         asks.then(|| self.counters_since())
     }
 
-    /// `nstat` as a shell function: the counters that have grown since it was run last.
+    /// `nstat` as a shell function: the counters that have grown since its last run.
     fn counters_since(&mut self) -> String {
         let counters = *self.stack.counters();
         let before = std::mem::replace(&mut self.counters_shown, counters);
@@ -86,7 +86,7 @@ mod tests {
             host.command("sysctl -q net.ipv4.tcp_sack=1; ls /tmp/nstat.txt"),
             None
         );
-        // ICMP about nothing that is under way.
+        // An ICMP error about a segment that is not in flight.
         let mut packet = vec![
             0x45, 0, 0, 56, 0, 0, 0, 0, 64, 1, 0, 0, 192, 0, 2, 1, 192, 168, 0, 2,
         ];

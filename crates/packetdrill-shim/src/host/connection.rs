@@ -11,53 +11,53 @@ use nix::errno::Errno;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-/// The peer's urgent data: Linux's sockets know of its last byte only.
+/// Urgent data from the peer. Linux treats only its last byte as urgent.
 #[derive(Debug, Clone, Copy, Default)]
 struct Urgent {
-    /// Where in the stream it lies.
+    /// Stream offset of the urgent byte.
     at: Option<u64>,
-    /// It was read ahead of the stream.
+    /// MSG_OOB has already read the byte.
     is_taken: bool,
 }
 
-/// A connection, from `connect` or from its knock on.
+/// A connection, from `connect` or from the SYN that opened it.
 #[derive(Debug)]
 pub struct Connection {
     pub id: ConnectionId,
     pub local: SocketAddr,
     pub remote: SocketAddr,
-    /// Opened: the handshake is over.
+    /// The handshake is complete.
     pub is_open: bool,
-    /// Accepted in the stack before the application asks for it.
+    /// Accepted in the stack before the application calls `accept`.
     pub is_ours: bool,
-    /// A call of `connect` has said so: the next one says `EISCONN`.
+    /// A `connect` call has reported success; the next one returns `EISCONN`.
     pub connect_is_over: bool,
-    /// No socket names it any more.
+    /// No socket refers to the connection any more.
     pub is_orphan: bool,
     pub peer_has_closed: bool,
     pub shut_read: bool,
     pub shut_write: bool,
     pub ended: Option<DeadReason>,
-    /// Told once, by the next call or by SO_ERROR.
+    /// Reported once, by the next call or by SO_ERROR.
     pub error: Option<Errno>,
-    /// Bytes that the stack takes now.
+    /// Number of bytes that the stack accepts now.
     pub window_bytes: u32,
-    /// Everything that could make a poller look again, counted (for edge-triggered epoll).
+    /// Number of changes that could wake a poller (for edge-triggered epoll).
     pub news: u64,
-    /// What was written and the stack does not have yet.
+    /// Data that was written and has not reached the stack.
     pub out: Outgoing,
     pub meter: Meter,
     pub pace: Pace,
-    /// What the stack knew of it last.
+    /// Last state that the stack reported.
     pub last_info: Option<ConnectionInfo>,
-    /// How far the stream has ever left, in bytes.
+    /// Highest stream offset sent, in bytes.
     pub sent_to: u64,
-    /// How far it is acknowledged.
+    /// Stream offset acknowledged by the peer.
     acked_to: u64,
-    /// The socket's error queue.
+    /// Socket error queue.
     pub notices: Notices,
     received: VecDeque<Chunk>,
-    /// How far the stream has come, and how far it is read, in bytes.
+    /// Stream offsets received and read, in bytes.
     received_to: u64,
     pub read_to: u64,
     urgent: Urgent,
@@ -112,7 +112,7 @@ impl Connection {
         self.news += 1;
     }
 
-    /// The stack has taken `bytes` of a buffer.
+    /// Records that the stack has accepted `bytes` of a buffer.
     pub fn sent(&mut self, buffer: BufferId, bytes: u32) {
         self.unacknowledged.push_back((buffer, bytes));
         self.window_bytes = self.window_bytes.saturating_sub(bytes);
@@ -144,7 +144,8 @@ impl Connection {
         self.window_bytes = window_bytes;
     }
 
-    /// It has ended. The error is Linux's: tcp_reset() distinguishes a peer that had closed.
+    /// Records the end of the connection. The error is Linux's: tcp_reset() distinguishes a peer
+    /// that had closed.
     pub fn ended(&mut self, reason: DeadReason, buffers: &mut Buffers) {
         for (buffer, _) in self.unacknowledged.drain(..) {
             buffers.free(buffer);
@@ -173,7 +174,7 @@ impl Connection {
         }
     }
 
-    /// Bytes that `read` gives now.
+    /// Number of bytes that `read` returns now.
     pub fn unread_bytes(&self) -> u32 {
         self.received.iter().map(|chunk| chunk.len).sum()
     }
@@ -183,7 +184,7 @@ impl Connection {
         self.unacknowledged.iter().map(|(_, left)| *left).sum()
     }
 
-    /// The peer announces urgent data that ends with the last of `ahead` bytes that come now.
+    /// Records urgent data that ends with the last of the `ahead` bytes that follow.
     pub fn urgent_announced(&mut self, ahead: u32) {
         if ahead > 0 {
             self.urgent = Urgent {
@@ -194,26 +195,26 @@ impl Connection {
         }
     }
 
-    /// Bytes that may be read before the urgent byte; none when there is no such byte ahead.
+    /// Number of bytes that may be read before the urgent byte; `None` if no urgent byte is ahead.
     fn bytes_before_urgent(&self) -> Option<u64> {
         self.urgent.at?.checked_sub(self.read_to)
     }
 
-    /// The next byte to be read is the urgent one.
+    /// Whether the next byte to read is the urgent byte.
     pub fn is_at_mark(&self) -> bool {
         self.bytes_before_urgent() == Some(0)
     }
 
-    /// The urgent byte is here, and was not taken.
+    /// Whether the urgent byte has arrived and was not read with MSG_OOB.
     pub fn has_urgent(&self) -> bool {
         let is_here = (self.urgent.at).is_some_and(|at| at < self.received_to);
         is_here && !self.urgent.is_taken && self.bytes_before_urgent().is_some()
     }
 
-    /// Takes the urgent byte ahead of the stream, or only looks.
+    /// Reads the urgent byte ahead of the stream, or peeks at it.
     ///
     /// # Errors
-    /// `EINVAL` when there is none, or it was taken; `EAGAIN` when it has not come yet.
+    /// `EINVAL` if there is none or it was read already; `EAGAIN` if it has not arrived yet.
     pub fn take_urgent(&mut self, peek: bool, buffers: &Buffers) -> Result<u8> {
         let before = self.bytes_before_urgent().ok_or(Errno::EINVAL)?;
         if self.urgent.is_taken {
@@ -230,11 +231,12 @@ impl Connection {
         Err(Errno::EAGAIN)
     }
 
-    /// Takes up to `most` bytes, or only looks. With them the bytes and buffers that the stack may
-    /// count as done. Reading stops before the urgent byte, which is left out unless it is `inline`.
+    /// Reads up to `most` bytes, or peeks at them. Returns also the byte count and the buffers that
+    /// the stack may count as done. Reading stops before the urgent byte, which is skipped unless
+    /// it is `inline`.
     ///
     /// # Errors
-    /// `EAGAIN` when there are none yet; what ended the connection, once.
+    /// `EAGAIN` if there are none yet; the error that ended the connection, once.
     pub fn read(
         &mut self,
         most: usize,

@@ -1,4 +1,4 @@
-//! A UDP socket, and its control messages.
+//! The state of a UDP socket, and its control messages.
 
 use super::errors::Result;
 use crate::control::Control;
@@ -7,21 +7,21 @@ use nix::errno::Errno;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-/// Number of the one interface, in control messages.
+/// Index of the only interface, in control messages.
 const INTERFACE: i32 = 1;
 
-/// A UDP socket.
+/// State of a UDP socket.
 #[derive(Debug, Default)]
 pub struct Datagrams {
     pub id: Option<UdpId>,
-    /// Only with this peer, and to it where no other is named.
+    /// The connected peer: the only source accepted, and the default destination.
     pub remote: Option<SocketAddr>,
     pub arrived: VecDeque<Arrival>,
-    /// Handed to the stack, not yet sent.
+    /// Buffers handed to the stack and not sent yet.
     pub sending: Vec<BufferId>,
-    /// Datagrams that came so far.
+    /// Number of datagrams received.
     news: u64,
-    /// IP_PKTINFO, IPV6_RECVPKTINFO: to which address a datagram went.
+    /// Destination addresses are reported (IP_PKTINFO, IPV6_RECVPKTINFO).
     pub tells_address: bool,
 }
 
@@ -33,40 +33,41 @@ pub struct Arrival {
     pub local: IpAddr,
 }
 
-/// What a reading call gives.
+/// Result of a reading call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
-    /// The data, as much as was requested.
+    /// The data, up to the requested length.
     pub bytes: Vec<u8>,
-    /// What the call returns.
+    /// Return value of the call.
     pub reported: usize,
-    /// Bytes of the whole datagram.
+    /// Length of the whole datagram in bytes.
     pub whole_bytes: usize,
-    /// It is from the socket's error queue.
+    /// From the socket's error queue.
     pub is_error: bool,
-    /// The datagram was longer.
+    /// The datagram did not fit.
     pub is_cut: bool,
-    /// Who sent it; a stream does not say.
+    /// Source address; `None` for a stream.
     pub from: Option<SocketAddr>,
     /// Control messages that the socket requested.
     pub control: Vec<Control>,
 }
 
 impl Message {
-    /// It is part of a stream.
+    /// Whether the data is part of a stream.
     pub const fn is_stream(&self) -> bool {
         self.from.is_none() && !self.is_error
     }
 }
 
 impl Datagrams {
-    /// A datagram has come.
+    /// Queues a datagram.
     pub fn arrive(&mut self, arrival: Arrival) {
         self.arrived.push_back(arrival);
         self.news += 1;
     }
 
-    /// What it is ready for: it always takes data.
+    /// Readiness in `EPOLL` bits, and the number of datagrams received. A UDP socket is always
+    /// writable.
     pub fn ready(&self) -> (i32, u64) {
         let readable = if self.arrived.is_empty() {
             0
@@ -76,13 +77,13 @@ impl Datagrams {
         (readable | libc::EPOLLOUT, self.news)
     }
 
-    /// Bytes of the next datagram.
+    /// Length of the next datagram in bytes.
     pub fn next_bytes(&self) -> u32 {
         self.arrived.front().map_or(0, |arrival| arrival.chunk.len)
     }
 }
 
-/// The control message with an address (ip(7), ipv6(7)).
+/// Control message with a destination address (ip(7), ipv6(7)).
 pub(super) fn address_message(local: IpAddr) -> Control {
     let interface = INTERFACE.to_ne_bytes();
     match local {
@@ -99,10 +100,10 @@ pub(super) fn address_message(local: IpAddr) -> Control {
     }
 }
 
-/// The address that a control message asks to send from.
+/// Source address requested by a control message.
 ///
 /// # Errors
-/// `EOPNOTSUPP` for a message of another kind; `EINVAL` for one that is too short.
+/// `EOPNOTSUPP` for another type of message; `EINVAL` if it is too short.
 pub(super) fn asked_address(control: &[Control]) -> Result<Option<IpAddr>> {
     let mut asked = None;
     for message in control {

@@ -1,15 +1,15 @@
-//! Packets that leave and come, as they are counted: bursts, timestamps, `TCP_INFO`.
+//! Accounting for packets that leave and arrive: bursts, timestamps and `TCP_INFO`.
 
 use super::Host;
 use super::meter::Held;
 use crate::burst::{self, Bursts, Shape};
 use cofferdam_netstack::ConnectionInfo;
 
-/// Segments of a burst at least, where no sysctl says more.
+/// Minimum number of segments per burst, unless a sysctl says otherwise.
 const LEAST_BURST_SEGMENTS: u32 = 2;
 
 impl Host {
-    /// A packet of the stack's leaves.
+    /// Handles a packet that leaves the stack.
     pub(super) fn depart(&mut self, packet: Vec<u8>) {
         let known = burst::shape(&packet).and_then(|shape| self.sent_by(&shape));
         let mut began = None;
@@ -50,14 +50,14 @@ impl Host {
             .extend(leaving.into_iter().map(|packet| (now, packet)));
     }
 
-    /// Nothing more leaves now.
+    /// Ends the current burst.
     pub(super) fn flush_burst(&mut self) {
         let now = self.now;
         let last = self.bursts.as_mut().and_then(|bursts| bursts.flush());
         self.sent.extend(last.map(|packet| (now, packet)));
     }
 
-    /// A packet is about to be given to the stack.
+    /// Records a packet before the stack receives it.
     pub(super) fn arrived(&mut self, packet: &[u8]) {
         let Some(shape) = burst::shape(packet) else {
             return;
@@ -70,7 +70,7 @@ impl Host {
         }
     }
 
-    /// What holds each sender back from now on.
+    /// Updates what limits each sender.
     pub(super) fn measure(&mut self) {
         let now = self.now;
         for place in self.connections.values_mut() {
@@ -81,7 +81,7 @@ impl Host {
             place.last_info = Some(info);
             let waiting = info.send_queue_bytes.saturating_sub(info.flight_bytes);
             let window = info.peer_window_bytes.saturating_sub(info.flight_bytes);
-            // Linux looks at the congestion window first.
+            // Linux checks the congestion window first.
             let has_room = info.flight_bytes + info.mss_bytes <= info.cwnd_bytes;
             let held = if info.send_queue_bytes + place.out.len() == 0 {
                 Held::Idle
@@ -103,9 +103,9 @@ impl Host {
         Some((*bits, info, *shape))
     }
 
-    /// Where a segment ends in the stream: the SYN is no byte of it.
+    /// Stream offset of the segment's end; the SYN does not count as a byte.
     fn stream_end(&self, info: &ConnectionInfo, shape: &Shape) -> u64 {
-        // `acked_bytes` counts the SYN; the first byte has number 1.
+        // `acked_bytes` includes the SYN; the first byte has sequence number 1.
         let una = info.initial_sequence.wrapping_add(info.acked_bytes);
         let ahead = shape.seq.wrapping_add(shape.payload).wrapping_sub(una) as i32;
         let acked = i64::from(info.acked_bytes.saturating_sub(1));

@@ -1,12 +1,12 @@
-//! The stack's refusals as the error numbers that Linux's system calls return.
+//! Errors of the stack as the error numbers that Linux returns.
 
 use cofferdam_netstack::{BindError, ConnectError, UdpSendError};
 use nix::errno::Errno;
 
-/// What a system call gives.
+/// Result of a system call.
 pub type Result<T> = std::result::Result<T, Errno>;
 
-/// `bind(2)`, `listen(2)`.
+/// Errors of `bind(2)` and `listen(2)`.
 pub(super) fn bind_failure(error: BindError) -> Errno {
     match error {
         BindError::InUse(_) => Errno::EADDRINUSE,
@@ -16,7 +16,7 @@ pub(super) fn bind_failure(error: BindError) -> Errno {
     }
 }
 
-/// `connect(2)`.
+/// Errors of `connect(2)`.
 pub(super) fn connect_failure(error: ConnectError) -> Errno {
     match error {
         ConnectError::Remote(_) | ConnectError::NoRoute(_) => Errno::ENETUNREACH,
@@ -25,7 +25,7 @@ pub(super) fn connect_failure(error: ConnectError) -> Errno {
     }
 }
 
-/// `sendto(2)`.
+/// Errors of `sendto(2)`.
 pub(super) fn send_failure(error: UdpSendError) -> Errno {
     match error {
         UdpSendError::TooLong { .. } => Errno::EMSGSIZE,

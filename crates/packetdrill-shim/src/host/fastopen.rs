@@ -1,5 +1,5 @@
-//! TCP Fast Open (RFC 7413): `sendto` with MSG_FASTOPEN, TCP_FASTOPEN_CONNECT, TCP_FASTOPEN, and the
-//! keys of cookies.
+//! TCP Fast Open (RFC 7413): `sendto` with MSG_FASTOPEN, TCP_FASTOPEN_CONNECT, TCP_FASTOPEN, and
+//! the cookie keys.
 
 use super::connection::Connection;
 use super::errors::{Result, connect_failure};
@@ -14,10 +14,10 @@ pub const CLIENT: u32 = 1;
 pub const SERVER: u32 = 2;
 pub const CLIENT_WITHOUT_COOKIE: u32 = 4;
 pub const SERVER_WITHOUT_COOKIE: u32 = 0x200;
-/// Every listener takes data with SYNs, as many as its backlog, without TCP_FASTOPEN.
+/// Every listener accepts data in SYNs, up to its backlog, without TCP_FASTOPEN.
 pub const EVERY_LISTENER: u32 = 0x400;
 
-/// Most that waits for the end of a handshake.
+/// Maximum data that waits for the handshake.
 const MOST_WAITING_BYTES: usize = 64 << 10;
 
 impl Host {
@@ -27,7 +27,7 @@ impl Host {
             .map_or(CLIENT, |sysctls| sysctls.fast_open())
     }
 
-    /// How many connections of a listener may wait that took data with their SYN.
+    /// Sets how many connections of a listener that accepted data in the SYN may wait.
     pub(super) fn set_fast_open_backlog(&mut self, file: i32) {
         let bits = self.fast_open_bits();
         let Ok(socket) = self.socket_of(file) else {
@@ -57,10 +57,10 @@ impl Host {
         self.stack.set_fast_open(id, server);
     }
 
-    /// `connect` and `send` in one: how much of the data went with the SYN.
+    /// Combines `connect` and `send`. Returns how much of the data went with the SYN.
     ///
     /// # Errors
-    /// `EINPROGRESS` when none did; `EOPNOTSUPP` when the sysctl forbids it; as `connect(2)`.
+    /// `EINPROGRESS` if none did; `EOPNOTSUPP` if the sysctl forbids it; otherwise as `connect(2)`.
     pub fn fast_open(
         &mut self,
         file: i32,
@@ -94,8 +94,8 @@ impl Host {
         Ok(taken)
     }
 
-    /// A blocking writer waits until the connection is open: what did not go with the SYN goes with
-    /// the acknowledgement of the SYN+ACK. Says how much of it is taken.
+    /// Queues the rest of a blocking write: the data that did not go with the SYN goes with the
+    /// acknowledgement of the SYN-ACK. Returns how much it accepts.
     pub fn write_when_open(&mut self, file: i32, bytes: &[u8]) -> usize {
         let Ok(place) = self.connection_of(file) else {
             return 0;
@@ -106,7 +106,7 @@ impl Host {
         taken
     }
 
-    /// What a second MSG_FASTOPEN on a socket says.
+    /// Error of a second MSG_FASTOPEN on a socket.
     ///
     /// # Errors
     /// `ENOTCONN` without a connection.
@@ -137,7 +137,7 @@ impl Host {
         tcp.fast_open_without_cookie =
             without_cookie || self.fast_open_bits() & CLIENT_WITHOUT_COOKIE != 0;
         self.stack.set_tcp_config(tcp).map_err(|_| Errno::EINVAL)?;
-        // Options may take 40 bytes of the segment.
+        // Options may use 40 bytes of the segment.
         let room = most_segment.map_or(bytes.len(), |most| most.saturating_sub(40) as usize);
         let bytes = &bytes[..bytes.len().min(room)];
         let chunk = self.buffers.data(bytes);
@@ -166,8 +166,8 @@ impl Host {
         Ok(taken as usize)
     }
 
-    /// TCP_FASTOPEN_CONNECT: the SYN waits for the first data where a cookie is known. Says whether
-    /// it does.
+    /// TCP_FASTOPEN_CONNECT: if a cookie is known, the SYN waits for the first data. Returns
+    /// whether it waits.
     pub(super) fn defers_connect(&mut self, file: i32, to: SocketAddr) -> Result<bool> {
         let allowed = self.fast_open_bits() & CLIENT != 0;
         let known = self.stack.knows_cookie(to);
@@ -181,8 +181,9 @@ impl Host {
         Ok(defers)
     }
 
-    /// A connection of a listener whose backlog has room is accepted in the stack at once, and waits
-    /// here for `accept`: what came is there then even if the peer has reset it, as in Linux.
+    /// Accepts a connection in the stack at once if the listener's backlog has room, and lets it
+    /// wait here for `accept`. Data that has arrived stays readable even if the peer resets the
+    /// connection, as in Linux.
     pub(super) fn own(&mut self, bits: u64) {
         let now = self.now;
         let Some(place) = self.connections.get_mut(&bits) else {
@@ -196,20 +197,23 @@ impl Host {
 
     /// Whether a file is a TCP socket that neither listens nor has a connection.
     pub fn is_fresh(&self, file: i32) -> bool {
-        matches!(self.files.get(&file), Some(File::Socket(socket)) if matches!(socket.role, Role::Fresh))
+        let Some(File::Socket(socket)) = self.files.get(&file) else {
+            return false;
+        };
+        matches!(socket.role, Role::Fresh)
     }
 
-    /// Whether a socket's connection is being opened, or could not be.
+    /// Whether a socket's connection is being opened or has failed to open.
     pub fn is_connecting(&mut self, file: i32) -> bool {
         self.connection_of(file).is_ok_and(|place| !place.is_open)
     }
 
-    /// What TCP_FASTOPEN_CONNECT needs of the sysctl.
+    /// Whether the sysctl permits TCP_FASTOPEN_CONNECT.
     pub(super) fn may_fast_open(&self) -> bool {
         self.fast_open_bits() & CLIENT != 0
     }
 
-    /// Whether a file is a socket whose SYN waits for data, and the peer.
+    /// The peer of a socket whose SYN waits for data.
     pub fn deferred(&self, file: i32) -> Option<SocketAddr> {
         match self.files.get(&file) {
             Some(File::Socket(socket)) => socket.deferred,

@@ -1,4 +1,4 @@
-//! `TCP_INFO`: what the stack knows of a connection, as Linux lays it out.
+//! `TCP_INFO`: the state of a connection, in Linux's layout.
 
 use super::errors::Result;
 use super::meter::Meter;
@@ -7,8 +7,8 @@ use cofferdam_bsd::{CLOSED, Counts, LISTEN, only_state, tcp_info};
 use cofferdam_netstack::{ConnectionInfo, Time};
 use nix::errno::Errno;
 
-/// What a connection of ours counts in the words of `TCP_INFO`; the segment size that our SYN
-/// offers, and what is not sent, in bytes.
+/// Counts of a connection for `TCP_INFO`. `advertised` is the segment size that our SYN offers, and
+/// `not_sent` the unsent data, both in bytes.
 fn counts(meter: &Meter, advertised: u32, not_sent: u32, now: Time) -> Counts {
     let ago_ms = |at: Option<Time>| {
         let ago = now.since(at.unwrap_or(meter.began));
@@ -37,7 +37,7 @@ fn counts(meter: &Meter, advertised: u32, not_sent: u32, now: Time) -> Counts {
 }
 
 impl Host {
-    /// `struct tcp_info` of linux/tcp.h. What this stack does not measure is zero.
+    /// `struct tcp_info` of linux/tcp.h. Fields that this stack does not measure are zero.
     ///
     /// # Errors
     /// `EBADF`, `ENOTSOCK`.
@@ -49,7 +49,7 @@ impl Host {
         let pending = place.as_ref().map_or(0, |place| place.out.len());
         let known = place.map(|place| (place.id, place.meter.clone(), place.last_info));
         let known = known.and_then(|(id, meter, last)| {
-            // One that has ended is remembered as it was.
+            // A connection that has ended keeps its last values.
             let closed = last.map(|info| ConnectionInfo {
                 state: CLOSED,
                 ..info
@@ -71,7 +71,7 @@ impl Host {
         Ok(tcp_info(&info, &counts))
     }
 
-    /// SO_MEMINFO: what a socket's buffers hold and may hold, in `SK_MEMINFO_` order.
+    /// SO_MEMINFO: memory in use and its limits, in the order of `SK_MEMINFO_`.
     ///
     /// # Errors
     /// `EBADF`, `ENOTSOCK`.
@@ -85,7 +85,8 @@ impl Host {
         let place = self.connection_of(file).ok();
         let unread = place.as_ref().map_or(0, |place| place.unread_bytes());
         let queued = place.map_or(0, |place| place.unacknowledged_bytes() + place.out.len());
-        // Read and its limit, written, its limit, reserve, queue, options, backlog, drops.
+        // Receive memory and limit, send memory and limit, forward allocation, write queue,
+        // options, backlog, drops.
         let values = [unread, receive, 0, send, 0, queued, 0, 0, 0];
         Ok(values
             .iter()
@@ -93,15 +94,15 @@ impl Host {
             .collect())
     }
 
-    /// Bytes that `read` would give (`SIOCINQ`), that are not acknowledged (`SIOCOUTQ`), or not
-    /// sent (`SIOCOUTQNSD`); and whether the next byte is the urgent one (`SIOCATMARK`).
+    /// Answers an `ioctl`: the readable bytes (`SIOCINQ`), the unacknowledged bytes (`SIOCOUTQ`),
+    /// the unsent bytes (`SIOCOUTQNSD`), or whether the next byte is urgent (`SIOCATMARK`).
     ///
     /// # Errors
-    /// `EINVAL` for another request, and for a socket that listens.
+    /// `EINVAL` for another request, and for a listening socket.
     pub fn queued_bytes(&mut self, file: i32, request: u64) -> Result<i32> {
-        /// linux/sockios.h.
+        /// Value from linux/sockios.h.
         const SIOCOUTQNSD: u64 = 0x894b;
-        /// asm-generic/sockios.h.
+        /// Value from asm-generic/sockios.h.
         const SIOCATMARK: u64 = 0x8905;
         if matches!(self.socket_of(file)?.role, Role::Listening { .. }) {
             return Err(Errno::EINVAL);
@@ -111,7 +112,7 @@ impl Host {
             return Ok(place.is_ok_and(|place| place.is_at_mark()).into());
         }
         if let Role::Datagrams(datagrams) = &self.socket_of(file)?.role {
-            // What is sent leaves at once.
+            // A datagram leaves at once, so none is ever queued.
             return match request {
                 libc::FIONREAD => Ok(datagrams.next_bytes() as i32),
                 libc::TIOCOUTQ => Ok(0),
@@ -120,7 +121,7 @@ impl Host {
         }
         let place = self.connection_of(file).ok();
         let (unread, mut queued, pending) = place.as_ref().map_or((0, 0, 0), |place| {
-            // The peer's FIN counts as a byte once it is all there is (tcp_inq).
+            // The peer's FIN counts as a byte once nothing else is left to read (tcp_inq).
             let unread = place.unread_bytes();
             (unread, place.unacknowledged_bytes(), place.out.len())
         });

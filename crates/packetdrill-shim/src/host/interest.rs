@@ -1,21 +1,21 @@
-//! What an epoll file waits for at another file.
+//! One file in the interest list of an epoll file.
 
-/// Reported whether they were requested or not.
+/// Events that are always reported.
 pub const ALWAYS: i32 = libc::EPOLLERR | libc::EPOLLHUP;
 
-/// What an epoll file knows about one other file.
+/// An entry of an epoll file's interest list.
 #[derive(Clone, Copy, Debug)]
 pub struct Interest {
     events: i32,
     data: u64,
-    /// EPOLLONESHOT, and it was reported once.
+    /// Disabled by EPOLLONESHOT after its first report.
     is_spent: bool,
-    /// EPOLLET: the count of news when it was last reported.
+    /// EPOLLET: number of changes at the last report.
     reported: Option<u64>,
 }
 
 impl Interest {
-    /// As `struct epoll_event` has them.
+    /// Creates an entry with the fields of `struct epoll_event`.
     pub fn new(events: u32, data: u64) -> Interest {
         Interest {
             events: events as i32,
@@ -25,8 +25,8 @@ impl Interest {
         }
     }
 
-    /// Events and data to report of a file that is `ready` for these events and has had
-    /// `news`; `None` when there is nothing to report.
+    /// Events and data to report, given the events for which the file is `ready` and its number of
+    /// changes (`news`). `None` if there is nothing to report.
     pub fn report(&mut self, ready: i32, news: u64) -> Option<(u32, u64)> {
         let ready = ready & (self.events | ALWAYS);
         let is_edge = self.events & libc::EPOLLET != 0;

@@ -1,30 +1,30 @@
-//! What a connection has done, as `TCP_INFO` reports it: counts of segments, and where time went.
+//! Counters of a connection for `TCP_INFO`: segments, and the time spent in each state.
 
 use cofferdam_netstack::Time;
 use std::time::Duration;
 
-/// What keeps a sender from sending (Linux's `tcp_chrono`).
+/// Limit of a sender (`tcp_chrono` of Linux).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Held {
-    /// It has nothing to send.
+    /// No data to send.
     #[default]
     Idle,
-    /// Nothing but the network and congestion control.
+    /// Only the network and congestion control.
     Busy,
-    /// The peer's window.
+    /// The peer's receive window.
     ByWindow,
-    /// Its own buffer is full, and all in it is under way.
+    /// The send buffer, which is full and completely in flight.
     ByBuffer,
 }
 
-/// The counts of one connection.
+/// Counters of one connection.
 #[derive(Clone, Debug)]
 pub struct Meter {
     pub began: Time,
     pub data_sent_at: Option<Time>,
     pub data_received_at: Option<Time>,
     pub ack_received_at: Option<Time>,
-    /// The first segment that came after the handshake, or ended it.
+    /// Time of the first segment after the SYN-ACK.
     pub ack_received_at_first: Option<Time>,
     pub segments_out: u32,
     pub segments_in: u32,
@@ -32,12 +32,12 @@ pub struct Meter {
     pub data_segments_in: u32,
     pub bytes_sent: u64,
     pub bytes_sent_again: u64,
-    /// What of the stream went with the SYN, and what of it its acknowledgement took, in bytes.
+    /// Bytes sent with the SYN, and how many of them the SYN-ACK acknowledged.
     pub syn_bytes: u32,
     pub syn_bytes_acked: u32,
-    /// The largest segment that came, in bytes of payload.
+    /// Payload of the largest segment received, in bytes.
     pub peer_segment_bytes: Option<u32>,
-    /// Time with data to send; of it, time that the window or the buffer held it back.
+    /// Time with data to send, and how much of it the window or the buffer limited.
     pub busy: Duration,
     pub window_limited: Duration,
     pub buffer_limited: Duration,
@@ -70,7 +70,7 @@ impl Meter {
         }
     }
 
-    /// From now on it is held so; the time until now counts as before.
+    /// Changes the limit; the time since the last change counts for the old one.
     pub fn hold(&mut self, held: Held, now: Time) {
         let past = now.since(self.since);
         match self.held {
@@ -88,12 +88,12 @@ impl Meter {
         (self.held, self.since) = (held, now);
     }
 
-    /// Nothing of what went with the SYN had to be sent again.
+    /// Whether the SYN-ACK acknowledged all data sent with the SYN.
     pub const fn is_syn_acked_whole(&self) -> bool {
         self.syn_bytes_acked == self.syn_bytes
     }
 
-    /// A segment came.
+    /// Counts a segment received.
     pub fn received(&mut self, payload: u32, now: Time) {
         self.segments_in += 1;
         self.ack_received_at = Some(now);
@@ -106,7 +106,7 @@ impl Meter {
         }
     }
 
-    /// A segment left; `again`: not for the first time.
+    /// Counts a segment sent; `again` marks a retransmission.
     pub fn sent(&mut self, payload: u32, again: bool, now: Time) {
         self.segments_out += 1;
         if payload > 0 {

@@ -43,22 +43,22 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// The clock at the start, in nanoseconds: the same at every run. Only differences matter to
-/// packetdrill.
+/// Time at which the clock starts, in nanoseconds. It is the same on every run; packetdrill uses
+/// only differences.
 const START_NS: u64 = 1_000_000_000_000_000_000;
 
-/// A socket before and while it has a connection or listens.
+/// A TCP or UDP socket.
 #[derive(Debug)]
 struct Socket {
     is_v6: bool,
     nonblocking: bool,
     local: Option<SocketAddr>,
-    /// `bind` gave it its address.
+    /// Whether `bind` set the address.
     is_bound: bool,
     settings: Box<Settings>,
     /// TCP_FASTOPEN_CONNECT: the SYN to this peer waits for the first data.
     deferred: Option<SocketAddr>,
-    /// What ended the connection that it had, told once.
+    /// Error that ended its connection, reported once.
     error: Option<Errno>,
     role: Role,
 }
@@ -81,12 +81,13 @@ impl Socket {
 #[derive(Debug)]
 enum Role {
     Fresh,
-    /// Connections that wait for `accept`, by [`cofferdam_netstack::ConnectionId::to_bits`].
+    /// Listening. `waiting` holds the connections to accept, by
+    /// [`cofferdam_netstack::ConnectionId::to_bits`].
     Listening {
         id: ListenerId,
         backlog: u32,
         waiting: VecDeque<u64>,
-        /// Connections that came so far.
+        /// Number of connections received.
         news: u64,
     },
     Connection(u64),
@@ -99,7 +100,7 @@ enum File {
     Epoll(BTreeMap<i32, Interest>),
 }
 
-/// The host.
+/// A host with the stack, its files and its clock.
 #[derive(Debug)]
 pub struct Host {
     stack: Stack,
@@ -107,20 +108,20 @@ pub struct Host {
     now: Time,
     files: BTreeMap<i32, File>,
     connections: HashMap<u64, Connection>,
-    /// Packets in flight to packetdrill, and when they left.
+    /// Packets on their way to packetdrill, with the time they left.
     sent: VecDeque<(Time, Vec<u8>)>,
     descriptors: Descriptors,
     sysctls: Option<Sysctls>,
     bursts: Option<Bursts>,
-    /// The stack's counters when `nstat` was run last.
+    /// Counters of the stack at the last run of `nstat`.
     counters_shown: Counters,
 }
 
 impl Host {
-    /// A host with one interface.
+    /// Creates a host with one interface.
     ///
     /// # Errors
-    /// When the settings cannot work.
+    /// If the settings are invalid.
     pub fn new(setup: Setup) -> std::result::Result<Host, ConfigError> {
         let now = Time::from_nanos(START_NS);
         Ok(Host {
@@ -137,26 +138,27 @@ impl Host {
         })
     }
 
-    /// The clock.
+    /// Time on the script's clock.
     pub const fn now(&self) -> Time {
         self.now
     }
 
-    /// Buffers, connections and TIME_WAIT entries that there are: zero of each once all is over.
+    /// Number of buffers, connections and TIME-WAIT entries; all are zero once everything has
+    /// ended.
     pub fn usage(&self) -> (usize, u32, u32) {
         let usage = self.stack.usage();
         (self.buffers.len(), usage.connections, usage.time_wait)
     }
 
     /// # Errors
-    /// When the process has no descriptor left.
+    /// If the process has no descriptor left.
     fn add_file(&mut self, file: File) -> Result<i32> {
         let number = self.descriptors.open()?;
         self.files.insert(number, file);
         Ok(number)
     }
 
-    /// Whether the descriptor is one of ours.
+    /// Whether the descriptor belongs to the host.
     pub fn owns(&self, file: i32) -> bool {
         self.files.contains_key(&file)
     }
@@ -169,10 +171,10 @@ impl Host {
         }
     }
 
-    /// Moves the clock, with all that is due on the way.
+    /// Advances the clock to `to` and handles everything due by then.
     pub fn advance(&mut self, to: Time) {
         while let Some(due) = self.next_due().filter(|due| *due <= to) {
-            // A timer may be reported early; the clock advances nevertheless.
+            // The stack may report a timer early; the clock advances nevertheless.
             self.now = due.max(self.now + Duration::from_micros(1)).min(to);
             self.stack.handle_timers(self.now);
             self.uncork_due();
@@ -186,8 +188,8 @@ impl Host {
         self.turn();
     }
 
-    /// Moves the clock to what is due next, `limit` at the latest. False, and nothing done, when
-    /// nothing will ever happen.
+    /// Advances the clock to the next due time, or to `limit` if that is earlier. Returns false and
+    /// does nothing if nothing is due.
     pub fn skip(&mut self, limit: Option<Time>) -> bool {
         let Some(next) = self.next_due().into_iter().chain(limit).min() else {
             return false;
@@ -196,10 +198,10 @@ impl Host {
         true
     }
 
-    /// A packet arrives from packetdrill.
+    /// Delivers a packet from packetdrill.
     ///
     /// # Errors
-    /// `EINVAL` when it is not IP.
+    /// `EINVAL` if it is not an IP packet.
     pub fn arrive(&mut self, packet: &[u8]) -> Result<()> {
         self.refresh();
         let frame = link::frame(packet).ok_or(Errno::EINVAL)?;
@@ -209,7 +211,7 @@ impl Host {
         Ok(())
     }
 
-    /// The next packet to packetdrill that has left, and when.
+    /// The next packet for packetdrill, with the time it left.
     pub fn departed(&mut self) -> Option<(Time, Vec<u8>)> {
         self.sent.pop_front()
     }
@@ -224,14 +226,14 @@ impl Host {
         }
     }
 
-    /// One turn of the stack's loop: its events, and what it sends.
+    /// Runs one iteration of the stack's loop: its events and its output.
     fn turn(&mut self) {
         loop {
             while let Some(event) = self.stack.poll_event() {
                 self.event(event);
             }
             let Some(frame) = self.transmit() else {
-                // What is left of a stream's record boundaries, and of full buffers.
+                // Data may still wait behind a record boundary or a full buffer.
                 if self.feed_all() {
                     continue;
                 }
@@ -248,7 +250,7 @@ impl Host {
         }
     }
 
-    /// The next moment that something is due: a timer of the stack's, or a corked segment.
+    /// Time of the next timer of the stack or of the next corked segment.
     fn next_due(&self) -> Option<Time> {
         let held = self
             .connections
@@ -331,8 +333,8 @@ impl Host {
                     let acked = info.map_or(0, |info| info.acked_bytes.saturating_sub(1));
                     place.meter.syn_bytes_acked = acked.min(place.meter.syn_bytes);
                 });
-                // What a writer waits with leaves with the acknowledgement, unless what went with the SYN
-                // has to be sent again first.
+                // A waiting write goes with the acknowledgement, unless data sent with the SYN must
+                // be retransmitted first.
                 let place = self.connections.get(&connection.to_bits());
                 if place.is_some_and(|place| place.meter.is_syn_acked_whole()) {
                     self.feed(connection.to_bits(), false);
@@ -383,7 +385,7 @@ impl Host {
         }
     }
 
-    /// A connection that has ended and that no file refers to has no owner.
+    /// Drops a connection that has ended and that no file refers to.
     fn forget_if_over(&mut self, bits: u64) {
         if (self.connections.get(&bits)).is_some_and(Connection::is_over)
             && let Some(mut place) = self.connections.remove(&bits)

@@ -1,5 +1,5 @@
-//! A socket's error queue: when data was sent and acknowledged (SO_TIMESTAMPING), and when its
-//! memory is free again (MSG_ZEROCOPY).
+//! A socket's error queue. It reports when data was sent and acknowledged (SO_TIMESTAMPING), and
+//! when its memory is free again (MSG_ZEROCOPY).
 
 use super::Host;
 use super::datagrams::Message;
@@ -9,13 +9,13 @@ use cofferdam_netstack::Time;
 use nix::errno::Errno;
 use std::collections::VecDeque;
 
-/// linux/net_tstamp.h.
+/// Values from linux/net_tstamp.h.
 const TX_SOFTWARE: u32 = 1 << 1;
 const SOFTWARE: u32 = 1 << 4;
 const OPT_ID: u32 = 1 << 7;
 const TX_SCHED: u32 = 1 << 8;
 const TX_ACK: u32 = 1 << 9;
-/// linux/errqueue.h.
+/// Values from linux/errqueue.h.
 const ORIGIN_TIMESTAMPING: u8 = 4;
 const ORIGIN_ZEROCOPY: u8 = 5;
 const CODE_COPIED: u8 = 1;
@@ -23,7 +23,7 @@ const STAMP_SENT: u32 = 0;
 const STAMP_SCHEDULED: u32 = 1;
 const STAMP_ACKNOWLEDGED: u32 = 2;
 
-/// `struct sock_extended_err`.
+/// An entry of the queue, `struct sock_extended_err`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Report {
     errno: u32,
@@ -31,38 +31,38 @@ struct Report {
     code: u8,
     info: u32,
     data: u32,
-    /// Of a timestamp.
+    /// Time, for a timestamp.
     at: Option<Time>,
 }
 
-/// The queue, and what is still to be reported.
+/// The error queue, and the writes that still have to be reported.
 #[derive(Debug, Default)]
 pub struct Notices {
     queue: VecDeque<Report>,
-    /// Writes whose memory is in use: where each ends in the stream, and its number.
+    /// Zero-copy writes whose memory is in use: stream offset of their end, and number.
     in_use: VecDeque<(u64, u32)>,
     zero_copies: u32,
-    /// Writes whose last byte is to be stamped: where they end, and what is wanted.
+    /// Writes to timestamp: stream offset of their end, and the requested stamps.
     to_send: VecDeque<(u64, u32)>,
     to_acknowledge: VecDeque<(u64, u32)>,
-    /// Where OPT_ID was set: keys count from there.
+    /// Stream offset at which OPT_ID was set; keys count from there.
     first_key: Option<u64>,
     acknowledged: u64,
     made: u64,
 }
 
 impl Notices {
-    /// Whether there is nothing to read.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Reports that were made so far, those counted that became part of another.
+    /// Number of reports made so far, including those merged into another.
     pub const fn made(&self) -> u64 {
         self.made
     }
 
-    /// A write ends at `end` in the stream.
+    /// Records a write that ends at stream offset `end`.
     pub fn written(&mut self, end: u64, zero_copy: bool, stamps: u32) {
         if zero_copy {
             self.in_use.push_back((end, self.zero_copies));
@@ -76,7 +76,7 @@ impl Notices {
         }
     }
 
-    /// SO_TIMESTAMPING was set when `written` bytes had been written.
+    /// Records that SO_TIMESTAMPING was set after `written` bytes had been written.
     pub fn stamping(&mut self, stamps: u32, written: u64) {
         if stamps & OPT_ID == 0 {
             self.first_key = None;
@@ -102,7 +102,7 @@ impl Notices {
         });
     }
 
-    /// The stream has left up to `end` for the first time.
+    /// Records that data up to `end` was sent for the first time.
     pub fn sent(&mut self, end: u64, now: Time) {
         while let Some((at, stamps)) = self.to_send.front().copied().filter(|(at, _)| *at <= end) {
             self.to_send.pop_front();
@@ -115,7 +115,7 @@ impl Notices {
         }
     }
 
-    /// So many bytes more are acknowledged.
+    /// Records `bytes` more as acknowledged.
     pub fn acknowledged(&mut self, bytes: u64, now: Time) {
         self.acknowledged += bytes;
         let end = self.acknowledged;
@@ -128,7 +128,7 @@ impl Notices {
         self.release(end);
     }
 
-    /// The memory of writes that end by `end` is free. Reports of neighbours are one.
+    /// Reports the memory of writes up to `end` as free. Adjacent writes share one report.
     pub fn release(&mut self, end: u64) {
         while let Some((_, number)) = self.in_use.front().copied().filter(|(at, _)| *at <= end) {
             self.in_use.pop_front();
@@ -143,7 +143,7 @@ impl Notices {
             self.queue.push_back(Report {
                 errno: 0,
                 origin: ORIGIN_ZEROCOPY,
-                // The bytes were copied into packet memory.
+                // The stack copied the bytes into packet memory.
                 code: CODE_COPIED,
                 info: number,
                 data: number,
@@ -154,7 +154,7 @@ impl Notices {
 }
 
 impl Report {
-    /// As `recvmsg` lays it out. Times are those of the script's clock.
+    /// Control messages of `recvmsg`. Times are on the script's clock.
     fn messages(self, is_v6: bool) -> Vec<Control> {
         let mut messages = Vec::new();
         if let Some(at) = self.at {
@@ -162,7 +162,7 @@ impl Report {
             let mut data = Vec::new();
             data.extend((ns / 1_000_000_000).to_ne_bytes());
             data.extend((ns % 1_000_000_000).to_ne_bytes());
-            // Two more times, of hardware.
+            // The message ends with two hardware timestamps, which are zero.
             data.resize(48, 0);
             messages.push(Control {
                 level: libc::SOL_SOCKET,
@@ -175,7 +175,7 @@ impl Report {
         data.extend([self.origin, 0, self.code, 0]);
         data.extend(self.info.to_ne_bytes());
         data.extend(self.data.to_ne_bytes());
-        // The offender's address: nobody.
+        // The address of the offender is unspecified.
         let (level, kind, address) = match is_v6 {
             true => (
                 libc::IPPROTO_IPV6,
@@ -195,11 +195,11 @@ impl Report {
 }
 
 impl Host {
-    /// The oldest report of a socket's error queue. `most`: bytes that the caller has room for;
-    /// reports carry no data of the stream.
+    /// The oldest report of a socket's error queue. Reports carry no stream data, so the room of
+    /// the caller does not matter.
     ///
     /// # Errors
-    /// `EAGAIN` when there is none.
+    /// `EAGAIN` if the queue is empty.
     pub(super) fn next_notice(&mut self, file: i32, _most: usize) -> Result<Message> {
         let is_v6 = self.socket_of(file)?.is_v6;
         let place = self.connection_of(file).map_err(|_| Errno::EAGAIN)?;
@@ -207,7 +207,7 @@ impl Host {
         Ok(Message {
             control: report.messages(is_v6),
             is_error: true,
-            // A timestamp comes with the packet, of which nothing fits.
+            // Linux attaches the packet to a timestamp and truncates it.
             is_cut: report.at.is_some(),
             ..Message::default()
         })

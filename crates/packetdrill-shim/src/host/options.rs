@@ -1,5 +1,5 @@
-//! Socket options. One that would have no effect here is refused, not swallowed, unless Linux's has
-//! none on the wire either.
+//! Socket options. An option without effect here is rejected rather than ignored, unless it has no
+//! effect on the wire in Linux either.
 
 use super::errors::Result;
 use super::settings::{
@@ -13,7 +13,7 @@ use libc::{IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, SOL_SOCKET};
 use nix::errno::Errno;
 use std::net::SocketAddr;
 
-/// An integer of C: of any length up to its own (`IP_TOS` takes a byte).
+/// Reads a C integer of up to four bytes (`IP_TOS` accepts one).
 fn integer(value: &[u8]) -> Result<i32> {
     match value {
         [byte] => Ok((*byte).into()),
@@ -25,10 +25,10 @@ fn integer(value: &[u8]) -> Result<i32> {
 }
 
 impl Host {
-    /// An option's value, as `getsockopt` lays it out.
+    /// Value of an option, in the layout of `getsockopt`.
     ///
     /// # Errors
-    /// `ENOPROTOOPT` for one that is not done here.
+    /// `ENOPROTOOPT` for an option that is not supported.
     pub fn option(&mut self, file: i32, level: i32, name: i32) -> Result<Vec<u8>> {
         let is_datagrams = matches!(self.socket_of(file)?.role, Role::Datagrams(_));
         if is_datagrams && level == IPPROTO_TCP {
@@ -41,7 +41,7 @@ impl Host {
                 return Ok([on.to_ne_bytes(), 0_i32.to_ne_bytes()].concat());
             }
             (IPPROTO_TCP, libc::TCP_INFO) => return self.tcp_info(file),
-            // Neither of our algorithms has anything to report, as reno and cubic in Linux.
+            // Neither algorithm of the stack reports anything, as reno and cubic in Linux.
             (IPPROTO_TCP, TCP_CC_INFO) => return Ok(Vec::new()),
             (IPPROTO_TCP, libc::TCP_CONGESTION) => {
                 let mut name = self.congestion_name().as_bytes().to_vec();
@@ -163,7 +163,7 @@ impl Host {
     ///
     /// # Errors
     /// `EINVAL` for a value of the wrong size or out of range; `ENOPROTOOPT` for an option that is
-    /// not done here.
+    /// not supported.
     pub fn set_option(&mut self, file: i32, level: i32, name: i32, value: &[u8]) -> Result<()> {
         let socket = self.socket_of(file)?;
         let is_datagrams = matches!(socket.role, Role::Datagrams(_));
@@ -171,7 +171,7 @@ impl Host {
             return Err(Errno::EOPNOTSUPP);
         }
         if (level, name) == (IPPROTO_TCP, TCP_FASTOPEN_KEY) {
-            // One key, or the one in use and the one before it.
+            // The current key, or the current and the previous key.
             if ![16, 32].contains(&value.len()) {
                 return Err(Errno::EINVAL);
             }
@@ -204,7 +204,7 @@ impl Host {
                 }
             }
             (IPPROTO_IP, libc::IP_TOS) | (IPPROTO_IPV6, libc::IPV6_TCLASS) => {
-                // The ECN bits are the stack's.
+                // The stack sets the ECN bits itself.
                 settings.traffic_class = first as u8 & !3;
             }
             (IPPROTO_IP, libc::IP_MTU_DISCOVER) | (IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER) => {
@@ -258,7 +258,7 @@ impl Host {
         Ok(())
     }
 
-    /// The control message with the amount left to read, if TCP_INQ is set (tcp(7)).
+    /// Control message with the readable bytes, if TCP_INQ is set (tcp(7)).
     ///
     /// # Errors
     /// `EBADF`, `ENOTSOCK`.
@@ -267,7 +267,7 @@ impl Host {
             return Ok(None);
         }
         let place = self.connection_of(file)?;
-        // Linux: not zero as long as the end of the stream is to be read.
+        // Linux reports at least 1 until the end of the stream has been read.
         let left = place.unread_bytes().max(place.peer_has_closed.into());
         let left = i32::try_from(left).unwrap_or(i32::MAX);
         Ok(Some(Control {
@@ -277,7 +277,7 @@ impl Host {
         }))
     }
 
-    /// Whether the socket shows IPv4 addresses as IPv6 ones (RFC 4291, 2.5.5.2).
+    /// Whether the socket shows IPv4 addresses as IPv4-mapped IPv6 addresses (RFC 4291, 2.5.5.2).
     pub fn shows_mapped(&self, file: i32, address: SocketAddr) -> bool {
         let is_v6 = matches!(self.files.get(&file), Some(File::Socket(socket)) if socket.is_v6);
         is_v6 && address.is_ipv4()
@@ -292,7 +292,7 @@ fn set_socket_option(settings: &mut Settings, name: i32, first: i32, value: &[u8
         libc::SO_KEEPALIVE => settings.tcp.keepalive = first != 0,
         libc::SO_LINGER => {
             let seconds = value.get(4..8).ok_or(Errno::EINVAL)?;
-            // Close never waits here: only the time of zero differs.
+            // Closing never blocks here; only a time of zero makes a difference.
             settings.close_resets = first != 0 && integer(seconds)? == 0;
         }
         libc::SO_SNDBUF | libc::SO_SNDBUFFORCE => {
@@ -306,7 +306,7 @@ fn set_socket_option(settings: &mut Settings, name: i32, first: i32, value: &[u8
                 .kept
                 .insert((SOL_SOCKET, name), (first != 0).into());
         }
-        // A negative one is as large as can be, and zero is one, as in Linux.
+        // A negative value means the maximum and zero means 1, as in Linux.
         libc::SO_RCVLOWAT => {
             let bytes = if first < 0 { i32::MAX } else { first.max(1) };
             settings.kept.insert((SOL_SOCKET, name), bytes);
@@ -326,7 +326,7 @@ fn set_socket_option(settings: &mut Settings, name: i32, first: i32, value: &[u8
 }
 
 impl Settings {
-    /// SO_RCVLOWAT: how much has to wait before the socket counts as readable.
+    /// SO_RCVLOWAT: minimum number of bytes for which the socket counts as readable.
     pub(super) fn least_readable_bytes(&self) -> u32 {
         let kept = self.kept_value(SOL_SOCKET, libc::SO_RCVLOWAT);
         kept.max(1).unsigned_abs()

@@ -1,26 +1,27 @@
-//! How Linux paces a connection: the round trip by which it sizes its bursts, and where they ended.
+//! Linux's pacing of a connection: the round trip time by which it sizes bursts, and where they
+//! ended.
 //!
-//! Linux takes a measurement from every acknowledgement, the stack one from each round trip (RFC 6298
-//! allows both): bursts are sized by Linux's.
+//! Linux measures on every acknowledgement, and the stack once per round trip (RFC 6298 permits
+//! both). Burst sizes follow Linux's measurement.
 
 use cofferdam_netstack::Time;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// What of a stream is under way.
+/// Unacknowledged segments of a stream and Linux's round trip time.
 #[derive(Debug, Default)]
 pub struct Pace {
-    /// Where segments end, in bytes of the stream, and when they left first. One that left again
-    /// measures nothing (Karn's rule).
+    /// Stream offsets of segment ends, with the time of the first transmission. A retransmitted
+    /// segment measures nothing (Karn's algorithm).
     sent: VecDeque<(u64, Option<Time>)>,
-    /// Eight times the smoothed round trip, in nanoseconds, as Linux keeps it.
+    /// Eight times the smoothed round trip time, in nanoseconds, as in Linux.
     srtt8_ns: u64,
-    /// Where bursts ended: what is sent again is not put together beyond them.
+    /// Stream offsets of burst ends; a retransmission does not cross them.
     burst_ends: BTreeSet<u64>,
 }
 
 impl Pace {
-    /// A segment leaves that ends at `end`; `again`: not for the first time.
+    /// Records a segment sent that ends at `end`; `again` marks a retransmission.
     pub fn sent(&mut self, end: u64, again: bool, now: Time) {
         if !again {
             self.sent.push_back((end, Some(now)));
@@ -32,17 +33,18 @@ impl Pace {
         }
     }
 
-    /// A burst of new data ended there.
+    /// Records the end of a burst of new data.
     pub fn burst_ended(&mut self, end: u64) {
         self.burst_ends.insert(end);
     }
 
-    /// Whether a burst ended there when it was sent first.
+    /// Whether a burst ended there at the first transmission.
     pub fn ends_burst(&self, end: u64) -> bool {
         self.burst_ends.contains(&end)
     }
 
-    /// All up to `end` is acknowledged. `handshake`: the round trip that it measured.
+    /// Records that everything up to `end` is acknowledged. `handshake` is the round trip time of
+    /// the handshake.
     pub fn acknowledged(&mut self, end: u64, now: Time, handshake: Option<Duration>) {
         if self.srtt8_ns == 0
             && let Some(first) = handshake
@@ -66,7 +68,7 @@ impl Pace {
         };
     }
 
-    /// The smoothed round trip, once measured.
+    /// Smoothed round trip time, once measured.
     pub fn srtt(&self) -> Option<Duration> {
         (self.srtt8_ns > 0).then(|| Duration::from_nanos(self.srtt8_ns / 8))
     }

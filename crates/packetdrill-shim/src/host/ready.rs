@@ -6,14 +6,14 @@ use super::{File, Host, Role};
 use nix::errno::Errno;
 use std::collections::BTreeMap;
 
-/// EPOLLIN and EPOLLOUT come with EPOLLRDNORM and EPOLLWRNORM.
+/// EPOLLIN and EPOLLOUT imply EPOLLRDNORM and EPOLLWRNORM.
 const fn with_aliases(ready: i32) -> i32 {
     ready | ((ready & (libc::EPOLLIN | libc::EPOLLOUT)) << 6)
 }
 
 impl Host {
-    /// What a file is ready for, in `EPOLL` bits (`poll`'s are the same), and how much it has
-    /// reported so far.
+    /// Readiness of a file in `EPOLL` bits, which are also `poll`'s, and its number of changes so
+    /// far.
     fn ready(&self, file: i32) -> Result<(i32, u64)> {
         let File::Socket(socket) = self.files.get(&file).ok_or(Errno::EBADF)? else {
             return Err(Errno::EINVAL);
@@ -52,7 +52,7 @@ impl Host {
         Ok((with_aliases(ready), place.news))
     }
 
-    /// One entry of `poll`: what of `events` it is ready for.
+    /// Events of one `poll` entry: those of `events` that are ready.
     pub fn poll(&self, file: i32, events: i16) -> i16 {
         if file < 0 {
             return 0;
@@ -63,10 +63,10 @@ impl Host {
         }
     }
 
-    /// A file to wait with.
+    /// Creates an epoll file.
     ///
     /// # Errors
-    /// When the process has no descriptor left.
+    /// If the process has no descriptor left.
     pub fn epoll_create(&mut self) -> Result<i32> {
         self.add_file(File::Epoll(BTreeMap::new()))
     }
@@ -79,8 +79,8 @@ impl Host {
         }
     }
 
-    /// Adds, changes or removes what is waited for. `wanted`: events and data, as in
-    /// `struct epoll_event`.
+    /// Adds, changes or removes an entry of the interest list. `wanted` holds the events and data
+    /// of `struct epoll_event`.
     ///
     /// # Errors
     /// As `epoll_ctl(2)`.
@@ -114,10 +114,10 @@ impl Host {
         Ok(())
     }
 
-    /// Events and data of the files that are ready, `most` at the most.
+    /// Events and data of up to `most` ready files.
     ///
     /// # Errors
-    /// `EAGAIN` when none is; `EINVAL` when this is no epoll file.
+    /// `EAGAIN` if none is ready; `EINVAL` if this is no epoll file.
     pub fn epoll_ready(&mut self, epoll: i32, most: usize) -> Result<Vec<(u32, u64)>> {
         let watched = self.interests(epoll)?.clone();
         let mut found = Vec::new();

@@ -1,8 +1,9 @@
-//! The send buffer of a stream: what a socket takes, and when the stack gets it.
+//! The send buffer of a stream: what a socket accepts, and when the stack gets it.
 //!
-//! Linux decides by its packets' buffers how much fits (`tcp_sendmsg`): data is added in pieces of
-//! at most half the peer's window, and a new piece is begun as long as the buffer is not full. The
-//! same rule is here, on bytes of payload, so that a partial write ends where scripts expect it.
+//! Linux decides by its packet buffers how much fits (`tcp_sendmsg`). It adds data in pieces of at
+//! most half the peer's window, and begins a new piece as long as the buffer is not full. This
+//! module applies the same rule to payload bytes, so that a partial write ends where scripts expect
+//! it.
 
 use super::connection::Connection;
 use super::errors::Result;
@@ -13,45 +14,45 @@ use nix::errno::Errno;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// A corked segment leaves after this time all the same (tcp(7), TCP_CORK).
+/// A corked segment leaves after this time (tcp(7), TCP_CORK).
 const CORK_LIMIT: Duration = Duration::from_millis(200);
-/// Most payload that Linux keeps in one piece: 64 KiB less the headers.
+/// Maximum payload that Linux stores in one piece: 64 KiB less headers.
 const MOST_PIECE_BYTES: u32 = 65_536 - 1 - 320;
-/// What a piece takes beside its payload (`struct sk_buff` and its head).
+/// Overhead of a piece besides its payload (`struct sk_buff` and its head).
 const PIECE_OVERHEAD_BYTES: u32 = 1280;
-/// The send buffer where no sysctl says more, and the most it grows to.
+/// Initial and maximum send buffer, unless a sysctl says otherwise.
 const SEND_BUFFER_BYTES: (u32, u32) = (256 << 10, 4 << 20);
 
-/// What the last argument of `recv` and `send` may ask.
+/// Flags of `recv` and `send`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
-    /// Never wait.
+    /// Never block.
     pub dont_wait: bool,
-    /// Look only.
+    /// Peek.
     pub peek: bool,
-    /// From the error queue.
+    /// Read from the error queue.
     pub errors: bool,
-    /// Wait for as much as was requested.
+    /// Wait for the full requested length.
     pub all: bool,
-    /// Report a datagram's whole length.
+    /// Report the full length of a datagram.
     pub truncate: bool,
-    /// More will follow: as corked.
+    /// More data follows; wait as if corked.
     pub more: bool,
-    /// The end of a record: what follows is another segment.
+    /// The end of a record; later data goes into another segment.
     pub end_of_record: bool,
-    /// Report when the bytes are no longer in use.
+    /// Report when the memory is free again.
     pub zero_copy: bool,
-    /// `connect` too, with the data in its SYN (RFC 7413).
+    /// Connect, with the data in the SYN (RFC 7413).
     pub fast_open: bool,
-    /// Urgent data: the last byte of a write, or the byte itself.
+    /// Urgent data: the last byte of a write, or the urgent byte itself.
     pub urgent: bool,
 }
 
 impl Flags {
-    /// Reads `MSG_` flags.
+    /// Parses `MSG_` flags.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` for one that is not done here.
+    /// `EOPNOTSUPP` for a flag that is not supported.
     pub fn from_bits(bits: i32) -> Result<Flags> {
         let mut flags = Flags::default();
         let mut rest = bits & !libc::MSG_NOSIGNAL;
@@ -76,46 +77,46 @@ impl Flags {
         Ok(flags)
     }
 
-    /// Whether a call may wait: the error queue never makes one.
+    /// Whether the call may block; reading the error queue never does.
     pub const fn waits(self) -> bool {
         !self.dont_wait && !self.errors
     }
 }
 
-/// Bytes that were written and that the stack does not have yet.
+/// Written data that the stack does not have yet.
 #[derive(Debug, Default)]
 pub struct Outgoing {
     bytes: VecDeque<u8>,
-    /// Bytes written so far, and where among them records end.
+    /// Number of bytes written, and the stream offsets of record ends.
     written: u64,
     record_ends: VecDeque<u64>,
-    /// Where among them urgent data ends that the stack does not have yet.
+    /// Stream offset of the end of urgent data that the stack does not have yet.
     urgent_end: Option<u64>,
-    /// An incomplete segment at the end waits for more, until then.
+    /// An incomplete last segment waits for more data, until `held_until`.
     is_corked: bool,
     pub held_until: Option<Time>,
-    /// The largest window that the peer has offered, in bytes.
+    /// Largest window that the peer has offered, in bytes.
     most_window: u32,
     /// Payload of a piece in bytes, as of the last write.
     piece: u32,
-    /// MSG_MORE alone holds it: the next acknowledgement lets it go, as in Linux.
+    /// Only MSG_MORE delays the segment; the next acknowledgement releases it, as in Linux.
     waits_for_ack: bool,
-    /// Filled since there was room last: a waiting writer, and a poller for edges, are told of room
-    /// once it is worth it.
+    /// The buffer has filled up since it last had room. A waiting writer and an edge-triggered
+    /// poller learn of room only once there is enough of it.
     pub was_full: bool,
-    /// Nagle's rule holds for the last segment that was written.
+    /// Nagle's algorithm applies to the last segment written.
     pub nagle: bool,
-    /// What the buffer has grown to, in bytes.
+    /// Current size of the buffer in bytes.
     grown: u32,
-    /// Where writes ended that are pushed (PSH), and where pieces end, in bytes written.
+    /// Stream offsets of pushed writes (PSH) and of piece ends.
     pushes: BTreeSet<u64>,
     piece_ends: BTreeSet<u64>,
-    /// The last of `pushes`.
+    /// The last element of `pushes`.
     pushed: u64,
 }
 
 impl Outgoing {
-    /// The peer has acknowledged something.
+    /// Records an acknowledgement from the peer.
     pub fn acknowledged(&mut self, end: u64) {
         self.pushes = self.pushes.split_off(&end);
         self.piece_ends = self.piece_ends.split_off(&end);
@@ -125,26 +126,26 @@ impl Outgoing {
         }
     }
 
-    /// The connection has ended.
+    /// Drops everything when the connection ends.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.record_ends.clear();
         self.held_until = None;
     }
 
-    /// So many bytes went with the SYN.
+    /// Skips `bytes` that went with the SYN.
     pub fn skip(&mut self, bytes: u32) {
         self.written += u64::from(bytes);
         self.push();
     }
 
-    /// What was written so far is pushed.
+    /// Marks all data written so far as pushed.
     pub fn push(&mut self) {
         self.pushed = self.written;
         self.pushes.insert(self.written);
     }
 
-    /// Whether a segment that ends there is pushed, and ends a piece.
+    /// Whether a segment that ends there is pushed, and whether it ends a piece.
     pub fn marks(&self, end: u64) -> (bool, bool) {
         (self.pushes.contains(&end), self.piece_ends.contains(&end))
     }
@@ -157,7 +158,7 @@ impl Outgoing {
         self.bytes.len() as u32
     }
 
-    /// The most that one piece holds: half of the largest window seen, in whole segments.
+    /// Maximum payload of a piece: half of the largest window seen, in whole segments.
     fn piece_bytes(&mut self, window: u32, segment: u32) -> u32 {
         self.most_window = self.most_window.max(window);
         let most = match self.most_window {
@@ -175,10 +176,10 @@ impl Outgoing {
     }
 }
 
-/// How a buffer stands.
+/// Fill level of a send buffer.
 #[derive(Clone, Copy, Debug)]
 struct Fill {
-    /// Written and not acknowledged, and of these not sent.
+    /// Bytes written and not acknowledged, and how many of them are not sent.
     queued: u32,
     not_sent: u32,
     buffer: u32,
@@ -190,7 +191,7 @@ impl Fill {
         self.queued < self.buffer && self.not_sent < self.not_sent_low
     }
 
-    /// A third of the buffer is free, and half of what may be unsent.
+    /// Whether a third of the buffer and half of the unsent limit are free.
     const fn is_worth_telling(self) -> bool {
         self.buffer.saturating_sub(self.queued) >= self.queued / 2
             && self.queued < self.buffer
@@ -210,7 +211,7 @@ impl Host {
             .unwrap_or(SEND_BUFFER_BYTES);
         let grown = place.map_or(0, |place| place.out.grown).min(most);
         let pieces = place.map_or(0, |place| {
-            // Before the first write, what went with the SYN is one.
+            // Before the first write, the data sent with the SYN counts as a piece.
             match place.out.piece {
                 0 => 1,
                 piece => (queue + pending).div_ceil(piece),
@@ -227,15 +228,15 @@ impl Host {
         }
     }
 
-    /// Whether `poll` says that the socket takes data.
+    /// Whether `poll` reports the socket as writable.
     pub(super) fn is_writable(&self, bits: u64, settings: &Settings) -> bool {
         self.fill(bits, settings).is_worth_telling()
     }
 
-    /// Takes what the send buffer has room for; says how much.
+    /// Accepts the data that the send buffer has room for. Returns its length.
     ///
     /// # Errors
-    /// `EAGAIN` when it takes nothing now; `EPIPE` when it never will; as `send(2)`.
+    /// `EAGAIN` if it accepts nothing now; `EPIPE` if it never will; otherwise as `send(2)`.
     pub fn write(&mut self, file: i32, bytes: &[u8], flags: Flags) -> Result<usize> {
         let socket = self.socket_of(file)?;
         let settings = socket.settings.clone();
@@ -288,12 +289,12 @@ impl Host {
             if is_last && flags.end_of_record {
                 place.out.record_ends.push_back(place.out.written);
             }
-            // Whole segments leave at once; the rest only when all is written.
+            // Whole segments leave at once; the rest waits until everything is written.
             place.out.is_corked = is_corked || !is_last;
             if now == room as usize {
                 let end = place.out.written;
                 place.out.piece_ends.insert(end);
-                // Half a window that was not pushed (`forced_push`).
+                // Half a window without a push forces one (`forced_push`).
                 if end > place.out.pushed + u64::from(place.out.most_window / 2) {
                     place.out.push();
                 }
@@ -319,7 +320,7 @@ impl Host {
         let zero_copy = flags.zero_copy && settings.zero_copy;
         (place.notices).written(end, zero_copy, settings.timestamping);
         self.turn();
-        // What has left already is stamped as of now.
+        // Data that was sent already is stamped with the present time.
         let not_sent = self.stack.connection(id).map_or(0, |info| {
             info.send_queue_bytes.saturating_sub(info.flight_bytes)
         });
@@ -331,7 +332,7 @@ impl Host {
         Ok(taken)
     }
 
-    /// After a turn: buffers grow, and those who wait for room in one learn of it.
+    /// Grows buffers after a turn, and wakes writers that wait for room.
     pub(super) fn make_room(&mut self) {
         let sockets = self.files.values().filter_map(|file| match file {
             File::Socket(socket) => match socket.role {
@@ -367,7 +368,7 @@ impl Host {
         }
     }
 
-    /// How much may be added now.
+    /// Number of bytes that may be added now.
     fn room(&mut self, bits: u64, settings: &Settings) -> u32 {
         let fill = self.fill(bits, settings);
         let Some(place) = self.connections.get_mut(&bits) else {
@@ -379,11 +380,11 @@ impl Host {
         let piece = place
             .out
             .piece_bytes(info.peer_window_bytes, info.mss_bytes.max(1));
-        // The last piece, as far as it is not sent and no record ends there.
+        // The last piece, if it is not sent and no record ends there.
         let begun = fill.not_sent % piece;
         let at_record_end = place.out.record_ends.back() == Some(&place.out.written);
         if begun > 0 && !at_record_end {
-            // It does not end here after all.
+            // More data joins the piece, so it does not end here.
             let end = place.out.written;
             place.out.piece_ends.remove(&end);
             return piece - begun;
@@ -391,7 +392,7 @@ impl Host {
         if fill.has_room() { piece } else { 0 }
     }
 
-    /// Hands the stack what it is to have by now, at every connection. Says whether there was some.
+    /// Feeds the stack from every connection. Returns whether there was any data.
     pub(super) fn feed_all(&mut self) -> bool {
         let waiting: Vec<u64> = (self.connections.iter())
             .filter(|(_, place)| place.out.len() > 0)
@@ -404,7 +405,7 @@ impl Host {
         any
     }
 
-    /// Hands the stack what it is to have by now. `all`: also an incomplete segment.
+    /// Feeds the stack with the data that is ready to leave; `all` includes an incomplete segment.
     pub(super) fn feed(&mut self, bits: u64, all: bool) -> bool {
         let now = self.now;
         let Some(place) = self.connections.get_mut(&bits) else {
@@ -420,7 +421,7 @@ impl Host {
         let given = out.written - out.bytes.len() as u64;
         let not_sent = info.send_queue_bytes.saturating_sub(info.flight_bytes);
         let mut len = out.len();
-        // One record after the other: the next when this one is sent.
+        // One record at a time: the next follows when this one has been sent.
         out.record_ends.retain(|end| *end > given || not_sent > 0);
         if let Some(end) = out.record_ends.front() {
             if *end <= given {
@@ -440,13 +441,13 @@ impl Host {
         if len == 0 {
             return false;
         }
-        // Urgent data ends with what the stack gets now.
+        // Urgent data ends with the data that the stack gets now.
         let urgent_end = out.urgent_end.filter(|end| *end > given);
         if let Some(end) = urgent_end {
             len = len.min((end - given) as u32);
         }
         let is_urgent = urgent_end == Some(given + u64::from(len));
-        // Only what is last waits for more; another record is behind this one.
+        // Only the last record waits for more data.
         let nagle = out.nagle && len == out.len();
         let bytes: Vec<u8> = out.bytes.iter().copied().take(len as usize).collect();
         let chunk = self.buffers.data(&bytes);
@@ -470,7 +471,7 @@ impl Host {
         true
     }
 
-    /// What was written leaves, whether a segment is full or not: the socket is closed.
+    /// Sends an incomplete segment, because the socket is closed.
     pub(super) fn flush_all(&mut self, bits: u64) {
         if let Some(place) = self.connections.get_mut(&bits) {
             place.out.is_corked = false;
@@ -483,7 +484,7 @@ impl Host {
         }
     }
 
-    /// TCP_CORK and TCP_NODELAY have changed.
+    /// Applies a change of TCP_CORK or TCP_NODELAY.
     pub(super) fn flush_corked(&mut self, bits: u64, is_corked: bool) {
         if let Some(place) = self.connections.get_mut(&bits)
             && place.out.is_corked
@@ -494,7 +495,7 @@ impl Host {
         }
     }
 
-    /// What was held back for too long leaves.
+    /// Sends segments that were corked for too long.
     pub(super) fn uncork_due(&mut self) {
         let now = self.now;
         let due: Vec<u64> = (self.connections.iter())
@@ -511,7 +512,7 @@ impl Host {
         }
     }
 
-    /// Whether fewer bytes than `most` are there to read, and more may come.
+    /// Whether fewer than `most` bytes are readable and more may arrive.
     pub fn is_short_of(&mut self, file: i32, most: usize) -> bool {
         self.connection_of(file)
             .is_ok_and(|place: &mut Connection| {
@@ -522,7 +523,7 @@ impl Host {
             })
     }
 
-    /// Reads what a pipe is to get.
+    /// Reads data for a pipe.
     ///
     /// # Errors
     /// As [`Host::read`].
@@ -530,7 +531,7 @@ impl Host {
         if !matches!(self.files.get(&file), Some(File::Socket(_))) {
             return Err(Errno::EINVAL);
         }
-        // Urgent data is none that a pipe gets (tcp_read_sock).
+        // A pipe gets no urgent data (tcp_read_sock).
         let stops = |place: &mut Connection| place.is_at_mark() && place.unread_bytes() > 0;
         if self.connection_of(file).is_ok_and(stops) {
             return Ok(Vec::new());

@@ -1,29 +1,29 @@
-//! What `setsockopt` sets at a socket. A connection that is accepted inherits its listener's.
+//! Socket options. An accepted connection inherits those of its listener.
 
 use cofferdam_bsd::TcpOptions;
 
-/// linux/tcp.h; libc does not have all of them.
+/// Values from linux/tcp.h that libc lacks.
 pub const TCP_INQ: i32 = 36;
 pub const TCP_FASTOPEN_KEY: i32 = 33;
 pub const TCP_FASTOPEN_NO_COOKIE: i32 = 34;
 pub const TCP_CC_INFO: i32 = 26;
-/// asm-generic/socket.h.
+/// Value from asm-generic/socket.h.
 pub const SO_MEMINFO: i32 = 55;
 
-/// Settings of one socket.
+/// Options of one socket.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// SO_REUSEADDR.
     pub reuse_address: bool,
     /// SO_REUSEPORT.
     pub reuse_port: bool,
-    /// SO_LINGER with zero seconds: close resets.
+    /// SO_LINGER with zero seconds: closing resets the connection.
     pub close_resets: bool,
-    /// TCP_INQ: reading reports how much is left.
+    /// TCP_INQ: reading reports the remaining bytes.
     pub tells_queue: bool,
-    /// TCP's own, and SO_KEEPALIVE.
+    /// Options of TCP, and SO_KEEPALIVE.
     pub tcp: TcpOptions,
-    /// SO_SNDBUF as the kernel keeps it: twice what was asked for.
+    /// SO_SNDBUF as Linux stores it: twice the requested value.
     pub send_buffer_bytes: Option<u32>,
     /// SO_RCVBUF, likewise.
     pub receive_buffer_bytes: Option<u32>,
@@ -48,10 +48,10 @@ pub struct Settings {
     pub fast_open_without_cookie: bool,
     /// TCP_FASTOPEN_KEY: one or two keys of 16 bytes.
     pub fast_open_keys: Vec<u8>,
-    /// What is kept for those who read it back.
+    /// Options that are only stored and read back.
     pub kept: std::collections::BTreeMap<(i32, i32), i32>,
 }
 
-/// Least buffers (net/core/sock.c: SOCK_MIN_SNDBUF, SOCK_MIN_RCVBUF).
+/// Minimum buffers (net/core/sock.c: SOCK_MIN_SNDBUF, SOCK_MIN_RCVBUF).
 pub const LEAST_SEND_BUFFER_BYTES: u32 = 4608;
 pub const LEAST_RECEIVE_BUFFER_BYTES: u32 = 2304;

@@ -1,4 +1,5 @@
-//! Socket calls. One that must wait says `EAGAIN`; the caller waits or not, and asks again.
+//! Socket calls. A call that would block returns `EAGAIN`; the caller decides whether to wait and
+//! retry.
 
 use super::connection::Connection;
 use super::datagrams::{Datagrams, Message};
@@ -11,10 +12,10 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 impl Host {
-    /// A TCP or a UDP socket.
+    /// Creates a TCP or UDP socket.
     ///
     /// # Errors
-    /// For every other kind of socket.
+    /// For every other type of socket.
     pub fn socket(&mut self, domain: i32, kind: i32, protocol: i32) -> Result<i32> {
         let is_v6 = match domain {
             libc::AF_INET => false,
@@ -34,21 +35,21 @@ impl Host {
         }))
     }
 
-    /// Whether calls on a file give up instead of waiting.
+    /// Whether calls on a file return at once instead of blocking.
     pub fn is_nonblocking(&mut self, file: i32) -> bool {
         self.socket_of(file).is_ok_and(|socket| socket.nonblocking)
     }
 
-    /// Changes that.
+    /// Sets or clears O_NONBLOCK.
     ///
     /// # Errors
-    /// When the file is no socket.
+    /// If the file is no socket.
     pub fn set_nonblocking(&mut self, file: i32, on: bool) -> Result<()> {
         self.socket_of(file)?.nonblocking = on;
         Ok(())
     }
 
-    /// A socket that is to have this address: fresh, and of its family.
+    /// Returns a socket that has no address yet and whose family matches `address`.
     pub(super) fn fresh(&mut self, file: i32, address: SocketAddr) -> Result<&mut Socket> {
         let socket = self.socket_of(file)?;
         if address.is_ipv6() && !socket.is_v6 {
@@ -57,8 +58,8 @@ impl Host {
         Ok(socket)
     }
 
-    /// Gives a socket its address. An address in use shows here when another socket has it, and
-    /// one of both does not ask for SO_REUSEADDR, or listens.
+    /// Sets a socket's address. An address is in use if another socket has it and one of the two
+    /// lacks SO_REUSEADDR or listens.
     ///
     /// # Errors
     /// As `bind(2)`.
@@ -85,7 +86,7 @@ impl Host {
         Ok(())
     }
 
-    /// Accepts connections, at a free port if the socket has no address. A second call changes
+    /// Starts to listen, at a free port if the socket has no address. A second call changes
     /// nothing.
     ///
     /// # Errors
@@ -119,10 +120,10 @@ impl Host {
         Ok(())
     }
 
-    /// The oldest connection that waits: its file and its peer.
+    /// Accepts the oldest waiting connection. Returns its file and its peer.
     ///
     /// # Errors
-    /// `EAGAIN` when none waits; `EINVAL` when the socket does not listen.
+    /// `EAGAIN` if none waits; `EINVAL` if the socket does not listen.
     pub fn accept(&mut self, file: i32) -> Result<(i32, SocketAddr)> {
         let now = self.now;
         let socket = self.socket_of(file)?;
@@ -140,7 +141,7 @@ impl Host {
                 .accept(now, ConnectionId::from_bits(bits), bits)
                 .ok(),
         };
-        // One that has been reset meanwhile is accepted as well; its first call fails.
+        // A connection that was reset meanwhile is accepted as well; its first call fails.
         let place = self.connections.get_mut(&bits).ok_or(Errno::ECONNABORTED)?;
         if let Some(window_bytes) = accepted {
             place.opened(window_bytes);
@@ -157,11 +158,11 @@ impl Host {
         Ok((file, remote))
     }
 
-    /// Opens a connection; called again, returns its state.
+    /// Opens a connection. Further calls return its state.
     ///
     /// # Errors
-    /// `EINPROGRESS` at first, `EALREADY` while it is being opened, `EISCONN` once it has said that
-    /// it is open; as `connect(2)`.
+    /// `EINPROGRESS` at first, `EALREADY` while the handshake lasts, `EISCONN` once success has
+    /// been reported; otherwise as `connect(2)`.
     pub fn connect(&mut self, file: i32, remote: SocketAddr) -> Result<()> {
         let now = self.now;
         let socket = self.fresh(file, remote)?;
@@ -215,7 +216,7 @@ impl Host {
         Err(Errno::EINPROGRESS)
     }
 
-    /// The connection of a socket; `ENOTCONN` when it has none.
+    /// The connection of a socket; `ENOTCONN` if it has none.
     pub(super) fn connection_of(&mut self, file: i32) -> Result<&mut Connection> {
         match self.socket_of(file)?.role {
             Role::Connection(bits) => self.connections.get_mut(&bits).ok_or(Errno::ENOTCONN),
@@ -223,10 +224,10 @@ impl Host {
         }
     }
 
-    /// Bytes that have come, `most` at the most; none when there will be none any more.
+    /// Reads up to `most` bytes; none at the end of the stream.
     ///
     /// # Errors
-    /// `EAGAIN` when there are none yet; as `recv(2)`.
+    /// `EAGAIN` if there are none yet; otherwise as `recv(2)`.
     pub fn read(&mut self, file: i32, most: usize, peek: bool) -> Result<Vec<u8>> {
         if self.deferred(file).is_some() {
             return Err(Errno::EAGAIN);
@@ -244,18 +245,18 @@ impl Host {
         let (bytes, done) = place.read(most, peek, inline, &mut self.buffers)?;
         let (id, taken) = (place.id, place.read_to - from);
         if taken > 0 {
-            // One that has ended has no window.
+            // A connection that has ended has no window.
             let _ = self.stack.recv_done(self.now, id, taken as u32, done);
         }
         self.turn();
         Ok(bytes)
     }
 
-    /// The urgent byte, ahead of the stream (MSG_OOB); nothing when there will be none any more.
+    /// Reads the urgent byte ahead of the stream (MSG_OOB); nothing at the end of the stream.
     ///
     /// # Errors
-    /// `EINVAL` where there is none, it was read before, or it stays in the stream (SO_OOBINLINE);
-    /// `EAGAIN` when it has not come yet; as `recv(2)`.
+    /// `EINVAL` if there is none, it was read before, or it stays in the stream (SO_OOBINLINE);
+    /// `EAGAIN` if it has not arrived yet; otherwise as `recv(2)`.
     pub(super) fn urgent_message(&mut self, file: i32, most: usize, peek: bool) -> Result<Message> {
         let socket = self.socket_of(file)?;
         let inline = socket
@@ -284,10 +285,10 @@ impl Host {
         })
     }
 
-    /// Ends one or both directions.
+    /// Shuts down one or both directions.
     ///
     /// # Errors
-    /// `ENOTCONN` without a connection; as `shutdown(2)`.
+    /// `ENOTCONN` without a connection; otherwise as `shutdown(2)`.
     pub fn shutdown(&mut self, file: i32, how: i32) -> Result<()> {
         let now = self.now;
         let (read, write) = match how {
@@ -315,14 +316,14 @@ impl Host {
             if let Role::Connection(bits) = self.socket_of(file)?.role {
                 self.flush_all(bits);
             }
-            // Open, as checked above.
+            // The connection is open, as checked above.
             let _ = self.stack.shutdown(now, id);
         }
         self.turn();
         Ok(())
     }
 
-    /// Closes a file. Pending data is still sent; unread data resets the peer (RFC 2525, 2.17).
+    /// Closes a file. Pending data is still sent; unread data causes a reset (RFC 2525, 2.17).
     ///
     /// # Errors
     /// `EBADF`.
@@ -349,7 +350,7 @@ impl Host {
                 if let Some(place) = self.connections.get(&bits)
                     && place.ended.is_none()
                 {
-                    // It has not ended: the stack knows it.
+                    // The connection has not ended, so the stack knows it.
                     let _ = if socket.settings.close_resets || place.unread_bytes() > 0 {
                         self.stack.abort(now, place.id)
                     } else {
@@ -363,7 +364,7 @@ impl Host {
         Ok(())
     }
 
-    /// Makes the socket fresh again: what `connect` does for AF_UNSPEC. A connection is reset; a UDP
+    /// Dissolves the association, as `connect` does for AF_UNSPEC. A connection is reset; a UDP
     /// socket forgets its peer.
     ///
     /// # Errors
@@ -376,7 +377,7 @@ impl Host {
             return Ok(());
         }
         socket.deferred = None;
-        // An address that it was given with its connection goes with it.
+        // An address that `bind` did not set is dropped with the connection.
         socket.local = socket.local.filter(|_| socket.is_bound);
         match std::mem::replace(&mut socket.role, Role::Fresh) {
             Role::Listening { id, waiting, .. } => self.stop_listening(id, waiting),
@@ -384,7 +385,7 @@ impl Host {
                 let place = self.connections.get(&bits);
                 if let Some(id) = place.filter(|place| place.ended.is_none()).map(|it| it.id) {
                     self.socket_of(file)?.error = Some(Errno::ECONNRESET);
-                    // It has not ended: the stack knows it.
+                    // The connection has not ended, so the stack knows it.
                     let _ = self.stack.abort(now, id);
                 }
                 self.orphan(bits);
@@ -395,7 +396,7 @@ impl Host {
         Ok(())
     }
 
-    /// Ends a listener, and the connections that nobody has accepted.
+    /// Closes a listener and resets the connections that were not accepted.
     fn stop_listening(&mut self, id: ListenerId, waiting: VecDeque<u64>) {
         let now = self.now;
         self.stack.unlisten(now, id);
@@ -404,14 +405,14 @@ impl Host {
                 && place.is_ours
                 && place.ended.is_none()
             {
-                // It has not ended: the stack knows it.
+                // The connection has not ended, so the stack knows it.
                 let _ = self.stack.abort(now, place.id);
             }
             self.orphan(bits);
         }
     }
 
-    /// An address with a free port, of IPv6 if the socket and the host have it.
+    /// An address with a free port; an IPv6 address if the socket and the host support it.
     fn free_address(&self, is_v6: bool) -> Option<SocketAddr> {
         let mut known = self.stack.config().addresses();
         let any = match is_v6 && known.any(|known| known.ip.is_ipv6()) {
@@ -422,7 +423,7 @@ impl Host {
         all.find(|address| !self.is_taken(*address, false))
     }
 
-    /// Whether another TCP socket has the address, so that this one cannot.
+    /// Whether another TCP socket has the address and excludes this one.
     fn is_taken(&self, address: SocketAddr, reuse: bool) -> bool {
         self.files.values().any(|other| match other {
             File::Socket(Socket {

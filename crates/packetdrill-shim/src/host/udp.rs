@@ -1,4 +1,4 @@
-//! UDP sockets: the system calls.
+//! System calls on UDP sockets.
 
 use super::datagrams::{Arrival, Datagrams, Message, address_message, asked_address};
 use super::errors::{Result, bind_failure, send_failure};
@@ -9,7 +9,7 @@ use cofferdam_netstack::{BindError, BufferId, Chunk, UdpId};
 use nix::errno::Errno;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Where the search for a free port begins (IANA's dynamic ports).
+/// Start of the search for a free port (IANA's dynamic ports).
 pub(super) const FIRST_PORT: u16 = 49_152;
 
 impl Host {
@@ -25,7 +25,7 @@ impl Host {
         self.datagrams_of(file).is_ok()
     }
 
-    /// Gives a UDP socket its address; a free port when it names none.
+    /// Binds a UDP socket, to a free port if the address names none.
     pub(super) fn bind_datagrams(&mut self, file: i32, address: SocketAddr) -> Result<()> {
         let free = (FIRST_PORT..=u16::MAX).filter(|_| address.port() == 0);
         let ports = free.chain((address.port() != 0).then_some(address.port()));
@@ -48,7 +48,8 @@ impl Host {
         Err(failure)
     }
 
-    /// The socket's name in the stack; it gets an address of the family of `to` if it has none.
+    /// Identifier of the socket in the stack. Binds it to an address of the family of `to` if
+    /// necessary.
     fn bound(&mut self, file: i32, to: SocketAddr) -> Result<UdpId> {
         if let Some(id) = self.datagrams_of(file)?.id {
             return Ok(id);
@@ -61,17 +62,18 @@ impl Host {
         self.datagrams_of(file)?.id.ok_or(Errno::EBADF)
     }
 
-    /// Names the peer: from now on only it is heard.
+    /// Sets the peer; datagrams from others are ignored from now on.
     pub(super) fn connect_datagrams(&mut self, file: i32, remote: SocketAddr) -> Result<()> {
         self.bound(file, remote)?;
         self.datagrams_of(file)?.remote = Some(remote);
         Ok(())
     }
 
-    /// Sends a datagram, to the socket's peer if `to` is empty.
+    /// Sends a datagram to `to`, or to the socket's peer if `to` is `None`.
     ///
     /// # Errors
-    /// `EDESTADDRREQ` without a peer, `EMSGSIZE` when it does not fit the path; as `sendto(2)`.
+    /// `EDESTADDRREQ` without a peer, `EMSGSIZE` if it does not fit the path; otherwise as
+    /// `sendto(2)`.
     pub fn send_datagram(
         &mut self,
         file: i32,
@@ -99,10 +101,10 @@ impl Host {
         Ok(bytes.len())
     }
 
-    /// The stack has sent a datagram, or given it up.
+    /// Frees a datagram that the stack has sent or dropped.
     pub(super) fn datagram_sent(&mut self, file: i32, buffer: BufferId) {
         if let Ok(datagrams) = self.datagrams_of(file) {
-            // Not one that a socket had which is closed, and whose number came again.
+            // The buffer may belong to a closed socket that had the same number.
             let place = datagrams.sending.iter().position(|other| *other == buffer);
             if let Some(place) = place {
                 datagrams.sending.remove(place);
@@ -111,7 +113,7 @@ impl Host {
         }
     }
 
-    /// A datagram has come. A socket with a peer takes only that peer's.
+    /// Queues a received datagram. A connected socket accepts only those of its peer.
     pub(super) fn datagram_came(
         &mut self,
         file: i32,
@@ -135,10 +137,10 @@ impl Host {
         }
     }
 
-    /// What comes next, of a UDP or of a TCP socket: up to `most` bytes, or only looks.
+    /// Reads the next message of a UDP or TCP socket, up to `most` bytes, or peeks at it.
     ///
     /// # Errors
-    /// `EAGAIN` when there is nothing yet; as `recvmsg(2)`.
+    /// `EAGAIN` if there is nothing yet; otherwise as `recvmsg(2)`.
     pub fn receive_message(&mut self, file: i32, most: usize, flags: Flags) -> Result<Message> {
         let peek = flags.peek;
         if flags.errors {
@@ -184,7 +186,7 @@ impl Host {
         Ok(message)
     }
 
-    /// Gives up what a UDP socket has.
+    /// Releases the resources of a UDP socket.
     pub(super) fn close_datagrams(&mut self, datagrams: Datagrams) {
         for arrival in datagrams.arrived {
             self.buffers.free(arrival.chunk.buffer);

@@ -1,5 +1,5 @@
-//! A script as packetdrill plays it: through the table that the shared object fills, with IP
-//! packets that the code under test has no part in.
+//! A script as packetdrill plays it: through the table that the shared object fills in, with IP
+//! packets built independently of the code under test.
 #![allow(dead_code, reason = "each test program uses its part")]
 #![allow(
     clippy::macro_metavars_in_unsafe,
@@ -18,11 +18,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
-/// The peer's first number: near the end, so that numbers wrap.
+/// The peer's initial sequence number: near the maximum, so that sequence numbers wrap.
 pub const PEER_ISN: u32 = 0xffff_ff00;
 
-/// The shared object, found and opened as packetdrill does. Sysctls are the host's, unless `flags`
-/// name a folder: without it none are read. Bursts are not marked, unless `flags` say `bursts`.
+/// Finds and opens the shared object as packetdrill does. It reads sysctls only if `flags` name a
+/// folder, and marks bursts only if `flags` contain `bursts`.
 pub fn load(flags: &str) -> Interface {
     let mut words: Vec<&str> = flags.split(',').filter(|word| *word != "bursts").collect();
     if !flags.contains("sysctls=") {
@@ -39,7 +39,7 @@ pub fn load(flags: &str) -> Interface {
     let how = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE | libc::RTLD_DEEPBIND;
     let flags = CString::new(flags).expect("text");
     let mut table = std::mem::MaybeUninit::uninit();
-    // SAFETY: names end with a zero byte; the symbol has this type; it fills the table.
+    // SAFETY: names end with a zero byte; the symbol has this type and fills in the table.
     unsafe {
         let handle = libc::dlopen(path.as_ptr(), how);
         assert!(!handle.is_null(), "{} opens", path.to_string_lossy());
@@ -51,25 +51,25 @@ pub fn load(flags: &str) -> Interface {
     }
 }
 
-/// A call of the table; the error's number when it gives −1.
+/// Calls a function of the table; the error number if it returns −1.
 #[macro_export]
 macro_rules! call {
     ($player:expr, $name:ident $(, $argument:expr)*) => {{
         let table = $player.table;
         let function = table.$name.expect("the table is full");
-        // SAFETY: the arguments are as the system call of this name wants them.
+        // SAFETY: the arguments match the system call of this name.
         let result = unsafe { function(table.userdata $(, $argument)*) };
         if result == -1 { Err(nix::errno::Errno::last()) } else { Ok(result) }
     }};
 }
 
-/// The table, to be used by two threads as packetdrill does.
+/// The table, used by two threads as in packetdrill.
 #[derive(Clone, Copy)]
 pub struct Calls {
     pub table: Interface,
 }
 
-// SAFETY: packetdrill calls from two threads; that is what is tested.
+// SAFETY: packetdrill calls from two threads, which is what the test checks.
 unsafe impl Send for Calls {}
 
 impl Calls {
@@ -88,14 +88,14 @@ impl Calls {
         call!(self, connect, file, address.as_ptr(), address.len())
     }
 
-    /// The new file, and the peer's address as it is written down.
+    /// Accepts a connection; returns its file and the peer's address as stored.
     pub fn accept(&self, file: c_int) -> Result<(c_int, SocketAddr), Errno> {
-        // SAFETY: all-zero is a valid address of no family.
+        // SAFETY: an all-zero address is valid.
         let mut raw: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
         let mut len = size_of_val(&raw) as libc::socklen_t;
         let address = (&raw mut raw).cast();
         let accepted = call!(self, accept, file, address, &raw mut len)?;
-        // SAFETY: the address was written, with its length.
+        // SAFETY: the call stored the address and its length.
         let storage = unsafe { SockaddrStorage::from_raw(address.cast_const(), Some(len)) };
         let storage = storage.expect("an address");
         let peer = match (storage.as_sockaddr_in(), storage.as_sockaddr_in6()) {
@@ -121,7 +121,7 @@ impl Calls {
         call!(self, close, file)
     }
 
-    /// SO_ERROR: what happened since it was asked last.
+    /// SO_ERROR: the error since the last query.
     pub fn error(&self, file: c_int) -> Errno {
         Errno::from_raw(self.option(file, libc::SOL_SOCKET, libc::SO_ERROR))
     }
@@ -146,7 +146,7 @@ impl Calls {
         call!(self, setsockopt, file, level, name, place, len)
     }
 
-    /// Microseconds of the script's clock.
+    /// Time on the script's clock, in microseconds.
     pub fn time_us(&self) -> i64 {
         let mut time = libc::timeval {
             tv_sec: 0,
@@ -161,12 +161,13 @@ impl Calls {
     }
 }
 
-/// A script with one connection between 192.168.0.2:8080 (or its IPv6 kin) and a remote peer.
+/// A script with one connection between 192.168.0.2:8080 (or its IPv6 counterpart) and a remote
+/// peer.
 pub struct Player {
     pub calls: Calls,
     pub us: SocketAddr,
     pub peer: SocketAddr,
-    /// Our first number, from our SYN.
+    /// Our initial sequence number, from our SYN.
     pub isn: u32,
 }
 
@@ -189,7 +190,7 @@ impl Player {
         (self.peer.ip(), self.us.ip())
     }
 
-    /// Injects a segment of the peer's. Numbers are relative to both first numbers.
+    /// Injects a segment from the peer. Sequence numbers are relative to both initial ones.
     pub fn inject(&self, kind: &str, seq: u32, ack: u32, data: &[u8]) {
         let mut segment = Segment {
             from: self.peer.port(),
@@ -224,7 +225,7 @@ impl Player {
         )
     }
 
-    /// The next segment that leaves, and when in µs; `None` when there will be none.
+    /// The next segment that leaves, with its time in µs; `None` if there will be none.
     pub fn next(&mut self) -> Option<(i64, Segment)> {
         let mut frame = vec![0; 14 + 4096];
         let (mut len, mut time_us) = (4096, 0);
@@ -254,7 +255,7 @@ impl Player {
         Some((time_us, segment))
     }
 
-    /// The next segment must be this one; when it left, in µs.
+    /// Checks that the next segment is this one; returns its time in µs.
     #[track_caller]
     pub fn expect(&mut self, kind: &str, seq: u32, ack: u32, data: &[u8]) -> i64 {
         let (time_us, found) = self.next().expect("a segment leaves");
@@ -272,7 +273,7 @@ impl Player {
         time_us
     }
 
-    /// A socket that listens at our address.
+    /// Opens a socket that listens at our address.
     pub fn listener(&self, more: c_int) -> c_int {
         let file = self.calls.socket(self.us.is_ipv6(), more);
         let reuse = (libc::SOL_SOCKET, libc::SO_REUSEADDR);
@@ -284,7 +285,7 @@ impl Player {
         file
     }
 
-    /// The peer opens a connection to a listener; its file.
+    /// Opens a connection from the peer to a listener; returns its file.
     pub fn open(&mut self, listener: c_int) -> c_int {
         self.inject("S", 0, 0, b"");
         self.expect("S.", 0, 1, b"");
@@ -297,7 +298,7 @@ impl Player {
     /// Ends the script, as packetdrill does.
     pub fn free(self) {
         let table = self.calls.table;
-        // SAFETY: the last call.
+        // SAFETY: nothing uses the table after this call.
         unsafe { table.free.expect("the table is full")(table.userdata) };
     }
 }
