@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_every_other_round_asks_for_stays_open_and_no_longer() {
+    fn a_file_unused_for_two_rounds_is_closed() {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join("cpu.weight"), "100").unwrap();
         let (fs, mut files) = (HostFs::below(root.path()), Files::default());
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_comes_is_found_some_rounds_later_and_one_that_was_made_anew_at_once() {
+    fn a_missing_file_is_tried_again_some_rounds_later() {
         let root = tempfile::tempdir().unwrap();
         let (fs, mut files) = (HostFs::below(root.path()), Files::default());
         let path = PathBuf::from("/cpuset.cpus");

@@ -245,7 +245,7 @@ mod tests {
     /// at the same path has another usage, so it is read at once.
     /// Promise 10.
     #[test]
-    fn what_is_set_is_read_anew_for_a_group_that_ran() {
+    fn settings_of_a_group_that_ran_are_read_again() {
         let root = tempfile::tempdir().unwrap();
         let group = root.path().join("cg/job");
         std::fs::create_dir_all(&group).unwrap();

@@ -31,7 +31,7 @@ mod tests {
 
     /// Promise 7.
     #[test]
-    fn a_cgroup_with_others_below_it_and_the_root_are_not_diagnosed() {
+    fn the_root_and_outer_host_cgroups_are_not_diagnosed() {
         let of = |id: u64, path: &str, runtime| {
             Arc::new(Container {
                 runtime,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Promise 6.
 #[test]
-fn a_container_without_a_row_is_counted_and_gets_the_next_free_one() {
+fn a_container_without_a_row_gets_the_next_free_one() {
     alone(60, || {
         let mut diagnosis = Diagnosis::start(Options {
             slots: 1,

@@ -98,7 +98,7 @@ fn capped_neighbours_are_throttled_and_the_target_is_not() {
 /// A reservation above the container's own quota.
 /// Promise 10.
 #[test]
-fn its_own_quota_is_not_its_neighbours_fault() {
+fn a_containers_own_quota_is_not_its_neighbours_fault() {
     alone(60, || {
         let container = FakeContainer::new("small");
         quota(&container, 30_000);
@@ -156,7 +156,7 @@ fn one_that_spins() -> (FakeContainer, Diagnosis, Forked) {
 /// A CPU without switches is counted from each window's start. Time between windows is not counted.
 /// Promise 10.
 #[test]
-fn a_thread_that_has_a_cpu_to_itself_is_counted_in_every_window() {
+fn a_thread_without_switches_is_counted_in_every_window() {
     alone(60, || {
         let (one, mut diagnosis, _thread) = one_that_spins();
         let ms = Duration::from_millis;
@@ -197,7 +197,7 @@ fn a_thread_that_has_a_cpu_to_itself_is_counted_in_every_window() {
 
 /// The start of a window reads usage alone. The promise follows the settings at its end.
 #[test]
-fn a_window_tells_what_is_promised_at_its_end() {
+fn a_window_reports_the_promise_of_its_end() {
     alone(60, || {
         let (one, mut diagnosis, _thread) = one_that_spins();
         for (us, cpus) in [(30_000, 0.3), (20_000, 0.2), (20_000, 0.2)] {
@@ -220,7 +220,7 @@ fn a_window_tells_what_is_promised_at_its_end() {
 /// and ticks update the bill.
 /// Promise 10.
 #[test]
-fn what_it_got_is_what_the_kernel_billed() {
+fn run_time_equals_the_kernels_bill() {
     alone(60, || {
         let (a, b) = (FakeContainer::new("a"), FakeContainer::new("b"));
         let mut diagnosis = diagnosis();

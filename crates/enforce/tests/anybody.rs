@@ -139,7 +139,7 @@ fn join_host(source: &Namespace) -> Joined {
 
 /// Promise 30.
 #[test]
-fn an_unnamed_job_of_the_host_is_a_victim_by_name() {
+fn a_host_job_without_rule_is_a_named_victim() {
     alone(240, || {
         let job = Cgroup::new("job");
         let mut flooded = Flooded::new();
@@ -160,7 +160,7 @@ fn an_unnamed_job_of_the_host_is_a_victim_by_name() {
 /// A service below its slice, as systemd creates it, restarted while the container is enforced.
 /// Promise 30.
 #[test]
-fn a_service_below_a_slice_is_a_victim_by_its_own_name() {
+fn a_service_below_a_slice_is_a_named_victim() {
     alone(240, || {
         let slice = Cgroup::new("system.slice");
         let mut flooded = Flooded::new();
@@ -278,7 +278,7 @@ fn a_service_that_receives_is_accounted_by_its_sockets() {
 /// dropped at its sockets. Then the service and its cgroup end during the flood.
 /// Promise 30.
 #[test]
-fn a_named_service_that_receives_is_bounded_at_its_sockets() {
+fn a_named_receiving_service_is_limited_at_its_sockets() {
     alone(240, || {
         let service = Cgroup::new("service");
         let job = Cgroup::new("job");
@@ -339,7 +339,7 @@ fn a_named_service_that_receives_is_bounded_at_its_sockets() {
 /// other threads.
 /// Promise 35.
 #[test]
-fn what_interrupts_a_task_is_seen_of_that_task_alone() {
+fn only_a_tasks_own_interruptions_are_counted() {
     alone(60, || {
         let offender = FakeContainer::new("offender");
         let router = Router::new("router");

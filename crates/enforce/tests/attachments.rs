@@ -52,7 +52,7 @@ fn limits(uplink: &Uplink, offender: &FakeContainer, to: SocketAddr) -> Arc<Cont
 
 /// Promise 32.
 #[test]
-fn a_container_upon_a_macvlan_is_limited_at_the_device_below() {
+fn a_container_on_a_macvlan_is_limited_below_it() {
     alone(120, || {
         let uplink = Uplink::new();
         let offender = FakeContainer::new("offender");
@@ -66,7 +66,7 @@ fn a_container_upon_a_macvlan_is_limited_at_the_device_below() {
 
 /// Promise 32.
 #[test]
-fn a_container_behind_a_tunnel_is_limited_where_the_tunnels_packets_enter() {
+fn a_container_behind_a_tunnel_is_limited_at_the_entry() {
     alone(120, || {
         let uplink = Uplink::new();
         let offender = FakeContainer::new("offender");

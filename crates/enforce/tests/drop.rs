@@ -89,7 +89,7 @@ impl Scene {
 
 /// Promise 32.
 #[test]
-fn packets_of_a_container_in_debt_are_dropped_and_a_neighbours_are_not() {
+fn only_a_debtors_packets_are_dropped() {
     alone(120, || {
         let scene = Scene::new();
         let programs = DropPrograms::load().unwrap();
@@ -131,7 +131,7 @@ fn packets_of_a_container_in_debt_are_dropped_and_a_neighbours_are_not() {
 
 /// Promise 32.
 #[test]
-fn what_a_container_in_debt_sends_is_dropped_and_a_neighbours_is_not() {
+fn only_a_debtors_sent_packets_are_dropped() {
     alone(120, || {
         let scene = Scene::new();
         let programs = DropPrograms::load().unwrap();
@@ -180,7 +180,7 @@ fn timeouts(net: &Namespace) -> u64 {
 /// hundred segments.
 /// Promise 34.
 #[test]
-fn tcp_slows_down_under_a_limit_and_does_not_fall_silent() {
+fn tcp_slows_down_under_a_limit_without_timeouts() {
     alone(120, || {
         let scene = Scene::new();
         scene.peer.sysctl("net/ipv4/tcp_congestion_control", "reno");

@@ -92,7 +92,7 @@ fn alone(body: fn(Small)) {
 
 /// Promise 65.
 #[test]
-fn undo_needs_no_room() {
+fn a_revert_needs_no_free_space() {
     alone(|small| {
         let settings: Vec<PathBuf> = (0..20).map(|i| small.setting(&i.to_string())).collect();
         let (mut journal, _) = small.open();
@@ -114,7 +114,7 @@ fn undo_needs_no_room() {
 
 /// Promise 65.
 #[test]
-fn full_at_the_start_nothing_is_changed_until_there_is_room() {
+fn nothing_is_changed_while_the_disk_is_full() {
     alone(|small| {
         let setting = small.setting("a");
         small.fill();
@@ -143,7 +143,7 @@ fn full_at_the_start_nothing_is_changed_until_there_is_room() {
 /// With the spare file, a value that changes all the time needs no more space than at the start.
 /// Promise 65.
 #[test]
-fn on_a_full_disk_what_is_in_force_stays_and_nothing_is_lost() {
+fn changes_in_force_survive_a_full_disk() {
     alone(|small| {
         let (mut journal, _) = small.open();
         let first = small.setting("first");
@@ -175,7 +175,7 @@ fn on_a_full_disk_what_is_in_force_stays_and_nothing_is_lost() {
 
 /// Promise 65.
 #[test]
-fn a_damaged_journal_is_kept_aside_without_room() {
+fn a_damaged_journal_is_saved_without_free_space() {
     alone(|small| {
         let (a, b) = (small.setting("a"), small.setting("b"));
         let (mut journal, _) = small.open();

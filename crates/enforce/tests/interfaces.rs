@@ -26,7 +26,7 @@ fn threaded(container: &FakeContainer, device: &str) -> bool {
 
 /// Promise 36.
 #[test]
-fn a_renamed_interface_stays_enforced_and_everything_comes_back() {
+fn a_renamed_interface_stays_enforced_and_is_reverted() {
     alone(60, || {
         let mut scene = Scene::engaged();
         let rename = |container: &FakeContainer, from: &str, to: &str| {
@@ -48,7 +48,7 @@ fn a_renamed_interface_stays_enforced_and_everything_comes_back() {
 
 /// Promise 36.
 #[test]
-fn an_interface_that_is_added_is_enforced_and_one_that_goes_is_no_failure() {
+fn added_interfaces_are_enforced_and_removed_ones_ignored() {
     alone(60, || {
         let mut scene = Scene::engaged();
         assert_eq!(threads(&scene.offender), 1);
@@ -74,7 +74,7 @@ fn an_interface_that_is_added_is_enforced_and_one_that_goes_is_no_failure() {
 
 /// Promise 36.
 #[test]
-fn a_container_that_is_started_anew_is_enforced_again() {
+fn a_restarted_container_is_enforced_again() {
     alone(60, || {
         let victim = FakeContainer::new("victim");
         let router = Router::new("router");

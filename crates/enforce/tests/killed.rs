@@ -15,7 +15,7 @@ const KILLS_IN_THE_MIDDLE: u32 = 20;
 
 /// Promise 63.
 #[test]
-fn after_kill_9_at_any_moment_the_host_is_as_before() {
+fn kill_9_at_any_moment_is_reverted() {
     alone(170, || {
         let (offender, victim) = (FakeContainer::new("offender"), FakeContainer::new("victim"));
         let router = Router::new("router");

@@ -26,7 +26,7 @@ fn leaf_threads(directory: &Path) -> Vec<String> {
 
 /// Promise 31.
 #[test]
-fn the_napi_thread_runs_in_the_containers_cgroup_and_everything_comes_back() {
+fn the_napi_thread_runs_in_the_containers_cgroup() {
     alone(60, || {
         let mut scene = Scene::prepared(|offender| offender.steer("eth0", 1));
         let (o, v) = (scene.o.clone(), scene.v.clone());
@@ -83,7 +83,7 @@ impl Drop for Burner {
 
 /// Promise 28.
 #[test]
-fn what_is_withheld_from_the_offender_is_returned_to_the_payers() {
+fn withheld_time_is_returned_to_the_victims() {
     alone(60, || {
         let (offender, victim) = (FakeContainer::new("offender"), FakeContainer::new("victim"));
         let folder = tempfile::tempdir().unwrap();
@@ -179,7 +179,7 @@ fn a_stream_on_an_idle_cpu_gets_no_napi_thread() {
 /// Starting a thread takes longer than a step: weights and limits follow in between.
 /// Promise 31.
 #[test]
-fn in_one_step_the_threads_of_one_offender_are_put_in_place() {
+fn one_step_starts_threads_of_one_offender() {
     alone(60, || {
         let offenders = [FakeContainer::new("first"), FakeContainer::new("second")];
         let victim = FakeContainer::new("victim");
@@ -220,7 +220,7 @@ fn leaf_usage(container: &FakeContainer) -> std::path::PathBuf {
 
 /// Promise 27.
 #[test]
-fn a_container_that_no_other_pays_for_is_left_alone() {
+fn a_container_without_victims_is_left_alone() {
     alone(60, || {
         let (busy, idle) = (FakeContainer::new("busy"), FakeContainer::new("idle"));
         let router = Router::new("router");
@@ -244,7 +244,7 @@ fn a_container_that_no_other_pays_for_is_left_alone() {
 
 /// Promise 36.
 #[test]
-fn a_container_that_ends_does_not_find_its_cgroup_held() {
+fn an_ending_container_finds_its_cgroup_free() {
     alone(60, || {
         let victim = FakeContainer::new("victim");
         let router = Router::new("router");
@@ -302,7 +302,7 @@ fn a_cgroup_and_a_namespace_that_vanished_are_no_failure() {
 /// The processes are in cgroups below the container's, as with LXC or systemd in docker.
 /// Promise 31.
 #[test]
-fn a_container_with_its_napi_thread_in_place_freezes_and_thaws() {
+fn a_container_with_a_napi_thread_freezes_and_thaws() {
     alone(60, || {
         let mut scene = Scene::engaged();
         let own = scene.offender.cgroup().dir().to_owned();
@@ -337,7 +337,7 @@ fn a_container_with_its_napi_thread_in_place_freezes_and_thaws() {
 /// Only threaded cgroups may be below its cgroup, and no further ones.
 /// Promise 31.
 #[test]
-fn a_container_whose_cgroup_is_full_and_threaded_gets_its_napi_thread() {
+fn a_full_threaded_cgroup_gets_its_napi_thread() {
     alone(60, || {
         let mut scene = Scene::prepared(|offender| {
             let own = offender.cgroup().dir();

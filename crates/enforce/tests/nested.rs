@@ -116,7 +116,7 @@ fn scene(body: impl FnOnce(&BTreeSet<CpuId>, &mut Journal, &mut Reservations) + 
 
 /// Promise 38.
 #[test]
-fn an_owner_below_a_narrow_cgroup_gets_a_cpu_of_it() {
+fn an_owner_gets_a_cpu_of_its_narrow_parent() {
     scene(|cpus, journal, r| {
         let narrow = Tenant::around("narrow");
         let first: BTreeSet<CpuId> = cpus.first().copied().into_iter().collect();
@@ -138,7 +138,7 @@ fn an_owner_below_a_narrow_cgroup_gets_a_cpu_of_it() {
 
 /// Promise 38.
 #[test]
-fn what_a_narrow_cgroup_cannot_give_takes_nothing_and_comes_later() {
+fn an_impossible_request_takes_nothing_until_it_fits() {
     scene(|cpus, journal, r| {
         let narrow = Tenant::around("narrow");
         fs::write(narrow.cpuset(), cpus.first().unwrap().to_string()).unwrap();
@@ -164,7 +164,7 @@ fn what_a_narrow_cgroup_cannot_give_takes_nothing_and_comes_later() {
 
 /// Promise 38.
 #[test]
-fn an_inner_owner_keeps_its_cpu_from_the_containers_around_it() {
+fn an_inner_owner_keeps_its_cpu_from_outer_containers() {
     scene(|cpus, journal, r| {
         let outer = Tenant::around("outer");
         let (inner, other) = (outer.child("inner"), outer.child("other"));

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Promise 7.
 #[test]
-fn a_plain_cgroup_that_is_named_is_seen_to_pay_and_its_neighbour_is_charged() {
+fn a_named_cgroup_is_a_victim_in_the_ledger() {
     alone(240, || {
         let plain = Cgroup::new("plain");
         let offender = FakeContainer::new("offender");
@@ -87,7 +87,7 @@ fn degraded(enforcer: &Enforcer, name: &str) -> Option<Degradation> {
 
 /// Promise 36.
 #[test]
-fn mechanisms_not_in_force_and_containers_that_still_pay_are_reported() {
+fn failed_means_and_uncompensated_victims_are_reported() {
     alone(60, || {
         let (offender, victim) = (FakeContainer::new("offender"), FakeContainer::new("victim"));
         let folder = tempfile::tempdir().unwrap();

@@ -86,7 +86,7 @@ fn found_members(pod: &PodmanPod) -> Vec<Arc<Container>> {
 
 /// Promise 31.
 #[test]
-fn the_napi_thread_of_a_pod_runs_in_the_pods_cgroup_whichever_container_causes() {
+fn a_pods_napi_thread_runs_in_the_pods_cgroup() {
     alone(240, || {
         let mut pod = PodmanPod::new("pod", 2);
         let victim = FakeContainer::new("victim");
@@ -159,7 +159,7 @@ fn the_napi_thread_of_a_pod_runs_in_the_pods_cgroup_whichever_container_causes()
 
 /// Promise 31.
 #[test]
-fn a_flooded_pod_sheds_packets_and_its_ledger_is_its_containers() {
+fn a_flooded_pods_packets_are_dropped_and_counted_once() {
     alone(240, || {
         let options_of_accounting = AccountantOptions {
             slots: 64,

@@ -55,7 +55,7 @@ fn leaf(container: &PodmanContainer) -> Vec<String> {
 
 /// Promise 31.
 #[test]
-fn the_napi_thread_of_a_podman_container_runs_in_its_cgroup_and_everything_comes_back() {
+fn a_podman_containers_napi_thread_runs_in_its_cgroup() {
     alone(180, || {
         let offender = PodmanContainer::new("offender", Network::None);
         let victim = FakeContainer::new("victim");
@@ -92,7 +92,7 @@ fn the_napi_thread_of_a_podman_container_runs_in_its_cgroup_and_everything_comes
 
 /// Promise 31.
 #[test]
-fn files_of_a_read_only_sysfs_are_written_and_put_back_and_it_is_never_left_writable() {
+fn a_read_only_sysfs_is_written_and_never_left_writable() {
     alone(180, || {
         let container = PodmanContainer::new("sysfs", Network::None);
         let router = Router::new("router");
@@ -155,7 +155,7 @@ fn files_of_a_read_only_sysfs_are_written_and_put_back_and_it_is_never_left_writ
 
 /// Promise 31.
 #[test]
-fn a_sysfs_that_would_become_writable_for_another_process_stays_read_only() {
+fn a_sysfs_with_foreign_mounts_stays_read_only() {
     alone(180, || {
         let container = PodmanContainer::new("sysfs", Network::None);
         let device = DeviceId {

@@ -41,7 +41,7 @@ fn given(pid: u32, body: impl FnOnce()) -> f64 {
 
 /// Promise 33.
 #[test]
-fn a_container_under_a_quota_keeps_working_under_a_flood_and_pays_for_it() {
+fn a_container_under_a_quota_survives_a_flood() {
     alone(90, || {
         let (offender, victim) = (FakeContainer::new("capped"), FakeContainer::new("victim"));
         cap(&offender);

@@ -80,7 +80,7 @@ fn scene(body: impl FnOnce(&BTreeSet<CpuId>, &mut Journal) + Send + 'static) {
 
 /// Promise 37.
 #[test]
-fn processes_run_where_the_plan_says_and_everything_goes_back() {
+fn processes_run_where_the_plan_says_and_are_reverted() {
     scene(|cpus, journal| {
         let (s, a) = (FakeContainer::new("strict"), FakeContainer::new("other"));
         let before = (settings(s.cgroup()), settings(a.cgroup()));
@@ -100,7 +100,7 @@ fn processes_run_where_the_plan_says_and_everything_goes_back() {
 
 /// Promise 37.
 #[test]
-fn an_idle_cpu_is_lent_and_taken_back_when_its_owner_works() {
+fn an_idle_cpu_is_lent_and_reclaimed() {
     scene(|cpus, journal| {
         let (s, a) = (FakeContainer::new("strict"), FakeContainer::new("other"));
         let mut r = Reservations::new(HostFs::host(), options(true)).unwrap();
@@ -121,7 +121,7 @@ fn an_idle_cpu_is_lent_and_taken_back_when_its_owner_works() {
 
 /// Promise 37.
 #[test]
-fn a_cpuset_that_is_rewritten_is_put_right() {
+fn a_rewritten_cpuset_is_corrected() {
     scene(|cpus, journal| {
         let s = FakeContainer::new("strict");
         let mut r = Reservations::new(HostFs::host(), options(false)).unwrap();
@@ -141,7 +141,7 @@ fn a_cpuset_that_is_rewritten_is_put_right() {
 
 /// Promise 37.
 #[test]
-fn after_a_crash_the_next_process_puts_everything_back() {
+fn the_next_process_reverts_after_a_crash() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let folder = tempfile::tempdir().unwrap();
@@ -160,7 +160,7 @@ fn after_a_crash_the_next_process_puts_everything_back() {
 }
 
 #[test]
-fn the_enforcer_reserves_says_so_and_takes_it_back() {
+fn the_enforcer_reserves_reports_and_reverts() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let (s, a) = (FakeContainer::new("strict"), FakeContainer::new("other"));

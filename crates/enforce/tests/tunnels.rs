@@ -144,7 +144,7 @@ const UDP_9000: [u8; 12] = [0x30, 0x39, 0x23, 0x28, 0, 12, 0, 0, 1, 2, 3, 4];
 
 /// Promise 32.
 #[test]
-fn what_a_tunnel_brings_is_dropped_by_the_address_inside() {
+fn tunnelled_packets_are_dropped_by_the_inner_address() {
     alone(120, || {
         let scene = Scene::new(1000);
         scene.uplink.tunnel();
@@ -172,7 +172,7 @@ fn what_a_tunnel_brings_is_dropped_by_the_address_inside() {
 
 /// Promise 32.
 #[test]
-fn every_kind_of_tunnel_is_read_and_what_is_none_is_left_alone() {
+fn every_kind_of_tunnel_is_read_and_others_ignored() {
     alone(120, || {
         // The budget is so small that no tokens are added.
         let scene = Scene::new(1);

@@ -237,7 +237,7 @@ mod tests {
 
     /// Promise 72.
     #[test]
-    fn a_length_beyond_the_bound_is_refused_before_its_bytes_are_there() {
+    fn an_excessive_length_is_refused_before_its_bytes_arrive() {
         let push = |bytes: &[u8]| Decoder::default().push(bytes, &mut Vec::new());
         let chunk = [0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff];
         assert_eq!(push(&chunk), Err(FrameError::Chunk(u32::MAX)));
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_another_connection_is_skipped() {
+    fn data_of_another_connection_is_skipped() {
         let own = Message {
             connection: PLUGIN,
             stream: 7,

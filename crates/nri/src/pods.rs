@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_comes_back_from_the_shares_that_the_kubelet_makes_of_it() {
+    fn a_request_is_recovered_from_its_shares() {
         for milli in 3..=64_000u32 {
             let shares = u64::from(milli) * 1024 / 1000;
             assert_eq!(cpu(shares, 0).request_milli_cpus, Some(milli), "{shares}");

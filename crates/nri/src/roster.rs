@@ -126,7 +126,7 @@ mod tests {
     use crate::simulated;
 
     #[test]
-    fn what_comes_and_goes_leaves_nothing() {
+    fn removed_containers_leave_nothing() {
         let mut roster = Roster::default();
         let pod = Arc::new(Pod::new(simulated::pod("p1", "shop", "web")));
         roster.add_pod(pod.clone());

@@ -105,7 +105,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn an_idle_owner_lends_and_a_busy_one_takes_back() {
+    fn an_idle_owner_lends_and_a_busy_one_reclaims() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut lending = Lending::default();
@@ -133,7 +133,7 @@ mod tests {
 
     /// Promise 37.
     #[test]
-    fn who_gets_all_that_the_hypervisor_leaves_is_busy() {
+    fn an_owner_that_gets_all_unstolen_time_is_busy() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut lending = Lending::default();

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn no_host_has_no_or_countless_cpus() {
+    fn a_host_has_a_bounded_number_of_cpus() {
         for (nodes, cores) in [(0, 1), (1, 0), (u32::MAX, u32::MAX), (2, 1024)] {
             let shape = Shape {
                 nodes,

@@ -183,7 +183,7 @@ fn program() -> Tenant {
 
 /// Promise 48.
 #[test]
-fn a_program_with_barriers_loses_to_forced_sharing_and_a_reservation_returns_it() {
+fn a_reservation_prevents_forced_sharing_at_barriers() {
     let host = host(1, 1, 4, 1);
     let all = [program(), spin("n", 8)];
     let standard = run(&host, &all, Policy::Standard, 1);
@@ -235,7 +235,7 @@ fn a_reservation_that_does_not_fit_is_refused_by_name() {
 
 /// Promise 48.
 #[test]
-fn the_same_seed_gives_the_same_document_and_another_seed_another() {
+fn equal_seeds_give_equal_documents() {
     let host = host(2, 2, 2, 2);
     let bursts = Behaviour::Bursts {
         mean_run_ns: 2_000_000,
@@ -256,7 +256,7 @@ fn the_same_seed_gives_the_same_document_and_another_seed_another() {
 
 /// Promise 67.
 #[test]
-fn a_simulation_ends_when_it_is_told_to() {
+fn a_simulation_ends_on_request() {
     let host = host(1, 1, 2, 1);
     let tenants = Tenants {
         groups: vec![],

@@ -74,7 +74,7 @@ fn share(victim: u64, neighbour: Option<u64>, cpu: u32, ms: u64) -> LossShare {
 
 /// Promise 12.
 #[test]
-fn a_wait_is_divided_among_all_who_ran_on_that_cpu() {
+fn a_wait_is_divided_among_that_cpus_runners() {
     let begin = reading(vec![counted(1, &[(5, 7)])], &[(1, 1)]);
     let end = reading(
         vec![

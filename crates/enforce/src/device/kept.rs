@@ -72,7 +72,7 @@ mod tests {
 
     /// Promise 31.
     #[test]
-    fn a_namespace_stays_open_as_long_as_it_is_kept() {
+    fn a_namespace_stays_open_while_a_cache_exists() {
         assert_eq!(entered(2), 2, "nobody keeps it");
         let outer = KeptOpen::begin();
         assert_eq!(entered(2), 1);

@@ -73,7 +73,7 @@ mod tests {
     use super::has_writable;
 
     #[test]
-    fn a_read_only_mount_is_distinguished_from_a_read_only_superblock() {
+    fn a_read_only_mount_differs_from_a_read_only_superblock() {
         let runc = "78 75 0:45 / /sys ro,nosuid,nodev,noexec,relatime - sysfs sysfs ro\n";
         let plain = "104 59 0:45 / /mnt rw,relatime - sysfs x ro\n";
         assert!(!has_writable(runc, "0:45"));

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_compared_as_text() {
+    fn a_malformed_list_is_compared_as_text() {
         assert_eq!(Form::CpuList.canonical("1-0"), "1-0");
         assert_eq!(Form::CpuList.canonical("0-4294967295"), "0-4294967295");
     }

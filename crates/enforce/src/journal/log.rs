@@ -227,7 +227,7 @@ mod tests {
 
     /// Promise 65.
     #[test]
-    fn it_stays_small_however_often_a_value_changes() {
+    fn the_file_stays_small_however_often_a_value_changes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal");
         let mut log = open(&path).0;
@@ -244,7 +244,7 @@ mod tests {
 
     /// Promise 65.
     #[test]
-    fn it_grows_with_what_is_in_force() {
+    fn the_file_grows_with_the_changes_in_force() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal");
         let mut log = open(&path).0;
@@ -287,7 +287,7 @@ mod tests {
 
     /// Promise 65.
     #[test]
-    fn what_cannot_be_read_is_kept_aside_once() {
+    fn an_unreadable_journal_is_saved_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal");
         let mut log = open(&path).0;

@@ -42,7 +42,7 @@ fn text(path: &Path) -> String {
 }
 
 #[test]
-fn undo_goes_back_to_the_first_value_in_reverse_order() {
+fn revert_restores_the_first_values_in_reverse_order() {
     let scene = Scene::new();
     let (a, b) = (
         scene.file("a/cpu.shares", "1024\n"),
@@ -68,7 +68,7 @@ fn undo_goes_back_to_the_first_value_in_reverse_order() {
 }
 
 #[test]
-fn the_next_process_takes_back_what_a_killed_one_left() {
+fn the_next_process_reverts_a_killed_ones_changes() {
     let scene = Scene::new();
     let a = scene.file("a/cpu.shares", "1024\n");
     let (mut journal, _) = scene.open();
@@ -83,7 +83,7 @@ fn the_next_process_takes_back_what_a_killed_one_left() {
 
 /// Promise 64.
 #[test]
-fn values_that_another_program_wrote_since_are_left_and_reported() {
+fn later_values_of_another_program_stay() {
     let scene = Scene::new();
     let a = scene.file("a/cpuset.cpus", "0-1\n");
     let (mut journal, _) = scene.open();
@@ -96,7 +96,7 @@ fn values_that_another_program_wrote_since_are_left_and_reported() {
 
 /// Promise 64.
 #[test]
-fn a_rewrite_is_noticed_and_becomes_what_is_put_back() {
+fn a_rewritten_value_is_the_one_to_revert_to() {
     let scene = Scene::new();
     let a = scene.file("a/cpuset.cpus", "0-3\n");
     let (mut journal, _) = scene.open();
@@ -131,7 +131,7 @@ fn a_rewrite_to_the_value_before_is_noticed_too() {
 /// its own means it.
 /// Promise 64.
 #[test]
-fn a_rewrite_to_a_former_value_of_ours_stays() {
+fn a_rewrite_to_our_former_value_stays() {
     for crashed in [false, true] {
         let scene = Scene::new();
         let a = scene.file("a/cpu.weight", "100\n");
@@ -154,7 +154,7 @@ fn a_rewrite_to_a_former_value_of_ours_stays() {
 }
 
 #[test]
-fn an_object_made_anew_is_another_one() {
+fn a_recreated_object_is_another_one() {
     let scene = Scene::new();
     let a = scene.file("a/cpu.shares", "1024\n");
     let (mut journal, _) = scene.open();
@@ -178,7 +178,7 @@ fn a_refused_write_leaves_nothing_in_the_journal() {
 }
 
 #[test]
-fn directories_are_removed_and_those_of_others_are_not_taken() {
+fn only_our_own_directories_are_removed() {
     let scene = Scene::new();
     let [ours, theirs] = ["a", "b"].map(|name| scene.cgroupfs().join(name).join(NAPI_CGROUP));
     fs::create_dir_all(ours.parent().unwrap()).unwrap();
@@ -219,7 +219,7 @@ fn left_in_force(scene: &Scene) -> Vec<PathBuf> {
 
 /// Promise 65.
 #[test]
-fn of_a_journal_cut_at_any_byte_the_rest_is_reverted_and_the_loss_is_reported() {
+fn a_cut_journal_is_reverted_and_the_loss_reported() {
     let scene = Scene::new();
     let files = left_in_force(&scene);
     let path = scene.run().join("journal");
@@ -249,7 +249,7 @@ fn of_a_journal_cut_at_any_byte_the_rest_is_reverted_and_the_loss_is_reported() 
 
 /// Promise 65.
 #[test]
-fn with_a_bit_flipped_anywhere_at_most_one_change_stays_and_is_reported() {
+fn a_flipped_bit_costs_at_most_one_change() {
     let scene = Scene::new();
     let files = left_in_force(&scene);
     let path = scene.run().join("journal");

@@ -61,7 +61,7 @@ mod tests {
 
     /// Promise 37.
     #[test]
-    fn the_stolen_part_is_of_the_time_since_the_last_look() {
+    fn the_stolen_part_covers_the_time_since_the_last_reading() {
         let root = tempfile::tempdir().unwrap();
         let fs = HostFs::below(root.path());
         let write = |first: u64, second: u64| {

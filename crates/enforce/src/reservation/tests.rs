@@ -38,7 +38,7 @@ fn state(reservations: &Reservations, id: u64) -> ReservationState {
 
 /// Promise 37.
 #[test]
-fn v2_containers_get_their_cpus_and_everything_goes_back() {
+fn v2_containers_get_their_cpus_and_are_reverted() {
     let fake = Fake::v2(4);
     let (strict, other) = (fake.container(S, "0-2"), fake.container(A, "0-3"));
     let before = fake.everything();
@@ -66,7 +66,7 @@ fn v2_containers_get_their_cpus_and_everything_goes_back() {
 
 /// Promise 37.
 #[test]
-fn a_crash_is_put_right_by_whoever_comes_next() {
+fn the_next_process_reverts_after_a_crash() {
     for fake in Fake::both(4) {
         let (strict, other) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
         let before = fake.everything();
@@ -104,7 +104,7 @@ fn v1_children_stay_within_their_parent() {
 
 /// Promise 38.
 #[test]
-fn the_impossible_is_named_and_the_others_keep_their_service() {
+fn an_impossible_request_does_not_affect_others() {
     let fake = Fake::v2(4);
     let (a, b, s) = (
         fake.container(A, ""),
@@ -144,7 +144,7 @@ fn a_missing_controller_degrades_one_container() {
 
 /// Promise 37.
 #[test]
-fn a_rewritten_cpuset_is_put_right_and_counted() {
+fn a_rewritten_cpuset_is_corrected_and_counted() {
     let fake = Fake::v2(4);
     let (s, a) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
     let (mut journal, mut r) = fake.start(options(false));
@@ -177,7 +177,7 @@ fn a_container_bound_to_reserved_cpus_is_moved_and_named() {
 
 /// Promise 37.
 #[test]
-fn idle_cpus_are_lent_to_siblings_and_taken_back() {
+fn idle_cpus_are_lent_to_siblings_and_reclaimed() {
     for fake in Fake::both(4) {
         let (s, a) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
         let far = fake.container_at(B, "pods/far", "0-3");
@@ -207,7 +207,7 @@ fn idle_cpus_are_lent_to_siblings_and_taken_back() {
 
 /// Promise 37.
 #[test]
-fn an_owner_that_gets_all_that_the_hypervisor_leaves_takes_its_cpus_back() {
+fn an_owner_with_stolen_time_reclaims_its_cpus() {
     let fake = Fake::v2(4);
     let (s, a) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
     let (mut journal, mut r) = fake.start(options(true));
@@ -231,7 +231,7 @@ fn an_owner_that_gets_all_that_the_hypervisor_leaves_takes_its_cpus_back() {
 
 /// Promise 37.
 #[test]
-fn nothing_is_lent_to_those_whose_quotas_would_not_let_them_use_it() {
+fn nothing_is_lent_to_containers_limited_by_quotas() {
     let fake = Fake::v2(4);
     let (s, a) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
     fake.write(&format!("{A}/cpu.max"), "300000 100000");
@@ -275,7 +275,7 @@ fn owners_weigh_most_and_slices_in_proportion() {
 }
 
 #[test]
-fn a_cpu_that_goes_is_replaced() {
+fn an_offline_cpu_is_replaced() {
     let fake = Fake::v2(4);
     let s = fake.container(S, "");
     let (mut journal, mut r) = fake.start(options(false));
@@ -287,7 +287,7 @@ fn a_cpu_that_goes_is_replaced() {
 
 /// Promise 37.
 #[test]
-fn interrupts_and_steering_leave_reserved_cpus_and_come_back() {
+fn interrupts_and_steering_leave_reserved_cpus() {
     let fake = Fake::v2(4);
     let s = fake.container(S, "");
     let files = [
@@ -351,7 +351,7 @@ fn a_container_that_vanishes_harms_no_other() {
 /// The inventory may still list containers whose cgroups are gone, when many jobs end at once.
 /// Promise 36.
 #[test]
-fn what_was_written_to_a_cgroup_that_is_gone_is_closed_in_the_journal_though_it_is_still_listed() {
+fn changes_of_a_removed_cgroup_are_closed_while_listed() {
     for fake in Fake::both(4) {
         let (s, a) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
         let (mut journal, mut r) = fake.start(options(false));
@@ -377,7 +377,7 @@ fn what_was_written_to_a_cgroup_that_is_gone_is_closed_in_the_journal_though_it_
 /// The kernel shows an exiting process in the root of every v1 hierarchy.
 /// Promise 36.
 #[test]
-fn a_container_whose_process_exits_keeps_its_reservation_until_its_cgroup_is_gone() {
+fn an_exiting_container_keeps_its_reservation() {
     let fake = Fake::hybrid(4);
     let (s, a) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
     let (mut journal, mut r) = fake.start(options(false));
@@ -401,7 +401,7 @@ fn a_container_whose_process_exits_keeps_its_reservation_until_its_cgroup_is_gon
 /// The kernel removes the files of a cgroup before its directory.
 /// Promise 36.
 #[test]
-fn what_was_written_to_a_cgroup_that_was_half_removed_is_closed_in_the_journal() {
+fn changes_of_a_half_removed_cgroup_are_closed() {
     for fake in Fake::both(4) {
         let (s, a) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
         let (mut journal, mut r) = fake.start(options(false));
@@ -419,7 +419,7 @@ fn what_was_written_to_a_cgroup_that_was_half_removed_is_closed_in_the_journal()
 /// A restarted service: its new cgroup has the path of the old one.
 /// Promise 36.
 #[test]
-fn what_was_written_to_a_cgroup_whose_path_another_has_is_closed_in_the_journal() {
+fn changes_of_a_replaced_cgroup_are_closed() {
     for fake in Fake::both(4) {
         let (s, a) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
         let (mut journal, mut r) = fake.start(options(false));

@@ -65,7 +65,7 @@ fn on_container(id: &str) -> api::ContainerRequest {
 }
 
 #[test]
-fn a_plugin_is_registered_configured_and_told_of_containers() {
+fn a_plugin_is_registered_and_notified_of_containers() {
     let mut pair = Pair::new();
     let configure = api::ConfigureRequest {
         runtime_name: "containerd".into(),
@@ -124,7 +124,7 @@ fn a_plugin_is_registered_configured_and_told_of_containers() {
 }
 
 #[test]
-fn older_versions_say_the_same_by_state_change() {
+fn older_versions_send_state_changes() {
     let mut pair = Pair::new();
     let request = on_container("c1");
     let mut change = api::StateChangeEvent {
@@ -184,7 +184,7 @@ fn a_synchronization_may_come_in_parts() {
 
 /// Promise 72.
 #[test]
-fn what_cannot_be_understood_never_fails_a_pod() {
+fn a_malformed_message_never_fails_a_pod() {
     let mut pair = Pair::new();
     for method in [
         "Configure",
@@ -233,7 +233,7 @@ fn a_runtime_that_does_not_read_ends_the_session() {
 proptest! {
     /// Promise 72.
     #[test]
-    fn any_bytes_are_borne(
+    fn any_bytes_are_handled(
         messages in proptest::collection::vec(
             (1u32..=3, any::<u32>(), any::<bool>(), proptest::collection::vec(any::<u8>(), 0..200)),
             0..20,

@@ -94,7 +94,7 @@ fn shrinking_gives_up_the_split_core() {
 }
 
 #[test]
-fn slices_are_moved_together_when_a_newcomer_needs_the_cpu() {
+fn slices_are_merged_when_a_cpu_is_needed() {
     // Two slice CPUs are half full each, after others left. The new container needs a whole CPU.
     let host = host(1, 1, 4, 1);
     let four = [
@@ -133,7 +133,7 @@ fn a_cpu_that_goes_offline_is_replaced() {
 }
 
 #[test]
-fn a_previous_plan_that_makes_no_sense_does_no_harm() {
+fn an_invalid_previous_plan_does_no_harm() {
     let host = host(1, 1, 4, 1);
     let mut bad = Plan::default();
     for id in [A, B] {

@@ -46,7 +46,7 @@ fn the_last_cpu_of_a_standard_container_is_not_taken() {
 }
 
 #[test]
-fn a_place_is_kept_when_a_standard_container_may_run_nowhere_else() {
+fn a_place_stays_despite_a_bound_standard_container() {
     let host = host(1, 1, 2, 1);
     let options = Options::default();
     let requests = [(A, cpus(1.0))];
@@ -68,7 +68,7 @@ fn a_place_is_kept_when_a_standard_container_may_run_nowhere_else() {
 }
 
 #[test]
-fn a_parent_that_is_narrowed_moves_its_container_or_names_it() {
+fn a_narrowed_parent_moves_its_container_or_names_it() {
     let host = host(1, 1, 4, 1);
     let options = Options::default();
     let requests = [(A, cpus(2.0))];

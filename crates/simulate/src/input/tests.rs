@@ -124,7 +124,7 @@ fn each_mistake_has_its_line_and_its_remedy() {
 
 /// Promise 75.
 #[test]
-fn circles_crowds_and_nobody_are_refused() {
+fn cycles_crowds_and_empty_lists_are_refused() {
     let told = |text: &str| tenants(text, &two()).unwrap_err().to_string();
     let circle = GOOD.replacen(
         r#"{"name": "all","#,

@@ -164,7 +164,7 @@ fn hostile(host: &Host) -> Vec<Change> {
 
 /// Promise 64.
 #[test]
-fn a_forged_change_is_refused_by_name_and_the_rest_is_reverted() {
+fn a_forged_change_is_refused_by_name() {
     let host = Host::new();
     let forged = hostile(&host);
     for one in &forged {
@@ -236,7 +236,7 @@ type Spoiled = (&'static str, fn(&Path));
 
 /// Promise 64.
 #[test]
-fn a_journal_that_others_may_have_written_is_not_read() {
+fn a_journal_of_another_user_is_not_read() {
     let host = Host::new();
     let path = host.at("run/journal");
     let whys: [Spoiled; 4] = [
@@ -271,7 +271,7 @@ proptest! {
     /// Any accepted path is one of our files, below the kernel's directories.
     /// Promise 64.
     #[test]
-    fn no_path_outside_of_the_kernels_directories_passes(
+    fn no_path_outside_the_kernels_directories_passes(
         parts in proptest::collection::vec(
             prop_oneof![
                 Just("sys"), Just("fs"), Just("cgroup"), Just("proc"), Just("irq"), Just(".."),

@@ -50,7 +50,7 @@ fn intact(contents: &Contents) -> bool {
 
 /// Promise 65.
 #[test]
-fn a_journal_cut_at_any_byte_reports_what_is_left_and_that_it_was_cut() {
+fn a_cut_journal_reports_the_rest_and_the_cut() {
     let (bytes, ends) = file(&five());
     for end in 0..bytes.len() {
         let contents = decode(&bytes[..end], BOOT);
@@ -66,7 +66,7 @@ fn a_journal_cut_at_any_byte_reports_what_is_left_and_that_it_was_cut() {
 /// The state after a kill in the middle of a write: the rest is empty.
 /// Promise 65.
 #[test]
-fn a_last_record_written_in_part_is_as_if_never_written() {
+fn a_last_record_written_in_part_does_not_count() {
     let (bytes, ends) = file(&five());
     for end in ends[3]..ends[4] {
         let mut torn = bytes.clone();
@@ -99,7 +99,7 @@ fn a_bit_that_flips_costs_one_record_and_is_noticed() {
 
 /// Promise 65.
 #[test]
-fn a_hole_costs_what_was_in_it() {
+fn a_hole_costs_the_records_in_it() {
     let (mut bytes, ends) = file(&five());
     bytes[ends[1]..ends[2]].fill(0);
     let contents = decode(&bytes, BOOT);
@@ -119,7 +119,7 @@ fn another_boot_and_no_journal() {
 /// The record of an end is lost, and the target is changed once more: the value before the first
 /// change no longer counts.
 #[test]
-fn of_two_changes_of_a_target_the_later_one_counts() {
+fn the_later_of_two_changes_of_a_target_counts() {
     let records = [
         Record::Change(1, change("/a", "1")),
         Record::Change(2, change("/a", "2")),

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_that_was_written_back_has_no_effect() {
+    fn a_correction_to_the_base_has_no_effect() {
         let with = |value: f64| Corrected {
             standing: Standing {
                 base: Some(1024.0),

@@ -121,7 +121,7 @@ mod tests {
     /// Container whose limits leave no space for another cgroup or thread.
     /// Promise 31.
     #[test]
-    fn limits_that_count_our_cgroup_are_raised_by_it() {
+    fn limits_are_raised_for_our_cgroup() {
         let host = tempfile::tempdir().unwrap();
         let own = host.path().join("sys/fs/cgroup/web");
         fs::create_dir_all(&own).unwrap();

@@ -94,7 +94,7 @@ fn open(root: &std::path::Path) -> Journal {
 
 /// Promise 33.
 #[test]
-fn a_burst_follows_the_quota_down_and_comes_back() {
+fn a_burst_follows_the_quota_and_is_reverted() {
     let before = [("web", "50000", "50000")];
     let mut host = Host::new(&before);
     for (value, quota, burst) in [
@@ -149,7 +149,7 @@ fn quotas_of_cgroups_below_follow_a_pods_quota() {
 
 /// Promise 33.
 #[test]
-fn a_quota_stays_within_that_of_the_cgroup_above() {
+fn a_quota_stays_within_the_parents() {
     let mut host = Host::new(&[("pod", "80000", "0"), ("pod/web", "50000", "0")]);
     host.correct("pod/web", 90_000.0);
     host.assert_values(&[("pod/web", "80000", "0")]);
@@ -157,7 +157,7 @@ fn a_quota_stays_within_that_of_the_cgroup_above() {
 
 /// Promise 33.
 #[test]
-fn after_a_kill_quota_and_bursts_are_restored_in_whatever_order() {
+fn a_restart_reverts_quota_and_bursts_in_any_order() {
     let before = [("pod", "50000", "40000"), ("pod/web", "50000", "50000")];
     // The burst is lowered after the quota, or before.
     for values in [&[45_000.0, 20_000.0][..], &[20_000.0]] {
@@ -190,7 +190,7 @@ fn a_burst_that_another_program_writes_stays() {
 /// A value that the kernel refused is not ours, however often it is tried.
 /// Promise 36.
 #[test]
-fn what_is_in_force_is_restored_after_refused_writes() {
+fn an_applied_value_is_reverted_after_refused_writes() {
     let mut host = Host::new(&[("web", "50000", "50000")]);
     let file = host.at("web/cpu.cfs_quota_us");
     let mut set = |value: &str| {

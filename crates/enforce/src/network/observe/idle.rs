@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idle_time_is_what_was_added_since_the_last_look() {
+    fn idle_time_is_counted_since_the_last_reading() {
         let mut idle = IdleTicks::default();
         let text = |ticks: u64| {
             format!("cpu  1 1 1 1 1\ncpu0 9 9 9 500 7 0\ncpu1 9 9 9 {ticks} 7 0\nintr 1\n")

@@ -106,7 +106,7 @@ mod tests {
     /// CPU are unattributed as well.
     /// Promise 30.
     #[test]
-    fn what_is_billed_beyond_softirqs_ran_before() {
+    fn time_beyond_softirqs_belongs_to_the_task_before() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let thread = Thread {
             schedstat: File::open(file.path()).unwrap(),

@@ -76,7 +76,7 @@ mod tests {
     use crate::network::place::Directory;
 
     #[test]
-    fn a_pause_is_spread_evenly_and_a_usual_interval_is_not() {
+    fn only_a_pause_is_spread_evenly() {
         let at = Instant::now();
         let seen = |ms: u64, by_cpu_ns: Vec<u64>| Seen {
             at: at + Duration::from_millis(ms),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_stays_open_while_it_is_looked_at_and_not_too_many() {
+    fn a_file_stays_open_while_it_is_read() {
         let mount = tempfile::tempdir().unwrap();
         std::fs::write(mount.path().join("cpu.stat"), "usage_usec 7\n").unwrap();
         let place = Place {

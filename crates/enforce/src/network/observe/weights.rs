@@ -80,7 +80,7 @@ mod tests {
     /// An unreadable cgroup counts with the default, which must not pass for the container's
     /// weight.
     #[test]
-    fn a_default_is_not_taken_for_what_a_container_weighs() {
+    fn a_default_is_not_a_containers_weight() {
         let mount = tempfile::tempdir().unwrap();
         let layout = CgroupLayout {
             v2_mount: mount.path().to_owned(),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_cgroup_weighs_little_and_not_nothing() {
+    fn an_idle_cgroup_has_a_small_weight() {
         assert_eq!(parse_weight("300\n"), Some(300.0));
         assert!(parse_weight("0\n").is_some_and(|weight| weight > 0.0 && weight < 1.0));
         assert_eq!(parse_weight("max"), None);

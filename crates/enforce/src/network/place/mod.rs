@@ -262,7 +262,7 @@ mod tests {
     /// exec`.
     /// Promise 31.
     #[test]
-    fn a_pod_lives_as_long_as_a_process_of_a_container_of_it() {
+    fn a_pod_lives_while_one_of_its_processes_lives() {
         let mount = tempfile::tempdir().unwrap();
         let container = mount.path().join("pod/container");
         fs::create_dir_all(&container).unwrap();

@@ -99,7 +99,7 @@ mod tests {
 
     /// More CPUs than one read returns.
     #[test]
-    fn the_time_on_each_cpu_is_read_again_and_again() {
+    fn the_time_on_each_cpu_is_read_repeatedly() {
         let mount = tempfile::tempdir().unwrap();
         let file = mount.path().join("one/cpuacct.usage_percpu");
         fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn where_only_v2_counts_the_sum_is_told() {
+    fn only_the_sum_is_read_from_v2() {
         let mount = tempfile::tempdir().unwrap();
         let file = mount.path().join("one/cpu.stat");
         fs::create_dir_all(file.parent().unwrap()).unwrap();

@@ -70,7 +70,7 @@ fn interval(rows: Vec<ContainerLedger>) -> Interval {
 
 /// Promise 31.
 #[test]
-fn a_pod_is_one_container_in_its_own_cgroup_and_one_row() {
+fn a_pod_is_one_container_and_one_row() {
     let (pause, main, sidecar) = (
         of_kubelet(10, "pause"),
         of_kubelet(11, "main"),
@@ -151,7 +151,7 @@ fn a_pod_is_one_container_in_its_own_cgroup_and_one_row() {
 
 /// Promise 31.
 #[test]
-fn without_a_cgroup_of_the_pod_one_container_stands_for_all() {
+fn one_container_represents_a_pod_without_a_cgroup() {
     let (a, b) = (member(1, "/docker/a", "a"), member(2, "/docker/b", "b"));
     let mut pods = Pods::default();
     let units = group(&mut pods, &[a.clone(), b.clone()]);
@@ -173,7 +173,7 @@ fn without_a_cgroup_of_the_pod_one_container_stands_for_all() {
 
 /// Promise 31.
 #[test]
-fn in_the_hosts_namespace_the_cgroup_tells_pods_apart() {
+fn cgroups_distinguish_pods_in_the_hosts_namespace() {
     let host = |id: u64, path: &str, pod: bool| {
         let mut container = Container::clone(&member(id, path, "main"));
         container.host_network = true;

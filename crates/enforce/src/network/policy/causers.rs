@@ -36,7 +36,7 @@ mod tests {
 
     /// Promise 29.
     #[test]
-    fn others_have_what_no_causer_is_entitled_to() {
+    fn others_have_the_part_that_no_offender_is_entitled_to() {
         let mut causers = Causers::default();
         causers.add(CgroupId(1), &[(0, 0.25), (1, 0.5)]);
         causers.add(CgroupId(2), &[(0, 0.25)]);

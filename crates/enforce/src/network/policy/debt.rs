@@ -136,7 +136,7 @@ mod tests {
 
     /// Promise 34.
     #[test]
-    fn debt_is_bounded_and_what_is_forgiven_is_counted() {
+    fn debt_is_bounded_and_forgiven_debt_is_counted() {
         let mut debt = Debt::default();
         let (bounds, step) = (BOUNDS, Duration::from_secs(3));
         debt.update(1.0, 0.5, step, bounds);
@@ -153,7 +153,7 @@ mod tests {
 
     /// Promise 34.
     #[test]
-    fn a_debt_fades_while_nobody_waits_and_a_credit_stays() {
+    fn a_debt_fades_without_competitors_and_a_credit_stays() {
         let step = Duration::from_millis(20);
         let mut debt = Debt::default();
         debt.update(1.0, 0.5, Duration::from_millis(100), BOUNDS);
@@ -184,7 +184,7 @@ mod tests {
 
     /// Promise 34.
     #[test]
-    fn a_debt_is_paid_as_soon_as_the_bounds_say_and_a_credit_is_spent_as_ever() {
+    fn a_bound_speeds_up_repayment_but_no_credit() {
         let soon = Bounds {
             pay_back: PAY_BACK / 2,
             ..BOUNDS
@@ -202,7 +202,7 @@ mod tests {
     /// victim now appears.
     /// Promise 34.
     #[test]
-    fn what_is_owed_on_one_cpu_is_not_paid_on_another() {
+    fn a_debt_of_one_cpu_is_not_repaid_on_another() {
         let step = Duration::from_millis(100);
         let mut debts = Debts::default();
         debts.update(1, 1.0, 0.5, step, BOUNDS);

@@ -87,7 +87,7 @@ mod tests {
 
     /// Promise 30.
     #[test]
-    fn what_is_not_claimed_is_the_others() {
+    fn an_unclaimed_part_goes_to_the_others() {
         let claims = [
             ("/a", None),
             ("/b", Some(0.1)),
@@ -104,7 +104,7 @@ mod tests {
     /// In the first round one claims less than its third, in the second another does.
     /// Promise 30.
     #[test]
-    fn what_one_leaves_lets_another_have_all_that_it_claims() {
+    fn a_small_claim_lets_another_have_all_it_claims() {
         let got = shares(
             &[("/a", None), ("/b", Some(0.1)), ("/c", Some(0.4))],
             &["/a"],
@@ -114,7 +114,7 @@ mod tests {
 
     /// Promise 30.
     #[test]
-    fn who_claims_more_than_there_is_shares_alike() {
+    fn claims_beyond_the_cpu_are_divided_equally() {
         let ten: Vec<String> = (0..10).map(|i| format!("/p/{i}")).collect();
         let claims: Vec<_> = ten.iter().map(|path| (path.as_str(), Some(0.3))).collect();
         let got = shares(&claims, &["/p/0", "/p/9"]);

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_figures_a_cpu_all_of_it_counts() {
+    fn without_times_by_cpu_the_sum_counts() {
         let by_cpu_ns = vec![200.0, 400.0];
         let mut billed = Billed {
             all_ns: 600.0,

@@ -274,7 +274,7 @@ mod tests {
     /// gets a NAPI thread that it does not need.
     /// Promise 31.
     #[test]
-    fn the_weight_of_a_container_is_wanted_where_nobody_waits_too() {
+    fn a_weight_is_needed_even_without_competitors() {
         let mut policy = Policy::new(Rules {
             means: Means::ALL.to_vec(),
             napi_in_container: true,

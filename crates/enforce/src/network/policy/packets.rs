@@ -135,7 +135,7 @@ mod tests {
     /// The limit is attached and has no budget: packets that it does not count have passed.
     /// Promise 29.
     #[test]
-    fn a_limit_that_lets_all_pass_makes_no_packet_dear() {
+    fn a_limit_without_budget_does_not_raise_costs() {
         let mut costs = PacketCosts::default();
         let mut own = facts();
         own.limiting.received = true;
@@ -179,7 +179,7 @@ mod tests {
 
     /// Promise 34.
     #[test]
-    fn what_little_comes_in_a_pause_makes_no_packet_dear() {
+    fn few_packets_of_a_pause_do_not_raise_costs() {
         let mut costs = PacketCosts::default();
         for _ in 0..20 {
             learn(&mut costs, 2_000, 3_000.0);

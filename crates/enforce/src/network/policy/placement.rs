@@ -122,7 +122,7 @@ mod tests {
     /// moment.
     /// Promise 30.
     #[test]
-    fn a_few_softirqs_on_one_cpu_move_little_of_what_another_hides() {
+    fn a_few_softirqs_elsewhere_move_a_hidden_sender_little() {
         let mut placement = Placement::default();
         assert_eq!(parts(&placement), [0.0, 0.0]);
         (0..10).for_each(|_| placement.note(&met([0, 2_000_000]), None));
@@ -138,7 +138,7 @@ mod tests {
 
     /// Promise 30.
     #[test]
-    fn one_that_moves_is_found_where_it_goes() {
+    fn a_moved_container_is_found_on_its_new_cpu() {
         let mut placement = Placement::default();
         (0..10).for_each(|_| placement.note(&met([0, 2_000_000]), None));
         (0..15).for_each(|_| placement.note(&met([2_000_000, 0]), None));
@@ -153,7 +153,7 @@ mod tests {
     /// all of the short time that `ksoftirqd` leaves.
     /// Promise 30.
     #[test]
-    fn what_ksoftirqd_takes_counts_for_nobody() {
+    fn ksoftirqds_time_counts_for_no_container() {
         let mut placement = Placement::default();
         placement.note(&met([3_000_000, 30_000]), None);
         let [here, there] = parts(&placement);
@@ -168,7 +168,7 @@ mod tests {
     /// only the other container there.
     /// Promise 30.
     #[test]
-    fn one_that_softirqs_miss_where_they_meet_others_runs_elsewhere() {
+    fn a_container_that_softirqs_miss_runs_elsewhere() {
         let mut placement = Placement::default();
         let both = met([3_000_000, 3_000_000]);
         placement.note(&both, None);

@@ -193,7 +193,7 @@ mod tests {
     /// the other.
     /// Promise 34.
     #[test]
-    fn the_cpu_where_it_goes_furthest_beyond_its_share_counts_alone() {
+    fn the_cpu_furthest_beyond_the_share_is_chosen() {
         let mut cpus = PressedCpus::default();
         for step in 0..100 {
             cpus.note(&[(0, 0.6), (1, 0.1)], STEP * step);
@@ -207,7 +207,7 @@ mod tests {
 
     /// Promise 34.
     #[test]
-    fn it_stays_until_another_is_clearly_worse_or_nobody_pays() {
+    fn the_choice_stays_until_another_cpu_is_clearly_worse() {
         let mut cpus = PressedCpus::default();
         let shares = [(0, 0.5), (1, 0.5)];
         cpus.note(&[(0, 0.6), (1, 0.3)], Duration::ZERO);
@@ -231,7 +231,7 @@ mod tests {
     /// the victim.
     /// Promise 30.
     #[test]
-    fn what_ksoftirqd_does_presses_whoever_waits_for_the_cpu() {
+    fn ksoftirqds_work_contends_with_waiting_tasks() {
         use super::super::facts::IdleParts;
         use super::super::simulation::interval;
         use cofferdam_types::CpuTime;

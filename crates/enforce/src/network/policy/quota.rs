@@ -121,7 +121,7 @@ mod tests {
 
     /// Promise 33.
     #[test]
-    fn packets_and_tasks_share_the_quota_and_neither_stops_the_other() {
+    fn neither_packets_nor_tasks_stop_the_other() {
         for (offered, wants) in [(1.0, 1.0), (1.0, 0.05), (0.02, 1.0)] {
             let (packets, tasks) = settle(&mut under(0.2), offered, wants, 0.0);
             let facts = format!("{offered} {wants}: {packets:.3} {tasks:.3}");

@@ -228,7 +228,7 @@ mod tests {
     /// weight. Applied repeatedly, the weight part converges where the offender has its share.
     /// Promise 29.
     #[test]
-    fn the_weight_ends_where_the_share_is_met() {
+    fn the_weight_converges_to_the_share() {
         for (share, s) in [(0.5, 0.1), (0.5, 0.4), (0.8, 0.3), (0.2, 0.1)] {
             let mut part = 1.0;
             for _ in 0..300 {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_charges_itself_needs_no_correction() {
+    fn time_that_the_kernel_bills_itself_needs_no_correction() {
         let rates = of(0.5, 0.4, 0.4, 0.4);
         assert!(
             (rates.weight_part(0.5, 0.5, &Debt::default(), Slack::default()) - 1.0).abs() < 1e-6
@@ -302,21 +302,21 @@ mod tests {
     /// A container that sleeps for most of the time is not pushed below its share.
     /// Promise 29.
     #[test]
-    fn a_container_below_its_share_keeps_the_weight_that_its_share_needs() {
+    fn a_container_below_its_share_keeps_its_weight() {
         let rates = of(0.4, 0.1, 0.05, 0.0);
         let part = rates.weight_part(0.5, 0.5, &Debt::default(), Slack::default());
         assert!((part - 0.9 * 0.5 / 0.55).abs() < 1e-6, "{part}");
     }
 
     #[test]
-    fn what_the_weight_takes_is_what_is_withheld() {
+    fn withheld_time_is_the_time_that_the_weight_takes() {
         let rates = of(0.2, 0.3, 0.1, 0.0);
         assert!((rates.withheld(0.5) - (0.5 * 0.7 - 0.1)).abs() < 1e-6);
         assert_eq!(of(0.9, 0.1, 0.0, 0.0).withheld(0.5), 0.0);
     }
 
     #[test]
-    fn the_budget_is_what_own_work_leaves() {
+    fn the_budget_is_the_rest_after_own_work() {
         let rates = of(0.3, 0.2, 0.1, 0.0);
         assert!((rates.budget(0.5, &Debt::default()) - 0.3).abs() < 1e-6);
         let busy = of(0.9, 0.2, 0.1, 0.0);

@@ -67,14 +67,14 @@ mod tests {
 
     /// Promise 30.
     #[test]
-    fn a_container_that_leaves_part_of_its_share_keeps_its_weight() {
+    fn a_container_below_its_share_keeps_its_weight() {
         let (part, uses) = settle(0.2, 0.2);
         assert!(part > 0.99 && (0.39..0.41).contains(&uses), "{part} {uses}");
     }
 
     /// Promise 30.
     #[test]
-    fn a_container_that_wants_more_is_held_to_its_share() {
+    fn a_container_that_wants_more_gets_its_share() {
         for softirq in [0.05, 0.2, 0.4] {
             let (part, uses) = settle(1.0, softirq);
             assert!(
@@ -86,7 +86,7 @@ mod tests {
 
     /// Promise 30.
     #[test]
-    fn what_was_left_is_no_credit() {
+    fn unused_share_is_no_credit() {
         let mut slack = Slack::default();
         let idle = Rates::default();
         slack.update(&idle, 0.5, Duration::from_secs(10));

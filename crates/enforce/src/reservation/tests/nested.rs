@@ -112,7 +112,7 @@ fn an_owner_gets_cpus_that_the_cgroup_above_it_has() {
 }
 
 #[test]
-fn what_the_cgroup_above_cannot_give_is_named_and_takes_nothing() {
+fn a_request_beyond_the_cgroup_above_takes_nothing() {
     for fake in hosts() {
         fake.write("narrow/cpuset.cpus", "0");
         let s = fake.container_at(S, "narrow/s", "0");
@@ -150,7 +150,7 @@ fn what_the_cgroup_above_cannot_give_is_named_and_takes_nothing() {
 
 /// Promise 38.
 #[test]
-fn a_cgroup_above_that_is_narrowed_gives_the_others_their_cpus_back() {
+fn narrowing_a_cgroup_above_returns_others_cpus() {
     let fake = Fake::v2(4);
     fake.tell_effective();
     fake.write("above/cpuset.cpus", "0-3");
@@ -264,7 +264,7 @@ fn containers_inside_an_owner_share_its_cpus() {
 
 /// Promise 38.
 #[test]
-fn an_owner_inside_an_owner_has_cpus_besides() {
+fn an_owner_inside_an_owner_has_separate_cpus() {
     for fake in hosts() {
         let [outer, inner, other, beside] = nested(&fake);
         let before = fake.everything();
@@ -312,7 +312,7 @@ fn processes_around_an_inner_owner_are_named() {
 /// Promise 24.
 /// Promise 38.
 #[test]
-fn a_file_system_that_is_read_only_is_named_with_a_remedy() {
+fn a_read_only_file_system_is_reported_with_a_remedy() {
     for fake in hosts() {
         let (s, a) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
         update();

@@ -26,7 +26,7 @@ fn request(given: Given, amount: &str) -> Request {
 
 /// Promise 37.
 #[test]
-fn neighbours_leave_before_the_container_comes_and_it_gets_what_it_was_promised() {
+fn a_promised_container_gets_its_cpus() {
     for fake in Fake::both(4) {
         let other = fake.container(A, "0-3");
         let before = fake.everything();
@@ -56,7 +56,7 @@ fn neighbours_leave_before_the_container_comes_and_it_gets_what_it_was_promised(
 /// CPUs that the runtime wrote at our request revert to the container's default.
 /// Promise 63.
 #[test]
-fn a_container_made_on_promised_cpus_is_given_back_all_also_after_a_crash() {
+fn promised_cpus_are_reverted_even_after_a_crash() {
     for fake in Fake::both(4) {
         for crash in [false, true] {
             // The root of v1's hierarchy has a list.
@@ -84,7 +84,7 @@ fn a_container_made_on_promised_cpus_is_given_back_all_also_after_a_crash() {
 
 /// Promise 63.
 #[test]
-fn a_promise_that_is_withdrawn_leaves_nothing() {
+fn a_cancelled_promise_leaves_nothing() {
     let fake = Fake::v2(4);
     let other = fake.container(A, "0-3");
     let before = fake.everything();
@@ -106,7 +106,7 @@ fn a_promise_that_is_withdrawn_leaves_nothing() {
 
 /// Promise 37.
 #[test]
-fn who_does_not_lend_keeps_its_idle_cpus() {
+fn an_owner_that_does_not_lend_keeps_idle_cpus() {
     let fake = Fake::v2(4);
     let other = fake.container(A, "0-3");
     let (mut journal, mut r) = fake.start(options(true));

@@ -380,7 +380,7 @@ proptest! {
 
     /// Promise 38.
     #[test]
-    fn an_owner_has_its_cpus_or_nobody_lost_anything(
+    fn an_owner_has_its_cpus_or_no_container_lost_any(
         v1 in any::<bool>(),
         lending in any::<bool>(),
         shape in prop::collection::vec((any::<Index>(), 0u32..16, prop::bool::weighted(0.7)), 1..9),

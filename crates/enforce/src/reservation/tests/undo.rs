@@ -53,7 +53,7 @@ fn ended(fake: &Fake, before: &str, end: End) -> UndoReport {
 /// CPUs have the same meaning.
 /// Promise 64.
 #[test]
-fn an_empty_cpuset_that_the_kernel_refuses_goes_back_to_all_possible_cpus() {
+fn a_refused_empty_cpuset_reverts_to_all_possible_cpus() {
     for end in ENDS {
         let fake = Fake::v2(4);
         let report = ended(&fake, "", end);
@@ -72,7 +72,7 @@ fn an_empty_cpuset_that_the_kernel_refuses_goes_back_to_all_possible_cpus() {
 
 /// Promise 64.
 #[test]
-fn a_list_goes_back_as_it_was_in_every_layout() {
+fn a_list_is_reverted_in_every_layout() {
     for end in ENDS {
         for fake in Fake::both(4) {
             let report = ended(&fake, "0-3", end);
@@ -85,7 +85,7 @@ fn a_list_goes_back_as_it_was_in_every_layout() {
 /// CPUs that a sibling partition has claimed meanwhile are left out.
 /// Promise 64.
 #[test]
-fn an_empty_cpuset_beside_a_partition_goes_back_to_what_the_parent_has() {
+fn an_empty_cpuset_next_to_a_partition_is_reverted() {
     let fake = Fake::v2(4);
     let s = fake.container(S, "");
     let (mut journal, mut r) = fake.start(options(false));
@@ -102,7 +102,7 @@ fn an_empty_cpuset_beside_a_partition_goes_back_to_what_the_parent_has() {
 /// unless the parent has both lists for a moment.
 /// Promise 64.
 #[test]
-fn v1_children_that_moved_to_other_cpus_go_back_after_a_crash() {
+fn moved_v1_children_are_reverted_after_a_crash() {
     let fake = Fake::hybrid(4);
     let s = fake.container(S, "0-1");
     fake.child(S, "x", "0");
@@ -120,7 +120,7 @@ fn v1_children_that_moved_to_other_cpus_go_back_after_a_crash() {
 /// v1 removes an offline CPU from every cpuset, and refuses it while it is offline.
 /// Promise 64.
 #[test]
-fn v1_without_a_cpu_that_went_offline_everything_else_goes_back() {
+fn v1_is_reverted_without_an_offline_cpu() {
     for (online_at_the_end, expected) in [("0-1,3", "0-1,3"), ("0-3", "0-3")] {
         let fake = Fake::hybrid(4);
         let (s, a) = (fake.container(S, "0-3"), fake.container(A, "0-3"));
@@ -143,7 +143,7 @@ fn v1_without_a_cpu_that_went_offline_everything_else_goes_back() {
 
 /// Promise 64.
 #[test]
-fn an_interrupt_whose_cpus_are_offline_goes_to_all_that_are_online() {
+fn an_interrupt_of_offline_cpus_moves_to_online_cpus() {
     let fake = Fake::v2(4);
     let s = fake.container(S, "");
     let irq = "/proc/irq/24/smp_affinity_list";

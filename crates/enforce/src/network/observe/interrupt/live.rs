@@ -243,7 +243,7 @@ mod tests {
 
     /// Promise 35.
     #[test]
-    fn programs_that_cannot_be_loaded_are_a_failure_with_the_reason() {
+    fn unloadable_programs_are_reported_with_the_reason() {
         let mut watcher = Watcher::loading(no_programs);
         assert_eq!(watcher.failure(), None);
         let order = Order {
@@ -280,7 +280,7 @@ mod tests {
 
     /// Promise 35.
     #[test]
-    fn what_the_tracepoints_show_is_not_the_way_in_and_out() {
+    fn traced_time_is_not_part_of_the_cost() {
         let in_gap = |us: u64, after| lost_in(Duration::from_micros(us), &seen(100, 7), &after);
         assert_eq!(in_gap(9, seen(103, 8)), Some(lost(6, 1)));
         assert_eq!(in_gap(18, seen(108, 9)), Some(lost(10, 2)));
@@ -290,7 +290,7 @@ mod tests {
 
     /// Promise 35.
     #[test]
-    fn the_average_is_of_what_can_be_believed() {
+    fn implausible_samples_do_not_count() {
         let mut some = vec![lost(6, 1); ENOUGH_SEEN - 1];
         some.push(lost(MOST_LOST.as_micros() as u64 + 1, 1));
         assert_eq!(average(&some), None, "one too few");
@@ -301,14 +301,14 @@ mod tests {
     /// Between two reads there were one or three interruptions.
     /// Promise 35.
     #[test]
-    fn the_average_is_of_interruptions_and_not_of_looks() {
+    fn the_average_is_per_interruption() {
         let some: Vec<Lost> = (0..20).map(|i| lost(6, 1 + i % 2 * 2)).collect();
         assert_eq!(average(&some), Some(Duration::from_micros(3)));
     }
 
     /// Promise 35.
     #[test]
-    fn a_look_that_sees_too_little_is_short() {
+    fn a_measurement_that_sees_too_little_is_short() {
         let over_after = |each_ms: f64| {
             let ms = (1..=30).find(|ms| {
                 let seen = (each_ms * f64::from(*ms)) as usize;
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_noted_while_nothing_is_received() {
+    fn nothing_is_recorded_without_packets() {
         let mut lost = Vec::new();
         look(&|| seen(1, 1), &mut lost);
         assert_eq!(lost, []);

@@ -213,7 +213,7 @@ mod tests {
 
     /// Promise 35.
     #[test]
-    fn looks_that_tell_nothing_come_ever_more_rarely() {
+    fn inconclusive_measurements_become_rare() {
         let at = looks(None, |_| [20e3, 90e3]);
         assert_eq!(at, [0, 500, 1_500, 3_500, 7_500, 15_500, 25_500]);
         assert_eq!(looks(Some(1), |_| [20e3, 90e3]), at, "a CPU for itself");
@@ -224,7 +224,7 @@ mod tests {
     /// Rates that differ from one control period to the next.
     /// Promise 35.
     #[test]
-    fn few_interruptions_that_scatter_are_no_news() {
+    fn small_fluctuations_cause_no_measurement() {
         let at = looks(None, |ms| {
             [if ms % 40 == 0 { 2_100.0 } else { 6_000.0 }, 0.0]
         });
@@ -234,7 +234,7 @@ mod tests {
     /// Until 4 s `ksoftirqd` handles the packets of CPU 0; then they interrupt the tasks there.
     /// Promise 35.
     #[test]
-    fn interrupts_that_set_in_are_looked_at() {
+    fn a_rise_of_interrupts_is_measured() {
         let rates = |ms| [if ms < 4_000 { 18e3 } else { 50e3 }, 90e3];
         let at = looks(None, rates);
         assert_eq!(at[..6], [0, 500, 1_500, 3_500, 4_000, 4_500]);

@@ -103,7 +103,7 @@ mod tests {
 
     /// Promise 35.
     #[test]
-    fn few_costs_and_incredible_ones_tell_nothing() {
+    fn few_or_implausible_costs_yield_no_result() {
         let us = Duration::from_micros;
         assert_eq!(middle(&mut vec![us(6); ENOUGH - 1]), None);
         assert_eq!(middle(&mut vec![MOST + us(1); ENOUGH]), None);

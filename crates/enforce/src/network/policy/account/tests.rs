@@ -35,7 +35,7 @@ fn room(account: &Account) -> f64 {
 
 /// Promise 34.
 #[test]
-fn packets_have_room_while_a_weight_can_take_it_back_and_nothing_is_owed() {
+fn an_overdraft_needs_a_weight_and_no_debt() {
     let mut held = communicating();
     assert!((room(&held) - 0.05).abs() < 1e-9, "{}", room(&held));
     let bounds = Bounds {
@@ -78,7 +78,7 @@ fn a_flood_pays_back_sooner_than_a_stream() {
 /// An executor of a batch job: its packets take little, whatever their kind.
 /// Promise 34.
 #[test]
-fn who_communicates_a_little_has_a_streams_room() {
+fn a_modest_sender_has_a_streams_overdraft() {
     let modest = account();
     assert_eq!(room(&modest), SHARE);
     assert!(room(&communicating()) < 0.1 * SHARE + 1e-9);
@@ -91,7 +91,7 @@ fn who_communicates_a_little_has_a_streams_room() {
 /// share.
 /// Promise 34.
 #[test]
-fn what_tasks_had_beyond_the_share_is_owed_by_a_flood_alone() {
+fn only_a_flood_owes_its_tasks_excess() {
     let second = Duration::from_secs(1);
     let of = |tasks_ns: f64, packets_ns: f64, charged_ns: f64| {
         let used = super::Use {
@@ -121,7 +121,7 @@ fn what_tasks_had_beyond_the_share_is_owed_by_a_flood_alone() {
 
 /// Promise 34.
 #[test]
-fn streams_have_all_room_until_much_is_owed() {
+fn streams_may_overdraw_until_their_debt_is_large() {
     let mut held = account();
     held.streams = true;
     assert_eq!(room(&held), SHARE);
@@ -146,7 +146,7 @@ fn streams_have_all_room_until_much_is_owed() {
 /// same.
 /// Promise 33.
 #[test]
-fn who_only_pays_for_others_has_it_back_in_its_quota() {
+fn a_quota_returns_time_charged_for_others() {
     let cpu = CpuTime {
         network_softirq_ns: 2_000_000,
         interruptions: 200,
@@ -272,7 +272,7 @@ fn full_segments_are_a_stream_in_either_direction() {
 /// The CPU is full in one step and not in the next, and then no competitor waits any more.
 /// Promise 29.
 #[test]
-fn a_weight_does_not_stay_low_where_nobody_waits() {
+fn a_weight_does_not_stay_low_without_competitors() {
     let interval = simulation::interval(&[], &[]);
     let mut facts = facts(&interval);
     let mut own = simulation::facts();
@@ -304,7 +304,7 @@ fn a_weight_does_not_stay_low_where_nobody_waits() {
 
 /// Promise 29.
 #[test]
-fn a_limit_that_drops_nothing_is_taken_away() {
+fn a_limit_that_drops_nothing_is_removed() {
     let interval = simulation::interval(&[], &[]);
     let mut facts = facts(&interval);
     let mut own = simulation::facts();
@@ -324,7 +324,7 @@ fn a_limit_that_drops_nothing_is_taken_away() {
 /// Two offenders' tasks took 30 of 100 interruptions, at 2 µs each.
 /// Promise 29.
 #[test]
-fn what_interruptions_take_of_others_is_billed_to_them_too() {
+fn others_are_billed_for_their_interruptions() {
     let time = CpuTime {
         network_softirq_ns: 900_000,
         interruptions: 100,

@@ -32,7 +32,7 @@ fn share_of(rivals: &Rivals, container: &Container) -> f64 {
 /// ran in the offender's own NAPI thread.
 /// Promise 30.
 #[test]
-fn what_runs_in_napi_threads_hides_no_rival() {
+fn work_in_napi_threads_hides_no_competitor() {
     let time = CpuTime {
         napi_thread_ns: 9_800_000,
         ..network_work(200_000)
@@ -48,7 +48,7 @@ fn what_runs_in_napi_threads_hides_no_rival() {
 /// victim, which had the rest.
 /// Promise 30.
 #[test]
-fn what_ksoftirqd_does_hides_no_rival() {
+fn ksoftirqds_work_hides_no_competitor() {
     let time = CpuTime {
         charged_nobody_ns: 10_900_000,
         ..network_work(15_000_000)
@@ -64,7 +64,7 @@ fn what_ksoftirqd_does_hides_no_rival() {
 }
 
 #[test]
-fn tasks_without_a_known_cgroup_are_rivals_and_idle_time_is_none() {
+fn tasks_of_unknown_cgroups_compete_and_idle_time_does_not() {
     let time = |charged_host_ns, charged_nobody_ns| CpuTime {
         charged_host_ns,
         charged_nobody_ns,
@@ -85,7 +85,7 @@ fn tasks_without_a_known_cgroup_are_rivals_and_idle_time_is_none() {
 /// half of the CPU, so it stays a competitor.
 /// Promise 30.
 #[test]
-fn a_job_of_the_host_stays_a_rival_where_no_softirq_meets_it() {
+fn a_host_job_competes_even_without_interruptions() {
     let time = CpuTime {
         charged_nobody_ns: 3_000_000,
         ..network_work(6_000_000)
@@ -110,7 +110,7 @@ fn a_job_of_the_host_stays_a_rival_where_no_softirq_meets_it() {
 /// the host average no longer counts.
 /// Promise 30.
 #[test]
-fn a_container_that_was_of_the_host_for_a_moment_claims_as_a_container() {
+fn a_starting_container_claims_as_a_container() {
     let mut rivals = Rivals::default();
     let mut interval = interval(
         &[network_work(10_000_000)],
@@ -134,7 +134,7 @@ fn a_container_that_was_of_the_host_for_a_moment_claims_as_a_container() {
 /// The agent reads CPU use once in many intervals, then for all the time since.
 /// Promise 30.
 #[test]
-fn what_is_read_seldom_counts_for_the_time_since_it_was_read() {
+fn a_reading_covers_the_time_since_the_last_one() {
     let mut used = Used::default();
     let mut interval = interval(&[CpuTime::default()], &[(0, 0), (0, 0)]);
     let ids = [0, 1].map(|n: usize| interval.containers[n].container.cgroup);
@@ -150,7 +150,7 @@ fn what_is_read_seldom_counts_for_the_time_since_it_was_read() {
 /// The victim ends; the offender continues and fills the CPU.
 /// Promise 30.
 #[test]
-fn who_has_not_run_for_a_while_leaves_its_share() {
+fn a_sleeping_competitor_loses_its_share() {
     let time = network_work(10_000_000);
     // A reading in every step, or in every fifth.
     for every in [1_u32, 5] {
@@ -186,7 +186,7 @@ fn who_has_not_run_for_a_while_leaves_its_share() {
 /// A host job starts next to a stream: its claim does not wait for the average to rise.
 /// Promise 30.
 #[test]
-fn a_job_of_the_host_claims_its_share_from_its_second_step_on() {
+fn a_host_job_claims_its_share_from_its_second_step() {
     let mut rivals = Rivals::default();
     let mut interval = interval(
         &[network_work(10_000_000)],
@@ -205,7 +205,7 @@ fn a_job_of_the_host_claims_its_share_from_its_second_step_on() {
 /// Service that takes a tenth of the CPU next to two jobs, one of them enforced.
 /// Promise 30.
 #[test]
-fn what_of_the_host_uses_little_claims_little_and_a_busy_one_its_share() {
+fn a_host_task_claims_by_its_use() {
     for (service, least, most) in [(0.1, 0.39, 0.41), (0.3, 0.33, 0.34)] {
         let ns = |part: f64| (part * 10e6) as u64;
         let time = CpuTime {
@@ -228,7 +228,7 @@ fn what_of_the_host_uses_little_claims_little_and_a_busy_one_its_share() {
 /// CPU together. Next to them a host task with little use still claims only twice its use.
 /// Promise 30.
 #[test]
-fn what_claims_little_claims_it_beside_many_as_well() {
+fn a_small_claim_stays_small_among_many() {
     let time = CpuTime {
         charged_host_ns: 800_000,
         ..network_work(10_000_000)
@@ -249,7 +249,7 @@ fn what_claims_little_claims_it_beside_many_as_well() {
 /// One of two offenders pauses, as a stream that lost a window: its share is not given to others.
 /// Promise 30.
 #[test]
-fn one_that_is_held_back_claims_its_whole_share() {
+fn a_throttled_container_claims_its_whole_share() {
     let time = network_work(10_000_000);
     let mut interval = interval(&[time], &[(10_000_000, 9_000_000), (0, 1_000_000)]);
     interval.containers[0].ledger.cpu_usage_ns = 18_000_000;
@@ -270,7 +270,7 @@ fn one_that_is_held_back_claims_its_whole_share() {
 /// the CPU, or a tenth.
 /// Promise 30.
 #[test]
-fn one_that_comes_claims_its_whole_share_until_it_is_known_what_it_uses() {
+fn a_new_container_claims_its_whole_share_until_read() {
     let time = network_work(10_000_000);
     let offers = |comes_at: u32, uses: f64, heeds: bool| {
         let mut rivals = Rivals::default();
@@ -327,7 +327,7 @@ fn one_that_comes_claims_its_whole_share_until_it_is_known_what_it_uses() {
 /// A container appears in every step: CPU use is still not read in every step.
 /// Promise 30.
 #[test]
-fn where_many_come_cpu_use_is_read_out_of_turn_now_and_then() {
+fn many_new_containers_cause_few_extra_readings() {
     let time = network_work(10_000_000);
     let mut rivals = Rivals::default();
     let wanted = (0..200_usize).filter(|step| {
@@ -344,7 +344,7 @@ fn where_many_come_cpu_use_is_read_out_of_turn_now_and_then() {
 /// Service that wakes for a moment a few times a second, as our own agent does.
 /// Promise 30.
 #[test]
-fn what_of_the_host_runs_for_a_moment_takes_no_share() {
+fn a_momentary_host_task_takes_no_share() {
     let time = |charged_host_ns| CpuTime {
         charged_host_ns,
         ..network_work(10_000_000)

@@ -62,7 +62,7 @@ fn ensure(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
 
 /// Promise 28.
 #[test]
-fn a_victim_has_its_share_in_every_history() {
+fn a_victim_has_its_share() {
     in_every_history(Plan::from_seed, |plan, mut history| {
         if !plan.can_be_held() {
             return Ok(());
@@ -77,7 +77,7 @@ fn a_victim_has_its_share_in_every_history() {
 /// The victim has no rule: a cgroup, or threads of the root.
 /// Promise 30.
 #[test]
-fn whoever_runs_has_the_share_of_a_victim_in_every_history() {
+fn a_victim_without_rule_has_its_share() {
     in_every_history(Plan::beside_anybody, |plan, mut history| {
         if !plan.can_be_held() {
             return Ok(());
@@ -92,7 +92,7 @@ fn whoever_runs_has_the_share_of_a_victim_in_every_history() {
 /// Next to host tasks that run for a moment now and then, an offender has the CPU to itself.
 /// Promise 30.
 #[test]
-fn what_wakes_for_a_moment_holds_nobody_in_every_history() {
+fn a_momentary_host_task_enforces_no_container() {
     let plan = |seed| Plan {
         victim: [Kind::Observed, Kind::Unknown][seed as usize % 2],
         victim_computes: 0.02,
@@ -112,7 +112,7 @@ fn what_wakes_for_a_moment_holds_nobody_in_every_history() {
 /// more. A low weight would withhold the offender's share, and a limit would cost it time.
 /// Promise 29.
 #[test]
-fn weight_and_limit_are_reverted_once_a_napi_thread_has_taken_over() {
+fn a_napi_thread_replaces_weight_and_limit() {
     let plan = Plan {
         stream: false,
         packets: 500.0,
@@ -140,7 +140,7 @@ fn weight_and_limit_are_reverted_once_a_napi_thread_has_taken_over() {
 
 /// Promise 34.
 #[test]
-fn debt_stays_within_its_bound_in_every_history() {
+fn debt_stays_within_its_bound() {
     in_every_history(Plan::from_seed, |_, mut history| {
         let bound_ns = history.policy.rules.debt_bound.as_nanos() as u64;
         let mut forgiven_ns = 0;
@@ -160,7 +160,7 @@ fn debt_stays_within_its_bound_in_every_history() {
 /// While a CPU has idle time, an offender's packets take nothing that others want.
 /// Promise 29.
 #[test]
-fn nothing_is_dropped_while_the_cpu_has_room_in_every_history() {
+fn nothing_is_dropped_while_the_cpu_has_idle_time() {
     let plan = |seed| Plan {
         victim: [Kind::Enforced, Kind::Observed, Kind::Unknown][seed as usize % 3],
         ..Plan::with_room(seed)
@@ -185,7 +185,7 @@ fn nothing_is_dropped_while_the_cpu_has_room_in_every_history() {
 /// dropped for it.
 /// Promise 34.
 #[test]
-fn a_job_that_communicates_loses_no_packets_beside_a_flood_in_every_history() {
+fn a_communicating_job_loses_no_packets_to_a_flood() {
     in_every_history(Plan::beside_a_job, |_, mut history| {
         history.pass(Duration::from_secs(5));
         let dropped = history.host.tenants[VICTIM].bucket.dropped_in_all;
@@ -195,7 +195,7 @@ fn a_job_that_communicates_loses_no_packets_beside_a_flood_in_every_history() {
 
 /// Promise 28.
 #[test]
-fn weights_are_respected_in_every_history() {
+fn weights_are_respected() {
     let plan = |seed| {
         let mut plan = Plan::from_seed(seed);
         // Both want all that they can get, at all relevant ratios of weights.
@@ -217,7 +217,7 @@ fn weights_are_respected_in_every_history() {
 /// Under a steady load weight and budget do not oscillate.
 /// Promise 29.
 #[test]
-fn the_means_settle_in_every_history() {
+fn weight_and_budget_do_not_oscillate() {
     let plan = |seed| Plan {
         stream: false,
         ..Plan::from_seed(seed)
@@ -266,7 +266,7 @@ fn turns(values: &[f64]) -> u32 {
 /// Under a quota, tasks and packets together stay within it, and packets continue to pass.
 /// Promise 33.
 #[test]
-fn a_quota_is_kept_and_silences_no_container_in_every_history() {
+fn a_quota_holds_and_silences_no_container() {
     in_every_history(Plan::under_quota, |plan, mut history| {
         if plan.dropping_cpus() > 0.8 {
             return Ok(());
