@@ -1,11 +1,11 @@
-//! Compiles each BPF object, links them into one a skeleton, and generates the skeletons.
+//! Compiles the BPF objects, links them into one object per skeleton, and generates the skeletons.
 
 use libbpf_cargo::SkeletonBuilder;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// Where type information says that the sources lie, wherever they do.
+/// Folder of the sources in the type information, independent of the builder's disk.
 const INSTALLED: &str = "/usr/src/cofferdam";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -51,7 +51,7 @@ fn compile(folder: &Path, out: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
             continue;
         };
         let object = out.join(format!("{stem}.bpf.o"));
-        // The type information names each source file: not where it lies on the builder's disk.
+        // The type information names each source file, but not its folder on the builder's disk.
         let sources = folder.parent().unwrap_or(folder).display();
         let map = format!("-ffile-prefix-map={sources}={INSTALLED}/bpf");
         SkeletonBuilder::new()

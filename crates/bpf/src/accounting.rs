@@ -17,21 +17,21 @@ use std::mem::{MaybeUninit, offset_of, size_of};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
-/// Capacities, fixed at load.
+/// Capacities of the maps, fixed at load.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// Containers, and cgroups of the host: rows of the ledger.
+    /// Containers, and cgroups of the host: one row of the ledger each.
     pub containers: u32,
     /// Cgroups of containers, sub-cgroups included.
     pub cgroups: u32,
     /// Host ends of containers' interfaces.
     pub links: u32,
-    /// Pairs of containers of which one sends to the other.
+    /// Pairs of containers that send to each other.
     pub pairs: u32,
 }
 
 impl Sizes {
-    /// Room for `containers` containers with eight cgroups and four interfaces each.
+    /// Returns sizes for `containers` containers with eight cgroups and four interfaces each.
     pub fn for_containers(containers: u32) -> Sizes {
         Sizes {
             containers,
@@ -41,7 +41,7 @@ impl Sizes {
         }
     }
 
-    /// And for `hosts` cgroups of the host, with one cgroup each.
+    /// Adds `hosts` cgroups of the host, with one cgroup each.
     #[must_use]
     pub fn and_hosts(self, hosts: u32) -> Sizes {
         Sizes {
@@ -52,28 +52,28 @@ impl Sizes {
     }
 }
 
-/// What one CPU measured since load.
+/// Measurements of one CPU since load.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuReading {
     /// Time by kind, up to the last cut between two owners.
     pub time: CpuTime,
-    /// The part of it that waits to be shared out over the packets of a batch, nanoseconds: it is
-    /// in no row yet.
+    /// Part of `time` that is in no row yet, because the packets of a batch will share it,
+    /// nanoseconds.
     pub waiting_ns: u64,
-    /// Segments with an impossible length, thrown away.
+    /// Segments with an impossible length, discarded.
     pub segments_rejected: u64,
-    /// Softirqs that began, of all vectors, less the polls of NAPI threads that were not seen: what it
-    /// lacks to the kernel's own count of softirqs is in no ledger.
+    /// Softirqs that began, of all vectors, less the polls of NAPI threads that were not seen. Its
+    /// difference to the kernel's own count of softirqs is in no ledger.
     pub softirqs: u64,
 }
 
-/// No run lasts longer.
+/// Upper limit for the length of a run.
 const OPEN_MAX_NS: u64 = cf_limits::CF_SEGMENT_MAX_MS.0 as u64 * 1_000_000;
 
-/// Loaded, and those that tell of containers attached. All is detached and freed when this and its
-/// [`Markers`] are dropped.
+/// Loaded programs, with those for the events of containers attached. Dropping this and its
+/// [`Markers`] detaches and frees everything.
 pub struct AccountingPrograms {
-    // Links go first, then the ring and the mapping, the object last.
+    // Drop order: first the links, then the ring and the mapping, last the object.
     #[allow(dead_code, reason = "held: dropping a link detaches its program")]
     links: Vec<Link>,
     ring: RingBuffer<'static>,
@@ -85,14 +85,14 @@ pub struct AccountingPrograms {
 }
 
 impl AccountingPrograms {
-    /// Loads everything, and attaches all but the markers that ask sockets. `host_netns` is the namespace
-    /// whose packets are the host's own.
+    /// Loads everything, and attaches all but the markers that look up sockets. `host_netns` is the
+    /// namespace whose packets are the host's own.
     pub fn load(
         sizes: Sizes,
         host_netns: NetnsId,
     ) -> Result<(AccountingPrograms, Markers), LoadError> {
         require_tracepoints(&REQUIRED_TRACEPOINTS)?;
-        // The skeleton borrows this small block for its life; it is leaked once a load.
+        // The skeleton borrows this small block for its life; each load leaks one.
         let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
         let mut open = AccountingSkelBuilder::default()
             .open(storage)
@@ -162,24 +162,25 @@ impl AccountingPrograms {
         Ok(links)
     }
 
-    /// CPUs that memory was taken for.
+    /// Returns the number of CPUs for which memory was taken.
     pub fn cpus(&self) -> u32 {
         self.cpus
     }
 
-    /// The ledger.
+    /// Returns the reader of the ledger.
     pub fn ledger(&self) -> &LedgerReader {
         &self.ledger
     }
 
-    /// Readable when events wait.
+    /// Returns a descriptor that is readable when events are pending.
     pub fn event_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the ring owns this epoll descriptor for as long as it lives, which is as
         // long as the borrow.
         unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) }
     }
 
-    /// Takes the waiting events, in order; ends with `Lost` when some found the ring full.
+    /// Takes the pending events, in order. The last one is `Lost` if some events found the ring
+    /// full.
     pub fn take_events(&mut self) -> Result<Vec<KernelEvent>, libbpf_rs::Error> {
         self.ring.consume()?;
         let mut events = std::mem::take(&mut *self.received.borrow_mut());
@@ -193,7 +194,7 @@ impl AccountingPrograms {
         Ok(events)
     }
 
-    /// Events that found the ring full, since load.
+    /// Returns the number of events since load that found the ring full.
     pub fn events_lost(&self) -> u64 {
         self.skeleton
             .maps
@@ -202,7 +203,7 @@ impl AccountingPrograms {
             .map_or(0, |bss| bss.events_lost)
     }
 
-    /// Packets in `netns` are `row`'s; `shared` when several containers live in it.
+    /// Assigns packets in `netns` to `row`; `shared` if several containers live in it.
     pub fn set_netns(&self, netns: NetnsId, row: u32, shared: bool) -> libbpf_rs::Result<()> {
         let value = cf_netns_value {
             row,
@@ -217,12 +218,12 @@ impl AccountingPrograms {
             .update(&netns.0.to_ne_bytes(), &bytes, MapFlags::ANY)
     }
 
-    /// Forgets `netns`; unknown is fine.
+    /// Forgets `netns`; an unknown one is no error.
     pub fn remove_netns(&self, netns: NetnsId) {
         let _ = self.skeleton.maps.netns_rows.delete(&netns.0.to_ne_bytes());
     }
 
-    /// Sockets and tasks of `cgroup` are `row`'s.
+    /// Assigns sockets and tasks of `cgroup` to `row`.
     pub fn set_cgroup(&self, cgroup: CgroupId, row: u32) -> libbpf_rs::Result<()> {
         let key = cgroup.0.to_ne_bytes();
         self.skeleton
@@ -231,7 +232,7 @@ impl AccountingPrograms {
             .update(&key, &row.to_ne_bytes(), MapFlags::ANY)
     }
 
-    /// Forgets `cgroup`; unknown is fine.
+    /// Forgets `cgroup`; an unknown one is no error.
     pub fn remove_cgroup(&self, cgroup: CgroupId) {
         let _ = self
             .skeleton
@@ -240,7 +241,7 @@ impl AccountingPrograms {
             .delete(&cgroup.0.to_ne_bytes());
     }
 
-    /// The device `ifindex` of `netns` is the host's end of one of `row`'s interfaces.
+    /// Registers the device `ifindex` of `netns` as the host's end of one of `row`'s interfaces.
     pub fn set_link(&self, netns: NetnsId, ifindex: IfIndex, row: u32) -> libbpf_rs::Result<()> {
         let key = link_key(netns, ifindex);
         self.skeleton
@@ -249,7 +250,7 @@ impl AccountingPrograms {
             .update(&key, &row.to_ne_bytes(), MapFlags::ANY)
     }
 
-    /// Forgets a device; unknown is fine.
+    /// Forgets a device; an unknown one is no error.
     pub fn remove_link(&self, netns: NetnsId, ifindex: IfIndex) {
         let _ = self
             .skeleton
@@ -258,28 +259,28 @@ impl AccountingPrograms {
             .delete(&link_key(netns, ifindex));
     }
 
-    /// Makes the programs look all identities up again. Call once after a set of changes.
+    /// Makes the programs look up all identities again. Call it once after a set of changes.
     pub fn publish_identities(&mut self) {
         if let Some(data) = self.skeleton.maps.data_data.as_deref_mut() {
             data.identity_generation = data.identity_generation.wrapping_add(1);
         }
     }
 
-    /// Whether cgroups without a row are reported. Switched on it takes effect for each with the next
-    /// [`AccountingPrograms::publish_identities`].
+    /// Sets whether cgroups without a row are reported. To turn it on, call
+    /// [`AccountingPrograms::publish_identities`] afterwards.
     pub fn report_cgroups(&mut self, wanted: bool) {
         if let Some(data) = self.skeleton.maps.data_data.as_deref_mut() {
             data.report_cgroups = wanted.into();
         }
     }
 
-    /// What CPU `cpu` measured. The `attributed_ns` and `charged_ns` fields are left for the
-    /// ledger's reader.
+    /// Reads the measurements of CPU `cpu`. The ledger's reader fills in `attributed_ns` and
+    /// `charged_ns`.
     pub fn cpu_reading(&self, cpu: u32) -> libbpf_rs::Result<CpuReading> {
         CpuReading::read(&self.skeleton.maps.cpus, cpu)
     }
 
-    /// Packets of each pair of containers since load, or since one of the two got its row.
+    /// Reads the packets of each pair of containers, since load or since one of them got its row.
     pub fn pairs(&self) -> libbpf_rs::Result<Vec<PairReading>> {
         pairs::read(&self.skeleton.maps.pairs)
     }
@@ -289,33 +290,34 @@ impl AccountingPrograms {
         pairs::remove(&self.skeleton.maps.pairs, row);
     }
 
-    /// Cost of every loaded program.
+    /// Reads the cost of every loaded program.
     pub fn program_costs(&self) -> std::io::Result<Vec<ProgramCost>> {
         cost::program_costs(self.skeleton.object())
     }
 
-    /// Memory of all maps, bytes: taken at load, never more.
+    /// Returns the memory of all maps, bytes: taken at load, never more.
     pub fn memory_bytes(&self) -> u64 {
         cost::memory_bytes(self.skeleton.object())
     }
 }
 
 impl CpuReading {
-    /// Of the map `cpus`.
+    /// Reads an element of the map `cpus`.
     pub(crate) fn read(cpus: &impl MapCore, cpu: u32) -> libbpf_rs::Result<CpuReading> {
         let value = cpus.lookup(&cpu.to_ne_bytes(), MapFlags::ANY)?;
         let value = value.unwrap_or_default();
         if value.len() < size_of::<cf_cpu>() {
             return Ok(CpuReading::default());
         }
-        // SAFETY: as long as the struct (checked above), which is made of integers only; an
-        // unaligned read.
+        // SAFETY: the value has the length of the struct (checked above), which is made of integers
+        // only; an unaligned read.
         let state = unsafe { value.as_ptr().cast::<cf_cpu>().read_unaligned() };
         Ok(CpuReading::of(&state))
     }
 
-    /// Of a CPU's state at any moment, also in the middle of a softirq: the time up to the last
-    /// cut between two owners, whether the programs have added it to their totals or not.
+    /// Makes a reading from a CPU's state at any moment, also in the middle of a softirq. It
+    /// includes the time up to the last cut between two owners, even if the programs have not added
+    /// it to their totals yet.
     pub fn of(state: &cf_cpu) -> CpuReading {
         let totals = &state.totals;
         let [transmit, receive] = [totals.softirq_ns[2], totals.softirq_ns[3]];
@@ -350,9 +352,9 @@ impl CpuReading {
     }
 }
 
-/// Of the current run, what has been cut into segments and is in no total yet. The kernel
-/// copies a state while its CPU may write it, so that the fields need not be of one moment: what
-/// cannot be is nothing.
+/// Returns the time of the current run that has been cut into segments and is in no total yet. The
+/// kernel copies a state while its CPU may write it, so the fields may be of different moments: an
+/// impossible difference counts as 0.
 fn open_ns(state: &cf_cpu) -> u64 {
     let interrupted_ns = state
         .interrupt_mark_ns

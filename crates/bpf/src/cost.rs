@@ -1,4 +1,4 @@
-//! What the programs themselves cost, as the kernel measures it.
+//! Cost of the programs themselves, as the kernel measures it.
 
 use libbpf_rs::{MapCore, MapType, Object, libbpf_sys};
 use std::io;
@@ -8,11 +8,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 /// Runs and time of one program since it was loaded.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ProgramCost {
-    /// The marker it is attached to.
+    /// Marker to which it is attached.
     pub name: String,
-    /// Runs counted; 0 unless [`RuntimeStatistics`] are on.
+    /// Number of runs; 0 unless [`RuntimeStatistics`] are on.
     pub runs: u64,
-    /// Total time of those runs.
+    /// Total time of the runs, nanoseconds.
     pub run_time_ns: u64,
     /// Runs that the kernel skipped because the program was already running on that CPU.
     pub misses: u64,
@@ -23,8 +23,8 @@ pub struct ProgramCost {
 pub(crate) fn read_cost(name: &str, program: BorrowedFd<'_>) -> io::Result<ProgramCost> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut length = size_of_val(&info) as u32;
-    // SAFETY: `info` is a plain struct of `length` bytes that the kernel fills in; all its
-    // pointers are null, so that nothing else is written.
+    // SAFETY: `info` is a plain struct of `length` bytes, which the kernel fills in. All its
+    // pointers are null, so nothing else is written.
     let status = unsafe {
         libbpf_sys::bpf_obj_get_info_by_fd(
             program.as_raw_fd(),
@@ -44,7 +44,7 @@ pub(crate) fn read_cost(name: &str, program: BorrowedFd<'_>) -> io::Result<Progr
     })
 }
 
-/// Cost of every loaded program of `object`.
+/// Reads the cost of every loaded program of `object`.
 pub(crate) fn program_costs(object: &Object) -> io::Result<Vec<ProgramCost>> {
     object
         .progs()
@@ -53,7 +53,7 @@ pub(crate) fn program_costs(object: &Object) -> io::Result<Vec<ProgramCost>> {
         .collect()
 }
 
-/// Memory of all maps of `object`, bytes.
+/// Returns the memory of all maps of `object`, bytes.
 pub(crate) fn memory_bytes(object: &Object) -> u64 {
     let bytes = |map: libbpf_rs::Map<'_>| {
         let entry = u64::from(map.key_size()) + u64::from(map.value_size());
@@ -70,7 +70,7 @@ pub(crate) fn memory_bytes(object: &Object) -> u64 {
     object.maps().map(bytes).sum()
 }
 
-/// Has the kernel time every BPF program of the host, until dropped. Adds about 25 ns a run.
+/// Makes the kernel time every BPF program of the host, until dropped. Adds about 25 ns a run.
 #[derive(Debug)]
 pub struct RuntimeStatistics {
     _enabled: OwnedFd,

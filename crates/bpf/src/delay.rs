@@ -1,4 +1,4 @@
-//! A program that holds packets for a known time, to check measurements against.
+//! A program that delays packets by a known time, to check measurements.
 
 use crate::load::{LoadError, loading};
 use crate::skeleton::{DelaySkel, DelaySkelBuilder};
@@ -7,15 +7,15 @@ use libbpf_rs::OpenObject;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use std::mem::MaybeUninit;
 
-/// Holds what one device receives. Dropping it lets go.
+/// Delays the packets that one device receives. Dropping it ends the delay.
 pub struct Delay {
     skeleton: DelaySkel<'static>,
 }
 
 impl Delay {
-    /// Loads and attaches it behind every program that is attached already; holds nothing yet.
+    /// Loads it and attaches it behind every program that is attached already, with a delay of 0.
     pub fn attach(netns: NetnsId, device: IfIndex) -> Result<Delay, LoadError> {
-        // The skeleton borrows this small block for its life; it is leaked once an attach.
+        // The skeleton borrows this small block for its life; each attach leaks one.
         let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
         let skeleton = loading("load the delaying program", || {
             let mut skeleton = DelaySkelBuilder::default().open(storage)?.load()?;
@@ -29,7 +29,7 @@ impl Delay {
         Ok(Delay { skeleton })
     }
 
-    /// Holds each packet for `ns`; 0 for not at all. Forgets what it held before.
+    /// Delays each packet by `ns`; 0 turns it off. Resets the mean of [`Delay::held_ns`].
     pub fn hold(&mut self, ns: u64) {
         if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
             bss.delay_ns = ns;
@@ -38,7 +38,7 @@ impl Delay {
         }
     }
 
-    /// Mean time that packets were held since, ns; `None` when none was.
+    /// Returns the mean delay since the last [`Delay::hold`], ns; `None` without packets.
     pub fn held_ns(&self) -> Option<f64> {
         let bss = self.skeleton.maps.bss_data.as_deref()?;
         (bss.runs > 0).then(|| bss.held_ns as f64 / bss.runs as f64)

@@ -1,4 +1,4 @@
-//! The programs that drop the packets of containers in debt: one set a network namespace.
+//! Programs that drop the packets of containers in debt: one set per network namespace.
 
 use crate::link::{
     BPF_TCX_INGRESS, BPF_XDP, XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE, address_key,
@@ -20,18 +20,19 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Where at a device packets are examined.
+/// Place at which packets are examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// XDP in the driver.
     Native,
-    /// tc ingress (tcx, Linux 6.6 on).
+    /// tc ingress (tcx, since Linux 6.6).
     Tc,
     /// tc ingress of a device whose packets begin with IP.
     TcIp,
     /// XDP in the stack.
     Generic,
-    /// tc ingress of a host's end: what its container sends.
+    /// tc ingress of the host's end of a container's interface, for packets that the container
+    /// sends.
     Sent,
     /// The sockets of a cgroup, after the packet has found its socket.
     Sockets,
@@ -40,30 +41,30 @@ pub enum Entry {
 /// A token bucket in nanoseconds of network CPU; see `bpf/abi/enforce_abi.h`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bucket {
-    /// What may be caused in a second; 0 for no limit.
+    /// Network CPU that may be caused in a second; 0 for no limit.
     pub rate_ns_per_s: u64,
-    /// What one received packet costs.
+    /// Cost of one received packet.
     pub rx_cost_ns: u64,
-    /// What one sent packet costs.
+    /// Cost of one sent packet.
     pub tx_cost_ns: u64,
-    /// What may be saved up.
+    /// Most that may be saved up.
     pub burst_ns: u64,
 }
 
 /// Packets of one container, cumulative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DropCounts {
-    /// Received, and let through.
+    /// Received packets that passed.
     pub rx_passed: u64,
-    /// Received, and dropped.
+    /// Received packets that were dropped.
     pub rx_dropped: u64,
-    /// Sent, and let through.
+    /// Sent packets that passed.
     pub tx_passed: u64,
-    /// Sent, and dropped.
+    /// Sent packets that were dropped.
     pub tx_dropped: u64,
 }
 
-/// Descriptors of the loaded programs, to attach them in another network namespace.
+/// Descriptors of the loaded programs, for attaching them in another network namespace.
 #[derive(Clone, Copy, Debug)]
 pub struct DropDescriptors {
     xdp: RawFd,
@@ -72,11 +73,11 @@ pub struct DropDescriptors {
     sent: RawFd,
 }
 
-/// An attached program: detached when dropped, and by the kernel when the process ends.
+/// Attached program. It is detached when dropped, and by the kernel when the process ends.
 #[derive(Debug)]
 pub struct DropLink {
     _link: OwnedFd,
-    /// Where.
+    /// Place of the attachment.
     pub entry: Entry,
 }
 
@@ -86,15 +87,15 @@ pub struct DropPrograms {
 }
 
 impl DropPrograms {
-    /// Containers that one set can hold.
+    /// Number of containers for which one set has room.
     pub const SLOTS: u32 = cf_drop_limits::CF_DROP_SLOTS.0;
 
     /// Loads the programs; nothing is attached yet.
     ///
     /// # Errors
-    /// [`LoadError`] when this kernel or this caller cannot.
+    /// [`LoadError`] if this kernel or this caller cannot load them.
     pub fn load() -> Result<DropPrograms, LoadError> {
-        // The skeleton borrows this small block for its life; it is leaked once a load.
+        // The skeleton borrows this small block for its life; each load leaks one.
         let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
         let skeleton = loading("load the dropping programs", || {
             EnforceSkelBuilder::default().open(storage)?.load()
@@ -104,7 +105,7 @@ impl DropPrograms {
         })
     }
 
-    /// The descriptors that [`attach`] uses.
+    /// Returns the descriptors for [`attach`].
     pub fn programs(&self) -> DropDescriptors {
         let progs = &self.skeleton.progs;
         DropDescriptors {
@@ -115,28 +116,30 @@ impl DropPrograms {
         }
     }
 
-    /// What enters by the host's end `device` was sent by the container in `slot`.
+    /// Assigns packets that enter by the host's end `device` to the container in `slot`, their
+    /// sender.
     pub fn set_device(&self, device: IfIndex, slot: u32) -> libbpf_rs::Result<()> {
         let map = &self.skeleton.maps.devices;
         map.update(&device.0.to_ne_bytes(), &slot.to_ne_bytes(), MapFlags::ANY)
     }
 
-    /// Forgets `device`; unknown is fine.
+    /// Forgets `device`; an unknown one is no error.
     pub fn remove_device(&self, device: IfIndex) {
         let _ = self.skeleton.maps.devices.delete(&device.0.to_ne_bytes());
     }
 
-    /// Packets for `address` are those of the container in `slot`.
+    /// Assigns packets to `address` to the container in `slot`.
     pub fn set_address(&self, address: IpAddr, slot: u32) -> libbpf_rs::Result<()> {
         let map = &self.skeleton.maps.addresses;
         map.update(&address_key(address), &slot.to_ne_bytes(), MapFlags::ANY)
     }
 
-    /// Limits what the sockets of the cgroup `id`, whose v2 directory is `directory`, receive: they are
-    /// those of the container in `slot`. The kernel detaches the program when the cgroup goes.
+    /// Limits the packets that the sockets of the cgroup `id` receive, and assigns them to the
+    /// container in `slot`. `directory` is the cgroup's v2 directory. The kernel detaches the
+    /// program when the cgroup is removed.
     ///
     /// # Errors
-    /// The kernel's: the cgroup is gone, or is another one by now.
+    /// The kernel's, if the cgroup was removed, or if the directory belongs to another one by now.
     pub fn attach_sockets(
         &self,
         directory: &Path,
@@ -159,12 +162,12 @@ impl DropPrograms {
         })
     }
 
-    /// Forgets `address`; unknown is fine.
+    /// Forgets `address`; an unknown one is no error.
     pub fn remove_address(&self, address: IpAddr) {
         let _ = self.skeleton.maps.addresses.delete(&address_key(address));
     }
 
-    /// Packets that `tunnel` carries here are those of whom they are for inside.
+    /// Assigns packets inside `tunnel` by their inner address.
     pub fn set_tunnel(&self, tunnel: Tunnel) -> libbpf_rs::Result<()> {
         for (key, kind) in tunnel_keys(tunnel) {
             let map = &self.skeleton.maps.tunnels;
@@ -173,14 +176,14 @@ impl DropPrograms {
         Ok(())
     }
 
-    /// Forgets `tunnel`; unknown is fine.
+    /// Forgets `tunnel`; an unknown one is no error.
     pub fn remove_tunnel(&self, tunnel: Tunnel) {
         for (key, _) in tunnel_keys(tunnel) {
             let _ = self.skeleton.maps.tunnels.delete(&key);
         }
     }
 
-    /// Sets what the container in `slot` may cost; what it has saved up stays.
+    /// Sets the limit of the container in `slot`; its saved tokens stay.
     pub fn set_bucket(&self, slot: u32, bucket: Bucket) -> libbpf_rs::Result<()> {
         let mut value = [0; size_of::<cf_limit>()];
         for (offset, number) in [
@@ -208,7 +211,7 @@ impl DropPrograms {
             .update(&key, &[0; size_of::<cf_bucket>()], MapFlags::ANY);
     }
 
-    /// What happened to the packets of the container in `slot`.
+    /// Reads the counts of the container in `slot`.
     pub fn counts(&self, slot: u32) -> DropCounts {
         let map = &self.skeleton.maps.buckets;
         let value = map.lookup(&slot.to_ne_bytes(), MapFlags::ANY);
@@ -228,7 +231,7 @@ impl DropPrograms {
     }
 }
 
-/// How the programs know the packets of a tunnel, and what follows their headers.
+/// Returns the keys by which the programs recognize a tunnel's packets, with the kind of the rest.
 fn tunnel_keys(tunnel: Tunnel) -> Vec<([u8; size_of::<cf_tunnel>()], cf_tunnel_kind)> {
     let key = |protocol: libc::c_int, port: u16| {
         let protocol = u16::try_from(protocol).unwrap_or_default();
@@ -251,11 +254,11 @@ fn tunnel_keys(tunnel: Tunnel) -> Vec<([u8; size_of::<cf_tunnel>()], cf_tunnel_k
     }
 }
 
-/// Attaches the programs (see [`DropPrograms::programs`]) to a device of the network namespace
-/// that the calling thread is in.
+/// Attaches a program (see [`DropPrograms::programs`]) to a device of the calling thread's network
+/// namespace.
 ///
 /// # Errors
-/// The kernel's: busy when another XDP program is there, unsupported, the device gone.
+/// The kernel's: busy with another XDP program, unsupported, or no such device.
 pub fn attach(programs: DropDescriptors, device: IfIndex, entry: Entry) -> io::Result<DropLink> {
     let (program, kind, flags) = match entry {
         Entry::Native => (programs.xdp, BPF_XDP, XDP_FLAGS_DRV_MODE),
@@ -263,7 +266,7 @@ pub fn attach(programs: DropDescriptors, device: IfIndex, entry: Entry) -> io::R
         Entry::Tc => (programs.tc, BPF_TCX_INGRESS, 0),
         Entry::TcIp => (programs.tc_ip, BPF_TCX_INGRESS, 0),
         Entry::Sent => (programs.sent, BPF_TCX_INGRESS, 0),
-        // At a cgroup: DropPrograms::attach_sockets.
+        // A cgroup needs DropPrograms::attach_sockets.
         Entry::Sockets => return Err(io::ErrorKind::InvalidInput.into()),
     };
     let link = link_create(program, device, kind, flags)?;

@@ -1,4 +1,4 @@
-//! The ring of container events, decoded.
+//! Decodes the ring of container events.
 
 use crate::skeleton::types::{cf_event, cf_event_kind, cf_limits, cf_path_event};
 use cofferdam_types::{CgroupId, KernelEvent, NetnsId};
@@ -7,9 +7,9 @@ use std::mem::{offset_of, size_of};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// One record of the ring. `None` for what this version does not know or cannot trust:
-/// too short, unknown kind, a path without its end or cut off (then everything is scanned
-/// again: [`KernelEvent::Lost`]).
+/// Decodes one record of the ring. `None` if this version does not know it or cannot trust it: too
+/// short, an unknown kind, or a path that was cut off or has no end. The host is then scanned:
+/// [`KernelEvent::Lost`].
 pub fn decode_event(record: &[u8]) -> Option<KernelEvent> {
     let kind = word(record, offset_of!(cf_event, kind))?;
     let pid = word(record, offset_of!(cf_event, pid))?;
@@ -25,7 +25,7 @@ pub fn decode_event(record: &[u8]) -> Option<KernelEvent> {
                 return Some(KernelEvent::Lost { count: 1 });
             }
             let start = offset_of!(cf_path_event, path);
-            // The kernel counts the NUL.
+            // The kernel's length includes the NUL.
             let end = start + (path_bytes as usize).checked_sub(1)?;
             let bytes = record.get(start..end)?;
             if !bytes.starts_with(b"/") || bytes.contains(&0) {

@@ -1,4 +1,4 @@
-//! A gate in front of a CPU's softirqs: what is sent while it is shut is handled as one batch.
+//! A gate in front of a CPU's softirqs: packets sent while it is shut are handled as one batch.
 
 use crate::load::LoadError;
 use crate::reference::{self, GATE};
@@ -14,10 +14,10 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long the thread at the gate may wait for its CPU.
+/// Longest wait of the thread at the gate for its CPU.
 const REACH: Duration = Duration::from_secs(5);
 
-/// The gate could not be used.
+/// Failure of the gate.
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
     /// The program was refused: `bpf_loop` needs Linux 5.17.
@@ -26,9 +26,9 @@ pub enum GateError {
     /// A system call failed.
     #[error("cannot hold softirqs off on CPU {cpu}: {source}")]
     Hold {
-        /// Whose.
+        /// CPU of the gate.
         cpu: u32,
-        /// Why.
+        /// Cause of the failure.
         source: io::Error,
     },
 }
@@ -36,7 +36,7 @@ pub enum GateError {
 /// Holds softirqs off on one CPU while a batch is sent to it. Dropping it unloads the program.
 pub struct Gate {
     cpu: u32,
-    // First: the thread ends when its command channel closes.
+    // First in drop order: the thread ends when its command channel closes.
     orders: Option<mpsc::Sender<()>>,
     answers: mpsc::Receiver<io::Result<()>>,
     keeper: Option<JoinHandle<()>>,
@@ -76,8 +76,9 @@ impl Gate {
         Ok(gate)
     }
 
-    /// Shuts the gate, runs `send`, opens the gate, and waits until the CPU has handled what had
-    /// come. `None` when the gate gave up (20 ms) before `send` was done: no single batch then.
+    /// Shuts the gate, runs `send`, opens the gate, and waits until the CPU has handled the
+    /// packets. `None` if the gate gave up (after 20 ms) before `send` was done: then there was no
+    /// single batch.
     ///
     /// Call it from another CPU.
     pub fn batch<T>(&mut self, send: impl FnOnce() -> T) -> Result<Option<T>, GateError> {
@@ -137,14 +138,14 @@ impl Gate {
     }
 
     fn timeouts(&self) -> &AtomicU64 {
-        // SAFETY: an aligned word of a shared mapping that lives as long as self; only the BPF
-        // program writes it meanwhile, and here nothing but atomics touch it.
+        // SAFETY: an aligned word of a shared mapping that lives as long as self. Only the BPF
+        // program writes it, and here it is accessed only by atomics.
         unsafe { AtomicU64::from_ptr((&raw const self.bss().gate_timeouts).cast_mut()) }
     }
 }
 
 fn shared_u32(word: &u32) -> &AtomicU32 {
-    // SAFETY: as above: an aligned word of the mapping, touched by atomics alone.
+    // SAFETY: as in `timeouts`: an aligned word of the mapping, accessed only by atomics.
     unsafe { AtomicU32::from_ptr(std::ptr::from_ref(word).cast_mut()) }
 }
 
@@ -153,13 +154,13 @@ impl Drop for Gate {
         self.open().store(1, Ordering::Release);
         self.orders = None;
         if let Some(keeper) = self.keeper.take() {
-            // It panicked or it ended; either way it is gone.
+            // The thread panicked or ended; in both cases it no longer runs.
             let _gone = keeper.join();
         }
     }
 }
 
-/// One run of the program on this thread's CPU; softirqs that waited run before it returns.
+/// Runs the program once on this thread's CPU; pending softirqs run before it returns.
 fn hold_once(program: &OwnedFd) -> io::Result<()> {
     let packet = [0_u8; 64];
     let mut options = libbpf_sys::bpf_test_run_opts {
@@ -169,7 +170,7 @@ fn hold_once(program: &OwnedFd) -> io::Result<()> {
         ..Default::default()
     };
     options.sz = size_of_val(&options) as libbpf_sys::size_t;
-    // SAFETY: `options` says its own size and points at `packet`; both outlive the call.
+    // SAFETY: `options` has its own size and points to `packet`; both outlive the call.
     let status = unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &mut options) };
     match status {
         0 => Ok(()),

@@ -5,7 +5,7 @@ use cofferdam_types::IfIndex;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-/// Descriptors of two programs, to attach them from any thread; good as long as their owner lives.
+/// Descriptors of two programs, for attaching them from any thread; valid while their owner lives.
 #[derive(Clone, Copy, Debug)]
 pub struct HookDescriptors {
     ingress: RawFd,
@@ -20,11 +20,11 @@ impl HookDescriptors {
         }
     }
 
-    /// Attaches both to a device of the network namespace that the calling thread is in; they are detached when the
-    /// links are closed.
+    /// Attaches both to a device of the calling thread's network namespace. Closing the links
+    /// detaches them.
     ///
     /// # Errors
-    /// The kernel's: it has no such hooks, the device is gone.
+    /// The kernel's: it has no such hooks, or the device was removed.
     pub fn attach(self, device: IfIndex) -> io::Result<[OwnedFd; 2]> {
         let ingress = link_create(self.ingress, device, BPF_TCX_INGRESS, 0)?;
         Ok([

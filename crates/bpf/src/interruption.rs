@@ -1,4 +1,4 @@
-//! What the softirqs and device interrupts take that interrupt one thread: see `bpf/interruption`.
+//! Time of the softirqs and device interrupts that interrupt one thread: see `bpf/interruption`.
 
 use crate::load::{LoadError, loading};
 use crate::skeleton::{InterruptionSkel, InterruptionSkelBuilder};
@@ -13,13 +13,13 @@ use std::time::Duration;
 /// Interruptions of one thread, as tracepoints show them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SeenInterruptions {
-    /// In softirqs of all kinds, and in device interrupts.
+    /// Time in softirqs of all kinds, and in device interrupts.
     pub time: Duration,
-    /// Softirqs that received packets, those that followed another at once left out.
+    /// Number of network softirqs, without any that directly followed another softirq.
     pub interruptions: u64,
 }
 
-/// Loaded once, attached while a thread watches.
+/// Programs that are loaded once, and attached while a thread watches.
 pub struct Interruptions {
     skeleton: InterruptionSkel<'static>,
 }
@@ -27,10 +27,10 @@ pub struct Interruptions {
 impl Interruptions {
     /// Loads the programs; nothing is attached yet.
     ///
-    /// # Errors
+    /// [`LoadError`] if this kernel or this caller cannot load them.
     /// [`LoadError`] when this kernel or this caller cannot.
     pub fn load() -> Result<Interruptions, LoadError> {
-        // The skeleton borrows this small block for its life; it is leaked once a load.
+        // The skeleton borrows this small block for its life; each load leaks one.
         let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
         let skeleton = loading("load the programs that time interruptions", || {
             InterruptionSkelBuilder::default().open(storage)?.load()
@@ -38,11 +38,11 @@ impl Interruptions {
         Ok(Interruptions { skeleton })
     }
 
-    /// Runs `work`, which must keep to one CPU, and tells it at any time what has interrupted the calling
-    /// thread since it began.
+    /// Runs `work`, which must stay on one CPU. `work` may ask at any time for the interruptions of
+    /// the calling thread since its start.
     ///
-    /// # Errors
-    /// [`LoadError`] when the programs cannot be attached, or `/proc` does not tell which thread this is.
+    /// # Errors [`LoadError`] if the programs cannot be attached, or if `/proc` does not identify
+    /// this thread.
     pub fn watch<T>(
         &mut self,
         work: impl FnOnce(&dyn Fn() -> SeenInterruptions) -> T,
@@ -62,8 +62,8 @@ impl Interruptions {
         bss.thread = thread;
         let counts = std::ptr::from_ref(bss);
         let done = work(&|| {
-            // SAFETY: the mapping outlives this borrow of self; the programs write there meanwhile, whole
-            // fields, so each is read by a volatile load of an aligned integer.
+            // SAFETY: the mapping outlives this borrow of self. The programs write whole fields
+            // there at the same time, so each is read by a volatile load of an aligned integer.
             let (ns, interruptions) = unsafe {
                 (
                     (&raw const (*counts).seen_ns).read_volatile(),
@@ -82,8 +82,8 @@ impl Interruptions {
     }
 }
 
-/// The calling thread as the kernel tells it to a program: its id in its process namespace, and that
-/// namespace's device, in the kernel's own encoding, and inode.
+/// Returns the kernel's identity of the calling thread: its id in its process namespace, and that
+/// namespace's device (in the kernel's own encoding) and inode.
 fn this_thread() -> io::Result<(u32, u64, u64)> {
     let namespace = std::fs::metadata("/proc/self/ns/pid")?;
     let device =

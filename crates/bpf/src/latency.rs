@@ -1,4 +1,4 @@
-//! The latency programs: sizes, load, attach; what to measure in, reports and counts out.
+//! The latency programs: sizes, load, attach; filters in, reports and counts out.
 
 mod report;
 mod ring;
@@ -22,14 +22,13 @@ use std::collections::BTreeMap;
 use std::mem::{MaybeUninit, offset_of, size_of};
 use std::os::fd::AsFd;
 
-/// How much memory to take. Fixed at load.
+/// Memory of the programs, fixed at load.
 #[derive(Clone, Copy, Debug)]
 pub struct LatencySizes {
-    /// Maximum number of packets in flight; rounded up to a power of two, at least 64. About 270
-    /// bytes each.
+    /// Most packets in flight; rounded up to a power of two, at least 64. About 270 bytes each.
     pub packets: u32,
-    /// Reports that a CPU keeps until they are read; rounded up to a power of two, at least
-    /// 64. 136 bytes each.
+    /// Reports in the ring of a CPU until they are overwritten; rounded up to a power of two, at
+    /// least 64. 136 bytes each.
     pub reports_per_cpu: u32,
     /// Containers that can be measured at the same time.
     pub containers: u32,
@@ -45,29 +44,30 @@ impl Default for LatencySizes {
     }
 }
 
-/// Where egress begins.
+/// First point of egress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// The system call that sends. Costs every system call of the host some 50 ns.
+    /// System call that sends. Costs every system call of the host some 50 ns.
     Send,
     /// The queue of the container's device.
     Queue,
-    /// The same, seen by programs on devices ([`LatencyPrograms::hooks`]) in place of the host's tracepoints.
+    /// Queue of the container's device as well, seen by programs on devices
+    /// ([`LatencyPrograms::hooks`]) instead of the host's tracepoints.
     Device,
 }
 
-/// What is measured for one container.
+/// Choice of the packets that are measured for one container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filter {
-    /// Packets that leave.
+    /// Whether packets are measured that leave.
     pub egress: bool,
-    /// Packets that come.
+    /// Whether packets are measured that come.
     pub ingress: bool,
-    /// By [`Class`]: ICMP, UDP, TCP, other.
+    /// Whether to measure each [`Class`]: ICMP, UDP, TCP, other.
     pub classes: [bool; 4],
-    /// Only the container's device of this index.
+    /// Index of the container's only device to measure.
     pub ifindex: Option<u32>,
-    /// Only packets with this port at either end.
+    /// Port that must be at either end of a packet.
     pub port: Option<u16>,
     /// One flow in this many; 1 is every flow.
     pub one_in: u32,
@@ -86,39 +86,39 @@ impl Default for Filter {
     }
 }
 
-/// Packets, reports and misses of one container since its row was taken. Packets of GSO and
-/// GRO are counted by their segments.
+/// Packets, reports and misses of one container since its row was assigned. GSO and GRO packets
+/// count by their segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Packets that a report is due for, by direction and class.
+    /// Packets that need a report, by direction and class.
     pub packets: [[u64; 4]; 2],
-    /// Packets that reports were made for.
+    /// Packets that have a report.
     pub reports: [[u64; 4]; 2],
     /// Packets without a report, by direction and [`Miss`].
     pub misses: [[u64; Miss::COUNT]; 2],
 }
 
-/// Loaded and attached. Dropping it detaches all programs and frees all maps.
+/// Loaded and attached programs. Dropping it detaches all programs and frees all maps.
 pub struct LatencyPrograms {
-    // Links go first, then the mapping, the object last.
+    // Drop order: first the links, then the mapping, last the object.
     #[allow(dead_code, reason = "held: dropping a link detaches its program")]
     links: Vec<Link>,
     skeleton: LatencySkel<'static>,
     sizes: LatencySizes,
     start: Start,
-    /// Classes whose arrival each row wants to know, a bit each.
+    /// Classes whose received packets each row measures, a bit each.
     ingress: BTreeMap<u32, u32>,
 }
 
-/// Attached only when egress begins at the system call.
+/// Programs that are attached only if egress begins at the system call.
 const SEND_PROGRAMS: [&str; 3] = ["lt_sys_enter", "lt_softirq_entry", "lt_softirq_exit"];
 
-/// Attached where packets enter and leave devices.
+/// Programs that are attached where packets enter and leave devices.
 const HOOKS: [&str; 2] = ["lt_hook_ingress", "lt_hook_egress"];
-/// They tell that a socket has the packet.
+/// Programs that report that a socket has the packet.
 const SOCKET_PROGRAMS: [&str; 3] = ["lt_sk_data_ready", "lt_tcp_probe", "lt_inet_sock_set_state"];
 
-/// Called, not attached.
+/// Program that is called, not attached.
 const SWEEP_PROGRAM: &str = "lt_sweep";
 
 /// Tracepoints without which nothing can be measured.
@@ -133,10 +133,11 @@ pub const LATENCY_TRACEPOINTS: [&str; 6] = [
 
 impl LatencyPrograms {
     /// Loads and attaches everything; measures nothing until [`LatencyPrograms::set`]. With
-    /// `hardware_stamps` the hardware timestamp of each packet received by a host device is read.
+    /// `hardware_stamps` the programs read the hardware timestamp of each packet that a host device
+    /// receives.
     ///
     /// # Errors
-    /// [`LoadError`] when this kernel or this caller cannot.
+    /// [`LoadError`] if this kernel or this caller cannot load them.
     pub fn load(
         sizes: LatencySizes,
         start: Start,
@@ -151,7 +152,7 @@ impl LatencyPrograms {
             reports_per_cpu: sizes.reports_per_cpu.clamp(64, 1 << 22).next_power_of_two(),
             containers: sizes.containers.clamp(1, 1 << 16),
         };
-        // The skeleton borrows this small block for its life; it is leaked once a load.
+        // The skeleton borrows this small block for its life; each load leaks one.
         let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
         let mut open = LatencySkelBuilder::default()
             .open(storage)
@@ -205,11 +206,11 @@ impl LatencyPrograms {
         Ok(programs)
     }
 
-    /// Detaches the programs temporarily, or attaches them again. Packets in flight meanwhile are
-    /// missed as `unseen`.
+    /// Detaches the programs temporarily, or attaches them again. Packets in flight count as missed
+    /// (`unseen`).
     ///
     /// # Errors
-    /// When the kernel refuses; those attached until then stay.
+    /// The kernel refuses; the programs that were attached until then stay attached.
     pub fn attach(&mut self, on: bool) -> Result<(), LoadError> {
         self.links.clear();
         if !on {
@@ -226,7 +227,7 @@ impl LatencyPrograms {
         Ok(())
     }
 
-    /// What is to be attached to devices, where these are what packets are seen by.
+    /// Returns the programs to attach to devices, if packets are measured by devices.
     pub fn hooks(&self) -> Option<HookDescriptors> {
         let programs = &self.skeleton.progs;
         (self.start == Start::Device).then(|| {
@@ -237,26 +238,26 @@ impl LatencyPrograms {
         })
     }
 
-    /// Where egress begins.
+    /// Returns the first point of egress.
     pub fn start(&self) -> Start {
         self.start
     }
 
-    /// Rows there are; the first is 1.
+    /// Returns the number of rows; the first is 1.
     pub fn rows(&self) -> u32 {
         self.sizes.containers
     }
 
-    /// A reader of all reports from now on. Any number of readers may exist.
+    /// Makes a reader of all reports from now on. Any number of readers may exist.
     ///
     /// # Errors
-    /// When the memory cannot be mapped.
+    /// The memory cannot be mapped.
     pub fn reports(&self) -> Result<ReportRing, LoadError> {
         let fd = self.skeleton.maps.reports.as_fd();
         ReportRing::map(fd, self.sizes.reports_per_cpu, possible_cpus()).map_err(LoadError::Map)
     }
 
-    /// Measures the packets of `netns` as `row`'s from now on.
+    /// Measures the packets of `netns` in `row` from now on.
     pub fn set(&mut self, netns: NetnsId, row: u32, filter: &Filter) -> libbpf_rs::Result<()> {
         self.write_config(row, &encode(filter))?;
         self.skeleton.maps.rows.update(
@@ -270,7 +271,7 @@ impl LatencyPrograms {
         Ok(())
     }
 
-    /// Stops measuring `netns`; unknown is fine.
+    /// Stops measuring `netns`; an unknown one is no error.
     pub fn clear(&mut self, netns: NetnsId, row: u32) {
         let _ = self.write_config(row, &[0; size_of::<lt_config>()]);
         let _ = self.skeleton.maps.rows.delete(&netns.0.to_ne_bytes());
@@ -285,7 +286,7 @@ impl LatencyPrograms {
             .update(&row.to_ne_bytes(), bytes, MapFlags::ANY)
     }
 
-    /// Forgets what `row` has counted: it gets another container.
+    /// Resets the counts of `row`, before it gets another container.
     pub fn reset_counts(&self, row: u32) -> libbpf_rs::Result<()> {
         let zero = [0; size_of::<lt_counts>()];
         self.skeleton
@@ -305,7 +306,7 @@ impl LatencyPrograms {
         }
     }
 
-    /// What `row` has counted.
+    /// Reads the counts of `row`.
     pub fn counts(&self, row: u32) -> libbpf_rs::Result<Counts> {
         let map = &self.skeleton.maps.counts;
         let value = map.lookup(&row.to_ne_bytes(), MapFlags::ANY)?;
@@ -332,18 +333,18 @@ impl LatencyPrograms {
         Ok(counts)
     }
 
-    /// Cost of every loaded program.
+    /// Reads the cost of every loaded program.
     pub fn program_costs(&self) -> std::io::Result<Vec<ProgramCost>> {
         cost::program_costs(self.skeleton.object())
     }
 
-    /// Memory of all maps, bytes: taken at load, never more.
+    /// Returns the memory of all maps, bytes: taken at load, never more.
     pub fn memory_bytes(&self) -> u64 {
         cost::memory_bytes(self.skeleton.object())
     }
 }
 
-/// The tracepoint of a program, by its name without the prefix.
+/// Returns the tracepoint of a program, from its name without the prefix.
 fn program_tracepoint(name: &str) -> &str {
     match name {
         "skb_copy" => "skb_copy_datagram_iovec",
@@ -353,7 +354,7 @@ fn program_tracepoint(name: &str) -> &str {
     }
 }
 
-/// A bit for each [`Class`] that is measured.
+/// Returns a bit for each [`Class`] that is measured.
 fn classes(filter: &Filter) -> u32 {
     (0..4).map(|c| u32::from(filter.classes[c]) << c).sum()
 }

@@ -5,7 +5,7 @@ use crate::skeleton::types::cf_row;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// One row on one CPU. Nanoseconds, packets and bytes, cumulative since load.
+/// Counts of one row on one CPU, cumulative since load: nanoseconds, packets and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(
     missing_docs,
@@ -29,7 +29,7 @@ unsafe impl Plain for cf_row {}
 
 /// Reads the rows of every CPU.
 pub struct LedgerReader {
-    /// CPU by CPU.
+    /// Rows of the first CPU, then of the next ones.
     rows: MappedArray<cf_row>,
     rows_per_cpu: u32,
 }
@@ -43,7 +43,7 @@ impl LedgerReader {
         })
     }
 
-    /// Row `row` as CPU `cpu` has counted it. Out of range reads as zero.
+    /// Reads the counts of row `row` on CPU `cpu`; zero if out of range.
     pub fn read(&self, cpu: u32, row: u32) -> RowReading {
         if row >= self.rows_per_cpu {
             return RowReading::default();
@@ -55,7 +55,7 @@ impl LedgerReader {
 }
 
 impl RowReading {
-    /// Field by field.
+    /// Joins two readings field by field.
     fn with(&self, other: &RowReading, join: impl Fn(u64, u64) -> u64) -> RowReading {
         RowReading {
             rx_ns: join(self.rx_ns, other.rx_ns),
@@ -71,19 +71,19 @@ impl RowReading {
         }
     }
 
-    /// What came after `earlier`; a count that went back reads as 0.
+    /// Returns the counts since `earlier`; a count that fell reads as 0.
     #[must_use]
     pub fn minus(&self, earlier: &RowReading) -> RowReading {
         self.with(earlier, u64::saturating_sub)
     }
 
-    /// With `scale` times the counts of `more`.
+    /// Returns the sum with `scale` times the counts of `more`.
     #[must_use]
     pub fn plus(&self, more: &RowReading, scale: f64) -> RowReading {
         self.with(more, |now, more| now + (more as f64 * scale).round() as u64)
     }
 
-    /// Of a row as the programs write it.
+    /// Makes a reading from a row as the programs write it.
     pub fn of(row: &cf_row) -> RowReading {
         RowReading {
             rx_ns: row.rx_ns,

@@ -1,4 +1,4 @@
-//! The BPF programs behind safe doors: load, identities in, counts and events out. Nothing
+//! The BPF programs behind safe interfaces: load, identities in, counts and events out. Nothing
 //! else in the workspace sees a skeleton.
 
 mod accounting;
@@ -51,8 +51,8 @@ pub use tenants::{TenantCounter, TenantPrograms, TenantReading, TenantWatch};
 
 use cofferdam_types::Reason;
 
-/// The structs that the programs of the accounting and of the diagnosis write, for tests that run
-/// the programs elsewhere.
+/// Structs that the programs of the accounting and of the diagnosis write, for tests that run the
+/// programs elsewhere.
 pub mod abi {
     pub use crate::skeleton::schedule_types::{cf_sched_cell, cf_sched_cpu, cf_sched_window};
     pub use crate::skeleton::types::{cf_cpu, cf_row};
@@ -61,10 +61,10 @@ pub mod abi {
 /// Row of the first container in the ledger; smaller rows are reasons.
 pub const FIRST_CONTAINER_ROW: u32 = skeleton::types::cf_row_index::CF_FIRST_CONTAINER_ROW.0;
 
-/// Row for the packets of containers that found no row free: a reason, not a container.
+/// Row for the packets of containers for which no row was free: a reason, not a container.
 pub const NO_SLOT_ROW: u32 = skeleton::types::cf_row_index::CF_ROW_NO_SLOT.0;
 
-/// The ledger's row of time that belongs to no container for this reason.
+/// Returns the ledger's row of time that belongs to no container for this reason.
 pub fn reason_row(reason: Reason) -> u32 {
     use skeleton::types::cf_row_index as row;
     let found = match reason {

@@ -1,4 +1,4 @@
-//! Attaching programs to devices and cgroups by links: detached when the descriptor closes.
+//! Attaches programs to devices and cgroups by links: closing the descriptor detaches them.
 
 use cofferdam_types::IfIndex;
 use std::ffi::CStr;
@@ -15,10 +15,10 @@ pub(crate) const BPF_TCX_EGRESS: u32 = 47;
 pub(crate) const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 pub(crate) const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
-/// Attaches `program` to a device of the network namespace that the calling thread is in.
+/// Attaches `program` to a device of the calling thread's network namespace.
 ///
 /// # Errors
-/// The kernel's: busy when another XDP program is there, unsupported, the device gone.
+/// The kernel's: busy with another XDP program, unsupported, or no such device.
 pub(crate) fn link_create(
     program: RawFd,
     device: IfIndex,
@@ -28,17 +28,17 @@ pub(crate) fn link_create(
     create(program, device.0, kind, flags)
 }
 
-/// Attaches `program` to what the sockets of a cgroup and of those below it receive.
+/// Attaches `program` to the packets that the sockets of a cgroup and of its descendants receive.
 ///
 /// # Errors
-/// The kernel's: the cgroup is gone, unsupported.
+/// The kernel's: unsupported, or the cgroup was removed.
 pub(crate) fn cgroup_link_create(program: RawFd, cgroup: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let target = cgroup.as_raw_fd().cast_unsigned();
     create(program, target, BPF_CGROUP_INET_INGRESS, 0)
 }
 
-/// Attaches `program` to a tracepoint: to `tracepoint`, or where that is `None` to the one that the
-/// program was loaded for.
+/// Attaches `program` to a tracepoint: to `tracepoint`, or if that is `None` to the one for which
+/// the program was loaded.
 ///
 /// # Errors
 /// The kernel's: no such tracepoint.
@@ -62,16 +62,16 @@ fn create(program: RawFd, target: u32, kind: u32, flags: u32) -> io::Result<Owne
     bpf(BPF_LINK_CREATE, &fields.each_ref().map(<[u8; 4]>::as_slice))
 }
 
-/// The system call, for a command that makes a descriptor; `fields` are the first ones of its part of
-/// union bpf_attr, the rest is zero.
+/// Makes the system call, for a command that returns a descriptor. `fields` are the first ones of
+/// its part of union bpf_attr; the rest is zero.
 fn bpf(command: libc::c_int, fields: &[&[u8]]) -> io::Result<OwnedFd> {
     let mut attr = [0_u8; 64];
     let mut rest = &mut attr[..];
     for field in fields {
         rest.write_all(field)?;
     }
-    // SAFETY: `attr` is valid for the size that is passed, and outlives the call, as does what it
-    // points to (its maker holds that).
+    // SAFETY: `attr` is valid for the size that is passed, and outlives the call. So does the
+    // memory to which it points, which the caller owns.
     let fd = unsafe { libc::syscall(libc::SYS_bpf, command, attr.as_ptr(), attr.len()) };
     let fd = RawFd::try_from(fd).unwrap_or(-1);
     if fd < 0 {
@@ -81,7 +81,7 @@ fn bpf(command: libc::c_int, fields: &[&[u8]]) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// An address as the programs' maps know it: 16 bytes, IPv4 as `::ffff:a.b.c.d`.
+/// Returns an address in the form of the programs' maps: 16 bytes, IPv4 as `::ffff:a.b.c.d`.
 pub(crate) fn address_key(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),

@@ -1,12 +1,12 @@
-//! Loading, and the reasons for failure. libbpf reports a missing right and a refusal by the
-//! verifier with the same code; they differ only in the verifier's log, which libbpf prints. It is
-//! kept here and its last line shown.
+//! Loads programs, and finds the reason of a failure. libbpf reports a missing right and a refusal
+//! by the verifier with the same code. They differ only in the verifier's log, which libbpf prints:
+//! this module keeps it and reports its last line.
 
 use cofferdam_affinity::Urgent;
 use libbpf_rs::{ErrorKind, PrintLevel};
 use std::cell::RefCell;
 
-/// The programs could not be loaded.
+/// Reason why the programs could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// No permission to load BPF.
@@ -14,37 +14,38 @@ pub enum LoadError {
     Permission,
     /// No BTF of the running kernel.
     #[error(
-        "this kernel has no type information (/sys/kernel/btf/vmlinux): boot one built with CONFIG_DEBUG_INFO_BTF=y"
+        "this kernel has no type information (/sys/kernel/btf/vmlinux): \
+         boot one built with CONFIG_DEBUG_INFO_BTF=y"
     )]
     NoBtf,
-    /// A tracepoint that nothing can stand in for.
+    /// A tracepoint is missing that nothing can replace.
     #[error("this kernel lacks the required tracepoint {0}: boot Linux 6.1 or later")]
     NoTracepoint(&'static str),
     /// No programs where packets enter and leave devices.
     #[error(
-        "this kernel cannot attach programs to network devices (tcx): boot Linux 6.6 or later with CONFIG_NET_XGRESS=y, \
-         or choose another start than device"
+        "this kernel cannot attach programs to network devices (tcx): \
+         boot Linux 6.6 or later with CONFIG_NET_XGRESS=y, or choose another start than device"
     )]
     NoDeviceHooks,
-    /// The verifier took a program for unsafe: a defect of Cofferdam on this kernel.
+    /// The verifier called a program unsafe: a defect of Cofferdam on this kernel.
     #[error(
         "cannot {what}: this kernel's verifier refuses the program {program}: {line}. \
          Please report this line and the kernel's version (uname -r)"
     )]
     Refused {
-        /// At which step.
+        /// Failed step.
         what: String,
-        /// Which.
+        /// Refused program.
         program: String,
-        /// The last thing that the verifier said.
+        /// Last line of the verifier.
         line: String,
     },
-    /// libbpf said no.
+    /// libbpf failed.
     #[error("cannot {what}: {source}")]
     Libbpf {
-        /// At which step.
+        /// Failed step.
         what: String,
-        /// Why.
+        /// Cause of the failure.
         source: libbpf_rs::Error,
     },
     /// A loaded program could not be attached.
@@ -56,7 +57,8 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// The host or the caller lacks something, which the text names; nothing is wrong otherwise.
+    /// Whether the host or the caller lacks something, which the text names, and nothing else is
+    /// wrong.
     pub fn is_unsupported(&self) -> bool {
         match self {
             LoadError::Permission
@@ -72,11 +74,11 @@ impl LoadError {
 }
 
 thread_local! {
-    /// What libbpf has printed on this thread since [`loading`] began.
+    /// Output of libbpf on this thread since [`loading`] began.
     static PRINTED: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// A verifier's log is megabytes at worst; its end is what counts.
+/// Bytes of a verifier's log to keep: it may have megabytes, and its end has the reason.
 const KEPT_BYTES: usize = 1 << 16;
 
 fn keep(_: PrintLevel, text: String) {
@@ -93,12 +95,12 @@ fn keep(_: PrintLevel, text: String) {
 
 /// Runs `load`, which loads programs. `what` completes "cannot …".
 ///
-/// It is urgent work: the verifier needs half a second of CPU for all programs together, and it is
-/// under a flood that they are wanted most; with an equal share of a full CPU that took as many times
-/// longer as there were rivals.
+/// This work is urgent: the verifier needs half a second of CPU for all programs together, and a
+/// host needs them most during a flood. With an equal share of a full CPU it would take as many
+/// times longer as there are competitors.
 ///
 /// # Errors
-/// [`LoadError`]: missing rights, the verifier's refusal, or what else libbpf said.
+/// [`LoadError`]: missing rights, the verifier's refusal, or another error of libbpf.
 pub(crate) fn loading<T>(
     what: &str,
     load: impl FnOnce() -> libbpf_rs::Result<T>,
@@ -127,7 +129,7 @@ fn why(what: &str, source: libbpf_rs::Error, printed: &str) -> LoadError {
     }
 }
 
-/// The program that the verifier refused, and its last line, from what libbpf printed:
+/// Finds the program that the verifier refused, and its last line, in the output of libbpf:
 ///
 /// ```text
 /// libbpf: prog 'NAME': -- BEGIN PROG LOAD LOG --
@@ -190,6 +192,7 @@ libbpf: prog 'lt_netif_receive_skb': failed to load: -13
     }
 
     /// A program that reads an uninitialised register; the kernel's answer is EACCES.
+    ///
     /// Promise 24.
     #[test]
     fn a_program_that_the_verifier_refuses_is_no_missing_right() {
@@ -221,7 +224,7 @@ libbpf: prog 'lt_netif_receive_skb': failed to load: -13
         }
     }
 
-    /// Field 19 of `/proc/thread-self/stat`, after the name in brackets.
+    /// Reads field 19 of `/proc/thread-self/stat`, after the name in brackets.
     fn niceness() -> i32 {
         let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
         let (_, fields) = stat.rsplit_once(')').unwrap();
@@ -230,7 +233,7 @@ libbpf: prog 'lt_netif_receive_skb': failed to load: -13
 
     /// Promise 35.
     #[test]
-    fn loading_goes_before_other_tasks_and_leaves_the_thread_as_it_was() {
+    fn loading_has_priority_and_leaves_the_thread_as_it_was() {
         let before = niceness();
         let during = loading("load nothing", || Ok(niceness()));
         assert_eq!((during.ok(), niceness()), (Some(-20), before));
@@ -253,7 +256,7 @@ libbpf: prog 'lt_netif_receive_skb': failed to load: -13
         );
     }
 
-    /// The log may have been cut at its start, and a refusal need not be EACCES.
+    /// The log may be cut off at its start, and a refusal need not be EACCES.
     #[test]
     fn a_long_log_reads_the_same() {
         let (_, end) = PRINTED

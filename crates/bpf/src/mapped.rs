@@ -1,5 +1,5 @@
-//! A BPF array in this process's memory: reading it costs no system call. The only place that maps
-//! a BPF map.
+//! A BPF array in this process's memory: reading it costs no system call. No other module maps a
+//! BPF map.
 
 use std::io;
 use std::marker::PhantomData;
@@ -8,29 +8,29 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The values of a mapped array, for reading.
+/// Values of a mapped array, for reading.
 pub(crate) struct MappedArray<T> {
     first: NonNull<T>,
     length: usize,
     _values: PhantomData<T>,
 }
 
-/// A plain struct of integers that lies in an array map as it is: every bit pattern is valid.
+/// Plain struct of integers, as it is in an array map: every bit pattern is valid.
 ///
 /// # Safety
 /// The type must be `repr(C)`, made of integers only, and of the map's value size.
 pub(crate) unsafe trait Plain: Copy {}
 
-// SAFETY: the mapping is this value's own and read-only, belongs to no thread, and is read by
-// volatile loads of integers alone, from however many threads.
+// SAFETY: the mapping is this value's own and read-only, and belongs to no thread. Any number of
+// threads read it by volatile loads of integers only.
 unsafe impl<T: Plain + Send> Send for MappedArray<T> {}
 // SAFETY: as above.
 unsafe impl<T: Plain + Sync> Sync for MappedArray<T> {}
 
 impl<T: Plain> MappedArray<T> {
-    /// Maps `length` values of the array map `fd`, which must have been made mappable.
+    /// Maps `length` values of the array map `fd`, which must be mappable.
     pub(crate) fn map(fd: BorrowedFd<'_>, length: u32) -> io::Result<Self> {
-        // The kernel begins each value at a multiple of 8 bytes.
+        // The kernel aligns each value to 8 bytes.
         const { assert!(size_of::<T>().is_multiple_of(8) && align_of::<T>() <= 8) };
         let length = length as usize;
         let first = mmap(fd, length * size_of::<T>(), libc::PROT_READ)?;
@@ -41,24 +41,25 @@ impl<T: Plain> MappedArray<T> {
         })
     }
 
-    /// Where the value at `index` lies, aligned for `T`; `None` beyond the end. Valid for reading as
-    /// long as self; the kernel writes there meanwhile, so reads must be volatile.
+    /// Returns the address of the value at `index`, aligned for `T`; `None` beyond the end. It is
+    /// valid for reading while self lives. The kernel writes there at the same time, so reads must
+    /// be volatile.
     pub(crate) fn at(&self, index: usize) -> Option<*const T> {
         // SAFETY: inside the mapping, which `map` made of `length` values.
         (index < self.length).then(|| unsafe { self.first.as_ptr().add(index).cast_const() })
     }
 
-    /// The value at `index` as it is now; `None` beyond the end. Each aligned 64-bit field is whole;
+    /// Reads the value at `index`; `None` beyond the end. Each aligned 64-bit field is consistent;
     /// the fields may be of different moments.
     pub(crate) fn read(&self, index: usize) -> Option<T> {
         let value = self.at(index)?;
         // SAFETY: inside the mapping (see `at`), which lives as long as self, is aligned to a page
-        // and holds plain integers (`Plain`).
+        // and has plain integers (`Plain`).
         Some(unsafe { value.read_volatile() })
     }
 }
 
-/// The first `bytes` of a mappable map.
+/// Maps the first `bytes` of a mappable map.
 fn mmap(fd: BorrowedFd<'_>, bytes: usize, access: libc::c_int) -> io::Result<NonNull<u8>> {
     // SAFETY: a fresh shared mapping; the kernel checks that the map is that large; no existing
     // memory is touched.
@@ -78,17 +79,17 @@ fn mmap(fd: BorrowedFd<'_>, bytes: usize, access: libc::c_int) -> io::Result<Non
     NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory.into())
 }
 
-/// A global variable of programs, 32 bits wide, that this process sets.
+/// Global variable of programs, 32 bits wide, that this process sets.
 pub(crate) struct MappedWord {
     first: NonNull<u8>,
     offset: usize,
 }
 
-// SAFETY: the mapping is this value's own, belongs to no thread, and is accessed atomically alone.
+// SAFETY: the mapping is this value's own, belongs to no thread, and is accessed by atomics only.
 unsafe impl Send for MappedWord {}
 
 impl MappedWord {
-    /// The variable `offset` bytes from the beginning of the section whose map is `fd`.
+    /// Maps the variable `offset` bytes from the begin of the section whose map is `fd`.
     pub(crate) fn map(fd: BorrowedFd<'_>, offset: usize) -> io::Result<Self> {
         assert!(offset.is_multiple_of(align_of::<AtomicU32>()));
         let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -96,10 +97,10 @@ impl MappedWord {
         Ok(MappedWord { first, offset })
     }
 
-    /// The programs see it at once.
+    /// Sets the variable; the programs see the value at once.
     pub(crate) fn set(&self, value: u32) {
-        // SAFETY: inside the mapping, which begins at a page, and aligned (checked in `map`); others
-        // write the variable through this value or not at all.
+        // SAFETY: inside the mapping, which begins at a page, and aligned (checked in `map`). The
+        // variable is written through this value only.
         let word = unsafe { AtomicU32::from_ptr(self.first.as_ptr().add(self.offset).cast()) };
         word.store(value, Ordering::SeqCst);
     }

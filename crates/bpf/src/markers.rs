@@ -1,9 +1,9 @@
-//! The programs that run with every packet, softirq or change of tasks, attached and detached as one.
+//! The programs that run with every packet, softirq or task switch, attached and detached as one.
 //!
-//! A detached program costs nothing: the kernel patches the tracepoint's call out of its code. So the
-//! accounting can look in windows, and between them the host runs as if it were not there. A test of a
-//! flag at the head of each program would not do: near saturation it is the number of programs that a
-//! packet passes that counts.
+//! A detached program costs nothing: the kernel patches the tracepoint's call out of its code. So
+//! the accounting can count in windows, and between them the host runs without it. A flag that each
+//! program tests first would not be enough: near saturation the number of programs that a packet
+//! passes decides.
 
 use crate::link::tracepoint_open;
 use crate::mapped::MappedWord;
@@ -18,16 +18,16 @@ use std::mem::{offset_of, size_of};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Those that tell of containers that come and go: always attached, and rare.
+/// Programs that report containers that come and go: always attached, and rare.
 const LIFECYCLE: [&str; 4] = [
     "cgroup_mkdir",
     "cgroup_rmdir",
     "cgroup_attach_task",
     "sched_process_exec",
 ];
-/// Between two looks at a CPU.
+/// Time between two looks at a CPU.
 const LOOK: Duration = Duration::from_millis(1);
-/// Raw tracepoints must be named when a program is attached.
+/// Raw tracepoints, whose name is needed to attach a program.
 const RAW: [&str; 1] = [cofferdam_types::WAKE_TRACEPOINT];
 
 /// Whether `program` is one of [`Markers`].
@@ -35,14 +35,14 @@ pub(crate) fn is_marker(program: &str) -> bool {
     !LIFECYCLE.contains(&program)
 }
 
-/// The programs, attached or not. May be used by another thread than the one that reads the counts.
-/// Dropping it detaches them.
+/// The programs, attached or not. Another thread than the reader of the counts may use it. Dropping
+/// it detaches them.
 pub struct Markers {
     markers: Vec<Marker>,
     window: MappedWord,
     cpus: MapHandle,
     attached: bool,
-    /// Whether those that report a received packet's socket are wanted.
+    /// Whether the markers are wanted that report a received packet's socket.
     sockets: bool,
 }
 
@@ -54,12 +54,12 @@ struct Marker {
 }
 
 impl Markers {
-    /// Of a loaded skeleton; nothing is attached yet.
+    /// Takes the markers of a loaded skeleton; nothing is attached yet.
     pub(crate) fn of(skeleton: &AccountingSkel<'_>) -> io::Result<Markers> {
         let mut markers = Vec::new();
         for program in skeleton.object().progs() {
             let name = program.name().to_string_lossy().into_owned();
-            // Without autoload the kernel has no such tracepoint.
+            // A program without autoload has no tracepoint on this kernel.
             if program.autoload() && is_marker(&name) {
                 let raw = RAW.contains(&name.as_str());
                 markers.push(Marker {
@@ -80,11 +80,11 @@ impl Markers {
         })
     }
 
-    /// Attaches all that are wanted; does nothing when they are. Takes about a millisecond, and may wait
-    /// for a grace period of the kernel (tens of milliseconds) after a [`Markers::detach`].
+    /// Attaches all wanted markers, unless they are attached. Takes about 1 ms, and may wait for a
+    /// grace period of the kernel (tens of milliseconds) after a [`Markers::detach`].
     ///
     /// # Errors
-    /// The kernel's; what was attached before stays so.
+    /// The kernel's; markers that were attached before stay attached.
     pub fn attach(&mut self) -> io::Result<()> {
         if !self.attached {
             self.settle()?;
@@ -93,20 +93,22 @@ impl Markers {
         self.bring_in_line()
     }
 
-    /// Detaches all. [`Markers::close`] and [`Markers::wait_idle`] before let no run be cut off.
+    /// Detaches all. Call [`Markers::close`] and [`Markers::wait_idle`] before, so that no run is
+    /// cut off.
     pub fn detach(&mut self) {
         self.attached = false;
         // Only attaching can fail.
         let _ = self.bring_in_line();
     }
 
-    /// Whether they are attached.
+    /// Whether the markers are attached.
     pub fn is_attached(&self) -> bool {
         self.attached
     }
 
-    /// Whether the markers that report a received packet's socket are wanted: they run once per packet and
-    /// are useful only where the device does not identify the owner. They follow the others.
+    /// Sets whether the markers are wanted that report a received packet's socket. They run once
+    /// per packet, and are useful only if the device does not identify the owner. They are attached
+    /// with the others.
     ///
     /// # Errors
     /// The kernel's.
@@ -115,29 +117,29 @@ impl Markers {
         self.bring_in_line()
     }
 
-    /// Whether they are wanted.
+    /// Whether the markers of sockets are wanted.
     pub fn asks_sockets(&self) -> bool {
         self.sockets
     }
 
-    /// From now on what begins is measured.
+    /// Opens the window: work that begins from now on is measured.
     pub fn open(&self) {
         self.window.set(1);
     }
 
-    /// From now on what begins is not measured; what has begun still is, to its end.
+    /// Closes the window: only work that has already begun is measured, to its end.
     pub fn close(&self) {
         self.window.set(0);
     }
 
-    /// Waits after [`Markers::close`] until nothing is under way on any CPU that [`Markers::detach`] would cut
-    /// off. False when that takes longer than `at_most`.
+    /// Waits after [`Markers::close`] until no CPU has work that [`Markers::detach`] would cut off.
+    /// Returns false if that takes longer than `at_most`.
     ///
     /// # Errors
     /// The map's.
     pub fn wait_idle(&self, at_most: Duration) -> io::Result<bool> {
         let until = Instant::now() + at_most;
-        // A CPU that has come to rest stays so while the window is closed.
+        // An idle CPU stays idle while the window is closed.
         for cpu in 0..self.cpus.max_entries() {
             while !self.state(cpu)?.1.is_idle() {
                 if Instant::now() >= until {
@@ -164,8 +166,8 @@ impl Markers {
         Ok(())
     }
 
-    /// Forgets what was cut off all the same (a CPU that was taken away by the hypervisor, say): it must
-    /// not go on when they are attached again. No program runs now.
+    /// Clears work that was cut off nevertheless (the hypervisor took the CPU, for example): it
+    /// must not continue when the markers are attached again. No program runs now.
     fn settle(&self) -> io::Result<()> {
         for cpu in 0..self.cpus.max_entries() {
             let (mut value, doing) = self.state(cpu)?;
@@ -186,11 +188,11 @@ impl Markers {
     }
 }
 
-/// The fields of a CPU's state that say that something is under way.
+/// Fields of a CPU's state that show work in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Doing([u32; 4]);
 
-/// Where they lie.
+/// Offsets of these fields.
 const DOING: [usize; 4] = [
     offset_of!(cf_cpu, mode),
     offset_of!(cf_cpu, in_hardirq),
@@ -225,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cpu_that_is_at_something_is_found_and_cleared() {
+    fn a_busy_cpu_is_found_and_cleared() {
         let mut value = vec![0; size_of::<cf_cpu>()];
         assert!(Doing::of(&value).unwrap().is_idle());
         value[offset_of!(cf_cpu, packets)] = 7;

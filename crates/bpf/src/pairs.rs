@@ -1,4 +1,4 @@
-//! Which container sends to which: the map `pairs`.
+//! Packets between containers: the map `pairs`.
 
 use crate::skeleton::types::cf_pair;
 use libbpf_rs::{MapCore, MapFlags};
@@ -11,13 +11,13 @@ pub struct PairReading {
     pub sender: u32,
     /// Row of the receiver.
     pub receiver: u32,
-    /// Packets queued to the receiver's interface, segments of a super-packet counted. A queue
+    /// Packets queued to the receiver's interface, with the segments of super-packets. A queue
     /// behind it may still drop some.
     pub packets: u64,
 }
 
 impl PairReading {
-    /// A key and a value of the map. `None` when they have other lengths.
+    /// Decodes a key and a value of the map. `None` if they have other lengths.
     pub fn of(key: &[u8], value: &[u8]) -> Option<PairReading> {
         let row = |offset: usize| {
             let bytes = key.get(offset..offset + size_of::<u32>())?;
@@ -31,21 +31,21 @@ impl PairReading {
     }
 }
 
-/// Pairs read with one system call.
+/// Number of pairs that one system call reads.
 const AT_ONCE: u32 = 1024;
 
-/// Each key of the map with its pair, in no order.
+/// Iterates over the keys of the map with their pairs, in no order.
 fn entries(map: &impl MapCore) -> libbpf_rs::Result<impl Iterator<Item = (Vec<u8>, PairReading)>> {
     let all = map.lookup_batch(AT_ONCE, MapFlags::ANY, MapFlags::ANY)?;
     Ok(all.filter_map(|(key, value)| PairReading::of(&key, &value).map(|pair| (key, pair))))
 }
 
-/// All pairs, in no order.
+/// Reads all pairs, in no order.
 pub(crate) fn read(map: &impl MapCore) -> libbpf_rs::Result<Vec<PairReading>> {
     Ok(entries(map)?.map(|(_, pair)| pair).collect())
 }
 
-/// Forgets the pairs that `row` is part of.
+/// Removes the pairs that include `row`.
 pub(crate) fn remove(map: &impl MapCore, row: u32) {
     let all = entries(map).into_iter().flatten();
     let own = all.filter(|(_, pair)| pair.sender == row || pair.receiver == row);

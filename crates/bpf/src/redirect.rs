@@ -1,4 +1,4 @@
-//! The program that hands the dataplane's packets to its AF_XDP sockets.
+//! Program that hands the dataplane's packets to its AF_XDP sockets.
 
 use crate::link::{BPF_XDP, XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE, address_key, link_create};
 use crate::load::{LoadError, loading};
@@ -12,35 +12,35 @@ use std::mem::{MaybeUninit, offset_of, size_of};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Where at a device the program runs.
+/// Place of the program at a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedirectMode {
     /// In the driver.
     Native,
-    /// In the stack; every device has it.
+    /// In the stack; every device supports it.
     Generic,
 }
 
-/// The attached program: detached when dropped, and by the kernel when the process ends.
+/// Attached program. It is detached when dropped, and by the kernel when the process ends.
 #[derive(Debug)]
 pub struct RedirectLink {
     _link: OwnedFd,
-    /// Where.
+    /// Place of the attachment.
     pub mode: RedirectMode,
 }
 
-/// Packets the program has seen, over all CPUs, since it was loaded.
+/// Packets that the program has seen since it was loaded, on all CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RedirectCounts {
     /// Handed to a socket.
     pub redirected_packets: u64,
     /// Left to Linux.
     pub passed_packets: u64,
-    /// The dataplane's, but no socket serves their queue; left to Linux.
+    /// For the dataplane, but left to Linux because no socket serves their queue.
     pub unserved_packets: u64,
 }
 
-/// The loaded program and its maps: one set a device.
+/// Loaded program and its maps: one set per device.
 pub struct RedirectPrograms {
     skeleton: Box<RedirectSkel<'static>>,
 }
@@ -48,10 +48,10 @@ pub struct RedirectPrograms {
 impl RedirectPrograms {
     /// Loads the program; nothing is attached yet.
     ///
-    /// # Errors
+    /// [`LoadError`] if this kernel or this caller cannot load it.
     /// [`LoadError`] when this kernel or this caller cannot.
     pub fn load() -> Result<RedirectPrograms, LoadError> {
-        // The skeleton borrows this small block for its life; it is leaked once a load.
+        // The skeleton borrows this small block for its life; each load leaks one.
         let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
         let skeleton = loading("load the redirecting program", || {
             RedirectSkelBuilder::default().open(storage)?.load()
@@ -61,10 +61,10 @@ impl RedirectPrograms {
         })
     }
 
-    /// Attaches to a device of the network namespace that the calling thread is in.
+    /// Attaches the program to a device of the calling thread's network namespace.
     ///
     /// # Errors
-    /// The kernel's: busy when another XDP program is there, unsupported, the device gone.
+    /// The kernel's: busy with another XDP program, unsupported, or no such device.
     pub fn attach(&self, device: IfIndex, mode: RedirectMode) -> io::Result<RedirectLink> {
         let progs = &self.skeleton.progs;
         let program = progs.redirect.as_fd();
@@ -76,20 +76,20 @@ impl RedirectPrograms {
         Ok(RedirectLink { _link: link, mode })
     }
 
-    /// Packets of `queue` go to `socket` from now on.
+    /// Sends packets of `queue` to `socket` from now on.
     pub fn set_socket(&self, queue: u32, socket: BorrowedFd<'_>) -> libbpf_rs::Result<()> {
         let value = socket.as_raw_fd().cast_unsigned().to_ne_bytes();
         let map = &self.skeleton.maps.sockets;
         map.update(&queue.to_ne_bytes(), &value, MapFlags::ANY)
     }
 
-    /// Everything for `address` is the dataplane's: ARP and neighbour solicitations too.
+    /// Claims everything for `address` for the dataplane, with ARP and neighbour solicitations.
     pub fn claim(&self, address: IpAddr) -> libbpf_rs::Result<()> {
         self.set_claim(address, 1, 0, 0)
     }
 
-    /// Of `address` only single ports (see [`RedirectPrograms::claim_port`]) and those from
-    /// `first_port` to `last_port` are the dataplane's; 0 and 0 for no range.
+    /// Claims ports of `address` for the dataplane: those from `first_port` to `last_port` (0 and 0
+    /// for no range), and single ones by [`RedirectPrograms::claim_port`].
     pub fn share(&self, address: IpAddr, first_port: u16, last_port: u16) -> libbpf_rs::Result<()> {
         self.set_claim(address, 0, first_port, last_port)
     }
@@ -121,12 +121,12 @@ impl RedirectPrograms {
         map.update(&address_key(address), &value, MapFlags::ANY)
     }
 
-    /// Gives `address` back to Linux; unknown is fine.
+    /// Returns `address` to Linux; an unknown one is no error.
     pub fn disclaim(&self, address: IpAddr) {
         let _ = self.skeleton.maps.claims.delete(&address_key(address));
     }
 
-    /// A port of a shared address is the dataplane's. `protocol` is 6 (TCP) or 17 (UDP).
+    /// Claims a port of a shared address for the dataplane. `protocol` is 6 (TCP) or 17 (UDP).
     pub fn claim_port(&self, address: IpAddr, protocol: u8, port: u16) -> libbpf_rs::Result<()> {
         let map = &self.skeleton.maps.ports;
         map.update(
@@ -136,7 +136,7 @@ impl RedirectPrograms {
         )
     }
 
-    /// Gives a port back to Linux; unknown is fine.
+    /// Returns a port to Linux; an unknown one is no error.
     pub fn disclaim_port(&self, address: IpAddr, protocol: u8, port: u16) {
         let _ = self
             .skeleton
@@ -145,7 +145,7 @@ impl RedirectPrograms {
             .delete(&port_key(address, protocol, port));
     }
 
-    /// The counters, summed over the CPUs.
+    /// Reads the counters, summed over the CPUs.
     pub fn counts(&self) -> RedirectCounts {
         let map = &self.skeleton.maps.counts;
         let per_cpu = map.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY);

@@ -1,4 +1,4 @@
-//! An independent clock of softirq and hardirq time, to check the ledger against.
+//! An independent clock of softirq and hardirq time, to check the ledger.
 
 use crate::cost::{ProgramCost, read_cost};
 use crate::hooks::HookDescriptors;
@@ -14,15 +14,15 @@ use std::os::fd::AsFd;
 /// Time on one CPU since the clock started, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReferenceTime {
-    /// In softirqs of all vectors, hardirqs left out.
+    /// Time in softirqs of all vectors, without hardirqs.
     pub softirq_ns: u64,
-    /// In device hardirqs.
+    /// Time in device hardirqs.
     pub hardirq_ns: u64,
-    /// Softirqs that ended.
+    /// Number of softirqs that ended.
     pub softirqs: u64,
 }
 
-/// The running clock; dropping it detaches its programs.
+/// Running clock; dropping it detaches its programs.
 pub struct ReferenceClock {
     skeleton: ReferenceSkel<'static>,
 }
@@ -32,7 +32,7 @@ pub(crate) fn load(wanted: impl Fn(&str) -> bool) -> Result<ReferenceSkel<'stati
 }
 
 fn try_load(wanted: impl Fn(&str) -> bool) -> libbpf_rs::Result<ReferenceSkel<'static>> {
-    // The skeleton borrows this small block for its life; it is leaked once a start.
+    // The skeleton borrows this small block for its life; each start leaks one.
     let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
     let mut open = ReferenceSkelBuilder::default().open(storage)?;
     let cpus = crate::possible_cpus();
@@ -46,24 +46,24 @@ fn try_load(wanted: impl Fn(&str) -> bool) -> libbpf_rs::Result<ReferenceSkel<'s
     Ok(skeleton)
 }
 
-/// The program of [`Gate`](crate::Gate).
+/// Program of [`Gate`](crate::Gate).
 pub(crate) const GATE: &str = "gate_hold";
 const EMPTY: &str = "reference_empty";
 const EMPTY_SWITCH: &str = "reference_empty_switch";
-/// Begins the names of those of [`EmptyMarkers`]; the tracepoint's name follows.
+/// Prefix of the names of the programs in [`EmptyMarkers`], before the tracepoint's name.
 const MARKER: &str = "reference_marker_";
-/// Begins the names of those of [`EmptyHooks`].
+/// Prefix of the names of the programs in [`EmptyHooks`].
 const HOOK: &str = "reference_hook_";
 
-/// A program that does nothing, once a received packet or once a context switch. Its cost by
-/// the kernel's statistics is the statistics' own.
+/// Empty program that runs at each received packet or at each context switch. Its cost by the
+/// kernel's statistics is the statistics' own.
 pub struct EmptyProgram {
     skeleton: ReferenceSkel<'static>,
     name: &'static str,
 }
 
 impl EmptyProgram {
-    /// Loads and attaches it.
+    /// Loads and attaches the one that runs at each received packet.
     pub fn start() -> Result<EmptyProgram, LoadError> {
         Ok(EmptyProgram {
             skeleton: load(|name| name == EMPTY)?,
@@ -79,7 +79,7 @@ impl EmptyProgram {
         })
     }
 
-    /// Its runs and their time.
+    /// Reads its runs and their time.
     pub fn cost(&self) -> io::Result<ProgramCost> {
         let programs = &self.skeleton.progs;
         let program = match self.name {
@@ -90,18 +90,18 @@ impl EmptyProgram {
     }
 }
 
-/// Programs that do nothing at the tracepoints of the accounting's markers, but for those that ask sockets:
-/// what they cost is what any programs there cost. Dropping it detaches them.
+/// Empty programs at the tracepoints of the accounting's markers, except for the markers of
+/// sockets. Their cost is that of any programs there. Dropping it detaches them.
 pub struct EmptyMarkers {
     #[allow(dead_code, reason = "held: dropping it detaches the programs")]
     skeleton: ReferenceSkel<'static>,
 }
 
 impl EmptyMarkers {
-    /// Loads and attaches them: those of them that this kernel has.
+    /// Loads and attaches those for which this kernel has a tracepoint.
     ///
     /// # Errors
-    /// As the accounting's programs.
+    /// The errors of the accounting's programs.
     pub fn start() -> Result<EmptyMarkers, LoadError> {
         let wanted = |name: &str| {
             let tracepoint = name.strip_prefix(MARKER);
@@ -113,7 +113,7 @@ impl EmptyMarkers {
     }
 }
 
-/// Programs that do nothing where packets enter and leave devices (tcx, Linux 6.6).
+/// Empty programs where packets enter and leave devices (tcx, Linux 6.6).
 pub struct EmptyHooks {
     skeleton: ReferenceSkel<'static>,
 }
@@ -122,14 +122,14 @@ impl EmptyHooks {
     /// Loads them; nothing is attached yet.
     ///
     /// # Errors
-    /// This kernel or this caller cannot.
+    /// [`LoadError`] if this kernel or this caller cannot load them.
     pub fn load() -> Result<EmptyHooks, LoadError> {
         Ok(EmptyHooks {
             skeleton: load(|name| name.starts_with(HOOK))?,
         })
     }
 
-    /// What attaches them.
+    /// Returns their descriptors, for attaching them.
     pub fn programs(&self) -> HookDescriptors {
         let programs = &self.skeleton.progs;
         HookDescriptors::of(
@@ -151,14 +151,14 @@ impl ReferenceClock {
         })
     }
 
-    /// Softirqs that ended, on all CPUs.
+    /// Returns the number of softirqs that ended, on all CPUs.
     pub fn softirqs(&self) -> Result<u64, libbpf_rs::Error> {
         let cpus = 0..crate::possible_cpus();
         cpus.map(|cpu| self.read(cpu).map(|time| time.softirqs))
             .sum()
     }
 
-    /// Time on CPU `cpu` so far.
+    /// Reads the time on CPU `cpu` so far.
     pub fn read(&self, cpu: u32) -> Result<ReferenceTime, libbpf_rs::Error> {
         let value = self
             .skeleton
@@ -190,7 +190,7 @@ mod tests {
 
     /// Promise 47.
     #[test]
-    fn each_marker_that_runs_with_packets_has_one_that_does_nothing() {
+    fn each_marker_of_packets_has_an_empty_program() {
         let (mut one, mut other) = (MaybeUninit::uninit(), MaybeUninit::uninit());
         let reference = ReferenceSkelBuilder::default().open(&mut one).unwrap();
         let accounting = AccountingSkelBuilder::default().open(&mut other).unwrap();

@@ -1,8 +1,8 @@
-//! The counts of an accounting that another process runs: its maps, opened by their ids.
+//! Counts of an accounting that another process runs: its maps, opened by their ids.
 //!
-//! Maps instead of a protocol: the process that runs the programs may be a benchmark in the middle
-//! of a measurement, and must not be disturbed. A reader keeps the maps alive, never the programs:
-//! these end with their owner, which [`RunningCounts::is_over`] detects.
+//! Maps instead of a protocol, because that process may be a benchmark in the middle of a
+//! measurement, which must not be disturbed. A reader keeps the maps alive, but not the programs:
+//! these end with their owner, and [`RunningCounts::is_over`] detects that.
 
 use crate::accounting::{AccountingPrograms, CpuReading};
 use crate::ledger::{LedgerReader, RowReading};
@@ -15,15 +15,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::AsFd;
 
-/// What a reading is made of.
+/// Source of a reading.
 pub trait Counts {
-    /// CPUs that memory was taken for.
+    /// Returns the number of CPUs for which memory was taken.
     fn cpus(&self) -> u32;
-    /// Row `row` as CPU `cpu` has counted it. Out of range reads as zero.
+    /// Reads the counts of row `row` on CPU `cpu`; zero if out of range.
     fn row(&self, cpu: u32, row: u32) -> RowReading;
-    /// What CPU `cpu` measured.
+    /// Reads the measurements of CPU `cpu`.
     fn cpu_reading(&self, cpu: u32) -> libbpf_rs::Result<CpuReading>;
-    /// Which container sends to which.
+    /// Reads the packets between containers.
     fn pairs(&self) -> libbpf_rs::Result<Vec<PairReading>>;
 }
 
@@ -45,22 +45,22 @@ impl Counts for AccountingPrograms {
     }
 }
 
-/// The maps of the accounting that runs on this host.
+/// Maps of the accounting that runs on this host.
 pub struct RunningCounts {
     cpus: MapHandle,
     cgroup_rows: MapHandle,
     pairs: MapHandle,
     ledger: LedgerReader,
     rows: u32,
-    /// One of the programs that count.
+    /// Id of one of the counting programs.
     program: u32,
 }
 
 impl RunningCounts {
-    /// Opens the maps; `None` while no accounting runs.
+    /// Opens the maps; `None` if no accounting runs.
     ///
     /// # Errors
-    /// No rights to (CAP_SYS_ADMIN), or the maps are not those of this version.
+    /// Missing rights (CAP_SYS_ADMIN), or maps of another version.
     pub fn open() -> io::Result<Option<RunningCounts>> {
         let Some((program, maps)) = find() else {
             return Ok(None);
@@ -89,12 +89,12 @@ impl RunningCounts {
         }))
     }
 
-    /// Rows of each CPU.
+    /// Returns the number of rows of each CPU.
     pub fn rows(&self) -> u32 {
         self.rows
     }
 
-    /// The row that the programs' owner has given to a cgroup.
+    /// Returns the row that the programs' owner has assigned to a cgroup.
     pub fn row_of(&self, cgroup: CgroupId) -> Option<u32> {
         let value = self
             .cgroup_rows
@@ -103,7 +103,7 @@ impl RunningCounts {
         Some(u32::from_ne_bytes(bytes.try_into().ok()?))
     }
 
-    /// Whether the programs have ended, and the counts stand still.
+    /// Whether the programs have ended, so that the counts no longer change.
     pub fn is_over(&self) -> bool {
         Program::fd_from_id(self.program).is_err()
     }
@@ -131,8 +131,8 @@ fn other(error: libbpf_rs::Error) -> io::Error {
     io::Error::other(error)
 }
 
-/// The newest program that uses a map which only the accounting has, and the ids of all maps of
-/// the programs that share that map, by name.
+/// Finds the newest program that uses a map which only the accounting has. Returns it with the ids
+/// of all maps of the programs that share that map, by name.
 fn find() -> Option<(u32, BTreeMap<String, u32>)> {
     let named: BTreeMap<u32, String> = MapInfoIter::default()
         .map(|map| (map.id, map.name.to_string_lossy().into_owned()))

@@ -15,68 +15,68 @@ use std::mem::{MaybeUninit, offset_of, size_of};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Rows below this one are no containers.
+/// First row of a container; smaller rows have other meanings.
 pub const SCHEDULE_FIRST_CONTAINER_ROW: u32 = cf_sched_row_index::CF_SCHED_FIRST_CONTAINER.0;
 
-/// The row that stands for the host's own tasks.
+/// Row of the host's own tasks.
 pub const SCHEDULE_HOST_ROW: u32 = cf_sched_row_index::CF_SCHED_HOST.0;
 
-/// The tracepoints of the diagnosis, and its programs in that order.
+/// Tracepoints of the diagnosis, and its programs in that order.
 pub const SCHEDULE_TRACEPOINTS: [&str; 2] = ["sched_switch", "sched_migrate_task"];
 
-/// The program that is attached to nothing.
+/// Program that is attached to nothing.
 const BEGIN: &str = "schedule_begin";
 
-// SAFETY: these three are generated from C structs of integers, with padding spelt out.
+// SAFETY: these three are generated from C structs of integers, with explicit padding.
 unsafe impl Plain for cf_sched_cell {}
 // SAFETY: as above.
 unsafe impl Plain for cf_sched_cpu {}
 // SAFETY: as above.
 unsafe impl Plain for cf_sched_window {}
 
-/// What a container did on one CPU since it got its row, nanoseconds; what is still open
-/// included up to the moment of the reading.
+/// Times of a container on one CPU since it got its row, nanoseconds. The open segment counts up to
+/// the moment of the reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScheduleCell {
-    /// Its threads ran.
+    /// Time in which its threads ran.
     pub run_ns: u64,
-    /// It had threads waiting there while others ran.
+    /// Time in which its threads waited there while others ran.
     pub shared_ns: u64,
-    /// As `shared_ns`, while a CPU that it may use was idle.
+    /// Part of such waiting during which a CPU that it may use was idle.
     pub stranded_ns: u64,
-    /// It had threads there and its quota had run out.
+    /// Time in which it had threads there and its quota had run out.
     pub throttled_ns: u64,
-    /// The row it waited behind most, with the weight of that finding.
+    /// Row behind which it waited most, with the weight of that finding.
     pub with: Option<(u32, u64)>,
 }
 
-/// What one CPU did since load, nanoseconds, the open segment included.
+/// Times of one CPU since load, nanoseconds, with the open segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScheduleCpu {
-    /// False until a task was seen on it: nothing is known of it.
+    /// False until a task was seen on it: the rest is unknown.
     pub seen: bool,
-    /// Idle.
+    /// Idle time.
     pub idle_ns: u64,
-    /// Tasks of no container ran.
+    /// Time of tasks of no container.
     pub host_ns: u64,
-    /// Of the idle time, what followed the throttling of a container.
+    /// Part of the idle time that followed the throttling of a container.
     pub left_idle_ns: u64,
-    /// Segments whose end did not name the task that they began with.
+    /// Number of segments whose end did not name the task with which they began.
     pub mismatches: u64,
-    /// Segments of impossible length.
+    /// Number of segments of impossible length.
     pub rejected: u64,
 }
 
 /// One CPU with its cells.
 #[derive(Clone, Debug, Default)]
 pub struct ScheduleReading {
-    /// The CPU.
+    /// Times of the CPU.
     pub cpu: ScheduleCpu,
-    /// What its rows say, in the order of rows.
+    /// Times of its rows, in the order of rows.
     pub cells: Vec<ScheduleCell>,
 }
 
-/// Loaded. Dropping it detaches the programs and frees the maps.
+/// Loaded programs. Dropping it detaches them and frees the maps.
 pub struct SchedulePrograms {
     links: Vec<Link>,
     cells: MappedArray<cf_sched_cell>,
@@ -88,12 +88,12 @@ pub struct SchedulePrograms {
 }
 
 impl SchedulePrograms {
-    /// Loads, with room for `containers` containers.
+    /// Loads the programs, with room for `containers` containers.
     pub fn load(containers: u32) -> Result<SchedulePrograms, LoadError> {
         require_tracepoints(&SCHEDULE_TRACEPOINTS)?;
         let cpus = possible_cpus();
         let rows = SCHEDULE_FIRST_CONTAINER_ROW + containers;
-        // The skeleton borrows this small block for its life; it is leaked once a load.
+        // The skeleton borrows this small block for its life; each load leaks one.
         let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
         let mut open = ScheduleSkelBuilder::default()
             .open(storage)
@@ -127,8 +127,8 @@ impl SchedulePrograms {
         })
     }
 
-    /// Attaches or detaches. Attached again the CPUs begin anew, from this moment on; rows go on from what
-    /// they have.
+    /// Attaches or detaches the programs. When they are attached again, the CPUs restart from this
+    /// moment; rows keep their counts.
     pub fn attach(&mut self, wanted: bool) -> Result<(), LoadError> {
         if wanted != self.links.is_empty() {
             return Ok(());
@@ -156,7 +156,7 @@ impl SchedulePrograms {
         begun
     }
 
-    /// A CPU's state of which all but the clocks and the failures is forgotten.
+    /// Returns a CPU's state with only the clocks and the failures left.
     fn cleared(&self, cpu: u32) -> [u8; size_of::<cf_sched_cpu>()] {
         let mut bytes = [0; size_of::<cf_sched_cpu>()];
         if let Some(state) = self.cpu_states.read(cpu as usize) {
@@ -175,7 +175,8 @@ impl SchedulePrograms {
         bytes
     }
 
-    /// What is open can be told once a CPU has switched: this thread's, if no other.
+    /// Waits until a CPU has switched, so that open segments can be measured: this thread's CPU at
+    /// the latest.
     fn await_clock(&self) {
         for _ in 0..100 {
             if self.scheduler_clock(0).is_some() {
@@ -185,7 +186,7 @@ impl SchedulePrograms {
         }
     }
 
-    /// Has each CPU counted from now on, and not from its next switch. One that is offline refuses.
+    /// Starts counting on each CPU now, and not at its next switch. An offline CPU refuses.
     fn begin(&self) -> Result<(), LoadError> {
         let begin = |cpu| {
             let program = &self.skeleton.progs.schedule_begin;
@@ -209,17 +210,17 @@ impl SchedulePrograms {
         }
     }
 
-    /// CPUs that memory was taken for.
+    /// Returns the number of CPUs for which memory was taken.
     pub fn cpus(&self) -> u32 {
         self.cpus
     }
 
-    /// Rows, those that are no containers included.
+    /// Returns the number of rows, including those of no container.
     pub fn rows(&self) -> u32 {
         self.rows
     }
 
-    /// Tasks of `cgroup` are `row`'s, once published.
+    /// Assigns tasks of `cgroup` to `row`, once published.
     pub fn set_cgroup(&self, cgroup: CgroupId, row: u32) -> libbpf_rs::Result<()> {
         self.skeleton.maps.sched_cgroup_rows.update(
             &cgroup.0.to_ne_bytes(),
@@ -228,20 +229,20 @@ impl SchedulePrograms {
         )
     }
 
-    /// Forgets `cgroup`; unknown is fine.
+    /// Forgets `cgroup`; an unknown one is no error.
     pub fn remove_cgroup(&self, cgroup: CgroupId) {
         let rows = &self.skeleton.maps.sched_cgroup_rows;
         let _ = rows.delete(&cgroup.0.to_ne_bytes());
     }
 
-    /// Makes the programs look all cgroups up again. Call once after a set of changes.
+    /// Makes the programs look up all cgroups again. Call it once after a set of changes.
     pub fn publish(&mut self) {
         if let Some(data) = self.skeleton.maps.data_data.as_deref_mut() {
             data.sched_generation = data.sched_generation.wrapping_add(1);
         }
     }
 
-    /// Sets a row to zero, for a new owner. No task may be this row's any more.
+    /// Sets a row to zero, for a new owner. No task may have this row any more.
     pub fn clear(&self, row: u32) -> libbpf_rs::Result<()> {
         let cell = [0; size_of::<cf_sched_cell>()];
         for cpu in 0..self.cpus {
@@ -254,13 +255,14 @@ impl SchedulePrograms {
         windows.update(&row.to_ne_bytes(), &window, MapFlags::ANY)
     }
 
-    /// Waits of `row` that idle time of the same period could have made good, nanoseconds.
+    /// Returns the waits of `row` that idle time of the same period could have avoided,
+    /// nanoseconds.
     pub fn phantom_ns(&self, row: u32) -> u64 {
         self.windows.read(row as usize).map_or(0, |w| w.phantom_ns)
     }
 
-    /// CPU `cpu` and its first `rows` rows. `monotonic_ns` is CLOCK_MONOTONIC, to count what is
-    /// still open.
+    /// Reads CPU `cpu` and its first `rows` rows. `monotonic_ns` is CLOCK_MONOTONIC, for the open
+    /// segment.
     pub fn read(&self, cpu: u32, rows: u32, monotonic_ns: u64) -> ScheduleReading {
         let now = self.scheduler_clock(monotonic_ns);
         for _ in 0..8 {
@@ -269,7 +271,7 @@ impl SchedulePrograms {
             };
             let reading = self.read_once(&state, cpu, rows, now);
             let after = self.cpu_states.read(cpu as usize);
-            // Nothing was cut meanwhile: state and cells belong together.
+            // No cut in between: state and cells belong together.
             if after.is_some_and(|s| s.began_at_ns == state.began_at_ns) {
                 return reading;
             }
@@ -297,7 +299,7 @@ impl SchedulePrograms {
             let Some(cell) = self.cells.read(index) else {
                 return ScheduleCell::default();
             };
-            // What it left before counting began says nothing of it.
+            // A stop before counting began has no meaning now.
             let off_ns = match s.row == row || cell.stopped_at_ns < s.counting_at_ns {
                 true => 0,
                 false => since(cell.stopped_at_ns),
@@ -323,20 +325,20 @@ impl SchedulePrograms {
         }
     }
 
-    /// The scheduler's clock at `monotonic_ns`, by the note that is youngest; `None` before the
-    /// first one.
+    /// Returns the scheduler's clock at `monotonic_ns`, by the newest comparison of the clocks;
+    /// `None` before the first one.
     fn scheduler_clock(&self, monotonic_ns: u64) -> Option<u64> {
         let notes = (0..self.cpus as usize).filter_map(|cpu| self.cpu_states.read(cpu));
         let youngest = notes.max_by_key(|s| s.clock_at_ns)?;
         (youngest.clock_at_ns != 0).then(|| monotonic_ns.wrapping_sub(youngest.clock_ahead_ns))
     }
 
-    /// Cost of each program.
+    /// Reads the cost of each program.
     pub fn program_costs(&self) -> std::io::Result<Vec<ProgramCost>> {
         cost::program_costs(self.skeleton.object())
     }
 
-    /// Memory of all maps, bytes: taken at load, never more.
+    /// Returns the memory of all maps, bytes: taken at load, never more.
     pub fn memory_bytes(&self) -> u64 {
         cost::memory_bytes(self.skeleton.object())
     }

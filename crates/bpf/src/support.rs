@@ -1,4 +1,4 @@
-//! What the running kernel offers.
+//! Features of the running kernel.
 
 use crate::load::LoadError;
 use libbpf_rs::btf::types::{Struct, Typedef};
@@ -15,9 +15,9 @@ pub fn kernel_has_tracepoint(name: &str) -> Option<bool> {
 }
 
 /// Whether a CPU quota that is used up stops kernel threads too. Linux 6.18 began to stop tasks one
-/// by one where they return to user mode, which a kernel thread never does (kernel commit
-/// "sched/fair: Switch to task based throttle model"); until then it stopped the whole group. Told
-/// by what a task of this kernel holds for it; `None` without type information. Takes some
+/// by one when they return to user mode, which a kernel thread never does (kernel commit
+/// "sched/fair: Switch to task based throttle model"). Until then it stopped the whole group. A
+/// field of this kernel's task struct shows which. `None` without type information. Takes some
 /// milliseconds.
 pub fn quota_stops_kernel_threads() -> Option<bool> {
     let btf = Btf::from_vmlinux().ok()?;
@@ -30,10 +30,10 @@ pub fn quota_stops_kernel_threads() -> Option<bool> {
     Some(!per_task)
 }
 
-/// That programs can be attached where packets enter and leave devices (tcx, Linux 6.6).
+/// Requires that programs can be attached where packets enter and leave devices (tcx, Linux 6.6).
 ///
 /// # Errors
-/// [`LoadError::NoBtf`], or that it cannot.
+/// [`LoadError::NoBtf`], or [`LoadError::NoDeviceHooks`].
 pub(crate) fn require_device_hooks() -> Result<(), LoadError> {
     let btf = Btf::from_vmlinux().map_err(|_| LoadError::NoBtf)?;
     match btf.type_by_name::<Struct<'_>>("tcx_link") {
@@ -42,10 +42,10 @@ pub(crate) fn require_device_hooks() -> Result<(), LoadError> {
     }
 }
 
-/// That the kernel has all of these.
+/// Requires that the kernel has all of these.
 ///
 /// # Errors
-/// [`LoadError::NoBtf`], or the first that it lacks.
+/// [`LoadError::NoBtf`], or the first missing one.
 pub(crate) fn require_tracepoints(names: &[&'static str]) -> Result<(), LoadError> {
     for name in names {
         match kernel_has_tracepoint(name) {
@@ -57,13 +57,13 @@ pub(crate) fn require_tracepoints(names: &[&'static str]) -> Result<(), LoadErro
     Ok(())
 }
 
-/// Makes an error of what libbpf could not do.
+/// Makes an error of a failed operation of libbpf.
 pub(crate) fn failed(what: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> LoadError {
     let what = what.into();
     |source| LoadError::Libbpf { what, source }
 }
 
-/// Names of the tracepoint typedefs; the BTF itself is not kept (it is megabytes).
+/// Names of the tracepoint typedefs. The BTF itself is dropped: it has megabytes.
 struct Names(std::collections::BTreeSet<String>);
 
 impl Names {
@@ -82,7 +82,7 @@ impl Names {
     }
 }
 
-/// CPUs that can ever be online; per-CPU memory is taken for all of them.
+/// Returns the number of CPUs that can ever be online; per-CPU memory is taken for all of them.
 pub fn possible_cpus() -> u32 {
     libbpf_rs::num_possible_cpus().map_or(1, |n| n as u32)
 }

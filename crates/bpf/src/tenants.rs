@@ -1,4 +1,4 @@
-//! The isolation benchmark's programs: cgroups of tenants in, what they use out.
+//! The isolation benchmark's programs: cgroups of tenants in, their use of resources out.
 
 use crate::cost::{self, ProgramCost};
 use crate::load::{LoadError, loading};
@@ -14,32 +14,32 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-/// Tenants that one load can watch, one after the other included.
+/// Most tenants that one load can watch, in sequence or at the same time.
 const ROWS: u32 = 256;
-/// The tracepoints that nothing can stand in for.
+/// Tracepoints that nothing can replace.
 const TRACEPOINTS: [&str; 2] = ["rss_stat", "block_rq_complete"];
-/// Kinds of pages that are resident: file, anonymous, shared.
+/// Number of kinds of resident pages: file, anonymous, shared.
 const RESIDENT_KINDS: i64 = 3;
 
 // SAFETY: generated from a C struct of integers without padding.
 unsafe impl Plain for cf_tenant {}
 
-/// What a tenant used since it was first watched; memory is what it holds now.
+/// Resources that a tenant used since it was first watched; memory is the current value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TenantReading {
-    /// Resident memory of its processes, file and shared pages included. Processes that have not
-    /// changed theirs since the tenant was watched are not in it; exact to 32 pages a CPU (or more
-    /// with many CPUs) and process.
+    /// Resident memory of its processes, with file and shared pages. Processes that have not
+    /// changed theirs since the tenant was watched are missing. Exact to 32 pages (more with many
+    /// CPUs) per CPU and process.
     pub rss_bytes: u64,
     /// Requests that devices completed.
     pub device_ops: u64,
-    /// Bytes of those.
+    /// Bytes of those requests.
     pub device_bytes: u64,
-    /// Address spaces that found no room and are missing in `rss_bytes`.
+    /// Address spaces for which the table was full; they are missing in `rss_bytes`.
     pub untracked: u64,
 }
 
-/// Loaded and attached. Dropping it detaches the programs and frees the maps.
+/// Loaded and attached programs. Dropping it detaches them and frees the maps.
 pub struct TenantPrograms {
     totals: Arc<MappedArray<cf_tenant>>,
     next_row: u32,
@@ -50,11 +50,11 @@ pub struct TenantPrograms {
 /// Watches one tenant until it is dropped.
 pub struct TenantWatch {
     counter: TenantCounter,
-    // (map, id) to be forgotten.
+    // Entries (map, id) to remove.
     tables: Vec<(MapHandle, u64)>,
 }
 
-/// Reads one tenant's counters: no system call.
+/// Reader of one tenant's counters, without a system call.
 #[derive(Clone)]
 pub struct TenantCounter {
     totals: Arc<MappedArray<cf_tenant>>,
@@ -66,7 +66,7 @@ impl TenantPrograms {
     /// Loads and attaches them; no tenant is watched yet.
     pub fn load() -> Result<TenantPrograms, LoadError> {
         require_tracepoints(&TRACEPOINTS)?;
-        // The skeleton borrows this small block for its life; it is leaked once a load.
+        // The skeleton borrows this small block for its life; each load leaks one.
         let storage = Box::leak(Box::new(MaybeUninit::<OpenObject>::uninit()));
         let mut open = TenantsSkelBuilder::default()
             .open(storage)
@@ -95,7 +95,7 @@ impl TenantPrograms {
     }
 
     /// Watches the tenant whose tasks are in the v2 cgroup `tasks` and whose I/O is charged to the
-    /// cgroup `blocks`, which on hybrid hosts is one of v1's blkio.
+    /// cgroup `blocks`. On hybrid hosts `blocks` is a cgroup of v1's blkio.
     pub fn watch(
         &mut self,
         tasks: CgroupId,
@@ -130,7 +130,7 @@ impl TenantPrograms {
         })
     }
 
-    /// Cost of each program.
+    /// Reads the cost of each program.
     pub fn program_costs(&self) -> io::Result<Vec<ProgramCost>> {
         use libbpf_rs::skel::Skel;
         cost::program_costs(self.skeleton.object())
@@ -138,7 +138,7 @@ impl TenantPrograms {
 }
 
 impl TenantWatch {
-    /// Reads its counters, also from another thread.
+    /// Returns a reader of its counters, which works in any thread.
     pub fn counter(&self) -> TenantCounter {
         self.counter.clone()
     }
@@ -147,14 +147,14 @@ impl TenantWatch {
 impl Drop for TenantWatch {
     fn drop(&mut self) {
         for (map, id) in &self.tables {
-            // Fails only when it is gone already.
+            // Fails only if the entry is gone already.
             let _gone = map.delete(&id.to_ne_bytes());
         }
     }
 }
 
 impl TenantCounter {
-    /// The counters now.
+    /// Reads the counters.
     pub fn read(&self) -> TenantReading {
         let total = self.totals.read(self.row as usize);
         let total = total.unwrap_or(cf_tenant {

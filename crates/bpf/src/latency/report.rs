@@ -1,4 +1,4 @@
-//! One report, decoded.
+//! Decodes one report.
 
 use crate::skeleton::latency_types::{
     lt_class, lt_delta, lt_direction, lt_end, lt_flag, lt_miss, lt_report, lt_stamp,
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::mem::{offset_of, size_of};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Which way a packet went, seen from the container.
+/// Direction of a packet, seen from the container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -19,10 +19,10 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Both.
+    /// Both directions.
     pub const ALL: [Direction; 2] = [Direction::Egress, Direction::Ingress];
 
-    /// As it is written in records.
+    /// Returns its text in records.
     pub fn label(self) -> &'static str {
         match self {
             Direction::Egress => "egress",
@@ -31,7 +31,7 @@ impl Direction {
     }
 }
 
-/// What packets are counted by.
+/// Class by which packets are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
@@ -46,10 +46,10 @@ pub enum Class {
 }
 
 impl Class {
-    /// All, in the order of the counts.
+    /// All classes, in the order of the counts.
     pub const ALL: [Class; 4] = [Class::Icmp, Class::Udp, Class::Tcp, Class::Other];
 
-    /// As it is written in records.
+    /// Returns its text in records.
     pub fn label(self) -> &'static str {
         match self {
             Class::Icmp => "icmp",
@@ -60,7 +60,7 @@ impl Class {
     }
 }
 
-/// Where a report ends.
+/// Last point of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum End {
@@ -68,16 +68,16 @@ pub enum End {
     Device = lt_end::LT_END_DEVICE.0 as isize,
     /// Ingress: copied to the reader.
     Copied = lt_end::LT_END_COPIED.0 as isize,
-    /// Ingress: in the socket; its copy is not seen (TCP, or the table was full).
+    /// Ingress: in the socket; the copy is not visible (TCP, or the table was full).
     Ready = lt_end::LT_END_READY.0 as isize,
     /// Ingress: the container's kernel was the receiver.
     Kernel = lt_end::LT_END_KERNEL.0 as isize,
-    /// Ingress: on the container's device; what came then was not seen.
+    /// Ingress: on the container's device; no later point was seen.
     Arrived = lt_end::LT_END_ARRIVED.0 as isize,
 }
 
 impl End {
-    /// All, in the order of their numbers in a record.
+    /// All ends, in the order of their numbers in a record.
     const ALL: [End; 5] = [
         End::Device,
         End::Copied,
@@ -86,7 +86,7 @@ impl End {
         End::Arrived,
     ];
 
-    /// As it is written in records.
+    /// Returns its text in records.
     pub fn label(self) -> &'static str {
         match self {
             End::Device => "device",
@@ -98,30 +98,30 @@ impl End {
     }
 }
 
-/// Why a packet has no report.
+/// Reason why a packet has no report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Miss {
-    /// The kernel dropped it on the way.
+    /// Dropped by the kernel on the way.
     Dropped = lt_miss::LT_MISS_DROPPED.0 as isize,
-    /// It never reached a device of the host.
+    /// Without a device of the host on its way.
     Local = lt_miss::LT_MISS_LOCAL.0 as isize,
-    /// Ingress: no host device received it; the host itself sent it.
+    /// Ingress: sent by the host itself, so that no host device received it.
     NoStart = lt_miss::LT_MISS_NO_START.0 as isize,
-    /// What arrived is not what left.
+    /// Changed: another packet arrived than left.
     Content = lt_miss::LT_MISS_CONTENT.0 as isize,
-    /// The table was full.
+    /// Evicted, because the table was full.
     Evicted = lt_miss::LT_MISS_EVICTED.0 as isize,
-    /// A TCP segment whose whole was not found.
+    /// TCP segment whose super-packet was not found.
     Segment = lt_miss::LT_MISS_SEGMENT.0 as isize,
-    /// Its end was not seen in time.
+    /// Without an end in time.
     Unseen = lt_miss::LT_MISS_UNSEEN.0 as isize,
 }
 
 impl Miss {
-    /// How many reasons there are.
+    /// Number of reasons.
     pub const COUNT: usize = lt_miss::LT_MISSES.0 as usize;
-    /// All, in the order of the counts.
+    /// All reasons, in the order of the counts.
     pub const ALL: [Miss; Self::COUNT] = [
         Miss::Dropped,
         Miss::Local,
@@ -132,7 +132,7 @@ impl Miss {
         Miss::Unseen,
     ];
 
-    /// As it is written in records.
+    /// Returns its text in records.
     pub fn label(self) -> &'static str {
         match self {
             Miss::Dropped => "dropped",
@@ -146,7 +146,7 @@ impl Miss {
     }
 }
 
-/// Points that a packet may pass, by the kernel's programs' names.
+/// Points that a packet may pass, named as in the kernel's programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
     /// Egress 0: queued to the container's device.
@@ -167,13 +167,13 @@ pub enum Point {
     Copied = lt_stamp::LT_COPIED.0 as isize,
 }
 
-/// One packet in one direction.
+/// Report of one packet in one direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// CLOCK_MONOTONIC of the first point, ns.
+    /// Time of the first point, CLOCK_MONOTONIC, ns.
     pub base_ns: u64,
-    /// Points after the first, ns after it; `None` where the packet did not pass or no hook
-    /// shows. [`Report::at`] names them.
+    /// Later points, ns after the first; `None` if the packet did not pass it or no hook shows it.
+    /// [`Report::at`] names them.
     pub points_ns: [Option<u32>; 5],
     /// The container's row.
     pub row: u32,
@@ -187,45 +187,46 @@ pub struct Report {
     pub payload_bytes: u32,
     /// TCP: sequence number; ICMP: the echo's number.
     pub sequence: u32,
-    /// The container's device; `None` where no hook names it.
+    /// The container's device; `None` if no hook names it.
     pub container_ifindex: Option<u32>,
-    /// Egress: the last host device; ingress: the first.
+    /// Egress: the last host device; ingress: the first one.
     pub host_ifindex: u32,
-    /// Socket cookie; `None` when no socket was seen.
+    /// Socket cookie; `None` if no socket was seen.
     pub cookie: Option<u64>,
-    /// Ingress: when the first device received it by the device's own clock, ns; `None` where its
-    /// hardware does not stamp.
+    /// Ingress: time of receipt by the first device's own clock, ns; `None` if its hardware has no
+    /// timestamps.
     pub hardware_ns: Option<u64>,
     /// Source and destination as the container sees them.
     pub source: IpAddr,
-    /// See `source`.
+    /// Destination, see `source`.
     pub destination: IpAddr,
     /// UDP and TCP port; ICMP: the echo's identifier.
     pub source_port: u16,
     /// UDP and TCP port; ICMP: type and code.
     pub destination_port: u16,
-    /// Packets that this record stands for (GSO, GRO).
+    /// Packets in this record (GSO, GRO).
     pub segments: u16,
-    /// Which way.
+    /// Direction, seen from the container.
     pub direction: Direction,
     /// IP protocol number.
     pub protocol: u8,
-    /// Where it ends.
+    /// Last point.
     pub end: End,
-    /// TCP: a retransmission.
+    /// TCP: whether it is a retransmission.
     pub retransmit: bool,
-    /// Left the host inside a tunnel.
+    /// Whether it left the host inside a tunnel.
     pub encapsulated: bool,
-    /// Part of a datagram.
+    /// Whether it is a part of a datagram.
     pub fragment: bool,
-    /// TCP: several segments that were merged on the way; its begin is that of the first.
+    /// TCP: whether it was merged from several segments on the way. The first point is the first
+    /// one's.
     pub merged: bool,
 }
 
 const ABSENT: u32 = lt_delta::LT_ABSENT.0;
 
 impl Report {
-    /// Nanoseconds from the first point to `point`.
+    /// Returns the nanoseconds from the first point to `point`.
     pub fn at(&self, point: Point) -> Option<u32> {
         let first = match self.direction {
             Direction::Egress => Point::QueueIn,
@@ -235,7 +236,7 @@ impl Report {
         self.points_ns.get(index).copied().flatten()
     }
 
-    /// What it is counted as.
+    /// Returns the class under which it is counted.
     pub fn class(&self) -> Class {
         match self.protocol {
             _ if self.fragment => Class::Other,
@@ -247,8 +248,8 @@ impl Report {
     }
 }
 
-/// One record of the ring. `None` for what this version does not know or cannot trust: too
-/// short, an unknown direction, end or IP version, points that go back in time.
+/// Decodes one record of the ring. `None` if this version does not know it or cannot trust it: too
+/// short, an unknown direction, end or IP version, or points that go back in time.
 pub fn decode_report(record: &[u8]) -> Option<Report> {
     let record: &[u8; size_of::<lt_report>()] = record.try_into().ok()?;
     let b = |offset: usize| record[offset];
@@ -328,7 +329,7 @@ mod tests {
         assert_eq!(Direction::ALL.len(), lt_direction::LT_DIRECTIONS.0 as usize);
     }
 
-    /// splitmix64: the same bytes at every run.
+    /// Generates numbers by splitmix64: the same at every run.
     fn next(state: &mut u64) -> u64 {
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -343,7 +344,8 @@ mod tests {
             let mut record: Vec<u8> = (0..size_of::<lt_report>() / 8)
                 .flat_map(|_| next(&mut state).to_ne_bytes())
                 .collect();
-            // Bytes and order by which nearly all would be refused; every other record is raw.
+            // Sets bytes and an order without which nearly all records would be refused; every
+            // other record stays raw.
             if round % 2 == 0 {
                 record[offset_of!(lt_report, direction)] &= 1;
                 record[offset_of!(lt_report, end)] &= 3;

@@ -1,5 +1,5 @@
-//! The rings of reports, mapped. Reading costs no system call and delays nothing: the kernel
-//! overwrites what was not read in time, and the reader counts it.
+//! Rings of reports, mapped. Reading costs no system call and delays no program. The kernel
+//! overwrites reports that were not read in time, and the reader counts them.
 
 use crate::latency::report::{Report, decode_report};
 use crate::mapped::{MappedArray, Plain};
@@ -11,12 +11,12 @@ use std::sync::atomic::{Ordering, fence};
 
 const RECORD_BYTES: usize = size_of::<lt_report>();
 
-/// What one reading found.
+/// Counts of one reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Reports handed on.
+    /// Reports that were passed on.
     pub reports: u64,
-    /// Reports written over before they were read.
+    /// Reports that were overwritten before they were read.
     pub lost: u64,
     /// Reports that contradict themselves: two packets shared an entry for a moment.
     pub rejected: u64,
@@ -25,12 +25,12 @@ pub struct Taken {
 // SAFETY: generated from a C struct of integers, with padding spelt out.
 unsafe impl Plain for lt_report {}
 
-/// A reader with a position of its own in each CPU's ring.
+/// Reader with its own position in each CPU's ring.
 pub struct ReportRing {
-    /// Ring by ring.
+    /// Records of all rings, one ring after the other.
     records: MappedArray<lt_report>,
     per_cpu: u64,
-    /// Next position to read, a CPU.
+    /// Next position to read, per CPU.
     next: Vec<u64>,
 }
 
@@ -45,7 +45,7 @@ impl ReportRing {
         Ok(ring)
     }
 
-    /// Forgets everything written so far.
+    /// Skips everything written so far.
     fn skip_to_end(&mut self) {
         for cpu in 0..self.next.len() {
             let newest = (0..self.per_cpu).map(|i| self.published(cpu, i)).max();
@@ -62,29 +62,29 @@ impl ReportRing {
     fn published(&self, cpu: usize, position: u64) -> u64 {
         let at = self.record(cpu, position);
         // SAFETY: a field of a record inside the mapping (see `MappedArray::at`); the kernel writes
-        // it meanwhile, hence volatile.
+        // it at the same time, hence volatile.
         unsafe { (&raw const (*at).published).read_volatile() }
     }
 
-    /// The record at a position, if it is whole and still there.
+    /// Copies the record at a position, if it is complete and not overwritten.
     fn copy(&self, cpu: usize, position: u64) -> Option<[u8; RECORD_BYTES]> {
         if self.published(cpu, position) != position + 1 {
             return None;
         }
         fence(Ordering::Acquire);
         let at = self.record(cpu, position).cast::<[u8; RECORD_BYTES]>();
-        // SAFETY: inside the mapping (see `MappedArray::at`); bytes have no alignment. A write that
-        // runs meanwhile is noticed below and the copy thrown away.
+        // SAFETY: inside the mapping (see `MappedArray::at`); bytes have no alignment. The check
+        // below detects a concurrent write, and the copy is discarded.
         let copy = unsafe { at.read_volatile() };
         fence(Ordering::Acquire);
         (self.published(cpu, position) == position + 1).then_some(copy)
     }
 
-    /// Hands every waiting report to `sink`, CPU by CPU, in the order of each CPU.
+    /// Passes every pending report to `sink`, CPU by CPU, in the order of each CPU.
     pub fn take(&mut self, mut sink: impl FnMut(Report)) -> Taken {
         let mut taken = Taken::default();
         for cpu in 0..self.next.len() {
-            // One lap at most: a flood must not keep the reader here for ever.
+            // At most one lap: a flood must not keep the reader here for ever.
             for _ in 0..self.per_cpu {
                 let position = self.next[cpu];
                 match self.copy(cpu, position) {
@@ -101,10 +101,11 @@ impl ReportRing {
                     None => {
                         let there = self.published(cpu, position);
                         if there <= position + 1 {
-                            // Not written yet, or being written at this moment.
+                            // Not written yet, or being written right now.
                             break;
                         }
-                        // Lapped. Half a ring ahead of the writer's tail, to stay ahead of it.
+                        // The writer has lapped the reader: resume half a ring ahead of the
+                        // writer's tail.
                         let resume = there.saturating_sub(self.per_cpu / 2);
                         taken.lost += resume.saturating_sub(position).max(1);
                         self.next[cpu] = resume.max(position + 1);

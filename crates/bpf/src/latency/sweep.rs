@@ -1,4 +1,4 @@
-//! Settling packets whose end was not seen. Runs in the caller's thread, never in the data path.
+//! Closes packets whose end was not seen. Runs in the caller's thread, never in the data path.
 
 use super::LatencyPrograms;
 use crate::skeleton::latency_types::lt_sweep_args;
@@ -7,17 +7,17 @@ use std::mem::{offset_of, size_of};
 use std::time::Duration;
 
 impl LatencyPrograms {
-    /// Buckets of the table; each holds four packets.
+    /// Returns the number of buckets of the table; each has room for four packets.
     pub fn buckets(&self) -> u32 {
         self.sizes.packets / 4
     }
 
-    /// Looks at `count` buckets from `first` on (modulo their number). Packets of which nothing
-    /// was seen for `older`, and those in a queue for `queued`, are reported as far as they were
-    /// seen, or counted as missed. Costs about 20 ns a bucket.
+    /// Examines `count` buckets from `first` on (modulo their number). A packet without news for
+    /// `older`, or for `queued` if it is in a queue, is reported up to its last point, or counted
+    /// as missed. Costs about 20 ns a bucket.
     ///
     /// # Errors
-    /// When the kernel does not run the program.
+    /// The kernel does not run the program.
     pub fn sweep(
         &self,
         older: Duration,
