@@ -1,13 +1,13 @@
-//! What the binary says and returns when it is used wrongly, or when the host says no. None of
-//! these needs a network namespace or a running accounting.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+//! Tests of messages and exit codes after wrong use, or when the host refuses. No test needs a
+//! network namespace or a running accounting.
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// Longest that any of these commands may take, so that one that hangs fails its test.
+/// Time limit of each command, seconds, so that one that hangs fails its test.
 const LIMIT: &str = "60";
 
 fn cofferdam(args: &[&str]) -> Output {
@@ -19,7 +19,7 @@ fn cofferdam(args: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Exit code and the one line on standard error; nothing may be on standard output.
+/// Exit code and the one line on standard error; standard output must be empty.
 fn refused(args: &[&str]) -> (i32, String) {
     let output = cofferdam(args);
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -33,8 +33,8 @@ fn refused(args: &[&str]) -> (i32, String) {
 }
 
 fn contains(args: &[&str], code: i32, words: &[&str]) {
-    let (told, line) = refused(args);
-    assert_eq!(told, code, "{args:?}: {line}");
+    let (exit_code, line) = refused(args);
+    assert_eq!(exit_code, code, "{args:?}: {line}");
     for word in words {
         assert!(line.contains(word), "{args:?}: no '{word}' in: {line}");
     }
@@ -97,7 +97,7 @@ fn usage_errors_are_one_line_and_code_2() {
     contains(&["bench", "penalty", "--payload", "200"], 2, &["no unit"]);
 }
 
-/// Every command that a user can give, as its words; groups such as `bench` included.
+/// Words of every command that a user can give; groups such as `bench` included.
 fn commands() -> Vec<Vec<String>> {
     fn collect(command: &clap::Command, words: &[String], all: &mut Vec<Vec<String>>) {
         all.push(words.to_vec());
@@ -129,7 +129,7 @@ fn every_usage_error_names_the_help_of_its_own_command() {
     contains(&["top", "--interval", "5"], 2, &["'cofferdam top --help'"]);
 }
 
-/// A pipe has no width: 80 columns are taken, and no word is cut.
+/// A pipe has no width: the help has 80 columns, and no word is cut.
 /// Promise 78.
 #[test]
 fn the_help_of_every_command_fits_80_columns() {
@@ -146,7 +146,7 @@ fn the_help_of_every_command_fits_80_columns() {
     }
 }
 
-/// Parts of a message between colons: none stands there twice in a row.
+/// Whether a part of a message between colons occurs twice in a row.
 fn repeats(line: &str) -> bool {
     let parts: Vec<&str> = line.trim().split(": ").collect();
     parts.windows(2).any(|pair| pair[0] == pair[1])
@@ -202,13 +202,13 @@ fn an_error_gives_each_cause_once() {
         &["doctor", "--output", "/nosuch/file"],
     ] {
         let output = cofferdam(args);
-        let said = String::from_utf8(output.stderr).unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
         assert_ne!(output.status.code(), Some(0), "{args:?}");
         assert!(
-            !said.is_empty() || !output.stdout.is_empty(),
+            !stderr.is_empty() || !output.stdout.is_empty(),
             "{args:?} says nothing"
         );
-        for line in said.lines() {
+        for line in stderr.lines() {
             assert!(!repeats(line), "{args:?}: {line}");
         }
     }
@@ -241,7 +241,7 @@ fn help_on_a_full_disk_fails() {
 #[test]
 fn a_file_with_data_is_not_overwritten_without_force() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("kept");
+    let path = dir.path().join("data");
     fs::write(&path, "precious").unwrap();
     let name = path.to_str().unwrap();
     for command in ["accounting", "latency"] {
@@ -250,7 +250,7 @@ fn a_file_with_data_is_not_overwritten_without_force() {
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
         contains(&[command, "record", "--force"], 2, &["--output"]);
     }
-    // Benchmarks write directories: what is in one is not replaced either.
+    // Benchmarks write directories: their content is not replaced either.
     let folder = dir.path().to_str().unwrap();
     for bench in [
         "penalty",
@@ -285,7 +285,7 @@ fn selectors_are_checked_before_anything_starts() {
 }
 
 #[test]
-fn top_wants_a_terminal_and_names_the_other_way() {
+fn top_needs_a_terminal_and_names_the_alternative() {
     contains(&["top"], 2, &["terminal", "--once", "--json"]);
 }
 
@@ -316,7 +316,7 @@ fn reports_of_bad_directories_are_refused_and_leave_nothing() {
 
 /// Promise 67.
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_reader_that_closes_the_pipe_is_no_error() {
     for args in [vec!["--help"], vec!["top", "--help"], vec!["--version"]] {
         let mut child = Command::new("timeout")
             .args(["--kill-after=5", LIMIT, env!("CARGO_BIN_EXE_cofferdam")])
@@ -325,7 +325,7 @@ fn a_reader_that_goes_away_is_no_error() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // Gone before the first byte.
+        // Closed before the first byte.
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -357,7 +357,7 @@ fn help_and_version_go_to_standard_output() {
 }
 
 #[test]
-fn manual_pages_and_completions_are_made() {
+fn manual_pages_and_completions_are_generated() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().to_str().unwrap();
     for what in ["man", "completions"] {
@@ -383,7 +383,7 @@ fn manual_pages_and_completions_are_made() {
 
 /// Promise 24.
 #[test]
-fn the_doctor_answers_in_json_with_the_code_that_belongs_to_it() {
+fn the_doctor_answers_in_json_with_its_exit_code() {
     let output = cofferdam(&["doctor", "--json"]);
     let text = String::from_utf8(output.stdout).unwrap();
     let report: cofferdam_records::doctor::DoctorReport = serde_json::from_str(&text).unwrap();
@@ -409,11 +409,12 @@ fn the_doctor_answers_in_json_with_the_code_that_belongs_to_it() {
 /// Promise 76.
 #[test]
 fn every_command_reports_missing_rights_alike() {
-    // As nobody, whoever runs the tests: the binary goes where nobody may execute it.
+    // Run as nobody, whichever user runs the tests: the binary is copied to where nobody may
+    // execute it.
     let dir = tempfile::tempdir().unwrap();
     let binary = dir.path().join("cofferdam");
-    // By a process of its own: a copy made here could still be open for writing in a child
-    // that another test is just starting, and then it cannot be executed.
+    // A separate process copies it. The file of a copy made here could still be open for writing in
+    // a child that another test is starting, and then it could not be executed.
     let copied = Command::new("cp")
         .arg(env!("CARGO_BIN_EXE_cofferdam"))
         .arg(&binary)
@@ -434,7 +435,7 @@ fn every_command_reports_missing_rights_alike() {
     ] {
         assert_eq!(unprivileged(&binary, args), (3, line.clone()), "{args:?}");
     }
-    // The others have words of their own: one line, what is needed, the remedy, code 3.
+    // The other commands have their own words: one line, the requirement, the remedy, code 3.
     let config = dir.path().join("dataplane.toml");
     let good = "device.name = \"lo\"\nnetwork.addresses = [\"10.98.0.9/24\"]\n";
     fs::write(&config, good).unwrap();
@@ -475,7 +476,7 @@ fn every_command_reports_missing_rights_alike() {
     }
 }
 
-/// Runs `binary` without any capability: as root through `setpriv`, else as it is.
+/// Runs `binary` without any capability: root through `setpriv`, another user directly.
 fn unprivileged(binary: &Path, args: &[&str]) -> (i32, String) {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=5", LIMIT]);
@@ -528,11 +529,11 @@ fn a_bad_configuration_is_reported_before_anything_starts() {
     let large = "[[rule]]\nmatch = \"a\"\ncpu = \"strict\"\ncpus = 60000\n";
     fs::write(&path, large).unwrap();
     let output = cofferdam(&["agent", "--check-config", "--config", name]);
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{told}");
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{printed}");
     assert!(
-        told.contains("agent.toml:1:1: warning: 'a' asks for more CPUs"),
-        "{told}"
+        printed.contains("agent.toml:1:1: warning: 'a' asks for more CPUs"),
+        "{printed}"
     );
     fs::write(&path, "[[rule]]\nmatch = \"a\"\n").unwrap();
     let output = cofferdam(&["agent", "--check-config", "--config", name]);
@@ -552,7 +553,7 @@ fn the_example_configuration_can_be_put_in_force() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../etc/cofferdam.toml");
     let output = cofferdam(&["agent", "--check-config", "--config", path]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    // Also with every comment that shows a key taken away.
+    // Again, with every comment that shows a key turned into that key.
     let dir = tempfile::tempdir().unwrap();
     let all = dir.path().join("all.toml");
     let text = fs::read_to_string(path).unwrap();
@@ -563,14 +564,14 @@ fn the_example_configuration_can_be_put_in_force() {
     });
     fs::write(&all, shown.collect::<Vec<_>>().join("\n")).unwrap();
     let output = cofferdam(&["agent", "--check-config", "--config", all.to_str().unwrap()]);
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    assert!(told.contains("1 rules"), "{told}");
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{printed}");
+    assert!(printed.contains("1 rules"), "{printed}");
 }
 
 /// Promise 75.
 #[test]
-fn a_bad_experiment_is_reported_with_its_place_and_a_good_one_becomes_a_workflow() {
+fn a_bad_experiment_is_reported_with_its_place() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("mine.yaml");
     let name = path.to_str().unwrap();

@@ -1,4 +1,4 @@
-//! Benchmarks that start Cofferdam's agent, from the command line. Need root.
+//! Tests of benchmarks that start Cofferdam's agent, from the command line. They need root.
 
 use cofferdam_lab::fixtures::{exclusive, time_limit};
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Promise 47.
 #[test]
-fn bench_agent_measures_an_agent_that_knows_its_containers_and_leaves_nothing() {
+fn bench_agent_measures_a_running_agent_and_leaves_nothing() {
     let _alone = exclusive();
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("run");
@@ -17,7 +17,7 @@ fn bench_agent_measures_an_agent_that_knows_its_containers_and_leaves_nothing() 
         (command.output().unwrap(), dir)
     });
     let (output, dir) = output;
-    let told = String::from_utf8_lossy(&output.stdout);
+    let printed = String::from_utf8_lossy(&output.stdout);
     let complained = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{complained}");
     for word in [
@@ -25,7 +25,7 @@ fn bench_agent_measures_an_agent_that_knows_its_containers_and_leaves_nothing() 
         "enforces (1,000 rules)",
         "two containers, one CPU",
     ] {
-        assert!(told.contains(word), "{word}: {told}");
+        assert!(printed.contains(word), "{word}: {printed}");
     }
     let text = std::fs::read_to_string(dir.join("result.json")).unwrap();
     let result: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -42,10 +42,11 @@ fn bench_agent_measures_an_agent_that_knows_its_containers_and_leaves_nothing() 
     cofferdam_lab::fixtures::assert_nothing_left();
 }
 
-/// The agent is started and ended for its sample, the benchmark's own accounting goes on after, and nothing stays in force.
+/// The benchmark starts and ends the agent for its sample. Its own accounting continues after that,
+/// and no change stays in force.
 /// Promise 42.
 #[test]
-fn bench_penalty_measures_what_the_agent_makes_of_a_flood() {
+fn bench_penalty_measures_a_flood_with_the_agent() {
     let _alone = exclusive();
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("run");

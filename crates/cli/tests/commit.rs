@@ -1,4 +1,4 @@
-//! The commit that a build is told, by git's own files.
+//! Tests of the commit that a build records, from git's own files.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../build/commit.rs"]
@@ -29,7 +29,7 @@ fn a_branch_is_found_loose_packed_and_detached() {
     let packed = format!("# pack-refs with: peeled\n{ONE} refs/heads/main\n");
     write(&git.join("packed-refs"), &packed);
     assert_eq!(commit_of(place.path()).as_deref(), Some("0123456789ab"));
-    // A loose one is newer.
+    // A loose branch is newer than a packed one.
     write(
         &git.join("refs/heads/main"),
         &format!("{}\n", ONE.replace('0', "f")),
@@ -43,7 +43,7 @@ fn a_branch_is_found_loose_packed_and_detached() {
 
 /// Promise 78.
 #[test]
-fn a_work_tree_has_its_own_head_and_the_branches_of_its_repository() {
+fn a_work_tree_has_its_own_head_and_shared_branches() {
     let place = tempfile::tempdir().unwrap();
     let git = place.path().join("main/.git");
     let own = git.join("worktrees/side");
@@ -57,7 +57,7 @@ fn a_work_tree_has_its_own_head_and_the_branches_of_its_repository() {
 
 /// Promise 78.
 #[test]
-fn an_archive_and_a_damaged_tree_have_none() {
+fn an_archive_and_a_damaged_tree_have_no_commit() {
     let place = tempfile::tempdir().unwrap();
     assert_eq!(commit_of(place.path()), None);
     write(&place.path().join(".git/HEAD"), "nonsense\n");
@@ -66,7 +66,7 @@ fn an_archive_and_a_damaged_tree_have_none() {
     assert_eq!(commit_of(place.path()), None);
 }
 
-/// Of this build, made in this tree.
+/// Checks the version of this build, made in this tree.
 /// Promise 78.
 #[test]
 fn the_version_names_the_commit() {
@@ -74,14 +74,14 @@ fn the_version_names_the_commit() {
         .arg("--version")
         .output()
         .unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
     let version = format!("cofferdam {} (commit ", env!("CARGO_PKG_VERSION"));
-    assert!(told.starts_with(&version), "{told}");
+    assert!(printed.starts_with(&version), "{printed}");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let expected = match (std::env::var("COFFERDAM_COMMIT"), commit_of(&root)) {
         (Ok(given), _) if !given.is_empty() => given,
         (_, Some(commit)) => commit.trim_end_matches("-dirty").to_owned(),
         (_, None) => "unknown: built outside a git tree".to_owned(),
     };
-    assert!(told.contains(&expected), "{told} has no {expected}");
+    assert!(printed.contains(&expected), "{printed} has no {expected}");
 }

@@ -1,6 +1,7 @@
-//! `cofferdam dataplane` as its user starts it: commands, a file, two namespaces. Needs root.
+//! Tests of `cofferdam dataplane` as a user runs it: commands, a file, two namespaces. They need
+//! root.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use cofferdam_lab::fixtures::{
     Namespace, Net, Process, VethPair, exclusive, time_limit, try_run, wait_until,
@@ -11,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_cofferdam");
-/// How long anything may take on a busy machine.
+/// Time limit of any step on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 const WEB: &str = "[[application]]\nname = \"web\"\nuser = \"root\"\nbind = [\"tcp/*:80\"]\n";
 
@@ -21,7 +22,7 @@ fn alone(body: impl FnOnce() + Send + 'static) {
     cofferdam_lab::fixtures::assert_nothing_left();
 }
 
-/// A server's namespace with the dataplane's device, and a client's.
+/// Namespace of a server with the dataplane's device, and one of a client.
 struct Testbed {
     pair: VethPair,
     server: Namespace,
@@ -31,7 +32,8 @@ struct Testbed {
 }
 
 impl Testbed {
-    /// The dataplane's address is 10.98.NET.9, Linux has 10.98.NET.1 beside it.
+    /// Creates the namespaces. The dataplane's address is 10.98.NET.9; Linux has 10.98.NET.1 on the
+    /// same link.
     fn new(net: u8) -> Testbed {
         let (server, client) = (Namespace::new("server"), Namespace::new("client"));
         let pair = VethPair::new((&server, "eth0"), (&client, "eth0"));
@@ -55,11 +57,12 @@ impl Testbed {
         self.path("dataplane.sock").display().to_string()
     }
 
-    /// Writes the configuration, with `more` behind it.
+    /// Writes the configuration, followed by `more`.
     fn configure(&self, address: &str, device: &str, more: &str) -> String {
         let path = self.path("dataplane.toml");
         let text = format!(
-            "socket = \"{}\"\n[device]\nname = \"{device}\"\n[network]\naddresses = [\"{address}/24\"]\n{more}",
+            "socket = \"{}\"\n[device]\nname = \"{device}\"\n\
+             [network]\naddresses = [\"{address}/24\"]\n{more}",
             self.socket()
         );
         std::fs::write(&path, text).unwrap();
@@ -70,7 +73,7 @@ impl Testbed {
         Running::start(&self.server, self.folder.path(), label, words)
     }
 
-    /// A dataplane that serves.
+    /// Starts a dataplane and waits until it serves.
     fn dataplane(&self) -> Running {
         let config = self.configure(&format!("10.98.{}.9", self.net), "eth0", WEB);
         let running = self.start("run", &format!("run --config {config}"));
@@ -80,7 +83,7 @@ impl Testbed {
         running
     }
 
-    /// The web server on it.
+    /// Starts the web server on the dataplane.
     fn web(&self) -> Running {
         let words = format!(
             "serve http 10.98.{}.9:80 --name web --socket {}",
@@ -92,7 +95,7 @@ impl Testbed {
         running
     }
 
-    /// What a client sees; `None` when nobody answers.
+    /// Page that a client fetches; `None` without an answer.
     fn page(&self) -> Option<String> {
         let url = format!("http://10.98.{}.9/", self.net);
         let curl = ["curl", "-sS", "--max-time", "2", &url];
@@ -107,7 +110,7 @@ impl Testbed {
     }
 }
 
-/// A command that runs, with what it says in files.
+/// Running command, whose output goes to files.
 struct Running {
     process: Process,
     out: PathBuf,
@@ -124,7 +127,7 @@ impl Running {
             err.display()
         );
         std::fs::write(&script, text).unwrap();
-        // One of that name may have run before: what it said must not be taken for this one's.
+        // Output of an earlier command with this label must not be taken for this one's.
         let _ = (std::fs::remove_file(&out), std::fs::remove_file(&err));
         Running {
             process: net.spawn(&format!("sh {}", script.display())),
@@ -141,13 +144,13 @@ impl Running {
         std::fs::read_to_string(&self.err).unwrap_or_default()
     }
 
-    /// Its exit code, and its one line on standard error.
+    /// Waits for the end: exit code, and the one line on standard error.
     fn end(&self) -> (Option<i32>, String) {
         let code = self.process.wait();
         (code, self.err())
     }
 
-    /// Its dataplane has ended in order: so does it.
+    /// Asserts that the server ends in order with its dataplane.
     fn ends_with_its_dataplane(&self) {
         let (code, err) = self.end();
         assert_eq!((code, err.lines().count()), (Some(0), 1), "{err}");
@@ -180,7 +183,7 @@ fn text(bytes: &[u8]) -> String {
 /// Promise 66.
 /// Promise 78.
 #[test]
-fn a_dataplane_serves_is_looked_at_and_leaves_nothing_at_sigterm() {
+fn a_dataplane_serves_and_leaves_nothing_at_sigterm() {
     alone(|| {
         let testbed = Testbed::new(3);
         let dataplane = testbed.dataplane();
@@ -206,7 +209,7 @@ fn a_dataplane_serves_is_looked_at_and_leaves_nothing_at_sigterm() {
             seen.starts_with("eth0: ") && seen.contains("\nweb "),
             "{seen}"
         );
-        // The page that was fetched; what is shown is 10 ms old.
+        // The segments of the page that was fetched; the figures are up to 10 ms old.
         wait_until("the segments", PATIENCE, || {
             let seen = cofferdam(&["groups", "--json", "--socket", &socket]);
             let seen: serde_json::Value = serde_json::from_slice(&seen.stdout).unwrap();
@@ -268,7 +271,7 @@ fn a_server_that_is_started_first_waits_for_its_dataplane() {
 
 /// Promise 66.
 #[test]
-fn after_kill_9_the_next_dataplane_serves_in_its_place() {
+fn the_next_dataplane_serves_after_kill_9() {
     alone(|| {
         let testbed = Testbed::new(4);
         let dataplane = testbed.dataplane();
@@ -288,7 +291,7 @@ fn after_kill_9_the_next_dataplane_serves_in_its_place() {
 
 /// Promise 66.
 #[test]
-fn a_device_set_down_is_waited_for_and_one_that_goes_ends_its_dataplane_alone() {
+fn a_dataplane_waits_for_a_device_that_is_set_down() {
     alone(|| {
         let (testbed, other) = (Testbed::new(5), Testbed::new(6));
         let (dataplane, others) = (testbed.dataplane(), other.dataplane());
@@ -319,7 +322,7 @@ fn a_device_set_down_is_waited_for_and_one_that_goes_ends_its_dataplane_alone() 
 
 /// Promise 49.
 #[test]
-fn an_address_of_linux_and_a_missing_device_are_refused_by_name() {
+fn an_address_of_linux_and_a_missing_device_are_refused() {
     alone(|| {
         let testbed = Testbed::new(7);
         for (address, device, words) in [
@@ -335,7 +338,7 @@ fn an_address_of_linux_and_a_missing_device_are_refused_by_name() {
             run.fails_with(&words);
             assert!(!Path::new(&testbed.socket()).exists());
         }
-        // The device and its address are Linux's as before.
+        // The device and its address still belong to Linux.
         testbed.client.ping("10.98.7.1");
     });
 }
@@ -369,12 +372,12 @@ fn a_wrong_file_is_reported_with_line_and_reason() {
         let ended = (output.status.code(), err.lines().count());
         assert_eq!(ended, (Some(1), 1), "{err}");
         assert!(err.contains(&format!("{path}{words}")), "{err}");
-        // The check has the agent's form: each mistake a line on standard output.
+        // The check prints each mistake as a line on standard output, like that of the agent.
         let output = cofferdam(&["run", "--check-config", "--config", path]);
         let (out, err) = (text(&output.stdout), text(&output.stderr));
-        let told = words.replacen(": ", ": error: ", 1);
+        let expected = words.replacen(": ", ": error: ", 1);
         assert_eq!(out.lines().count(), 1, "{out}");
-        assert!(out.starts_with(&format!("{path}{told}")), "{out}");
+        assert!(out.starts_with(&format!("{path}{expected}")), "{out}");
         assert_eq!(output.status.code(), Some(1));
         assert_eq!(err, format!("cofferdam: {path}: 1 error, refused\n"));
     }
@@ -404,7 +407,7 @@ fn has_keys() -> bool {
 
 /// Promise 69.
 #[test]
-fn attacks_on_protection_keys_are_all_stopped_or_there_are_no_keys() {
+fn all_attacks_on_protection_keys_are_stopped() {
     time_limit(Duration::from_secs(120), || {
         let output = cofferdam(&["attack", "--json"]);
         if has_keys() {
@@ -415,21 +418,21 @@ fn attacks_on_protection_keys_are_all_stopped_or_there_are_no_keys() {
             return;
         }
         assert_eq!(output.status.code(), Some(3));
-        let said = text(&output.stderr);
+        let printed = text(&output.stderr);
         for words in [
             "protection keys",
             "there is nothing to attack here",
             "use domain = \"process\"",
         ] {
-            assert!(said.contains(words), "{said}");
+            assert!(printed.contains(words), "{printed}");
         }
-        assert_eq!(said.lines().count(), 1, "{said}");
+        assert_eq!(printed.lines().count(), 1, "{printed}");
     });
 }
 
 /// Promise 69.
 #[test]
-fn an_application_behind_protection_keys_is_refused_in_words_where_there_are_none() {
+fn without_protection_keys_an_application_behind_them_is_refused() {
     alone(|| {
         let testbed = Testbed::new(95);
         let more = "[[application]]\nname = \"hot\"\nuser = \"nobody\"\nbind = [\"tcp/*:7\"]\n\
@@ -449,16 +452,16 @@ fn an_application_behind_protection_keys_is_refused_in_words_where_there_are_non
             assert_eq!(running.end(), (Some(0), String::new()));
             return;
         }
-        let (code, said) = running.end();
-        assert_eq!(code, Some(3), "{said}");
+        let (code, printed) = running.end();
+        assert_eq!(code, Some(3), "{printed}");
         for words in [
             "application 'hot' has domain = \"pkey\"",
             "protection keys",
             "set domain = \"process\" for it",
         ] {
-            assert!(said.contains(words), "{said}");
+            assert!(printed.contains(words), "{printed}");
         }
-        assert_eq!(said.lines().count(), 1, "{said}");
+        assert_eq!(printed.lines().count(), 1, "{printed}");
         assert!(!testbed.path("dataplane.sock").exists());
     });
 }

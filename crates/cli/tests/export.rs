@@ -1,6 +1,6 @@
-//! `cofferdam export`: what was kept comes out whole in every form, and files are never half.
+//! Tests of `cofferdam export`: every format has all records, and files are never incomplete.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use cofferdam_history::{Frame, Limits, Store};
 use cofferdam_records::accounting::AccountingRecord;
@@ -16,7 +16,7 @@ fn at(seconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000 + seconds)
 }
 
-/// One second with two containers and a cgroup of the host.
+/// Record of one second with two containers and a cgroup of the host.
 fn record(second: u64) -> AccountingRecord {
     let container = |id: u64, name: &str, runtime: &str| {
         json!({
@@ -53,12 +53,12 @@ fn record(second: u64) -> AccountingRecord {
     .unwrap()
 }
 
-struct Kept {
+struct RecordedHistory {
     folder: tempfile::TempDir,
 }
 
-impl Kept {
-    fn new() -> Kept {
+impl RecordedHistory {
+    fn new() -> RecordedHistory {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(&folder.path().join("history"), Limits::default()).unwrap();
         for second in 1..=100 {
@@ -66,14 +66,14 @@ impl Kept {
                 .append(&Frame::new(record(second), Vec::new()).unwrap())
                 .unwrap();
         }
-        Kept { folder }
+        RecordedHistory { folder }
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Seconds 11 to 20 of the history.
+    /// Exports seconds 11 to 20 of the history.
     fn export(&self, more: &[&str]) -> Output {
         let history = self.path("history");
         let times = [
@@ -119,8 +119,8 @@ fn done(output: &Output) -> String {
 /// Promise 16.
 #[test]
 fn json_lines_are_those_of_a_recording() {
-    let kept = Kept::new();
-    let text = done(&kept.export(&["--all"]));
+    let history = RecordedHistory::new();
+    let text = done(&history.export(&["--all"]));
     let found: Vec<AccountingRecord> = text
         .lines()
         .map(|l| serde_json::from_str(l).unwrap())
@@ -130,7 +130,7 @@ fn json_lines_are_those_of_a_recording() {
         record.containers.sort_by_key(|c| (-c.owed_ns, c.cgroup_id));
     }
     assert_eq!(found, expected);
-    let text = done(&kept.export(&["--container", "web", "--resolution", "10s"]));
+    let text = done(&history.export(&["--container", "web", "--resolution", "10s"]));
     let [line] = text.lines().collect::<Vec<_>>()[..] else {
         panic!("{text}");
     };
@@ -144,14 +144,14 @@ fn json_lines_are_those_of_a_recording() {
 
 /// Promise 16.
 #[test]
-fn csv_has_a_row_for_each_container_and_interval_whatever_its_name() {
-    let kept = Kept::new();
-    let out = kept.path("night.csv");
-    let output = kept.export(&["--format", "csv", "--output", out.to_str().unwrap()]);
+fn csv_has_a_row_for_each_container_and_interval() {
+    let history = RecordedHistory::new();
+    let out = history.path("night.csv");
+    let output = history.export(&["--format", "csv", "--output", out.to_str().unwrap()]);
     assert_eq!(done(&output), "");
     let mut rows = csv::Reader::from_path(&out).unwrap();
     let heading = rows.headers().unwrap().clone();
-    // The columns of Parquet, of one declaration.
+    // The columns are those of Parquet, from one declaration.
     let columns: Vec<_> = cofferdam_columnar::COLUMNS.iter().map(|c| c.name).collect();
     assert_eq!(heading.iter().collect::<Vec<_>>(), columns);
     let column = |name: &str| heading.iter().position(|h| h == name).unwrap();
@@ -161,37 +161,37 @@ fn csv_has_a_row_for_each_container_and_interval_whatever_its_name() {
     assert!(rows.iter().any(|r| r[name] == *HOSTILE));
     let sum: u64 = rows.iter().map(|r| r[caused].parse::<u64>().unwrap()).sum();
     assert_eq!(sum, (11..=20).map(|s| 2 * (s + 1)).sum::<u64>());
-    assert_eq!(kept.files(), ["night.csv"]);
+    assert_eq!(history.files(), ["night.csv"]);
 }
 
 /// Promise 16.
 #[test]
 fn parquet_has_the_same_records() {
-    let kept = Kept::new();
-    let out = kept.path("night.parquet");
-    done(&kept.export(&["--format", "parquet", "--output", out.to_str().unwrap()]));
+    let history = RecordedHistory::new();
+    let out = history.path("night.parquet");
+    done(&history.export(&["--format", "parquet", "--output", out.to_str().unwrap()]));
     let bytes = std::fs::read(&out).unwrap();
     assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
     let reader = cofferdam_columnar::Reader::open(&out).unwrap();
     assert_eq!(reader.records(), Some(10));
-    let refused_text = refused(&kept.export(&["--format", "parquet"]), 2);
+    let refused_text = refused(&history.export(&["--format", "parquet"]), 2);
     assert!(refused_text.contains("give --output"), "{refused_text}");
 }
 
 /// Promise 16.
 #[test]
-fn a_file_that_exists_is_replaced_only_by_force_and_never_by_a_half() {
-    let kept = Kept::new();
-    let out = kept.path("out");
+fn force_replaces_a_file_only_by_a_complete_one() {
+    let recorded = RecordedHistory::new();
+    let out = recorded.path("out");
     std::fs::write(&out, "precious").unwrap();
     let out_text = out.to_str().unwrap();
-    let text = refused(&kept.export(&["--output", out_text]), 1);
+    let text = refused(&recorded.export(&["--output", out_text]), 1);
     assert!(
         text.contains("exists: give another --output, or --force"),
         "{text}"
     );
     // Nothing was recorded then: the file stays.
-    let history = kept.path("history");
+    let history = recorded.path("history");
     let none = [
         "--from",
         "2020-01-01",
@@ -207,20 +207,20 @@ fn a_file_that_exists_is_replaced_only_by_force_and_never_by_a_half() {
         "{text}"
     );
     assert_eq!(std::fs::read_to_string(&out).unwrap(), "precious");
-    done(&kept.export(&["--output", out_text, "--force"]));
+    done(&recorded.export(&["--output", out_text, "--force"]));
     assert_eq!(std::fs::read_to_string(&out).unwrap().lines().count(), 10);
-    let text = refused(&kept.export(&["--output", "/dev/full", "--force"]), 1);
+    let text = refused(&recorded.export(&["--output", "/dev/full", "--force"]), 1);
     assert!(text.contains("is not a regular file"), "{text}");
-    let text = refused(&kept.export(&["--output", "/nowhere/out"]), 1);
+    let text = refused(&recorded.export(&["--output", "/nowhere/out"]), 1);
     assert!(text.contains("cannot write to /nowhere/out"), "{text}");
-    assert_eq!(kept.files(), ["out"]);
+    assert_eq!(recorded.files(), ["out"]);
 }
 
 /// Promise 16.
 #[test]
-fn what_cannot_be_exported_is_said_in_one_line() {
-    let kept = Kept::new();
-    let history = kept.path("history");
+fn a_refused_export_is_one_line() {
+    let recorded = RecordedHistory::new();
+    let history = recorded.path("history");
     for (args, code, words) in [
         (vec!["--from", "soon"], 2, "yesterday 03:00"),
         (
@@ -254,9 +254,9 @@ fn what_cannot_be_exported_is_said_in_one_line() {
         let text = refused(&export(&history, &args), code);
         assert!(text.contains(words), "{args:?}: {text}");
     }
-    let text = refused(&export(&kept.path("none"), &["--from", "1h ago"]), 1);
+    let text = refused(&export(&recorded.path("none"), &["--from", "1h ago"]), 1);
     assert!(text.contains("give --history"), "{text}");
-    let notes = kept.path("notes");
+    let notes = recorded.path("notes");
     std::fs::write(&notes, "mine").unwrap();
     let text = refused(&export(&notes, &["--from", "1h ago"]), 1);
     assert!(text.contains("is not a history of cofferdam"), "{text}");
@@ -264,11 +264,11 @@ fn what_cannot_be_exported_is_said_in_one_line() {
 
 /// Promise 65.
 #[test]
-fn damaged_frames_are_named_and_the_rest_comes_out() {
-    let kept = Kept::new();
-    let path = kept.path("history");
+fn damaged_frames_are_named_and_the_rest_is_exported() {
+    let recorded = RecordedHistory::new();
+    let path = recorded.path("history");
     let mut bytes = std::fs::read(&path).unwrap();
-    // Some byte in the middle of the pages of frames.
+    // A byte in the middle of the pages of frames.
     let place = bytes.len() / 2;
     bytes[place] ^= 0x55;
     std::fs::write(&path, &bytes).unwrap();

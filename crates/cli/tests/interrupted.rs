@@ -1,6 +1,6 @@
-//! Ctrl-C at any moment: every command that takes a while, at random moments of its life. Needs root.
+//! Tests of Ctrl-C at random moments of every command that takes a while. They need root.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use cofferdam_lab::fixtures::{
     FakeContainer, Namespace, Net, VethPair, exclusive, leftovers, number_from_env, time_limit,
@@ -15,16 +15,17 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_cofferdam");
-/// Moments a command; `COFFERDAM_INTERRUPTS` for more.
+/// Default number of moments for each command; `COFFERDAM_INTERRUPTS` sets another.
 const MOMENTS: u64 = 2;
-/// `COFFERDAM_INTERRUPT_SEED` for others.
+/// Default seed of the moments; `COFFERDAM_INTERRUPT_SEED` sets another.
 const SEED: u64 = 1;
-/// A moment is anywhere in a command's first seconds: all load, build and measure by then.
+/// Latest moment: within the first seconds every command loads, builds and measures.
 const LATEST: Duration = Duration::from_secs(4);
-/// The end of the slowest: containers, namespaces and programs are taken away one by one.
+/// Time limit for the end of the slowest command: it removes containers, namespaces and programs
+/// one by one.
 const END: Duration = Duration::from_secs(60);
 
-/// Benchmarks of all stages; `OUT` is a folder that does not exist.
+/// Benchmarks of all kinds; `OUT` is a folder that does not exist.
 const BENCHES: [&str; 8] = [
     "bench penalty --quick --output OUT",
     "bench accounting --quick --output OUT",
@@ -48,7 +49,7 @@ const AGENT: &str = "[[rule]]\nmatch = \"*\"\nnetwork_cpu = \"enforce\"\n";
 
 const DATAPLANE: &str = "device.name = \"eth0\"\nnetwork.addresses = [\"10.98.7.9/24\"]\n";
 
-/// Starts a command as a shell does: in a process group of its own, which Ctrl-C reaches whole.
+/// Starts a command as a shell does: in its own process group, which Ctrl-C reaches.
 fn start(words: &[&str], folder: &Path) -> Child {
     Command::new(words[0])
         .args(&words[1..])
@@ -61,7 +62,7 @@ fn start(words: &[&str], folder: &Path) -> Child {
         .unwrap()
 }
 
-/// A command and all that it started; killed when a test ends without its end.
+/// Command and its descendants; killed if a test ends without ending them.
 struct Group(Child);
 
 impl Group {
@@ -78,7 +79,7 @@ impl Drop for Group {
     }
 }
 
-/// What the product keeps in `/run/cofferdam`.
+/// Files of the product in `/run/cofferdam`.
 fn run_files() -> BTreeSet<String> {
     let entries = std::fs::read_dir("/run/cofferdam").into_iter().flatten();
     entries
@@ -116,7 +117,7 @@ fn interrupt_at_random(line: &str, prefix: &[&str], random: &mut fastrand::Rng) 
             status.is_some()
         });
         let status = status.unwrap();
-        // Before the program has begun, the signal itself ends it.
+        // Before the program has started, the signal itself ends the process.
         let is_orderly = matches!(status.code(), Some(0 | 130));
         assert!(
             is_orderly || status.signal() == Some(Signal::SIGINT as i32),
@@ -128,7 +129,8 @@ fn interrupt_at_random(line: &str, prefix: &[&str], random: &mut fastrand::Rng) 
     }
 }
 
-/// One at a time, with a limit; asserts that nothing stays behind.
+/// Runs `body` as the only test of the machine, with a time limit; asserts that nothing is left
+/// behind.
 fn alone(body: impl FnOnce(&mut fastrand::Rng) + Send + 'static) {
     let _alone = exclusive();
     time_limit(Duration::from_secs(600), || {

@@ -1,4 +1,5 @@
-//! `cofferdam latency` on real namespaces: recording, pinging, and the socket inside.
+//! Tests of `cofferdam latency` on real namespaces: recordings, pings, and the socket in
+//! containers.
 
 mod latency_testbed;
 
@@ -25,13 +26,13 @@ fn the_three_steps_inside_a_container() {
         let of = |way: &str| lines.iter().filter(|l| l.contains(way)).count();
         assert_eq!((of(" egress: "), of(" ingress: ")), (3, 3), "{lines:?}");
         for line in &lines {
-            // [1552589043.315681] (1) egress: 80932
+            // Format: [1552589043.315681] (1) egress: 80932
             let (time, rest) = line.split_once("] (").expect(line);
             assert!(time.starts_with('[') && time.contains('.'), "{line}");
             let (_, ns) = rest.rsplit_once(": ").expect(line);
             assert!(ns.parse::<u64>().is_ok_and(|ns| ns > 0), "{line}");
         }
-        // The neighbour sees nothing of it, before and after its own measurement.
+        // The neighbour gets none of these reports, before and during its own measurement.
         assert_eq!(ask(other, &serve.socket, "read"), Vec::<String>::new());
         ask(other, &serve.socket, "on");
         web.sh("busybox ping -q -c 3 -i 0.1 10.98.3.2");
@@ -65,7 +66,7 @@ fn the_host_itself_is_refused_and_a_second_server_too() {
         assert_eq!(second.status.code(), Some(1));
         let text = String::from_utf8_lossy(&second.stderr).into_owned();
         assert!(text.contains("another process listens on"), "{text}");
-        // Killed, it leaves a file that the next one replaces.
+        // A killed server leaves a socket that the next one replaces.
         serve.child.kill().expect("it runs");
         serve.child.wait().expect("it ran");
         let mut next = Serve::start(dir.path());
@@ -86,7 +87,7 @@ fn packets_are_recorded_as_json_lines() {
             .arg(&file)
             .spawn()
             .expect("the binary runs");
-        // Until its end: nobody knows when the recording begins.
+        // Sends until the recording ends, because its begin is unknown.
         let web = testbed.web.namespace();
         let status = loop {
             if let Some(status) = child.try_wait().expect("it can be waited for") {
@@ -162,7 +163,7 @@ fn bad_input_is_one_clear_line() {
     });
 }
 
-/// A small file system; unmounted when dropped.
+/// Small file system; unmounted when dropped.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -199,7 +200,7 @@ fn a_full_disk_ends_the_recording_with_whole_lines() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary runs");
-        // Some 600 bytes a packet and direction: the disk has room for about fifty echoes.
+        // About 600 bytes a packet and direction: the disk has space for about fifty echoes.
         wait_until("the recording has ended", Duration::from_secs(30), || {
             testbed
                 .web
@@ -211,9 +212,9 @@ fn a_full_disk_ends_the_recording_with_whole_lines() {
         let text = String::from_utf8_lossy(&out.stderr).into_owned();
         assert_eq!(out.status.code(), Some(1), "{text}");
         assert!(text.contains("No space left"), "{text}");
-        let kept = std::fs::read_to_string(&file).expect("text");
-        let whole = kept.rfind('\n').map_or("", |end| &kept[..end]);
-        assert!(whole.lines().count() > 20, "{kept}");
+        let recorded = std::fs::read_to_string(&file).expect("text");
+        let whole = recorded.rfind('\n').map_or("", |end| &recorded[..end]);
+        assert!(whole.lines().count() > 20, "{recorded}");
         for line in whole.lines() {
             serde_json::from_str::<Value>(line).expect(line);
         }
@@ -222,7 +223,7 @@ fn a_full_disk_ends_the_recording_with_whole_lines() {
 
 /// Promise 67.
 #[test]
-fn a_container_that_goes_ends_its_recording() {
+fn a_container_that_ends_ends_its_recording() {
     alone(|| {
         let testbed = testbed();
         let brief = FakeContainer::new("brief");
@@ -238,19 +239,19 @@ fn a_container_that_goes_ends_its_recording() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary runs");
-        let kept = || std::fs::read_to_string(&file).unwrap_or_default();
+        let recorded = || std::fs::read_to_string(&file).unwrap_or_default();
         wait_until("packets are recorded", Duration::from_secs(30), || {
             brief
                 .namespace()
                 .sh("busybox ping -q -c 5 -i 0.02 10.98.3.2");
-            kept().lines().count() >= 10
+            recorded().lines().count() >= 10
         });
         drop(brief);
         let out = child.wait_with_output().expect("it ends");
         let text = String::from_utf8_lossy(&out.stderr).into_owned();
         assert_eq!(out.status.code(), Some(1), "{text}");
         assert!(text.contains("every selected container is gone"), "{text}");
-        assert!(kept().lines().count() >= 10, "{}", kept());
+        assert!(recorded().lines().count() >= 10, "{}", recorded());
     });
 }
 

@@ -1,4 +1,4 @@
-//! Latency in the agent: histograms for Prometheus, and the socket inside the containers.
+//! Tests of latency in the agent: histograms for Prometheus, and the socket in the containers.
 
 mod latency_testbed;
 
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A running agent; ended as systemd does when dropped.
+/// Running agent; ended as by systemd when dropped.
 struct Agent {
     child: Child,
     socket: PathBuf,
@@ -50,7 +50,7 @@ impl Agent {
         serde_json::from_slice(&status).ok()
     }
 
-    /// One scrape.
+    /// Text of one scrape.
     fn metrics(&self) -> String {
         let status = self.status().expect("it runs");
         let address = status["agent"]["metrics_address"]
@@ -78,7 +78,7 @@ impl Drop for Agent {
     }
 }
 
-/// Values of the series whose labels hold all of `labels`.
+/// Values of the series that have all of `labels`.
 fn values(text: &str, name: &str, labels: &[&str]) -> Vec<f64> {
     let start = format!("{name}{{");
     text.lines()
@@ -87,7 +87,7 @@ fn values(text: &str, name: &str, labels: &[&str]) -> Vec<f64> {
         .collect()
 }
 
-/// The first of them; 0 where there is none.
+/// First of these values; 0 if there is none.
 fn value(text: &str, name: &str, labels: &[&str]) -> f64 {
     values(text, name, labels).first().copied().unwrap_or(0.0)
 }
@@ -112,7 +112,8 @@ fn the_agent_exports_histograms_and_serves_the_containers() {
                 &echoes,
             ) > 0.0
         });
-        // Beside the agent's own measurement, the container's: its reports and nothing else.
+        // Next to the agent's own measurement the container has its own: these reports and no
+        // others.
         ask(web, &socket, "on --protocol icmp");
         web.sh("busybox ping -q -c 3 -i 0.05 10.98.3.2");
         let lines = ask(web, &socket, "read --mace");
@@ -120,8 +121,8 @@ fn the_agent_exports_histograms_and_serves_the_containers() {
         assert_eq!((of(" egress: "), of(" ingress: ")), (3, 3), "{lines:?}");
         assert_eq!(ask(other, &socket, "read"), Vec::<String>::new());
         ask(web, &socket, "off");
-        // The histograms have them as well, and add up. (What the container's kernel sends of its
-        // own, such as a router solicitation, ends on the host: a miss, with its reason.)
+        // The histograms have them as well, and add up. (Packets that the container's kernel sends
+        // itself, such as a router solicitation, end on the host: a miss, with its reason.)
         let out = &echoes[..2];
         wait_until("the histograms follow", Duration::from_secs(10), || {
             let text = agent.metrics();

@@ -1,5 +1,5 @@
-//! The example of docs/src/latency.md, "Matching your own requests": a tool finds its requests
-//! among the reports, by what it knows of its own sockets.
+//! Test of the example in docs/src/latency.md, "Matching your own requests": a tool finds its
+//! requests among the reports by properties of its own sockets.
 
 mod latency_testbed;
 
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 const REQUESTS: usize = 5;
 
-/// What the tool knows of what it did.
+/// Properties of the tool's own packets.
 struct Own {
     udp_cookie: u64,
     udp_port: u16,
@@ -29,7 +29,7 @@ struct Own {
 }
 
 sockopt_impl!(
-    /// Known to the kernel from the first time that it is asked for.
+    /// Cookie of a socket. The kernel assigns it when it is requested for the first time.
     SocketCookie, GetOnly, libc::SOL_SOCKET, libc::SO_COOKIE, u64
 );
 
@@ -45,7 +45,7 @@ fn request(number: usize) -> Vec<u8> {
     vec![0x5a; 100 + number]
 }
 
-/// The tool: asks for its cookies first, then sends.
+/// Acts as the tool: requests its cookies first, then sends.
 fn tool(peer: [u8; 4]) -> Own {
     let to = |port| SocketAddr::from((peer, port));
     let udp = UdpSocket::bind("0.0.0.0:0").expect("a free port");
@@ -58,7 +58,7 @@ fn tool(peer: [u8; 4]) -> Own {
     tcp.set_nodelay(true).expect("TCP");
     for number in 0..REQUESTS {
         tcp.write_all(&request(number)).expect("a connection");
-        // Its answer: the next request is a segment of its own.
+        // Waits for the answer, so that the next request is a segment of its own.
         tcp.read_exact(&mut [0]).expect("an answer");
     }
     let mut prober = Prober::open(peer.into(), Kind::Icmp, 56).expect("a raw socket");
@@ -73,7 +73,7 @@ fn tool(peer: [u8; 4]) -> Own {
     }
 }
 
-/// The recording, once it has packets in its file.
+/// Starts a recording, and waits until its file has packets.
 fn recording(name: &str, file: &Path, wake: impl Fn()) -> Child {
     let child = Command::new(COFFERDAM)
         .args(["latency", "record", "--format", "jsonl", "--per", "packet"])
@@ -97,7 +97,7 @@ fn recording(name: &str, file: &Path, wake: impl Fn()) -> Child {
     child
 }
 
-/// The whole lines of the recording.
+/// Whole lines of the recording.
 fn packets(file: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(file).expect("text");
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -107,7 +107,7 @@ fn packets(file: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// Reports of `direction` that `own` knows, in the order in which they happened.
+/// Reports of `direction` that `own` recognizes, in the order of the packets.
 fn mine<'a>(packets: &'a [Value], direction: &str, own: impl Fn(&Value) -> bool) -> Vec<&'a Value> {
     let of = |p: &&Value| p["direction"] == direction && own(p);
     let mut mine: Vec<&Value> = packets.iter().filter(of).collect();
@@ -144,7 +144,7 @@ fn a_tool_finds_its_own_requests() {
         let own = web.thread(|| tool([10, 98, 3, 2])).join().expect("it ran");
         assert_eq!(sink.finish()[0], REQUESTS as u64);
         server.join().expect("it ran");
-        // The answer to the last echo is the last packet: then everything is in the file.
+        // The answer to the last echo is the last packet: after it the file is complete.
         let has_last = || {
             let packets = packets(&file);
             let echoes = mine(&packets, "ingress", |p| p["protocol"] == "icmp");
@@ -165,7 +165,7 @@ fn a_tool_finds_its_own_requests() {
         assert_eq!(sizes, sent, "{udp:?}");
         assert!(udp.iter().all(|p| p["source_port"] == own.udp_port));
 
-        // TCP: each request begins where the one before ended.
+        // TCP: each request begins where the previous one ended.
         let tcp = mine(&packets, "egress", |p| {
             p["cookie"] == own.tcp_cookie && p["payload_bytes"] != 0
         });
@@ -181,7 +181,7 @@ fn a_tool_finds_its_own_requests() {
             next = next.wrapping_add(request(n).len() as u32);
         }
 
-        // ICMP: the echo's number, out and back.
+        // ICMP: the number of the echo, in both directions.
         for direction in ["egress", "ingress"] {
             let last = mine(&packets, direction, |p| p["protocol"] == "icmp");
             let numbers: Vec<u64> = last.iter().filter_map(|p| p["sequence"].as_u64()).collect();

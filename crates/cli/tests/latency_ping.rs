@@ -1,4 +1,4 @@
-//! `cofferdam latency ping`: each way to probe, and from where.
+//! Tests of `cofferdam latency ping`: each way to probe, from the host and from a container.
 
 mod latency_testbed;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
-/// Every probe is measured in both directions, and what is told of it adds up.
+/// Asserts that every probe was measured in both directions, and that the figures add up.
 fn assert_corrected(record: &Value, count: u64) {
     assert_eq!(record["schema"], "cofferdam.latency-ping/1");
     assert_eq!(record["received"], count, "{record}");
@@ -21,7 +21,7 @@ fn assert_corrected(record: &Value, count: u64) {
     }
 }
 
-/// `cofferdam latency ping 10.98.3.2 --json` with more words, begun by `program`; its record.
+/// Record of `cofferdam latency ping 10.98.3.2 --json` with more words, started by `program`.
 #[track_caller]
 fn ping<'a>(program: &[&'a str], words: impl IntoIterator<Item = &'a str>) -> Value {
     let out = Command::new(program[0])
@@ -45,10 +45,10 @@ fn a_ping_from_a_container_is_corrected() {
     });
 }
 
-/// To the gateway, which is the host, nothing leaves the host: no figures, and the reason.
+/// Packets to the gateway, which is the host, do not leave the host: no figures, and the reason.
 /// Promise 21.
 #[test]
-fn a_ping_that_cannot_be_measured_says_why() {
+fn a_ping_that_cannot_be_measured_gives_the_reason() {
     alone(|| {
         let testbed = testbed();
         for host in ["10.98.1.1", "127.0.0.1"] {
@@ -98,8 +98,8 @@ fn datagrams_are_pinged_too() {
     });
 }
 
-/// Inside the container, a user without any capability: the kernel's ping socket, and the
-/// reports of the socket that was mounted into it.
+/// The user is inside the container and has no capability: the ping uses the kernel's ping socket,
+/// and the reports of the socket that is mounted into the container.
 /// Promise 21.
 #[test]
 fn a_user_without_capabilities_pings_by_a_ping_socket() {
@@ -121,7 +121,7 @@ fn a_user_without_capabilities_pings_by_a_ping_socket() {
     });
 }
 
-/// CLOCK_MONOTONIC of another time namespace is another than the reports': it is corrected.
+/// CLOCK_MONOTONIC of another time namespace differs from that of the reports, and is corrected.
 /// Promise 21.
 #[test]
 fn a_time_namespace_shifts_nothing() {

@@ -1,6 +1,6 @@
-//! The binary with the accounting running. Needs root.
+//! Tests of the binary with a running accounting. They need root.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use cofferdam_lab::fixtures::leftovers;
 use cofferdam_lab::fixtures::traffic::{Udp, compute, udp_send, udp_sink};
@@ -20,22 +20,23 @@ use std::time::{Duration, Instant};
 
 const TO: &str = "10.99.0.2:9000";
 
-/// One root test at a time, with a limit. Asserts that nothing stays behind.
+/// Runs `body` as the only root test of the machine, with a time limit. Asserts that nothing is
+/// left behind.
 fn alone(body: impl FnOnce() + Send + 'static) {
     let _alone = exclusive();
     time_limit(Duration::from_secs(120), body);
     cofferdam_lab::fixtures::assert_nothing_left();
 }
 
-/// A container that receives datagrams for as long as this lives.
-struct Flooded {
+/// Container that receives datagrams until it is dropped.
+struct FloodedContainer {
     _traffic: [Forked; 2],
     _link: VethPair,
     container: FakeContainer,
     _source: Namespace,
 }
 
-fn flooded(label: &str) -> Flooded {
+fn flooded(label: &str) -> FloodedContainer {
     let container = FakeContainer::new(label);
     let source = Namespace::new("source");
     let link = VethPair::new((&source, "veth0"), (container.namespace(), "eth0"));
@@ -44,7 +45,7 @@ fn flooded(label: &str) -> Flooded {
     let to: SocketAddr = TO.parse().unwrap();
     let sink = udp_sink(&container, None, to, u64::MAX);
     let sender = udp_send(&source, None, Udp::to(to).packets(10_000_000).rate(5_000));
-    Flooded {
+    FloodedContainer {
         _traffic: [sender, sink],
         _link: link,
         container,
@@ -62,7 +63,7 @@ fn command(args: &[&str]) -> Command {
     command
 }
 
-/// Runs the binary to its end; waits while somebody else's accounting is at work.
+/// Runs the binary to its end; waits while another accounting runs.
 fn cofferdam(args: &[&str]) -> Output {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
@@ -97,7 +98,7 @@ fn recording(path: &Path, more: &[&str]) -> Running {
         if lines(path) > 0 || Instant::now() > until {
             return child;
         }
-        // Ended without a line: somebody else's accounting is at work.
+        // Ended without a line: another accounting runs.
         std::thread::sleep(Duration::from_millis(100));
     }
 }
@@ -106,7 +107,7 @@ fn lines(path: &str) -> usize {
     std::fs::read_to_string(path).map_or(0, |text| text.lines().count())
 }
 
-/// A running command; killed when a test ends without its end.
+/// Running command; killed if a test ends without ending it.
 struct Running(Child);
 
 impl Running {
@@ -118,7 +119,7 @@ impl Running {
         kill(Pid::from_raw(self.0.id().cast_signed()), signal).unwrap();
     }
 
-    /// Waits for its end; exit code and standard error.
+    /// Waits for the end: exit code and standard error.
     fn ended(mut self) -> (Option<i32>, String) {
         let mut line = String::new();
         let stderr = self.0.stderr.take();
@@ -136,7 +137,7 @@ impl Drop for Running {
 }
 
 #[test]
-fn top_shows_who_receives() {
+fn top_shows_the_receiver() {
     alone(|| {
         let flooded = flooded("web");
         let name = flooded.container.name();
@@ -168,7 +169,7 @@ fn top_shows_who_receives() {
 }
 
 #[test]
-fn an_unknown_container_is_reported_with_the_near_one() {
+fn an_unknown_container_is_reported_with_a_similar_one() {
     alone(|| {
         let container = FakeContainer::new("web");
         let wrong = format!("{}x", container.name());
@@ -184,7 +185,7 @@ fn an_unknown_container_is_reported_with_the_near_one() {
 }
 
 #[test]
-fn signals_end_a_recording_and_keep_it() {
+fn a_signal_ends_a_recording_with_its_data() {
     alone(|| {
         let dir = tempfile::tempdir().unwrap();
         for (i, which) in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]
@@ -205,7 +206,7 @@ fn signals_end_a_recording_and_keep_it() {
     });
 }
 
-/// A sane document: the flooded container with its packets, and books that balance.
+/// Asserts a sound document: the flooded container with its packets, and ledgers that add up.
 fn assert_sane(output: &Output, name: &str) {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(output.stderr.is_empty(), "{output:?}");
@@ -236,11 +237,11 @@ fn several_readers_share_one_source() {
             programs,
             "nothing is loaded twice"
         );
-        // A container that comes while somebody else has the events.
+        // A container that starts while another process receives the events.
         let late = FakeContainer::new("late");
         wait_until("the late container", Duration::from_secs(20), || {
-            let told = ["top", "--once", "--json", "--container", late.name()];
-            command(&told).output().unwrap().status.success()
+            let args = ["top", "--once", "--json", "--container", late.name()];
+            command(&args).output().unwrap().status.success()
         });
 
         // The owner ends: the reader counts itself, and loses no container.
@@ -259,7 +260,7 @@ fn several_readers_share_one_source() {
         let last: AccountingRecord =
             serde_json::from_str(text.lines().rev().nth(1).unwrap()).unwrap();
         assert!(last.containers[0].rx_packets > 0, "{last:?}");
-        // Never more than could have come: counts of two sources are not mixed.
+        // Never more than the maximum: the counts of two sources are not mixed.
         let most = 5_000.0 * 3.0;
         for line in text.lines() {
             let record: AccountingRecord = serde_json::from_str(line).unwrap();
@@ -292,10 +293,10 @@ fn a_plain_cgroup_that_is_selected_is_a_container() {
     });
 }
 
-/// As a benchmark in the middle of a measurement: it has the programs, and answers nobody.
+/// The owner acts as a benchmark in a measurement: it has the programs, and answers nobody.
 /// Promise 66.
 #[test]
-fn a_busy_owner_is_read_and_not_asked() {
+fn a_busy_owner_is_read_without_being_asked() {
     alone(|| {
         let flooded = flooded("web");
         let options = cofferdam_accounting::Options::default();
@@ -308,7 +309,7 @@ fn a_busy_owner_is_read_and_not_asked() {
 
 /// Promise 44.
 #[test]
-fn a_benchmark_does_not_measure_beside_a_reader() {
+fn a_benchmark_does_not_measure_next_to_a_reader() {
     alone(|| {
         let dir = tempfile::tempdir().unwrap();
         let child = recording(&dir.path().join("first"), &[]);
@@ -337,9 +338,9 @@ fn a_running_recording_is_in_use_and_not_left_over() {
             !left.iter().any(|l| l.starts_with("BPF program")),
             "{left:?}"
         );
-        let held = leftovers::in_use();
+        let in_use = leftovers::in_use();
         let process = format!("process {} (", child.0.id());
-        assert!(held.iter().any(|l| l.starts_with(&process)), "{held:?}");
+        assert!(in_use.iter().any(|l| l.starts_with(&process)), "{in_use:?}");
         child.signal(Signal::SIGINT);
         assert_eq!(child.ended().0, Some(130));
     });
@@ -409,7 +410,7 @@ fn a_full_disk_and_a_closed_pipe_end_a_recording() {
     });
 }
 
-/// A window that is closed hangs its terminal up.
+/// Closing a window hangs its terminal up.
 /// Promise 67.
 #[test]
 fn a_screen_whose_terminal_is_gone_ends() {
@@ -462,11 +463,12 @@ fn flows_names_the_sender() {
     });
 }
 
-/// On a terminal: list, details with processes and flows, CPUs, a stop by job control, the end.
+/// Runs on a terminal: list, details with processes and flows, CPUs, a stop by job control, the
+/// end.
 /// Promise 13.
 /// Promise 67.
 #[test]
-fn keys_reach_every_view_and_the_terminal_is_given_back() {
+fn keys_reach_every_view_and_the_terminal_is_restored() {
     alone(|| {
         let flooded = flooded("web");
         let folder = tempfile::tempdir().unwrap();
@@ -507,22 +509,21 @@ fn keys_reach_every_view_and_the_terminal_is_given_back() {
         let screen = String::from_utf8_lossy(&shown.screen()).into_owned();
         let (given_back, taken) = (screen.find(left), screen.rfind(entered));
         assert!(given_back.is_some() && given_back < taken, "{screen:?}");
-        // All of it is drawn anew; of later frames only what differs.
+        // The whole screen is drawn again; later frames have only the differences.
         wait_until("its flows", limit, || count(&shown, "10.99.0.2:9000") > 0);
         shown.press("\u{1b}");
         wait_until("the end of the sampling", limit, || sockets() == before);
         shown.press("c");
-        // The line of a CPU's bar. Drawn anew as well: a cell that looked the same in the list would be left out.
+        // The line of a CPU's bar. The screen is drawn again here too: a cell that was the same in
+        // the list would be omitted.
         stop_and_continue(&mut shown, 2);
         wait_until("the CPUs", limit, || count(&shown, "CPU 0      ") > 0);
         shown.press("q");
         shown.ended(limit);
-        wait_until("the terminal given back", limit, || {
-            count(&shown, left) == 3
-        });
+        wait_until("the terminal restored", limit, || count(&shown, left) == 3);
         assert!(
             count(&shown, "\u{1b}[?1000l") >= 2,
-            "the mouse is given back too"
+            "the mouse is restored too"
         );
     });
 }

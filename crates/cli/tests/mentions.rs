@@ -1,4 +1,4 @@
-//! An option that a message, a help text or a document names is an option of that command.
+//! Test that every option in a message, a help text or a document is an option of its command.
 #![allow(clippy::unwrap_used)]
 
 mod mentions_in;
@@ -8,8 +8,8 @@ use mentions_in::{literals, mentions};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Which commands print the messages of a part of the sources; the first that fits counts.
-/// `Each`: all of these have the option. `Any`: one of these, or one below it.
+/// Commands that print the messages of a part of the sources; the first part that matches counts.
+/// `Each`: all of these have the option. `Any`: one of these, or a subcommand.
 enum Of {
     Each(&'static [&'static str]),
     Any(&'static [&'static str]),
@@ -92,14 +92,14 @@ fn has_below(command: &Command, option: &str) -> bool {
 }
 
 fn is_known(all: &Command, of: &Of, option: &str) -> bool {
-    let known = |path: &&str| command(all, path).unwrap_or_else(|| panic!("no command {path}"));
+    let find = |path: &&str| command(all, path).unwrap_or_else(|| panic!("no command {path}"));
     match of {
-        Of::Each(paths) => paths.iter().all(|path| has(known(path), option)),
-        Of::Any(paths) => paths.iter().any(|path| has_below(known(path), option)),
+        Of::Each(paths) => paths.iter().all(|path| has(find(path), option)),
+        Of::Any(paths) => paths.iter().any(|path| has_below(find(path), option)),
     }
 }
 
-/// The files below `place` whose names end in `ending`.
+/// Collects the files below `place` whose names end in `ending`.
 fn files(place: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     let mut entries: Vec<PathBuf> = fs::read_dir(place)
         .unwrap_or_else(|e| panic!("{}: {e}", place.display()))
@@ -115,7 +115,8 @@ fn files(place: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// A worker's words are no option of a command, and tests name what does not exist on purpose.
+/// Whether a file prints no options: the words of a worker are not options of a command, and tests
+/// name options that do not exist on purpose.
 fn prints_nothing(path: &str) -> bool {
     [
         "bench/src/worker",
@@ -155,16 +156,16 @@ fn every_option_that_a_message_names_exists_on_its_command() {
         for literal in literals(&text) {
             for mention in mentions(&all, &literal) {
                 checked += 1;
-                let known = match &mention.command {
+                let exists = match &mention.command {
                     Some(path) => has_below(command(&all, path).unwrap(), &mention.option),
                     None => is_known(&all, of, &mention.option),
                 };
-                if !known {
+                if !exists {
                     wrong.push(format!("{name}: --{} in {literal:?}", mention.option));
                 }
             }
         }
-        // What names the options of others must itself have them.
+        // A file that names options of several commands must be exempt.
         if name != "bench/src/experiment/placed.rs"
             && !name.starts_with("bench/src/experiment/mod")
             && text.contains("PLACED_BY")
@@ -179,8 +180,8 @@ fn every_option_that_a_message_names_exists_on_its_command() {
     assert!(checked > 25, "{checked}");
 }
 
-/// `cofferdam COMMAND … --option` in code of any document, and the options under each heading of the
-/// page of commands.
+/// Checks `cofferdam COMMAND … --option` in code of any document, and the options under each
+/// heading of the page of commands.
 /// Promise 76.
 #[test]
 fn every_option_that_a_document_names_exists_on_its_command() {
@@ -207,8 +208,8 @@ fn every_option_that_a_document_names_exists_on_its_command() {
         let commands = mentions_in::headed(&all, heading);
         for option in mentions_in::spans(body).flat_map(mentions_in::leading_option) {
             checked += 1;
-            let known = |path: &String| has_below(self::command(&all, path).unwrap(), &option);
-            if !commands.is_empty() && !commands.iter().any(known) {
+            let has_option = |path: &String| has_below(self::command(&all, path).unwrap(), &option);
+            if !commands.is_empty() && !commands.iter().any(has_option) {
                 wrong.push(format!("commands.md, {heading}: --{option}"));
             }
         }

@@ -1,4 +1,4 @@
-//! What the tests of the agent share: a running agent, and a container that is flooded.
+//! Parts that the agent's tests share: a running agent, and a container that is flooded.
 
 use cofferdam_lab::fixtures::traffic::{Udp, compute, udp_send, udp_sink};
 use cofferdam_lab::fixtures::{FakeContainer, Namespace, Net, VethPair, exclusive, time_limit};
@@ -13,21 +13,22 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_cofferdam");
-/// What etc/cofferdam.service grants, as `setpriv` spells it.
+/// Unit of the agent. Tests take its capabilities from it.
 pub const SERVICE: &str = include_str!("../../../../etc/cofferdam.service");
 
 pub fn alone(body: impl FnOnce() + Send + 'static) {
     alone_for(Duration::from_secs(150), body);
 }
 
-/// One at a time, with a limit; asserts that nothing stays behind.
+/// Runs `body` as the only test of the machine, with a time limit; asserts that nothing is left
+/// behind.
 pub fn alone_for(limit: Duration, body: impl FnOnce() + Send + 'static) {
     let _alone = exclusive();
     time_limit(limit, body);
     cofferdam_lab::fixtures::assert_nothing_left();
 }
 
-/// A running agent; ended when a test ends without its end.
+/// Running agent; killed if a test ends without ending it.
 pub struct Agent {
     pub child: Child,
     pub folder: tempfile::TempDir,
@@ -38,7 +39,7 @@ impl Agent {
         Agent::with(config, &[])
     }
 
-    /// Starts it under the command `before`; waits while somebody else's accounting is at work.
+    /// Starts the agent under the command `before`; waits while another accounting runs.
     pub fn with(config: &str, before: &[&str]) -> Agent {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), config);
@@ -54,17 +55,17 @@ impl Agent {
                 .spawn()
                 .unwrap();
             let mut log = BufReader::new(child.stderr.take().unwrap());
-            let mut told = String::new();
-            while log.read_line(&mut told).unwrap() > 0 && !told.contains(" ready: ") {}
-            if told.contains(" ready: ") {
-                // Its later lines go on to the test's output.
+            let mut printed = String::new();
+            while log.read_line(&mut printed).unwrap() > 0 && !printed.contains(" ready: ") {}
+            if printed.contains(" ready: ") {
+                // Later lines go to the test's output.
                 std::thread::spawn(move || log.lines().for_each(|l| eprintln!("agent: {l:?}")));
                 return Agent { child, folder };
             }
             child.wait().unwrap();
             assert!(
-                told.contains("another cofferdam") && Instant::now() < until,
-                "{told}"
+                printed.contains("another cofferdam") && Instant::now() < until,
+                "{printed}"
             );
             std::thread::sleep(Duration::from_millis(200));
         }
@@ -94,7 +95,7 @@ impl Agent {
         kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
     }
 
-    /// Stops all of its threads, until SIGCONT.
+    /// Stops all threads of the agent, until SIGCONT.
     pub fn hold(&self) {
         self.signal(Signal::SIGSTOP);
         let pid = Pid::from_raw(self.child.id().cast_signed());
@@ -102,7 +103,7 @@ impl Agent {
         assert_eq!(stopped, WaitStatus::Stopped(pid, Signal::SIGSTOP));
     }
 
-    /// Ends it by `signal`; its exit code.
+    /// Ends the agent by `signal`, and returns its exit code.
     pub fn end(mut self, signal: Signal) -> Option<i32> {
         self.signal(signal);
         self.child.wait().unwrap().code()
@@ -110,12 +111,12 @@ impl Agent {
 }
 
 impl Drop for Agent {
-    /// In order, so that nothing stays on the host; one that does not end is killed.
+    /// Ends the agent in order, so that nothing stays on the host; kills it if it does not end.
     fn drop(&mut self) {
         const ORDERLY: Duration = Duration::from_secs(20);
         let pid = Pid::from_raw(self.child.id().cast_signed());
         let until = Instant::now() + ORDERLY;
-        // Nothing to do, and an error, when it has ended already.
+        // If the agent has ended already, this is an error and there is nothing to do.
         if matches!(self.child.try_wait(), Ok(None)) {
             let _ = (kill(pid, Signal::SIGTERM), kill(pid, Signal::SIGCONT));
         }
@@ -153,7 +154,7 @@ pub fn enforce(glob: &str) -> String {
     format!("[[rule]]\nmatch = \"{glob}\"\nnetwork_cpu = \"enforce\"\n")
 }
 
-/// A container that is flooded on CPU 0, where another computes.
+/// Container that is flooded on CPU 0, where another one computes.
 pub struct Testbed {
     pub traffic: Vec<cofferdam_lab::fixtures::Forked>,
     _link: VethPair,
@@ -179,8 +180,9 @@ impl Testbed {
         }
     }
 
-    /// Gives the flooded container half of a CPU. What it owes comes off that for certain; of its share it may
-    /// leave so much, beside whatever else runs here, that nothing on the host has to be changed.
+    /// Gives the flooded container half of a CPU. Its debt surely exceeds that limit. With a whole
+    /// CPU it might leave so much of its share, next to whatever else runs here, that the agent
+    /// would change nothing.
     pub fn cap(&self) {
         let cpu = self.flooded.cgroup().controller("cpu");
         let (file, text) = match cpu.join("cpu.max").exists() {
@@ -200,7 +202,7 @@ impl Testbed {
         ];
     }
 
-    /// All that the agent may change here, as text.
+    /// State of everything that the agent may change here, as text.
     pub fn state(&self) -> String {
         let mut text = self.cgroups();
         let script = "for d in /sys/class/net/*; do echo $d; cat $d/threaded; done; \
@@ -213,7 +215,7 @@ impl Testbed {
         text
     }
 
-    /// Of that what lies in cgroups: it outlives the agent whatever happens, as programs on links do not.
+    /// Part of the state in cgroups. It outlives a killed agent, while programs on links do not.
     pub fn cgroups(&self) -> String {
         let mut text = String::new();
         for container in [&self.flooded, &self.victim] {

@@ -1,4 +1,4 @@
-//! The history that a real agent keeps.
+//! Tests of the history of a real agent.
 
 use crate::harness::*;
 use cofferdam_history::{Frame, Reader};
@@ -48,7 +48,7 @@ fn all(path: &Path) -> Vec<Frame> {
     frames
 }
 
-/// As user `nobody` in a group.
+/// Exports as user `nobody` in `group`.
 fn export_as(path: &Path, group: u32) -> Output {
     Command::new(BINARY)
         .args([
@@ -67,7 +67,7 @@ fn export_as(path: &Path, group: u32) -> Output {
 /// Promise 16.
 /// Promise 65.
 #[test]
-fn what_a_container_does_is_in_the_history_also_after_a_kill() {
+fn the_history_is_complete_also_after_a_kill() {
     alone(|| {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("history");
@@ -75,36 +75,36 @@ fn what_a_container_does_is_in_the_history_also_after_a_kill() {
         let config = "socket.group = \"4242\"\n".to_owned() + &at(&path);
         let agent = Agent::start(&config);
         has_frames(&agent, 4);
-        let kept = history(&agent);
-        assert_eq!(kept.path, path.display().to_string());
-        assert_eq!((kept.frames_dropped, kept.frames_delayed), (0, 0));
-        assert_eq!((kept.limit_bytes, kept.error), (1 << 30, None));
-        assert!(kept.bytes > 0 && kept.since.is_some());
+        let record = history(&agent);
+        assert_eq!(record.path, path.display().to_string());
+        assert_eq!((record.frames_dropped, record.frames_delayed), (0, 0));
+        assert_eq!((record.limit_bytes, record.error), (1 << 30, None));
+        assert!(record.bytes > 0 && record.since.is_some());
         let file = std::fs::metadata(&path).unwrap();
         assert_eq!((file.mode() & 0o777, file.gid()), (0o640, 4242));
         let text = String::from_utf8(agent.ask(&["status"]).stdout).unwrap();
         assert!(text.contains("history: since "), "{text}");
 
-        // While the agent writes, members of the group read it, and nobody else.
+        // While the agent writes, members of the group can read, and nobody else.
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         assert_eq!(export_as(&path, 4242).status.code(), Some(0));
         let denied = line(&export_as(&path, 4243));
         assert!(denied.contains("as a member of [socket] group"), "{denied}");
 
         assert_eq!(agent.end(Signal::SIGKILL), None);
-        // What the killed agent left is read by the group, too, and is all there.
+        // The group can also read the complete history of the killed agent.
         let export = export_as(&path, 4242);
         assert_eq!(export.status.code(), Some(0), "{export:?}");
         let lines = export.stdout.iter().filter(|byte| **byte == b'\n').count();
         let before = all(&path);
         assert_eq!(lines, before.len());
         assert!(
-            before.len() as u64 >= kept.frames,
+            before.len() as u64 >= record.frames,
             "{} of {}",
             before.len(),
-            kept.frames
+            record.frames
         );
-        // Half a second without an agent is no gap yet.
+        // Half a second without an agent is not yet a gap.
         std::thread::sleep(Duration::from_secs(1));
         let agent = Agent::start(&config);
         has_frames(&agent, 3);
@@ -124,21 +124,21 @@ fn what_a_container_does_is_in_the_history_also_after_a_kill() {
                 "{:?}",
                 frame.length
             );
-            // What each CPU measured belongs to containers or to a reason.
+            // The time measured on each CPU belongs to containers or to a reason.
             let caused: u64 = record.containers.iter().map(|c| c.caused_ns).sum();
             let unattributed: u64 = record.unattributed_ns.values().sum();
             let attributed: u64 = record.cpus.iter().map(|c| c.attributed_ns).sum();
             assert_eq!(caused + unattributed, attributed);
         }
         assert!(frames.iter().any(|f| f.record.diagnosis.is_some()));
-        // Nobody writes: the files that sharing needs are not there, and not needed.
+        // No agent writes: the files for sharing do not exist, and are not needed.
         assert_eq!(export_as(&path, 4242).status.code(), Some(0));
         let gaps = frames.windows(2).filter(|f| f[0].gap_to(&f[1]).is_some());
         assert_eq!(gaps.count(), 1, "while there was no agent");
     });
 }
 
-/// Opens the history with an SQLite of another program, reads and closes it.
+/// Opens, reads and closes the history with another program's SQLite.
 fn look_as_another_client(path: &Path) {
     let script = "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1])\n\
                   c.execute('select count(*) from sqlite_master').fetchone()\nc.close()\n";
@@ -151,20 +151,20 @@ fn look_as_another_client(path: &Path) {
 
 /// Promise 65.
 #[test]
-fn no_other_client_costs_a_frame_and_a_log_taken_away_is_reported() {
+fn no_other_client_costs_a_frame() {
     alone(|| {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("history");
-        // In the run that makes the file.
+        // In the run that creates the file.
         let agent = Agent::start(&at(&path));
         has_frames(&agent, 3);
         look_as_another_client(&path);
         has_frames(&agent, 8);
-        let kept = history(&agent);
-        assert_eq!((kept.frames_dropped, kept.error), (0, None));
+        let record = history(&agent);
+        assert_eq!((record.frames_dropped, record.error), (0, None));
         assert_eq!(agent.end(Signal::SIGKILL), None);
         let before = all(&path).len() as u64;
-        assert!(before >= kept.frames, "{before} of {}", kept.frames);
+        assert!(before >= record.frames, "{before} of {}", record.frames);
 
         let agent = Agent::start(&at(&path));
         has_frames(&agent, 3);
@@ -175,22 +175,22 @@ fn no_other_client_costs_a_frame_and_a_log_taken_away_is_reported() {
         };
         wait_until("it is reported", LIMIT, || interrupted(&agent.status()));
         has_frames(&agent, 6);
-        let kept = history(&agent);
-        assert_eq!(kept.frames_dropped, 0);
-        assert!(kept.error.is_some_and(|why| why.contains("history-wal")));
+        let record = history(&agent);
+        assert_eq!(record.frames_dropped, 0);
+        assert!(record.error.is_some_and(|why| why.contains("history-wal")));
         assert_eq!(agent.end(Signal::SIGKILL), None);
         let after = all(&path).len() as u64;
         assert!(
-            after >= before + kept.frames,
+            after >= before + record.frames,
             "{before} and {} are {after}",
-            kept.frames
+            record.frames
         );
     });
 }
 
 /// Promise 65.
 #[test]
-fn without_a_place_for_its_history_the_agent_goes_on_and_says_so() {
+fn the_agent_runs_without_a_writable_history_and_reports_it() {
     alone(|| {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("missing/history");
@@ -208,13 +208,13 @@ fn without_a_place_for_its_history_the_agent_goes_on_and_says_so() {
         std::fs::create_dir(folder.path().join("missing")).unwrap();
         has_frames(&agent, 2);
         assert_eq!(failing(&agent.status()), 0);
-        // Another file by a reload, then none.
+        // A reload changes to another file, a second one to none.
         let other = folder.path().join("other");
         write(agent.folder.path(), &at(&other));
         agent.signal(Signal::SIGHUP);
         wait_until("it is kept there", LIMIT, || {
-            let kept = history(&agent);
-            kept.path == other.display().to_string() && kept.since.is_some()
+            let record = history(&agent);
+            record.path == other.display().to_string() && record.since.is_some()
         });
         write(agent.folder.path(), "history.path = \"off\"\n");
         agent.signal(Signal::SIGHUP);
@@ -227,7 +227,7 @@ fn without_a_place_for_its_history_the_agent_goes_on_and_says_so() {
 
 /// Promise 77.
 #[test]
-fn a_file_that_is_no_history_stays_as_it_is() {
+fn a_file_that_is_not_a_history_stays_unchanged() {
     alone(|| {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notes");
@@ -243,13 +243,14 @@ fn a_file_that_is_no_history_stays_as_it_is() {
 
 /// Promise 65.
 #[test]
-fn on_a_full_disk_the_agent_goes_on_without_and_later_with_it() {
+fn a_full_disk_pauses_the_history_and_not_the_agent() {
     alone(|| {
         let folder = tempfile::tempdir().unwrap();
         let disk = folder.path();
         // A small disk that only this agent sees; the test reaches it through the agent's root.
         let mount = format!(
-            "mount -t tmpfs -o size=1m none {0} && head -c 2m /dev/zero > {0}/filler 2>/dev/null; exec \"$@\"",
+            "mount -t tmpfs -o size=1m none {0} && \
+         head -c 2m /dev/zero > {0}/filler 2>/dev/null; exec \"$@\"",
             disk.display()
         );
         let before = ["unshare", "-m", "sh", "-c", &mount, "sh"];

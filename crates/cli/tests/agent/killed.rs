@@ -1,4 +1,4 @@
-//! kill -9 of the agent at random moments, under load: the host is put back each time.
+//! Tests that kill the agent by SIGKILL at random moments under load, and revert its changes.
 
 use crate::harness::*;
 use cofferdam_lab::fixtures::{leftovers, number_from_env, wait_until};
@@ -7,12 +7,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-/// Rounds unless `COFFERDAM_KILL_ROUNDS` says otherwise, and where the random moments begin
-/// unless `COFFERDAM_KILL_SEED` does. A round takes one to four seconds.
+/// Default number of rounds; `COFFERDAM_KILL_ROUNDS` sets another. A round takes one to four
+/// seconds.
 const ROUNDS: u64 = 5;
+/// Default seed of the random moments; `COFFERDAM_KILL_SEED` sets another.
 const SEED: u64 = 1;
 
-/// Kernel threads of interfaces.
+/// NAPI threads of interfaces.
 fn napi_threads() -> BTreeSet<String> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let name = |entry: std::fs::DirEntry| {
@@ -24,7 +25,7 @@ fn napi_threads() -> BTreeSet<String> {
 
 /// Promise 63.
 #[test]
-fn killed_at_random_moments_under_load_the_agent_leaves_nothing_that_restore_does_not_mend() {
+fn restore_reverts_every_change_of_a_killed_agent() {
     let rounds = number_from_env("COFFERDAM_KILL_ROUNDS").unwrap_or(ROUNDS);
     let limit = Duration::from_secs(60 + 8 * rounds);
     alone_for(limit, move || {
@@ -40,13 +41,13 @@ fn killed_at_random_moments_under_load_the_agent_leaves_nothing_that_restore_doe
         let mut changed = 0;
         for round in 0..rounds {
             if round % 20 == 0 {
-                // The port must be free again first.
+                // The port must be free first.
                 testbed.traffic.clear();
                 testbed.load();
             }
             let mut agent = Agent::start(&config);
-            // Engagement begins within the first 100 ms and takes some 200 more, where the CPU is there: each
-            // second round is one in which it has begun.
+            // The agent applies changes within the first 100 ms and takes about 200 ms for that, if
+            // it gets the CPU. Every second round waits until it has begun.
             if round % 2 == 1 {
                 wait_until("a change", Duration::from_secs(8), || journal.exists());
             }

@@ -1,6 +1,6 @@
-//! The agent on a real host: its life, its clients, and what it leaves behind. Needs root.
+//! Tests of the agent on a real host: start and end, clients, and its traces. They need root.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod harness;
 mod history;
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// Promise 63.
 #[test]
-fn a_container_under_a_rule_is_enforced_and_sigterm_takes_all_of_it_back() {
+fn sigterm_reverts_the_enforcement_of_a_container() {
     alone(|| {
         let mut testbed = Testbed::new();
         let before = testbed.state();
@@ -60,13 +60,13 @@ fn a_container_under_a_rule_is_enforced_and_sigterm_takes_all_of_it_back() {
 
 /// Promise 7.
 #[test]
-fn a_plain_cgroup_that_a_rule_names_is_under_it() {
+fn a_plain_cgroup_that_a_rule_names_is_enforced() {
     alone(|| {
         let cgroup = Cgroup::new("plain");
         let _process = compute(&cgroup, None, Duration::from_secs(60));
         let path = cgroup.path().display().to_string();
         let agent = Agent::start(&enforce(&format!("cgroup:{path}")));
-        wait_until("it is known", Duration::from_secs(20), || {
+        wait_until("its discovery", Duration::from_secs(20), || {
             agent.status().rules[0].containers == 1
         });
         let status = agent.status();
@@ -77,7 +77,7 @@ fn a_plain_cgroup_that_a_rule_names_is_under_it() {
 
 /// Promise 63.
 #[test]
-fn after_kill_9_restore_puts_everything_back_and_a_new_agent_starts() {
+fn restore_reverts_everything_after_kill_9() {
     alone(|| {
         let mut testbed = Testbed::new();
         testbed.cap();
@@ -85,8 +85,9 @@ fn after_kill_9_restore_puts_everything_back_and_a_new_agent_starts() {
         let config = enforce(testbed.flooded.name());
         let agent = Agent::start(&config);
         testbed.load();
-        // Of what `status` counts, the programs that drop go with the agent's descriptors, and a
-        // weight may be as it was a step later: the host itself is looked at, with the agent held.
+        // `status` also counts programs on links, which end with the agent's descriptors, and a
+        // weight may be reverted a step later. Therefore the host itself is checked while the agent
+        // is stopped.
         let cgroups = testbed.cgroups();
         wait_until("a cgroup is changed", Duration::from_secs(30), || {
             if testbed.cgroups() == cgroups {
@@ -105,16 +106,16 @@ fn after_kill_9_restore_puts_everything_back_and_a_new_agent_starts() {
         agent.child.wait().unwrap();
         assert!(socket.exists(), "its socket stays");
         assert_ne!(testbed.state(), before, "its changes stay");
-        let told = line(&agent.ask(&["status"]));
-        assert!(told.contains("no agent is running"), "{told}");
+        let printed = line(&agent.ask(&["status"]));
+        assert!(printed.contains("no agent is running"), "{printed}");
         testbed.traffic.clear();
         let output = cofferdam(&["agent", "--restore"]);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         assert_eq!(testbed.state(), before);
-        // Once more: nothing is left to do, and that is no failure.
+        // A second time there is nothing to revert, and that is not a failure.
         let output = cofferdam(&["agent", "--restore"]);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
-        // The stale socket does not stop the next agent.
+        // The stale socket does not prevent the next agent.
         let path = agent.folder.path().join("agent.toml");
         let next = Command::new(BINARY)
             .args(["agent", "--config", path.to_str().unwrap()])
@@ -132,7 +133,7 @@ fn after_kill_9_restore_puts_everything_back_and_a_new_agent_starts() {
 /// Promise 12.
 /// Promise 66.
 #[test]
-fn commands_use_the_running_agent_and_a_second_one_is_refused() {
+fn commands_use_the_running_agent_and_a_second_is_refused() {
     alone(|| {
         let container = FakeContainer::new("web");
         let agent = Agent::start("");
@@ -146,7 +147,7 @@ fn commands_use_the_running_agent_and_a_second_one_is_refused() {
             line(&second).contains("another agent listens"),
             "{second:?}"
         );
-        // Another socket does not help: one accounting a host.
+        // Another socket does not help: a host has one accounting.
         let other = tempfile::tempdir().unwrap();
         write(other.path(), "");
         let path = other.path().join("agent.toml");
@@ -206,7 +207,8 @@ fn the_group_may_read_and_only_root_may_change() {
             let mode = std::fs::metadata(path).unwrap().permissions().mode();
             std::fs::set_permissions(path, PermissionsExt::from_mode(mode | 0o055)).unwrap();
         }
-        // Where nobody may execute it, whatever the rights above the build's folder.
+        // The user `nobody` must be able to execute it, whatever the permissions of the build's
+        // folder.
         let binary = agent.folder.path().join("cofferdam");
         let copied = Command::new("cp")
             .arg(BINARY)
@@ -240,7 +242,7 @@ fn the_group_may_read_and_only_root_may_change() {
             line(&stranger).contains("refuses this user"),
             "{stranger:?}"
         );
-        // Root still may, and the agent still runs.
+        // Root still may change it, and the agent still runs.
         assert_eq!(agent.ask(&["agent", "--reload"]).status.code(), Some(0));
         assert_eq!(agent.ask(&["agent", "--stop"]).status.code(), Some(0));
         let mut agent = agent;
@@ -294,7 +296,7 @@ fn a_reload_finds_the_socket_of_the_configuration() {
     alone(|| {
         let agent = Agent::start("");
         let config = agent.folder.path().join("agent.toml");
-        // As ExecReload does it: without --socket.
+        // Without --socket, as in ExecReload.
         let without_socket =
             |command: &str| cofferdam(&["agent", "--config", config.to_str().unwrap(), command]);
         let output = without_socket("--reload");
@@ -311,7 +313,7 @@ fn a_reload_finds_the_socket_of_the_configuration() {
 
 /// Promise 75.
 #[test]
-fn a_reload_is_whole_and_answers_its_client() {
+fn a_reload_is_complete_when_its_client_is_answered() {
     alone(|| {
         let container = FakeContainer::new("web");
         let agent = Agent::start("");

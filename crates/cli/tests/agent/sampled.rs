@@ -1,4 +1,4 @@
-//! A quiet host is looked at in windows; whoever is pressed, and whoever looks, makes the ledger exact.
+//! Sampling: a quiet host is measured in windows; a victim or a client makes the accounting exact.
 
 use crate::harness::*;
 use cofferdam_lab::fixtures::{FakeContainer, leftovers, wait_until};
@@ -6,9 +6,9 @@ use cofferdam_records::accounting::AccountingRecord;
 use nix::sys::signal::Signal;
 use std::time::Duration;
 
-/// One of the programs that see packets.
+/// Name of one of the programs that see packets.
 const MARKER: &str = "netif_receive_s"; // the kernel keeps 15 characters
-/// However few the packets are.
+/// Configuration that samples whatever the number of packets.
 const ALWAYS: &str = "[accounting]\nexact_below = 0.0\n";
 const LIMIT: Duration = Duration::from_secs(40);
 
@@ -16,19 +16,19 @@ fn is_attached() -> bool {
     leftovers::attached_programs().contains(MARKER)
 }
 
-/// How this agent keeps the ledger, and why.
-fn kept(agent: &Agent) -> (String, String) {
+/// Mode of the agent's accounting, and its reason.
+fn mode(agent: &Agent) -> (String, String) {
     let accounting = agent.status().accounting.unwrap();
     (accounting.mode, accounting.why)
 }
 
 fn is_sampled(agent: &Agent) -> bool {
-    kept(agent) == ("sampled".to_owned(), "quiet".to_owned())
+    mode(agent) == ("sampled".to_owned(), "quiet".to_owned())
 }
 
 /// Promise 5.
 #[test]
-fn a_quiet_host_is_sampled_and_a_victim_makes_it_exact_and_is_protected() {
+fn a_victim_makes_a_sampled_host_exact_and_is_protected() {
     alone(|| {
         let mut testbed = Testbed::new();
         let before = testbed.state();
@@ -49,7 +49,7 @@ fn a_quiet_host_is_sampled_and_a_victim_makes_it_exact_and_is_protected() {
             })
         });
         for _ in 0..40 {
-            assert_eq!(kept(&agent).0, "exact", "for as long as means are in force");
+            assert_eq!(mode(&agent).0, "exact", "for as long as means are in force");
             assert!(is_attached());
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -77,7 +77,7 @@ fn a_client_that_reads_the_ledger_sees_no_estimates() {
             .iter()
             .find(|c| c.cgroup_id == container.id());
         assert!(read.unwrap().interval_95.is_none());
-        assert_eq!(kept(&agent), ("exact".to_owned(), "watched".to_owned()));
+        assert_eq!(mode(&agent), ("exact".to_owned(), "watched".to_owned()));
         wait_until("nobody looks any more", LIMIT, || is_sampled(&agent));
         assert_eq!(agent.end(Signal::SIGTERM), Some(0));
     });
@@ -85,11 +85,11 @@ fn a_client_that_reads_the_ledger_sees_no_estimates() {
 
 /// Promise 5.
 #[test]
-fn the_configuration_decides_whether_windows_do() {
+fn the_configuration_decides_about_windows() {
     alone(|| {
         let agent = Agent::start("[accounting]\nmode = \"exact\"\n");
         let configured = ("exact".to_owned(), "configured".to_owned());
-        assert_eq!(kept(&agent), configured);
+        assert_eq!(mode(&agent), configured);
         write(
             agent.folder.path(),
             "[accounting]\nwindow = \"20ms\"\nperiod = \"300ms\"\nexact_below = 0.0\n",
@@ -100,7 +100,7 @@ fn the_configuration_decides_whether_windows_do() {
         assert_eq!((accounting.window_s, accounting.period_s), (0.02, 0.3));
         write(agent.folder.path(), "[accounting]\nmode = \"exact\"\n");
         agent.signal(Signal::SIGHUP);
-        wait_until("none are taken", LIMIT, || kept(&agent) == configured);
+        wait_until("none are taken", LIMIT, || mode(&agent) == configured);
         assert!(is_attached());
         assert_eq!(agent.end(Signal::SIGTERM), Some(0));
     });
@@ -112,8 +112,8 @@ fn a_host_with_few_packets_is_measured_all_the_time() {
     alone(|| {
         let agent = Agent::start("");
         let few = ("exact".to_owned(), "few packets".to_owned());
-        // The first seconds have a reason of their own.
-        wait_until("nothing else is a reason", LIMIT, || kept(&agent) == few);
+        // The first seconds have another reason.
+        wait_until("nothing else is a reason", LIMIT, || mode(&agent) == few);
         let text = String::from_utf8(agent.ask(&["status"]).stdout).unwrap();
         assert!(text.contains("windows would cost more"), "{text}");
         assert!(is_attached());
@@ -123,7 +123,7 @@ fn a_host_with_few_packets_is_measured_all_the_time() {
 
 /// Promise 5.
 #[test]
-fn killed_between_windows_and_in_one_nothing_is_left() {
+fn an_agent_killed_between_or_in_windows_leaves_nothing() {
     alone(|| {
         let programs = leftovers::bpf_programs();
         for in_window in [true, false] {

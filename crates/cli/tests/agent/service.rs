@@ -1,4 +1,4 @@
-//! The agent as a service, and the commands for a person in trouble.
+//! Tests of the agent as a service, and of the commands for a user with a problem.
 
 use crate::harness::*;
 use cofferdam_lab::fixtures::wait_until;
@@ -10,8 +10,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// All that was sent to `manager` until now.
-fn told(manager: &UnixDatagram) -> Vec<String> {
+/// All notices that were sent to `manager` until now.
+fn notices(manager: &UnixDatagram) -> Vec<String> {
     let mut buffer = [0; 512];
     let mut all = Vec::new();
     while let Ok(length) = manager.recv(&mut buffer) {
@@ -22,7 +22,7 @@ fn told(manager: &UnixDatagram) -> Vec<String> {
 
 /// Promise 63.
 #[test]
-fn systemd_is_told_of_readiness_life_reload_and_end() {
+fn systemd_is_notified_of_readiness_watchdog_reload_and_end() {
     alone(|| {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify");
@@ -33,7 +33,7 @@ fn systemd_is_told_of_readiness_life_reload_and_end() {
         let mut all = Vec::new();
         let mut sees = |what: &str, wanted: &dyn Fn(&[String]) -> bool| {
             wait_until(what, Duration::from_secs(30), || {
-                all.extend(told(&manager));
+                all.extend(notices(&manager));
                 wanted(&all)
             });
         };
@@ -48,15 +48,15 @@ fn systemd_is_told_of_readiness_life_reload_and_end() {
             all.iter()
                 .any(|one| one.starts_with("STATUS=0 rules from "))
         });
-        // A loop that stands still gives none, although the process exists.
+        // A stopped control loop sends no notice, although the process exists.
         agent.signal(Signal::SIGSTOP);
         std::thread::sleep(Duration::from_millis(200));
-        told(&manager);
+        notices(&manager);
         std::thread::sleep(Duration::from_secs(2));
-        assert_eq!(told(&manager), [""; 0]);
+        assert_eq!(notices(&manager), [""; 0]);
         agent.signal(Signal::SIGCONT);
         assert_eq!(agent.end(Signal::SIGTERM), Some(0));
-        let last = told(&manager).pop();
+        let last = notices(&manager).pop();
         assert_eq!(last.as_deref(), Some("STOPPING=1"));
     });
 }
@@ -77,10 +77,10 @@ fn threads(pid: u32) -> Vec<(String, i32)> {
 
 /// Promise 35.
 #[test]
-fn the_control_loop_goes_before_others_and_the_threads_that_it_starts_do_not() {
+fn only_the_control_loop_has_priority_over_others() {
     alone(|| {
         let agent = Agent::start("");
-        // These are started by the loop, long after it has begun.
+        // The loop starts these threads long after its own start.
         let history = agent.folder.path().join("history");
         let more = format!(
             "history.path = \"{}\"\n[latency]\nhistograms = true\n",
@@ -93,7 +93,7 @@ fn the_control_loop_goes_before_others_and_the_threads_that_it_starts_do_not() {
             let found = threads.iter().find(|(name, _)| name == wanted);
             found.map(|(_, niceness)| *niceness)
         };
-        // In between it serves clients like anybody else.
+        // Between steps the loop serves clients with normal priority.
         wait_until("the loop goes first", Duration::from_secs(30), || {
             let seen = threads(pid);
             let started = ["cofferdam-serve", "cofferdam-histo", "cofferdam-laten"];
@@ -113,7 +113,7 @@ fn explained(agent: &Agent) -> Explanation {
 
 /// Promise 11.
 #[test]
-fn an_explanation_names_who_harms_whom_and_its_command_can_be_run() {
+fn the_command_of_an_explanation_can_be_run() {
     alone(|| {
         let mut testbed = Testbed::new();
         let agent = Agent::start("");
@@ -124,8 +124,8 @@ fn an_explanation_names_who_harms_whom_and_its_command_can_be_run() {
         );
         testbed.load();
         let ours = [testbed.flooded.name(), testbed.victim.name()];
-        // The flood is paid for by who computes beside it. On a busy host the processes of others keep
-        // more CPU from the two than that: harm is found all the same.
+        // The victim is the container that computes on the flooded CPU. On a busy host, processes
+        // of others may take more CPU time from the two containers; that is harm too.
         let is_ours = |party: &Option<Party>| {
             let name = party.as_ref().map(|p| p.name.as_str());
             name.is_some_and(|name| ours.contains(&name))
@@ -158,8 +158,8 @@ fn an_explanation_names_who_harms_whom_and_its_command_can_be_run() {
         assert_eq!(words[..2], ["sudo", "cofferdam"], "{command}");
         let set = agent.ask(&words[2..]);
         assert_eq!(set.status.code(), Some(0), "{set:?}");
-        let said = String::from_utf8(set.stdout).unwrap();
-        assert_eq!(said, "the rule is set; it applies to 1 container\n");
+        let printed = String::from_utf8(set.stdout).unwrap();
+        assert_eq!(printed, "the rule is set; it applies to 1 container\n");
         let rules = agent.status().rules;
         let matches = rules[0].matches.clone();
         assert!(ours.contains(&matches.as_str()), "{rules:?}");
@@ -181,7 +181,7 @@ fn an_explanation_names_who_harms_whom_and_its_command_can_be_run() {
 
 /// Promise 12.
 #[test]
-fn without_an_agent_the_state_is_measured_and_without_rights_it_says_what_to_do() {
+fn without_an_agent_the_state_is_measured() {
     alone(|| {
         let folder = tempfile::tempdir().unwrap();
         let none = folder.path().join("none.sock");
@@ -192,13 +192,14 @@ fn without_an_agent_the_state_is_measured_and_without_rights_it_says_what_to_do(
         assert!(text.starts_with("agent  not running\nnow    "), "{text}");
         assert!(text.contains("\nnext   sudo "), "{text}");
         let own = cofferdam(&["explain", "--json", "--socket", none]);
-        let told: Explanation = serde_json::from_slice(&own.stdout).unwrap();
+        let explanation: Explanation = serde_json::from_slice(&own.stdout).unwrap();
         assert_eq!(
-            (told.agent.as_str(), told.figures.readings),
+            (explanation.agent.as_str(), explanation.figures.readings),
             ("not_running", 3)
         );
 
-        // Where nobody may execute it, whatever the rights above the build's folder.
+        // The user `nobody` must be able to execute it, whatever the permissions of the build's
+        // folder.
         let readable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(folder.path(), readable).unwrap();
         let binary = folder.path().join("cofferdam");

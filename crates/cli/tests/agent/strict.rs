@@ -1,4 +1,4 @@
-//! A reservation through the agent, on a container that podman runs.
+//! Test of a reservation by the agent for a container that podman runs.
 
 use crate::harness::*;
 use cofferdam_lab::fixtures::{FakeContainer, Network, PodmanContainer, run, wait_until};
@@ -17,7 +17,7 @@ fn file(controller: &str, path: &std::path::Path, name: &str) -> PathBuf {
     PathBuf::from("/sys/fs/cgroup").join(below).join(name)
 }
 
-/// `0-2,5` as a set.
+/// Parses a list of CPUs such as `0-2,5`.
 fn cpus(text: &str) -> BTreeSet<u32> {
     let mut all = BTreeSet::new();
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
@@ -29,7 +29,7 @@ fn cpus(text: &str) -> BTreeSet<u32> {
 
 /// Promise 37.
 #[test]
-fn a_strict_podman_container_has_its_cpus_also_after_its_runtime_rewrote_them() {
+fn a_strict_podman_container_keeps_its_cpus() {
     alone(|| {
         let strict = PodmanContainer::new("strict", Network::None);
         let other = FakeContainer::new("other");
@@ -61,19 +61,20 @@ fn a_strict_podman_container_has_its_cpus_also_after_its_runtime_rewrote_them() 
         wait_until("a CPU of its own", limit, || own().len() == 1);
         let reserved = own();
         wait_until("its cpuset", limit, || cpus(&read(&cpuset)) == reserved);
-        // As the container sees it.
+        // The CPUs as the container sees them.
         let seen = strict.exec("grep Cpus_allowed_list /proc/self/status");
         let seen = seen.split_whitespace().last().unwrap().to_owned();
         assert_eq!(cpus(&seen), reserved);
         assert!(report().unwrap().degraded.is_empty(), "{:?}", report());
-        // While it is idle its CPU may be lent; what is not lent is off limits for the others.
+        // While the container is idle its CPU may be lent; a CPU that is not lent is closed to
+        // others.
         let lent = report().unwrap().reservation.unwrap().lent_cpus;
         if lent.is_empty() {
             wait_until("the others to leave", limit, || {
                 cpus(&read(&others)).is_disjoint(&reserved)
             });
         }
-        // One owner of its weight.
+        // The weight has one owner.
         let network = report().unwrap().network.unwrap();
         let correction = network
             .means
@@ -81,7 +82,7 @@ fn a_strict_podman_container_has_its_cpus_also_after_its_runtime_rewrote_them() 
             .find(|m| m.means == "weight_correction");
         assert!(!correction.unwrap().in_force);
 
-        // The runtime writes the cpuset that it knows of: put right, and said.
+        // The runtime writes the cpuset that it knows: the agent corrects and reports it.
         let all = read(&PathBuf::from("/sys/devices/system/cpu/online"));
         let all = all.trim();
         run(&[
@@ -100,7 +101,7 @@ fn a_strict_podman_container_has_its_cpus_also_after_its_runtime_rewrote_them() 
         wait_until("its cpuset again", limit, || {
             cpus(&read(&cpuset)) == reserved
         });
-        // What the runtime wrote last is what it gets back.
+        // At the end the container has the last cpuset of its runtime.
         assert_eq!(agent.end(Signal::SIGTERM), Some(0));
         assert_eq!(cpus(&read(&cpuset)), cpus(all));
         assert_eq!(read(&weight), weight_before);

@@ -1,4 +1,4 @@
-//! The live page of a real agent, and of `cofferdam web` beside it.
+//! Tests of the live page of a real agent, and of `cofferdam web` next to it.
 
 use crate::harness::*;
 use cofferdam_lab::fixtures::{Namespace, Net, VethPair, wait_until};
@@ -10,7 +10,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Asks the page at `url`, which has its token, for `path`.
+/// Requests `path` from the page at `url`, which includes the token.
 fn ask(url: &str, path: &str) -> Option<TcpStream> {
     let (address, token) = url.trim_end().split_once("/?token=")?;
     let address = address.strip_prefix("http://")?;
@@ -24,7 +24,7 @@ fn ask(url: &str, path: &str) -> Option<TcpStream> {
     Some(stream)
 }
 
-/// The document `path` of the page at `url`; `None` unless it answers 200.
+/// Document at `path` of the page at `url`; `None` unless the answer is 200.
 fn document(url: &str, path: &str) -> Option<Value> {
     let mut stream = ask(url, path)?;
     let mut text = String::new();
@@ -36,7 +36,7 @@ fn document(url: &str, path: &str) -> Option<Value> {
 
 /// Promise 14.
 #[test]
-fn the_page_of_a_real_agent_names_who_pays_and_a_taken_port_is_named() {
+fn the_page_names_victims_and_a_taken_port_is_reported() {
     alone(|| {
         let mut testbed = Testbed::new();
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -46,10 +46,10 @@ fn the_page_of_a_real_agent_names_who_pays_and_a_taken_port_is_named() {
             let all = agent.status().degraded;
             all.into_iter().find(|d| d.name == "web_page")
         };
-        let told = problem().expect("the agent goes on, and says so").text;
+        let text = problem().expect("the agent runs and reports it").text;
         assert!(
-            told.contains(&address.to_string()) && told.contains("reload"),
-            "{told}"
+            text.contains(&address.to_string()) && text.contains("reload"),
+            "{text}"
         );
         drop(taken);
         let reloaded = agent.ask(&["agent", "--reload"]);
@@ -58,7 +58,7 @@ fn the_page_of_a_real_agent_names_who_pays_and_a_taken_port_is_named() {
         let file = agent.folder.path().join("web.url");
         let url = std::fs::read_to_string(&file).unwrap();
 
-        let mut beside = Command::new(BINARY)
+        let mut web = Command::new(BINARY)
             .args(["web", "--address", "127.0.0.1:0", "--socket"])
             .arg(agent.socket())
             .stdin(Stdio::null())
@@ -66,7 +66,7 @@ fn the_page_of_a_real_agent_names_who_pays_and_a_taken_port_is_named() {
             .spawn()
             .unwrap();
         let mut own = String::new();
-        BufReader::new(beside.stdout.take().unwrap())
+        BufReader::new(web.stdout.take().unwrap())
             .read_line(&mut own)
             .unwrap();
         assert!(own.starts_with("http://127.0.0.1:"), "{own}");
@@ -98,8 +98,8 @@ fn the_page_of_a_real_agent_names_who_pays_and_a_taken_port_is_named() {
         let wrong = url.replace("token=", "token=0");
         assert_eq!(document(&wrong, "/api/frame"), None);
 
-        kill(Pid::from_raw(beside.id().cast_signed()), Signal::SIGINT).unwrap();
-        assert_eq!(beside.wait().unwrap().code(), Some(130));
+        kill(Pid::from_raw(web.id().cast_signed()), Signal::SIGINT).unwrap();
+        assert_eq!(web.wait().unwrap().code(), Some(130));
         testbed.traffic.clear();
         agent.signal(Signal::SIGTERM);
         assert_eq!(agent.child.wait().unwrap().code(), Some(0));
@@ -109,18 +109,19 @@ fn the_page_of_a_real_agent_names_who_pays_and_a_taken_port_is_named() {
 
 /// Promise 14.
 #[test]
-fn the_page_shows_the_cores_of_a_dataplane_and_why_another_does_not_answer() {
+fn the_page_shows_dataplanes_and_why_one_does_not_answer() {
     alone(|| {
         let (server, client) = (Namespace::new("server"), Namespace::new("client"));
         let _pair = VethPair::new((&server, "eth0"), (&client, "eth0"));
         let folder = tempfile::tempdir().unwrap();
-        let (config, socket, gone) = (
+        let (config, socket, absent) = (
             folder.path().join("dataplane.toml"),
             folder.path().join("dataplane.sock"),
             folder.path().join("gone.sock"),
         );
         let text = format!(
-            "socket = \"{}\"\n[device]\nname = \"eth0\"\n[network]\naddresses = [\"10.98.7.9/24\"]\n",
+            "socket = \"{}\"\n[device]\nname = \"eth0\"\n\
+             [network]\naddresses = [\"10.98.7.9/24\"]\n",
             socket.display()
         );
         std::fs::write(&config, text).unwrap();
@@ -129,12 +130,13 @@ fn the_page_shows_the_cores_of_a_dataplane_and_why_another_does_not_answer() {
         let mut agent = Agent::start(&format!(
             "[web]\naddress = \"127.0.0.1:0\"\ndataplanes = [\"{}\", \"{}\"]\n",
             socket.display(),
-            gone.display()
+            absent.display()
         ));
         let file = agent.folder.path().join("web.url");
         wait_until("the page", Duration::from_secs(40), || file.exists());
         let url = std::fs::read_to_string(&file).unwrap();
-        // Dataplanes are asked while somebody looks: until the page ends.
+        // The page asks dataplanes while a client watches, which this thread does until the page
+        // ends.
         let mut stream = ask(&url, "/api/live").unwrap();
         let looks = std::thread::spawn(move || std::io::copy(&mut stream, &mut std::io::sink()));
         let mut seen = Value::Null;
@@ -151,7 +153,7 @@ fn the_page_shows_the_cores_of_a_dataplane_and_why_another_does_not_answer() {
             why.contains("no dataplane answers on") && why.contains("gone.sock"),
             "{why}"
         );
-        // One that is stopped keeps neither the page nor the agent's end waiting.
+        // A stopped dataplane delays neither the page nor the end of the agent.
         dataplane.signal(Signal::SIGSTOP);
         wait_until("its silence", Duration::from_secs(40), || {
             seen = document(&url, "/api/frame").unwrap_or(Value::Null);

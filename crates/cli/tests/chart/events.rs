@@ -1,4 +1,4 @@
-//! The one part of the chart that has a token of the API server: what it may, and who has it.
+//! Tests of the part of the chart that has a token of the API server: its rights, and who holds it.
 
 use crate::parts::{chart, helm, rendered, root, run, values};
 use crate::{documents, kind};
@@ -15,7 +15,7 @@ fn of<'a>(all: &'a [Value], of: &str) -> &'a Value {
 
 /// Promise 40.
 #[test]
-fn nothing_of_it_is_there_unless_it_is_asked_for() {
+fn no_events_part_is_rendered_unless_requested() {
     for values in [&[][..], &["plain"], &["least"]] {
         let text = rendered(values);
         assert!(!text.contains("-events"), "{values:?}");
@@ -25,7 +25,7 @@ fn nothing_of_it_is_there_unless_it_is_asked_for() {
 
 /// Promise 40.
 #[test]
-fn it_may_read_pods_write_events_and_nothing_else() {
+fn the_events_pod_may_only_read_pods_and_write_events() {
     let all = documents(&rendered(&["all"]));
     assert_eq!(
         of(&all, "ClusterRole")["rules"],
@@ -58,7 +58,7 @@ fn it_may_read_pods_write_events_and_nothing_else() {
 
 /// Promise 40.
 #[test]
-fn only_the_container_that_reads_no_answers_of_nodes_has_the_token() {
+fn only_the_container_without_node_answers_has_the_token() {
     let all = documents(&rendered(&["all"]));
     let pod = &of(&all, "Deployment")["spec"]["template"]["spec"];
     assert_eq!(pod["automountServiceAccountToken"], false);
@@ -88,7 +88,7 @@ fn only_the_container_that_reads_no_answers_of_nodes_has_the_token() {
 
 /// Promise 40.
 #[test]
-fn its_policy_lets_nobody_in_and_it_to_gateways_and_the_api_server() {
+fn the_policy_admits_nobody_and_limits_the_events_pod() {
     let all = documents(&rendered(&["all"]));
     let policy = &of(&all, "NetworkPolicy")["spec"];
     assert_eq!(policy["policyTypes"], json!(["Ingress", "Egress"]));
@@ -103,11 +103,11 @@ fn its_policy_lets_nobody_in_and_it_to_gateways_and_the_api_server() {
 }
 
 #[test]
-fn the_program_takes_the_command_line_that_the_chart_writes() {
+fn the_program_accepts_the_command_line_of_the_chart() {
     let mut command = helm();
     command.args(["template", "cofferdam", "--namespace", "cofferdam"]);
     values(&mut command, &["all"]);
-    // A time that the chart takes and the program would not, if they differed.
+    // Without agreement, a time that the chart accepts and the program refuses.
     command.args(["--set", "events.every=2m"]).arg(chart());
     let all = documents(&run(&mut command));
     let pod = &of(&all, "Deployment")["spec"]["template"]["spec"];

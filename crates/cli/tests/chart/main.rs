@@ -1,6 +1,6 @@
-//! The Helm chart, rendered by the real helm over several files of values, and checked by kubeconform
-//! with the schemas of the Kubernetes release that the cluster's test runs. Both programs are built once
-//! into a cache outside the source tree.
+//! Tests of the Helm chart: the real helm renders it with several files of values, and kubeconform
+//! checks the result with the schemas of the Kubernetes release of the cluster's test. Both
+//! programs are built once into a cache outside the source tree.
 #![allow(clippy::unwrap_used)]
 
 mod events;
@@ -15,7 +15,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The files of values in the chart's `ci`, and none at all.
+/// Files of values in the chart's `ci`, and none at all.
 const VALUES: [&[&str]; 4] = [&[], &["plain"], &["all"], &["least"]];
 
 /// All documents of a rendering.
@@ -54,7 +54,7 @@ fn every_rendering_is_valid_for_kubernetes() {
     let check = |text: &str| {
         let file = folder.path().join("rendered.yaml");
         fs::write(&file, text).unwrap();
-        // Those two kinds are the Prometheus operator's.
+        // These two kinds belong to the Prometheus operator.
         Command::new(tool("kubeconform"))
             .args(["-strict", "-summary", "-skip", "PodMonitor,PrometheusRule"])
             .args(["-schema-location", &location])
@@ -65,11 +65,11 @@ fn every_rendering_is_valid_for_kubernetes() {
     for values in VALUES {
         let text = rendered(values);
         let out = check(&text);
-        let said = String::from_utf8_lossy(&out.stdout);
-        assert!(out.status.success(), "{values:?}: {said}");
-        assert!(said.contains("Invalid: 0, Errors: 0"), "{said}");
+        let printed = String::from_utf8_lossy(&out.stdout);
+        assert!(out.status.success(), "{values:?}: {printed}");
+        assert!(printed.contains("Invalid: 0, Errors: 0"), "{printed}");
     }
-    // The check can fail: on a key that does not exist, and on a wrong type.
+    // The check fails as it should: on an unknown key, and on a wrong type.
     let text = rendered(&[]);
     for (from, to) in [
         ("hostPID: true", "hostPid: true"),
@@ -82,9 +82,9 @@ fn every_rendering_is_valid_for_kubernetes() {
 
 /// Promise 40.
 #[test]
-fn the_plain_manifest_is_what_the_chart_renders() {
-    let kept = fs::read_to_string(root().join("etc/kubernetes.yaml")).unwrap();
-    let body = kept.split_once("\n---\n").unwrap().1;
+fn the_plain_manifest_is_a_rendering_of_the_chart() {
+    let manifest = fs::read_to_string(root().join("etc/kubernetes.yaml")).unwrap();
+    let body = manifest.split_once("\n---\n").unwrap().1;
     assert!(
         body == rendered(&["plain"]).trim_start_matches("---\n"),
         "etc/kubernetes.yaml is out of date: run 'cargo xtask manifest'"
@@ -108,14 +108,17 @@ fn the_agent_accepts_every_configuration_that_the_chart_makes() {
             .arg(&file)
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&out.stdout);
+        let printed = String::from_utf8_lossy(&out.stdout);
         assert!(
             out.status.success(),
-            "{values:?}: {said}\n{}",
+            "{values:?}: {printed}\n{}",
             text.unwrap()
         );
         let rules = if values == ["all"] { 5 } else { 0 };
-        assert!(said.contains(&format!("valid, {rules} rules")), "{said}");
+        assert!(
+            printed.contains(&format!("valid, {rules} rules")),
+            "{printed}"
+        );
     }
 }
 
@@ -127,13 +130,13 @@ fn alerts_and_dashboard_are_the_files_of_etc() {
     let dashboard = dashboards
         .iter()
         .find_map(|c| c["data"]["cofferdam.json"].as_str());
-    let kept = fs::read_to_string(root().join("etc/grafana-dashboard.json")).unwrap();
-    assert_eq!(dashboard.unwrap().trim_end(), kept.trim_end());
+    let file = fs::read_to_string(root().join("etc/grafana-dashboard.json")).unwrap();
+    assert_eq!(dashboard.unwrap().trim_end(), file.trim_end());
     let rules = kind(&documents, "PrometheusRule")[0];
-    let kept = fs::read_to_string(root().join("etc/prometheus-rules.yaml")).unwrap();
-    let kept: Value = serde_saphyr::from_str(&kept).unwrap();
-    assert_eq!(rules["spec"], kept);
-    // A published book's page in place of the package's file.
+    let file = fs::read_to_string(root().join("etc/prometheus-rules.yaml")).unwrap();
+    let file: Value = serde_saphyr::from_str(&file).unwrap();
+    assert_eq!(rules["spec"], file);
+    // The page of a published book replaces the file of the package.
     let mut command = helm();
     command.args(["template", "cofferdam", "--namespace", "cofferdam"]);
     parts::values(&mut command, &["all"]);
@@ -198,8 +201,8 @@ fn wrong_values_are_refused_by_name() {
         ("events.every=15", "every"),
         ("events.apiServerPorts={0}", "apiServerPorts"),
     ] {
-        let said = refusal(set);
-        assert!(said.contains(words), "{set}: {said}");
+        let reason = refusal(set);
+        assert!(reason.contains(words), "{set}: {reason}");
     }
 }
 
@@ -221,7 +224,7 @@ fn the_agents_rights_are_named_one_by_one_and_documented() {
             assert_eq!(context["readOnlyRootFilesystem"], true, "{container}");
             assert_eq!(context["capabilities"]["drop"], serde_json::json!(["ALL"]));
             let added = context["capabilities"]["add"].as_array().unwrap_or(&none);
-            // The one that others reach over the network has none.
+            // The container that other hosts reach has no rights.
             if container["name"] == "gateway" {
                 assert!(
                     added.is_empty() && context["runAsNonRoot"] == true,
@@ -256,7 +259,7 @@ fn the_chart_has_the_version_of_the_program() {
 
 /// Promise 40.
 #[test]
-fn the_archive_has_what_its_links_point_to() {
+fn the_archive_has_every_file_that_its_links_name() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = helm();
     run(command
@@ -273,7 +276,7 @@ fn the_archive_has_what_its_links_point_to() {
         "{list}"
     );
     assert!(!list.contains(" -> ") && !list.contains("/ci/"), "{list}");
-    // And it renders as the folder does.
+    // The archive renders as the folder does.
     let mut command = helm();
     command.args(["template", "cofferdam", "--namespace", "cofferdam"]);
     parts::values(&mut command, &["all"]);

@@ -1,4 +1,4 @@
-//! helm and kubeconform, and what they are called with.
+//! helm and kubeconform, and their arguments.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +15,7 @@ pub fn chart() -> PathBuf {
     root().join("packaging/helm/cofferdam")
 }
 
-/// A program of the cache; the first call builds what is missing.
+/// Path of a program in the cache; the first call builds what is missing.
 pub fn tool(name: &str) -> PathBuf {
     static BIN: OnceLock<PathBuf> = OnceLock::new();
     BIN.get_or_init(|| {
@@ -27,12 +27,13 @@ pub fn tool(name: &str) -> PathBuf {
     .join(name)
 }
 
-/// Kubernetes' own description of its objects.
+/// Path of Kubernetes' own description of its objects.
 pub fn swagger() -> PathBuf {
     tool("../swagger.json")
 }
 
-/// A program that `scripts/setup` puts below the build's folder, otherwise that of PATH.
+/// Path of a program that `scripts/setup` puts below the build's folder, otherwise the name for
+/// PATH.
 pub fn from_setup(name: &str) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let own = target
@@ -44,7 +45,7 @@ pub fn from_setup(name: &str) -> PathBuf {
 
 pub fn helm() -> Command {
     let mut command = Command::new(tool("helm"));
-    // Nobody's settings and repositories.
+    // Without the user's settings and repositories.
     for variable in ["HELM_CONFIG_HOME", "HELM_CACHE_HOME", "HELM_DATA_HOME"] {
         command.env(variable, "/nonexistent");
     }
@@ -52,7 +53,7 @@ pub fn helm() -> Command {
     command
 }
 
-/// Adds the files of values of that name in the chart's `ci`.
+/// Adds the files of values with these names in the chart's `ci`.
 pub fn values(command: &mut Command, names: &[&str]) {
     for name in names {
         command
@@ -61,10 +62,10 @@ pub fn values(command: &mut Command, names: &[&str]) {
     }
 }
 
-/// The one value without a default.
+/// The only value without a default.
 pub const IMAGE: &str = "image.repository=registry.test/cofferdam";
 
-/// What the chart renders to.
+/// Rendering of the chart.
 pub fn rendered(names: &[&str]) -> String {
     let mut command = helm();
     command.args(["template", "cofferdam", "--namespace", "cofferdam"]);
@@ -79,7 +80,7 @@ pub fn rendered(names: &[&str]) -> String {
     run(command.arg(chart()))
 }
 
-/// Why helm refuses `--set SET`.
+/// Reason why helm refuses `--set SET`.
 pub fn refusal(set: &str) -> String {
     let mut command = helm();
     let command = command
@@ -90,15 +91,15 @@ pub fn refusal(set: &str) -> String {
     String::from_utf8_lossy(&out.stderr).into_owned()
 }
 
-/// Standard output of a command that must do.
+/// Standard output of a command that must succeed.
 pub fn run(command: &mut Command) -> String {
     let out = command
         .output()
         .unwrap_or_else(|e| panic!("{command:?}: {e}"));
-    let said = String::from_utf8_lossy(&out.stderr);
+    let errors = String::from_utf8_lossy(&out.stderr);
     assert!(
         out.status.success(),
-        "{command:?}: {said}{}",
+        "{command:?}: {errors}{}",
         String::from_utf8_lossy(&out.stdout)
     );
     String::from_utf8(out.stdout).unwrap()

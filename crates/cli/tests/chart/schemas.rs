@@ -1,12 +1,12 @@
-//! JSON Schemas for kubeconform, out of the OpenAPI description in Kubernetes' own module: no schema comes
-//! over the network.
+//! JSON Schemas for kubeconform, converted from the OpenAPI description in Kubernetes' own module:
+//! no schema comes from the network.
 
 use super::parts::swagger;
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::path::Path;
 
-/// Kinds of which a schema is written: all that the chart may render.
+/// Kinds that the chart may render, each of which gets a schema.
 const KINDS: [&str; 14] = [
     "ClusterRole",
     "ClusterRoleBinding",
@@ -30,7 +30,7 @@ pub fn write(folder: &Path) {
     let swagger: Value = serde_json::from_str(&text).unwrap();
     let mut definitions = swagger["definitions"].as_object().unwrap().clone();
     definitions.values_mut().for_each(strict);
-    // Numbers are quantities too; ports and shares are numbers or names.
+    // Numbers are valid quantities; ports and shares are numbers or names.
     let either = json!({"type": ["string", "number"]});
     for name in [
         "io.k8s.apimachinery.pkg.api.resource.Quantity",
@@ -66,7 +66,7 @@ pub fn write(folder: &Path) {
     assert_eq!(written, KINDS.len());
 }
 
-/// Properties that a definition does not name are errors.
+/// Makes properties errors that a definition does not name.
 fn strict(definition: &mut Value) {
     if let Some(map) = definition.as_object_mut()
         && map.contains_key("properties")
@@ -75,7 +75,7 @@ fn strict(definition: &mut Value) {
     }
 }
 
-/// The definition `name` and all that it refers to.
+/// Collects the definition `name` and all that it refers to.
 fn collect(all: &Map<String, Value>, name: &str, found: &mut Map<String, Value>) {
     if found.contains_key(name) {
         return;

@@ -1,5 +1,5 @@
-//! The chart's PodMonitor and rules in a real Prometheus: with the scrape configuration that the
-//! Prometheus operator makes of the PodMonitor, alerts name the tenants.
+//! Tests of the chart's PodMonitor and rules in a real Prometheus: with the scrape configuration
+//! that the Prometheus operator derives from the PodMonitor, alerts name the tenants.
 
 use super::{documents, kind, parts};
 use cofferdam_lab::fixtures::time_limit;
@@ -11,13 +11,14 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Prometheus discovers its targets 5 s after its start, and needs some scrapes for a rate.
+/// Time limit: Prometheus discovers its targets 5 s after its start, and needs some scrapes for a
+/// rate.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The alert whose description names the offender.
+/// Alert whose description names the offender.
 const PAYS: &str = "CofferdamContainerPaysForOthers";
 const TOKEN: &str = "token-of-the-gateways";
 
-/// The pod of the agent, as Kubernetes' service discovery describes it.
+/// Labels of the agent's pod, as Kubernetes' service discovery describes it.
 fn discovered(monitor: &Value) -> Value {
     let mut labels = json!({
         "__meta_kubernetes_namespace": "cofferdam",
@@ -38,19 +39,23 @@ fn discovered(monitor: &Value) -> Value {
     labels
 }
 
-/// A label's name as Prometheus takes it.
+/// Name of a label as Prometheus accepts it.
 fn sanitized(label: &str) -> String {
     let fits = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     label.chars().map(fits).collect()
 }
 
-/// The scrape job that the operator makes of `monitor`, with `target` in place of its discovery of
+/// Scrape job that the operator derives from `monitor`, with `target` in place of its discovery of
 /// pods. `overrides` is `overrideHonorLabels` of the Prometheus object.
 fn scrape_job(monitor: &Value, target: SocketAddr, overrides: bool) -> Value {
     let endpoint = &monitor["spec"]["podMetricsEndpoints"][0];
     let mut relabelings = vec![
         json!({"source_labels": ["job"], "target_label": "__tmp_prometheus_job_name"}),
-        json!({"source_labels": ["__meta_kubernetes_pod_phase"], "regex": "(Failed|Succeeded)", "action": "drop"}),
+        json!({
+            "source_labels": ["__meta_kubernetes_pod_phase"],
+            "regex": "(Failed|Succeeded)",
+            "action": "drop",
+        }),
     ];
     for (label, value) in monitor["spec"]["selector"]["matchLabels"]
         .as_object()
@@ -68,9 +73,16 @@ fn scrape_job(monitor: &Value, target: SocketAddr, overrides: bool) -> Value {
     }
     let job_label = sanitized(monitor["spec"]["jobLabel"].as_str().unwrap());
     relabelings.extend([
-        json!({"action": "keep", "source_labels": ["__meta_kubernetes_pod_container_port_name"], "regex": endpoint["port"]}),
+        json!({
+            "action": "keep",
+            "source_labels": ["__meta_kubernetes_pod_container_port_name"],
+            "regex": endpoint["port"],
+        }),
         json!({"source_labels": ["__meta_kubernetes_namespace"], "target_label": "namespace"}),
-        json!({"source_labels": ["__meta_kubernetes_pod_container_name"], "target_label": "container"}),
+        json!({
+            "source_labels": ["__meta_kubernetes_pod_container_name"],
+            "target_label": "container",
+        }),
         json!({"source_labels": ["__meta_kubernetes_pod_name"], "target_label": "pod"}),
         json!({"target_label": "job", "replacement": "cofferdam/cofferdam"}),
         json!({
@@ -145,7 +157,7 @@ fn metrics(after: Duration) -> String {
     text + "# EOF\n"
 }
 
-/// Serves the metrics for as long as the process lives, to those that have the token.
+/// Serves the metrics to clients with the token, as long as the process runs.
 fn gateway() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -172,7 +184,7 @@ fn gateway() -> SocketAddr {
     address
 }
 
-/// A running Prometheus, killed when dropped.
+/// Running Prometheus, killed when dropped.
 struct Prometheus {
     process: Child,
     address: SocketAddr,
@@ -186,7 +198,7 @@ impl Drop for Prometheus {
 }
 
 impl Prometheus {
-    /// Runs in `folder` with one job and the groups of rules.
+    /// Starts Prometheus in `folder` with one job and the groups of rules.
     fn start(folder: &Path, job: &Value, rules: &Value) -> Prometheus {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = free.local_addr().unwrap();
@@ -196,7 +208,7 @@ impl Prometheus {
             "rule_files": [folder.join("rules.yml")],
             "scrape_configs": [job],
         });
-        // YAML has JSON in it.
+        // JSON is valid YAML.
         fs::write(folder.join("rules.yml"), rules.to_string()).unwrap();
         fs::write(folder.join("prometheus.yml"), configuration.to_string()).unwrap();
         let log = fs::File::create(folder.join("log")).unwrap();
@@ -213,7 +225,7 @@ impl Prometheus {
         Prometheus { process, address }
     }
 
-    /// Alerts that fire; none while it does not answer yet.
+    /// Alerts that fire; none while Prometheus does not answer yet.
     fn alerts(&self) -> Vec<Value> {
         let Ok(mut stream) = TcpStream::connect(self.address) else {
             return Vec::new();
@@ -232,13 +244,13 @@ impl Prometheus {
     }
 }
 
-/// The alerts of the chart once `wanted` fire, in a Prometheus whose object has `overrides` as its
-/// `overrideHonorLabels`.
+/// Alerts of the chart once `wanted` of them fire, in a Prometheus whose object has `overrides` as
+/// its `overrideHonorLabels`.
 fn fired(overrides: bool, wanted: usize) -> Vec<Value> {
     let documents = documents(&parts::rendered(&["all"]));
     let monitor = kind(&documents, "PodMonitor")[0];
     let rules = &kind(&documents, "PrometheusRule")[0]["spec"];
-    // Seconds in place of minutes, or the test would take ten.
+    // Seconds in place of minutes, otherwise the test would take ten minutes.
     let rules = rules.to_string().replace("[5m]", "[5s]");
     let rules = rules.replace(r#""for":"5m""#, r#""for":"0s""#);
     let folder = tempfile::tempdir().unwrap();
@@ -249,7 +261,7 @@ fn fired(overrides: bool, wanted: usize) -> Vec<Value> {
     loop {
         let alerts = prometheus.alerts();
         let log = || fs::read_to_string(folder.path().join("log"));
-        // The offender is looked up at each evaluation, and known a second later.
+        // Each evaluation looks the offender up; it is known a second later.
         let pays = |alert: &&Value| alert["labels"]["alertname"] == PAYS;
         let described = |alert: &Value| {
             let words = alert["annotations"]["description"].as_str();
@@ -289,7 +301,10 @@ fn alerts_in_prometheus_name_the_tenant_and_not_the_gateway() {
                 ),
                 (
                     PAYS,
-                    json!({"instance": node, "container": "db", "pod": "shop/db-0", "cgroup": "/kubepods/db"}),
+                    json!({
+                        "instance": node, "container": "db", "pod": "shop/db-0",
+                        "cgroup": "/kubepods/db",
+                    }),
                 ),
                 (
                     PAYS,
@@ -297,8 +312,10 @@ fn alerts_in_prometheus_name_the_tenant_and_not_the_gateway() {
                 ),
                 (
                     "CofferdamRuleNotInForce",
-                    json!({"instance": node, "container": "db", "pod": "shop/db-0", "cgroup": "/kubepods/db",
-                        "name": "cpuset_refused"}),
+                    json!({
+                        "instance": node, "container": "db", "pod": "shop/db-0",
+                        "cgroup": "/kubepods/db", "name": "cpuset_refused",
+                    }),
                 ),
             ];
             let expected = expected.map(|(name, labels)| (name.to_owned(), labels));
@@ -311,7 +328,7 @@ fn alerts_in_prometheus_name_the_tenant_and_not_the_gateway() {
     });
 }
 
-/// The scrape configurations of the documents, as Prometheus reads them.
+/// Checks the documented scrape configurations as Prometheus reads them.
 /// Promise 23.
 #[test]
 fn documented_scrape_jobs_are_valid_and_keep_the_metrics_labels() {

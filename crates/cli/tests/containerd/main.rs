@@ -1,7 +1,7 @@
-//! The agent beside a real containerd, whose pods it gets over NRI. Needs root, and the programs that
-//! `scripts/kubernetes/build containerd crictl` makes.
+//! Tests of the agent with a real containerd, whose pods it discovers over NRI. They need root, and
+//! the programs that `scripts/kubernetes/build containerd crictl` builds.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 #[path = "../agent/harness.rs"]
 #[expect(dead_code, reason = "it is the agent's tests'; these need less of it")]
@@ -13,13 +13,13 @@ use cofferdam_records::accounting::AccountingRecord;
 use cofferdam_records::status::{ContainerRecord, NriRecord};
 use harness::{Agent, alone_for};
 use nix::sys::signal::Signal;
-use node::{Node, Pod, Started};
+use node::{Node, Pod, RunningPod};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(30);
-/// One CPU, as the kubelet writes it.
+/// CPU shares that the kubelet writes for one CPU.
 const ONE_CPU: u64 = 1024;
-/// Pods that are made and removed.
+/// Number of pods that are created and removed.
 const COMES_AND_GOES: u32 = 12;
 const STRICT: &[(&str, &str)] = &[
     ("cofferdam.dev/cpu", "strict"),
@@ -66,7 +66,7 @@ fn connected(agent: &Agent, sessions: u64) {
     });
 }
 
-/// Waits until so many pods, containers and changes are left.
+/// Waits until these numbers of pods, containers and changes are left.
 #[track_caller]
 fn left(agent: &Agent, wanted: (u64, u64, u64)) {
     let until = Instant::now() + LIMIT;
@@ -83,26 +83,26 @@ fn left(agent: &Agent, wanted: (u64, u64, u64)) {
     }
 }
 
-fn record(agent: &Agent, started: &Started) -> Option<ContainerRecord> {
+fn record(agent: &Agent, started: &RunningPod) -> Option<ContainerRecord> {
     let all = agent.status().containers;
     let path = started.cgroup.as_str();
     all.into_iter()
         .find(|c| c.cgroup_path.as_deref() == Some(path))
 }
 
-/// Names of what is not as the container's pod asks.
-fn problems(agent: &Agent, started: &Started) -> Vec<String> {
+/// Names of the degradations of the container.
+fn problems(agent: &Agent, started: &RunningPod) -> Vec<String> {
     let record = record(agent, started);
     let degraded = record.map(|c| c.degraded).unwrap_or_default();
     degraded.into_iter().map(|d| d.name).collect()
 }
 
-fn own_cpus(agent: &Agent, started: &Started) -> Vec<u32> {
+fn own_cpus(agent: &Agent, started: &RunningPod) -> Vec<u32> {
     let reservation = record(agent, started).and_then(|c| c.reservation);
     reservation.map(|r| r.own_cpus).unwrap_or_default()
 }
 
-/// The CPUs of this host, and the one that is reserved first.
+/// CPUs of this host, and the one that is reserved first.
 fn cpus() -> (String, String) {
     let all = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
     let all = all.trim().to_owned();
@@ -111,8 +111,9 @@ fn cpus() -> (String, String) {
 }
 
 /// Promise 37.
+/// No neighbour runs on them.
 #[test]
-fn a_strict_container_has_its_cpus_from_its_first_instruction_and_no_neighbour_on_them() {
+fn a_strict_container_has_its_cpus_from_its_first_instruction() {
     alone_for(Duration::from_secs(240), || {
         let (all, last) = cpus();
         let mut node = Node::start();
@@ -121,17 +122,17 @@ fn a_strict_container_has_its_cpus_from_its_first_instruction_and_no_neighbour_o
         assert_eq!(before.first_cpus(), all);
         let strict = node.run(&strict("web"));
         assert_eq!(strict.first_cpus(), last);
-        // The neighbour had left when the container was started.
+        // The neighbour had left the CPU when the container started.
         let others = before.cpuset();
         assert!(!others.split(['-', ',']).any(|cpu| cpu == last), "{others}");
-        // One that comes later is never there.
+        // A later container never runs there.
         let after = node.run(&standard("after"));
         assert_eq!(after.first_cpus(), others);
         wait_until("it is in force", LIMIT, || {
             own_cpus(&agent, &strict) == [last.parse::<u32>().unwrap()]
         });
         assert_eq!(problems(&agent, &strict), [""; 0]);
-        // Named by the runtime, not by its files.
+        // The ledger has the runtime's name, which is not in the files.
         let output = agent.ask(&["top", "--once", "--json"]);
         let ledger: AccountingRecord = serde_json::from_slice(&output.stdout).unwrap();
         let found = ledger
@@ -143,7 +144,7 @@ fn a_strict_container_has_its_cpus_from_its_first_instruction_and_no_neighbour_o
             (found.name.as_str(), found.pod.as_deref()),
             ("app", Some("shop/web"))
         );
-        // The end gives it all CPUs, as it would have had.
+        // The end of the agent gives the containers all CPUs, as they would have had.
         assert_eq!(agent.end(Signal::SIGTERM), Some(0));
         for one in [&before, &strict, &after] {
             assert_eq!(one.cpuset(), all);
@@ -153,7 +154,7 @@ fn a_strict_container_has_its_cpus_from_its_first_instruction_and_no_neighbour_o
 
 /// Promise 39.
 #[test]
-fn what_cannot_be_kept_is_refused_by_name_and_every_pod_runs() {
+fn an_impossible_reservation_is_refused_and_every_pod_runs() {
     alone_for(Duration::from_secs(240), || {
         let (all, last) = cpus();
         let mut node = Node::start();
@@ -195,11 +196,11 @@ fn what_cannot_be_kept_is_refused_by_name_and_every_pod_runs() {
             assert_eq!(started.first_cpus(), cpus, "{names:?}");
             wait_until(names[0], LIMIT, || problems(&agent, started) == names);
         }
-        // The kubelet's CPU manager comes to a container that has CPUs of its own already.
+        // The kubelet's CPU manager assigns CPUs to a container that has reserved ones already.
         let taken = node.run(&strict("taken"));
         assert_eq!(taken.first_cpus(), last);
         node.cri(&["update", "--cpuset-cpus", "0", &taken.container]);
-        wait_until("the conflict is said", LIMIT, || {
+        wait_until("the report of the conflict", LIMIT, || {
             problems(&agent, &taken) == ["cpu_manager_conflict"]
         });
         assert_eq!(taken.cpuset(), "0");
@@ -207,10 +208,10 @@ fn what_cannot_be_kept_is_refused_by_name_and_every_pod_runs() {
     });
 }
 
-/// To the runtime they are containers like the others.
+/// For the runtime all of these are containers.
 /// Promise 39.
 #[test]
-fn init_and_ephemeral_containers_and_sidecars_have_what_each_requests() {
+fn init_and_ephemeral_containers_and_sidecars_have_their_cpus() {
     alone_for(Duration::from_secs(240), || {
         let (all, last) = cpus();
         let mut node = Node::start();
@@ -218,22 +219,22 @@ fn init_and_ephemeral_containers_and_sidecars_have_what_each_requests() {
         let web = strict("web");
         let init = node.run(&web);
         assert_eq!(init.first_cpus(), last);
-        // It has done its work: its CPU is free for the container that comes after it.
+        // The init container has ended: its CPU is free for the next container.
         node.cri(&["stop", "-t", "0", &init.container]);
         node.cri(&["rm", &init.container]);
-        let main = node.beside(&init, "main", &web);
+        let main = node.run_in_pod(&init, "main", &web);
         assert_eq!(main.first_cpus(), last);
-        // Neither of these requests any CPU, and the pod's annotation is theirs too.
+        // Neither of these requests a CPU, and the pod's annotation applies to them too.
         let little = Pod {
             cpu_shares: 2,
             ..web
         };
         for name in ["sidecar", "debugger"] {
-            let other = node.beside(&init, name, &little);
+            let other = node.run_in_pod(&init, name, &little);
             let cpus = other.first_cpus();
             assert_ne!(cpus, all);
             assert!(!cpus.split(['-', ',']).any(|cpu| cpu == last), "{cpus}");
-            wait_until("it is said", LIMIT, || {
+            wait_until("the report", LIMIT, || {
                 problems(&agent, &other) == ["cpu_request_missing"]
             });
         }
@@ -254,7 +255,7 @@ fn a_stopped_agent_blocks_no_pod_and_catches_up() {
         let strict = node.run(&strict("web"));
         assert_eq!(strict.first_cpus(), all, "it could not be asked");
         agent.signal(Signal::SIGCONT);
-        // The runtime has dropped it; it comes back and is told of the pod.
+        // The runtime has disconnected the agent; it connects again and is sent the pod.
         connected(&agent, 2);
         wait_until("its CPUs after all", LIMIT, || strict.cpuset() == last);
         assert_eq!(agent.end(Signal::SIGTERM), Some(0));
@@ -264,7 +265,7 @@ fn a_stopped_agent_blocks_no_pod_and_catches_up() {
 
 /// Promise 63.
 #[test]
-fn promises_outlive_a_restart_of_containerd() {
+fn reservations_survive_a_restart_of_containerd() {
     alone_for(Duration::from_secs(240), || {
         let (_, last) = cpus();
         let mut node = Node::start();
@@ -272,7 +273,7 @@ fn promises_outlive_a_restart_of_containerd() {
         let strict = node.run(&strict("web"));
         assert_eq!(strict.first_cpus(), last);
         node.end_containerd();
-        wait_until("its absence is said", LIMIT, || {
+        wait_until("the report of its absence", LIMIT, || {
             let degraded = agent.status().degraded;
             degraded.iter().any(|d| d.name == "nri_unavailable")
         });
@@ -292,7 +293,7 @@ fn promises_outlive_a_restart_of_containerd() {
 
 /// Promise 63.
 #[test]
-fn promises_outlive_an_agent_that_is_killed() {
+fn reservations_survive_an_agent_that_is_killed() {
     alone_for(Duration::from_secs(240), || {
         let (all, last) = cpus();
         let mut node = Node::start();
@@ -301,10 +302,10 @@ fn promises_outlive_an_agent_that_is_killed() {
         let strict = node.run(&strict("web"));
         assert_eq!(strict.first_cpus(), last);
         assert_eq!(agent.end(Signal::SIGKILL), None);
-        // With nobody there the container keeps what it has.
+        // Without an agent the container keeps its cpuset.
         assert_eq!(strict.cpuset(), last);
         let again = self::agent(&node);
-        wait_until("the promise is kept again", LIMIT, || {
+        wait_until("the reservation is complete again", LIMIT, || {
             own_cpus(&again, &strict).len() == 1 && strict.cpuset() == last
         });
         assert_ne!(neighbour.cpuset(), all);
@@ -315,7 +316,7 @@ fn promises_outlive_an_agent_that_is_killed() {
 
 /// Promise 37.
 #[test]
-fn a_request_that_is_changed_in_place_changes_the_promise() {
+fn a_changed_request_changes_the_reservation() {
     alone_for(Duration::from_secs(240), || {
         let (_, last) = cpus();
         let mut node = Node::start();
@@ -331,10 +332,10 @@ fn a_request_that_is_changed_in_place_changes_the_promise() {
     });
 }
 
-/// Pods come and go, one of them between two calls of its kubelet.
+/// Creates and removes pods, one of them between two calls of its kubelet.
 /// Promise 63.
 #[test]
-fn pods_that_come_and_go_leave_no_row_and_no_promise() {
+fn short_lived_pods_leave_no_row_and_no_reservation() {
     alone_for(Duration::from_secs(240), || {
         let (all, last) = cpus();
         let mut node = Node::start();

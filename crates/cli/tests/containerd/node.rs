@@ -1,5 +1,5 @@
-//! A node for a test: containerd with its own mounts, processes and network, driven over CRI as a
-//! kubelet drives it.
+//! Node for tests: containerd with its own mounts, processes and network, driven over CRI as by a
+//! kubelet.
 
 use cofferdam_lab::cgroup::{all_mounts, layout, remove, remove_below};
 use cofferdam_lab::fixtures::{run, unique, wait_until};
@@ -16,7 +16,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// The only image: busybox, which sleeps.
 const IMAGE: &str = "test.local/node:1";
 
-/// Init of the namespaces. Everything in them ends with it.
+/// Script of the namespaces' init. Everything in them ends with it.
 const INIT: &str = r#"
 mount --make-rprivate /
 mount -t proc proc /proc
@@ -30,7 +30,7 @@ echo $$ > up
 while :; do sleep 3600 & wait; done
 "#;
 
-/// A running node; everything of it ends when dropped.
+/// Running node; everything in it ends when it is dropped.
 pub struct Node {
     folder: tempfile::TempDir,
     bin: PathBuf,
@@ -41,21 +41,21 @@ pub struct Node {
     _undo: UndoStack,
 }
 
-/// What a pod is to be.
+/// Specification of a pod.
 #[derive(Default)]
 pub struct Pod<'a> {
     pub namespace: &'a str,
     pub name: &'a str,
     pub annotations: &'a [(&'a str, &'a str)],
     pub labels: &'a [(&'a str, &'a str)],
-    /// Of its container, as the kubelet makes them of a request.
+    /// CPU shares of its container, as the kubelet derives them from a request.
     pub cpu_shares: u64,
-    /// CPUs that its kubelet's CPU manager has chosen.
+    /// CPUs that the kubelet's CPU manager has chosen.
     pub cpuset: &'a str,
 }
 
-/// A pod that was started.
-pub struct Started {
+/// Pod that was started.
+pub struct RunningPod {
     pub pod: String,
     pub container: String,
     pub cgroup: String,
@@ -109,7 +109,7 @@ impl Node {
         self.folder.path().join(name).display().to_string()
     }
 
-    /// The socket of the runtime for plugins.
+    /// Socket of the runtime for plugins.
     pub fn nri(&self) -> String {
         self.path("nri.sock")
     }
@@ -135,19 +135,19 @@ impl Node {
         });
     }
 
-    /// Ends containerd, as an upgrade of it does; pods go on.
+    /// Ends containerd, as an upgrade does; pods keep running.
     pub fn end_containerd(&mut self) {
         let Some(entered) = self.containerd.take() else {
             return;
         };
         let containerd = child_of(entered.pid());
         kill(ProcessId::from_raw(containerd), Signal::SIGTERM).unwrap();
-        let gone = || !Path::new(&format!("/proc/{containerd}/exe")).exists();
-        wait_until("containerd's end", LIMIT, gone);
+        let has_ended = || !Path::new(&format!("/proc/{containerd}/exe")).exists();
+        wait_until("containerd's end", LIMIT, has_ended);
         std::fs::remove_file(self.nri()).unwrap_or_default();
     }
 
-    /// In the namespaces of the node, by their init, which is a child of `unshare`.
+    /// Command in the namespaces of the node, entered by their init, which is a child of `unshare`.
     fn inside(&self, words: &[&str]) -> Command {
         let init = child_of(self.init.pid()).to_string();
         let mut command = Command::new("nsenter");
@@ -176,7 +176,7 @@ impl Node {
             .unwrap()
     }
 
-    /// The last line of what a call of the CRI prints.
+    /// Last line that a call of the CRI prints.
     #[track_caller]
     pub fn cri(&self, args: &[&str]) -> String {
         let output = self.crictl(args);
@@ -189,17 +189,18 @@ impl Node {
         text.lines().last().unwrap_or_default().to_owned()
     }
 
-    /// Runs a pod with one container, `app`, whose first program tells the CPUs that it may run on.
+    /// Runs a pod with one container, `app`, whose first program prints the CPUs that it may run
+    /// on.
     #[track_caller]
-    pub fn run(&mut self, pod: &Pod<'_>) -> Started {
+    pub fn run(&mut self, pod: &Pod<'_>) -> RunningPod {
         let made = self.make(pod);
         self.cri(&["start", &made.container]);
         made
     }
 
-    /// A pod whose container was made and does not run yet.
+    /// Creates a pod with a container that does not run yet.
     #[track_caller]
-    pub fn make(&mut self, pod: &Pod<'_>) -> Started {
+    pub fn make(&mut self, pod: &Pod<'_>) -> RunningPod {
         self.pods += 1;
         let uid = format!("{:08x}-0000-4000-8000-000000000000", self.pods);
         let parent = format!("/{}/kubepods/burstable/pod{uid}", self.cgroup);
@@ -223,9 +224,9 @@ impl Node {
         self.container(&pod_id, &parent, ("app", pod.name), pod)
     }
 
-    /// One more container of the pod that was made last, which runs as [`Node::run`]'s do.
+    /// Runs one more container in the pod of `first`, as [`Node::run`] does.
     #[track_caller]
-    pub fn beside(&self, first: &Started, name: &str, pod: &Pod<'_>) -> Started {
+    pub fn run_in_pod(&self, first: &RunningPod, name: &str, pod: &Pod<'_>) -> RunningPod {
         let (parent, _) = first.cgroup.rsplit_once('/').unwrap();
         let made = self.container(&first.pod, parent, (name, name), pod);
         self.cri(&["start", &made.container]);
@@ -239,7 +240,7 @@ impl Node {
         parent: &str,
         (name, log): (&str, &str),
         pod: &Pod<'_>,
-    ) -> Started {
+    ) -> RunningPod {
         let script = "/bin/busybox grep Cpus_allowed_list /proc/self/status; \
                       exec /bin/busybox sleep 10000";
         let container = serde_json::json!({
@@ -255,7 +256,7 @@ impl Node {
         let (of_pod, of_container) = (self.path("pod.json"), self.path("container.json"));
         std::fs::write(&of_container, container.to_string()).unwrap();
         let id = self.cri(&["create", "--no-pull", pod_id, &of_container, &of_pod]);
-        Started {
+        RunningPod {
             cgroup: format!("{parent}/{id}"),
             log: self.folder.path().join(format!("logs/{log}.log")),
             pod: pod_id.to_owned(),
@@ -264,7 +265,7 @@ impl Node {
     }
 
     /// Ends and removes a pod.
-    pub fn remove(&self, started: &Started) {
+    pub fn remove(&self, started: &RunningPod) {
         self.cri(&["rmp", "-f", &started.pod]);
     }
 }
@@ -275,8 +276,8 @@ impl Drop for Node {
     }
 }
 
-impl Started {
-    /// The CPUs that its first instructions saw.
+impl RunningPod {
+    /// CPUs that the container's first program printed.
     pub fn first_cpus(&self) -> String {
         let mut found = None;
         wait_until("the first line of its log", LIMIT, || {
@@ -290,7 +291,7 @@ impl Started {
         found.unwrap()
     }
 
-    /// Its cpuset now.
+    /// Present cpuset of the container.
     pub fn cpuset(&self) -> String {
         let v1 = PathBuf::from(format!("/sys/fs/cgroup/cpuset{}", self.cgroup));
         let v2 = PathBuf::from(format!("/sys/fs/cgroup{}", self.cgroup));
@@ -310,7 +311,7 @@ fn child_of(pid: u32) -> i32 {
     text.trim().parse().unwrap()
 }
 
-/// The folder of containerd, its shim and crictl; the first call builds what is missing.
+/// Folder of containerd, its shim and crictl; the first call builds what is missing.
 fn programs() -> PathBuf {
     static BIN: OnceLock<PathBuf> = OnceLock::new();
     let build = || {
@@ -320,14 +321,14 @@ fn programs() -> PathBuf {
         );
         let made = Command::new(script).args(["containerd", "crictl"]).output();
         let made = made.unwrap_or_else(|e| panic!("{script}: {e}"));
-        let said = String::from_utf8_lossy(&made.stderr);
-        assert!(made.status.success(), "{script}: {said}");
+        let errors = String::from_utf8_lossy(&made.stderr);
+        assert!(made.status.success(), "{script}: {errors}");
         String::from_utf8(made.stdout).unwrap().trim().into()
     };
     BIN.get_or_init(build).clone()
 }
 
-/// As docker saves one, which needs no registry.
+/// Writes the image in docker's format, which needs no registry.
 fn image(at: &Path) {
     let script = r#"
 set -e
@@ -339,7 +340,8 @@ cat > image.json <<END
  "config": {"Entrypoint": ["/bin/busybox", "sleep", "1000000"], "Env": ["PATH=/bin"]},
  "rootfs": {"type": "layers", "diff_ids": ["sha256:$digest"]}}
 END
-echo "[{\"Config\": \"image.json\", \"RepoTags\": [\"$1\"], \"Layers\": [\"layer.tar\"]}]" > manifest.json
+echo "[{\"Config\": \"image.json\", \"RepoTags\": [\"$1\"], \
+    \"Layers\": [\"layer.tar\"]}]" > manifest.json
 tar -cf image.tar manifest.json image.json layer.tar
 "#;
     let made = Command::new("sh")

@@ -1,4 +1,4 @@
-"""The peer of blocks.py. Arguments: address, port."""
+"""Peer of blocks.py. Arguments: address, port."""
 
 import hashlib
 import os

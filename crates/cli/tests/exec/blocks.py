@@ -1,4 +1,4 @@
-"""Waits for a connection's data in calls that block, and by select. Arguments: address, port."""
+"""Waits for a connection's data in blocking calls and by select. Arguments: address, port."""
 
 import ctypes
 import hashlib
@@ -28,7 +28,7 @@ listener.bind((sys.argv[1], int(sys.argv[2])))
 listener.listen()
 while True:
     c, _ = listener.accept()
-    # Whoever only looks whether somebody listens sends nothing.
+    # A probe that only checks whether the port is open sends nothing.
     if c.recv(1) == b"a":
         break
     c.close()
@@ -37,7 +37,7 @@ for n in range(1000):
     check("recv", c.recv(100), b"ping%d" % n)
     c.sendall(b"pong%d" % n)
 
-# A limit of its own.
+# A timeout of the socket.
 c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 20_000))
 try:
     sys.exit(f"received {c.recv(1)!r}")
@@ -45,7 +45,7 @@ except BlockingIOError:
     pass
 c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 0))
 
-# Python's handlers end calls: it takes them up again where its own do not raise.
+# Python's handlers end calls: Python repeats the call unless the handler raises an exception.
 signal.signal(signal.SIGALRM, interrupts)
 signal.setitimer(signal.ITIMER_REAL, 0.02)
 try:
@@ -53,7 +53,7 @@ try:
 except Interrupted:
     pass
 
-# Handlers that do not end calls: Python learns of the signal when the data is there.
+# Handlers that do not end calls: Python notices the signal when the data is there.
 alarms = []
 for number in range(1, signal.NSIG):
     if signal.getsignal(number) not in (None, signal.SIG_DFL, signal.SIG_IGN):
@@ -65,7 +65,7 @@ c.sendall(b"late")
 check("recv past a signal", c.recv(100), b"late")
 check("handled", len(alarms), 1)
 
-# select
+# Calls of select.
 check("nothing yet", select.select([c], [], [], 0.02), ([], [], []))
 check("writable", select.select([c], [c], []), ([], [c], []))
 ours, theirs = os.pipe()

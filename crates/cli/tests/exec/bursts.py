@@ -1,5 +1,6 @@
-"""The peer of told.py: bursts of which each is answered before the next. Arguments: address, port,
-connections, bursts of each."""
+"""Peer of epoll_ways.py: bursts, each of which is answered before the next.
+
+Arguments: address, port, connections, bursts of each."""
 
 import hashlib
 import random

@@ -1,13 +1,14 @@
-//! What goes from the program's own threads into the session, and who serves it when they are busy.
+//! Calls by the program's own threads into the session, and service while these threads are busy.
 
 use crate::support::{ADDRESS, BINARY, Scene, alone};
 
-/// Bytes that are sent by turns.
+/// Bytes that both ways send in turn.
 const ORDERED_BYTES: usize = 16 << 20;
 
 /// Promise 52.
+/// Some bytes bypass the socket, and others go through it.
 #[test]
-fn what_goes_past_the_socket_and_what_goes_through_it_arrives_in_order() {
+fn bytes_past_and_through_the_socket_arrive_in_order() {
     alone(|| {
         let scene = Scene::new();
         let file = scene.file("file", ORDERED_BYTES).display().to_string();
@@ -19,12 +20,12 @@ fn what_goes_past_the_socket_and_what_goes_through_it_arrives_in_order() {
         scene.client(&format!(
             "cd {folder} && echo | ncat {ADDRESS} 8000 > got && cmp got {file}"
         ));
-        assert_eq!(server.end(), Some(0), "{}", server.said());
+        assert_eq!(server.end(), Some(0), "{}", server.output());
     });
 }
 
-/// What a server in Python on the dataplane says until its end, which is a success, as is that of its
-/// client, which is told the address and `more`.
+/// Output of a Python server on the dataplane. The server and its client, which gets the address
+/// and `more`, must succeed.
 #[track_caller]
 fn served(server: &str, client: &str, more: &str) -> String {
     let scene = Scene::new();
@@ -36,43 +37,48 @@ fn served(server: &str, client: &str, more: &str) -> String {
     );
     scene.wait_for_port(8000);
     scene.client(&format!("/usr/bin/python3 {client} {ADDRESS} 8000 {more}"));
-    assert_eq!(server.end(), Some(0), "{}", server.said());
-    server.said()
+    assert_eq!(server.end(), Some(0), "{}", server.output());
+    server.output()
 }
 
 /// Promise 52.
 #[test]
-fn a_thread_that_leaves_the_dataplane_alone_leaves_no_other_unserved() {
+fn a_thread_that_leaves_the_dataplane_leaves_others_served() {
     alone(|| {
-        let said = served(include_str!("leads.py"), include_str!("lead_client.py"), "");
-        assert_eq!(said.matches("served").count(), 4);
+        let printed = served(include_str!("leads.py"), include_str!("lead_client.py"), "");
+        assert_eq!(printed.matches("served").count(), 4);
     });
 }
 
 /// Promise 52.
 #[test]
-fn calls_that_block_and_select_are_woken_by_data_signals_and_limits() {
+fn blocking_calls_and_select_are_woken_by_data_and_signals() {
     alone(|| {
-        let said = served(
+        let printed = served(
             include_str!("blocks.py"),
             include_str!("block_client.py"),
             "",
         );
-        assert!(said.contains("done"), "{said}");
+        assert!(printed.contains("done"), "{printed}");
     });
 }
 
-/// Connections of told.py, one for each way to read, by level and by edge; and bursts of each.
+/// Connections of epoll_ways.py, one for each way to read, by level and by edge; and bursts of
+/// each.
 const WAYS: usize = 24;
 const BURSTS: usize = 60;
 
 /// Promise 52.
 #[test]
-fn what_epoll_tells_of_is_read_in_every_way_and_arrives_once() {
+fn data_that_epoll_reports_is_read_in_every_way_once() {
     alone(|| {
         let more = format!("{WAYS} {BURSTS}");
-        let said = served(include_str!("told.py"), include_str!("bursts.py"), &more);
-        assert!(said.contains("told"), "{said}");
+        let printed = served(
+            include_str!("epoll_ways.py"),
+            include_str!("bursts.py"),
+            &more,
+        );
+        assert!(printed.contains("reported"), "{printed}");
     });
 }
 
@@ -80,7 +86,7 @@ fn what_epoll_tells_of_is_read_in_every_way_and_arrives_once() {
 #[test]
 fn unmodified_programs_are_measured_on_both() {
     alone(|| {
-        // Only for its library and its folder.
+        // The scene is used only for its library and its folder.
         let scene = Scene::new();
         let run = scene.path("run").display().to_string();
         let out = std::process::Command::new(BINARY)
@@ -89,12 +95,12 @@ fn unmodified_programs_are_measured_on_both() {
             .args(["--output", &run])
             .output()
             .unwrap();
-        let said = crate::support::said(&out);
-        assert!(out.status.success(), "{said}");
+        let printed = crate::support::text_of(&out);
+        assert!(out.status.success(), "{printed}");
         for program in ["redis", "redis-pipelined", "memcached", "nginx"] {
             for server in ["blocking", "preload"] {
                 let row = format!("{program}/50/{server} ");
-                assert!(said.contains(&row), "{row}: {said}");
+                assert!(printed.contains(&row), "{row}: {printed}");
             }
         }
     });

@@ -1,4 +1,4 @@
-// Asks for a file on many connections, some kept, and for one of a server that is not there.
+// Requests a file on many connections, some persistent, and one of a server that does not exist.
 // Arguments: address, port, file, own address.
 'use strict';
 const fs = require('fs');

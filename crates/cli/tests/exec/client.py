@@ -1,4 +1,4 @@
-"""A client that asks sockets what they say about themselves. Arguments: peer, own address."""
+"""Client that checks what sockets report about themselves. Arguments: peer, own address."""
 
 import asyncio
 import errno
@@ -35,7 +35,7 @@ while part := copy.recv(65536):
     data += part
 check("answer", data[:12], b"HTTP/1.0 200")
 
-# Nobody listens there, blocking and not.
+# No server listens there, blocking and not.
 for port in (9, 10):
     s = socket.socket()
     try:
@@ -58,7 +58,7 @@ for port in (9, 10):
         check("once", s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), 0)
     s.close()
 
-# The dataplane has no way to itself; the kernel serves loopback.
+# The dataplane has no route to itself; the kernel serves loopback.
 s = socket.socket()
 check("to itself", s.connect_ex((own, 80)), errno.EHOSTUNREACH)
 s = socket.socket()

@@ -1,6 +1,6 @@
-//! Clients, and a link that loses, repeats and reorders.
+//! Tests of clients, and of a link that loses, repeats and reorders.
 
-use crate::support::{ADDRESS, CLIENT, PATIENCE, Scene, alone, said};
+use crate::support::{ADDRESS, CLIENT, PATIENCE, Scene, alone, text_of};
 use cofferdam_lab::fixtures::wait_until;
 use nix::sys::signal::Signal;
 
@@ -9,7 +9,7 @@ const BAD_LINK_BYTES: usize = 8 << 20;
 
 /// Promise 52.
 #[test]
-fn curl_wget_and_python_are_clients_and_other_addresses_stay_the_kernels() {
+fn clients_reach_other_addresses_through_the_kernel() {
     alone(|| {
         let scene = Scene::new();
         let file = scene.file("file", 20 << 20).display().to_string();
@@ -24,18 +24,18 @@ fn curl_wget_and_python_are_clients_and_other_addresses_stay_the_kernels() {
         for client in ["curl -sS -o", "wget -q -O"] {
             let got = format!("{folder}/got");
             let out = scene.run_on_dataplane(&format!("{client} {got} http://{CLIENT}:8000/file"));
-            assert!(out.status.success(), "{}", said(&out));
+            assert!(out.status.success(), "{}", text_of(&out));
             scene.client(&format!("cmp {got} {file}"));
         }
         assert!(
-            server.said().contains(ADDRESS),
+            server.output().contains(ADDRESS),
             "by the dataplane: {}",
-            server.said()
+            server.output()
         );
 
         let script = scene.script("client.py", include_str!("client.py"));
         let out = scene.run_on_dataplane(&format!("/usr/bin/python3 {script} {CLIENT} {ADDRESS}"));
-        assert!(out.status.success(), "{}", said(&out));
+        assert!(out.status.success(), "{}", text_of(&out));
         server.signal(Signal::SIGINT);
         server.end();
     });
@@ -43,7 +43,7 @@ fn curl_wget_and_python_are_clients_and_other_addresses_stay_the_kernels() {
 
 /// Promise 53.
 #[test]
-fn bytes_are_exact_over_a_link_that_loses_repeats_and_reorders() {
+fn bytes_are_exact_over_a_bad_link() {
     alone(|| {
         let scene = Scene::with_bad_link();
         let file = scene.file("file", BAD_LINK_BYTES).display().to_string();
@@ -52,12 +52,12 @@ fn bytes_are_exact_over_a_link_that_loses_repeats_and_reorders() {
         let line = format!("/usr/bin/python3 {script} {ADDRESS} 8000 {file}");
         let server = scene.serve("server", &line);
         scene.wait_for_port(8000);
-        // Both ways at once.
+        // Both directions at once.
         scene.client(&format!(
             "cd {folder} && ncat {ADDRESS} 8000 < {file} > got && cmp got {file}"
         ));
         wait_until("all to be there", PATIENCE, || {
-            server.said().contains("same")
+            server.output().contains("same")
         });
         let (lost, repeated, reordered) = scene.link_did();
         assert!(

@@ -1,10 +1,10 @@
-//! PostgreSQL, which forks a process for each connection, and Node.js.
+//! Tests of PostgreSQL, which forks a process for each connection, and of Node.js.
 
-use crate::support::{ADDRESS, CLIENT, PATIENCE, Scene, alone, said};
+use crate::support::{ADDRESS, CLIENT, PATIENCE, Scene, alone, text_of};
 use cofferdam_lab::fixtures::wait_until;
 use nix::sys::signal::Signal;
 
-/// Of pgbench: clients at once, and transactions of each.
+/// Simultaneous clients of pgbench, and transactions of each.
 const CLIENTS: u32 = 8;
 const TRANSACTIONS: u32 = 50;
 
@@ -22,7 +22,8 @@ fn postgresql_serves_pgbench_with_a_process_for_each_connection() {
         let data = format!("{folder}/data");
         scene.client(&format!(
             "chmod 755 {folder} && install -d -o postgres -m 700 {data} && cd / && \
-             setpriv --reuid postgres --regid postgres --clear-groups {bin}/initdb -D {data} -A trust -N"
+             setpriv --reuid postgres --regid postgres --clear-groups \
+             {bin}/initdb -D {data} -A trust -N"
         ));
         let rights = "host all all 0.0.0.0/0 trust\n";
         let hba = format!("{data}/pg_hba.conf");
@@ -36,19 +37,19 @@ fn postgresql_serves_pgbench_with_a_process_for_each_connection() {
         let to = format!("-h {ADDRESS} -U postgres postgres");
         scene.client(&format!("cd / && pgbench --initialize --quiet {to}"));
         let load = format!("pgbench -c {CLIENTS} -j 2 -t {TRANSACTIONS} {to}");
-        let told = scene.client(&format!("cd / && {load}"));
+        let printed = scene.client(&format!("cd / && {load}"));
         let all = CLIENTS * TRANSACTIONS;
         assert!(
-            told.contains(&format!("actually processed: {all}/{all}")),
-            "{told}"
+            printed.contains(&format!("actually processed: {all}/{all}")),
+            "{printed}"
         );
         // A new process for each transaction.
-        let told = scene.client(&format!(
+        let printed = scene.client(&format!(
             "cd / && {load} --connect --select-only --no-vacuum"
         ));
         assert!(
-            told.contains(&format!("actually processed: {all}/{all}")),
-            "{told}"
+            printed.contains(&format!("actually processed: {all}/{all}")),
+            "{printed}"
         );
         let ask = |text: &str| {
             let line = format!("cd / && psql -h {ADDRESS} -U postgres -Atc \"{text}\" postgres");
@@ -60,27 +61,31 @@ fn postgresql_serves_pgbench_with_a_process_for_each_connection() {
                         where pid = pg_backend_pid()",
         );
         assert_eq!(seen, format!("{CLIENT}|5432"));
-        // Rows of many segments, byte for byte, and a query that is called off.
+        // Rows of many segments, byte for byte, and a query that is cancelled.
         assert_eq!(
             ask("select md5(repeat('x', 10000000))"),
             scene.client("head -c 10000000 /dev/zero | tr '\\0' x | md5sum")[..32]
         );
         let large = format!(
-            "cd / && psql -h {ADDRESS} -U postgres -Atc \"select repeat('x', 10000000)\" postgres | wc -c"
+            "cd / && psql -h {ADDRESS} -U postgres \
+                 -Atc \"select repeat('x', 10000000)\" postgres | wc -c"
         );
         assert_eq!(scene.client(&large).trim(), "10000001");
         let slow = scene.at_client(
             "slow",
-            &format!("timeout --signal=INT 1 psql -h {ADDRESS} -U postgres -c 'select pg_sleep(60)' postgres"),
+            &format!(
+                "timeout --signal=INT 1 \
+                 psql -h {ADDRESS} -U postgres -c 'select pg_sleep(60)' postgres"
+            ),
         );
         slow.end();
         assert!(
-            slow.said().contains("canceling statement"),
+            slow.output().contains("canceling statement"),
             "{}",
-            slow.said()
+            slow.output()
         );
         server.signal(Signal::SIGINT);
-        assert_eq!(server.end(), Some(0), "{}", server.said());
+        assert_eq!(server.end(), Some(0), "{}", server.output());
     });
 }
 
@@ -109,7 +114,7 @@ fn node_serves_and_asks_over_http() {
             "{load}"
         );
 
-        // As a client, of a server of the kernel's.
+        // Node.js as a client of a server on the kernel's stack.
         let peer = scene.at_client(
             "python",
             "/usr/bin/python3 -m http.server 8000 --bind 0.0.0.0",
@@ -119,7 +124,7 @@ fn node_serves_and_asks_over_http() {
         });
         let script = scene.script("client.js", include_str!("client.js"));
         let out = scene.run_on_dataplane(&format!("node {script} {CLIENT} 8000 {file} {ADDRESS}"));
-        assert!(out.status.success(), "{}", said(&out));
+        assert!(out.status.success(), "{}", text_of(&out));
         peer.signal(Signal::SIGINT);
         peer.end();
         server.signal(Signal::SIGTERM);

@@ -1,21 +1,21 @@
-//! UDP: what its sockets do, and programs that use them.
+//! Tests of UDP: its sockets, and programs that use them.
 
 use crate::support::{
-    ADDRESS, ADDRESS_V6, CLIENT, CLIENT_V6, MINUTE, PATIENCE, Program, Scene, alone, said, shell,
+    ADDRESS, ADDRESS_V6, CLIENT, CLIENT_V6, MINUTE, PATIENCE, Program, Scene, alone, shell, text_of,
 };
 use crate::transfers::last;
 use cofferdam_lab::fixtures::wait_until;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// The first of two ports of udp_peer.py.
+/// First of the two ports of udp_peer.py.
 const PORT: u16 = 7001;
 
-/// What answers at the client's.
+/// Starts udp_peer.py at the client.
 fn peer(scene: &Scene) -> Program {
     let script = scene.script("udp_peer.py", include_str!("udp_peer.py"));
     let peer = scene.at_client("peer", &format!("/usr/bin/python3 {script} {PORT}"));
-    wait_until("the peer", PATIENCE, || peer.said().contains("ready"));
+    wait_until("the peer", PATIENCE, || peer.output().contains("ready"));
     peer
 }
 
@@ -36,10 +36,10 @@ fn udp_sockets_do_what_the_kernels_do() {
         };
         let loopback = ("127.0.0.1", "::1");
         let kernels = line(loopback.0, loopback.1, loopback.0, loopback.1);
-        let kernels = said(&shell(&scene.client, &kernels, MINUTE));
+        let kernels = text_of(&shell(&scene.client, &kernels, MINUTE));
         assert!(kernels.ends_with("done\n"), "{kernels}");
         let ours = line(ADDRESS, ADDRESS_V6, CLIENT, CLIENT_V6);
-        let ours = said(&scene.run_on_dataplane(&ours));
+        let ours = text_of(&scene.run_on_dataplane(&ours));
         for (ours, kernels) in ours.lines().zip(kernels.lines()) {
             assert_eq!(ours, kernels);
         }
@@ -48,7 +48,7 @@ fn udp_sockets_do_what_the_kernels_do() {
     });
 }
 
-/// An answer of 800 bytes, which only EDNS lets go by UDP, and one that needs TCP.
+/// Settings with an answer of 800 bytes, which only EDNS permits over UDP, and one that needs TCP.
 fn dnsmasqs_settings(scene: &Scene) -> String {
     let part = |letter: char, len: usize| letter.to_string().repeat(len);
     let large = ['a', 'b', 'c', 'd']
@@ -66,7 +66,7 @@ fn dnsmasqs_settings(scene: &Scene) -> String {
 
 /// Promise 53.
 #[test]
-fn dnsmasq_answers_by_udp_and_by_tcp_what_is_too_long() {
+fn dnsmasq_answers_by_udp_and_long_answers_by_tcp() {
     alone(|| {
         let scene = Scene::new();
         let settings = dnsmasqs_settings(&scene);
@@ -82,8 +82,8 @@ fn dnsmasq_answers_by_udp_and_by_tcp_what_is_too_long() {
         };
         let both = [ADDRESS, ADDRESS_V6];
         let ways: [(&str, &[&str], bool); 2] = [
-            // At all addresses: the dataplane's, and the host's own by the kernel. By TCP it then answers
-            // only at addresses that an interface has.
+            // At all addresses: the dataplane's, and the host's own by the kernel. By TCP dnsmasq
+            // then answers only at addresses of an interface.
             (&all_addresses, &[ADDRESS, ADDRESS_V6, "10.98.5.1"], false),
             (&settings, &both, true),
         ];
@@ -111,14 +111,14 @@ fn dnsmasq_answers_by_udp_and_by_tcp_what_is_too_long() {
                 }
             }
             server.signal(Signal::SIGTERM);
-            assert_eq!(server.end(), Some(0), "{}", server.said());
+            assert_eq!(server.end(), Some(0), "{}", server.output());
         }
     });
 }
 
 /// Promise 53.
 #[test]
-fn a_daemon_serves_on_when_the_process_that_has_bound_its_sockets_ends() {
+fn a_daemon_serves_after_the_end_of_its_parent() {
     alone(|| {
         let scene = Scene::new();
         let (settings, pid) = (dnsmasqs_settings(&scene), scene.path("pid"));
@@ -129,10 +129,10 @@ fn a_daemon_serves_on_when_the_process_that_has_bound_its_sockets_ends() {
             log.display()
         );
         let starts = scene.serve("dnsmasq", &line);
-        assert_eq!(starts.end(), Some(0), "{}", starts.said());
+        assert_eq!(starts.end(), Some(0), "{}", starts.output());
         let pid = std::fs::read_to_string(&pid).unwrap();
         let daemon = Daemon(Pid::from_raw(pid.trim().parse().unwrap()));
-        // Nobody has the addresses between the end of the one and the other's next look.
+        // Nobody has the addresses between the end of the parent and the daemon's next check.
         for at in [ADDRESS, ADDRESS_V6] {
             wait_until("the daemon", PATIENCE, || {
                 scene
@@ -159,14 +159,14 @@ fn a_daemon_serves_on_when_the_process_that_has_bound_its_sockets_ends() {
 
 /// Promise 53.
 #[test]
-fn udp_sockets_get_their_addresses_back_from_the_next_dataplane() {
+fn udp_sockets_regain_their_addresses_from_the_next_dataplane() {
     alone(|| {
         let mut scene = Scene::new();
         let script = scene.script("udp_peer.py", include_str!("udp_peer.py"));
         let ask = scene.script("udp_ask.py", include_str!("udp_ask.py"));
         // At all addresses, of both families.
         let server = scene.serve("server", &format!("/usr/bin/python3 {script} {PORT}"));
-        wait_until("the server", PATIENCE, || server.said().contains("ready"));
+        wait_until("the server", PATIENCE, || server.output().contains("ready"));
         for _ in 0..2 {
             for at in [ADDRESS, ADDRESS_V6, "10.98.5.1"] {
                 scene.client(&format!("/usr/bin/python3 {ask} {at} {PORT}"));
@@ -182,17 +182,19 @@ fn udp_sockets_get_their_addresses_back_from_the_next_dataplane() {
 
 /// Promise 53.
 #[test]
-fn a_datagram_to_a_neighbour_that_is_not_known_leaves_before_its_program_ends() {
+fn a_last_datagram_to_an_unresolved_neighbour_is_sent() {
     alone(|| {
         let scene = Scene::new();
         let hears = scene.script("hears.py", HEARS);
         let hears = scene.at_client("hears", &format!("/usr/bin/python3 {hears} {PORT}"));
-        wait_until("it to listen", PATIENCE, || hears.said().contains("ready"));
+        wait_until("it to listen", PATIENCE, || {
+            hears.output().contains("ready")
+        });
         let says = scene.script("says.py", SAYS);
         let out = scene.run_on_dataplane(&format!("/usr/bin/python3 {says} {CLIENT} {PORT}"));
-        assert!(out.status.success(), "{}", said(&out));
+        assert!(out.status.success(), "{}", text_of(&out));
         wait_until("the datagram", PATIENCE, || {
-            hears.said().contains("last words")
+            hears.output().contains("last words")
         });
         assert_eq!(hears.end(), Some(0));
     });
@@ -209,7 +211,7 @@ const SAYS: &str = "import socket, sys\n\
     s.sendto(b'last words', (sys.argv[1], int(sys.argv[2])))\n\
     s.close()\n";
 
-/// No child of the test's: it is ended whatever comes of the test.
+/// Process that is not a child of the test; killed however the test ends.
 struct Daemon(Pid);
 
 impl Drop for Daemon {
@@ -218,7 +220,7 @@ impl Drop for Daemon {
     }
 }
 
-/// Bytes of the answer.
+/// Size of the answer, bytes.
 fn size(answer: &str) -> usize {
     let size = answer
         .lines()
@@ -228,7 +230,7 @@ fn size(answer: &str) -> usize {
 
 /// Promise 53.
 #[test]
-fn iperf3_sends_and_receives_datagrams_as_server_and_as_client() {
+fn iperf3_sends_and_receives_datagrams_in_both_roles() {
     alone(|| {
         let scene = Scene::new();
         let json = |text: &str| -> serde_json::Value {
@@ -245,7 +247,7 @@ fn iperf3_sends_and_receives_datagrams_as_server_and_as_client() {
         let server = scene.serve("server", "iperf3 -s -p 5201 --forceflush");
         let peer = scene.at_client("iperf3", "iperf3 -s -p 5202 --forceflush");
         for server in [&server, &peer] {
-            wait_until("iperf3", PATIENCE, || server.said().contains("listening"));
+            wait_until("iperf3", PATIENCE, || server.output().contains("listening"));
         }
         for (at, way) in [(ADDRESS, ""), (ADDRESS, "-R"), (ADDRESS_V6, "")] {
             let line = format!("iperf3 -u -c {at} -p 5201 -t 1 -b 20M -l 1400 -J {way}");

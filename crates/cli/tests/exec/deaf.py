@@ -1,4 +1,4 @@
-"""Clients that ask for a large file and never read it."""
+"""Clients that request a large file and never read it."""
 
 import signal
 import socket

@@ -1,4 +1,4 @@
-//! What is left when a program or its dataplane ends in the middle.
+//! Tests of the end of a program or of its dataplane in the middle of its work.
 
 use crate::support::{ADDRESS, PATIENCE, Scene, alone};
 use cofferdam_lab::fixtures::wait_until;
@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 
 /// Promise 66.
 #[test]
-fn a_killed_program_leaves_resets_and_a_killed_dataplane_is_attached_to_again() {
+fn a_killed_program_resets_and_a_killed_dataplane_is_replaced() {
     alone(|| {
         let mut scene = Scene::new();
         let line = "redis-server --port 6379 --protected-mode no --save ''";
@@ -26,7 +26,7 @@ fn a_killed_program_leaves_resets_and_a_killed_dataplane_is_attached_to_again() 
         server.signal(Signal::SIGKILL);
         server.end();
         assert_eq!(waits.end(), Some(1));
-        assert!(waits.said().contains("reset"), "{}", waits.said());
+        assert!(waits.output().contains("reset"), "{}", waits.output());
 
         // The address is free at once.
         let server = scene.serve("redis", line);
@@ -36,22 +36,22 @@ fn a_killed_program_leaves_resets_and_a_killed_dataplane_is_attached_to_again() 
         dataplane.signal(Signal::SIGKILL);
         dataplane.end();
         wait_until("the program to say so", PATIENCE, || {
-            server.said().contains("the dataplane is gone")
+            server.output().contains("the dataplane is gone")
         });
         scene.start_dataplane();
         scene.wait_for_port(6379);
         assert_eq!(scene.client(&format!("{cli} ping")).trim(), "PONG");
-        // Nobody answers for the connection of the old one: it is reset when its peer speaks.
+        // Nobody answers for the connection of the old dataplane: it is reset when its peer sends.
         waits.signal(Signal::SIGTERM);
         waits.end();
         server.signal(Signal::SIGTERM);
-        assert_eq!(server.end(), Some(0), "{}", server.said());
+        assert_eq!(server.end(), Some(0), "{}", server.output());
     });
 }
 
 /// Promise 66.
 #[test]
-fn a_program_whose_dataplane_ends_gets_errors_and_does_not_hang() {
+fn a_program_whose_dataplane_ends_gets_errors() {
     alone(|| {
         let mut scene = Scene::new();
         let script = scene.script("errors.py", include_str!("errors.py"));
@@ -60,21 +60,21 @@ fn a_program_whose_dataplane_ends_gets_errors_and_does_not_hang() {
         scene.wait_for_port(8000);
         let peer = scene.at_client("peer", &format!("ncat --recv-only {ADDRESS} 8001"));
         wait_until("it to have a connection", PATIENCE, || {
-            program.said().contains("connected")
+            program.output().contains("connected")
         });
         let dataplane = scene.dataplane.take().unwrap();
         dataplane.signal(Signal::SIGKILL);
         dataplane.end();
-        assert_eq!(program.end(), Some(0), "{}", program.said());
+        assert_eq!(program.end(), Some(0), "{}", program.output());
         peer.signal(Signal::SIGKILL);
         peer.end();
-        // The killed one's socket is in the way of nobody; the next one ends in order.
+        // The socket of the killed dataplane is not in the way; the next one ends in order.
         scene.start_dataplane();
     });
 }
 
-/// A child that waits by epoll for connections of its parent's listener, when the dataplane has been
-/// killed in between and the parent is killed then.
+/// Runs a child that waits by epoll for connections of its parent's listener. The dataplane is
+/// killed meanwhile, and then the parent.
 fn orphan(is_dataplane_back: bool, expected: &'static str) {
     alone(move || {
         let mut scene = Scene::new();
@@ -82,12 +82,14 @@ fn orphan(is_dataplane_back: bool, expected: &'static str) {
         let folder = scene.folder();
         let line = format!("/usr/bin/python3 {script} {ADDRESS} {folder}");
         let parent = scene.serve("parent", &line);
-        wait_until("the child", PATIENCE, || parent.said().contains("forked"));
+        wait_until("the child", PATIENCE, || parent.output().contains("forked"));
         let dataplane = scene.dataplane.take().unwrap();
         dataplane.signal(Signal::SIGKILL);
         dataplane.end();
         std::fs::write(scene.path("wait"), "").unwrap();
-        wait_until("it to wait", PATIENCE, || parent.said().contains("waiting"));
+        wait_until("it to wait", PATIENCE, || {
+            parent.output().contains("waiting")
+        });
         if is_dataplane_back {
             scene.start_dataplane();
         }
@@ -97,11 +99,11 @@ fn orphan(is_dataplane_back: bool, expected: &'static str) {
             if is_dataplane_back {
                 scene.try_client(&format!("ncat --recv-only {ADDRESS} 8000"));
             }
-            let said = parent.said();
-            assert!(!said.contains("Traceback"), "{said}");
-            said.contains("done")
+            let printed = parent.output();
+            assert!(!printed.contains("Traceback"), "{printed}");
+            printed.contains("done")
         });
-        assert!(parent.said().contains(expected), "{}", parent.said());
+        assert!(parent.output().contains(expected), "{}", parent.output());
         if !is_dataplane_back {
             scene.start_dataplane();
         }
@@ -110,19 +112,20 @@ fn orphan(is_dataplane_back: bool, expected: &'static str) {
 
 /// Promise 52.
 #[test]
-fn a_child_whose_listening_parent_ends_serves_on() {
+fn a_child_whose_listening_parent_ends_continues_to_serve() {
     orphan(true, "served 1 failed 0 silent True");
 }
 
 /// Promise 52.
+/// A child that cannot serve the listener of its ended parent gets one error and is not kept busy.
 #[test]
-fn a_child_that_cannot_serve_its_ended_parents_listener_is_told_once_and_is_not_kept_busy() {
+fn an_unserved_listener_is_reported_to_the_child_once() {
     orphan(false, "served 0 failed 1 silent True");
 }
 
 /// Promise 53.
 #[test]
-fn what_a_program_wrote_before_its_end_arrives() {
+fn data_written_before_a_programs_end_arrives() {
     alone(|| {
         let scene = Scene::new();
         let file = scene.file("file", 3 << 20).display().to_string();
@@ -139,11 +142,11 @@ fn what_a_program_wrote_before_its_end_arrives() {
                 "sink",
                 &format!("sh -c 'ncat -l 10.98.5.2 8000 > {folder}/got'"),
             );
-            wait_until("somebody to listen", PATIENCE, || {
+            wait_until("the listener", PATIENCE, || {
                 scene.client("ss -Hltn").contains(":8000")
             });
             let out = scene.run_on_dataplane(&format!("/usr/bin/python3 {folder}/writer.py"));
-            assert!(out.status.success(), "{}", crate::support::said(&out));
+            assert!(out.status.success(), "{}", crate::support::text_of(&out));
             sink.end();
             scene.client(&format!("cmp {folder}/got {file}"));
         }

@@ -34,7 +34,7 @@ int main(int argc, char **argv)
 	char byte;
 	fd_set set;
 
-	/* The first that is sent does not come back. */
+	/* Returns the first byte, so that it does not come back. */
 	if (recv(fd, &byte, 1, 0) != 1 || send(fd, "x", 1, 0) != 1)
 		fail("recv");
 	sigaction(SIGALRM, &action, NULL);

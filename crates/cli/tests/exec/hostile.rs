@@ -1,6 +1,6 @@
-//! Programs that behave badly, and peers.
+//! Tests of programs and peers that behave badly.
 
-use crate::support::{ADDRESS, PATIENCE, Scene, alone, said};
+use crate::support::{ADDRESS, PATIENCE, Scene, alone, text_of};
 use cofferdam_lab::fixtures::wait_until;
 use nix::sys::signal::Signal;
 
@@ -17,13 +17,13 @@ fn a_program_may_fork_close_and_exec_as_it_likes() {
             got,
             "served by a child\n".repeat(200) + "and by its parent\n"
         );
-        assert_eq!(server.end(), Some(0), "{}", server.said());
+        assert_eq!(server.end(), Some(0), "{}", server.output());
     });
 }
 
 /// Promise 70.
 #[test]
-fn a_client_that_never_reads_stops_nobody_else() {
+fn a_client_that_never_reads_blocks_no_other() {
     const NEVER_READ: usize = 200;
     alone(|| {
         let scene = Scene::new();
@@ -38,7 +38,7 @@ fn a_client_that_never_reads_stops_nobody_else() {
         let line = format!("/usr/bin/python3 {script} {ADDRESS} {NEVER_READ}");
         let deaf = scene.at_client("deaf", &line);
         wait_until("all to have asked", PATIENCE, || {
-            server.said().matches("\"GET /file").count() == NEVER_READ
+            server.output().matches("\"GET /file").count() == NEVER_READ
         });
         let folder = scene.folder();
         scene.client(&format!(
@@ -63,7 +63,7 @@ fn a_program_that_scribbles_over_its_session_harms_only_itself() {
         );
         scene.wait_for_port(6379);
         let out = scene.run_on_dataplane(&format!("/usr/bin/python3 {script} {ADDRESS}"));
-        let text = said(&out);
+        let text = text_of(&out);
         assert!(text.contains("scribbled"), "{text}");
         assert!(
             text.contains("the dataplane has terminated this application"),

@@ -1,4 +1,4 @@
-"""The peer of leads.py. Arguments: address, port."""
+"""Peer of leads.py. Arguments: address, port."""
 
 import socket
 import sys
@@ -20,7 +20,7 @@ for _ in range(4):
     first, second = socket.create_connection(to), socket.create_connection(to)
     first.settimeout(20)
     second.settimeout(20)
-    # Both are known to it before the first is asked often.
+    # The server has both before the first one asks often.
     first.sendall(b"ping")
     second.sendall(b"ping")
     for connection in first, second:

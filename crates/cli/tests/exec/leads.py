@@ -1,5 +1,5 @@
-"""One thread waits for its connections by poll, epoll, select or in a read, and then does something else for good;
-another is served on. Arguments: address, port."""
+"""One thread waits for its connections by poll, epoll, select or in a read, and then leaves.
+Another thread is still served. Arguments: address, port."""
 
 import select
 import socket
@@ -14,7 +14,7 @@ listener.listen()
 def accept():
     while True:
         connection, _ = listener.accept()
-        # Whoever only looks whether somebody listens sends nothing.
+        # A probe that only checks whether the port is open sends nothing.
         if connection.recv(1, socket.MSG_PEEK):
             return connection
         connection.close()
@@ -54,7 +54,7 @@ for how in by_poll, by_epoll, by_select, by_read:
     for _ in range(1000):
         wait()
         first.sendall(first.recv(100))
-    # Nobody waits in the library any more but the other thread, in recv.
+    # Only the other thread waits in the library now, in recv.
     print("leaves", flush=True)
     other.join()
     print("served", flush=True)

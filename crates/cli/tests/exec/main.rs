@@ -1,7 +1,7 @@
-//! `cofferdam dataplane exec`: unmodified programs of Debian's on a dataplane, and clients of the
-//! kernel's across a veth pair. Needs root.
+//! Tests of `cofferdam dataplane exec`: unmodified Debian programs on a dataplane, and clients on
+//! the kernel's stack across a veth pair. They need root.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod callers;
 mod clients;

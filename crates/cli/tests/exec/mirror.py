@@ -1,4 +1,4 @@
-"""Tells each peer how it is seen, and calls it back. Arguments: address, port, port to call."""
+"""Reports to each peer its address, and calls it back. Arguments: address, port, port to call."""
 
 import socket
 import sys

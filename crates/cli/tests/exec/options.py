@@ -1,5 +1,6 @@
-"""What a socket of the dataplane says of itself, and what its options do. Arguments: peer, own address,
-a file that is there once the peer is silent."""
+"""Checks the reports of a socket on the dataplane, and the effects of its options.
+
+Arguments: peer, own address, a file that exists once the peer is silent."""
 
 import errno
 import os
@@ -12,7 +13,7 @@ import time
 peer, own, silent = sys.argv[1:4]
 TCP, SOL = socket.IPPROTO_TCP, socket.SOL_SOCKET
 ESTABLISHED, SYN_SENT, CLOSED, LISTEN = 1, 2, 7, 10
-# Bytes of struct tcp_info, Linux 6.18.
+# Size of struct tcp_info in Linux 6.18, bytes.
 WHOLE = 280
 
 
@@ -67,15 +68,15 @@ def connect(**options):
     return s
 
 
-# Names and the report of a connection.
+# Addresses and the report of a connection.
 s = connect()
-said, (host, port, _) = ask(s, b"who\n")
+answer, (host, port, _) = ask(s, b"who\n")
 check("as the peer sees it", s.getsockname(), (host.decode(), int(port)))
 check("own address", host.decode(), own)
 got = info(s)
 check("state", got["state"], ESTABLISHED)
 check("acknowledged", got["bytes_acked"], len(b"who\n"))
-check("received", got["bytes_received"], len(said))
+check("received", got["bytes_received"], len(answer))
 check("under way", got["unacked"], 0)
 check("sent again", got["total_retrans"], 0)
 check("no loss", got["snd_ssthresh"], 0x7FFFFFFF)
@@ -120,17 +121,17 @@ for name in "SO_SNDBUF", "SO_RCVBUF":
     s.setsockopt(SOL, getattr(socket, name), 10_000)
     check(name, s.getsockopt(SOL, getattr(socket, name)), 20_000)
 
-# What is set before holds after, and is asked of the peer.
+# Options that are set before connecting stay in force, and the peer gets them.
 small = connect(TCP_MAXSEG=500, TCP_KEEPIDLE=11, SO_KEEPALIVE=1, TCP_NODELAY=1, SO_SNDBUF=9000)
 _, (_, _, segment) = ask(small, b"who\n")
 at_least("the peer's segments", 500, int(segment))
 at_least("ours", 500, info(small)["snd_mss"])
-check("kept", small.getsockopt(TCP, socket.TCP_KEEPIDLE), 11)
-check("kept", small.getsockopt(SOL, socket.SO_KEEPALIVE), 1)
-check("kept", small.getsockopt(TCP, socket.TCP_NODELAY), 1)
-check("kept", small.getsockopt(SOL, socket.SO_SNDBUF), 18_000)
+check("option", small.getsockopt(TCP, socket.TCP_KEEPIDLE), 11)
+check("option", small.getsockopt(SOL, socket.SO_KEEPALIVE), 1)
+check("option", small.getsockopt(TCP, socket.TCP_NODELAY), 1)
+check("option", small.getsockopt(SOL, socket.SO_SNDBUF), 18_000)
 
-# A listener's connections inherit from it.
+# The connections of a listener inherit its options.
 listener = socket.socket()
 listener.setsockopt(TCP, socket.TCP_KEEPIDLE, 21)
 listener.bind((own, 8001))
@@ -147,7 +148,7 @@ check("inherited", accepted.getsockopt(SOL, socket.SO_RCVBUF), 24_000)
 check("accepted", info(accepted)["state"], ESTABLISHED)
 check("its port", accepted.getsockname(), (own, 8001))
 
-# Silence ends those that asked for it, by keepalive and by the user timeout, and no other.
+# Silence ends connections with keepalive or a user timeout, and no others.
 probed = connect(TCP_KEEPIDLE=1, TCP_KEEPINTVL=1, TCP_KEEPCNT=2, SO_KEEPALIVE=1)
 later = connect()
 waiting = connect(TCP_USER_TIMEOUT=1000)
@@ -176,7 +177,7 @@ at_least("sent again", got["total_retrans"], 1)
 at_least("timeouts", got["retransmits"], 1)
 at_least("doubled", got["backoff"], 1)
 
-# Nobody answers: the handshake's state.
+# Without an answer: the state during the handshake.
 new = socket.socket()
 new.setblocking(False)
 check("begun", new.connect_ex((peer, 8000)), errno.EINPROGRESS)

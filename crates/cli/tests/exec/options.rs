@@ -1,4 +1,4 @@
-//! What sockets say of themselves, what their options do, and the calls that wait.
+//! Tests of the reports of sockets, of their options, and of calls that wait.
 
 use crate::support::{ADDRESS, CLIENT, PATIENCE, Scene, alone};
 use cofferdam_lab::fixtures::wait_until;
@@ -25,18 +25,18 @@ fn sockets_report_their_connections_and_their_options_act() {
         );
         let program = scene.serve("options", &line);
         wait_until("the program to ask for silence", PATIENCE, || {
-            let said = program.said();
+            let printed = program.output();
             let has_failed = ["instead of", "less than", "Traceback"]
                 .iter()
-                .any(|word| said.contains(word));
-            assert!(!has_failed, "{said}");
-            said.contains("silence")
+                .any(|word| printed.contains(word));
+            assert!(!has_failed, "{printed}");
+            printed.contains("silence")
         });
         // The link stays, and addresses are resolved: only TCP is silent.
         scene.client("iptables -A INPUT -p tcp -j DROP && iptables -A OUTPUT -p tcp -j DROP");
         std::fs::write(&silent, "").unwrap();
-        assert_eq!(program.end(), Some(0), "{}", program.said());
-        assert!(program.said().contains("done"), "{}", program.said());
+        assert_eq!(program.end(), Some(0), "{}", program.output());
+        assert!(program.output().contains("done"), "{}", program.output());
         mirror.signal(Signal::SIGKILL);
         mirror.end();
     });
@@ -52,21 +52,21 @@ fn calls_that_wait_for_nanoseconds_are_woken_by_data() {
         for call in ["epoll_pwait2", "__ppoll_chk"] {
             assert!(imports.contains(call), "{call}: {imports}");
         }
-        beside_an_echo(&scene, &program);
+        serve_an_echo(&scene, &program);
     });
 }
 
 /// Promise 52.
 #[test]
-fn a_handler_of_a_signal_may_fork_while_its_thread_waits() {
+fn a_signal_handler_may_fork_while_its_thread_waits() {
     alone(|| {
         let scene = Scene::new();
         let program = compiled(&scene, "handlers", include_str!("handlers.c"));
-        beside_an_echo(&scene, &program);
+        serve_an_echo(&scene, &program);
     });
 }
 
-/// A program in C; its path.
+/// Compiles a program in C, and returns its path.
 fn compiled(scene: &Scene, name: &str, text: &str) -> String {
     scene.script("serve.h", include_str!("serve.h"));
     let source = scene.script(&format!("{name}.c"), text);
@@ -77,17 +77,17 @@ fn compiled(scene: &Scene, name: &str, text: &str) -> String {
     program
 }
 
-/// Serves a client that sends a byte, and then each back that it gets.
-fn beside_an_echo(scene: &Scene, program: &str) {
+/// Runs a server whose client sends a byte, and then returns each byte that it gets.
+fn serve_an_echo(scene: &Scene, program: &str) {
     let server = scene.serve("server", &format!("{program} {ADDRESS} 8000"));
     scene.wait_for_port(8000);
     scene.client(&format!(
         "ncat {ADDRESS} 8000 --exec '/usr/bin/python3 {}'",
         scene.script("echo.py", ECHO)
     ));
-    assert_eq!(server.end(), Some(0), "{}", server.said());
+    assert_eq!(server.end(), Some(0), "{}", server.output());
 }
 
-/// Sends a byte, and all bytes back that come.
+/// Program that sends a byte, and returns all bytes that come.
 const ECHO: &str = "import os\nos.write(1, b'x')\nos.read(0, 1)\n\
     while part := os.read(0, 100): os.write(1, part)\n";

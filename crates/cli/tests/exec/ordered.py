@@ -1,5 +1,6 @@
-"""Sends a file in pieces, each by another call, some of which go past the library, and some of another
-process. Arguments: address, port, file."""
+"""Sends a file in pieces by different calls, some of which bypass the library, and some by a child.
+
+Arguments: address, port, file."""
 
 import os
 import random
@@ -57,7 +58,7 @@ calls = [
 ]
 while True:
     connection, _ = listener.accept()
-    # Whoever only looks whether somebody listens sends nothing.
+    # A probe that only checks whether the port is open sends nothing.
     if connection.recv(1) == b"":
         connection.close()
         continue

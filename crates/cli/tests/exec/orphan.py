@@ -1,4 +1,6 @@
-"""A child waits for connections of a listener of its parent's, which ends. Arguments: address, folder."""
+"""A child waits for connections of a listener of its parent, which ends.
+
+Arguments: address, folder."""
 
 import errno
 import os
@@ -33,15 +35,15 @@ while served + failed == 0:
             connection.close()
             served += 1
         except OSError as e:
-            # What the end of the dataplane has put there for whoever comes first is not the answer.
+            # The end of the dataplane leaves an error for the next accept, which is not the answer.
             if e.errno == errno.EINVAL:
                 failed += 1
             elif e.errno not in (errno.ENETDOWN, errno.EAGAIN):
                 sys.exit(f"accept: {e}")
-# Its parent is gone: a process that ends closes its files before its children have another parent.
+# The parent has ended: a process closes its files before its children get another parent.
 while os.getppid() == parent:
     time.sleep(0.001)
-# What it waits for says so once.
+# The listener reports its end once.
 events = [poll.poll(0.02) for _ in range(5)]
 silent = not any(event & select.EPOLLHUP for all in events for _, event in all)
 poll.unregister(listener)

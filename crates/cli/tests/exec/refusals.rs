@@ -1,6 +1,6 @@
-//! What cannot be served is refused in words.
+//! Tests of refusals, which name the reason.
 
-use crate::support::{BINARY, MINUTE, Scene, alone, said, shell};
+use crate::support::{BINARY, MINUTE, Scene, alone, shell, text_of};
 use std::os::unix::fs::PermissionsExt;
 
 /// Promise 52.
@@ -27,10 +27,10 @@ fn programs_that_would_run_past_the_dataplane_are_refused() {
             ("", 2, "required"),
         ] {
             let out = scene.run_on_dataplane(line);
-            assert_eq!(out.status.code(), Some(code), "{line}: {}", said(&out));
-            assert!(said(&out).contains(words), "{line}: {}", said(&out));
+            assert_eq!(out.status.code(), Some(code), "{line}: {}", text_of(&out));
+            assert!(text_of(&out).contains(words), "{line}: {}", text_of(&out));
         }
-        // A dataplane that is not there, and a name that it does not know.
+        // A dataplane that does not exist, and a name that it does not have.
         let exec = format!("{BINARY} dataplane exec --wait 0s");
         for (words, reason) in [
             (
@@ -43,8 +43,8 @@ fn programs_that_would_run_past_the_dataplane_are_refused() {
             ),
         ] {
             let out = shell(&scene.server, &format!("{exec} {words}"), MINUTE);
-            assert_eq!(out.status.code(), Some(1), "{}", said(&out));
-            assert!(said(&out).contains(reason), "{}", said(&out));
+            assert_eq!(out.status.code(), Some(1), "{}", text_of(&out));
+            assert!(text_of(&out).contains(reason), "{}", text_of(&out));
         }
         let out = scene.run_on_dataplane("sh -c 'exit 7'");
         assert_eq!(out.status.code(), Some(7), "the program's own");
@@ -62,6 +62,6 @@ fn io_uring_is_refused_to_the_program() {
                     print(c.syscall(425, 8, params), ctypes.get_errno())\n";
         std::fs::write(scene.path("ring.py"), text).unwrap();
         let out = scene.run_on_dataplane(&format!("/usr/bin/python3 {}/ring.py", scene.folder()));
-        assert_eq!(said(&out).trim(), "-1 38");
+        assert_eq!(text_of(&out).trim(), "-1 38");
     });
 }

@@ -1,4 +1,4 @@
-"""Closes what is not its own, forks 200 times with a connection, and executes in between."""
+"""Closes foreign descriptors, forks 200 times with a connection, and executes in between."""
 
 import os
 import socket
@@ -9,7 +9,7 @@ listener = socket.socket()
 listener.bind((sys.argv[1], 8000))
 listener.listen()
 while True:
-    # Whoever only looks whether somebody listens is not the client.
+    # A probe that only checks whether the port is open is not the client.
     connection, _ = listener.accept()
     connection.settimeout(0.3)
     try:

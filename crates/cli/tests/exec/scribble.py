@@ -17,7 +17,7 @@ with open("/proc/self/maps") as maps:
             ranges.append((int(first, 16), int(last, 16)))
 if not ranges:
     sys.exit("no shared memory")
-# By a file, which refuses what is not mapped any more: the dataplane may end this session meanwhile.
+# Through a file, which refuses unmapped addresses: the dataplane may end this session meanwhile.
 with open("/proc/self/mem", "r+b", buffering=0) as memory:
     for _ in range(3):
         for first, last in ranges:

@@ -1,4 +1,4 @@
-/* Serves a client's connection: the first that says a byte, which is left to be read. */
+/* Serves the connection of the first client that sends a byte, which stays unread. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@ static void fail(const char *what)
 	exit(1);
 }
 
-/* Its descriptor. Arguments: address, port. */
+/* Returns its descriptor. Arguments: address, port. */
 static int serve(int argc, char **argv)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET };
@@ -25,7 +25,7 @@ static int serve(int argc, char **argv)
 	listener = socket(AF_INET, SOCK_STREAM, 0);
 	if (bind(listener, (struct sockaddr *)&address, sizeof(address)) || listen(listener, 8))
 		fail("listen");
-	/* Whoever only looks whether somebody listens sends nothing. */
+		/* A probe that only checks whether the port is open sends nothing. */
 	for (;;) {
 		fd = accept(listener, NULL, NULL);
 		if (fd < 0)

@@ -1,4 +1,4 @@
-// Serves a file, what it is sent, and what it knows of its peer. Arguments: address, port, file.
+// Serves a file, an echo, and the address of the peer. Arguments: address, port, file.
 'use strict';
 const fs = require('fs');
 const http = require('http');

@@ -1,4 +1,4 @@
-//! Servers.
+//! Tests of servers.
 
 use crate::support::{ADDRESS, ADDRESS_V6, BINARY, CLIENT, PATIENCE, Scene, alone};
 use cofferdam_lab::fixtures::wait_until;
@@ -8,11 +8,11 @@ const FILE_BYTES: usize = 100 << 20;
 
 /// Promise 52.
 #[test]
-fn pythons_http_server_gives_curl_its_files_and_keeps_the_kernels_addresses() {
+fn pythons_http_server_serves_files_on_both_stacks() {
     alone(|| {
         let scene = Scene::new();
         let file = scene.file("file", 20 << 20);
-        // An old release, in whose folder no tool of the test machine's is found.
+        // An old release, in whose folder no tool of the test machine is found.
         let python = "/usr/bin/python3 -m http.server 8000 --bind";
         let server = scene.serve("python", &format!("{python} {ADDRESS}"));
         scene.wait_for_port(8000);
@@ -22,12 +22,12 @@ fn pythons_http_server_gives_curl_its_files_and_keeps_the_kernels_addresses() {
                 "cd {folder} && curl -sS -o got http://{ADDRESS}:8000/file && cmp got {file}"
             ));
         }
-        let log = server.said();
+        let log = server.output();
         assert!(log.contains(CLIENT), "the peer's address: {log}");
         server.signal(Signal::SIGINT);
         server.end();
 
-        // All addresses: the dataplane's, both families, and those of the host.
+        // All addresses: the dataplane's, both families, and the host's.
         let wide = scene.serve("wide", &format!("{python} ::"));
         scene.wait_for_port(8000);
         for url in [
@@ -46,7 +46,7 @@ fn pythons_http_server_gives_curl_its_files_and_keeps_the_kernels_addresses() {
 
 /// Promise 52.
 #[test]
-fn redis_serves_and_keeps_what_it_was_given() {
+fn redis_serves_and_stores_values() {
     alone(|| {
         let scene = Scene::new();
         let folder = scene.folder();
@@ -58,26 +58,26 @@ fn redis_serves_and_keeps_what_it_was_given() {
         assert_eq!(ask("set key value").trim(), "OK");
         assert_eq!(ask("get key").trim(), "value");
         let transaction = "printf 'MULTI\\nINCR n\\nINCR n\\nEXEC\\n' | ";
-        let said = scene.client(&format!("{transaction}{cli}"));
+        let printed = scene.client(&format!("{transaction}{cli}"));
         assert_eq!(
-            said.split_whitespace().collect::<Vec<_>>(),
+            printed.split_whitespace().collect::<Vec<_>>(),
             ["OK", "QUEUED", "QUEUED", "1", "2"]
         );
 
-        // Someone waits, and is woken by another's push.
+        // A client waits, and another one's push wakes it.
         let waits = scene.at_client("blpop", &format!("{cli} blpop list 30"));
         let clients = || ask("client list").contains("cmd=blpop");
         wait_until("it to wait", PATIENCE, clients);
         ask("rpush list thing");
         assert_eq!(waits.end(), Some(0));
-        assert!(waits.said().contains("thing"));
+        assert!(waits.output().contains("thing"));
 
         let hears = scene.at_client("subscribe", &format!("{cli} subscribe news"));
         wait_until("it to listen", PATIENCE, || {
             ask("pubsub numsub news").ends_with("1\n")
         });
         ask("publish news here");
-        wait_until("it to hear", PATIENCE, || hears.said().contains("here"));
+        wait_until("it to hear", PATIENCE, || hears.output().contains("here"));
         hears.signal(Signal::SIGKILL);
         hears.end();
 
@@ -88,12 +88,20 @@ fn redis_serves_and_keeps_what_it_was_given() {
         ));
         let bench =
             format!("redis-benchmark -h {ADDRESS} -c 50 -n 20000 -t set,get,lpush -q -d 100");
-        let said = scene.client(&bench);
-        assert_eq!(said.matches("requests per second").count(), 3, "{said}");
-        let said = scene.client(&format!("{bench} -P 16"));
-        assert_eq!(said.matches("requests per second").count(), 3, "{said}");
+        let printed = scene.client(&bench);
+        assert_eq!(
+            printed.matches("requests per second").count(),
+            3,
+            "{printed}"
+        );
+        let printed = scene.client(&format!("{bench} -P 16"));
+        assert_eq!(
+            printed.matches("requests per second").count(),
+            3,
+            "{printed}"
+        );
 
-        // A child saves while its parent serves; the connections stay the parent's.
+        // A child saves while its parent serves; the connections stay with the parent.
         assert!(ask("bgsave").contains("started"));
         wait_until("it to be saved", PATIENCE, || {
             ask("info persistence").contains("rdb_bgsave_in_progress:0")
@@ -119,8 +127,8 @@ fn memcached_serves_from_four_threads() {
         let sets: String = (0..200)
             .map(|n| format!("set k{n} 0 0 5\\r\\n{n:05}\\r\\n"))
             .collect();
-        let said = scene.client(&format!("printf '{sets}quit\\r\\n' | ncat {ADDRESS} 11211"));
-        assert_eq!(said.matches("STORED").count(), 200);
+        let printed = scene.client(&format!("printf '{sets}quit\\r\\n' | ncat {ADDRESS} 11211"));
+        assert_eq!(printed.matches("STORED").count(), 200);
         let gets: Vec<_> = (0..8)
             .map(|client| {
                 let all: String = (0..200).map(|n| format!("get k{n}\\r\\n")).collect();
@@ -130,10 +138,10 @@ fn memcached_serves_from_four_threads() {
             .collect();
         for client in &gets {
             assert_eq!(client.end(), Some(0));
-            let said = client.said();
+            let printed = client.output();
             assert!(
-                (0..200).all(|n| said.contains(&format!("{n:05}\r\n"))),
-                "{said}"
+                (0..200).all(|n| printed.contains(&format!("{n:05}\r\n"))),
+                "{printed}"
             );
         }
         server.signal(Signal::SIGTERM);
@@ -150,7 +158,8 @@ fn nginx_serves_from_two_workers() {
         std::fs::write(scene.path("small"), "small\n").unwrap();
         let folder = scene.folder();
         let text = format!(
-            "daemon off; user root; worker_processes 2; pid {folder}/pid; error_log {folder}/error.log;\n\
+            "daemon off; user root; worker_processes 2; pid {folder}/pid; \
+         error_log {folder}/error.log;\n\
              events {{ worker_connections 512; }}\n\
              http {{ access_log off; sendfile on; tcp_nopush on; keepalive_requests 100000;\n\
              server {{ listen 80 backlog=511; listen [::]:80; root {folder};\n\
@@ -168,18 +177,18 @@ fn nginx_serves_from_two_workers() {
                 "cd {folder} && curl -sS -o got http://{address}/file && cmp got {file}"
             ));
         }
-        // Many requests over one connection, one after the other and at once.
+        // Many requests over one connection, in sequence and at once.
         let url = format!("http://{ADDRESS}/small");
-        let kept = format!(
+        let keep_alive = format!(
             "curl -sS -w '%{{num_connects}}\\n' {}",
             format!("{url} ").repeat(20)
         );
-        let said = scene.client(&kept);
-        assert_eq!(said.matches("small").count(), 20);
+        let printed = scene.client(&keep_alive);
+        assert_eq!(printed.matches("small").count(), 20);
         assert_eq!(
-            said.lines().filter(|line| *line == "1").count(),
+            printed.lines().filter(|line| *line == "1").count(),
             1,
-            "{said}"
+            "{printed}"
         );
         let request = "GET /small HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n";
         let last = "GET /small HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n";
@@ -195,21 +204,21 @@ fn nginx_serves_from_two_workers() {
             .flat_map(|_| {
                 let ask =
                     format!("for n in 1 2 3 4; do curl -sS http://{ADDRESS}/pid & done; wait");
-                let said = scene.client(&ask);
-                said.lines().map(str::to_owned).collect::<Vec<_>>()
+                let printed = scene.client(&ask);
+                printed.lines().map(str::to_owned).collect::<Vec<_>>()
             })
             .collect();
         assert_eq!(pids.len(), 2, "{pids:?}");
         server.signal(Signal::SIGQUIT);
-        assert_eq!(server.end(), Some(0), "{}", server.said());
+        assert_eq!(server.end(), Some(0), "{}", server.output());
     });
 }
 
-/// The connections of each session, the fewest first.
+/// Number of connections of each session, in ascending order.
 fn sessions(scene: &Scene) -> Vec<u64> {
     let line = format!("{BINARY} dataplane top --json --socket {}", scene.socket());
-    let said = scene.client(&line);
-    let status: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let printed = scene.client(&line);
+    let status: serde_json::Value = serde_json::from_str(&printed).unwrap();
     let all = status["applications"].as_array().unwrap();
     let connections = all.iter().map(|one| one["connections"].as_u64().unwrap());
     let mut connections: Vec<u64> = connections.collect();
@@ -219,14 +228,15 @@ fn sessions(scene: &Scene) -> Vec<u64> {
 
 /// Promise 52.
 #[test]
-fn each_worker_of_nginx_has_a_session_of_its_own_also_as_another_user() {
+fn each_worker_of_nginx_has_a_session_of_its_own() {
     alone(|| {
         let scene = Scene::new();
         std::fs::write(scene.path("small"), "small\n").unwrap();
         let folder = scene.folder();
         scene.client(&format!("chmod 755 {folder}"));
         let text = format!(
-            "daemon off; user nobody nogroup; worker_processes 2; pid {folder}/pid; error_log {folder}/error.log;\n\
+            "daemon off; user nobody nogroup; worker_processes 2; pid {folder}/pid; \
+         error_log {folder}/error.log;\n\
              events {{ worker_connections 512; }}\n\
              http {{ access_log off; keepalive_timeout 60s;\n\
              server {{ listen 80; root {folder};\n\
@@ -242,20 +252,23 @@ fn each_worker_of_nginx_has_a_session_of_its_own_also_as_another_user() {
             PATIENCE,
             || sessions(&scene).len() == 3,
         );
-        // Kept connections: the workers have them by turns, and the master has none.
-        let script = scene.script("kept.py", include_str!("kept.py"));
+        // Persistent connections: the workers get them in turn, and the master has none.
+        let script = scene.script("keep_alive.py", include_str!("keep_alive.py"));
         let keep = format!("/usr/bin/python3 {script} {ADDRESS} 80 /small");
-        let kept: Vec<_> = (0..8)
-            .map(|n| scene.at_client(&format!("kept{n}"), &keep))
+        let clients: Vec<_> = (0..8)
+            .map(|n| scene.at_client(&format!("client{n}"), &keep))
             .collect();
         wait_until("all to be answered", PATIENCE, || {
-            kept.iter().all(|client| client.said().contains("small"))
+            clients
+                .iter()
+                .all(|client| client.output().contains("small"))
         });
         assert_eq!(sessions(&scene), [0, 4, 4]);
         let window = scene.client(&format!("curl -sS http://{ADDRESS}/rtt"));
         assert!(window.trim().parse::<u32>().unwrap() > 0, "{window}");
 
-        // A worker is killed: its connections end, the other's do not, and a new one serves.
+        // A worker is killed: its connections end, those of the other do not, and a new worker
+        // serves.
         let pid = scene.client(&format!("curl -sS http://{ADDRESS}/pid"));
         scene.client(&format!("kill -KILL {}", pid.trim()));
         wait_until("its session to be gone, and a new one", PATIENCE, || {
@@ -264,19 +277,19 @@ fn each_worker_of_nginx_has_a_session_of_its_own_also_as_another_user() {
         let pids = (0..4).map(|_| scene.client(&format!("curl -sS http://{ADDRESS}/pid")));
         let pids: std::collections::BTreeSet<String> = pids.collect();
         assert!(pids.len() == 2 && !pids.contains(&pid), "{pid}: {pids:?}");
-        for client in &kept {
+        for client in &clients {
             client.signal(Signal::SIGKILL);
             client.end();
         }
 
-        // New workers take over, and the old ones leave.
+        // New workers take over, and the old ones end.
         scene.client(&format!("kill -HUP $(cat {folder}/pid)"));
         wait_until("the new workers alone", PATIENCE, || {
             let now = (0..4).map(|_| scene.client(&format!("curl -sS http://{ADDRESS}/pid")));
             let now: std::collections::BTreeSet<String> = now.collect();
             sessions(&scene).len() == 3 && now.is_disjoint(&pids)
         });
-        // The master is killed: its workers serve on, and nothing keeps them busy.
+        // The master is killed: its workers continue to serve, and nothing keeps them busy.
         let workers: std::collections::BTreeSet<String> = (0..8)
             .map(|_| scene.client(&format!("curl -sS http://{ADDRESS}/pid")))
             .collect();

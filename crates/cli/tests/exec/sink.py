@@ -1,4 +1,6 @@
-"""Takes a file's bytes from each connection while it gives them back. Arguments: address, port, file."""
+"""Receives a file's bytes on each connection while it returns them.
+
+Arguments: address, port, file."""
 
 import socket
 import sys

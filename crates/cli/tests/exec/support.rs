@@ -1,4 +1,4 @@
-//! A dataplane between two namespaces, and programs on it.
+//! Dataplane between two namespaces, and programs on it.
 
 use crate::wire::Wire;
 use cofferdam_lab::fixtures::{
@@ -12,21 +12,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_cofferdam");
-/// How long anything may take on a busy machine.
+/// Time limit of any step on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
-/// The dataplane's address, which only the dataplane has.
+/// Address that only the dataplane has.
 pub const ADDRESS: &str = "10.98.5.9";
 pub const ADDRESS_V6: &str = "fd98:5::9";
-/// The clients'.
+/// Address of the clients.
 pub const CLIENT: &str = "10.98.5.2";
 pub const CLIENT_V6: &str = "fd98:5::2";
 
-/// Alone on the machine, in time, and nothing is left.
+/// Runs `body` as the only test of the machine, with a time limit; asserts that nothing is left
+/// behind.
 pub fn alone(body: impl FnOnce() + Send + 'static) {
     alone_for(Duration::from_secs(120), body);
 }
 
-/// As [`alone`], with another limit.
+/// Runs `body` as [`alone`] does, with another limit.
 pub fn alone_for(limit: Duration, body: impl FnOnce() + Send + 'static) {
     place_library();
     let _alone = exclusive();
@@ -34,8 +35,8 @@ pub fn alone_for(limit: Duration, body: impl FnOnce() + Send + 'static) {
     cofferdam_lab::fixtures::assert_nothing_left();
 }
 
-/// Puts the library beside the command, where that looks for it. The tests of the workspace build it; a
-/// test of this package alone does not, and may build nothing beside the others.
+/// Puts the library next to the command, which looks for it there. The tests of the workspace build
+/// it. A test of this package alone does not, and must not build while other tests run.
 fn place_library() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -53,7 +54,7 @@ fn place_library() {
     });
 }
 
-/// A dataplane, and a client's namespace.
+/// Dataplane, and the namespace of a client.
 pub struct Scene {
     _pair: Option<VethPair>,
     wire: Option<Wire>,
@@ -63,18 +64,18 @@ pub struct Scene {
     pub dataplane: Option<Program>,
 }
 
-/// A program that runs, with what it says in a file.
+/// Running program, whose output goes to a file.
 pub struct Program {
     pub process: Process,
     out: PathBuf,
 }
 
 impl Program {
-    pub fn said(&self) -> String {
+    pub fn text_of(&self) -> String {
         std::fs::read_to_string(&self.out).unwrap_or_default()
     }
 
-    /// Waits for its end: its exit code.
+    /// Waits for the end, and returns the exit code.
     pub fn end(&self) -> Option<i32> {
         self.process.wait()
     }
@@ -85,17 +86,17 @@ impl Program {
 }
 
 impl Scene {
-    /// Everything is allowed to application `web`.
+    /// Creates a scene in which application `web` may do everything.
     pub fn new() -> Scene {
         Scene::with_link(false)
     }
 
-    /// As [`Scene::new`], over a link that loses 2 % of the frames, and repeats and reorders 1 %.
+    /// Creates a scene whose link loses 2 % of the frames, and repeats and reorders 1 %.
     pub fn with_bad_link() -> Scene {
         Scene::with_link(true)
     }
 
-    /// As [`Scene::new`], with an application of another user beside, by the user's name.
+    /// Creates a scene with another application, which has the name of its user.
     pub fn with_user(user: &str) -> Scene {
         let other = format!(
             "[[application]]\nname = \"{user}\"\nuser = \"{user}\"\nbind = [\"tcp/*:*\"]\n"
@@ -116,7 +117,7 @@ impl Scene {
         client.address("eth0", &format!("{CLIENT_V6}/64"));
         client.offload("eth0", "tx", false);
         if is_bad {
-            // What is on a wire is no larger than its MTU, and has a checksum.
+            // Frames on a wire are no larger than its MTU, and have a checksum.
             server.offload("eth0", "tx", false);
         }
         let mut scene = Scene {
@@ -130,7 +131,8 @@ impl Scene {
         let text = format!(
             "socket = \"{}\"\n[device]\nname = \"eth0\"\n[network]\n\
              addresses = [\"{ADDRESS}/24\", \"{ADDRESS_V6}/64\"]\n\
-             [[application]]\nname = \"web\"\nuser = \"root\"\nbind = [\"tcp/*:*\", \"udp/*:*\"]\nconnect = true\n{extra}",
+            [[application]]\nname = \"web\"\nuser = \"root\"\n\
+             bind = [\"tcp/*:*\", \"udp/*:*\"]\nconnect = true\n{extra}",
             scene.socket()
         );
         std::fs::write(scene.path("dataplane.toml"), text).unwrap();
@@ -138,7 +140,7 @@ impl Scene {
         scene
     }
 
-    /// How many frames the bad link has lost, repeated and reordered.
+    /// Number of frames that the bad link has lost, repeated and reordered.
     pub fn link_did(&self) -> (u64, u64, u64) {
         let did = &self.wire.as_ref().unwrap().did;
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -154,7 +156,7 @@ impl Scene {
         let line = format!("{BINARY} dataplane run --config {}", config.display());
         let dataplane = self.start(&self.server, "dataplane", &line);
         wait_until("the dataplane", PATIENCE, || {
-            dataplane.said().contains("serving")
+            dataplane.output().contains("serving")
         });
         self.dataplane = Some(dataplane);
     }
@@ -186,7 +188,7 @@ impl Scene {
         }
     }
 
-    /// The command line of a program on the dataplane.
+    /// Command line of a program on the dataplane.
     pub fn exec(&self, line: &str) -> String {
         let socket = self.socket();
         format!("{BINARY} dataplane exec --name web --socket {socket} -- {line}")
@@ -197,7 +199,7 @@ impl Scene {
         self.start(&self.server, label, &self.exec(line))
     }
 
-    /// As [`Scene::serve`], as another user, who is the application's.
+    /// Starts a program on the dataplane as the user of another application.
     pub fn serve_as(&self, user: &str, label: &str, line: &str) -> Program {
         let socket = self.socket();
         let line = format!(
@@ -206,7 +208,7 @@ impl Scene {
         self.start(&self.server, label, &line)
     }
 
-    /// Starts a program of the kernel's at the client.
+    /// Starts a program on the kernel's stack at the client.
     pub fn at_client(&self, label: &str, line: &str) -> Program {
         self.start(&self.client, label, line)
     }
@@ -216,32 +218,32 @@ impl Scene {
         self.run_on_dataplane_for(line, MINUTE)
     }
 
-    /// As [`Scene::run_on_dataplane`], so long at most.
+    /// Runs a program on the dataplane to its end, within `limit`.
     pub fn run_on_dataplane_for(&self, line: &str, limit: Duration) -> Output {
         shell(&self.server, &self.exec(line), limit)
     }
 
-    /// What a command says in the client's namespace; panics when it fails.
+    /// Output of a command in the client's namespace; panics when it fails.
     #[track_caller]
     pub fn client(&self, line: &str) -> String {
         self.long_client(line, MINUTE)
     }
 
-    /// As [`Scene::client`], so long at most.
+    /// Output of a command in the client's namespace, within `limit`.
     #[track_caller]
     pub fn long_client(&self, line: &str, limit: Duration) -> String {
         let out = shell(&self.client, line, limit);
-        let said = String::from_utf8_lossy(&out.stdout).into_owned();
+        let printed = String::from_utf8_lossy(&out.stdout).into_owned();
         let errors = String::from_utf8_lossy(&out.stderr);
         assert!(
             out.status.success(),
-            "{line}: {}\n{said}{errors}",
+            "{line}: {}\n{printed}{errors}",
             out.status
         );
-        said
+        printed
     }
 
-    /// As [`Scene::client`]; none when it fails.
+    /// Output of a command in the client's namespace; `None` when it fails.
     pub fn try_client(&self, line: &str) -> Option<String> {
         let name = self.client.name().to_owned();
         try_run(&[
@@ -250,7 +252,7 @@ impl Scene {
         .ok()
     }
 
-    /// Waits until somebody listens at a port.
+    /// Waits until a program listens on `port`.
     pub fn wait_for_port(&self, port: u16) {
         let probe = format!("ncat -z {ADDRESS} {port}");
         wait_until("the program to listen", PATIENCE, || {
@@ -258,14 +260,14 @@ impl Scene {
         });
     }
 
-    /// A script; its path.
+    /// Writes a script, and returns its path.
     pub fn script(&self, name: &str, text: &str) -> String {
         let path = self.path(name);
         std::fs::write(&path, text).unwrap();
         path.display().to_string()
     }
 
-    /// A file of random bytes.
+    /// Writes a file of random bytes.
     pub fn file(&self, name: &str, len: usize) -> PathBuf {
         let mut random = fastrand::Rng::with_seed(len as u64);
         let bytes: Vec<u8> = (0..len).map(|_| random.u8(..)).collect();
@@ -275,10 +277,10 @@ impl Scene {
     }
 }
 
-/// How long a command runs at most.
+/// Usual time limit of a command.
 pub const MINUTE: Duration = Duration::from_secs(60);
 
-/// Runs a line of the shell in a namespace, so long at most.
+/// Runs a line of the shell in a namespace, within `limit`.
 pub fn shell(net: &Namespace, line: &str, limit: Duration) -> Output {
     let limit_s = limit.as_secs().to_string();
     Command::new("ip")
@@ -289,8 +291,8 @@ pub fn shell(net: &Namespace, line: &str, limit: Duration) -> Output {
         .unwrap()
 }
 
-/// Standard output and standard error.
-pub fn said(out: &Output) -> String {
+/// Standard output and standard error as text.
+pub fn text_of(out: &Output) -> String {
     let both = [&out.stdout[..], &out.stderr[..]].concat();
     String::from_utf8_lossy(&both).into_owned()
 }

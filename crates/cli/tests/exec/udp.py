@@ -1,5 +1,6 @@
-"""What UDP sockets do, a line for each thing: the same on loopback and on the dataplane. Arguments: the own
-addresses and the peer's, IPv4 and IPv6, and the peer's first port."""
+"""Prints a line for each property of UDP sockets, the same on loopback and on the dataplane.
+
+Arguments: the own addresses and the peer's, IPv4 and IPv6, and the peer's first port."""
 
 import array
 import asyncio
@@ -23,10 +24,11 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 def show(what, *values):
     text = " ".join(repr(value) for value in values)
-    for name, known in (("OWN", OWN), ("OWN6", OWN6), ("PEER", PEER), ("PEER6", PEER6)):
-        # On loopback one address is both: ports tell them apart.
+    for name, address in (("OWN", OWN), ("OWN6", OWN6), ("PEER", PEER), ("PEER6", PEER6)):
+        # On loopback one address is both: ports distinguish them.
         name = name.replace("OWN", "HOST").replace("PEER", "HOST")
-        text = text.replace(f"'{known}'", name).replace(f"'::ffff:{known}'", "MAPPED-" + name)
+        text = text.replace(f"'{address}'", name)
+        text = text.replace(f"'::ffff:{address}'", "MAPPED-" + name)
     print(f"{what}: {text}", flush=True)
 
 
@@ -65,7 +67,7 @@ def names():
             show("echo", len(data), sender[:2])
         show("who", asked(s, b"W", (peer, PORT))[0] == repr((own, name[1])).encode())
         s.close()
-        # At once again.
+        # A second time at once.
         s = make(family, (own, name[1]))
         show("again", asked(s, b"Eagain", (peer, PORT))[0])
         s.close()
@@ -79,7 +81,7 @@ def unbound():
         epoll = select.epoll()
         epoll.register(s, select.EPOLLIN)
         s.sendto(b"Ehere", (peer, PORT))
-        show("told", [e for _, e in epoll.poll(10)])
+        show("reported", [e for _, e in epoll.poll(10)])
         show("first", s.recvfrom(100)[0], s.getsockname()[0], s.getsockname()[1] > 0)
         s = make(family)
         s.connect((peer, PORT))
@@ -98,10 +100,13 @@ def errors():
     show("no address", error(s.send, b"x"), error(os.write, s.fileno(), b"x"))
     s.setblocking(True)
     show("listen", error(s.listen), error(s.accept))
-    show("short address", libc.sendto(s.fileno(), b"x", 1, 0, b"\2\0", 2), errno.errorcode[ctypes.get_errno()])
+    show("short address", libc.sendto(s.fileno(), b"x", 1, 0, b"\2\0", 2),
+         errno.errorcode[ctypes.get_errno()])
     show("out of band", error(s.sendto, b"x", socket.MSG_OOB, (PEER, PORT)))
-    six = struct.pack("=HHI16sI", socket.AF_INET6, 1, 0, socket.inet_pton(socket.AF_INET6, PEER6), 0)
-    show("other family", libc.sendto(s.fileno(), b"x", 1, 0, six, 28), errno.errorcode[ctypes.get_errno()])
+    six = socket.inet_pton(socket.AF_INET6, PEER6)
+    six = struct.pack("=HHI16sI", socket.AF_INET6, 1, 0, six, 0)
+    show("other family", libc.sendto(s.fileno(), b"x", 1, 0, six, 28),
+         errno.errorcode[ctypes.get_errno()])
     show("shutdown", error(s.shutdown, socket.SHUT_WR))
 
 
@@ -127,7 +132,8 @@ def receiving():
         show("length", size[0])
         show("peeked", s.recv(3, socket.MSG_PEEK), s.recvfrom(100, socket.MSG_PEEK))
         buffer = bytearray(2)
-        show("real length", s.recv_into(buffer, 2, socket.MSG_PEEK | socket.MSG_TRUNC), bytes(buffer))
+        length = s.recv_into(buffer, 2, socket.MSG_PEEK | socket.MSG_TRUNC)
+        show("real length", length, bytes(buffer))
         data, _, flags, sender = s.recvmsg(4, 0)
         show("cut", data, flags == socket.MSG_TRUNC, sender)
     s.sendto(b"Eabcdefghij", (PEER, PORT))
@@ -145,7 +151,7 @@ def connected():
     s.sendto(b"Ebefore", (PEER, PORT + 1))
     select.select([s], [], [], 10)
     s.connect((PEER, PORT))
-    show("kept", s.recvfrom(100))
+    show("stored", s.recvfrom(100))
     s.send(b"Oother")
     s.send(b"Emine")
     show("from the peer alone", s.recvfrom(100))
@@ -157,9 +163,9 @@ def connected():
     show("read in parts", os.readv(s.fileno(), parts), parts[0], parts[1][:6])
     s.sendmsg([b"E", b"message"])
     show("message", s.recvmsg(100))
-    # To another all the same; what it answers is not for this socket.
+    # A datagram to another peer is sent nevertheless; the answer is not for this socket.
     s.sendto(b"Eelsewhere", (PEER, PORT + 1))
-    # Behind it.
+    # After it.
     asked(make(socket.AF_INET, (OWN, 0)), b"E", (PEER, PORT + 1))
     s.send(b"Ehome")
     show("home", s.recvfrom(100))
@@ -195,12 +201,14 @@ def information():
         (level, kind, info), = control
         interface, local = of_info(family, info)
         show("info", data, flags, sender[:2], level, kind, interface > 0, local)
-        # From where it was asked.
+        # From the address that was asked.
         to = struct.pack("=i4s4s", 0, socket.inet_aton(own), bytes(4)) if size == 12 else (
             socket.inet_pton(family, own) + bytes(4))
-        s.sendmsg([b"W"], [(level, IP_PKTINFO if size == 12 else IPV6_PKTINFO, to)], 0, (peer, PORT))
+        kind = IP_PKTINFO if size == 12 else IPV6_PKTINFO
+        s.sendmsg([b"W"], [(level, kind, to)], 0, (peer, PORT))
         data, control, flags, _ = s.recvmsg(100, socket.CMSG_LEN(size) - 1)
-        show("who", data == repr((own, s.getsockname()[1])).encode(), control != [], flags == socket.MSG_CTRUNC)
+        show("who", data == repr((own, s.getsockname()[1])).encode(), control != [],
+             flags == socket.MSG_CTRUNC)
         s.setsockopt(*option, 0)
         s.sendto(b"Enone", (peer, PORT))
         show("no info", s.recvmsg(100, 200)[:3])
@@ -233,8 +241,10 @@ def options():
         (socket.IPPROTO_IP, socket.IP_TTL, 9), (socket.IPPROTO_IP, socket.IP_TOS, 16),
         (socket.IPPROTO_IP, 10, 2),
     ):
-        show("option", level, name, error(t.setsockopt, level, name, value), t.getsockopt(level, name))
-    show("unknown", error(t.setsockopt, socket.IPPROTO_IP, 1234, 1), error(t.getsockopt, socket.IPPROTO_IP, 1234))
+        show("option", level, name, error(t.setsockopt, level, name, value),
+             t.getsockopt(level, name))
+    show("unknown", error(t.setsockopt, socket.IPPROTO_IP, 1234, 1),
+         error(t.getsockopt, socket.IPPROTO_IP, 1234))
 
 
 def waiting():
@@ -346,17 +356,21 @@ def many():
     to = struct.pack("=HH4s8x", socket.AF_INET, socket.htons(PORT), socket.inet_aton(PEER))
     texts = [b"Eone", b"Etwo!", b"Ethree"]
     parts = (Part * 3)(*(Part(t, len(t)) for t in texts))
-    each = [ctypes.cast(ctypes.byref(parts, n * ctypes.sizeof(Part)), ctypes.POINTER(Part)) for n in range(3)]
+    pointer = ctypes.POINTER(Part)
+    place = lambda n: ctypes.byref(parts, n * ctypes.sizeof(Part))
+    each = [ctypes.cast(place(n), pointer) for n in range(3)]
     out = (Message * 3)(*(Message(to, 16, each[n], 1) for n in range(3)))
     show("sent", libc.sendmmsg(s.fileno(), out, 3, 0), [m.got for m in out])
     room = [ctypes.create_string_buffer(10) for _ in range(4)]
     parts = (Part * 4)(*(Part(ctypes.cast(r, ctypes.c_char_p), 10) for r in room))
-    each = [ctypes.cast(ctypes.byref(parts, n * ctypes.sizeof(Part)), ctypes.POINTER(Part)) for n in range(4)]
+    each = [ctypes.cast(place(n), pointer) for n in range(4)]
     into = (Message * 4)(*(Message(None, 0, each[n], 1) for n in range(4)))
-    show("got", libc.recvmmsg(s.fileno(), into, 3, 0, None), [m.got for m in into], sorted(r.value for r in room))
+    show("got", libc.recvmmsg(s.fileno(), into, 3, 0, None), [m.got for m in into],
+         sorted(r.value for r in room))
     s.sendto(b"Elast", (PEER, PORT))
     show("one", libc.recvmmsg(s.fileno(), into, 4, 0x10000, None), into[0].got)
-    show("none", libc.recvmmsg(s.fileno(), into, 4, socket.MSG_DONTWAIT, None), errno.errorcode[ctypes.get_errno()])
+    show("none", libc.recvmmsg(s.fileno(), into, 4, socket.MSG_DONTWAIT, None),
+         errno.errorcode[ctypes.get_errno()])
 
 
 async def asynchronous():
@@ -393,7 +407,9 @@ def loopback():
     show("connected", a.recv(100), b.getpeername() == a.getsockname())
 
 
-for part in (names, unbound, errors, receiving, connected, information, options, waiting, copies, sharing, full, many, loopback):
+PARTS = (names, unbound, errors, receiving, connected, information, options, waiting, copies,
+         sharing, full, many, loopback)
+for part in PARTS:
     print(f"-- {part.__name__}", flush=True)
     part()
 print("-- asynchronous", flush=True)

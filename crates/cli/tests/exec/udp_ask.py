@@ -1,4 +1,6 @@
-"""Sends a datagram to udp_peer.py until it is answered from where it was sent to. Arguments: address and port."""
+"""Sends a datagram to udp_peer.py until the address that it was sent to answers.
+
+Arguments: address and port."""
 
 import socket
 import sys

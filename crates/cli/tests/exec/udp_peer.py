@@ -1,7 +1,8 @@
 """Answers datagrams at two ports next to each other, of both families. Argument: the first port.
 
-The first byte says how: E sends the rest back, O sends it back from the other port, W says who has
-sent it, L sends as many bytes as the rest says, B sends as many datagrams of 1000 bytes."""
+The first byte is the command: E returns the rest, O returns it from the other port, W returns
+the sender's address, L sends as many bytes as the rest says, B that many datagrams of 1000 bytes.
+"""
 
 import select
 import socket

@@ -1,5 +1,7 @@
-"""Sets values in redis and gets them back, with several requests under way; the bytes of each way, and
-whether their hashes are the same. Arguments: address, port, MiB."""
+"""Sets values in redis and gets them back, with several requests in flight.
+
+Prints the bytes in each direction, and whether their hashes are equal. Arguments: address, port,
+MiB."""
 
 import hashlib
 import random
@@ -9,11 +11,11 @@ import threading
 
 address, port, mib = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 MIB = 1 << 20
-# Of these the server keeps the last 64.
+# The server stores the last 64 of them.
 KEYS = 64
 connection = socket.create_connection((address, port), timeout=60)
 answers = connection.makefile("rb", buffering=MIB)
-# What is set is random, and no value is another's.
+# The values are random, and all differ.
 pattern = random.Random(1).randbytes(2 * MIB)
 sent, received = hashlib.sha256(), hashlib.sha256()
 count = [0, 0]
@@ -29,15 +31,16 @@ def ask():
         data, key = value(number), b"k%d" % (number % KEYS)
         sent.update(data)
         count[0] += len(data)
-        request = b"*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n" % (len(key), key, len(data), data)
+        parts = (len(key), key, len(data), data)
+        request = b"*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n" % parts
         connection.sendall(request + b"*2\r\n$3\r\nGET\r\n$%d\r\n%s\r\n" % (len(key), key))
 
 
 asking = threading.Thread(target=ask, daemon=True)
 asking.start()
 for _ in range(mib):
-    if (said := answers.readline()) != b"+OK\r\n":
-        sys.exit(f"set: {said!r}")
+    if (line := answers.readline()) != b"+OK\r\n":
+        sys.exit(f"set: {line!r}")
     head = answers.readline()
     data = answers.read(int(head[1:]))
     if answers.read(2) != b"\r\n":

@@ -1,7 +1,7 @@
 /*
- * Waits for data by each call that waits with a time in nanoseconds, once with time to spare and once
- * without. Arguments: address, port. Built with _FORTIFY_SOURCE, so that ppoll is __ppoll_chk where
- * the compiler does not know whether the count fits into the array.
+ * Waits for data by each call that has a timeout in nanoseconds, once with time to spare and once
+ * without. Arguments: address, port. Built with _FORTIFY_SOURCE, so that ppoll is __ppoll_chk
+ * where the compiler does not know whether the count fits into the array.
  */
 #define _GNU_SOURCE
 #include "serve.h"

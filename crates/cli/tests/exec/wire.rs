@@ -1,4 +1,4 @@
-//! A bad link: a namespace between two devices, where a thread passes frames on, most of them.
+//! A bad link: a namespace between two devices, in which a thread forwards frames, most of them.
 
 use cofferdam_lab::fixtures::{Namespace, VethPair};
 use nix::errno::Errno;
@@ -13,16 +13,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-/// Of a thousand frames.
+/// Frames of a thousand that are lost.
 const LOST: u32 = 20;
 const REPEATED: u32 = 10;
 const REORDERED: u32 = 10;
-/// What a frame that is held back lets pass before it.
+/// Number of frames that overtake a reordered one.
 const LATE_BY: usize = 4;
-/// Frames that a host has sent itself (PACKET_OUTGOING).
+/// Packet type of frames that a host has sent itself (PACKET_OUTGOING).
 const OWN: u8 = 4;
 
-/// What it did to frames.
+/// Counts of what happened to frames.
 #[derive(Default)]
 pub struct Did {
     pub lost: AtomicU64,
@@ -30,7 +30,7 @@ pub struct Did {
     pub reordered: AtomicU64,
 }
 
-/// The link, until it is dropped.
+/// The link, which works until it is dropped.
 pub struct Wire {
     pub did: Arc<Did>,
     stop: Arc<AtomicBool>,
@@ -40,7 +40,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Between the devices `eth0` of two namespaces, which are made.
+    /// Creates the link between the devices `eth0` of two namespaces, which it creates too.
     pub fn new(one: &Namespace, other: &Namespace) -> Wire {
         let between = Namespace::new("between");
         let pairs = [
@@ -129,7 +129,8 @@ fn pass(did: &Did, stop: &AtomicBool) {
     }
 }
 
-/// A device that nothing has come from yet is not known; what is lost is sent again.
+/// Sends a frame. The address of a device is unknown until it has sent; the peers repeat what is
+/// lost.
 fn send(socket: &OwnedFd, to: &Side, frame: &[u8]) {
     if let Some(address) = &to.address {
         let _ = sendto(socket.as_raw_fd(), frame, address, MsgFlags::empty());

@@ -23,7 +23,7 @@ pub struct Testbed {
     pub router: Router,
 }
 
-/// Two containers and a peer (10.98.3.2) behind a router; all know their way.
+/// Creates two containers and a peer (10.98.3.2) behind a router, with all routes.
 pub fn testbed() -> Testbed {
     let testbed = Testbed {
         web: FakeContainer::new("web"),
@@ -44,9 +44,9 @@ pub fn testbed() -> Testbed {
     testbed
 }
 
-/// One request from inside a namespace, with nothing but a socket.
+/// Sends one request from inside a namespace, with nothing but a socket.
 pub fn ask(net: &Namespace, socket: &Path, request: &str) -> Vec<String> {
-    // A socket tells its peer by its process: a process of its own for each namespace.
+    // The socket recognizes its peer by the process: each namespace needs a process of its own.
     let mut command = Command::new("ip");
     command
         .args(["netns", "exec", net.name(), COFFERDAM, "latency"])
@@ -60,7 +60,7 @@ pub fn ask(net: &Namespace, socket: &Path, request: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Ends its process when dropped, as Ctrl-C does.
+/// Running server; ended as by Ctrl-C when dropped.
 pub struct Serve {
     pub child: Child,
     pub socket: PathBuf,

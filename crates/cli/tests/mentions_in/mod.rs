@@ -2,21 +2,21 @@
 
 use clap::Command;
 
-/// First words of what other programs, and workers, are told.
+/// Other programs, and workers, whose command lines are no mentions.
 const PROGRAMS: &[&str] = &[
     "apt", "apt-get", "ctr", "curl", "docker", "groupadd", "ip", "iptables", "nsenter", "podman",
     "setpriv", "tar",
 ];
 
-/// An option in a text.
+/// Option in a text.
 pub struct Mention {
-    /// Without its dashes.
+    /// Name without dashes.
     pub option: String,
-    /// The command that the text names with it, such as `dataplane top`.
+    /// Command that the text names with it, such as `dataplane top`.
     pub command: Option<String>,
 }
 
-/// The string literals of Rust sources, up to their unit tests; comments are left out.
+/// String literals of Rust sources, up to their unit tests; comments are left out.
 pub fn literals(source: &str) -> Vec<String> {
     let source = source
         .split("\n#[cfg(test)]\nmod tests {")
@@ -46,7 +46,7 @@ pub fn literals(source: &str) -> Vec<String> {
     found
 }
 
-/// Where the literal ends that begins with `text`.
+/// Offset of the quote that ends the literal `text`.
 fn closing(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     text.char_indices().find_map(|(at, letter)| {
@@ -56,7 +56,7 @@ fn closing(text: &str) -> Option<usize> {
     })
 }
 
-/// The options that a person is told of in `literal`; none in the command line of a program.
+/// Options in `literal` that address a person; none in the command line of a program.
 pub fn mentions(all: &Command, literal: &str) -> Vec<Mention> {
     let first = literal.split_whitespace().next().unwrap_or_default();
     let first = first.trim_matches(['{', '}']);
@@ -70,7 +70,7 @@ pub fn mentions(all: &Command, literal: &str) -> Vec<Mention> {
         let before = &literal[..at];
         let is_start = before.is_empty() || before.ends_with([' ', '\'', '(', '`']);
         let option = option(&literal[at..]).filter(|_| is_start)?;
-        // Behind two dashes there is another program's command line.
+        // Two dashes precede another program's command line.
         let line = before.rsplit("\\n").next().unwrap_or_default();
         if line.contains(" -- ") {
             return None;
@@ -86,7 +86,7 @@ pub fn mentions(all: &Command, literal: &str) -> Vec<Mention> {
     options.collect()
 }
 
-/// The option at the beginning of `text`.
+/// Option at the beginning of `text`.
 fn option(text: &str) -> Option<String> {
     let name = text.strip_prefix("--")?;
     let end = name.find(|c: char| !c.is_ascii_lowercase() && c != '-');
@@ -95,7 +95,7 @@ fn option(text: &str) -> Option<String> {
         .then(|| name.to_owned())
 }
 
-/// The command that `words` begin with, behind `cofferdam` where that is among them.
+/// Command at the beginning of `words`, or after `cofferdam` if that is among them.
 fn named(all: &Command, words: &str) -> Option<String> {
     let own = words.split("cofferdam ").last().unwrap_or(words);
     let (mut at, mut path) = (all, Vec::new());
@@ -133,18 +133,18 @@ pub fn command_lines(all: &Command, text: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Inline code.
+/// Inline code of a document.
 pub fn spans(text: &str) -> impl Iterator<Item = &str> {
     let prose = text.split("```").step_by(2);
     prose.flat_map(|part| part.split('`').skip(1).step_by(2))
 }
 
-/// The option that a piece of inline code begins with.
+/// Option at the beginning of a piece of inline code.
 pub fn leading_option(span: &str) -> Option<String> {
     option(span)
 }
 
-/// The commands of a heading such as `latency record, latency watch`; `latency serve, on` means
+/// Commands of a heading such as `latency record, latency watch`; `latency serve, on` includes
 /// `latency on`.
 pub fn headed(all: &Command, heading: &str) -> Vec<String> {
     let mut group = String::new();

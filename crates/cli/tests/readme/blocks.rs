@@ -3,16 +3,16 @@
 /// Fenced block of shell, and the text that the document shows as its output.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Commands in their order; one with a here-document has several lines.
+    /// Commands in order; one with a here-document has several lines.
     pub commands: Vec<String>,
     /// Lines of the `text` block that follows, if one does.
     pub output: Vec<String>,
 }
 
-/// All blocks that begin with "```sh".
+/// Parses all blocks that begin with "```sh".
 ///
 /// # Panics
-/// A block of another kind shows commands behind prompts: pasted, `#` makes a comment and `$` an
+/// A block of another kind shows commands after prompts: pasted, `#` makes a comment and `$` an
 /// unknown command.
 pub fn blocks(text: &str) -> Vec<Block> {
     assert!(
@@ -21,7 +21,7 @@ pub fn blocks(text: &str) -> Vec<Block> {
     );
     let mut blocks: Vec<Block> = Vec::new();
     let mut lines = text.lines();
-    // Whether only space stands between the last block of shell and this line.
+    // Whether only blanks stand between the last block of shell and this line.
     let mut follows = false;
     while let Some(line) = lines.next() {
         if !line.starts_with("```") {
@@ -69,7 +69,8 @@ fn commands(lines: &[&str]) -> Vec<String> {
 /// Promise 55.
 #[test]
 fn blocks_of_shell_become_commands() {
-    let text = "x\n```sh\n# why\na b # c\ncat > f <<'END'\n[x]\nEND\nd &\n```\n\n```text\nsays\n```\n\
+    let text = "x\n```sh\n# why\na b # c\ncat > f <<'END'\n[x]\nEND\nd &\n```\n\n\
+            ```text\nsays\n```\n\
                 ```sh\ne\n```\nwords\n```text\nnot its output\n```\n```toml\n[x]\n```\n";
     let block = |commands: &[&str], output: &[&str]| Block {
         commands: commands.iter().map(|&c| c.to_owned()).collect(),

@@ -1,6 +1,7 @@
-//! Blocks of shell in README and in the first page of the dataplane, typed as they stand. Needs root.
+//! Test of the blocks of shell in README and in the first page of the dataplane, typed as they
+//! stand. It needs root.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod blocks;
 mod shell;
@@ -13,12 +14,12 @@ use shell::{QUIT, Shell};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A command of the README that ends by itself may take this long on a busy machine.
+/// Time limit of a command of the README that ends by itself, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// What the dataplane's example makes, for when it fails halfway.
+/// Namespaces of the dataplane's example, to be removed if it fails halfway.
 const EXAMPLE_NAMESPACES: [&str; 2] = ["server", "client"];
 
-/// What the README's reader has and a test has not.
+/// Environment of the README's reader, which a test lacks.
 struct Reader {
     folder: tempfile::TempDir,
     web: FakeContainer,
@@ -27,7 +28,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// A program that is installed, and a container which can reach 10.98.2.2.
+    /// Installs the program, and creates a container that can reach 10.98.2.2.
     fn new() -> Reader {
         for name in EXAMPLE_NAMESPACES {
             let taken = Path::new("/run/netns").join(name).exists();
@@ -43,7 +44,7 @@ impl Reader {
         let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, at(name)).unwrap();
         link(Path::new(env!("CARGO_BIN_EXE_cofferdam")), "bin/cofferdam");
         link(&root.join("etc"), "etc");
-        // Tests are root already, and not every host of theirs has sudo.
+        // Tests run as root, and not every host has sudo.
         std::fs::write(at("bin/sudo"), "#!/bin/sh\nexec \"$@\"\n").unwrap();
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(at("bin/sudo"), executable).unwrap();
@@ -59,7 +60,7 @@ impl Reader {
         reader
     }
 
-    /// The command with the reader's own words in the two places where the README has stand-ins.
+    /// Command with the reader's own words in the two places where the README has placeholders.
     fn own_words(&self, command: &str) -> String {
         command.replace("ping HOST", "ping 10.98.2.2").replace(
             "--container web-3",
@@ -68,15 +69,15 @@ impl Reader {
     }
 }
 
-/// How a command is run, and why not simply to its end.
+/// Way to run a command.
 enum Way {
     /// To its end, with code 0.
     ToTheEnd,
     /// A live screen: `q` ends it, with code 0.
     UntilQ,
-    /// A benchmark that takes minutes: Ctrl-C once it says something ends it, with 130.
+    /// A benchmark that takes minutes: Ctrl-C after its first output ends it, with code 130.
     UntilCtrlC,
-    /// `make` builds with the toolchain of whoever calls it, and `make test` runs this very test.
+    /// Not at all: `make` builds with the caller's toolchain, and `make test` runs this very test.
     Not,
 }
 
@@ -123,13 +124,13 @@ fn every_block_of_shell_runs_as_it_stands() {
     cofferdam_lab::fixtures::assert_nothing_left();
 }
 
-/// Types a block into a shell of its own. Returns the number of commands that ran.
+/// Types a block into a new shell. Returns the number of commands that ran.
 fn type_block(reader: &Reader, block: &blocks::Block) -> usize {
     let mut shell = Shell::start(reader.folder.path());
     let mut screen = String::new();
     let mut run = 0;
-    // Not every host boots systemd: `make test-package` does. The commands after it ask the agent
-    // that it starts.
+    // Not every host boots systemd; `make test-package` tests these commands. The commands after
+    // them ask the agent that systemd starts.
     let needs_systemd = |command: &&String| command.contains("systemctl");
     for command in block.commands.iter().take_while(|c| !needs_systemd(c)) {
         if let Some(output) = type_command(&mut shell, reader, command) {

@@ -1,23 +1,24 @@
-//! An interactive shell on a terminal of its own, typed into.
+//! Interactive shell on its own terminal, for typing.
 
 use cofferdam_lab::fixtures::{Terminal, wait_until};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The prompt shows how the last command ended; typing is not echoed, so only prompts look so.
+/// Prompt with the exit code of the last command. Typing is not echoed, so only prompts look like
+/// this.
 const PROMPT: (&str, &str) = ("README:", ":> ");
-/// What every screen names: the key that ends it.
+/// Word on every screen: the key that ends it.
 pub const QUIT: &str = "quit";
 
-/// `bash` on a terminal of its own.
+/// `bash` on its own terminal.
 pub struct Shell {
     terminal: Terminal,
-    /// Bytes of the screen that belong to what was typed before.
+    /// Bytes of the screen from earlier commands.
     seen: usize,
 }
 
 impl Shell {
-    /// Starts it in `folder`, whose `bin` goes before the host's.
+    /// Starts the shell in `folder`, whose `bin` precedes the host's.
     pub fn start(folder: &Path) -> Shell {
         let begin = format!(
             "PATH={}/bin:$PATH\nPS1='{}$?{}'\nPS2=\nstty -echo\n",
@@ -34,13 +35,13 @@ impl Shell {
         shell
     }
 
-    /// Types a command; its exit code and what it printed.
+    /// Types a command; returns its exit code and its output.
     pub fn run(&mut self, command: &str, limit: Duration) -> (i32, String) {
         self.type_keys(&format!("{command}\n"));
         self.prompt(limit)
     }
 
-    /// Types a command, and `key` as soon as it shows `sign`.
+    /// Types a command, and `key` as soon as `sign` appears.
     pub fn run_until(
         &mut self,
         command: &str,
@@ -57,7 +58,7 @@ impl Shell {
         self.prompt(limit)
     }
 
-    /// What still runs in the background.
+    /// List of jobs in the background.
     pub fn jobs(&mut self) -> String {
         let (_, text) = self.run("jobs -r", Duration::from_secs(20));
         text.trim().to_owned()
@@ -67,13 +68,13 @@ impl Shell {
         self.terminal.press(keys);
     }
 
-    /// What was printed since the last prompt.
+    /// Output since the last prompt.
     fn fresh(&self) -> String {
         let screen = self.terminal.screen();
         String::from_utf8_lossy(&screen[self.seen..]).replace('\r', "")
     }
 
-    /// Waits for the prompt: the exit code in it, and the text before.
+    /// Waits for the prompt; returns the exit code in it, and the text before it.
     fn prompt(&mut self, limit: Duration) -> (i32, String) {
         let begin = Instant::now();
         loop {
@@ -90,7 +91,7 @@ impl Shell {
         }
     }
 
-    /// The place behind the first new prompt.
+    /// Offset after the first new prompt.
     fn fresh_end(&self) -> usize {
         let screen = self.terminal.screen();
         let find = |from: usize, what: &str| {

@@ -1,4 +1,4 @@
-"""A client that is answered and keeps its connection. Arguments: address, port, path."""
+"""Client that gets an answer and keeps its connection. Arguments: address, port, path."""
 
 import socket
 import sys

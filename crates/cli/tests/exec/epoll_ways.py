@@ -1,5 +1,6 @@
-"""Is told of data by epoll, and reads it in every way: some see what the library holds, and some read past
-it. Arguments: address, port."""
+"""Reads data that epoll reports in every way, some within the library and some bypassing it.
+
+Arguments: address, port."""
 
 import array
 import fcntl
@@ -115,13 +116,13 @@ def waiting(c):
 ways = [by_recv, by_read, by_parts, by_message, by_bytes, by_peek, by_copy, by_thread, by_select]
 ways += [by_poll, by_child, not_at_all]
 seen = hashlib.sha256()
-told = 0
-# Each connection by itself: one whose data was left unread is not told of by the library any more.
+reported = 0
+# Each connection separately: the library does not report one with unread data again.
 for number, way in enumerate(ways * 2):
     edge = number >= len(ways)
     while True:
         connection, _ = listener.accept()
-        # Whoever only looks whether somebody listens sends nothing.
+        # A probe that only checks whether the port is open sends nothing.
         if connection.recv(1) == b"s":
             break
         connection.close()
@@ -133,9 +134,9 @@ for number, way in enumerate(ways * 2):
     while True:
         events = epoll.poll(20)
         if not events or events[0][0] != connection.fileno():
-            sys.exit(f"{way.__name__}: not told")
-        told += 1
-        # Now and then the plain way, so that the next is told again.
+            sys.exit(f"{way.__name__}: not reported")
+        reported += 1
+        # Sometimes the plain way, so that the next data is reported again.
         chosen = way if chance.random() < 0.5 else by_recv
         if edge and chosen is not_at_all:
             chosen = by_recv
@@ -145,7 +146,7 @@ for number, way in enumerate(ways * 2):
             except BlockingIOError:
                 break
             data += part
-            # By edges all has to be read.
+            # With edges everything has to be read.
             if not edge or not part:
                 break
             chosen = by_recv
@@ -163,4 +164,4 @@ for number, way in enumerate(ways * 2):
     connection.setblocking(True)
     connection.sendall(seen.digest())
     connection.close()
-print("told", told, flush=True)
+print("reported", reported, flush=True)
