@@ -16,25 +16,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Between two looks at the socket: packets wait in its buffer, nobody is woken for one.
+/// Time between two looks at the socket. Packets wait in its buffer, so the thread need not wake
+/// for each.
 const LOOK: Duration = Duration::from_millis(50);
-/// The first look comes soon: until then N is a guess.
+/// Time to the first look: until then N is a guess.
 const FIRST_LOOK: Duration = Duration::from_millis(10);
-/// Between two settings of N.
+/// Time between two settings of N.
 const SETTLE: Duration = Duration::from_millis(400);
-/// System calls of one look; what still waits then is read at the next.
+/// Most system calls of one look; the next look reads the rest.
 const CALLS: usize = 64;
 
-/// Why flows cannot be seen.
+/// Reason why flows cannot be seen.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// No right to.
+    /// The right is missing.
     #[error(
         "seeing the packets of a container needs root (CAP_NET_RAW in its network namespace and \
          CAP_SYS_ADMIN to enter it): run it with sudo"
     )]
     Denied,
-    /// The namespace or the socket.
+    /// The namespace or the socket failed.
     #[error("cannot sample the packets of this network namespace: {0}")]
     Failed(io::Error),
 }
@@ -48,39 +49,39 @@ impl From<io::Error> for CaptureError {
     }
 }
 
-/// Whose packets are counted.
+/// Owner of the packets to count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whose {
     /// Everything that the network namespace receives.
     Namespace,
-    /// What these cgroups receive by their TCP and UDP sockets, in a namespace that is not theirs alone.
+    /// Packets to the TCP and UDP sockets of these cgroups, in a namespace that others share.
     Cgroups(HashSet<CgroupId>),
 }
 
-/// What was seen.
+/// Counts of a sample.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// For how long it was looked.
+    /// Time that the counts cover.
     pub length: Duration,
     /// Flows, most packets first.
     pub flows: Vec<(Flow, Count)>,
     /// All packets.
     pub total: Count,
-    /// Those that are not IP.
+    /// Packets that are not IP.
     pub other: Count,
     /// Packets in the sample.
     pub sampled: u64,
-    /// Packets of the sample that were lost for want of room.
+    /// Packets of the sample that were lost because the buffer was full.
     pub lost: u64,
     /// One packet in this many is in the sample now.
     pub one_in: u32,
     /// CPU time that the reading thread has used since the capture started.
     pub cpu: Duration,
-    /// Why it ended early.
+    /// Reason for an early end.
     pub failed: Option<String>,
 }
 
-/// A running sample. Dropped, it ends, and its socket is closed.
+/// Running sample. Dropping it ends the sample and closes its socket.
 #[derive(Debug)]
 pub struct Capture {
     seen: Arc<Seen>,
@@ -98,7 +99,7 @@ struct State {
     window: Option<Duration>,
     begun: Instant,
     now: Table,
-    /// The window before, with its beginning.
+    /// The window before this one, with its begin.
     before: Option<(Instant, Table)>,
     one_in: u32,
     lost: u64,
@@ -107,11 +108,12 @@ struct State {
 }
 
 impl Capture {
-    /// Samples what the network namespace behind `netns` receives, and counts what is `whose`. Counts are
-    /// since the start, or with `window` of the last one to two windows.
+    /// Samples the packets that the network namespace `netns` receives, and counts those of
+    /// `whose`. The counts cover the time since the start, or with `window` the last one to two
+    /// windows.
     ///
     /// # Errors
-    /// [`CaptureError`] when the namespace cannot be entered or a socket not opened.
+    /// [`CaptureError`] if the namespace cannot be entered or a socket cannot be opened.
     pub fn start(
         netns: &File,
         whose: &Whose,
@@ -151,7 +153,7 @@ impl Capture {
         })
     }
 
-    /// What was seen up to now.
+    /// Returns the counts up to now.
     pub fn reading(&self) -> Reading {
         let state = self.seen.state();
         let mut table = state
@@ -182,7 +184,7 @@ impl Drop for Capture {
         self.seen.ending.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // A panic there has been printed.
+            // The thread has printed its panic.
             let _ended = thread.join();
         }
     }
@@ -195,7 +197,7 @@ impl Seen {
 }
 
 impl State {
-    /// After a look: begins a new window when the present one is over.
+    /// Starts a new window after a look, if the present one is over.
     fn turn(&mut self, lost: u64) {
         self.lost += lost;
         self.cpu = cpu_time();
@@ -210,11 +212,11 @@ impl State {
     }
 }
 
-/// What the present N has cost.
+/// Cost of the present N.
 struct Period {
     begun: Instant,
-    /// CPU time of the thread at its beginning, and what it has used since for what costs the same whatever
-    /// N is.
+    /// CPU time of the thread at the begin of the period, and CPU time since then for work that
+    /// does not depend on N.
     cpu_before: Duration,
     cpu_apart: Duration,
     sampled: u64,
@@ -258,7 +260,7 @@ fn run(mut socket: PacketSocket, mut shared: Option<Shared>, seen: &Seen) -> io:
         }
         let next = period.next(one_in);
         if next != one_in {
-            // Nothing is kept in between, so that what the old N kept is counted with it.
+            // Nothing is captured in between, so that the packets of the old N are counted with it.
             socket.keep_none()?;
             drain(&mut socket, shared.as_ref(), seen, one_in)?;
             socket.keep(next)?;
@@ -271,7 +273,7 @@ fn run(mut socket: PacketSocket, mut shared: Option<Shared>, seen: &Seen) -> io:
     Ok(())
 }
 
-/// Counts what waits; how many packets that was, the container's or not.
+/// Counts the waiting packets; returns their number, whether they are the container's or not.
 fn drain(
     socket: &mut PacketSocket,
     shared: Option<&Shared>,
@@ -290,7 +292,7 @@ fn drain(
     Ok(sampled)
 }
 
-/// CPU time of this thread.
+/// Returns the CPU time of this thread.
 fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }

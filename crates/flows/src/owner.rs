@@ -1,5 +1,5 @@
-//! Whose packet it is, where a container shares its network namespace with the host: by the sockets of its
-//! cgroups. Pure.
+//! Finds the owner of a packet by the sockets of the container's cgroups, if the container shares
+//! its network namespace with the host. Pure.
 
 use crate::parse::Flow;
 use cofferdam_host::netlink::InetSocket;
@@ -7,18 +7,18 @@ use cofferdam_types::CgroupId;
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Receiver, and sender where the socket is connected.
+/// Receiver, and the sender if the socket is connected.
 type Ends = (u8, SocketAddr, Option<SocketAddr>);
 
-/// The sockets of a network namespace, and which of them are the container's.
+/// Sockets of a network namespace, divided into the container's and others.
 #[derive(Clone, Debug, Default)]
 pub struct Sockets {
     ours: HashMap<Ends, bool>,
 }
 
 impl Sockets {
-    /// Divides `all` into those of `cgroups` and others. Of several sockets with the same ends, as
-    /// SO_REUSEPORT makes them, one of `cgroups` is enough.
+    /// Divides `all` into those of `cgroups` and others. If several sockets have the same ends
+    /// (SO_REUSEPORT), one of `cgroups` is enough.
     pub fn divide(all: &[InetSocket], cgroups: &HashSet<CgroupId>) -> Sockets {
         let mut ours = HashMap::with_capacity(all.len());
         for socket in all {
@@ -30,8 +30,8 @@ impl Sockets {
         Sockets { ours }
     }
 
-    /// Whether the container's socket receives `flow`: as the kernel looks one up, the connected one
-    /// first, then the one bound to the address, then the one bound to all.
+    /// Whether the container's socket receives `flow`. Looks up a socket as the kernel does: first
+    /// a connected one, then one bound to the address, then one bound to all addresses.
     pub fn receive(&self, flow: &Flow) -> bool {
         let Some((from, to)) = flow.ports else {
             return false;
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_without_ports_or_of_a_socket_without_cgroup_is_nobodys() {
+    fn a_packet_without_ports_or_cgroup_is_unattributed() {
         let mut all = socket("0.0.0.0:80", None, 7);
         all.cgroup = None;
         assert!(!receives(&[all], 17, "10.0.0.2:80"));

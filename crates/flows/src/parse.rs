@@ -1,21 +1,21 @@
-//! A captured frame to its 5-tuple. Takes whatever the network sends: truncated, lying, nested.
+//! Parses a captured frame to its 5-tuple. Accepts any bytes: truncated, inconsistent, nested.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
-/// 802.1Q, 802.1ad.
+/// Types of 802.1Q and 802.1ad.
 const VLAN: [u16; 2] = [0x8100, 0x88a8];
-/// More VLAN tags or IPv6 extension headers than this are nobody's traffic.
+/// Most VLAN tags or IPv6 extension headers; a packet with more is unattributed.
 const MOST_NESTED: usize = 8;
 
 /// Bytes of struct virtio_net_hdr, which precedes the frame (PACKET_VNET_HDR).
 const VNET_BYTES: usize = 10;
 const ETHERNET_BYTES: usize = 14;
-/// IPv6 with extension headers and TCP with options.
+/// Length of an IPv6 header with extension headers and of TCP with options.
 const MOST_HEADER_BYTES: usize = 160;
 
-/// What a packet belongs to. Later fragments of a datagram have no ports.
+/// 5-tuple of a packet. Later fragments of a datagram have no ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Flow {
     /// Number of the protocol above IP.
@@ -24,7 +24,8 @@ pub struct Flow {
     pub source: IpAddr,
     /// Receiver.
     pub destination: IpAddr,
-    /// Ports of sender and receiver; `None` where the protocol has none or the packet does not tell.
+    /// Ports of sender and receiver; `None` if the protocol has none or the packet does not contain
+    /// them.
     pub ports: Option<(u16, u16)>,
     /// Whether it is part of a fragmented datagram.
     pub fragment: bool,
@@ -33,15 +34,15 @@ pub struct Flow {
 /// One captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Its 5-tuple; `None` for what is not IP, or is not whole up to its addresses.
+    /// The 5-tuple; `None` if it is not IP, or if it was cut off before its addresses.
     pub flow: Option<Flow>,
     /// Packets on the wire that GRO or TSO merged into it, at least 1.
     pub segments: u32,
 }
 
-/// Reads a frame as the packet socket gives it: struct virtio_net_hdr, then an Ethernet header where
-/// `ethernet`, else the IP packet itself. `length_bytes` is the frame's own length, which may be more
-/// than what was captured.
+/// Parses a frame from the packet socket: struct virtio_net_hdr, then an Ethernet header if
+/// `ethernet`, then the IP packet. `length_bytes` is the frame's own length, which may be more than
+/// the captured bytes.
 pub fn packet(captured: &[u8], length_bytes: usize, ethernet: bool) -> Packet {
     let (vnet, frame) = captured.split_at(captured.len().min(VNET_BYTES));
     let link_bytes = if ethernet { ETHERNET_BYTES } else { 0 };
@@ -55,7 +56,8 @@ pub fn packet(captured: &[u8], length_bytes: usize, ethernet: bool) -> Packet {
     }
 }
 
-/// linux/virtio_net.h: flags, gso_type, hdr_len, gso_size, csum_start, csum_offset; native byte order.
+/// Reads linux/virtio_net.h: flags, gso_type, hdr_len, gso_size, csum_start, csum_offset; native
+/// byte order.
 fn segments(vnet: &[u8], ip_bytes: usize) -> u32 {
     let &[_, gso_type, h0, h1, g0, g1, ..] = vnet else {
         return 1;
@@ -64,11 +66,11 @@ fn segments(vnet: &[u8], ip_bytes: usize) -> u32 {
     if gso_type == 0 || gso_bytes == 0 {
         return 1;
     }
-    // hdr_len is the linear part from the link header on, which is the headers alone where GRO or TCP
-    // built the packet; else IPv4 and TCP with timestamps.
-    let told = usize::from(u16::from_ne_bytes([h0, h1])).saturating_sub(ETHERNET_BYTES);
-    let header_bytes = if (28..=MOST_HEADER_BYTES).contains(&told) {
-        told
+    // hdr_len is the linear part from the link header on. That is the headers alone if GRO or TCP
+    // built the packet; otherwise assume IPv4 and TCP with timestamps.
+    let stated = usize::from(u16::from_ne_bytes([h0, h1])).saturating_sub(ETHERNET_BYTES);
+    let header_bytes = if (28..=MOST_HEADER_BYTES).contains(&stated) {
+        stated
     } else {
         52
     };
@@ -131,7 +133,8 @@ fn of_ipv6(packet: &[u8]) -> Option<Flow> {
     };
     let (mut at, mut first) = (40, true);
     for _ in 0..MOST_NESTED {
-        // RFC 8200, 4: hop-by-hop, routing, destination options; fragment; RFC 4302: authentication.
+        // RFC 8200, 4: hop-by-hop, routing, destination options; fragment. RFC 4302:
+        // authentication.
         let length_bytes = match flow.protocol {
             0 | 43 | 60 => packet.get(at + 1).map(|n| (usize::from(*n) + 1) * 8),
             51 => packet.get(at + 1).map(|n| (usize::from(*n) + 2) * 4),
@@ -147,7 +150,7 @@ fn of_ipv6(packet: &[u8]) -> Option<Flow> {
                 return Some(flow);
             }
         };
-        // Cut off among the headers: the addresses stand.
+        // Cut off among the headers: the addresses are valid.
         let (Some(next), Some(length_bytes)) = (packet.get(at), length_bytes) else {
             return Some(flow);
         };
@@ -160,7 +163,7 @@ fn of_ipv6(packet: &[u8]) -> Option<Flow> {
     Some(flow)
 }
 
-/// Ports of TCP, UDP, DCCP, SCTP and UDP-Lite stand at the same place.
+/// Reads the ports. TCP, UDP, DCCP, SCTP and UDP-Lite have them at the same place.
 fn ports(packet: &[u8], at: usize, protocol: u8) -> Option<(u16, u16)> {
     if !matches!(protocol, 6 | 17 | 33 | 132 | 136) {
         return None;

@@ -1,22 +1,24 @@
-//! How many packets one sample stands for.
+//! Chooses the sampling rate: how many packets one sample represents.
 
 use std::time::Duration;
 
-/// Samples a second that are aimed at. One costs about a microsecond in all: its copy in the softirq,
-/// the system call, the table.
+/// Target number of samples per second. One costs about 1 µs in total: its copy in the softirq, the
+/// system call, the table.
 pub const MOST_SAMPLES_PER_S: u32 = 4_000;
-/// CPU time of the reading thread that is too much, as a share of one CPU.
+/// Upper limit for the CPU time of the reading thread, as a share of one CPU.
 const MOST_CPU: f64 = 0.008;
-/// The most that one sample can have cost. The thread's CPU time holds more than the samples: its own looks,
-/// and whatever softirq or hypervisor took the CPU from it, which no larger N makes cheaper.
+/// Upper limit for the cost of one sample. The thread's CPU time includes more than the samples:
+/// its own looks, and any softirq or hypervisor that interrupted it. No larger N makes these
+/// cheaper.
 const MOST_CPU_PER_SAMPLE: Duration = Duration::from_micros(20);
-/// One in this many while nothing is known of the load.
+/// First N, while the load is unknown.
 pub const FIRST: u32 = 256;
-/// Fewer than one in this many are never taken.
+/// Largest N.
 const LAST: u32 = 1 << 16;
 
-/// The next N after `sampled` packets were kept with one in `n` over `length`, which cost `cpu` and lost
-/// `lost` for want of room. A power of two; it falls slowly, so that it does not swing.
+/// Returns the next N, after `sampled` packets were kept with one in `n` over `length`, which cost
+/// `cpu` and lost `lost` because the buffer was full. A power of two. It falls slowly, so that it
+/// does not swing.
 pub fn next(n: u32, sampled: u64, lost: u64, cpu: Duration, length: Duration) -> u32 {
     let seconds = length.as_secs_f64();
     if seconds <= 0.0 {
@@ -27,7 +29,7 @@ pub fn next(n: u32, sampled: u64, lost: u64, cpu: Duration, length: Duration) ->
     let cpu_share = cpu.as_secs_f64().min(most_cpu_s) / seconds;
     let load = (samples_per_s / f64::from(MOST_SAMPLES_PER_S)).max(cpu_share / MOST_CPU);
     let load = if lost > 0 { load.max(2.0) } else { load };
-    // Half of the aim is kept, a quarter is not: between them N stands still.
+    // Half of the target keeps N, a quarter lowers it: between them N is stable.
     let factor = if load > 1.0 {
         load.log2().ceil()
     } else if load < 0.25 {
@@ -82,7 +84,7 @@ mod tests {
         assert_eq!(next(1, 0, 0, SECOND, SECOND), 1);
         assert_eq!(next(1, 390, 0, SECOND, SECOND), 1);
         assert_eq!(next(1, 1000, 0, SECOND, SECOND), 4);
-        // Nor does it keep N from falling.
+        // Such a cost does not keep N from falling either.
         assert_eq!(next(FIRST, 3, 0, Duration::from_millis(2), SECOND), 4);
     }
 }

@@ -1,5 +1,5 @@
-//! What has to be asked again and again while a namespace is looked at that the container shares with the
-//! host: whose sockets there are, and which devices are ports of others.
+//! A network namespace that the container shares with the host. While it is sampled, its sockets
+//! and the devices that are ports of others are queried again and again.
 
 use crate::owner::Sockets;
 use crate::parse::Packet;
@@ -9,26 +9,27 @@ use std::collections::HashSet;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Between two questions, at least.
+/// Shortest time between two queries.
 const LEAST_PAUSE: Duration = Duration::from_secs(1);
-/// Questions take at most one part in so many of the time.
+/// Ratio of the time between queries to the time of a query, at least.
 const PAUSES: u32 = 50;
 
-/// Tells the container's packets from those of the host.
+/// Distinguishes the container's packets from those of the host.
 pub struct Shared {
     cgroups: HashSet<CgroupId>,
     diag: SockDiag,
     links: Rtnetlink,
     sockets: Sockets,
-    /// Those of the time before: what waits to be read may be for one that is closed by now.
+    /// Sockets of the query before: a waiting packet may be for a socket that is closed by now.
     before: Sockets,
-    /// Indices of devices whose packets are seen again, at the bridge or bond that they are ports of.
+    /// Indices of devices that are ports of a bridge or bond, at which their packets are seen
+    /// again.
     ports: HashSet<u32>,
     ask_at: Instant,
 }
 
 impl Shared {
-    /// Asks for the first time, in the network namespace of the calling thread.
+    /// Queries for the first time, in the calling thread's network namespace.
     pub fn open(cgroups: HashSet<CgroupId>) -> io::Result<Shared> {
         let mut opened = Shared {
             cgroups,
@@ -43,7 +44,7 @@ impl Shared {
         Ok(opened)
     }
 
-    /// Asks again when it is time.
+    /// Queries again, if that is due.
     pub fn turn(&mut self) -> io::Result<()> {
         match Instant::now() >= self.ask_at {
             true => self.ask(),
@@ -51,7 +52,7 @@ impl Shared {
         }
     }
 
-    /// Whether `packet`, as received by the device of index `device`, is the container's.
+    /// Whether `packet`, received by the device of index `device`, is the container's.
     pub fn is_ours(&self, packet: &Packet, device: u32) -> bool {
         let is_received = |flow| self.sockets.receive(flow) || self.before.receive(flow);
         !self.ports.contains(&device) && packet.flow.as_ref().is_some_and(is_received)
@@ -62,7 +63,7 @@ impl Shared {
         let now = Sockets::divide(&self.diag.sockets()?, &self.cgroups);
         self.before = std::mem::replace(&mut self.sockets, now);
         let links = self.links.links()?;
-        // A VRF is no bridge: what its ports receive is not received by it again.
+        // A VRF is no bridge: it does not receive the packets of its ports again.
         let is_vrf = |index| links.iter().any(|l| l.index == index && l.kind == "vrf");
         self.ports = (links.iter())
             .filter(|l| l.master.is_some_and(|master| !is_vrf(master)))

@@ -1,4 +1,4 @@
-//! The packet socket: opened in the container's network namespace, filtered in the kernel.
+//! The packet socket: opened in the container's network namespace, with a filter in the kernel.
 
 use crate::SNAP_BYTES;
 use cofferdam_host::inside::devices;
@@ -9,9 +9,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// Packets of one system call.
 const BATCH: usize = 64;
-/// Room for packets that wait to be read, bytes. Those of a large merged packet count in full.
+/// Size of the socket's buffer, bytes. Large merged packets count in full.
 const BUFFER_BYTES: libc::c_int = 16 << 20;
-/// Room for one struct tpacket_auxdata with its header, in words of its alignment.
+/// Size of one struct tpacket_auxdata with its header, in words of its alignment.
 const CONTROL_WORDS: usize = 8;
 /// linux/if_packet.h; absent from the libc crate.
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
@@ -24,9 +24,9 @@ const AD_RANDOM: i32 = AD_OFFSET + 56;
 /// One packet of the sample.
 #[derive(Clone, Copy, Debug)]
 pub struct Captured<'a> {
-    /// What was captured of it.
+    /// Captured bytes.
     pub bytes: &'a [u8],
-    /// Its own length, bytes.
+    /// Length of the packet, bytes.
     pub length: usize,
     /// Whether it begins with an Ethernet header.
     pub ethernet: bool,
@@ -34,7 +34,8 @@ pub struct Captured<'a> {
     pub device: u32,
 }
 
-/// A packet socket for what the namespace receives on every device. Closed, nothing of it remains.
+/// Packet socket for the packets that the namespace receives on every device. Closing it leaves
+/// nothing.
 #[derive(Debug)]
 pub struct PacketSocket {
     socket: OwnedFd,
@@ -44,9 +45,10 @@ pub struct PacketSocket {
 }
 
 impl PacketSocket {
-    /// Opens it in the namespace of the calling thread. It takes no packet until [`PacketSocket::keep`].
+    /// Opens it in the calling thread's namespace. It captures no packet until
+    /// [`PacketSocket::keep`].
     pub fn open() -> io::Result<PacketSocket> {
-        // SAFETY: plain values; the descriptor that comes back is nobody else's.
+        // SAFETY: plain values; the returned descriptor has no other owner.
         let socket = unsafe {
             let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
             OwnedFd::from_raw_fd(Errno::result(libc::socket(libc::AF_PACKET, kind, 0))?)
@@ -58,11 +60,11 @@ impl PacketSocket {
         };
         opened.set(libc::SOL_PACKET, PACKET_VNET_HDR, &1_i32)?;
         opened.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1_i32)?;
-        // Before Linux 4.20 the option is missing: then what the container sends is sampled too.
+        // Linux before 4.20 lacks the option: then the container's own packets are sampled too.
         opened.set(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)?;
         opened.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &BUFFER_BYTES)?;
         opened.keep_none()?;
-        // SAFETY: every field of the address may be 0; the length is its own.
+        // SAFETY: every field of the address may be 0; its length is passed.
         let bound = unsafe {
             let mut address: libc::sockaddr_ll = zeroed();
             address.sll_family = libc::AF_PACKET as u16;
@@ -78,8 +80,8 @@ impl PacketSocket {
         Ok(opened)
     }
 
-    /// Keeps one packet in `one_in`, at random, cut to its headers. Where there are VLAN devices a
-    /// frame with a tag is left out: the kernel passes it on to one of them, where it is seen again.
+    /// Keeps one packet in `one_in`, at random, cut to its headers. With VLAN devices, a frame with
+    /// a tag is left out: the kernel passes it on to one of them, where it is seen again.
     pub fn keep(&self, one_in: u32) -> io::Result<()> {
         let load = |offset: i32| op(0x20, 0, 0, offset.cast_unsigned());
         let drop_unless_below = u32::MAX / one_in.max(1);
@@ -95,12 +97,12 @@ impl PacketSocket {
         ])
     }
 
-    /// Keeps nothing.
+    /// Keeps no packet.
     pub fn keep_none(&self) -> io::Result<()> {
         self.filter(&mut [op(0x06, 0, 0, 0)])
     }
 
-    /// Gives every waiting packet to `take`. At most `most` system calls.
+    /// Passes every waiting packet to `take`, with at most `most` system calls.
     pub fn read(&mut self, most: usize, mut take: impl FnMut(&Captured<'_>)) -> io::Result<()> {
         for _ in 0..most {
             let received = self.receive(&mut take)?;
@@ -111,9 +113,9 @@ impl PacketSocket {
         Ok(())
     }
 
-    /// Packets that were kept but lost for want of room, since the last call.
+    /// Returns the packets since the last call that were lost because the buffer was full.
     pub fn lost(&self) -> io::Result<u64> {
-        // SAFETY: the structure is plain integers, and the length is its own.
+        // SAFETY: the structure is plain integers, and its length is passed.
         let (code, stats) = unsafe {
             let mut stats: libc::tpacket_stats = zeroed();
             let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
@@ -147,8 +149,8 @@ impl PacketSocket {
             header.msg_hdr.msg_iov = &raw mut parts[i];
             header.msg_hdr.msg_iovlen = 1;
         }
-        // SAFETY: the pointers in the headers are to names, parts, controls and buffers, which live until
-        // after the call and are as long as the headers say.
+        // SAFETY: the pointers in the headers refer to names, parts, controls and buffers. These
+        // outlive the call, and have the lengths that the headers state.
         let count = unsafe {
             libc::recvmmsg(
                 self.socket.as_raw_fd(),
@@ -161,13 +163,13 @@ impl PacketSocket {
         let count = match Errno::result(count) {
             Ok(count) => usize::try_from(count).unwrap_or(0),
             Err(Errno::EAGAIN | Errno::EINTR) => return Ok(0),
-            // A device went down: the packets of the others go on.
+            // A device went down: the packets of the others continue.
             Err(Errno::ENETDOWN) => return Ok(0),
             Err(errno) => return Err(errno.into()),
         };
         for i in 0..count {
             let captured = (headers[i].msg_len as usize).min(SNAP_BYTES);
-            // SAFETY: the kernel has filled in this header and the control data that it points to.
+            // SAFETY: the kernel has filled in this header and its control data.
             let length = unsafe { own_length(&headers[i].msg_hdr) }.unwrap_or(captured);
             let ethernet = matches!(
                 names[i].sll_hatype,
@@ -192,7 +194,7 @@ impl PacketSocket {
     }
 
     fn set<T>(&self, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
-        // SAFETY: `value` is readable for the length that is given; what it points to, for a filter,
+        // SAFETY: `value` is readable for the given length. The program that a filter points to
         // lives as long as the caller's borrow.
         let code = unsafe {
             let length = size_of_val(value) as libc::socklen_t;
@@ -204,13 +206,13 @@ impl PacketSocket {
     }
 }
 
-/// The packet's length before it was cut, from the link header on (struct tpacket_auxdata).
+/// Returns the packet's length before it was cut, from the link header on (struct tpacket_auxdata).
 ///
 /// # Safety
-/// `header` and its control data are as recvmsg left them.
+/// `header` and its control data must be as recvmsg left them.
 unsafe fn own_length(header: &libc::msghdr) -> Option<usize> {
-    // SAFETY: by this function's own condition; the data is read only when its header says that it is of
-    // this kind and as long.
+    // SAFETY: by this function's own condition. The data are read only if their header has this
+    // kind and this length.
     unsafe {
         let control = libc::CMSG_FIRSTHDR(header).as_ref()?;
         let is_aux =

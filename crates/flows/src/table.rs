@@ -1,11 +1,12 @@
-//! The flows with the most packets, in bounded memory: the space-saving algorithm (Metwally, Agrawal,
-//! El Abbadi, "Efficient computation of frequent and top-k elements in data streams", ICDT 2005) over a
-//! random sample.
+//! The flows with the most packets, in bounded memory. Uses the space-saving algorithm (Metwally,
+//! Agrawal, El Abbadi, "Efficient computation of frequent and top-k elements in data streams", ICDT
+//! 2005) over a random sample.
 
 use crate::parse::{Flow, Packet};
 use std::collections::HashMap;
 
-/// Flows that are counted at once. A flow with more than 1/512 of all packets is never missed.
+/// Number of flows that are counted at once. A flow with more than 1/512 of all packets is never
+/// missed.
 pub const MOST_FLOWS: usize = 512;
 
 /// Estimate for one flow.
@@ -15,21 +16,21 @@ pub struct Count {
     pub packets: u64,
     /// Estimated bytes from the link header on.
     pub bytes: u64,
-    /// The part of `packets` that may belong to flows whose place it took.
+    /// Part of `packets` that may belong to flows whose place this one took.
     pub most_too_many: u64,
     /// Variance of `packets` by sampling.
     pub variance: f64,
 }
 
 impl Count {
-    /// Half of the 95% confidence interval of `packets` by sampling, packets.
+    /// Returns half of the 95% confidence interval of `packets` by sampling, packets.
     pub fn error_packets(&self) -> f64 {
         1.96 * self.variance.sqrt()
     }
 
-    /// A packet that stands for `one_in`: each was kept with the chance 1/`one_in`, so by Horvitz and
-    /// Thompson its weight is `one_in` and adds `one_in`·(`one_in` − 1) to the variance; a merged packet
-    /// is one draw of several segments.
+    /// Adds a packet that represents `one_in` packets. Each was kept with the probability
+    /// 1/`one_in`, so by Horvitz and Thompson its weight is `one_in`, and it adds
+    /// `one_in`·(`one_in` − 1) to the variance. A merged packet is one draw of several segments.
     fn add(&mut self, segments: u32, length_bytes: usize, one_in: u32) {
         let (n, segments) = (u64::from(one_in), u64::from(segments));
         self.packets += n * segments;
@@ -51,16 +52,17 @@ pub struct Table {
     places: HashMap<Flow, usize>,
     flows: Vec<Flow>,
     counts: Vec<Count>,
-    /// Everything, flows or not.
+    /// All packets, with or without a flow.
     pub total: Count,
-    /// What is not IP.
+    /// Packets that are not IP.
     pub other: Count,
     /// Packets in the sample.
     pub sampled: u64,
 }
 
 impl Table {
-    /// Counts a packet of `length_bytes` that was kept with the chance 1/`one_in` (at least 1).
+    /// Counts a packet of `length_bytes` that was kept with the probability 1/`one_in` (at least
+    /// 1).
     pub fn count(&mut self, packet: &Packet, length_bytes: usize, one_in: u32) {
         let one_in = one_in.max(1);
         self.sampled += 1;
@@ -82,7 +84,7 @@ impl Table {
         self.sampled += later.sampled;
     }
 
-    /// The flows, most packets first.
+    /// Returns the flows, most packets first.
     pub fn sorted(&self) -> Vec<(Flow, Count)> {
         let mut all: Vec<_> = self
             .flows
@@ -94,7 +96,8 @@ impl Table {
         all
     }
 
-    /// The place of `flow`; where all are taken, that of the smallest, whose count it inherits.
+    /// Returns the place of `flow`. If all are taken, it replaces the smallest flow and inherits
+    /// its count.
     fn place(&mut self, flow: Flow) -> &mut Count {
         let place = match self.places.get(&flow) {
             Some(place) => *place,
@@ -155,7 +158,7 @@ mod tests {
         let flows = table.sorted();
         assert_eq!(flows.len(), MOST_FLOWS);
         assert_eq!(flows[0].0.ports, Some((60_000, 53)));
-        // Never fewer than there were, and never more by what it says.
+        // Never less than the true count, and at most `most_too_many` more.
         let count = flows[0].1;
         assert!(
             count.packets >= 5000 && count.packets - count.most_too_many <= 5000,

@@ -1,6 +1,6 @@
 //! Real traffic into a container. Needs root.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use cofferdam_flows::{Capture, Reading, Whose};
 use cofferdam_lab::fixtures::traffic::{Udp, tcp_send, tcp_sink, udp_send, udp_sink};
@@ -21,7 +21,7 @@ struct Bed {
     source: Namespace,
 }
 
-/// A container and a neighbour that sends to it, by IPv4 and IPv6.
+/// Makes a container, and a neighbour that sends to it, by IPv4 and IPv6.
 fn bed() -> Bed {
     let container = FakeContainer::new("web");
     let source = Namespace::new("source");
@@ -40,7 +40,7 @@ fn bed() -> Bed {
 }
 
 impl Bed {
-    /// A capture that counts every packet: there is hardly any yet.
+    /// Starts a capture that counts every packet: there is hardly any yet.
     fn capture(&self) -> Capture {
         capture(self.container.pid(), &Whose::Namespace)
     }
@@ -55,7 +55,7 @@ impl Bed {
     }
 }
 
-/// As [`Bed::capture`], of `whose` packets in the network namespace of process `pid`.
+/// Starts a capture of `whose` packets in the network namespace of process `pid`.
 fn capture(pid: u32, whose: &Whose) -> Capture {
     let netns = File::open(format!("/proc/{pid}/ns/net")).unwrap();
     let capture = Capture::start(&netns, whose, None).unwrap();
@@ -71,7 +71,7 @@ fn alone(body: impl FnOnce() + Send + 'static) {
     cofferdam_lab::fixtures::assert_nothing_left();
 }
 
-/// Packets of `protocol` to `port` by the capture.
+/// Returns the packets of `protocol` to `port` by the capture.
 fn packets(reading: &Reading, protocol: u8, port: Option<u16>) -> u64 {
     let flows = reading.flows.iter();
     flows
@@ -131,7 +131,7 @@ fn both_families_and_protocols_are_counted_exactly_while_few() {
             (0.0, 200 * (14 + 20 + 8 + 64))
         );
         assert_eq!(of(9001).0.source, "fd99::1".parse::<IpAddr>().unwrap());
-        // TSO hands over up to 64 KiB at once: counted as the segments that would be on a wire.
+        // TSO passes up to 64 KiB at once: counted as the segments that would be on a wire.
         let (tcp, count) = of(9002);
         assert_eq!(tcp.protocol, 6);
         assert!(count.bytes > 3_000_000, "{count:?}");
@@ -140,7 +140,7 @@ fn both_families_and_protocols_are_counted_exactly_while_few() {
             (segments..segments + 300).contains(&count.packets),
             "{count:?}"
         );
-        // What the container answers is not counted.
+        // Packets that the container sends are not counted.
         assert!(
             reading
                 .flows
@@ -159,7 +159,7 @@ fn fragments_and_tagged_frames_are_seen_once() {
         let capture = bed.capture();
         // 4,000 bytes are three fragments, the first with the ports.
         bed.send("10.99.0.2:9000", 100, 4000);
-        // The kernel takes the outer tag off; the inner one stays. No VLAN device is in their way.
+        // The kernel removes the outer tag; the inner one stays. No VLAN device takes them.
         let tagged = bed
             .source
             .thread(|| send_frames("veth0", (0..100).map(|i| tagged(1 + i % 2))));
@@ -178,7 +178,8 @@ fn fragments_and_tagged_frames_are_seen_once() {
     });
 }
 
-/// Frames of any bytes, as a neighbour on the same link may send them.
+/// The frames have any bytes, as a neighbour on the same link may send them.
+///
 /// Promise 68.
 #[test]
 fn hostile_frames_are_counted_and_do_no_harm() {
@@ -223,18 +224,20 @@ fn its_end_closes_the_socket() {
         assert_eq!(sockets(), before + 1);
         drop(capture);
         assert_eq!(sockets(), before);
-        // Of a container that is gone meanwhile nothing more comes, and nothing fails.
+        // A container that has ended sends nothing more, and nothing fails.
         let capture = bed.capture();
         drop(bed);
         assert_eq!(capture.reading().failed, None);
     });
 }
 
-/// Two services in the host's namespace behind a bridge, whose ports see every packet too: each has what
-/// its own sockets receive, those that it opens later as well, and nothing of what nobody receives.
+/// Two services run in the host's namespace behind a bridge, whose ports see every packet too. Each
+/// gets the packets of its own sockets, also of later ones. Packets without a
+/// receiver count for neither.
+///
 /// Promise 15.
 #[test]
-fn in_the_hosts_namespace_packets_are_told_by_sockets() {
+fn in_the_hosts_namespace_sockets_distinguish_packets() {
     alone(|| {
         let (ours, theirs) = (Cgroup::new("ours"), Cgroup::new("theirs"));
         let source = Namespace::new("source");
@@ -264,12 +267,12 @@ fn in_the_hosts_namespace_packets_are_told_by_sockets() {
         assert_eq!(packets(&reading, 17, Some(9000)), 200, "{reading:?}");
         assert_eq!(reading.total.packets, 200, "{reading:?}");
 
-        // A socket that is opened meanwhile is found within a second or two; those that listened before it
-        // are known then.
+        // A new socket is found within a second or two, and so is any socket that listened before
+        // it.
         let listening = tcp_sink(&ours, None, at(9003));
         let not_ours = tcp_sink(&theirs, None, at(9004));
-        // (TCP's are read first: a look that was under way may know the first new socket and not those that
-        // listened just before it. The next look knows all.)
+        // (TCP's are read first: a query in flight may have the first new socket, but not the
+        // sockets that listened just before it. The next query has all.)
         for port in [9002, 9005] {
             let _new = udp_sink(&ours, None, at(port), u64::MAX);
             wait_until("the new socket is known", LIMIT, || {
@@ -277,7 +280,7 @@ fn in_the_hosts_namespace_packets_are_told_by_sockets() {
                 packets(&capture.reading(), 17, Some(port)) > 0
             });
         }
-        // (A connection is a handful of packets: of one alone nothing may be in the sample.)
+        // (A connection has a handful of packets: none of a single one may be in the sample.)
         let connect = |port, sink| {
             tcp_send(&source, None, at(port), 1000).finish();
             assert_eq!(received(sink), 1000);
@@ -293,9 +296,9 @@ fn in_the_hosts_namespace_packets_are_told_by_sockets() {
     });
 }
 
-/// What a look at many sockets costs does not depend on how many packets are taken: it makes none rarer.
+/// The cost of a look at many sockets does not depend on N: it must not raise N.
 #[test]
-fn many_sockets_in_the_hosts_namespace_make_no_sample_rarer() {
+fn many_sockets_in_the_hosts_namespace_keep_the_sampling_rate() {
     alone(|| {
         raise_open_files();
         let bed = bed();
@@ -315,7 +318,7 @@ fn many_sockets_in_the_hosts_namespace_make_no_sample_rarer() {
     });
 }
 
-/// A datagram to port 9001 in `tags` VLAN tags.
+/// Makes a datagram to port 9001 in `tags` VLAN tags.
 fn tagged(tags: usize) -> Vec<u8> {
     let mut frame = vec![0xff; 6];
     frame.extend([2, 0, 0, 0, 0, 1]);
@@ -327,7 +330,7 @@ fn tagged(tags: usize) -> Vec<u8> {
     frame
 }
 
-/// Sends `frames` from `device` of the calling thread's namespace; how many were.
+/// Sends `frames` from `device` of the calling thread's namespace; returns their number.
 fn send_frames(device: &str, frames: impl Iterator<Item = Vec<u8>>) -> usize {
     let index = std::fs::read_to_string("/proc/thread-self/net/dev_mcast").unwrap();
     let line = index
@@ -335,7 +338,7 @@ fn send_frames(device: &str, frames: impl Iterator<Item = Vec<u8>>) -> usize {
         .find(|l| l.split_whitespace().nth(1) == Some(device))
         .unwrap();
     let index: i32 = line.split_whitespace().next().unwrap().parse().unwrap();
-    // SAFETY: plain values; the address is a local that outlives each call, its length its own.
+    // SAFETY: plain values; the address is a local that outlives each call, its length is passed.
     unsafe {
         let socket = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0);
         assert!(socket >= 0);

@@ -1,12 +1,12 @@
-//! From the kernel's monotonic clock to the time of day.
+//! Converts the kernel's monotonic clock to the time of day.
 
 use nix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
-/// The distance between the two clocks, as it was at one moment. Taken anew for every reading:
-/// a step of the wall clock then shifts the times that follow, and no latency.
+/// Distance between the two clocks at one moment. It is taken again for every reading: a step of
+/// the wall clock then shifts later times of day, but no latency.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     monotonic_ns: u64,
@@ -22,7 +22,7 @@ impl Clock {
         }
     }
 
-    /// Time of day of a moment of CLOCK_MONOTONIC.
+    /// Returns the time of day of a moment of CLOCK_MONOTONIC.
     pub fn wall(&self, monotonic_ns: u64) -> SystemTime {
         if monotonic_ns <= self.monotonic_ns {
             let before = Duration::from_nanos(self.monotonic_ns - monotonic_ns);
@@ -33,12 +33,12 @@ impl Clock {
     }
 }
 
-/// CLOCK_MONOTONIC of the host, ns: the clock of all reports. In a time namespace the clock that
-/// a process reads is another one, by a distance that never changes.
+/// Returns CLOCK_MONOTONIC of the host, ns: the clock of all reports. In a time namespace a process
+/// reads another clock, at a constant distance.
 pub fn monotonic_ns() -> u64 {
     static OFFSET_NS: OnceLock<i64> = OnceLock::new();
     let offset_ns = *OFFSET_NS.get_or_init(|| {
-        // Before 5.6, or without time namespaces, there is no such file and no distance.
+        // Linux before 5.6, or without time namespaces, has no such file and no distance.
         let text = fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
         offset_ns(&text)
     });
@@ -47,7 +47,8 @@ pub fn monotonic_ns() -> u64 {
     now.wrapping_sub(offset_ns).max(0).cast_unsigned()
 }
 
-/// What a time namespace adds to CLOCK_MONOTONIC, ns: a line `monotonic SECONDS NANOSECONDS`.
+/// Parses the offset of a time namespace to CLOCK_MONOTONIC, ns: a line
+/// `monotonic SECONDS NANOSECONDS`.
 fn offset_ns(text: &str) -> i64 {
     let mut lines = text.lines().map(str::split_ascii_whitespace);
     let found = lines.find_map(|mut words| {
@@ -90,7 +91,7 @@ mod tests {
 
     /// Promise 21.
     #[test]
-    fn a_step_of_the_wall_clock_shifts_times_of_day_and_nothing_else() {
+    fn a_wall_clock_step_shifts_only_times_of_day() {
         let before = Clock::now();
         let after = Clock {
             wall: before.wall + Duration::from_secs(3600),

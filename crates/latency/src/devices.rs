@@ -1,5 +1,5 @@
-//! The programs on the devices that the packets of the measured containers pass: their own, and those of the
-//! namespaces that these lead to (the host's, most often).
+//! Attaches programs to the devices that packets of the measured containers pass: the containers'
+//! own, and those of the namespaces to which these lead (most often the host's).
 
 use cofferdam_bpf::HookDescriptors;
 use cofferdam_host::netlink::Rtnetlink;
@@ -12,18 +12,21 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Between two looks for devices that are new.
+/// Time between two looks for new devices.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// They hand a packet to another device of the namespace, which is looked at instead.
+/// Kinds of devices that pass a packet to another device of the namespace, which is measured
+/// instead.
 const PASS_ON: [&str; 7] = ["bridge", "bond", "team", "vlan", "macvlan", "ipvlan", "vrf"];
 
-/// A namespace, and what of it has programs.
+/// Namespace with its attached programs.
 struct Space {
     netns: NetnsId,
-    /// Stands for it, as long as its name or process exists. Not kept open: that would keep the namespace.
+    /// A file of the namespace, valid while its name or process exists. Not kept open: that would
+    /// keep the namespace.
     path: PathBuf,
-    /// What its devices lead to, by the number that the kernel gives it here; of a measured container only.
+    /// Namespaces to which its devices lead, by the number that the kernel gives them here. Only
+    /// for a measured container.
     beyond: BTreeMap<i32, NetnsId>,
     links: BTreeMap<IfIndex, [OwnedFd; 2]>,
 }
@@ -38,10 +41,10 @@ impl Space {
         }
     }
 
-    /// A file that stands for it.
+    /// Opens a file of the namespace.
     ///
     /// # Errors
-    /// It is gone.
+    /// The namespace has ended.
     fn open(&mut self) -> io::Result<File> {
         open_namespace(&self.path, self.netns).or_else(|error| {
             self.path = namespaces().remove(&self.netns).ok_or(error)?;
@@ -49,7 +52,7 @@ impl Space {
         })
     }
 
-    /// Attaches to what of `devices` is new, and lets go of what is gone.
+    /// Attaches to new devices of `devices`, and detaches from removed ones.
     fn attach(
         &mut self,
         file: &File,
@@ -68,7 +71,7 @@ impl Space {
         let attached = in_namespace(file, || {
             let attach = |device: IfIndex| match hooks.attach(device) {
                 Ok(links) => Ok(Some((device, links))),
-                // Gone since it was listed.
+                // The device was removed since it was listed.
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
                 Err(error) => Err(error),
             };
@@ -81,11 +84,11 @@ impl Space {
     }
 }
 
-/// What is attached, and where. Dropping it detaches everything.
+/// All attached programs, by namespace. Dropping it detaches them.
 pub(crate) struct Devices {
     hooks: HookDescriptors,
     measured: BTreeMap<NetnsId, Space>,
-    /// Of the host: where the devices of the measured lead.
+    /// Namespaces of the host, to which devices of measured containers lead.
     host: BTreeMap<NetnsId, Space>,
     looked: Instant,
 }
@@ -100,7 +103,8 @@ impl Devices {
         }
     }
 
-    /// Attaches to the devices of a container and to those that they lead to. One that is gone has none.
+    /// Attaches to the devices of a container, and to those to which they lead. An ended container
+    /// has none.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -113,7 +117,7 @@ impl Devices {
         };
         self.measured.insert(netns, Space::new(netns, path));
         let added = self.look_inside(netns).and_then(|leads_to_new| {
-            // Its programs as one of the host's go.
+            // Programs that it has as a namespace of the host are dropped.
             let is_hosts = self.host.contains_key(&netns);
             match leads_to_new || is_hosts {
                 true => self.look_around(),
@@ -126,7 +130,7 @@ impl Devices {
         added
     }
 
-    /// Detaches from the devices of a container; unknown is fine.
+    /// Detaches from the devices of a container; an unknown one is no error.
     pub fn remove(&mut self, netns: NetnsId) {
         self.measured.remove(&netns);
         self.forget();
@@ -139,10 +143,10 @@ impl Devices {
         }
     }
 
-    /// Attaches to devices that are new since, once in a while.
+    /// Attaches to new devices, if a look is due.
     ///
     /// # Errors
-    /// As [`Devices::look`].
+    /// The errors of [`Devices::look`].
     pub fn tend(&mut self) -> io::Result<()> {
         if self.looked.elapsed() < LOOK_EVERY {
             return Ok(());
@@ -150,7 +154,7 @@ impl Devices {
         self.look()
     }
 
-    /// Attaches to what there is.
+    /// Attaches to the devices that exist.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -164,17 +168,18 @@ impl Devices {
         self.look_around()
     }
 
-    /// Attaches to the devices of a measured container; whether they lead to any that have no programs yet.
+    /// Attaches to the devices of a measured container; returns whether they lead to any without
+    /// programs.
     fn look_inside(&mut self, netns: NetnsId) -> io::Result<bool> {
         let Some(space) = self.measured.get_mut(&netns) else {
             return Ok(false);
         };
-        // Gone: whoever measures it will notice as well.
+        // The container has ended: its measurement will notice that too.
         let Ok(file) = space.open() else {
             return Ok(false);
         };
-        let known = &space.beyond;
-        let inner = in_namespace(&file, || inner(known))??;
+        let beyond = &space.beyond;
+        let inner = in_namespace(&file, || inner(beyond))??;
         space.attach(&file, self.hooks, &inner.devices)?;
         for (number, netns, path) in inner.new {
             space.beyond.insert(number, netns);
@@ -191,7 +196,7 @@ impl Devices {
     /// Attaches to the devices of the host.
     fn look_around(&mut self) -> io::Result<()> {
         for (netns, space) in &mut self.host {
-            // One that is measured has its programs as such.
+            // A measured namespace has its programs as such.
             if self.measured.contains_key(netns) {
                 space.links.clear();
                 continue;
@@ -208,7 +213,7 @@ impl Devices {
         Ok(())
     }
 
-    /// Lets go of namespaces that no measured container leads to any more.
+    /// Forgets namespaces to which no measured container leads any more.
     fn forget(&mut self) {
         let measured = &self.measured;
         let leads = |space: &Space, to: NetnsId| space.beyond.values().any(|netns| *netns == to);
@@ -217,16 +222,16 @@ impl Devices {
     }
 }
 
-/// A measured container's own devices.
+/// Devices of a measured container.
 struct Inner {
     devices: BTreeSet<IfIndex>,
-    /// The other ends of these: the number of their namespace, and their index there.
+    /// Other ends of these devices: the number of their namespace, and their index there.
     others: Vec<(i32, IfIndex)>,
-    /// Namespaces of `others` that were not known: number, namespace, a file that stands for it.
+    /// New namespaces of `others`: number, namespace, a file of it.
     new: Vec<(i32, NetnsId, PathBuf)>,
 }
 
-/// Of the namespace that the calling thread is in. `known` are namespaces by their numbers.
+/// Lists the devices of the calling thread's namespace. `known` are namespaces by their numbers.
 fn inner(known: &BTreeMap<i32, NetnsId>) -> io::Result<Inner> {
     let links = inside::devices()?;
     let others: Vec<(i32, IfIndex)> = links
@@ -237,7 +242,7 @@ fn inner(known: &BTreeMap<i32, NetnsId>) -> io::Result<Inner> {
     let mut unknown: BTreeSet<i32> = others.iter().map(|(number, _)| *number).collect();
     unknown.retain(|number| !known.contains_key(number));
     let mut new = Vec::new();
-    // Rare: every namespace of the host is asked for.
+    // This is rare: it queries every namespace of the host.
     if !unknown.is_empty() {
         let mut socket = Rtnetlink::open()?;
         for (netns, path) in namespaces() {

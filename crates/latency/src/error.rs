@@ -1,12 +1,12 @@
-//! Why a measurement cannot start or continue.
+//! Errors of a measurement.
 
 use cofferdam_bpf::LoadError;
 use cofferdam_types::NetnsId;
 
-/// The measurement could not do what it was asked.
+/// Reason why a measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MeasureError {
-    /// This host or this caller cannot.
+    /// This host or this caller cannot measure.
     #[error("{0}")]
     Unsupported(String),
     /// The programs could not be loaded.
@@ -15,17 +15,20 @@ pub enum MeasureError {
     /// A map could not be written or read.
     #[error("the latency maps could not be {what}: {source}")]
     Map {
-        /// Read or written.
+        /// Operation: read or written.
         what: &'static str,
-        /// Why.
+        /// Cause of the failure.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The programs could not be attached to devices.
-    #[error("the latency programs cannot be attached to the devices of network namespace {}: {source}", netns.0)]
+    #[error(
+        "the latency programs cannot be attached to the devices of network namespace {}: {source}",
+        netns.0
+    )]
     Devices {
-        /// Of which.
+        /// Namespace of the devices.
         netns: NetnsId,
-        /// Why.
+        /// Cause of the failure.
         source: std::io::Error,
     },
     /// The devices of measured containers could not be followed.
@@ -38,9 +41,9 @@ pub enum MeasureError {
         netns.0
     )]
     NoRow {
-        /// For which.
+        /// Namespace that needs a row.
         netns: NetnsId,
-        /// How many there are.
+        /// Number of rows.
         rows: u32,
     },
 }

@@ -1,28 +1,28 @@
-//! The containers that can be measured, followed while they come and go.
+//! Containers that can be measured, tracked while they come and go.
 
 use cofferdam_host::{HostError, Inventory};
 use cofferdam_types::{Container, KernelEvent, NetnsId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Why a container cannot be measured.
+/// Reason why a container cannot be measured.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum NotMeasurable {
-    /// It has the host's namespace.
+    /// The container has the host's namespace.
     #[error(
         "container {0} shares the host's network: it has no path of its own between its sockets \
          and the host's devices"
     )]
     HostNetwork(String),
-    /// Nothing runs in it.
+    /// The container has no process.
     #[error("container {0} has no process, and so no network namespace")]
     Empty(String),
-    /// Loopback only.
+    /// The container has only a loopback device.
     #[error("container {0} has no network interface of its own: its packets never leave it")]
     NoInterface(String),
 }
 
-/// The namespace in which `container`'s packets are measured.
+/// Returns the namespace in which `container`'s packets are measured.
 pub fn measurable(container: &Container) -> Result<NetnsId, NotMeasurable> {
     let name = || container.name.clone();
     if container.host_network {
@@ -37,7 +37,7 @@ pub fn measurable(container: &Container) -> Result<NetnsId, NotMeasurable> {
     Ok(netns)
 }
 
-/// The containers of this host.
+/// Containers of this host.
 pub struct Fleet {
     inventory: Inventory,
 }
@@ -48,24 +48,24 @@ impl Fleet {
         Inventory::scan().map(|inventory| Fleet { inventory })
     }
 
-    /// Looks again: what came, what went. One walk over the cgroup tree.
+    /// Updates the list. One walk over the cgroup tree.
     pub fn refresh(&mut self) {
-        // Nothing here listens to the kernel's own events; a full look replaces them.
+        // No kernel events arrive here; a full scan replaces them.
         let _ = self.inventory.handle(&KernelEvent::Lost { count: 0 });
         let _ = self.inventory.handle_links();
     }
 
-    /// All containers known now.
+    /// Returns all tracked containers.
     pub fn containers(&self) -> Vec<Arc<Container>> {
         self.inventory.containers().cloned().collect()
     }
 
-    /// The host's own namespace.
+    /// Returns the host's own namespace.
     pub fn host_netns(&self) -> NetnsId {
         self.inventory.host_netns()
     }
 
-    /// Namespaces with the containers that live in them, in order; several for a pod.
+    /// Returns namespaces with their containers, in order; several for a pod.
     pub fn by_netns(
         &self,
         wanted: impl Fn(&Container) -> bool,

@@ -1,5 +1,5 @@
-//! What a container's own network path adds to each packet: measured in the kernel, reported per
-//! packet, in stages that add up.
+//! Measures the time that a container's own network path adds to each packet. Measured in the
+//! kernel, reported per packet, in stages that add up.
 //!
 //! [`Meter`] measures containers (by network namespace) and hands out [`Sample`]s; [`Stages`]
 //! splits one into its parts; [`Summary`] keeps histograms of them.

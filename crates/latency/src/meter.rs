@@ -1,4 +1,4 @@
-//! Measuring: programs, the containers they watch, and readers of the reports.
+//! The measurement: programs, the containers they measure, and readers of the reports.
 
 use crate::clock::Clock;
 use crate::devices::Devices;
@@ -13,44 +13,44 @@ use cofferdam_types::NetnsId;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// The loaded measurement. Dropping it detaches every program and leaves nothing behind.
+/// Loaded measurement. Dropping it detaches every program and leaves nothing behind.
 pub struct Meter {
-    // Detached before the programs go.
+    // Dropped first, so that they are detached before the programs go.
     devices: Option<Devices>,
     programs: LatencyPrograms,
     rows: BTreeMap<NetnsId, u32>,
-    /// Free rows, the longest free first: packets of the previous owner may still be in flight.
+    /// Free rows, the one free longest first: packets of the previous owner may still be in flight.
     free: VecDeque<u32>,
-    /// Bucket that the next look begins with.
+    /// First bucket of the next look.
     next_bucket: u32,
     tended: Instant,
-    /// Host devices that stamp in hardware.
+    /// Host devices with hardware timestamps.
     stamping: Vec<String>,
 }
 
-/// Nothing seen of a packet for so long: its end will not be seen.
+/// Time without news of a packet after which its end will not be seen.
 const UNSEEN: Duration = Duration::from_secs(2);
-/// The same in a queue, which may be a shaped one.
+/// Such a time for a packet in a queue, which may be a shaped one.
 const UNSEEN_QUEUED: Duration = Duration::from_secs(20);
-/// Between two looks of [`Meter::tend`].
+/// Time between two looks of [`Meter::tend`].
 const TEND_EVERY: Duration = Duration::from_millis(250);
-/// Buckets examined at a time: some 0.1 ms.
+/// Number of buckets in one look: some 0.1 ms.
 const TEND_BUCKETS: u32 = 4096;
 
 impl Meter {
     /// Loads and attaches the programs; measures nothing yet.
     ///
     /// # Errors
-    /// [`MeasureError::Unsupported`] when this host lacks something (said by name, with the
+    /// [`MeasureError::Unsupported`] if this host lacks something (the error names it and the
     /// remedy).
     pub fn load(sizes: LatencySizes, start: Start) -> Result<Meter, MeasureError> {
         Meter::load_with(sizes, start, hardware_timestamping())
     }
 
-    /// The same, where these host devices stamp in hardware what they receive.
+    /// Loads and attaches the programs, with these host devices for hardware timestamps.
     ///
     /// # Errors
-    /// As [`Meter::load`].
+    /// The errors of [`Meter::load`].
     pub fn load_with(
         sizes: LatencySizes,
         start: Start,
@@ -69,7 +69,7 @@ impl Meter {
     }
 
     /// Detaches the programs temporarily, or attaches them again: detached they cost nothing.
-    /// Packets in flight at that moment are missed as unseen.
+    /// Packets in flight at that moment count as missed (unseen).
     pub fn attach(&mut self, on: bool) -> Result<(), MeasureError> {
         match &mut self.devices {
             Some(devices) if on => devices.look().map_err(MeasureError::Look)?,
@@ -107,7 +107,7 @@ impl Meter {
         Ok(())
     }
 
-    /// Stops measuring `netns`; its counts are gone. Unknown is fine.
+    /// Stops measuring `netns` and forgets its counts; an unknown one is no error.
     pub fn off(&mut self, netns: NetnsId) {
         if let Some(row) = self.rows.remove(&netns) {
             self.programs.clear(netns, row);
@@ -123,7 +123,7 @@ impl Meter {
         self.rows.contains_key(&netns)
     }
 
-    /// What was counted for `netns`; zero when it is not measured.
+    /// Returns the counts of `netns`; zero if it is not measured.
     pub fn counts(&self, netns: NetnsId) -> Result<Counts, MeasureError> {
         match self.rows.get(&netns) {
             Some(row) => self.programs.counts(*row).map_err(map_error("read")),
@@ -131,8 +131,9 @@ impl Meter {
         }
     }
 
-    /// Settles packets whose end was not seen (TCP frees some where no tracepoint is), a piece
-    /// of the table at a time, and follows the host's devices. To be called about as often as the reports are read.
+    /// Closes packets whose end was not seen (TCP frees some without a tracepoint), a part of the
+    /// table per call, and follows the host's devices. Call it about as often as the reports are
+    /// read.
     pub fn tend(&mut self) -> Result<(), MeasureError> {
         if let Some(devices) = &mut self.devices {
             devices.tend().map_err(MeasureError::Look)?;
@@ -149,14 +150,14 @@ impl Meter {
             .map_err(map_error("swept"))
     }
 
-    /// Settles every packet of which nothing was seen for `older`, at once.
+    /// Closes every packet without news for `older`, at once.
     pub fn settle(&self, older: Duration) -> Result<(), MeasureError> {
         self.programs
             .sweep(older, older, 0, self.programs.buckets())
             .map_err(map_error("swept"))
     }
 
-    /// A reader of all reports from now on.
+    /// Makes a reader of all reports from now on.
     pub fn reader(&self) -> Result<Reader, MeasureError> {
         Ok(Reader {
             ring: self.programs.reports()?,
@@ -164,22 +165,22 @@ impl Meter {
         })
     }
 
-    /// The host's devices whose hardware stamps what they receive; known since the start.
+    /// Returns the host's devices with hardware timestamps, as found at the start.
     pub fn hardware_timestamping(&self) -> &[String] {
         &self.stamping
     }
 
-    /// Where egress begins.
+    /// Returns the first point of egress.
     pub fn start(&self) -> Start {
         self.programs.start()
     }
 
-    /// Memory taken by the BPF maps, bytes; fixed from the start.
+    /// Returns the memory of the BPF maps, bytes; fixed from the start.
     pub fn memory_bytes(&self) -> u64 {
         self.programs.memory_bytes()
     }
 
-    /// Cost of each program since the start.
+    /// Returns the cost of each program since the start.
     pub fn program_costs(&self) -> Result<Vec<ProgramCost>, MeasureError> {
         self.programs.program_costs().map_err(map_error("read"))
     }
@@ -195,14 +196,14 @@ where
     }
 }
 
-/// Reads reports; never holds up the data path.
+/// Reader of reports; it never delays the data path.
 pub struct Reader {
     ring: ReportRing,
     taken: Taken,
 }
 
 impl Reader {
-    /// Hands every waiting report to `sink`, in the order of each CPU.
+    /// Passes every waiting report to `sink`, in the order of each CPU.
     pub fn take(&mut self, mut sink: impl FnMut(Sample)) {
         let clock = Clock::now();
         let taken = self.ring.take(|report| sink(Sample::new(report, &clock)));
@@ -211,7 +212,7 @@ impl Reader {
         self.taken.rejected += taken.rejected;
     }
 
-    /// What this reader has taken, missed and refused since it was made.
+    /// Returns the reports that this reader has taken, missed and refused so far.
     pub fn totals(&self) -> Taken {
         self.taken
     }

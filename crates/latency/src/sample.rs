@@ -1,23 +1,23 @@
-//! One packet, ready to be shown.
+//! One packet, ready for display.
 
 use crate::clock::Clock;
 use crate::stages::Stages;
 use cofferdam_bpf::latency::{Direction, Report};
 use std::time::SystemTime;
 
-/// A report with its stages and its time of day.
+/// Report with its stages and its time of day.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// As reported by the kernel.
+    /// The kernel's report.
     pub report: Report,
-    /// Its parts.
+    /// Stages of the report.
     pub stages: Stages,
-    /// When the packet began.
+    /// Time of day of the first point.
     pub time: SystemTime,
 }
 
 impl Sample {
-    /// Splits `report` and gives it its time of day.
+    /// Splits `report` and adds its time of day.
     pub fn new(report: Report, clock: &Clock) -> Sample {
         Sample {
             stages: Stages::of(&report),
@@ -26,12 +26,12 @@ impl Sample {
         }
     }
 
-    /// CLOCK_MONOTONIC of the last point, ns.
+    /// Returns the time of the last point, CLOCK_MONOTONIC, ns.
     pub fn end_ns(&self) -> u64 {
         self.report.base_ns + u64::from(self.stages.total_ns)
     }
 
-    /// Where it begins: `send`, `queue` or `device`.
+    /// Returns its first point: `send`, `queue` or `device`.
     pub fn start_label(&self) -> &'static str {
         match self.report.direction {
             Direction::Ingress => "device",

@@ -1,14 +1,14 @@
-//! One report split into its stages.
+//! Splits one report into its stages.
 
 use cofferdam_bpf::latency::{Direction, Point, Report};
 use serde::{Deserialize, Serialize};
 
-/// A part of the way. A stage lasts from the point before it that was seen to its own.
+/// Part of the way. A stage lasts from the previous point that was seen to its own point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// The container's own stack: from the system call to the device's queue; or from the
-    /// device to the socket.
+    /// The container's own stack: from the system call to the device's queue, or from the device to
+    /// the socket.
     Stack,
     /// The queue of the container's device.
     ContainerQdisc,
@@ -23,7 +23,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// All, in the order of egress; ingress passes them in another.
+    /// All stages, in the order of egress; ingress passes them in another order.
     pub const ALL: [Stage; 6] = [
         Stage::Stack,
         Stage::ContainerQdisc,
@@ -33,7 +33,7 @@ impl Stage {
         Stage::Reader,
     ];
 
-    /// As it is written in records.
+    /// Returns its text in records.
     pub fn label(self) -> &'static str {
         match self {
             Stage::Stack => "stack",
@@ -61,18 +61,18 @@ const INGRESS: [(Point, Stage); 5] = [
     (Point::Copied, Stage::Reader),
 ];
 
-/// The stages of one report, in the order the packet passed them, ns. They add up to
-/// [`Stages::total_ns`], always.
+/// Stages of one report, in the order in which the packet passed them, ns. They always add up to
+/// [`Stages::total_ns`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stages {
-    /// Stage and its length; a stage that was not passed, or not seen, is left out and its
-    /// time is in the one after it.
+    /// Stage and its length. A stage that was not passed, or not seen, is left out, and its time is
+    /// in the next one.
     pub parts_ns: Vec<(Stage, u32)>,
-    /// From the first point to the last that was seen.
+    /// Time from the first to the last point that was seen.
     pub total_ns: u32,
-    /// What a process on the host would not have had: egress, from the container's device to
-    /// the queue of the host's last; ingress, from the host's first device to the container's.
-    /// `None` where a point is missing.
+    /// Time that a process on the host would not have. Egress: from the container's device to the
+    /// queue of the host's last. Ingress: from the host's first device to the container's. `None`
+    /// if a point is missing.
     pub added_ns: Option<u32>,
 }
 

@@ -7,12 +7,12 @@ use cofferdam_types::NetnsId;
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 
-/// What histograms are kept apart by.
+/// Key of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Flow {
     /// The container.
     pub netns: NetnsId,
-    /// Which way.
+    /// Direction, seen from the container.
     pub direction: Direction,
     /// Protocol class.
     pub class: Class,
@@ -32,17 +32,18 @@ pub struct Distribution {
     pub max_ns: u64,
 }
 
-/// Two significant digits and a bit, up to ten seconds: 20 KiB each, made when first used.
+/// Makes a histogram of two significant digits and a bit, up to ten seconds. It takes 20 KiB, when
+/// first used.
 fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 10_000_000_000, 2).expect("the bounds are sound")
 }
 
-/// The histograms of one kind of packet.
+/// Histograms of one kind of packet.
 #[derive(Clone, Debug)]
 pub struct FlowSummary {
-    /// First to last point.
+    /// Time from the first to the last point.
     pub total: Histogram<u64>,
-    /// What the container's network adds.
+    /// Time that the container's network adds.
     pub added: Histogram<u64>,
     /// Each stage that was passed.
     pub stages: BTreeMap<Stage, Histogram<u64>>,
@@ -55,7 +56,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Takes one packet in.
+    /// Adds one packet.
     pub fn add(&mut self, sample: &Sample) {
         let flow = Flow {
             netns: sample.report.netns,
@@ -80,12 +81,12 @@ impl Summary {
         }
     }
 
-    /// Everything that was seen, in order.
+    /// Iterates over all histograms, in order.
     pub fn flows(&self) -> impl Iterator<Item = (&Flow, &FlowSummary)> {
         self.flows.iter()
     }
 
-    /// The histograms of one kind of packet.
+    /// Returns the histograms of one kind of packet.
     pub fn flow(&self, flow: Flow) -> Option<&FlowSummary> {
         self.flows.get(&flow)
     }
@@ -97,14 +98,14 @@ impl Summary {
 }
 
 impl Distribution {
-    /// A histogram of `values_ns`.
+    /// Makes a histogram of `values_ns`.
     pub fn histogram(values_ns: impl Iterator<Item = u64>) -> Histogram<u64> {
         let mut made = histogram();
         values_ns.for_each(|ns| made.saturating_record(ns));
         made
     }
 
-    /// The figures of `histogram`.
+    /// Returns the figures of `histogram`.
     pub fn of(histogram: &Histogram<u64>) -> Distribution {
         if histogram.is_empty() {
             return Distribution::default();
@@ -122,7 +123,7 @@ impl Distribution {
         }
     }
 
-    /// The histogram itself: value and count of each bucket that is not empty.
+    /// Returns the histogram itself: value and count of each bucket that is not empty.
     pub fn buckets(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
         histogram
             .iter_recorded()

@@ -1,4 +1,4 @@
-//! What is measured by devices alone, without the host's tracepoints (`--start device`).
+//! Measurement by devices alone, without the host's tracepoints (`--start device`).
 
 mod common;
 
@@ -24,12 +24,13 @@ fn address(text: &str) -> SocketAddr {
     text.parse().expect("an address")
 }
 
-/// UDP in both directions between the container and its peer, and an echo: a report for each.
+/// Sends UDP in both directions between the container and its peer, and an echo; each gets a
+/// report.
 fn both_ways(web: &Namespace, peer: &Namespace, here: SocketAddr, there: SocketAddr) -> Watch {
     both_ways_by(web, peer, (here, here), there)
 }
 
-/// The same, where the peer finds the container at `door`.
+/// Sends as [`both_ways`] does, but the peer addresses the container at `door`.
 fn both_ways_by(
     web: &Namespace,
     peer: &Namespace,
@@ -127,7 +128,8 @@ fn a_tunnel_of_the_container_is_looked_into() {
     });
 }
 
-/// By its device, which tracepoints do not name.
+/// The device names the container, which tracepoints do not.
+///
 /// Promise 19.
 #[test]
 fn macvlan_is_known_by_its_device() {
@@ -180,7 +182,8 @@ fn tcp_is_reported_whole_cut_and_merged() {
     });
 }
 
-/// A packet that was dropped on the way is one whose end was not seen, and is told apart from none.
+/// A packet that was dropped on the way counts as one whose end was not seen.
+///
 /// Promise 19.
 #[test]
 fn a_drop_is_a_packet_without_an_end() {
@@ -210,7 +213,7 @@ fn a_drop_is_a_packet_without_an_end() {
 
 /// Promise 19.
 #[test]
-fn what_joins_later_is_measured_and_what_goes_is_let_go() {
+fn later_devices_are_measured_and_ended_ones_are_detached() {
     alone(|| {
         let web = FakeContainer::new("web");
         let router = Router::new("router");
@@ -236,8 +239,8 @@ fn what_joins_later_is_measured_and_what_goes_is_let_go() {
         for direction in Direction::ALL {
             watch.assert_nearly_covered(direction, Class::Udp, PACKETS);
         }
-        // A container that is measured as well, and ends: its namespace is not kept.
-        let gone = watch.also(peer.namespace());
+        // A container that is measured as well, and ends: its namespace must end too.
+        let ended = watch.also(peer.namespace());
         assert!(router.sh("ls /sys/class/net").contains("c2"));
         drop(peer);
         let has_gone = || !router.sh("ls /sys/class/net").contains("c2");
@@ -247,7 +250,7 @@ fn what_joins_later_is_measured_and_what_goes_is_let_go() {
         });
         assert!(went, "the measurement keeps the namespace");
         watch.meter.tend().expect("devices can be followed");
-        watch.meter.off(gone);
+        watch.meter.off(ended);
         let absent = watch.meter.on(netns(web.namespace()), &Filter::default());
         absent.expect("known");
     });

@@ -1,4 +1,4 @@
-//! Filters, a table that fills, a namespace that goes: all counted, nothing left behind.
+//! Filters, a full table, a namespace that ends: everything is counted, nothing is left behind.
 
 mod common;
 
@@ -40,7 +40,7 @@ fn filters_are_the_kernels() {
         for sample in &watch.samples {
             assert_eq!(sample.start_label(), "queue");
         }
-        // Another device's packets are not there at all.
+        // Packets of another device are not measured.
         let elsewhere = Filter {
             ifindex: Some(99_999),
             ..Filter::default()
@@ -140,18 +140,19 @@ fn a_namespace_that_goes_leaves_the_others() {
         let mut watch = Watch::on(web.namespace());
         let brief = FakeContainer::new("brief");
         router.attach(&brief);
-        let gone = netns(brief.namespace());
-        watch.meter.on(gone, &Filter::default()).expect("a row");
+        let ended = netns(brief.namespace());
+        watch.meter.on(ended, &Filter::default()).expect("a row");
         drop(brief);
         send(web.namespace(), &peer, there.v4(9000), 100);
-        watch.meter.off(gone);
-        watch.meter.off(gone);
+        watch.meter.off(ended);
+        watch.meter.off(ended);
         watch.settle();
         watch.assert_covered(Direction::Egress, Class::Udp, 100);
     });
 }
 
-/// No device here stamps in hardware: asked for each packet, it is said to be absent.
+/// No device here has hardware timestamps: each packet's is absent.
+///
 /// Promise 19.
 #[test]
 fn a_stamp_that_no_hardware_gives_is_absent() {
@@ -173,7 +174,8 @@ fn a_stamp_that_no_hardware_gives_is_absent() {
     });
 }
 
-/// The stamp that the buffer of a received packet has is in its report, and only there.
+/// The timestamp in a received packet's buffer is in its report, and in no other.
+///
 /// Promise 19.
 #[test]
 fn a_stamp_of_the_hardware_is_reported() {
@@ -198,7 +200,7 @@ fn a_stamp_of_the_hardware_is_reported() {
             of.map(|s| s.report.hardware_ns).collect::<Vec<_>>()
         };
         assert_eq!(watch(vec!["c2".to_owned()]), [Some(STAMP_NS)]);
-        // Asked of nobody where no device is known to stamp: it costs nothing.
+        // If no device is known to have timestamps, none is read: that costs nothing.
         assert_eq!(watch(Vec::new()), [None]);
     });
 }
@@ -216,7 +218,7 @@ fn mac(net: &Namespace, device: &str) -> Vec<u8> {
         .collect()
 }
 
-/// An Ethernet frame with an IPv4 datagram of 32 bytes that has no checksum of its own.
+/// Makes an Ethernet frame with an IPv4 datagram of 32 bytes without a checksum of its own.
 fn datagram(to_mac: &[u8], from: SocketAddr, to: SocketAddr) -> Vec<u8> {
     let (SocketAddr::V4(from), SocketAddr::V4(to)) = (from, to) else {
         panic!("IPv4");

@@ -1,4 +1,4 @@
-//! What is measured on each path: every packet, in stages that add up.
+//! Measurement on each path: every packet, in stages that add up.
 
 mod common;
 
@@ -16,9 +16,9 @@ fn address(text: &str) -> SocketAddr {
     text.parse().expect("an address")
 }
 
-/// UDP and ICMP in both directions between the container and its peer, all measured.
+/// Sends UDP and ICMP in both directions between the container and its peer, all measured.
 fn both_ways(web: &Namespace, peer: &Namespace, here: SocketAddr, there: SocketAddr) -> Watch {
-    // A packet that waits for its neighbour's address is sent by whoever brings that.
+    // A packet that waits for its neighbour's address is sent in the context of the answer.
     web.ping(&there.ip().to_string());
     let mut watch = Watch::on(web);
     udp(web, peer, there, there);
@@ -32,7 +32,7 @@ fn both_ways(web: &Namespace, peer: &Namespace, here: SocketAddr, there: SocketA
     watch
 }
 
-/// The echo was seen. (The host's own neighbour discovery counts as ICMP, and has no start.)
+/// Asserts that the echo was seen. (The host's own neighbour discovery is ICMP without a start.)
 #[track_caller]
 fn assert_pinged(watch: &Watch) {
     for direction in Direction::ALL {
@@ -83,8 +83,9 @@ fn bridge_and_veth() {
     });
 }
 
-/// A bridge that forgets at once floods each packet to all its ports, as one does that has not
-/// learnt an address yet.
+/// The bridge forgets addresses at once and floods each packet to all its ports, like a bridge that
+/// has not learned an address yet.
+///
 /// Promise 72.
 #[test]
 fn a_flooded_packet_is_reported_to_its_receiver_alone() {
@@ -133,7 +134,7 @@ fn a_flooded_packet_is_reported_to_its_receiver_alone() {
                 .sum();
             assert_eq!(packets, 0, "packets of others were counted: {counts:?}");
         }
-        // Those who sent and received them miss nothing by it.
+        // Sender and receiver miss nothing by it.
         for space in [netns(web.namespace()), measured] {
             let counts = watch.meter.counts(space).expect("counts can be read");
             let way = Direction::Ingress as usize;
@@ -144,7 +145,7 @@ fn a_flooded_packet_is_reported_to_its_receiver_alone() {
     });
 }
 
-/// Frames that the container's interface has received, whomever they were for.
+/// Returns the number of frames that the container's interface has received, for any receiver.
 fn received_frames(container: &FakeContainer) -> u64 {
     let text = container.exec("cat /proc/self/net/dev");
     let line = text.lines().find_map(|l| l.trim().strip_prefix("eth0:"));
@@ -176,7 +177,7 @@ fn masquerade_and_port_forward() {
         watch.assert_covered(Direction::Ingress, Class::Udp, PACKETS);
         assert_pinged(&watch);
         watch.assert_sound();
-        // As the container sees it, not as it was on the host.
+        // The report has the container's view, not the addresses on the host.
         for sample in watch.of(Direction::Ingress, Class::Udp) {
             assert_eq!(sample.report.destination, here.v4(9001).ip());
             assert_eq!(sample.report.destination_port, 9001);
@@ -242,7 +243,7 @@ fn a_shaped_uplink_shows_as_the_hosts_queue() {
         let router = Router::new("router");
         let here = router.attach(&web);
         let there = router.attach(&peer);
-        // 500 packets of 92 bytes and a link header need 212 ms; they are sent within 50.
+        // 500 packets of 92 bytes and a link header need 212 ms; they are sent within 50 ms.
         htb(&*router, "c2", "2mbit");
         let watch = both_ways(web.namespace(), &peer, here.v4(9001), there.v4(9000));
         let longest = |stage: Stage| {
@@ -296,7 +297,7 @@ fn tcp_through_masquerade_and_port_forward_is_reported() {
             there: there.v4(9000),
         };
         let watch = bulk::transfer(web.namespace(), &peer, &ends, BYTES);
-        // As the container sees it, not as it was on the host.
+        // The report has the container's view, not the addresses on the host.
         for sample in watch.of(Direction::Ingress, Class::Tcp) {
             assert_eq!(sample.report.destination, ends.here.ip());
             assert_ne!(sample.report.destination_port, ends.door.port());
@@ -334,8 +335,9 @@ fn tcp_through_a_shaped_uplink_is_reported() {
     });
 }
 
-/// On the way in the socket tells whose a packet is: what waits on its backlog is told once it
-/// is taken from there, merged with what came behind it.
+/// On the way in the socket names the packet's container. A packet that waits on the backlog is
+/// reported once it is taken from there, merged with the packets behind it.
+///
 /// Promise 20.
 #[test]
 fn tcp_through_macvlan_is_reported() {
@@ -343,6 +345,6 @@ fn tcp_through_macvlan_is_reported() {
         let scene = Macvlan::make();
         let ends = Ends::plain("10.95.0.2:9001", "10.95.0.1:9000");
         let watch = bulk::send_both_ways(scene.web.namespace(), &scene.peer, &ends, BYTES);
-        bulk::assert_told(&watch, Direction::Egress, &ends, BYTES);
+        bulk::assert_reported(&watch, Direction::Egress, &ends, BYTES);
     });
 }

@@ -26,7 +26,7 @@ fn scene() -> Scene {
     scene
 }
 
-/// Sends [`BYTES`] each way; every byte must be in some report.
+/// Sends [`BYTES`] each way; every byte must be in a report.
 fn transfer(scene: &Scene, v6: bool) -> Watch {
     let (here, there) = match v6 {
         true => ("[fd98:1::2]:9001", "[fd98:2::2]:9000"),
@@ -113,7 +113,8 @@ fn what_is_sent_again_is_marked() {
     });
 }
 
-/// What the container's device cut, GRO on the host's end joins again.
+/// The container's device cuts, and GRO on the host's end merges.
+///
 /// Promise 20.
 #[test]
 fn segments_merged_on_the_host_are_reported_as_one() {
@@ -133,7 +134,8 @@ fn segments_merged_on_the_host_are_reported_as_one() {
     });
 }
 
-/// Merged on the host's end and cut again behind a queue: each segment is told once.
+/// Segments are merged on the host's end and cut again behind a queue: each is reported once.
+///
 /// Promise 20.
 #[test]
 fn segments_merged_and_cut_again_are_reported_once() {
@@ -147,7 +149,8 @@ fn segments_merged_and_cut_again_are_reported_once() {
     });
 }
 
-/// What the host's end cut, GRO on the container's device joins again.
+/// The host's end cuts, and GRO on the container's device merges.
+///
 /// Promise 20.
 #[test]
 fn segments_merged_in_the_container_arrive_as_one() {
@@ -161,8 +164,9 @@ fn segments_merged_in_the_container_arrive_as_one() {
     });
 }
 
-/// Ports are rewritten, and several connections are on their way at once: sequence numbers and
-/// acknowledgements still tell them apart.
+/// Ports are rewritten, and several connections are in flight at once: sequence numbers and
+/// acknowledgements distinguish them.
+///
 /// Promise 20.
 #[test]
 fn many_connections_through_address_translation_are_distinguished() {

@@ -144,15 +144,27 @@ fn merged_packets_count_as_many() {
 proptest! {
     /// Promise 68.
     #[test]
-    fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..256), length in any::<usize>(), ethernet in any::<bool>()) {
+    fn no_bytes_panic(
+        bytes in proptest::collection::vec(any::<u8>(), 0..256),
+        length in any::<usize>(),
+        ethernet in any::<bool>(),
+    ) {
         prop_assert!(packet(&bytes, length, ethernet).segments >= 1);
     }
 
     /// Damage behind plausible headers.
     /// Promise 68.
     #[test]
-    fn no_damage_panics(at in 0_usize..120, value in any::<u8>(), cut in 0_usize..120, six in any::<bool>()) {
-        let ip = if six { ipv6(44, &[17, 0, 0, 1, 0, 0, 0, 0, 1, 2, 3, 4]) } else { ipv4(3, 0x2000, 17, &PORTS) };
+    fn no_damage_panics(
+        at in 0_usize..120,
+        value in any::<u8>(),
+        cut in 0_usize..120,
+        six in any::<bool>(),
+    ) {
+        let ip = match six {
+            true => ipv6(44, &[17, 0, 0, 1, 0, 0, 0, 0, 1, 2, 3, 4]),
+            false => ipv4(3, 0x2000, 17, &PORTS),
+        };
         let mut bytes = frame(1, if six { IPV6 } else { IPV4 }, &ip);
         if let Some(byte) = bytes.get_mut(at) { *byte = value; }
         bytes.truncate(cut);

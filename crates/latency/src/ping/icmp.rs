@@ -2,16 +2,16 @@
 
 use std::net::IpAddr;
 
-/// Bytes of the header.
+/// Length of the header, bytes.
 const HEADER: usize = 8;
 
-/// An echo request with this identifier, number and payload length.
+/// Makes an echo request with this identifier, number and payload length.
 pub fn request(to: IpAddr, id: u16, sequence: u16, payload: usize) -> Vec<u8> {
     let kind = if to.is_ipv4() { 8 } else { 128 };
     let mut bytes = vec![kind, 0, 0, 0];
     bytes.extend(id.to_be_bytes());
     bytes.extend(sequence.to_be_bytes());
-    // Different in each request, so that two are never taken for one another.
+    // Different in each request, so that two are never confused.
     let mark = (u32::from(id) << 16 | u32::from(sequence)).to_be_bytes();
     bytes.extend((0..payload).map(|i| mark[i % 4] ^ (i / 4) as u8));
     if to.is_ipv4() {
@@ -21,7 +21,7 @@ pub fn request(to: IpAddr, id: u16, sequence: u16, payload: usize) -> Vec<u8> {
     bytes
 }
 
-/// RFC 1071.
+/// Computes the checksum of RFC 1071.
 fn checksum(bytes: &[u8]) -> u16 {
     let words = bytes
         .chunks(2)
@@ -33,8 +33,8 @@ fn checksum(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// Whether `bytes` answer the request. A raw IPv4 socket gives the IP header as well; a ping
-/// socket has an identifier of the kernel's choice (`id` is `None`).
+/// Whether `bytes` answer the request. A raw IPv4 socket returns the IP header as well. The kernel
+/// chooses the identifier of a ping socket (`id` is `None`).
 pub fn answers(bytes: &[u8], v4: bool, raw: bool, id: Option<u16>, sequence: u16) -> bool {
     let mut rest = bytes;
     if v4 && raw {
@@ -58,7 +58,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     #[test]
-    fn a_request_has_a_sound_checksum_and_its_answer_is_known() {
+    fn a_request_has_a_correct_checksum_and_matches_its_answer() {
         let mut bytes = request(Ipv4Addr::LOCALHOST.into(), 7, 258, 57);
         assert_eq!(checksum(&bytes), 0);
         assert!(

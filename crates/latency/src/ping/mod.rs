@@ -1,6 +1,6 @@
-//! Round trips, each joined with what the container's network added to it.
+//! Round trips, each joined with the time that the container's network added to it.
 //!
-//! One probe is in flight at a time, so that a report belongs to the probe that matches its time
+//! Only one probe is in flight at a time, so a report belongs to the probe that matches its time
 //! and numbers.
 
 mod icmp;
@@ -11,27 +11,27 @@ pub use probe::{Kind, Probe, Prober};
 use cofferdam_bpf::latency::{Class, Direction};
 use std::net::IpAddr;
 
-/// What a report says, as far as it is needed to join it with a probe.
+/// Fields of a report that are needed to join it with a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// Which way.
+    /// Direction, seen from the container.
     pub direction: Direction,
     /// Protocol.
     pub class: Class,
-    /// CLOCK_MONOTONIC of its start, ns.
+    /// Time of its first point, CLOCK_MONOTONIC, ns.
     pub monotonic_ns: u64,
-    /// The far end.
+    /// Address of the far end.
     pub remote: IpAddr,
     /// The container's port; ICMP: the echo's number.
     pub number: u32,
-    /// From start to end, ns.
+    /// Time from the first to the last point, ns.
     pub total_ns: u32,
-    /// What the container's network added, ns.
+    /// Time that the container's network added, ns.
     pub added_ns: Option<u32>,
 }
 
 impl Told {
-    /// From a sample.
+    /// Takes them from a sample.
     pub fn of(sample: &crate::Sample) -> Told {
         let r = &sample.report;
         let (remote, port) = match r.direction {
@@ -52,7 +52,7 @@ impl Told {
         }
     }
 
-    /// From a line of the socket's full form; `None` for other lines.
+    /// Parses a line of the socket's full form; `None` for other lines.
     pub fn parse(line: &str) -> Option<Told> {
         let mut words = line.split_ascii_whitespace();
         let direction = match words.next()? {
@@ -91,13 +91,13 @@ impl Told {
 pub struct Round {
     /// Number of the probe, from 1.
     pub sequence: u32,
-    /// As the process saw it, ns.
+    /// Round-trip time as the process saw it, ns.
     pub rtt_ns: u64,
-    /// From the system call to the host's last device, ns.
+    /// Time from the system call to the host's last device, ns.
     pub egress_ns: Option<u32>,
-    /// From the host's first device to the process, ns.
+    /// Time from the host's first device to the process, ns.
     pub ingress_ns: Option<u32>,
-    /// What the container's network added in both directions, ns.
+    /// Time that the container's network added in both directions, ns.
     pub added_ns: Option<u64>,
 }
 
@@ -126,13 +126,14 @@ impl Round {
         }
     }
 
-    /// What a process on the host would have seen: `rtt_ns` − `added_ns`.
+    /// Returns the round-trip time that a process on the host would have seen: `rtt_ns` −
+    /// `added_ns`.
     pub fn corrected_ns(&self) -> Option<u64> {
         self.added_ns.map(|added| self.rtt_ns.saturating_sub(added))
     }
 
-    /// From the host's last device to its first: `rtt_ns` − egress − ingress. An end that was
-    /// stamped after the process had its answer is taken out no more than that.
+    /// Returns the time from the host's last device to its first: `rtt_ns` − egress − ingress. An
+    /// end that was stamped after the process had its answer is subtracted only up to the answer.
     pub fn wire_ns(&self) -> Option<u64> {
         let (out, back) = (u64::from(self.egress_ns?), u64::from(self.ingress_ns?));
         Some(self.rtt_ns.saturating_sub(out + back))

@@ -1,4 +1,4 @@
-//! Sending one probe and waiting for its answer.
+//! Sends one probe and waits for its answer.
 
 use super::icmp;
 use crate::clock::monotonic_ns;
@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// What is sent.
+/// Protocol of the probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Echo requests.
@@ -24,14 +24,14 @@ pub enum Kind {
     TcpConnect(u16),
 }
 
-/// A probe that was answered.
+/// Probe that was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// From 1.
+    /// Number of the probe, from 1.
     pub sequence: u32,
     /// Protocol.
     pub class: Class,
-    /// The far end.
+    /// Address of the far end.
     pub remote: IpAddr,
     /// The local port; ICMP: the echo's number.
     pub number: u32,
@@ -47,7 +47,7 @@ enum Socket {
     Tcp,
 }
 
-/// Sends probes from the namespace it was made in.
+/// Sends probes from the namespace in which it was made.
 pub struct Prober {
     socket: Socket,
     to: IpAddr,
@@ -81,10 +81,10 @@ impl Prober {
         })
     }
 
-    /// Sends one probe and waits for its answer; `None` when none came in time.
+    /// Sends one probe and waits for its answer; `None` if none came in time.
     ///
     /// # Errors
-    /// When the network refuses: no route, nobody at the port.
+    /// The network refuses: no route, or no listener at the port.
     pub fn probe(&mut self, timeout: Duration) -> io::Result<Option<Probe>> {
         self.sequence += 1;
         match &self.socket {
@@ -170,13 +170,13 @@ impl Prober {
     }
 }
 
-/// A raw socket, or a ping socket without the right to open one.
+/// Opens a raw socket, or a ping socket if the right for a raw one is missing.
 fn icmp_socket(to: IpAddr) -> io::Result<Socket> {
     let (family, protocol) = match to {
         IpAddr::V4(_) => (AddressFamily::Inet, SockProtocol::Icmp),
         IpAddr::V6(_) => (AddressFamily::Inet6, SockProtocol::IcmpV6),
     };
-    // Unlikely to be another ping's, and checked with the number anyway.
+    // Another ping hardly has the same id, and the number is checked anyway.
     let id = (std::process::id() & 0xffff) as u16;
     let open = |kind| socket(family, kind, SockFlag::SOCK_CLOEXEC, protocol);
     match open(SockType::Raw) {

@@ -1,19 +1,19 @@
-//! What was measured for one namespace, kept for its readers.
+//! Samples of one namespace, buffered for its readers.
 
 use crate::sample::Sample;
 use std::collections::VecDeque;
 
-/// The newest samples, numbered from 0. Full, it forgets the oldest.
+/// The newest samples, numbered from 0. A full buffer drops the oldest.
 #[derive(Debug)]
 pub struct Buffer {
     samples: VecDeque<Sample>,
-    /// Number of the first sample still there.
+    /// Number of the oldest buffered sample.
     first: u64,
     capacity: usize,
 }
 
 impl Buffer {
-    /// Room for `capacity` samples; taken as they come.
+    /// Makes room for `capacity` samples; the memory is taken as they come.
     pub fn new(capacity: usize) -> Buffer {
         Buffer {
             samples: VecDeque::new(),
@@ -31,23 +31,23 @@ impl Buffer {
         self.samples.push_back(sample);
     }
 
-    /// Discards every sample. Numbers continue.
+    /// Discards every sample. The numbers continue.
     pub fn clear(&mut self) {
         self.first += self.samples.len() as u64;
         self.samples = VecDeque::new();
     }
 
-    /// Number of the first sample still there.
+    /// Returns the number of the oldest buffered sample.
     pub fn first(&self) -> u64 {
         self.first
     }
 
-    /// Number that the next sample will have.
+    /// Returns the number of the next sample.
     pub fn end(&self) -> u64 {
         self.first + self.samples.len() as u64
     }
 
-    /// The sample with this number, if it is kept.
+    /// Returns the sample with this number, if it is buffered.
     pub fn get(&self, number: u64) -> Option<&Sample> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         self.samples.get(index)

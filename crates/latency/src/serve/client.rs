@@ -1,4 +1,4 @@
-//! One connection: bytes in, lines out, never more of either than its limits.
+//! One connection: bytes in, lines out, each within its limits.
 
 use super::peer::Peer;
 use super::protocol::{Form, MAX_LINE_BYTES};
@@ -6,28 +6,28 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
-/// Bytes of answers kept for a client that does not read; then its requests wait.
+/// Most bytes of answers that are buffered for a client that does not read; then its requests wait.
 pub const OUT_BYTES: usize = 64 << 10;
 
-/// What a connection is in the middle of.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Waiting for a request.
     Idle,
     /// Answering `read`: up to this number.
     Reading {
-        /// How.
+        /// Form of the lines.
         form: Form,
-        /// End, as it was when the request came.
+        /// End, as of the request.
         end: u64,
         /// Samples returned so far.
-        told: u64,
+        returned: u64,
         /// Samples discarded before they were returned.
         lost: u64,
     },
     /// Answering `follow`.
     Following {
-        /// How.
+        /// Form of the lines.
         form: Form,
     },
 }
@@ -35,24 +35,24 @@ pub enum Mode {
 /// A connected client.
 pub struct Client {
     stream: UnixStream,
-    /// Where it comes from: whose reports it may see.
+    /// The peer, which decides the reports that it may see.
     pub peer: Peer,
-    /// What it is in the middle of.
+    /// State of the connection.
     pub mode: Mode,
     /// Number of the next sample to return.
     pub cursor: u64,
-    /// Of the last byte in either direction.
+    /// Time of the last byte in either direction.
     pub active: Instant,
     input: Vec<u8>,
     output: Vec<u8>,
-    /// Answered for the last time: closed once the output is written.
+    /// Whether the last answer was given: the connection closes once the output is written.
     pub closing: bool,
-    /// Gone.
+    /// Whether the connection has ended.
     pub gone: bool,
 }
 
 impl Client {
-    /// Takes a connection over.
+    /// Takes over a connection.
     pub fn new(stream: UnixStream, peer: Peer) -> io::Result<Client> {
         stream.set_nonblocking(true)?;
         Ok(Client {
@@ -68,7 +68,7 @@ impl Client {
         })
     }
 
-    /// The descriptor to wait for.
+    /// Returns the descriptor to wait for.
     pub fn stream(&self) -> &UnixStream {
         &self.stream
     }
@@ -83,17 +83,17 @@ impl Client {
         !self.closing && self.room() > 0 && self.input.len() < MAX_LINE_BYTES
     }
 
-    /// Bytes of answers that may still be added.
+    /// Returns the bytes of answers that may still be added.
     pub fn room(&self) -> usize {
         OUT_BYTES.saturating_sub(self.output.len())
     }
 
-    /// Adds to the answer.
+    /// Adds text to the answer.
     pub fn say(&mut self, text: &str) {
         self.output.extend_from_slice(text.as_bytes());
     }
 
-    /// Reads what is available, at most one buffer.
+    /// Reads the available bytes, at most one buffer.
     pub fn fill(&mut self) {
         let mut bytes = [0; MAX_LINE_BYTES];
         let room = MAX_LINE_BYTES - self.input.len().min(MAX_LINE_BYTES);
@@ -108,7 +108,7 @@ impl Client {
         }
     }
 
-    /// The client has closed its side (`echo read | nc -U`): it still gets its answer.
+    /// Handles the end of requests (`echo read | nc -U`): the client still gets its answer.
     fn end_of_requests(&mut self) {
         if !self.input.is_empty() && self.input.last() != Some(&b'\n') {
             self.input.push(b'\n');
@@ -116,7 +116,7 @@ impl Client {
         self.closing = true;
     }
 
-    /// The next whole line without its end; an error when it is too long.
+    /// Takes the next whole line without its end; an error if it is too long.
     pub fn line(&mut self) -> Option<Result<Vec<u8>, ()>> {
         if let Some(end) = self.input.iter().position(|b| *b == b'\n') {
             let mut line: Vec<u8> = self.input.drain(..=end).collect();
@@ -132,7 +132,7 @@ impl Client {
         })
     }
 
-    /// Writes what the other end takes.
+    /// Writes as many bytes as the client takes.
     pub fn flush(&mut self) {
         while !self.output.is_empty() {
             match self.stream.write(&self.output) {

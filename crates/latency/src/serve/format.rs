@@ -1,5 +1,5 @@
-//! Samples as lines of text. What a container may not know (the host's devices, other
-//! namespaces) is left out.
+//! Samples as lines of text. They leave out facts that a container must not know (the host's
+//! devices, other namespaces).
 
 use super::protocol::Form;
 use crate::sample::Sample;
@@ -7,7 +7,7 @@ use cofferdam_bpf::latency::{Class, Direction};
 use std::fmt::Write;
 use std::time::UNIX_EPOCH;
 
-/// One sample as one line, its end included.
+/// Formats one sample as one line, with its end.
 pub fn line(sample: &Sample, form: Form) -> String {
     match form {
         Form::Full => full(sample),
@@ -20,8 +20,8 @@ fn seconds(sample: &Sample) -> (u64, u32) {
     (time.as_secs(), time.subsec_nanos())
 }
 
-/// MACE's format: `[1552589043.315681] (1) egress: 80932`. The number is the echo's for ICMP
-/// and counts the packets of the protocol otherwise.
+/// Formats as MACE does: `[1552589043.315681] (1) egress: 80932`. The number is the echo's for
+/// ICMP, and otherwise counts the packets of the protocol.
 fn mace(sample: &Sample) -> String {
     let (s, ns) = seconds(sample);
     let r = &sample.report;

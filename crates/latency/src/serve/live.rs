@@ -11,7 +11,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-/// The kernel's measurement. The host's own namespace is none of a container's.
+/// The kernel's measurement. It refuses the host's own namespace.
 pub struct Live {
     meter: Meter,
     reader: Reader,
@@ -19,7 +19,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// Serves from `meter`.
+    /// Makes a source of `meter`.
     pub fn new(meter: Meter, host: NetnsId) -> Result<Live, MeasureError> {
         Ok(Live {
             reader: meter.reader()?,
@@ -47,7 +47,7 @@ impl Source for Live {
     }
 
     fn take(&mut self, sink: &mut dyn FnMut(Sample)) {
-        // What cannot be settled now stays in the table until its place is needed.
+        // A packet that cannot be closed now stays in the table until its place is needed.
         let _ = self.meter.tend();
         self.reader.take(sink);
     }
@@ -70,11 +70,11 @@ fn living() -> BTreeSet<NetnsId> {
     entries.filter_map(netns).collect()
 }
 
-/// Nobody has measured for so long: the programs are unloaded.
+/// Time without any measurement after which the programs are unloaded.
 const UNLOAD_AFTER: Duration = Duration::from_secs(30);
 
-/// Loads the programs when the first namespace measures, and unloads them some time after the last:
-/// an unused service costs nothing per packet.
+/// Source that loads the programs when the first namespace measures, and unloads them some time
+/// after the last: an unused service costs nothing per packet.
 pub struct OnDemand {
     sizes: LatencySizes,
     start: Start,
@@ -85,7 +85,7 @@ pub struct OnDemand {
 }
 
 impl OnDemand {
-    /// Loads nothing yet.
+    /// Makes a source that has not loaded anything yet.
     pub fn new(sizes: LatencySizes, start: Start, host: NetnsId) -> OnDemand {
         OnDemand {
             sizes,

@@ -1,9 +1,10 @@
 //! Reports inside the container: a Unix socket that can be bind-mounted into it. A client is
-//! identified by its network namespace, and gets that namespace's reports and nothing else: not
-//! even whether another one is measured.
+//! identified by its network namespace. It gets that namespace's reports only, and does not even
+//! learn whether another namespace is measured.
 //!
-//! One thread serves all. It reads the kernel's rings without holding anybody up, keeps the
-//! newest samples of each namespace, and writes to each client no more than that client takes.
+//! One thread serves all clients. It reads the kernel's rings without delaying the data path,
+//! buffers the newest samples of each namespace, and writes to each client only the bytes that it
+//! takes.
 
 mod buffer;
 mod client;
@@ -30,21 +31,21 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
-/// Connections at the same time, by default.
+/// Most connections at the same time, by default.
 const CLIENTS: usize = 512;
-/// Of one namespace.
+/// Most connections of one namespace.
 const CLIENTS_A_NAMESPACE: usize = 16;
 
-/// What clients may take.
+/// Limits for clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at the same time.
+    /// Most connections at the same time.
     pub clients: usize,
-    /// Connections of one namespace at the same time.
+    /// Most connections of one namespace at the same time.
     pub clients_per_netns: usize,
-    /// Samples kept for one namespace.
+    /// Samples buffered for one namespace.
     pub samples_per_netns: usize,
-    /// A connection without a byte for so long is closed.
+    /// Time without a byte after which a connection is closed.
     pub idle: Duration,
 }
 
@@ -59,16 +60,16 @@ impl Default for Limits {
     }
 }
 
-/// Between two readings of the rings.
+/// Time between two readings of the rings.
 const READ_EVERY: Duration = Duration::from_millis(20);
-/// Requests taken from one client before the next has its turn.
+/// Most requests of one client before the next client's turn.
 const TURN: usize = 16;
-/// What a connection that finds no place, or loses its place, is told.
+/// Answer to a connection that gets no place, or loses its place.
 const TOO_MANY: &str = "error too many connections; close one\n";
-/// New connections taken before clients have their turn.
+/// Most new connections before the clients' turn.
 const ACCEPT: usize = 64;
 
-/// Says where a connection comes from.
+/// Function that identifies the peer of a connection.
 pub type Identify = dyn Fn(&UnixStream) -> io::Result<Peer>;
 
 /// The server.
@@ -81,7 +82,7 @@ pub struct Server<S> {
 }
 
 impl<S: Source> Server<S> {
-    /// Serves on `listener` what `source` measures.
+    /// Makes a server on `listener` for the measurements of `source`.
     pub fn new(
         listener: UnixListener,
         source: S,
@@ -104,7 +105,7 @@ impl<S: Source> Server<S> {
         Ok(())
     }
 
-    /// Waits at most `wait` for something to do, and does it; true once `wake` is readable.
+    /// Waits at most `wait` for events and handles them. Returns true once `wake` is readable.
     pub fn turn(&mut self, wake: BorrowedFd<'_>, wait: Duration) -> io::Result<bool> {
         let timeout = PollTimeout::from(wait.as_millis().min(1000) as u16);
         let (woken, knocks, ready) = {
@@ -172,15 +173,15 @@ impl<S: Source> Server<S> {
         }
     }
 
-    /// Whether there is a place for one more connection of `peer`; ends another one where that makes
-    /// it.
+    /// Whether there is room for one more connection of `peer`. Closes another one if that makes
+    /// room.
     fn makes_room_for(&mut self, peer: Peer) -> bool {
         let mut counts: HashMap<NetnsId, usize> = HashMap::new();
         for client in &self.clients {
             *counts.entry(client.peer.netns).or_default() += 1;
         }
         let theirs = counts.get(&peer.netns).copied().unwrap_or_default();
-        // Of which namespace one goes, and of which user; any user where it is `None`.
+        // Namespace and user of the connection to close; any user if it is `None`.
         let (netns, uid) = if theirs >= self.limits.clients_per_netns {
             (peer.netns, (peer.uid != 0).then_some(peer.uid))
         } else if self.clients.len() >= self.limits.clients {
@@ -207,7 +208,7 @@ impl<S: Source> Server<S> {
 /// Takes a client's requests, and continues its pending answers.
 fn serve<S: Source>(spaces: &mut Spaces<S>, client: &mut Client) {
     for _ in 0..TURN {
-        go_on(spaces, client);
+        continue_answer(spaces, client);
         if client.room() == 0 || matches!(client.mode, Mode::Reading { .. }) {
             return;
         }
@@ -244,10 +245,10 @@ fn answer<S: Source>(spaces: &mut Spaces<S>, client: &mut Client, request: Reque
             client.mode = Mode::Reading {
                 form,
                 end: spaces.end(client.peer.netns),
-                told: 0,
+                returned: 0,
                 lost: 0,
             };
-            go_on(spaces, client);
+            continue_answer(spaces, client);
         }
         Request::Follow(form) => {
             client.cursor = client.cursor.max(spaces.end(client.peer.netns));
@@ -259,7 +260,7 @@ fn answer<S: Source>(spaces: &mut Spaces<S>, client: &mut Client, request: Reque
 }
 
 /// Writes as many samples as there is room for.
-fn go_on<S: Source>(spaces: &Spaces<S>, client: &mut Client) {
+fn continue_answer<S: Source>(spaces: &Spaces<S>, client: &mut Client) {
     let (form, end) = match client.mode {
         Mode::Idle => return,
         Mode::Reading { form, end, .. } => (form, end),
@@ -281,27 +282,30 @@ fn go_on<S: Source>(spaces: &Spaces<S>, client: &mut Client) {
         };
         client.say(&format::line(sample, form));
         client.cursor += 1;
-        if let Mode::Reading { told, .. } = &mut client.mode {
-            *told += 1;
+        if let Mode::Reading { returned, .. } = &mut client.mode {
+            *returned += 1;
         }
     }
     if let Mode::Reading {
-        form, told, lost, ..
+        form,
+        returned,
+        lost,
+        ..
     } = client.mode
         && client.cursor >= end
     {
         client.mode = Mode::Idle;
         match form {
-            Form::Full => client.say(&format!("ok {told} reports, {lost} lost\n")),
+            Form::Full => client.say(&format!("ok {returned} reports, {lost} lost\n")),
             Form::Mace => client.say("\n"),
         }
     }
 }
 
-/// Time until a namespace without any process is no longer measured.
+/// Time without any process after which a namespace is no longer measured.
 pub(crate) const VANISHED: Duration = Duration::from_secs(10);
 
-/// When something was last done.
+/// Timer with the moment of its last action.
 #[derive(Debug)]
 pub(crate) struct Every(Instant, Duration);
 
@@ -310,7 +314,7 @@ impl Every {
         Every(Instant::now(), length)
     }
 
-    /// True once each `length`.
+    /// Returns true once each `length`.
     pub(crate) fn due(&mut self) -> bool {
         let due = self.0.elapsed() >= self.1;
         if due {

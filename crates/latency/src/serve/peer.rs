@@ -1,6 +1,6 @@
-//! Which network namespace is at the other end of a Unix socket. Its process is held by a
-//! pidfd (SO_PEERPIDFD, since 6.5), so that a process id that was given away in between cannot
-//! speak for another namespace.
+//! Identifies the network namespace at the other end of a Unix socket. A pidfd refers to the
+//! process (SO_PEERPIDFD, since 6.5), so that a reused process id cannot speak for another
+//! namespace.
 
 use cofferdam_types::NetnsId;
 use std::fs::File;
@@ -14,24 +14,24 @@ const SO_PEERPIDFD: libc::c_int = 77;
 /// `_IO(0xFF, 4)`, since 6.11 (commit 5b08bd408534).
 const PIDFD_GET_NET_NAMESPACE: libc::c_ulong = 0xff04;
 
-/// Who is at the other end.
+/// Identity of the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// The network namespace that the connecting process is in.
+    /// Network namespace of the connecting process.
     pub netns: NetnsId,
-    /// Its user, as this process's user namespace sees it.
+    /// User of the process, in this process's user namespace.
     pub uid: u32,
 }
 
-/// The process that made the connection.
+/// Identifies the process that made the connection.
 ///
 /// # Errors
-/// When the process has ended, or this kernel cannot tell.
+/// The process has ended, or this kernel cannot identify it.
 pub fn peer_of(stream: &UnixStream) -> io::Result<Peer> {
     let pidfd = peer_pidfd(stream)?;
     let namespace = match namespace_of(&pidfd) {
         Ok(file) => file,
-        // Before 6.11: by the process id, believed only if the process still lives afterwards.
+        // Before 6.11: by the process id, valid only if the process still lives afterwards.
         Err(_) => {
             let file = File::open(format!("/proc/{}/ns/net", peer_pid(stream)?))?;
             if has_ended(&pidfd) {
@@ -51,8 +51,8 @@ pub fn peer_of(stream: &UnixStream) -> io::Result<Peer> {
 fn option<T: Default>(stream: &UnixStream, name: libc::c_int) -> io::Result<T> {
     let mut value = T::default();
     let mut length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: `value` is plain data of `length` bytes that the kernel fills in; both outlive
-    // the call.
+    // SAFETY: `value` is plain data of `length` bytes that the kernel fills in; both outlive the
+    // call.
     let status = unsafe {
         libc::getsockopt(
             stream.as_raw_fd(),
@@ -77,7 +77,7 @@ fn peer_pidfd(stream: &UnixStream) -> io::Result<OwnedFd> {
     }
 }
 
-/// Before 6.5: the process id could have been given away since the connection was made.
+/// Opens a pidfd before 6.5: the process id could have been reused since the connection was made.
 fn open_pidfd(pid: libc::pid_t) -> io::Result<OwnedFd> {
     // SAFETY: takes no pointer.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
@@ -102,7 +102,7 @@ fn credentials(stream: &UnixStream) -> io::Result<Credentials> {
 
 fn peer_pid(stream: &UnixStream) -> io::Result<libc::pid_t> {
     match credentials(stream)?.pid {
-        // A process outside our own pid namespace.
+        // The process is outside our own pid namespace.
         0 => Err(io::ErrorKind::NotFound.into()),
         pid => Ok(pid),
     }
@@ -118,7 +118,7 @@ fn namespace_of(pidfd: &OwnedFd) -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// A pidfd is readable once its process has ended.
+/// Whether the process has ended: its pidfd is then readable.
 fn has_ended(pidfd: &OwnedFd) -> bool {
     let mut poll = libc::pollfd {
         fd: pidfd.as_raw_fd(),

@@ -1,4 +1,4 @@
-//! The words of the socket: one request a line, plain text, so that `nc -U` is a client.
+//! Language of the socket: one request a line, plain text, so that `nc -U` is a client.
 //!
 //! ```text
 //! on [icmp] [udp] [tcp] [other] [egress] [ingress] [port N]
@@ -9,57 +9,57 @@
 //! help
 //! quit
 //! ```
-//! An answer ends with a line that begins with `ok` or `error`; after `mace` it ends with an
-//! empty line, so that what comes before is MACE's format and nothing else.
+//! An answer ends with a line that begins with `ok` or `error`. After `mace` it ends with an empty
+//! line instead, so that all before it is MACE's format.
 
 use cofferdam_bpf::latency::Filter;
 
-/// Longest line that is taken, its end included.
+/// Most bytes of a line, with its end.
 pub const MAX_LINE_BYTES: usize = 256;
 
-/// What a client asks for.
+/// Request of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Measure from now on; forgets what was measured before.
+    /// Measure from now on; forgets former samples.
     On(Filter),
-    /// Stop measuring; what was measured can still be read.
+    /// Stop measuring; the samples can still be read.
     Off,
-    /// Whether it measures, and how well.
+    /// Report whether it measures, and how well.
     Status,
-    /// What this connection has not read yet.
+    /// Return the samples that this connection has not read yet.
     Read(Form),
-    /// What comes, as it comes, until the next line.
+    /// Return samples as they come, until the next line.
     Follow(Form),
-    /// The words.
+    /// List the requests.
     Help,
-    /// The end.
+    /// End the connection.
     Quit,
 }
 
-/// How reports are written.
+/// Form of the reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// All that is known, as `name=value`.
+    /// All fields, as `name=value`.
     Full,
     /// `[sec.usec] (id) egress: ns`.
     Mace,
 }
 
-/// A line that makes no sense; says what does.
+/// Refusal of a line, with the correct form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Not text.
+    /// The line is not text.
     #[error("a request is one line of ASCII text; 'help' lists them")]
     NotText,
-    /// Unknown.
+    /// The request is unknown.
     #[error("unknown request; 'help' lists them")]
     Unknown,
-    /// Known, but not with these words after it.
+    /// The request is known, but not with these words after it.
     #[error("{0}")]
     Words(&'static str),
 }
 
-/// One line without its end.
+/// Parses one line without its end.
 pub fn parse(line: &[u8]) -> Result<Request, Refusal> {
     let text = std::str::from_utf8(line).map_err(|_| Refusal::NotText)?;
     if text.chars().any(|c| c.is_control() && c != '\t') || !text.is_ascii() {
@@ -131,7 +131,7 @@ fn filter<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Filter, Refusa
     })
 }
 
-/// The answer to `help`.
+/// Answer to `help`.
 pub const HELP: &str = "\
 on [icmp] [udp] [tcp] [other] [egress] [ingress] [port N]  measure from now on
 off                                    stop; existing reports can still be read

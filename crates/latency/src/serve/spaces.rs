@@ -1,4 +1,4 @@
-//! The namespaces that asked to be measured, each with its samples.
+//! Namespaces that asked to be measured, each with its samples.
 
 use super::buffer::Buffer;
 use super::{Every, VANISHED};
@@ -9,11 +9,11 @@ use cofferdam_types::NetnsId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// A namespace that is not measured. The text is for the container; the source is the host's
-/// business, since it may reveal other containers.
+/// Reason why a namespace is not measured. The container gets the text. The source is for the host
+/// only, since it may reveal other containers.
 #[derive(Debug, thiserror::Error)]
 pub enum NotMeasured {
-    /// It is not a container's.
+    /// The namespace is not a container's.
     #[error("this is the host's own network namespace: connect from inside a container")]
     Host,
     /// The measurement could not be started.
@@ -21,24 +21,24 @@ pub enum NotMeasured {
     NotNow(#[source] MeasureError),
 }
 
-/// What measures. A trait, so that tests need no kernel.
+/// Source of measurements. A trait, so that tests need no kernel.
 pub trait Source {
     /// Measures `netns`.
     fn on(&mut self, netns: NetnsId, filter: &Filter) -> Result<(), NotMeasured>;
-    /// Stops.
+    /// Stops measuring `netns`.
     fn off(&mut self, netns: NetnsId);
-    /// Hands on all waiting samples.
+    /// Passes on all waiting samples.
     fn take(&mut self, sink: &mut dyn FnMut(Sample));
-    /// What was counted for `netns`.
+    /// Returns the counts of `netns`.
     fn counts(&self, netns: NetnsId) -> Counts;
-    /// The namespaces that have a process.
+    /// Returns the namespaces that have a process.
     fn living(&self) -> BTreeSet<NetnsId>;
 }
 
 struct Space {
     on: bool,
     buffer: Buffer,
-    /// As they were when it was switched off.
+    /// Counts at the time when it was switched off.
     last: Counts,
 }
 
@@ -59,13 +59,13 @@ impl<S: Source> Spaces<S> {
         }
     }
 
-    /// The next [`Spaces::take`] looks for namespaces that have gone.
+    /// Makes the next [`Spaces::take`] look for namespaces that have ended.
     #[cfg(test)]
     pub fn look_now(&mut self) {
         self.look = Every::new(std::time::Duration::ZERO);
     }
 
-    /// Takes in what was measured, and forgets namespaces that have gone.
+    /// Takes new samples, and forgets namespaces that have ended.
     pub fn take(&mut self) {
         let spaces = &mut self.spaces;
         self.source.take(&mut |sample| {
@@ -89,7 +89,7 @@ impl<S: Source> Spaces<S> {
     }
 
     pub fn on(&mut self, netns: NetnsId, filter: &Filter) -> Result<(), NotMeasured> {
-        // A new measurement, with counts of its own.
+        // A new measurement, with its own counts.
         self.source.off(netns);
         self.source.on(netns, filter)?;
         let capacity = self.capacity;
@@ -126,7 +126,7 @@ impl<S: Source> Spaces<S> {
         self.spaces.get(&netns)?.buffer.get(number)
     }
 
-    /// The answer to `status`.
+    /// Formats the answer to `status`.
     pub fn status(&self, netns: NetnsId) -> String {
         let Some(space) = self.spaces.get(&netns) else {
             return "ok off\n".to_owned();

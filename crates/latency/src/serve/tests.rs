@@ -1,5 +1,5 @@
-//! The server over a source without a kernel: what one namespace may see, and what hostile
-//! clients may do.
+//! The server with a source without a kernel: what one namespace may see, and what hostile clients
+//! may do.
 
 use super::*;
 use crate::clock::Clock;
@@ -38,10 +38,10 @@ impl Source for Fake {
         Counts::default()
     }
     fn living(&self) -> BTreeSet<NetnsId> {
-        let gone = &self.0.borrow().gone;
+        let ended = &self.0.borrow().gone;
         (0..100)
             .map(NetnsId)
-            .filter(|n| !gone.contains(n))
+            .filter(|n| !ended.contains(n))
             .collect()
     }
 }
@@ -110,7 +110,7 @@ impl Scene {
         }
     }
 
-    /// Sends `text` and returns all that is answered.
+    /// Sends `text` and returns the whole answer.
     fn ask(&mut self, stream: &mut UnixStream, text: &[u8]) -> String {
         let _ = stream.write_all(text);
         self.turns(4);
@@ -164,7 +164,7 @@ fn a_namespace_sees_nothing_of_another() {
     for i in 0..100 {
         scene.measured(sample(2, 1000 + i));
     }
-    // Measured and followed by its neighbour, each answer is the same to the letter.
+    // While its neighbour measures and follows, each answer stays the same to the letter.
     let after = words.map(|w| scene.ask(&mut alone, w));
     assert_eq!(before, after);
     assert_eq!(all(&mut other).lines().count(), 100);
@@ -242,19 +242,19 @@ fn a_client_that_does_not_read_delays_no_other() {
             .iter()
             .all(|c| c.room() <= client::OUT_BYTES)
     );
-    // Once it reads, it learns how much it missed.
+    // Once it reads, it learns how many samples it missed.
     let mut text = String::new();
     for _ in 0..400 {
         text += &all(&mut lazy);
         scene.turns(1);
     }
     assert!(text.contains("\nlost "), "nothing was lost");
-    let told = text.lines().filter(|l| l.starts_with("egress")).count() as u64;
+    let returned = text.lines().filter(|l| l.starts_with("egress")).count() as u64;
     let lost: u64 = text
         .lines()
         .filter_map(|l| l.strip_prefix("lost ")?.parse::<u64>().ok())
         .sum();
-    assert_eq!(told + lost, 20_000);
+    assert_eq!(returned + lost, 20_000);
 }
 
 /// Promise 72.
@@ -269,7 +269,8 @@ fn a_flood_of_requests_is_answered_in_turns() {
     assert!(scene.server.clients.iter().all(|c| c.room() + 4096 > 0));
 }
 
-/// The server would close it, and that may take as long as its sender likes.
+/// The server would have to close it, which may take as long as its sender likes.
+///
 /// Promise 71.
 #[test]
 fn no_client_can_send_the_server_a_descriptor() {
@@ -280,7 +281,7 @@ fn no_client_can_send_the_server_a_descriptor() {
     assert_eq!(scene.ask(&mut client, b"on\n"), "ok on\n");
 }
 
-/// How many of `streams` the server has closed, and what it said then.
+/// Counts the `streams` that the server has closed, and checks its last answer.
 fn closed(streams: &mut [UnixStream]) -> usize {
     let is_closed = |stream: &mut UnixStream| {
         let text = all(stream);
@@ -292,7 +293,7 @@ fn closed(streams: &mut [UnixStream]) -> usize {
 
 /// Promise 72.
 #[test]
-fn a_namespace_has_so_many_connections_and_one_more_replaces_its_own() {
+fn a_namespace_at_its_limit_replaces_its_own_connection() {
     let mut scene = Scene::new(Limits::default());
     let mut other = scene.connect(2);
     let mut all: Vec<UnixStream> = (0..600).map(|_| scene.connect(1)).collect();
@@ -310,15 +311,15 @@ fn a_namespace_has_so_many_connections_and_one_more_replaces_its_own() {
 #[test]
 fn no_user_keeps_root_out_or_takes_another_users_connections() {
     let mut scene = Scene::new(Limits::default());
-    let mut held: Vec<UnixStream> = (0..CLIENTS_A_NAMESPACE)
+    let mut connections: Vec<UnixStream> = (0..CLIENTS_A_NAMESPACE)
         .map(|_| scene.connect_as(1000, 1))
         .collect();
     let mut stranger = scene.connect_as(1001, 1);
     assert_eq!(closed(std::slice::from_mut(&mut stranger)), 1, "refused");
-    assert_eq!(closed(&mut held), 0);
+    assert_eq!(closed(&mut connections), 0);
     let mut root = scene.connect_as(0, 1);
     assert!(scene.ask(&mut root, b"on\n").starts_with("ok on"));
-    assert_eq!(closed(&mut held), 1, "one made room for root");
+    assert_eq!(closed(&mut connections), 1, "one made room for root");
 }
 
 /// Promise 72.

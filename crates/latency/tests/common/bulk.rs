@@ -6,13 +6,13 @@ use cofferdam_latency::{Class, Direction};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// Who talks to whom.
+/// Addresses of both ends.
 pub struct Ends {
-    /// Where the container listens, by its own address.
+    /// Address at which the container listens, its own.
     pub here: SocketAddr,
-    /// Where the peer finds it.
+    /// Address at which the peer reaches the container.
     pub door: SocketAddr,
-    /// Where the peer listens.
+    /// Address at which the peer listens.
     pub there: SocketAddr,
 }
 
@@ -27,13 +27,13 @@ impl Ends {
     }
 }
 
-/// Sends `bytes` each way, one after the other; every byte must be in some report, none twice.
+/// Sends `bytes` each way in turn; every byte must be in a report, none in two.
 #[track_caller]
 pub fn transfer(web: &Namespace, peer: &Namespace, ends: &Ends, bytes: u64) -> Watch {
     transfer_seen(Watch::on(web), web, peer, ends, bytes)
 }
 
-/// The same, by a measurement that runs.
+/// Sends as [`transfer`] does, with a running measurement.
 #[track_caller]
 pub fn transfer_seen(
     watch: Watch,
@@ -44,18 +44,19 @@ pub fn transfer_seen(
 ) -> Watch {
     let watch = seen_both_ways(watch, web, peer, ends, bytes);
     for direction in Direction::ALL {
-        assert_told(&watch, direction, ends, bytes);
+        assert_reported(&watch, direction, ends, bytes);
     }
     watch
 }
 
-/// The same, where only packets = reports + misses is asserted, and reports of [`REPORTED`] of them.
+/// Sends `bytes` each way; asserts only packets = reports + misses, and reports of [`REPORTED`] of
+/// them.
 #[track_caller]
 pub fn send_both_ways(web: &Namespace, peer: &Namespace, ends: &Ends, bytes: u64) -> Watch {
     seen_both_ways(Watch::on(web), web, peer, ends, bytes)
 }
 
-/// The same, by a measurement that runs.
+/// Sends as [`send_both_ways`] does, with a running measurement.
 #[track_caller]
 pub fn seen_both_ways(
     mut watch: Watch,
@@ -79,34 +80,34 @@ pub fn seen_both_ways(
     watch
 }
 
-/// [`REPORTED`] of the bytes are in a report, and none in two.
+/// Asserts that [`REPORTED`] of the bytes are in a report, and none in two.
 #[track_caller]
-pub fn assert_told(watch: &Watch, direction: Direction, ends: &Ends, bytes: u64) {
+pub fn assert_reported(watch: &Watch, direction: Direction, ends: &Ends, bytes: u64) {
     let counts = watch.counts();
-    let told = told(watch, direction, ends);
+    let reported = reported(watch, direction, ends);
     assert!(
-        told.bytes as f64 >= bytes as f64 * REPORTED,
-        "{direction:?}: {told:?} of {bytes} bytes, {counts:?}"
+        reported.bytes as f64 >= bytes as f64 * REPORTED,
+        "{direction:?}: {reported:?} of {bytes} bytes, {counts:?}"
     );
-    // The receiver cannot know what is sent again; the sender marks it.
+    // The receiver cannot recognize a retransmission; the sender marks it.
     if direction == Direction::Egress {
-        assert_eq!(told.twice, 0, "{told:?}, {counts:?}");
+        assert_eq!(reported.twice, 0, "{reported:?}, {counts:?}");
     }
 }
 
-/// What reports say of the bulk streams.
+/// Bytes of the bulk streams in reports.
 #[derive(Debug, Default)]
-struct ToldBytes {
+struct ReportedBytes {
     /// Bytes in some report.
     bytes: u64,
-    /// Bytes in more than one that is not marked as sent again.
+    /// Bytes in more than one report that is not marked as a retransmission.
     twice: u64,
-    /// The ranges that say so: where they begin and end, by which port.
+    /// The ranges of such bytes: begin, end and port.
     again: Vec<(u64, u64, u16)>,
 }
 
-/// The bytes that the container sent to the peer's port, or got at its own, by connection.
-fn told(watch: &Watch, direction: Direction, ends: &Ends) -> ToldBytes {
+/// Sums up the bytes that the container sent to the peer's port, or got at its own, by connection.
+fn reported(watch: &Watch, direction: Direction, ends: &Ends) -> ReportedBytes {
     let port = match direction {
         Direction::Egress => ends.there.port(),
         Direction::Ingress => ends.here.port(),
@@ -119,25 +120,25 @@ fn told(watch: &Watch, direction: Direction, ends: &Ends) -> ToldBytes {
             ranges.push((r.sequence, r.payload_bytes, r.retransmit));
         }
     }
-    let mut told = ToldBytes::default();
+    let mut reported = ReportedBytes::default();
     for (port, mut ranges) in connections {
-        // Sequence numbers may wrap: counted from the first that was told.
+        // Sequence numbers may wrap: counted from the first reported one.
         let first = ranges[0].0.wrapping_sub(1 << 31);
         ranges.sort_by_key(|r| r.0.wrapping_sub(first));
         let (mut end, mut end_once) = (0, 0);
         for (sequence, bytes, again) in ranges {
             let begin = u64::from(sequence.wrapping_sub(first));
             let stop = begin + u64::from(bytes);
-            told.bytes += stop.saturating_sub(begin.max(end));
+            reported.bytes += stop.saturating_sub(begin.max(end));
             end = end.max(stop);
             if !again {
                 if begin < end_once {
-                    told.twice += stop.min(end_once) - begin;
-                    told.again.push((begin, stop, port));
+                    reported.twice += stop.min(end_once) - begin;
+                    reported.again.push((begin, stop, port));
                 }
                 end_once = end_once.max(stop);
             }
         }
     }
-    told
+    reported
 }

@@ -16,7 +16,7 @@ pub fn udp(from: &Namespace, to: &Namespace, address: SocketAddr, at: SocketAddr
     assert_eq!(sink.finish()[0], PACKETS);
 }
 
-/// Every UDP packet passed exactly these stages.
+/// Asserts that every UDP packet passed exactly these stages.
 #[track_caller]
 pub fn assert_stages(watch: &Watch, direction: Direction, stages: &[Stage]) {
     for sample in watch.of(direction, Class::Udp) {

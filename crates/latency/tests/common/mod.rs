@@ -1,4 +1,4 @@
-//! Measuring one namespace in a test.
+//! Measures one namespace in a test.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod bulk;
@@ -14,7 +14,7 @@ use cofferdam_latency::{
 use cofferdam_types::NetnsId;
 use std::time::Duration;
 
-/// The part of TCP's bytes and packets that is in a report at least.
+/// Smallest part of TCP's bytes and packets that must be in a report.
 pub const REPORTED: f64 = 0.999;
 
 pub struct Watch {
@@ -33,7 +33,7 @@ impl Watch {
         Watch::with(namespace, &Filter::default(), Start::Send)
     }
 
-    /// Seen by devices alone.
+    /// Measures by devices alone.
     pub fn by_devices(namespace: &Namespace) -> Watch {
         Watch::with(namespace, &Filter::default(), Start::Device)
     }
@@ -70,7 +70,7 @@ impl Watch {
         }
     }
 
-    /// Measures a second namespace, whose samples come among the others.
+    /// Measures a second namespace as well; its samples come among the others.
     pub fn also(&mut self, namespace: &Namespace) -> NetnsId {
         let netns = netns(namespace);
         let on = self.meter.on(netns, &Filter::default());
@@ -78,7 +78,7 @@ impl Watch {
         netns
     }
 
-    /// Reads until nothing more comes, and closes what will not end.
+    /// Reads until nothing more comes, and closes packets that will not end.
     pub fn settle(&mut self) {
         loop {
             let before = self.samples.len();
@@ -93,8 +93,8 @@ impl Watch {
         self.read();
     }
 
-    /// As [`Watch::settle`], where no packet is seen freed: what came last has no end, and IPv6 has hosts say something on
-    /// their own for some seconds.
+    /// Reads until nothing more comes, if no packet's freeing is seen: the last packets have no
+    /// end, and with IPv6 hosts send packets of their own for some seconds.
     pub fn settle_unseen(&mut self) {
         wait_until(
             "every packet to have its end",
@@ -125,7 +125,7 @@ impl Watch {
             .filter(move |s| s.report.direction == direction && s.report.class() == class)
     }
 
-    /// At least `least` packets, and a report for each.
+    /// Asserts at least `least` packets, and a report for each.
     #[track_caller]
     pub fn assert_covered(&self, direction: Direction, class: Class, least: u64) {
         let counts = self.counts();
@@ -140,14 +140,14 @@ impl Watch {
         assert_eq!(read, reports, "{direction:?} {class:?}: read");
     }
 
-    /// At least `least` packets, and a report for [`REPORTED`] of them.
+    /// Asserts at least `least` packets, and a report for [`REPORTED`] of them.
     #[track_caller]
     pub fn assert_nearly_covered(&self, direction: Direction, class: Class, least: u64) {
         let counts = self.counts();
         let (d, c) = (direction as usize, class as usize);
         let (packets, reports) = (counts.packets[d][c], counts.reports[d][c]);
         assert!(packets >= least, "{direction:?} {class:?}: {counts:?}");
-        // What the kernel dropped was never delivered.
+        // Packets that the kernel dropped were never delivered.
         let dropped = counts.misses[d][Miss::Dropped as usize];
         assert!(
             reports <= packets && (reports + dropped) as f64 >= packets as f64 * REPORTED,
@@ -155,7 +155,7 @@ impl Watch {
         );
     }
 
-    /// Nothing was lost or rejected, every miss has its reason, and the stages add up.
+    /// Asserts that nothing was lost or rejected, every miss has its reason, and the stages add up.
     #[track_caller]
     pub fn assert_sound(&self) {
         let totals = self.reader.totals();
@@ -169,7 +169,7 @@ impl Watch {
     }
 }
 
-/// Packets of each direction that have neither a report nor a miss (yet).
+/// Returns the packets of each direction that have neither a report nor a miss (yet).
 fn owed(counts: &Counts) -> [i64; 2] {
     let sum = |all: &[u64]| all.iter().sum::<u64>() as i64;
     Direction::ALL
@@ -177,7 +177,7 @@ fn owed(counts: &Counts) -> [i64; 2] {
         .map(|d| sum(&counts.packets[d]) - sum(&counts.reports[d]) - sum(&counts.misses[d]))
 }
 
-/// One root test at a time, with a limit.
+/// Runs one root test at a time, with a time limit.
 pub fn alone(body: impl FnMut() + Send + 'static) {
     let _alone = exclusive();
     time_limit(Duration::from_secs(240), || {

@@ -1,11 +1,11 @@
-//! Networks that more than one test uses.
+//! Networks that several tests use.
 
 use cofferdam_lab::fixtures::{Bridge, FakeContainer, Namespace, Net, VethPair, macvlan, vxlan};
 
-/// A container behind a bridge of the host that leads into a vxlan tunnel to `far`:
-/// 10.93.0.1 to 10.93.0.2, over `up0`.
+/// Container behind a bridge of the host that leads into a vxlan tunnel to `far`: 10.93.0.1 to
+/// 10.93.0.2, over `up0`.
 pub struct Tunnel {
-    // Devices go before their namespaces.
+    // Drop order: devices before their namespaces.
     _pairs: [VethPair; 2],
     _bridge: Bridge,
     pub web: FakeContainer,
@@ -39,7 +39,7 @@ impl Tunnel {
     }
 }
 
-/// A container on a macvlan device over `up0` of the host, which leads to `peer`: 10.95.0.2 to
+/// Container on a macvlan device over `up0` of the host, which leads to `peer`: 10.95.0.2 to
 /// 10.95.0.1.
 pub struct Macvlan {
     _pair: VethPair,
