@@ -1,4 +1,4 @@
-//! Which agents there are: the pods of the DaemonSet, page by page.
+//! List of the agents: the pods of the DaemonSet, page by page.
 
 use crate::http::Limits;
 use crate::kubectl::{Api, ApiError, shown};
@@ -6,66 +6,66 @@ use serde::Deserialize;
 use std::net::IpAddr;
 use std::time::Instant;
 
-/// Pods of a page. One is a few kilobytes.
+/// Pods of one page. A pod is a few kilobytes.
 const PAGE: usize = 500;
 /// Largest page, bytes.
 const MOST_PAGE_BYTES: usize = 32 << 20;
-/// Agents, at most: a cluster of Kubernetes has 5,000 nodes.
+/// Most agents: a cluster of Kubernetes has 5,000 nodes.
 pub const MOST_AGENTS: usize = 20_000;
-/// What the chart's pods are labelled with, as a selector in a query.
+/// Labels of the chart's pods, as a selector in a query.
 const SELECTOR: &str =
     "app.kubernetes.io%2Fname%3Dcofferdam%2Capp.kubernetes.io%2Fcomponent%3Dagent";
-/// The same of the DaemonSet.
+/// Labels of the chart's DaemonSet, as a selector in a query.
 const SET_SELECTOR: &str = "app.kubernetes.io%2Fname%3Dcofferdam";
 
 /// One agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agent {
-    /// Its node; its pod's name while it has none.
+    /// Node of the agent; name of the pod while that has no node.
     pub node: String,
-    /// Its pod.
+    /// Pod of the agent.
     pub pod: String,
-    /// Address of its node.
+    /// Address of the node.
     pub address: Option<IpAddr>,
-    /// Port of its gateway.
+    /// Port of the gateway.
     pub port: u16,
-    /// Why it cannot be asked; `None` if it can.
+    /// Reason why the agent cannot be asked; `None` if it can.
     pub why_not: Option<String>,
 }
 
 /// All agents of a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Agents {
-    /// By node.
+    /// Agents in the order of their nodes.
     pub agents: Vec<Agent>,
-    /// Nodes on which there should be one.
+    /// Number of nodes on which there should be an agent.
     pub wanted: u64,
 }
 
-/// There are no agents to ask.
+/// Reason why there are no agents to ask.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentsError {
-    /// The API server.
+    /// The API server failed.
     #[error("cannot list the agents in namespace {namespace}: {why}")]
     Api {
-        /// Where.
+        /// Namespace of the agents.
         namespace: String,
-        /// Why.
+        /// Failure of the API server.
         why: ApiError,
     },
-    /// It answered something else.
+    /// The API server answered with something else.
     #[error("the API server's list of pods cannot be read: {0}")]
     Garbled(#[source] serde_json::Error),
-    /// More than a cluster has.
+    /// There are more agents than a cluster has nodes.
     #[error("the API server lists more than {MOST_AGENTS} agents")]
     TooMany,
-    /// None.
+    /// There is no agent.
     #[error(
         "there is no agent in namespace {0}: install the chart, or name the namespace with --agents"
     )]
     None(String),
-    /// A name that cannot be one.
-    #[error("'{0}' is no name of a namespace or pod")]
+    /// A name is invalid.
+    #[error("'{0}' is not a name of a namespace or pod")]
     Name(String),
 }
 
@@ -166,10 +166,10 @@ struct SetStatus {
     desired_number_scheduled: u64,
 }
 
-/// A name that may stand in a path: letters, digits, dots and dashes.
+/// Checks that a name can be part of a path: letters, digits, dots and dashes.
 ///
 /// # Errors
-/// [`AgentsError::Name`].
+/// [`AgentsError::Name`] if it cannot.
 pub fn check_name(name: &str) -> Result<&str, AgentsError> {
     let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
     let is_name =
@@ -183,7 +183,7 @@ pub fn check_name(name: &str) -> Result<&str, AgentsError> {
 /// Lists the agents in `namespace`.
 ///
 /// # Errors
-/// [`AgentsError`].
+/// Any [`AgentsError`].
 pub fn list(api: &Api, namespace: &str, deadline: Instant) -> Result<Agents, AgentsError> {
     let namespace = check_name(namespace)?;
     let limits = Limits {
@@ -217,7 +217,7 @@ pub fn list(api: &Api, namespace: &str, deadline: Instant) -> Result<Agents, Age
             return Err(AgentsError::TooMany);
         }
         more = next;
-        // A server that promises more and gives nothing would go on for ever.
+        // A server that announces more pages and sends empty ones would continue for ever.
         if more.is_none() || is_empty {
             break;
         }
@@ -229,19 +229,19 @@ pub fn list(api: &Api, namespace: &str, deadline: Instant) -> Result<Agents, Age
     Ok(all)
 }
 
-/// Where a pod is, and which of its name it is.
+/// Identity and place of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Its UID.
+    /// UID of the pod.
     pub uid: String,
-    /// Its node; `None` while it is on none.
+    /// Node of the pod; `None` while it is on none.
     pub node: Option<String>,
 }
 
-/// The pod `name` in `namespace`.
+/// Reads the place of the pod `name` in `namespace`.
 ///
 /// # Errors
-/// [`AgentsError`].
+/// Any [`AgentsError`].
 pub fn place(
     api: &Api,
     namespace: &str,
@@ -273,7 +273,7 @@ fn wanted(body: &[u8]) -> Result<u64, AgentsError> {
     Ok(all.fold(0, u64::saturating_add))
 }
 
-/// The agents of a page, and how to ask for the next.
+/// Agents of a page, and the token of the next page.
 fn page(body: &[u8]) -> Result<(Vec<Agent>, Option<String>), AgentsError> {
     let list: List<Pod> = serde_json::from_slice(body).map_err(AgentsError::Garbled)?;
     let agents = list.items.into_iter().map(agent).collect();
@@ -301,7 +301,7 @@ fn agent(pod: Pod) -> Agent {
     }
 }
 
-/// Why its gateway does not run; `None` where it does.
+/// Reason why the gateway of a pod does not run; `None` if it runs.
 fn trouble(pod: &Pod) -> Option<String> {
     let status = &pod.status;
     let runs = |c: &ContainerStatus| c.name == "gateway" && c.state.running.is_some();
@@ -319,28 +319,28 @@ fn trouble(pod: &Pod) -> Option<String> {
             .flat_map(|s| [&s.terminated, &s.waiting])
             .flatten()
         {
-            // A container that did its work is none.
-            let said = reason.message.as_deref().filter(|m| !m.trim().is_empty());
+            // A container that has done its work is no trouble.
+            let message = reason.message.as_deref().filter(|m| !m.trim().is_empty());
             if reason.exit_code == Some(0)
-                || (said.is_none() && reason.reason.as_deref() == Some("PodInitializing"))
+                || (message.is_none() && reason.reason.as_deref() == Some("PodInitializing"))
             {
                 continue;
             }
-            let what = said
+            let what = message
                 .or(reason.reason.as_deref())
                 .unwrap_or("it does not run");
             let last = what.lines().rfind(|l| !l.trim().is_empty()).unwrap_or(what);
             return Some(format!("{}: {}", shown(&container.name), shown(last)));
         }
     }
-    let said = status.message.as_deref().or(status.reason.as_deref());
-    Some(match said {
-        Some(said) => format!("{}: {}", shown(&status.phase), shown(said)),
+    let message = status.message.as_deref().or(status.reason.as_deref());
+    Some(match message {
+        Some(message) => format!("{}: {}", shown(&status.phase), shown(message)),
         None => format!("its pod is {}", shown(&status.phase)),
     })
 }
 
-/// Percent-encoding of everything but letters and digits.
+/// Percent-encoding of everything except letters and digits.
 fn escaped(text: &str) -> String {
     let one = |b: u8| match b.is_ascii_alphanumeric() {
         true => char::from(b).to_string(),
@@ -365,7 +365,8 @@ mod tests {
         let agent = of(
             r#"{"metadata":{"name":"cofferdam-x7","uid":"u"},"spec":{"nodeName":"node1","containers":[
             {"name":"agent"},{"name":"gateway","ports":[{"name":"gateway","containerPort":9479}]}]},
-            "status":{"phase":"Running","hostIP":"192.0.2.1","containerStatuses":[{"name":"gateway","state":{"running":
+            "status":{"phase":"Running","hostIP":"192.0.2.1",
+            "containerStatuses":[{"name":"gateway","state":{"running":
             {"startedAt":"t"}}}]}}"#,
         );
         assert_eq!(agent.address, Some([192, 0, 2, 1].into()));
@@ -375,18 +376,21 @@ mod tests {
 
     /// Promise 25.
     #[test]
-    fn one_that_does_not_run_says_why() {
-        let ports = r#""spec":{"nodeName":"n","containers":[{"name":"gateway","ports":[{"containerPort":9479}]}]}"#;
+    fn an_agent_that_does_not_run_has_a_reason() {
+        let ports = r#""spec":{"nodeName":"n","containers":
+            [{"name":"gateway","ports":[{"containerPort":9479}]}]}"#;
         for (status, words) in [
             (
                 r#"{"phase":"Pending","initContainerStatuses":[{"name":"doctor","state":{"terminated":{"exitCode":3,
-                "reason":"Error","message":"{\n}\ncofferdam: the accounting cannot run on this host: no BTF\n"}}}],
+                "reason":"Error",
+                "message":"{\n}\ncofferdam: the accounting cannot run on this host: no BTF\n"}}}],
                 "containerStatuses":[{"name":"gateway","state":{"waiting":{"reason":"PodInitializing"}}}]}"#,
                 "doctor: cofferdam: the accounting cannot run on this host: no BTF",
             ),
             (
                 r#"{"phase":"Pending","initContainerStatuses":[{"name":"doctor","state":{"waiting":
-                {"reason":"CrashLoopBackOff"}},"lastState":{"terminated":{"exitCode":3,"message":"no BTF"}}}]}"#,
+                {"reason":"CrashLoopBackOff"}},
+                "lastState":{"terminated":{"exitCode":3,"message":"no BTF"}}}]}"#,
                 "CrashLoopBackOff",
             ),
             (
@@ -435,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_page_is_asked_for_as_the_server_says() {
+    fn the_next_page_is_requested_by_the_servers_token() {
         let (_, more) = page(br#"{"metadata":{"continue":"a+b/c="},"items":[]}"#).unwrap();
         assert_eq!(escaped(&more.unwrap()), "a%2Bb%2Fc%3D");
         assert_eq!(
@@ -447,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_an_error() {
+    fn a_body_that_is_not_a_list_is_an_error() {
         for body in [
             "",
             "[]",
@@ -475,7 +479,8 @@ mod tests {
         #[test]
         fn no_status_panics(text in "\\PC{0,80}", code in any::<i64>()) {
             let text = serde_json::to_string(&text).unwrap();
-            let pod = format!(r#"{{"metadata":{{"name":{text}}},"spec":{{"nodeName":{text},"containers":[]}},
+            let pod = format!(r#"{{"metadata":{{"name":{text}}},
+                "spec":{{"nodeName":{text},"containers":[]}},
                 "status":{{"phase":{text},"containerStatuses":[{{"name":{text},"state":
                 {{"terminated":{{"exitCode":{code},"message":{text}}}}}}}]}}}}"#);
             let agent = of(&pod);

@@ -1,4 +1,4 @@
-//! Asking all agents at once: so many at a time, each within its time, all within theirs.
+//! Requests to all agents: a limited number at a time, each with its own limit, all within one.
 
 use crate::TOKEN_HEADER;
 use crate::agents::{Agent, check_name};
@@ -13,16 +13,16 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Agents asked at the same time, at most, unless told otherwise.
+/// Default number of agents that are asked at the same time.
 pub const PARALLEL: usize = 32;
-/// Longest wait for one.
+/// Longest wait for one agent.
 pub const EACH_WITHIN: Duration = Duration::from_secs(5);
 /// Largest answer of an agent, bytes.
 pub const MOST_ANSWER_BYTES: usize = 8 << 20;
 /// Largest Secret, bytes; etcd takes no more.
 const MOST_SECRET_BYTES: usize = 2 << 20;
 
-/// By which way an agent is asked.
+/// Way to ask an agent.
 #[derive(Clone, Copy, Debug)]
 pub enum Way<'a> {
     /// Through the API server, which passes requests on to pods.
@@ -31,40 +31,41 @@ pub enum Way<'a> {
     Direct,
 }
 
-/// How to ask.
+/// Request to the agents.
 #[derive(Clone, Debug)]
 pub struct Question<'a> {
     /// Namespace of the agents.
     pub namespace: &'a str,
     /// Token of the gateways.
     pub token: &'a str,
-    /// Which document: `/v1/node`.
+    /// Path of the document: `/v1/node`.
     pub path: &'a str,
     /// Agents asked at the same time.
     pub parallel: usize,
-    /// All must have answered by then.
+    /// Time by which all must have answered.
     pub deadline: Instant,
 }
 
-/// The token cannot be had.
+/// Reason why the token cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// The API server.
+    /// The API server failed.
     #[error(
-        "cannot read the Secret {name} in namespace {namespace}, which has the token of the agents: {why}"
+        "cannot read the Secret {name} in namespace {namespace}, \
+         which has the token of the agents: {why}"
     )]
     Api {
-        /// Of the Secret.
+        /// Name of the Secret.
         name: String,
-        /// Where.
+        /// Namespace of the Secret.
         namespace: String,
-        /// Why.
+        /// Failure of the API server.
         why: ApiError,
     },
-    /// The Secret has none.
+    /// The Secret has no token.
     #[error("the Secret {0} has no key 'token' with printable text in base64")]
     None(String),
-    /// A name that cannot be one.
+    /// A name is invalid.
     #[error(transparent)]
     Name(#[from] crate::agents::AgentsError),
 }
@@ -80,10 +81,10 @@ struct Data {
     token: Option<String>,
 }
 
-/// The token in the Secret `name`.
+/// Reads the token in the Secret `name`.
 ///
 /// # Errors
-/// [`TokenError`].
+/// Any [`TokenError`].
 pub fn token(
     api: &Api,
     namespace: &str,
@@ -109,15 +110,15 @@ fn of_secret(body: &[u8]) -> Option<String> {
     let bytes = STANDARD.decode(secret.data.token?).ok()?;
     let text = String::from_utf8(bytes).ok()?;
     let text = text.trim();
-    // It goes into a header.
+    // The token goes into a header.
     let fits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
     fits.then(|| text.to_owned())
 }
 
-/// A document of the schema `schema` in an agent's answer.
+/// Parses a document of the schema `schema` in an agent's answer.
 ///
 /// # Errors
-/// Why it is none: of another schema, or no document at all.
+/// The reason, if the answer is no document or has another schema.
 pub fn document<T: DeserializeOwned>(body: &[u8], schema: &'static str) -> Result<T, String> {
     let garbled = |why: serde_json::Error| format!("its answer cannot be read: {why}");
     let document: serde_json::Value = serde_json::from_slice(body).map_err(garbled)?;
@@ -125,8 +126,8 @@ pub fn document<T: DeserializeOwned>(body: &[u8], schema: &'static str) -> Resul
     serde_json::from_value(document).map_err(garbled)
 }
 
-/// Asks each of `agents`, and has `read` make something of each answer, in the thread that got it. The
-/// results are in the order of `agents`; the error says why there is none.
+/// Asks each of `agents`. The thread that gets an answer passes it to `read`. The results are in
+/// the order of `agents`; an error is the reason for a missing one.
 pub fn all<T: Send>(
     way: Way<'_>,
     agents: &[Agent],
@@ -146,9 +147,9 @@ pub fn all<T: Send>(
         }
     };
     std::thread::scope(|scope| {
-        // This thread is one of them.
+        // This thread is one of the workers.
         for _ in 1..question.parallel.clamp(1, agents.len().max(1)) {
-            // Without another thread the others do its part.
+            // If a thread cannot be started, the others do its part.
             let _ = std::thread::Builder::new().spawn_scoped(scope, work);
         }
         work();
@@ -158,7 +159,7 @@ pub fn all<T: Send>(
     all.into_iter().map(|(_, result)| result).collect()
 }
 
-/// One agent's answer.
+/// Asks one agent.
 fn one(
     way: Way<'_>,
     agent: &Agent,
@@ -174,7 +175,7 @@ fn one(
     let now = Instant::now();
     if now >= question.deadline {
         return Err(
-            "not asked: no time was left; give more with --timeout or --parallel".to_owned(),
+            "not asked: the time was over; give more with --timeout or --parallel".to_owned(),
         );
     }
     let limits = Limits {
@@ -210,11 +211,11 @@ mod tests {
     }
 
     #[test]
-    fn the_token_is_what_the_secret_says() {
+    fn the_token_is_the_text_in_the_secret() {
         assert_eq!(secret("YWJj").as_deref(), Some("abc"));
         assert_eq!(secret("YWJjZA==").as_deref(), Some("abcd"));
         assert_eq!(secret("YWJjZGU=").as_deref(), Some("abcde"));
-        // A line end of an editor is none of it; a header in it is no token.
+        // An editor's line end is not part of the token; a line end inside makes it invalid.
         assert_eq!(secret("YWJjCg==").as_deref(), Some("abc"));
         for wrong in [
             "",

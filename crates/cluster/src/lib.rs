@@ -1,11 +1,14 @@
-//! The agents of a cluster: the gateway that answers for one node, and asking all nodes at once.
+//! The agents of a cluster: the gateway that answers for one node, and requests to all nodes at
+//! once.
 //!
-//! A gateway runs beside each agent, without rights: it reads from the agent's socket and answers
-//! whoever has its token, over HTTP on the node's address. `kubectl cofferdam` reaches the gateways by
-//! the API server's proxy to pods, through one `kubectl proxy` of its own, which has the user's
-//! credentials. So neither needs TLS or Kubernetes' authentication of its own.
+//! A gateway runs next to each agent, without rights. It reads from the agent's socket and answers
+//! clients that have its token, over HTTP on the node's address. `kubectl cofferdam` reaches the
+//! gateways by the API server's proxy to pods, through a `kubectl proxy` that it starts and that
+//! has the user's credentials. Therefore neither needs TLS or Kubernetes' authentication of its
+//! own.
 //!
-//! `cofferdam events` does the same all the time, once in a cluster, and tells it on the pods.
+//! `cofferdam events` asks the gateways continuously, once in a cluster, and writes events of the
+//! pods.
 //!
 //! Every answer is hostile input: bounded in bytes and time, and never more than data.
 
@@ -20,8 +23,8 @@ pub mod merge;
 
 pub use http::{Content, HttpError, Limits, Peer, Reply};
 
-/// Header that brings the token. The API server takes `Authorization` for itself and does not pass it
-/// on; headers are not in its audit log, as a query would be.
+/// Header with the token. The API server uses `Authorization` itself and does not pass it on.
+/// Headers are not in its audit log, unlike a query.
 pub const TOKEN_HEADER: &str = "X-Cofferdam-Token";
-/// Port of the gateways unless they are told another.
+/// Default port of the gateways.
 pub const DEFAULT_PORT: u16 = 9479;

@@ -1,5 +1,5 @@
-//! The cluster as one document: schema `cofferdam.cluster/1`, the document of `kubectl cofferdam top
-//! --json` and `status --json`. Pure.
+//! Merge of all nodes into one document: schema `cofferdam.cluster/1`, the document of `kubectl
+//! cofferdam top --json` and `status --json`. A pure function.
 
 #[cfg(test)]
 mod tests;
@@ -14,129 +14,130 @@ use std::collections::BTreeMap;
 
 /// Schema of [`ClusterReport`].
 pub const CLUSTER: &str = "cofferdam.cluster/1";
-/// Pods and pairs that are kept, at most; the largest.
+/// Most pods, and most transfers, in the document: the largest.
 pub const MOST_ROWS: usize = 2000;
-/// Problems kept of a node, at most.
+/// Most problems of one node in the document.
 const MOST_PROBLEMS_A_NODE: usize = 5;
-/// A pod that does and suffers less harm than this many CPUs has no row.
+/// Smallest harm, done or suffered, for which a pod has a row, CPUs.
 const LEAST_CPUS: f64 = 0.001;
 /// Namespace of containers outside of pods.
 pub const NO_NAMESPACE: &str = "-";
 
-/// All nodes of a cluster now.
+/// Present state of all nodes of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClusterReport {
     /// Always `cofferdam.cluster/1`.
     pub schema: String,
-    /// When the agents had been asked, RFC 3339 in UTC.
+    /// Time when the agents had been asked, RFC 3339 in UTC.
     pub time: String,
-    /// How long that took, seconds.
+    /// Duration of asking them, seconds.
     pub took_s: f64,
-    /// Nodes on which there should be an agent.
+    /// Number of nodes on which there should be an agent.
     pub nodes_wanted: u64,
     /// Agents that answered, by node.
     pub nodes: Vec<NodeRow>,
-    /// Agents that did not, by node.
-    pub unanswered: Vec<Unanswered>,
+    /// Agents that did not answer, by node.
+    pub unanswered: Vec<SilentAgent>,
     /// Sums of each namespace, largest harm first; `-` for containers outside of pods.
     pub namespaces: Vec<NamespaceRow>,
-    /// Pods that harm or suffer, largest harm first; at most 2000.
+    /// Offenders and victims, the largest harm first; at most 2000.
     pub pods: Vec<PodRow>,
-    /// How many there are.
+    /// Number of all these pods.
     pub pods_total: u64,
-    /// Who pays for whom, largest first; at most 2000.
+    /// Transfers (who pays for whom), the largest first; at most 2000.
     pub flows: Vec<FlowRow>,
-    /// How many there are.
+    /// Number of all transfers.
     pub flows_total: u64,
 }
 
 /// One node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeRow {
-    /// Its name.
+    /// Name of the node.
     pub node: String,
-    /// Version of its agent.
+    /// Version of the agent.
     pub version: String,
-    /// For how long the agent has run, seconds.
+    /// Run time of the agent, seconds.
     pub uptime_s: f64,
-    /// Length of the interval that the figures are of, seconds.
+    /// Length of the interval of the figures, seconds.
     pub interval_s: f64,
-    /// Its CPUs.
+    /// Number of CPUs.
     pub cpus: u64,
-    /// Known containers.
+    /// Tracked containers.
     pub containers: u64,
     /// Rules in force.
     pub rules: u64,
-    /// Changes to the node in force.
+    /// Changes to the node that are in force now.
     pub changes_in_force: u64,
     /// CPUs that containers have reserved.
     pub reserved_cpus: f64,
     /// Network CPU that containers caused, CPUs.
     pub caused_cpus: f64,
-    /// What pods of this node paid for the packets of others, CPUs.
+    /// Network CPU that pods of this node were charged for the packets of others, CPUs.
     pub paid_cpus: f64,
-    /// What is not in force; at most five of them.
+    /// Degradations, at most five.
     pub problems: Vec<DegradedRecord>,
-    /// How many there are.
+    /// Number of all degradations.
     pub problems_total: u64,
 }
 
 /// An agent that did not answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Unanswered {
-    /// Its node.
+#[schemars(rename = "Unanswered")]
+pub struct SilentAgent {
+    /// Node of the agent.
     pub node: String,
-    /// Its pod.
+    /// Pod of the agent.
     pub pod: String,
-    /// Why.
+    /// Reason.
     pub why: String,
 }
 
 /// The sum of a namespace's pods on all nodes that answered.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NamespaceRow {
-    /// Its name; `-` for containers outside of pods.
+    /// Name of the namespace; `-` for containers outside of pods.
     pub namespace: String,
-    /// Its pods.
+    /// Number of pods.
     pub pods: u64,
     /// Network CPU that it caused, CPUs.
     pub caused_cpus: f64,
-    /// What others were charged for its packets, CPUs.
+    /// Network CPU that others were charged for its packets, CPUs.
     pub harm_cpus: f64,
-    /// What it was charged for the packets of others, CPUs.
+    /// Network CPU that it was charged for the packets of others, CPUs.
     pub paid_cpus: f64,
-    /// CPU time that others took from it though it was entitled to it, CPUs.
+    /// CPU time that it was entitled to and that others took, CPUs.
     pub lost_cpus: f64,
     /// CPUs reserved for it.
     pub reserved_cpus: f64,
 }
 
-/// A pod that harms or suffers.
+/// A pod that is an offender or a victim.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PodRow {
-    /// Its node.
+    /// Node of the pod.
     pub node: String,
-    /// Its namespace; `-` for a container outside of pods.
+    /// Namespace of the pod; `-` for a container outside of pods.
     pub namespace: String,
-    /// The figures of the node's document, with its name there.
+    /// Figures of the node's document, with the pod's name there.
     #[serde(flatten)]
     pub figures: PodRecord,
 }
 
-/// One pays for the packets of another.
+/// Transfer: one pod pays for the packets of another.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowRow {
-    /// On which node.
+    /// Node of the transfer.
     pub node: String,
-    /// Who caused them; null: packets of no container.
+    /// Pod that caused the packets; null: packets of no container.
     pub offender: Option<String>,
-    /// Who was charged.
+    /// Pod that was charged.
     pub victim: String,
-    /// How much, CPUs.
+    /// Size of the transfer, CPUs.
     pub cpus: f64,
 }
 
-/// What is kept of one node: little, whatever it answered.
+/// Part of one node's answer that is stored: of bounded size, whatever the node answered.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
     row: NodeRow,
@@ -149,7 +150,7 @@ pub struct Part {
 /// Reads an agent's answer.
 ///
 /// # Errors
-/// Why it is none: of another schema, or no document at all.
+/// The reason, if the answer is no document or has another schema.
 pub fn part(agent: &Agent, body: &[u8]) -> Result<Part, String> {
     Ok(Part::new(&agent.node, document(body, NODE)?))
 }
@@ -236,7 +237,7 @@ fn namespace(pod: &PodRecord) -> &str {
     }
 }
 
-/// Puts the answers of `agents` together, `results` in their order.
+/// Merges the answers of `agents`; `results` are in their order.
 pub fn merge(
     agents: &[Agent],
     results: Vec<Result<Part, String>>,
@@ -255,7 +256,7 @@ pub fn merge(
         let part = match result {
             Ok(part) => part,
             Err(why) => {
-                report.unanswered.push(Unanswered {
+                report.unanswered.push(SilentAgent {
                     node: agent.node.clone(),
                     pod: agent.pod.clone(),
                     why,
@@ -273,7 +274,7 @@ pub fn merge(
         report.flows_total = report.flows_total.saturating_add(part.flows_total);
         report.pods.extend(part.pods);
         report.flows.extend(part.flows);
-        // Not only at the end: 5,000 nodes may have 250 each.
+        // During the merge too, not only at its end: 5,000 nodes may have 250 pods each.
         if report.pods.len() > 2 * MOST_ROWS {
             largest_pods(&mut report.pods);
         }

@@ -1,4 +1,4 @@
-//! `cofferdam events` against a made-up API server and made-up gateways.
+//! Tests of `cofferdam events` with a synthetic API server and synthetic gateways.
 #![allow(clippy::unwrap_used)]
 
 use cofferdam_cluster::events::{Options, run};
@@ -17,17 +17,17 @@ use std::time::{Duration, Instant};
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the API server has, and what it was asked.
+/// Objects of the API server, and the requests that it got.
 #[derive(Default)]
 struct State {
-    /// Pods, with their nodes.
+    /// Pods with their nodes.
     pods: BTreeMap<String, String>,
     events: BTreeMap<String, Value>,
-    /// Method and path of what was sent.
+    /// Method and path of every write.
     writes: Vec<String>,
     away: bool,
-    /// What each node says.
-    said: BTreeMap<String, Vec<PodCondition>>,
+    /// Conditions that each node reports.
+    reports: BTreeMap<String, Vec<PodCondition>>,
     ports: BTreeMap<String, u16>,
     rounds: usize,
 }
@@ -37,7 +37,7 @@ struct Cluster {
     folder: tempfile::TempDir,
 }
 
-/// A request: method, path, headers and body.
+/// Reads a request: method, path, headers and body.
 fn request(stream: &mut (impl Read + Write)) -> Option<(String, String, String, Vec<u8>)> {
     let mut reader = BufReader::new(stream);
     let mut head = String::new();
@@ -105,15 +105,15 @@ impl Cluster {
         }
     }
 
-    /// Runs the program beside `body`.
-    fn beside(&self, body: impl FnOnce()) {
+    /// Runs the program while `body` runs.
+    fn with_program(&self, body: impl FnOnce()) {
         let stop = AtomicBool::new(false);
         let options = self.options();
         thread::scope(|scope| {
-            let told = scope.spawn(|| run(&options, &stop));
+            let program = scope.spawn(|| run(&options, &stop));
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
             stop.store(true, Ordering::Relaxed);
-            told.join().unwrap();
+            program.join().unwrap();
             if let Err(panic) = done {
                 std::panic::resume_unwind(panic);
             }
@@ -128,7 +128,11 @@ impl Cluster {
             ..PodCondition::default()
         };
         let all = conditions.iter().map(one).collect();
-        self.state.lock().unwrap().said.insert(node.to_owned(), all);
+        self.state
+            .lock()
+            .unwrap()
+            .reports
+            .insert(node.to_owned(), all);
     }
 
     fn until(&self, what: &str, holds: impl Fn(&State) -> bool) {
@@ -174,7 +178,7 @@ fn gateway(stream: &mut (impl Read + Write), state: &Mutex<State>, node: &str) {
     state.rounds += 1;
     let report = ConditionsReport {
         schema: CONDITIONS.to_owned(),
-        conditions: state.said.get(node).cloned().unwrap_or_default(),
+        conditions: state.reports.get(node).cloned().unwrap_or_default(),
         ..ConditionsReport::default()
     };
     send(stream, 200, &serde_json::to_value(report).unwrap());
@@ -195,7 +199,8 @@ fn api(stream: &mut (impl Read + Write), state: &mut State) {
         let pod = |(node, port): (&String, &u16)| {
             json!({
                 "metadata": {"name": format!("cofferdam-{node}")},
-                "spec": {"nodeName": node, "containers": [{"name": "gateway", "ports": [{"containerPort": port}]}]},
+                "spec": {"nodeName": node, "containers": [
+                    {"name": "gateway", "ports": [{"containerPort": port}]}]},
                 "status": {"phase": "Running", "hostIP": "127.0.0.1",
                     "containerStatuses": [{"name": "gateway", "state": {"running": {}}}]},
             })
@@ -210,7 +215,10 @@ fn api(stream: &mut (impl Read + Write), state: &mut State) {
     match (method.as_str(), *kind, rest) {
         ("GET", "pods", [name]) => match state.pods.get(&format!("{namespace}/{name}")) {
             Some(node) => {
-                let pod = json!({"metadata": {"name": name, "uid": format!("uid-{name}")}, "spec": {"nodeName": node}});
+                let pod = json!({
+                    "metadata": {"name": name, "uid": format!("uid-{name}")},
+                    "spec": {"nodeName": node},
+                });
                 send(stream, 200, &pod);
             }
             None => send(stream, 404, &refuse("not found")),
@@ -246,10 +254,10 @@ fn api(stream: &mut (impl Read + Write), state: &mut State) {
 
 /// Promise 25.
 #[test]
-fn a_condition_is_an_event_on_its_pod_and_so_is_its_end() {
+fn a_condition_and_its_end_are_events_of_its_pod() {
     let cluster = Cluster::new(&["n1", "n2"], &[("bank/db", "n1")]);
     cluster.say("n1", &[("bank/db", "pays_for_others")]);
-    cluster.beside(|| {
+    cluster.with_program(|| {
         cluster.until("an event", |state| !state.events.is_empty());
         let state = cluster.state.lock().unwrap();
         let event = state.events.values().next().unwrap().clone();
@@ -263,7 +271,7 @@ fn a_condition_is_an_event_on_its_pod_and_so_is_its_end() {
             "pays 0.31 CPUs for the packets of shop/web"
         );
         assert_eq!(event["source"]["host"], "n1");
-        // As long as it lasts nothing more is written.
+        // While it lasts nothing more is written.
         cluster.rounds(20);
         assert_eq!(cluster.state.lock().unwrap().writes.len(), 1);
         cluster.say("n1", &[]);
@@ -273,12 +281,12 @@ fn a_condition_is_an_event_on_its_pod_and_so_is_its_end() {
             state.events.values().any(|e| e["count"] == 2)
         });
     });
-    let told = |reason: &str, kind: &str, count| (reason.to_owned(), kind.to_owned(), count);
+    let event = |reason: &str, kind: &str, count| (reason.to_owned(), kind.to_owned(), count);
     assert_eq!(
         cluster.events(),
         [
-            told("PaysForOthers", "Warning", 2),
-            told("PaysForOthersOver", "Normal", 1)
+            event("PaysForOthers", "Warning", 2),
+            event("PaysForOthersOver", "Normal", 1)
         ]
     );
 }
@@ -291,19 +299,19 @@ fn a_restart_repeats_nothing() {
         "n1",
         &[("bank/db", "pays_for_others"), ("shop/web", "harms_others")],
     );
-    cluster.beside(|| cluster.until("two events", |state| state.events.len() == 2));
+    cluster.with_program(|| cluster.until("two events", |state| state.events.len() == 2));
     let before = cluster.state.lock().unwrap().events.clone();
     for _ in 0..3 {
         let from = cluster.state.lock().unwrap().writes.len();
-        // It asks whether they are there, and leaves them as they are.
-        cluster.beside(|| cluster.until("two looks", |state| state.writes.len() == from + 4));
+        // The program checks that the events exist, and leaves them as they are.
+        cluster.with_program(|| cluster.until("two looks", |state| state.writes.len() == from + 4));
         assert_eq!(cluster.state.lock().unwrap().events, before);
     }
 }
 
 /// Promise 26.
 #[test]
-fn a_node_is_heard_about_its_own_pods_alone() {
+fn a_node_can_only_report_its_own_pods() {
     let cluster = Cluster::new(&["good", "evil"], &[("bank/db", "good"), ("a/own", "evil")]);
     cluster.say(
         "evil",
@@ -314,7 +322,7 @@ fn a_node_is_heard_about_its_own_pods_alone() {
             ("a/own", "x"),
         ],
     );
-    cluster.beside(|| {
+    cluster.with_program(|| {
         cluster.until("its own", |state| !state.events.is_empty());
         cluster.rounds(20);
     });
@@ -333,11 +341,11 @@ fn an_api_server_that_is_away_is_waited_for() {
     let cluster = Cluster::new(&["n1"], &[("bank/db", "n1")]);
     cluster.state.lock().unwrap().away = true;
     cluster.say("n1", &[("bank/db", "x")]);
-    cluster.beside(|| {
+    cluster.with_program(|| {
         thread::sleep(Duration::from_millis(300));
         cluster.state.lock().unwrap().away = false;
         cluster.until("an event", |state| state.events.len() == 1);
-        // And an event that the API server has forgotten is a new one.
+        // An event that the API server has forgotten is written as a new one.
         cluster.state.lock().unwrap().events.clear();
         cluster.say("n1", &[]);
         cluster.until("its end", |state| state.events.len() == 1);

@@ -1,4 +1,5 @@
-//! A gateway without an agent, and hostile clients: it answers in words and goes on.
+//! Tests of a gateway without an agent, and with hostile clients: it answers with a reason and
+//! continues.
 #![allow(clippy::unwrap_used)]
 
 use cofferdam_cluster::gateway::{Gateway, Options};
@@ -11,8 +12,8 @@ use std::time::Duration;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// A gateway while `body` runs.
-fn beside(folder: &Path, body: impl FnOnce(SocketAddr)) {
+/// Runs a gateway while `body` runs.
+fn with_gateway(folder: &Path, body: impl FnOnce(SocketAddr)) {
     let options = Options {
         listen: "127.0.0.1:0".parse().unwrap(),
         socket: folder.join("agent.sock"),
@@ -51,11 +52,11 @@ fn get(address: SocketAddr, path: &str, header: &str) -> String {
 
 /// Promise 73.
 #[test]
-fn only_the_token_gets_in_and_the_kubelet_may_look() {
+fn only_the_token_gives_access_except_for_probes() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("token"), TOKEN).unwrap();
     std::fs::write(folder.path().join("doctor.json"), "{\"schema\":\"x\"}").unwrap();
-    beside(folder.path(), |address| {
+    with_gateway(folder.path(), |address| {
         let (ours, bearer) = (
             format!("x-cofferdam-TOKEN: {TOKEN}"),
             format!("Authorization: Bearer {TOKEN}"),
@@ -83,7 +84,7 @@ fn only_the_token_gets_in_and_the_kubelet_may_look() {
                 "{path}"
             );
         }
-        // Two tokens are none.
+        // Two tokens are as good as none.
         let twice = format!("{ours}\r\n{ours}");
         assert!(get(address, "/v1/doctor", &twice).starts_with("HTTP/1.1 403"));
         assert!(
@@ -97,28 +98,28 @@ fn only_the_token_gets_in_and_the_kubelet_may_look() {
 
 /// Promise 73.
 #[test]
-fn without_an_agent_or_a_token_it_says_so() {
+fn a_missing_agent_or_token_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let ours = format!("X-Cofferdam-Token: {TOKEN}");
-    beside(folder.path(), |address| {
-        let said = get(address, "/v1/node", &ours);
+    with_gateway(folder.path(), |address| {
+        let answer = get(address, "/v1/node", &ours);
         assert!(
-            said.starts_with("HTTP/1.1 503") && said.contains("create the Secret"),
-            "{said}"
+            answer.starts_with("HTTP/1.1 503") && answer.contains("create the Secret"),
+            "{answer}"
         );
-        // The kubelet brings it later.
+        // The kubelet mounts the token later.
         std::fs::write(folder.path().join("token"), TOKEN).unwrap();
-        let mut said = String::new();
+        let mut answer = String::new();
         for _ in 0..100 {
-            said = get(address, "/v1/node", &ours);
-            if said.contains("no agent is running") {
+            answer = get(address, "/v1/node", &ours);
+            if answer.contains("no agent is running") {
                 break;
             }
             std::thread::sleep(Duration::from_millis(50));
         }
         assert!(
-            said.starts_with("HTTP/1.1 503") && said.contains("no agent is running"),
-            "{said}"
+            answer.starts_with("HTTP/1.1 503") && answer.contains("no agent is running"),
+            "{answer}"
         );
         assert!(get(address, "/metrics", &ours).contains("no agent is running"));
         let ready = get(address, "/readyz", "A: b");
@@ -131,9 +132,9 @@ fn without_an_agent_or_a_token_it_says_so() {
 }
 
 #[test]
-fn an_address_that_is_taken_is_named() {
+fn a_taken_address_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    beside(folder.path(), |address| {
+    with_gateway(folder.path(), |address| {
         let options = Options {
             listen: address,
             socket: folder.path().join("agent.sock"),

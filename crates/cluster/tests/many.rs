@@ -1,4 +1,5 @@
-//! Many agents behind a made-up API server: what is asked, how many at a time, and who did not answer.
+//! Tests with many agents behind a synthetic API server: requests, their number at a time, and
+//! missing answers.
 #![allow(clippy::unwrap_used)]
 
 use cofferdam_cluster::agents;
@@ -16,19 +17,19 @@ use std::time::{Duration, Instant};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// What the agents of a made-up cluster do.
+/// Behaviour of the agents of a synthetic cluster.
 #[derive(Clone, Copy)]
 enum Behaviour {
     Answers,
-    /// Accepts and says nothing.
+    /// Accepts and does not answer.
     Hangs,
     Garbage,
-    /// More than anybody takes.
+    /// Sends more than the bound.
     Floods,
     Refuses,
 }
 
-/// An API server in this process, with `nodes` agents.
+/// API server in this process, with `nodes` agents.
 struct Server {
     peer: Peer,
     most_at_once: Arc<AtomicUsize>,
@@ -199,7 +200,7 @@ fn ask(server: &Server, parallel: usize, within: Duration) -> ClusterReport {
 
 /// Promise 25.
 #[test]
-fn five_hundred_agents_are_asked_once_each_and_no_more_at_a_time_than_said() {
+fn each_of_500_agents_is_asked_once_within_the_limit() {
     let server = server(500, |_| Behaviour::Answers);
     let report = ask(&server, 16, Duration::from_secs(60));
     assert_eq!((report.nodes.len(), report.nodes_wanted), (500, 500));
@@ -208,7 +209,7 @@ fn five_hundred_agents_are_asked_once_each_and_no_more_at_a_time_than_said() {
         report.namespaces.iter().map(|n| n.pods).sum::<u64>(),
         500 * 110
     );
-    // Pods that harm or pay; the others are in the sums.
+    // Offenders and victims; the other pods are in the sums.
     assert_eq!(report.pods_total, 1000);
     assert_eq!(server.asked.lock().unwrap().len(), 500);
     let most = server.most_at_once.load(Ordering::SeqCst);
@@ -218,7 +219,7 @@ fn five_hundred_agents_are_asked_once_each_and_no_more_at_a_time_than_said() {
 /// Promise 25.
 /// Promise 73.
 #[test]
-fn those_that_do_not_answer_are_named_with_the_reason_and_the_others_are_shown() {
+fn silent_agents_are_named_with_the_reason() {
     let server = server(40, |i| match i {
         3 => Behaviour::Hangs,
         5 => Behaviour::Garbage,
@@ -232,7 +233,7 @@ fn those_that_do_not_answer_are_named_with_the_reason_and_the_others_are_shown()
         .map(|u| (u.node.as_str(), u.why.as_str()))
         .collect();
     for ((node, why), (expected, words)) in why.iter().zip([
-        ("node0003", "no whole answer in time"),
+        ("node0003", "no complete answer in time"),
         ("node0005", "cannot be read"),
         ("node0007", "larger than"),
         ("node0009", "that is not the token"),
@@ -245,7 +246,7 @@ fn those_that_do_not_answer_are_named_with_the_reason_and_the_others_are_shown()
 
 /// Promise 25.
 #[test]
-fn a_cluster_that_hangs_ends_with_its_time() {
+fn a_cluster_that_hangs_ends_at_its_deadline() {
     let server = server(200, |_| Behaviour::Hangs);
     let report = ask(&server, 4, Duration::from_secs(2));
     assert_eq!(report.unanswered.len(), 200);

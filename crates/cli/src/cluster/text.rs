@@ -3,7 +3,7 @@
 use crate::exit::one_line;
 use crate::table;
 use crate::units;
-use cofferdam_cluster::merge::{ClusterReport, FlowRow, NO_NAMESPACE, Unanswered};
+use cofferdam_cluster::merge::{ClusterReport, FlowRow, NO_NAMESPACE, SilentAgent};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -190,7 +190,7 @@ fn answered(report: &ClusterReport) -> String {
 }
 
 /// Nodes that did not answer, with the reason.
-fn unanswered(all: &[Unanswered]) -> String {
+fn unanswered(all: &[SilentAgent]) -> String {
     let mut text = String::new();
     if all.is_empty() {
         return text;
@@ -267,10 +267,10 @@ mod tests {
                 problems_total: 7,
                 ..NodeRow::default()
             }],
-            unanswered: vec![Unanswered {
+            unanswered: vec![SilentAgent {
                 node: "n2".to_owned(),
                 pod: "cofferdam-x".to_owned(),
-                why: "no whole answer in time".to_owned(),
+                why: "no complete answer in time".to_owned(),
             }],
             namespaces: vec![NamespaceRow {
                 namespace: "shop".to_owned(),
@@ -300,7 +300,7 @@ mod tests {
         );
         assert!(text.contains("1 of 3 nodes answered, in 0.12 s."), "{text}");
         assert!(
-            text.contains("  n2 (cofferdam-x): no whole answer in time"),
+            text.contains("  n2 (cofferdam-x): no complete answer in time"),
             "{text}"
         );
     }

@@ -1,4 +1,4 @@
-//! Telling the kubelet of the plugin.
+//! Registration of the plugin with the kubelet.
 
 use super::grpc::{GrpcError, body, frame};
 use super::messages::RegisterRequest;
@@ -8,24 +8,24 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::net::UnixStream;
 
-/// The kubelet answers within this time.
+/// Time limit for the kubelet's answer.
 const WITHIN: Duration = Duration::from_secs(5);
-/// Version of the API.
+/// Version of the kubelet's API.
 const VERSION: &str = "v1beta1";
 
-/// The kubelet does not know the plugin.
+/// Reason why the kubelet did not register the plugin.
 #[derive(Debug, thiserror::Error)]
 pub enum RegisterError {
-    /// It does not listen.
+    /// The kubelet does not listen.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It speaks otherwise.
+    /// The kubelet does not speak gRPC.
     #[error("{0}")]
     Grpc(#[from] GrpcError),
-    /// It refused, in its own words.
+    /// The kubelet refused, with this message.
     #[error("it refused: {0}")]
     Refused(String),
-    /// It said nothing.
+    /// The kubelet did not answer.
     #[error("no answer within {} s", WITHIN.as_secs())]
     Late,
 }

@@ -1,5 +1,5 @@
-//! The messages of the kubelet's `v1beta1` device plugin API that are needed; fields that are not are left
-//! out, which the encoding allows.
+//! Messages of the kubelet's `v1beta1` device plugin API. Fields that the plugin does not need are
+//! left out, which the encoding allows.
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct RegisterRequest {
@@ -13,7 +13,7 @@ pub struct RegisterRequest {
     pub resource_name: String,
 }
 
-/// Also what takes and gives nothing.
+/// Message without content, for requests and answers.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Empty {}
 
@@ -39,7 +39,7 @@ pub struct AllocateRequest {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct AllocateResponse {
-    /// One for each request: nothing is added to the container.
+    /// One answer for each request: nothing is added to the container.
     #[prost(message, repeated, tag = "1")]
     pub container_responses: Vec<Empty>,
 }

@@ -1,9 +1,9 @@
-//! What a node can still promise, as an extended resource that an unmodified scheduler counts.
+//! Free CPUs of a node as an extended resource, which an unmodified scheduler counts.
 //!
-//! The kubelet's device plugin API: one device is one CPU that a strict pod may have for its own. The
-//! kubelet puts their number into the node's status, and a strict pod that requests more than is left
-//! anywhere stays Pending with the reason. No rights in the API server are needed for it, which patching
-//! the node's status would. Devices are counted, never handed out: the agent chooses the CPUs.
+//! With the kubelet's device plugin API one device is one CPU that a strict pod may reserve. The
+//! kubelet puts their number into the node's status. A strict pod that requests more than any node
+//! has left stays Pending with the reason. This needs no rights in the API server, unlike patching
+//! the node's status. Devices are only counted, never assigned: the agent chooses the CPUs.
 
 mod grpc;
 mod kubelet;
@@ -23,46 +23,46 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::UnixListener;
 
-/// Where the kubelet has its plugins.
+/// Default folder of the kubelet's device plugins.
 pub const DEFAULT_FOLDER: &str = "/var/lib/kubelet/device-plugins";
-/// The resource that strict pods request, one a CPU.
+/// Resource that strict pods request, one for each CPU.
 pub const RESOURCE: &str = "cofferdam.dev/strict-cpu";
-/// Our socket in the kubelet's folder.
+/// Name of our socket in the kubelet's folder.
 const SOCKET: &str = "cofferdam-strict-cpu.sock";
-/// The kubelet's socket.
+/// Name of the kubelet's socket.
 const KUBELET: &str = "kubelet.sock";
-/// How often it is looked whether the kubelet has restarted, or this is to end.
+/// Interval between two checks whether the kubelet has restarted, or the plugin is to end.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// What is promised.
+/// Resource of this node.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The kubelet's folder of plugins.
+    /// Folder of the kubelet's device plugins.
     pub folder: PathBuf,
-    /// CPUs that strict pods of this node may have together.
+    /// Number of CPUs that strict pods of this node may have together.
     pub cpus: u32,
 }
 
-/// It cannot be promised.
+/// Reason why the plugin cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum DevicePluginError {
-    /// No runtime.
+    /// There is no runtime.
     #[error("cannot start an event loop: {0}")]
     Runtime(#[source] io::Error),
-    /// Of the folder.
+    /// The folder cannot be used.
     #[error("cannot listen in {folder}, the kubelet's folder of device plugins: {why}")]
     Listen {
-        /// Which.
+        /// The folder.
         folder: String,
-        /// Why.
+        /// The error.
         why: io::Error,
     },
 }
 
-/// Promises until `stop` is set. A kubelet that is away, or restarts, is waited for.
+/// Offers the CPUs until `stop` is set. Waits for a kubelet that is away or restarts.
 ///
 /// # Errors
-/// [`DevicePluginError`].
+/// Any [`DevicePluginError`].
 pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), DevicePluginError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
@@ -72,22 +72,22 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), DevicePluginError
     runtime.block_on(promise(options, stop))
 }
 
-async fn promise(options: &Options, stop: &AtomicBool) -> Result<(), DevicePluginError> {
+async fn offer(options: &Options, stop: &AtomicBool) -> Result<(), DevicePluginError> {
     let path = options.folder.join(SOCKET);
     let listen = |why| DevicePluginError::Listen {
         folder: options.folder.display().to_string(),
         why,
     };
-    let mut told = false;
+    let mut is_reported = false;
     while !stop.load(Ordering::Relaxed) {
-        // The kubelet empties the folder when it starts; a folder that is away comes with it.
+        // The kubelet empties the folder when it starts, and creates a missing one.
         if !options.folder.exists() {
             tokio::time::sleep(LOOK).await;
             continue;
         }
         let socket = match UnixSocket::listen(&path, SocketKind::Stream, SocketAccess::Owner) {
             Ok(socket) => socket,
-            // Of a pod that is being replaced: it ends soon.
+            // The socket belongs to a pod that is being replaced, and ends soon.
             Err(ListenError::Taken(_)) => {
                 tokio::time::sleep(LOOK).await;
                 continue;
@@ -100,7 +100,7 @@ async fn promise(options: &Options, stop: &AtomicBool) -> Result<(), DevicePlugi
         let serving = tokio::spawn(service::serve(listener, devices(options.cpus)));
         match kubelet::register(&options.folder.join(KUBELET), SOCKET, RESOURCE).await {
             Ok(()) => {
-                told = false;
+                is_reported = false;
                 tracing::info!(
                     "the kubelet counts {} {RESOURCE} on this node",
                     options.cpus
@@ -110,10 +110,10 @@ async fn promise(options: &Options, stop: &AtomicBool) -> Result<(), DevicePlugi
                 }
             }
             Err(why) => {
-                if !told {
+                if !is_reported {
                     tracing::warn!("the kubelet does not take {RESOURCE} yet: {why}");
                 }
-                told = true;
+                is_reported = true;
                 tokio::time::sleep(LOOK).await;
             }
         }
@@ -122,7 +122,7 @@ async fn promise(options: &Options, stop: &AtomicBool) -> Result<(), DevicePlugi
     Ok(())
 }
 
-/// One device a CPU, all of them healthy.
+/// One device for each CPU, all of them healthy.
 fn devices(cpus: u32) -> ListAndWatchResponse {
     let device = |i| Device {
         id: format!("strict-cpu-{i}"),

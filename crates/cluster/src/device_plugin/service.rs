@@ -1,4 +1,4 @@
-//! Answering the kubelet.
+//! Service for the kubelet's calls.
 
 use super::grpc::{GrpcError, body, frame, message};
 use super::messages::{AllocateRequest, AllocateResponse, Empty, ListAndWatchResponse};
@@ -8,10 +8,10 @@ use h2::server::SendResponse;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use tokio::net::{UnixListener, UnixStream};
 
-/// gRPC's number for a method that does not exist.
+/// Status of gRPC for a method that does not exist.
 const UNIMPLEMENTED: &str = "12";
 
-/// Takes the kubelet's connections, for as long as this is polled.
+/// Accepts the kubelet's connections while this is polled.
 pub async fn serve(listener: UnixListener, devices: ListAndWatchResponse) {
     let devices = frame(&devices);
     while let Ok((stream, _)) = listener.accept().await {
@@ -23,7 +23,7 @@ async fn connection(stream: UnixStream, devices: Bytes) {
     let Ok(mut connection) = h2::server::handshake(stream).await else {
         return;
     };
-    // Accepting also moves the answers of the calls that are open.
+    // Accepting also drives the answers of open calls.
     while let Some(Ok((request, respond))) = connection.accept().await {
         let devices = devices.clone();
         tokio::spawn(async move {
@@ -62,21 +62,21 @@ async fn call(
     Ok(())
 }
 
-/// What the kubelet may call.
+/// Method that the kubelet may call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Asks for the devices, and keeps asking.
+    /// Requests the devices, and keeps the stream open.
     ListAndWatch,
-    /// Takes devices for the containers of a pod.
+    /// Requests devices for the containers of a pod.
     Allocate,
-    /// Asks for nothing that the plugin has.
+    /// Requests a function that the plugin does not have.
     Nothing,
-    /// There is no such method.
+    /// Any other method.
     Unknown,
 }
 
 impl Method {
-    /// The method of a request's path.
+    /// Method of a request's path.
     pub fn of(path: &str) -> Method {
         match path.strip_prefix("/v1beta1.DevicePlugin/") {
             Some("ListAndWatch") => Method::ListAndWatch,
@@ -87,10 +87,11 @@ impl Method {
     }
 }
 
-/// The frame that answers a call of `method` with `request`; `None` where one frame cannot. Pure.
+/// Frame that answers a call of `method` with `request`; `None` where one frame does not suffice. A
+/// pure function.
 ///
 /// # Errors
-/// [`GrpcError::Garbled`]: the request is no message.
+/// [`GrpcError::Garbled`] if the request is no message.
 pub fn answer(method: Method, request: &[u8]) -> Result<Option<Bytes>, GrpcError> {
     Ok(match method {
         Method::Nothing => Some(frame(&Empty {})),
@@ -104,7 +105,8 @@ pub fn answer(method: Method, request: &[u8]) -> Result<Option<Bytes>, GrpcError
     })
 }
 
-/// The devices once, and the stream open: it is how the kubelet sees that the plugin lives.
+/// Sends the devices once and leaves the stream open, which shows the kubelet that the plugin
+/// lives.
 async fn list_and_watch(
     respond: &mut SendResponse<Bytes>,
     devices: Bytes,

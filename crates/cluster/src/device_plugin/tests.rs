@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::net::UnixStream;
 
-/// A made-up kubelet: takes one registration, with this status.
+/// Acts as a kubelet that accepts one registration with this status.
 async fn registration(folder: &Path, status: &'static str) -> RegisterRequest {
     let _ = std::fs::remove_file(folder.join(KUBELET));
     let listener = UnixListener::bind(folder.join(KUBELET)).unwrap();
@@ -34,7 +34,7 @@ async fn registration(folder: &Path, status: &'static str) -> RegisterRequest {
     asked
 }
 
-/// What the plugin answers to `method`, the first message of it.
+/// Returns the first message of the plugin's answer to `method`.
 async fn ask(
     folder: &Path,
     method: &str,
@@ -70,8 +70,8 @@ async fn ask(
     (first, status.map(|s| s.to_str().unwrap().to_owned()))
 }
 
-/// Runs `body` beside the plugin.
-fn beside<F: Future<Output = ()>>(cpus: u32, body: impl FnOnce(PathBuf) -> F) {
+/// Runs `body` next to the plugin.
+fn with_plugin<F: Future<Output = ()>>(cpus: u32, body: impl FnOnce(PathBuf) -> F) {
     let folder = tempfile::tempdir().unwrap();
     let options = Options {
         folder: folder.path().to_owned(),
@@ -95,8 +95,8 @@ fn beside<F: Future<Output = ()>>(cpus: u32, body: impl FnOnce(PathBuf) -> F) {
 
 /// Promise 40.
 #[test]
-fn the_kubelet_gets_a_device_for_each_cpu_and_may_allocate_them() {
-    beside(3, |folder| async move {
+fn the_kubelet_gets_and_allocates_a_device_for_each_cpu() {
+    with_plugin(3, |folder| async move {
         let asked = registration(&folder, "0").await;
         assert_eq!(asked.resource_name, RESOURCE);
         assert_eq!(
@@ -127,7 +127,7 @@ fn the_kubelet_gets_a_device_for_each_cpu_and_may_allocate_them() {
 /// Promise 40.
 #[test]
 fn a_kubelet_that_refuses_or_restarts_is_asked_again() {
-    beside(1, |folder| async move {
+    with_plugin(1, |folder| async move {
         registration(&folder, "3").await;
         registration(&folder, "0").await;
         // A kubelet that starts empties its folder.
@@ -141,7 +141,7 @@ fn a_kubelet_that_refuses_or_restarts_is_asked_again() {
 
 /// Promise 40.
 #[test]
-fn what_is_no_frame_is_refused() {
+fn an_invalid_frame_is_refused() {
     for bytes in [
         &b""[..],
         &[0; 4],

@@ -1,10 +1,12 @@
-//! Events on pods: one process in a cluster asks the gateways of all nodes and writes what concerns a pod
-//! as an event of that pod.
+//! Events of pods: one process in a cluster asks the gateways of all nodes, and writes conditions
+//! of a pod as events of that pod.
 //!
-//! Not the agents: RBAC cannot limit the right to write events to the pods of one node, so the token of one
-//! node could write about every pod. Here a node is heard about its own pods only, which the API server says.
-//! The API server is reached through a `kubectl proxy` beside this process, which has the credentials; the
-//! gateways are asked on the addresses of their nodes.
+//! The agents do not write events. RBAC cannot limit the right to write events to the pods of one
+//! node, so the token of one node could write about every pod. Here a node can only report its own
+//! pods, which the API server confirms.
+//!
+//! A `kubectl proxy` next to this process has the credentials for the API server. The gateways are
+//! asked on the addresses of their nodes.
 
 mod tracker;
 mod write;
@@ -20,20 +22,20 @@ use std::time::{Duration, Instant, SystemTime};
 use tracker::{Outcome, Tracker};
 use write::Writer;
 
-pub use tracker::{MOST_KEPT, MOST_WRITES, MOST_WRITES_A_NODE, RENEWED};
+pub use tracker::{MOST_TRACKED, MOST_WRITES, MOST_WRITES_A_NODE, RENEWED};
 
-/// How often the nodes are asked unless told otherwise.
+/// Default interval between two rounds.
 pub const EVERY: Duration = Duration::from_secs(15);
-/// The list of agents is taken again after this time, and sooner when one does not answer.
+/// Age at which the list of agents is read again, or earlier if one does not answer.
 const LISTED: Duration = Duration::from_secs(300);
-/// At least between two lists.
+/// Shortest time between two lists.
 const LISTED_AT_LEAST: Duration = Duration::from_secs(30);
 /// Longest token of the gateways, bytes.
 const LONGEST_TOKEN: u64 = 4096;
-/// How often it is looked whether this is to end.
+/// Interval between two checks whether the process is to end.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What is told to whom.
+/// Options of the events process.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The `kubectl proxy`.
@@ -42,37 +44,37 @@ pub struct Options {
     pub namespace: String,
     /// File with the token of the gateways; read in each round.
     pub token_file: PathBuf,
-    /// Between two rounds.
+    /// Interval between two rounds.
     pub every: Duration,
     /// Agents asked at the same time.
     pub parallel: usize,
 }
 
-/// All that lasts from round to round.
+/// State that lasts from round to round.
 #[derive(Debug, Default)]
-struct Teller {
+struct EventLoop {
     agents: Vec<Agent>,
     listed: Option<Instant>,
     tracker: Tracker,
     writer: Writer,
-    /// The last trouble that was logged: each once.
+    /// Last trouble that was logged, so that each is logged once.
     trouble: Option<String>,
 }
 
-/// Tells until `stop` is set. What fails is tried again in the next round: an API server that is away is
-/// waited for.
+/// Writes events until `stop` is set. A failure is retried in the next round: the process waits for
+/// an API server that is away.
 pub fn run(options: &Options, stop: &AtomicBool) {
     let api = Api::through(options.proxy.clone());
-    let mut teller = Teller::default();
+    let mut events = EventLoop::default();
     while !stop.load(Ordering::Relaxed) {
         let begun = Instant::now();
-        let trouble = teller.round(&api, options, stop).err();
-        if trouble != teller.trouble {
+        let trouble = events.round(&api, options, stop).err();
+        if trouble != events.trouble {
             match &trouble {
                 Some(why) => tracing::warn!("{why}"),
                 None => tracing::info!("events are written again"),
             }
-            teller.trouble = trouble;
+            events.trouble = trouble;
         }
         while begun.elapsed() < options.every && !stop.load(Ordering::Relaxed) {
             std::thread::sleep(LOOK.min(options.every.saturating_sub(begun.elapsed())));
@@ -80,8 +82,8 @@ pub fn run(options: &Options, stop: &AtomicBool) {
     }
 }
 
-impl Teller {
-    /// Asks all nodes once, and writes what is due. The error says what did not go.
+impl EventLoop {
+    /// Asks all nodes once, and writes the due events. The error names the failures.
     fn round(&mut self, api: &Api, options: &Options, stop: &AtomicBool) -> Result<(), String> {
         let begun = Instant::now();
         let deadline = begun + options.every.max(ask::EACH_WITHIN);
@@ -127,7 +129,7 @@ impl Teller {
         Ok(())
     }
 
-    /// Until `deadline`: what is left waits for the next round.
+    /// Writes due events until `deadline`; the rest waits for the next round.
     fn write(&mut self, api: &Api, stop: &AtomicBool, deadline: Instant) -> Result<(), String> {
         let (writes, waiting) = self.tracker.due(Instant::now());
         if waiting > 0 {
@@ -144,13 +146,13 @@ impl Teller {
                 result = Err(why);
                 Outcome::Failed
             });
-            self.tracker.done(write, outcome, Instant::now());
+            self.tracker.record_outcome(write, outcome, Instant::now());
         }
         result
     }
 }
 
-/// RFC 3339 to the second, as the API server keeps times of events.
+/// Present time in RFC 3339 to the second, as the API server stores times of events.
 fn time() -> String {
     let text = cofferdam_records::time(SystemTime::now());
     match text.split_once('.') {
@@ -168,7 +170,7 @@ fn token(options: &Options) -> Result<String, String> {
         )
     })?;
     let text = text.trim();
-    // It goes into a header.
+    // The token goes into a header.
     match !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic()) {
         true => Ok(text.to_owned()),
         false => Err(format!(

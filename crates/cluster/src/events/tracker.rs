@@ -1,110 +1,112 @@
-//! What is told, and when. Pure: conditions of the nodes in, writes out.
+//! Decides which events are written, and when, as pure functions from conditions to writes.
 //!
-//! A condition is told when it was seen twice in a row, again at each [`RENEWED`] while it lasts, and once
-//! more when it is over. Whatever the nodes say, what is kept and what is written in a round has a bound;
-//! what exceeds it waits for the next round.
+//! A condition is written when it was reported in two rounds in a row, again at each [`RENEWED`]
+//! while it lasts, and once more when it is over. Whatever the nodes report, the stored conditions
+//! and the writes of a round are bounded; the excess waits for the next round.
 
 use cofferdam_records::conditions::{ConditionsReport, PodCondition};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// Rounds in which a condition must be seen in a row before it is told: what comes and goes is none.
+/// Rounds in a row in which a condition must be reported before its event is written, so that a
+/// momentary one has none.
 const SEEN: u32 = 2;
-/// Rounds without it after which it is over.
+/// Rounds without a condition after which it is over.
 const MISSED: u32 = 3;
-/// A condition that lasts is told again after this time: the API server keeps an event for an hour.
+/// Time after which a lasting condition is written again: the API server keeps an event for an
+/// hour.
 pub const RENEWED: Duration = Duration::from_secs(30 * 60);
-/// One that is over is remembered for as long as the API server keeps its event.
+/// Time for which an ended condition is remembered, as long as the API server keeps its event.
 const REMEMBERED: Duration = Duration::from_secs(60 * 60);
-/// Writes of a round, at most, and of the pods of one node.
+/// Most writes of a round.
 pub const MOST_WRITES: usize = 100;
-/// Writes of a round for the pods of one node, at most.
+/// Most writes of a round for the pods of one node.
 pub const MOST_WRITES_A_NODE: usize = 20;
-/// Conditions of one pod, at most.
+/// Most conditions of one pod.
 pub const MOST_A_POD: usize = 8;
-/// Conditions that are kept, at most.
-pub const MOST_KEPT: usize = 20_000;
+/// Most conditions that are tracked.
+pub const MOST_TRACKED: usize = 20_000;
 /// Longest text of an event, characters.
 const LONGEST_TEXT: usize = 1000;
 /// Longest name of a condition.
 const LONGEST_NAME: usize = 60;
 
-/// Which condition.
+/// Identity of a condition.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Of the pod.
+    /// Namespace of the pod.
     pub namespace: String,
-    /// Of the pod.
+    /// Name of the pod.
     pub pod: String,
-    /// Its container, if one is meant.
+    /// Container, if the condition concerns one.
     pub container: Option<String>,
-    /// The condition, in the words of Kubernetes: `PaysForOthers`.
+    /// Name of the condition as Kubernetes spells reasons: `PaysForOthers`.
     pub reason: String,
 }
 
-/// What is to be told of a condition.
+/// Change of a condition that an event reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Telling {
-    /// It holds.
+pub enum Transition {
+    /// The condition has begun.
     Holds,
-    /// It holds still.
+    /// The condition still lasts.
     Lasts,
-    /// It does not hold any more.
+    /// The condition is over.
     Over,
 }
 
-/// One event to be written.
+/// Event to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// Of which condition.
+    /// Condition.
     pub key: Key,
-    /// What of it.
-    pub telling: Telling,
-    /// The node that says so.
+    /// Change of the condition.
+    pub transition: Transition,
+    /// Node that reports it.
     pub node: String,
-    /// The sentence.
+    /// Text of the event.
     pub text: String,
 }
 
-/// How a write went.
+/// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is told.
-    Told,
-    /// There is no such pod on that node: nothing is to be told.
+    /// The event is written.
+    Written,
+    /// There is no such pod on that node: the condition is dropped.
     NoPod,
-    /// The API server did not take it: once more in the next round.
+    /// The API server did not take the event: it is retried in the next round.
     Failed,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct TrackedCondition {
     node: String,
     text: String,
-    seen: u32,
+    rounds_reported: u32,
     missed: u32,
-    state: State,
+    state: EventState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// Not told yet.
+enum EventState {
+    /// No event is written yet.
     New,
-    /// Told, the last time then.
-    Told(Instant),
-    /// Told that it is over, then.
+    /// The last event was written at this time.
+    Written(Instant),
+    /// The event about the end was written at this time.
     Over(Instant),
 }
 
 /// All conditions of the cluster.
 #[derive(Debug, Default)]
 pub struct Tracker {
-    kept: BTreeMap<Key, Kept>,
+    conditions: BTreeMap<Key, TrackedCondition>,
 }
 
 impl Tracker {
-    /// Takes in what the nodes said in one round. `nodes` are all that there are; one without a report did
-    /// not answer, and nothing changes for its pods.
+    /// Records the reports of one round. `nodes` are all nodes; one without a report did not
+    /// answer, and nothing changes for its pods.
     pub fn take(&mut self, nodes: &[(String, Option<ConditionsReport>)]) {
         let silent: BTreeSet<&str> = (nodes.iter())
             .filter(|(_, report)| report.is_none())
@@ -118,60 +120,71 @@ impl Tracker {
                 *count += 1;
                 if *count <= MOST_A_POD
                     && let Some(key) = key(condition)
-                    && (self.kept.contains_key(&key) || self.kept.len() < MOST_KEPT)
-                    // The first node that names a pod has it; which one does is checked before a write.
+                    && (self.conditions.contains_key(&key) || self.conditions.len() < MOST_TRACKED)
+                    // A pod belongs to the first node that reports it; a write first checks whether
+                    // that is true.
                     && now.insert(key.clone())
                 {
                     self.see(key, node, &condition.text);
                 }
             }
         }
-        for (key, kept) in &mut self.kept {
-            if !now.contains(key) && !silent.contains(kept.node.as_str()) {
-                kept.missed = kept.missed.saturating_add(1);
-                kept.seen = 0;
+        for (key, condition) in &mut self.conditions {
+            if !now.contains(key) && !silent.contains(condition.node.as_str()) {
+                condition.missed = condition.missed.saturating_add(1);
+                condition.rounds_reported = 0;
             }
         }
-        // It came and went, and was never told.
-        self.kept
-            .retain(|_, kept| kept.seen > 0 || kept.missed == 0 || kept.state != State::New);
+        // A momentary condition, for which no event was written.
+        self.conditions.retain(|_, condition| {
+            condition.rounds_reported > 0
+                || condition.missed == 0
+                || condition.state != EventState::New
+        });
     }
 
     fn see(&mut self, key: Key, node: &str, text: &str) {
-        let kept = self.kept.entry(key).or_insert_with(|| Kept {
-            node: node.to_owned(),
-            text: String::new(),
-            seen: 0,
-            missed: 0,
-            state: State::New,
-        });
-        kept.node = node.to_owned();
-        kept.text = sentence(text);
-        kept.seen = kept.seen.saturating_add(1);
-        kept.missed = 0;
+        let condition = self
+            .conditions
+            .entry(key)
+            .or_insert_with(|| TrackedCondition {
+                node: node.to_owned(),
+                text: String::new(),
+                rounds_reported: 0,
+                missed: 0,
+                state: EventState::New,
+            });
+        condition.node = node.to_owned();
+        condition.text = sentence(text);
+        condition.rounds_reported = condition.rounds_reported.saturating_add(1);
+        condition.missed = 0;
     }
 
-    /// What is to be written now, what is new first; and how much waits for another round.
+    /// Events that are to be written now, new ones first, and the number that waits for another
+    /// round.
     pub fn due(&mut self, now: Instant) -> (Vec<Write>, usize) {
-        self.kept.retain(|_, kept| match kept.state {
-            State::Over(at) => kept.seen > 0 || now.duration_since(at) < REMEMBERED,
-            State::New | State::Told(_) => true,
-        });
-        let mut all: Vec<Write> = (self.kept.iter())
-            .filter_map(|(key, kept)| {
+        self.conditions
+            .retain(|_, condition| match condition.state {
+                EventState::Over(at) => {
+                    condition.rounds_reported > 0 || now.duration_since(at) < REMEMBERED
+                }
+                EventState::New | EventState::Written(_) => true,
+            });
+        let mut all: Vec<Write> = (self.conditions.iter())
+            .filter_map(|(key, condition)| {
                 Some(Write {
                     key: key.clone(),
-                    telling: kept.telling(now)?,
-                    node: kept.node.clone(),
-                    text: kept.text.clone(),
+                    transition: condition.transition(now)?,
+                    node: condition.node.clone(),
+                    text: condition.text.clone(),
                 })
             })
             .collect();
         let due = all.len();
-        all.sort_by_key(|write| match write.telling {
-            Telling::Holds => 0,
-            Telling::Over => 1,
-            Telling::Lasts => 2,
+        all.sort_by_key(|write| match write.transition {
+            Transition::Holds => 0,
+            Transition::Over => 1,
+            Transition::Lasts => 2,
         });
         let mut of_node: BTreeMap<String, usize> = BTreeMap::new();
         all.retain(|write| {
@@ -184,34 +197,36 @@ impl Tracker {
         (all, waiting)
     }
 
-    /// Says how a write of [`Tracker::due`] went.
-    pub fn done(&mut self, write: &Write, outcome: Outcome, now: Instant) {
-        match (outcome, self.kept.get_mut(&write.key)) {
-            (Outcome::Told, Some(kept)) => {
-                kept.state = match write.telling {
-                    Telling::Over => State::Over(now),
-                    Telling::Holds | Telling::Lasts => State::Told(now),
+    /// Records the result of a write of [`Tracker::due`].
+    pub fn record_outcome(&mut self, write: &Write, outcome: Outcome, now: Instant) {
+        match (outcome, self.conditions.get_mut(&write.key)) {
+            (Outcome::Written, Some(condition)) => {
+                condition.state = match write.transition {
+                    Transition::Over => EventState::Over(now),
+                    Transition::Holds | Transition::Lasts => EventState::Written(now),
                 };
             }
-            (Outcome::NoPod, _) => drop(self.kept.remove(&write.key)),
+            (Outcome::NoPod, _) => drop(self.conditions.remove(&write.key)),
             (Outcome::Failed, _) | (_, None) => {}
         }
     }
 }
 
-impl Kept {
-    fn telling(&self, now: Instant) -> Option<Telling> {
+impl TrackedCondition {
+    fn transition(&self, now: Instant) -> Option<Transition> {
         match self.state {
-            State::New | State::Over(_) => (self.seen >= SEEN).then_some(Telling::Holds),
-            State::Told(_) if self.missed >= MISSED => Some(Telling::Over),
-            State::Told(at) => {
-                (self.seen > 0 && now.duration_since(at) >= RENEWED).then_some(Telling::Lasts)
+            EventState::New | EventState::Over(_) => {
+                (self.rounds_reported >= SEEN).then_some(Transition::Holds)
             }
+            EventState::Written(_) if self.missed >= MISSED => Some(Transition::Over),
+            EventState::Written(at) => (self.rounds_reported > 0
+                && now.duration_since(at) >= RENEWED)
+                .then_some(Transition::Lasts),
         }
     }
 }
 
-/// The key of a condition; `None` where its names are none.
+/// Key of a condition; `None` if its names are invalid.
 fn key(condition: &PodCondition) -> Option<Key> {
     let (namespace, pod) = condition.pod.split_once('/')?;
     crate::agents::check_name(namespace).ok()?;
@@ -228,7 +243,7 @@ fn key(condition: &PodCondition) -> Option<Key> {
     })
 }
 
-/// `pays_for_others` as Kubernetes writes reasons; `None` for what is no such name.
+/// Spelling of a name such as `pays_for_others` in Kubernetes' reasons; `None` for an invalid name.
 fn reason(name: &str) -> Option<String> {
     let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
     if name.is_empty() || name.len() > LONGEST_NAME || !name.bytes().all(fits) {
@@ -239,7 +254,7 @@ fn reason(name: &str) -> Option<String> {
     Some(words.map(upper).collect::<String>()).filter(|reason| !reason.is_empty())
 }
 
-/// One line without control characters, of bounded length: a node may send anything.
+/// Text as one line without control characters, of bounded length: a node may send anything.
 fn sentence(text: &str) -> String {
     let plain = |c: char| match c.is_control() && !c.is_whitespace() {
         true => char::REPLACEMENT_CHARACTER,

@@ -1,7 +1,7 @@
-//! Writing events: `core/v1`, one object a condition, with a name that the same condition always gets. So a
-//! restart finds what was written before, and a repetition is a higher count.
+//! Writer of events: `core/v1`, one object a condition. The same condition always gets the same
+//! name, so that a restart finds earlier events, and a repetition is a higher count.
 
-use super::tracker::{Key, Outcome, Telling, Write};
+use super::tracker::{Key, Outcome, Transition, Write};
 use crate::agents::{AgentsError, place};
 use crate::http::{Content, Limits};
 use crate::kubectl::{Api, ApiError};
@@ -10,18 +10,19 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// One request of a write.
+/// Time limit for writing one event, all its requests together.
 const EACH_WITHIN: Duration = Duration::from_secs(5);
 /// Largest event, bytes.
 const MOST_EVENT_BYTES: usize = 1 << 20;
-/// Who reports, in the events.
+/// Reporting component in the events.
 const COMPONENT: &str = "cofferdam";
-/// Longest part of the pod's name in an event's: the API server takes 253 characters.
+/// Longest part of the pod's name in the event's name: the API server accepts 253 characters.
 const LONGEST_POD: usize = 200;
-/// Counts that are kept, at most: that many events and no more are written again within an hour.
-const MOST_COUNTS: usize = 2 * super::tracker::MOST_KEPT;
+/// Most events whose counts are remembered. Beyond that all are forgotten, and the counts are read
+/// again from the API server.
+const MOST_COUNTS: usize = 2 * super::tracker::MOST_TRACKED;
 
-/// Writes events, and remembers how often each was told.
+/// Writer of events, which remembers their counts.
 #[derive(Debug, Default)]
 pub struct Writer {
     counts: BTreeMap<String, u64>,
@@ -34,10 +35,10 @@ struct Event {
 }
 
 impl Writer {
-    /// Writes one event, if the pod is on the node that says so.
+    /// Writes one event, if the pod is on the node that reports it.
     ///
     /// # Errors
-    /// Why the API server did not take it.
+    /// The reason why the API server did not take it.
     pub fn write(&mut self, api: &Api, write: &Write, time: &str) -> Result<Outcome, String> {
         let deadline = Instant::now() + EACH_WITHIN;
         let limits = Limits {
@@ -54,7 +55,7 @@ impl Writer {
         };
         if place.node.as_deref() != Some(&write.node) {
             tracing::warn!(
-                "node {} says something of pod {namespace}/{pod}, which is not on it: not told",
+                "node {} reports pod {namespace}/{pod}, which is not on it: no event is written",
                 write.node
             );
             return Ok(Outcome::NoPod);
@@ -64,9 +65,9 @@ impl Writer {
         let path = format!("{folder}/{name}");
         let failed =
             |why: ApiError| format!("cannot write an event in namespace {namespace}: {why}");
-        let known = self.counts.get(&name).copied();
-        let count = match known {
-            // It is of this process: told once more.
+        let remembered = self.counts.get(&name).copied();
+        let count = match remembered {
+            // This process wrote the event: its count increases.
             Some(count) => {
                 let again = again(write, count + 1, time);
                 match patch(api, &path, &again, limits) {
@@ -88,13 +89,13 @@ impl Writer {
                 };
                 match api.send(&folder, &content, limits) {
                     Ok(_) => 1,
-                    // It was written before a restart: a condition that lasts is no repetition.
+                    // The event was written before a restart: a lasting condition is no repetition.
                     Err(why) if status(&why) == Some(409) => {
-                        let kept = patch(api, &path, &json!({}), limits).map_err(failed)?;
-                        match write.telling {
-                            Telling::Holds => kept.count,
-                            Telling::Lasts | Telling::Over => {
-                                let again = again(write, kept.count + 1, time);
+                        let existing = patch(api, &path, &json!({}), limits).map_err(failed)?;
+                        match write.transition {
+                            Transition::Holds => existing.count,
+                            Transition::Lasts | Transition::Over => {
+                                let again = again(write, existing.count + 1, time);
                                 patch(api, &path, &again, limits).map_err(failed)?.count
                             }
                         }
@@ -107,7 +108,7 @@ impl Writer {
             self.counts.clear();
         }
         self.counts.insert(name, count);
-        Ok(Outcome::Told)
+        Ok(Outcome::Written)
     }
 }
 
@@ -126,7 +127,7 @@ fn patch(
     let body = api.send(path, &content, limits)?;
     serde_json::from_slice(&body).map_err(|why| ApiError::Refused {
         status: 0,
-        message: format!("its answer is no event: {why}"),
+        message: format!("its answer is not an event: {why}"),
     })
 }
 
@@ -137,11 +138,11 @@ fn status(why: &ApiError) -> Option<u16> {
     }
 }
 
-/// The reason, as an event has it.
+/// Reason of the event.
 fn reason(write: &Write) -> String {
-    match write.telling {
-        Telling::Over => format!("{}Over", write.key.reason),
-        Telling::Holds | Telling::Lasts => write.key.reason.clone(),
+    match write.transition {
+        Transition::Over => format!("{}Over", write.key.reason),
+        Transition::Holds | Transition::Lasts => write.key.reason.clone(),
     }
 }
 
@@ -150,13 +151,13 @@ fn text(write: &Write) -> String {
         Some(name) => format!("container {name}: "),
         None => String::new(),
     };
-    match write.telling {
-        Telling::Over => format!("{container}over; it was: {}", write.text),
-        Telling::Holds | Telling::Lasts => container + &write.text,
+    match write.transition {
+        Transition::Over => format!("{container}over; it was: {}", write.text),
+        Transition::Holds | Transition::Lasts => container + &write.text,
     }
 }
 
-/// The same for the same condition of the same pod, whoever writes it.
+/// Name of the event: the same for the same condition of the same pod, whichever process writes it.
 fn name(write: &Write, uid: &str) -> String {
     let container = write.key.container.as_deref().unwrap_or_default();
     let hash = fnv(&[uid, container, &reason(write)]);
@@ -164,10 +165,10 @@ fn name(write: &Write, uid: &str) -> String {
     format!("{}.cofferdam-{hash:016x}", pod.trim_end_matches(['.', '-']))
 }
 
-/// FNV-1a of 64 bits: what `std` hashes with may change with its version.
+/// FNV-1a of 64 bits. The hash of `std` may change with its version.
 fn fnv(parts: &[&str]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    // 0xff is in no UTF-8: it divides the parts.
+    // 0xff does not occur in UTF-8: it separates the parts.
     for byte in parts.iter().flat_map(|p| p.bytes().chain([0xff])) {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
@@ -187,7 +188,7 @@ fn event(write: &Write, name: &str, uid: &str, time: &str) -> serde_json::Value 
         "kind": "Event",
         "metadata": {"name": name, "namespace": namespace},
         "involvedObject": object,
-        "type": match write.telling { Telling::Over => "Normal", _ => "Warning" },
+        "type": match write.transition { Transition::Over => "Normal", _ => "Warning" },
         "reason": reason(write),
         "message": text(write),
         "source": {"component": COMPONENT, "host": write.node},
@@ -207,7 +208,7 @@ fn again(write: &Write, count: u64, time: &str) -> serde_json::Value {
 mod tests {
     use super::*;
 
-    fn write(pod: &str, container: Option<&str>, telling: Telling) -> Write {
+    fn write(pod: &str, container: Option<&str>, transition: Transition) -> Write {
         Write {
             key: Key {
                 namespace: "shop".to_owned(),
@@ -215,38 +216,38 @@ mod tests {
                 container: container.map(str::to_owned),
                 reason: "ReservationImpossible".to_owned(),
             },
-            telling,
+            transition,
             node: "n1".to_owned(),
             text: "5 CPUs do not fit".to_owned(),
         }
     }
 
     #[test]
-    fn one_condition_has_one_name_and_no_other_has_it() {
-        let of = |c, telling, uid| name(&write("web", c, telling), uid);
-        let first = of(Some("a"), Telling::Holds, "u1");
-        assert_eq!(first, of(Some("a"), Telling::Lasts, "u1"));
+    fn each_condition_has_its_own_event_name() {
+        let of = |c, transition, uid| name(&write("web", c, transition), uid);
+        let first = of(Some("a"), Transition::Holds, "u1");
+        assert_eq!(first, of(Some("a"), Transition::Lasts, "u1"));
         assert!(first.starts_with("web.cofferdam-"), "{first}");
         for other in [
-            of(Some("b"), Telling::Holds, "u1"),
-            of(None, Telling::Holds, "u1"),
-            of(Some("a"), Telling::Over, "u1"),
-            of(Some("a"), Telling::Holds, "u2"),
+            of(Some("b"), Transition::Holds, "u1"),
+            of(None, Transition::Holds, "u1"),
+            of(Some("a"), Transition::Over, "u1"),
+            of(Some("a"), Transition::Holds, "u2"),
         ] {
             assert_ne!(first, other);
         }
-        // Published figures of FNV-1a.
+        // Published values of FNV-1a.
         assert_eq!(fnv(&[]), 0xcbf2_9ce4_8422_2325);
         let long = name(
-            &write(&format!("{}.", "a".repeat(252)), None, Telling::Holds),
+            &write(&format!("{}.", "a".repeat(252)), None, Transition::Holds),
             "u",
         );
         assert!(long.len() <= 253 && crate::agents::check_name(&long).is_ok());
     }
 
     #[test]
-    fn an_event_is_about_the_container_and_says_of_which_kind_it_is() {
-        let holds = write("web", Some("main"), Telling::Holds);
+    fn an_event_names_the_container_and_has_its_type() {
+        let holds = write("web", Some("main"), Transition::Holds);
         let event = event(&holds, "web.x", "u1", "2026-01-01T00:00:00Z");
         assert_eq!(event["type"], "Warning");
         assert_eq!(event["message"], "container main: 5 CPUs do not fit");
@@ -255,7 +256,7 @@ mod tests {
             event["involvedObject"]["fieldPath"],
             "spec.containers{main}"
         );
-        let over = write("web", None, Telling::Over);
+        let over = write("web", None, Transition::Over);
         let event = super::event(&over, "web.x", "u1", "2026-01-01T00:00:00Z");
         assert_eq!(event["type"], "Normal");
         assert_eq!(event["reason"], "ReservationImpossibleOver");

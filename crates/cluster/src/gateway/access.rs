@@ -1,4 +1,4 @@
-//! Who is answered: whoever shows the token of the file.
+//! Access to the gateway: a client must show the token of the file.
 
 use crate::TOKEN_HEADER;
 use cofferdam_exporter::Request;
@@ -6,25 +6,25 @@ use cofferdam_paths::read_text;
 use std::path::PathBuf;
 use subtle::ConstantTimeEq;
 
-/// Shortest token, characters: 32 letters and digits are more than anybody can try.
+/// Shortest token, characters: 32 letters and digits cannot be guessed.
 pub const SHORTEST_TOKEN: usize = 32;
 /// Longest token, bytes.
 const LONGEST_TOKEN: u64 = 4096;
 
-/// The rules of a gateway.
+/// Access rules of a gateway.
 #[derive(Debug)]
 pub struct Access {
     file: PathBuf,
 }
 
-/// Why a request is not answered.
+/// Reason why a request is refused.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// The gateway has no token itself: the reason.
+pub enum Refusal {
+    /// The gateway has no token, for this reason.
     NoToken(String),
-    /// The request shows none.
+    /// The request shows no token.
     NotShown,
-    /// It shows another.
+    /// The request shows a wrong token.
     Wrong,
 }
 
@@ -33,16 +33,17 @@ impl Access {
         Access { file }
     }
 
-    /// Decides about a request.
-    pub fn check(&self, request: &Request<'_>) -> Result<(), Refused> {
-        let token = self.token().map_err(Refused::NoToken)?;
+    /// Checks a request.
+    pub fn check(&self, request: &Request<'_>) -> Result<(), Refusal> {
+        let token = self.token().map_err(Refusal::NoToken)?;
         decide(&token, shown(request))
     }
 
     fn token(&self) -> Result<String, String> {
         let text = read_text(&self.file, LONGEST_TOKEN).map_err(|why| {
             format!(
-                "this gateway has no token ({}: {why}): create the Secret that the chart names, with the key token",
+                "this gateway has no token ({}: {why}): \
+             create the Secret that the chart names, with the key token",
                 self.file.display()
             )
         })?;
@@ -57,17 +58,17 @@ impl Access {
     }
 }
 
-/// What a request shows: our header, or the one that Prometheus sends.
+/// Token that a request shows, in our header or in that of Prometheus.
 fn shown<'a>(request: &Request<'a>) -> Option<&'a [u8]> {
     let bearer = || request.header("Authorization")?.strip_prefix(b"Bearer ");
     request.header(TOKEN_HEADER).or_else(bearer)
 }
 
-/// The time this takes says nothing about the token but its length.
-fn decide(token: &str, shown: Option<&[u8]>) -> Result<(), Refused> {
-    let shown = shown.ok_or(Refused::NotShown)?;
+/// Compares the tokens. The time that this takes reveals only the length of the token.
+fn decide(token: &str, shown: Option<&[u8]>) -> Result<(), Refusal> {
+    let shown = shown.ok_or(Refusal::NotShown)?;
     let same: bool = token.as_bytes().ct_eq(shown).into();
-    same.then_some(()).ok_or(Refused::Wrong)
+    same.then_some(()).ok_or(Refusal::Wrong)
 }
 
 #[cfg(test)]
@@ -80,7 +81,7 @@ mod tests {
     fn only_the_whole_token_gets_in() {
         let token = "0123456789abcdef0123456789abcdef";
         assert_eq!(decide(token, Some(token.as_bytes())), Ok(()));
-        assert_eq!(decide(token, None), Err(Refused::NotShown));
+        assert_eq!(decide(token, None), Err(Refusal::NotShown));
         for wrong in [
             "",
             "0",
@@ -90,7 +91,7 @@ mod tests {
         ] {
             assert_eq!(
                 decide(token, Some(wrong.as_bytes())),
-                Err(Refused::Wrong),
+                Err(Refusal::Wrong),
                 "{wrong}"
             );
         }
@@ -110,7 +111,7 @@ mod tests {
                 "{short}"
             );
         }
-        // Read anew each time; the line end of an editor is none of it.
+        // The file is read each time; an editor's line end is not part of the token.
         std::fs::write(&file, "0123456789abcdef0123456789abcdef\n").unwrap();
         assert_eq!(access.token().unwrap(), "0123456789abcdef0123456789abcdef");
     }

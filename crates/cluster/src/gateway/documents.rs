@@ -1,4 +1,4 @@
-//! The documents of a node, made of the agent's last answers. Pure.
+//! Documents of a node, derived from the agent's last answers by pure functions.
 
 use cofferdam_records::accounting::AccountingRecord;
 use cofferdam_records::conditions;
@@ -10,31 +10,31 @@ use std::sync::Arc;
 
 /// Largest document that is served, bytes.
 pub const MOST_BYTES: usize = 8 << 20;
-/// Readings of one explanation, as in `cofferdam explain`.
+/// Number of readings of one explanation, as in `cofferdam explain`.
 const READINGS: usize = 3;
 
-/// Which document.
+/// Kind of document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
-    /// The node in short.
+pub enum DocumentKind {
+    /// Summary of the node.
     Node,
-    /// What is wrong there.
+    /// Explanation of what is wrong there.
     Explain,
-    /// The agent's status.
+    /// Status of the agent.
     Status,
-    /// What should be told on pods.
+    /// Conditions of the pods.
     Conditions,
 }
 
-impl Which {
-    /// Whether who asks for it looks on, so that the agent is asked more often for a while. Conditions are
-    /// asked for all the time.
+impl DocumentKind {
+    /// Whether a request for it shows that a client watches, so that the agent is asked more often
+    /// for a while. Conditions are requested all the time.
     pub fn is_watched(self) -> bool {
-        self != Which::Conditions
+        self != DocumentKind::Conditions
     }
 }
 
-/// The documents of one moment.
+/// Documents of one moment.
 #[derive(Clone, Debug)]
 pub struct Documents {
     node: Arc<str>,
@@ -43,7 +43,7 @@ pub struct Documents {
     conditions: Arc<str>,
 }
 
-/// The last readings.
+/// Last readings.
 #[derive(Debug, Default)]
 pub struct Readings {
     ledgers: VecDeque<AccountingRecord>,
@@ -51,7 +51,7 @@ pub struct Readings {
 }
 
 impl Readings {
-    /// Takes a reading, and makes the documents of it and of those before.
+    /// Adds a reading, and derives the documents from it and from earlier ones.
     pub fn take(
         &mut self,
         ledger: AccountingRecord,
@@ -79,13 +79,13 @@ impl Readings {
 }
 
 impl Documents {
-    /// One of them.
-    pub fn get(&self, which: Which) -> &Arc<str> {
-        match which {
-            Which::Node => &self.node,
-            Which::Explain => &self.explain,
-            Which::Status => &self.status,
-            Which::Conditions => &self.conditions,
+    /// Document of the given kind.
+    pub fn get(&self, kind: DocumentKind) -> &Arc<str> {
+        match kind {
+            DocumentKind::Node => &self.node,
+            DocumentKind::Explain => &self.explain,
+            DocumentKind::Status => &self.status,
+            DocumentKind::Conditions => &self.conditions,
         }
     }
 }

@@ -1,8 +1,10 @@
-//! The gateway of a node: serves what the agent says to those in the cluster who have the token.
+//! The gateway of a node: serves the answers of the agent to clients in the cluster that have the
+//! token.
 //!
-//! A process of its own, because the agent has the rights of root and this one has none: it can read
-//! from the agent's socket and nothing else. One thread asks the agent and keeps the documents, the
-//! other serves them from the loop of [`cofferdam_exporter`], whose bounds hold for every client.
+//! It is a process of its own, because the agent has root's rights and the gateway has none: it can
+//! read from the agent's socket and nothing else. One thread asks the agent and stores the
+//! documents. The other one serves them from the loop of [`cofferdam_exporter`], whose bounds apply
+//! to every client.
 
 mod access;
 mod documents;
@@ -24,17 +26,17 @@ use std::time::{Duration, Instant};
 pub use access::SHORTEST_TOKEN;
 pub use documents::MOST_BYTES;
 
-/// The agent's metrics are taken within this time.
+/// Time limit for the agent's metrics.
 const METRICS_WITHIN: Duration = Duration::from_secs(2);
-/// Largest metrics that are passed on, bytes.
+/// Largest metrics that are forwarded, bytes.
 const MOST_METRICS_BYTES: usize = 32 << 20;
 /// Largest report of the doctor, bytes.
 const MOST_DOCTOR_BYTES: u64 = 1 << 20;
 
-/// What a gateway is told.
+/// Options of a gateway.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where it listens.
+    /// Address on which the gateway listens.
     pub listen: SocketAddr,
     /// The agent's socket.
     pub socket: PathBuf,
@@ -44,23 +46,23 @@ pub struct Options {
     pub doctor_file: Option<PathBuf>,
 }
 
-/// It cannot serve.
+/// Reason why the gateway cannot serve.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
-    /// Of the listening socket.
+    /// The listening socket failed.
     #[error(
         "cannot listen on {address}: {why}; give --listen an address and a free port of this node"
     )]
     Listen {
-        /// Where.
+        /// Address.
         address: SocketAddr,
-        /// Why.
+        /// Error.
         why: io::Error,
     },
-    /// Of waiting.
+    /// Waiting failed.
     #[error("cannot wait for connections: {0}")]
     Poll(#[source] io::Error),
-    /// No thread.
+    /// There is no thread.
     #[error("cannot start the thread that asks the agent: {0}")]
     Thread(#[source] io::Error),
 }
@@ -74,10 +76,10 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Listens, and begins to ask the agent, which may not run yet.
+    /// Listens, and starts to ask the agent, which may not run yet.
     ///
     /// # Errors
-    /// [`GatewayError`].
+    /// Any [`GatewayError`].
     pub fn start(options: &Options) -> Result<Gateway, GatewayError> {
         let format = Format {
             metrics: Exposition::OpenMetrics,
@@ -96,7 +98,7 @@ impl Gateway {
         })
     }
 
-    /// Where it listens.
+    /// Address on which the gateway listens.
     pub fn address(&self) -> Option<SocketAddr> {
         self.exporter.address()
     }
@@ -104,7 +106,7 @@ impl Gateway {
     /// Serves until `stop` is readable.
     ///
     /// # Errors
-    /// When it cannot wait.
+    /// Fails when it cannot wait.
     pub fn run(&mut self, stop: BorrowedFd<'_>) -> Result<(), GatewayError> {
         loop {
             let wait = match self.exporter.deadline() {
@@ -131,7 +133,7 @@ impl Gateway {
             let (access, sampler, doctor) = (&self.access, &self.sampler, &self.doctor_file);
             self.exporter
                 .route(clients, |request| match route(request, access) {
-                    Route::Said(answer) => answer,
+                    Route::Fixed(answer) => answer,
                     Route::Ready => sampler.ready(),
                     Route::Document(which) => sampler.document(which),
                     Route::Doctor => doctor_report(doctor.as_deref()),
@@ -143,7 +145,7 @@ impl Gateway {
 
 const UNAVAILABLE: &str = "503 Service Unavailable";
 
-/// The doctor's report, as it was written when the pod started.
+/// Report of the doctor, as written when the pod started.
 fn doctor_report(file: Option<&std::path::Path>) -> Answer<'static> {
     let Some(file) = file else {
         return Answer::text(
@@ -167,8 +169,8 @@ fn doctor_report(file: Option<&std::path::Path>) -> Answer<'static> {
     }
 }
 
-/// The agent's metrics, passed on in the format that `request` prefers. They are on the node's
-/// loopback address, where they take milliseconds; others wait for so long.
+/// Metrics of the agent, forwarded in the format that `request` prefers. The agent serves them on
+/// the node's loopback address within milliseconds; other clients wait meanwhile.
 fn metrics(request: &Request<'_>, address: Result<SocketAddr, String>) -> Answer<'static> {
     let asked = address.and_then(|address| {
         let limits = Limits {

@@ -1,6 +1,6 @@
-//! The thread that asks the agent. While nobody asks the gateway it asks seldom.
+//! Thread that asks the agent, rarely while no client asks the gateway.
 
-use super::documents::{Documents, Readings, Which};
+use super::documents::{DocumentKind, Documents, Readings};
 use super::{UNAVAILABLE, route::JSON};
 use cofferdam_agent::Watch;
 use cofferdam_exporter::Answer;
@@ -11,18 +11,19 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Between two readings while somebody asks.
+/// Interval between two readings while a client asks.
 const BUSY: Duration = Duration::from_secs(2);
-/// Between two readings while nobody does.
+/// Interval between two readings while none does.
 const IDLE: Duration = Duration::from_secs(10);
-/// Somebody asks who has asked within this time.
+/// Time after a request during which the client counts as asking.
 const ASKS: Duration = Duration::from_secs(30);
-/// The first interval after the agent's start, and between two attempts to reach it.
+/// Length of the first interval after the agent's start, and pause between two attempts to reach
+/// it.
 const FIRST: Duration = Duration::from_millis(500);
 
-/// The newest documents, or why there are none.
+/// Latest documents, or the reason why there are none.
 #[derive(Debug)]
-struct Kept {
+struct Latest {
     documents: Result<Documents, String>,
     metrics: Result<SocketAddr, String>,
     asked: Option<Instant>,
@@ -30,23 +31,23 @@ struct Kept {
 }
 
 #[derive(Debug)]
-struct Shared {
-    kept: Mutex<Kept>,
+struct SamplerState {
+    latest: Mutex<Latest>,
     wake: Condvar,
 }
 
-/// The thread, and what it keeps.
+/// The thread with its documents.
 #[derive(Debug)]
 pub struct Sampler {
-    shared: Arc<Shared>,
+    shared: Arc<SamplerState>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Sampler {
     pub fn start(socket: PathBuf) -> io::Result<Sampler> {
         let none = "the agent has not been asked yet: try again in a second".to_owned();
-        let shared = Arc::new(Shared {
-            kept: Mutex::new(Kept {
+        let shared = Arc::new(SamplerState {
+            latest: Mutex::new(Latest {
                 documents: Err(none.clone()),
                 metrics: Err(none),
                 asked: None,
@@ -64,17 +65,17 @@ impl Sampler {
         })
     }
 
-    /// A document for a client.
-    pub fn document(&self, which: Which) -> Answer<'static> {
-        let mut kept = locked(&self.shared.kept);
-        let was_idle = kept.asked.is_none_or(|at| at.elapsed() > ASKS);
-        if which.is_watched() {
-            kept.asked = Some(Instant::now());
+    /// Answer with a document for a client.
+    pub fn document(&self, kind: DocumentKind) -> Answer<'static> {
+        let mut latest = locked(&self.shared.latest);
+        let was_idle = latest.asked.is_none_or(|at| at.elapsed() > ASKS);
+        if kind.is_watched() {
+            latest.asked = Some(Instant::now());
             if was_idle {
                 self.shared.wake.notify_all();
             }
         }
-        match &kept.documents {
+        match &latest.documents {
             Ok(documents) => Answer {
                 status: "200 OK",
                 content_type: JSON,
@@ -84,23 +85,23 @@ impl Sampler {
         }
     }
 
-    /// Whether there are documents; why not is only for those with the token.
+    /// Answer that says whether there are documents. Only clients with the token get the reason.
     pub fn ready(&self) -> Answer<'static> {
-        match locked(&self.shared.kept).documents {
+        match locked(&self.shared.latest).documents {
             Ok(_) => Answer::text("200 OK", "ok\n"),
             Err(_) => Answer::text(UNAVAILABLE, "the agent does not answer\n"),
         }
     }
 
-    /// Where the agent serves its metrics.
+    /// Address of the agent's metrics.
     pub fn metrics_address(&self) -> Result<SocketAddr, String> {
-        locked(&self.shared.kept).metrics.clone()
+        locked(&self.shared.latest).metrics.clone()
     }
 }
 
 impl Drop for Sampler {
     fn drop(&mut self) {
-        locked(&self.shared.kept).ended = true;
+        locked(&self.shared.latest).ended = true;
         self.shared.wake.notify_all();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -108,21 +109,21 @@ impl Drop for Sampler {
     }
 }
 
-fn locked(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
-    kept.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked(latest: &Mutex<Latest>) -> MutexGuard<'_, Latest> {
+    latest.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn sample(shared: &Shared, socket: PathBuf) {
+fn sample(shared: &SamplerState, socket: PathBuf) {
     let mut watch = Watch::new(socket);
     let mut readings = Readings::default();
     loop {
-        let asks = |kept: &Kept| kept.asked.is_some_and(|at| at.elapsed() <= ASKS);
-        let read = match asks(&locked(&shared.kept)) {
+        let asks = |latest: &Latest| latest.asked.is_some_and(|at| at.elapsed() <= ASKS);
+        let read = match asks(&locked(&shared.latest)) {
             true => watch.read(),
-            // The agent need not count everything for nobody.
+            // While no client watches, the agent need not measure everything.
             false => watch.glance(),
         };
-        // Soon again: there is no interval yet, or no agent.
+        // Another reading follows soon, because there is no interval yet, or no agent.
         let (documents, metrics, soon) = match read {
             Ok((status, ledger)) => {
                 let metrics = metrics_address(&status);
@@ -136,12 +137,12 @@ fn sample(shared: &Shared, socket: PathBuf) {
                 (Some(Err(why.clone())), Err(why), true)
             }
         };
-        let mut kept = locked(&shared.kept);
-        kept.metrics = metrics;
+        let mut latest = locked(&shared.latest);
+        latest.metrics = metrics;
         if let Some(documents) = documents {
-            kept.documents = documents;
+            latest.documents = documents;
         }
-        let asked = asks(&kept);
+        let asked = asks(&latest);
         let rest = match (soon, asked) {
             (true, _) => FIRST,
             (false, true) => BUSY,
@@ -149,22 +150,23 @@ fn sample(shared: &Shared, socket: PathBuf) {
         };
         let until = Instant::now() + rest;
         let idle = !asked;
-        // A first question after a long time is answered with what is kept, the next with what is new.
-        while !kept.ended
+        // The first request after a long time gets the stored document, the next one a new
+        // document.
+        while !latest.ended
             && Instant::now() < until
-            && !(idle && kept.asked.is_some_and(|at| at.elapsed() < ASKS))
+            && !(idle && latest.asked.is_some_and(|at| at.elapsed() < ASKS))
         {
             let left = until.saturating_duration_since(Instant::now());
-            let waited = shared.wake.wait_timeout(kept, left);
-            kept = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let waited = shared.wake.wait_timeout(latest, left);
+            latest = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        if kept.ended {
+        if latest.ended {
             return;
         }
     }
 }
 
-/// Where the agent serves its metrics.
+/// Address of the agent's metrics.
 fn metrics_address(status: &StatusReport) -> Result<SocketAddr, String> {
     match status.agent.metrics_address.as_deref().map(str::parse) {
         Some(Ok(address)) => Ok(address),

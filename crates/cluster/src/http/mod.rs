@@ -1,5 +1,5 @@
-//! One request over HTTP/1.0, with a deadline and a bound: all that asking a gateway or the API server
-//! needs. HTTP/1.0, because its answers end with the connection and are never in chunks.
+//! One request over HTTP/1.0, with a deadline and a bound: all that is needed to ask a gateway or
+//! the API server. Answers of HTTP/1.0 end with the connection and are never in chunks.
 
 #[cfg(test)]
 mod tests;
@@ -16,7 +16,7 @@ const MOST_HEADERS: usize = 100;
 /// Bytes read at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Who is asked.
+/// Server that is asked.
 #[derive(Clone, Debug)]
 pub enum Peer {
     /// An address.
@@ -25,56 +25,56 @@ pub enum Peer {
     Unix(PathBuf),
 }
 
-/// How long, and how much.
+/// Limits of time and size.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The whole answer must be there by then.
+    /// Time by which the complete answer must have arrived.
     pub deadline: Instant,
     /// Largest body, bytes.
     pub most_bytes: usize,
 }
 
-/// An answer, whatever its status.
+/// Answer with any status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// 200 where all is well.
+    /// Status; 200 for success.
     pub status: u16,
     /// The body.
     pub body: Vec<u8>,
 }
 
-/// No answer.
+/// Reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// Nobody listens, or the connection broke.
+    /// No server listens, or the connection broke.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It took too long.
-    #[error("no whole answer in time")]
+    /// The deadline passed.
+    #[error("no complete answer in time")]
     Late,
-    /// It is larger than anything expected.
+    /// The answer exceeds the bound.
     #[error("the answer is larger than {0} bytes")]
     TooLarge(usize),
-    /// It is no HTTP, or was cut off.
-    #[error("the answer is not whole HTTP: {0}")]
+    /// The answer is not HTTP, or was cut off.
+    #[error("the answer is not complete HTTP: {0}")]
     Garbled(&'static str),
 }
 
-/// What is sent with a request that changes something.
+/// Content of a request that changes something.
 #[derive(Clone, Copy, Debug)]
 pub struct Content<'a> {
     /// `POST` or `PATCH`.
     pub method: &'a str,
-    /// Of `body`.
+    /// Content type of `body`.
     pub content_type: &'a str,
-    /// What is sent.
+    /// Content.
     pub body: &'a [u8],
 }
 
-/// Asks `peer` for `path`. `headers` are names with values, without line ends.
+/// Requests `path` from `peer`. `headers` are names with values, without line ends.
 ///
 /// # Errors
-/// [`HttpError`]; an answer with any status is none.
+/// Any [`HttpError`]; an answer with any status is no error.
 pub fn get(
     peer: &Peer,
     path: &str,
@@ -93,7 +93,7 @@ pub fn get(
 /// Sends `content` to `path` of `peer`.
 ///
 /// # Errors
-/// As of [`get`].
+/// As for [`get`].
 pub fn send(
     peer: &Peer,
     path: &str,
@@ -120,7 +120,7 @@ fn connect(peer: &Peer, request: &[u8], limits: Limits) -> Result<Reply, HttpErr
     }
 }
 
-/// Time until the deadline; none is an error.
+/// Time until the deadline; fails if there is none.
 fn left(limits: Limits) -> Result<Duration, HttpError> {
     let left = limits.deadline.saturating_duration_since(Instant::now());
     if left.is_zero() {
@@ -130,8 +130,8 @@ fn left(limits: Limits) -> Result<Duration, HttpError> {
     }
 }
 
-/// A connection whose waits have an end.
-trait Bounded {
+/// Stream whose waits have a time limit.
+trait TimedStream {
     fn read_within(&self, bytes: &mut [u8], wait: Duration) -> io::Result<usize>;
     fn write_within(&self, bytes: &[u8], wait: Duration) -> io::Result<usize>;
 }
@@ -141,7 +141,7 @@ struct Unix(UnixStream);
 
 macro_rules! bounded {
     ($kind:ty) => {
-        impl Bounded for $kind {
+        impl TimedStream for $kind {
             fn read_within(&self, bytes: &mut [u8], wait: Duration) -> io::Result<usize> {
                 self.0.set_read_timeout(Some(wait))?;
                 (&self.0).read(bytes)
@@ -156,7 +156,7 @@ macro_rules! bounded {
 bounded!(Tcp);
 bounded!(Unix);
 
-fn exchange(stream: &dyn Bounded, request: &[u8], limits: Limits) -> Result<Reply, HttpError> {
+fn exchange(stream: &dyn TimedStream, request: &[u8], limits: Limits) -> Result<Reply, HttpError> {
     let mut rest = request;
     while !rest.is_empty() {
         match stream.write_within(rest, left(limits)?) {
@@ -178,7 +178,7 @@ fn exchange(stream: &dyn Bounded, request: &[u8], limits: Limits) -> Result<Repl
     }
 }
 
-/// Whether to go on after `error`: a wait that is over shows at the next look at the clock.
+/// Whether to continue after `error`: an expired wait shows at the next check of the clock.
 fn again(error: io::Error) -> Result<(), HttpError> {
     match error.kind() {
         ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut => Ok(()),
@@ -187,7 +187,8 @@ fn again(error: io::Error) -> Result<(), HttpError> {
 }
 
 impl Reply {
-    /// Understands all that came until the end of the connection; a body has `most_bytes` at most. Pure.
+    /// Parses everything that came until the end of the connection; a body has `most_bytes` at
+    /// most. A pure function.
     ///
     /// # Errors
     /// [`HttpError::Garbled`] or [`HttpError::TooLarge`].

@@ -11,7 +11,7 @@ fn limits(ms: u64) -> Limits {
     }
 }
 
-/// Answers one request with `parts`, each after `pause`; then holds the connection if `hold`.
+/// Answers one request with `parts`, each after `pause`; then holds the connection open if `hold`.
 fn peer(parts: Vec<Vec<u8>>, pause: Duration, hold: bool) -> (Peer, thread::JoinHandle<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -27,7 +27,7 @@ fn peer(parts: Vec<Vec<u8>>, pause: Duration, hold: bool) -> (Peer, thread::Join
             }
         }
         if hold {
-            // Until the other end closes.
+            // Wait until the other end closes.
             let _ = stream.read(&mut [0; 1]);
         }
         request
@@ -36,7 +36,7 @@ fn peer(parts: Vec<Vec<u8>>, pause: Duration, hold: bool) -> (Peer, thread::Join
 }
 
 #[test]
-fn an_answer_in_pieces_is_one_answer() {
+fn an_answer_in_pieces_is_joined() {
     let parts = [
         "HTTP/1.0 200",
         " OK\r\nContent-Le",
@@ -57,7 +57,7 @@ fn an_answer_in_pieces_is_one_answer() {
 
 /// Promise 73.
 #[test]
-fn one_that_never_ends_has_its_deadline() {
+fn an_endless_answer_has_its_deadline() {
     let (peer, served) = peer(
         vec![b"HTTP/1.0 200 OK\r\n\r\nx".to_vec()],
         Duration::ZERO,
@@ -70,7 +70,7 @@ fn one_that_never_ends_has_its_deadline() {
 
 /// Promise 73.
 #[test]
-fn one_that_drips_has_its_deadline_too() {
+fn a_dripping_answer_has_its_deadline() {
     let drips = vec![b"x".to_vec(); 1000];
     let (peer, served) = peer(drips, Duration::from_millis(20), false);
     let error = get(&peer, "/", &[], limits(300)).unwrap_err();
@@ -80,7 +80,7 @@ fn one_that_drips_has_its_deadline_too() {
 
 /// Promise 73.
 #[test]
-fn one_that_is_too_large_is_not_read_to_its_end() {
+fn an_oversized_answer_is_not_read_completely() {
     let flood = vec![vec![b'x'; 1 << 20]; 64];
     let (peer, served) = peer(flood, Duration::ZERO, false);
     let error = get(&peer, "/", &[], limits(20_000)).unwrap_err();
@@ -89,7 +89,7 @@ fn one_that_is_too_large_is_not_read_to_its_end() {
 }
 
 #[test]
-fn what_is_cut_off_or_no_http_is_no_answer() {
+fn an_incomplete_or_foreign_answer_is_an_error() {
     for bytes in [
         &b""[..],
         b"HTTP/1.0 200 OK\r\n",

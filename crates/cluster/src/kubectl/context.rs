@@ -1,13 +1,13 @@
-//! The kubeconfig's context, as kubectl merges it from files and options.
+//! Context of the kubeconfig, as kubectl merges it from files and options.
 
 use super::{Cluster, KubectlError, kubectl};
 use serde::Deserialize;
 use std::process::Stdio;
 
-/// Namespace where a context names none.
+/// Namespace of a context that names none.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// The context in force, as far as it matters here.
+/// Fields of the context in force that are needed here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Context {
     /// Path of the API server's URL without a `/` at its end, such as `/k8s/clusters/c-m-abc` of
@@ -16,20 +16,20 @@ pub struct Context {
     namespace: Option<String>,
 }
 
-/// `kubectl config view`, of which only the fields of these places are read: what tools keep in
-/// extensions may have keys of the same names.
+/// Output of `kubectl config view`. Only the fields at these places are read: extensions of other
+/// tools may have keys of the same names.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 struct Kubeconfig {
     current_context: String,
-    contexts: Vec<Named>,
-    clusters: Vec<Named>,
+    contexts: Vec<KubeconfigEntry>,
+    clusters: Vec<KubeconfigEntry>,
 }
 
-/// An entry of the lists of contexts and clusters: each has its own one of the two.
+/// Entry of the list of contexts or of clusters, with the fields of that kind.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Named {
+struct KubeconfigEntry {
     name: String,
     context: ContextFields,
     cluster: ClusterFields,
@@ -49,7 +49,8 @@ struct ClusterFields {
 }
 
 impl Context {
-    /// Asks kubectl. Where no context is in force, the proxy says why; this one is empty then.
+    /// Asks kubectl. If no context is in force, the result is empty, and the proxy reports the
+    /// reason.
     ///
     /// # Errors
     /// [`KubectlError::NoKubectl`].
@@ -66,14 +67,15 @@ impl Context {
         })
     }
 
-    /// Understands the output of `kubectl config view --minify --output=json`. Wrappers of kubectl
+    /// Parses the output of `kubectl config view --minify --output=json`. Wrappers of kubectl may
     /// print lines before it.
     fn of_view(text: &str) -> Option<Context> {
         let mut documents = text.match_indices('{').map(|(at, _)| at);
         let begin = documents.find(|at| *at == 0 || text.as_bytes().get(at - 1) == Some(&b'\n'))?;
         let mut all = serde_json::Deserializer::from_str(text.get(begin..)?).into_iter();
         let config: Kubeconfig = all.next()?.ok()?;
-        let named = |all: Vec<Named>, name: &str| all.into_iter().find(|one| one.name == name);
+        let named =
+            |all: Vec<KubeconfigEntry>, name: &str| all.into_iter().find(|one| one.name == name);
         let context = named(config.contexts, &config.current_context)?.context;
         let server = named(config.clusters, &context.cluster).unwrap_or_default();
         Some(Context {
@@ -82,13 +84,13 @@ impl Context {
         })
     }
 
-    /// The namespace that kubectl would take.
+    /// Namespace that kubectl would use.
     pub fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE)
     }
 }
 
-/// Path of a URL without a `/` at its end; empty if it cannot stand in a request.
+/// Path of a URL without a `/` at its end; empty if it cannot be part of a request.
 fn path_of(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let path = rest.find('/').and_then(|at| rest.get(at..));
@@ -104,12 +106,13 @@ fn path_of(url: &str) -> String {
 mod tests {
     use super::*;
 
-    /// A view whose context has these fields.
+    /// View whose context has these fields.
     fn view(server: &str, fields: &str) -> String {
         format!(
             r#"{{"kind": "Config", "current-context": "c",
                 "clusters": [{{"name": "a", "cluster": {{"server": "{server}"}}}}],
-                "contexts": [{{"name": "c", "context": {{"cluster": "a", "user": "u" {fields}}}}}]}}"#
+                "contexts": [{{"name": "c", "context":
+                    {{"cluster": "a", "user": "u" {fields}}}}}]}}"#
         )
     }
 
@@ -120,8 +123,9 @@ mod tests {
 
     /// Promise 25.
     #[test]
-    fn the_namespace_is_that_of_the_context_and_of_no_extension() {
-        let extension = r#", "extensions": [{"name": "x", "extension": {"namespace": "other", "context": {"namespace": "o"}}}]"#;
+    fn the_namespace_comes_from_the_context_and_no_extension() {
+        let extension = r#", "extensions": [{"name": "x", "extension":
+            {"namespace": "other", "context": {"namespace": "o"}}}]"#;
         let own = r#", "namespace": "team-x""#;
         for (fields, namespace) in [
             ("", "default"),
@@ -142,7 +146,7 @@ mod tests {
 
     /// Promise 25.
     #[test]
-    fn the_path_is_that_of_the_contexts_server() {
+    fn the_path_comes_from_the_server_of_the_context() {
         for (server, path) in [
             ("https://h:6443", ""),
             ("https://h:6443/", ""),
@@ -164,7 +168,7 @@ mod tests {
 
     /// Promise 25.
     #[test]
-    fn a_notice_before_the_view_or_no_view_does_no_harm() {
+    fn a_notice_before_the_view_is_skipped() {
         let notice = format!(
             "A new {{version}} of kubectl is there\n{}\nbye",
             view("https://h/p", "")

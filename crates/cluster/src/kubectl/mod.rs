@@ -1,6 +1,7 @@
-//! The API server, as the user may ask it: through a `kubectl proxy` of our own, which has the user's
-//! credentials, contexts and plugins for both. One process for any number of nodes, on a socket that
-//! only this user can reach, for GETs of the few paths that are needed.
+//! The API server with the user's rights, through a `kubectl proxy` that this process starts.
+//!
+//! The proxy has the user's credentials, contexts and plugins. One process serves any number of
+//! nodes, on a socket that only this user can reach, for GETs of the few paths that are needed.
 
 mod context;
 
@@ -14,17 +15,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The proxy listens by then. Credentials of clouds come from programs that take seconds.
+/// Time limit until the proxy listens. Credentials of clouds come from programs that take seconds.
 const READY_WITHIN: Duration = Duration::from_secs(20);
-/// How often it is looked whether it does.
+/// Interval between two checks whether it listens.
 const LOOK: Duration = Duration::from_millis(10);
-/// Paths that it passes on, below the path of the server.
+/// Paths that the proxy forwards, below the path of the server.
 const PATHS: [&str; 2] = [
     "/api/v1/namespaces/[^/]+/(pods|secrets)($|/|\\?)",
     "/apis/apps/v1/namespaces/[^/]+/daemonsets",
 ];
 
-/// Which cluster, as kubectl is told.
+/// Cluster, by the options of kubectl.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
     /// `--kubeconfig`
@@ -33,55 +34,55 @@ pub struct Cluster {
     pub context: Option<String>,
 }
 
-/// The cluster cannot be asked.
+/// Reason why the cluster cannot be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum KubectlError {
-    /// No such program.
+    /// There is no kubectl.
     #[error("cannot run kubectl: {0}; install it, and put it into PATH")]
     NoKubectl(#[source] io::Error),
-    /// It ended at once.
+    /// The proxy ended at once.
     #[error("kubectl cannot reach the cluster: {0}")]
     Ended(String),
-    /// It does not listen.
+    /// The proxy does not listen.
     #[error("kubectl proxy does not listen after {} s: {text}", READY_WITHIN.as_secs())]
     Silent {
-        /// Its last words.
+        /// Last output of the proxy.
         text: String,
     },
-    /// No folder for its socket.
+    /// There is no folder for the socket.
     #[error("cannot make a folder for the socket of kubectl proxy: {0}")]
     Folder(#[source] io::Error),
 }
 
-/// The API server did not give what it was asked for.
+/// Reason why the API server did not return the requested object.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
-    /// No answer.
+    /// There was no answer.
     #[error("{0}")]
     Http(#[from] HttpError),
-    /// It refused, in its own words.
+    /// The API server refused.
     #[error("{message} (status {status})")]
     Refused {
-        /// Of HTTP.
+        /// Status of HTTP.
         status: u16,
-        /// The API server's.
+        /// Message of the API server.
         message: String,
     },
 }
 
-/// A way to the API server; a proxy that was started for it ends with it.
+/// Connection to the API server. A proxy that was started for it ends with it.
 #[derive(Debug)]
 pub struct Api {
     peer: Peer,
-    /// Before every path, as `kubectl proxy` leaves out the path of the server's URL. Its option
-    /// `--append-server-path` would do the same, but releases before 1.25 lack it.
+    /// Prefix of every path, because `kubectl proxy` leaves out the path of the server's URL. Its
+    /// option `--append-server-path` would add it, but releases before 1.25 lack that.
     server_path: String,
     proxy: Option<Child>,
-    // After the child in time: the folder of its socket.
+    // Dropped after the proxy: the folder of its socket.
     _folder: Option<tempfile::TempDir>,
 }
 
-/// What the API server says of a failure.
+/// Message of the API server about a failure.
 #[derive(Deserialize)]
 struct Status {
     #[serde(default)]
@@ -89,7 +90,8 @@ struct Status {
 }
 
 impl Api {
-    /// By a proxy that runs already, and adds the path of the server's URL if there is one.
+    /// Connection through a proxy that runs already, and that adds the path of the server's URL if
+    /// needed.
     pub fn through(peer: Peer) -> Api {
         Api {
             peer,
@@ -99,10 +101,10 @@ impl Api {
         }
     }
 
-    /// Starts a proxy to the cluster of which kubectl says `context`, and waits until it listens.
+    /// Starts a proxy to the cluster of `context`, and waits until it listens.
     ///
     /// # Errors
-    /// [`KubectlError`]. That the cluster answers is only known after the first question.
+    /// Any [`KubectlError`]. Only the first request shows whether the cluster answers.
     pub fn start(cluster: &Cluster, context: &Context) -> Result<Api, KubectlError> {
         let folder = tempfile::Builder::new()
             .prefix("cofferdam-kubectl-")
@@ -155,10 +157,10 @@ impl Api {
         }
     }
 
-    /// GETs `path` of the API server. The body of a status 200.
+    /// GETs `path` of the API server, and returns the body of a status 200.
     ///
     /// # Errors
-    /// [`ApiError`].
+    /// Any [`ApiError`].
     pub fn get(
         &self,
         path: &str,
@@ -169,10 +171,10 @@ impl Api {
         body(http::get(&self.peer, &path, headers, limits)?)
     }
 
-    /// Sends `content` to `path` of the API server. The body of a status 200 or 201.
+    /// Sends `content` to `path` of the API server, and returns the body of a status 200 or 201.
     ///
     /// # Errors
-    /// [`ApiError`].
+    /// Any [`ApiError`].
     pub fn send(
         &self,
         path: &str,
@@ -184,7 +186,7 @@ impl Api {
     }
 }
 
-/// The body of an answer that is no refusal.
+/// Body of an answer that is not a refusal.
 pub(crate) fn body(reply: Reply) -> Result<Vec<u8>, ApiError> {
     match reply.status {
         200 | 201 => Ok(reply.body),
@@ -204,7 +206,8 @@ impl Drop for Api {
     }
 }
 
-/// kubectl for this cluster. As a plugin we run beside the one that the user typed.
+/// Command kubectl for this cluster. As a plugin, this process runs under the kubectl that the user
+/// started.
 fn kubectl(cluster: &Cluster) -> Command {
     let mut command = Command::new("kubectl");
     if let Some(file) = &cluster.kubeconfig {
@@ -216,9 +219,9 @@ fn kubectl(cluster: &Cluster) -> Command {
     command
 }
 
-/// Regular expressions of the paths that the proxy passes on, separated by commas.
+/// Regular expressions of the paths that the proxy forwards, separated by commas.
 fn accepted(server_path: &str) -> String {
-    // In hexadecimal: a comma, or a character with a meaning, may be in the path.
+    // In hexadecimal, because the path may contain a comma or a character with a meaning.
     let escaped = |byte: u8| match byte {
         b'/' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => char::from(byte).to_string(),
         byte => format!("\\x{byte:02x}"),
@@ -227,10 +230,10 @@ fn accepted(server_path: &str) -> String {
     PATHS.map(|path| format!("^{prefix}{path}")).join(",")
 }
 
-/// Most of a text that is shown of a peer, characters.
+/// Most characters of a peer's text that are printed.
 const MOST_SHOWN: usize = 300;
 
-/// What went wrong, as the API server or a gateway says it.
+/// Failure in the words of the API server or of a gateway.
 fn message(body: &[u8]) -> String {
     let text = match serde_json::from_slice::<Status>(body) {
         Ok(status) if !status.message.is_empty() => status.message,
@@ -244,7 +247,7 @@ pub(crate) fn shown(text: &str) -> String {
     bounded(text, MOST_SHOWN)
 }
 
-/// `text` as one line of so many characters at most.
+/// `text` as one line of at most `most` characters.
 pub(crate) fn bounded(text: &str, most: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(most) {
@@ -269,7 +272,7 @@ mod tests {
 
     /// Promise 25.
     #[test]
-    fn the_proxy_passes_on_paths_below_the_servers() {
+    fn the_proxy_forwards_only_paths_below_the_servers() {
         let plain = accepted("");
         assert!(
             plain.starts_with("^/api/v1/namespaces/[^/]+/(pods|secrets)"),
@@ -285,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_one_line_in_the_servers_words() {
+    fn a_refusal_is_one_line_in_the_servers_words() {
         let status = br#"{"kind":"Status","message":"pods \"x\" is forbidden"}"#;
         assert_eq!(message(status), "pods \"x\" is forbidden");
         assert_eq!(message(b"a\nb"), "a b");

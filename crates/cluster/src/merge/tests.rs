@@ -60,7 +60,7 @@ fn namespaces_are_summed_over_nodes_and_pods_keep_their_node() {
                 pod("backup", 0.0, 0.2),
             ])),
         ),
-        ("n3", Err("no whole answer in time".to_owned())),
+        ("n3", Err("no complete answer in time".to_owned())),
     ]);
     assert_eq!(report.nodes.len(), 2);
     assert_eq!(report.nodes_wanted, 4);
@@ -84,17 +84,17 @@ fn namespaces_are_summed_over_nodes_and_pods_keep_their_node() {
     assert!(names.contains(&("n2", "shop/web-2")));
     assert_eq!(
         report.unanswered,
-        [Unanswered {
+        [SilentAgent {
             node: "n3".to_owned(),
             pod: "cofferdam-n3".to_owned(),
-            why: "no whole answer in time".to_owned()
+            why: "no complete answer in time".to_owned()
         }]
     );
 }
 
 /// Promise 25.
 #[test]
-fn what_is_kept_of_5000_nodes_is_bounded() {
+fn the_result_of_5000_nodes_is_bounded() {
     let pods: Vec<PodRecord> = (0..250)
         .map(|i| pod(&format!("ns{i}/p"), 0.01, 0.0))
         .collect();
@@ -110,7 +110,7 @@ fn what_is_kept_of_5000_nodes_is_bounded() {
 }
 
 #[test]
-fn answers_that_are_none_are_named() {
+fn invalid_answers_are_named() {
     for (body, words) in [
         (&b""[..], "cannot be read"),
         (b"<html>502</html>", "cannot be read"),
@@ -136,7 +136,7 @@ fn answers_that_are_none_are_named() {
 }
 
 #[test]
-fn a_later_agents_new_fields_are_no_error() {
+fn new_fields_of_a_later_agent_are_ignored() {
     let mut document: serde_json::Value =
         serde_json::from_slice(&document(vec![pod("a/b", 1.0, 0.0)])).unwrap();
     document["new"] = json!({"x": 1});
@@ -153,7 +153,8 @@ proptest! {
         let report = NodeReport {
             schema: NODE.to_owned(),
             pods: vec![PodRecord {
-                name, pod: is_pod, harm_cpus: figures[0], paid_cpus: figures[1], lost_cpus: figures[2],
+            name, pod: is_pod,
+            harm_cpus: figures[0], paid_cpus: figures[1], lost_cpus: figures[2],
                 caused_cpus: figures[3], ..PodRecord::default()
             }],
             flows_total: total,
@@ -161,6 +162,7 @@ proptest! {
         };
         let body = serde_json::to_vec(&report).unwrap();
         let part = part(&agent("n"), &body).unwrap();
-        let _ = merge(&[agent("n"), agent("m")], vec![Ok(part.clone()), Ok(part)], 2, (String::new(), 0.0));
+        let results = vec![Ok(part.clone()), Ok(part)];
+        let _ = merge(&[agent("n"), agent("m")], results, 2, (String::new(), 0.0));
     }
 }

@@ -23,7 +23,7 @@ fn silent(name: &str) -> (String, Option<ConditionsReport>) {
     (name.to_owned(), None)
 }
 
-/// Takes the round in, and has all that is due written.
+/// Records a round, and marks all due events as written.
 fn round(
     tracker: &mut Tracker,
     nodes: &[(String, Option<ConditionsReport>)],
@@ -32,26 +32,26 @@ fn round(
     tracker.take(nodes);
     let (writes, _) = tracker.due(at);
     for write in &writes {
-        tracker.done(write, Outcome::Told, at);
+        tracker.record_outcome(write, Outcome::Written, at);
     }
     writes
 }
 
-fn tellings(writes: &[Write]) -> Vec<Telling> {
-    writes.iter().map(|w| w.telling).collect()
+fn transitions(writes: &[Write]) -> Vec<Transition> {
+    writes.iter().map(|w| w.transition).collect()
 }
 
 #[test]
-fn a_condition_is_told_once_and_once_more_when_it_is_over() {
+fn a_condition_has_one_event_and_one_at_its_end() {
     let (mut tracker, at) = (Tracker::default(), Instant::now());
     let holds = [node("n1", vec![condition("shop/web", "pays_for_others")])];
     let over = [node("n1", vec![])];
     assert_eq!(round(&mut tracker, &holds, at), [], "once is not enough");
-    let told = round(&mut tracker, &holds, at);
-    assert_eq!(tellings(&told), [Telling::Holds]);
-    assert_eq!(told[0].key.reason, "PaysForOthers");
+    let written = round(&mut tracker, &holds, at);
+    assert_eq!(transitions(&written), [Transition::Holds]);
+    assert_eq!(written[0].key.reason, "PaysForOthers");
     assert_eq!(
-        (told[0].node.as_str(), told[0].text.as_str()),
+        (written[0].node.as_str(), written[0].text.as_str()),
         ("n1", "why")
     );
     for _ in 0..10 {
@@ -60,28 +60,34 @@ fn a_condition_is_told_once_and_once_more_when_it_is_over() {
     for _ in 1..MISSED {
         assert_eq!(round(&mut tracker, &over, at), []);
     }
-    assert_eq!(tellings(&round(&mut tracker, &over, at)), [Telling::Over]);
+    assert_eq!(
+        transitions(&round(&mut tracker, &over, at)),
+        [Transition::Over]
+    );
     assert_eq!(round(&mut tracker, &over, at), []);
-    // It comes back.
+    // The condition comes back.
     assert_eq!(round(&mut tracker, &holds, at), []);
-    assert_eq!(tellings(&round(&mut tracker, &holds, at)), [Telling::Holds]);
+    assert_eq!(
+        transitions(&round(&mut tracker, &holds, at)),
+        [Transition::Holds]
+    );
 }
 
 /// Promise 25.
 #[test]
-fn one_that_lasts_is_told_again_before_the_api_server_forgets_it() {
+fn a_lasting_condition_is_written_again_before_its_event_expires() {
     let (mut tracker, at) = (Tracker::default(), Instant::now());
     let holds = [node("n1", vec![condition("shop/web", "x")])];
     round(&mut tracker, &holds, at);
     round(&mut tracker, &holds, at);
     assert_eq!(round(&mut tracker, &holds, at + RENEWED / 2), []);
-    let told = round(&mut tracker, &holds, at + RENEWED);
-    assert_eq!(tellings(&told), [Telling::Lasts]);
+    let written = round(&mut tracker, &holds, at + RENEWED);
+    assert_eq!(transitions(&written), [Transition::Lasts]);
     assert_eq!(round(&mut tracker, &holds, at + RENEWED), []);
 }
 
 #[test]
-fn a_node_that_does_not_answer_changes_nothing_and_one_that_is_gone_ends_its_pods() {
+fn only_a_removed_node_ends_the_conditions_of_its_pods() {
     let (mut tracker, at) = (Tracker::default(), Instant::now());
     let holds = [node("n1", vec![condition("shop/web", "x")])];
     round(&mut tracker, &holds, at);
@@ -90,32 +96,32 @@ fn a_node_that_does_not_answer_changes_nothing_and_one_that_is_gone_ends_its_pod
         assert_eq!(round(&mut tracker, &[silent("n1")], at), []);
     }
     assert_eq!(round(&mut tracker, &holds, at), []);
-    let told: Vec<Write> = (0..MISSED)
+    let written: Vec<Write> = (0..MISSED)
         .flat_map(|_| round(&mut tracker, &[node("n2", vec![])], at))
         .collect();
-    assert_eq!(tellings(&told), [Telling::Over]);
+    assert_eq!(transitions(&written), [Transition::Over]);
 }
 
 /// Promise 26.
 #[test]
-fn what_fails_is_tried_again_and_a_pod_that_is_gone_is_forgotten() {
+fn a_failed_write_is_retried_unless_the_pod_is_removed() {
     let (mut tracker, at) = (Tracker::default(), Instant::now());
     let holds = [node("n1", vec![condition("shop/web", "x")])];
     round(&mut tracker, &holds, at);
     for outcome in [Outcome::Failed, Outcome::Failed, Outcome::NoPod] {
         tracker.take(&holds);
         let (writes, _) = tracker.due(at);
-        assert_eq!(tellings(&writes), [Telling::Holds]);
-        tracker.done(&writes[0], outcome, at);
+        assert_eq!(transitions(&writes), [Transition::Holds]);
+        tracker.record_outcome(&writes[0], outcome, at);
     }
-    assert!(tracker.kept.is_empty());
+    assert!(tracker.conditions.is_empty());
 }
 
 /// Promise 26.
 #[test]
-fn five_thousand_pods_are_no_storm_and_all_are_told() {
+fn five_thousand_pods_are_written_in_bounded_rounds() {
     let (mut tracker, at) = (Tracker::default(), Instant::now());
-    // 5,000 pods on 100 nodes, and one node more with all it may say.
+    // 5,000 pods on 100 nodes, and one more node with the most that it may report.
     let mut nodes: Vec<_> = (0..100)
         .map(|n| {
             let pods = (0..50).map(|p| condition(&format!("shop/p{n}-{p}"), "x"));
@@ -125,47 +131,51 @@ fn five_thousand_pods_are_no_storm_and_all_are_told() {
     let loud = (0..200).map(|p| condition(&format!("a/loud{p:03}"), "x"));
     nodes.push(node("loud", loud.collect()));
     tracker.take(&nodes);
-    let mut told = BTreeSet::new();
+    let mut written = BTreeSet::new();
     for _ in 0..60 {
         let writes = round(&mut tracker, &nodes, at);
         assert!(writes.len() <= MOST_WRITES);
         let of_loud = writes.iter().filter(|w| w.node == "loud").count();
         assert!(of_loud <= MOST_WRITES_A_NODE);
         for write in writes {
-            assert!(told.insert(write.key), "told twice");
+            assert!(written.insert(write.key), "written twice");
         }
     }
-    assert_eq!(told.len(), 5200);
+    assert_eq!(written.len(), 5200);
 }
 
 /// Promise 26.
 #[test]
-fn what_a_node_may_say_is_bounded() {
+fn the_reports_of_a_node_are_bounded() {
     let (mut tracker, at) = (Tracker::default(), Instant::now());
     let names = (0..100).map(|i| condition("shop/web", &format!("x{i}")));
     tracker.take(&[node("n1", names.collect())]);
-    assert_eq!(tracker.kept.len(), MOST_A_POD);
+    assert_eq!(tracker.conditions.len(), MOST_A_POD);
     let many: Vec<_> = (0..200)
         .map(|n| {
             let pods = (0..200).map(|p| condition(&format!("a/p{n}-{p}"), "x"));
             node(&format!("n{n}"), pods.collect())
         })
         .collect();
-    // Those of before count until they are seen to be gone.
+    // Earlier conditions count until they have ended.
     for _ in 0..2 {
         tracker.take(&many);
-        assert!(tracker.kept.len() <= MOST_KEPT);
+        assert!(tracker.conditions.len() <= MOST_TRACKED);
     }
-    assert_eq!(tracker.kept.len(), MOST_KEPT);
-    // And they go as they came.
+    assert_eq!(tracker.conditions.len(), MOST_TRACKED);
+    // All conditions end together.
     tracker.take(&[node("n1", vec![])]);
-    assert!(tracker.kept.is_empty(), "{}", tracker.kept.len());
+    assert!(
+        tracker.conditions.is_empty(),
+        "{}",
+        tracker.conditions.len()
+    );
     assert_eq!(tracker.due(at), (vec![], 0));
 }
 
 /// Promise 26.
 #[test]
-fn names_that_are_none_are_not_told() {
+fn conditions_with_invalid_names_are_ignored() {
     let mut wrong = vec![
         condition("web", "x"),
         condition("shop/../secrets", "x"),
@@ -182,7 +192,7 @@ fn names_that_are_none_are_not_told() {
     wrong.push(container);
     let mut tracker = Tracker::default();
     tracker.take(&[node("n1", wrong)]);
-    assert!(tracker.kept.is_empty(), "{tracker:?}");
+    assert!(tracker.conditions.is_empty(), "{tracker:?}");
     assert_eq!(sentence("a\u{1b}[31m\nb"), "a\u{fffd}[31m b");
 }
 
