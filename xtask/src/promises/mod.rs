@@ -54,10 +54,9 @@ impl Repository {
 
     fn add_specification(&mut self, text: &str) {
         self.promises = document::promises(text);
-        let orders = document::faults_of_numbers(&self.promises);
-        let orders = orders.into_iter();
+        let wrong = document::faults_of_numbers(&self.promises).into_iter();
         self.faults
-            .extend(orders.map(|f| format!("{SPECIFICATION}:{f}")));
+            .extend(wrong.map(|fault| format!("{SPECIFICATION}:{fault}")));
     }
 
     fn add_source(&mut self, file: &Path, text: &str) {
