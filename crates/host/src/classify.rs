@@ -1,33 +1,33 @@
-//! What a cgroup is, by the form of its path.
+//! Classifies a cgroup by the form of its path.
 
 use cofferdam_types::Runtime;
 use std::path::{Component, Path};
 
-/// What the path of a cgroup says about it.
+/// Class of a cgroup by its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// A runtime made this very cgroup for one container.
-    Container(Named),
+    /// A runtime made this cgroup for one container.
+    Container(NamedContainer),
     /// A runtime's own helper (a monitor): never a container, whatever its namespaces.
     Helper,
-    /// Nothing known: its processes decide.
+    /// Any other cgroup: its processes decide.
     Other,
 }
 
-/// A container as its path names it.
+/// Container as its path names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// Who made it.
+pub struct NamedContainer {
+    /// Runtime that made it.
     pub runtime: Runtime,
     /// The runtime's id, lower-case hexadecimal.
     pub id: Option<String>,
-    /// A name that the path itself holds.
+    /// Name in the path itself.
     pub name: Option<String>,
     /// UID of the Kubernetes pod around it.
     pub pod_uid: Option<String>,
 }
 
-/// Beginnings of the names of cgroups, before the runtime's id.
+/// Prefixes of the names of cgroups, before the runtime's id.
 const PREFIXES: [(&str, Runtime); 6] = [
     ("libpod-payload-", Runtime::Podman),
     ("libpod-", Runtime::Podman),
@@ -41,7 +41,7 @@ const PREFIXES: [(&str, Runtime); 6] = [
 const KATA: &str = "kata_overhead";
 
 /// Classifies the cgroup at `path` (below the v2 mount), by its last component and those above.
-/// Sub-cgroups of a container are [`Class::Other`]: walking up finds the container.
+/// Sub-cgroups of a container are [`Class::Other`]: a walk up finds the container.
 pub fn classify(path: &Path) -> Class {
     let components: Vec<&str> = path
         .components()
@@ -57,7 +57,7 @@ pub fn classify(path: &Path) -> Class {
     if is_helper(last) {
         return Class::Helper;
     }
-    // A runtime configured for the cgroupfs driver under a systemd kubelet makes one directory of
+    // A runtime with the cgroupfs driver under a systemd kubelet makes one directory of
     // `SLICE:PREFIX:ID`.
     let parts: Vec<&str> = last.split(':').collect();
     let (slice, own) = match parts[..] {
@@ -65,7 +65,7 @@ pub fn classify(path: &Path) -> Class {
         _ => (None, last.to_owned()),
     };
     let named = |runtime, id: &str| {
-        Class::Container(Named {
+        Class::Container(NamedContainer {
             runtime,
             id: Some(id.to_owned()),
             name: None,
@@ -81,12 +81,12 @@ pub fn classify(path: &Path) -> Class {
     if is_id(last) && last.len() == 64 && parent != KATA {
         return match pod_uid(parent) {
             Some(_) => named(Runtime::Containerd, last),
-            // `/docker`, or what `--cgroup-parent` says.
+            // `/docker`, or the value of `--cgroup-parent`.
             None => named(Runtime::Docker, last),
         };
     }
     match outside_runtime(last, parent) {
-        Some((runtime, name)) => Class::Container(Named {
+        Some((runtime, name)) => Class::Container(NamedContainer {
             runtime,
             id: None,
             name: Some(name),
@@ -108,14 +108,14 @@ pub(crate) fn is_guess(path: &Path) -> bool {
     is_id(last) && last.len() == 64 && parent != "docker" && pod_uid(parent).is_none()
 }
 
-/// Monitors that runtimes start next to their containers.
+/// Whether it is a monitor that a runtime starts next to its containers.
 fn is_helper(name: &str) -> bool {
     ["libpod-conmon-", "crio-conmon-", "lxc.monitor", "lxc.pivot"]
         .iter()
         .any(|prefix| name.starts_with(prefix))
 }
 
-/// systemd-nspawn, LXC and Garden: named, not numbered.
+/// Classifies containers that have a name instead of a number: systemd-nspawn, LXC and Garden.
 fn outside_runtime(last: &str, parent: &str) -> Option<(Runtime, String)> {
     if parent == "machine.slice" {
         let unit = last
@@ -128,7 +128,7 @@ fn outside_runtime(last: &str, parent: &str) -> Option<(Runtime, String)> {
         // Virtual machines are registered there as well; they have no network namespace.
         let name = unit.filter(|unit| !unit.starts_with("qemu"))?;
         let name = crate::systemd::unescape(name);
-        // libvirt's containers: `lxc-NUMBER-NAME`.
+        // libvirt names its containers `lxc-NUMBER-NAME`.
         let libvirt = name
             .strip_prefix("lxc-")
             .and_then(|rest| rest.split_once('-'));
@@ -145,7 +145,7 @@ fn outside_runtime(last: &str, parent: &str) -> Option<(Runtime, String)> {
     Some((Runtime::Plain, lxc.to_owned()))
 }
 
-/// Runtimes number containers with 64 hexadecimal digits; 12 is the short form.
+/// Whether it is a runtime's id: 64 hexadecimal digits; 12 is the short form.
 fn is_id(text: &str) -> bool {
     (12..=64).contains(&text.len())
         && text
@@ -153,8 +153,8 @@ fn is_id(text: &str) -> bool {
             .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
-/// UID in `pod<uid>` (cgroupfs driver) or `kubepods[-burstable]-pod<uid>.slice` (systemd driver,
-/// which writes `_` for `-`).
+/// Finds the UID in `pod<uid>` (cgroupfs driver) or `kubepods[-burstable]-pod<uid>.slice` (systemd
+/// driver, which writes `_` for `-`).
 fn pod_uid(component: &str) -> Option<String> {
     let text = component.strip_suffix(".slice").unwrap_or(component);
     let uid = match text.strip_prefix("pod") {

@@ -1,15 +1,15 @@
-//! Which CPUs there are.
+//! Lists of CPUs.
 
 use crate::fs::HostFs;
 use crate::{HostError, procfs};
 use cofferdam_types::CpuId;
 
-/// CPUs that run now.
+/// Returns the CPUs that are online.
 pub fn online_cpus(fs: &HostFs) -> Result<Vec<CpuId>, HostError> {
     list(fs, "/sys/devices/system/cpu/online")
 }
 
-/// CPUs that may ever run, hot-plugged ones included: per-CPU maps have one value for each.
+/// Returns the CPUs that may ever be online: per-CPU maps have one value for each.
 pub fn possible_cpus(fs: &HostFs) -> Result<Vec<CpuId>, HostError> {
     list(fs, "/sys/devices/system/cpu/possible")
 }

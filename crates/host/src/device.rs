@@ -1,4 +1,4 @@
-//! Requests to network devices (`ioctl`), and what their hardware can stamp.
+//! Requests to network devices (`ioctl`), and their hardware timestamps.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -7,22 +7,21 @@ use std::os::unix::net::UnixDatagram;
 const SIOCGHWTSTAMP: libc::Ioctl = 0x89b1;
 const HWTSTAMP_FILTER_NONE: u32 = 0;
 
-/// One request on a device of the socket's network namespace, which the kernel answers in `words`.
-/// Returns what `ioctl` returns, which is not negative.
+/// Makes one request on a device of the socket's network namespace; the kernel answers in `words`.
+/// Returns the result of `ioctl`, which is not negative.
 ///
 /// # Errors
-/// `InvalidInput` for a name longer than any device's; else what the kernel says.
+/// `InvalidInput` for a name longer than any device's; otherwise the kernel's.
 ///
-/// # Safety
-/// `words` is at least as large as the structure of the request `number`; where that depends on
-/// what the structure says (`SIOCETHTOOL`), on what it says here.
+/// # Safety `words` must be at least as large as the structure of the request `number`. If the
+/// structure's contents define its size (`SIOCETHTOOL`), `words` must have that size.
 pub unsafe fn request(
     socket: &impl AsRawFd,
     device: &str,
     number: libc::Ioctl,
     words: &mut [u32],
 ) -> io::Result<i32> {
-    // SAFETY: ifreq is plain data for which all zeroes is a valid value.
+    // SAFETY: ifreq is plain data, for which all zeroes is a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if device.len() >= request.ifr_name.len() {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -32,7 +31,7 @@ pub unsafe fn request(
     }
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
     // SAFETY: `request` names a device and points to `words`, which is as large as the request
-    // asks for (the caller's promise); both outlive the call.
+    // needs (the caller's promise); both outlive the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), number, &raw mut request) };
     if result < 0 {
         Err(io::Error::last_os_error())
@@ -41,8 +40,8 @@ pub unsafe fn request(
     }
 }
 
-/// Whether the hardware of `device` stamps what it receives, as it is configured now (`ptp4l` and
-/// others turn it on). Source: Documentation/networking/timestamping.rst, section 3.
+/// Whether the hardware of `device` currently timestamps received packets (`ptp4l` and others turn
+/// it on). Source: Documentation/networking/timestamping.rst, section 3.
 fn stamps_received(device: &str) -> io::Result<bool> {
     let socket = UnixDatagram::unbound()?;
     // struct hwtstamp_config: flags, tx_type, rx_filter.
@@ -52,8 +51,8 @@ fn stamps_received(device: &str) -> io::Result<bool> {
     Ok(config[2] != HWTSTAMP_FILTER_NONE)
 }
 
-/// The devices of the calling thread's network namespace whose hardware stamps what they
-/// receive; most often none.
+/// Lists the devices of the calling thread's network namespace whose hardware timestamps received
+/// packets; most often none.
 pub fn hardware_timestamping() -> Vec<String> {
     let devices = std::fs::read_dir("/sys/class/net");
     let names = devices.into_iter().flatten().flatten();

@@ -1,39 +1,39 @@
-//! What can go wrong when the host is read.
+//! Errors of reading the host.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The host could not be read.
+/// Reason why the host could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// A file or directory that should be there.
+    /// A file or directory cannot be read.
     #[error("cannot read {path}: {source}")]
     Read {
-        /// Which.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         source: io::Error,
     },
-    /// A netlink request.
+    /// A netlink request failed.
     #[error("netlink {request}: {source}")]
     Netlink {
-        /// Which.
+        /// Name of the request.
         request: &'static str,
-        /// Why.
+        /// Cause of the failure.
         source: io::Error,
     },
-    /// No unified hierarchy.
+    /// No unified hierarchy is mounted.
     #[error(
         "no cgroup2 file system is mounted, which identifies containers: \
          mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 none /sys/fs/cgroup/unified"
     )]
     NoCgroup2,
-    /// A file says something that it should not.
+    /// A file has an unexpected content.
     #[error("cannot understand {path}: '{text}'")]
     Content {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What it says.
+        /// Content of the file.
         text: String,
     },
 }

@@ -1,5 +1,5 @@
 //! Bounded, non-blocking reads below a root directory: `/` on a host, a temporary directory in
-//! tests. Counts its own work, so that tests can tell an event from a scan.
+//! tests. Counts its own work, so that tests can distinguish an event from a scan.
 
 use cofferdam_types::NetnsId;
 use std::fs::{File, OpenOptions};
@@ -8,10 +8,10 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Small files: procfs, cgroupfs, one container's state.
+/// Size limit for small files: procfs, cgroupfs, one container's state.
 pub(crate) const SMALL_BYTES: u64 = 4 << 20;
 
-/// The files of a host, seen through a root directory.
+/// Files of a host, seen through a root directory.
 #[derive(Debug)]
 pub struct HostFs {
     root: PathBuf,
@@ -19,12 +19,12 @@ pub struct HostFs {
 }
 
 impl HostFs {
-    /// The host that this process runs on.
+    /// Returns the files of this process's host.
     pub fn host() -> HostFs {
         HostFs::below("/")
     }
 
-    /// A copy of a host's files below `root`; absolute paths are taken from there.
+    /// Returns a copy of a host's files below `root`; absolute paths start there.
     pub fn below(root: impl Into<PathBuf>) -> HostFs {
         HostFs {
             root: root.into(),
@@ -32,14 +32,14 @@ impl HostFs {
         }
     }
 
-    /// `absolute` as this process can open it.
+    /// Converts `absolute` to a path that this process can open.
     pub fn path(&self, absolute: impl AsRef<Path>) -> PathBuf {
         let absolute = absolute.as_ref();
         self.root
             .join(absolute.strip_prefix("/").unwrap_or(absolute))
     }
 
-    /// Files opened, directories read, links and inodes looked up so far.
+    /// Returns the number of files opened, directories read, links and inodes looked up so far.
     pub fn operations(&self) -> u64 {
         self.operations.load(Ordering::Relaxed)
     }
@@ -48,7 +48,8 @@ impl HostFs {
         self.operations.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The first `max_bytes` of a regular file. Never blocks on a FIFO or a device in its place.
+    /// Reads the first `max_bytes` of a regular file. Never blocks on a FIFO or a device in its
+    /// place.
     pub fn read(&self, absolute: impl AsRef<Path>, max_bytes: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.open(absolute)?
@@ -57,7 +58,7 @@ impl HostFs {
         Ok(bytes)
     }
 
-    /// Like [`HostFs::read`], up to 4 MiB, bytes that are not UTF-8 replaced.
+    /// Reads text of up to 4 MiB as [`HostFs::read`] does; replaces bytes that are not UTF-8.
     pub fn read_text(&self, absolute: impl AsRef<Path>) -> io::Result<String> {
         let bytes = self.read(absolute, SMALL_BYTES)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -80,7 +81,7 @@ impl HostFs {
         }
     }
 
-    /// Names of the directories (links not followed) in a directory, in no order.
+    /// Lists the directories (links not followed) in a directory, in no order.
     pub fn directories(&self, absolute: impl AsRef<Path>) -> io::Result<Vec<PathBuf>> {
         self.count();
         let mut names = Vec::new();
@@ -93,7 +94,7 @@ impl HostFs {
         Ok(names)
     }
 
-    /// Names of everything in a directory, sorted.
+    /// Lists everything in a directory, sorted.
     pub fn names(&self, absolute: impl AsRef<Path>) -> io::Result<Vec<PathBuf>> {
         self.count();
         let mut names: Vec<PathBuf> = std::fs::read_dir(self.path(absolute))?
@@ -103,7 +104,7 @@ impl HostFs {
         Ok(names)
     }
 
-    /// Inode number of a file or directory, links followed.
+    /// Returns the inode number of a file or directory, links followed.
     pub fn inode(&self, absolute: impl AsRef<Path>) -> io::Result<u64> {
         self.count();
         Ok(std::fs::metadata(self.path(absolute))?.ino())
@@ -115,24 +116,25 @@ impl HostFs {
         self.path(absolute).symlink_metadata().is_ok()
     }
 
-    /// Network namespace of a process; `None` if it is gone or not accessible.
+    /// Returns the network namespace of a process; `None` if it has ended or is not accessible.
     pub fn netns_of(&self, pid: u32) -> Option<NetnsId> {
         self.netns_link(format!("/proc/{pid}/ns/net"))
     }
 
-    /// PID namespace of a process, as its link names it; `None` if it is gone or not accessible.
+    /// Returns the link to the PID namespace of a process; `None` if it has ended or is not
+    /// accessible.
     pub(crate) fn pid_namespace_of(&self, pid: u32) -> Option<PathBuf> {
         self.count();
         std::fs::read_link(self.path(format!("/proc/{pid}/ns/pid"))).ok()
     }
 
-    /// Start of a process, in ticks since the boot; `None` if it is gone.
+    /// Returns the start of a process, in ticks since the boot; `None` if it has ended.
     pub fn start_of(&self, pid: u32) -> Option<u64> {
         let stat = self.read(format!("/proc/{pid}/stat"), SMALL_BYTES);
         crate::procfs::stat_start(&stat.ok()?)
     }
 
-    /// Network namespace that a `/proc/…/ns/net` link names.
+    /// Returns the network namespace that a `/proc/…/ns/net` link names.
     pub fn netns_link(&self, absolute: impl AsRef<Path>) -> Option<NetnsId> {
         self.count();
         let target = std::fs::read_link(self.path(absolute)).ok()?;

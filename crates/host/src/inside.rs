@@ -1,5 +1,4 @@
-//! Questions about the network namespace that the calling thread is in; see
-//! [`crate::in_namespace`].
+//! Queries about the calling thread's network namespace; see [`crate::in_namespace`].
 
 use crate::netlink::{LinkMessage, Napi, Netdev, Rtnetlink, attributes, u32_at};
 use std::io;
@@ -8,12 +7,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 
-/// All NAPI instances of devices that are up. Linux 6.8 on.
+/// Lists all NAPI instances of devices that are up. Needs Linux 6.8.
 pub fn napis() -> io::Result<Vec<Napi>> {
     Netdev::open()?.napis()
 }
 
-/// The addresses of all interfaces but loopback, with the interface's index.
+/// Lists the addresses of all interfaces but loopback, with the interface's index.
 pub fn addresses() -> io::Result<Vec<(u32, IpAddr)>> {
     let mut found = Vec::new();
     // struct ifaddrmsg: family, prefix length, flags, scope, index.
@@ -22,7 +21,7 @@ pub fn addresses() -> io::Result<Vec<(u32, IpAddr)>> {
         let Some(index) = u32_at(m.payload, 4).filter(|_| m.kind == libc::RTM_NEWADDR) else {
             return;
         };
-        // On a point-to-point interface ADDRESS is the other end's and LOCAL is ours.
+        // On a point-to-point interface ADDRESS is the other end's, and LOCAL is ours.
         let (mut address, mut local) = (None, None);
         for (kind, value) in attributes(m.payload.get(8..).unwrap_or(&[])) {
             match kind {
@@ -38,7 +37,7 @@ pub fn addresses() -> io::Result<Vec<(u32, IpAddr)>> {
     Ok(found)
 }
 
-/// All devices but loopback that are up.
+/// Lists all devices but loopback that are up.
 pub fn devices() -> io::Result<Vec<LinkMessage>> {
     let links = Rtnetlink::open()?.links()?;
     Ok(links.into_iter().filter(|l| l.up && !l.loopback).collect())

@@ -1,11 +1,11 @@
-//! The kernel: its version, what it was built with, and what it does against CPU faults.
+//! The kernel: its version, its build options, and its mitigations of CPU faults.
 
 use crate::HostError;
 use crate::fs::HostFs;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The kernel release, such as `6.18.44-amd64`.
+/// Returns the kernel release, such as `6.18.44-amd64`.
 pub fn kernel_release(fs: &HostFs) -> Result<String, HostError> {
     let path = "/proc/sys/kernel/osrelease";
     let text = fs.read_text(path).map_err(HostError::reading(path))?;
@@ -15,7 +15,7 @@ pub fn kernel_release(fs: &HostFs) -> Result<String, HostError> {
 /// Whether the scheduler deducts interrupt time from the interrupted task. `None` if this kernel
 /// does not report it.
 pub fn irq_time_accounting(fs: &HostFs) -> Option<bool> {
-    // The kernel makes this file exactly when it was built with the option (6.1 on).
+    // The kernel makes this file exactly if it was built with the option (since 6.1).
     if fs.exists("/proc/pressure/irq") {
         return Some(true);
     }
@@ -29,16 +29,16 @@ pub fn irq_time_accounting(fs: &HostFs) -> Option<bool> {
     (fs.exists("/proc/pressure/cpu") || !config.is_empty()).then_some(false)
 }
 
-/// What the kernel says about each CPU fault. They change the price of system calls and
-/// context switches, so measurements name them.
+/// State of each CPU fault. Mitigations change the cost of system calls and context switches, so
+/// measurements name them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mitigations {
-    /// Fault → the kernel's words, such as `spectre_v2` → `Mitigation: Retpolines; …`.
+    /// Text of the kernel by fault, such as `spectre_v2` → `Mitigation: Retpolines; …`.
     pub faults: BTreeMap<String, String>,
 }
 
 impl Mitigations {
-    /// One line: which are mitigated and which are not; unaffected ones are left out.
+    /// Lists mitigated and vulnerable faults in one line; unaffected ones are left out.
     pub fn summary(&self) -> String {
         let having = |prefix: &str| {
             let names = self
@@ -66,7 +66,7 @@ impl Mitigations {
     }
 }
 
-/// Reads `/sys/devices/system/cpu/vulnerabilities`; empty where the kernel does not have it.
+/// Reads `/sys/devices/system/cpu/vulnerabilities`; empty if the kernel does not have it.
 pub fn mitigations(fs: &HostFs) -> Mitigations {
     let directory = "/sys/devices/system/cpu/vulnerabilities";
     let names = fs.names(directory).unwrap_or_default();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The cgroup hierarchies of a host.
+/// Cgroup hierarchies of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CgroupLayout {
     /// Mount point of the unified hierarchy: `/sys/fs/cgroup`, or `/sys/fs/cgroup/unified`
@@ -15,9 +15,9 @@ pub struct CgroupLayout {
     pub v2_mount: PathBuf,
     /// Controllers of the unified hierarchy (`cgroup.controllers` of its root).
     pub v2_controllers: Vec<String>,
-    /// v1 controllers and where each is mounted; empty on a pure v2 host.
+    /// v1 controllers with their mount points; empty on a pure v2 host.
     pub v1_mounts: BTreeMap<String, PathBuf>,
-    /// Where v1 hierarchies without a controller are mounted, such as systemd's.
+    /// Mount points of v1 hierarchies without a controller, such as systemd's.
     pub v1_named: Vec<PathBuf>,
 }
 
@@ -32,19 +32,19 @@ const OPTIONS: [&str; 7] = [
     "favordynmods",
 ];
 
-/// Which hierarchy a controller works in, and where that is mounted.
+/// Hierarchy of a controller, with its mount point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Controller<'a> {
     /// In the unified hierarchy.
     V2(&'a Path),
-    /// In a v1 hierarchy of its own or of a few controllers.
+    /// In a v1 hierarchy, alone or with a few other controllers.
     V1(&'a Path),
 }
 
 impl CgroupLayout {
     /// Reads `/proc/self/mountinfo`.
     ///
-    /// Errors when it cannot be read, or when no cgroup2 file system is mounted.
+    /// Fails if it cannot be read, or if no cgroup2 file system is mounted.
     pub fn read(fs: &HostFs) -> Result<CgroupLayout, HostError> {
         let path = "/proc/self/mountinfo";
         let text = fs.read_text(path).map_err(HostError::reading(path))?;
@@ -88,7 +88,8 @@ impl CgroupLayout {
         !self.v1_mounts.is_empty()
     }
 
-    /// Where `name` (`cpu`, `cpuset`, `memory`, …) works; `None` when this host has it nowhere.
+    /// Returns the hierarchy of `name` (`cpu`, `cpuset`, `memory`, …); `None` if this host lacks
+    /// it.
     pub fn controller(&self, name: &str) -> Option<Controller<'_>> {
         if self.v2_controllers.iter().any(|c| c == name) {
             return Some(Controller::V2(&self.v2_mount));
@@ -96,12 +97,12 @@ impl CgroupLayout {
         self.v1_mounts.get(name).map(|mount| Controller::V1(mount))
     }
 
-    /// Directory of the v2 cgroup at `path` (which begins with `/`).
+    /// Returns the directory of the v2 cgroup at `path` (which begins with `/`).
     pub fn v2_directory(&self, path: &Path) -> PathBuf {
         below(&self.v2_mount, path)
     }
 
-    /// Directory of the cgroup at `path` in the v1 hierarchy of `controller`.
+    /// Returns the directory of the cgroup at `path` in the v1 hierarchy of `controller`.
     pub fn v1_directory(&self, controller: &str, path: &Path) -> Option<PathBuf> {
         self.v1_mounts
             .get(controller)
@@ -110,7 +111,7 @@ impl CgroupLayout {
 }
 
 fn below(mount: &Path, path: &Path) -> PathBuf {
-    // Joining an empty path would add a slash, which `by path` comparisons then see.
+    // Joining an empty path would add a slash, which comparisons of paths would see.
     match path.strip_prefix("/").unwrap_or(path) {
         rest if rest.as_os_str().is_empty() => mount.to_owned(),
         rest => mount.join(rest),

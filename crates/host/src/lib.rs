@@ -1,5 +1,5 @@
-//! What this host has: containers and their interfaces, cgroup v1 and v2, network namespaces,
-//! CPUs. Reads only; nothing here changes the host.
+//! Reads the host: containers and their interfaces, cgroup v1 and v2, network namespaces, CPUs.
+//! Nothing here changes the host.
 //!
 //! [`Inventory`] finds the containers once and then follows them by events: each costs a walk
 //! up one cgroup path, never a scan.
@@ -24,7 +24,7 @@ mod systemd;
 mod topology;
 mod usage;
 
-pub use classify::{Class, Named};
+pub use classify::{Class, NamedContainer};
 pub use cpus::{online_cpus, possible_cpus};
 pub use device::{hardware_timestamping, request as device_request};
 pub use error::HostError;
@@ -40,8 +40,8 @@ pub use resolve::{ResolveError, cgroup_of, named_netns, resolve, resolve_in};
 pub use topology::topology;
 pub use usage::{CpuUsage, CpuUsageFile};
 
-/// Parsers of kernel and runtime files. Every one takes whatever it is given, however hostile or
-/// truncated: it returns what it understood and never panics.
+/// Parsers of kernel and runtime files. Each accepts any input, however hostile or truncated: it
+/// returns what it understood and never panics.
 pub mod parse {
     pub use crate::classify::classify;
     pub use crate::names::cri::{OciNames, annotations};

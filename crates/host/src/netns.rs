@@ -1,4 +1,4 @@
-//! Work inside another network namespace, on a thread that exists only for that.
+//! Runs work inside another network namespace, on a thread of its own.
 
 use crate::HostError;
 use crate::fs::HostFs;
@@ -10,18 +10,18 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Directory in which `ip netns add` keeps names.
+/// Directory of the names that `ip netns add` makes.
 pub(crate) const NAMED: &str = "/run/netns";
 
-/// The caller's own namespace.
+/// File of the caller's own namespace.
 pub(crate) const OWN: &str = "/proc/self/ns/net";
 
-/// The host's network namespace: that of its init or, if init is not accessible, the caller's own.
+/// Returns the host's network namespace: that of init or, if init is not accessible, the caller's.
 pub fn host_netns(fs: &HostFs) -> Result<NetnsId, HostError> {
     host(fs).map(|(_, netns)| netns)
 }
 
-/// The host's namespace, and the file that stands for it.
+/// Returns the host's namespace, and a file of it.
 pub(crate) fn host(fs: &HostFs) -> Result<(&'static str, NetnsId), HostError> {
     let init = "/proc/1/ns/net";
     if let Some(netns) = fs.netns_link(init) {
@@ -33,8 +33,8 @@ pub(crate) fn host(fs: &HostFs) -> Result<(&'static str, NetnsId), HostError> {
         .ok_or_else(missing)
 }
 
-/// Runs `work` in the namespace that `file` stands for. The calling thread stays where it is:
-/// a thread that failed to come back would poison whatever runs on it next.
+/// Runs `work` in the namespace `file`. The calling thread stays in its own: a thread that failed
+/// to come back would run later work in the wrong namespace.
 pub fn in_namespace<T: Send>(file: &File, work: impl FnOnce() -> T + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("cofferdam-netns".into());
@@ -48,8 +48,8 @@ pub fn in_namespace<T: Send>(file: &File, work: impl FnOnce() -> T + Send) -> io
     })
 }
 
-/// Opens the file of a namespace, if it still stands for `expected`: a process id may have
-/// been given to another process since.
+/// Opens the file of a namespace, if it still belongs to `expected`: a process id may have been
+/// reused.
 pub fn open(file: &Path, expected: NetnsId) -> io::Result<File> {
     let file = File::open(file)?;
     if file.metadata()?.ino() == u64::from(expected.0) {
@@ -62,7 +62,7 @@ pub fn open(file: &Path, expected: NetnsId) -> io::Result<File> {
     }
 }
 
-/// The namespaces that have a name under `/run/netns`, with their files.
+/// Lists the namespaces that have a name under `/run/netns`, with their files.
 pub(crate) fn named(fs: &HostFs) -> Vec<(PathBuf, NetnsId)> {
     let names = fs.names(NAMED).unwrap_or_default();
     let files = names.into_iter().map(|name| Path::new(NAMED).join(name));
@@ -71,34 +71,35 @@ pub(crate) fn named(fs: &HostFs) -> Vec<(PathBuf, NetnsId)> {
         .collect()
 }
 
-/// The namespace that is mounted on `file`.
+/// Returns the namespace that is mounted on `file`.
 pub(crate) fn netns_of_file(fs: &HostFs, file: &Path) -> Option<NetnsId> {
     u32::try_from(fs.inode(file).ok()?).ok().map(NetnsId)
 }
 
-/// A file that stands for a namespace: that of a process expected in it, one with a name, or
-/// that of whatever process is in it.
+/// Finds a file of a namespace: of the process `pid` if it is in it, of a name, or of any process
+/// in it.
 ///
 /// # Errors
-/// None is left.
+/// The namespace has ended.
 pub fn find_namespace(netns: NetnsId, pid: Option<u32>) -> io::Result<File> {
     let expected = pid.map(of_process).into_iter();
     for path in expected.chain(files_of_namespaces()) {
         let matches = fs::metadata(&path).is_ok_and(|m| m.ino() == u64::from(netns.0));
-        // Opened, then looked at again: a process id may have changed hands.
+        // The file is checked again after opening: a process id may have been reused.
         if matches && let Ok(file) = open(&path, netns) {
             return Ok(file);
         }
     }
-    let gone = "the network namespace is gone";
-    Err(io::Error::new(io::ErrorKind::NotFound, gone))
+    let message = "the network namespace is gone";
+    Err(io::Error::new(io::ErrorKind::NotFound, message))
 }
 
 fn of_process(pid: u32) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/ns/net"))
 }
 
-/// The caller's, those that have a name, and those of all processes; one namespace may have many.
+/// Iterates over files of namespaces: the caller's, named ones, and those of all processes. One
+/// namespace may have many.
 fn files_of_namespaces() -> impl Iterator<Item = PathBuf> {
     let named = names(NAMED).map(|name| Path::new(NAMED).join(name));
     let processes =
@@ -108,7 +109,7 @@ fn files_of_namespaces() -> impl Iterator<Item = PathBuf> {
         .chain(processes)
 }
 
-/// All network namespaces that have a name or a process, with a file that stands for each now.
+/// Lists all network namespaces that have a name or a process, with a file of each.
 pub fn namespaces() -> BTreeMap<NetnsId, PathBuf> {
     let mut found = BTreeMap::new();
     for path in files_of_namespaces() {

@@ -6,12 +6,12 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// One line of `/proc/PID/mountinfo`, the fields that matter here.
+/// One line of `/proc/PID/mountinfo`, with the fields that matter here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
     /// Directory of the file system that is mounted, as the reader's namespace shows it.
     pub root: PathBuf,
-    /// Where.
+    /// Mount point.
     pub point: PathBuf,
     /// Type, such as `cgroup2`.
     pub fs_type: String,
@@ -19,8 +19,8 @@ pub struct Mount {
     pub super_options: String,
 }
 
-/// The mounts in the text of `/proc/PID/mountinfo`; lines that make no sense are left out.
-/// Source: proc_pid_mountinfo(5).
+/// Parses the mounts in the text of `/proc/PID/mountinfo`; leaves out malformed lines. Source:
+/// proc_pid_mountinfo(5).
 pub fn mountinfo(text: &str) -> Vec<Mount> {
     text.lines().filter_map(mount).collect()
 }
@@ -38,7 +38,7 @@ fn mount(line: &str) -> Option<Mount> {
     })
 }
 
-/// The kernel writes space, tab, newline and backslash as `\ooo`.
+/// Decodes space, tab, newline and backslash, which the kernel writes as `\ooo`.
 fn unescape_octal(text: &str) -> PathBuf {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -68,8 +68,9 @@ fn unescape_octal(text: &str) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(&out))
 }
 
-/// Path in the unified hierarchy from `/proc/PID/cgroup` (its `0::` line). The kernel appends
-/// ` (deleted)` to that of a removed cgroup; a name may end so as well, and is kept.
+/// Finds the path in the unified hierarchy in `/proc/PID/cgroup` (its `0::` line). The kernel
+/// appends ` (deleted)` to the path of a removed cgroup. A name may also end in that way, so it
+/// stays.
 pub fn proc_cgroup_v2(text: impl AsRef<[u8]>) -> Option<PathBuf> {
     let mut lines = text.as_ref().split(|byte| *byte == b'\n');
     let path = lines.find_map(|line| line.strip_prefix(b"0::"))?;
@@ -77,7 +78,7 @@ pub fn proc_cgroup_v2(text: impl AsRef<[u8]>) -> Option<PathBuf> {
     path.map(PathBuf::from)
 }
 
-/// Path in the v1 hierarchy that has `controller`, from the text of `/proc/PID/cgroup`.
+/// Finds the path in the v1 hierarchy of `controller`, in the text of `/proc/PID/cgroup`.
 pub fn proc_cgroup_v1(text: &str, controller: &str) -> Option<PathBuf> {
     text.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -90,15 +91,15 @@ pub fn proc_cgroup_v1(text: &str, controller: &str) -> Option<PathBuf> {
     })
 }
 
-/// Start of a process in `/proc/PID/stat`, in ticks since the boot. Source: proc_pid_stat(5),
-/// field 22; the name before it may contain blanks and parentheses.
+/// Reads the start of a process in `/proc/PID/stat`, in ticks since the boot. Source:
+/// proc_pid_stat(5), field 22; the name before it may contain blanks and parentheses.
 pub fn stat_start(stat: &[u8]) -> Option<u64> {
     let end = stat.iter().rposition(|byte| *byte == b')')?;
     let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
     rest.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
-/// Namespace in the target of a `/proc/PID/ns/net` link: `net:[4026531840]`.
+/// Reads the namespace in the target of a `/proc/PID/ns/net` link: `net:[4026531840]`.
 pub fn netns_link(target: &str) -> Option<NetnsId> {
     target
         .strip_prefix("net:[")?
@@ -108,15 +109,15 @@ pub fn netns_link(target: &str) -> Option<NetnsId> {
         .map(NetnsId)
 }
 
-/// Process ids in the text of `cgroup.procs`; 0 (a process outside the reader's PID namespace)
-/// is left out.
+/// Parses the process ids in the text of `cgroup.procs`; leaves out 0 (a process outside the
+/// reader's PID namespace).
 pub fn procs(text: &str) -> impl Iterator<Item = u32> {
     text.lines()
         .filter_map(|l| l.trim().parse().ok())
         .filter(|pid| *pid != 0)
 }
 
-/// CPUs of a kernel list such as `0-3,8`. `None` when it is malformed or has a number above
+/// Parses a kernel list of CPUs such as `0-3,8`. `None` if it is malformed or has a number above
 /// 65535 (the kernel's own limit is 8192).
 pub fn cpu_list(text: &str) -> Option<Vec<CpuId>> {
     let text = text.trim();
@@ -135,24 +136,24 @@ pub fn cpu_list(text: &str) -> Option<Vec<CpuId>> {
     Some(cpus.into_iter().map(|n| CpuId(n.into())).collect())
 }
 
-/// Ticks of a second in `/proc/stat` and `/proc/PID/stat` (USER_HZ): the same for user space on every
+/// Ticks per second in `/proc/stat` and `/proc/PID/stat` (USER_HZ): 100 for user space on every
 /// architecture.
 pub const TICKS_PER_S: f64 = 100.0;
 
-/// The time of each CPU that `/proc/stat` lists, in ticks: user, nice, system, idle, iowait, irq, softirq,
-/// steal and so on, up to the first that is no number.
+/// Parses the time of each CPU in `/proc/stat`, in ticks: user, nice, system, idle, iowait, irq,
+/// softirq, steal and so on, up to the first field that is no number.
 pub fn cpu_ticks(stat: &str) -> impl Iterator<Item = (CpuId, Vec<u64>)> {
-    // What follows may be long: every interrupt of the host.
+    // The rest may be long: every interrupt of the host.
     let lines = stat.lines().take_while(|line| line.starts_with("cpu"));
     lines.filter_map(|line| {
         let mut fields = line.split_ascii_whitespace();
-        // All CPUs together have no number.
+        // The line of all CPUs together has no number.
         let cpu = CpuId(fields.next()?.strip_prefix("cpu")?.parse().ok()?);
         Some((cpu, fields.map_while(|field| field.parse().ok()).collect()))
     })
 }
 
-/// `usage_usec` of a v2 `cpu.stat`, microseconds.
+/// Reads `usage_usec` of a v2 `cpu.stat`, microseconds.
 pub fn cpu_stat_usage_us(text: &str) -> Option<u64> {
     text.lines()
         .find_map(|l| l.strip_prefix("usage_usec "))

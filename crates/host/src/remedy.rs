@@ -1,15 +1,15 @@
-//! What to do about errors that come from limits and mounts of the process itself, wherever they are met.
+//! Remedies for errors from limits and mounts of the process itself.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::path::Path;
 
-/// What to do where a cgroup file system cannot be written.
-const READ_ONLY: &str = "this process sees the cgroup file system read-only: mount it writable for it \
-     (systemd: no ProtectControlGroups= or ReadOnlyPaths= over it; in a container: mount the host's \
-     /sys/fs/cgroup read-write) and restart it";
+/// Remedy for a cgroup file system that cannot be written.
+const READ_ONLY: &str = "this process sees the cgroup file system read-only: \
+     mount it writable for it (systemd: no ProtectControlGroups= or ReadOnlyPaths= over it; \
+     in a container: mount the host's /sys/fs/cgroup read-write) and restart it";
 
-/// What to do about the error that `text` tells of: too many open files, or a cgroup file system that is
-/// read-only. `None` for any other text, and where the text says it already.
+/// Returns the remedy for the error in `text`: too many open files, or a read-only cgroup file
+/// system. `None` for any other text, and if the text includes the remedy already.
 pub fn remedy(text: &str) -> Option<String> {
     let remedy = if text.contains("Too many open files in system") || text.contains("os error 23)")
     {
@@ -22,9 +22,9 @@ pub fn remedy(text: &str) -> Option<String> {
     } else if text.contains("Too many open files") || text.contains("os error 24)") {
         let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or_default();
         format!(
-            "this process may have {soft} open files (RLIMIT_NOFILE; hard limit {hard}): raise it by \
-             LimitNOFILE=65536 in its unit, ulimit -n 65536 in the shell before, or podman \
-             --ulimit nofile=65536 for its container"
+            "this process may have {soft} open files (RLIMIT_NOFILE; hard limit {hard}): \
+             raise it by LimitNOFILE=65536 in its unit, ulimit -n 65536 in the shell before, \
+             or podman --ulimit nofile=65536 for its container"
         )
     } else if (text.contains("Read-only file system") || text.contains("os error 30)"))
         && text.contains("cgroup")
@@ -36,7 +36,7 @@ pub fn remedy(text: &str) -> Option<String> {
     (!text.contains(&remedy)).then_some(remedy)
 }
 
-/// The text, followed by what to do about it where [`remedy`] knows that.
+/// Appends the remedy to the text, if [`remedy`] has one.
 pub fn with_remedy(text: &str) -> String {
     match remedy(text) {
         Some(remedy) => format!("{text}; {remedy}"),
@@ -44,14 +44,14 @@ pub fn with_remedy(text: &str) -> String {
     }
 }
 
-/// Raises the limit of open files to the hard limit: an open file a container, and BPF's maps and
-/// programs, are more than a shell's limit allows. Not for a process that starts programs of others, which
-/// inherit it: those that use `select` fail with descriptors beyond 1023.
+/// Raises the limit of open files to the hard limit: one open file per container, and BPF's maps
+/// and programs, exceed a shell's limit. Not for a process that starts foreign programs, which
+/// inherit it: programs that use `select` fail with descriptors beyond 1023.
 pub fn raise_open_files() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < hard
     {
-        // Where it is refused, the limit is as it was.
+        // If it is refused, the limit stays.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
 }
@@ -68,7 +68,7 @@ mod tests {
 
     /// Promise 24.
     #[test]
-    fn a_limit_is_named_with_its_value_and_how_to_raise_it() {
+    fn an_open_file_limit_is_named_with_its_remedy() {
         let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
         let text = with_remedy(&text_of(libc::EMFILE));
         for part in [format!("may have {soft} open files"), "LimitNOFILE=".into()] {

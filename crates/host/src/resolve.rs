@@ -1,4 +1,4 @@
-//! From what a person wrote to the containers that are meant.
+//! Resolves selectors to containers.
 
 use crate::fs::{HostFs, SMALL_BYTES};
 use crate::{netns, procfs};
@@ -7,18 +7,18 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Names listed in an error, at most.
+/// Most names listed in an error.
 const MAX_LISTED: usize = 8;
 
-/// A selector that means nothing on this host.
+/// Reason why a selector matches nothing on this host.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ResolveError {
-    /// No container is called so.
+    /// No container has that name.
     #[error("no container '{selector}'{hint}; 'cofferdam top --once' lists all containers")]
     NoMatch {
-        /// As written.
+        /// Selector as written.
         selector: String,
-        /// Near names, and what is running.
+        /// Similar names, and running containers.
         hint: String,
     },
     /// No network namespace has that name.
@@ -27,7 +27,7 @@ pub enum ResolveError {
          netns:NUMBER takes the number in 'readlink /proc/PID/ns/net'"
     )]
     NoNamespace(String),
-    /// No such process.
+    /// No such process exists.
     #[error("no process {0}, or it is not accessible: it has ended, or this needs root")]
     NoProcess(u32),
     /// The process is in no container.
@@ -36,16 +36,16 @@ pub enum ResolveError {
         path_text(cgroup)
     )]
     NotInContainer {
-        /// The process.
+        /// Id of the process.
         pid: u32,
-        /// Where it is.
+        /// Cgroup of the process.
         cgroup: PathBuf,
-        /// What is running.
+        /// Running containers.
         hint: String,
     },
 }
 
-/// The containers of `all` that `selector` means, at least one.
+/// Returns the containers of `all` that match `selector`, at least one.
 pub fn resolve(
     selector: &Selector,
     all: &[Arc<Container>],
@@ -53,7 +53,7 @@ pub fn resolve(
     resolve_in(&HostFs::host(), selector, all)
 }
 
-/// Like [`resolve`], on the host whose files are `fs`.
+/// Resolves as [`resolve`] does, on the host whose files are `fs`.
 pub fn resolve_in(
     fs: &HostFs,
     selector: &Selector,
@@ -93,12 +93,12 @@ pub fn resolve_in(
     Ok(found)
 }
 
-/// The namespace that `netns:NAME` means now; `None` when there is none of that name.
+/// Returns the namespace that `netns:NAME` names now; `None` if there is none of that name.
 pub fn named_netns(fs: &HostFs, name: &str) -> Option<NetnsId> {
     namespace(fs, name).ok()
 }
 
-/// Path of the cgroup that a process is in; `None` when it has ended.
+/// Returns the path of a process's cgroup; `None` if it has ended.
 pub fn cgroup_of(fs: &HostFs, pid: u32) -> Option<PathBuf> {
     let text = fs.read(format!("/proc/{pid}/cgroup"), SMALL_BYTES).ok()?;
     procfs::proc_cgroup_v2(text)
@@ -109,7 +109,7 @@ fn namespace(fs: &HostFs, name: &str) -> Result<NetnsId, ResolveError> {
     if name.contains('/') || name.starts_with('.') {
         return Err(unknown());
     }
-    // A name may consist of digits; then it comes before the number.
+    // A name may consist of digits; then it precedes the number.
     let file = Path::new(netns::NAMED).join(name);
     let number = || name.parse().ok().map(NetnsId);
     netns::netns_of_file(fs, &file)
@@ -153,7 +153,7 @@ fn running(all: &[Arc<Container>]) -> String {
     text
 }
 
-/// Characters to add, drop, change or swap to get from one to the other (optimal string
+/// Counts the characters to add, drop, change or swap to get from one to the other (optimal string
 /// alignment); names longer than 64 characters count by their first 64.
 fn distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().take(64).collect();

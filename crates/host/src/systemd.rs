@@ -1,8 +1,7 @@
 //! Unit names of systemd.
 
-/// Undoes the escapes of systemd unit names: `\x2d` is `-`, `-` is `/`.
-/// Source: systemd-escape(1). A name with a bad escape is kept as it is written; `-` is kept
-/// too, because machine names have no `/`.
+/// Decodes the escapes of systemd unit names: `\x2d` is `-`, `-` is `/`. Source: systemd-escape(1).
+/// A name with a bad escape stays as written. `-` stays too, because machine names have no `/`.
 pub fn unescape(name: &str) -> String {
     let mut out = Vec::with_capacity(name.len());
     let mut rest = name.as_bytes();

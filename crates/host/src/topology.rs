@@ -1,4 +1,4 @@
-//! What the CPUs of this host share: cores, caches, memory.
+//! Cores, caches and memory that CPUs of this host share.
 
 use crate::cpus::online_cpus;
 use crate::fs::HostFs;
@@ -11,11 +11,11 @@ const CPUS: &str = "/sys/devices/system/cpu";
 
 /// Reads the topology from sysfs: about ten small files a CPU.
 ///
-/// What a kernel or hypervisor does not report is assumed not shared for cores (each CPU is one)
-/// and shared for caches and nodes (all CPUs have one). Source:
-/// Documentation/ABI/stable/sysfs-devices-system-cpu and sysfs-devices-node.
+/// If a kernel or hypervisor does not report cores, each CPU is one; if it does not report caches
+/// or nodes, all CPUs share one. Source: Documentation/ABI/stable/sysfs-devices-system-cpu and
+/// sysfs-devices-node.
 ///
-/// Errors when the list of online CPUs cannot be read.
+/// Fails if the list of online CPUs cannot be read.
 pub fn topology(fs: &HostFs) -> Result<Topology, HostError> {
     let online = online_cpus(fs)?;
     // Absent on kernels before 4.2; empty on most hosts.
@@ -39,7 +39,7 @@ fn list(fs: &HostFs, path: impl Into<PathBuf>) -> Vec<CpuId> {
     procfs::cpu_list(&text).unwrap_or_default()
 }
 
-/// The lowest CPU that shares the core; unlike `core_id` it is unique in the host.
+/// Returns the lowest CPU that shares the core; unlike `core_id` it is unique in the host.
 fn siblings(fs: &HostFs, cpu: CpuId) -> u32 {
     let folder = format!("{CPUS}/cpu{cpu}/topology");
     ["core_cpus_list", "thread_siblings_list"]
@@ -48,7 +48,7 @@ fn siblings(fs: &HostFs, cpu: CpuId) -> u32 {
         .unwrap_or(cpu.0)
 }
 
-/// The lowest CPU that shares the cache of the highest level.
+/// Returns the lowest CPU that shares the cache of the highest level.
 fn last_level_cache(fs: &HostFs, cpu: CpuId) -> u32 {
     let folder = PathBuf::from(format!("{CPUS}/cpu{cpu}/cache"));
     let indices = fs.names(&folder).unwrap_or_default();
@@ -67,13 +67,13 @@ fn last_level_cache(fs: &HostFs, cpu: CpuId) -> u32 {
         .map_or(0, |(_, cpu)| cpu)
 }
 
-/// The first of a list that must hold `cpu`.
+/// Returns the first of a list that must include `cpu`.
 fn lowest(fs: &HostFs, path: impl Into<PathBuf>, cpu: CpuId) -> Option<u32> {
     let cpus = list(fs, path);
     cpus.contains(&cpu).then(|| cpus.first().map(|c| c.0))?
 }
 
-/// CPU → NUMA node; empty on kernels without NUMA.
+/// Returns the NUMA node of each CPU; empty on kernels without NUMA.
 fn nodes(fs: &HostFs) -> BTreeMap<CpuId, u32> {
     let folder = PathBuf::from("/sys/devices/system/node");
     let mut nodes = BTreeMap::new();

@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// The file in which a cgroup counts the CPU time billed to it and all below it.
+/// File in which a cgroup counts the CPU time billed to it and all below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuUsageFile {
     /// v1's `cpuacct.usage`, nanoseconds.
@@ -21,7 +21,7 @@ pub enum CpuUsageFile {
 }
 
 impl CpuUsageFile {
-    /// Its name in the cgroup's directory.
+    /// Returns its name in the cgroup's directory.
     pub fn name(self) -> &'static str {
         match self {
             CpuUsageFile::V1 => "cpuacct.usage",
@@ -29,7 +29,7 @@ impl CpuUsageFile {
         }
     }
 
-    /// CPU time in the file's text, nanoseconds.
+    /// Parses the CPU time in the file's text, nanoseconds.
     pub fn parse_ns(self, text: &str) -> Option<u64> {
         match self {
             CpuUsageFile::V1 => text.trim().parse().ok(),
@@ -38,7 +38,7 @@ impl CpuUsageFile {
     }
 }
 
-/// The CPU time of one cgroup, read through a descriptor that stays open.
+/// CPU time of one cgroup, read through a descriptor that stays open.
 #[derive(Debug)]
 pub struct CpuUsage {
     path: PathBuf,
@@ -47,10 +47,11 @@ pub struct CpuUsage {
 }
 
 impl CpuUsage {
-    /// Of the cgroup in `directory`: from `cpuacct.usage` or, where it has none, from `cpu.stat`.
+    /// Opens the file of the cgroup in `directory`: `cpuacct.usage` or, if that is missing,
+    /// `cpu.stat`.
     ///
     /// # Errors
-    /// When neither can be opened.
+    /// Neither can be opened.
     pub fn open(fs: &HostFs, directory: &Path) -> Result<CpuUsage, HostError> {
         CpuUsage::open_kind(fs, directory, CpuUsageFile::V1)
             .or_else(|_| CpuUsage::open_kind(fs, directory, CpuUsageFile::V2))
@@ -62,10 +63,9 @@ impl CpuUsage {
         Ok(CpuUsage { path, file, kind })
     }
 
-    /// CPU time so far, nanoseconds.
+    /// Reads the CPU time so far, nanoseconds.
     ///
-    /// # Errors
-    /// When the cgroup is gone, or the file has no CPU time: a v2 cgroup without the cpu
+    /// # Errors The cgroup was removed, or the file has no CPU time: a v2 cgroup without the cpu
     /// controller, before Linux 4.15.
     pub fn read_ns(&self) -> Result<u64, HostError> {
         let mut buffer = [0; 1024];
@@ -79,16 +79,16 @@ impl CpuUsage {
     }
 }
 
-/// Open files, one a container.
+/// Open files, one per container.
 pub(crate) struct Usage {
     sources: HashMap<CgroupId, CpuUsage>,
-    /// Descriptors to keep at most; beyond that a file is opened for each reading.
+    /// Most descriptors to keep; beyond that a file is opened for each reading.
     limit: usize,
 }
 
 impl Usage {
     pub fn new() -> Usage {
-        // Half of what the process may have: the rest is for maps, programs and sockets.
+        // Half of the process's limit: the rest is for maps, programs and sockets.
         let soft = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
         Usage {
             sources: HashMap::new(),
@@ -100,7 +100,7 @@ impl Usage {
         self.sources.remove(&cgroup);
     }
 
-    /// CPU time billed to the container's cgroup and all below it, nanoseconds.
+    /// Reads the CPU time billed to the container's cgroup and all below it, nanoseconds.
     pub fn read_ns(
         &mut self,
         fs: &HostFs,
@@ -112,7 +112,7 @@ impl Usage {
             if let Ok(ns) = source.read_ns() {
                 return Ok(ns);
             }
-            // Gone, or (v1) made anew: try once more from the path.
+            // Removed, or (v1) made again: one more try from the path.
             self.sources.remove(&cgroup);
         }
         let source = open(fs, layout, container)?;
@@ -124,8 +124,8 @@ impl Usage {
     }
 }
 
-/// CPU time of the v2 cgroup at `path` and all below it, nanoseconds, through a descriptor that is
-/// closed again.
+/// Reads the CPU time of the v2 cgroup at `path` and all below it, nanoseconds, through a temporary
+/// descriptor.
 pub(crate) fn once_ns(fs: &HostFs, layout: &CgroupLayout, path: &Path) -> Option<u64> {
     let usage = CpuUsage::open_kind(fs, &layout.v2_directory(path), CpuUsageFile::V2);
     usage.and_then(|usage| usage.read_ns()).ok()

@@ -49,11 +49,12 @@ fn index(net: &dyn Net, device: &str) -> IfIndex {
     IfIndex(text.trim().parse().unwrap())
 }
 
-/// The changes to one cgroup and those below it; other tests change other ones all the while.
+/// Returns the changes to one cgroup and those below it; other tests change others at the same
+/// time.
 fn ours(changes: Vec<ContainerChange>, path: &Path) -> Vec<ContainerChange> {
+    use ContainerChange::{Added, Changed, Removed};
     let here = |change: &ContainerChange| {
-        let (ContainerChange::Added(c) | ContainerChange::Changed(c) | ContainerChange::Removed(c)) =
-            change;
+        let (Added(c) | Changed(c) | Removed(c)) = change;
         c.cgroup_path.starts_with(path)
     };
     changes.into_iter().filter(here).collect()
@@ -101,7 +102,7 @@ fn events_follow_a_plain_container_from_birth_to_death() {
         let _pair = VethPair::new((&Host, &outer), (&fake, "eth0"));
         let (cgroup, path) = (CgroupId(fake.id()), fake.cgroup_path().to_owned());
         assert_eq!(ours(inventory.handle(&created(fake.cgroup())), &path), []);
-        // It entered its cgroup before it entered its namespace: where it is now counts.
+        // The process entered its cgroup before its namespace: the present namespace counts.
         let early = seen(fake.cgroup(), inventory.host_netns(), fake.pid());
         let ContainerChange::Added(container) = one(inventory.handle(&early), &path) else {
             panic!("not added")
@@ -160,7 +161,7 @@ fn packets_in_an_unknown_namespace_lead_to_its_cgroup() {
     });
 }
 
-/// Waits, as an agent does, until netlink has told what makes `holds` true.
+/// Waits, as an agent does, until netlink events make `holds` true.
 fn follow(
     inventory: &mut Inventory,
     cgroup: &Cgroup,
@@ -176,7 +177,8 @@ fn follow(
     });
 }
 
-/// Devices that come, are renamed and go while the container runs.
+/// Devices come, are renamed and go while the container runs.
+///
 /// Promise 8.
 #[test]
 fn netlink_reports_devices() {
@@ -186,7 +188,7 @@ fn netlink_reports_devices() {
         let mut inventory = Inventory::scan().unwrap();
         assert_eq!(find(&inventory, cgroup).unwrap().interfaces, []);
 
-        // The first device also gives the namespace the number by which it is heard of.
+        // The first device also gives the namespace the number by which events name it.
         let (outer, renamed) = (unique_link(), unique_link());
         let _pair = VethPair::new((&Host, &outer), (&fake, "eth0"));
         let named = |name: &str| {
@@ -223,7 +225,7 @@ fn netlink_reports_devices() {
     });
 }
 
-/// A pair whose other end is in a third namespace, such as a router's.
+/// The other end of the pair is in a third namespace, such as a router's.
 #[test]
 fn the_host_side_may_be_in_a_third_namespace() {
     time_limit(LIMIT, || {
@@ -266,7 +268,7 @@ fn a_macvlan_has_no_host_side() {
     });
 }
 
-/// Containers of a full host.
+/// Number of containers of a full host.
 const MANY: usize = 1_000;
 
 /// Promise 8.
@@ -279,7 +281,7 @@ fn a_thousand_cgroups_are_followed_with_the_descriptors_of_one() {
             let cgroup = parent.child(&format!("c{n}"));
             let process = Host.spawn("sleep 1000");
             cgroup.add(process.pid());
-            // In this order: a cgroup is removed once it is empty.
+            // In this drop order: a cgroup is removed once it is empty.
             (process, cgroup)
         };
         let mut cgroups: Vec<_> = (0..MANY).map(with_process).collect();
@@ -287,8 +289,8 @@ fn a_thousand_cgroups_are_followed_with_the_descriptors_of_one() {
         let all: Selector = format!("cgroup:{}/*", path.display()).parse().unwrap();
         let mut inventory = Inventory::scan().unwrap();
         let before = descriptors();
-        let known = ours(inventory.name(std::slice::from_ref(&all)), &path);
-        assert_eq!(known.len(), MANY);
+        let changes = ours(inventory.name(std::slice::from_ref(&all)), &path);
+        assert_eq!(changes.len(), MANY);
         assert_eq!(descriptors(), before);
 
         let (process, cgroup) = with_process(MANY);
@@ -298,12 +300,12 @@ fn a_thousand_cgroups_are_followed_with_the_descriptors_of_one() {
         assert!(matches!(added, ContainerChange::Added(c) if c.cgroup.0 == cgroup.id()));
 
         let (process, cgroup) = cgroups.swap_remove(MANY / 2);
-        let gone = CgroupId(cgroup.id());
+        let ended = CgroupId(cgroup.id());
         drop(process);
         drop(cgroup);
-        let event = KernelEvent::CgroupRemoved { cgroup: gone };
+        let event = KernelEvent::CgroupRemoved { cgroup: ended };
         let removed = one(inventory.handle(&event), &path);
-        assert!(matches!(removed, ContainerChange::Removed(c) if c.cgroup == gone));
+        assert!(matches!(removed, ContainerChange::Removed(c) if c.cgroup == ended));
     });
 }
 
@@ -328,7 +330,7 @@ fn cpu_use_is_read_and_selectors_resolve() {
         let fake = FakeContainer::new("use");
         let mut inventory = Inventory::scan().unwrap();
         let container = find(&inventory, fake.cgroup()).unwrap();
-        // Something was started in it.
+        // A program was started in it.
         let first = inventory.cpu_usage_ns(&container).unwrap();
         assert!(first > 0);
         assert!(inventory.cpu_usage_ns(&container).unwrap() >= first);
@@ -351,7 +353,7 @@ fn cpu_use_is_read_and_selectors_resolve() {
     });
 }
 
-/// Who may not look into other namespaces still gets an inventory.
+/// A process that may not enter other namespaces still gets an inventory.
 #[test]
 fn without_root_a_scan_still_answers() {
     time_limit(LIMIT, || {

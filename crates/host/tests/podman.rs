@@ -17,11 +17,11 @@ fn find(inventory: &Inventory, name: &str) -> Option<Arc<Container>> {
     inventory.containers().find(|c| c.name == name).cloned()
 }
 
-/// Changes to the one container; other tests make and remove others all the while.
+/// Returns the changes to the one container; other tests make and remove others at the same time.
 fn ours(changes: Vec<ContainerChange>, name: &str) -> Vec<ContainerChange> {
+    use ContainerChange::{Added, Changed, Removed};
     let here = |change: &ContainerChange| {
-        let (ContainerChange::Added(c) | ContainerChange::Changed(c) | ContainerChange::Removed(c)) =
-            change;
+        let (Added(c) | Changed(c) | Removed(c)) = change;
         c.name == name
     };
     changes.into_iter().filter(here).collect()
@@ -50,7 +50,7 @@ fn a_bridged_container_has_its_name_namespace_and_pair() {
         assert!(device.join("master").exists(), "a port of podman's bridge");
         assert!(inventory.cpu_usage_ns(&container).unwrap() > 0);
 
-        // The same, told by events to an inventory that lost it.
+        // An inventory that lost the container discovers it again by events.
         let cgroup = container.cgroup;
         inventory.handle(&KernelEvent::CgroupRemoved { cgroup });
         assert!(find(&inventory, podman.name()).is_none());

@@ -4,7 +4,7 @@ const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcd
 
 const UID: &str = "0e3f6f6c-1111-2222-3333-444455556666";
 
-/// Runtime, name and pod of the container that `path` is by its form.
+/// Returns runtime, name and pod of the container at `path`, by its form.
 fn form(path: &str) -> Option<(Runtime, Option<String>, Option<String>)> {
     match classify(Path::new(path)) {
         Class::Container(named) => {
@@ -16,7 +16,8 @@ fn form(path: &str) -> Option<(Runtime, Option<String>, Option<String>)> {
     }
 }
 
-/// Every layout that is known, by runtime and driver.
+/// Covers every known layout, by runtime and driver.
+///
 /// Promise 7.
 #[test]
 fn paths_of_known_runtimes() {
@@ -50,7 +51,7 @@ fn paths_of_known_runtimes() {
             Runtime::Podman,
             None,
         ),
-        // docker: systemd, cgroupfs, nested, and wherever --cgroup-parent says.
+        // docker: systemd, cgroupfs, nested, and any value of --cgroup-parent.
         (
             format!("/system.slice/docker-{ID}.scope"),
             Runtime::Docker,
@@ -183,7 +184,7 @@ fn paths_of_everything_else() {
         "/docker/buildkit".to_owned(),
         "/docker".to_owned(),
         format!("/machine.slice/libpod-{ID}.scope/container"),
-        // Nothing but the virtual machine's own threads, a job, a build.
+        // Only the virtual machine's own threads, a job, a build.
         format!("/kata_overhead/{ID}"),
         "/nomad.slice/share.slice/5bb9fbf7-5a3c-c3ba-d2e1-2d3f5a1a6d54.web.scope".to_owned(),
         "/docker/buildkit/4jqx0b5s2zvcm1k7y3p9d8rte".to_owned(),

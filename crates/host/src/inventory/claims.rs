@@ -1,19 +1,19 @@
-//! Network namespaces of containers, as a function of what the host is now.
+//! Network namespaces of containers, as a function of the host's present state.
 //!
-//! The processes that are in a cgroup now decide, never the order in which they were seen: an
-//! inventory that followed every event and one that was made just now agree.
+//! The present processes of a cgroup decide, never the order in which they were seen: an inventory
+//! that followed every event agrees with one that was just made.
 //!
 //! - A cgroup with the form of a runtime's is a container whatever its processes do, with all
-//!   cgroups below it. So is one that is named (by a rule, a selector) and has a process: see
+//!   cgroups below it. So is a cgroup that a rule or a selector names and that has a process: see
 //!   `named`.
-//! - Any other cgroup is a container when all its processes have left the host's namespace: a
+//! - Any other cgroup is a container if all its processes have left the host's namespace: a
 //!   *strong* claim. Cgroups below it belong to it unless they have yet another namespace.
-//! - When some have and some have not (a login session that ran `ip netns exec`), the claim is
-//!   *weak*: it counts once packets arrive in the namespace, or after [`WEAK_AGE`], and only while
-//!   nobody has a better claim. Of several the oldest cgroup's counts.
+//! - If only some have left (a login session that ran `ip netns exec`), the claim is *weak*. It
+//!   counts once packets arrive in the namespace, or after [`WEAK_AGE`], and only while no cgroup
+//!   has a better claim. Of several weak claims, the oldest cgroup's counts.
 //! - The namespace of a container's first process is its own ([`Inventory::first_process`]).
 //!   Further ones of its processes (a sandboxed browser, a nested runtime) belong to it as well,
-//!   unless another container has them for its own.
+//!   unless they are another container's own.
 
 use super::{Inventory, unnamed};
 use crate::classify::Class;
@@ -24,10 +24,11 @@ use std::time::{Duration, Instant};
 /// Age from which a weak claim counts without packets.
 pub(super) const WEAK_AGE: Duration = Duration::from_secs(1);
 
-/// Claims that are not, or not surely, containers, and cgroups to be looked at again.
+/// Claims that are not, or not certainly, containers, and cgroups to examine again.
 #[derive(Default)]
 pub(super) struct Claims {
-    /// Cgroups with a process in the namespace, and others in the host's, since when.
+    /// Cgroups with a process in the namespace and others in the host's, with the time of the
+    /// claim.
     weak: BTreeMap<NetnsId, BTreeMap<CgroupId, Instant>>,
     /// Namespaces whose weak claims count.
     confirmed: HashSet<NetnsId>,
@@ -35,16 +36,16 @@ pub(super) struct Claims {
     weak_holders: HashSet<CgroupId>,
     /// Containers whose processes are in several namespaces: their age decides.
     several: HashSet<CgroupId>,
-    /// Cgroups whose container depends on what has just changed.
+    /// Cgroups whose container depends on a recent change.
     pending: BTreeSet<CgroupId>,
-    /// Namespaces with packets that no cgroup was found for, and how often they were looked
-    /// for. A device sends its first packets before the process that it is for has come.
+    /// Namespaces with packets but without a cgroup, and the number of searches for one. A device
+    /// may send its first packets before its process has come.
     pub missed: HashMap<NetnsId, u32>,
-    /// When to look again.
+    /// Time of the next search.
     pub next_search: Option<Instant>,
-    /// When to read some processes again, and after which cgroup.
+    /// Time of the next review of processes, and the cgroup before it.
     pub next_review: Option<Instant>,
-    /// When to look into a namespace again whose devices no message tells of.
+    /// Time of the next visit to a namespace whose devices raise no message.
     pub next_visit: Option<Instant>,
     pub reviewed: Option<CgroupId>,
 }
@@ -66,20 +67,20 @@ impl Claims {
         self.weak_holders.contains(&container)
     }
 
-    /// Lets weak claims to `netns` count.
+    /// Makes weak claims to `netns` count.
     pub fn confirm(&mut self, netns: NetnsId) {
         if self.confirmed.insert(netns) {
             self.wake_weak(netns);
         }
     }
 
-    /// Lets those of `cgroup` count that are at least `age` old; all cgroups without it.
+    /// Makes claims of `cgroup` count that are at least `age` old; without `cgroup`, claims of all.
     pub fn confirm_old(&mut self, cgroup: Option<CgroupId>, age: Duration) {
         let is_old = |claims: &BTreeMap<CgroupId, Instant>| {
-            let mut meant = claims
+            let mut candidates = claims
                 .iter()
                 .filter(|(id, _)| cgroup.is_none_or(|c| c == **id));
-            meant.any(|(_, since)| since.elapsed() >= age)
+            candidates.any(|(_, since)| since.elapsed() >= age)
         };
         let old: Vec<_> = self
             .weak
@@ -91,7 +92,7 @@ impl Claims {
         }
     }
 
-    /// Sets all weak claims of a cgroup; other claimants are looked at again.
+    /// Sets all weak claims of a cgroup, and examines other claimants again.
     fn claim_weakly(&mut self, cgroup: CgroupId, spaces: &BTreeSet<NetnsId>) {
         let before = self
             .weak
@@ -120,7 +121,7 @@ impl Claims {
         self.pending.extend(claims.map(|(cgroup, _)| *cgroup));
     }
 
-    /// Has everybody with a lesser claim to `netns` looked at again.
+    /// Marks all cgroups with a lesser claim to `netns` for another examination.
     fn wake(&mut self, netns: NetnsId, guests: &[CgroupId]) {
         self.wake_weak(netns);
         self.pending.extend(guests);
@@ -128,14 +129,14 @@ impl Claims {
 }
 
 impl Inventory {
-    /// Brings the container that `cgroup` is, or belongs to, in line with its processes, and
-    /// whatever depends on it. Reads no process but those of containers with several namespaces.
+    /// Updates the container that `cgroup` is, or belongs to, from its processes, and everything
+    /// that depends on it. Reads no processes except those of containers with several namespaces.
     pub(super) fn assess(&mut self, cgroup: CgroupId) {
         self.claims.pending.insert(cgroup);
         self.assess_pending();
     }
 
-    /// Brings all containers in line that depend on what has changed.
+    /// Updates all containers that depend on a recent change.
     pub(super) fn assess_pending(&mut self) {
         while let Some(next) = self.claims.pending.pop_first() {
             self.assess_one(next);
@@ -167,13 +168,13 @@ impl Inventory {
             .is_some_and(|n| matches!(n.class, Class::Container(_)))
     }
 
-    /// `cgroup` and all below it that is in no other runtime's container.
+    /// Returns `cgroup` and all below it, without other runtimes' containers.
     pub(super) fn with_descendants(&self, cgroup: CgroupId) -> Vec<CgroupId> {
         self.tree
             .subtree(cgroup, |child| !self.is_runtime_made(child))
     }
 
-    /// A cgroup that is a container together with all below it, by its path or by its name.
+    /// Updates a cgroup that is a container with all below it, by its path or by its name.
     fn assess_unit(&mut self, unit: CgroupId) {
         let cgroups = self.with_descendants(unit);
         let nodes = cgroups.iter().filter_map(|id| self.tree.get(*id));
@@ -204,7 +205,7 @@ impl Inventory {
         }
     }
 
-    /// Namespaces of the nearest container above that takes what is below it.
+    /// Returns the namespaces of the nearest container above that includes the cgroups below it.
     fn absorbed_above(&self, cgroup: CgroupId) -> BTreeSet<NetnsId> {
         let above = self.tree.upwards(cgroup).skip(1);
         let nodes = above.filter_map(|id| self.tree.get(id));
@@ -215,7 +216,7 @@ impl Inventory {
             .unwrap_or_default()
     }
 
-    /// A cgroup that only its processes can make a container.
+    /// Updates a cgroup that only its processes can make a container.
     fn assess_plain(&mut self, cgroup: CgroupId) {
         let Some(node) = self.tree.get(cgroup) else {
             return;
@@ -267,7 +268,7 @@ impl Inventory {
             && self.holders_by_right(netns).is_empty()
     }
 
-    /// Containers whose own namespace is `netns`, those by a weak claim left out.
+    /// Returns the containers whose own namespace is `netns`, without those by a weak claim.
     fn holders_by_right(&self, netns: NetnsId) -> Vec<CgroupId> {
         let mut holders = self.namespaces.holders(netns);
         holders.retain(|id| !self.claims.is_weak(*id));
@@ -358,7 +359,7 @@ impl Inventory {
         self.claims.wake(netns, &guests);
     }
 
-    /// Sets the namespaces in which `owner` has processes besides its own one.
+    /// Sets the namespaces in which `owner` has processes, other than its own one.
     fn set_guest_namespaces(&mut self, owner: CgroupId, spaces: &BTreeSet<NetnsId>) {
         for netns in self.namespaces.set_guest(owner, spaces) {
             self.claims.missed.remove(&netns);
@@ -366,7 +367,7 @@ impl Inventory {
         }
     }
 
-    /// Takes a container's namespaces away, as it ends.
+    /// Removes a container's namespaces, as it ends.
     pub(super) fn leave_namespaces(&mut self, container: &Container) {
         self.set_guest_namespaces(container.cgroup, &BTreeSet::new());
         if let Some(netns) = container.netns {
@@ -374,7 +375,7 @@ impl Inventory {
         }
     }
 
-    /// A container by its namespace only is one no more; its cgroup stays.
+    /// Ends a container that is one by its namespace only; its cgroup stays.
     pub(super) fn dissolve(&mut self, cgroup: CgroupId) {
         self.stop(cgroup);
         self.claims.weak_holders.remove(&cgroup);

@@ -1,9 +1,9 @@
 //! Cgroups of the host: services, sessions, batch jobs, the root with its kernel threads.
 //!
-//! They are no containers: no rule matches them, and none of them is ever changed. But they pay for
-//! the packets of containers like everybody who runs, and get packets of their own. Each is known
-//! from the first event that tells of it on ([`KernelEvent::UnknownCgroup`]), so a thousand that do
-//! neither cost nothing; and at most [`MOST_HOST_CGROUPS`] are known at a time.
+//! They are no containers: no rule matches them, and Cofferdam never changes one. But they pay for
+//! the packets of containers, and get packets of their own. Each is discovered by the first event
+//! for it ([`KernelEvent::UnknownCgroup`]), so cgroups without packets cost nothing. At most
+//! [`MOST_HOST_CGROUPS`] are tracked at a time.
 //!
 //! [`KernelEvent::UnknownCgroup`]: cofferdam_types::KernelEvent::UnknownCgroup
 
@@ -14,10 +14,10 @@ use cofferdam_types::{CgroupId, Container, ContainerChange, Runtime, path_text, 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Cgroups of the host that are known at the same time, at most.
+/// Most cgroups of the host that are tracked at the same time.
 pub const MOST_HOST_CGROUPS: usize = 256;
 
-/// Those that are known, and what has changed since the last answer.
+/// Tracked cgroups of the host, and changes since the last answer.
 #[derive(Default)]
 pub(super) struct Hosts {
     pub known: BTreeMap<CgroupId, Arc<Container>>,
@@ -26,7 +26,7 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    /// Hands the changes over.
+    /// Moves the changes to the answer.
     pub fn settle(&mut self, removed: &mut Vec<ContainerChange>, rest: &mut Vec<ContainerChange>) {
         removed.extend(self.removed.drain(..).map(ContainerChange::Removed));
         rest.extend(self.added.drain(..).map(ContainerChange::Added));
@@ -34,12 +34,12 @@ impl Hosts {
 }
 
 impl Inventory {
-    /// Whether another cgroup of the host can be taken in.
+    /// Whether there is room for another cgroup of the host.
     pub fn has_room_for_hosts(&self) -> bool {
         self.hosts.known.len() < MOST_HOST_CGROUPS
     }
 
-    /// A cgroup that nobody is known for paid for packets, or got some.
+    /// Handles a cgroup without a row that paid for packets or got some.
     pub(super) fn note_host(&mut self, cgroup: CgroupId, pid: Option<u32>) {
         if self.hosts.known.contains_key(&cgroup) || !self.has_room_for_hosts() {
             return;
@@ -52,7 +52,8 @@ impl Inventory {
         let Some(path) = self.tree.get(cgroup).map(|node| node.path.clone()) else {
             return;
         };
-        // Processes that are made in a cgroup cause no event: this one may be a container by now.
+        // A process that is created in a cgroup causes no event: this one may be a container by
+        // now.
         match pid.and_then(|pid| self.fs.netns_of(pid)) {
             Some(netns) => self.observe(cgroup, netns),
             None if self.named_above(cgroup).is_some() => drop(self.refresh(cgroup)),
@@ -73,11 +74,12 @@ impl Inventory {
         self.hosts.added.push(container);
     }
 
-    /// One of them is gone, or makes room for others; returned by the next answer.
+    /// Forgets a cgroup that was removed, or that makes room for others; the next answer reports
+    /// it.
     pub(super) fn forget_host(&mut self, cgroup: CgroupId) {
         if let Some(container) = self.hosts.known.remove(&cgroup) {
             self.usage.forget(cgroup);
-            // One that came and went between two answers was never there.
+            // A cgroup that came and went between two answers is not reported.
             let before = self.hosts.added.len();
             self.hosts.added.retain(|new| new.cgroup != cgroup);
             if self.hosts.added.len() == before {
@@ -86,7 +88,7 @@ impl Inventory {
         }
     }
 
-    /// Forgets cgroups of the host, so that others find room. Returns what changed.
+    /// Forgets cgroups of the host, to make room for others. Returns the changes.
     pub fn forget_hosts(&mut self, cgroups: &[CgroupId]) -> Vec<ContainerChange> {
         for cgroup in cgroups {
             self.forget_host(*cgroup);
@@ -94,14 +96,14 @@ impl Inventory {
         self.finish()
     }
 
-    /// Cgroups that are in no container and are not known yet.
+    /// Returns the cgroups that are in no container and are not tracked yet.
     pub fn outside_containers(&self) -> Vec<CgroupId> {
         let unknown =
             |id: &CgroupId| self.owner(*id).is_none() && !self.hosts.known.contains_key(id);
         self.tree.top_down().into_iter().filter(unknown).collect()
     }
 
-    /// What has become a container, or part of one, is no longer the host's.
+    /// Forgets cgroups of the host that have become a container, or part of one.
     pub(super) fn leave_hosts_to_containers(&mut self) {
         let taken: Vec<CgroupId> = self
             .hosts
@@ -115,7 +117,8 @@ impl Inventory {
         }
     }
 
-    /// CPU time of the tasks directly in the cgroup, nanoseconds: without the cgroups below it.
+    /// Returns the CPU time of the tasks directly in the cgroup, nanoseconds, without cgroups below
+    /// it.
     pub(super) fn own_usage_ns(&mut self, container: &Container) -> Result<u64, HostError> {
         let all = self.usage.read_ns(&self.fs, &self.layout, container)?;
         let children = self.tree.children(container.cgroup);

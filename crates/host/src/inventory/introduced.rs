@@ -1,30 +1,30 @@
-//! Containers that their runtime itself describes: names and cgroups come from it, and none of its
-//! files is read.
+//! Containers that their runtime describes: names and cgroups come from its records, and none of
+//! its files is read.
 
 use super::{Inventory, unnamed};
-use crate::classify::{Class, Named};
+use crate::classify::{Class, NamedContainer};
 use crate::names::identity::{Identity, plausible};
 use cofferdam_types::{CgroupId, ContainerChange, Runtime};
 use std::path::{Path, PathBuf};
 
-/// Containers that can be described at the same time, at most.
+/// Most containers that can have a runtime record at the same time.
 const MOST_INTRODUCED: usize = 100_000;
 
-/// What a runtime says of one container.
+/// Runtime record of one container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Introduction {
-    /// The runtime's id.
+    /// Id of the runtime.
     pub id: String,
     /// The container's name.
     pub name: String,
-    /// Its pod as `namespace/name`.
+    /// Pod of the container, as `namespace/name`.
     pub pod: Option<String>,
-    /// Its cgroup below the v2 mount, where the runtime says.
+    /// Cgroup of the container below the v2 mount, if the runtime has reported it.
     pub cgroup_path: Option<PathBuf>,
 }
 
 impl Inventory {
-    /// Takes in what the runtime says of containers, before or after their cgroups are there.
+    /// Adds runtime records of containers, before or after their cgroups exist.
     pub fn introduce(&mut self, all: Vec<Introduction>) -> Vec<ContainerChange> {
         for one in all {
             self.introduce_one(one);
@@ -32,13 +32,14 @@ impl Inventory {
         self.finish()
     }
 
-    /// The runtime has no such container any more. What is still there of it keeps its name.
+    /// Removes the record of a container that the runtime no longer has. Its remains keep their
+    /// name.
     pub fn forget_introduced(&mut self, id: &str) {
         self.introduced.remove(id);
     }
 
-    /// Whether names are read from the files of containerd and CRI-O; they are until this says
-    /// otherwise. Switched on again, it looks up what could not be named meanwhile.
+    /// Sets whether names are read from the files of containerd and CRI-O; the default is true.
+    /// When it is turned on again, names that are missing are looked up.
     pub fn read_runtime_files(&mut self, read: bool) -> Vec<ContainerChange> {
         let again = read && !self.runtime_files;
         self.runtime_files = read;
@@ -49,12 +50,12 @@ impl Inventory {
             let Some(named) = self.named_by_path(id) else {
                 continue;
             };
-            let known = named
+            let has_record = named
                 .id
                 .as_ref()
                 .is_some_and(|id| self.introduced.contains_key(id));
             let path = self.tree.get(id).map(|n| n.path.clone());
-            if let Some(path) = path.filter(|_| !known && is_of_cri(named.runtime)) {
+            if let Some(path) = path.filter(|_| !has_record && is_of_cri(named.runtime)) {
                 let identity = self.names.look_up(&self.fs, &named, &path);
                 self.rename(id, identity);
             }
@@ -74,7 +75,7 @@ impl Inventory {
         if let Some(cgroup) = found {
             return self.rename(cgroup, identity);
         }
-        // Its cgroup was seen before, and had no form that is known.
+        // The cgroup was seen before, and had no known form.
         let Some(cgroup) = path.and_then(|path| self.tree.id_of(&path)) else {
             return;
         };
@@ -104,20 +105,20 @@ impl Inventory {
         });
     }
 
-    fn named_by_path(&self, cgroup: CgroupId) -> Option<Named> {
+    fn named_by_path(&self, cgroup: CgroupId) -> Option<NamedContainer> {
         match &self.tree.get(cgroup)?.class {
             Class::Container(named) => Some(named.clone()),
             _ => None,
         }
     }
 
-    /// The class of a cgroup whose path has no known form, if its container was introduced.
-    pub(super) fn introduced_at(&self, path: &Path) -> Option<Named> {
+    /// Returns the class of a cgroup whose path has no known form, if its container has a record.
+    pub(super) fn introduced_at(&self, path: &Path) -> Option<NamedContainer> {
         let id = path.file_name()?.to_str()?;
         self.introduced.contains_key(id).then(|| named(id))
     }
 
-    /// Makes the cgroup, which has the form of a runtime's, a container.
+    /// Starts a container for a cgroup with the form of a runtime's.
     pub(super) fn start_by_path(&mut self, cgroup: CgroupId) {
         let Some(named) = self.named_by_path(cgroup) else {
             return;
@@ -151,8 +152,8 @@ fn identity(one: &Introduction) -> Identity {
     }
 }
 
-fn named(id: &str) -> Named {
-    Named {
+fn named(id: &str) -> NamedContainer {
+    NamedContainer {
         runtime: Runtime::Containerd,
         id: Some(id.to_owned()),
         name: None,
@@ -160,7 +161,7 @@ fn named(id: &str) -> Named {
     }
 }
 
-/// Whether the runtime speaks NRI.
+/// Whether the runtime supports NRI.
 fn is_of_cri(runtime: Runtime) -> bool {
     matches!(runtime, Runtime::Containerd | Runtime::Crio)
 }

@@ -1,11 +1,11 @@
-//! Network namespaces of the processes of a cgroup: what the kernel says now.
+//! Network namespaces of the processes of a cgroup, as the kernel reports them now.
 
 use super::Inventory;
 use crate::procfs;
 use cofferdam_types::{CgroupId, NetnsId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of processes examined in one cgroup.
+/// Most processes examined in one cgroup.
 const MAX_PROCESSES: usize = 1024;
 
 /// Network namespaces of the processes directly in a cgroup, as last read, with a process of each.
@@ -17,17 +17,17 @@ impl Members {
         self.0.is_empty()
     }
 
-    /// The process that was read of `netns`.
+    /// Returns the process that was found in `netns`.
     pub fn process(&self, netns: NetnsId) -> Option<u32> {
         self.0.get(&netns).copied()
     }
 
-    /// The namespaces.
+    /// Iterates over the namespaces.
     pub fn spaces(&self) -> impl Iterator<Item = NetnsId> {
         self.0.keys().copied()
     }
 
-    /// The namespaces without `host`.
+    /// Returns the namespaces without `host`.
     pub fn own(&self, host: NetnsId) -> BTreeSet<NetnsId> {
         self.spaces().filter(|netns| *netns != host).collect()
     }
@@ -38,8 +38,8 @@ impl Members {
 }
 
 impl Inventory {
-    /// A process of `cgroup`, which is in the tree, was seen in `netns`. Cost where nothing is new:
-    /// two look-ups at most.
+    /// Notes that a process of `cgroup`, which is in the tree, was seen in `netns`. If that is not
+    /// new, it costs at most two look-ups.
     pub(super) fn observe(&mut self, cgroup: CgroupId, netns: NetnsId) {
         let Some(node) = self.tree.get(cgroup).filter(|n| n.parent.is_some()) else {
             return;
@@ -52,8 +52,8 @@ impl Inventory {
         }
     }
 
-    /// Reads the processes of `cgroup` and brings its container in line with them. Returns the
-    /// work: one, and one for each process.
+    /// Reads the processes of `cgroup` and updates its container. Returns the work: one, and one
+    /// for each process.
     pub(super) fn refresh(&mut self, cgroup: CgroupId) -> usize {
         let (mut is_new, mut work) = self.update_members(cgroup);
         if self.has_lost_its_process(cgroup)
@@ -70,8 +70,8 @@ impl Inventory {
         work
     }
 
-    /// Reads the processes of `cgroup`. Returns whether they are in other namespaces than before,
-    /// and the work.
+    /// Reads the processes of `cgroup`. Returns whether their namespaces have changed, and the
+    /// work.
     fn update_members(&mut self, cgroup: CgroupId) -> (bool, usize) {
         let (members, processes) = self.read_members(cgroup);
         let Some(node) = self.tree.get_mut(cgroup) else {
@@ -93,14 +93,14 @@ impl Inventory {
         (Members(members), processes.len())
     }
 
-    /// Whether the age of processes decides about the container of `cgroup`: it has several
+    /// Whether the age of processes decides about the container of `cgroup`, because it has several
     /// namespaces.
     fn needs_order(&self, cgroup: CgroupId) -> bool {
         let owner = self.owner(cgroup);
         owner.is_some_and(|owner| self.claims.has_several(owner))
     }
 
-    /// Whether the process that stands for the container of `cgroup` has ended or moved.
+    /// Whether the main process of the container of `cgroup` has ended or moved.
     fn has_lost_its_process(&self, cgroup: CgroupId) -> bool {
         let container = self.container_of(cgroup);
         container.is_some_and(|c| match c.pid {
@@ -109,7 +109,7 @@ impl Inventory {
         })
     }
 
-    /// Processes of this very cgroup.
+    /// Returns the processes directly in this cgroup.
     pub(super) fn processes(&self, cgroup: CgroupId) -> Vec<u32> {
         let Some(node) = self.tree.get(cgroup) else {
             return Vec::new();
@@ -119,16 +119,17 @@ impl Inventory {
         procfs::procs(&text).take(MAX_PROCESSES).collect()
     }
 
-    /// A process of this very cgroup that is in `netns`.
+    /// Finds a process directly in this cgroup that is in `netns`.
     pub(super) fn process_in(&self, cgroup: CgroupId, netns: NetnsId) -> Option<u32> {
         let all = self.processes(cgroup).into_iter();
         all.filter(|pid| self.fs.netns_of(*pid) == Some(netns))
             .min_by_key(|pid| self.fs.start_of(*pid).unwrap_or(u64::MAX))
     }
 
-    /// The oldest process of `cgroups`, the container's init, with its namespace: one of `spaces`.
-    /// Processes in the host's network namespace come last, because supervisors and runtimes start
-    /// and enter containers from there; unless a PID namespace shows that they belong inside.
+    /// Finds the oldest process of `cgroups`, the container's init, with its namespace: one of
+    /// `spaces`. Processes in the host's network namespace come last, because supervisors and
+    /// runtimes start and enter containers from there; unless a PID namespace shows that they
+    /// belong inside.
     pub(super) fn first_process(
         &self,
         cgroups: &[CgroupId],

@@ -1,10 +1,9 @@
-//! The containers of this host, followed by events.
+//! Containers of this host, tracked by events.
 //!
-//! A cgroup is a container if its path has the form of a known runtime, or its processes have a
-//! network namespace other than the host's, or it is named ([`Inventory::name`]). Other cgroups are
-//! the host's: see `hosts`. The first is
-//! known when the cgroup is created; the second when a process in it is seen. See `claims` for the
-//! rules and `namespaces` for the interfaces.
+//! A cgroup is a container if its path has the form of a known runtime, or if its processes have a
+//! network namespace other than the host's, or if it is named ([`Inventory::name`]). Other cgroups
+//! are the host's: see `hosts`. The first kind is discovered when the cgroup is created, the second
+//! when a process in it is seen. See `claims` for the rules and `namespaces` for the interfaces.
 
 mod claims;
 mod hosts;
@@ -40,14 +39,14 @@ use std::path::Path;
 use std::sync::Arc;
 use tree::Tree;
 
-/// The containers of this host, kept up to date by events.
+/// Containers of this host, kept up to date by events.
 pub struct Inventory {
     fs: HostFs,
     layout: CgroupLayout,
     host_netns: NetnsId,
     network: Box<dyn Network>,
     names: Names,
-    /// Containers that their runtime describes, by its ids.
+    /// Runtime records of containers, by the runtime's ids.
     introduced: HashMap<String, Introduction>,
     /// Whether names are read from the files of runtimes that could describe their containers.
     runtime_files: bool,
@@ -61,16 +60,16 @@ pub struct Inventory {
     /// Ids of runtimes, with the cgroups of their containers.
     by_id: BTreeSet<(String, CgroupId)>,
     hosts: Hosts,
-    /// Containers as they were before the event at hand; `None`: was not there.
+    /// Containers before the event in progress; `None` for a new one.
     before: BTreeMap<CgroupId, Option<Arc<Container>>>,
 }
 
 impl Inventory {
-    /// Finds every container. Cost: one walk over the v2 tree, one check of each process in it, one
-    /// visit to each network namespace.
+    /// Finds every container. Costs one walk over the v2 tree, one check of each process in it, and
+    /// one visit to each network namespace.
     ///
-    /// Errors when no cgroup2 is mounted or netlink cannot be used. What may not be read for
-    /// lack of privileges is left out.
+    /// Fails if no cgroup2 is mounted or netlink cannot be used. Leaves out files that may not be
+    /// read for lack of privileges.
     pub fn scan() -> Result<Inventory, HostError> {
         let fs = HostFs::host();
         let layout = CgroupLayout::read(&fs)?;
@@ -113,9 +112,9 @@ impl Inventory {
         Ok(inventory)
     }
 
-    /// Processes one kernel event; returns what changed. Never fails: an object that is gone by the
-    /// time it is examined counts as never seen. Cost: O(depth of the cgroup), except for `Lost`,
-    /// which scans everything.
+    /// Processes one kernel event; returns the changes. Never fails: an object that has ended by
+    /// the time it is examined counts as never seen. Costs O(depth of the cgroup), except for
+    /// `Lost`, which scans everything.
     pub fn handle(&mut self, event: &KernelEvent) -> Vec<ContainerChange> {
         match event {
             KernelEvent::CgroupCreated { cgroup, path } => {
@@ -133,22 +132,23 @@ impl Inventory {
                 if let Ok(links) = self.network.host_links() {
                     self.namespaces.replace_host_links(links);
                 }
-                // The root directory can only be missing when the mount is; what is known
-                // stays the best answer then.
+                // The root directory is missing only if the mount is; the present state is then the
+                // best answer.
                 let _ = self.sweep();
             }
         }
         self.finish()
     }
 
-    /// Readable when a network device changed: call [`Inventory::handle_links`].
+    /// Returns a descriptor that is readable when a network device changed: call
+    /// [`Inventory::handle_links`].
     pub fn link_fd(&self) -> BorrowedFd<'_> {
         self.network.fd()
     }
 
-    /// Takes in pending netlink messages; returns what changed. Worth a call before each
-    /// reading as well: it also looks again for namespaces that have packets and no container, and
-    /// for processes that no event tells of.
+    /// Processes pending netlink messages; returns the changes. Worth a call before each reading as
+    /// well: it also searches for namespaces that have packets and no container, and for processes
+    /// that raise no event.
     pub fn handle_links(&mut self) -> Vec<ContainerChange> {
         self.take_link_events();
         self.search_again();
@@ -156,33 +156,33 @@ impl Inventory {
         self.finish()
     }
 
-    /// The containers known now, in the order of their cgroup ids.
+    /// Iterates over the tracked containers, in the order of their cgroup ids.
     pub fn containers(&self) -> impl Iterator<Item = &Arc<Container>> {
         self.containers.values()
     }
 
-    /// The cgroups of the host that are known now: see `hosts`.
+    /// Iterates over the tracked cgroups of the host: see `hosts`.
     pub fn host_cgroups(&self) -> impl Iterator<Item = &Arc<Container>> {
         self.hosts.known.values()
     }
 
-    /// The container that a cgroup is, or belongs to.
+    /// Returns the container that a cgroup is, or belongs to.
     pub fn container_of(&self, cgroup: CgroupId) -> Option<&Arc<Container>> {
         self.containers.get(&self.owner(cgroup)?)
     }
 
-    /// The host's own network namespace.
+    /// Returns the host's own network namespace.
     pub fn host_netns(&self) -> NetnsId {
         self.host_netns
     }
 
-    /// Where this host's cgroup hierarchies are.
+    /// Returns the layout of this host's cgroup hierarchies.
     pub fn layout(&self) -> &CgroupLayout {
         &self.layout
     }
 
-    /// CPU time the scheduler billed to the container's cgroup, nanoseconds. Keeps the file
-    /// open: a second reading costs one system call.
+    /// Returns the CPU time that the scheduler billed to the container's cgroup, nanoseconds. Keeps
+    /// the file open: a second reading costs one system call.
     pub fn cpu_usage_ns(&mut self, container: &Container) -> Result<u64, HostError> {
         if container.is_of_host() {
             return self.own_usage_ns(container);
@@ -190,7 +190,7 @@ impl Inventory {
         self.usage.read_ns(&self.fs, &self.layout, container)
     }
 
-    /// Makes sure that `cgroup` is in the tree; false when it cannot be found any more.
+    /// Ensures that `cgroup` is in the tree; false if it cannot be found any more.
     fn know(&mut self, cgroup: CgroupId, pid: u32) -> bool {
         if self.tree.get(cgroup).is_some() {
             return true;
@@ -205,16 +205,15 @@ impl Inventory {
         inode.is_ok_and(|inode| inode == cgroup.0) && self.add_cgroup(cgroup, &path)
     }
 
-    /// Adds the cgroup at `path`, and those above it that are not known. False when one of
-    /// them is gone.
+    /// Adds the cgroup at `path`, and unknown ones above it. False if one of them was removed.
     fn add_cgroup(&mut self, id: CgroupId, path: &Path) -> bool {
         match self.tree.id_of(path) {
             Some(known) if known == id => return true,
-            // The path was used before, and the event that it went away was lost.
+            // The path was used before, and the event of the removal was lost.
             Some(stale) => self.remove_cgroup(stale),
             None => {}
         }
-        // The same for the id, which kernels before 5.5 gave out again.
+        // Ids are reused as well, by kernels before 5.5.
         if self.tree.get(id).is_some() {
             self.remove_cgroup(id);
         }
@@ -255,24 +254,24 @@ impl Inventory {
 
     fn remove_cgroup(&mut self, id: CgroupId) {
         let parent = self.tree.get(id).and_then(|n| n.parent);
-        for gone in self.tree.subtree(id, |_| true).into_iter().rev() {
-            self.stop(gone);
-            self.claims.forget(gone);
-            self.forget_host(gone);
-            self.tree.remove(gone);
+        for removed in self.tree.subtree(id, |_| true).into_iter().rev() {
+            self.stop(removed);
+            self.claims.forget(removed);
+            self.forget_host(removed);
+            self.tree.remove(removed);
         }
         self.refresh_descendants(parent);
         self.assess_pending();
     }
 
-    /// The cgroup of the container that `cgroup` is, or belongs to.
+    /// Returns the cgroup of the container that `cgroup` is, or belongs to.
     fn owner(&self, cgroup: CgroupId) -> Option<CgroupId> {
         self.tree
             .upwards(cgroup)
             .find(|id| self.containers.contains_key(id))
     }
 
-    /// A new container.
+    /// Adds a new container.
     fn start(&mut self, container: Container) {
         let id = container.cgroup;
         self.put(container);
@@ -281,21 +280,21 @@ impl Inventory {
         self.refresh_descendants(above);
     }
 
-    /// A container no more.
+    /// Removes a container.
     fn stop(&mut self, id: CgroupId) {
         let Some(container) = self.containers.get(&id).cloned() else {
             return;
         };
         self.remember(id);
         self.containers.remove(&id);
-        if let Some(known) = &container.id {
-            self.by_id.remove(&(known.clone(), id));
+        if let Some(runtime_id) = &container.id {
+            self.by_id.remove(&(runtime_id.clone(), id));
         }
         self.usage.forget(id);
         self.leave_namespaces(&container);
     }
 
-    /// Lists anew the cgroups below the container that `cgroup` belongs to.
+    /// Updates the list of cgroups below the container that `cgroup` belongs to.
     fn refresh_descendants(&mut self, cgroup: Option<CgroupId>) {
         let Some(owner) = cgroup.and_then(|id| self.owner(id)) else {
             return;
@@ -333,7 +332,8 @@ impl Inventory {
         }
     }
 
-    /// The cgroup of the container with this id of its runtime; the oldest where there are several.
+    /// Returns the cgroup of the container with this id of its runtime; the oldest if there are
+    /// several.
     fn with_id(&self, id: &str) -> Option<CgroupId> {
         let from = (id.to_owned(), CgroupId(0));
         let (found, cgroup) = self.by_id.range(from..).next()?;
@@ -375,7 +375,7 @@ impl Inventory {
     }
 }
 
-/// Another process of the same container is no change that anyone must hear of.
+/// Whether nothing has changed except for the main process, which is not worth a report.
 fn same(old: &Container, new: &Container) -> bool {
     old == &Container {
         pid: old.pid,
@@ -383,7 +383,7 @@ fn same(old: &Container, new: &Container) -> bool {
     }
 }
 
-/// A plain container before anything else is known.
+/// Makes a plain container with only its path.
 fn unnamed(cgroup: CgroupId, path: &Path) -> Container {
     Container::plain(cgroup, path, fallback(Runtime::Plain, None, path))
 }

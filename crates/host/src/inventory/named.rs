@@ -1,20 +1,20 @@
 //! Cgroups named by their path: by a rule of the agent or a selector of a command.
 //!
-//! Such a cgroup is a container though no runtime made it and its processes are in the host's
-//! network namespace. It then has a row of its own in the ledger, so that what it pays for its
-//! neighbours is seen. Of nested cgroups that are named the highest counts, and a part of a known
-//! container never does.
+//! Such a cgroup is a container although no runtime made it and its processes are in the host's
+//! network namespace. It then has its own row in the ledger, which shows what it pays for its
+//! neighbours. Of nested named cgroups the highest counts. A part of a known container never
+//! counts.
 
 use super::Inventory;
 use crate::classify::Class;
 use cofferdam_types::{CgroupId, ContainerChange, Selector};
 
 impl Inventory {
-    /// Sets the complete list of selectors that name cgroups. Those of other kinds name none, and
-    /// neither does a pattern with `**`, which means all containers below a path. Returns what
-    /// changed. Call it from time to time: a process that is created in a cgroup causes no event.
-    /// Cost: a check of each cgroup's path, and of the processes of those that are named but
-    /// unknown.
+    /// Sets the complete list of selectors that name cgroups. Selectors of other kinds name none,
+    /// and neither does a pattern with `**`, which means all containers below a path. Returns the
+    /// changes. Call it from time to time: a process that is created in a cgroup causes no event.
+    /// Costs a check of each cgroup's path, and of the processes of named cgroups that are no
+    /// containers yet.
     pub fn name(&mut self, selectors: &[Selector]) -> Vec<ContainerChange> {
         let named = selectors.iter().filter(|s| s.names_cgroups());
         self.named = named.cloned().collect();
@@ -34,7 +34,7 @@ impl Inventory {
         self.finish()
     }
 
-    /// The highest cgroup that is named, of `cgroup` and those above it.
+    /// Returns the highest named cgroup, of `cgroup` and those above it.
     pub(super) fn named_above(&self, cgroup: CgroupId) -> Option<CgroupId> {
         let all = self.tree.upwards(cgroup);
         all.filter(|id| self.is_named(*id)).last()

@@ -1,4 +1,4 @@
-//! Network namespaces that containers hold, and the devices in them.
+//! Network namespaces of containers, and the devices in them.
 
 use super::Inventory;
 use crate::fs::HostFs;
@@ -12,25 +12,25 @@ use std::sync::Arc;
 
 #[derive(Default)]
 struct Namespace {
-    /// More than one for the containers of a pod.
+    /// Containers of the namespace; several for a pod.
     holders: BTreeSet<CgroupId>,
-    /// `None` until it could be looked into.
+    /// Contents of the namespace; `None` until it was visited.
     inside: Option<Inside>,
 }
 
-/// The namespaces by number, and the host's devices.
+/// Namespaces by number, and the host's devices.
 #[derive(Default)]
 pub(super) struct Namespaces {
     known: HashMap<NetnsId, Namespace>,
     /// Containers with processes in a namespace that is not their own.
     guests: BTreeMap<NetnsId, BTreeSet<CgroupId>>,
     by_nsid: HashMap<i32, NetnsId>,
-    /// Numbers that belong to no container.
+    /// Numbers of namespaces without a container.
     foreign: HashSet<i32>,
     host_links: HashMap<u32, LinkMessage>,
-    /// To be looked into before the event at hand is answered.
+    /// Namespaces to visit before the event in progress is answered.
     to_visit: BTreeSet<NetnsId>,
-    /// The one without a number that was looked into last.
+    /// Namespace without a number that was visited last.
     visited: Option<NetnsId>,
 }
 
@@ -42,14 +42,14 @@ impl Namespaces {
             .unwrap_or_default()
     }
 
-    /// Containers with processes in `netns` that have another one for their own.
+    /// Returns the containers with processes in `netns` whose own namespace is another one.
     pub fn guests(&self, netns: NetnsId) -> Vec<CgroupId> {
         let guests = self.guests.get(&netns).into_iter().flatten();
         guests.copied().collect()
     }
 
-    /// Sets the namespaces in which `cgroup` is a guest. Returns those in which it was none before,
-    /// or is none any more.
+    /// Sets the namespaces in which `cgroup` is a guest. Returns the namespaces for which that
+    /// changes.
     pub fn set_guest(&mut self, cgroup: CgroupId, spaces: &BTreeSet<NetnsId>) -> Vec<NetnsId> {
         let before = self.guests.iter().filter(|(_, all)| all.contains(&cgroup));
         let before: BTreeSet<NetnsId> = before.map(|(netns, _)| *netns).collect();
@@ -92,8 +92,8 @@ impl Namespaces {
         }
     }
 
-    /// Has one namespace looked into again that the host knows by no number: no message tells of its
-    /// devices. Each has its turn.
+    /// Plans a visit to one namespace without a number, whose devices raise no message. Each has
+    /// its turn.
     pub fn visit_unnumbered(&mut self) {
         let is_open = |n: &Namespace| n.inside.as_ref().is_some_and(|i| i.nsid.is_none());
         let open = self.known.iter().filter(|(_, n)| is_open(n));
@@ -111,7 +111,7 @@ impl Namespaces {
         self.to_visit.extend(self.known.keys());
     }
 
-    /// Takes a full list of the host's devices; everything must be examined again.
+    /// Replaces the list of the host's devices; everything must be examined again.
     pub fn replace_host_links(&mut self, links: Vec<LinkMessage>) {
         self.host_links = links.into_iter().map(|link| (link.index, link)).collect();
         self.to_visit.extend(self.known.keys());
@@ -122,8 +122,8 @@ impl Namespaces {
             Some(netns) => {
                 self.to_visit.insert(*netns);
             }
-            // A number given since the last visit: it may belong to one that had none. Each is
-            // looked for once; a container that starts later asks for its own.
+            // A number assigned since the last visit: it may belong to a namespace that had none.
+            // It is searched for once; a container that starts later queries its own.
             None => {
                 if !self.foreign.insert(nsid) {
                     return;
@@ -135,7 +135,7 @@ impl Namespaces {
         }
     }
 
-    /// A device of the host's namespace was made, changed or removed.
+    /// Handles a device of the host's namespace that was made, changed or removed.
     fn host_link(&mut self, link: LinkMessage) {
         let old = self.host_links.get(&link.index);
         let same = old.is_some_and(|old| {
@@ -163,15 +163,16 @@ impl Namespaces {
         }
     }
 
-    /// A device was made, changed or removed in the namespace that the host knows by `nsid`.
+    /// Handles a device that was made, changed or removed in the namespace with the host's number
+    /// `nsid`.
     fn inner_link(&mut self, nsid: i32, link: &LinkMessage) {
-        let known = self
+        let previous = self
             .by_nsid
             .get(&nsid)
             .and_then(|netns| self.known.get(netns)?.inside.as_ref())
             .and_then(|inside| inside.links.iter().find(|l| l.link.index == link.index));
-        let news = match known {
-            // Most messages repeat what is known: carrier, queue state, statistics.
+        let news = match previous {
+            // Most messages repeat old facts: carrier, queue state, statistics.
             Some(old) => {
                 link.removed
                     || !link.is_in_use()
@@ -220,7 +221,7 @@ impl Namespaces {
 }
 
 impl Inventory {
-    /// Takes in what netlink has to say; notes which namespaces must be looked into.
+    /// Processes netlink events; notes the namespaces to visit.
     pub(super) fn take_link_events(&mut self) {
         for event in self.network.drain() {
             match event {
@@ -231,7 +232,7 @@ impl Inventory {
                 } => {
                     self.namespaces.inner_link(nsid, &link);
                 }
-                // The number may belong to a different namespace by now: ask again.
+                // The number may belong to a different namespace by now: query it again.
                 LinkEvent::NsidGone(nsid) => {
                     self.namespaces.foreign.remove(&nsid);
                     if let Some(netns) = self.namespaces.by_nsid.remove(&nsid) {
@@ -247,13 +248,12 @@ impl Inventory {
         }
     }
 
-    /// Looks into the namespaces that are new or changed, and writes down what their
-    /// containers have.
+    /// Visits new and changed namespaces, and updates the interfaces of their containers.
     pub(super) fn visit_namespaces(&mut self) {
         if self.namespaces.to_visit.is_empty() {
             return;
         }
-        // The host's side first: its news may still be in the socket.
+        // The host's events first: they may still be in the socket.
         self.take_link_events();
         let wanted = std::mem::take(&mut self.namespaces.to_visit);
         let doors: Vec<Door> = wanted
@@ -280,15 +280,15 @@ impl Inventory {
         }
     }
 
-    /// A way into a namespace through one of its processes.
+    /// Finds a file by which to enter a namespace, of one of its processes.
     fn door(&self, netns: NetnsId) -> Option<Door> {
         let pid = self
             .namespaces
             .holders(netns)
             .into_iter()
             .find_map(|holder| {
-                let known = self.containers.get(&holder)?.pid;
-                known
+                let main_process = self.containers.get(&holder)?.pid;
+                main_process
                     .filter(|pid| self.fs.netns_of(*pid) == Some(netns))
                     .or_else(|| {
                         let below = self.tree.subtree(holder, |_| true);
@@ -304,8 +304,8 @@ impl Inventory {
     }
 }
 
-/// Namespaces in which the host side of a device may lie: other containers', and those that
-/// have a name.
+/// Lists namespaces that may have the host side of a device: other containers', and those with a
+/// name.
 fn other_doors<'a>(fs: &HostFs, all: impl Iterator<Item = &'a Arc<Container>>) -> Vec<Door> {
     let holders = all.filter_map(|c| Some((c.netns?, c.pid?)));
     let containers = holders.map(|(netns, pid)| Door {

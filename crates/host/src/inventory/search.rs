@@ -1,30 +1,30 @@
-//! Processes that no event tells of: those that have ended, and those that entered a namespace
+//! Searches for processes that raise no event: some have ended, and some entered a namespace
 //! without executing a program.
 //!
-//! [`Inventory::search`] looks for the processes of a namespace that has packets. `review` reads
-//! the processes of all cgroups again, a few at a time, so that the containers are soon those that a
-//! scan would find.
+//! [`Inventory::search`] searches for the processes of a namespace that has packets. `review` reads
+//! the processes of all cgroups again, a few at a time, so that the inventory soon equals the
+//! result of a scan.
 
 use super::Inventory;
 use super::claims::WEAK_AGE;
 use cofferdam_types::{CgroupId, NetnsId};
 use std::time::{Duration, Instant};
 
-/// Namespaces that nobody was found for are looked for again after this time, all in one pass,
+/// Time between two passes of the search for namespaces without a process.
 const SEARCH_AGAIN: Duration = Duration::from_secs(1);
-/// and given up after so many passes, until packets are reported again.
+/// Number of passes after which the search ends, until packets are reported again.
 const MAX_SEARCHES: u32 = 10;
-/// Namespaces remembered as not found, at most.
+/// Most namespaces that are searched for.
 const MAX_MISSED: usize = 4096;
-/// Time between two parts of a review,
+/// Time between two parts of a review.
 const REVIEW_EVERY: Duration = Duration::from_millis(250);
-/// each of so many cgroups and processes,
+/// Number of cgroups and processes in one part of a review.
 const REVIEW_WORK: usize = 64;
-/// and between two looks into a namespace whose devices no message tells of.
+/// Time between two visits to a namespace whose devices raise no message.
 const VISIT_EVERY: Duration = Duration::from_secs(2);
 
 impl Inventory {
-    /// Packets arrived in `netns`, and no container is known for it.
+    /// Searches for the container of `netns`, in which packets have arrived.
     pub(super) fn search(&mut self, netns: NetnsId) {
         if netns == self.host_netns || self.is_found(netns) {
             return;
@@ -55,7 +55,7 @@ impl Inventory {
         self.end_search();
     }
 
-    /// Searches again for the owners of namespaces with packets. Rare, and bounded: at most once a
+    /// Searches again for the owners of namespaces with packets. Rare and bounded: at most once a
     /// second, over the cgroups outside containers, and only while there are such namespaces.
     pub(super) fn search_again(&mut self) {
         let due = self.claims.next_search;
@@ -69,7 +69,7 @@ impl Inventory {
         }
     }
 
-    /// Ends one pass, and plans the next.
+    /// Ends one pass, and plans the next one.
     fn end_search(&mut self) {
         for searches in self.claims.missed.values_mut() {
             *searches += 1;
@@ -84,7 +84,8 @@ impl Inventory {
         !self.namespaces.holders(netns).is_empty() || !self.namespaces.guests(netns).is_empty()
     }
 
-    /// All cgroups but the root: first those without a process, then those outside containers.
+    /// Returns all cgroups but the root: first those without a process, then those outside
+    /// containers.
     fn in_search_order(&self) -> Vec<CgroupId> {
         let mut all = self.tree.top_down();
         all.retain(|id| self.tree.get(*id).is_some_and(|n| n.parent.is_some()));
@@ -95,7 +96,7 @@ impl Inventory {
         all
     }
 
-    /// Reads the processes of some cgroups again, when it is time.
+    /// Reads the processes of some cgroups again, if that is due.
     pub(super) fn review(&mut self) {
         let now = Instant::now();
         let next = *self.claims.next_review.get_or_insert(now + REVIEW_EVERY);
@@ -119,7 +120,7 @@ impl Inventory {
         }
     }
 
-    /// Reads the processes of `cgroup` again; claims of it that are at least `age` old count.
+    /// Reads the processes of `cgroup` again; its claims count if they are at least `age` old.
     fn review_one(&mut self, cgroup: CgroupId, age: Duration) -> usize {
         if self
             .tree
@@ -134,7 +135,7 @@ impl Inventory {
         work
     }
 
-    /// A whole review at once, as after some time without events.
+    /// Makes a whole review at once, for a time without events.
     #[cfg(test)]
     pub(super) fn review_all(&mut self) {
         for cgroup in self.tree.top_down() {

@@ -1,4 +1,4 @@
-//! The one full look: at the start, and after events were lost.
+//! The full scan: at the start, and after events were lost.
 
 use super::Inventory;
 use crate::HostError;
@@ -8,20 +8,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 impl Inventory {
-    /// Brings the tree, the containers and their namespaces in line with the host.
+    /// Updates the tree, the containers and their namespaces from the host.
     pub(super) fn sweep(&mut self) -> Result<(), HostError> {
         let found = self.walk()?;
         let alive: HashMap<CgroupId, &PathBuf> = found.iter().map(|(id, p)| (*id, p)).collect();
         for id in self.tree.top_down() {
-            let known = self.tree.get(id).map(|node| &node.path);
-            if known.is_some() && known != alive.get(&id).copied() {
+            let path = self.tree.get(id).map(|node| &node.path);
+            if path.is_some() && path != alive.get(&id).copied() {
                 self.remove_cgroup(id);
             }
         }
         for (id, path) in &found {
             self.add_cgroup(*id, path);
         }
-        // The root is no container, whatever runs in it.
+        // The root is never a container.
         for (id, _) in found.iter().skip(1) {
             self.refresh(*id);
         }
@@ -30,7 +30,7 @@ impl Inventory {
         Ok(())
     }
 
-    /// Every v2 cgroup, parents before their children.
+    /// Lists every v2 cgroup, parents before their children.
     fn walk(&self) -> Result<Vec<(CgroupId, PathBuf)>, HostError> {
         let root = PathBuf::from("/");
         let mount = self.layout.v2_directory(&root);
@@ -39,7 +39,7 @@ impl Inventory {
         let mut next = 0;
         while let Some((_, path)) = found.get(next).cloned() {
             next += 1;
-            // Gone in the meantime: its children are as well.
+            // The cgroup was removed in the meantime: its children were as well.
             let directory = self.layout.v2_directory(&path);
             for name in self.fs.directories(&directory).unwrap_or_default() {
                 if let Ok(inode) = self.fs.inode(directory.join(&name)) {

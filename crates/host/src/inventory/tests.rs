@@ -133,7 +133,7 @@ fn kubernetes_in_both_drivers() {
         assert_eq!(other.name, format!("containerd-{}", &pause[..12]));
         assert_eq!(other.pod.as_deref(), Some(uid));
         assert_eq!(other.netns, container.netns);
-        // Only the containers: neither slices nor the pod.
+        // Only the containers: neither the slices nor the pod.
         assert_eq!(inventory.containers().count(), 2);
     }
 }
@@ -145,7 +145,7 @@ fn a_task_of_ctr_is_known_by_containerds_own_directory() {
     let tasks = "/run/containerd/io.containerd.runtime.v2.task";
     host.write(&format!("{tasks}/default/web-1/config.json"), "{}");
     host.process("/default/web-1", 100, 7);
-    // The same form of path, of which containerd knows nothing.
+    // A path of the same form that containerd does not know.
     host.process("/default/other", 101, 8);
     let inventory = host.inventory();
     let task = by_path(&inventory, "/default/web-1").expect("a container");
@@ -214,7 +214,7 @@ fn the_highest_plain_cgroup_of_a_namespace_is_the_container() {
         .containers()
         .map(|c| c.cgroup_path.to_str().unwrap().to_owned())
         .collect();
-    // The root never is one, whatever runs in it.
+    // The root is never a container.
     let mut expected = ["/tenants/a", "/tenants/a/other", "/tenants/b/deep"];
     expected.sort_by_key(|p| host.id(p));
     assert_eq!(paths, expected);
@@ -259,7 +259,7 @@ fn a_session_with_processes_on_the_host_waits_for_packets() {
     );
     let change = only(inventory.handle(&KernelEvent::UnknownNetns { netns: NetnsId(7) }));
     assert!(matches!(change, ContainerChange::Added(c) if c.name == "session-1.scope"));
-    // Somebody with a better claim: the session lets go.
+    // A container with a better claim: the session loses the namespace.
     host.process("/tenants/web", 102, 7);
     let changes = inventory.handle(&seen(&host, "/tenants/web", 7, 102));
     assert!(
@@ -268,7 +268,7 @@ fn a_session_with_processes_on_the_host_waits_for_packets() {
     );
 }
 
-/// A worker that is moved into its cgroup, then enters a namespace without executing anything,
+/// A worker is moved into its cgroup, and then enters a namespace without executing a program,
 /// after the namespace's devices have sent their first packets.
 #[test]
 fn a_namespace_without_a_process_is_looked_for_again() {
@@ -286,7 +286,7 @@ fn a_namespace_without_a_process_is_looked_for_again() {
     inventory.claims.next_search = Some(std::time::Instant::now());
     let change = only(inventory.handle_links());
     assert!(matches!(change, ContainerChange::Added(c) if c.name == "worker"));
-    // Found: nothing is looked for any more.
+    // The search is over once the process is found.
     assert_eq!(inventory.handle(&unknown), []);
     inventory.claims.next_search = Some(std::time::Instant::now());
     inventory.handle_links();
@@ -341,16 +341,16 @@ fn a_container_follows_its_processes_into_another_namespace() {
 fn events_about_what_is_gone_are_harmless() {
     let host = FakeHost::new(true);
     let mut inventory = host.inventory();
-    let gone = CgroupId(u64::MAX);
+    let removed = CgroupId(u64::MAX);
     let pid = u32::MAX;
     for event in [
-        KernelEvent::CgroupRemoved { cgroup: gone },
+        KernelEvent::CgroupRemoved { cgroup: removed },
         KernelEvent::CgroupCreated {
-            cgroup: gone,
+            cgroup: removed,
             path: "/was/here".into(),
         },
         KernelEvent::ProcessSeen {
-            cgroup: gone,
+            cgroup: removed,
             netns: NetnsId(7),
             pid,
         },
@@ -367,17 +367,17 @@ fn events_about_what_is_gone_are_harmless() {
     ] {
         assert_eq!(inventory.handle(&event), [], "{event:?}");
     }
-    // A runtime's cgroup whose directory is gone by the time of the event: it comes and goes.
+    // A runtime's cgroup whose directory is removed before the event is handled: it comes and goes.
     let path = format!("/docker-{}.scope", hex_id(9));
     let event = KernelEvent::CgroupCreated {
-        cgroup: gone,
+        cgroup: removed,
         path: path.into(),
     };
     assert!(matches!(
         only(inventory.handle(&event)),
         ContainerChange::Added(_)
     ));
-    let event = KernelEvent::CgroupRemoved { cgroup: gone };
+    let event = KernelEvent::CgroupRemoved { cgroup: removed };
     assert!(matches!(
         only(inventory.handle(&event)),
         ContainerChange::Removed(_)
@@ -497,15 +497,16 @@ fn device_events_reach_the_right_container() {
     });
     let change = only(inventory.handle_links());
     assert!(matches!(change, ContainerChange::Changed(c) if c.interfaces.is_empty()));
-    // Lost messages: everything is requested again.
+    // After lost messages everything is queried again.
     host.network().events.push(LinkEvent::Lost);
     assert_eq!(inventory.handle_links(), []);
 }
 
-/// With a thousand containers, an event costs what it costs with one.
-/// Containers of a full host.
+/// Number of containers of a full host.
 const MANY: u32 = 1_000;
 
+/// With a thousand containers, an event costs the same as with one.
+///
 /// Promise 8.
 #[test]
 fn an_event_costs_the_same_with_a_thousand_containers() {
@@ -525,13 +526,13 @@ fn an_event_costs_the_same_with_a_thousand_containers() {
         let visits = host.network().visits;
         let before = inventory.fs.operations();
         assert_eq!(inventory.handle(&created(&host, path)), []);
-        // The process has gone on to a namespace of its own meanwhile.
+        // The process has entered its own namespace in the meantime.
         let added = inventory.handle(&seen(&host, path, HOST, 500));
         assert!(matches!(only(added), ContainerChange::Added(_)));
         assert_eq!(inventory.handle(&seen(&host, path, 5, 500)), []);
-        let known = format!("/machine.slice/libpod-{}.scope", hex_id(0));
-        assert_eq!(inventory.handle(&seen(&host, &known, 7, 1000)), []);
-        let sub = format!("{known}/sub");
+        let podman = format!("/machine.slice/libpod-{}.scope", hex_id(0));
+        assert_eq!(inventory.handle(&seen(&host, &podman, 7, 1000)), []);
+        let sub = format!("{podman}/sub");
         host.cgroup(&sub);
         assert_eq!(inventory.handle(&created(&host, &sub)).len(), 1);
         let removed = KernelEvent::CgroupRemoved {
@@ -553,9 +554,11 @@ fn selectors(texts: &[&str]) -> Vec<Selector> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
+/// The processes of the named cgroup are in the host's namespace.
+///
 /// Promise 7.
 #[test]
-fn a_cgroup_that_is_named_is_a_container_in_the_hosts_namespace_too() {
+fn a_named_cgroup_is_a_container() {
     let host = FakeHost::new(false);
     host.process("/bar1/worker", 100, HOST);
     host.process("/other", 101, HOST);
@@ -571,22 +574,24 @@ fn a_cgroup_that_is_named_is_a_container_in_the_hosts_namespace_too() {
     assert_eq!(bar.descendants, [host.id("/bar1/worker")]);
     assert!(inventory.name(&selectors(&["cgroup:/bar*"])).is_empty());
 
-    // One that is made later, when its first process comes.
+    // Another one is made later, and discovered with its first process.
     host.process("/bar2", 102, HOST);
     assert!(inventory.handle(&created(&host, "/bar2")).is_empty());
     let change = only(inventory.handle(&seen(&host, "/bar2", HOST, 102)));
     assert!(matches!(change, ContainerChange::Added(_)), "{change:?}");
 
-    // Its rule goes.
-    let gone = inventory.name(&selectors(&["cgroup:/bar2"]));
-    assert!(matches!(only(gone), ContainerChange::Removed(c) if c.cgroup == bar.cgroup));
+    // The rule of one is removed.
+    let changes = inventory.name(&selectors(&["cgroup:/bar2"]));
+    assert!(matches!(only(changes), ContainerChange::Removed(c) if c.cgroup == bar.cgroup));
     assert_eq!(inventory.name(&[]).len(), 1);
     assert_eq!(inventory.containers().count(), 0);
 }
 
+/// A double star names no cgroup either.
+///
 /// Promise 7.
 #[test]
-fn a_name_splits_no_runtimes_container_and_a_double_star_names_none() {
+fn a_name_splits_no_container_of_a_runtime() {
     let host = FakeHost::new(false);
     let path = format!("/machine.slice/libpod-{}.scope", hex_id(1));
     host.process(&format!("{path}/container"), 100, 7);

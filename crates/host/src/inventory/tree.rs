@@ -18,7 +18,7 @@ pub(crate) struct Node {
     pub is_named: bool,
     /// Processes directly in it, as last read.
     pub members: Members,
-    /// Namespaces that make it a container, and everything below it that has no other.
+    /// Namespaces that make it a container, with everything below it that has no other one.
     pub absorbs: BTreeSet<NetnsId>,
 }
 
@@ -38,7 +38,7 @@ impl Tree {
         self.nodes.get_mut(&id)
     }
 
-    /// The next cgroup after `id` in the order of ids; the first where none is left.
+    /// Returns the next cgroup after `id` in the order of ids; the first if there is none.
     pub fn after(&self, id: Option<CgroupId>) -> Option<CgroupId> {
         let begin = id.map_or(Bound::Unbounded, Bound::Excluded);
         let next = self.nodes.range((begin, Bound::Unbounded)).next();
@@ -54,15 +54,15 @@ impl Tree {
         self.by_path.get(path).copied()
     }
 
-    /// Ids of all cgroups, parents before their children.
+    /// Returns the ids of all cgroups, parents before their children.
     pub fn top_down(&self) -> Vec<CgroupId> {
         let root = self.id_of(Path::new("/"));
         root.map(|root| self.subtree(root, |_| true))
             .unwrap_or_default()
     }
 
-    /// `root` and what is below it, parents first; a child for which `enter` is false is left
-    /// out with all that it holds.
+    /// Returns `root` and all cgroups below it, parents first. A child for which `enter` is false
+    /// is left out, with all below it.
     pub fn subtree(&self, root: CgroupId, enter: impl Fn(CgroupId) -> bool) -> Vec<CgroupId> {
         let mut found = vec![root];
         let mut next = 0;
@@ -79,19 +79,19 @@ impl Tree {
         found
     }
 
-    /// The cgroups directly below `id`.
+    /// Returns the cgroups directly below `id`.
     pub fn children(&self, id: CgroupId) -> Vec<CgroupId> {
         let node = self.nodes.get(&id);
         node.map(|n| n.children.iter().copied().collect())
             .unwrap_or_default()
     }
 
-    /// `id` and the cgroups above it, the root last.
+    /// Iterates over `id` and the cgroups above it, the root last.
     pub fn upwards(&self, id: CgroupId) -> impl Iterator<Item = CgroupId> {
         std::iter::successors(Some(id), |id| self.nodes.get(id)?.parent)
     }
 
-    /// Adds a cgroup; its parent must be there already, unless it is the root.
+    /// Adds a cgroup; its parent must exist already, unless it is the root.
     pub fn insert(&mut self, id: CgroupId, path: &Path, parent: Option<CgroupId>) {
         if let Some(parent) = parent.and_then(|p| self.nodes.get_mut(&p)) {
             parent.children.insert(id);
@@ -113,14 +113,14 @@ impl Tree {
         self.by_path.insert(path.to_owned(), id);
     }
 
-    /// What is known of a cgroup beyond the form of its path.
+    /// Sets the class of a cgroup from other facts than the form of its path.
     pub fn set_class(&mut self, id: CgroupId, class: Class) {
         if let Some(node) = self.nodes.get_mut(&id) {
             node.class = class;
         }
     }
 
-    /// Removes one cgroup that has no children any more.
+    /// Removes one cgroup without children.
     pub fn remove(&mut self, id: CgroupId) {
         let Some(node) = self.nodes.remove(&id) else {
             return;

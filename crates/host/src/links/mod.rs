@@ -11,28 +11,28 @@ use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
-/// Where the other end of a device lies.
+/// Namespace of the other end of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PeerSpace {
     /// No other end, or in the same namespace.
     Same,
     /// In the host's namespace.
     Host,
-    /// In another namespace; which, if known.
+    /// In another namespace, which may be unknown.
     Other(Option<NetnsId>),
 }
 
-/// A device inside a container's namespace.
+/// Device inside a container's namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InnerLink {
     pub link: LinkMessage,
     pub peer_space: PeerSpace,
 }
 
-/// What was found inside one namespace.
+/// Contents of one namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Inside {
-    /// The number the host's namespace knows it by, once a device links the two.
+    /// Number of the namespace in the host's namespace, once a device links the two.
     pub nsid: Option<i32>,
     pub links: Vec<InnerLink>,
 }
@@ -40,8 +40,8 @@ pub(crate) struct Inside {
 /// A change that the kernel reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LinkEvent {
-    /// A device was made, changed or removed in the host's namespace (`nsid` `None`), or in
-    /// the one that the host knows by `nsid`.
+    /// A device was made, changed or removed in the host's namespace (`nsid` is `None`), or in the
+    /// namespace with the host's number `nsid`.
     Link {
         nsid: Option<i32>,
         link: LinkMessage,
@@ -52,26 +52,26 @@ pub(crate) enum LinkEvent {
     Lost,
 }
 
-/// A namespace to look into.
+/// Namespace to visit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Door {
     pub netns: NetnsId,
-    /// A file that stands for it, such as `/proc/PID/ns/net`.
+    /// File of the namespace, such as `/proc/PID/ns/net`.
     pub file: PathBuf,
 }
 
-/// Lists further namespaces; asked only when a device's other end is in neither of two.
+/// Lists further namespaces; called only if a device's other end is in neither of two.
 pub(crate) type Others<'a> = &'a (dyn Fn() -> Vec<Door> + Sync);
 
-/// The network side of a host; tests put a made-up one in its place.
+/// Network side of a host; tests replace it by a synthetic one.
 pub(crate) trait Network: Send {
-    /// Readable when [`Network::drain`] has something.
+    /// Returns a descriptor that is readable when [`Network::drain`] has events.
     fn fd(&self) -> BorrowedFd<'_>;
     /// Takes all pending events, without waiting.
     fn drain(&mut self) -> Vec<LinkEvent>;
-    /// All devices of the host's namespace.
+    /// Lists all devices of the host's namespace.
     fn host_links(&mut self) -> Result<Vec<LinkMessage>, HostError>;
-    /// Looks into each namespace of `doors`; those that are gone are left out. `others` are
-    /// namespaces in which the other end of a device may lie.
+    /// Visits each namespace of `doors`; leaves out namespaces that have ended. `others` are
+    /// namespaces that may have the other end of a device.
     fn look_inside(&mut self, doors: &[Door], others: Others<'_>) -> HashMap<NetnsId, Inside>;
 }

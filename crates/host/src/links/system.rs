@@ -17,7 +17,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 const RTNLGRP_LINK: u32 = 1;
 const RTNLGRP_NSID: u32 = 28;
 const NETLINK_LISTEN_ALL_NSID: libc::c_int = 8;
-/// Room for what a thousand containers that start together may cause between two readings.
+/// Size of the event buffer, for a thousand containers that start together between two readings.
 const EVENT_BUFFER_BYTES: u32 = 4 << 20;
 
 /// Sockets in the host's network namespace.
@@ -29,7 +29,7 @@ pub(crate) struct SystemNetwork {
 }
 
 impl SystemNetwork {
-    /// Opens the sockets in the namespace that `host` stands for, and subscribes.
+    /// Opens the sockets in the namespace of the file `host`, and subscribes.
     pub fn open(host: File, is_own: bool) -> Result<SystemNetwork, HostError> {
         let open = || Ok((Rtnetlink::open()?, subscribe()?));
         let opened = if is_own {
@@ -56,7 +56,7 @@ impl SystemNetwork {
         let mut space = |link: &LinkMessage| match link.peer_nsid {
             None => PeerSpace::Same,
             Some(nsid) if Some(nsid) == host_nsid => PeerSpace::Host,
-            // Rare: it checks every known namespace again, so only when necessary.
+            // This is rare: it checks every known namespace again, so only if necessary.
             Some(nsid) => {
                 let map = elsewhere.get_or_insert_with(|| numbered(&mut inner, &others()));
                 PeerSpace::Other(map.get(&nsid).copied())
@@ -77,7 +77,7 @@ impl SystemNetwork {
     }
 }
 
-/// The numbers of `others` in the namespace of `inner`.
+/// Returns the numbers of `others` in the namespace of `inner`.
 fn numbered(inner: &mut Rtnetlink, others: &[Door]) -> HashMap<i32, NetnsId> {
     let mut map = HashMap::new();
     for other in others {
@@ -95,7 +95,7 @@ fn subscribe() -> io::Result<Socket> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     socket.bind(&SocketAddr::new(0, 0))?;
     socket.set_non_blocking(true)?;
-    // Two comforts that need privileges; without them fewer changes are heard, and sooner lost.
+    // Two options that need privileges; without them fewer changes arrive, and are lost sooner.
     if force_buffer(&socket).is_err() {
         let _ = socket.set_rx_buf_sz(EVENT_BUFFER_BYTES);
     }
@@ -124,15 +124,15 @@ fn force_buffer(socket: &Socket) -> io::Result<()> {
     }
 }
 
-/// One datagram and the namespace it comes from. netlink-sys does not hand out the ancillary
-/// data that names the namespace, hence the system call by hand.
+/// Receives one datagram and the namespace from which it comes. netlink-sys does not return the
+/// ancillary data that names the namespace, hence the direct system call.
 fn receive(socket: &Socket, buffer: &mut [u8]) -> io::Result<(usize, Option<i32>)> {
     let mut control = [0u64; 16];
     let mut part = libc::iovec {
         iov_base: buffer.as_mut_ptr().cast(),
         iov_len: buffer.len(),
     };
-    // SAFETY: msghdr is plain data for which all zeroes is a valid value.
+    // SAFETY: msghdr is plain data, for which all zeroes is a valid value.
     let mut header: libc::msghdr = unsafe { zeroed() };
     header.msg_iov = &raw mut part;
     header.msg_iovlen = 1;
@@ -165,7 +165,7 @@ fn receive(socket: &Socket, buffer: &mut [u8]) -> io::Result<(usize, Option<i32>
 
 impl Network for SystemNetwork {
     fn fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the socket lives, and keeps its descriptor, as long as `self` is borrowed.
+        // SAFETY: the socket lives, and keeps its descriptor, while `self` is borrowed.
         unsafe { BorrowedFd::borrow_raw(self.events.as_raw_fd()) }
     }
 

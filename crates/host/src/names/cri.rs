@@ -1,7 +1,7 @@
 //! containerd and CRI-O: annotations in the OCI `config.json` of each container's bundle.
 
 use super::identity::{Identity, plausible};
-use crate::classify::Named;
+use crate::classify::NamedContainer;
 use crate::fs::{HostFs, SMALL_BYTES};
 use cofferdam_types::Runtime;
 use serde::Deserialize;
@@ -16,10 +16,10 @@ const CONTAINERD: [&str; 4] = [
     "/var/snap/microk8s/common/run/containerd",
 ];
 
-/// Below a state directory: a directory for each namespace, one in it for each task.
+/// Folder below a state directory, with a folder for each namespace, and in it one for each task.
 const TASKS: &str = "io.containerd.runtime.v2.task";
 
-/// What the annotations of an OCI configuration say.
+/// Names in the annotations of an OCI configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OciNames {
     /// The container's name.
@@ -34,7 +34,7 @@ struct Spec {
     annotations: Map<String, Value>,
 }
 
-/// Names from the bytes of an OCI `config.json`; empty when it does not parse.
+/// Reads names from the bytes of an OCI `config.json`; empty if it does not parse.
 pub fn annotations(bytes: &[u8]) -> OciNames {
     let Ok(spec) = serde_json::from_slice::<Spec>(bytes) else {
         return OciNames::default();
@@ -53,7 +53,7 @@ pub fn annotations(bytes: &[u8]) -> OciNames {
         "io.kubernetes.cri-o.ContainerType",
     ]);
     let name = match kind.as_deref() {
-        // The container that only holds the pod's namespaces has no name of its own.
+        // The container that only keeps the pod's namespaces has no name of its own.
         Some("sandbox") => Some("pause".to_owned()),
         _ => get(&[
             "io.kubernetes.cri.container-name",
@@ -68,10 +68,10 @@ pub fn annotations(bytes: &[u8]) -> OciNames {
     OciNames { name, pod }
 }
 
-/// A container started by `ctr`, or by nerdctl without systemd: its cgroup is `/NAMESPACE/ID`, a
-/// form that is ambiguous by itself. containerd's own directory of the task, created before the
+/// Finds a container started by `ctr`, or by nerdctl without systemd. Its cgroup is
+/// `/NAMESPACE/ID`, an ambiguous form. containerd's own directory of the task, created before the
 /// cgroup, identifies it.
-pub(crate) fn task(fs: &HostFs, cgroup_path: &Path) -> Option<Named> {
+pub(crate) fn task(fs: &HostFs, cgroup_path: &Path) -> Option<NamedContainer> {
     let id = cgroup_path.file_name()?.to_str()?;
     let space = cgroup_path.parent()?;
     // Exactly two components: other cgroups cost no disk access.
@@ -79,11 +79,11 @@ pub(crate) fn task(fs: &HostFs, cgroup_path: &Path) -> Option<Named> {
         return None;
     }
     let namespace = space.file_name()?;
-    let known = CONTAINERD.iter().any(|state| {
+    let is_task = CONTAINERD.iter().any(|state| {
         let tasks = Path::new(state).join(TASKS);
         fs.exists(tasks.join(namespace).join(id))
     });
-    known.then(|| Named {
+    is_task.then(|| NamedContainer {
         runtime: Runtime::Containerd,
         id: Some(id.to_owned()),
         name: plausible(id),
@@ -97,7 +97,7 @@ pub(crate) fn containerd(fs: &HostFs, id: &str) -> Identity {
     found.unwrap_or_default()
 }
 
-/// Where containerd may have the bundle of a container: one directory for each of its state
+/// Lists possible folders of a container's bundle in containerd: one for each of its state
 /// directories and namespaces (k8s.io, default, moby).
 pub(crate) fn containerd_bundles(fs: &HostFs, id: &str) -> Vec<PathBuf> {
     let mut bundles = Vec::new();
@@ -116,7 +116,7 @@ pub(crate) fn crio(fs: &HostFs, id: &str) -> Identity {
     found.unwrap_or_default()
 }
 
-/// Where CRI-O may have the bundle of a container.
+/// Lists possible folders of a container's bundle in CRI-O.
 pub(crate) fn crio_bundles(id: &str) -> Vec<PathBuf> {
     let drivers = ["overlay", "vfs", "btrfs"].iter();
     drivers

@@ -16,13 +16,13 @@ struct Daemon {
     data_root: PathBuf,
 }
 
-/// The container's name from the bytes of `config.v2.json`, without its leading slash.
+/// Reads the container's name from the bytes of `config.v2.json`, without its leading slash.
 pub fn config(bytes: &[u8]) -> Option<String> {
     let config: Config = serde_json::from_slice(bytes).ok()?;
     super::identity::plausible(&config.name)
 }
 
-/// `data-root` from the bytes of `daemon.json`.
+/// Reads `data-root` from the bytes of `daemon.json`.
 pub fn data_root(bytes: &[u8]) -> Option<PathBuf> {
     let daemon: Daemon = serde_json::from_slice(bytes).ok()?;
     daemon.data_root.is_absolute().then_some(daemon.data_root)
@@ -33,7 +33,7 @@ pub(crate) fn name(fs: &HostFs, id: &str, home: Option<&Path>) -> Option<String>
     config(&fs.read(file, crate::fs::SMALL_BYTES).ok()?)
 }
 
-/// The directory that docker keeps of a container.
+/// Returns the directory that docker keeps for a container.
 pub(crate) fn directory(fs: &HostFs, id: &str, home: Option<&Path>) -> PathBuf {
     let root = match home {
         Some(home) => home.join(".local/share/docker"),

@@ -1,18 +1,18 @@
-//! What the readers of all runtimes share: what they find, what may be shown of it, and the home of
-//! a rootless container's owner.
+//! Helpers of the readers of all runtimes: their result, its validation, and the home of a rootless
+//! container's owner.
 
 use crate::fs::HostFs;
 use std::path::{Path, PathBuf};
 
-/// What a runtime's state says about one container.
+/// Names of one container in a runtime's state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub name: Option<String>,
-    /// `namespace/name`.
+    /// Pod, as `namespace/name`.
     pub pod: Option<String>,
 }
 
-/// Home of the user whose systemd slice a rootless container's cgroup lies in.
+/// Finds the home of the user whose systemd slice has a rootless container's cgroup.
 pub(crate) fn owner_home(fs: &HostFs, cgroup_path: &Path) -> Option<PathBuf> {
     let uid = cgroup_path.iter().find_map(|c| {
         c.to_str()?
@@ -24,7 +24,7 @@ pub(crate) fn owner_home(fs: &HostFs, cgroup_path: &Path) -> Option<PathBuf> {
     passwd_home(&fs.read_text("/etc/passwd").ok()?, uid)
 }
 
-/// Home directory of a user id, from the text of `/etc/passwd`.
+/// Finds the home directory of a user id, in the text of `/etc/passwd`.
 pub fn passwd_home(text: &str, uid: u32) -> Option<PathBuf> {
     text.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -34,8 +34,8 @@ pub fn passwd_home(text: &str, uid: u32) -> Option<PathBuf> {
     })
 }
 
-/// `name` if it is fit for a table: not empty, not long, without control characters. The state of a
-/// rootless runtime belongs to its user and may contain anything.
+/// Returns `name` if it is fit for a table: not empty, not long, without control characters. The
+/// state of a rootless runtime belongs to its user and may contain anything.
 pub(crate) fn plausible(name: &str) -> Option<String> {
     let name = name.strip_prefix('/').unwrap_or(name);
     let sound = !name.is_empty() && name.len() <= 255 && !name.chars().any(char::is_control);

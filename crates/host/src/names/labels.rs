@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// CRI-O keeps the labels of a pod's container as JSON in one annotation.
+/// Annotation in which CRI-O keeps the labels of a pod's container, as JSON.
 const CRIO_LABELS: &str = "io.kubernetes.cri-o.Labels";
 
 #[derive(Deserialize)]
@@ -30,9 +30,9 @@ struct DockerLabels {
     labels: Option<Map<String, Value>>,
 }
 
-/// Labels and annotations of `container` that are stored in files: docker's labels, CRI-O's labels,
-/// and the OCI annotations of podman, containerd and CRI-O. podman and containerd keep labels in
-/// databases that are not read. Empty if there are none, or none can be read.
+/// Reads labels and annotations of `container` that are stored in files: docker's labels, CRI-O's
+/// labels, and the OCI annotations of podman, containerd and CRI-O. podman and containerd keep
+/// labels in databases that are not read. Empty if there are none, or none can be read.
 pub fn labels(fs: &HostFs, container: &Container) -> BTreeMap<String, String> {
     let Some(id) = container.id.as_deref() else {
         return BTreeMap::new();
@@ -63,13 +63,13 @@ pub fn labels(fs: &HostFs, container: &Container) -> BTreeMap<String, String> {
     }
 }
 
-/// Labels from the bytes of docker's `config.v2.json`.
+/// Reads labels from the bytes of docker's `config.v2.json`.
 pub fn docker_labels(bytes: &[u8]) -> BTreeMap<String, String> {
     let config: Option<DockerConfig> = serde_json::from_slice(bytes).ok();
     strings(config.and_then(|c| c.config.labels).unwrap_or_default())
 }
 
-/// Annotations from the bytes of an OCI `config.json`, CRI-O's labels among them.
+/// Reads annotations from the bytes of an OCI `config.json`, with CRI-O's labels.
 pub fn annotations(bytes: &[u8]) -> BTreeMap<String, String> {
     let spec: Option<Spec> = serde_json::from_slice(bytes).ok();
     let mut found = strings(spec.map(|s| s.annotations).unwrap_or_default());

@@ -1,4 +1,4 @@
-//! What people call a container: read from the state that its runtime keeps on disk.
+//! Names of containers, read from the state that their runtime keeps on disk.
 
 pub(crate) mod cri;
 pub(crate) mod docker;
@@ -8,20 +8,20 @@ pub(crate) mod nspawn;
 pub(crate) mod podman;
 mod storage;
 
-use crate::classify::Named;
+use crate::classify::NamedContainer;
 use crate::fs::HostFs;
 use cofferdam_types::{Runtime, path_text, printable};
 use identity::{Identity, owner_home, plausible};
 use std::path::Path;
 
-/// Looks names up; keeps what was read of files that list many containers.
+/// Looks up names; caches files that list many containers.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     podman: podman::Cache,
 }
 
 impl Names {
-    pub fn look_up(&mut self, fs: &HostFs, named: &Named, cgroup_path: &Path) -> Identity {
+    pub fn look_up(&mut self, fs: &HostFs, named: &NamedContainer, cgroup_path: &Path) -> Identity {
         let Some(id) = named.id.as_deref() else {
             let registered = match named.runtime {
                 Runtime::Nspawn => nspawn::name(fs, cgroup_path),
@@ -42,7 +42,7 @@ impl Names {
             },
             Runtime::Containerd => {
                 let identity = cri::containerd(fs, id);
-                // A kubelet of old drove docker through the same cgroup paths.
+                // An old kubelet used docker with the same cgroup paths.
                 let name = identity.name.or_else(|| docker::name(fs, id, None));
                 Identity {
                     name,
@@ -55,7 +55,7 @@ impl Names {
     }
 }
 
-/// A name for a container whose runtime's state could not be read.
+/// Makes a name for a container whose runtime's state could not be read.
 pub(crate) fn fallback(runtime: Runtime, id: Option<&str>, path: &Path) -> String {
     if let Some(id) = id {
         return format!("{runtime}-{}", id.get(..12).unwrap_or(id));

@@ -1,15 +1,15 @@
 //! systemd-nspawn: `/run/systemd/machines/NAME`.
 
-/// What `/run/systemd/machines/NAME` says.
+/// Content of `/run/systemd/machines/NAME`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
-    /// The unit (scope or service) that the machine runs in.
+    /// Unit (scope or service) of the machine.
     pub unit: Option<String>,
-    /// Process id of its init.
+    /// Process id of the machine's init.
     pub leader: Option<u32>,
 }
 
-/// Reads the text of `/run/systemd/machines/NAME`: `KEY=VALUE` lines.
+/// Parses the text of `/run/systemd/machines/NAME`: `KEY=VALUE` lines.
 pub fn machine(text: &str) -> Machine {
     let get = |key: &str| {
         text.lines()
@@ -23,8 +23,8 @@ pub fn machine(text: &str) -> Machine {
     }
 }
 
-/// The machine whose unit is the last component of `cgroup_path`; systemd-machined keeps a link
-/// `unit:UNIT` → NAME for each.
+/// Finds the machine whose unit is the last component of `cgroup_path`; systemd-machined keeps a
+/// link `unit:UNIT` → NAME for each.
 pub(crate) fn name(fs: &crate::fs::HostFs, cgroup_path: &std::path::Path) -> Option<String> {
     let unit = cgroup_path.file_name()?.to_str()?;
     let link = fs.path(format!("/run/systemd/machines/unit:{unit}"));

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A thousand containers take about 1 MiB.
+/// Size limit of a list: a thousand containers take about 1 MiB.
 const MAX_BYTES: u64 = 64 << 20;
 const DRIVERS: [&str; 3] = ["overlay", "vfs", "btrfs"];
 const LISTS: [&str; 2] = ["containers.json", "volatile-containers.json"];
@@ -18,7 +18,7 @@ struct Entry {
     names: Option<Vec<String>>,
 }
 
-/// Names by full id from the bytes of `containers.json`; nothing when it does not parse.
+/// Reads names by full id from the bytes of `containers.json`; empty if it does not parse.
 pub fn containers(bytes: &[u8]) -> HashMap<String, String> {
     let entries: Vec<Entry> = serde_json::from_slice(bytes).unwrap_or_default();
     entries
@@ -30,7 +30,7 @@ pub fn containers(bytes: &[u8]) -> HashMap<String, String> {
         .collect()
 }
 
-/// `graphroot` from the text of `storage.conf`.
+/// Reads `graphroot` from the text of `storage.conf`.
 pub fn graph_root(text: &str) -> Option<PathBuf> {
     text.lines().find_map(|line| {
         let (key, value) = line.split_once('=')?;
@@ -39,7 +39,7 @@ pub fn graph_root(text: &str) -> Option<PathBuf> {
     })
 }
 
-/// Lists already read; each is read again only when its file is another one.
+/// Cached lists; a list is read again only if its file has changed.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     lists: HashMap<PathBuf, (Version, HashMap<String, String>)>,
@@ -50,7 +50,7 @@ pub(crate) struct Cache {
 type Version = (u64, u64, i64, i64);
 
 impl Cache {
-    /// The name of the container `id`, from the system's storage or that below `home`.
+    /// Finds the name of the container `id`, in the system's storage or the one below `home`.
     pub fn name(&mut self, fs: &HostFs, id: &str, home: Option<&Path>) -> Option<String> {
         let root = match home {
             Some(home) => user_root(home),
@@ -80,7 +80,7 @@ impl Cache {
         if self
             .lists
             .get(&path)
-            .is_none_or(|(known, _)| *known != version)
+            .is_none_or(|(cached, _)| *cached != version)
         {
             let bytes = fs.read(&path, MAX_BYTES).ok()?;
             self.lists
@@ -100,7 +100,7 @@ fn system_root(fs: &HostFs) -> PathBuf {
     root.unwrap_or_else(|| PathBuf::from("/var/lib/containers/storage"))
 }
 
-/// Where podman may have the OCI configuration of a container.
+/// Lists possible folders of a container's OCI configuration in podman.
 pub(crate) fn bundles(fs: &HostFs, id: &str, home: Option<&Path>) -> Vec<PathBuf> {
     let root = home.map_or_else(|| system_root(fs), user_root);
     super::storage::configurations(&root, &DRIVERS, id)

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// The OCI configuration in a storage directory of libpod.
+/// Lists possible paths of an OCI configuration in a storage directory of libpod.
 pub(crate) fn configurations(root: &Path, drivers: &[&str], id: &str) -> Vec<PathBuf> {
     drivers
         .iter()

@@ -107,7 +107,7 @@ fn nspawn_units() {
     }
 }
 
-/// A FIFO or a device in place of a file must not hold anyone up.
+/// A FIFO or a device in place of a file must not block a reader.
 #[test]
 fn only_regular_files_are_read() {
     let fs = HostFs::host();

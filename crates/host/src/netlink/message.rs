@@ -1,10 +1,10 @@
-//! The few fields of rtnetlink messages that matter here, by hand: a general decoder refuses
-//! the whole message when one attribute of a newer kernel surprises it.
-//! Source: netlink(7), rtnetlink(7), `linux/if_link.h`, `linux/net_namespace.h`.
+//! Decodes by hand the few fields of rtnetlink messages that matter here: a general decoder refuses
+//! the whole message if one attribute of a newer kernel surprises it. Source: netlink(7),
+//! rtnetlink(7), `linux/if_link.h`, `linux/net_namespace.h`.
 
 use cofferdam_types::Tunnel;
 
-/// One netlink message, its header taken off.
+/// One netlink message without its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
     /// `nlmsg_type`.
@@ -13,22 +13,22 @@ pub struct Message<'a> {
     pub flags: u16,
     /// `nlmsg_seq`.
     pub sequence: u32,
-    /// What follows the header.
+    /// Bytes after the header.
     pub payload: &'a [u8],
 }
 
 /// A network device, from `RTM_NEWLINK` or `RTM_DELLINK`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkMessage {
-    /// Its index.
+    /// Index of the device.
     pub index: u32,
-    /// Its name.
+    /// Name of the device.
     pub name: String,
     /// Driver family, such as `veth`; empty for most physical devices.
     pub kind: String,
     /// Index of the other end (veth) or the lower device (macvlan).
     pub peer: Option<u32>,
-    /// Namespace of that device, when it is not this one.
+    /// Namespace of that device, if it is another one.
     pub peer_nsid: Option<i32>,
     /// Index of the bridge, bond or other device that it is a port of.
     pub master: Option<u32>,
@@ -50,8 +50,8 @@ impl LinkMessage {
         matches!(self.kind.as_str(), "veth" | "netkit")
     }
 
-    /// The tunnel that it is one end of, where its packets come by this namespace and can be told from
-    /// outside of it.
+    /// Returns the tunnel of which it is one end, if the tunnel's packets pass this namespace and
+    /// are recognizable outside of it.
     pub fn tunnel(&self) -> Option<Tunnel> {
         if self.peer_nsid.is_some() {
             return None;
@@ -116,7 +116,7 @@ pub fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// The device in a link message; `None` for other messages and for those without a name.
+/// Decodes the device in a link message; `None` for other messages and for those without a name.
 pub fn link_message(message: &Message<'_>) -> Option<LinkMessage> {
     if !matches!(message.kind, libc::RTM_NEWLINK | libc::RTM_DELLINK) {
         return None;
@@ -151,7 +151,7 @@ pub fn link_message(message: &Message<'_>) -> Option<LinkMessage> {
     (!link.name.is_empty()).then_some(link)
 }
 
-/// The UDP port in the attributes of a device of the driver family `kind`.
+/// Finds the UDP port in the attributes of a device of the driver family `kind`.
 fn tunnel_port(kind: &str, data: &[u8]) -> Option<u16> {
     let wanted = match kind {
         "vxlan" => IFLA_VXLAN_PORT,
@@ -162,7 +162,8 @@ fn tunnel_port(kind: &str, data: &[u8]) -> Option<u16> {
     Some(u16::from_be_bytes(*value.first_chunk()?))
 }
 
-/// `NETNSA_NSID` of a namespace id message, with its message type; `None` for other messages.
+/// Decodes `NETNSA_NSID` of a namespace id message, with its message type; `None` for other
+/// messages.
 pub fn nsid_message(message: &Message<'_>) -> Option<(u16, i32)> {
     if !matches!(
         message.kind,
@@ -179,7 +180,7 @@ pub fn nsid_message(message: &Message<'_>) -> Option<(u16, i32)> {
 pub(crate) const NETNSA_NSID: u16 = 1;
 pub(crate) const NETNSA_FD: u16 = 3;
 
-/// Bytes of one attribute, padded. The value has at most 65531 bytes.
+/// Encodes one attribute, padded. The value has at most 65531 bytes.
 pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = u16::try_from(4 + value.len()).expect("attributes built here are short");
     let mut bytes = Vec::with_capacity(align(length.into()));
@@ -190,7 +191,7 @@ pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Bytes of one request.
+/// Encodes one request.
 pub(crate) fn request(kind: u16, flags: libc::c_int, sequence: u32, payload: &[u8]) -> Vec<u8> {
     let flags = u16::try_from(flags).expect("netlink flags have 16 bits");
     let length = u32::try_from(HEADER_BYTES + payload.len()).expect("requests are short");
@@ -210,7 +211,7 @@ fn text(value: &[u8]) -> String {
 }
 
 fn align(length: usize) -> usize {
-    // A length below its own header would make the iterators stand still.
+    // A length below its own header would stop the iterators.
     length.max(1).next_multiple_of(4)
 }
 
@@ -218,7 +219,7 @@ pub(crate) fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(*bytes.get(offset..)?.first_chunk()?))
 }
 
-/// The 32 bits at `offset`, in the byte order of this machine; `None` beyond the end.
+/// Reads the 32 bits at `offset`, in the byte order of this machine; `None` beyond the end.
 pub fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(offset..)?.first_chunk()?))
 }

@@ -1,6 +1,7 @@
-//! Netlink requests of one socket, for what [`Inventory`](crate::Inventory) does not follow: the
-//! messages, rtnetlink, the `netdev` family, and sock_diag. A request concerns the network namespace
-//! of the thread that opened the socket; see [`in_namespace`](crate::in_namespace).
+//! Netlink requests of one socket, for subjects that [`Inventory`](crate::Inventory) does not
+//! track: the messages, rtnetlink, the `netdev` family, and sock_diag. A request concerns the
+//! network namespace of the thread that opened the socket; see
+//! [`in_namespace`](crate::in_namespace).
 
 pub(crate) mod message;
 mod netdev;

@@ -1,5 +1,5 @@
-//! The `netdev` family of generic netlink: what drivers announce about XDP, and which devices
-//! have NAPI. Source: `Documentation/netlink/specs/netdev.yaml`.
+//! The `netdev` family of generic netlink: XDP features of drivers, and devices with NAPI. Source:
+//! `Documentation/netlink/specs/netdev.yaml`.
 
 use super::message::{attribute, attributes, u16_at, u32_at};
 use super::socket::Rtnetlink;
@@ -18,21 +18,21 @@ const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
 const NETDEV_A_NAPI_IFINDEX: u16 = 1;
 const NETDEV_A_NAPI_PID: u16 = 4;
 
-/// `NETDEV_CMD_NAPI_SET`: changes a NAPI instance. Linux 6.13 on.
+/// `NETDEV_CMD_NAPI_SET`: changes a NAPI instance. Since Linux 6.13.
 pub const NAPI_SET: u8 = 14;
-/// `NETDEV_A_NAPI_ID`: which instance, 32 bits.
+/// `NETDEV_A_NAPI_ID`: number of the instance, 32 bits.
 pub const NAPI_ID: u16 = 2;
-/// `NETDEV_A_NAPI_THREADED`: whether it polls in a thread, 32 bits. Linux 6.17 on.
+/// `NETDEV_A_NAPI_THREADED`: whether it polls in a thread, 32 bits. Since Linux 6.17.
 pub const NAPI_THREADED: u16 = 8;
 
-/// The family, once found; kernels before 6.3 do not have it.
+/// The family, once found; kernels before 6.3 lack it.
 pub struct Netdev {
     socket: Rtnetlink,
     family: u16,
 }
 
 impl Netdev {
-    /// Looks the family up; not found where the kernel does not have it.
+    /// Looks up the family; not found if the kernel lacks it.
     pub fn open() -> io::Result<Netdev> {
         let mut socket = Rtnetlink::open_protocol(NETLINK_GENERIC)?;
         let name = attribute(CTRL_ATTR_FAMILY_NAME, b"netdev\0");
@@ -53,7 +53,7 @@ impl Netdev {
         Ok(Netdev { socket, family })
     }
 
-    /// Interface index → XDP feature bits.
+    /// Returns the XDP feature bits by interface index.
     pub fn xdp_features(&mut self) -> io::Result<BTreeMap<u32, u64>> {
         let mut found = BTreeMap::new();
         self.socket.ask(
@@ -79,7 +79,7 @@ impl Netdev {
         Ok(found)
     }
 
-    /// Indices of devices that have at least one NAPI instance (kernel 6.8 on).
+    /// Returns the indices of devices that have at least one NAPI instance (since Linux 6.8).
     pub fn with_napi(&mut self) -> io::Result<BTreeSet<u32>> {
         let mut found = BTreeSet::new();
         self.socket.ask(
@@ -95,7 +95,7 @@ impl Netdev {
         Ok(found)
     }
 
-    /// All NAPI instances of devices that are up.
+    /// Lists all NAPI instances of devices that are up.
     pub fn napis(&mut self) -> io::Result<Vec<Napi>> {
         let mut found = Vec::new();
         self.socket.ask(
@@ -107,21 +107,21 @@ impl Netdev {
         Ok(found)
     }
 
-    /// Sends a request that is answered by an acknowledgement only.
+    /// Sends a request whose only answer is an acknowledgement.
     pub fn request(&mut self, kind: u8, attributes: &[u8]) -> io::Result<()> {
         let request = [&command(kind), attributes].concat();
         self.socket.request(self.family, 0, &request)
     }
 }
 
-/// One NAPI instance of a network device.
+/// NAPI instance of a network device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Napi {
     /// Index of the device.
     pub ifindex: u32,
-    /// The instance's number; a new one each time the device makes it anew.
+    /// Number of the instance; a new one each time the device creates it.
     pub id: u32,
-    /// Its thread, where it has one.
+    /// Thread of the instance, if it has one.
     pub thread: Option<u32>,
     /// 0: it polls in softirq, 1: in its thread; `None` before Linux 6.17.
     pub threaded: Option<u32>,

@@ -6,25 +6,25 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// How often a dump that the kernel marks as inconsistent is made again.
+/// Most attempts at a dump that the kernel marks as inconsistent.
 const DUMP_ATTEMPTS: u32 = 8;
-/// Leave statistics out: they are most of a link message.
+/// Leaves out statistics: they are most of a link message.
 const RTEXT_FILTER_SKIP_STATS: u32 = 1 << 3;
 const IFLA_EXT_MASK: u16 = 29;
 
-/// A socket in the network namespace of the thread that opened it; it stays there.
+/// Socket in the network namespace of the thread that opened it; it stays there.
 pub struct Rtnetlink {
     socket: Socket,
     sequence: u32,
 }
 
 impl Rtnetlink {
-    /// Opens it in the network namespace of the calling thread.
+    /// Opens it in the calling thread's network namespace.
     pub fn open() -> io::Result<Rtnetlink> {
         Rtnetlink::open_protocol(NETLINK_ROUTE)
     }
 
-    /// A socket of another netlink family; the framing is the same.
+    /// Opens a socket of another netlink family; the framing is the same.
     pub fn open_protocol(protocol: isize) -> io::Result<Rtnetlink> {
         let mut socket = Socket::new(protocol)?;
         socket.bind_auto()?;
@@ -35,7 +35,7 @@ impl Rtnetlink {
         })
     }
 
-    /// All devices of the socket's namespace.
+    /// Lists all devices of the socket's namespace.
     pub fn links(&mut self) -> io::Result<Vec<LinkMessage>> {
         let mut payload = vec![0; 16];
         payload.extend(attribute(
@@ -52,12 +52,12 @@ impl Rtnetlink {
                 break;
             }
         }
-        // The last try is returned even when devices came and went all the while: each such
-        // change is also an event, which will be heard.
+        // The last try is returned even if devices came and went all the time: each such change
+        // also raises an event.
         Ok(links)
     }
 
-    /// The socket's namespace's number for the namespace of `file`.
+    /// Returns the number of the namespace `file` in the socket's namespace.
     pub fn nsid(&mut self, file: &File) -> io::Result<Option<i32>> {
         let mut payload = vec![0; 4];
         payload.extend(attribute(NETNSA_FD, &file.as_raw_fd().to_ne_bytes()));
@@ -70,12 +70,12 @@ impl Rtnetlink {
         Ok(nsid)
     }
 
-    /// Sends a request that is answered by an acknowledgement only.
+    /// Sends a request whose only answer is an acknowledgement.
     pub fn request(&mut self, kind: u16, flags: libc::c_int, payload: &[u8]) -> io::Result<()> {
         self.ask(kind, flags, payload, |_| {}).map(drop)
     }
 
-    /// Sends a request and hands every answer to `take`. False: the dump was inconsistent.
+    /// Sends a request and passes every answer to `take`. False if the dump was inconsistent.
     pub fn ask(
         &mut self,
         kind: u16,

@@ -16,28 +16,29 @@ const ALL_STATES: u32 = u32::MAX;
 const ANSWER_BYTES: usize = 72;
 /// Offset of the owner's number in it.
 const ANSWER_UID: usize = 64;
-/// Cookie of a socket that is asked for by its addresses alone (INET_DIAG_NOCOOKIE).
+/// Cookie of a query for a socket by its addresses alone (INET_DIAG_NOCOOKIE).
 const NO_COOKIE: [u8; 8] = [0xff; 8];
 const INET_DIAG_CGROUP_ID: u16 = 21;
 
-/// One socket.
+/// TCP or UDP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct InetSocket {
     /// Number of its protocol: 6 or 17.
     pub protocol: u8,
-    /// Where it receives; the unspecified address for all. An IPv4-mapped address is told as IPv4.
+    /// Address at which it receives; the unspecified address for all. An IPv4-mapped address is
+    /// converted to IPv4.
     pub local: SocketAddr,
-    /// The other end of one that is connected.
+    /// Address of the other end, if it is connected.
     pub remote: Option<SocketAddr>,
-    /// Its cgroup in the unified hierarchy; `None` where the kernel does not tell (before Linux 5.8).
+    /// Cgroup in the unified hierarchy; `None` if the kernel does not report it (before Linux 5.8).
     pub cgroup: Option<CgroupId>,
 }
 
-/// Asks for the sockets of one network namespace.
+/// Queries the sockets of one network namespace.
 pub struct SockDiag(Rtnetlink);
 
 impl SockDiag {
-    /// Opens it in the network namespace of the calling thread, where it stays.
+    /// Opens it in the calling thread's network namespace, where it stays.
     ///
     /// # Errors
     /// Those of socket(2) and bind(2).
@@ -45,10 +46,11 @@ impl SockDiag {
         Rtnetlink::open_protocol(NETLINK_SOCK_DIAG).map(SockDiag)
     }
 
-    /// Its TCP and UDP sockets, IPv4 and IPv6. A protocol that the kernel was built without has none.
+    /// Lists the TCP and UDP sockets of the namespace, IPv4 and IPv6. A protocol that the kernel
+    /// lacks has none.
     ///
     /// # Errors
-    /// Those of the kernel's answer, and `Unsupported` where it has sock_diag for neither protocol.
+    /// Those of the kernel's answer, and `Unsupported` if it has sock_diag for neither protocol.
     pub fn sockets(&mut self) -> io::Result<Vec<InetSocket>> {
         let mut found = Vec::new();
         let mut answered = false;
@@ -69,15 +71,16 @@ impl SockDiag {
             }
         }
         if !answered {
-            let why = "the kernel has no sock_diag (CONFIG_INET_DIAG), which tells whose sockets are whose";
+            let why = "the kernel has no sock_diag (CONFIG_INET_DIAG), \
+                       which tells whose sockets are whose";
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
         Ok(found)
     }
 
-    /// Number of the user whose TCP socket is at `local` and connected to `remote`; `None` where
-    /// this network namespace has no such socket. Costs one look-up in the kernel, however many
-    /// there are.
+    /// Returns the number of the user whose TCP socket is at `local` and connected to `remote`;
+    /// `None` if this network namespace has no such socket. Costs one look-up in the kernel,
+    /// however many there are.
     ///
     /// # Errors
     /// Those of the kernel's answer.
@@ -117,7 +120,8 @@ impl SockDiag {
     }
 }
 
-/// The socket of `protocol` in an answer; `None` for other messages, and for one that is cut off.
+/// Decodes the socket of `protocol` in an answer; `None` for other messages, and for a truncated
+/// one.
 pub fn inet_socket(message: &Message<'_>, protocol: u8) -> Option<InetSocket> {
     if message.kind != SOCK_DIAG_BY_FAMILY {
         return None;
@@ -200,7 +204,7 @@ mod tests {
             let client = TcpStream::connect(server).unwrap();
             let own = client.local_addr().unwrap();
             let mut owner = |local, remote| sockets.owner_of_tcp(local, remote).unwrap();
-            // The test's own user.
+            // The user of the test.
             let uid =
                 std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap());
             assert_eq!(owner(own, server), Some(uid), "{address}");
@@ -220,8 +224,8 @@ mod tests {
     #[test]
     fn mapped_addresses_are_ipv4_and_others_are_not() {
         let mapped = Ipv4Addr::new(10, 0, 0, 2).to_ipv6_mapped().octets();
-        let told = read(&answer(libc::AF_INET6 as u8, &mapped, &[])).unwrap();
-        assert_eq!(told.local, "10.0.0.2:4711".parse().unwrap());
+        let socket = read(&answer(libc::AF_INET6 as u8, &mapped, &[])).unwrap();
+        assert_eq!(socket.local, "10.0.0.2:4711".parse().unwrap());
         let all = read(&answer(libc::AF_INET6 as u8, &[0; 16], &[])).unwrap();
         assert_eq!(all.local, "[::]:4711".parse().unwrap());
         assert_eq!(all.cgroup, None);

@@ -72,7 +72,8 @@ proptest! {
         prop_assert_eq!(read, cpus.into_iter().collect::<Vec<_>>());
     }
 
-    /// Nothing that anyone can write makes a parser panic.
+    /// No text makes a parser panic.
+    ///
     /// Promise 76.
     #[test]
     fn nothing_panics_on_text(text in "\\PC*|[ -~\n\\\\:\\-,0-9=\\[\\]]{0,200}") {
@@ -112,7 +113,8 @@ proptest! {
         let _ = podman_containers(&bytes);
     }
 
-    /// Files cut off at any byte, as a concurrent reader may find them.
+    /// Files are cut off at any byte, as a concurrent reader may find them.
+    ///
     /// Promise 76.
     #[test]
     fn truncated_state_is_harmless(cut in 0usize..300) {

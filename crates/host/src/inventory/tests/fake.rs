@@ -1,4 +1,4 @@
-//! A host made of files in a temporary directory, and a network made of two tables.
+//! A synthetic host: files in a temporary directory, and a network of two tables.
 
 use crate::HostError;
 use crate::fs::HostFs;
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 /// The host's network namespace.
 pub const HOST: u32 = 1;
 
-/// A runtime's id for container number `n`.
+/// Returns a runtime's id for container number `n`.
 pub fn hex_id(n: u64) -> String {
     format!("{n:016x}{:048x}", 0xabc)
 }
@@ -29,7 +29,7 @@ pub struct Tables {
     pub host: Vec<LinkMessage>,
     pub inside: HashMap<NetnsId, Inside>,
     pub events: Vec<LinkEvent>,
-    /// Namespaces looked into so far.
+    /// Number of namespaces visited so far.
     pub visits: usize,
 }
 
@@ -37,7 +37,7 @@ pub struct FakeHost {
     root: TempDir,
     mount: &'static str,
     tables: Arc<Mutex<Tables>>,
-    /// Start of the next process.
+    /// Start time of the next process.
     started: AtomicU64,
 }
 
@@ -113,7 +113,7 @@ impl FakeHost {
         CgroupId(std::fs::metadata(self.directory(cgroup)).unwrap().ino())
     }
 
-    /// A process in a cgroup, which is made when it is not there.
+    /// Adds a process to a cgroup, which is made if it does not exist.
     pub fn process(&self, cgroup: &str, pid: u32, netns: u32) {
         self.cgroup(cgroup);
         let procs = self.directory(cgroup).join("cgroup.procs");
@@ -132,14 +132,14 @@ impl FakeHost {
         .unwrap();
     }
 
-    /// A process is in another PID namespace.
+    /// Puts a process into another PID namespace.
     pub fn set_pid_namespace(&self, pid: u32, namespace: u32) {
         let link = self.path(&format!("/proc/{pid}/ns/pid"));
         let _ = std::fs::remove_file(&link);
         symlink(format!("pid:[{namespace}]"), link).unwrap();
     }
 
-    /// A process is moved into another cgroup.
+    /// Moves a process to another cgroup.
     pub fn move_to(&self, pid: u32, cgroup: &str) {
         let file = self.path(&format!("/proc/{pid}/cgroup"));
         let text = std::fs::read_to_string(&file).unwrap();
@@ -151,7 +151,7 @@ impl FakeHost {
         std::fs::write(file, format!("0::{cgroup}\n")).unwrap();
     }
 
-    /// A process enters another namespace.
+    /// Moves a process to another namespace.
     pub fn move_process(&self, pid: u32, netns: u32) {
         let link = self.path(&format!("/proc/{pid}/ns/net"));
         std::fs::remove_file(&link).unwrap();

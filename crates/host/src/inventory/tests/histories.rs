@@ -1,4 +1,4 @@
-//! Any history of events leads to the inventory that a scan of its end makes.
+//! Random histories: the events of any history lead to the same inventory as a scan of its end.
 
 use super::fake::{FakeHost, HOST, hex_id};
 use super::{created, seen, selectors};
@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const NAMED: &str = "cgroup:/named/*";
 
-/// Cgroups of a history: of a runtime, nested in it, of nobody, with and without others below them,
-/// of a supervisor, named by a rule.
+/// Cgroups of a history: of a runtime, nested in it, of no container, with and without others below
+/// them, of a supervisor, named by a rule.
 fn paths() -> Vec<String> {
     let (docker, inner) = (hex_id(1), hex_id(2));
     vec![
@@ -33,18 +33,18 @@ fn paths() -> Vec<String> {
     ]
 }
 
-/// One event of a history. Numbers choose among what there is.
+/// One event of a history. Its numbers choose among the existing objects.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A process is made in a cgroup, in a namespace; with or without an event.
+    /// A process is made in a cgroup and a namespace, with or without an event.
     Clone {
         cgroup: usize,
         netns: u32,
         heard: bool,
     },
-    /// A process is made by another one, as its child.
+    /// A process is made as the child of another one.
     Fork { process: usize },
-    /// A process enters a namespace; it is heard of when it executes a program.
+    /// A process enters a namespace; an event follows if it executes a program.
     Enter {
         process: usize,
         netns: u32,
@@ -52,15 +52,15 @@ enum Step {
     },
     /// A process is moved.
     Move { process: usize, cgroup: usize },
-    /// A process is in a PID namespace of its own.
+    /// A process enters its own PID namespace.
     Isolate { process: usize },
     /// A process ends.
     End { process: usize },
-    /// All processes of a cgroup end, and it is removed with all below it.
+    /// All processes of a cgroup end, and it is removed with all cgroups below it.
     Remove { cgroup: usize },
     /// Packets arrive in a namespace.
     Packets { netns: u32 },
-    /// A pair of devices comes to a namespace, or its only one goes.
+    /// A pair of devices comes to a namespace, or its only one is removed.
     Plug { netns: u32 },
     /// The agent is started again.
     Restart,
@@ -79,7 +79,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<usize>().prop_map(|process| Step::Fork { process }),
         3 => (any::<usize>(), netns, any::<bool>())
             .prop_map(|(process, netns, heard)| Step::Enter { process, netns, heard }),
-        2 => (any::<usize>(), 0usize..14).prop_map(|(process, cgroup)| Step::Move { process, cgroup }),
+        2 => (any::<usize>(), 0usize..14)
+            .prop_map(|(process, cgroup)| Step::Move { process, cgroup }),
         1 => any::<usize>().prop_map(|process| Step::Isolate { process }),
         3 => any::<usize>().prop_map(|process| Step::End { process }),
         1 => (0usize..14).prop_map(|cgroup| Step::Remove { cgroup }),
@@ -117,7 +118,7 @@ impl Scene {
         self.live.handle(event);
     }
 
-    /// The cgroup with this number, made with all above it where it is not there.
+    /// Returns the cgroup with this number; makes it, with all above it, if it does not exist.
     fn cgroup(&mut self, number: usize) -> String {
         let path = self.paths[number % self.paths.len()].clone();
         let mut part = String::new();
@@ -230,22 +231,22 @@ impl Scene {
         for pid in inside {
             self.end(pid);
         }
-        let mut gone: Vec<CgroupId> = (self.paths.iter())
+        let mut removed: Vec<CgroupId> = (self.paths.iter())
             .filter(|p| is_in(p) && self.host.has_cgroup(p))
             .map(|p| self.host.id(p))
             .collect();
-        // Those between them, such as a nested runtime's parent.
+        // Cgroups in between, such as a nested runtime's parent.
         let nested = format!("{path}/docker");
         if self.host.has_cgroup(&nested) {
-            gone.push(self.host.id(&nested));
+            removed.push(self.host.id(&nested));
         }
         self.host.remove_cgroup(&path);
-        for cgroup in gone.into_iter().rev() {
+        for cgroup in removed.into_iter().rev() {
             self.tell(&KernelEvent::CgroupRemoved { cgroup });
         }
     }
 
-    /// Half of the namespaces are not known to the host by a number.
+    /// Plugs a pair of devices. The host has no number for half of the namespaces.
     fn plug(&mut self, netns: u32) {
         let nsid = netns.is_multiple_of(2).then_some(netns as i32);
         let (peer_nsid, peer_space) = match nsid {
@@ -303,7 +304,7 @@ fn scan(host: &FakeHost) -> Inventory {
     inventory
 }
 
-/// Containers of an inventory, without the process that stands for each.
+/// Returns the containers of an inventory, without their main processes.
 fn containers(inventory: &Inventory) -> Vec<Container> {
     let all = inventory.containers();
     all.map(|c| Container {
@@ -321,7 +322,7 @@ fn run(steps: &[Step]) -> Result<(), TestCaseError> {
     scene.review();
     let fresh = scan(&scene.host);
     prop_assert_eq!(containers(&scene.live), containers(&fresh));
-    // Whatever is counted for a container is counted for it alone, unless they share it.
+    // Whatever counts for a container counts for it alone, unless containers share it.
     let mut further = BTreeSet::new();
     for container in fresh.containers() {
         let pid = container.pid.and_then(|pid| scene.processes.get(&pid));

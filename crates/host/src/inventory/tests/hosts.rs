@@ -1,4 +1,4 @@
-//! Cgroups of the host: known by events, never containers.
+//! Cgroups of the host: discovered by events, never containers.
 
 use super::fake::{FakeHost, HOST};
 use super::{by_path, created, only, seen, selectors};
@@ -20,8 +20,9 @@ fn paths(inventory: &Inventory) -> Vec<String> {
     paths
 }
 
+/// The service never becomes a container by that.
 #[test]
-fn a_service_is_known_by_name_once_it_pays_and_is_no_container() {
+fn a_service_is_discovered_by_name_once_it_pays() {
     let host = FakeHost::new(false);
     host.process("/system.slice/ssh.service", 100, HOST);
     host.process("/", 2, HOST);
@@ -34,7 +35,7 @@ fn a_service_is_known_by_name_once_it_pays_and_is_no_container() {
     };
     assert!(ssh.is_of_host() && ssh.host_network && ssh.descendants.is_empty());
     assert_eq!(ssh.name, "/system.slice/ssh.service");
-    // A socket of the root's tells of it without a process.
+    // A socket of the root's cgroup raises an event without a process.
     assert_eq!(inventory.handle(&pays(&host, "/", None)).len(), 1);
     assert_eq!(inventory.handle(&pays(&host, "/", Some(2))), []);
     assert_eq!(paths(&inventory), ["/", "/system.slice/ssh.service"]);
@@ -42,7 +43,7 @@ fn a_service_is_known_by_name_once_it_pays_and_is_no_container() {
 }
 
 #[test]
-fn one_that_was_made_before_the_events_began_is_found_by_its_process() {
+fn an_older_cgroup_is_discovered_by_its_process() {
     let host = FakeHost::new(true);
     let mut inventory = host.inventory();
     host.process("/batch/job", 100, HOST);
@@ -51,11 +52,11 @@ fn one_that_was_made_before_the_events_began_is_found_by_its_process() {
     let event = pays(&host, "/batch/job", Some(100));
     assert_eq!(inventory.handle(&event).len(), 1);
     host.end_process(100);
-    let gone = KernelEvent::UnknownCgroup {
+    let removed = KernelEvent::UnknownCgroup {
         cgroup: CgroupId(999_999),
         pid: Some(100),
     };
-    assert_eq!(inventory.handle(&gone), []);
+    assert_eq!(inventory.handle(&removed), []);
 }
 
 /// Promise 7.
@@ -69,8 +70,8 @@ fn a_restarted_service_is_another_one() {
     inventory.handle(&pays(&host, path, Some(100)));
     host.end_process(100);
     host.remove_cgroup(path);
-    let gone = inventory.handle(&KernelEvent::CgroupRemoved { cgroup: first });
-    assert!(matches!(only(gone), ContainerChange::Removed(c) if c.cgroup == first));
+    let changes = inventory.handle(&KernelEvent::CgroupRemoved { cgroup: first });
+    assert!(matches!(only(changes), ContainerChange::Removed(c) if c.cgroup == first));
     assert!(paths(&inventory).is_empty());
     host.process(path, 101, HOST);
     assert_eq!(inventory.handle(&created(&host, path)), []);
@@ -78,9 +79,11 @@ fn a_restarted_service_is_another_one() {
     assert_eq!(paths(&inventory), [path]);
 }
 
+/// A rule names the cgroup, or a container includes it.
+///
 /// Promise 7.
 #[test]
-fn what_a_rule_names_or_a_container_holds_is_no_longer_the_hosts() {
+fn a_cgroup_of_a_container_is_no_longer_the_hosts() {
     let host = FakeHost::new(false);
     host.process("/bar", 100, HOST);
     host.process("/bar/worker", 101, HOST);
@@ -89,29 +92,29 @@ fn what_a_rule_names_or_a_container_holds_is_no_longer_the_hosts() {
     for (path, pid) in [("/bar", 100), ("/bar/worker", 101), ("/pod", 102)] {
         assert_eq!(inventory.handle(&pays(&host, path, Some(pid))).len(), 1);
     }
-    // The rule's container, and two cgroups of the host less.
+    // The rule's container, and two cgroups of the host fewer.
     let changes = inventory.name(&selectors(&["cgroup:/bar"]));
     let removed = changes
         .iter()
         .filter(|c| matches!(c, ContainerChange::Removed(_)));
     assert_eq!((changes.len(), removed.count()), (3, 2), "{changes:?}");
     assert_eq!(paths(&inventory), ["/pod"]);
-    // Its own cgroups, while it is one.
+    // These cgroups are the container's while the rule exists.
     assert_eq!(inventory.handle(&pays(&host, "/bar/worker", Some(101))), []);
-    // A process of it enters a namespace of its own.
+    // A process of it enters its own namespace.
     host.move_process(102, 7);
     let changes = inventory.handle(&seen(&host, "/pod", 7, 102));
     assert_eq!(changes.len(), 2, "{changes:?}");
     assert!(paths(&inventory).is_empty());
     assert!(by_path(&inventory, "/pod").is_some_and(|c| !c.is_of_host()));
-    // The rule goes: the cgroups are the host's again when they are next seen.
+    // Without the rule the cgroups are the host's again when they are next seen.
     inventory.name(&[]);
     assert!(by_path(&inventory, "/bar").is_none());
     assert_eq!(inventory.handle(&pays(&host, "/bar", Some(100))).len(), 1);
 }
 
-/// A cgroup that a rule names and that has got its first process since: no event tells of a process
-/// that is made in a cgroup, its first packet does.
+/// A rule names the cgroup, which has got its first process since. A process that is created in a
+/// cgroup raises no event, but its first packet does.
 #[test]
 fn a_payer_that_a_rule_names_is_its_container() {
     let host = FakeHost::new(false);
@@ -123,8 +126,9 @@ fn a_payer_that_a_rule_names_is_its_container() {
     assert!(matches!(change, ContainerChange::Added(c) if !c.is_of_host()));
 }
 
-/// A thousand cgroups that pay: as many are known as there is room for, and those that are forgotten
-/// make room.
+/// A thousand cgroups pay: only as many are tracked as there is room for, and forgotten ones make
+/// room.
+///
 /// Promise 7.
 #[test]
 fn a_thousand_payers_are_bounded() {
@@ -150,7 +154,7 @@ fn a_thousand_payers_are_bounded() {
 }
 
 #[test]
-fn the_time_of_a_cgroup_is_that_of_its_own_tasks() {
+fn the_time_of_a_cgroup_is_its_own_tasks_time() {
     let host = FakeHost::new(false);
     host.process("/", 2, HOST);
     host.process("/a", 100, HOST);
@@ -176,10 +180,11 @@ fn the_time_of_a_cgroup_is_that_of_its_own_tasks() {
     }
 }
 
-/// A job that is started anew a thousand times, each time in a cgroup of its own at the same path.
+/// A job is started a thousand times, each time in a new cgroup at the same path.
+///
 /// Promise 7.
 #[test]
-fn a_cgroup_that_comes_and_goes_a_thousand_times_leaves_nothing() {
+fn a_cgroup_that_is_made_a_thousand_times_leaves_nothing() {
     let host = FakeHost::new(false);
     let mut inventory = host.inventory();
     let (mut added, mut removed) = (0, 0);
@@ -188,7 +193,7 @@ fn a_cgroup_that_comes_and_goes_a_thousand_times_leaves_nothing() {
         host.process("/job", pid, HOST);
         let cgroup = host.id("/job");
         ids.insert(cgroup);
-        // Every second one is gone before anything is heard of it.
+        // Every second one is removed before any event of it is handled.
         if pid % 2 == 0 {
             inventory.handle(&created(&host, "/job"));
             added += inventory.handle(&pays(&host, "/job", Some(pid))).len();

@@ -1,4 +1,4 @@
-//! Containers that their runtime describes.
+//! Containers with runtime records.
 
 use super::*;
 
@@ -23,8 +23,8 @@ fn a_name_that_the_runtime_says_needs_no_file() {
     let (host, id) = (FakeHost::new(true), hex_id(1));
     bundle(&host, &id);
     let mut inventory = host.inventory();
-    let said = inventory.introduce(vec![introduction(&id, None)]);
-    assert!(said.is_empty(), "there is no cgroup of it yet");
+    let changes = inventory.introduce(vec![introduction(&id, None)]);
+    assert!(changes.is_empty(), "there is no cgroup of it yet");
     let path = format!("/kubepods/pod00000001-0000-4000-8000-000000000000/{id}");
     host.process(&path, 100, 7);
     inventory.handle(&created(&host, &path));
@@ -44,14 +44,15 @@ fn one_that_was_found_before_is_renamed() {
     host.process(&path, 100, 7);
     let mut inventory = host.inventory();
     assert_eq!(by_path(&inventory, &path).unwrap().name, "from-a-file");
-    let said = inventory.introduce(vec![introduction(&id, None)]);
-    assert!(matches!(only(said), ContainerChange::Changed(c) if c.name == "app"));
+    let changes = inventory.introduce(vec![introduction(&id, None)]);
+    assert!(matches!(only(changes), ContainerChange::Changed(c) if c.name == "app"));
 }
 
-/// Whatever form the cgroup has that the runtime was asked for.
+/// The record comes before or after the cgroup, which may have any form.
+///
 /// Promise 39.
 #[test]
-fn its_cgroup_makes_it_a_container_before_and_after_it_is_known() {
+fn the_cgroup_of_a_record_is_a_container() {
     let (host, id) = (FakeHost::new(true), "anything".to_owned());
     let path = format!("/some/where/{id}");
     host.process(&path, 100, HOST);
@@ -110,18 +111,20 @@ fn a_name_that_is_none_is_not_shown() {
     );
 }
 
+/// A runtime may use the same id again for another pod.
+///
 /// Promise 39.
 #[test]
-fn an_id_is_that_of_the_container_that_is_there_now() {
+fn an_id_refers_to_the_present_container() {
     let (host, id) = (FakeHost::new(true), hex_id(1));
     let path = |pod: u32| format!("/kubepods/pod0000000{pod}-0000-4000-8000-000000000000/{id}");
     let mut inventory = host.inventory();
     for pod in 1..4 {
         host.process(&path(pod), 100 + pod, 7);
         inventory.handle(&created(&host, &path(pod)));
-        let said = inventory.introduce(vec![introduction(&id, None)]);
+        let changes = inventory.introduce(vec![introduction(&id, None)]);
         let name = by_path(&inventory, &path(pod)).unwrap().name.clone();
-        assert_eq!(name, "app", "{said:?}");
+        assert_eq!(name, "app", "{changes:?}");
         let cgroup = host.id(&path(pod));
         inventory.handle(&KernelEvent::CgroupRemoved { cgroup });
         assert!(inventory.with_id(&id).is_none());

@@ -10,7 +10,7 @@ fn spaces(container: &Container) -> (Option<u32>, Vec<u32>) {
     (container.netns.map(|n| n.0), further)
 }
 
-/// The inventory that saw `pid` enter `netns` in `path`, and one that is made now.
+/// Makes two inventories: one that saw `pid` enter `netns` in `path`, and one that scans now.
 fn live_and_fresh(
     host: &FakeHost,
     live: Inventory,
@@ -96,7 +96,8 @@ fn a_supervisor_on_the_host_is_not_its_containers_init() {
     }
 }
 
-/// Nomad: a container of docker's holds the namespace, and a task of another driver joins it.
+/// Nomad: a container of docker's has the namespace, and a task of another driver joins it.
+///
 /// Promise 7.
 #[test]
 fn a_task_shares_the_namespace_that_a_pause_container_holds() {

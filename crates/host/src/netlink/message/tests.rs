@@ -68,7 +68,7 @@ fn a_tunnel_is_told_by_its_kind_and_port() {
     let geneve = link(b"geneve\0", &[port(IFLA_GENEVE_PORT)], false);
     assert_eq!(geneve, Some(Tunnel::Geneve(8472)));
     assert_eq!(link(b"ipip\0", &[], false), Some(Tunnel::Ip));
-    // A port of another kind's attribute, none at all, and one cut short.
+    // A port of another kind's attribute, no port at all, and one cut short.
     assert_eq!(link(b"veth\0", &[port(IFLA_VXLAN_PORT)], false), None);
     assert_eq!(link(b"vxlan\0", &[], false), None);
     let short = attribute(IFLA_VXLAN_PORT, &[1]);
