@@ -7,7 +7,7 @@
 use crate::attention::{QUIET, WATCHED};
 use crate::config::DiagnosisConfig;
 use cofferdam_diagnosis::windows::{self, WINDOW};
-use cofferdam_diagnosis::{Diagnosis, Options, Reading};
+use cofferdam_diagnosis::{Diagnosis, DiagnosisOptions, Reading};
 use cofferdam_records::diagnosis::DiagnosisRecord;
 use cofferdam_records::status::SUFFERS_CPUS;
 use cofferdam_types::{
@@ -74,7 +74,7 @@ impl Diagnose for Running {
 
 /// Loads the diagnosis of this host.
 pub(crate) fn open() -> Result<Box<dyn Diagnose>, String> {
-    match Diagnosis::start(Options::default()) {
+    match Diagnosis::start(DiagnosisOptions::default()) {
         Ok(diagnosis) => Ok(Box::new(Running {
             diagnosis,
             last: None,

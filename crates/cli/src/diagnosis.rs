@@ -7,7 +7,7 @@ use crate::here;
 use crate::selection::Selection;
 use crate::table::{finish, numbers_right, plain};
 use cofferdam_agent::Client;
-use cofferdam_diagnosis::{Diagnosis, Options, Reading};
+use cofferdam_diagnosis::{Diagnosis, DiagnosisOptions, Reading};
 use cofferdam_records::diagnosis::DiagnosisRecord;
 use cofferdam_records::explain::Agent;
 use cofferdam_records::status::StatusReport;
@@ -41,7 +41,7 @@ impl Watch {
         if !wanted {
             return Watch::off(None);
         }
-        match Diagnosis::start(Options::default()) {
+        match Diagnosis::start(DiagnosisOptions::default()) {
             Ok(diagnosis) => Watch {
                 running: Some(Running::Own(Box::new((diagnosis, None)))),
                 wanted,

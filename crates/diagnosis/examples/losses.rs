@@ -3,7 +3,7 @@
 //!
 //! `cargo run -p cofferdam-diagnosis --example losses` as root.
 
-use cofferdam_diagnosis::{Diagnosis, Options};
+use cofferdam_diagnosis::{Diagnosis, DiagnosisOptions};
 use cofferdam_host::Inventory;
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ fn containers() -> Vec<std::sync::Arc<cofferdam_types::Container>> {
 }
 
 fn main() {
-    let mut diagnosis = Diagnosis::start(Options::default()).expect("the diagnosis starts");
+    let mut diagnosis =
+        Diagnosis::start(DiagnosisOptions::default()).expect("the diagnosis starts");
     println!("maps take {} bytes", diagnosis.memory_bytes());
     let mut last = diagnosis.snapshot(&containers()).expect("it can be read");
     for _ in 0..10 {

@@ -1,10 +1,10 @@
 //! The running diagnosis: loads its BPF programs and reads their counters.
 
-use crate::groups::{Asked, Groups};
-use crate::reading::{Counted, Reading};
+use crate::groups::{GroupFields, Groups};
+use crate::reading::{ContainerCounts, Reading};
 use crate::rows::{Rows, Slot};
-use crate::shares::{OnCpu, Unused};
-use crate::told::diagnosed;
+use crate::selection::diagnosed;
+use crate::shares::{OnCpu, UnusedCpuTime};
 use crate::{DiagnosisError, StartError};
 use cofferdam_bpf::{
     EmptyProgram, ProgramCost, RuntimeStatistics, SCHEDULE_HOST_ROW, SchedulePrograms,
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Settings of the diagnosis. All its memory is allocated at the start.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct DiagnosisOptions {
     /// Maximum number of containers at the same time; default 2048. Each takes 88 bytes per
     /// possible CPU.
     pub slots: u32,
@@ -28,9 +28,9 @@ pub struct Options {
     pub measure_programs: bool,
 }
 
-impl Default for Options {
+impl Default for DiagnosisOptions {
     fn default() -> Self {
-        Options {
+        DiagnosisOptions {
             slots: 2048,
             measure_programs: false,
         }
@@ -54,7 +54,7 @@ impl Diagnosis {
     ///
     /// # Errors
     /// [`StartError::Unsupported`] if this host lacks a feature; the error names it.
-    pub fn start(options: Options) -> Result<Diagnosis, StartError> {
+    pub fn start(options: DiagnosisOptions) -> Result<Diagnosis, StartError> {
         let fs = HostFs::host();
         let layout = CgroupLayout::read(&fs)?;
         let statistics = match options.measure_programs {
@@ -90,7 +90,7 @@ impl Diagnosis {
         // The programs must know the owners of the running tasks before they are attached.
         self.follow(containers)?;
         self.switch(true)?;
-        self.read(containers, Asked::Usage)
+        self.read(containers, GroupFields::Usage)
     }
 
     /// Sets the CPUs that rules reserve. A container without a reservation is entitled to its
@@ -104,19 +104,19 @@ impl Diagnosis {
     /// first moment.
     pub fn follow(&mut self, containers: &[Arc<Container>]) -> Result<(), DiagnosisError> {
         let containers = diagnosed(containers);
-        let told = self.rows.follow(&mut self.programs, &containers);
-        told.map_err(|e| DiagnosisError(e.to_string()))
+        let updated = self.rows.follow(&mut self.programs, &containers);
+        updated.map_err(|e| DiagnosisError(e.to_string()))
     }
 
     /// Reads all counters. Each container's counts begin when it was first tracked.
     pub fn snapshot(&mut self, containers: &[Arc<Container>]) -> Result<Reading, DiagnosisError> {
-        self.read(containers, Asked::All)
+        self.read(containers, GroupFields::All)
     }
 
     fn read(
         &mut self,
         containers: &[Arc<Container>],
-        asked: Asked,
+        fields: GroupFields,
     ) -> Result<Reading, DiagnosisError> {
         self.follow(containers)?;
         for slot in self.rows.slots.values_mut().filter(|s| !s.same_path) {
@@ -129,13 +129,13 @@ impl Diagnosis {
             .values()
             .map(|slot| (slot.row, slot.container.name.as_str()))
             .collect();
-        let counted: Vec<Counted> = self
+        let counted: Vec<ContainerCounts> = self
             .rows
             .slots
             .values()
             .map(|slot| self.count(slot, &cpus, &names))
             .collect();
-        let levels = self.groups.read(counted.iter().map(|c| &c.path), asked);
+        let levels = self.groups.read(counted.iter().map(|c| &c.path), fields);
         let sum = |field: fn(&ScheduleReading) -> u64| cpus.iter().map(field).sum();
         Ok(Reading {
             monotonic,
@@ -146,7 +146,7 @@ impl Diagnosis {
             host_ns: sum(|c| c.cpu.host_ns),
             by_cpu: cpus
                 .iter()
-                .map(|c| Unused {
+                .map(|c| UnusedCpuTime {
                     idle_ns: c.cpu.idle_ns,
                     host_ns: c.cpu.host_ns,
                 })
@@ -182,8 +182,8 @@ impl Diagnosis {
             .ok_or_else(|| DiagnosisError("no CPU was read".to_owned()))
     }
 
-    /// Cost of each program since the start. The runs are 0 unless [`Options::measure_programs`] is
-    /// set.
+    /// Cost of each program since the start. The runs are 0 unless
+    /// [`DiagnosisOptions::measure_programs`] is set.
     pub fn program_costs(&self) -> Result<Vec<ProgramCost>, DiagnosisError> {
         let costs = self.programs.program_costs();
         costs.map_err(|e| DiagnosisError(e.to_string()))
@@ -191,7 +191,7 @@ impl Diagnosis {
 
     /// Cost of a program that does nothing at each context switch, by the same statistics. Each
     /// cost in [`Diagnosis::program_costs`] contains it. `None` unless
-    /// [`Options::measure_programs`] is set.
+    /// [`DiagnosisOptions::measure_programs`] is set.
     pub fn statistics_cost(&self) -> Result<Option<ProgramCost>, DiagnosisError> {
         let Some((_, empty)) = &self.statistics else {
             return Ok(None);
@@ -205,7 +205,12 @@ impl Diagnosis {
         self.programs.memory_bytes()
     }
 
-    fn count(&self, slot: &Slot, cpus: &[ScheduleReading], names: &HashMap<u32, &str>) -> Counted {
+    fn count(
+        &self,
+        slot: &Slot,
+        cpus: &[ScheduleReading],
+        names: &HashMap<u32, &str>,
+    ) -> ContainerCounts {
         let mut time = ScheduleTime::default();
         let mut votes: HashMap<u32, u64> = HashMap::new();
         for cell in cpus.iter().filter_map(|c| c.cells.get(slot.row as usize)) {
@@ -231,7 +236,7 @@ impl Diagnosis {
                 .get(&row)
                 .map(|n| Neighbour::Container((*n).to_owned())),
         });
-        Counted {
+        ContainerCounts {
             container: Arc::clone(&slot.container),
             path: match slot.same_path {
                 true => slot.container.cgroup_path.clone(),

@@ -17,7 +17,7 @@ const BELIEVED: u64 = 10;
 
 /// Fields of the groups that a reading needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum GroupFields {
     /// Usage alone: enough for the beginning of an interval.
     Usage,
     /// Weights, quotas and cpusets as well.
@@ -34,12 +34,12 @@ struct Settings {
 
 /// Settings of a group as they were last read.
 #[derive(Debug)]
-struct Known {
+struct CachedSettings {
     settings: Settings,
     /// Usage at that reading.
     usage_ns: Option<u64>,
     read_in: u64,
-    asked_in: u64,
+    requested_in: u64,
 }
 
 /// Reader of the cpu controller, v1 or v2.
@@ -51,7 +51,7 @@ pub(crate) struct Groups {
     cpu: PathBuf,
     usage: PathBuf,
     cpuset: Option<PathBuf>,
-    known: HashMap<PathBuf, Known>,
+    cached: HashMap<PathBuf, CachedSettings>,
     /// Complete readings so far.
     round: u64,
 }
@@ -77,7 +77,7 @@ impl Groups {
             cpu,
             usage,
             cpuset,
-            known: HashMap::new(),
+            cached: HashMap::new(),
             round: 0,
         }
     }
@@ -100,27 +100,27 @@ impl Groups {
     pub(crate) fn read<'a>(
         &mut self,
         paths: impl Iterator<Item = &'a PathBuf>,
-        asked: Asked,
+        fields: GroupFields,
     ) -> Levels {
         let mut levels = Levels::new();
         for path in paths {
             for parent in path.ancestors().skip(1) {
                 if !levels.contains_key(parent) {
-                    let level = self.level(parent, asked);
+                    let level = self.level(parent, fields);
                     levels.insert(parent.to_owned(), level);
                 }
             }
         }
         self.files.end_round();
-        if asked == Asked::All {
+        if fields == GroupFields::All {
             let round = self.round;
-            self.known.retain(|_, known| known.asked_in == round);
+            self.cached.retain(|_, cached| cached.requested_in == round);
             self.round += 1;
         }
         levels
     }
 
-    fn level(&mut self, parent: &Path, asked: Asked) -> Level {
+    fn level(&mut self, parent: &Path, fields: GroupFields) -> Level {
         let names = self.fs.directories(below(&self.cpu, parent));
         let mut children = Vec::new();
         for name in names.unwrap_or_default() {
@@ -130,7 +130,7 @@ impl Groups {
                 usage_ns: usage_ns.unwrap_or(0),
                 ..Group::named(name)
             };
-            if asked == Asked::All {
+            if fields == GroupFields::All {
                 let settings = self.settings(path, usage_ns);
                 child.weight = settings.weight;
                 child.quota_cpus = settings.quota_cpus;
@@ -149,12 +149,12 @@ impl Groups {
     /// an idle group affect nobody.
     fn settings(&mut self, path: PathBuf, usage_ns: Option<u64>) -> Settings {
         let round = self.round;
-        if let Some(known) = self.known.get_mut(&path)
-            && known.usage_ns == usage_ns
-            && round < known.read_in + BELIEVED
+        if let Some(cached) = self.cached.get_mut(&path)
+            && cached.usage_ns == usage_ns
+            && round < cached.read_in + BELIEVED
         {
-            known.asked_in = round;
-            return known.settings;
+            cached.requested_in = round;
+            return cached.settings;
         }
         let (weight, quota_cpus) = match self.v1 {
             true => self.v1(&path),
@@ -165,13 +165,13 @@ impl Groups {
             quota_cpus,
             cpuset_cpus: self.cpuset(&path),
         };
-        let known = Known {
+        let cached = CachedSettings {
             settings,
             usage_ns,
             read_in: round,
-            asked_in: round,
+            requested_in: round,
         };
-        self.known.insert(path, known);
+        self.cached.insert(path, cached);
         settings
     }
 
@@ -256,21 +256,21 @@ mod tests {
             v1_named: Vec::new(),
         };
         let mut groups = Groups::new(HostFs::below(root.path()), layout);
-        let mut weight = |used_us: u64, weight: u64, asked: Asked| {
+        let mut weight = |used_us: u64, weight: u64, fields: GroupFields| {
             let stat = format!("usage_usec {used_us}\n");
             std::fs::write(group.join("cpu.stat"), stat).unwrap();
             std::fs::write(group.join("cpu.weight"), weight.to_string()).unwrap();
             std::fs::write(group.join("cpu.max"), "max 100000").unwrap();
-            let levels = groups.read([PathBuf::from("/job")].iter(), asked);
+            let levels = groups.read([PathBuf::from("/job")].iter(), fields);
             levels[Path::new("/")].children[0].weight
         };
-        assert_eq!(weight(5, 100, Asked::All), 100);
-        assert_eq!(weight(5, 200, Asked::All), 100, "it has not run");
-        assert_eq!(weight(6, 200, Asked::Usage), 0, "nobody asked");
-        assert_eq!(weight(6, 200, Asked::All), 200, "it ran");
-        let rounds = (0..100).find(|_| weight(6, 300, Asked::All) == 300);
+        assert_eq!(weight(5, 100, GroupFields::All), 100);
+        assert_eq!(weight(5, 200, GroupFields::All), 100, "it has not run");
+        assert_eq!(weight(6, 200, GroupFields::Usage), 0, "nobody asked");
+        assert_eq!(weight(6, 200, GroupFields::All), 200, "it ran");
+        let rounds = (0..100).find(|_| weight(6, 300, GroupFields::All) == 300);
         assert!(rounds.is_some_and(|n| n < BELIEVED), "{rounds:?}");
-        assert_eq!(weight(0, 50, Asked::All), 50, "made anew");
+        assert_eq!(weight(0, 50, GroupFields::All), 50, "made anew");
     }
 
     #[test]

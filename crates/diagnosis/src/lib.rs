@@ -13,12 +13,12 @@ mod groups;
 mod promise;
 mod reading;
 mod rows;
+mod selection;
 mod shares;
-mod told;
 pub mod windows;
 
 pub use cofferdam_bpf::ProgramCost;
-pub use diagnosis::{Diagnosis, Options};
+pub use diagnosis::{Diagnosis, DiagnosisOptions};
 pub use error::{DiagnosisError, StartError};
 pub use promise::{Group, Level, Promise, share};
 pub use reading::Reading;

@@ -104,7 +104,7 @@ impl<'a> Promises<'a> {
             let Some(own) = wants.of_children.get(name) else {
                 break;
             };
-            promise.cpus = share(promise.cpus, own.weight, &wants.beside(name));
+            promise.cpus = share(promise.cpus, own.weight, &wants.all_but(name));
             let caps = [
                 (own.quota_cpus, Entitlement::Quota),
                 (own.cpuset_cpus.map(|n| n as f64), Entitlement::Cpuset),
@@ -161,7 +161,7 @@ impl<'a> Wants<'a> {
     }
 
     /// Weight and demand of all members but the child `own`.
-    fn beside(&self, own: &OsStr) -> Vec<(u64, f64)> {
+    fn all_but(&self, own: &OsStr) -> Vec<(u64, f64)> {
         let others = self.all.iter().filter(|(name, ..)| *name != Some(own));
         others.map(|(_, weight, used)| (*weight, *used)).collect()
     }

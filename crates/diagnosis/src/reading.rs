@@ -1,7 +1,7 @@
 //! A reading of all counters, and the difference of two.
 
 use crate::promise::{Levels, Promise, Promises};
-use crate::shares::{OnCpu, Unused, divide};
+use crate::shares::{OnCpu, UnusedCpuTime, divide};
 use cofferdam_types::{
     CgroupId, Container, CpuAmount, CpuLoss, DiagnosedContainer, DiagnosisHealth, Entitlement,
     Neighbour, ScheduleInterval, ScheduleTime,
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Container with its counts since it was first tracked.
 #[derive(Clone, Debug)]
-pub(crate) struct Counted {
+pub(crate) struct ContainerCounts {
     pub(crate) container: Arc<Container>,
     /// Path of its cgroup in the hierarchy of the cpu controller.
     pub(crate) path: PathBuf,
@@ -35,8 +35,8 @@ pub struct Reading {
     pub(crate) left_idle_ns: u64,
     pub(crate) host_ns: u64,
     /// Unused time by CPU number.
-    pub(crate) by_cpu: Vec<Unused>,
-    pub(crate) containers: Vec<Counted>,
+    pub(crate) by_cpu: Vec<UnusedCpuTime>,
+    pub(crate) containers: Vec<ContainerCounts>,
     pub(crate) levels: Levels,
     pub(crate) health: DiagnosisHealth,
 }
@@ -46,7 +46,7 @@ impl Reading {
     /// the next interval: their promise is unknown until then.
     pub fn since(&self, earlier: &Reading) -> ScheduleInterval {
         let length = self.monotonic.saturating_sub(earlier.monotonic);
-        let before: HashMap<CgroupId, &Counted> = earlier
+        let before: HashMap<CgroupId, &ContainerCounts> = earlier
             .containers
             .iter()
             .map(|c| (c.container.cgroup, c))

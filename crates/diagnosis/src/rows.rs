@@ -10,7 +10,7 @@ pub(crate) struct Slot {
     pub(crate) row: u32,
     pub(crate) container: Arc<Container>,
     /// Cgroups that the programs count in this row.
-    told: HashSet<CgroupId>,
+    cgroups: HashSet<CgroupId>,
     /// Whether its cgroup has the same path in the hierarchy of the cpu controller; checked until
     /// true.
     pub(crate) same_path: bool,
@@ -48,16 +48,16 @@ impl Rows {
     ) -> Result<(), cofferdam_bpf::MapError> {
         let now: HashSet<CgroupId> = containers.iter().map(|c| c.cgroup).collect();
         self.waiting.retain(|id| now.contains(id));
-        let gone: Vec<CgroupId> = self
+        let removed: Vec<CgroupId> = self
             .slots
             .keys()
             .copied()
             .filter(|id| !now.contains(id))
             .collect();
-        let mut changed = !gone.is_empty();
-        for id in gone {
+        let mut changed = !removed.is_empty();
+        for id in removed {
             if let Some(slot) = self.slots.remove(&id) {
-                slot.told
+                slot.cgroups
                     .iter()
                     .for_each(|cgroup| programs.remove_cgroup(*cgroup));
                 self.free.push_back(slot.row);
@@ -90,7 +90,7 @@ impl Rows {
             let slot = Slot {
                 row,
                 container: Arc::clone(container),
-                told: HashSet::new(),
+                cgroups: HashSet::new(),
                 same_path: false,
             };
             self.slots.insert(id, slot);
@@ -105,18 +105,18 @@ impl Rows {
             .chain([container.cgroup])
             .collect();
         slot.container = Arc::clone(container);
-        if cgroups == slot.told {
+        if cgroups == slot.cgroups {
             return Ok(false);
         }
-        for old in slot.told.difference(&cgroups) {
+        for old in slot.cgroups.difference(&cgroups) {
             programs.remove_cgroup(*old);
         }
-        for new in cgroups.difference(&slot.told) {
+        for new in cgroups.difference(&slot.cgroups) {
             if programs.set_cgroup(*new, slot.row).is_err() {
                 self.without_slot += 1;
             }
         }
-        slot.told = cgroups;
+        slot.cgroups = cgroups;
         Ok(true)
     }
 }

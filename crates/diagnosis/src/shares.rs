@@ -1,6 +1,6 @@
 //! Lost time divided among the tasks that ran meanwhile.
 
-use crate::reading::{Counted, Reading};
+use crate::reading::{ContainerCounts, Reading};
 use cofferdam_types::{CgroupId, CpuId, DiagnosedContainer, LossShare, UnusedTime};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) struct OnCpu {
 
 /// Time of one CPU that no container used, since the start, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Unused {
+pub(crate) struct UnusedCpuTime {
     pub idle_ns: u64,
     pub host_ns: u64,
 }
@@ -87,11 +87,11 @@ fn scale(ns: u64, part: u64, whole: u64) -> u64 {
     (u128::from(ns) * u128::from(part) / u128::from(whole)) as u64
 }
 
-fn unused(earlier: &Reading, later: &Reading) -> BTreeMap<u32, Unused> {
+fn unused(earlier: &Reading, later: &Reading) -> BTreeMap<u32, UnusedCpuTime> {
     let before = |cpu: usize| earlier.by_cpu.get(cpu).copied().unwrap_or_default();
-    let passed = |(cpu, now): (usize, &Unused)| {
+    let passed = |(cpu, now): (usize, &UnusedCpuTime)| {
         let old = before(cpu);
-        let unused = Unused {
+        let unused = UnusedCpuTime {
             idle_ns: now.idle_ns.saturating_sub(old.idle_ns),
             host_ns: now.host_ns.saturating_sub(old.host_ns),
         };
@@ -102,9 +102,9 @@ fn unused(earlier: &Reading, later: &Reading) -> BTreeMap<u32, Unused> {
 
 /// Run and wait time of each container between the readings, by CPU.
 fn times(earlier: &Reading, later: &Reading) -> HashMap<CgroupId, Vec<OnCpu>> {
-    let before: HashMap<CgroupId, &Counted> =
+    let before: HashMap<CgroupId, &ContainerCounts> =
         (earlier.containers.iter().map(|c| (c.container.cgroup, c))).collect();
-    let of = |now: &Counted| {
+    let of = |now: &ContainerCounts| {
         let old = before
             .get(&now.container.cgroup)
             .map_or(&[][..], |c| &c.by_cpu);
@@ -127,7 +127,7 @@ fn times(earlier: &Reading, later: &Reading) -> HashMap<CgroupId, Vec<OnCpu>> {
 /// Run time on each CPU: the total, and the runners that ran longest.
 fn runners(
     times: &HashMap<CgroupId, Vec<OnCpu>>,
-    unused: &BTreeMap<u32, Unused>,
+    unused: &BTreeMap<u32, UnusedCpuTime>,
 ) -> BTreeMap<u32, (u64, Vec<Runner>)> {
     let mut by_cpu: BTreeMap<u32, (u64, Vec<Runner>)> = BTreeMap::new();
     let hosts = unused.iter().map(|(cpu, time)| (*cpu, None, time.host_ns));

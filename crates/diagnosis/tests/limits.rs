@@ -2,7 +2,7 @@
 
 mod common;
 
-use cofferdam_diagnosis::{Diagnosis, Options};
+use cofferdam_diagnosis::{Diagnosis, DiagnosisOptions};
 use cofferdam_lab::fixtures::{FakeContainer, wait_until};
 use cofferdam_types::CgroupId;
 use common::*;
@@ -12,9 +12,9 @@ use std::time::Duration;
 #[test]
 fn a_container_without_a_row_gets_the_next_free_one() {
     alone(60, || {
-        let mut diagnosis = Diagnosis::start(Options {
+        let mut diagnosis = Diagnosis::start(DiagnosisOptions {
             slots: 1,
-            ..Options::default()
+            ..DiagnosisOptions::default()
         })
         .expect("the diagnosis starts");
         let memory = diagnosis.memory_bytes();
@@ -71,13 +71,13 @@ fn stopping_it_leaves_no_program() {
                 .filter(|p| p.starts_with("schedule_"))
                 .count()
         };
-        let gone = || attached() == 0;
+        let are_detached = || attached() == 0;
         // The kernel frees the programs of the previous test a moment after their last descriptor
         // closes.
-        wait_until("no program", Duration::from_secs(5), gone);
+        wait_until("no program", Duration::from_secs(5), are_detached);
         let diagnosis = diagnosis();
         assert_eq!(attached(), 2);
         diagnosis.stop();
-        wait_until("the programs to go", Duration::from_secs(5), gone);
+        wait_until("the programs to go", Duration::from_secs(5), are_detached);
     });
 }

@@ -85,11 +85,11 @@ fn capped_neighbours_are_throttled_and_the_target_is_not() {
             let _crowd: Vec<_> = (0..threads).map(|_| spin(&neighbour, None)).collect();
             let _thread = spin(&target, None);
             let interval = during(&mut diagnosis, &[&target, &neighbour], LENGTH);
-            let (one, beside) = (of(&interval, &target), of(&interval, &neighbour));
+            let (one, capped) = (of(&interval, &target), of(&interval, &neighbour));
             assert!(one.time.run_ns > 0, "{one:?}");
             assert_eq!(one.time.throttled_ns, 0, "{one:?}");
-            assert_eq!(beside.entitlement, Entitlement::Quota);
-            assert!(beside.time.throttled_ns > 0, "{beside:?}");
+            assert_eq!(capped.entitlement, Entitlement::Quota);
+            assert!(capped.time.throttled_ns > 0, "{capped:?}");
             assert_sums(&interval);
         }
     });

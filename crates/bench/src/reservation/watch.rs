@@ -4,7 +4,7 @@
 use super::containers::{Containers, Member};
 use crate::error::BenchError;
 use crate::reservation::data::{Entitled, ReservationCell};
-use cofferdam_diagnosis::{Diagnosis, Options, Reading};
+use cofferdam_diagnosis::{Diagnosis, DiagnosisOptions, Reading};
 use cofferdam_types::{CgroupId, Container, CpuAmount};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) struct Begun {
 impl Watch {
     /// Loads the diagnosis. The error says why this host cannot run it.
     pub fn start() -> Result<Watch, String> {
-        let diagnosis = Diagnosis::start(Options::default());
+        let diagnosis = Diagnosis::start(DiagnosisOptions::default());
         diagnosis.map(Watch).map_err(|e| e.to_string())
     }
 

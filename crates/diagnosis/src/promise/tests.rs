@@ -102,8 +102,8 @@ proptest! {
         let (before, after) = (level(false, 1.0), level(true, 2.0));
         let promises = Promises::new(&before, &after, 1.0, 4);
         for (own, (weight, _)) in groups.iter().enumerate() {
-            let beside = groups.iter().enumerate().filter(|(i, _)| *i != own);
-            let mut others: Vec<_> = beside.map(|(_, group)| *group).collect();
+            let others = groups.iter().enumerate().filter(|(i, _)| *i != own);
+            let mut others: Vec<_> = others.map(|(_, group)| *group).collect();
             others.push((1024, host_s));
             let got = promises.of(Path::new(&format!("/{}", name(own))));
             prop_assert!(

@@ -9,13 +9,13 @@ const MS: u64 = 1_000_000;
 /// Run and wait time of one container on each CPU, milliseconds.
 type Times<'a> = &'a [(u64, u64)];
 
-fn counted(id: u64, times: Times<'_>) -> Counted {
+fn counted(id: u64, times: Times<'_>) -> ContainerCounts {
     let on = |(cpu, (run_ms, waited_ms)): (u32, &(u64, u64))| OnCpu {
         cpu,
         run_ns: run_ms * MS,
         waited_ns: waited_ms * MS,
     };
-    Counted {
+    ContainerCounts {
         container: Arc::new(Container::plain(CgroupId(id), format!("/{id}"), "c")),
         path: "/".into(),
         time: ScheduleTime::default(),
@@ -29,8 +29,8 @@ fn counted(id: u64, times: Times<'_>) -> Counted {
     }
 }
 
-fn reading(containers: Vec<Counted>, unused_ms: Times<'_>) -> Reading {
-    let unused = |(idle_ms, host_ms): &(u64, u64)| Unused {
+fn reading(containers: Vec<ContainerCounts>, unused_ms: Times<'_>) -> Reading {
+    let unused = |(idle_ms, host_ms): &(u64, u64)| UnusedCpuTime {
         idle_ns: idle_ms * MS,
         host_ns: host_ms * MS,
     };

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use cofferdam_accounting::unseen_by_reference;
-use cofferdam_diagnosis::{Diagnosis, Options, Reading};
+use cofferdam_diagnosis::{Diagnosis, DiagnosisOptions, Reading};
 use cofferdam_host::Inventory;
 use cofferdam_lab::fixtures::{
     Exclusive, FakeContainer, Forked, exclusive, fork, repeat_when_hidden, time_limit, wait_until,
@@ -35,9 +35,9 @@ pub fn alone(seconds: u64, body: impl FnMut() + Send + 'static) {
 }
 
 pub fn diagnosis() -> Diagnosis {
-    match Diagnosis::start(Options {
+    match Diagnosis::start(DiagnosisOptions {
         slots: 256,
-        ..Options::default()
+        ..DiagnosisOptions::default()
     }) {
         Ok(diagnosis) => diagnosis,
         Err(e) => panic!("{e}"),

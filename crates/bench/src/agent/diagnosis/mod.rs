@@ -15,9 +15,7 @@ use crate::experiment::Rig;
 use crate::stats::estimate;
 use cofferdam_bpf::EmptyProgram;
 use cofferdam_diagnosis::windows::{PERIOD as WINDOWS, WINDOW};
-use cofferdam_diagnosis::{
-    Diagnosis, DiagnosisError, Options as DiagnosisOptions, ProgramCost, StartError,
-};
+use cofferdam_diagnosis::{Diagnosis, DiagnosisError, DiagnosisOptions, ProgramCost, StartError};
 use ping_pong::PingPong;
 use std::time::Duration;
 

@@ -17,11 +17,11 @@ pub(crate) fn diagnosed(containers: &[Arc<Container>]) -> Vec<Arc<Container>> {
         let mut after = paths.range::<Path, _>((Bound::Excluded(path), Bound::Unbounded));
         after.next().is_some_and(|next| next.starts_with(path))
     };
-    let told = |container: &&Arc<Container>| {
+    let selected = |container: &&Arc<Container>| {
         let path = container.cgroup_path.as_path();
         !container.is_of_host() || (path.parent().is_some() && !has_others_below(path))
     };
-    containers.iter().filter(told).cloned().collect()
+    containers.iter().filter(selected).cloned().collect()
 }
 
 #[cfg(test)]
@@ -45,8 +45,8 @@ mod tests {
             of(4, "/batch-2", Runtime::Host),
             of(5, "/batch/job", Runtime::Plain),
         ];
-        let told = diagnosed(&all);
-        let ids: Vec<u64> = told.iter().map(|c| c.cgroup.0).collect();
+        let selected = diagnosed(&all);
+        let ids: Vec<u64> = selected.iter().map(|c| c.cgroup.0).collect();
         assert_eq!(ids, [2, 4, 5]);
     }
 }
