@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::rules::changes_host;
 use cofferdam_enforce::network::NetworkOptions;
 use cofferdam_enforce::reservation::ReservationOptions;
-use cofferdam_enforce::{EnforceError, Enforcer, Options, UndoReport, Wanted};
+use cofferdam_enforce::{ContainerPolicy, EnforceError, EnforceOptions, Enforcer, RevertReport};
 use cofferdam_types::{
     ContainerStatus, CpuAmount, CpuPolicy, Degradation, EnforcementStatus, Interval, NetworkCpu,
 };
@@ -28,7 +28,7 @@ pub struct Undone {
 pub trait Effects {
     /// Sets every container with its classes, including those without effect. Reverts what was
     /// wanted before and no longer is.
-    fn set(&mut self, wanted: Vec<Wanted>);
+    fn set(&mut self, wanted: Vec<ContainerPolicy>);
 
     /// Takes one control step with the interval since the last.
     fn step(&mut self, interval: &Interval);
@@ -93,7 +93,7 @@ pub trait Effects {
 #[derive(Debug)]
 pub struct ObserveOnly {
     why: Degradation,
-    wanted: Vec<Wanted>,
+    wanted: Vec<ContainerPolicy>,
 }
 
 impl ObserveOnly {
@@ -107,14 +107,14 @@ impl ObserveOnly {
 }
 
 impl Effects for ObserveOnly {
-    fn set(&mut self, wanted: Vec<Wanted>) {
+    fn set(&mut self, wanted: Vec<ContainerPolicy>) {
         self.wanted = wanted;
     }
 
     fn step(&mut self, _: &Interval) {}
 
     fn status(&self) -> EnforcementStatus {
-        let container = |wanted: &Wanted| ContainerStatus {
+        let container = |wanted: &ContainerPolicy| ContainerStatus {
             cgroup: wanted.container.cgroup,
             name: wanted.container.name.clone(),
             policy: wanted.policy,
@@ -135,8 +135,8 @@ impl Effects for ObserveOnly {
 }
 
 /// Options of the enforcer according to the configuration.
-pub(crate) fn options(config: &Config) -> Options {
-    Options {
+pub(crate) fn options(config: &Config) -> EnforceOptions {
+    EnforceOptions {
         network: NetworkOptions {
             debt_bound: config.enforcement.debt_bound,
             ..NetworkOptions::default()
@@ -146,7 +146,7 @@ pub(crate) fn options(config: &Config) -> Options {
             move_irqs: config.reservation.move_irqs,
             ..ReservationOptions::default()
         },
-        ..Options::default()
+        ..EnforceOptions::default()
     }
 }
 
@@ -157,14 +157,14 @@ impl HostEffects {
     /// Takes over the host's enforcement. Reverts first what an earlier process left.
     pub fn open(config: &Config) -> Result<HostEffects, EnforceError> {
         let enforcer = Enforcer::open(options(config))?;
-        let left = Undone::from(enforcer.taken_over());
+        let left = Undone::from(enforcer.leftover());
         left.log("an earlier agent had left changes");
         Ok(HostEffects(enforcer))
     }
 }
 
 impl Effects for HostEffects {
-    fn set(&mut self, wanted: Vec<Wanted>) {
+    fn set(&mut self, wanted: Vec<ContainerPolicy>) {
         self.0.set(wanted);
     }
 
@@ -182,11 +182,11 @@ impl Effects for HostEffects {
     }
 
     fn withdraw(&mut self, container: &str) -> bool {
-        self.0.withdraw(container)
+        self.0.cancel_promise(container)
     }
 
     fn settle(&mut self) {
-        self.0.settle();
+        self.0.reconcile_reservations();
     }
 
     fn reserves(&self) -> bool {
@@ -194,15 +194,15 @@ impl Effects for HostEffects {
     }
 
     fn is_pressed(&self) -> bool {
-        self.0.is_pressed()
+        self.0.needs_close_steps()
     }
 
     fn wants_reading(&self) -> bool {
-        self.0.wants_reading()
+        self.0.needs_usage()
     }
 
     fn would_look(&self, seen: &Interval) -> bool {
-        self.0.would_look(seen)
+        self.0.may_act_on(seen)
     }
 
     fn may_rest(&self) -> bool {
@@ -220,7 +220,7 @@ impl Effects for HostEffects {
     }
 
     fn undo(self: Box<Self>) -> Undone {
-        Undone::from(&self.0.undo())
+        Undone::from(&self.0.revert())
     }
 }
 
@@ -250,11 +250,11 @@ fn say_what_lacks(container: &mut ContainerStatus) {
     }
 }
 
-impl From<&UndoReport> for Undone {
-    fn from(report: &UndoReport) -> Undone {
+impl From<&RevertReport> for Undone {
+    fn from(report: &RevertReport) -> Undone {
         let failures = report.failed.iter().chain(&report.damage);
         Undone {
-            changes: report.restored,
+            changes: report.reverted,
             instead: report.instead.clone(),
             left_alone: report.foreign.clone(),
             failures: failures.cloned().collect(),

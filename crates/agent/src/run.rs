@@ -175,6 +175,6 @@ pub fn restore(socket: &Path) -> Result<Undone, AgentError> {
 }
 
 fn take_back() -> Result<Undone, AgentError> {
-    let report = cofferdam_enforce::restore(&options(&Config::default()))?;
+    let report = cofferdam_enforce::revert_leftover(&options(&Config::default()))?;
     Ok(Undone::from(&report))
 }

@@ -10,7 +10,7 @@ use crate::losses::{Diagnose, OpenDiagnosis};
 use crate::server::{ControlSocket, Notice, Parts, Server};
 use crate::wake::{self, Waker};
 use cofferdam_accounting::ReadError;
-use cofferdam_enforce::Wanted;
+use cofferdam_enforce::ContainerPolicy;
 use cofferdam_host::{HostFs, Introduction};
 use cofferdam_types::{
     AccountingMode, CgroupId, Container, ContainerLedger, ContainerStatus, CpuAmount, CpuId,
@@ -33,7 +33,7 @@ use std::time::{Duration, Instant, SystemTime};
 pub(crate) struct World {
     pub containers: Arc<Mutex<Vec<Arc<Container>>>>,
     /// Each complete set that the effects received.
-    pub sets: Arc<Mutex<Vec<Vec<Wanted>>>>,
+    pub sets: Arc<Mutex<Vec<Vec<ContainerPolicy>>>>,
     /// Selectors that the ledger was last asked to count as containers.
     pub named: Arc<Mutex<Vec<Selector>>>,
     /// Containers to which CPUs are promised.
@@ -252,7 +252,7 @@ impl Ledger for FakeLedger {
 struct FakeEffects(World);
 
 impl Effects for FakeEffects {
-    fn set(&mut self, wanted: Vec<Wanted>) {
+    fn set(&mut self, wanted: Vec<ContainerPolicy>) {
         self.0.sets.lock().unwrap().push(wanted);
     }
 

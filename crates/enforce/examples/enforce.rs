@@ -5,14 +5,14 @@
 
 use anyhow::{Context, bail};
 use cofferdam_accounting::Accountant;
-use cofferdam_enforce::{Enforcer, Options, Wanted};
+use cofferdam_enforce::{ContainerPolicy, EnforceOptions, Enforcer};
 use cofferdam_types::{Means, NetworkCpu, Policy};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 fn main() -> anyhow::Result<()> {
-    let mut options = Options::default();
+    let mut options = EnforceOptions::default();
     let (mut period, mut verbose, mut parts) = (Duration::from_millis(20), false, Vec::new());
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
@@ -36,29 +36,29 @@ fn main() -> anyhow::Result<()> {
         signal_hook::flag::register(signal, stop.clone())?;
     }
     let mut enforcer = Enforcer::open(options)?;
-    eprintln!("taken over: {:?}", enforcer.taken_over());
+    eprintln!("taken over: {:?}", enforcer.leftover());
     let mut accountant = Accountant::start(cofferdam_accounting::Options::default())?;
     let mut earlier = accountant.snapshot()?;
     let policy = Policy {
         network_cpu: NetworkCpu::Enforce,
         ..Policy::default()
     };
-    let (mut said, mut longest) = (Instant::now(), Duration::ZERO);
+    let (mut last_report, mut longest) = (Instant::now(), Duration::ZERO);
     while !stop.load(Ordering::Relaxed) {
         accountant.follow(Instant::now() + period, None)?;
         let matches = |path: &str| parts.is_empty() || parts.iter().any(|p| path.contains(p));
         let containers = accountant.containers().into_iter();
         let wanted = containers
             .filter(|c| matches(&c.cgroup_path.to_string_lossy()))
-            .map(|container| Wanted::new(container, policy));
+            .map(|container| ContainerPolicy::new(container, policy));
         enforcer.set(wanted.collect());
         let now = accountant.snapshot()?;
         let interval = now.since(&earlier);
         enforcer.step(&interval);
         earlier = now;
         longest = longest.max(enforcer.status().last_step);
-        if verbose && said.elapsed() > Duration::from_millis(300) {
-            said = Instant::now();
+        if verbose && last_report.elapsed() > Duration::from_millis(300) {
+            last_report = Instant::now();
             let status = enforcer.status();
             eprintln!(
                 "changes {} failed {} longest step {longest:?}",
@@ -90,7 +90,7 @@ fn main() -> anyhow::Result<()> {
         }
     }
     drop(accountant);
-    eprintln!("{:?}", enforcer.undo());
+    eprintln!("{:?}", enforcer.revert());
     Ok(())
 }
 

@@ -12,7 +12,7 @@ mod ticks;
 mod tuning;
 
 pub use error::EnforceError;
-pub use journal::UndoReport;
+pub use journal::RevertReport;
 
 use cofferdam_host::{CgroupLayout, HostFs};
 use cofferdam_types::{
@@ -21,7 +21,7 @@ use cofferdam_types::{
 };
 use journal::Journal;
 use network::{Network, NetworkOptions};
-use reservation::{Given, Request, ReservationOptions, Reservations};
+use reservation::{Request, ReservationContainer, ReservationOptions, Reservations};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 /// Settings of enforcement.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct EnforceOptions {
     /// Folder of the journal and its lock; default `/run/cofferdam`.
     pub folder: PathBuf,
     /// Settings of network-CPU enforcement.
@@ -38,9 +38,9 @@ pub struct Options {
     pub reservation: ReservationOptions,
 }
 
-impl Default for Options {
+impl Default for EnforceOptions {
     fn default() -> Self {
-        Options {
+        EnforceOptions {
             folder: journal::FOLDER.into(),
             network: NetworkOptions::default(),
             reservation: ReservationOptions::default(),
@@ -50,7 +50,7 @@ impl Default for Options {
 
 /// Container with its policy.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct ContainerPolicy {
     /// The container.
     pub container: Arc<Container>,
     /// Classes of the container.
@@ -58,29 +58,29 @@ pub struct Wanted {
     /// Whether its reserved CPUs may be lent while idle; the host's option may forbid it.
     pub lends: bool,
     /// CPU list with which its runtime created it because of [`Enforcer::promise`].
-    pub made_on: Option<String>,
+    pub created_on: Option<String>,
 }
 
-impl Wanted {
+impl ContainerPolicy {
     /// Returns a container with these classes and default settings.
-    pub fn new(container: Arc<Container>, policy: Policy) -> Wanted {
-        Wanted {
+    pub fn new(container: Arc<Container>, policy: Policy) -> ContainerPolicy {
+        ContainerPolicy {
             container,
             policy,
             lends: true,
-            made_on: None,
+            created_on: None,
         }
     }
 }
 
 /// Enforcement on this host; at most one at a time. Dropping it leaves the changes in force for the
-/// next process to revert: call [`Enforcer::undo`] instead.
+/// next process to revert: call [`Enforcer::revert`] instead.
 pub struct Enforcer {
     journal: Journal,
     network: Network,
     reservations: Reservations,
-    wanted: Vec<Wanted>,
-    taken_over: UndoReport,
+    wanted: Vec<ContainerPolicy>,
+    leftover: RevertReport,
     last_step: Duration,
 }
 
@@ -90,27 +90,27 @@ impl Enforcer {
     /// # Errors
     /// Fails if another process enforces, the journal cannot be used, or the host's cgroups cannot
     /// be read.
-    pub fn open(options: Options) -> Result<Enforcer, EnforceError> {
-        let (journal, taken_over) = Journal::open(&options.folder)?;
+    pub fn open(options: EnforceOptions) -> Result<Enforcer, EnforceError> {
+        let (journal, leftover) = Journal::open(&options.folder)?;
         let layout = CgroupLayout::read(&HostFs::host())?;
         Ok(Enforcer {
             journal,
             network: Network::new(options.network, layout),
             reservations: Reservations::new(HostFs::host(), options.reservation)?,
             wanted: Vec::new(),
-            taken_over,
+            leftover,
             last_step: Duration::ZERO,
         })
     }
 
     /// Report of the changes of an earlier process that [`Enforcer::open`] reverted.
-    pub fn taken_over(&self) -> &UndoReport {
-        &self.taken_over
+    pub fn leftover(&self) -> &RevertReport {
+        &self.leftover
     }
 
     /// Replaces the list of containers under a rule. Changes for containers that are no longer in
     /// `wanted` are reverted at once; new containers begin with the next step.
-    pub fn set(&mut self, wanted: Vec<Wanted>) {
+    pub fn set(&mut self, wanted: Vec<ContainerPolicy>) {
         let enforce = wanted
             .iter()
             .filter(|w| w.policy.network_cpu == NetworkCpu::Enforce);
@@ -122,12 +122,13 @@ impl Enforcer {
             .collect();
         self.network.set(&mut self.journal, &containers, &reserved);
         self.wanted = wanted;
-        self.settle();
+        self.reconcile_reservations();
     }
 
-    /// Promises CPUs to a container that its runtime is about to create; [`Enforcer::settle`] must
-    /// follow before it runs. `cgroup_path` is the future path of its cgroup, empty if unknown.
-    /// Returns the CPUs as a list. Changes nothing on the host.
+    /// Promises CPUs to a container that its runtime is about to create;
+    /// [`Enforcer::reconcile_reservations`] must follow before it runs. `cgroup_path` is the future
+    /// path of its cgroup, empty if unknown. Returns the CPUs as a list. Changes nothing on the
+    /// host.
     ///
     /// # Errors
     /// Returns the reason why the promise cannot be kept, and a remedy.
@@ -142,33 +143,33 @@ impl Enforcer {
     }
 
     /// Cancels the promise to a container that will not come; returns whether there was one.
-    /// [`Enforcer::settle`] then returns its CPUs to the others.
-    pub fn withdraw(&mut self, container: &str) -> bool {
-        self.reservations.withdraw(container)
+    /// [`Enforcer::reconcile_reservations`] then returns its CPUs to the others.
+    pub fn cancel_promise(&mut self, container: &str) -> bool {
+        self.reservations.cancel_promise(container)
     }
 
     /// Makes the other containers leave promised CPUs, and return to CPUs that are no longer
     /// promised.
-    pub fn settle(&mut self) {
+    pub fn reconcile_reservations(&mut self) {
         let mut strict = Vec::new();
         let mut standard = Vec::new();
         for one in &self.wanted {
-            let given = Given {
+            let target = ReservationContainer {
                 container: one.container.clone(),
-                cpus: one.made_on.clone(),
+                cpus: one.created_on.clone(),
             };
             match one.policy.cpu {
                 CpuPolicy::Strict(amount) => strict.push(Request {
-                    given,
+                    target,
                     amount,
                     lends: one.lends,
                 }),
-                CpuPolicy::Standard => standard.push(given),
+                CpuPolicy::Standard => standard.push(target),
             }
         }
         // Without a reservation no container has to leave CPUs.
         if strict.is_empty() && !self.reservations.has_promises() {
-            standard.retain(|given| given.cpus.is_some());
+            standard.retain(|target| target.cpus.is_some());
         }
         let journal = &mut self.journal;
         self.reservations.reconcile(journal, &strict, &standard);
@@ -190,26 +191,26 @@ impl Enforcer {
 
     /// Whether the next steps must follow closely: a container is charged for others' packets, or
     /// means are in force. Otherwise a fifth of the steps is enough.
-    pub fn is_pressed(&self) -> bool {
-        self.network.is_pressed()
+    pub fn needs_close_steps(&self) -> bool {
+        self.network.needs_close_steps()
     }
 
     /// Whether the next step needs the containers' current CPU use: a competitor of an offender has
     /// appeared whose use is unknown. Set for a few steps in half a second at most.
-    pub fn wants_reading(&self) -> bool {
-        self.network.wants_reading()
+    pub fn needs_usage(&self) -> bool {
+        self.network.needs_usage()
     }
 
-    /// Whether a step might act if an interval such as `seen`, however short, continued.
+    /// Whether a step might act if an interval such as `interval`, however short, continued.
     /// [`Enforcer::step`] itself must not be given a sample.
-    pub fn would_look(&self, seen: &Interval) -> bool {
-        self.network.would_look(seen)
+    pub fn may_act_on(&self, interval: &Interval) -> bool {
+        self.network.may_act_on(interval)
     }
 
     /// Whether steps may be skipped, for a second at most, while hardly any time is spent on
     /// packets: nothing in force needs more frequent checks.
     pub fn may_rest(&self) -> bool {
-        !self.is_pressed() && self.reservations.is_empty()
+        !self.needs_close_steps() && self.reservations.is_empty()
     }
 
     /// Current state of enforcement.
@@ -219,7 +220,7 @@ impl Enforcer {
             .states()
             .map(|(id, state, degraded)| (id, (state, degraded)))
             .collect();
-        let status = |wanted: &Wanted| {
+        let status = |wanted: &ContainerPolicy| {
             let reserved = reservations.get(&wanted.container.cgroup);
             self.status_of(wanted, reserved)
         };
@@ -239,7 +240,7 @@ impl Enforcer {
 
     fn status_of(
         &self,
-        wanted: &Wanted,
+        wanted: &ContainerPolicy,
         reserved: Option<&(ReservationState, Vec<Degradation>)>,
     ) -> ContainerStatus {
         let container = &wanted.container;
@@ -257,11 +258,11 @@ impl Enforcer {
     }
 
     /// Reverts all changes, and releases the lock.
-    pub fn undo(mut self) -> UndoReport {
-        let mut report = self.network.settle(&mut self.journal);
+    pub fn revert(mut self) -> RevertReport {
+        let mut report = self.network.revert_napi_threads(&mut self.journal);
         // Failed changes are still in the journal; they are retried here and reported then.
         report.failed.clear();
-        report.add(self.journal.undo_all());
+        report.add(self.journal.revert_all());
         // Dropping the rest detaches the programs.
         report
     }
@@ -271,7 +272,7 @@ impl Enforcer {
 ///
 /// # Errors
 /// Fails if a process is enforcing now, or the journal cannot be read.
-pub fn restore(options: &Options) -> Result<UndoReport, EnforceError> {
+pub fn revert_leftover(options: &EnforceOptions) -> Result<RevertReport, EnforceError> {
     let (_journal, report) = Journal::open(&options.folder)?;
     Ok(report)
 }

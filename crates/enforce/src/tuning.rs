@@ -9,7 +9,7 @@ pub(crate) mod network {
     /// Part of a CPU. Above this charge, others are victims on the CPU. It exceeds the accounting's
     /// scatter on an idle host (measured: below 0.001). Lower: means are applied for noise; higher:
     /// small victims are ignored.
-    pub const PAID_CPUS: f64 = 0.003;
+    pub const VICTIM_CPUS: f64 = 0.003;
     /// Part of a CPU. Above it, a container's packets cause work on the CPU; also the part of a
     /// quota from which its packets count against it. Lower: each step decides about more
     /// containers; higher: small offenders are ignored.
@@ -19,7 +19,7 @@ pub(crate) mod network {
     pub const COUNTS_CPUS: f64 = 0.001;
     /// Time that a CPU stays contended: a limited offender causes work in bursts. Shorter: debt is
     /// not counted between bursts; longer: debt is counted after the competitor has left.
-    pub const PRESSED: Duration = Duration::from_millis(150);
+    pub const STAYS_CONTENDED: Duration = Duration::from_millis(150);
 
     /// Weight of a step in the average of the packets' part of a CPU: the last fifty steps count.
     pub const CAUSED_NEW_PART: f64 = 0.02;
@@ -43,11 +43,11 @@ pub(crate) mod network {
     /// Time whose share a container may save while the means affect it: streams that lose packets
     /// stay below their limit. Simulated: with 20 ms the victims of some streams get up to 1.07 of
     /// their share, with 50 ms 1.02. With 100 ms some get 0.96, because bursts become longer.
-    pub const HELD_BACK_CREDIT: Duration = Duration::from_millis(50);
+    pub const THROTTLED_CREDIT: Duration = Duration::from_millis(50);
     /// Time after which the means no longer count as affecting a container: a stream that has lost
     /// a whole window is silent for that long. Longer: a container that sleeps keeps the larger
     /// credit.
-    pub const HELD_BACK: Duration = Duration::from_millis(250);
+    pub const THROTTLED: Duration = Duration::from_millis(250);
     /// Least part of a container's own weight to which it is lowered: the container must be able to
     /// run.
     pub const LOWEST_WEIGHT_PART: f64 = 0.02;
@@ -56,10 +56,10 @@ pub(crate) mod network {
     /// route take 0.98 and weights alone do not bound them; over a veth or VXLAN they take at most
     /// 0.87 and weights do. Lower: streams that a weight bounds pass the ring of a thread; higher:
     /// unbounded streams burden their victims.
-    pub const SPENT_PART: f64 = 0.93;
-    /// Time for which softirq work must exceed [`SPENT_PART`]; steps below it count back. A
+    pub const EXHAUSTED_PART: f64 = 0.93;
+    /// Time for which softirq work must exceed [`EXHAUSTED_PART`]; steps below it count back. A
     /// starting stream exceeds it until its weight takes effect.
-    pub const SPENT: Duration = Duration::from_millis(300);
+    pub const EXHAUSTED: Duration = Duration::from_millis(300);
     /// Weight, in its file's unit, below which it cannot be lowered usefully, as that of a
     /// best-effort pod.
     pub const LEAST_WEIGHT: f64 = 10.0;
@@ -80,13 +80,13 @@ pub(crate) mod network {
     /// thread.
     pub const SENDER_PART: f64 = 0.5;
     /// Assumed share of an offender when no competitor is runnable.
-    pub const NOBODY_WAITS_SHARE: f64 = 0.5;
+    pub const UNCONTENDED_SHARE: f64 = 0.5;
     /// Time in which a container's unused share is deducted from its weight correction, seconds.
     /// Shorter: the scatter of rates reaches the weight; longer: a starting stream waits longer for
     /// its weight, and one that wants more again builds up a debt.
-    pub const SLACK_S: f64 = 0.1;
+    pub const UNUSED_SHARE_S: f64 = 0.1;
     /// CPUs of its share that may stay unused without effect: the scatter of rates.
-    pub const SLACK_LEFT_CPUS: f64 = 0.01;
+    pub const UNUSED_SHARE_SCATTER_CPUS: f64 = 0.01;
     /// Least part of its share for a container's traffic, so that it can end its connections.
     /// Lower: TCP is silent until its retransmission timeout.
     pub const LOWEST_BUDGET_PART: f64 = 0.05;
@@ -96,13 +96,13 @@ pub(crate) mod network {
     /// so a limit is only for excess that a weight cannot bound. Simulated with [`STREAM_BURST`]:
     /// 0.1 holds in all histories, 0.2 not. Measured with streams over a bridge: without it the
     /// penalty falls below its bound. Higher: debt grows before a limit acts.
-    pub const ROOM_PART: f64 = 0.1;
+    pub const OVERDRAFT_PART: f64 = 0.1;
 
     /// Part of its share. A stream's limit acts when its repayment exceeds this; with half of it
     /// the stream may exceed its budget freely. Simulated: 0.1 to 0.3 hold in all histories.
     /// Measured: with 0.1 a stream over a bridge loses packets, with 0.3 none. Higher: debt grows
     /// before a limit acts.
-    pub const STREAM_ROOM_PART: f64 = 0.3;
+    pub const STREAM_OVERDRAFT_PART: f64 = 0.3;
 
     /// Part of its share. Packets that take less may overdraw their budget as streams do: the
     /// weight compensates that little at once. Without it, an executor of Spark that computed with
@@ -156,7 +156,7 @@ pub(crate) mod network {
     /// Most packets per answer: a stream gets at least one packet back for them. Measured with
     /// merged segments: one answer for 9 to 370 packets; a UDP flood has none. Lower: a stream with
     /// rare acknowledgements counts as a flood; higher: a flood of large packets is limited late.
-    pub const ANSWERED: f64 = 2_000.0;
+    pub const MOST_PER_ANSWER: f64 = 2_000.0;
     /// Packets dropped in a step, and more than passed, that count as a flood. TCP slows down and
     /// loses far fewer.
     pub const FLOOD_PACKETS: u64 = 100;
@@ -176,19 +176,19 @@ pub(crate) mod network {
     pub const FULL_IDLE_PART: f64 = 0.15;
     /// Time for which a container that ran on a CPU competes there. Shorter: shares jump with every
     /// pause; longer: a share is withheld for a container that has left.
-    pub const BESIDE: Duration = Duration::from_secs(1);
+    pub const COMPETES: Duration = Duration::from_secs(1);
     /// Time for which CPU use is read in every step after a new competitor: until two readings
     /// enclose one of its steps, three control periods. Chosen, not measured. Shorter: with late
     /// steps its use stays unknown until the next usual reading; longer: more readings.
-    pub const READS_SOON: Duration = Duration::from_millis(60);
+    pub const EXTRA_READINGS: Duration = Duration::from_millis(60);
     /// Shortest time between two such series; chosen, not measured. Shorter: if many containers
     /// come and go, each step makes the kernel sum up every cgroup's time; longer: a second
     /// newcomer has its whole share until the next reading.
-    pub const READS_SOON_AGAIN: Duration = Duration::from_millis(500);
+    pub const EXTRA_READINGS_AGAIN: Duration = Duration::from_millis(500);
     /// Time constant with which the known CPU use of a container fades; it rises at once. Also that
     /// of a debt without competitors. Shorter: shares jump with pauses; longer: a share is withheld
     /// for a container that has left, and a new victim is repaid debts to earlier host tasks.
-    pub const RESTS: Duration = Duration::from_millis(100);
+    pub const FADES: Duration = Duration::from_millis(100);
     /// Part of a fully used CPU that competitors must want to count as waiting. Higher: tasks with
     /// little use wait behind an offender; lower: streams are limited for momentary wake-ups, and
     /// lose windows.
@@ -196,7 +196,7 @@ pub(crate) mod network {
     /// Time that a corrected weight stays after the last waiting competitor: whether a CPU is full
     /// varies from step to step. Shorter: a competitor meets the full weight now and then; longer:
     /// a container without competitors waits behind `ksoftirqd`.
-    pub const WAITED: Duration = Duration::from_millis(100);
+    pub const WEIGHT_STAYS: Duration = Duration::from_millis(100);
     /// Part of a CPU's network work that must be charged to a container, with [`RAN_CPUS`], for it
     /// to count as having run there.
     pub const RAN_PART: f64 = 0.05;
@@ -207,7 +207,7 @@ pub(crate) mod network {
     /// moved container is found late.
     pub const PLACED_NS: f64 = 10e6;
     /// Time constant of host tasks' average use, which must exceed [`RAN_PART`] on average or in
-    /// two consecutive steps. Shorter: each wake-up of a service gets a share for [`BESIDE`];
+    /// two consecutive steps. Shorter: each wake-up of a service gets a share for [`COMPETES`];
     /// longer: a job that pauses waits for its share.
     pub const HOST_RAN_AVERAGED: Duration = Duration::from_millis(200);
     /// Part of a CPU. Host tasks and containers that use less claim twice their use instead of
@@ -222,9 +222,9 @@ pub(crate) mod network {
 
     /// Part of a CPU. A container that is charged this much for others without repayment is
     /// reported in `status`.
-    pub const PAYS_CPUS: f64 = 0.05;
-    /// Averaging time of [`PAYS_CPUS`]: means take a moment to be applied.
-    pub const PAYS_AVERAGED: Duration = Duration::from_secs(2);
+    pub const UNCOMPENSATED_CPUS: f64 = 0.05;
+    /// Averaging time of [`UNCOMPENSATED_CPUS`]: means take a moment to be applied.
+    pub const UNCOMPENSATED_AVERAGED: Duration = Duration::from_secs(2);
 
     /// Time after which a refused weight or quota is retried: its conditions, such as a burst or a
     /// cgroup above, may have changed. Shorter: more failed writes; longer: a later correction.
@@ -252,7 +252,7 @@ pub(crate) mod interrupt {
     pub const MOST: Duration = Duration::from_micros(20);
     /// Interruptions per second from which a CPU is measured: timers behind a shaped queue
     /// interrupt 4,000 times a second.
-    pub const PRESSED_RATE: f64 = 2_000.0;
+    pub const BUSY_RATE: f64 = 2_000.0;
     /// CPU time of a conclusive measurement: with [`AGAIN_AFTER`] less than a thousandth of a CPU.
     /// Longer: the victim of a stream notices it.
     pub const LOOK: Duration = Duration::from_millis(5);
@@ -295,7 +295,7 @@ pub(crate) mod reservation {
     /// Time between two comparisons of the host with the plan: a runtime may rewrite a cpuset, a
     /// CPU may go offline. Rejected: inotify. It costs a watch per container and does not see
     /// changes by the kernel.
-    pub const LOOK_OVER: Duration = Duration::from_secs(1);
+    pub const COMPARE_EVERY: Duration = Duration::from_secs(1);
     /// Time after which CPUs are retried that the kernel refused an owner although the cgroups
     /// above have them. Each try costs a write, its revert, and a failed change in `status`.
     pub const RETRY_REFUSED: Duration = Duration::from_secs(10);

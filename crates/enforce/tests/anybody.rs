@@ -26,25 +26,25 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Flooded container under a rule, on CPU 0 with its victims; the flood comes from CPU 1.
-struct Flooded {
+struct FloodScene {
     offender: FakeContainer,
     router: Router,
     accountant: Accountant,
     to: std::net::SocketAddr,
 }
 
-impl Flooded {
-    fn new() -> Flooded {
-        Flooded::behind(Router::new("router"))
+impl FloodScene {
+    fn new() -> FloodScene {
+        FloodScene::behind(Router::new("router"))
     }
 
-    fn behind(router: Router) -> Flooded {
+    fn behind(router: Router) -> FloodScene {
         let offender = FakeContainer::new("offender");
         let port = router.attach(&offender);
         offender.steer("eth0", 1);
         // The programs come first: loading takes long under a flood.
         let accountant = Accountant::start(Options::default()).unwrap();
-        Flooded {
+        FloodScene {
             offender,
             router,
             accountant,
@@ -89,7 +89,7 @@ impl Flooded {
             caused_ns += own.map_or(0, |row| row.ledger.caused_ns());
             enforcer.step(&interval);
         }
-        let report = enforcer.undo();
+        let report = enforcer.revert();
         assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
         (paid_ns, caused_ns)
     }
@@ -119,19 +119,19 @@ fn of<'a>(interval: &'a Interval, path: &Path) -> Option<&'a ContainerLedger> {
 }
 
 /// Address of the host for packets of `source`, processed on CPU 0.
-struct Joined {
+struct HostAddress {
     at: std::net::SocketAddr,
     _pair: VethPair,
 }
 
-fn join_host(source: &Namespace) -> Joined {
+fn join_host(source: &Namespace) -> HostAddress {
     let device = unique_link();
     let pair = VethPair::new((source, "eth0"), (&Host, &device));
     source.address("eth0", "10.96.7.2/24");
     Host.address(&device, "10.96.7.1/24");
     Host.steer(&device, 1);
     source.ping("10.96.7.1");
-    Joined {
+    HostAddress {
         at: "10.96.7.1:9000".parse().unwrap(),
         _pair: pair,
     }
@@ -142,7 +142,7 @@ fn join_host(source: &Namespace) -> Joined {
 fn a_host_job_without_rule_is_a_named_victim() {
     alone(240, || {
         let job = Cgroup::new("job");
-        let mut flooded = Flooded::new();
+        let mut flooded = FloodScene::new();
         let victim = traffic::compute(&job, Some(0), LIMIT * 3);
         let (paid_ns, caused_ns) = flooded.bounded(job.path());
         assert!(caused_ns > paid_ns / 2, "{caused_ns} {paid_ns}");
@@ -163,7 +163,7 @@ fn a_host_job_without_rule_is_a_named_victim() {
 fn a_service_below_a_slice_is_a_named_victim() {
     alone(240, || {
         let slice = Cgroup::new("system.slice");
-        let mut flooded = Flooded::new();
+        let mut flooded = FloodScene::new();
         for _ in 0..2 {
             let service = slice.child("batch.service");
             let _victim = traffic::compute(&service, Some(0), LIMIT * 3);
@@ -185,7 +185,7 @@ fn a_container_that_enters_its_namespace_late_stays_protected() {
         let uplink = Uplink::new();
         uplink.router.steer("up0", 1);
         uplink.peer.route("default via 10.97.0.2");
-        let mut flooded = Flooded::behind(uplink.router);
+        let mut flooded = FloodScene::behind(uplink.router);
         let folder = tempfile::tempdir().unwrap();
         let (mut enforcer, _) = flooded.enforced(folder.path());
         let before = flooded.weight();
@@ -198,7 +198,7 @@ fn a_container_that_enters_its_namespace_late_stays_protected() {
             Err(Command::new("sh").args(["-c", &line]).exec())
         });
         let mut last = flooded.accountant.snapshot().unwrap();
-        let mut step = |flooded: &mut Flooded| {
+        let mut step = |flooded: &mut FloodScene| {
             let interval = flooded.interval(&mut last);
             enforcer.step(&interval);
             let id = CgroupId(job.id());
@@ -214,13 +214,16 @@ fn a_container_that_enters_its_namespace_late_stays_protected() {
             step(&mut flooded) == Some(false)
         });
         // The average use of host tasks is forgotten after some 0.2 s.
-        let held = (0..60).filter(|_| {
+        let throttled = (0..60).filter(|_| {
             step(&mut flooded);
             flooded.weight() < before
         });
-        let held = held.count();
-        assert!(held > 45, "the offender was held in {held} of 60 steps");
-        let report = enforcer.undo();
+        let throttled = throttled.count();
+        assert!(
+            throttled > 45,
+            "the offender was throttled in {throttled} of 60 steps"
+        );
+        let report = enforcer.revert();
         assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
     });
 }
@@ -229,7 +232,7 @@ fn a_container_that_enters_its_namespace_late_stays_protected() {
 #[test]
 fn a_thread_of_the_root_cgroup_is_a_victim() {
     alone(240, || {
-        let mut flooded = Flooded::new();
+        let mut flooded = FloodScene::new();
         let victim = traffic::compute(&Host, Some(0), LIMIT * 3);
         let layout = CgroupLayout::read(&HostFs::host()).unwrap();
         for root in layout.v1_mounts.values().chain([&layout.v2_mount]) {
@@ -329,7 +332,7 @@ fn a_named_receiving_service_is_limited_at_its_sockets() {
         // The agent does this on the next change of containers.
         enforcer.set(enforce(&[]));
         assert_eq!(enforcer.status().failed_changes, 0);
-        let report = enforcer.undo();
+        let report = enforcer.revert();
         assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
     });
 }

@@ -45,7 +45,7 @@ fn limits(uplink: &Uplink, offender: &FakeContainer, to: SocketAddr) -> Arc<Cont
         is_here,
         "not at the device by which packets enter: {attached}"
     );
-    let report = enforcer.undo();
+    let report = enforcer.revert();
     assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
     o
 }

@@ -4,7 +4,7 @@
 // Clippy's exception for tests does not reach their helpers.
 #![allow(clippy::unwrap_used)]
 
-use cofferdam_enforce::UndoReport;
+use cofferdam_enforce::RevertReport;
 use cofferdam_enforce::journal::{Form, Journal};
 use cofferdam_host::HostFs;
 use nix::mount::{MsFlags, mount};
@@ -65,7 +65,7 @@ impl Small {
         fs::remove_file(self.run().join("filler")).unwrap();
     }
 
-    fn open(&self) -> (Journal, UndoReport) {
+    fn open(&self) -> (Journal, RevertReport) {
         Journal::open_on(HostFs::below(self.folder.path()), &self.run()).unwrap()
     }
 
@@ -103,7 +103,7 @@ fn a_revert_needs_no_free_space() {
         small.fill();
         let (_, report) = small.open();
         assert_eq!(
-            (report.restored, report.is_clean()),
+            (report.reverted, report.is_clean()),
             (20, true),
             "{report:?}"
         );
@@ -119,7 +119,7 @@ fn nothing_is_changed_while_the_disk_is_full() {
         let setting = small.setting("a");
         small.fill();
         let (mut journal, report) = small.open();
-        assert_eq!(report, UndoReport::default());
+        assert_eq!(report, RevertReport::default());
         for _ in 0..3 {
             let error = journal.set_file(&setting, Form::Text, OURS).unwrap_err();
             assert_eq!(
@@ -135,7 +135,7 @@ fn nothing_is_changed_while_the_disk_is_full() {
         journal.set_file(&setting, Form::Text, OURS).unwrap();
         assert_eq!(text(&setting), OURS);
         drop(journal);
-        assert_eq!(small.open().1.restored, 1);
+        assert_eq!(small.open().1.reverted, 1);
         assert_eq!(text(&setting), BEFORE);
     });
 }
@@ -168,7 +168,7 @@ fn changes_in_force_survive_a_full_disk() {
         drop(journal);
         let (_, report) = small.open();
         assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
-        assert_eq!(report.restored, 1 + changed.len() as u64);
+        assert_eq!(report.reverted, 1 + changed.len() as u64);
         assert!(changed.iter().chain([&first]).all(|s| text(s) == BEFORE));
     });
 }
@@ -189,7 +189,7 @@ fn a_damaged_journal_is_saved_without_free_space() {
         fs::write(&path, &bytes).unwrap();
         small.fill();
         let (journal, report) = small.open();
-        assert_eq!((report.restored, report.damage.len()), (1, 1), "{report:?}");
+        assert_eq!((report.reverted, report.damage.len()), (1, 1), "{report:?}");
         assert_eq!((text(&a).as_str(), text(&b).as_str()), (OURS, BEFORE));
         drop(journal);
         assert_eq!(

@@ -91,7 +91,7 @@ fn a_restarted_container_is_enforced_again() {
             assert_eq!(threads(&offender), 1);
         }
         enforcer.set(enforce(&[&v]));
-        let report = enforcer.undo();
+        let report = enforcer.revert();
         assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
     });
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use cofferdam_enforce::network::NetworkOptions;
-use cofferdam_enforce::{Enforcer, Options, restore};
+use cofferdam_enforce::{EnforceOptions, Enforcer, revert_leftover};
 use cofferdam_lab::fixtures::{FakeContainer, Host, Net, Router, fork};
 use common::*;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn kill_9_at_any_moment_is_reverted() {
         let folder = tempfile::tempdir().unwrap();
         // Otherwise each process would first measure the cost, and most kills would come before any
         // change.
-        let options = Options {
+        let options = EnforceOptions {
             network: NetworkOptions {
                 interruption: Some(Duration::from_micros(2)),
                 ..NetworkOptions::default()
@@ -51,7 +51,7 @@ fn kill_9_at_any_moment_is_reverted() {
                     for _ in 0..16 {
                         enforcer.step(&interval);
                     }
-                    enforcer.undo();
+                    enforcer.revert();
                 }
             });
             let mut child = child;
@@ -59,12 +59,12 @@ fn kill_9_at_any_moment_is_reverted() {
             std::thread::sleep(Duration::from_micros(random.u64(0..60_000)));
             assert!(child.is_alive(), "the enforcer ended by itself");
             drop(child); // SIGKILL, then wait
-            let report = restore(&options).unwrap();
+            let report = revert_leftover(&options).unwrap();
             assert!(
                 report.is_clean() && report.foreign.is_empty(),
                 "round {round}: {report:?}"
             );
-            changed += u32::from(report.restored > 0);
+            changed += u32::from(report.reverted > 0);
             assert_eq!(
                 state(&offender, &*router, &port.device),
                 before,

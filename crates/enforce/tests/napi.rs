@@ -3,7 +3,7 @@
 mod common;
 
 use cofferdam_affinity::run_on;
-use cofferdam_enforce::{Enforcer, Options, UndoReport};
+use cofferdam_enforce::{EnforceOptions, Enforcer, RevertReport};
 use cofferdam_lab::fixtures::{FakeContainer, Net, Router, wait_until};
 use cofferdam_types::{Container, CpuId, Means};
 use common::*;
@@ -112,7 +112,7 @@ fn withheld_time_is_returned_to_the_victims() {
         let before = returned(&enforcer, &v);
         enforcer.step(&interval);
         assert!(returned(&enforcer, &v) - before <= 2_000_000);
-        let report = enforcer.undo();
+        let report = enforcer.revert();
         assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
     });
 }
@@ -207,7 +207,7 @@ fn one_step_starts_threads_of_one_offender() {
             before = now;
         }
         assert_eq!(before, 2);
-        let report = enforcer.undo();
+        let report = enforcer.revert();
         assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
         assert_eq!(threaded(), 0);
     });
@@ -238,7 +238,7 @@ fn a_container_without_victims_is_left_alone() {
         }
         assert_eq!(enforcer.status().changes_in_force, 0);
         assert_eq!(state(&busy, &*router, &port.device), before);
-        assert_eq!(enforcer.undo(), UndoReport::default());
+        assert_eq!(enforcer.revert(), RevertReport::default());
     });
 }
 
@@ -273,7 +273,7 @@ fn an_ending_container_finds_its_cgroup_free() {
         );
         drop(offender);
         enforcer.set(enforce(&[&v]));
-        let report = enforcer.undo();
+        let report = enforcer.revert();
         assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
     });
 }
@@ -293,7 +293,7 @@ fn a_cgroup_and_a_namespace_that_vanished_are_no_failure() {
         until_napi_in_force(&mut enforcer, &o, &interval(&o, &v, 10));
         assert!(enforcer.status().changes_in_force > 5);
         drop(offender); // cgroup, namespace and device
-        let report = enforcer.undo();
+        let report = enforcer.revert();
         assert!(report.is_clean(), "{report:?}");
         assert!(report.vanished > 0, "{report:?}");
     });
@@ -359,9 +359,9 @@ fn a_full_threaded_cgroup_gets_its_napi_thread() {
 #[test]
 fn a_second_enforcer_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let options = Options {
+    let options = EnforceOptions {
         folder: folder.path().to_owned(),
-        ..Options::default()
+        ..EnforceOptions::default()
     };
     let _first = Enforcer::open(options.clone()).unwrap();
     let error = Enforcer::open(options).err().unwrap().to_string();

@@ -121,18 +121,21 @@ fn an_owner_gets_a_cpu_of_its_narrow_parent() {
         let narrow = Tenant::around("narrow");
         let first: BTreeSet<CpuId> = cpus.first().copied().into_iter().collect();
         fs::write(narrow.cpuset(), cpus.first().unwrap().to_string()).unwrap();
-        let (inner, beside) = (narrow.child("inner"), Tenant::new(Cgroup::new("beside")));
-        let before = lists(&[&narrow, &inner, &beside]);
+        let (inner, neighbour) = (narrow.child("inner"), Tenant::new(Cgroup::new("beside")));
+        let before = lists(&[&narrow, &inner, &neighbour]);
         r.set(
             journal,
             &[(inner.container(), one())],
-            &[beside.container()],
+            &[neighbour.container()],
         );
         assert_eq!(names(r, &inner), [""; 0]);
         assert_eq!(inner.allowed(), first);
-        assert_eq!(beside.allowed(), cpus.difference(&first).copied().collect());
+        assert_eq!(
+            neighbour.allowed(),
+            cpus.difference(&first).copied().collect()
+        );
         r.set(journal, &[], &[]);
-        assert_eq!(lists(&[&narrow, &inner, &beside]), before);
+        assert_eq!(lists(&[&narrow, &inner, &neighbour]), before);
     });
 }
 
@@ -143,14 +146,14 @@ fn an_impossible_request_takes_nothing_until_it_fits() {
         let narrow = Tenant::around("narrow");
         fs::write(narrow.cpuset(), cpus.first().unwrap().to_string()).unwrap();
         let (inner, other) = (narrow.child("inner"), narrow.child("other"));
-        let beside = Tenant::new(Cgroup::new("beside"));
-        let before = lists(&[&narrow, &inner, &other, &beside]);
-        let standard = [other.container(), beside.container()];
+        let neighbour = Tenant::new(Cgroup::new("beside"));
+        let before = lists(&[&narrow, &inner, &other, &neighbour]);
+        let standard = [other.container(), neighbour.container()];
         r.set(journal, &[(inner.container(), one())], &standard);
         assert_eq!(names(r, &inner), ["reservation_impossible"]);
-        assert_eq!(lists(&[&narrow, &inner, &other, &beside]), before);
+        assert_eq!(lists(&[&narrow, &inner, &other, &neighbour]), before);
         assert_eq!(journal.in_force(), 0);
-        assert_eq!(&beside.allowed(), cpus);
+        assert_eq!(&neighbour.allowed(), cpus);
         // The administrator gives it all CPUs.
         let all: Vec<String> = cpus.iter().map(CpuId::to_string).collect();
         fs::write(narrow.cpuset(), all.join(",")).unwrap();
@@ -158,7 +161,10 @@ fn an_impossible_request_takes_nothing_until_it_fits() {
         let last: BTreeSet<CpuId> = cpus.last().copied().into_iter().collect();
         assert_eq!(names(r, &inner), [""; 0]);
         assert_eq!(inner.allowed(), last);
-        assert_eq!(beside.allowed(), cpus.difference(&last).copied().collect());
+        assert_eq!(
+            neighbour.allowed(),
+            cpus.difference(&last).copied().collect()
+        );
     });
 }
 
@@ -168,19 +174,19 @@ fn an_inner_owner_keeps_its_cpu_from_outer_containers() {
     scene(|cpus, journal, r| {
         let outer = Tenant::around("outer");
         let (inner, other) = (outer.child("inner"), outer.child("other"));
-        let beside = Tenant::new(Cgroup::new("beside"));
-        let before = lists(&[&outer, &inner, &other, &beside]);
-        let standard = [outer.container(), other.container(), beside.container()];
+        let neighbour = Tenant::new(Cgroup::new("beside"));
+        let before = lists(&[&outer, &inner, &other, &neighbour]);
+        let standard = [outer.container(), other.container(), neighbour.container()];
         r.set(journal, &[(inner.container(), one())], &standard);
         let last: BTreeSet<CpuId> = cpus.last().copied().into_iter().collect();
         let rest: BTreeSet<CpuId> = cpus.difference(&last).copied().collect();
         assert_eq!(inner.allowed(), last);
-        assert_eq!((other.allowed(), beside.allowed()), (rest.clone(), rest));
-        for tenant in [&outer, &inner, &other, &beside] {
+        assert_eq!((other.allowed(), neighbour.allowed()), (rest.clone(), rest));
+        for tenant in [&outer, &inner, &other, &neighbour] {
             assert_eq!(names(r, tenant), [""; 0]);
         }
         r.set(journal, &[], &[]);
-        assert_eq!(lists(&[&outer, &inner, &other, &beside]), before);
+        assert_eq!(lists(&[&outer, &inner, &other, &neighbour]), before);
     });
 }
 
@@ -190,20 +196,23 @@ fn containers_inside_an_owner_run_on_its_cpu() {
     scene(|cpus, journal, r| {
         let outer = Tenant::around("outer");
         let (inner, other) = (outer.child("inner"), outer.child("init"));
-        let beside = Tenant::new(Cgroup::new("beside"));
-        let before = lists(&[&outer, &inner, &other, &beside]);
-        let standard = [inner.container(), beside.container()];
+        let neighbour = Tenant::new(Cgroup::new("beside"));
+        let before = lists(&[&outer, &inner, &other, &neighbour]);
+        let standard = [inner.container(), neighbour.container()];
         r.set(journal, &[(outer.container(), one())], &standard);
         let last: BTreeSet<CpuId> = cpus.last().copied().into_iter().collect();
         assert_eq!(
             (inner.allowed(), other.allowed()),
             (last.clone(), last.clone())
         );
-        assert_eq!(beside.allowed(), cpus.difference(&last).copied().collect());
-        for tenant in [&outer, &inner, &beside] {
+        assert_eq!(
+            neighbour.allowed(),
+            cpus.difference(&last).copied().collect()
+        );
+        for tenant in [&outer, &inner, &neighbour] {
             assert_eq!(names(r, tenant), [""; 0]);
         }
         r.set(journal, &[], &[]);
-        assert_eq!(lists(&[&outer, &inner, &other, &beside]), before);
+        assert_eq!(lists(&[&outer, &inner, &other, &neighbour]), before);
     });
 }

@@ -5,7 +5,7 @@ mod common;
 
 use cofferdam_accounting::{Accountant, Options};
 use cofferdam_enforce::network::NetworkOptions;
-use cofferdam_enforce::{Enforcer, Options as Enforcement};
+use cofferdam_enforce::{EnforceOptions, Enforcer};
 use cofferdam_lab::fixtures::traffic::{self, Udp};
 use cofferdam_lab::fixtures::{Cgroup, FakeContainer, Net, Router};
 use cofferdam_types::{Degradation, Means, Selector};
@@ -74,7 +74,7 @@ fn a_named_cgroup_is_a_victim_in_the_ledger() {
         );
         assert!(caused_ns > paid_ns / 2, "{caused_ns} {paid_ns}");
         assert!(victim.is_alive());
-        let report = enforcer.undo();
+        let report = enforcer.revert();
         assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
     });
 }
@@ -91,7 +91,7 @@ fn failed_means_and_uncompensated_victims_are_reported() {
     alone(60, || {
         let (offender, victim) = (FakeContainer::new("offender"), FakeContainer::new("victim"));
         let folder = tempfile::tempdir().unwrap();
-        let mut options: Enforcement = options(folder.path());
+        let mut options: EnforceOptions = options(folder.path());
         options.network = NetworkOptions {
             means: vec![Means::NapiThread],
             ..NetworkOptions::default()
@@ -137,7 +137,7 @@ fn failed_means_and_uncompensated_victims_are_reported() {
             enforcer.step(&quiet);
         }
         assert!(degraded(&enforcer, "pays_for_others").is_none());
-        let report = enforcer.undo();
+        let report = enforcer.revert();
         assert!(report.is_clean(), "{report:?}");
     });
 }
@@ -149,7 +149,7 @@ fn a_victim_without_a_rule_that_still_pays_is_named() {
     alone(60, || {
         let (offender, victim) = (FakeContainer::new("offender"), FakeContainer::new("victim"));
         let folder = tempfile::tempdir().unwrap();
-        let mut options: Enforcement = options(folder.path());
+        let mut options: EnforceOptions = options(folder.path());
         options.network = NetworkOptions {
             means: vec![Means::NapiThread],
             ..NetworkOptions::default()
@@ -166,12 +166,15 @@ fn a_victim_without_a_rule_that_still_pays_is_named() {
             for _ in 0..200 {
                 enforcer.step(&interval);
             }
-            let told = pays(&enforcer).expect("it pays a quarter of a CPU").text;
-            assert!(told.contains(&v.name) && told.contains(&o.name), "{told}");
+            let report = pays(&enforcer).expect("it pays a quarter of a CPU").text;
+            assert!(
+                report.contains(&v.name) && report.contains(&o.name),
+                "{report}"
+            );
             assert_eq!(
-                !told.contains("which no rule enforces"),
+                !report.contains("which no rule enforces"),
                 is_enforced,
-                "{told}"
+                "{report}"
             );
         }
         let mut quiet = interval.clone();
@@ -184,7 +187,7 @@ fn a_victim_without_a_rule_that_still_pays_is_named() {
             enforcer.step(&quiet);
         }
         assert!(pays(&enforcer).is_none());
-        let report = enforcer.undo();
+        let report = enforcer.revert();
         assert!(report.is_clean(), "{report:?}");
     });
 }

@@ -118,7 +118,7 @@ fn a_pods_napi_thread_runs_in_the_pods_cgroup() {
             let state = means(&enforcer, other, Means::NapiThread);
             assert!(!state.in_force && !state.failed, "{}", state.why);
             assert!(
-                state.why.contains("it is held with its pod"),
+                state.why.contains("it is enforced with its pod"),
                 "{}",
                 state.why
             );
@@ -135,7 +135,7 @@ fn a_pods_napi_thread_runs_in_the_pods_cgroup() {
         enforcer.set(wanted(&members[..2]));
         assert!(means(&enforcer, &members[1], Means::NapiThread).in_force);
 
-        let report = enforcer.undo();
+        let report = enforcer.revert();
         assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
         assert!(leaf(&pod).is_empty());
         let after = state(&pod, &router, &port.device);
@@ -151,7 +151,7 @@ fn a_pods_napi_thread_runs_in_the_pods_cgroup() {
         enforcer.set(wanted(&members));
         until_napi_in_force(&mut enforcer, &members[1], &interval(&members[1], &v, 10));
         assert!(!leaf(&pod).is_empty());
-        let report = enforcer.undo();
+        let report = enforcer.revert();
         assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
         assert!(leaf(&pod).is_empty());
     });
@@ -236,7 +236,7 @@ fn a_flooded_pods_packets_are_dropped_and_counted_once() {
             received > 10 * of_sandbox.max(1),
             "{received} and {of_sandbox} packets"
         );
-        let report = enforcer.undo();
+        let report = enforcer.revert();
         assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
         router.steer("up0", 0);
         assert_eq!(state(&pod, &router, &port.device), before);

@@ -3,8 +3,8 @@
 
 mod common;
 
-use cofferdam_enforce::journal::{DeviceId, Form, Journal, Target, Written};
-use cofferdam_enforce::{Enforcer, restore};
+use cofferdam_enforce::journal::{DeviceId, Form, Journal, Target, WriteOutcome};
+use cofferdam_enforce::{Enforcer, revert_leftover};
 use cofferdam_host::Inventory;
 use cofferdam_lab::fixtures::{FakeContainer, Net, Network, PodmanContainer, Router, try_run};
 use cofferdam_types::{Container, IfIndex, NetnsId};
@@ -79,9 +79,9 @@ fn a_podman_containers_napi_thread_runs_in_its_cgroup() {
             assert!(sysfs(&offender).ends_with(" ro"), "{}", sysfs(&offender));
             let report = if killed {
                 drop(enforcer); // as one that was killed: nothing is reverted
-                restore(&options(folder.path())).unwrap()
+                revert_leftover(&options(folder.path())).unwrap()
             } else {
-                enforcer.undo()
+                enforcer.revert()
             };
             assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
             assert_eq!(state(&offender, &*router, &port.device), before);
@@ -116,7 +116,7 @@ fn a_read_only_sysfs_is_written_and_never_left_writable() {
             ("queues/rx-0/rps_cpus", Form::CpuMask, "1"),
         ] {
             let written = journal.set(&file(name), form, value).unwrap();
-            assert_eq!(written, Written::Changed, "{name}");
+            assert_eq!(written, WriteOutcome::Changed, "{name}");
             let now = container.sh(&format!("cat /sys/class/net/eth0/{name}"));
             assert_eq!(form.canonical(&now), form.canonical(value), "{name}");
             assert!(sysfs(&container).ends_with(" ro"));
@@ -148,7 +148,7 @@ fn a_read_only_sysfs_is_written_and_never_left_writable() {
         drop(journal);
         let (_journal, report) = Journal::open(folder.path()).unwrap();
         assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
-        assert_eq!(report.restored, 3);
+        assert_eq!(report.reverted, 3);
         assert_eq!(state(&container, &*router, &port.device), before);
     });
 }

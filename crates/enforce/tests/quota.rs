@@ -29,7 +29,7 @@ fn cap(container: &FakeContainer) {
 }
 
 /// CPU time of the process `pid` during `body`, in CPUs.
-fn given(pid: u32, body: impl FnOnce()) -> f64 {
+fn used_cpus(pid: u32, body: impl FnOnce()) -> f64 {
     let read = || -> u64 {
         let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
         text.split_whitespace().next().unwrap().parse().unwrap()
@@ -77,7 +77,7 @@ fn a_container_under_a_quota_survives_a_flood() {
         };
         run(&mut enforcer, Duration::from_secs(4));
         let mut first = None;
-        let got = given(own.pid(), || {
+        let got = used_cpus(own.pid(), || {
             first = Some(run(&mut enforcer, Duration::from_secs(6)));
         });
         let interval = accountant.snapshot().unwrap().since(&first.unwrap());
@@ -104,7 +104,7 @@ fn a_container_under_a_quota_survives_a_flood() {
         let stops = cofferdam_bpf::quota_stops_kernel_threads().unwrap();
         assert_eq!(napi.in_force, stops, "{}", napi.why);
         assert!(stops || napi.why.contains("quota"), "{}", napi.why);
-        let report = enforcer.undo();
+        let report = enforcer.revert();
         assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
     });
 }

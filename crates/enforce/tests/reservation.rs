@@ -5,7 +5,7 @@
 
 use cofferdam_enforce::journal::Journal;
 use cofferdam_enforce::reservation::{ReservationOptions, Reservations};
-use cofferdam_enforce::{Enforcer, Options, Wanted};
+use cofferdam_enforce::{ContainerPolicy, EnforceOptions, Enforcer};
 use cofferdam_host::{HostFs, online_cpus};
 use cofferdam_lab::fixtures::{Cgroup, FakeContainer, Process, exclusive, time_limit, wait_until};
 use cofferdam_types::{CgroupId, Container, CpuAmount, CpuId, CpuPolicy, Policy};
@@ -166,9 +166,9 @@ fn the_enforcer_reserves_reports_and_reverts() {
         let (s, a) = (FakeContainer::new("strict"), FakeContainer::new("other"));
         let before = (settings(s.cgroup()), settings(a.cgroup()));
         let folder = tempfile::tempdir().unwrap();
-        let mut enforcer = Enforcer::open(Options {
+        let mut enforcer = Enforcer::open(EnforceOptions {
             folder: folder.path().to_owned(),
-            ..Options::default()
+            ..EnforceOptions::default()
         })
         .unwrap();
         let wanted = |fake: &FakeContainer, cpu| {
@@ -176,7 +176,7 @@ fn the_enforcer_reserves_reports_and_reverts() {
                 cpu,
                 ..Policy::default()
             };
-            Wanted::new(of(fake), policy)
+            ContainerPolicy::new(of(fake), policy)
         };
         enforcer.set(vec![
             wanted(&s, CpuPolicy::Strict(one())),
@@ -190,6 +190,6 @@ fn the_enforcer_reserves_reports_and_reverts() {
         // Without a strict container no settings are changed.
         enforcer.set(vec![wanted(&a, CpuPolicy::Standard)]);
         assert_eq!((settings(s.cgroup()), settings(a.cgroup())), before);
-        assert!(enforcer.undo().is_clean());
+        assert!(enforcer.revert().is_clean());
     });
 }

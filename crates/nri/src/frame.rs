@@ -22,7 +22,7 @@ const FIRST_CHUNK_BYTES: usize = 4096;
 
 /// Kind of a ttrpc message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MessageKind {
     /// A call.
     Request,
     /// Answer to a call.
@@ -37,7 +37,7 @@ pub struct Message {
     /// Call that it belongs to.
     pub stream: u32,
     /// Call or answer.
-    pub kind: Kind,
+    pub kind: MessageKind,
     /// Content of the message.
     pub data: Vec<u8>,
 }
@@ -53,7 +53,7 @@ pub enum FrameError {
     Message(u32),
     /// The type is neither a request nor a response.
     #[error("it sent a message of type {0}, which is neither a request nor a response")]
-    Kind(u8),
+    UnknownKind(u8),
 }
 
 /// Decoder of chunks. Buffers at most one incomplete message of each connection.
@@ -126,9 +126,9 @@ fn messages(
             return Err(FrameError::Message(length));
         }
         let kind = match header[8] {
-            1 => Kind::Request,
-            2 => Kind::Response,
-            other => return Err(FrameError::Kind(other)),
+            1 => MessageKind::Request,
+            2 => MessageKind::Response,
+            other => return Err(FrameError::UnknownKind(other)),
         };
         let begin = taken + MESSAGE_HEADER_BYTES;
         let Some(data) = stream.get(begin..begin + length as usize) else {
@@ -159,8 +159,8 @@ pub fn encode(message: &Message, out: &mut Vec<u8>) -> Result<(), FrameError> {
     bytes.extend_from_slice(&length.to_be_bytes());
     bytes.extend_from_slice(&message.stream.to_be_bytes());
     bytes.push(match message.kind {
-        Kind::Request => 1,
-        Kind::Response => 2,
+        MessageKind::Request => 1,
+        MessageKind::Response => 2,
     });
     bytes.push(0);
     bytes.extend_from_slice(&message.data);
@@ -192,7 +192,7 @@ mod tests {
             |(connection, stream, is_request, length)| Message {
                 connection,
                 stream,
-                kind: [Kind::Response, Kind::Request][usize::from(is_request)],
+                kind: [MessageKind::Response, MessageKind::Request][usize::from(is_request)],
                 data: (0..length).map(|i| i as u8).collect(),
             },
         )
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(push(&message), Err(FrameError::Message((4 << 20) + 1)));
         let mut data = vec![0, 0, 0, 1, 0, 0, 0, 10];
         data.extend([0, 0, 0, 0, 0, 0, 0, 1, 3, 0]);
-        assert_eq!(push(&data), Err(FrameError::Kind(3)));
+        assert_eq!(push(&data), Err(FrameError::UnknownKind(3)));
     }
 
     #[test]
@@ -254,7 +254,7 @@ mod tests {
         let own = Message {
             connection: PLUGIN,
             stream: 7,
-            kind: Kind::Request,
+            kind: MessageKind::Request,
             data: b"x".to_vec(),
         };
         let mut bytes = vec![0, 0, 0, 9, 0, 0, 0, 3, 1, 2, 3];
@@ -273,7 +273,7 @@ mod tests {
         let large = Message {
             connection: RUNTIME,
             stream: 1,
-            kind: Kind::Request,
+            kind: MessageKind::Request,
             data: vec![0; 10_000],
         };
         let mut bytes = Vec::new();

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Most memory for all descriptions of pods and containers, bytes.
-pub const MOST_KEPT_BYTES: usize = 64 << 20;
+pub const MOST_STORED_BYTES: usize = 64 << 20;
 
 /// Current pods and containers.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ impl Roster {
     /// Adds a pod.
     pub fn add_pod(&mut self, pod: Arc<Pod>) {
         self.remove_pod(&pod.id.clone());
-        if self.has_room(pod.size_bytes()) {
+        if self.reserve_bytes(pod.size_bytes()) {
             self.pods.insert(pod.id.clone(), pod);
         }
     }
@@ -45,7 +45,7 @@ impl Roster {
     pub fn add(&mut self, container: Container) -> Option<Arc<Container>> {
         self.remove(&container.id);
         let container = Arc::new(container);
-        self.has_room(container.size_bytes()).then(|| {
+        self.reserve_bytes(container.size_bytes()).then(|| {
             *self.of_pod.entry(container.pod.id.clone()).or_default() += 1;
             self.containers
                 .insert(container.id.clone(), container.clone());
@@ -105,13 +105,13 @@ impl Roster {
         self.pods.values()
     }
 
-    /// Number of pods and containers that were left out because of [`MOST_KEPT_BYTES`].
+    /// Number of pods and containers that were left out because of [`MOST_STORED_BYTES`].
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    fn has_room(&mut self, bytes: usize) -> bool {
-        let fits = self.bytes + bytes <= MOST_KEPT_BYTES;
+    fn reserve_bytes(&mut self, bytes: usize) -> bool {
+        let fits = self.bytes + bytes <= MOST_STORED_BYTES;
         match fits {
             true => self.bytes += bytes,
             false => self.left_out += 1,
@@ -165,7 +165,7 @@ mod tests {
             raw.annotations = many.collect();
             roster.add_pod(Arc::new(Pod::new(raw)));
         }
-        assert!(roster.bytes <= MOST_KEPT_BYTES);
+        assert!(roster.bytes <= MOST_STORED_BYTES);
         assert!(roster.left_out() > 0);
         assert_eq!(roster.pods().count() as u64, 200 - roster.left_out());
     }

@@ -1,6 +1,6 @@
 //! Messages of ttrpc itself: the called method, and the result.
 
-use crate::frame::{Kind, Message};
+use crate::frame::{Message, MessageKind};
 use prost::Message as _;
 
 /// gRPC's code for an unknown method.
@@ -54,7 +54,7 @@ pub fn response(connection: u32, stream: u32, payload: Vec<u8>) -> Message {
     Message {
         connection,
         stream,
-        kind: Kind::Response,
+        kind: MessageKind::Response,
         data: data.encode_to_vec(),
     }
 }
@@ -68,7 +68,7 @@ pub fn refusal(connection: u32, stream: u32, code: i32, message: String) -> Mess
     Message {
         connection,
         stream,
-        kind: Kind::Response,
+        kind: MessageKind::Response,
         data: data.encode_to_vec(),
     }
 }
@@ -90,7 +90,7 @@ pub fn request(
     Message {
         connection,
         stream,
-        kind: Kind::Request,
+        kind: MessageKind::Request,
         data: data.encode_to_vec(),
     }
 }

@@ -7,7 +7,7 @@ mod tests;
 use crate::api;
 #[cfg(test)]
 use crate::api::event;
-use crate::frame::{self, Decoder, FrameError, Kind, Message};
+use crate::frame::{self, Decoder, FrameError, Message, MessageKind};
 use crate::pods::{Container, Pod, Resources};
 use crate::roster::MOST_KEPT_BYTES;
 use crate::rpc;
@@ -133,13 +133,13 @@ pub struct Session {
     unsent: Vec<u8>,
     sent: usize,
     next_stream: u32,
-    synchronizing: Synchronizing,
+    partial: PartialState,
     malformed: u64,
 }
 
 /// Parts of a `Synchronize` request received so far.
 #[derive(Debug, Default)]
-struct Synchronizing {
+struct PartialState {
     pods: Vec<Arc<Pod>>,
     containers: Vec<api::Container>,
     bytes: usize,
@@ -155,7 +155,7 @@ impl Session {
             unsent: Vec::new(),
             sent: 0,
             next_stream: REGISTRATION,
-            synchronizing: Synchronizing::default(),
+            partial: PartialState::default(),
             malformed: 0,
         };
         let register = api::RegisterPluginRequest {
@@ -187,7 +187,7 @@ impl Session {
 
     fn take(&mut self, message: Message, events: &mut Vec<Event>) -> Result<(), SessionError> {
         match (message.connection, message.kind) {
-            (frame::PLUGIN, Kind::Request) => {
+            (frame::PLUGIN, MessageKind::Request) => {
                 let Ok(request) = rpc::Request::decode(message.data.as_slice()) else {
                     self.malformed += 1;
                     let why = "the request cannot be decoded".to_owned();
@@ -196,7 +196,7 @@ impl Session {
                 };
                 self.requested(message.stream, &request, events)
             }
-            (frame::RUNTIME, Kind::Response) => self.answered(&message, events),
+            (frame::RUNTIME, MessageKind::Response) => self.answered(&message, events),
             // Neither side sends such messages.
             _ => {
                 self.malformed += 1;

@@ -2,7 +2,7 @@
 //! Blocking.
 
 use crate::api;
-use crate::frame::{self, Decoder, Kind, Message};
+use crate::frame::{self, Decoder, Message, MessageKind};
 use crate::rpc;
 use prost::Message as _;
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 
 /// Call by a plugin.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Called {
+pub enum PluginCall {
     /// Registration of the plugin.
     Register(api::RegisterPluginRequest),
     /// Updates that the plugin initiates.
@@ -23,8 +23,8 @@ pub enum Called {
 pub struct Runtime {
     stream: UnixStream,
     decoder: Decoder,
-    heard: VecDeque<Message>,
-    calls: VecDeque<Called>,
+    responses: VecDeque<Message>,
+    calls: VecDeque<PluginCall>,
     next_stream: u32,
 }
 
@@ -34,7 +34,7 @@ impl Runtime {
         Runtime {
             stream,
             decoder: Decoder::default(),
-            heard: VecDeque::new(),
+            responses: VecDeque::new(),
             calls: VecDeque::new(),
             next_stream: 1,
         }
@@ -45,13 +45,12 @@ impl Runtime {
     ///
     /// # Errors
     /// Fails if the plugin closes the connection, or does anything else.
-    /// When the plugin closes, or does something else.
     pub fn greet(
         &mut self,
         pods: Vec<api::PodSandbox>,
         containers: Vec<api::Container>,
     ) -> io::Result<(String, Vec<api::ContainerUpdate>)> {
-        let Called::Register(plugin) = self.called()? else {
+        let PluginCall::Register(plugin) = self.called()? else {
             return Err(Error::new(ErrorKind::InvalidData, "it did not register"));
         };
         let configure = api::ConfigureRequest {
@@ -92,9 +91,9 @@ impl Runtime {
         ))?;
         let bad = |why: String| Error::new(ErrorKind::InvalidData, why);
         loop {
-            let answer = |m: &Message| m.kind == Kind::Response && m.stream == stream;
-            if let Some(at) = self.heard.iter().position(answer) {
-                let message = self.heard.remove(at).expect("it was just found");
+            let answer = |m: &Message| m.kind == MessageKind::Response && m.stream == stream;
+            if let Some(at) = self.responses.iter().position(answer) {
+                let message = self.responses.remove(at).expect("it was just found");
                 let response = rpc::Response::decode(message.data.as_slice())
                     .map_err(|e| bad(e.to_string()))?;
                 return match response.status {
@@ -110,7 +109,7 @@ impl Runtime {
     ///
     /// # Errors
     /// Fails if the plugin closes the connection.
-    pub fn called(&mut self) -> io::Result<Called> {
+    pub fn called(&mut self) -> io::Result<PluginCall> {
         loop {
             if let Some(called) = self.calls.pop_front() {
                 return Ok(called);
@@ -130,24 +129,24 @@ impl Runtime {
             .push(&bytes[..read], &mut messages)
             .map_err(|e| Error::new(ErrorKind::InvalidData, e))?;
         for message in messages {
-            if message.kind == Kind::Request {
-                self.hear(&message)?;
+            if message.kind == MessageKind::Request {
+                self.handle_call(&message)?;
             } else {
-                self.heard.push_back(message);
+                self.responses.push_back(message);
             }
         }
         Ok(())
     }
 
-    fn hear(&mut self, message: &Message) -> io::Result<()> {
+    fn handle_call(&mut self, message: &Message) -> io::Result<()> {
         let bad = |e: prost::DecodeError| Error::new(ErrorKind::InvalidData, e);
         let request = rpc::Request::decode(message.data.as_slice()).map_err(bad)?;
         let payload = request.payload.as_slice();
         let called = match request.method.as_str() {
             "RegisterPlugin" => {
-                Called::Register(api::RegisterPluginRequest::decode(payload).map_err(bad)?)
+                PluginCall::Register(api::RegisterPluginRequest::decode(payload).map_err(bad)?)
             }
-            _ => Called::Update(api::UpdateContainersRequest::decode(payload).map_err(bad)?),
+            _ => PluginCall::Update(api::UpdateContainersRequest::decode(payload).map_err(bad)?),
         };
         self.calls.push_back(called);
         self.send(&rpc::response(frame::RUNTIME, message.stream, Vec::new()))

@@ -19,18 +19,18 @@ use std::time::Duration;
 /// Shortest time over which CPU use is measured. Shorter: a single burst reclaims a CPU.
 pub const WINDOW: Duration = Duration::from_millis(50);
 /// Busy part, in thousandths of the reservation, at which CPUs are reclaimed.
-pub const TAKE_BACK_MILLI: u64 = 950;
+pub const RECLAIM_MILLI: u64 = 950;
 /// Busy part, in thousandths of the reservation, below which CPUs are lent. The gap to
-/// [`TAKE_BACK_MILLI`] keeps a steady owner from alternating.
+/// [`RECLAIM_MILLI`] keeps a steady owner from alternating.
 pub const LEND_MILLI: u64 = 850;
 /// Time before reclaimed CPUs are lent again: each change of a cpuset pauses the whole scheduler.
-pub const REST: Duration = Duration::from_millis(500);
+pub const LEND_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 /// Lending of one owner. `T` is a point in time: an `Instant`, or the time of a simulation.
 #[derive(Clone, Debug)]
 pub struct Lending<T> {
     last: Option<(T, u64)>,
-    taken_back: Option<T>,
+    reclaimed_at: Option<T>,
     lent: bool,
 }
 
@@ -38,7 +38,7 @@ impl<T> Default for Lending<T> {
     fn default() -> Lending<T> {
         Lending {
             last: None,
-            taken_back: None,
+            reclaimed_at: None,
             lent: false,
         }
     }
@@ -61,7 +61,7 @@ impl<T: Copy + Sub<Output = Duration>> Lending<T> {
     /// Decides by the owner's CPU use so far. `milli_cpus` is its reservation, `stolen_milli` the
     /// thousandths of its CPUs' time that the hypervisor took: an owner that gets the whole rest is
     /// busy. Returns whether the decision changed.
-    pub fn look(&mut self, now: T, used_ns: u64, milli_cpus: u32, stolen_milli: u32) -> bool {
+    pub fn update(&mut self, now: T, used_ns: u64, milli_cpus: u32, stolen_milli: u32) -> bool {
         let Some((then, before)) = self.last else {
             self.last = Some((now, used_ns));
             return false;
@@ -76,11 +76,13 @@ impl<T: Copy + Sub<Output = Duration>> Lending<T> {
             passed.as_nanos() * u128::from(milli_cpus) * u128::from(left_milli) / 1_000_000;
         let busy = u128::from(used_ns.saturating_sub(before)) * 1000 / reserved_ns.max(1);
         let busy = u64::try_from(busy).unwrap_or(u64::MAX);
-        let rested = self.taken_back.is_none_or(|at| now - at >= REST);
+        let rested = self
+            .reclaimed_at
+            .is_none_or(|at| now - at >= LEND_AGAIN_AFTER);
         match self.lent {
-            true if busy >= TAKE_BACK_MILLI => {
+            true if busy >= RECLAIM_MILLI => {
                 self.lent = false;
-                self.taken_back = Some(now);
+                self.reclaimed_at = Some(now);
                 true
             }
             false if busy < LEND_MILLI && rested => {
@@ -109,26 +111,26 @@ mod tests {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut lending = Lending::default();
-        assert!(!lending.look(at(0), 0, 1000, 0), "nothing is known yet");
-        assert!(!lending.look(at(10), 0, 1000, 0), "too short to tell");
-        assert!(lending.look(at(100), 10 * MS, 1000, 0));
+        assert!(!lending.update(at(0), 0, 1000, 0), "nothing is known yet");
+        assert!(!lending.update(at(10), 0, 1000, 0), "too short to tell");
+        assert!(lending.update(at(100), 10 * MS, 1000, 0));
         assert!(lending.is_lent());
         assert!(
-            !lending.look(at(200), 100 * MS, 1000, 0),
+            !lending.update(at(200), 100 * MS, 1000, 0),
             "90% is in between"
         );
-        assert!(lending.look(at(300), 199 * MS, 1000, 0));
+        assert!(lending.update(at(300), 199 * MS, 1000, 0));
         assert!(!lending.is_lent());
-        assert!(!lending.look(at(400), 199 * MS, 1000, 0), "it must rest");
-        assert!(lending.look(at(800), 199 * MS, 1000, 0));
+        assert!(!lending.update(at(400), 199 * MS, 1000, 0), "it must rest");
+        assert!(lending.update(at(800), 199 * MS, 1000, 0));
     }
 
     #[test]
     fn half_of_two_cpus_is_idle() {
         let start = Instant::now();
         let mut lending = Lending::default();
-        lending.look(start, 0, 2000, 0);
-        assert!(lending.look(start + Duration::from_millis(100), 100 * MS, 2000, 0));
+        lending.update(start, 0, 2000, 0);
+        assert!(lending.update(start + Duration::from_millis(100), 100 * MS, 2000, 0));
     }
 
     /// Promise 37.
@@ -137,27 +139,30 @@ mod tests {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut lending = Lending::default();
-        lending.look(at(0), 0, 1000, 100);
+        lending.update(at(0), 0, 1000, 100);
         assert!(
-            !lending.look(at(100), 80 * MS, 1000, 100),
+            !lending.update(at(100), 80 * MS, 1000, 100),
             "80 of 90 is in between"
         );
-        assert!(lending.look(at(200), 90 * MS, 1000, 100));
+        assert!(lending.update(at(200), 90 * MS, 1000, 100));
         assert!(
-            lending.look(at(300), 176 * MS, 1000, 100),
+            lending.update(at(300), 176 * MS, 1000, 100),
             "86 of 90 is busy"
         );
         assert!(!lending.is_lent());
-        assert!(lending.look(at(900), 176 * MS, 1000, 1000), "all is stolen");
+        assert!(
+            lending.update(at(900), 176 * MS, 1000, 1000),
+            "all is stolen"
+        );
     }
 
     #[test]
     fn a_count_that_goes_backwards_does_no_harm() {
         let start = Instant::now();
         let mut lending = Lending::default();
-        lending.look(start, 500 * MS, 1, 0);
-        assert!(lending.look(start + Duration::from_secs(1), 0, 1, 0));
-        assert!(lending.look(start + Duration::from_secs(2), u64::MAX, 1, 0));
+        lending.update(start, 500 * MS, 1, 0);
+        assert!(lending.update(start + Duration::from_secs(1), 0, 1, 0));
+        assert!(lending.update(start + Duration::from_secs(2), u64::MAX, 1, 0));
         assert!(!lending.is_lent());
     }
 }

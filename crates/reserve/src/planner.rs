@@ -133,9 +133,9 @@ fn solve(
         state.keep_place(id, old, places_stay);
         let (had, wanted) = (old.milli_cpus(), amount.milli_cpus());
         match state.holds(id) {
-            held if held == wanted => {}
+            held_milli if held_milli == wanted => {}
             // One of its CPUs went offline.
-            held if held < had => harmed.push((id, amount)),
+            held_milli if held_milli < had => harmed.push((id, amount)),
             _ if wanted < had => shrunk.push((id, amount)),
             _ => grown.push((id, amount)),
         }

@@ -25,13 +25,13 @@ pub(crate) struct Pool {
     cores: Vec<Vec<usize>>,
     free: usize,
     /// Sets in which at least one CPU stays free.
-    kept: Vec<Kept>,
+    shared_sets: Vec<SharedSet>,
     work: Work,
 }
 
 /// Set in which at least one CPU stays free.
 #[derive(Clone, Debug)]
-struct Kept {
+struct SharedSet {
     cpus: BTreeSet<usize>,
     free: usize,
 }
@@ -73,15 +73,15 @@ impl Pool {
             free: cpus.len(),
             cpus,
             cores,
-            kept: Vec::new(),
+            shared_sets: Vec::new(),
             work,
         };
-        pool.kept = pool.kept(limits);
+        pool.shared_sets = pool.shared_sets(limits);
         pool
     }
 
     /// Sets in which one CPU stays free, without sets that another one implies.
-    fn kept(&self, limits: &Limits) -> Vec<Kept> {
+    fn shared_sets(&self, limits: &Limits) -> Vec<SharedSet> {
         let mut sets: Vec<BTreeSet<usize>> = Vec::new();
         for cpus in &limits.shared {
             let set: BTreeSet<usize> = cpus.iter().filter_map(|cpu| self.index(*cpu)).collect();
@@ -91,11 +91,11 @@ impl Pool {
                 sets.push(set);
             }
         }
-        let kept = sets.into_iter().map(|cpus| Kept {
+        let shared = sets.into_iter().map(|cpus| SharedSet {
             free: cpus.len(),
             cpus,
         });
-        kept.collect()
+        shared.collect()
     }
 
     fn count(&self, steps: usize) {
@@ -149,14 +149,17 @@ impl Pool {
     /// Whether the CPU may be taken.
     fn is_open(&self, i: usize) -> bool {
         self.holders[i] == Holder::Free
-            && self.kept.iter().all(|k| k.free > 1 || !k.cpus.contains(&i))
+            && self
+                .shared_sets
+                .iter()
+                .all(|k| k.free > 1 || !k.cpus.contains(&i))
     }
 
     fn hand_out(&mut self, i: usize, holder: Holder) {
         self.holders[i] = holder;
         self.free -= 1;
-        for kept in self.kept.iter_mut().filter(|k| k.cpus.contains(&i)) {
-            kept.free -= 1;
+        for shared in self.shared_sets.iter_mut().filter(|k| k.cpus.contains(&i)) {
+            shared.free -= 1;
         }
     }
 
@@ -166,8 +169,8 @@ impl Pool {
         {
             self.holders[i] = Holder::Free;
             self.free += 1;
-            for kept in self.kept.iter_mut().filter(|k| k.cpus.contains(&i)) {
-                kept.free += 1;
+            for shared in self.shared_sets.iter_mut().filter(|k| k.cpus.contains(&i)) {
+                shared.free += 1;
             }
         }
     }

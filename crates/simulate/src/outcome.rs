@@ -1,6 +1,6 @@
 //! Results of a simulation: each tenant's CPU time, demand, promise and loss.
 
-use crate::machine::{Counted, Counts, Machine};
+use crate::machine::{Counts, Machine, TenantCounts};
 use crate::promise::promises;
 use crate::scenario::{Policy, Scenario};
 use cofferdam_reserve::{Impossible, Plan};
@@ -72,16 +72,16 @@ pub fn simulate_while(scenario: &Scenario<'_>, go_on: &dyn Fn() -> bool) -> Opti
     } = Machine::new(scenario).run(duration_ns, go_on)?;
     let promises = promises(scenario, &tenants, duration_ns, idle_ns.len());
     let all = tenants.into_iter().zip(promises).enumerate();
-    let outcome = |(i, (counted, promise)): (usize, (Counted, crate::promise::Promise))| {
+    let outcome = |(i, (counts, promise)): (usize, (TenantCounts, crate::promise::Promise))| {
         let wanted = scenario.tenants.tenants[i].demand_cpus();
         let most = idle_ns.len() as f64;
         TenantOutcome {
-            loss: CpuLoss::split((promise.cpus * duration_ns as f64) as u64, &counted.time),
+            loss: CpuLoss::split((promise.cpus * duration_ns as f64) as u64, &counts.time),
             entitlement: promise.by,
             demanded_ns: (wanted.min(most) * duration_ns as f64) as u64,
-            rounds: counted.rounds,
-            delays: counted.delays,
-            lendings: counted.lendings,
+            rounds: counts.rounds,
+            delays: counts.delays,
+            lendings: counts.lendings,
         }
     };
     let tenants = all.map(outcome).collect();

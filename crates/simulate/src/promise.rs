@@ -2,7 +2,7 @@
 //! weight gives it while every sibling wants what it used, level by level, cut by quotas and
 //! cpusets.
 
-use crate::machine::Counted;
+use crate::machine::TenantCounts;
 use crate::scenario::{Cgroup, Policy, Scenario};
 use cofferdam_types::{Entitlement, fair_share};
 
@@ -16,7 +16,7 @@ pub(crate) struct Promise {
 /// Computes the promise to each tenant.
 pub(crate) fn promises(
     scenario: &Scenario<'_>,
-    counted: &[Counted],
+    counts: &[TenantCounts],
     duration_ns: u64,
     cpus: usize,
 ) -> Vec<Promise> {
@@ -29,7 +29,7 @@ pub(crate) fn promises(
         .chain(tenants.tenants.iter().map(|t| &t.cgroup))
         .collect();
     let mut used = vec![0.0; cgroups.len()];
-    for (tenant, one) in counted.iter().enumerate() {
+    for (tenant, one) in counts.iter().enumerate() {
         let mut next = Some(groups + tenant);
         while let Some(place) = next {
             used[place] += one.time.run_ns as f64 / duration_ns.max(1) as f64;
@@ -70,7 +70,7 @@ pub(crate) fn promises(
     for (tenant, promise) in promises.iter_mut().enumerate() {
         let reserved = tenants.tenants[tenant].reserved;
         if let Some(amount) = reserved.filter(|_| scenario.policy != Policy::Standard)
-            && counted[tenant].is_placed
+            && counts[tenant].is_placed
         {
             *promise = Promise {
                 cpus: f64::from(amount),

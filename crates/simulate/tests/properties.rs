@@ -191,10 +191,10 @@ fn a_reservation_prevents_forced_sharing_at_barriers() {
     assert!(cpus(&standard, 0) < 1.8, "{loss:?}");
     assert!(loss.forced_sharing_ns > loss.phantom_ns, "{loss:?}");
     for policy in [Policy::Strict, Policy::StrictLending] {
-        let kept = run(&host, &all, policy, 1);
-        assert!(cpus(&kept, 0) >= 2.0 * STRICT_GOT);
-        assert!(kept.utilisation() >= LENDING_USED);
-        assert!(kept.tenants[0].rounds > standard.tenants[0].rounds);
+        let reserved = run(&host, &all, policy, 1);
+        assert!(cpus(&reserved, 0) >= 2.0 * STRICT_GOT);
+        assert!(reserved.utilisation() >= LENDING_USED);
+        assert!(reserved.tenants[0].rounds > standard.tenants[0].rounds);
     }
 }
 

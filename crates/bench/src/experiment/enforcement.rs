@@ -5,7 +5,7 @@ use crate::data::Treatment;
 use crate::error::BenchError;
 use crate::ledger::LedgerSource;
 use cofferdam_enforce::network::NetworkOptions;
-use cofferdam_enforce::{Enforcer, Options, Wanted};
+use cofferdam_enforce::{ContainerPolicy, EnforceOptions, Enforcer};
 use cofferdam_types::{Means, NetworkCpu, Policy, Snapshot};
 use std::time::{Duration, Instant};
 
@@ -25,14 +25,14 @@ pub(super) fn begin(
     paths: &[String],
     ledger: &mut dyn LedgerSource,
 ) -> Result<Enforcement, BenchError> {
-    let options = Options {
+    let options = EnforceOptions {
         network: network_options(treatment),
-        ..Options::default()
+        ..EnforceOptions::default()
     };
     let failed = |e: &dyn std::fmt::Display| BenchError::Enforcement(e.to_string());
     let mut enforcer = Enforcer::open(options).map_err(|e| failed(&e))?;
     let last = ledger.snapshot()?;
-    let wanted: Vec<Wanted> = paths
+    let wanted: Vec<ContainerPolicy> = paths
         .iter()
         .map(|path| {
             let mut known = last.containers.iter().map(|c| &c.container);
@@ -43,7 +43,7 @@ pub(super) fn begin(
                 network_cpu: NetworkCpu::Enforce,
                 ..Policy::default()
             };
-            Ok(Wanted::new(container.clone(), policy))
+            Ok(ContainerPolicy::new(container.clone(), policy))
         })
         .collect::<Result<_, BenchError>>()?;
     enforcer.set(wanted);
@@ -69,7 +69,7 @@ impl Enforcement {
 
     /// Reverts all changes.
     pub fn end(self) -> Result<(), BenchError> {
-        let report = self.enforcer.undo();
+        let report = self.enforcer.revert();
         match report.failed.first() {
             None => Ok(()),
             Some(problem) => Err(BenchError::Enforcement(problem.clone())),

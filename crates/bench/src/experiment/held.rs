@@ -33,7 +33,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         self.reservations.set(&mut self.journal, &[], &[]);
-        let report = self.journal.undo_all();
+        let report = self.journal.revert_all();
         for line in report.failed.iter().chain(&report.foreign) {
             eprintln!("cofferdam: {line}");
         }

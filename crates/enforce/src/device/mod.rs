@@ -4,7 +4,7 @@
 //! container has an `eth0`.
 
 mod ethtool;
-mod kept;
+mod namespace_cache;
 mod napi;
 mod superblock;
 mod sys;
@@ -19,7 +19,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-pub(crate) use kept::KeptOpen;
+pub(crate) use namespace_cache::NamespaceCache;
 
 /// Network device; valid while its namespace lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ impl Inside {
 
     /// Enters the namespace with this number; `pid` is a process that is probably in it.
     pub fn find(netns: NetnsId, pid: Option<u32>) -> io::Result<Rc<Inside>> {
-        kept::or_enter(netns, || {
+        namespace_cache::or_enter(netns, || {
             Inside::enter(&cofferdam_host::find_namespace(netns, pid)?)
         })
     }

@@ -9,23 +9,23 @@ use std::io;
 use std::rc::Rc;
 
 thread_local! {
-    /// Number of [`KeptOpen`] values, and the namespaces entered since the first.
+    /// Number of [`NamespaceCache`] values, and the namespaces entered since the first.
     static OPEN: RefCell<(u32, BTreeMap<u32, Rc<Inside>>)> =
         const { RefCell::new((0, BTreeMap::new())) };
 }
 
 /// Guard that keeps the namespaces open that its thread enters. An open namespace stays alive, so
 /// keep the guard only for a moment.
-pub(crate) struct KeptOpen(());
+pub(crate) struct NamespaceCache(());
 
-impl KeptOpen {
-    pub fn begin() -> KeptOpen {
+impl NamespaceCache {
+    pub fn begin() -> NamespaceCache {
         OPEN.with_borrow_mut(|(keepers, _)| *keepers += 1);
-        KeptOpen(())
+        NamespaceCache(())
     }
 }
 
-impl Drop for KeptOpen {
+impl Drop for NamespaceCache {
     fn drop(&mut self) {
         // The descriptors close after the borrow: closing may take a moment.
         let _closed = OPEN.with_borrow_mut(|(keepers, open)| {
@@ -74,9 +74,9 @@ mod tests {
     #[test]
     fn a_namespace_stays_open_while_a_cache_exists() {
         assert_eq!(entered(2), 2, "nobody keeps it");
-        let outer = KeptOpen::begin();
+        let outer = NamespaceCache::begin();
         assert_eq!(entered(2), 1);
-        drop(KeptOpen::begin());
+        drop(NamespaceCache::begin());
         assert_eq!(entered(2), 0, "an inner one does not close it");
         drop(outer);
         assert_eq!(entered(1), 1, "it is closed");

@@ -128,7 +128,7 @@ pub struct Change {
 
 impl Change {
     /// Adds a value that is about to be written.
-    pub(super) fn will_be(&mut self, value: &str) {
+    pub(super) fn add_value(&mut self, value: &str) {
         if self.ours.last().is_none_or(|last| last != value) {
             self.ours.push(value.to_owned());
         }
@@ -139,7 +139,7 @@ impl Change {
 
     /// Sets the value `found` of another program as the one to revert to. Our values no longer
     /// count: if they appear again, that program wrote them.
-    pub(super) fn was_rewritten(&mut self, found: &str) {
+    pub(super) fn revert_to(&mut self, found: &str) {
         found.clone_into(&mut self.before);
         self.ours.clear();
     }
@@ -151,9 +151,9 @@ impl Change {
     }
 
     /// Whether `found` derives from a list of ours: without offline CPUs (cgroup v1 removes them
-    /// for good), or joined with the former list (see [`super::back`]). The former list itself does
-    /// not count: another program wrote that.
-    pub(super) fn came_of_ours(&self, found: &str, online: &Cpus) -> bool {
+    /// for good), or joined with the former list (see [`super::revert`]). The former list itself
+    /// does not count: another program wrote that.
+    pub(super) fn derives_from_ours(&self, found: &str, online: &Cpus) -> bool {
         if self.form != Form::CpuList {
             return false;
         }

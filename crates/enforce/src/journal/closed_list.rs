@@ -39,7 +39,7 @@ impl From<UnlistedChange> for io::Error {
     }
 }
 
-type Listed<T> = Result<T, UnlistedChange>;
+type CheckResult<T> = Result<T, UnlistedChange>;
 
 /// Comparison and spelling of the values of one target.
 struct Spelling {
@@ -76,7 +76,7 @@ enum FileSystem {
 ///
 /// # Errors
 /// Returns the reason for the refusal.
-pub fn check_listed(fs: &HostFs, change: &Change) -> Listed<()> {
+pub fn check_listed(fs: &HostFs, change: &Change) -> CheckResult<()> {
     let spelling = spelling_of(fs, &change.target)?;
     if change.form != spelling.form {
         return Err(UnlistedChange("its values are compared in another way"));
@@ -89,7 +89,7 @@ pub fn check_listed(fs: &HostFs, change: &Change) -> Listed<()> {
     }
 }
 
-fn spelling_of(fs: &HostFs, target: &Target) -> Listed<Spelling> {
+fn spelling_of(fs: &HostFs, target: &Target) -> CheckResult<Spelling> {
     let text = |is_value| Spelling {
         form: Form::Text,
         is_value,
@@ -131,7 +131,7 @@ pub(crate) fn is_tcp_segmentation(feature: &str) -> bool {
     feature.starts_with("tx-tcp") && feature.ends_with("-segmentation")
 }
 
-fn of_file(fs: &HostFs, path: &Path) -> Listed<Spelling> {
+fn of_file(fs: &HostFs, path: &Path) -> CheckResult<Spelling> {
     let none = UnlistedChange("it is none of the files");
     let below = path.strip_prefix(fs.path("/")).map_err(|_| none)?;
     let names: Vec<&[u8]> = below.iter().map(OsStrExt::as_bytes).collect();
@@ -155,7 +155,7 @@ fn of_file(fs: &HostFs, path: &Path) -> Listed<Spelling> {
     Ok(Spelling { form, is_value })
 }
 
-fn of_device_file(file: &Path) -> Listed<Spelling> {
+fn of_device_file(file: &Path) -> CheckResult<Spelling> {
     let names: Vec<&[u8]> = file.iter().map(OsStrExt::as_bytes).collect();
     match names.as_slice() {
         [b"threaded"] => Ok(Spelling {
@@ -172,21 +172,21 @@ fn of_device_file(file: &Path) -> Listed<Spelling> {
 
 /// Checks that a thread is a kernel thread that polls a network device. A thread that has ended
 /// passes.
-fn check_napi_thread(thread: thread::ThreadId) -> Listed<()> {
+fn check_napi_thread(thread: thread::ThreadId) -> CheckResult<()> {
     match thread::is_napi(thread) {
         Ok(false) => Err(UnlistedChange("it is no NAPI thread")),
         Ok(true) | Err(_) => Ok(()),
     }
 }
 
-fn check_parent(fs: &HostFs, path: &Path, file_system: FileSystem) -> Listed<()> {
+fn check_parent(fs: &HostFs, path: &Path, file_system: FileSystem) -> CheckResult<()> {
     check_plain(path)?;
     let parent = path.parent().ok_or(UnlistedChange("it has no directory"))?;
     check_directory(fs, parent, file_system)
 }
 
 /// Checks that a path is absolute and without `.`, `..` and redundant separators.
-fn check_plain(path: &Path) -> Listed<()> {
+fn check_plain(path: &Path) -> CheckResult<()> {
     let mut parts = path.components();
     let plain: PathBuf = path.components().collect();
     let is_absolute = parts.next() == Some(Component::RootDir);
@@ -199,7 +199,7 @@ fn check_plain(path: &Path) -> Listed<()> {
 
 /// Checks that a directory is in a file system of the kernel. Symbolic links are refused, except in
 /// sysfs.
-fn check_directory(fs: &HostFs, directory: &Path, file_system: FileSystem) -> Listed<()> {
+fn check_directory(fs: &HostFs, directory: &Path, file_system: FileSystem) -> CheckResult<()> {
     let real = match directory.canonicalize() {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(_) => return Err(UnlistedChange("its directory cannot be reached")),

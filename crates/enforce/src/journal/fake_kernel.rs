@@ -36,7 +36,7 @@ thread_local! {
 impl FakeKernel {
     /// Checks this thread's writes from now on.
     pub fn install(self) {
-        self.tell_effective();
+        self.write_effective();
         KERNEL.with_borrow_mut(|kernel| *kernel = Some(self));
     }
 
@@ -45,18 +45,18 @@ impl FakeKernel {
         KERNEL.with_borrow_mut(|kernel| {
             let kernel = kernel.as_mut().expect("a kernel is installed");
             change(kernel);
-            kernel.tell_effective();
+            kernel.write_effective();
         });
     }
 
     /// Writes the effective CPUs of each cgroup.
-    fn tell_effective(&self) {
+    fn write_effective(&self) {
         if let Some(mount) = &self.effective {
-            self.tell(mount, &self.online);
+            self.write_effective_below(mount, &self.online);
         }
     }
 
-    fn tell(&self, folder: &Path, cpus: &Cpus) {
+    fn write_effective_below(&self, folder: &Path, cpus: &Cpus) {
         let name = if self.v1 {
             "cpuset.effective_cpus"
         } else {
@@ -65,12 +65,15 @@ impl FakeKernel {
         fs::write(folder.join(name), crate::cpus::spell(cpus)).unwrap();
         for child in folders(folder) {
             let text = fs::read_to_string(child.join("cpuset.cpus")).unwrap_or_default();
-            self.tell(&child, &self.given(&child, read_list(&text), cpus));
+            self.write_effective_below(
+                &child,
+                &self.effective_cpus(&child, read_list(&text), cpus),
+            );
         }
     }
 
     /// CPUs of a cgroup with `list` whose parent has `above`.
-    pub fn given(&self, folder: &Path, list: Option<Cpus>, above: &Cpus) -> Cpus {
+    pub fn effective_cpus(&self, folder: &Path, list: Option<Cpus>, above: &Cpus) -> Cpus {
         let taken = self.taken.get(folder).filter(|_| !self.v1);
         let free: Cpus = above
             .iter()
@@ -155,11 +158,11 @@ impl FakeKernel {
             let above = list(folder.parent().unwrap());
             return ok_or(above.is_none_or(|a| cpus.is_subset(&a)), libc::EACCES);
         }
-        for beside in folders(folder.parent().unwrap()) {
-            let kind = fs::read_to_string(beside.join("cpuset.cpus.partition"));
-            let exclusive = beside != folder && kind.is_ok_and(|kind| kind.trim() == "root");
-            let theirs = list(&beside).filter(|_| exclusive).unwrap_or_default();
-            ok_or(theirs.is_disjoint(&cpus), libc::EINVAL)?;
+        for sibling in folders(folder.parent().unwrap()) {
+            let kind = fs::read_to_string(sibling.join("cpuset.cpus.partition"));
+            let exclusive = sibling != folder && kind.is_ok_and(|kind| kind.trim() == "root");
+            let exclusive_cpus = list(&sibling).filter(|_| exclusive).unwrap_or_default();
+            ok_or(exclusive_cpus.is_disjoint(&cpus), libc::EINVAL)?;
         }
         Ok(())
     }
@@ -184,7 +187,7 @@ fn folders(folder: &Path) -> Vec<std::path::PathBuf> {
 pub(super) fn follow() {
     KERNEL.with_borrow(|kernel| {
         if let Some(kernel) = kernel {
-            kernel.tell_effective();
+            kernel.write_effective();
         }
     });
 }

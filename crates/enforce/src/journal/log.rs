@@ -15,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Most damaged journals that are saved, one file each; further ones replace the last.
-const MOST_KEPT: u32 = 9;
+const MOST_SAVED: u32 = 9;
 
 /// Journal file and its content.
 #[derive(Debug)]
@@ -71,9 +71,9 @@ impl Log {
 
     /// Finishes the recovery, once all existing changes are reverted as far as possible. Saves a
     /// damaged file under another name, which it returns, and removes an empty one.
-    pub fn settle(&mut self) -> Option<PathBuf> {
-        let kept = if self.damaged {
-            self.keep_aside().ok()
+    pub fn finish_recovery(&mut self) -> Option<PathBuf> {
+        let saved = if self.damaged {
+            self.save_damaged().ok()
         } else {
             None
         };
@@ -82,7 +82,7 @@ impl Log {
             // Without free space the existing file stays in place: it contains these changes too.
             false => drop(self.replace()),
         }
-        kept
+        saved
     }
 
     pub fn begin(&mut self, change: Change) -> io::Result<u64> {
@@ -96,7 +96,7 @@ impl Log {
     pub fn ours(&mut self, id: u64, value: &str) -> io::Result<()> {
         self.append(&Record::Ours(id, value.to_owned()))?;
         if let Some(change) = self.changes.get_mut(&id) {
-            change.will_be(value);
+            change.add_value(value);
         }
         Ok(())
     }
@@ -104,7 +104,7 @@ impl Log {
     pub fn before(&mut self, id: u64, value: &str) -> io::Result<()> {
         self.append(&Record::Before(id, value.to_owned()))?;
         if let Some(change) = self.changes.get_mut(&id) {
-            change.was_rewritten(value);
+            change.revert_to(value);
         }
         Ok(())
     }
@@ -120,20 +120,20 @@ impl Log {
 
     fn append(&mut self, record: &Record) -> io::Result<()> {
         if self.store.is_none() {
-            self.replace().map_err(|e| self.no_room(e))?;
+            self.replace().map_err(|e| self.storage_error(e))?;
         }
         for _ in 0..2 {
             if let Some(store) = &mut self.store
-                && store.append(record).map_err(|e| self.no_room(e))?
+                && store.append(record).map_err(|e| self.storage_error(e))?
             {
                 return Ok(());
             }
-            self.replace().map_err(|e| self.no_room(e))?;
+            self.replace().map_err(|e| self.storage_error(e))?;
         }
-        Err(self.no_room(io::ErrorKind::FileTooLarge.into()))
+        Err(self.storage_error(io::ErrorKind::FileTooLarge.into()))
     }
 
-    fn no_room(&self, e: io::Error) -> io::Error {
+    fn storage_error(&self, e: io::Error) -> io::Error {
         io::Error::new(
             e.kind(),
             format!(
@@ -147,7 +147,7 @@ impl Log {
     /// Replaces the file by one that contains only the changes in force.
     fn replace(&mut self) -> io::Result<()> {
         if self.damaged {
-            self.keep_aside()?;
+            self.save_damaged()?;
         }
         let changes = self.changes.iter();
         let records: Vec<Record> = changes
@@ -163,19 +163,19 @@ impl Log {
     }
 
     /// Gives the damaged file a second name that is never overwritten.
-    fn keep_aside(&mut self) -> io::Result<PathBuf> {
+    fn save_damaged(&mut self) -> io::Result<PathBuf> {
         let name = |n: u32| self.path.with_extension(format!("unreadable-{n}"));
-        let free = (1..MOST_KEPT).map(name).find(|path| !path.exists());
-        let kept = free.unwrap_or_else(|| name(MOST_KEPT));
-        let _ = fs::remove_file(&kept);
+        let free = (1..MOST_SAVED).map(name).find(|path| !path.exists());
+        let saved = free.unwrap_or_else(|| name(MOST_SAVED));
+        let _ = fs::remove_file(&saved);
         if self.changes.is_empty() {
             // A rename needs no free space.
-            fs::rename(&self.path, &kept)?;
+            fs::rename(&self.path, &saved)?;
         } else {
-            fs::hard_link(&self.path, &kept)?;
+            fs::hard_link(&self.path, &saved)?;
         }
         self.damaged = false;
-        Ok(kept)
+        Ok(saved)
     }
 
     /// Removes the file if nothing is left to be reverted.
@@ -298,8 +298,8 @@ mod tests {
         fs::write(&path, &bytes).unwrap();
         let (mut log, contents) = open(&path);
         assert_eq!(contents.unreadable, 1);
-        let kept = log.settle().unwrap();
-        assert_eq!(fs::read(kept).unwrap(), bytes);
+        let saved = log.finish_recovery().unwrap();
+        assert_eq!(fs::read(saved).unwrap(), bytes);
         assert!(!path.exists());
         // With changes that could not be reverted yet, the journal itself continues.
         fs::write(&path, &bytes).unwrap();

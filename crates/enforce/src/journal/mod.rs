@@ -7,7 +7,6 @@
 //!
 //! BPF programs are not recorded: links attach them, which end with our process.
 
-mod back;
 mod change;
 mod closed_list;
 #[cfg(test)]
@@ -17,6 +16,7 @@ mod log;
 mod outcome;
 mod read_only;
 mod records;
+mod revert;
 mod store;
 mod values;
 
@@ -25,14 +25,14 @@ pub use crate::thread::ThreadId;
 pub use change::{Change, Form, Target};
 pub(crate) use closed_list::{GRO, NAPI_CGROUP, is_tcp_segmentation};
 pub use closed_list::{UnlistedChange, check_listed};
-pub use outcome::{ChangeError, JournalError, Pending, UndoReport, Written};
+pub use outcome::{ChangeError, JournalError, Pending, RevertReport, WriteOutcome};
 pub use records::{Contents, decode};
 
-use back::Put;
 use cofferdam_host::HostFs;
 use cofferdam_paths::{HostLock, LockError};
 use log::Log;
 use outcome::is_gone;
+use revert::RevertedValue;
 use std::collections::HashMap;
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -61,7 +61,7 @@ impl Journal {
     /// # Errors
     /// Fails if another process has the lock, or the file cannot be read. If the file cannot be
     /// written, each change fails.
-    pub fn open(folder: &Path) -> Result<(Journal, UndoReport), JournalError> {
+    pub fn open(folder: &Path) -> Result<(Journal, RevertReport), JournalError> {
         Journal::open_on(HostFs::host(), folder)
     }
 
@@ -69,7 +69,7 @@ impl Journal {
     ///
     /// # Errors
     /// Fails as [`Journal::open`] does.
-    pub fn open_on(fs: HostFs, folder: &Path) -> Result<(Journal, UndoReport), JournalError> {
+    pub fn open_on(fs: HostFs, folder: &Path) -> Result<(Journal, RevertReport), JournalError> {
         let path = folder.join("journal");
         let failed = |source| JournalError::File {
             path: path.clone(),
@@ -93,9 +93,9 @@ impl Journal {
             failed_changes: 0,
             _lock: lock,
         };
-        let mut report = journal.undo_all();
-        let kept = journal.log.settle();
-        report.damage = damage(&found, &refused, kept.as_deref().unwrap_or(&path));
+        let mut report = journal.revert_all();
+        let saved = journal.log.finish_recovery();
+        report.damage = damage(&found, &refused, saved.as_deref().unwrap_or(&path));
         Ok((journal, report))
     }
 
@@ -109,16 +109,16 @@ impl Journal {
         target: &Target,
         form: Form,
         value: &str,
-    ) -> Result<Written, ChangeError> {
+    ) -> Result<WriteOutcome, ChangeError> {
         let set = self.try_set(target, form, value);
         set.map_err(|source| self.failed(target, value, source))
     }
 
-    fn try_set(&mut self, target: &Target, form: Form, value: &str) -> io::Result<Written> {
-        let (pending, found) = self.note(target, form, value)?;
+    fn try_set(&mut self, target: &Target, form: Form, value: &str) -> io::Result<WriteOutcome> {
+        let (pending, found) = self.record(target, form, value)?;
         if let Some(pending) = pending {
             let written = self.writable(target, |_| pending.write());
-            self.conclude(&pending, written)?;
+            self.record_outcome(&pending, written)?;
         }
         Ok(found)
     }
@@ -134,8 +134,8 @@ impl Journal {
         form: Form,
         value: &str,
     ) -> Result<Option<Pending>, ChangeError> {
-        let noted = self.note(target, form, value);
-        noted
+        let recorded = self.record(target, form, value);
+        recorded
             .map(|(pending, _)| pending)
             .map_err(|source| self.failed(target, value, source))
     }
@@ -149,7 +149,7 @@ impl Journal {
         pending: &Pending,
         written: io::Result<()>,
     ) -> Result<(), ChangeError> {
-        self.conclude(pending, written)
+        self.record_outcome(pending, written)
             .map_err(|source| self.failed(&pending.target, &pending.value, source))
     }
 
@@ -165,12 +165,12 @@ impl Journal {
     }
 
     /// Records the value that is about to be written. Returns the state found on the host.
-    fn note(
+    fn record(
         &mut self,
         target: &Target,
         form: Form,
         value: &str,
-    ) -> io::Result<(Option<Pending>, Written)> {
+    ) -> io::Result<(Option<Pending>, WriteOutcome)> {
         let found = values::read(target)?;
         let same = form.canonical(&found) == form.canonical(value);
         let pending = |id| Pending {
@@ -180,7 +180,7 @@ impl Journal {
         };
         let Some(id) = self.by_target.get(target).copied() else {
             if same {
-                return Ok((None, Written::Same));
+                return Ok((None, WriteOutcome::Same));
             }
             let change = Change {
                 target: target.clone(),
@@ -192,36 +192,36 @@ impl Journal {
             check_listed(&self.fs, &change)?;
             let id = self.log.begin(change)?;
             self.by_target.insert(target.clone(), id);
-            return Ok((Some(pending(id)), Written::Changed));
+            return Ok((Some(pending(id)), WriteOutcome::Changed));
         };
         let change = self.log.changes.get(&id);
         let rewritten = !change.is_some_and(|c| self.is_ours(c, &found));
         // The kernel's version of our value may be the wanted value by now.
-        let noted = change.is_some_and(|c| c.is_ours(value));
+        let is_recorded = change.is_some_and(|c| c.is_ours(value));
         if rewritten {
             self.log.before(id, &found)?;
         }
-        if !same || !noted {
+        if !same || !is_recorded {
             self.log.ours(id, value)?;
         }
         let found = match (rewritten, same) {
-            (true, _) => Written::AfterRewrite(found),
-            (false, true) => Written::Same,
-            (false, false) => Written::Changed,
+            (true, _) => WriteOutcome::AfterRewrite(found),
+            (false, true) => WriteOutcome::Same,
+            (false, false) => WriteOutcome::Changed,
         };
         Ok(((!same).then(|| pending(id)), found))
     }
 
-    fn conclude(&mut self, pending: &Pending, written: io::Result<()>) -> io::Result<()> {
+    fn record_outcome(&mut self, pending: &Pending, written: io::Result<()>) -> io::Result<()> {
         if written.is_err() {
-            self.note_refused(pending);
+            self.record_refusal(pending);
         }
         written
     }
 
     /// Records the current value again after a refused write: only the last two of our values are
     /// kept.
-    fn note_refused(&mut self, pending: &Pending) {
+    fn record_refusal(&mut self, pending: &Pending) {
         // A refused write changed nothing; a partial one is found by reading.
         let Ok(now) = values::read(&pending.target) else {
             return;
@@ -246,7 +246,7 @@ impl Journal {
         path: &Path,
         form: Form,
         value: &str,
-    ) -> Result<Written, ChangeError> {
+    ) -> Result<WriteOutcome, ChangeError> {
         let target = Target::file(path).map_err(|source| ChangeError {
             target: path.display().to_string(),
             value: value.to_owned(),
@@ -261,7 +261,6 @@ impl Journal {
     ///
     /// # Errors
     /// Fails as [`Journal::set`] does.
-    /// As [`Journal::set`].
     pub fn adopt_file(
         &mut self,
         path: &Path,
@@ -304,7 +303,7 @@ impl Journal {
             source,
         };
         let target = Target::directory(path).map_err(failed)?;
-        if self.set(&target, Form::Text, PRESENT)? == Written::Same
+        if self.set(&target, Form::Text, PRESENT)? == WriteOutcome::Same
             && !self.by_target.contains_key(&target)
         {
             return Err(failed(ErrorKind::AlreadyExists.into()));
@@ -326,18 +325,18 @@ impl Journal {
     }
 
     /// Reverts one change, if there is one.
-    pub fn undo(&mut self, target: &Target) -> UndoReport {
-        let mut report = UndoReport::default();
+    pub fn revert(&mut self, target: &Target) -> RevertReport {
+        let mut report = RevertReport::default();
         if let Some(id) = self.by_target.get(target).copied() {
-            self.take_back(id, false, &mut report);
+            self.revert_change(id, false, &mut report);
         }
         report
     }
 
     /// Reverts all changes, latest first. Repeats that while each round lets the kernel accept
     /// values that it refused before.
-    pub fn undo_all(&mut self) -> UndoReport {
-        let mut report = UndoReport::default();
+    pub fn revert_all(&mut self) -> RevertReport {
+        let mut report = RevertReport::default();
         for exact in [true, false] {
             let mut progress = true;
             while progress && self.in_force() > 0 {
@@ -346,7 +345,7 @@ impl Journal {
                 report.failed.clear();
                 let mut later = false;
                 for id in ids {
-                    later |= self.take_back(id, exact, &mut report);
+                    later |= self.revert_change(id, exact, &mut report);
                 }
                 progress = later || self.in_force() < before;
             }
@@ -355,23 +354,23 @@ impl Journal {
     }
 
     /// Reverts one change. Returns whether it must be retried after others.
-    fn take_back(&mut self, id: u64, exact: bool, report: &mut UndoReport) -> bool {
+    fn revert_change(&mut self, id: u64, exact: bool, report: &mut RevertReport) -> bool {
         let Some(change) = self.log.changes.get(&id) else {
             return false;
         };
         let change = change.clone();
         let target = &change.target;
-        match self.writable(target, |journal| journal.try_take_back(&change, exact)) {
-            Ok(Outcome::Put(Put::Back)) => report.restored += 1,
-            Ok(Outcome::Put(Put::As(value))) => {
-                report.restored += 1;
+        match self.writable(target, |journal| journal.try_revert(&change, exact)) {
+            Ok(RevertOutcome::Value(RevertedValue::Former)) => report.reverted += 1,
+            Ok(RevertOutcome::Value(RevertedValue::Substitute(value))) => {
+                report.reverted += 1;
                 report.instead.push(format!(
                     "{target} is {value} now: the kernel refuses the previous value ('{}') at \
                      present",
                     change.before
                 ));
             }
-            Ok(Outcome::Put(Put::Later)) => {
+            Ok(RevertOutcome::Value(RevertedValue::Later)) => {
                 report.failed.push(format!(
                     "cannot restore {target} to '{}': a cgroup below it has other CPUs; it keeps \
                      both until then",
@@ -379,8 +378,8 @@ impl Journal {
                 ));
                 return true;
             }
-            Ok(Outcome::Unchanged) => report.unchanged += 1,
-            Ok(Outcome::Foreign(found)) => report.foreign.push(format!(
+            Ok(RevertOutcome::Unchanged) => report.unchanged += 1,
+            Ok(RevertOutcome::Foreign(found)) => report.foreign.push(format!(
                 "{target} is '{found}' by now, neither Cofferdam's value nor the previous one \
                  ('{}')",
                 change.before
@@ -398,26 +397,27 @@ impl Journal {
         false
     }
 
-    fn try_take_back(&self, change: &Change, exact: bool) -> io::Result<Outcome> {
+    fn try_revert(&self, change: &Change, exact: bool) -> io::Result<RevertOutcome> {
         let found = values::read(&change.target)?;
         if change.is_before(&found) {
-            return Ok(Outcome::Unchanged);
+            return Ok(RevertOutcome::Unchanged);
         }
         if !self.is_ours(change, &found) {
-            return Ok(Outcome::Foreign(found));
+            return Ok(RevertOutcome::Foreign(found));
         }
         if let (Target::Directory { path, .. }, ABSENT) = (&change.target, change.before.as_str()) {
             remove_directory(path)?;
-            return Ok(Outcome::Put(Put::Back));
+            return Ok(RevertOutcome::Value(RevertedValue::Former));
         }
-        Ok(Outcome::Put(back::put_back(
+        Ok(RevertOutcome::Value(revert::revert_value(
             &self.fs, change, &found, exact,
         )?))
     }
 
     fn is_ours(&self, change: &Change, found: &str) -> bool {
         change.is_ours(found)
-            || back::online(&self.fs).is_some_and(|online| change.came_of_ours(found, &online))
+            || revert::online(&self.fs)
+                .is_some_and(|online| change.derives_from_ours(found, &online))
     }
 
     fn forget(&mut self, id: u64) {
@@ -451,8 +451,8 @@ impl Drop for Journal {
     }
 }
 
-enum Outcome {
-    Put(Put),
+enum RevertOutcome {
+    Value(RevertedValue),
     Unchanged,
     Foreign(String),
 }

@@ -44,7 +44,7 @@ impl ChangeError {
 
 /// Outcome of [`super::Journal::set`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum WriteOutcome {
     /// The target already had the value.
     Same,
     /// The target has the value now.
@@ -74,7 +74,7 @@ impl Pending {
 
 /// Report of reverted changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UndoReport {
+pub struct RevertReport {
     /// Number of reverted values.
     pub restored: u64,
     /// Targets that still had their former values: the change had not been made.
@@ -91,15 +91,15 @@ pub struct UndoReport {
     pub damage: Vec<String>,
 }
 
-impl UndoReport {
+impl RevertReport {
     /// Whether each of our changes is reverted, or was overwritten by another program.
     pub fn is_clean(&self) -> bool {
         self.failed.is_empty() && self.damage.is_empty()
     }
 
     /// Adds the counts of another report.
-    pub fn add(&mut self, other: UndoReport) {
-        self.restored += other.restored;
+    pub fn add(&mut self, other: RevertReport) {
+        self.reverted += other.reverted;
         self.unchanged += other.unchanged;
         self.vanished += other.vanished;
         self.instead.extend(other.instead);

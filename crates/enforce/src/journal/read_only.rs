@@ -30,7 +30,7 @@ impl Journal {
         }
         let written = write(self);
         // A failed revert stays in the journal, and is retried with the rest.
-        self.undo(&sysfs);
+        self.revert(&sysfs);
         written
     }
 }

@@ -112,12 +112,12 @@ impl Contents {
             }
             Record::Ours(id, value) => {
                 if let Some(change) = self.changes.get_mut(&id) {
-                    change.will_be(&value);
+                    change.add_value(&value);
                 }
             }
             Record::Before(id, value) => {
                 if let Some(change) = self.changes.get_mut(&id) {
-                    change.was_rewritten(&value);
+                    change.revert_to(&value);
                 }
             }
             Record::Done(id) => {

@@ -26,11 +26,11 @@ use std::path::Path;
 
 /// Outcome of reverting a value.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Put {
+pub(super) enum RevertedValue {
     /// The target has its former value.
-    Back,
+    Former,
     /// The target has this value, because the kernel refuses the former one.
-    As(String),
+    Substitute(String),
     /// The target has to wait: other changes must be reverted first.
     Later,
 }
@@ -40,9 +40,14 @@ pub(super) enum Put {
 ///
 /// # Errors
 /// Returns the kernel's error for the former value if it accepts no substitute either.
-pub(super) fn put_back(fs: &HostFs, change: &Change, found: &str, exact: bool) -> io::Result<Put> {
+pub(super) fn revert_value(
+    fs: &HostFs,
+    change: &Change,
+    found: &str,
+    exact: bool,
+) -> io::Result<RevertedValue> {
     let refused = match values::write(&change.target, &change.before) {
-        Ok(()) => return Ok(Put::Back),
+        Ok(()) => return Ok(RevertedValue::Former),
         Err(e) if is_gone(&e) => return Err(e),
         Err(e) => e,
     };
@@ -50,7 +55,7 @@ pub(super) fn put_back(fs: &HostFs, change: &Change, found: &str, exact: bool) -
     if is_cpuset(&change.target) && refused.raw_os_error() == Some(libc::EBUSY) {
         let is_new = |list: &String| change.form.canonical(list) != change.form.canonical(found);
         return match joined(change).iter().any(|l| is_new(l) && takes(l)) {
-            true => Ok(Put::Later),
+            true => Ok(RevertedValue::Later),
             false => Err(refused),
         };
     }
@@ -60,7 +65,7 @@ pub(super) fn put_back(fs: &HostFs, change: &Change, found: &str, exact: bool) -
         instead(fs, change)
     };
     match lists.into_iter().find(takes) {
-        Some(value) => Ok(Put::As(value)),
+        Some(value) => Ok(RevertedValue::Substitute(value)),
         None => Err(refused),
     }
 }

@@ -18,13 +18,13 @@ pub(super) const FILE_BYTES: u64 = 64 << 10;
 /// File in use, and its spare.
 #[derive(Debug)]
 pub(super) struct Store {
-    current: Room,
-    spare: Option<Room>,
+    current: AllocatedFile,
+    spare: Option<AllocatedFile>,
 }
 
 /// Allocated file.
 #[derive(Debug)]
-struct Room {
+struct AllocatedFile {
     file: File,
     bytes: u64,
     /// Beginning of the next record.
@@ -43,9 +43,9 @@ impl Store {
     /// Fails if there is no free space; nothing is replaced then.
     pub fn create(path: &Path, boot: &str, records: &[Record]) -> io::Result<Store> {
         let spare = spare_path(path);
-        let current = Room::with(&spare, boot, records)?;
+        let current = AllocatedFile::with(&spare, boot, records)?;
         fs::rename(&spare, path)?;
-        let spare = Room::allocate(&spare, current.bytes).ok();
+        let spare = AllocatedFile::allocate(&spare, current.bytes).ok();
         Ok(Store { current, spare })
     }
 
@@ -70,7 +70,7 @@ impl Store {
         let new = match spare.map(|spare| spare.refill(boot, records)).transpose()? {
             Some(Some(spare)) => spare,
             // There is no spare, or it is too small.
-            _ => Room::with(&spare_path, boot, records)?,
+            _ => AllocatedFile::with(&spare_path, boot, records)?,
         };
         let exchanged = renameat2(
             AT_FDCWD,
@@ -89,20 +89,20 @@ impl Store {
     }
 }
 
-impl Room {
+impl AllocatedFile {
     /// Creates a file that is at most half full with these records.
-    fn with(path: &Path, boot: &str, records: &[Record]) -> io::Result<Room> {
+    fn with(path: &Path, boot: &str, records: &[Record]) -> io::Result<AllocatedFile> {
         let mut bytes = FILE_BYTES;
         loop {
             let text = text_of(boot, bytes, records)?;
             if 2 * text.len() as u64 <= bytes {
-                return Room::allocate(path, bytes)?.fill(&text);
+                return AllocatedFile::allocate(path, bytes)?.fill(&text);
             }
             bytes *= 2;
         }
     }
 
-    fn allocate(path: &Path, bytes: u64) -> io::Result<Room> {
+    fn allocate(path: &Path, bytes: u64) -> io::Result<AllocatedFile> {
         // No other process may have it open.
         let _ = fs::remove_file(path);
         let file = OpenOptions::new()
@@ -117,7 +117,7 @@ impl Room {
             let _ = fs::remove_file(path);
             return Err(errno.into());
         }
-        Ok(Room {
+        Ok(AllocatedFile {
             file,
             bytes,
             used: 0,
@@ -125,7 +125,7 @@ impl Room {
     }
 
     /// Fills this file with other records; `None` if they would fill more than half of it.
-    fn refill(self, boot: &str, records: &[Record]) -> io::Result<Option<Room>> {
+    fn refill(self, boot: &str, records: &[Record]) -> io::Result<Option<AllocatedFile>> {
         let text = text_of(boot, self.bytes, records)?;
         if 2 * text.len() as u64 > self.bytes {
             return Ok(None);
@@ -133,7 +133,7 @@ impl Room {
         self.fill(&text).map(Some)
     }
 
-    fn fill(mut self, text: &[u8]) -> io::Result<Room> {
+    fn fill(mut self, text: &[u8]) -> io::Result<AllocatedFile> {
         let mut all = text.to_vec();
         all.resize(usize::try_from(self.bytes).map_err(io::Error::other)?, 0);
         self.write(&all, 0)?;

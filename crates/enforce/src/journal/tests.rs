@@ -32,7 +32,7 @@ impl Scene {
         HostFs::below(self.folder.path())
     }
 
-    fn open(&self) -> (Journal, UndoReport) {
+    fn open(&self) -> (Journal, RevertReport) {
         Journal::open_on(self.host(), &self.run()).unwrap()
     }
 }
@@ -52,19 +52,19 @@ fn revert_restores_the_first_values_in_reverse_order() {
     for value in ["512", "300", "2"] {
         assert_eq!(
             journal.set_file(&a, Form::Text, value).unwrap(),
-            Written::Changed
+            WriteOutcome::Changed
         );
     }
     assert_eq!(
         journal.set_file(&a, Form::Text, "2").unwrap(),
-        Written::Same
+        WriteOutcome::Same
     );
     journal.set_file(&b, Form::Text, "9").unwrap();
     assert_eq!(journal.in_force(), 2);
-    let report = journal.undo_all();
-    assert_eq!((report.restored, report.is_clean()), (2, true));
+    let report = journal.revert_all();
+    assert_eq!((report.reverted, report.is_clean()), (2, true));
     assert_eq!((text(&a), text(&b)), ("1024".into(), "1".into()));
-    assert_eq!(journal.undo_all(), UndoReport::default());
+    assert_eq!(journal.revert_all(), RevertReport::default());
 }
 
 #[test]
@@ -76,9 +76,9 @@ fn the_next_process_reverts_a_killed_ones_changes() {
     drop(journal); // as kill -9: nothing is reverted
     assert_eq!(text(&a), "512");
     let (_, report) = scene.open();
-    assert_eq!((report.restored, text(&a)), (1, "1024".into()));
+    assert_eq!((report.reverted, text(&a)), (1, "1024".into()));
     let (_, report) = scene.open();
-    assert_eq!(report, UndoReport::default());
+    assert_eq!(report, RevertReport::default());
 }
 
 /// Promise 64.
@@ -89,7 +89,7 @@ fn later_values_of_another_program_stay() {
     let (mut journal, _) = scene.open();
     journal.set_file(&a, Form::CpuList, "1").unwrap();
     fs::write(&a, "0\n").unwrap();
-    let report = journal.undo_all();
+    let report = journal.revert_all();
     assert_eq!(report.foreign.len(), 1, "{report:?}");
     assert_eq!(text(&a), "0");
 }
@@ -104,7 +104,7 @@ fn a_rewritten_value_is_the_one_to_revert_to() {
     fs::write(&a, "0,2\n").unwrap();
     assert_eq!(
         journal.set_file(&a, Form::CpuList, "1").unwrap(),
-        Written::AfterRewrite("0,2".into())
+        WriteOutcome::AfterRewrite("0,2".into())
     );
     assert_eq!(text(&a), "1");
     drop(journal);
@@ -122,7 +122,7 @@ fn a_rewrite_to_the_value_before_is_noticed_too() {
     fs::write(&a, "0-3\n").unwrap();
     assert_eq!(
         journal.set_file(&a, Form::CpuList, "1").unwrap(),
-        Written::AfterRewrite("0-3".into())
+        WriteOutcome::AfterRewrite("0-3".into())
     );
     assert_eq!(text(&a), "1");
 }
@@ -141,13 +141,13 @@ fn a_rewrite_to_our_former_value_stays() {
         }
         fs::write(&a, "1\n").unwrap();
         let found = journal.set_file(&a, Form::Text, "1").unwrap();
-        assert_eq!(found, Written::AfterRewrite("1".into()));
+        assert_eq!(found, WriteOutcome::AfterRewrite("1".into()));
         fs::write(&a, "100\n").unwrap();
         if crashed {
             drop(journal);
             scene.open();
         } else {
-            journal.undo_all();
+            journal.revert_all();
         }
         assert_eq!(text(&a), "100", "crashed: {crashed}");
     }
@@ -161,8 +161,8 @@ fn a_recreated_object_is_another_one() {
     journal.set_file(&a, Form::Text, "512").unwrap();
     fs::rename(a.parent().unwrap(), scene.cgroupfs().join("old")).unwrap();
     let a = scene.file("a/cpu.shares", "512\n");
-    let report = journal.undo_all();
-    assert_eq!((report.vanished, report.restored), (1, 0));
+    let report = journal.revert_all();
+    assert_eq!((report.vanished, report.reverted), (1, 0));
     assert_eq!(text(&a), "512");
 }
 
@@ -180,28 +180,28 @@ fn a_refused_write_leaves_nothing_in_the_journal() {
 #[test]
 fn only_our_own_directories_are_removed() {
     let scene = Scene::new();
-    let [ours, theirs] = ["a", "b"].map(|name| scene.cgroupfs().join(name).join(NAPI_CGROUP));
+    let [ours, foreign] = ["a", "b"].map(|name| scene.cgroupfs().join(name).join(NAPI_CGROUP));
     fs::create_dir_all(ours.parent().unwrap()).unwrap();
     let (mut journal, _) = scene.open();
     journal.make_directory(&ours).unwrap();
     assert!(ours.is_dir());
-    fs::create_dir_all(&theirs).unwrap();
-    let error = journal.make_directory(&theirs).unwrap_err();
+    fs::create_dir_all(&foreign).unwrap();
+    let error = journal.make_directory(&foreign).unwrap_err();
     assert_eq!(error.source.kind(), ErrorKind::AlreadyExists);
     drop(journal);
     let (_, report) = scene.open();
-    assert_eq!(report.restored, 1);
-    assert!(!ours.exists() && theirs.exists());
+    assert_eq!(report.reverted, 1);
+    assert!(!ours.exists() && foreign.exists());
 }
 
 /// Promise 66.
 #[test]
 fn only_one_process_at_a_time() {
     let scene = Scene::new();
-    let held = scene.open();
+    let first = scene.open();
     let error = Journal::open_on(scene.host(), &scene.run()).unwrap_err();
     assert!(matches!(error, JournalError::Locked(_)), "{error}");
-    drop(held);
+    drop(first);
     scene.open();
 }
 
@@ -237,13 +237,13 @@ fn a_cut_journal_is_reverted_and_the_loss_reported() {
             "{end}: {report:?}"
         );
         let back = files.iter().filter(|file| text(file) == "1024").count() as u64;
-        assert_eq!(report.restored, back);
+        assert_eq!(report.reverted, back);
         assert_eq!(back == 3, end >= written, "{end}");
         drop(journal);
-        let kept = scene.run().join("journal.unreadable-1");
-        assert_eq!(fs::read(&kept).unwrap(), &whole[..end]);
-        fs::remove_file(kept).unwrap();
-        assert_eq!(scene.open().1, UndoReport::default(), "told once");
+        let saved = scene.run().join("journal.unreadable-1");
+        assert_eq!(fs::read(&saved).unwrap(), &whole[..end]);
+        fs::remove_file(saved).unwrap();
+        assert_eq!(scene.open().1, RevertReport::default(), "reported once");
     }
 }
 

@@ -14,13 +14,13 @@ mod pods;
 mod policy;
 mod status;
 
-use crate::journal::{Journal, UndoReport};
+use crate::journal::{Journal, RevertReport};
 use crate::tuning::network as tuning;
 use cofferdam_host::CgroupLayout;
 use cofferdam_types::{CgroupId, Container, Interval, Means};
-use means::Applied;
-use observe::{Observed, Observer};
-use place::Located;
+use means::AppliedMeans;
+use observe::{ContainerReadings, Observer};
+use place::PlacedContainer;
 use pods::Pods;
 use policy::{Action, Facts, Policy, Rules};
 use std::collections::{BTreeMap, HashSet};
@@ -67,15 +67,15 @@ pub(crate) struct Network {
     policy: Policy,
     observer: Observer,
     means: means::Means,
-    pressed: bool,
+    needs_close_steps: bool,
 }
 
 /// Enforced container or pod: its files, their last readings, and the changes applied to it.
 #[derive(Debug)]
 struct Member {
-    located: Located,
-    observed: Observed,
-    applied: Applied,
+    placed: PlacedContainer,
+    readings: ContainerReadings,
+    applied: AppliedMeans,
 }
 
 impl Network {
@@ -94,7 +94,7 @@ impl Network {
                 linger: options.linger,
             }),
             observer: Observer::new(),
-            pressed: false,
+            needs_close_steps: false,
         }
     }
 
@@ -113,29 +113,29 @@ impl Network {
         let reserved = &self.pods.reserved(reserved);
         let keep: HashSet<CgroupId> = wanted.iter().map(|c| c.cgroup).collect();
         let ids = self.members.keys().copied();
-        let gone: Vec<CgroupId> = ids.filter(|id| !keep.contains(id)).collect();
-        for mut member in gone.iter().filter_map(|id| self.members.remove(id)) {
-            let container = &member.located.container;
-            self.means.let_go(journal, container, &mut member.applied);
+        let removed: Vec<CgroupId> = ids.filter(|id| !keep.contains(id)).collect();
+        for mut member in removed.iter().filter_map(|id| self.members.remove(id)) {
+            let container = &member.placed.container;
+            self.means.revert(journal, container, &mut member.applied);
         }
         for container in wanted {
-            self.take_in(journal, container);
+            self.add_or_update(journal, container);
         }
         for member in self.members.values_mut() {
-            if reserved.contains(&member.located.container.cgroup) {
-                member.applied.weight.restore(journal);
+            if reserved.contains(&member.placed.container.cgroup) {
+                member.applied.weight.revert(journal);
             }
         }
         self.policy.set(wanted, reserved);
-        self.means.keep_gates(wanted);
+        self.means.retain_gates(wanted);
     }
 
     /// Adds a container, or updates one that has changed.
-    fn take_in(&mut self, journal: &mut Journal, container: &Arc<Container>) {
-        let known = self.members.get_mut(&container.cgroup);
+    fn add_or_update(&mut self, journal: &mut Journal, container: &Arc<Container>) {
+        let member = self.members.get_mut(&container.cgroup);
         let pod = self.pods.get(container.cgroup);
-        if let Some(known) = &known
-            && Arc::ptr_eq(&known.located.container, container)
+        if let Some(member) = &member
+            && Arc::ptr_eq(&member.placed.container, container)
             && pod.is_none()
         {
             return;
@@ -144,19 +144,19 @@ impl Network {
         if rules.may(Means::IngressDrop) || rules.may(Means::EgressDrop) {
             self.means.ingress.prepare(container);
         }
-        let located = Located::find(&self.layout, container, pod);
-        match known {
-            Some(known) => {
-                let moved = known.located.container.netns != container.netns;
-                known.located = located;
-                let napi = &mut known.applied.napi;
-                self.means.let_napi_leave(journal, container, napi, moved);
+        let placed = PlacedContainer::find(&self.layout, container, pod);
+        match member {
+            Some(member) => {
+                let moved = member.placed.container.netns != container.netns;
+                member.placed = placed;
+                let napi = &mut member.applied.napi;
+                self.means.remove_napi(journal, container, napi, moved);
             }
             None => {
                 let new = Member {
-                    located,
-                    observed: Observed::default(),
-                    applied: Applied::default(),
+                    placed,
+                    readings: ContainerReadings::default(),
+                    applied: AppliedMeans::default(),
                 };
                 self.members.insert(container.cgroup, new);
             }
@@ -164,23 +164,23 @@ impl Network {
     }
 
     /// Whether the next step must follow soon: a container is enforced.
-    pub fn is_pressed(&self) -> bool {
-        self.pressed
+    pub fn needs_close_steps(&self) -> bool {
+        self.needs_close_steps
     }
 
     /// Whether the next step should read the containers' CPU use: a competitor has appeared whose
     /// use is unknown.
-    pub fn wants_reading(&self) -> bool {
-        self.pressed && self.policy.wants_reading()
+    pub fn needs_usage(&self) -> bool {
+        self.needs_close_steps && self.policy.needs_usage()
     }
 
     /// Whether a step on this interval might act. That needs an enforced container that causes
     /// work, and either victims or a quota that its packets count against. Never false where a step
     /// would act, and seldom true where none does.
-    pub fn would_look(&self, seen: &Interval) -> bool {
-        let seen = self.pods.fold(seen);
-        let length_ns = seen.length.as_nanos() as f64;
-        let mut rows = seen.containers.iter();
+    pub fn may_act_on(&self, interval: &Interval) -> bool {
+        let interval = self.pods.fold(interval);
+        let length_ns = interval.length.as_nanos() as f64;
+        let mut rows = interval.containers.iter();
         rows.any(|row| {
             let Some(member) = self.members.get(&row.container.cgroup) else {
                 return false;
@@ -188,22 +188,22 @@ impl Network {
             let causes = |ns: u64, cpus: f64| ns as f64 > tuning::CAUSES_CPUS * cpus * length_ns;
             let columns = row.caused_by_cpu_ns.iter().zip(&row.charged_by_cpu_ns);
             let presses = columns.enumerate().any(|(cpu, (caused, own))| {
-                let others = charged_to_anybody(&seen, cpu).saturating_sub(*own);
-                causes(*caused, 1.0) && others as f64 > tuning::PAID_CPUS * length_ns
+                let others = charged_on(&interval, cpu).saturating_sub(*own);
+                causes(*caused, 1.0) && others as f64 > tuning::VICTIM_CPUS * length_ns
             });
             // Only for the few containers that cause work: this reads files.
             let caused = row.ledger.caused_ns();
             presses
                 || caused > 0
-                    && (member.located.place.tightest_quota(None))
+                    && (member.placed.place.tightest_quota(None))
                         .is_some_and(|cpus| causes(caused, cpus))
         })
     }
 
     /// Acts on `interval`, which ends now.
     pub fn step(&mut self, journal: &mut Journal, interval: &Interval) {
-        self.means.settle_leaving(journal, false);
-        self.pressed = false;
+        self.means.finish_removals(journal, false);
+        self.needs_close_steps = false;
         if interval.length.is_zero() {
             return;
         }
@@ -214,8 +214,8 @@ impl Network {
     }
 
     fn step_folded(&mut self, journal: &mut Journal, interval: &Interval, now: Duration) {
-        let looked_at = self.observer.looks_at();
-        let active = self.policy.attention(now, interval, looked_at);
+        let measured_cpu = self.observer.measured_cpu();
+        let active = self.policy.attention(now, interval, measured_cpu);
         if !active.is_empty() {
             let facts = self.observe(journal, now, interval, active);
             let decision = self.policy.decide(&facts);
@@ -223,29 +223,30 @@ impl Network {
                 let Some(member) = self.members.get_mut(cgroup) else {
                     continue;
                 };
-                let (located, applied) = (&member.located, &mut member.applied);
+                let (placed, applied) = (&member.placed, &mut member.applied);
                 match action {
                     Action::Nothing => {}
-                    Action::LetGo => self.means.let_go(journal, &located.container, applied),
-                    Action::Hold(hold) => {
-                        self.pressed = true;
-                        self.means.hold(journal, located, applied, hold, now);
+                    Action::Revert => self.means.revert(journal, &placed.container, applied),
+                    Action::Enforce(settings) => {
+                        self.needs_close_steps = true;
+                        self.means.apply(journal, placed, applied, settings, now);
                     }
                 }
             }
             // Starting NAPI threads takes long. It comes last, and one container per step, so that
             // many offenders do not stall the control loop.
-            let mut may_engage = true;
+            let mut may_start = true;
             for (cgroup, action) in decision.containers {
-                if let (Action::Hold(hold), Some(member)) = (action, self.members.get_mut(&cgroup))
+                if let (Action::Enforce(settings), Some(member)) =
+                    (action, self.members.get_mut(&cgroup))
                 {
-                    let (located, napi) = (&member.located, &mut member.applied.napi);
+                    let (placed, napi) = (&member.placed, &mut member.applied.napi);
                     let means = &mut self.means;
-                    may_engage &= !means.place_napi(journal, located, napi, hold.napi, may_engage);
+                    may_start &= !means.place_napi(journal, placed, napi, settings.napi, may_start);
                 }
             }
         }
-        self.policy.note_payers(interval);
+        self.policy.note_victims(interval);
     }
 
     /// Reads what the decision about `active` needs.
@@ -256,20 +257,20 @@ impl Network {
         interval: &'a Interval,
         active: Vec<policy::Active>,
     ) -> Facts<'a> {
-        let around = self.observer.look_around(interval);
+        let host = self.observer.read_host(interval);
         self.means.note_host_ends(interval);
-        let wanted = self.policy.weights_wanted(&around.idle, &active);
+        let wanted = self.policy.weights_wanted(&host.idle, &active);
         let members = self.members.values_mut();
-        let members = members.map(|m| (&m.located, &mut m.applied));
+        let members = members.map(|m| (&m.placed, &mut m.applied));
         let weights = self.observer.weights(&self.layout, wanted, members);
         let mut containers = Vec::with_capacity(active.len());
         for one in active {
             if let Some(member) = self.members.get_mut(&one.cgroup) {
-                let (observed, applied) = (&mut member.observed, &mut member.applied);
+                let (readings, applied) = (&mut member.readings, &mut member.applied);
                 applied.napi.arrive(journal);
                 containers.push(observe::container(
-                    &member.located,
-                    observed,
+                    &member.placed,
+                    readings,
                     applied,
                     &mut self.means,
                     one,
@@ -279,13 +280,13 @@ impl Network {
         }
         let mut open = 0;
         let members = self.members.values_mut();
-        members.for_each(|member| member.observed.settle(&mut open));
+        members.for_each(|member| member.readings.limit_open_files(&mut open));
         let under_quota = containers.iter().any(|c| c.quota_cpus.is_some());
         Facts {
             now,
             interval,
-            interruptions: around.interruptions,
-            late_ns: around.late_ns,
+            interruptions: host.interruptions,
+            late_ns: host.late_ns,
             weights,
             quota_stops_threads: under_quota && self.observer.quota_stops_threads(),
             containers,
@@ -294,21 +295,21 @@ impl Network {
 
     /// Reverts all changes for NAPI threads, and waits for the threads that are still leaving.
     /// Afterwards nothing changes any more.
-    pub fn settle(&mut self, journal: &mut Journal) -> UndoReport {
+    pub fn revert_napi_threads(&mut self, journal: &mut Journal) -> RevertReport {
         for member in self.members.values_mut() {
             let napi = &mut member.applied.napi;
             self.means
-                .let_napi_leave(journal, &member.located.container, napi, true);
+                .remove_napi(journal, &member.placed.container, napi, true);
         }
-        self.means.settle_leaving(journal, true)
+        self.means.finish_removals(journal, true)
     }
 }
 
 /// Network CPU charged on the interval's `cpu`th CPU, to all containers and host tasks,
 /// nanoseconds.
-fn charged_to_anybody(interval: &Interval, cpu: usize) -> u64 {
-    let known = interval.containers.iter();
-    let known = known.filter_map(|row| row.charged_by_cpu_ns.get(cpu));
-    let unknown = interval.cpus.get(cpu);
-    known.sum::<u64>() + unknown.map_or(0, |(_, time)| time.charged_host_ns)
+fn charged_on(interval: &Interval, cpu: usize) -> u64 {
+    let rows = interval.containers.iter();
+    let by_container = rows.filter_map(|row| row.charged_by_cpu_ns.get(cpu));
+    let host = interval.cpus.get(cpu);
+    by_container.sum::<u64>() + host.map_or(0, |(_, time)| time.charged_host_ns)
 }

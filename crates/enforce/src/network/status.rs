@@ -1,7 +1,7 @@
 //! Means in force for a container, and the reasons for the others.
 
-use super::means::{Applied, LimitError};
-use super::policy::{Account, Unpaid};
+use super::means::{AppliedMeans, LimitError};
+use super::policy::{Account, UncompensatedTime};
 use super::{Member, Network};
 use cofferdam_types::{CgroupId, Container, Degradation, Means, MeansState, NetworkEnforcement};
 
@@ -14,11 +14,11 @@ const IDLE: &str = "the kernel takes no weight for an idle cgroup (cpu.idle = 1)
      where nobody else wants to";
 
 /// Most victims without a rule that are reported.
-const MOST_PAYERS: usize = 8;
+const MOST_VICTIMS: usize = 8;
 
 /// State of one means for one container.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum MeansStatus {
     InForce,
     /// Not in force and not needed.
     NotNeeded,
@@ -30,8 +30,8 @@ impl Network {
     /// State of a container's network enforcement.
     pub fn status(&self, cgroup: CgroupId) -> Option<NetworkEnforcement> {
         let (member, account) = self.one(cgroup)?;
-        if let Some(lead) = self.pods.told_of_another(cgroup) {
-            return Some(held_with(lead));
+        if let Some(lead) = self.pods.reported_by(cgroup) {
+            return Some(enforced_with_pod(lead));
         }
         Some(NetworkEnforcement {
             means: Means::ALL
@@ -54,7 +54,7 @@ impl Network {
 
     /// The container, or the pod that it is enforced with.
     fn one(&self, cgroup: CgroupId) -> Option<(&Member, &Account)> {
-        let cgroup = self.pods.held_as(cgroup);
+        let cgroup = self.pods.enforced_as(cgroup);
         self.members.get(&cgroup).zip(self.policy.account(cgroup))
     }
 
@@ -64,10 +64,10 @@ impl Network {
         let Some((member, account)) = self.one(cgroup) else {
             return Vec::new();
         };
-        if self.pods.told_of_another(cgroup).is_some() {
+        if self.pods.reported_by(cgroup).is_some() {
             return Vec::new();
         }
-        let cgroup = self.pods.held_as(cgroup);
+        let cgroup = self.pods.enforced_as(cgroup);
         let states: Vec<MeansState> = Means::ALL
             .iter()
             .map(|means| self.means_state(member, account, *means))
@@ -88,16 +88,16 @@ impl Network {
                 text: format!("{}: {}; {instead}", state.means.label(), state.why),
             })
             .collect();
-        let unpaid = self.policy.unpaid(cgroup);
-        degraded.extend(unpaid.map(|unpaid| Degradation {
+        let uncompensated = self.policy.uncompensated(cgroup);
+        degraded.extend(uncompensated.map(|uncompensated| Degradation {
             name: "pays_for_others".to_owned(),
-            text: pays_for_others("it", &unpaid),
+            text: pays_for_others("it", &uncompensated),
         }));
         degraded
     }
 
     /// Reports that the cost of an interrupt is an estimate because it cannot be measured.
-    pub fn estimates(&self) -> Option<Degradation> {
+    pub fn estimated_interrupt_cost(&self) -> Option<Degradation> {
         let (why, us) = self.observer.interrupt_failure()?;
         let cost = match us > 0.0 {
             true => format!("{us:.1} µs, estimated when enforcement began"),
@@ -113,31 +113,31 @@ impl Network {
     }
 
     /// Victims that no rule enforces: containers and cgroups of the host. The worst ones, at most
-    /// [`MOST_PAYERS`].
+    /// [`MOST_VICTIMS`].
     pub fn unprotected(&self) -> Vec<Degradation> {
-        let others = self.policy.others_unpaid().into_iter();
+        let others = self.policy.uncompensated_without_rule().into_iter();
         others
-            .take(MOST_PAYERS)
-            .map(|(name, unpaid)| Degradation {
+            .take(MOST_VICTIMS)
+            .map(|(name, uncompensated)| Degradation {
                 name: "victim_pays".to_owned(),
-                text: pays_for_others(name, &unpaid),
+                text: pays_for_others(name, &uncompensated),
             })
             .collect()
     }
 
     fn means_state(&self, member: &Member, account: &Account, means: Means) -> MeansState {
-        let (standing, why) = self.standing(member, account, means);
+        let (status, why) = self.standing(member, account, means);
         MeansState {
             means,
-            in_force: standing == Standing::InForce,
-            failed: standing == Standing::Failed,
+            in_force: status == MeansStatus::InForce,
+            failed: status == MeansStatus::Failed,
             why,
         }
     }
 
-    fn standing(&self, member: &Member, account: &Account, means: Means) -> (Standing, String) {
-        let cgroup = member.located.container.cgroup;
-        let Applied {
+    fn status(&self, member: &Member, account: &Account, means: Means) -> (MeansStatus, String) {
+        let cgroup = member.placed.container.cgroup;
+        let AppliedMeans {
             napi,
             weight,
             quota,
@@ -145,13 +145,13 @@ impl Network {
             sent_refused,
             ..
         } = &member.applied;
-        let no = |why: &str| (Standing::NotNeeded, why.to_owned());
-        let failed = |why: &str| (Standing::Failed, why.to_owned());
-        let yes = |why: &str| (Standing::InForce, why.to_owned());
+        let no = |why: &str| (MeansStatus::NotNeeded, why.to_owned());
+        let failed = |why: &str| (MeansStatus::Failed, why.to_owned());
+        let yes = |why: &str| (MeansStatus::InForce, why.to_owned());
         if !self.policy.rules.may(means) {
             return no("not allowed by the options");
         }
-        if !account.is_held() {
+        if !account.is_enforced() {
             return no("no container pays for it now");
         }
         match means {
@@ -162,16 +162,16 @@ impl Network {
             Means::NapiThread if napi.in_place() => {
                 yes("its interface's NAPI thread runs in its cgroup")
             }
-            Means::NapiThread if napi.any() => {
+            Means::NapiThread if napi.has_threads() => {
                 no("its interface's NAPI thread is being moved into its cgroup")
             }
-            Means::NapiThread if account.is_outweighed() && !account.wants_napi() => {
+            Means::NapiThread if account.has_exceeded_weight() && !account.wants_napi() => {
                 no("a NAPI thread receives, and most of its network CPU is for what it sends")
             }
             Means::NapiThread if !account.wants_napi() => {
                 no("its weight alone compensates the time that its packets take")
             }
-            Means::NapiThread if member.located.container.interfaces.is_empty() => {
+            Means::NapiThread if member.placed.container.interfaces.is_empty() => {
                 failed("it has no network interface of its own")
             }
             Means::NapiThread => no("its interface's NAPI thread was just moved out of its cgroup"),
@@ -179,7 +179,7 @@ impl Network {
                 no("its weight belongs to its CPU reservation")
             }
             Means::WeightCorrection if member.applied.weight_is_idle => failed(IDLE),
-            Means::WeightCorrection => match (weight.refused(), &member.located.place.cpu) {
+            Means::WeightCorrection => match (weight.refused(), &member.placed.place.cpu) {
                 (Some(why), _) => failed(&why.to_string()),
                 (_, None) => failed("its cgroup has no CPU controller"),
                 _ if member.applied.weight_is_lowest => no("its weight is the lowest there is"),
@@ -193,12 +193,12 @@ impl Network {
                 None if quota.has_effect() => yes("its quota is corrected by what it owes"),
                 None => no("it owes little"),
             },
-            Means::IngressDrop => drop_standing(
+            Means::IngressDrop => drop_status(
                 drop_refused.as_deref(),
                 self.means.ingress.limits(cgroup),
                 "its packets are limited to what its share or quota leaves",
             ),
-            Means::EgressDrop => drop_standing(
+            Means::EgressDrop => drop_status(
                 drop_refused.as_deref().or(sent_refused.as_deref()),
                 self.means.ingress.limits_sent(cgroup),
                 "what it sends is limited to what its share or quota leaves",
@@ -208,8 +208,8 @@ impl Network {
 }
 
 /// State of a container whose pod's state is reported for `lead`.
-fn held_with(lead: &Container) -> NetworkEnforcement {
-    let why = format!("it is held with its pod: see {}", lead.name);
+fn enforced_with_pod(lead: &Container) -> NetworkEnforcement {
+    let why = format!("it is enforced with its pod: see {}", lead.name);
     let state = |means: &Means| MeansState {
         means: *means,
         in_force: false,
@@ -227,31 +227,31 @@ fn held_with(lead: &Container) -> NetworkEnforcement {
     }
 }
 
-fn drop_standing(refused: Option<&LimitError>, in_force: bool, why: &str) -> (Standing, String) {
+fn drop_status(refused: Option<&LimitError>, in_force: bool, why: &str) -> (MeansStatus, String) {
     match refused {
-        Some(refused) => (Standing::Failed, refused.to_string()),
-        None if in_force => (Standing::InForce, why.to_owned()),
+        Some(refused) => (MeansStatus::Failed, refused.to_string()),
+        None if in_force => (MeansStatus::InForce, why.to_owned()),
         None => (
-            Standing::NotNeeded,
+            MeansStatus::NotNeeded,
             "it is within its share and quota".to_owned(),
         ),
     }
 }
 
-fn pays_for_others(who: &str, unpaid: &Unpaid) -> String {
-    let whom = match &unpaid.causer {
-        Some(causer) if causer.is_enforced => {
-            format!("packets of others, mostly of {}", causer.name)
+fn pays_for_others(subject: &str, uncompensated: &UncompensatedTime) -> String {
+    let whom = match &uncompensated.offender {
+        Some(offender) if offender.is_enforced => {
+            format!("packets of others, mostly of {}", offender.name)
         }
-        Some(causer) => format!(
+        Some(offender) => format!(
             "packets of others, mostly of {}, which no rule enforces",
-            causer.name
+            offender.name
         ),
         None => "packets of no known container".to_owned(),
     };
     // In tenths of a CPU: the log repeats a line only when its text changes.
     format!(
-        "{who} pays about {:.1} CPUs for {whom}, and does not get them back",
-        unpaid.cpus.max(0.1)
+        "{subject} pays about {:.1} CPUs for {whom}, and does not get them back",
+        uncompensated.cpus.max(0.1)
     )
 }

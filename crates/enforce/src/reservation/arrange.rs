@@ -1,7 +1,7 @@
 //! Plans within the limits of the cgroups above, and applies the plan: owners first. Others leave
 //! the owners' CPUs once the kernel has given them.
 
-use super::member::Refused;
+use super::member::RefusedCpus;
 use super::step::{Refusal, Step};
 use super::tree::CpusetTree;
 use super::wants::{Neighbour, Owner, Scene};
@@ -22,12 +22,12 @@ const REWRITTEN: u32 = 2;
 
 /// Outcome of an arrangement's writes.
 #[derive(Debug, Default)]
-pub(super) struct Placed {
+pub(super) struct PlaceOutcome {
     refused: Vec<(CgroupId, Cpus, Refusal)>,
     is_rewritten: bool,
 }
 
-impl Placed {
+impl PlaceOutcome {
     pub fn is_refused(&self) -> bool {
         !self.refused.is_empty()
     }
@@ -38,22 +38,22 @@ impl Reservations {
     pub(super) fn arrange(&mut self, journal: &mut Journal) {
         let strict = self.strict.values_mut().map(|one| &mut one.member);
         for member in strict.chain(self.standard.values_mut()) {
-            member.look(&self.fs);
+            member.refresh(&self.fs);
         }
         self.retry_refused(journal);
         for round in 0.. {
-            self.plan_anew(journal);
-            let placed = self.place(journal);
-            let is_refused = placed.is_refused();
-            for (id, cpus, refusal) in placed.refused {
+            self.plan_again(journal);
+            let outcome = self.place(journal);
+            let is_refused = outcome.is_refused();
+            for (id, cpus, refusal) in outcome.refused {
                 self.refuse(journal, id, cpus, &refusal, round < OTHER_CPUS);
             }
-            let is_pending = placed.is_rewritten && round < REWRITTEN;
+            let is_pending = outcome.is_rewritten && round < REWRITTEN;
             if !is_refused && !is_pending {
                 break;
             }
         }
-        self.weigh(journal);
+        self.set_weights(journal);
         self.note_lent();
         let none = Cpus::new();
         let (reserved, shared) = match self.options.move_irqs {
@@ -86,7 +86,7 @@ impl Reservations {
     /// Allows refused CPUs to be tried again: after a while, and when the cgroups above have other
     /// CPUs.
     fn retry_refused(&mut self, journal: &Journal) {
-        let is_due = |tree: &CpusetTree, refused: &Refused, directory: &Path| {
+        let is_due = |tree: &CpusetTree, refused: &RefusedCpus, directory: &Path| {
             let passed = refused.at.zip(self.now).map(|(at, now)| now - at);
             refused.text.is_none()
                 || passed.is_none_or(|passed| passed >= RETRY_REFUSED)
@@ -130,15 +130,15 @@ impl Reservations {
         let text = reasons::refusal(one.member.name(), &cpus, refusal);
         let of_cpus = match refusal {
             Refusal::Gone => None,
-            Refusal::Others(given) => {
-                let less: Cpus = cpus.difference(given).copied().collect();
+            Refusal::Others(effective) => {
+                let less: Cpus = cpus.difference(effective).copied().collect();
                 Some(if less.is_empty() { cpus } else { less })
             }
             Refusal::Write(error) if is_of_cpus(error.source.raw_os_error()) => Some(cpus),
             Refusal::Write(_) => None,
         };
         let of_cpus: Option<Cpus> = of_cpus.filter(|_| others_may_do);
-        one.refused = Some(Refused {
+        one.refused = Some(RefusedCpus {
             cpus: of_cpus.map(|cpus| {
                 cpus.into_iter()
                     .chain(before.into_iter().flatten())
@@ -150,18 +150,18 @@ impl Reservations {
         });
     }
 
-    fn plan_anew(&mut self, journal: &Journal) {
+    fn plan_again(&mut self, journal: &Journal) {
         let limits = self.limits(journal);
         let (plan, impossible) = self.plan_for(&self.requests(), &limits);
         self.plan = plan;
         for (id, one) in &mut self.strict {
-            one.member.begin();
+            one.member.clear_degradations();
             if !self.plan.placements.contains_key(id) {
                 one.lending.stop();
             }
         }
         for member in self.standard.values_mut() {
-            member.begin();
+            member.clear_degradations();
         }
         for one in impossible {
             let text = self.why_impossible(journal, &limits, &one);
@@ -238,7 +238,7 @@ impl Reservations {
 
     /// Applies the plan to the cpusets. If the kernel refuses an owner its CPUs, its cpuset stays
     /// as before, and no other container loses any CPU.
-    pub(super) fn place(&mut self, journal: &mut Journal) -> Placed {
+    pub(super) fn place(&mut self, journal: &mut Journal) -> PlaceOutcome {
         let (owners, neighbours) = self.sides();
         let reserved = self.plan.reserved();
         let wants = self.with_tree(journal, |tree| {
@@ -252,25 +252,27 @@ impl Reservations {
             scene.wants()
         });
         let (Some(wants), Some(hierarchy)) = (wants, &self.hierarchy) else {
-            return Placed::default();
+            return PlaceOutcome::default();
         };
         let online = self.online();
         let mut step = Step::new(&self.fs, journal, hierarchy, &online, wants.cpus);
-        let mut placed = Placed::default();
+        let mut outcome = PlaceOutcome::default();
         for (directory, owner) in &owners {
             let inside = owners.range(directory.clone()..);
             let inside = inside.take_while(|(path, _)| path.starts_with(directory));
             let all: Cpus = inside.flat_map(|(_, inner)| inner.cpus.clone()).collect();
             if let Err(refusal) = step.place(directory, owner, &all) {
-                placed.refused.push((owner.id, owner.cpus.clone(), refusal));
+                outcome
+                    .refused
+                    .push((owner.id, owner.cpus.clone(), refusal));
             }
         }
-        let others = match placed.is_refused() {
+        let others = match outcome.is_refused() {
             true => Vec::new(),
             false => step.place_others(),
         };
         let rewritten: BTreeSet<PathBuf> = step.rewritten.into_iter().collect();
-        placed.is_rewritten = !rewritten.is_empty();
+        outcome.is_rewritten = !rewritten.is_empty();
         for member in self.members() {
             let Some(directory) = member.cpuset_directory().map(Path::to_owned) else {
                 continue;
@@ -289,7 +291,7 @@ impl Reservations {
             }
         }
         self.note_shared(&owners, &neighbours);
-        placed
+        outcome
     }
 
     /// Owners, and the containers that must leave their CPUs, by their directories.
@@ -359,16 +361,16 @@ impl Reservations {
     }
 
     /// Sets the weights of the owners.
-    fn weigh(&mut self, journal: &mut Journal) {
+    fn set_weights(&mut self, journal: &mut Journal) {
         for (id, one) in &mut self.strict {
             let Some(place) = self.plan.placements.get(id) else {
-                one.member.put_back_weight(&self.fs, journal);
+                one.member.revert_weight(&self.fs, journal);
                 continue;
             };
             let share = weight::of(&self.plan, *id, self.options.lending);
             match share.or(one.is_shared.then_some(weight::LARGEST)) {
-                Some(share) => one.weigh(&self.fs, journal, share, place.slice.is_some()),
-                None => one.member.put_back_weight(&self.fs, journal),
+                Some(share) => one.set_weight(&self.fs, journal, share, place.slice.is_some()),
+                None => one.member.revert_weight(&self.fs, journal),
             }
         }
     }

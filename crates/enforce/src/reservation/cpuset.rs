@@ -38,23 +38,23 @@ pub(super) fn effective(fs: &HostFs, directory: &Path) -> Option<Cpus> {
 }
 
 /// Reverts the change of `file`.
-pub(super) fn undo(journal: &mut Journal, file: &Path) {
+pub(super) fn revert(journal: &mut Journal, file: &Path) {
     if let Ok(target) = Target::file(file) {
-        journal.undo(&target);
+        journal.revert(&target);
     }
 }
 
 /// Closes the changes of files called `name` in and below `folder` whose cgroup is gone, even if
 /// another cgroup has its path by now.
-pub(super) fn forget_gone(journal: &mut Journal, folder: &Path, name: &str) {
-    let gone = |target: &&Target| match target {
+pub(super) fn close_removed(journal: &mut Journal, folder: &Path, name: &str) {
+    let is_removed = |target: &&Target| match target {
         Target::File { path, .. } if path.starts_with(folder) && path.ends_with(name) => {
             Target::file(path).ok().as_ref() != Some(target)
         }
         _ => false,
     };
-    let gone: Vec<Target> = journal.targets().filter(gone).cloned().collect();
-    for target in gone {
-        journal.undo(&target);
+    let removed: Vec<Target> = journal.targets().filter(is_removed).cloned().collect();
+    for target in removed {
+        journal.revert(&target);
     }
 }

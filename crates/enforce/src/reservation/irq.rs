@@ -33,7 +33,7 @@ pub(super) fn apply(
         // An empty mask means that steering is off: nothing to move.
         let Some(before) = before else { continue };
         if before.is_disjoint(reserved) {
-            journal.undo(&target);
+            journal.revert(&target);
             continue;
         }
         let rest: Cpus = before.difference(reserved).copied().collect();

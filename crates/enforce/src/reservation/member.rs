@@ -1,7 +1,7 @@
 //! Container under the control of reservations.
 
 use super::places::Places;
-use super::{Given, cpuset};
+use super::{ReservationContainer, cpuset};
 use crate::cpus::Cpus;
 use crate::journal::{Form, Journal};
 use cofferdam_host::{CgroupLayout, CpuUsage, HostFs, with_remedy};
@@ -36,14 +36,14 @@ pub(super) struct Strict {
     pub lent: Cpus,
     pub lendings: u64,
     /// CPUs that the kernel refused it.
-    pub refused: Option<Refused>,
+    pub refused: Option<RefusedCpus>,
     /// Whether processes of a container around it run on its CPUs.
     pub is_shared: bool,
 }
 
 /// CPUs that the kernel refused an owner.
 #[derive(Clone, Debug)]
-pub(super) struct Refused {
+pub(super) struct RefusedCpus {
     /// Refused CPUs; `None`: any.
     pub cpus: Option<Cpus>,
     /// CPUs of the cgroups above it at that time.
@@ -73,7 +73,7 @@ impl Member {
     }
 
     /// Checks whether its cgroup still exists.
-    pub fn look(&mut self, fs: &HostFs) {
+    pub fn refresh(&mut self, fs: &HostFs) {
         let directory = self.places.cpuset.as_ref();
         self.is_gone = directory.is_some_and(|d| !fs.exists(&d.path));
     }
@@ -90,8 +90,8 @@ impl Member {
 
     /// Records that it was created with reserved CPUs, so that reverting gives it the CPUs of the
     /// cgroup above.
-    pub fn adopt(&self, fs: &HostFs, journal: &mut Journal, given: &Given) {
-        let (Some(directory), Some(cpus)) = (&self.places.cpuset, &given.cpus) else {
+    pub fn adopt(&self, fs: &HostFs, journal: &mut Journal, container: &ReservationContainer) {
+        let (Some(directory), Some(cpus)) = (&self.places.cpuset, &container.cpus) else {
             return;
         };
         // A failure is retried with the next arrangement.
@@ -104,7 +104,7 @@ impl Member {
     }
 
     /// Clears its degradations before the next try.
-    pub fn begin(&mut self) {
+    pub fn clear_degradations(&mut self) {
         self.degraded.clear();
         if self.places.cpuset.is_none() {
             let text = format!(
@@ -126,14 +126,14 @@ impl Member {
         }
     }
 
-    pub fn put_back_weight(&self, fs: &HostFs, journal: &mut Journal) {
+    pub fn revert_weight(&self, fs: &HostFs, journal: &mut Journal) {
         let Some(directory) = &self.last.cpu else {
             return;
         };
         let (file, _) = value(0, directory.v1);
         let folder = fs.path(&directory.path);
-        cpuset::undo(journal, &folder.join(file));
-        cpuset::forget_gone(journal, &folder, file);
+        cpuset::revert(journal, &folder.join(file));
+        cpuset::close_removed(journal, &folder, file);
     }
 
     /// Quota in thousandths of a CPU; `None` without one.
@@ -176,8 +176,8 @@ impl Strict {
     }
 
     /// Decides about lending; returns whether that changed. For the two parts of a CPU see
-    /// [`Lending::look`].
-    pub fn look(
+    /// [`Lending::update`].
+    pub fn update_lending(
         &mut self,
         fs: &HostFs,
         now: Instant,
@@ -195,13 +195,19 @@ impl Strict {
             return was;
         }
         match self.member.used_ns(fs) {
-            Some(used_ns) => self.lending.look(now, used_ns, milli_cpus, stolen_milli),
+            Some(used_ns) => self.lending.update(now, used_ns, milli_cpus, stolen_milli),
             None => false,
         }
     }
 
     /// Sets its weight.
-    pub fn weigh(&mut self, fs: &HostFs, journal: &mut Journal, share: Share, has_slice: bool) {
+    pub fn set_weight(
+        &mut self,
+        fs: &HostFs,
+        journal: &mut Journal,
+        share: Share,
+        has_slice: bool,
+    ) {
         let refused = match &self.member.places.cpu {
             None => Some("its cgroup has no cpu controller; enable it there".to_owned()),
             Some(directory) => {

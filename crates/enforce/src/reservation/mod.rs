@@ -18,13 +18,13 @@ mod places;
 mod promise;
 mod reasons;
 mod step;
-mod stolen;
+mod stolen_time;
 mod tree;
 mod wants;
 
 use crate::cpus::Cpus;
 use crate::journal::Journal;
-use crate::tuning::reservation::LOOK_OVER;
+use crate::tuning::reservation::COMPARE_EVERY;
 use cofferdam_host::{CgroupLayout, HostError, HostFs, topology};
 use cofferdam_reserve::Plan;
 use cofferdam_types::{CgroupId, Container, CpuAmount, Degradation, ReservationState, Topology};
@@ -33,7 +33,7 @@ use promise::Promise;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
-use stolen::Stolen;
+use stolen_time::StolenTime;
 use tree::Hierarchy;
 
 /// Settings of reservations.
@@ -59,7 +59,7 @@ impl Default for ReservationOptions {
 
 /// Container, and the CPUs that its runtime gave it at our request.
 #[derive(Clone, Debug)]
-pub struct Given {
+pub struct ReservationContainer {
     /// The container.
     pub container: Arc<Container>,
     /// CPU list with which it was created because of a promise.
@@ -70,16 +70,16 @@ pub struct Given {
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The container.
-    pub given: Given,
+    pub target: ReservationContainer,
     /// Number of CPUs.
     pub amount: CpuAmount,
     /// Whether its CPUs may be lent while idle.
     pub lends: bool,
 }
 
-impl From<Arc<Container>> for Given {
-    fn from(container: Arc<Container>) -> Given {
-        Given {
+impl From<Arc<Container>> for ReservationContainer {
+    fn from(container: Arc<Container>) -> ReservationContainer {
+        ReservationContainer {
             container,
             cpus: None,
         }
@@ -89,7 +89,7 @@ impl From<Arc<Container>> for Given {
 impl From<(Arc<Container>, CpuAmount)> for Request {
     fn from((container, amount): (Arc<Container>, CpuAmount)) -> Request {
         Request {
-            given: container.into(),
+            target: container.into(),
             amount,
             lends: true,
         }
@@ -114,10 +114,10 @@ pub struct Reservations {
     promises: BTreeMap<String, Promise>,
     /// Number of promises so far.
     promised: u64,
-    looked_over: Option<Instant>,
+    compared_at: Option<Instant>,
     /// Time of the last step.
     now: Option<Instant>,
-    stolen: Stolen,
+    stolen: StolenTime,
     degraded: Vec<Degradation>,
     /// Whether standard containers could use more CPUs than they have.
     wanted: bool,
@@ -142,9 +142,9 @@ impl Reservations {
             order: Vec::new(),
             promises: BTreeMap::new(),
             promised: 0,
-            looked_over: None,
+            compared_at: None,
             now: None,
-            stolen: Stolen::default(),
+            stolen: StolenTime::default(),
             degraded: Vec::new(),
             wanted: true,
         })
@@ -168,17 +168,26 @@ impl Reservations {
         standard: &[Arc<Container>],
     ) {
         let strict: Vec<Request> = strict.iter().cloned().map(Request::from).collect();
-        let standard: Vec<Given> = standard.iter().cloned().map(Given::from).collect();
+        let standard: Vec<ReservationContainer> = standard
+            .iter()
+            .cloned()
+            .map(ReservationContainer::from)
+            .collect();
         self.reconcile(journal, &strict, &standard);
     }
 
     /// Reconciles as [`Reservations::set`] does, with the promised CPUs of the containers.
-    pub fn reconcile(&mut self, journal: &mut Journal, strict: &[Request], standard: &[Given]) {
+    pub fn reconcile(
+        &mut self,
+        journal: &mut Journal,
+        strict: &[Request],
+        standard: &[ReservationContainer],
+    ) {
         let mut left: BTreeMap<CgroupId, Member> = std::mem::take(&mut self.standard);
         let mut old = std::mem::take(&mut self.strict);
         self.order.clear();
         for request in strict {
-            let container = &request.given.container;
+            let container = &request.target.container;
             let id = container.cgroup;
             if self.strict.contains_key(&id) {
                 continue;
@@ -191,30 +200,30 @@ impl Reservations {
             one.amount = request.amount;
             one.lends = request.lends;
             one.member.locate(&self.fs, &self.layout, container);
-            one.member.adopt(&self.fs, journal, &request.given);
+            one.member.adopt(&self.fs, journal, &request.target);
             self.strict.insert(id, one);
             self.order.push(id);
         }
-        for given in standard {
-            let container = &given.container;
+        for one in standard {
+            let container = &one.container;
             let id = container.cgroup;
             if self.strict.contains_key(&id) {
                 continue;
             }
             let mut member = match old.remove(&id) {
                 Some(strict) => {
-                    strict.member.put_back_weight(&self.fs, journal);
+                    strict.member.revert_weight(&self.fs, journal);
                     strict.member
                 }
                 None => left.remove(&id).unwrap_or_default(),
             };
             member.locate(&self.fs, &self.layout, container);
-            member.adopt(&self.fs, journal, given);
+            member.adopt(&self.fs, journal, one);
             self.standard.insert(id, member);
         }
-        let gone = old.into_values().map(|s| s.member);
-        for member in left.into_values().chain(gone) {
-            member.put_back_weight(&self.fs, journal);
+        let removed = old.into_values().map(|s| s.member);
+        for member in left.into_values().chain(removed) {
+            member.revert_weight(&self.fs, journal);
         }
         self.arrange(journal);
     }
@@ -225,16 +234,16 @@ impl Reservations {
     pub fn step(&mut self, journal: &mut Journal, now: Instant) {
         self.now = Some(now);
         if self
-            .looked_over
-            .is_none_or(|at| now.saturating_duration_since(at) >= LOOK_OVER)
+            .compared_at
+            .is_none_or(|at| now.saturating_duration_since(at) >= COMPARE_EVERY)
         {
-            self.looked_over = Some(now);
-            self.look_over(journal);
+            self.compared_at = Some(now);
+            self.compare_host(journal);
         }
         let mut changed = false;
         let lending = self.options.lending && self.wanted;
         if lending && !self.strict.is_empty() {
-            self.stolen.look(&self.fs, now);
+            self.stolen.update(&self.fs, now);
         }
         for (id, strict) in &mut self.strict {
             let Some(place) = self.plan.placements.get(id) else {
@@ -242,7 +251,7 @@ impl Reservations {
             };
             let milli = (place.milli_cpus(), self.stolen.milli(&place.cpus()));
             let lending = lending && strict.lends;
-            changed |= strict.look(&self.fs, now, milli, lending);
+            changed |= strict.update_lending(&self.fs, now, milli, lending);
         }
         if changed {
             if self.place(journal).is_refused() {
@@ -258,7 +267,7 @@ impl Reservations {
     }
 
     /// Compares the host with the plan; writes nothing if both agree.
-    fn look_over(&mut self, journal: &mut Journal) {
+    fn compare_host(&mut self, journal: &mut Journal) {
         if self.is_empty() {
             return;
         }

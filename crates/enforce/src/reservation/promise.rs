@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// First synthetic cgroup ID. The kernel's IDs are inode numbers and grow from small values.
-const FIRST_MADE_UP: u64 = 1 << 63;
+const FIRST_SYNTHETIC: u64 = 1 << 63;
 
 /// Promise of CPUs to one container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,6 @@ impl Reservations {
     ///
     /// # Errors
     /// Returns the reason if the promise cannot be kept. All other promises stay.
-    /// Why it cannot be kept. All others are kept.
     pub fn promise(
         &mut self,
         journal: &Journal,
@@ -39,9 +38,9 @@ impl Reservations {
         cgroup_path: &Path,
         amount: CpuAmount,
     ) -> Result<String, String> {
-        self.withdraw(container);
+        self.cancel_promise(container);
         self.promised += 1;
-        let id = CgroupId(FIRST_MADE_UP + self.promised);
+        let id = CgroupId(FIRST_SYNTHETIC + self.promised);
         let below_mount = cgroup_path.strip_prefix("/").ok();
         let directory = self.hierarchy.as_ref().zip(below_mount);
         let promise = Promise {
@@ -63,12 +62,12 @@ impl Reservations {
     }
 
     /// Cancels the promise to a container that will not come. Its CPUs are free with the next plan.
-    pub fn withdraw(&mut self, container: &str) -> bool {
-        let gone = self.promises.remove(container);
-        if let Some(promise) = &gone {
+    pub fn cancel_promise(&mut self, container: &str) -> bool {
+        let promise = self.promises.remove(container);
+        if let Some(promise) = &promise {
             self.plan.placements.remove(&promise.id);
         }
-        gone.is_some()
+        promise.is_some()
     }
 
     /// Whether a promised container is still to come.

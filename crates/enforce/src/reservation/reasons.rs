@@ -40,10 +40,10 @@ pub(super) fn refusal(name: &str, cpus: &Cpus, refusal: &Refusal) -> Option<Stri
     let why = match refusal {
         Refusal::Gone => return None,
         Refusal::Write(error) => explain(error),
-        Refusal::Others(given) => format!(
+        Refusal::Others(effective) => format!(
             "the kernel gives it {} instead; a cgroup next to or above it has some for itself: \
              see cpuset.cpus.partition and cpuset.cpus.exclusive there",
-            spell(given)
+            spell(effective)
         ),
     };
     Some(format!(

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 enum Goal {
     Cpus(Cpus),
     /// The former list, if it was one.
-    Back(Option<Cpus>),
+    Revert(Option<Cpus>),
 }
 
 /// Reason why an owner does not get its CPUs.
@@ -55,7 +55,7 @@ impl<'a> Step<'a> {
         online: &'a Cpus,
         wants: BTreeMap<PathBuf, Cpus>,
     ) -> Step<'a> {
-        cpuset::forget_gone(journal, &fs.path(&hierarchy.mount), cpuset::FILE);
+        cpuset::close_removed(journal, &fs.path(&hierarchy.mount), cpuset::FILE);
         let root = fs.path("/");
         let mut goals = BTreeMap::new();
         for target in journal.targets() {
@@ -65,7 +65,7 @@ impl<'a> Step<'a> {
                 && let Some(Ok(directory)) = path.parent().map(|d| d.strip_prefix(&root))
             {
                 let before = journal.before(target).and_then(read_list);
-                goals.insert(Path::new("/").join(directory), Goal::Back(before));
+                goals.insert(Path::new("/").join(directory), Goal::Revert(before));
             }
         }
         let wants = wants.into_iter().map(|(dir, cpus)| (dir, Goal::Cpus(cpus)));
@@ -152,7 +152,7 @@ impl<'a> Step<'a> {
             let has_below = part
                 .get(i + 1)
                 .is_some_and(|(d, _)| d.starts_with(directory));
-            if let Goal::Cpus(cpus) | Goal::Back(Some(cpus)) = goal
+            if let Goal::Cpus(cpus) | Goal::Revert(Some(cpus)) = goal
                 && has_below
                 && self.hierarchy.v1
             {
@@ -163,7 +163,7 @@ impl<'a> Step<'a> {
         for (directory, goal) in part.iter().rev() {
             match goal {
                 Goal::Cpus(cpus) => unless_gone(self.write(directory, cpus))?,
-                Goal::Back(_) => self.put_back(directory),
+                Goal::Revert(_) => self.revert_one(directory),
             }
         }
         Ok(())
@@ -183,7 +183,7 @@ impl<'a> Step<'a> {
     }
 
     fn write(&mut self, directory: &Path, cpus: &Cpus) -> Result<(), ChangeError> {
-        use crate::journal::Written::{AfterRewrite, Same};
+        use crate::journal::WriteOutcome::{AfterRewrite, Same};
         let file = directory.join(cpuset::FILE);
         let before = self.fs.read_text(&file).unwrap_or_default();
         let file = self.fs.path(&file);
@@ -197,11 +197,11 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    fn put_back(&mut self, directory: &Path) {
+    fn revert_one(&mut self, directory: &Path) {
         let file = directory.join(cpuset::FILE);
         let before = self.fs.read_text(&file).unwrap_or_default();
         if let Ok(target) = Target::file(&self.fs.path(&file))
-            && self.journal.undo(&target).restored > 0
+            && self.journal.revert(&target).reverted > 0
         {
             self.written.push((directory.to_owned(), before));
         }
@@ -217,7 +217,7 @@ impl<'a> Step<'a> {
             let same =
                 |text: &str| Form::CpuList.canonical(text) == Form::CpuList.canonical(&before);
             if self.journal.before(&target).is_some_and(same) {
-                self.journal.undo(&target);
+                self.journal.revert(&target);
             } else {
                 // Another program may have changed the tree: the next step corrects it.
                 let _ = self.journal.set_file(&file, Form::CpuList, before.trim());

@@ -1,7 +1,7 @@
 //! CPU time that the hypervisor gave to other virtual machines, from `/proc/stat`.
 
 use crate::ticks::TickParts;
-use crate::tuning::reservation::LOOK_OVER;
+use crate::tuning::reservation::COMPARE_EVERY;
 use cofferdam_host::HostFs;
 use cofferdam_types::CpuId;
 use std::collections::BTreeMap;
@@ -12,35 +12,35 @@ const STEAL: &[usize] = &[7];
 
 /// Stolen part of each CPU's time between the last two readings.
 #[derive(Debug)]
-pub(super) struct Stolen {
-    looked: Option<Instant>,
+pub(super) struct StolenTime {
+    updated_at: Option<Instant>,
     ticks: TickParts,
     parts: BTreeMap<u32, f64>,
 }
 
-impl Default for Stolen {
-    fn default() -> Stolen {
-        Stolen {
-            looked: None,
+impl Default for StolenTime {
+    fn default() -> StolenTime {
+        StolenTime {
+            updated_at: None,
             ticks: TickParts::of(STEAL),
             parts: BTreeMap::new(),
         }
     }
 }
 
-impl Stolen {
+impl StolenTime {
     /// Reads the counters, at most once a second: they count ticks of 10 ms, and the file lists
     /// every interrupt of the host.
-    pub fn look(&mut self, fs: &HostFs, now: Instant) {
-        let passed = self.looked.map(|at| now.saturating_duration_since(at));
-        if passed.is_some_and(|passed| passed < LOOK_OVER) {
+    pub fn update(&mut self, fs: &HostFs, now: Instant) {
+        let passed = self.updated_at.map(|at| now.saturating_duration_since(at));
+        if passed.is_some_and(|passed| passed < COMPARE_EVERY) {
             return;
         }
         let Ok(text) = fs.read_text("/proc/stat") else {
             self.parts.clear();
             return;
         };
-        self.looked = Some(now);
+        self.updated_at = Some(now);
         self.parts = self.ticks.take(&text, passed.unwrap_or_default());
     }
 
@@ -73,29 +73,29 @@ mod tests {
             std::fs::write(root.path().join("proc/stat"), text).unwrap();
         };
         let start = Instant::now();
-        let mut stolen = Stolen::default();
+        let mut stolen = StolenTime::default();
         write(500, 70);
-        stolen.look(&fs, start);
+        stolen.update(&fs, start);
         assert_eq!(
             stolen.milli(&[CpuId(0), CpuId(1)]),
             0,
             "nothing is known yet"
         );
         write(540, 70);
-        stolen.look(&fs, start + Duration::from_millis(500));
+        stolen.update(&fs, start + Duration::from_millis(500));
         assert_eq!(stolen.milli(&[CpuId(0)]), 0, "too soon");
-        stolen.look(&fs, start + 2 * LOOK_OVER);
+        stolen.update(&fs, start + 2 * COMPARE_EVERY);
         assert_eq!(stolen.milli(&[CpuId(0)]), 200);
         assert_eq!(stolen.milli(&[CpuId(0), CpuId(1)]), 100);
         assert_eq!(stolen.milli(&[CpuId(2), CpuId(9)]), 0, "not counted here");
         assert_eq!(stolen.milli(&[]), 0);
         // A CPU that comes online again counts from the start; another clock may leap.
         write(3, 1_000_000);
-        stolen.look(&fs, start + 4 * LOOK_OVER);
+        stolen.update(&fs, start + 4 * COMPARE_EVERY);
         assert_eq!(stolen.milli(&[CpuId(0)]), 0);
         assert_eq!(stolen.milli(&[CpuId(1)]), 1000);
         std::fs::remove_file(root.path().join("proc/stat")).unwrap();
-        stolen.look(&fs, start + 6 * LOOK_OVER);
+        stolen.update(&fs, start + 6 * COMPARE_EVERY);
         assert_eq!(stolen.milli(&[CpuId(1)]), 0);
     }
 }

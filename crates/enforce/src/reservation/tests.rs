@@ -3,8 +3,8 @@
 mod host;
 mod nested;
 mod promises;
+mod revert;
 mod trees;
-mod undo;
 
 use super::*;
 use cofferdam_types::CpuId;
@@ -155,7 +155,7 @@ fn a_rewritten_cpuset_is_corrected_and_counted() {
     r.step(&mut journal, start);
     assert_eq!((fake.cpuset(S), fake.cpuset(A)), ("2-3".into(), "1".into()));
     assert_eq!(state(&r, S).rewrites, 1);
-    r.step(&mut journal, start + 2 * LOOK_OVER);
+    r.step(&mut journal, start + 2 * COMPARE_EVERY);
     assert_eq!(state(&r, S).rewrites, 1);
     // The revert goes to the list that the runtime wrote last.
     r.set(&mut journal, &[], &[]);

@@ -99,7 +99,7 @@ impl<'a> CpusetTree<'a> {
 
     /// Whether a cgroup with the list `base` has `cpus` without a write, given the parent's CPUs
     /// `above`. v1 does not narrow a list together with the parent's: it refuses that.
-    pub fn has_anyway(&self, base: Option<&Cpus>, cpus: &Cpus, above: &Cpus) -> bool {
+    pub fn has_without_write(&self, base: Option<&Cpus>, cpus: &Cpus, above: &Cpus) -> bool {
         if self.hierarchy.v1 {
             let base = base.into_iter().flatten();
             return base.filter(|cpu| self.online.contains(cpu)).eq(cpus);

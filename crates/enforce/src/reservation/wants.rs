@@ -63,7 +63,7 @@ pub(super) struct Scene<'a> {
 
 /// Parent of the visited cgroup.
 #[derive(Clone, Default)]
-struct Above {
+struct ParentCpus {
     /// Own part of the parent; `None` above a container that is in no other one.
     own: Option<Cpus>,
     /// All CPUs of the parent.
@@ -84,9 +84,9 @@ impl Scene<'_> {
                 continue;
             }
             last = Some(directory);
-            let above = Above {
+            let above = ParentCpus {
                 cpus: self.tree.above(directory),
-                ..Above::default()
+                ..ParentCpus::default()
             };
             self.visit(directory, &above, &mut wants);
         }
@@ -109,7 +109,7 @@ impl Scene<'_> {
         owners.flat_map(|owner| owner.lent.clone()).collect()
     }
 
-    fn visit(&self, directory: &Path, above: &Above, wants: &mut Wants) {
+    fn visit(&self, directory: &Path, above: &ParentCpus, wants: &mut Wants) {
         let Ok(base) = self.tree.base(directory) else {
             return;
         };
@@ -136,16 +136,19 @@ impl Scene<'_> {
         let next = match own {
             Some(own) => {
                 let cpus: Cpus = own.union(&below).copied().collect();
-                if !self.tree.has_anyway(base.as_ref(), &cpus, &above.cpus) {
+                if !self
+                    .tree
+                    .has_without_write(base.as_ref(), &cpus, &above.cpus)
+                {
                     wants.cpus.insert(directory.to_owned(), cpus.clone());
                 }
-                Above {
+                ParentCpus {
                     own: Some(own),
                     cpus,
                     lent,
                 }
             }
-            None => Above {
+            None => ParentCpus {
                 own: None,
                 cpus: self.tree.effective(base.as_ref(), &above.cpus),
                 lent,
@@ -164,7 +167,7 @@ impl Scene<'_> {
         &self,
         directory: &Path,
         base: Option<&Cpus>,
-        above: &Above,
+        above: &ParentCpus,
         lent: &Cpus,
         wants: &mut Wants,
     ) -> Option<Cpus> {

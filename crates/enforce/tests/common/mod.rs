@@ -1,7 +1,7 @@
 //! Helpers of the enforcement tests.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use cofferdam_enforce::{Enforcer, Options, Wanted};
+use cofferdam_enforce::{ContainerPolicy, EnforceOptions, Enforcer};
 use cofferdam_host::{HostFs, Inventory};
 use cofferdam_lab::fixtures::{
     Cgroup, FakeContainer, Namespace, Net, Port, Router, VethPair, exclusive, time_limit, vxlan,
@@ -32,21 +32,21 @@ pub fn found(container: &FakeContainer) -> Arc<Container> {
 }
 
 /// Enforcement with a journal of its own.
-pub fn options(folder: &Path) -> Options {
-    Options {
+pub fn options(folder: &Path) -> EnforceOptions {
+    EnforceOptions {
         folder: folder.to_owned(),
-        ..Options::default()
+        ..EnforceOptions::default()
     }
 }
 
-pub fn enforce(containers: &[&Arc<Container>]) -> Vec<Wanted> {
+pub fn enforce(containers: &[&Arc<Container>]) -> Vec<ContainerPolicy> {
     let policy = Policy {
         network_cpu: NetworkCpu::Enforce,
         ..Policy::default()
     };
     let wanted = containers
         .iter()
-        .map(|c| Wanted::new(Arc::clone(c), policy));
+        .map(|c| ContainerPolicy::new(Arc::clone(c), policy));
     wanted.collect()
 }
 
@@ -157,7 +157,7 @@ impl Scene {
     /// Reverts all changes; `meanwhile` undoes changes of the offender. Asserts that the state is
     /// as before.
     pub fn ends_as_it_began(self, meanwhile: impl FnOnce(&FakeContainer)) {
-        let report = self.enforcer.undo();
+        let report = self.enforcer.revert();
         assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
         meanwhile(&self.offender);
         let after = state(&self.offender, &*self.router, &self.port.device);

@@ -3,7 +3,7 @@
 //! A failed request would fail the pod: every known method is answered, with an empty message if it
 //! makes no sense.
 
-use super::{Call, CallKind, Event, Session, SessionError, Synchronizing};
+use super::{Call, CallKind, Event, PartialState, Session, SessionError};
 use crate::api::{self, event};
 use crate::frame;
 use crate::pods::{Container, Pod, resources};
@@ -42,9 +42,9 @@ impl Session {
                         container: change.container,
                         linux_resources: None,
                     };
-                    self.happened(stream, change.event, request, events);
+                    self.handle_event(stream, change.event, request, events);
                 }
-                Err(_) => self.make_nothing_of(stream),
+                Err(_) => self.acknowledge_malformed(stream),
             },
             "Shutdown" => {
                 self.acknowledge(stream);
@@ -57,12 +57,12 @@ impl Session {
 
     fn on(&mut self, stream: u32, event: i32, payload: &[u8], events: &mut Vec<Event>) {
         match api::ContainerRequest::decode(payload) {
-            Ok(request) => self.happened(stream, event, request, events),
-            Err(_) => self.make_nothing_of(stream),
+            Ok(request) => self.handle_event(stream, event, request, events),
+            Err(_) => self.acknowledge_malformed(stream),
         }
     }
 
-    fn happened(
+    fn handle_event(
         &mut self,
         stream: u32,
         event: i32,
@@ -70,7 +70,7 @@ impl Session {
         events: &mut Vec<Event>,
     ) {
         let Some(pod) = request.pod.map(Pod::new) else {
-            return self.make_nothing_of(stream);
+            return self.acknowledge_malformed(stream);
         };
         let call = |kind| Call { stream, kind };
         let container = request.container;
@@ -112,7 +112,7 @@ impl Session {
 
     fn configure(&mut self, stream: u32, payload: &[u8], events: &mut Vec<Event>) {
         let Ok(request) = api::ConfigureRequest::decode(payload) else {
-            return self.make_nothing_of(stream);
+            return self.acknowledge_malformed(stream);
         };
         let answer = api::ConfigureResponse { events: event::ALL };
         let answer = answer.encode_to_vec();
@@ -134,10 +134,10 @@ impl Session {
         events: &mut Vec<Event>,
     ) -> Result<(), SessionError> {
         let Ok(part) = api::SynchronizeRequest::decode(payload) else {
-            self.make_nothing_of(stream);
+            self.acknowledge_malformed(stream);
             return Ok(());
         };
-        let all = &mut self.synchronizing;
+        let all = &mut self.partial;
         all.bytes += payload.len();
         if all.bytes > MOST_KEPT_BYTES {
             return Err(SessionError::TooMuch);
@@ -154,7 +154,7 @@ impl Session {
             self.put(&rpc::response(frame::PLUGIN, stream, answer));
             return Ok(());
         }
-        let Synchronizing {
+        let PartialState {
             pods, containers, ..
         } = std::mem::take(all);
         let by_id: HashMap<&str, &Arc<Pod>> = pods.iter().map(|p| (p.id.as_str(), p)).collect();
@@ -179,7 +179,7 @@ impl Session {
         self.put(&rpc::response(frame::PLUGIN, stream, Vec::new()));
     }
 
-    fn make_nothing_of(&mut self, stream: u32) {
+    fn acknowledge_malformed(&mut self, stream: u32) {
         self.malformed += 1;
         self.acknowledge(stream);
     }

@@ -17,7 +17,7 @@ impl Pair {
             decoder: Decoder::default(),
             stream: 1,
         };
-        let first = pair.said();
+        let first = pair.sent_messages();
         assert_eq!((first.len(), first[0].connection), (1, RUNTIME));
         let request = rpc::Request::decode(first[0].data.as_slice()).unwrap();
         assert_eq!(request.service, api::RUNTIME_SERVICE);
@@ -26,7 +26,7 @@ impl Pair {
         pair
     }
 
-    fn said(&mut self) -> Vec<Message> {
+    fn sent_messages(&mut self) -> Vec<Message> {
         let mut messages = Vec::new();
         let bytes = self.session.unsent().to_vec();
         self.decoder.push(&bytes, &mut messages).unwrap();
@@ -49,10 +49,13 @@ impl Pair {
     }
 
     fn answer(&mut self) -> rpc::Response {
-        let said = self.said();
-        assert_eq!(said.len(), 1);
-        assert_eq!((said[0].connection, said[0].stream), (PLUGIN, self.stream));
-        rpc::Response::decode(said[0].data.as_slice()).unwrap()
+        let sent_messages = self.sent_messages();
+        assert_eq!(sent_messages.len(), 1);
+        assert_eq!(
+            (sent_messages[0].connection, sent_messages[0].stream),
+            (PLUGIN, self.stream)
+        );
+        rpc::Response::decode(sent_messages[0].data.as_slice()).unwrap()
     }
 }
 
@@ -137,7 +140,7 @@ fn older_versions_send_state_changes() {
         panic!("{events:?}");
     };
     assert_eq!(id, "c1");
-    assert!(pair.said().is_empty(), "it waits for the answer");
+    assert!(pair.sent_messages().is_empty(), "it waits for the answer");
     pair.session.answer(*call, None, &[]);
     assert_eq!(pair.answer(), rpc::Response::default());
     change.event = event::RUN_POD_SANDBOX;
@@ -242,7 +245,7 @@ proptest! {
         let mut session = Session::begin("cofferdam", "90");
         let mut events = Vec::new();
         for (connection, stream, is_request, data) in messages {
-            let kind = [Kind::Response, Kind::Request][usize::from(is_request)];
+            let kind = [MessageKind::Response, MessageKind::Request][usize::from(is_request)];
             let mut bytes = Vec::new();
             let message = Message { connection, stream, kind, data };
             frame::encode(&message, &mut bytes).unwrap();

@@ -63,8 +63,8 @@ fn a_place_stays_despite_a_bound_standard_container() {
     );
     assert_eq!((moved.placements[&A].own.clone(), no.len()), (set([0]), 0));
     let bound = limits(&[(A, set([1]))], &[set([1])]);
-    let (kept, no) = plan_within(&host, &before, &requests, options, &bound);
-    assert_eq!((kept, no.len()), (before, 0));
+    let (remaining, no) = plan_within(&host, &before, &requests, options, &bound);
+    assert_eq!((remaining, no.len()), (before, 0));
 }
 
 #[test]
@@ -165,8 +165,8 @@ proptest! {
                     let is_limit = !cpus.is_empty() && cpus != usable;
                     // Only containers that had their places before may have the last CPU.
                     let had = now.reserved();
-                    let taken_anew = cpus.is_disjoint(&next.shared) && !cpus.is_subset(&had);
-                    prop_assert!(!(is_limit && taken_anew), "{cpus:?}");
+                    let newly_taken = cpus.is_disjoint(&next.shared) && !cpus.is_subset(&had);
+                    prop_assert!(!(is_limit && newly_taken), "{cpus:?}");
                 }
                 let again = plan_within(&topology, &next, &requests, options, &within);
                 if no.is_empty() {

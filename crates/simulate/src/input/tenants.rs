@@ -51,9 +51,9 @@ fn line_of(text: &str, name: &str) -> usize {
 }
 
 /// Name, and its fault.
-type Wrong = (String, String);
+type NamedFault = (String, String);
 
-fn build(read: TenantsDocument, host: &Host) -> Result<Tenants, Wrong> {
+fn build(read: TenantsDocument, host: &Host) -> Result<Tenants, NamedFault> {
     let order = order(&read.groups)?;
     let places: HashMap<&str, usize> = order
         .iter()
@@ -73,7 +73,7 @@ fn build(read: TenantsDocument, host: &Host) -> Result<Tenants, Wrong> {
             )),
         },
     };
-    let cgroup = |g: &GroupDocument| -> Result<Cgroup, Wrong> {
+    let cgroup = |g: &GroupDocument| -> Result<Cgroup, NamedFault> {
         Ok(Cgroup {
             name: g.name.clone(),
             parent: parent(&g.name, &g.parent)?,
@@ -86,7 +86,7 @@ fn build(read: TenantsDocument, host: &Host) -> Result<Tenants, Wrong> {
         })
     };
     let groups = order.iter().map(|g| cgroup(&read.groups[*g]));
-    let groups = groups.collect::<Result<Vec<Cgroup>, Wrong>>()?;
+    let groups = groups.collect::<Result<Vec<Cgroup>, NamedFault>>()?;
     let mut tenants = Vec::new();
     for one in read.tenants {
         let TenantDocument {
@@ -117,10 +117,10 @@ fn build(read: TenantsDocument, host: &Host) -> Result<Tenants, Wrong> {
 }
 
 /// Indices of the groups, parents before children.
-fn order(groups: &[GroupDocument]) -> Result<Vec<usize>, Wrong> {
-    let mut known: HashMap<&str, usize> = HashMap::new();
+fn order(groups: &[GroupDocument]) -> Result<Vec<usize>, NamedFault> {
+    let mut by_name: HashMap<&str, usize> = HashMap::new();
     for (i, group) in groups.iter().enumerate() {
-        if known.insert(&group.name, i).is_some() {
+        if by_name.insert(&group.name, i).is_some() {
             let name = &group.name;
             return Err((
                 name.clone(),
@@ -147,7 +147,7 @@ fn order(groups: &[GroupDocument]) -> Result<Vec<usize>, Wrong> {
             }
             // An unknown parent is refused later, by its name.
             let parent = groups[group].parent.as_deref();
-            next = parent.and_then(|p| known.get(p)).copied();
+            next = parent.and_then(|p| by_name.get(p)).copied();
         }
         for group in path.into_iter().rev() {
             placed[group] = true;
@@ -161,7 +161,7 @@ fn quota(
     name: &str,
     cpus: Option<QuotaCpus>,
     period: Option<PeriodUs>,
-) -> Result<Option<Quota>, Wrong> {
+) -> Result<Option<Quota>, NamedFault> {
     let Some(QuotaCpus(cpus)) = cpus else {
         let what =
             format!("'{name}' has a quota_period_us without quota_cpus: give both, or neither");
@@ -221,15 +221,15 @@ fn cpu_list(list: &str, host: &Host) -> Result<Vec<usize>, String> {
         if first > last {
             return Err(wrong());
         }
-        let known = cpus.iter().enumerate();
-        let known = known.filter(|(_, c)| (CpuId(first)..=CpuId(last)).contains(&c.cpu));
-        let known: Vec<usize> = known.map(|(place, _)| place).collect();
-        if known.len() as u64 != u64::from(last - first) + 1 {
+        let chosen = cpus.iter().enumerate();
+        let chosen = chosen.filter(|(_, c)| (CpuId(first)..=CpuId(last)).contains(&c.cpu));
+        let chosen: Vec<usize> = chosen.map(|(place, _)| place).collect();
+        if chosen.len() as u64 != u64::from(last - first) + 1 {
             return Err(format!(
                 "the host has not all of the CPUs {part}: name those it has"
             ));
         }
-        places.extend(known);
+        places.extend(chosen);
     }
     places.sort_unstable();
     places.dedup();

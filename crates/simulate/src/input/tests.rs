@@ -44,15 +44,18 @@ fn refused(from: &str, to: &str, words: &[&str]) {
     assert!(GOOD.contains(from), "{from}");
     let text = GOOD.replacen(from, to, 1);
     let error = tenants(&text, &two()).unwrap_err();
-    let told = error.to_string();
+    let message = error.to_string();
     for word in words {
-        assert!(told.contains(word), "{word}: {told}");
+        assert!(message.contains(word), "{word}: {message}");
     }
-    assert_eq!(told.lines().count(), 1, "{told}");
+    assert_eq!(message.lines().count(), 1, "{message}");
     // The second line of a duplicate name.
     let lines: Vec<&str> = text.lines().collect();
     let line = lines.iter().rposition(|l| l.contains(to)).unwrap() + 1;
-    assert!(told.starts_with(&format!("line {line}")), "{line}: {told}");
+    assert!(
+        message.starts_with(&format!("line {line}")),
+        "{line}: {message}"
+    );
 }
 
 /// Promise 75.
@@ -125,25 +128,33 @@ fn each_mistake_has_its_line_and_its_remedy() {
 /// Promise 75.
 #[test]
 fn cycles_crowds_and_empty_lists_are_refused() {
-    let told = |text: &str| tenants(text, &two()).unwrap_err().to_string();
+    let message = |text: &str| tenants(text, &two()).unwrap_err().to_string();
     let circle = GOOD.replacen(
         r#"{"name": "all","#,
         r#"{"name": "all", "parent": "pods","#,
         1,
     );
-    assert!(told(&circle).contains("above itself"), "{}", told(&circle));
+    assert!(
+        message(&circle).contains("above itself"),
+        "{}",
+        message(&circle)
+    );
     let own = GOOD.replacen(
         r#"{"name": "all","#,
         r#"{"name": "all", "parent": "all","#,
         1,
     );
-    assert!(told(&own).contains("above itself"));
+    assert!(message(&own).contains("above itself"));
     let none = r#"{"schema":"cofferdam.tenants/1","tenants":[]}"#;
-    assert!(told(none).contains("at least one"));
+    assert!(message(none).contains("at least one"));
     let crowd = GOOD.replacen(r#""threads": 2"#, r#""threads": 99999"#, 1);
-    assert!(told(&crowd).contains("100000 threads"), "{}", told(&crowd));
+    assert!(
+        message(&crowd).contains("100000 threads"),
+        "{}",
+        message(&crowd)
+    );
     let idle = r#"{"schema":"cofferdam.tenants/1","tenants":[{"name":"a","loads":[]}]}"#;
-    assert!(told(idle).contains("no threads"));
+    assert!(message(idle).contains("no threads"));
     let deep: Vec<String> = (0..40)
         .map(|i| format!(r#"{{"name":"g{i}","parent":"g{}"}}"#, i + 1))
         .collect();
@@ -151,13 +162,13 @@ fn cycles_crowds_and_empty_lists_are_refused() {
         r#"{{"schema":"cofferdam.tenants/1","groups":[{},{{"name":"g40"}}],"tenants":[]}}"#,
         deep.join(",")
     );
-    assert!(told(&deep).contains("above it"), "{}", told(&deep));
+    assert!(message(&deep).contains("above it"), "{}", message(&deep));
 }
 
 /// Promise 75.
 #[test]
 fn hosts_without_a_sensible_number_of_cpus_are_refused() {
-    let told = |rest: &str| {
+    let message = |rest: &str| {
         let text = format!("{{\"schema\":\"cofferdam.host/1\",\n{rest}}}");
         host(&text).unwrap_err().to_string()
     };
@@ -166,17 +177,17 @@ fn hosts_without_a_sensible_number_of_cpus_are_refused() {
             r#""shape":{{"nodes":{n},"llcs_per_node":1,"cores_per_llc":{n},"threads_per_core":1}}"#
         )
     };
-    assert!(told(&shape(0)).starts_with("line 2: the product"));
-    assert!(told(&shape(4_000_000_000)).contains("1 to 1024"));
-    assert!(told(r#""cpus":[]"#).contains("give 1 to 1024"));
+    assert!(message(&shape(0)).starts_with("line 2: the product"));
+    assert!(message(&shape(4_000_000_000)).contains("1 to 1024"));
+    assert!(message(r#""cpus":[]"#).contains("give 1 to 1024"));
     let one = r#"{"cpu":0,"core":0,"llc":0,"node":0}"#;
-    assert!(told(&format!(r#""cpus":[{one},{one}]"#)).contains("listed twice"));
+    assert!(message(&format!(r#""cpus":[{one},{one}]"#)).contains("listed twice"));
     let isolated = r#""cpus":[{"cpu":0,"core":0,"llc":0,"node":0,"isolated":true}]"#;
-    assert!(told(isolated).contains("isolated"));
-    assert!(told(&format!("{},\"cpus\":[{one}]", shape(1))).contains("either"));
-    assert!(told(&format!("{},\"tick_hz\":0", shape(1))).contains("CONFIG_HZ"));
-    assert!(told(&format!("{},\"cgroup_version\":3", shape(1))).contains("1 or 2"));
-    assert!(told(&format!("{},\"colour\":3", shape(1))).contains("unknown field"));
+    assert!(message(isolated).contains("isolated"));
+    assert!(message(&format!("{},\"cpus\":[{one}]", shape(1))).contains("either"));
+    assert!(message(&format!("{},\"tick_hz\":0", shape(1))).contains("CONFIG_HZ"));
+    assert!(message(&format!("{},\"cgroup_version\":3", shape(1))).contains("1 or 2"));
+    assert!(message(&format!("{},\"colour\":3", shape(1))).contains("unknown field"));
 }
 
 #[test]

@@ -14,7 +14,7 @@ const LONGEST_DELAY_NS: u64 = 600_000_000_000;
 
 /// State of a tenant on one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum TenantState {
     /// The tenant has no runnable thread there.
     #[default]
     Away,
@@ -28,7 +28,7 @@ pub(super) enum State {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
-    state: State,
+    state: TenantState,
     since_ns: u64,
 }
 
@@ -156,17 +156,24 @@ impl Accounts {
     }
 
     /// Sets the state of `tenant` on `cpu` from now on.
-    pub fn set(&mut self, tenant: usize, cpu: usize, state: State, now_ns: u64, allowed: &CpuSet) {
+    pub fn set(
+        &mut self,
+        tenant: usize,
+        cpu: usize,
+        state: TenantState,
+        now_ns: u64,
+        allowed: &CpuSet,
+    ) {
         let place = tenant * self.cpus + cpu;
         if self.places[place].state == state {
             return;
         }
         self.cut(tenant, cpu, now_ns, allowed);
         let was = std::mem::replace(&mut self.places[place].state, state);
-        if was == State::Throttled {
+        if was == TenantState::Throttled {
             self.throttled[cpu].retain(|t| *t as usize != tenant);
         }
-        if state == State::Throttled {
+        if state == TenantState::Throttled {
             self.throttled[cpu].push(tenant as u32);
         }
     }
@@ -177,9 +184,9 @@ impl Accounts {
         let since = std::mem::replace(&mut place.since_ns, now_ns);
         let passed = now_ns - since;
         match place.state {
-            State::Away | State::Running => {}
-            State::Throttled => self.tenants[tenant].time.throttled_ns += passed,
-            State::Waiting => {
+            TenantState::Away | TenantState::Running => {}
+            TenantState::Throttled => self.tenants[tenant].time.throttled_ns += passed,
+            TenantState::Waiting => {
                 let phantom = match passed >= LONG_WAIT_NS {
                     true => self.idle_elsewhere(since, now_ns, allowed),
                     false => 0,
@@ -220,7 +227,7 @@ impl Accounts {
     pub fn end_window<'a>(&mut self, now_ns: u64, allowed: impl Fn(usize) -> &'a CpuSet) {
         for tenant in 0..self.tenants.len() {
             for cpu in 0..self.cpus {
-                if self.places[tenant * self.cpus + cpu].state != State::Away {
+                if self.places[tenant * self.cpus + cpu].state != TenantState::Away {
                     self.cut(tenant, cpu, now_ns, allowed(tenant));
                 }
             }

@@ -25,8 +25,8 @@ impl Average {
             return;
         }
         self.updated_ns = now_ns;
-        let kept = (-(passed as f64) / HALF_LIFE_NS).exp2();
-        self.value = self.value * kept + was * (1.0 - kept);
+        let decay = (-(passed as f64) / HALF_LIFE_NS).exp2();
+        self.value = self.value * decay + was * (1.0 - decay);
     }
 
     /// Adds or removes an entity with its own past.

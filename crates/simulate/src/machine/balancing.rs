@@ -46,14 +46,14 @@ enum Imbalance {
 
 /// Sums of one group of a domain.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sum {
+struct GroupLoad {
     load: f64,
     threads: u32,
     cpus: u32,
     idle: u32,
 }
 
-impl Sum {
+impl GroupLoad {
     fn is_overloaded(&self) -> bool {
         self.threads > self.cpus
     }
@@ -171,7 +171,7 @@ impl Machine<'_> {
     fn find(&mut self, cpu: usize, level: usize, occasion: Occasion) -> Option<(usize, Imbalance)> {
         let at = self.cpus[cpu].levels[level];
         let count = self.domains[at.domain].groups.len();
-        let sums: Vec<Sum> = (0..count).map(|g| self.sum(at.domain, g)).collect();
+        let sums: Vec<GroupLoad> = (0..count).map(|g| self.sum(at.domain, g)).collect();
         let local = sums[at.group];
         let others = (0..count).filter(|g| *g != at.group && sums[*g].threads > 0);
         let group = others.max_by(|a, b| {
@@ -219,8 +219,8 @@ impl Machine<'_> {
         (imbalance > 0.0).then_some((group, Imbalance::Load(imbalance)))
     }
 
-    fn sum(&mut self, domain: usize, group: usize) -> Sum {
-        let mut sum = Sum::default();
+    fn sum(&mut self, domain: usize, group: usize) -> GroupLoad {
+        let mut sum = GroupLoad::default();
         for i in 0..self.domains[domain].groups[group].len() {
             let cpu = self.domains[domain].groups[group][i];
             let root = self.tree.queue(0, cpu);
@@ -347,7 +347,7 @@ impl Machine<'_> {
         self.update(from);
         self.update(to);
         let ran = self.cpus[from].current == Some(thread);
-        self.dequeue(thread, super::tree::Leave::Move);
+        self.dequeue(thread, super::tree::LeaveReason::Move);
         if ran {
             self.stop(from);
             self.note(self.threads[thread].tenant, from);

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 /// Runtime that a CPU takes from the pool at once (`sched_cfs_bandwidth_slice_us`).
 pub(crate) const BANDWIDTH_SLICE_NS: i64 = 5_000_000;
 /// Runtime that an idle CPU keeps when it returns the rest (`min_cfs_rq_runtime`).
-pub(crate) const KEPT_NS: i64 = 1_000_000;
+pub(crate) const IDLE_RUNTIME_NS: i64 = 1_000_000;
 /// Time after which returned runtime goes to throttled CPUs (`cfs_bandwidth_slack_period`).
 pub(crate) const SLACK_NS: u64 = 5_000_000;
 /// Shortest time before a new period for that (`min_bandwidth_expiration`).
@@ -67,18 +67,18 @@ impl Bandwidth {
 
     /// Takes runtime back from a CPU that went idle with `has_ns` left. Returns the amount, and the
     /// time at which it goes to throttled CPUs.
-    pub fn give_back(&mut self, has_ns: i64, now_ns: u64) -> (i64, Option<u64>) {
-        let given = has_ns - KEPT_NS;
-        if given <= 0 {
+    pub fn return_runtime(&mut self, has_ns: i64, now_ns: u64) -> (i64, Option<u64>) {
+        let returned_ns = has_ns - IDLE_RUNTIME_NS;
+        if returned_ns <= 0 {
             return (0, None);
         }
-        self.pool_ns += given;
+        self.pool_ns += returned_ns;
         let arms = self.pool_ns > BANDWIDTH_SLICE_NS
             && !self.throttled.is_empty()
             && !self.slack_armed
             && self.next_period_ns > now_ns + SLACK_NS + NEAR_PERIOD_NS;
         self.slack_armed |= arms;
-        (given, arms.then_some(now_ns + SLACK_NS))
+        (returned_ns, arms.then_some(now_ns + SLACK_NS))
     }
 
     /// Starts a period. Returns the time of the next, or `None` if the timer stops because no CPU

@@ -134,14 +134,14 @@ impl Lender {
     }
 
     /// Updates lending by the owners' CPU use; returns whether lent CPUs have changed.
-    pub fn look(&mut self, now_ns: u64, used_ns: impl Fn(usize) -> u64) -> bool {
+    pub fn update(&mut self, now_ns: u64, used_ns: impl Fn(usize) -> u64) -> bool {
         let now = Duration::from_nanos(now_ns);
         let mut changed = false;
         for (tenant, owner) in self.owners.iter_mut().enumerate() {
             let Some(owner) = owner else { continue };
             if owner
                 .lending
-                .look(now, used_ns(tenant), owner.milli_cpus, 0)
+                .update(now, used_ns(tenant), owner.milli_cpus, 0)
             {
                 owner.lendings += u64::from(owner.lending.is_lent());
                 changed = true;

@@ -89,7 +89,7 @@ pub(crate) struct Machine<'a> {
 }
 
 /// Results of one tenant.
-pub(crate) struct Counted {
+pub(crate) struct TenantCounts {
     pub time: cofferdam_types::ScheduleTime,
     pub rounds: u64,
     pub delays: Histogram<u32>,
@@ -100,7 +100,7 @@ pub(crate) struct Counted {
 
 /// Results of a simulation.
 pub(crate) struct Counts {
-    pub tenants: Vec<Counted>,
+    pub tenants: Vec<TenantCounts>,
     pub idle_ns: Vec<u64>,
     pub plan: Plan,
     pub impossible: Vec<Impossible>,
@@ -209,7 +209,7 @@ impl<'a> Machine<'a> {
             }
             self.now_ns = time;
             self.handle(event);
-            self.settle();
+            self.reschedule_pending();
         }
         self.now_ns = end_ns;
         true
@@ -241,7 +241,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Lets every pending CPU choose its running thread again.
-    fn settle(&mut self) {
+    fn reschedule_pending(&mut self) {
         while let Some(cpu) = self.pending.pop() {
             self.reschedule(cpu);
         }
@@ -260,10 +260,10 @@ impl<'a> Machine<'a> {
             .end_window(self.now_ns, |tenant| &self.allowed[tenant]);
         let idle_ns = self.accounts.idle_ns();
         let accounts = std::mem::take(&mut self.accounts.tenants);
-        let counted = accounts
+        let tenants = accounts
             .into_iter()
             .enumerate()
-            .map(|(tenant, account)| Counted {
+            .map(|(tenant, account)| TenantCounts {
                 time: account.time,
                 rounds: account.rounds,
                 delays: account.delays,
@@ -271,7 +271,7 @@ impl<'a> Machine<'a> {
                 lendings: self.lender.lendings(tenant),
             });
         Counts {
-            tenants: counted.collect(),
+            tenants: tenants.collect(),
             idle_ns,
             plan: self.lender.plan().clone(),
             impossible: self.lender.impossible().to_vec(),

@@ -1,9 +1,9 @@
 //! Threads and cgroups in run queues, level by level, and the effect of quotas on them.
 
 use super::Machine;
-use super::accounts::State;
+use super::accounts::TenantState;
 use super::events::Event;
-use super::tree::Leave;
+use super::tree::LeaveReason;
 
 impl Machine<'_> {
     /// Puts a runnable thread into its CPU's queues.
@@ -22,7 +22,7 @@ impl Machine<'_> {
 
     /// Removes a thread that sleeps or moves from its CPU's queues. A thread that sleeps with
     /// negative lag stays in the queue, but is no longer runnable.
-    pub(super) fn dequeue(&mut self, thread: usize, why: Leave) {
+    pub(super) fn dequeue(&mut self, thread: usize, why: LeaveReason) {
         let (group, cpu) = self.tree.places[thread];
         self.update(cpu);
         let was_runnable = !self.tree.entities[thread].delayed;
@@ -64,7 +64,7 @@ impl Machine<'_> {
     }
 
     /// Dequeues an entity, and every ancestor whose queue becomes empty.
-    fn dequeue_up(&mut self, entity: usize, why: Leave) {
+    fn dequeue_up(&mut self, entity: usize, why: LeaveReason) {
         let start = self.tree.queue_of(entity);
         let (mut entity, mut why) = (entity, why);
         while let Some(queue) = self.tree.queue_of(entity) {
@@ -73,21 +73,21 @@ impl Machine<'_> {
                 break;
             }
             let asleep = one.delayed;
-            if why == Leave::Sleep && !asleep && self.tree.delay(queue, entity) {
+            if why == LeaveReason::Sleep && !asleep && self.tree.delay(queue, entity) {
                 break;
             }
             self.tree.dequeue(queue, entity, why, self.now_ns);
             if !self.tree.queues[queue].queued.is_empty() {
                 break;
             }
-            self.give_back(queue);
+            self.return_runtime(queue);
             if self.tree.queues[queue].throttled {
                 break;
             }
             entity = self.tree.entity_of(queue);
             // A cgroup does not move: without threads it sleeps.
-            if why == Leave::Move {
-                why = Leave::Sleep;
+            if why == LeaveReason::Move {
+                why = LeaveReason::Sleep;
             }
         }
         self.reweigh_up(start);
@@ -99,7 +99,7 @@ impl Machine<'_> {
             let cpu = self.tree.places[thread].1;
             self.cpus[cpu].threads.retain(|t| *t != thread);
         }
-        self.dequeue_up(entity, Leave::Sleep);
+        self.dequeue_up(entity, LeaveReason::Sleep);
     }
 
     /// Adds `by` to the runnable threads of a queue and its ancestors, up to a throttled one.
@@ -179,12 +179,12 @@ impl Machine<'_> {
     }
 
     /// Returns the spare runtime of an empty queue.
-    fn give_back(&mut self, queue: usize) {
+    fn return_runtime(&mut self, queue: usize) {
         let (group, _) = self.tree.group_and_cpu(queue);
         let one = &mut self.tree.queues[queue];
         if let Some(bandwidth) = &mut self.bandwidth[group] {
-            let (given, slack) = bandwidth.give_back(one.runtime_ns, self.now_ns);
-            one.runtime_ns -= given;
+            let (returned_ns, slack) = bandwidth.return_runtime(one.runtime_ns, self.now_ns);
+            one.runtime_ns -= returned_ns;
             if let Some(at) = slack {
                 self.events.at(at, Event::Slack { group });
             }
@@ -223,7 +223,7 @@ impl Machine<'_> {
         if let Some(bandwidth) = &mut self.bandwidth[group] {
             bandwidth.throttled.push_back(cpu);
         }
-        self.dequeue_up(self.tree.entity_of(queue), Leave::Throttle);
+        self.dequeue_up(self.tree.entity_of(queue), LeaveReason::Throttle);
         let tasks = i64::from(self.tree.queues[queue].tasks);
         if let Some(parent) = self.tree.parent(queue) {
             self.count_up(parent, -tasks);
@@ -305,13 +305,13 @@ impl Machine<'_> {
         let group = self.group(tenant);
         let current = self.cpus[cpu].current;
         let state = if current.is_some_and(|t| self.threads[t].tenant == tenant) {
-            State::Running
+            TenantState::Running
         } else if self.tree.queues[self.tree.queue(group, cpu)].tasks == 0 {
-            State::Away
+            TenantState::Away
         } else if self.is_throttled(group, cpu) {
-            State::Throttled
+            TenantState::Throttled
         } else {
-            State::Waiting
+            TenantState::Waiting
         };
         self.accounts
             .set(tenant, cpu, state, self.now_ns, &self.allowed[tenant]);

@@ -22,7 +22,7 @@ impl Machine<'_> {
         let accounts = &self.accounts.tenants;
         if self
             .lender
-            .look(self.now_ns, |tenant| accounts[tenant].used_ns)
+            .update(self.now_ns, |tenant| accounts[tenant].used_ns)
         {
             self.set_cpusets();
         }

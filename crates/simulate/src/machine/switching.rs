@@ -2,7 +2,7 @@
 
 use super::Machine;
 use super::events::Event;
-use super::tree::Leave;
+use super::tree::LeaveReason;
 use crate::scenario::Behaviour;
 
 impl Machine<'_> {
@@ -197,7 +197,7 @@ impl Machine<'_> {
     fn sleep(&mut self, cpu: usize, thread: usize) {
         self.threads[thread].update_average(self.now_ns);
         self.threads[thread].is_asleep = true;
-        self.dequeue(thread, Leave::Sleep);
+        self.dequeue(thread, LeaveReason::Sleep);
         self.resched(cpu);
     }
 }

@@ -42,14 +42,14 @@ fn behaviour() -> impl Strategy<Value = Behaviour> {
 }
 
 #[derive(Clone, Debug)]
-struct Drawn {
+struct RandomScenario {
     shape: Shape,
     tenants: Tenants,
     policy: Policy,
     seed: u64,
 }
 
-fn drawn() -> impl Strategy<Value = Drawn> {
+fn random_scenario() -> impl Strategy<Value = RandomScenario> {
     let loads = prop::collection::vec(
         (1..4u32, behaviour()).prop_map(|(threads, behaviour)| Load { threads, behaviour }),
         1..3,
@@ -101,7 +101,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
             }
             one
         });
-        Drawn {
+        RandomScenario {
             shape,
             tenants: Tenants {
                 groups: vec![above],
@@ -209,7 +209,7 @@ impl Machine<'_> {
         while let Some((time, event)) = self.events.next(end_ns) {
             self.now_ns = time;
             self.handle(event);
-            self.settle();
+            self.reschedule_pending();
             self.check();
             let pairs = self.could_run();
             since.retain(|pair, _| pairs.contains(pair));
@@ -231,12 +231,12 @@ proptest! {
 
     /// Promise 48.
     #[test]
-    fn counts_cpusets_and_balance_hold_after_every_event(drawn in drawn()) {
-        let host = host(drawn.shape);
-        if crate::input::check(&drawn.tenants, &host).is_err() {
+    fn counts_cpusets_and_balance_hold_after_every_event(random in random_scenario()) {
+        let host = host(random.shape);
+        if crate::input::check(&random.tenants, &host).is_err() {
             return Ok(());
         }
-        let scenario = scenario(&host, &drawn.tenants, drawn.policy, drawn.seed);
+        let scenario = scenario(&host, &random.tenants, random.policy, random.seed);
         let mut machine = Machine::new(&scenario);
         machine.step_checked(300 * MS);
     }
@@ -273,7 +273,7 @@ proptest! {
         for i in 1..10 {
             machine.step_checked(i * period * MS);
             machine.update_all();
-            machine.settle();
+            machine.reschedule_pending();
             let used = machine.accounts.tenants[0].used_ns;
             // Periods of the quota begin with its first use: two of them may overlap one of ours.
             prop_assert!(used - before <= 2 * quota * MS + slack);

@@ -23,7 +23,7 @@ const SAME_NS: f64 = 0.5;
 
 /// Reason why an entity leaves its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Leave {
+pub(super) enum LeaveReason {
     /// The entity goes to sleep.
     Sleep,
     /// The entity's cgroup is throttled.
@@ -242,13 +242,13 @@ impl Tree {
     }
 
     /// Removes an entity from its queue.
-    pub fn dequeue(&mut self, queue: usize, entity: usize, why: Leave, now_ns: u64) {
+    pub fn dequeue(&mut self, queue: usize, entity: usize, why: LeaveReason, now_ns: u64) {
         self.update_average(queue, now_ns);
         let v = self.average_v(queue);
         let lag = self.lag(v, entity);
         let one = &mut self.entities[entity];
         one.vlag = lag;
-        if why == Leave::Move {
+        if why == LeaveReason::Move {
             one.deadline -= one.vruntime;
             one.relative = true;
         }
@@ -279,7 +279,7 @@ impl Tree {
     /// (`DELAY_ZERO`).
     pub fn revive(&mut self, queue: usize, entity: usize, now_ns: u64) {
         if self.entities[entity].vruntime < self.average_v(queue) {
-            self.dequeue(queue, entity, Leave::Sleep, now_ns);
+            self.dequeue(queue, entity, LeaveReason::Sleep, now_ns);
             self.entities[entity].vlag = 0.0;
             self.enqueue(queue, entity, false, now_ns);
         }

@@ -1,5 +1,5 @@
 use super::super::records::{Record, encode};
-use super::super::{DeviceId, Journal, ThreadId, UndoReport};
+use super::super::{DeviceId, Journal, RevertReport, ThreadId};
 use super::*;
 use cofferdam_types::{IfIndex, NetnsId};
 use proptest::prelude::*;
@@ -35,7 +35,7 @@ impl Host {
         fs::read_to_string(self.at(path)).unwrap()
     }
 
-    fn open(&self) -> (Journal, UndoReport) {
+    fn open(&self) -> (Journal, RevertReport) {
         Journal::open_on(HostFs::below(self.root.path()), &self.at("run")).unwrap()
     }
 
@@ -170,7 +170,7 @@ fn a_forged_change_is_refused_by_name() {
     for one in &forged {
         host.forge(std::slice::from_ref(one));
         let (journal, report) = host.open();
-        assert_eq!((report.restored, report.damage.len()), (1, 1), "{one:?}");
+        assert_eq!((report.reverted, report.damage.len()), (1, 1), "{one:?}");
         assert!(report.damage[0].contains("never makes"), "{report:?}");
         assert_eq!(host.read("sys/fs/cgroup/web/cpu.shares"), "1024");
         drop(journal);
@@ -182,13 +182,13 @@ fn a_forged_change_is_refused_by_name() {
     let named = report.damage.iter().filter(|line| line.contains("never"));
     let targets: HashSet<&Target> = forged.iter().map(|change| &change.target).collect();
     assert_eq!(named.count(), targets.len(), "{report:?}");
-    assert_eq!(report.restored, 1);
+    assert_eq!(report.reverted, 1);
     assert_eq!(host.read("etc/victim"), "original");
     assert_eq!(host.read("etc/cpu.shares"), "512");
     assert_eq!(host.read("sys/fs/cgroup/web/cpu.weight"), "512");
     assert!(host.at("etc/cofferdam.napi").is_dir());
     drop(journal);
-    assert_eq!(host.open().1, UndoReport::default(), "reported once");
+    assert_eq!(host.open().1, RevertReport::default(), "reported once");
 }
 
 /// Promise 64.
@@ -232,14 +232,14 @@ fn a_change_that_is_not_listed_is_not_made() {
 }
 
 /// Expected reason of a refusal, and the tampering with the file that causes it.
-type Spoiled = (&'static str, fn(&Path));
+type Tampering = (&'static str, fn(&Path));
 
 /// Promise 64.
 #[test]
 fn a_journal_of_another_user_is_not_read() {
     let host = Host::new();
     let path = host.at("run/journal");
-    let whys: [Spoiled; 4] = [
+    let whys: [Tampering; 4] = [
         ("symbolic link", |path| {
             let moved = path.with_extension("moved");
             fs::rename(path, &moved).unwrap();
@@ -256,9 +256,9 @@ fn a_journal_of_another_user_is_not_read() {
             nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRUSR).unwrap();
         }),
     ];
-    for (why, spoil) in whys {
+    for (why, tamper) in whys {
         host.forge(&[]);
-        spoil(&path);
+        tamper(&path);
         let opened = Journal::open_on(HostFs::below(host.root.path()), &host.at("run"));
         let error = opened.unwrap_err().to_string();
         assert!(error.contains(why), "{error}");

@@ -1,15 +1,15 @@
 //! File whose value follows a container's debt, written through the journal.
 
-use crate::journal::{ChangeError, Form, Journal, Target, Written as Outcome};
-use crate::network::policy::{Standing, Written};
+use crate::journal::{ChangeError, Form, Journal, Target, WriteOutcome};
+use crate::network::policy::{Correction, CorrectionState};
 use crate::tuning::network::REFUSED_AGAIN;
 use std::path::Path;
 use std::time::Duration;
 
 /// Correction of one file.
 #[derive(Debug, Default)]
-pub(in crate::network) struct Corrected {
-    pub standing: Standing,
+pub(in crate::network) struct CorrectedFile {
+    pub state: CorrectionState,
     target: Option<Target>,
     refused: Option<Refusal>,
 }
@@ -21,7 +21,7 @@ struct Refusal {
     at: Duration,
 }
 
-impl Corrected {
+impl CorrectedFile {
     /// Writes `value`, as `text`, into `file`. Waits for a while after a refusal.
     pub fn set(
         &mut self,
@@ -39,9 +39,9 @@ impl Corrected {
             return;
         };
         match journal.set(&target, Form::Text, text) {
-            Ok(Outcome::AfterRewrite(found)) => {
+            Ok(WriteOutcome::AfterRewrite(found)) => {
                 let found = found.split_whitespace().next();
-                self.standing.base = found.and_then(|v| v.parse().ok());
+                self.state.base = found.and_then(|v| v.parse().ok());
                 self.refused = None;
             }
             Ok(_) => self.refused = None,
@@ -49,7 +49,7 @@ impl Corrected {
             // The state keeps the value that the file has.
             Err(why) => return self.note_refusal(why, now),
         }
-        self.standing.written = Some(Written { value, at: now });
+        self.state.written = Some(Correction { value, at: now });
         self.target = Some(target);
     }
 
@@ -60,30 +60,30 @@ impl Corrected {
 
     /// Records the value found in the file. A value of another program becomes the new base.
     pub fn note_found(&mut self, found: f64) {
-        let written = self.standing.written.map(|written| written.value.round());
+        let written = self.state.written.map(|written| written.value.round());
         if written != Some(found) {
-            self.standing.base = Some(found);
-            self.standing.written = None;
+            self.state.base = Some(found);
+            self.state.written = None;
         }
     }
 
     /// Reverts the file to its owner's value.
-    pub fn restore(&mut self, journal: &mut Journal) {
+    pub fn revert(&mut self, journal: &mut Journal) {
         self.refused = None;
         if let Some(target) = self.target.take() {
-            journal.undo(&target);
+            journal.revert(&target);
         }
-        self.standing = Standing::default();
+        self.state = CorrectionState::default();
     }
 
     pub fn is_corrected(&self) -> bool {
-        self.standing.written.is_some()
+        self.state.written.is_some()
     }
 
     /// Whether the file's value differs from its base. A correction that is not needed at the
     /// moment writes the base.
     pub fn has_effect(&self) -> bool {
-        let both = self.standing.written.zip(self.standing.base);
+        let both = self.state.written.zip(self.state.base);
         both.is_some_and(|(written, base)| written.value.round() != base.round())
     }
 
@@ -98,17 +98,17 @@ mod tests {
 
     #[test]
     fn a_correction_to_the_base_has_no_effect() {
-        let with = |value: f64| Corrected {
-            standing: Standing {
+        let with = |value: f64| CorrectedFile {
+            state: CorrectionState {
                 base: Some(1024.0),
-                written: Some(Written {
+                written: Some(Correction {
                     value,
                     at: Duration::ZERO,
                 }),
             },
-            ..Corrected::default()
+            ..CorrectedFile::default()
         };
-        assert!(!Corrected::default().has_effect());
+        assert!(!CorrectedFile::default().has_effect());
         assert!(with(900.0).has_effect() && with(900.0).is_corrected());
         assert!(!with(1024.0).has_effect() && with(1024.0).is_corrected());
     }

@@ -62,19 +62,19 @@ impl Followers {
     }
 
     fn revert(&mut self, journal: &mut Journal, target: &Target) {
-        if journal.undo(target).is_clean() {
+        if journal.revert(target).is_clean() {
             self.lowered.retain(|lowered| lowered != target);
         }
     }
 
     /// Reverts all files, nearest first; the quota itself is already reverted.
-    pub fn restore(&mut self, journal: &mut Journal) {
+    pub fn revert_all(&mut self, journal: &mut Journal) {
         self.lowered.sort_by_key(|target| match target {
             Target::File { path, .. } => (path.components().count(), is_burst(path)),
             _ => (0, false),
         });
         for target in std::mem::take(&mut self.lowered) {
-            journal.undo(&target);
+            journal.revert(&target);
         }
     }
 }

@@ -36,8 +36,8 @@ pub(super) fn prepare(
     // Another interface of the same container may have created it already.
     if !leaf.is_dir() {
         raise(journal, &own.join("cgroup.max.descendants"), 1, targets)?;
-        targets.push(journal.make_directory(&leaf).map_err(no_room)?);
-        weigh(place, &leaf)?;
+        targets.push(journal.make_directory(&leaf).map_err(cgroup_limit)?);
+        set_weight(place, &leaf)?;
     }
     if is_threaded(own) {
         write(&leaf.join("cgroup.type"), "threaded")?;
@@ -75,9 +75,9 @@ fn raise(
 }
 
 /// The kernel returns EAGAIN if a limit forbids another cgroup.
-fn no_room(error: ChangeError) -> NapiError {
+fn cgroup_limit(error: ChangeError) -> NapiError {
     match error.source.raw_os_error() {
-        Some(libc::EAGAIN) => NapiError::NoRoom(error.target),
+        Some(libc::EAGAIN) => NapiError::CgroupLimit(error.target),
         _ => error.into(),
     }
 }
@@ -89,8 +89,8 @@ fn is_threaded(own: &Path) -> bool {
 }
 
 /// Sets the weight of the leaf next to a pod's containers.
-fn weigh(place: &Place, leaf: &Path) -> io::Result<()> {
-    match place.weight_beside(leaf) {
+fn set_weight(place: &Place, leaf: &Path) -> io::Result<()> {
+    match place.weight_next_to(leaf) {
         Some((file, weight)) => write(&leaf.join(file), &format!("{weight:.0}")),
         None => Ok(()),
     }
@@ -146,7 +146,7 @@ mod tests {
         );
         assert_eq!(targets.len(), 3);
         for target in targets.iter().rev() {
-            assert!(journal.undo(target).is_clean());
+            assert!(journal.revert(target).is_clean());
         }
         assert_eq!(
             (text("cgroup.max.descendants"), text("pids.max")),

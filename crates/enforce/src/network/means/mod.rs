@@ -1,23 +1,23 @@
 //! Execution of the policy's decisions: NAPI threads, weight and quota, packet limits. All changes
 //! except attached programs go through the journal.
 
-mod corrected;
+mod corrected_file;
 mod followers;
 mod ingress;
 mod leaf;
-mod moving;
 mod napi;
 mod napis;
+mod thread_moves;
 
-pub(super) use corrected::Corrected;
+pub(super) use corrected_file::CorrectedFile;
 pub(super) use ingress::{HostEnds, Ingress, LimitError, gate_of};
 
-use super::place::{Located, Place};
-use super::policy::{Hold, NapiPlace, PacketLimit, Packets};
-use crate::journal::{Journal, UndoReport};
+use super::place::{Place, PlacedContainer};
+use super::policy::{MeansSettings, NapiPlace, PacketLimit, Packets};
+use crate::journal::{Journal, RevertReport};
 use cofferdam_types::{Container, Interval, NetnsId};
 use followers::Followers;
-use napis::{Leaving, NapiThreads};
+use napis::{LeavingThreads, NapiThreads};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,16 +28,16 @@ pub(super) struct Means {
     pub ingress: Ingress,
     /// The host's ends of all containers' interfaces.
     host_ends: HostEnds,
-    leaving: Leaving,
+    leaving: LeavingThreads,
     napi_in_container: bool,
 }
 
 /// Means applied to one container.
 #[derive(Debug, Default)]
-pub(super) struct Applied {
+pub(super) struct AppliedMeans {
     pub napi: NapiThreads,
-    pub weight: Corrected,
-    pub quota: Corrected,
+    pub weight: CorrectedFile,
+    pub quota: CorrectedFile,
     /// Files that depend on the quota.
     quota_followers: Followers,
     /// Reason why its packets cannot be dropped.
@@ -59,16 +59,16 @@ impl Means {
         Means {
             ingress: Ingress::default(),
             host_ends: HostEnds::default(),
-            leaving: Leaving::default(),
+            leaving: LeavingThreads::default(),
             napi_in_container,
         }
     }
 
     /// Unloads the dropping programs of namespaces that forward to none of `wanted`.
-    pub fn keep_gates(&mut self, wanted: &[Arc<Container>]) {
+    pub fn retain_gates(&mut self, wanted: &[Arc<Container>]) {
         let behind = |c: &Arc<Container>| gate_of(c, false);
         let namespaces: BTreeSet<NetnsId> = wanted.iter().filter_map(behind).collect();
-        self.ingress.keep(&namespaces);
+        self.ingress.retain(&namespaces);
     }
 
     /// Records the host's ends of all interfaces.
@@ -81,31 +81,31 @@ impl Means {
     }
 
     /// Applies a decision to a container, except for its NAPI threads.
-    pub fn hold(
+    pub fn apply(
         &mut self,
         journal: &mut Journal,
-        located: &Located,
-        applied: &mut Applied,
-        hold: &Hold,
+        placed: &PlacedContainer,
+        applied: &mut AppliedMeans,
+        settings: &MeansSettings,
         now: Duration,
     ) {
-        match &hold.packets {
-            Packets::Kept => {}
-            Packets::Limited(limit) => self.limit(located, applied, limit),
-            Packets::Freed => self.ingress.release(located.container.cgroup),
+        match &settings.packets {
+            Packets::Unchanged => {}
+            Packets::Limited(limit) => self.limit(placed, applied, limit),
+            Packets::Unlimited => self.ingress.release(placed.container.cgroup),
         }
-        if let Some(weight) = hold.weight {
-            applied.set_weight(journal, &located.place, weight, now);
+        if let Some(weight) = settings.weight {
+            applied.set_weight(journal, &placed.place, weight, now);
         }
-        if let Some(quota_us) = hold.quota_us {
-            applied.set_quota(journal, &located.place, quota_us, now);
+        if let Some(quota_us) = settings.quota_us {
+            applied.set_quota(journal, &placed.place, quota_us, now);
         }
     }
 
     /// Limits the container's packets at the first place where that works: its host ends or, if the
     /// limit allows it, its own namespace.
-    fn limit(&mut self, located: &Located, applied: &mut Applied, limit: &PacketLimit) {
-        let container = &located.container;
+    fn limit(&mut self, placed: &PlacedContainer, applied: &mut AppliedMeans, limit: &PacketLimit) {
+        let container = &placed.container;
         let nowhere = HostEnds::new();
         for own in [false, true] {
             if own && !limit.at_own_interface {
@@ -119,7 +119,7 @@ impl Means {
                 ..*limit
             };
             let skip = if own { &nowhere } else { &self.host_ends };
-            match self.ingress.limit(located, netns, &here, skip) {
+            match self.ingress.limit(placed, netns, &here, skip) {
                 Ok(sent_refused) => {
                     applied.drop_refused = None;
                     applied.sent_refused = sent_refused;
@@ -131,36 +131,36 @@ impl Means {
     }
 
     /// Starts or removes a container's NAPI threads as the policy wants. Starts them only with
-    /// `may_engage`. Returns whether it started any: that stalls the control loop for about 70 ms.
+    /// `may_start`. Returns whether it started any: that stalls the control loop for about 70 ms.
     pub fn place_napi(
         &mut self,
         journal: &mut Journal,
-        Located { container, place }: &Located,
+        PlacedContainer { container, place }: &PlacedContainer,
         napi: &mut NapiThreads,
         wanted: NapiPlace,
-        may_engage: bool,
+        may_start: bool,
     ) -> bool {
         let leave = match wanted {
-            NapiPlace::Untouched => return false,
-            NapiPlace::KeptOut => true,
-            NapiPlace::Engaged => napi.is_stale(container),
+            NapiPlace::Unchanged => return false,
+            NapiPlace::Removed => true,
+            NapiPlace::InContainer => napi.is_stale(container),
         };
         if leave {
-            self.leaving.add(container, napi.leave(journal));
+            self.leaving.add(container, napi.start_removal(journal));
         }
-        let engages = may_engage
-            && wanted == NapiPlace::Engaged
-            && !self.leaving.of(container)
+        let starts = may_start
+            && wanted == NapiPlace::InContainer
+            && !self.leaving.includes(container)
             && napi.lacks(container);
-        if engages {
-            napi.engage(journal, container, place, self.napi_in_container);
+        if starts {
+            napi.start(journal, container, place, self.napi_in_container);
         }
-        engages
+        starts
     }
 
     /// Starts removing all of the container's NAPI threads, if `all` is set or one of its
     /// interfaces or threads is gone.
-    pub fn let_napi_leave(
+    pub fn remove_napi(
         &mut self,
         journal: &mut Journal,
         container: &Container,
@@ -168,29 +168,34 @@ impl Means {
         all: bool,
     ) {
         if all || napi.is_stale(container) {
-            let threads = napi.leave(journal);
+            let threads = napi.start_removal(journal);
             self.leaving.add(container, threads);
         }
     }
 
     /// Reverts all means of a container.
-    pub fn let_go(&mut self, journal: &mut Journal, container: &Container, applied: &mut Applied) {
+    pub fn revert(
+        &mut self,
+        journal: &mut Journal,
+        container: &Container,
+        applied: &mut AppliedMeans,
+    ) {
         self.ingress.release(container.cgroup);
-        self.let_napi_leave(journal, container, &mut applied.napi, true);
-        applied.weight.restore(journal);
-        applied.quota.restore(journal);
-        applied.quota_followers.restore(journal);
+        self.remove_napi(journal, container, &mut applied.napi, true);
+        applied.weight.revert(journal);
+        applied.quota.revert(journal);
+        applied.quota_followers.revert_all(journal);
         applied.weight_is_idle = false;
     }
 
     /// Reverts the other changes for NAPI threads that have left. With `wait`, waits for all
     /// threads first.
-    pub fn settle_leaving(&mut self, journal: &mut Journal, wait: bool) -> UndoReport {
+    pub fn finish_removals(&mut self, journal: &mut Journal, wait: bool) -> RevertReport {
         self.leaving.step(journal, wait)
     }
 }
 
-impl Applied {
+impl AppliedMeans {
     /// CPU time of its NAPI threads since the last call, nanoseconds.
     pub fn napi_used_ns(&mut self) -> u64 {
         let now = self.napi.usage_ns();
@@ -206,7 +211,7 @@ impl Applied {
         if self.weight_is_idle {
             return;
         }
-        let base = self.weight.standing.base;
+        let base = self.weight.state.base;
         // A weight that is already the lowest, as of best-effort pods, cannot be lowered.
         self.weight_is_lowest = base.is_some_and(|base| base <= lowest);
         if self.weight_is_lowest && !self.weight.is_corrected() {

@@ -7,10 +7,10 @@
 //! changed, and reverted afterwards.
 
 use super::leaf;
-use super::moving::Moving;
-use crate::device::{DeviceId, Inside, KeptOpen};
+use super::thread_moves::ThreadMoves;
+use crate::device::{DeviceId, Inside, NamespaceCache};
 use crate::journal::{
-    ChangeError, Form, GRO, Journal, NAPI_CGROUP, Pending, Target, ThreadId, UndoReport,
+    ChangeError, Form, GRO, Journal, NAPI_CGROUP, Pending, RevertReport, Target, ThreadId,
     is_tcp_segmentation,
 };
 use crate::network::place::{Place, open_sum};
@@ -33,7 +33,7 @@ pub(super) struct NapiThread {
     /// CPUs to which the threads are bound; `None` for all.
     cpus: Option<String>,
     /// Moves in progress, into the leaf or out of it.
-    moving: Option<Moving>,
+    moves: Option<ThreadMoves>,
 }
 
 /// Failure to start a NAPI thread.
@@ -47,19 +47,19 @@ pub(super) enum NapiError {
         "the NAPI thread of {0} is in no PID namespace that this process sees: run it in the \
          host's (hostPID); a node that is a container itself (kind) has none to see"
     )]
-    Unseen(String),
+    NotVisible(String),
     #[error(
         "no further cgroup is allowed ({0}): raise cgroup.max.depth of its cgroup, or \
          cgroup.max.descendants of one above"
     )]
-    NoRoom(String),
+    CgroupLimit(String),
     #[error(
         "its cpu controller is in one v1 hierarchy with the freezer, which would never freeze it \
          with a kernel thread inside: mount them apart"
     )]
     SharedFreezer,
     #[error("the interface is gone")]
-    Gone,
+    InterfaceGone,
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error(transparent)]
@@ -72,10 +72,10 @@ impl NapiError {
         match self {
             NapiError::NotThreaded(_)
             | NapiError::NoThread(_)
-            | NapiError::Unseen(_)
-            | NapiError::NoRoom(_)
+            | NapiError::NotVisible(_)
+            | NapiError::CgroupLimit(_)
             | NapiError::SharedFreezer => false,
-            NapiError::Gone => true,
+            NapiError::InterfaceGone => true,
             NapiError::Io(e) => e.kind() == io::ErrorKind::NotFound,
             NapiError::Change(e) => e.vanished(),
         }
@@ -84,31 +84,31 @@ impl NapiError {
 
 impl NapiThread {
     /// Starts the thread of `pair`. On an error, reverts the changes made so far.
-    pub fn engage(
+    pub fn start(
         journal: &mut Journal,
         container: &Container,
         pair: &InterfacePair,
         place: &Place,
         in_container: bool,
     ) -> Result<NapiThread, NapiError> {
-        let _kept = KeptOpen::begin();
-        let mut made = NapiThread {
+        let _cache = NamespaceCache::begin();
+        let mut thread = NapiThread {
             targets: Vec::new(),
             threads: Vec::new(),
             usage: None,
             cpus: None,
-            moving: None,
+            moves: None,
         };
-        match made.try_engage(journal, container, pair, place, in_container) {
-            Ok(()) => Ok(made),
+        match thread.try_start(journal, container, pair, place, in_container) {
+            Ok(()) => Ok(thread),
             Err(e) => {
-                made.disengage(journal);
+                thread.revert(journal);
                 Err(e)
             }
         }
     }
 
-    fn try_engage(
+    fn try_start(
         &mut self,
         journal: &mut Journal,
         container: &Container,
@@ -150,12 +150,12 @@ impl NapiThread {
             return Err(NapiError::NoThread(name));
         }
         if tids.contains(&0) {
-            return Err(NapiError::Unseen(name));
+            return Err(NapiError::NotVisible(name));
         }
         for tid in tids {
             self.threads.push(ThreadId::of(tid)?);
         }
-        self.keep_to_cpus(journal)?;
+        self.bind_to_cpus(journal)?;
         if in_container {
             self.move_in(journal, place)?;
         }
@@ -220,7 +220,7 @@ impl NapiThread {
         }))
     }
 
-    fn keep_to_cpus(&mut self, journal: &mut Journal) -> Result<(), NapiError> {
+    fn bind_to_cpus(&mut self, journal: &mut Journal) -> Result<(), NapiError> {
         let Some(cpus) = self.cpus.clone() else {
             return Ok(());
         };
@@ -233,13 +233,13 @@ impl NapiThread {
     /// Starts moving the threads into the leaf.
     fn move_in(&mut self, journal: &mut Journal, place: &Place) -> Result<(), NapiError> {
         let mut moves = Vec::new();
-        let outcome = self.note_moves(journal, place, &mut moves);
+        let outcome = self.record_moves(journal, place, &mut moves);
         // Also after an error: moves in the journal must be finished.
-        self.moving = Some(Moving::start(moves));
+        self.moves = Some(ThreadMoves::start(moves));
         outcome
     }
 
-    fn note_moves(
+    fn record_moves(
         &mut self,
         journal: &mut Journal,
         place: &Place,
@@ -262,12 +262,12 @@ impl NapiThread {
         Ok(())
     }
 
-    /// Starts moving the threads to their former cgroups. [`NapiThread::disengage`] reverts the
+    /// Starts moving the threads to their former cgroups. [`NapiThread::revert`] reverts the
     /// other changes, and does not wait once [`NapiThread::has_left`].
-    pub fn leave(&mut self, journal: &mut Journal) {
-        if let Some(moving) = self.moving.take() {
+    pub fn start_removal(&mut self, journal: &mut Journal) {
+        if let Some(moves) = self.moves.take() {
             // Rare: the thread was still on its way in.
-            let _ = moving.finish(journal);
+            let _ = moves.finish(journal);
         }
         let mut moves = Vec::new();
         for target in &self.targets {
@@ -278,20 +278,21 @@ impl NapiThread {
                 moves.extend(pending);
             }
         }
-        self.moving = Some(Moving::start(moves));
+        self.moves = Some(ThreadMoves::start(moves));
     }
 
-    /// Whether its threads have arrived in their former cgroups after [`NapiThread::leave`].
+    /// Whether its threads have arrived in their former cgroups after
+    /// [`NapiThread::start_removal`].
     pub fn has_left(&self) -> bool {
-        self.moving.as_ref().is_none_or(Moving::is_done)
+        self.moves.as_ref().is_none_or(ThreadMoves::is_done)
     }
 
     /// Records threads that have arrived; `Err` if one could not be moved.
     pub fn arrive(&mut self, journal: &mut Journal) -> Result<(), NapiError> {
-        if let Some(moving) = self.moving.take_if(|m| m.is_done()) {
-            moving.finish(journal)?;
+        if let Some(moves) = self.moves.take_if(|m| m.is_done()) {
+            moves.finish(journal)?;
             // In cgroup v2 a move can widen their CPUs to all that the cgroup may use.
-            self.keep_to_cpus(journal)?;
+            self.bind_to_cpus(journal)?;
         }
         Ok(())
     }
@@ -339,19 +340,19 @@ impl NapiThread {
 
     /// Whether its threads are still being moved.
     pub fn is_moving(&self) -> bool {
-        self.moving.is_some()
+        self.moves.is_some()
     }
 
     /// Reverts all changes, the latest first.
-    pub fn disengage(mut self, journal: &mut Journal) -> UndoReport {
-        let _kept = KeptOpen::begin();
-        if let Some(moving) = self.moving.take() {
+    pub fn revert(mut self, journal: &mut Journal) -> RevertReport {
+        let _cache = NamespaceCache::begin();
+        if let Some(moves) = self.moves.take() {
             // The changes of a failed move are reverted all the same, or reported below.
-            let _ = moving.finish(journal);
+            let _ = moves.finish(journal);
         }
-        let mut report = UndoReport::default();
+        let mut report = RevertReport::default();
         for target in self.targets.iter().rev() {
-            report.add(journal.undo(target));
+            report.add(journal.revert(target));
         }
         report
     }

@@ -8,16 +8,16 @@ use std::path::PathBuf;
 struct Host {
     root: tempfile::TempDir,
     journal: Journal,
-    applied: Applied,
+    applied: AppliedMeans,
     /// Number of steps, one second each.
     steps: u32,
 }
 
 /// Directory of a cgroup below the mount, its quota and its burst, microseconds per 100 ms.
-type Given<'a> = (&'a str, &'a str, &'a str);
+type CgroupValues<'a> = (&'a str, &'a str, &'a str);
 
 impl Host {
-    fn new(cgroups: &[Given<'_>]) -> Host {
+    fn new(cgroups: &[CgroupValues<'_>]) -> Host {
         let root = tempfile::tempdir().unwrap();
         for (name, quota, burst) in cgroups {
             let directory = root.path().join("sys/fs/cgroup/cpu").join(name);
@@ -36,7 +36,7 @@ impl Host {
         kernel.install();
         Host {
             journal: open(root.path()),
-            applied: Applied::default(),
+            applied: AppliedMeans::default(),
             steps: 0,
             root,
         }
@@ -63,9 +63,9 @@ impl Host {
             .set_quota(&mut self.journal, &place, quota_us, now);
     }
 
-    fn let_go(&mut self) {
-        self.applied.quota.restore(&mut self.journal);
-        self.applied.quota_followers.restore(&mut self.journal);
+    fn revert(&mut self) {
+        self.applied.quota.revert(&mut self.journal);
+        self.applied.quota_followers.revert_all(&mut self.journal);
         assert_eq!(self.journal.in_force(), 0);
     }
 
@@ -76,7 +76,7 @@ impl Host {
         (text("cpu.cfs_quota_us"), text("cpu.cfs_burst_us"))
     }
 
-    fn assert_values(&self, wanted: &[Given<'_>]) {
+    fn assert_values(&self, wanted: &[CgroupValues<'_>]) {
         let refused = self.applied.quota.refused().map(ToString::to_string);
         for (name, quota, burst) in wanted {
             let values = self.values(name);
@@ -107,7 +107,7 @@ fn a_burst_follows_the_quota_and_is_reverted() {
         host.assert_values(&[("web", quota, burst)]);
         assert!(host.applied.quota.refused().is_none());
     }
-    host.let_go();
+    host.revert();
     host.assert_values(&before);
 }
 
@@ -143,7 +143,7 @@ fn quotas_of_cgroups_below_follow_a_pods_quota() {
         ("pod/none/below", "70000", "0"),
     ]);
     host.correct("pod", 20_000.0);
-    host.let_go();
+    host.revert();
     host.assert_values(&before);
 }
 
@@ -183,7 +183,7 @@ fn a_burst_that_another_program_writes_stays() {
     fs::write(host.at("web/cpu.cfs_burst_us"), "7000").unwrap();
     host.correct("web", 40_000.0);
     host.assert_values(&[("web", "40000", "7000")]);
-    host.let_go();
+    host.revert();
     host.assert_values(&[("web", "50000", "7000")]);
 }
 
@@ -201,7 +201,7 @@ fn an_applied_value_is_reverted_after_refused_writes() {
     for refused in ["43364", "49030", "43364"] {
         assert!(set(refused).is_err());
     }
-    assert!(host.journal.undo_all().foreign.is_empty());
+    assert!(host.journal.revert_all().foreign.is_empty());
     host.assert_values(&[("web", "50000", "50000")]);
 }
 
@@ -232,7 +232,7 @@ fn a_refusal_stays_until_a_write_succeeds() {
     let mut host = Host::new(&[("web", "50000", "50000")]);
     let file = host.at("web/cpu.cfs_quota_us");
     let journal = &mut host.journal;
-    let mut corrected = Corrected::default();
+    let mut corrected = CorrectedFile::default();
     let mut set = |value: f64, seconds| {
         let now = Duration::from_secs(seconds);
         corrected.set(journal, &file, value, &format!("{value:.0}"), now);

@@ -7,25 +7,25 @@ use std::thread::JoinHandle;
 
 /// Moves that a thread of ours makes one after the other. The journal already has them.
 #[derive(Debug)]
-pub(super) struct Moving {
+pub(super) struct ThreadMoves {
     moves: Vec<Pending>,
     mover: Option<JoinHandle<Vec<io::Result<()>>>>,
 }
 
-impl Moving {
+impl ThreadMoves {
     /// Starts the moves.
-    pub fn start(moves: Vec<Pending>) -> Moving {
-        let theirs = moves.clone();
+    pub fn start(moves: Vec<Pending>) -> ThreadMoves {
+        let copies = moves.clone();
         let mover = std::thread::Builder::new()
             .name("cofferdam-move".to_owned())
-            .spawn(move || all(&theirs));
-        Moving {
+            .spawn(move || move_all(&copies));
+        ThreadMoves {
             moves,
             mover: mover.ok(),
         }
     }
 
-    /// Whether [`Moving::finish`] would return at once.
+    /// Whether [`ThreadMoves::finish`] would return at once.
     pub fn is_done(&self) -> bool {
         self.mover.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -35,7 +35,7 @@ impl Moving {
         let results = match self.mover {
             Some(mover) => mover.join().unwrap_or_default(),
             // No thread could be started: the moves happen here.
-            None => all(&self.moves),
+            None => move_all(&self.moves),
         };
         let mut outcome = Ok(());
         let missing = || Err(io::Error::from(io::ErrorKind::Interrupted));
@@ -49,7 +49,7 @@ impl Moving {
 }
 
 /// Makes the moves until one fails.
-fn all(moves: &[Pending]) -> Vec<io::Result<()>> {
+fn move_all(moves: &[Pending]) -> Vec<io::Result<()>> {
     let mut results = Vec::with_capacity(moves.len());
     for pending in moves {
         let result = pending.write();

@@ -8,8 +8,8 @@ mod quota;
 mod usage;
 mod weights;
 
-use super::means::{Applied, Means};
-use super::place::Located;
+use super::means::{AppliedMeans, Means};
+use super::place::PlacedContainer;
 use super::policy::{Active, ContainerFacts, IdleParts, InterruptionCosts};
 use cofferdam_host::CgroupLayout;
 use cofferdam_types::Interval;
@@ -37,23 +37,23 @@ pub(super) struct Observer {
 
 /// Last readings of one container.
 #[derive(Debug, Default)]
-pub(super) struct Observed {
+pub(super) struct ContainerReadings {
     usage: Usage,
     quota: QuotaFiles,
 }
 
 /// Readings that apply to all containers of a step.
-pub(super) struct Around {
+pub(super) struct HostReadings {
     pub idle: IdleParts,
     pub interruptions: InterruptionCosts,
     /// Time of other tasks billed to `ksoftirqd` on each CPU, nanoseconds.
     pub late_ns: BTreeMap<u32, f64>,
 }
 
-impl Observed {
-    /// Ends a step, see [`Usage::settle`].
-    pub fn settle(&mut self, open: &mut usize) {
-        self.usage.settle(open);
+impl ContainerReadings {
+    /// Ends a step, see [`Usage::limit_open_files`].
+    pub fn limit_open_files(&mut self, open: &mut usize) {
+        self.usage.limit_open_files(open);
     }
 }
 
@@ -80,8 +80,8 @@ impl Observer {
     }
 
     /// CPU on which a thread of ours measured the cost of an interrupt in the last interval.
-    pub fn looks_at(&self) -> Option<u32> {
-        self.interrupts.as_ref().and_then(Interrupts::looks_at)
+    pub fn measured_cpu(&self) -> Option<u32> {
+        self.interrupts.as_ref().and_then(Interrupts::measured_cpu)
     }
 
     /// Reason why the cost of an interrupt is an estimate, and the estimate in microseconds.
@@ -90,7 +90,7 @@ impl Observer {
     }
 
     /// Idle time in `interval`, which ends now, and the cost of interrupts in it.
-    pub fn look_around(&mut self, interval: &Interval) -> Around {
+    pub fn read_host(&mut self, interval: &Interval) -> HostReadings {
         // After a pause the first readings cover a longer time than the interval.
         let since = self.looked.map_or(interval.length, |at| at.elapsed());
         self.looked = Some(Instant::now());
@@ -101,7 +101,7 @@ impl Observer {
         if was_away {
             self.ksoftirqd.forget();
         }
-        Around {
+        HostReadings {
             idle,
             interruptions: interruptions.unwrap_or_default(),
             late_ns: self.ksoftirqd.look(interval),
@@ -113,20 +113,20 @@ impl Observer {
         &mut self,
         layout: &CgroupLayout,
         wanted: BTreeSet<PathBuf>,
-        members: impl Iterator<Item = (&'a Located, &'a mut Applied)>,
+        members: impl Iterator<Item = (&'a PlacedContainer, &'a mut AppliedMeans)>,
     ) -> HashMap<PathBuf, f64> {
-        let mut known = HashMap::new();
-        for (located, applied) in members {
-            let path = &located.container.cgroup_path;
-            let standing = &mut applied.weight.standing;
+        let mut weights = HashMap::new();
+        for (placed, applied) in members {
+            let path = &placed.container.cgroup_path;
+            let state = &mut applied.weight.state;
             // Until we write a weight, its owner may change it.
-            if standing.written.is_none() && wanted.contains(path) {
-                standing.base = self.weights.of(path, &located.place).or(standing.base);
+            if state.written.is_none() && wanted.contains(path) {
+                state.base = self.weights.of(path, &placed.place).or(state.base);
             }
-            known.extend(standing.base.map(|weight| (path.clone(), weight)));
+            weights.extend(state.base.map(|weight| (path.clone(), weight)));
         }
         let weight = |path: PathBuf| {
-            let found = known.get(&path).copied();
+            let found = weights.get(&path).copied();
             let weight = found.unwrap_or_else(|| self.weights.read(layout, &path));
             (path, weight)
         };
@@ -142,17 +142,17 @@ impl Observer {
 
 /// Facts about one container in an interval that ends now, and the means in force for it.
 pub(super) fn container(
-    Located { container, place }: &Located,
-    observed: &mut Observed,
-    applied: &mut Applied,
+    PlacedContainer { container, place }: &PlacedContainer,
+    readings: &mut ContainerReadings,
+    applied: &mut AppliedMeans,
     means: &mut Means,
     active: Active,
     length: Duration,
 ) -> ContainerFacts {
     let corrected = applied.quota.is_corrected();
-    let own_us = applied.quota.standing.base.filter(|_| corrected);
-    observed.quota.look(place, own_us);
-    let quota_cpus = observed.quota.cpus;
+    let own_us = applied.quota.state.base.filter(|_| corrected);
+    readings.quota.look(place, own_us);
+    let quota_cpus = readings.quota.cpus;
     let own_quota = quota_cpus.and_then(|_| place.quota());
     if let Some(found) = &own_quota {
         applied.quota.note_found(found.quota.quota_us);
@@ -168,13 +168,13 @@ pub(super) fn container(
     ContainerFacts {
         active,
         is_alive: place.is_alive(container),
-        billed: observed.usage.look(place, length),
+        billed: readings.usage.look(place, length),
         napi_ns: applied.napi_used_ns(),
         quota_cpus,
-        quota_period: observed.quota.period,
+        quota_period: readings.quota.period,
         own_quota: own_quota.map(|found| found.quota),
-        weight: place.weight_file().map(|_| applied.weight.standing),
-        quota: applied.quota.standing,
+        weight: place.weight_file().map(|_| applied.weight.state),
+        quota: applied.quota.state,
         limiting,
     }
 }

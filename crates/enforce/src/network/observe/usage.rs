@@ -2,22 +2,22 @@
 //! host do nothing that others are charged for.
 
 use crate::network::place::{BilledTime, Place, UsageFile};
-use crate::network::policy::Billed;
+use crate::network::policy::BilledInterval;
 use crate::tuning::network::USAGE_FILES;
 use std::time::{Duration, Instant};
 
 /// CPU time of one container at the last reading.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
-    last: Option<Seen>,
+    last: Option<UsageReading>,
     /// Open from one step to the next.
     file: Option<UsageFile>,
     /// Whether it was read in this step.
-    looked: bool,
+    was_read: bool,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct UsageReading {
     at: Instant,
     billed: BilledTime,
 }
@@ -25,14 +25,14 @@ struct Seen {
 impl Usage {
     /// CPU time billed in an interval of `length` that ends now. If the last reading is older, the
     /// time since then is assumed to be spread evenly.
-    pub fn look(&mut self, place: &Place, length: Duration) -> Billed {
-        self.looked = true;
+    pub fn look(&mut self, place: &Place, length: Duration) -> BilledInterval {
+        self.was_read = true;
         let read = self.file.as_ref().and_then(UsageFile::read);
         let read = read.or_else(|| {
             self.file = place.open_usage();
             self.file.as_ref()?.read()
         });
-        let now = Seen {
+        let now = UsageReading {
             at: Instant::now(),
             billed: read.unwrap_or_default(),
         };
@@ -43,17 +43,17 @@ impl Usage {
 
     /// Ends a step in which `open` other files stay open. Closes this file if it was not read, or
     /// if too many are open.
-    pub fn settle(&mut self, open: &mut usize) {
-        let looked = std::mem::take(&mut self.looked);
-        match looked && *open < USAGE_FILES {
+    pub fn limit_open_files(&mut self, open: &mut usize) {
+        let was_read = std::mem::take(&mut self.was_read);
+        match was_read && *open < USAGE_FILES {
             true => *open += 1,
             false => self.file = None,
         }
     }
 }
 
-impl Seen {
-    fn since(&self, earlier: &Seen, length: Duration) -> Billed {
+impl UsageReading {
+    fn since(&self, earlier: &UsageReading, length: Duration) -> BilledInterval {
         let between = self.at.duration_since(earlier.at);
         // Two readings are never exactly one interval apart: only a pause is spread.
         let part = match between > length * 2 {
@@ -63,7 +63,7 @@ impl Seen {
         let since = |now: u64, before: u64| now.saturating_sub(before) as f64 * part;
         let (now, before) = (&self.billed, &earlier.billed);
         let by_cpu = now.by_cpu_ns.iter().zip(&before.by_cpu_ns);
-        Billed {
+        BilledInterval {
             all_ns: since(now.all_ns, before.all_ns),
             by_cpu_ns: by_cpu.map(|(now, before)| since(*now, *before)).collect(),
         }
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn only_a_pause_is_spread_evenly() {
         let at = Instant::now();
-        let seen = |ms: u64, by_cpu_ns: Vec<u64>| Seen {
+        let seen = |ms: u64, by_cpu_ns: Vec<u64>| UsageReading {
             at: at + Duration::from_millis(ms),
             billed: BilledTime {
                 all_ns: by_cpu_ns.iter().sum(),
@@ -113,13 +113,13 @@ mod tests {
         };
         let (mut usage, mut open) = (Usage::default(), 0);
         usage.look(&place, Duration::ZERO);
-        usage.settle(&mut open);
+        usage.limit_open_files(&mut open);
         assert!(usage.file.is_some() && open == 1);
-        usage.settle(&mut open);
+        usage.limit_open_files(&mut open);
         assert!(usage.file.is_none() && open == 1, "nobody looked");
         open = USAGE_FILES;
         usage.look(&place, Duration::ZERO);
-        usage.settle(&mut open);
+        usage.limit_open_files(&mut open);
         assert!(usage.file.is_none() && open == USAGE_FILES);
     }
 }

@@ -15,66 +15,66 @@ const DEFAULT_WEIGHT: f64 = 100.0;
 /// Weights as last read.
 #[derive(Debug, Default)]
 pub(super) struct Weights {
-    known: HashMap<PathBuf, Known>,
+    cached: HashMap<PathBuf, CachedWeight>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct CachedWeight {
     weight: f64,
     /// Whether a file contains it; otherwise it is the default.
-    is_told: bool,
+    is_from_file: bool,
     read: Instant,
 }
 
 impl Weights {
     /// Weight of the cgroup at `path`; v1 shares on hybrid hosts.
     pub fn read(&mut self, layout: &CgroupLayout, path: &Path) -> f64 {
-        if let Some(known) = self.fresh(path) {
-            return known.weight;
+        if let Some(cached) = self.fresh(path) {
+            return cached.weight;
         }
         let (file, default) = match layout.v1_directory("cpu", path) {
             Some(directory) => (directory.join("cpu.shares"), DEFAULT_SHARES),
             None => (layout.v2_directory(path).join("cpu.weight"), DEFAULT_WEIGHT),
         };
         let text = fs::read_to_string(file).unwrap_or_default();
-        let told = parse_weight(&text);
-        let weight = told.unwrap_or(default);
-        self.keep(path, weight, told.is_some());
+        let parsed = parse_weight(&text);
+        let weight = parsed.unwrap_or(default);
+        self.keep(path, weight, parsed.is_some());
         weight
     }
 
     /// Weight of the container at `path`, read through `place`; `None` if it cannot be read.
     pub fn of(&mut self, path: &Path, place: &Place) -> Option<f64> {
-        if let Some(known) = self.fresh(path).filter(|known| known.is_told) {
-            return Some(known.weight);
+        if let Some(cached) = self.fresh(path).filter(|cached| cached.is_from_file) {
+            return Some(cached.weight);
         }
         let weight = place.weight()?;
         self.keep(path, weight, true);
         Some(weight)
     }
 
-    fn fresh(&self, path: &Path) -> Option<&Known> {
-        let known = self.known.get(path)?;
-        (known.read.elapsed() < WEIGHT_LIFE).then_some(known)
+    fn fresh(&self, path: &Path) -> Option<&CachedWeight> {
+        let cached = self.cached.get(path)?;
+        (cached.read.elapsed() < WEIGHT_LIFE).then_some(cached)
     }
 
-    fn keep(&mut self, path: &Path, weight: f64, is_told: bool) {
-        if self.known.len() > WEIGHTS_KNOWN {
-            self.known.clear();
+    fn keep(&mut self, path: &Path, weight: f64, is_from_file: bool) {
+        if self.cached.len() > WEIGHTS_KNOWN {
+            self.cached.clear();
         }
-        let known = Known {
+        let cached = CachedWeight {
             weight,
-            is_told,
+            is_from_file,
             read: Instant::now(),
         };
-        self.known.insert(path.to_owned(), known);
+        self.cached.insert(path.to_owned(), cached);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::place::Located;
+    use crate::network::place::PlacedContainer;
     use crate::network::policy::simulation;
 
     /// An unreadable cgroup counts with the default, which must not pass for the container's
@@ -94,12 +94,12 @@ mod tests {
         assert_eq!(weights.read(&layout, path), DEFAULT_WEIGHT);
         fs::create_dir(mount.path().join("c1")).unwrap();
         fs::write(&file, "300\n").unwrap();
-        let place = Located::find(&layout, &container, None).place;
+        let place = PlacedContainer::find(&layout, &container, None).place;
         assert_eq!(weights.of(path, &place), Some(300.0));
         // The cached weight is read again later.
         fs::write(&file, "200\n").unwrap();
         assert_eq!(weights.of(path, &place), Some(300.0));
-        weights.known.clear();
+        weights.cached.clear();
         assert_eq!(weights.of(path, &place), Some(200.0));
     }
 

@@ -6,7 +6,7 @@ mod usage;
 pub(in crate::network) use quota::Follower;
 pub(in crate::network) use usage::{BilledTime, UsageFile, open_sum};
 
-use super::pods::Shape;
+use super::pods::PodShape;
 use crate::thread;
 use cofferdam_host::CgroupLayout;
 use cofferdam_types::Container;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// Container and the directories of its cgroup.
 #[derive(Clone, Debug)]
-pub(in crate::network) struct Located {
+pub(in crate::network) struct PlacedContainer {
     pub container: Arc<Container>,
     pub place: Place,
 }
@@ -46,13 +46,13 @@ pub(in crate::network) struct Place {
     pub is_pods: bool,
 }
 
-impl Located {
+impl PlacedContainer {
     /// Finds the cgroup of a container, or of the pod that it represents.
     pub fn find(
         layout: &CgroupLayout,
         container: &Arc<Container>,
-        pod: Option<Shape<'_>>,
-    ) -> Located {
+        pod: Option<PodShape<'_>>,
+    ) -> PlacedContainer {
         let mut place = find(layout, container);
         if let Some(pod) = pod {
             place.is_pods = pod.has_cgroup;
@@ -60,7 +60,7 @@ impl Located {
                 place.cpuset = find(layout, pinned).cpuset;
             }
         }
-        Located {
+        PlacedContainer {
             container: container.clone(),
             place,
         }
@@ -154,14 +154,14 @@ impl Place {
 
     /// Weight for a cgroup next to a pod's containers: the sum of theirs, so that neither side
     /// starves. `None` if nothing competes with it.
-    pub fn weight_beside(&self, beside: &Path) -> Option<(&'static str, f64)> {
+    pub fn weight_next_to(&self, leaf: &Path) -> Option<(&'static str, f64)> {
         let (directory, v2) = self.cpu.as_ref().filter(|_| self.is_pods)?;
         let (file, most) = match v2 {
             true => ("cpu.weight", 10_000.0),
             false => ("cpu.shares", 262_144.0),
         };
         let entries = fs::read_dir(directory).ok()?.flatten();
-        let others = entries.map(|e| e.path()).filter(|path| path != beside);
+        let others = entries.map(|e| e.path()).filter(|path| path != leaf);
         let texts = others.filter_map(|path| fs::read_to_string(path.join(file)).ok());
         let all: f64 = texts
             .filter_map(|text| text.trim().parse::<f64>().ok())
@@ -268,14 +268,14 @@ mod tests {
         fs::create_dir_all(&container).unwrap();
         fs::write(mount.path().join("pod/cgroup.procs"), "").unwrap();
         let procs = |text: &str| fs::write(container.join("cgroup.procs"), text).unwrap();
-        let known = Container::plain(CgroupId(1), "/pod", "shop/web");
+        let container = Container::plain(CgroupId(1), "/pod", "shop/web");
         procs(&format!("{}\n", std::process::id()));
-        assert!(place(mount.path(), true).is_alive(&known));
-        assert!(!place(mount.path(), false).is_alive(&known));
+        assert!(place(mount.path(), true).is_alive(&container));
+        assert!(!place(mount.path(), false).is_alive(&container));
         // kthreadd: a kernel thread keeps no pod alive.
         procs("2\n");
-        assert!(!place(mount.path(), true).is_alive(&known));
+        assert!(!place(mount.path(), true).is_alive(&container));
         procs("");
-        assert!(!place(mount.path(), true).is_alive(&known));
+        assert!(!place(mount.path(), true).is_alive(&container));
     }
 }

@@ -43,7 +43,7 @@ struct Pod {
 
 /// Properties of a pod that affect its enforcement.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape<'a> {
+pub(super) struct PodShape<'a> {
     /// Whether it has a cgroup of its own, above its containers.
     pub has_cgroup: bool,
     /// Container of the pod with reserved CPUs.
@@ -97,10 +97,10 @@ impl Pods {
             }
             let has_cgroup = own.is_some();
             let (id, path) = own.unwrap_or_else(|| (lead.cgroup, lead.cgroup_path.clone()));
-            let container = as_one(id, path, lead, &members);
-            let known = before.pods.get(&id).map(|pod| &pod.container);
-            let container = match known.filter(|known| ***known == container) {
-                Some(known) => known.clone(),
+            let container = merge(id, path, lead, &members);
+            let previous = before.pods.get(&id).map(|pod| &pod.container);
+            let container = match previous.filter(|previous| ***previous == container) {
+                Some(previous) => previous.clone(),
                 None => Arc::new(container),
             };
             units.push(container.clone());
@@ -127,20 +127,20 @@ impl Pods {
     }
 
     /// Cgroup by which an enforced container is enforced.
-    pub fn held_as(&self, cgroup: CgroupId) -> CgroupId {
+    pub fn enforced_as(&self, cgroup: CgroupId) -> CgroupId {
         self.of.get(&cgroup).copied().unwrap_or(cgroup)
     }
 
     /// Container that reports the state of this one's pod, if it is another: sums over all
     /// containers count a pod once.
-    pub fn told_of_another(&self, cgroup: CgroupId) -> Option<&Container> {
+    pub fn reported_by(&self, cgroup: CgroupId) -> Option<&Container> {
         let pod = self.of.get(&cgroup).and_then(|id| self.pods.get(id))?;
         (pod.lead.cgroup != cgroup).then_some(&*pod.lead)
     }
 
-    /// Properties of the pod with the cgroup `held`, if it is one.
-    pub fn get(&self, held: CgroupId) -> Option<Shape<'_>> {
-        self.pods.get(&held).map(|pod| Shape {
+    /// Properties of the pod with the cgroup `cgroup`, if it is one.
+    pub fn get(&self, cgroup: CgroupId) -> Option<PodShape<'_>> {
+        self.pods.get(&cgroup).map(|pod| PodShape {
             has_cgroup: pod.has_cgroup,
             pinned: pod.pinned.as_deref(),
         })
@@ -234,7 +234,7 @@ fn is_pods(path: &Path) -> bool {
     id.len() >= SHORTEST_ID && id.chars().all(is_digit)
 }
 
-fn as_one(
+fn merge(
     cgroup: CgroupId,
     cgroup_path: PathBuf,
     lead: &Container,

@@ -92,15 +92,12 @@ fn a_pod_is_one_container_and_one_row() {
     );
     assert_eq!((pod.name.as_str(), pod.interfaces.len()), ("shop/web", 1));
     assert_eq!(pod.descendants, [CgroupId(10), CgroupId(11)]);
-    assert_eq!(pods.held_as(main.cgroup), pod.cgroup);
-    assert_eq!(pods.held_as(alone.cgroup), alone.cgroup);
+    assert_eq!(pods.enforced_as(main.cgroup), pod.cgroup);
+    assert_eq!(pods.enforced_as(alone.cgroup), alone.cgroup);
     // Sums over all containers count a pod once: the container reports it, not the sandbox.
-    let told_of = |c: &Container| {
-        pods.told_of_another(c.cgroup)
-            .map(|lead| lead.name.as_str())
-    };
+    let reporter = |c: &Container| pods.reported_by(c.cgroup).map(|lead| lead.name.as_str());
     assert_eq!(
-        [&pause, &main, &alone].map(|c| told_of(c)),
+        [&pause, &main, &alone].map(|c| reporter(c)),
         [Some("main"), None, None]
     );
 
@@ -146,7 +143,7 @@ fn a_pod_is_one_container_and_one_row() {
     // A new sandbox in the same namespace.
     let again = group(&mut pods, &[alone, of_kubelet(20, "pause"), main.clone()]);
     assert_eq!(again[1].cgroup, pod.cgroup);
-    assert!(pods.told_of_another(main.cgroup).is_none());
+    assert!(pods.reported_by(main.cgroup).is_none());
 }
 
 /// Promise 31.
@@ -160,7 +157,7 @@ fn one_container_represents_a_pod_without_a_cgroup() {
         (units[0].cgroup, &units[0].cgroup_path),
         (a.cgroup, &a.cgroup_path)
     );
-    assert_eq!(pods.held_as(b.cgroup), a.cgroup);
+    assert_eq!(pods.enforced_as(b.cgroup), a.cgroup);
     let folded = interval(vec![row(&a, 1, 0), row(&b, 2, 0)]);
     assert_eq!(pods.fold(&folded).containers.len(), 1);
     // The remaining container is enforced alone again.
@@ -168,7 +165,7 @@ fn one_container_represents_a_pod_without_a_cgroup() {
         &group(&mut pods, std::slice::from_ref(&b))[0],
         &b
     ));
-    assert_eq!(pods.held_as(b.cgroup), b.cgroup);
+    assert_eq!(pods.enforced_as(b.cgroup), b.cgroup);
 }
 
 /// Promise 31.
@@ -187,8 +184,10 @@ fn cgroups_distinguish_pods_in_the_hosts_namespace() {
     let mut pods = Pods::default();
     let units = group(&mut pods, &[one.clone(), two.clone(), service.clone()]);
     assert_eq!(units.len(), 3);
-    assert!(pods.held_as(one.cgroup) != one.cgroup && pods.held_as(two.cgroup) != two.cgroup);
-    assert_eq!(pods.held_as(service.cgroup), service.cgroup);
+    assert!(
+        pods.enforced_as(one.cgroup) != one.cgroup && pods.enforced_as(two.cgroup) != two.cgroup
+    );
+    assert_eq!(pods.enforced_as(service.cgroup), service.cgroup);
     let folded = interval(vec![row(&one, 1, 0), row(&two, 2, 0), row(&service, 4, 0)]);
     assert_eq!(pods.fold(&folded).containers.len(), 3);
 }

@@ -1,16 +1,16 @@
 //! State of one enforced container: its rates, debts, packet costs, and the decisions that follow.
 
-use super::causers::Causers;
-use super::correction::Standing;
+use super::contended::ContendedCpus;
+use super::correction::CorrectionState;
 use super::debt::{Bounds, Debts};
-use super::decision::{Action, Hold, NapiPlace};
+use super::decision::{Action, MeansSettings, NapiPlace};
 use super::facts::{ContainerFacts, Facts, OwnQuota};
+use super::offenders::Offenders;
 use super::packets::PacketCosts;
-use super::pressed::PressedCpus;
 use super::quota::Quota;
 use super::rates::{Rates, Use};
-use super::slack::Slack;
-use super::{Rules, unseen};
+use super::unused_share::UnusedShare;
+use super::{Rules, uncharged};
 use crate::tuning::network as tuning;
 use cofferdam_types::{Container, ContainerLedger, Means};
 use std::sync::Arc;
@@ -33,15 +33,15 @@ pub(in crate::network) struct Account {
     pub returned_ns: u64,
     /// CPUs by which its quota is raised now.
     pub(super) added_quota_cpus: f64,
-    pub(super) pressed: PressedCpus,
+    pub(super) contended: ContendedCpus,
     /// Time until which its means stay without being needed.
-    held_until: Option<Duration>,
+    enforced_until: Option<Duration>,
     /// Last time when a competitor wanted a CPU where the container causes work.
     waited_at: Option<Duration>,
     /// Last time when its packet limit dropped packets.
     bound_at: Option<Duration>,
     /// Last time when the means withheld CPU time or packets from it.
-    held_back: Option<Duration>,
+    throttled_at: Option<Duration>,
     rates: Rates,
     /// Whether its rates are of contended CPUs.
     is_measured: bool,
@@ -52,16 +52,16 @@ pub(in crate::network) struct Account {
     unstoppable: bool,
     /// Whether its packets exceed what its weight can compensate, or are a flood. Stays until the
     /// means are reverted.
-    outweighed: bool,
+    exceeded_weight: bool,
     /// Whether its packets are mostly full segments that are answered, and no flood.
     streams: bool,
     /// Whether its NAPI threads are wanted. Stays until the means are reverted.
     threaded: bool,
-    slack: Slack,
+    unused_share: UnusedShare,
     /// For how long its packets have exceeded what its weight can compensate.
-    beyond: Duration,
+    exceeding_for: Duration,
     /// For how long its packets have taken nearly all of its share while competitors waited.
-    spent: Duration,
+    exhausted_for: Duration,
 }
 
 /// Contended CPU on which a container's use is bounded by its share.
@@ -73,7 +73,7 @@ pub(super) struct Contest<'a> {
     /// All contended CPUs on which it causes work, with its share of each.
     pub shares: &'a [(u32, f64)],
     /// Containers whose weights are corrected, by CPU.
-    pub causers: &'a Causers,
+    pub offenders: &'a Offenders,
 }
 
 impl Account {
@@ -84,29 +84,29 @@ impl Account {
             charged_ns: 0,
             returned_ns: 0,
             added_quota_cpus: 0.0,
-            pressed: PressedCpus::default(),
-            held_until: None,
+            contended: ContendedCpus::default(),
+            enforced_until: None,
             waited_at: None,
             bound_at: None,
-            held_back: None,
+            throttled_at: None,
             rates: Rates::default(),
             is_measured: false,
             debts: Debts::default(),
             quota: Quota::default(),
             packets: PacketCosts::default(),
             unstoppable: false,
-            outweighed: false,
+            exceeded_weight: false,
             streams: false,
             threaded: false,
-            slack: Slack::default(),
-            beyond: Duration::ZERO,
-            spent: Duration::ZERO,
+            unused_share: UnusedShare::default(),
+            exceeding_for: Duration::ZERO,
+            exhausted_for: Duration::ZERO,
         }
     }
 
     /// Whether its means bound it to its share and quota.
-    pub fn is_held(&self) -> bool {
-        self.held_until.is_some()
+    pub fn is_enforced(&self) -> bool {
+        self.enforced_until.is_some()
     }
 
     /// Whether its packets take a notable part of a CPU in softirqs.
@@ -124,8 +124,8 @@ impl Account {
     }
 
     /// Whether its packets exceed what its weight can compensate.
-    pub fn is_outweighed(&self) -> bool {
-        self.outweighed
+    pub fn has_exceeded_weight(&self) -> bool {
+        self.exceeded_weight
     }
 
     /// Whether its NAPI threads are to run in its cgroup.
@@ -159,23 +159,23 @@ impl Account {
                 let others_ns = self.others_charged_ns(facts, contest);
                 self.measure(facts, own, row, &[contest.cpu], others_ns)
             }
-            None => self.measure(facts, own, row, &own.active.pressed, 0.0),
+            None => self.measure(facts, own, row, &own.active.contended, 0.0),
         };
         if !own.is_alive {
-            return (self.let_go(), 0.0);
+            return (self.revert(), 0.0);
         }
         self.quota.set(own.quota_cpus, own.quota_period);
         // Time that it is charged for others also consumes its quota, and is returned to the quota.
         let of_quota = self.rates.caused().max(-self.rates.owed());
-        if !own.active.pressed.is_empty() || self.tells_in_quota(of_quota) {
-            self.held_until = Some(facts.now + rules.linger);
+        if !own.active.contended.is_empty() || self.matters_to_quota(of_quota) {
+            self.enforced_until = Some(facts.now + rules.linger);
         }
-        match self.held_until {
+        match self.enforced_until {
             None => return (Action::Nothing, 0.0),
             Some(until) if facts.now >= until => {
                 self.debts.lapse();
                 self.quota.debt.lapse();
-                return (self.let_go(), 0.0);
+                return (self.revert(), 0.0);
             }
             Some(_) => {}
         }
@@ -197,28 +197,28 @@ impl Account {
             // A limit's effect is not unused share. Softirq time that remains with a running NAPI
             // thread is the cost of dropping packets, except for streams, whose packets are not
             // dropped.
-            self.outweighed |= own.is_flooded();
-            let takes_over =
-                own.is_flooded() || (!self.streams && self.rates.napi() > tuning::SLACK_LEFT_CPUS);
+            self.exceeded_weight |= own.is_flooded();
+            let takes_over = own.is_flooded()
+                || (!self.streams && self.rates.napi() > tuning::UNUSED_SHARE_SCATTER_CPUS);
             match takes_over {
-                true => self.slack = Slack::default(),
-                false => self.slack.update(&self.rates, share, length),
+                true => self.unused_share = UnusedShare::default(),
+                false => self.unused_share.update(&self.rates, share, length),
             }
         }
         let waited = contest.map_or(&[][..], |contest| contest.shares);
         self.debts
             .fade(|cpu| waited.iter().any(|(at, _)| *at == cpu), length);
-        let hold = Hold {
+        let settings = MeansSettings {
             packets: self.packets(rules, facts.now, own, row, share),
             weight: self.weight(rules, facts.now, own, contest),
             quota_us: self.quota_us(rules, facts.now, own),
             napi: self.napi(rules, facts, own, share),
         };
-        let lowered = own.weight.is_some_and(|w| w.written.is_some()) || hold.weight.is_some();
+        let lowered = own.weight.is_some_and(|w| w.written.is_some()) || settings.weight.is_some();
         let withheld = share.filter(|_| lowered).map_or(0.0, |share| {
             self.rates.withheld(share) * length.as_nanos() as f64
         });
-        (Action::Hold(hold), withheld)
+        (Action::Enforce(settings), withheld)
     }
 
     /// CPU time of an interval that counts against the container's share. Uncontended time on this
@@ -227,7 +227,7 @@ impl Account {
     /// compensate.
     fn counted(&self, now: &Rates, share: f64) -> f64 {
         let used = now.corrected().min(1.0);
-        match self.outweighed {
+        match self.exceeded_weight {
             true => used,
             false => used.min(share + now.taken_beyond(share)),
         }
@@ -237,36 +237,36 @@ impl Account {
     /// recovers slowly. While the means affect the container, it may therefore save more, so that
     /// it gets its share on average. Otherwise the credit covers only the scatter of measurements.
     fn credit(&mut self, now: Duration, own: &ContainerFacts) -> Duration {
-        if own.is_held_back() {
-            self.held_back = Some(now);
+        if own.is_throttled() {
+            self.throttled_at = Some(now);
         }
-        let is_recent = |at| now.saturating_sub(at) < tuning::HELD_BACK;
-        match self.held_back.is_some_and(is_recent) {
-            true => tuning::HELD_BACK_CREDIT,
+        let is_recent = |at| now.saturating_sub(at) < tuning::THROTTLED;
+        match self.throttled_at.is_some_and(is_recent) {
+            true => tuning::THROTTLED_CREDIT,
             false => tuning::CREDIT,
         }
     }
 
     /// Time over which it repays a debt.
     fn pay_back(&self) -> Duration {
-        match self.outweighed && !self.streams {
+        match self.exceeded_weight && !self.streams {
             true => tuning::FLOOD_PAY_BACK,
             false => tuning::PAY_BACK,
         }
     }
 
-    fn let_go(&mut self) -> Action {
-        self.held_until = None;
+    fn revert(&mut self) -> Action {
+        self.enforced_until = None;
         (self.waited_at, self.bound_at) = (None, None);
-        (self.outweighed, self.threaded) = (false, false);
-        self.slack = Slack::default();
-        (self.beyond, self.spent) = (Duration::ZERO, Duration::ZERO);
+        (self.exceeded_weight, self.threaded) = (false, false);
+        self.unused_share = UnusedShare::default();
+        (self.exceeding_for, self.exhausted_for) = (Duration::ZERO, Duration::ZERO);
         self.added_quota_cpus = 0.0;
-        Action::LetGo
+        Action::Revert
     }
 
     /// Whether network CPU of this size, in CPUs, warrants a correction of its quota.
-    fn tells_in_quota(&self, cpus: f64) -> bool {
+    fn matters_to_quota(&self, cpus: f64) -> bool {
         let quota = self.quota.cpus();
         quota.is_some_and(|quota| cpus > tuning::CAUSES_CPUS * quota)
     }
@@ -283,7 +283,7 @@ impl Account {
         let (mut charged, mut interruptions) = (here.charged_host_ns, here.interruptions);
         for row in &facts.interval.containers {
             let id = row.container.cgroup;
-            if id == self.container.cgroup || contest.causers.contains(id, contest.cpu) {
+            if id == self.container.cgroup || contest.offenders.contains(id, contest.cpu) {
                 interruptions = interruptions.saturating_sub(of(&row.interruptions_by_cpu));
             } else {
                 charged += of(&row.charged_by_cpu_ns);
@@ -292,42 +292,44 @@ impl Account {
         charged as f64 + interruptions as f64 * facts.interruptions.on(contest.cpu)
     }
 
-    /// Adds an interval's counts; where the CPU matters, those of `pressed`. Returns the rates of
+    /// Adds an interval's counts; where the CPU matters, those of `contended`. Returns the rates of
     /// the interval.
     fn measure(
         &mut self,
         facts: &Facts,
         own: &ContainerFacts,
         row: Option<&ContainerLedger>,
-        pressed: &[u32],
+        contended: &[u32],
         others_charged_ns: f64,
     ) -> Rates {
         let interval = facts.interval;
         let ledger = row.map(|row| row.ledger).unwrap_or_default();
         let at_pressed = |column: &[u64]| -> u64 {
             let cpus = interval.cpus.iter().zip(column);
-            let pressed = cpus.filter(|((cpu, _), _)| pressed.contains(&cpu.0));
-            pressed.map(|(_, ns)| *ns).sum()
+            let contended = cpus.filter(|((cpu, _), _)| contended.contains(&cpu.0));
+            contended.map(|(_, ns)| *ns).sum()
         };
         let caused = row.map_or(0, |row| at_pressed(&row.caused_by_cpu_ns));
         let charged = row.map_or(0, |row| at_pressed(&row.charged_by_cpu_ns));
-        let unseen_ns = row.map_or(0.0, |row| {
-            unseen::unseen_ns(facts, row, pressed, own.napi_ns)
+        let uncharged_ns = row.map_or(0.0, |row| {
+            uncharged::uncharged_ns(facts, row, contended, own.napi_ns)
         });
-        let met_ns = row.map_or(0.0, |row| unseen::met_ns(facts, row, own.napi_ns));
-        let napi_ns = unseen::napi_on(interval, pressed, own.napi_ns);
+        let interrupted_ns = row.map_or(0.0, |row| {
+            uncharged::interrupted_ns(facts, row, own.napi_ns)
+        });
+        let napi_ns = uncharged::napi_on(interval, contended, own.napi_ns);
         let used = Use {
             usage_ns: own.billed.all_ns,
-            billed_ns: own.billed.on(pressed),
-            there_ns: own.billed.known_on(pressed),
-            caused_ns: ledger.caused_ns() as f64 + unseen_ns,
+            billed_ns: own.billed.on(contended),
+            there_ns: own.billed.known_on(contended),
+            caused_ns: ledger.caused_ns() as f64 + uncharged_ns,
             charged_ns: charged as f64,
             others_charged_ns,
-            owed_ns: ledger.owed_ns() as f64 + unseen_ns - met_ns,
-            softirq_ns: (caused as f64 - napi_ns).max(0.0) + unseen_ns,
+            owed_ns: ledger.owed_ns() as f64 + uncharged_ns - interrupted_ns,
+            softirq_ns: (caused as f64 - napi_ns).max(0.0) + uncharged_ns,
             napi_ns,
         };
-        let was_measured = std::mem::replace(&mut self.is_measured, !pressed.is_empty());
+        let was_measured = std::mem::replace(&mut self.is_measured, !contended.is_empty());
         if self.is_measured && !was_measured {
             self.rates.begin(&used, interval.length);
         }
@@ -357,29 +359,29 @@ impl Account {
         if !self.corrects_weight(rules) {
             return None;
         }
-        let standing = own.weight?;
-        let base = standing.base?;
-        let waits = |at| now.saturating_sub(at) < tuning::WAITED;
-        let nobody_waits = !self.waited_at.is_some_and(waits);
-        if own.active.pressed.is_empty() || nobody_waits || self.rates.runs_elsewhere() {
+        let file = own.weight?;
+        let base = file.base?;
+        let is_recent = |at| now.saturating_sub(at) < tuning::WEIGHT_STAYS;
+        let nobody_waits = !self.waited_at.is_some_and(is_recent);
+        if own.active.contended.is_empty() || nobody_waits || self.rates.runs_elsewhere() {
             // No CPU is contended, or the container does not run there. A low weight would withhold
             // its share, and `ksoftirqd` would get that time.
-            standing.written?;
-            return standing.rewrite(base, 0.0, tuning::WEIGHT_INTERVAL, now);
+            file.written?;
+            return file.rewrite(base, 0.0, tuning::WEIGHT_INTERVAL, now);
         }
         // A weight has no effect while no competitor waits, so nothing is learned.
         let Contest {
             cpu,
             share,
-            causers,
+            offenders,
             ..
         } = contest?;
-        let others = causers.others_share(self.container.cgroup, cpu, share);
+        let others = offenders.others_share(self.container.cgroup, cpu, share);
         let part = self
             .rates
-            .weight_part(share, others, &self.debts.here(), self.slack);
+            .weight_part(share, others, &self.debts.here(), self.unused_share);
         let value = base * part;
-        standing.rewrite(value, tuning::WEIGHT_STEP, tuning::WEIGHT_INTERVAL, now)
+        file.rewrite(value, tuning::WEIGHT_STEP, tuning::WEIGHT_INTERVAL, now)
     }
 
     /// Deducts its debt from its quota, and adds the time that it was charged for others. A quota
@@ -390,19 +392,19 @@ impl Account {
             return None;
         }
         let found = own.own_quota?;
-        let standing = Standing {
+        let file = CorrectionState {
             base: own.quota.base.or(Some(found.quota_us)),
             ..own.quota
         };
         let base = OwnQuota {
-            quota_us: standing.base?,
+            quota_us: file.base?,
             ..found
         };
         let limited = own.limiting.received;
         let left = self.quota.left_for_tasks(base.cpus(), &self.rates, limited);
         let value = (left * base.period_us).max(tuning::LOWEST_QUOTA_US);
-        let written = standing.rewrite(value, tuning::QUOTA_STEP, tuning::QUOTA_INTERVAL, now);
-        let holds = written.or(standing.written.map(|w| w.value));
+        let written = file.rewrite(value, tuning::QUOTA_STEP, tuning::QUOTA_INTERVAL, now);
+        let holds = written.or(file.written.map(|w| w.value));
         let holds = holds.unwrap_or(base.quota_us);
         self.added_quota_cpus = ((holds - base.quota_us) / base.period_us).max(0.0);
         written
@@ -419,33 +421,35 @@ impl Account {
         share: Option<f64>,
     ) -> NapiPlace {
         let length = facts.interval.length;
-        let spends = share.is_some_and(|share| self.rates.softirq() > tuning::SPENT_PART * share);
-        self.spent = match spends {
-            true => (self.spent + length).min(tuning::SPENT),
-            false => self.spent.saturating_sub(length),
+        let spends =
+            share.is_some_and(|share| self.rates.softirq() > tuning::EXHAUSTED_PART * share);
+        self.exhausted_for = match spends {
+            true => (self.exhausted_for + length).min(tuning::EXHAUSTED),
+            false => self.exhausted_for.saturating_sub(length),
         };
         // Without a waiting competitor an assumed share applies.
-        let share = share.unwrap_or(tuning::NOBODY_WAITS_SHARE);
-        self.beyond = match self.rates.is_beyond_weight(share) {
-            true => self.beyond + length,
+        let share = share.unwrap_or(tuning::UNCONTENDED_SHARE);
+        self.exceeding_for = match self.rates.is_beyond_weight(share) {
+            true => self.exceeding_for + length,
             false => Duration::ZERO,
         };
-        let of_quota = self.tells_in_quota(self.rates.caused());
-        self.outweighed |= of_quota || self.beyond >= tuning::BEYOND_WEIGHT;
+        let of_quota = self.matters_to_quota(self.rates.caused());
+        self.exceeded_weight |= of_quota || self.exceeding_for >= tuning::BEYOND_WEIGHT;
         // A NAPI thread only receives; sending causes softirq work with it and without.
         let receives = self.packets.sends() < tuning::SENDER_PART;
         // Streams arrive in large merged segments. For a NAPI thread they are split again, and pass
         // a ring of 256 pieces. A weight is enough for them while it can still be lowered.
-        let has_rest = self.spent < tuning::SPENT;
+        let has_rest = self.exhausted_for < tuning::EXHAUSTED;
         let by_weight = self.streams && has_rest && self.is_by_weight(rules, own);
-        self.threaded |= self.outweighed && ((receives && !by_weight) || self.is_under_quota());
+        self.threaded |=
+            self.exceeded_weight && ((receives && !by_weight) || self.is_under_quota());
         self.unstoppable =
             rules.napi_in_container && self.is_under_quota() && !facts.quota_stops_threads;
         match self.threaded {
-            _ if !rules.may(Means::NapiThread) => NapiPlace::Untouched,
-            _ if self.unstoppable => NapiPlace::KeptOut,
-            true => NapiPlace::Engaged,
-            false => NapiPlace::Untouched,
+            _ if !rules.may(Means::NapiThread) => NapiPlace::Unchanged,
+            _ if self.unstoppable => NapiPlace::Removed,
+            true => NapiPlace::InContainer,
+            false => NapiPlace::Unchanged,
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Competitors on each CPU, and the part of it that each claims.
 
-use super::divided::Divided;
+use super::division::CpuDivision;
 use super::placement::Placement;
 use crate::tuning::network::{
-    BESIDE, HOST_RAN_AVERAGED, LITTLE_PART, RAN_CPUS, RAN_PART, READS_SOON, READS_SOON_AGAIN,
-    RESTS, WANTED_PART,
+    COMPETES, EXTRA_READINGS, EXTRA_READINGS_AGAIN, FADES, HOST_RAN_AVERAGED, LITTLE_PART,
+    RAN_CPUS, RAN_PART, WANTED_PART,
 };
 use cofferdam_types::{CgroupId, CpuTime, Interval};
 use std::collections::{BTreeMap, HashMap};
@@ -16,16 +16,16 @@ const UNKNOWN: CgroupId = CgroupId(0);
 
 /// Cgroup that runs on some CPU.
 #[derive(Debug)]
-struct Known {
+struct Competitor {
     path: PathBuf,
     is_of_host: bool,
-    /// First time that it ran in this role, after it had run nowhere for [`BESIDE`].
-    came: Duration,
+    /// First time that it ran in this role, after it had run nowhere for [`COMPETES`].
+    first_ran: Duration,
 }
 
 /// CPU use of each cgroup, in CPUs, at the last reading: not every interval brings one.
 #[derive(Debug, Default)]
-struct Used {
+struct RecentUse {
     read_at: Option<Duration>,
     /// Time of the reading before the last. The last reading covers the time from then on.
     since: Option<Duration>,
@@ -34,7 +34,7 @@ struct Used {
     recent: HashMap<CgroupId, f64>,
 }
 
-impl Used {
+impl RecentUse {
     /// Adds an interval that ends `now`. All cgroups are read at once: if one has used time, those
     /// without were idle.
     fn note(&mut self, now: Duration, interval: &Interval) {
@@ -51,7 +51,7 @@ impl Used {
             (row.container.cgroup, cpus)
         });
         self.by_cgroup.extend(used.filter(|(_, cpus)| *cpus > 0.0));
-        let keep = (-since.as_secs_f64() / RESTS.as_secs_f64()).exp();
+        let keep = (-since.as_secs_f64() / FADES.as_secs_f64()).exp();
         let recent = rows.iter().filter_map(|row| {
             let id = row.container.cgroup;
             let faded = self.recent.get(&id).map(|cpus| cpus * keep);
@@ -65,23 +65,23 @@ impl Used {
         self.by_cgroup.get(&cgroup).copied().unwrap_or(0.0)
     }
 
-    /// Whether the last reading covers a complete interval after `came`. Any other reading shows
-    /// how late the cgroup came, not how much it wants.
-    fn tells_of_one_that(&self, came: Duration) -> bool {
-        self.since.is_some_and(|since| came <= since)
+    /// Whether the last reading covers a complete interval after `first_ran`. Any other reading
+    /// shows how late the cgroup came, not how much it wants.
+    fn covers_all_since(&self, first_ran: Duration) -> bool {
+        self.since.is_some_and(|since| first_ran <= since)
     }
 }
 
 /// Part of the interruptible work on a CPU that a host cgroup is charged for.
 #[derive(Debug, Default)]
-struct OfHost {
+struct HostCharge {
     /// Average over [`HOST_RAN_AVERAGED`].
     average: f64,
     /// Parts in the last step and the step before it.
     steps: [f64; 2],
 }
 
-impl OfHost {
+impl HostCharge {
     fn next_step(&mut self, keep: f64) {
         self.average *= keep;
         self.steps = [0.0, self.steps[0]];
@@ -96,38 +96,38 @@ impl OfHost {
 
 /// Competitors on each CPU.
 #[derive(Debug, Default)]
-pub(super) struct Rivals {
-    used: Used,
+pub(super) struct Competitors {
+    used: RecentUse,
     placement: Placement,
     /// CPU and cgroup of each competitor, with the last time that it ran there.
-    beside: HashMap<(u32, CgroupId), Duration>,
-    known: HashMap<CgroupId, Known>,
+    ran_at: HashMap<(u32, CgroupId), Duration>,
+    competitors: HashMap<CgroupId, Competitor>,
     /// Charges of host cgroups by CPU.
-    of_host: HashMap<(u32, CgroupId), OfHost>,
-    wants_reading: bool,
+    host_charges: HashMap<(u32, CgroupId), HostCharge>,
+    needs_usage: bool,
     /// Beginning of the current or last extra readings of CPU use.
     soon_since: Option<Duration>,
 }
 
-impl Rivals {
-    /// Adds an interval that ends `now`. The CPU that our thread `looked_at` is ignored: the thread
-    /// ran there for milliseconds, and would count as a competitor until they fade.
-    pub fn note(&mut self, now: Duration, interval: &Interval, looked_at: Option<u32>) {
+impl Competitors {
+    /// Adds an interval that ends `now`. Ignores `measured_cpu`, on which a thread of ours
+    /// measured: it ran there for milliseconds, and would count as a competitor until they fade.
+    pub fn note(&mut self, now: Duration, interval: &Interval, measured_cpu: Option<u32>) {
         let length_ns = interval.length.as_nanos() as f64;
         let keep = (-interval.length.as_secs_f64() / HOST_RAN_AVERAGED.as_secs_f64()).exp();
-        self.of_host.retain(|(cpu, _), ran| {
-            if looked_at != Some(*cpu) {
+        self.host_charges.retain(|(cpu, _), ran| {
+            if measured_cpu != Some(*cpu) {
                 ran.next_step(keep);
             }
             ran.average > RAN_PART / 100.0
         });
         self.used.note(now, interval);
-        self.placement.note(interval, looked_at);
+        self.placement.note(interval, measured_cpu);
         for row in &interval.containers {
             let used_cpus = self.used.cpus(row.container.cgroup);
             let (container, is_of_host) = (&row.container, row.container.is_of_host());
-            let told = interval.cpus.iter().enumerate();
-            for (at, (cpu, time)) in told.filter(|(_, (cpu, _))| looked_at != Some(cpu.0)) {
+            let cpus = interval.cpus.iter().enumerate();
+            for (at, (cpu, time)) in cpus.filter(|(_, (cpu, _))| measured_cpu != Some(cpu.0)) {
                 let ns = row.charged_by_cpu_ns.get(at).copied().unwrap_or(0);
                 // Host tasks that no softirq interrupts ran where they ran before, as next to
                 // `ksoftirqd`.
@@ -137,7 +137,7 @@ impl Rivals {
                 };
                 let part = part_of(time, ns, length_ns).max(used);
                 let part = match is_of_host {
-                    true => self.of_host((cpu.0, container.cgroup), part, keep),
+                    true => self.add_host_charge((cpu.0, container.cgroup), part, keep),
                     false => part,
                 };
                 if part > RAN_PART {
@@ -146,24 +146,24 @@ impl Rivals {
                 }
             }
         }
-        let told = interval.cpus.iter();
-        for (cpu, time) in told.filter(|(cpu, _)| looked_at != Some(cpu.0)) {
+        let cpus = interval.cpus.iter();
+        for (cpu, time) in cpus.filter(|(cpu, _)| measured_cpu != Some(cpu.0)) {
             let part = part_of(time, time.charged_host_ns, length_ns);
-            if self.of_host((cpu.0, UNKNOWN), part, keep) > RAN_PART {
+            if self.add_host_charge((cpu.0, UNKNOWN), part, keep) > RAN_PART {
                 self.ran(now, (cpu.0, UNKNOWN), Path::new("/"), true);
             }
         }
-        self.beside
-            .retain(|_, last| now.saturating_sub(*last) < BESIDE);
-        let beside = &self.beside;
-        self.known
-            .retain(|id, _| beside.keys().any(|(_, other)| other == id));
-        self.wants_reading = self.is_reading_due(now);
+        self.ran_at
+            .retain(|_, last| now.saturating_sub(*last) < COMPETES);
+        let ran_at = &self.ran_at;
+        self.competitors
+            .retain(|id, _| ran_at.keys().any(|(_, other)| other == id));
+        self.needs_usage = self.is_reading_due(now);
     }
 
     /// Whether `cgroup` ran on `cpu` a moment ago.
     pub fn has(&self, cpu: u32, cgroup: CgroupId) -> bool {
-        self.beside.contains_key(&(cpu, cgroup))
+        self.ran_at.contains_key(&(cpu, cgroup))
     }
 
     /// Whether tasks of unknown cgroups ran on `cpu` a moment ago.
@@ -174,90 +174,98 @@ impl Rivals {
     /// Whether cgroups other than `cgroup` ran there and want more of the CPU than a moment.
     pub fn has_other(&self, cpu: u32, cgroup: CgroupId) -> bool {
         let others = self.on(cpu).filter(|(id, _)| *id != cgroup);
-        let wanted = others.map(|(id, known)| self.claim(cpu, id, known).unwrap_or(1.0));
+        let wanted = others.map(|(id, competitor)| self.claim(cpu, id, competitor).unwrap_or(1.0));
         wanted.sum::<f64>() > WANTED_PART
     }
 
     /// Whether the next step should read CPU use: a container appeared whose use is unknown.
-    pub fn wants_reading(&self) -> bool {
-        self.wants_reading
+    pub fn needs_usage(&self) -> bool {
+        self.needs_usage
     }
 
-    /// Whether an extra reading is due. Each reads all cgroups, so they last for [`READS_SOON`] and
-    /// begin at most every [`READS_SOON_AGAIN`].
+    /// Whether an extra reading is due. Each reads all cgroups, so they last for [`EXTRA_READINGS`]
+    /// and begin at most every [`EXTRA_READINGS_AGAIN`].
     fn is_reading_due(&mut self, now: Duration) -> bool {
-        let mut known = self.known.values().filter(|known| !known.is_of_host);
-        if known.all(|known| self.used.tells_of_one_that(known.came)) {
+        let mut competitor = self
+            .competitors
+            .values()
+            .filter(|competitor| !competitor.is_of_host);
+        if competitor.all(|competitor| self.used.covers_all_since(competitor.first_ran)) {
             return false;
         }
-        let is_recent = |at: &Duration| now.saturating_sub(*at) < READS_SOON_AGAIN;
+        let is_recent = |at: &Duration| now.saturating_sub(*at) < EXTRA_READINGS_AGAIN;
         let since = self.soon_since.filter(is_recent).unwrap_or(now);
         self.soon_since = Some(since);
-        now.saturating_sub(since) < READS_SOON
+        now.saturating_sub(since) < EXTRA_READINGS
     }
 
     /// Part of `cpu` that a competitor with little use claims: twice its use. `None` if it uses
     /// more, or its use is unknown.
-    fn claim(&self, cpu: u32, id: CgroupId, known: &Known) -> Option<f64> {
-        let uses = match known.is_of_host {
-            true => self.of_host.get(&(cpu, id)).map_or(0.0, OfHost::uses),
-            false if !self.used.tells_of_one_that(known.came) => return None,
+    fn claim(&self, cpu: u32, id: CgroupId, competitor: &Competitor) -> Option<f64> {
+        let uses = match competitor.is_of_host {
+            true => self
+                .host_charges
+                .get(&(cpu, id))
+                .map_or(0.0, HostCharge::uses),
+            false if !self.used.covers_all_since(competitor.first_ran) => return None,
             false => self.used.recent.get(&id).copied()?,
         };
         (uses < LITTLE_PART).then_some(2.0 * uses)
     }
 
     fn ran(&mut self, now: Duration, who: (u32, CgroupId), path: &Path, is_of_host: bool) {
-        self.beside.insert(who, now);
-        let new = || Known {
+        self.ran_at.insert(who, now);
+        let new = || Competitor {
             path: path.to_owned(),
             is_of_host,
-            came: now,
+            first_ran: now,
         };
-        let known = self.known.entry(who.1).or_insert_with(new);
+        let competitor = self.competitors.entry(who.1).or_insert_with(new);
         // The first task of a container joins the cgroup before it enters its namespace: until then
         // it counts as a host task.
-        if known.is_of_host != is_of_host {
-            *known = new();
+        if competitor.is_of_host != is_of_host {
+            *competitor = new();
         }
     }
 
     /// Adds a host cgroup's `part`. Returns the part that counts. Containers are few, and each one
     /// that runs counts. Host tasks always run for a moment: only tasks that run on average, or
     /// in each step, count.
-    fn of_host(&mut self, of: (u32, CgroupId), part: f64, keep: f64) -> f64 {
+    fn add_host_charge(&mut self, of: (u32, CgroupId), part: f64, keep: f64) -> f64 {
         if part == 0.0 {
-            return self.of_host.get(&of).map_or(0.0, OfHost::uses);
+            return self.host_charges.get(&of).map_or(0.0, HostCharge::uses);
         }
-        let ran = self.of_host.entry(of).or_default();
+        let ran = self.host_charges.entry(of).or_default();
         ran.average += part * (1.0 - keep);
         ran.steps[0] = part;
         ran.uses()
     }
 
     /// Divides `cpu` among its recent competitors by the weights that cgroups have without
-    /// corrections. A container that `is_held` claims its whole share: it does not choose what it
-    /// leaves.
+    /// corrections. A container that `is_throttled` claims its whole share: it does not choose what
+    /// it leaves.
     pub fn divide(
         &self,
         cpu: u32,
-        is_held: impl Fn(CgroupId) -> bool,
+        is_throttled: impl Fn(CgroupId) -> bool,
         weight: impl FnMut(&Path) -> f64,
-    ) -> Divided<'_> {
+    ) -> CpuDivision<'_> {
         let mut claims = BTreeMap::<&Path, Option<f64>>::new();
-        for (id, known) in self.on(cpu) {
-            let claim = self.claim(cpu, id, known).filter(|_| !is_held(id));
+        for (id, competitor) in self.on(cpu) {
+            let claim = self
+                .claim(cpu, id, competitor)
+                .filter(|_| !is_throttled(id));
             // Tasks of unknown cgroups compete together with those of the root.
-            let all = claims.entry(&known.path).or_insert(Some(0.0));
+            let all = claims.entry(&competitor.path).or_insert(Some(0.0));
             *all = all.zip(claim).map(|(all, claim)| all + claim);
         }
-        Divided::among(claims, weight)
+        CpuDivision::among(claims, weight)
     }
 
     /// Recent competitors on `cpu`.
-    fn on(&self, cpu: u32) -> impl Iterator<Item = (CgroupId, &Known)> {
-        let there = self.beside.keys().filter(move |(at, _)| *at == cpu);
-        there.filter_map(|(_, id)| Some((*id, self.known.get(id)?)))
+    fn on(&self, cpu: u32) -> impl Iterator<Item = (CgroupId, &Competitor)> {
+        let runners = self.ran_at.keys().filter(move |(at, _)| *at == cpu);
+        runners.filter_map(|(_, id)| Some((*id, self.competitors.get(id)?)))
     }
 }
 
@@ -265,9 +273,9 @@ impl Rivals {
 /// The work of NAPI threads is charged only to their own containers. 0 where the charge is too
 /// small.
 fn part_of(time: &CpuTime, ns: u64, length_ns: f64) -> f64 {
-    let anybodys = time.measured_ns().saturating_sub(time.napi_thread_ns);
+    let interruptible_ns = time.measured_ns().saturating_sub(time.napi_thread_ns);
     match ns as f64 > RAN_CPUS * length_ns {
-        true => ns as f64 / anybodys.max(1) as f64,
+        true => ns as f64 / interruptible_ns.max(1) as f64,
         false => 0.0,
     }
 }

@@ -3,45 +3,45 @@
 //! unknown cgroups. Idle time has no victim, nor has the time of threads that do network work
 //! themselves. But on a fully used CPU such a thread takes time from the other tasks.
 
+use super::competitors::Competitors;
 use super::idle::IdleTime;
-use super::rivals::Rivals;
 use crate::tuning::network::{
-    CAUSED_NEW_PART, CAUSES_CPUS, COUNTS_CPUS, PAID_CPUS, PRESSED, STAYS_WORST_CPUS,
+    CAUSED_NEW_PART, CAUSES_CPUS, COUNTS_CPUS, STAYS_CONTENDED, STAYS_WORST_CPUS, VICTIM_CPUS,
 };
 use cofferdam_types::{ContainerLedger, Interval};
 use std::time::Duration;
 
 /// CPUs on which others are charged for a container's packets, or were a moment ago.
 #[derive(Debug, Default)]
-pub(super) struct PressedCpus {
-    cpus: Vec<PressedCpu>,
+pub(super) struct ContendedCpus {
+    cpus: Vec<ContendedCpu>,
     /// CPU on which the container's use is bounded.
     worst: Option<u32>,
 }
 
 #[derive(Debug)]
-struct PressedCpu {
+struct ContendedCpu {
     cpu: u32,
     last: Duration,
     /// Part (0..=1) of the CPU that the container's packets took, averaged.
     caused: f64,
 }
 
-impl PressedCpus {
+impl ContendedCpus {
     /// Records the CPUs on which others are charged now, with the part of each that the container's
     /// packets took. A CPU stays contended for a moment: a limited container causes work in bursts.
-    pub fn note(&mut self, pressed: &[(u32, f64)], now: Duration) {
+    pub fn note(&mut self, contended: &[(u32, f64)], now: Duration) {
         self.cpus
-            .retain(|one| now.saturating_sub(one.last) < PRESSED);
+            .retain(|one| now.saturating_sub(one.last) < STAYS_CONTENDED);
         for one in &mut self.cpus {
-            let caused = pressed.iter().find(|(cpu, _)| *cpu == one.cpu);
+            let caused = contended.iter().find(|(cpu, _)| *cpu == one.cpu);
             let caused = caused.map_or(0.0, |(_, part)| *part);
             one.caused += (caused - one.caused) * CAUSED_NEW_PART;
         }
-        for (cpu, caused) in pressed {
+        for (cpu, caused) in contended {
             match self.cpus.iter_mut().find(|one| one.cpu == *cpu) {
                 Some(one) => one.last = now,
-                None => self.cpus.push(PressedCpu {
+                None => self.cpus.push(ContendedCpu {
                     cpu: *cpu,
                     last: now,
                     caused: *caused,
@@ -56,8 +56,8 @@ impl PressedCpus {
     /// is clearly worse.
     pub fn worst(&mut self, shares: &[(u32, f64)]) -> Option<(u32, f64)> {
         let beyond = |(cpu, share): &(u32, f64)| {
-            let known = self.cpus.iter().find(|one| one.cpu == *cpu);
-            let caused = known.map_or(0.0, |one| one.caused);
+            let previous = self.cpus.iter().find(|one| one.cpu == *cpu);
+            let caused = previous.map_or(0.0, |one| one.caused);
             let stays = if self.worst == Some(*cpu) {
                 STAYS_WORST_CPUS
             } else {
@@ -79,7 +79,7 @@ impl PressedCpus {
 
 /// Network CPU charged on each CPU to possible victims there, nanoseconds.
 #[derive(Debug)]
-pub(super) struct Charged {
+pub(super) struct ChargedTime {
     /// Unattributed time on fully used CPUs: `ksoftirqd` did the work, in time that the scheduler
     /// gave it.
     pub threads: Vec<u64>,
@@ -90,19 +90,19 @@ pub(super) struct Charged {
     pub anybody: Vec<u64>,
 }
 
-impl Charged {
-    pub fn of(interval: &Interval, rivals: &Rivals, idle: &IdleTime) -> Charged {
+impl ChargedTime {
+    pub fn of(interval: &Interval, competitors: &Competitors, idle: &IdleTime) -> ChargedTime {
         let threads = interval.cpus.iter();
         let threads = threads.map(|(cpu, time)| match idle.is_full(cpu.0) {
             true => time.charged_nobody_ns,
             false => 0,
         });
         let unknown = interval.cpus.iter();
-        let unknown = unknown.map(|(cpu, time)| match rivals.has_unknown(cpu.0) {
+        let unknown = unknown.map(|(cpu, time)| match competitors.has_unknown(cpu.0) {
             true => time.charged_host_ns,
             false => 0,
         });
-        let mut charged = Charged {
+        let mut charged = ChargedTime {
             threads: threads.collect(),
             containers: vec![0; interval.cpus.len()],
             anybody: unknown.collect(),
@@ -115,7 +115,7 @@ impl Charged {
                 if !is_of_host {
                     charged.containers[i] += ns;
                 }
-                if !is_of_host || rivals.has(cpu.0, row.container.cgroup) {
+                if !is_of_host || competitors.has(cpu.0, row.container.cgroup) {
                     charged.anybody[i] += ns;
                 }
             }
@@ -127,7 +127,7 @@ impl Charged {
     /// the quota bounds its packets anywhere. A host task that sends to such a container is charged
     /// for the packets dropped there. No weight of the container repays that, and counting it would
     /// stop the container's own tasks.
-    pub fn pressing(&self, is_under_quota: bool) -> &[u64] {
+    pub fn contending_with(&self, is_under_quota: bool) -> &[u64] {
         match is_under_quota {
             true => &self.containers,
             false => &self.anybody,
@@ -138,21 +138,21 @@ impl Charged {
 /// CPUs on which the container of `row` causes work with victims, and the part of each that it
 /// takes. The victims are charged in their own time, or wait while `ksoftirqd` works; a quota does
 /// not count the latter.
-pub(super) fn pressed_cpus(
+pub(super) fn contended_cpus(
     row: &ContainerLedger,
-    charged: &Charged,
+    charged: &ChargedTime,
     is_under_quota: bool,
-    rivals: &Rivals,
+    competitors: &Competitors,
     interval: &Interval,
 ) -> Vec<(u32, f64)> {
     let length_ns = interval.length.as_nanos() as f64;
     let columns = row.caused_by_cpu_ns.iter().zip(&row.charged_by_cpu_ns);
-    let paid = charged.pressing(is_under_quota).iter();
+    let paid = charged.contending_with(is_under_quota).iter();
     let cpus = interval.cpus.iter().zip(columns);
     let cpus = cpus.zip(paid.zip(&charged.threads));
     cpus.filter(|(((cpu, _), (caused, own)), (paid, threads))| {
-        let is_paid = |ns: u64| ns as f64 > PAID_CPUS * length_ns;
-        let waits = || !is_under_quota && rivals.has_other(cpu.0, row.container.cgroup);
+        let is_paid = |ns: u64| ns as f64 > VICTIM_CPUS * length_ns;
+        let waits = || !is_under_quota && competitors.has_other(cpu.0, row.container.cgroup);
         let others_pay = is_paid(paid.saturating_sub(**own)) || (is_paid(**threads) && waits());
         others_pay && **caused as f64 > CAUSES_CPUS * length_ns
     })
@@ -171,16 +171,22 @@ pub(super) fn counts(row: &ContainerLedger, interval: &Interval) -> bool {
 
 /// Time that a container was charged for others on the interval's `at`th CPU, nanoseconds: charged
 /// minus caused.
-pub(super) fn paid_at(row: &ContainerLedger, at: usize) -> u64 {
+pub(super) fn charged_for_others_at(row: &ContainerLedger, at: usize) -> u64 {
     let ns = |column: &[u64]| column.get(at).copied().unwrap_or(0);
     ns(&row.charged_by_cpu_ns).saturating_sub(ns(&row.caused_by_cpu_ns))
 }
 
 /// Time that a container was charged for others on these CPUs, nanoseconds.
-pub(super) fn paid_ns(row: &ContainerLedger, cpus: &[u32], interval: &Interval) -> f64 {
+pub(super) fn charged_for_others_ns(
+    row: &ContainerLedger,
+    cpus: &[u32],
+    interval: &Interval,
+) -> f64 {
     let there = interval.cpus.iter().enumerate();
     let there = there.filter(|(_, (cpu, _))| cpus.contains(&cpu.0));
-    there.map(|(at, _)| paid_at(row, at)).sum::<u64>() as f64
+    there
+        .map(|(at, _)| charged_for_others_at(row, at))
+        .sum::<u64>() as f64
 }
 
 #[cfg(test)]
@@ -194,7 +200,7 @@ mod tests {
     /// Promise 34.
     #[test]
     fn the_cpu_furthest_beyond_the_share_is_chosen() {
-        let mut cpus = PressedCpus::default();
+        let mut cpus = ContendedCpus::default();
         for step in 0..100 {
             cpus.note(&[(0, 0.6), (1, 0.1)], STEP * step);
             assert_eq!(cpus.worst(&[(0, 0.5), (1, 0.5)]), Some((0, 0.5)));
@@ -208,12 +214,12 @@ mod tests {
     /// Promise 34.
     #[test]
     fn the_choice_stays_until_another_cpu_is_clearly_worse() {
-        let mut cpus = PressedCpus::default();
+        let mut cpus = ContendedCpus::default();
         let shares = [(0, 0.5), (1, 0.5)];
         cpus.note(&[(0, 0.6), (1, 0.3)], Duration::ZERO);
         assert_eq!(cpus.worst(&shares), Some((0, 0.5)));
         let mut now = Duration::ZERO;
-        let mut cause = |cpus: &mut PressedCpus, there: f64| {
+        let mut cause = |cpus: &mut ContendedCpus, there: f64| {
             for _ in 0..500 {
                 now += STEP;
                 cpus.note(&[(0, 0.6), (1, there)], now);
@@ -223,7 +229,7 @@ mod tests {
         assert_eq!(cause(&mut cpus, 0.63), Some(0));
         assert_eq!(cause(&mut cpus, 0.7), Some(1));
         assert_eq!(cause(&mut cpus, 0.6), Some(1), "nor back at once");
-        cpus.note(&[], now + PRESSED);
+        cpus.note(&[], now + STAYS_CONTENDED);
         assert!(cpus.cpus().is_empty());
     }
 
@@ -242,24 +248,24 @@ mod tests {
             charged_nobody_ns: 6_000_000,
             ..CpuTime::default()
         };
-        let pressed = |idle_part: f64, victim_ns: u64, is_under_quota: bool| {
+        let contended = |idle_part: f64, victim_ns: u64, is_under_quota: bool| {
             let mut interval = interval(&[time], &[(8_000_000, 1_950_000), (0, 50_000)]);
             interval.containers[1].ledger.cpu_usage_ns = victim_ns;
-            let mut rivals = Rivals::default();
-            rivals.note(Duration::ZERO, &interval, None);
+            let mut competitors = Competitors::default();
+            competitors.note(Duration::ZERO, &interval, None);
             let mut idle = IdleTime::default();
             idle.update(&IdleParts {
                 length: STEP,
                 by_cpu: [(0, idle_part)].into(),
             });
-            let charged = Charged::of(&interval, &rivals, &idle);
+            let charged = ChargedTime::of(&interval, &competitors, &idle);
             let row = &interval.containers[0];
-            let cpus = pressed_cpus(row, &charged, is_under_quota, &rivals, &interval);
+            let cpus = contended_cpus(row, &charged, is_under_quota, &competitors, &interval);
             !cpus.is_empty()
         };
-        assert!(pressed(0.0, 5_000_000, false));
-        assert!(!pressed(0.5, 5_000_000, false), "nobody waits");
-        assert!(!pressed(0.0, 100_000, false), "nobody else runs there");
-        assert!(!pressed(0.0, 5_000_000, true), "its quota bounds it");
+        assert!(contended(0.0, 5_000_000, false));
+        assert!(!contended(0.5, 5_000_000, false), "nobody waits");
+        assert!(!contended(0.0, 100_000, false), "nobody else runs there");
+        assert!(!contended(0.0, 5_000_000, true), "its quota bounds it");
     }
 }

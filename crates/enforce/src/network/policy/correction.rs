@@ -5,21 +5,21 @@ use std::time::Duration;
 
 /// Weight or quota file whose value follows the container's debt.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(in crate::network) struct Standing {
+pub(in crate::network) struct CorrectionState {
     /// Value without corrections.
     pub base: Option<f64>,
     /// Correction in the file, if any.
-    pub written: Option<Written>,
+    pub written: Option<Correction>,
 }
 
 /// Value that was written, and when.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::network) struct Written {
+pub(in crate::network) struct Correction {
     pub value: f64,
     pub at: Duration,
 }
 
-impl Standing {
+impl CorrectionState {
     /// Whether the correction lowers the value by more than a step.
     pub fn is_lowered(&self) -> bool {
         let both = self.written.zip(self.base);
@@ -46,19 +46,19 @@ mod tests {
     #[test]
     fn only_changes_that_matter_are_written_and_not_too_often() {
         let ms = Duration::from_millis;
-        let mut standing = Standing {
+        let mut state = CorrectionState {
             base: Some(100.0),
             written: None,
         };
-        let rewrite = |s: &Standing, value, at| s.rewrite(value, 0.03, ms(15), ms(at));
-        assert_eq!(rewrite(&standing, 98.0, 0), None);
-        assert_eq!(rewrite(&standing, 90.0, 0), Some(90.0));
-        standing.written = Some(Written {
+        let rewrite = |s: &CorrectionState, value, at| s.rewrite(value, 0.03, ms(15), ms(at));
+        assert_eq!(rewrite(&state, 98.0, 0), None);
+        assert_eq!(rewrite(&state, 90.0, 0), Some(90.0));
+        state.written = Some(Correction {
             value: 90.0,
             at: ms(0),
         });
-        assert_eq!(rewrite(&standing, 80.0, 10), None);
-        assert_eq!(rewrite(&standing, 80.0, 15), Some(80.0));
-        assert_eq!(rewrite(&standing, 88.0, 15), None);
+        assert_eq!(rewrite(&state, 80.0, 10), None);
+        assert_eq!(rewrite(&state, 80.0, 15), Some(80.0));
+        assert_eq!(rewrite(&state, 88.0, 15), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Debt: CPU time that a container used beyond its share.
 
-use crate::tuning::network::{PAY_BACK, RESTS};
+use crate::tuning::network::{FADES, PAY_BACK};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl Debt {
     /// debt.
     pub fn fade(&mut self, length: Duration) {
         let owed = self.ns.max(0.0);
-        let forgiven = owed * (1.0 - (-length.as_secs_f64() / RESTS.as_secs_f64()).exp());
+        let forgiven = owed * (1.0 - (-length.as_secs_f64() / FADES.as_secs_f64()).exp());
         self.forgiven_ns += forgiven;
         self.ns -= forgiven;
     }

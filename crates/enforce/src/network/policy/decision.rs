@@ -15,14 +15,14 @@ pub(in crate::network) enum Action {
     /// Nothing to do: it has no victim.
     Nothing,
     /// All its means are to be reverted.
-    LetGo,
+    Revert,
     /// The means are to be applied.
-    Hold(Hold),
+    Enforce(MeansSettings),
 }
 
 /// Means for one container, with their parameters. `None` leaves a value unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(in crate::network) struct Hold {
+pub(in crate::network) struct MeansSettings {
     pub packets: Packets,
     /// CPU weight, in its file's unit.
     pub weight: Option<f64>,
@@ -36,12 +36,12 @@ pub(in crate::network) struct Hold {
 pub(in crate::network) enum Packets {
     /// The limit stays as it is.
     #[default]
-    Kept,
+    Unchanged,
     /// A limit with this budget applies.
     Limited(PacketLimit),
     /// The limit is removed: it has dropped nothing for a while, and every packet pays for passing
     /// it.
-    Freed,
+    Unlimited,
 }
 
 /// Decision about a container's NAPI threads.
@@ -49,11 +49,11 @@ pub(in crate::network) enum Packets {
 pub(in crate::network) enum NapiPlace {
     /// The means is not allowed, or not wanted.
     #[default]
-    Untouched,
+    Unchanged,
     /// Existing threads must leave the container's cgroup.
-    KeptOut,
+    Removed,
     /// The threads are to run in the container's cgroup.
-    Engaged,
+    InContainer,
 }
 
 /// A limit on a container's packets.

@@ -7,7 +7,7 @@ use std::path::Path;
 /// CPU divided by weight among the cgroups that run there. A cgroup that claims less than its share
 /// gets its claim; the rest goes to the others.
 #[derive(Debug)]
-pub(super) struct Divided<'a> {
+pub(super) struct CpuDivision<'a> {
     /// Competitors that could use more than their shares, sorted by path.
     busy: Vec<&'a Path>,
     /// Shares of `busy`, parts (0..=1) of `left`.
@@ -18,20 +18,20 @@ pub(super) struct Divided<'a> {
     left: f64,
 }
 
-impl<'a> Divided<'a> {
+impl<'a> CpuDivision<'a> {
     /// Divides a CPU among the cgroups at these paths. Each claims a part (0..=1) of it, or with
     /// `None` all that it can get. `weight` returns the weight of a cgroup path.
     pub fn among(
         claims: BTreeMap<&'a Path, Option<f64>>,
         mut weight: impl FnMut(&Path) -> f64,
-    ) -> Divided<'a> {
+    ) -> CpuDivision<'a> {
         let mut rest: Vec<(&Path, Option<f64>)> = claims.into_iter().collect();
         let (mut claimed, mut left) = (HashMap::new(), 1.0);
         // Each round leaves more to the rest, so that further claims may fall below their share.
         while rest.iter().any(|(_, claim)| claim.is_some()) {
             let paths: Vec<&Path> = rest.iter().map(|(path, _)| *path).collect();
             let mut fair = share::fair_shares(&paths, &mut weight).into_iter();
-            let (mut asked, known) = (0.0, claimed.len());
+            let (mut asked, before) = (0.0, claimed.len());
             rest.retain(|(path, claim)| {
                 let fair = fair.next().unwrap_or(0.0) * left;
                 let Some(less) = claim.filter(|claim| *claim < fair) else {
@@ -41,13 +41,13 @@ impl<'a> Divided<'a> {
                 claimed.insert(*path, less);
                 false
             });
-            if claimed.len() == known {
+            if claimed.len() == before {
                 break;
             }
             left -= asked;
         }
         let busy: Vec<&Path> = rest.into_iter().map(|(path, _)| path).collect();
-        Divided {
+        CpuDivision {
             shares: share::fair_shares(&busy, weight),
             busy,
             claimed,
@@ -80,8 +80,8 @@ mod tests {
         let claims = claims
             .iter()
             .map(|(path, claim)| (Path::new(*path), *claim));
-        let divided = Divided::among(claims.collect(), |_| 100.0);
-        let share = |path: &&str| divided.share(Path::new(path), |_| 100.0);
+        let division = CpuDivision::among(claims.collect(), |_| 100.0);
+        let share = |path: &&str| division.share(Path::new(path), |_| 100.0);
         of.iter().map(share).collect()
     }
 

@@ -1,6 +1,6 @@
 //! Observations of an interval, as plain values.
 
-use super::correction::Standing;
+use super::correction::CorrectionState;
 use cofferdam_types::{CgroupId, Interval};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -11,9 +11,9 @@ use std::time::Duration;
 pub(in crate::network) struct Active {
     pub cgroup: CgroupId,
     /// CPUs on which others are charged for its packets now.
-    pub pressed_now: Vec<u32>,
+    pub contended_now: Vec<u32>,
     /// CPUs on which others are charged now, or were a moment ago.
-    pub pressed: Vec<u32>,
+    pub contended: Vec<u32>,
 }
 
 /// Input of a decision.
@@ -79,7 +79,7 @@ pub(in crate::network) struct ContainerFacts {
     pub active: Active,
     /// Whether it has a process. Without one nothing may keep its cgroup in use.
     pub is_alive: bool,
-    pub billed: Billed,
+    pub billed: BilledInterval,
     /// CPU time of its NAPI threads, nanoseconds.
     pub napi_ns: u64,
     /// CPUs that it may use: the tightest quota of its cgroup and the cgroups above.
@@ -89,15 +89,15 @@ pub(in crate::network) struct ContainerFacts {
     /// Own quota; `None` if only a cgroup above has one.
     pub own_quota: Option<OwnQuota>,
     /// Weight file; `None` without a CPU controller.
-    pub weight: Option<Standing>,
+    pub weight: Option<CorrectionState>,
     /// Quota file.
-    pub quota: Standing,
+    pub quota: CorrectionState,
     pub limiting: Limiting,
 }
 
 impl ContainerFacts {
     /// Whether the means withheld anything from it in the interval.
-    pub fn is_held_back(&self) -> bool {
+    pub fn is_throttled(&self) -> bool {
         let counts = self.limiting.counts;
         let lowered = self.weight.is_some_and(|weight| weight.is_lowered());
         lowered || counts.rx_dropped + counts.tx_dropped > 0
@@ -113,14 +113,14 @@ impl ContainerFacts {
 
 /// CPU time that the scheduler billed in an interval, nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(in crate::network) struct Billed {
+pub(in crate::network) struct BilledInterval {
     /// Time on all CPUs.
     pub all_ns: f64,
     /// Time on each CPU; empty where the kernel reports only the sum (pure cgroup v2).
     pub by_cpu_ns: Vec<f64>,
 }
 
-impl Billed {
+impl BilledInterval {
     /// Time on the CPUs `cpus`, or on all CPUs where the kernel reports only the sum.
     pub fn on(&self, cpus: &[u32]) -> f64 {
         match self.by_cpu_ns.is_empty() {
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn without_times_by_cpu_the_sum_counts() {
         let by_cpu_ns = vec![200.0, 400.0];
-        let mut billed = Billed {
+        let mut billed = BilledInterval {
             all_ns: 600.0,
             by_cpu_ns,
         };

@@ -6,43 +6,45 @@
 //! determine the shares. [`Policy::decide`] decides.
 
 mod account;
-mod causers;
+mod competitors;
+mod contended;
 mod correction;
 mod debt;
 mod decision;
-mod divided;
+mod division;
 mod facts;
 mod idle;
+mod offenders;
 mod packets;
-mod payers;
 mod placement;
-mod pressed;
 mod quota;
 mod rates;
-mod rivals;
 mod share;
 #[cfg(test)]
 pub(super) mod simulation;
-mod slack;
-mod unseen;
+mod uncharged;
+mod unused_share;
+mod victims;
 
 pub(super) use account::Account;
-pub(super) use correction::{Standing, Written};
-pub(super) use decision::{Action, Decision, Hold, NapiPlace, PacketLimit, Packets, Spending};
-pub(super) use facts::{
-    Active, Billed, ContainerFacts, Facts, IdleParts, InterruptionCosts, Limiting, OwnQuota,
+pub(super) use correction::{Correction, CorrectionState};
+pub(super) use decision::{
+    Action, Decision, MeansSettings, NapiPlace, PacketLimit, Packets, Spending,
 };
-pub(super) use payers::Unpaid;
+pub(super) use facts::{
+    Active, BilledInterval, ContainerFacts, Facts, IdleParts, InterruptionCosts, Limiting, OwnQuota,
+};
+pub(super) use victims::UncompensatedTime;
 
-use causers::Causers;
 use cofferdam_types::{CgroupId, Container, ContainerLedger, Interval, Means};
+use competitors::Competitors;
 use idle::IdleTime;
-use payers::Payers;
-use rivals::Rivals;
+use offenders::Offenders;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use victims::Victims;
 
 /// Permitted means and bounds.
 #[derive(Clone, Debug)]
@@ -69,8 +71,8 @@ pub(super) struct Policy {
     pub rules: Rules,
     accounts: BTreeMap<CgroupId, Account>,
     idle: IdleTime,
-    rivals: Rivals,
-    payers: Payers,
+    competitors: Competitors,
+    victims: Victims,
     /// Time returned in this step to containers without a rule, nanoseconds.
     to_others: HashMap<CgroupId, f64>,
 }
@@ -81,8 +83,8 @@ impl Policy {
             rules,
             accounts: BTreeMap::new(),
             idle: IdleTime::default(),
-            rivals: Rivals::default(),
-            payers: Payers::default(),
+            competitors: Competitors::default(),
+            victims: Victims::default(),
             to_others: HashMap::new(),
         }
     }
@@ -93,8 +95,8 @@ impl Policy {
         let keep: HashSet<CgroupId> = wanted.iter().map(|c| c.cgroup).collect();
         self.accounts.retain(|id, _| keep.contains(id));
         for container in wanted {
-            let known = self.accounts.entry(container.cgroup);
-            let account = known.or_insert_with(|| Account::new(container.clone()));
+            let account = self.accounts.entry(container.cgroup);
+            let account = account.or_insert_with(|| Account::new(container.clone()));
             account.container = container.clone();
             account.weight_reserved = reserved.contains(&container.cgroup);
         }
@@ -105,48 +107,54 @@ impl Policy {
     }
 
     /// Network CPU of others that the container is charged for and has not been repaid.
-    pub fn unpaid(&self, cgroup: CgroupId) -> Option<Unpaid> {
-        self.payers.unpaid(cgroup)
+    pub fn uncompensated(&self, cgroup: CgroupId) -> Option<UncompensatedTime> {
+        self.victims.uncompensated(cgroup)
     }
 
     /// Victims that no rule enforces, by name; the worst first.
-    pub fn others_unpaid(&self) -> Vec<(&str, Unpaid)> {
-        self.payers.others(&self.accounts)
+    pub fn uncompensated_without_rule(&self) -> Vec<(&str, UncompensatedTime)> {
+        self.victims.others(&self.accounts)
     }
 
-    /// Whether the next step should read CPU use; see [`Rivals::wants_reading`].
-    pub fn wants_reading(&self) -> bool {
-        self.rivals.wants_reading()
+    /// Whether the next step should read CPU use; see [`Competitors::needs_usage`].
+    pub fn needs_usage(&self) -> bool {
+        self.competitors.needs_usage()
     }
 
-    /// Containers that need a decision. All others cost only this comparison. The CPU that a thread
-    /// of ours has just `looked_at` is ignored: our thread would count as a competitor.
+    /// Containers that need a decision. All others cost only this comparison. Ignores
+    /// `measured_cpu`: our thread, which measured there, would count as a competitor.
     pub fn attention(
         &mut self,
         now: Duration,
         interval: &Interval,
-        looked_at: Option<u32>,
+        measured_cpu: Option<u32>,
     ) -> Vec<Active> {
         if self.accounts.is_empty() {
             return Vec::new();
         }
-        self.rivals.note(now, interval, looked_at);
+        self.competitors.note(now, interval, measured_cpu);
         let rows = rows_by_cgroup(interval);
-        let charged = pressed::Charged::of(interval, &self.rivals, &self.idle);
+        let charged = contended::ChargedTime::of(interval, &self.competitors, &self.idle);
         let mut active = Vec::new();
         for (id, account) in &mut self.accounts {
             let row = rows.get(id).copied();
-            let pressed_now = row.map_or_else(Vec::new, |row| {
+            let contended_now = row.map_or_else(Vec::new, |row| {
                 let is_under_quota = account.is_under_quota();
-                pressed::pressed_cpus(row, &charged, is_under_quota, &self.rivals, interval)
+                contended::contended_cpus(
+                    row,
+                    &charged,
+                    is_under_quota,
+                    &self.competitors,
+                    interval,
+                )
             });
-            let counts = row.is_some_and(|row| pressed::counts(row, interval));
-            if account.is_held() || !pressed_now.is_empty() || counts {
-                account.pressed.note(&pressed_now, now);
+            let counts = row.is_some_and(|row| contended::counts(row, interval));
+            if account.is_enforced() || !contended_now.is_empty() || counts {
+                account.contended.note(&contended_now, now);
                 active.push(Active {
                     cgroup: *id,
-                    pressed: account.pressed.cpus(),
-                    pressed_now: pressed_now.into_iter().map(|(cpu, _)| cpu).collect(),
+                    contended: account.contended.cpus(),
+                    contended_now: contended_now.into_iter().map(|(cpu, _)| cpu).collect(),
                 });
             }
         }
@@ -157,7 +165,7 @@ impl Policy {
     /// [`Policy::decide`] needs for `active`.
     pub fn weights_wanted(&mut self, idle: &IdleParts, active: &[Active]) -> BTreeSet<PathBuf> {
         self.idle.update(idle);
-        let (mut wanted, mut divided) = (BTreeSet::new(), BTreeMap::new());
+        let (mut wanted, mut divisions) = (BTreeSet::new(), BTreeMap::new());
         let mut want = |path: &Path| {
             wanted.insert(path.to_owned());
             1.0
@@ -169,13 +177,13 @@ impl Policy {
             // Needed even without competitors: a stream of unknown weight would count as one that
             // no weight can bound, and get a NAPI thread.
             want(&account.container.cgroup_path);
-            for cpu in self.idle.full(&one.pressed) {
-                let known = divided.entry(cpu);
-                let there = known.or_insert_with(|| {
-                    let is_held = |id| self.is_held_back(id);
-                    self.rivals.divide(cpu, is_held, &mut want)
+            for cpu in self.idle.full(&one.contended) {
+                let entry = divisions.entry(cpu);
+                let division = entry.or_insert_with(|| {
+                    let is_throttled = |id| self.is_throttled(id);
+                    self.competitors.divide(cpu, is_throttled, &mut want)
                 });
-                there.share(&account.container.cgroup_path, &mut want);
+                division.share(&account.container.cgroup_path, &mut want);
             }
         }
         wanted
@@ -187,34 +195,34 @@ impl Policy {
         let mut decision = Decision::default();
         let mut withheld = Vec::new();
         let shares = self.shares(facts);
-        let mut causers = Causers::default();
+        let mut offenders = Offenders::default();
         for (one, shares) in facts.containers.iter().zip(&shares) {
             let account = self.accounts.get(&one.active.cgroup);
             if account.is_some_and(Account::causes_work) {
-                causers.add(one.active.cgroup, shares);
+                offenders.add(one.active.cgroup, shares);
             }
         }
         for (one, shares) in facts.containers.iter().zip(&shares) {
             let Some(account) = self.accounts.get_mut(&one.active.cgroup) else {
                 continue;
             };
-            let contest = account.pressed.worst(shares);
+            let contest = account.contended.worst(shares);
             let contest = contest.map(|(cpu, share)| account::Contest {
                 cpu,
                 share,
                 shares,
-                causers: &causers,
+                offenders: &offenders,
             });
             let row = rows.get(&one.active.cgroup).copied();
             let (action, withheld_ns) = account.step(&self.rules, facts, one, row, contest);
-            withheld.push(payers::Withheld {
+            withheld.push(victims::Withheld {
                 cgroup: one.active.cgroup,
-                cpus: &one.active.pressed_now,
+                cpus: &one.active.contended_now,
                 ns: withheld_ns,
             });
             decision.containers.push((one.active.cgroup, action));
         }
-        self.to_others = payers::note_returned(&mut self.accounts, &withheld, facts.interval);
+        self.to_others = victims::note_returned(&mut self.accounts, &withheld, facts.interval);
         decision
     }
 
@@ -222,24 +230,24 @@ impl Policy {
     /// competitors want to run.
     fn shares(&self, facts: &Facts) -> Vec<Vec<(u32, f64)>> {
         let weight = |path: &Path| {
-            let known = facts.weights.get(path).copied();
-            known.unwrap_or(share::EQUAL_WEIGHT)
+            let weight = facts.weights.get(path).copied();
+            weight.unwrap_or(share::EQUAL_WEIGHT)
         };
-        let mut divided = BTreeMap::new();
+        let mut divisions = BTreeMap::new();
         let mut shares = |of: &ContainerFacts| {
             let Some(account) = self.accounts.get(&of.active.cgroup) else {
                 return Vec::new();
             };
-            let full = self.idle.full(&of.active.pressed);
+            let full = self.idle.full(&of.active.contended);
             let wanted = full.into_iter();
-            let wanted = wanted.filter(|cpu| self.rivals.has_other(*cpu, of.active.cgroup));
+            let wanted = wanted.filter(|cpu| self.competitors.has_other(*cpu, of.active.cgroup));
             let shares = wanted.map(|cpu| {
-                let known = divided.entry(cpu);
-                let there = known.or_insert_with(|| {
-                    let is_held = |id| self.is_held_back(id);
-                    self.rivals.divide(cpu, is_held, weight)
+                let entry = divisions.entry(cpu);
+                let division = entry.or_insert_with(|| {
+                    let is_throttled = |id| self.is_throttled(id);
+                    self.competitors.divide(cpu, is_throttled, weight)
                 });
-                (cpu, there.share(&account.container.cgroup_path, weight))
+                (cpu, division.share(&account.container.cgroup_path, weight))
             });
             shares.collect()
         };
@@ -247,15 +255,15 @@ impl Policy {
     }
 
     /// Whether the means may keep the container below what it would use.
-    fn is_held_back(&self, cgroup: CgroupId) -> bool {
+    fn is_throttled(&self, cgroup: CgroupId) -> bool {
         let account = self.accounts.get(&cgroup);
-        account.is_some_and(|account| account.is_held() && account.causes_work())
+        account.is_some_and(|account| account.is_enforced() && account.causes_work())
     }
 
     /// Ends a step: records the victims' uncompensated time.
-    pub fn note_payers(&mut self, interval: &Interval) {
+    pub fn note_victims(&mut self, interval: &Interval) {
         let to_others = std::mem::take(&mut self.to_others);
-        self.payers.note(&self.accounts, &to_others, interval);
+        self.victims.note(&self.accounts, &to_others, interval);
     }
 }
 

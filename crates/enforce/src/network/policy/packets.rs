@@ -3,7 +3,7 @@
 use super::facts::ContainerFacts;
 use super::quota::Quota;
 use super::rates::Rates;
-use crate::tuning::network::{ANSWERED, FEW_PACKETS, RATE_MEMORY_S};
+use crate::tuning::network::{FEW_PACKETS, MOST_PER_ANSWER, RATE_MEMORY_S};
 use cofferdam_types::ContainerLedger;
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ impl PacketCosts {
     /// Whether traffic flows both ways, however unevenly.
     pub fn are_answered(&self) -> bool {
         let (rx, tx) = (self.rx.packets, self.tx.packets);
-        rx.min(tx) * ANSWERED >= rx.max(tx)
+        rx.min(tx) * MOST_PER_ANSWER >= rx.max(tx)
     }
 
     /// Part (0..=1) of its network CPU that is for sent packets.

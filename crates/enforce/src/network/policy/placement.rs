@@ -1,7 +1,7 @@
 //! Placement of each cgroup: the part of its CPU time that it used on each CPU. Cgroup v2 reports
 //! only the sum, so the parts are estimated from softirqs, which interrupt the running task.
 
-use super::pressed::paid_at;
+use super::contended::charged_for_others_at;
 use crate::tuning::network::{PLACED_NS, RAN_CPUS};
 use cofferdam_types::{CgroupId, ContainerLedger, CpuId, CpuTime, Interval};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -11,48 +11,49 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 pub(super) struct Placement {
     parts: HashMap<CgroupId, BTreeMap<u32, f64>>,
     /// Network CPU charged for others in the interval, by the interval's CPUs, nanoseconds.
-    paid_ns: Vec<u64>,
+    charged_for_others_ns: Vec<u64>,
 }
 
 impl Placement {
     /// Adds an interval's softirqs by the cgroup that they interrupted. Few interruptions say
     /// little, so older ones count too: on one CPU `ksoftirqd` may hide a sender, while a few
-    /// softirqs interrupt it on another where it hardly runs. The CPU that our thread `looked_at`
-    /// is ignored.
-    pub fn note(&mut self, interval: &Interval, looked_at: Option<u32>) {
+    /// softirqs interrupt it on another where it hardly runs. Ignores `measured_cpu`, on which a
+    /// thread of ours measured.
+    pub fn note(&mut self, interval: &Interval, measured_cpu: Option<u32>) {
         let ids = interval.containers.iter().map(|row| row.container.cgroup);
         let present: HashSet<CgroupId> = ids.collect();
         self.parts.retain(|id, _| present.contains(id));
-        self.paid_ns.clear();
+        self.charged_for_others_ns.clear();
         let all = |at: usize| {
             interval
                 .containers
                 .iter()
-                .map(|row| paid_at(row, at))
+                .map(|row| charged_for_others_at(row, at))
                 .sum::<u64>()
         };
-        self.paid_ns.extend((0..interval.cpus.len()).map(all));
+        self.charged_for_others_ns
+            .extend((0..interval.cpus.len()).map(all));
         let length_ns = interval.length.as_nanos() as f64;
         for row in &interval.containers {
             let columns = interval.cpus.iter().zip(&row.charged_by_cpu_ns);
-            let told = |(cpu, _): &(CpuId, CpuTime)| looked_at != Some(cpu.0);
-            let columns = columns.filter(|(cpu, ns)| **ns > 0 && told(cpu));
-            let met_ns: u64 = columns.clone().map(|(_, ns)| ns).sum();
-            if met_ns as f64 <= RAN_CPUS * length_ns {
+            let is_used = |(cpu, _): &(CpuId, CpuTime)| measured_cpu != Some(cpu.0);
+            let columns = columns.filter(|(cpu, ns)| **ns > 0 && is_used(cpu));
+            let interrupted_ns: u64 = columns.clone().map(|(_, ns)| ns).sum();
+            if interrupted_ns as f64 <= RAN_CPUS * length_ns {
                 continue;
             }
-            let met: Vec<_> = columns
-                .map(|((cpu, time), ns)| (cpu.0, met_part(time, *ns)))
+            let interruptions: Vec<_> = columns
+                .map(|((cpu, time), ns)| (cpu.0, interrupted_part(time, *ns)))
                 .collect();
-            let all: f64 = met.iter().map(|(_, part)| part).sum();
-            let known = self.parts.entry(row.container.cgroup).or_default();
-            let new = match known.is_empty() {
+            let all: f64 = interruptions.iter().map(|(_, part)| part).sum();
+            let parts = self.parts.entry(row.container.cgroup).or_default();
+            let new = match parts.is_empty() {
                 true => 1.0,
-                false => met_ns as f64 / (met_ns as f64 + PLACED_NS),
+                false => interrupted_ns as f64 / (interrupted_ns as f64 + PLACED_NS),
             };
-            known.values_mut().for_each(|part| *part *= 1.0 - new);
-            for (cpu, part) in met {
-                *known.entry(cpu).or_default() += part / all * new;
+            parts.values_mut().for_each(|part| *part *= 1.0 - new);
+            for (cpu, part) in interruptions {
+                *parts.entry(cpu).or_default() += part / all * new;
             }
         }
     }
@@ -70,18 +71,18 @@ impl Placement {
         let parts = self.parts.get(&row.container.cgroup);
         let cpu = interval.cpus[at].0.0;
         let part = parts.and_then(|parts| parts.get(&cpu)).copied();
-        let met_ns = row.charged_by_cpu_ns.get(at).copied().unwrap_or(0) as f64;
-        let met_ns = met_ns + RAN_CPUS * interval.length.as_nanos() as f64;
-        let all_ns = self.paid_ns.get(at).copied().unwrap_or(0);
-        let others_ns = all_ns.saturating_sub(paid_at(row, at)) as f64;
-        (part.unwrap_or(0.0) * used_cpus).min(met_ns / (met_ns + others_ns))
+        let interrupted_ns = row.charged_by_cpu_ns.get(at).copied().unwrap_or(0) as f64;
+        let interrupted_ns = interrupted_ns + RAN_CPUS * interval.length.as_nanos() as f64;
+        let all_ns = self.charged_for_others_ns.get(at).copied().unwrap_or(0);
+        let others_ns = all_ns.saturating_sub(charged_for_others_at(row, at)) as f64;
+        (part.unwrap_or(0.0) * used_cpus).min(interrupted_ns / (interrupted_ns + others_ns))
     }
 }
 
 /// Part of the interruptions on a CPU that hit the cgroup charged with `ns` > 0.
-fn met_part(time: &CpuTime, ns: u64) -> f64 {
-    let nobodys = time.napi_thread_ns + time.charged_nobody_ns;
-    ns as f64 / time.measured_ns().saturating_sub(nobodys).max(ns) as f64
+fn interrupted_part(time: &CpuTime, ns: u64) -> f64 {
+    let unattributed = time.napi_thread_ns + time.charged_nobody_ns;
+    ns as f64 / time.measured_ns().saturating_sub(unattributed).max(ns) as f64
 }
 
 #[cfg(test)]
@@ -89,9 +90,9 @@ mod tests {
     use super::super::simulation::interval;
     use super::*;
 
-    /// Interval in which softirqs interrupt the first of two containers for `met_ns` on CPUs 0 and
-    /// 1, the second for 3 ms on CPU 0, and no task for 5 ms on CPU 1.
-    fn met(met_ns: [u64; 2]) -> Interval {
+    /// Interval in which softirqs interrupt the first of two containers for `interrupted_ns` on
+    /// CPUs 0 and 1, the second for 3 ms on CPU 0, and no task for 5 ms on CPU 1.
+    fn interruptions(interrupted_ns: [u64; 2]) -> Interval {
         let time = |softirq_ns, charged_nobody_ns| CpuTime {
             softirq_ns,
             network_softirq_ns: softirq_ns,
@@ -99,11 +100,11 @@ mod tests {
             ..CpuTime::default()
         };
         let cpus = [
-            time(3_000_000 + met_ns[0], 0),
-            time(5_000_000 + met_ns[1], 5_000_000),
+            time(3_000_000 + interrupted_ns[0], 0),
+            time(5_000_000 + interrupted_ns[1], 5_000_000),
         ];
         let mut interval = interval(&cpus, &[(0, 0), (0, 0)]);
-        interval.containers[0].charged_by_cpu_ns = met_ns.to_vec();
+        interval.containers[0].charged_by_cpu_ns = interrupted_ns.to_vec();
         interval.containers[1].charged_by_cpu_ns = vec![3_000_000, 0];
         interval
     }
@@ -125,10 +126,10 @@ mod tests {
     fn a_few_softirqs_elsewhere_move_a_hidden_sender_little() {
         let mut placement = Placement::default();
         assert_eq!(parts(&placement), [0.0, 0.0]);
-        (0..10).for_each(|_| placement.note(&met([0, 2_000_000]), None));
+        (0..10).for_each(|_| placement.note(&interruptions([0, 2_000_000]), None));
         assert_eq!(parts(&placement), [0.0, 1.0]);
-        placement.note(&met([200_000, 0]), None);
-        placement.note(&met([10_000, 0]), None);
+        placement.note(&interruptions([200_000, 0]), None);
+        placement.note(&interruptions([10_000, 0]), None);
         let [here, there] = parts(&placement);
         assert!(
             here < 0.02 && (here + there - 1.0).abs() < 1e-9,
@@ -140,8 +141,8 @@ mod tests {
     #[test]
     fn a_moved_container_is_found_on_its_new_cpu() {
         let mut placement = Placement::default();
-        (0..10).for_each(|_| placement.note(&met([0, 2_000_000]), None));
-        (0..15).for_each(|_| placement.note(&met([2_000_000, 0]), None));
+        (0..10).for_each(|_| placement.note(&interruptions([0, 2_000_000]), None));
+        (0..15).for_each(|_| placement.note(&interruptions([2_000_000, 0]), None));
         let [here, there] = parts(&placement);
         assert!(
             here > 0.9 && (here + there - 1.0).abs() < 1e-9,
@@ -155,12 +156,12 @@ mod tests {
     #[test]
     fn ksoftirqds_time_counts_for_no_container() {
         let mut placement = Placement::default();
-        placement.note(&met([3_000_000, 30_000]), None);
+        placement.note(&interruptions([3_000_000, 30_000]), None);
         let [here, there] = parts(&placement);
         assert!((here - 1.0 / 3.0).abs() < 1e-9, "{here} {there}");
-        let mut gone = interval(&[], &[]);
-        gone.containers.clear();
-        placement.note(&gone, None);
+        let mut empty = interval(&[], &[]);
+        empty.containers.clear();
+        placement.note(&empty, None);
         assert_eq!(parts(&placement), [0.0, 0.0], "nothing is kept of it");
     }
 
@@ -170,7 +171,7 @@ mod tests {
     #[test]
     fn a_container_that_softirqs_miss_runs_elsewhere() {
         let mut placement = Placement::default();
-        let both = met([3_000_000, 3_000_000]);
+        let both = interruptions([3_000_000, 3_000_000]);
         placement.note(&both, None);
         let used = |placement: &Placement, interval: &Interval| {
             let row = &interval.containers[0];
@@ -181,11 +182,11 @@ mod tests {
             (here - 1.0 / 3.0).abs() < 0.01 && there > 0.66,
             "{here} {there}"
         );
-        let missed = met([0, 3_000_000]);
+        let missed = interruptions([0, 3_000_000]);
         placement.note(&missed, None);
         let [here, there] = used(&placement, &missed);
         assert!(here < 0.01 && there > 0.7, "{here} {there}");
-        let mut hidden = met([0, 0]);
+        let mut hidden = interruptions([0, 0]);
         hidden.containers[1].caused_by_cpu_ns = vec![6_000_000, 0];
         placement.note(&hidden, None);
         let [here, there] = used(&placement, &hidden);

@@ -98,7 +98,7 @@ mod tests {
 
     /// Model: packets cost what they may, tasks use `wants` or what the quota leaves. Dropping the
     /// rest of `offered` costs `dropping`.
-    fn settle(quota: &mut Quota, offered: f64, wants: f64, dropping: f64) -> (f64, f64) {
+    fn converge(quota: &mut Quota, offered: f64, wants: f64, dropping: f64) -> (f64, f64) {
         let (mut rates, mut packets, mut tasks) = (Rates::default(), offered, 0.0);
         let cpus = quota.cpus.unwrap();
         let ns = |part: f64| part * STEP.as_nanos() as f64;
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn neither_packets_nor_tasks_stop_the_other() {
         for (offered, wants) in [(1.0, 1.0), (1.0, 0.05), (0.02, 1.0)] {
-            let (packets, tasks) = settle(&mut under(0.2), offered, wants, 0.0);
+            let (packets, tasks) = converge(&mut under(0.2), offered, wants, 0.0);
             let facts = format!("{offered} {wants}: {packets:.3} {tasks:.3}");
             assert!(packets + tasks < 0.21, "{facts}");
             assert!(
@@ -138,11 +138,11 @@ mod tests {
     /// Promise 33.
     #[test]
     fn a_flood_does_not_silence_its_victim() {
-        let (packets, tasks) = settle(&mut under(0.2), 1.0, 0.03, 0.3);
+        let (packets, tasks) = converge(&mut under(0.2), 1.0, 0.03, 0.3);
         assert!((0.045..0.055).contains(&packets), "{packets:.3}");
         assert!(tasks > 0.029, "{tasks:.3}");
         // A cheap flood takes from the packets' half no more than it costs.
-        let (packets, _) = settle(&mut under(0.2), 1.0, 1.0, 0.02);
+        let (packets, _) = converge(&mut under(0.2), 1.0, 1.0, 0.02);
         assert!((0.075..0.085).contains(&packets), "{packets:.3}");
     }
 }

@@ -1,7 +1,7 @@
 //! Smoothed rates of a container, and the weight and the budget that follow from them.
 
 use super::debt::Debt;
-use super::slack::Slack;
+use super::unused_share::UnusedShare;
 use crate::tuning::network::{
     BEYOND_WEIGHT_PART, LOWEST_BUDGET_PART, LOWEST_WEIGHT_PART, RATE_MEMORY_S, RUNS_THERE_PART,
 };
@@ -161,17 +161,23 @@ impl Rates {
     /// `ksoftirqd` does the work.
     ///
     /// A container above its share approaches it step by step: its use u replaces F. Unused share,
-    /// `slack`, is deducted from s.
-    pub fn weight_part(&self, share: f64, others: f64, debt: &Debt, slack: Slack) -> f64 {
+    /// `unused_share`, is deducted from s.
+    pub fn weight_part(
+        &self,
+        share: f64,
+        others: f64,
+        debt: &Debt,
+        unused_share: UnusedShare,
+    ) -> f64 {
         let reference = self.corrected().max(share);
         if reference <= 0.0 || others <= 0.0 {
             return 1.0;
         }
-        let met = (self.charged - self.napi).clamp(0.0, self.softirq);
-        let unmet = self.softirq - met;
+        let interrupted = (self.charged - self.napi).clamp(0.0, self.softirq);
+        let not_interrupted = self.softirq - interrupted;
         // The unused share reduces both factors in proportion.
-        let counts = (1.0 - slack.cpus() / self.softirq.max(1e-9)).max(0.0);
-        let own = 1.0 - (unmet * counts + debt.payment()) / reference;
+        let counts = (1.0 - unused_share.cpus() / self.softirq.max(1e-9)).max(0.0);
+        let own = 1.0 - (not_interrupted * counts + debt.payment()) / reference;
         let part = own * others / (others + self.others_charged * counts);
         part.clamp(LOWEST_WEIGHT_PART, 1.0)
     }
@@ -235,7 +241,8 @@ mod tests {
                 let (offender, victim) = (share * part, 1.0 - share);
                 let billed = offender / (offender + victim);
                 let rates = of(billed, s, billed * s, 0.0);
-                part = rates.weight_part(share, 1.0 - share, &Debt::default(), Slack::default());
+                part =
+                    rates.weight_part(share, 1.0 - share, &Debt::default(), UnusedShare::default());
             }
             let (offender, victim) = (share * part, 1.0 - share);
             let left = victim / (offender + victim) * (1.0 - s);
@@ -283,11 +290,11 @@ mod tests {
         };
         assert!(!steady(least).runs_elsewhere());
         // The container runs there, and next to no softirq interrupts it.
-        let unmet = Use {
+        let not_interrupted = Use {
             there_ns: 1e6,
             ..used(0.0)
         };
-        assert!(!steady(unmet).runs_elsewhere());
+        assert!(!steady(not_interrupted).runs_elsewhere());
         assert!(!Rates::default().runs_elsewhere());
     }
 
@@ -295,7 +302,8 @@ mod tests {
     fn time_that_the_kernel_bills_itself_needs_no_correction() {
         let rates = of(0.5, 0.4, 0.4, 0.4);
         assert!(
-            (rates.weight_part(0.5, 0.5, &Debt::default(), Slack::default()) - 1.0).abs() < 1e-6
+            (rates.weight_part(0.5, 0.5, &Debt::default(), UnusedShare::default()) - 1.0).abs()
+                < 1e-6
         );
     }
 
@@ -304,7 +312,7 @@ mod tests {
     #[test]
     fn a_container_below_its_share_keeps_its_weight() {
         let rates = of(0.4, 0.1, 0.05, 0.0);
-        let part = rates.weight_part(0.5, 0.5, &Debt::default(), Slack::default());
+        let part = rates.weight_part(0.5, 0.5, &Debt::default(), UnusedShare::default());
         assert!((part - 0.9 * 0.5 / 0.55).abs() < 1e-6, "{part}");
     }
 

@@ -30,17 +30,17 @@ pub(super) fn fair_shares(active: &[&Path], mut weight: impl FnMut(&Path) -> f64
         (0..active.len()).collect::<Vec<_>>(),
     )];
     while let Some((above, share, members)) = undivided.pop() {
-        let mut rivals: BTreeMap<PathBuf, Vec<usize>> = BTreeMap::new();
+        let mut siblings: BTreeMap<PathBuf, Vec<usize>> = BTreeMap::new();
         for i in members {
             let Ok(rest) = active[i].strip_prefix(&above) else {
                 continue;
             };
             let next = rest.iter().next().unwrap_or(OsStr::new(TASKS));
-            rivals.entry(above.join(next)).or_default().push(i);
+            siblings.entry(above.join(next)).or_default().push(i);
         }
-        let weights: Vec<f64> = rivals.keys().map(|path| weight(path)).collect();
+        let weights: Vec<f64> = siblings.keys().map(|path| weight(path)).collect();
         let all: f64 = weights.iter().sum();
-        for ((path, members), weight) in rivals.into_iter().zip(weights) {
+        for ((path, members), weight) in siblings.into_iter().zip(weights) {
             let share = if all > 0.0 {
                 share * (weight / all)
             } else {

@@ -4,38 +4,39 @@
 use super::facts::Facts;
 use cofferdam_types::{ContainerLedger, Interval};
 
-/// Uncharged time that the packets of `row` took from others on the CPUs `pressed`, nanoseconds.
+/// Uncharged time that the packets of `row` took from others on the CPUs `contended`, nanoseconds.
 /// The first part is the cost of interruptions of others' tasks on each CPU, times the container's
 /// part of the softirq work there. Interruptions of its own tasks are billed to it anyway, and
 /// softirqs in `ksoftirqd` interrupt no task. The second part is the tasks' time that was billed to
 /// `ksoftirqd`, times its tasks' part of the interruptions. `napi_ns` is the time of its NAPI
 /// threads: caused, but no softirq.
-pub(super) fn unseen_ns(
+pub(super) fn uncharged_ns(
     facts: &Facts<'_>,
     row: &ContainerLedger,
-    pressed: &[u32],
+    contended: &[u32],
     napi_ns: u64,
 ) -> f64 {
     let interval = facts.interval;
-    let cpus = each_cpu(interval, row, napi_ns).filter(|here| pressed.contains(&here.cpu));
-    cpus.map(|here| {
-        let late = facts.late_ns.get(&here.cpu).copied().unwrap_or(0.0);
-        let others = here.in_tasks - here.own;
-        facts.interruptions.on(here.cpu) * here.caused_part * others
-            + late * here.own / here.in_tasks
+    let cpus = each_cpu(interval, row, napi_ns).filter(|on_cpu| contended.contains(&on_cpu.cpu));
+    cpus.map(|on_cpu| {
+        let late = facts.late_ns.get(&on_cpu.cpu).copied().unwrap_or(0.0);
+        let others = on_cpu.in_tasks - on_cpu.own;
+        facts.interruptions.on(on_cpu.cpu) * on_cpu.caused_part * others
+            + late * on_cpu.own / on_cpu.in_tasks
     })
     .sum()
 }
 
 /// Uncharged time that the packets of others took from the tasks of `row` on all CPUs, nanoseconds.
-pub(super) fn met_ns(facts: &Facts<'_>, row: &ContainerLedger, napi_ns: u64) -> f64 {
-    let of_others =
-        |here: Here| here.own * (1.0 - here.caused_part) * facts.interruptions.on(here.cpu);
+pub(super) fn interrupted_ns(facts: &Facts<'_>, row: &ContainerLedger, napi_ns: u64) -> f64 {
+    let of_others = |on_cpu: CpuInterruptions| {
+        on_cpu.own * (1.0 - on_cpu.caused_part) * facts.interruptions.on(on_cpu.cpu)
+    };
     each_cpu(facts.interval, row, napi_ns).map(of_others).sum()
 }
 
 /// Interruptions of tasks on one CPU by network softirqs.
-struct Here {
+struct CpuInterruptions {
     cpu: u32,
     /// Part (0..=1) of the softirq work there that the container caused.
     caused_part: f64,
@@ -50,7 +51,7 @@ fn each_cpu(
     interval: &Interval,
     row: &ContainerLedger,
     napi_ns: u64,
-) -> impl Iterator<Item = Here> {
+) -> impl Iterator<Item = CpuInterruptions> {
     let part_of_threads = part_of_threads(interval, napi_ns);
     let columns = row.caused_by_cpu_ns.iter().zip(&row.interruptions_by_cpu);
     let cpus = interval.cpus.iter().zip(columns);
@@ -61,7 +62,7 @@ fn each_cpu(
             return None;
         }
         let in_thread = time.napi_thread_ns as f64 * part_of_threads;
-        Some(Here {
+        Some(CpuInterruptions {
             cpu: cpu.0,
             caused_part: ((*caused as f64 - in_thread).max(0.0) / all).min(1.0),
             in_tasks,
@@ -76,11 +77,11 @@ fn part_of_threads(interval: &Interval, napi_ns: u64) -> f64 {
     (napi_ns as f64 / threads.max(1) as f64).min(1.0)
 }
 
-/// Part of `napi_ns` that ran on the CPUs `pressed`, nanoseconds, in proportion to the time of all
-/// NAPI threads there.
-pub(super) fn napi_on(interval: &Interval, pressed: &[u32], napi_ns: u64) -> f64 {
+/// Part of `napi_ns` that ran on the CPUs `contended`, nanoseconds, in proportion to the time of
+/// all NAPI threads there.
+pub(super) fn napi_on(interval: &Interval, contended: &[u32], napi_ns: u64) -> f64 {
     let cpus = interval.cpus.iter();
-    let there = cpus.filter(|(cpu, _)| pressed.contains(&cpu.0));
+    let there = cpus.filter(|(cpu, _)| contended.contains(&cpu.0));
     let threads: u64 = there.map(|(_, time)| time.napi_thread_ns).sum();
     threads as f64 * part_of_threads(interval, napi_ns)
 }
@@ -121,22 +122,30 @@ mod tests {
             quota_stops_threads: true,
             containers: Vec::new(),
         };
-        let unseen = |facts: &Facts<'_>, pressed| unseen_ns(facts, row, &[pressed], 100);
-        assert_eq!(unseen(&facts, 0), 6_000.0);
-        assert_eq!(met_ns(&facts, row, 100), 0.0, "all of it is its own");
-        assert_eq!(unseen(&facts, 1), 0.0);
+        let uncharged = |facts: &Facts<'_>, contended| uncharged_ns(facts, row, &[contended], 100);
+        assert_eq!(uncharged(&facts, 0), 6_000.0);
+        assert_eq!(
+            interrupted_ns(&facts, row, 100),
+            0.0,
+            "all of it is its own"
+        );
+        assert_eq!(uncharged(&facts, 1), 0.0);
         facts.late_ns = BTreeMap::from([(0, 2_000_000.0)]);
         assert_eq!(
-            unseen(&facts, 0),
+            uncharged(&facts, 0),
             806_000.0,
             "so much of what followed was its"
         );
         let mut victim = row.clone();
         victim.caused_by_cpu_ns = vec![0];
         victim.interruptions_by_cpu = vec![6];
-        assert_eq!(met_ns(&facts, &victim, 0), 6_000.0);
+        assert_eq!(interrupted_ns(&facts, &victim, 0), 6_000.0);
         victim.caused_by_cpu_ns = vec![100];
-        assert_eq!(met_ns(&facts, &victim, 0), 4_500.0, "a quarter is its own");
+        assert_eq!(
+            interrupted_ns(&facts, &victim, 0),
+            4_500.0,
+            "a quarter is its own"
+        );
     }
 
     /// Promise 34.

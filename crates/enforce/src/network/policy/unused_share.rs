@@ -1,7 +1,7 @@
 //! Unused share: the part of its share of a contended CPU that a container leaves.
 
 use super::rates::Rates;
-use crate::tuning::network::{SLACK_LEFT_CPUS, SLACK_S};
+use crate::tuning::network::{UNUSED_SHARE_S, UNUSED_SHARE_SCATTER_CPUS};
 use std::time::Duration;
 
 /// Part of a weight correction that is dropped because the container stays below its share even
@@ -9,15 +9,15 @@ use std::time::Duration;
 /// delay its wake-ups. A delayed stream leaves even more, so a weight that follows softirq time
 /// alone would fall further and further.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Slack(f64);
+pub(super) struct UnusedShare(f64);
 
-impl Slack {
+impl UnusedShare {
     /// Adds an interval with `rates` of a container whose share is `share`. The value follows in
-    /// about [`SLACK_S`] in both directions, and never exceeds the softirq work.
+    /// about [`UNUSED_SHARE_S`] in both directions, and never exceeds the softirq work.
     pub fn update(&mut self, rates: &Rates, share: f64, length: Duration) {
-        let left = share - rates.corrected() - SLACK_LEFT_CPUS;
-        let slack = self.0 + left * length.as_secs_f64() / SLACK_S;
-        self.0 = slack.clamp(0.0, rates.softirq());
+        let left = share - rates.corrected() - UNUSED_SHARE_SCATTER_CPUS;
+        let unused_share = self.0 + left * length.as_secs_f64() / UNUSED_SHARE_S;
+        self.0 = unused_share.clamp(0.0, rates.softirq());
     }
 
     /// Unused share, CPUs.
@@ -36,8 +36,9 @@ mod tests {
 
     /// Model of one CPU, shared equally with a task that takes all it can get. The container's
     /// tasks want `wants` of it, its packets take `softirq`. Returns its weight part and its use.
-    fn settle(wants: f64, softirq: f64) -> (f64, f64) {
-        let (mut slack, mut rates, mut part) = (Slack::default(), Rates::default(), 1.0);
+    fn converge(wants: f64, softirq: f64) -> (f64, f64) {
+        let (mut unused_share, mut rates, mut part) =
+            (UnusedShare::default(), Rates::default(), 1.0);
         let mut uses = 0.0;
         for _ in 0..300 {
             let fair = part / (part + 1.0) * (1.0 - softirq);
@@ -59,8 +60,8 @@ mod tests {
                 },
                 STEP,
             );
-            slack.update(&rates, 0.5, STEP);
-            part = rates.weight_part(0.5, 0.5, &Debt::default(), slack);
+            unused_share.update(&rates, 0.5, STEP);
+            part = rates.weight_part(0.5, 0.5, &Debt::default(), unused_share);
         }
         (part, uses)
     }
@@ -68,7 +69,7 @@ mod tests {
     /// Promise 30.
     #[test]
     fn a_container_below_its_share_keeps_its_weight() {
-        let (part, uses) = settle(0.2, 0.2);
+        let (part, uses) = converge(0.2, 0.2);
         assert!(part > 0.99 && (0.39..0.41).contains(&uses), "{part} {uses}");
     }
 
@@ -76,7 +77,7 @@ mod tests {
     #[test]
     fn a_container_that_wants_more_gets_its_share() {
         for softirq in [0.05, 0.2, 0.4] {
-            let (part, uses) = settle(1.0, softirq);
+            let (part, uses) = converge(1.0, softirq);
             assert!(
                 part < 1.0 && (uses - 0.5).abs() < 0.03,
                 "{softirq}: {part} {uses}"
@@ -87,9 +88,13 @@ mod tests {
     /// Promise 30.
     #[test]
     fn unused_share_is_no_credit() {
-        let mut slack = Slack::default();
+        let mut unused_share = UnusedShare::default();
         let idle = Rates::default();
-        slack.update(&idle, 0.5, Duration::from_secs(10));
-        assert_eq!(slack.cpus(), 0.0, "no softirq work, nothing to take off");
+        unused_share.update(&idle, 0.5, Duration::from_secs(10));
+        assert_eq!(
+            unused_share.cpus(),
+            0.0,
+            "no softirq work, nothing to take off"
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cpus::read_list;
 use crate::journal::fake_kernel::FakeKernel;
-use crate::journal::{Journal, UndoReport};
+use crate::journal::{Journal, RevertReport};
 use crate::reservation::{ReservationOptions, Reservations};
 use cofferdam_host::HostFs;
 use cofferdam_types::{CgroupId, Container, CpuAmount};
@@ -215,7 +215,7 @@ impl Fake {
         self.write_host(&format!("/sys/fs/cgroup/unified/{id}/cpu.stat"), &text);
     }
 
-    pub fn journal(&self) -> (Journal, UndoReport) {
+    pub fn journal(&self) -> (Journal, RevertReport) {
         Journal::open_on(HostFs::below(self.root.path()), self.journal.path()).unwrap()
     }
 

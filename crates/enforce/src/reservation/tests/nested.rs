@@ -59,14 +59,14 @@ fn a_refused_owner_takes_nothing_from_anybody() {
         let failed = journal.failed_changes();
         let start = Instant::now();
         r.step(&mut journal, start);
-        r.step(&mut journal, start + 2 * LOOK_OVER);
+        r.step(&mut journal, start + 2 * COMPARE_EVERY);
         let tries = journal.failed_changes() - failed;
         assert!(
             tries <= 1 + u64::from(super::super::arrange::OTHER_CPUS),
             "{tries}"
         );
         FakeKernel::change(|kernel| kernel.taken.clear());
-        r.step(&mut journal, start + 60 * LOOK_OVER);
+        r.step(&mut journal, start + 60 * COMPARE_EVERY);
         assert_eq!(state(&r, S).own_cpus, [CpuId(2), CpuId(3)]);
         assert_eq!((fake.cpuset(A), names(&r, S)), ("0-1".into(), vec![]));
     }
@@ -116,12 +116,12 @@ fn a_request_beyond_the_cgroup_above_takes_nothing() {
     for fake in hosts() {
         fake.write("narrow/cpuset.cpus", "0");
         let s = fake.container_at(S, "narrow/s", "0");
-        let beside = fake.container_at(B, "narrow/b", "0");
+        let sibling = fake.container_at(B, "narrow/b", "0");
         let a = fake.container(A, "0-3");
         update();
         let before = fake.everything();
         let (mut journal, mut r) = fake.start(options(false));
-        let standard = [a, beside];
+        let standard = [a, sibling];
         r.set(&mut journal, &[(s.clone(), cpus("1"))], &standard);
         assert!(state(&r, S).own_cpus.is_empty());
         let why = text(&r, S);
@@ -155,11 +155,11 @@ fn narrowing_a_cgroup_above_returns_others_cpus() {
     fake.tell_effective();
     fake.write("above/cpuset.cpus", "0-3");
     let s = fake.container_at(S, "above/s", "");
-    let beside = fake.container_at(B, "above/b", "");
+    let sibling = fake.container_at(B, "above/b", "");
     let a = fake.container(A, "0-3");
     update();
     let (mut journal, mut r) = fake.start(options(false));
-    r.set(&mut journal, &[(s, cpus("1"))], &[a, beside]);
+    r.set(&mut journal, &[(s, cpus("1"))], &[a, sibling]);
     assert_eq!(
         (fake.cpuset(A), fake.cpuset_at("above/s")),
         ("0-2".into(), "3".into())
@@ -174,13 +174,13 @@ fn narrowing_a_cgroup_above_returns_others_cpus() {
     );
     fake.write("above/cpuset.cpus", "0");
     update();
-    r.step(&mut journal, start + 2 * LOOK_OVER);
+    r.step(&mut journal, start + 2 * COMPARE_EVERY);
     assert_eq!(fake.cpuset(A), "0-3");
     assert!(state(&r, S).own_cpus.is_empty());
     assert_eq!(names(&r, S), ["reservation_impossible"]);
     fake.write("above/cpuset.cpus", "0-3");
     update();
-    r.step(&mut journal, start + 4 * LOOK_OVER);
+    r.step(&mut journal, start + 4 * COMPARE_EVERY);
     assert_eq!(
         (fake.cpuset(A), state(&r, S).own_cpus),
         ("0-2".into(), vec![CpuId(3)])
@@ -206,10 +206,14 @@ fn nested(fake: &Fake) -> [Arc<Container>; 4] {
 #[test]
 fn an_inner_owner_keeps_its_cpus_from_all_others() {
     for fake in hosts() {
-        let [outer, inner, other, beside] = nested(&fake);
+        let [outer, inner, other, sibling] = nested(&fake);
         let before = fake.everything();
         let (mut journal, mut r) = fake.start(options(false));
-        r.set(&mut journal, &[(inner, cpus("1"))], &[outer, other, beside]);
+        r.set(
+            &mut journal,
+            &[(inner, cpus("1"))],
+            &[outer, other, sibling],
+        );
         assert_eq!(state(&r, S).own_cpus, [CpuId(3)]);
         for (path, list) in [
             ("outer", "0-3"),
@@ -234,10 +238,14 @@ fn an_inner_owner_keeps_its_cpus_from_all_others() {
 #[test]
 fn containers_inside_an_owner_share_its_cpus() {
     for fake in hosts() {
-        let [outer, inner, other, beside] = nested(&fake);
+        let [outer, inner, other, sibling] = nested(&fake);
         let before = fake.everything();
         let (mut journal, mut r) = fake.start(options(false));
-        r.set(&mut journal, &[(outer, cpus("2"))], &[inner, other, beside]);
+        r.set(
+            &mut journal,
+            &[(outer, cpus("2"))],
+            &[inner, other, sibling],
+        );
         assert_eq!(text(&r, A), "");
         assert_eq!(state(&r, A).own_cpus, [CpuId(2), CpuId(3)]);
         let effective = |path: &str| match fake.cpuset_at(path) {
@@ -266,11 +274,11 @@ fn containers_inside_an_owner_share_its_cpus() {
 #[test]
 fn an_owner_inside_an_owner_has_separate_cpus() {
     for fake in hosts() {
-        let [outer, inner, other, beside] = nested(&fake);
+        let [outer, inner, other, sibling] = nested(&fake);
         let before = fake.everything();
         let (mut journal, mut r) = fake.start(options(false));
         let strict = [(outer, cpus("1")), (inner, cpus("1"))];
-        r.set(&mut journal, &strict, &[other, beside]);
+        r.set(&mut journal, &strict, &[other, sibling]);
         assert_eq!(text(&r, A), "");
         let (of_outer, of_inner) = (state(&r, A).own_cpus, state(&r, S).own_cpus);
         assert_eq!((of_outer.len(), of_inner.len()), (1, 1));
@@ -294,10 +302,14 @@ fn an_owner_inside_an_owner_has_separate_cpus() {
 #[test]
 fn processes_around_an_inner_owner_are_named() {
     for fake in hosts() {
-        let [outer, inner, other, beside] = nested(&fake);
+        let [outer, inner, other, sibling] = nested(&fake);
         fake.write("outer/cgroup.procs", "4711\n");
         let (mut journal, mut r) = fake.start(options(false));
-        r.set(&mut journal, &[(inner, cpus("1"))], &[outer, other, beside]);
+        r.set(
+            &mut journal,
+            &[(inner, cpus("1"))],
+            &[outer, other, sibling],
+        );
         assert_eq!(names(&r, S), ["reservation_shared"]);
         assert!(
             text(&r, S).contains("directly in /sys/fs/cgroup"),

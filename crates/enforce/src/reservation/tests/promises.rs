@@ -5,9 +5,9 @@ use std::path::Path;
 
 const RUNTIME_ID: &str = "0123456789abcdef";
 
-fn comes(fake: &Fake, id: u64, cpuset: &str) -> Given {
+fn comes(fake: &Fake, id: u64, cpuset: &str) -> ReservationContainer {
     let container = Container::clone(&fake.container(id, cpuset));
-    Given {
+    ReservationContainer {
         container: Arc::new(Container {
             id: Some(RUNTIME_ID.to_owned()),
             ..container
@@ -16,9 +16,9 @@ fn comes(fake: &Fake, id: u64, cpuset: &str) -> Given {
     }
 }
 
-fn request(given: Given, amount: &str) -> Request {
+fn request(target: ReservationContainer, amount: &str) -> Request {
     Request {
-        given,
+        target,
         amount: cpus(amount),
         lends: true,
     }
@@ -98,7 +98,7 @@ fn a_cancelled_promise_leaves_nothing() {
     );
     r.reconcile(&mut journal, &[], &[other.clone().into()]);
     assert_eq!(fake.cpuset(A), "0");
-    assert!(r.withdraw(RUNTIME_ID) && !r.withdraw(RUNTIME_ID));
+    assert!(r.cancel_promise(RUNTIME_ID) && !r.cancel_promise(RUNTIME_ID));
     r.reconcile(&mut journal, &[], &[other.into()]);
     assert_eq!(fake.everything(), before);
     assert_eq!(journal.in_force(), 0);

@@ -3,7 +3,7 @@
 
 use super::host::{Fake, cpus};
 use super::{A, S, options};
-use crate::journal::UndoReport;
+use crate::journal::RevertReport;
 use std::time::Instant;
 
 /// End of a reservation.
@@ -24,13 +24,13 @@ const ENDS: [End; 4] = [
 
 /// A strict container and another one, both with the cpuset `before`, after the reservation has
 /// ended.
-fn ended(fake: &Fake, before: &str, end: End) -> UndoReport {
+fn ended(fake: &Fake, before: &str, end: End) -> RevertReport {
     let (s, a) = (fake.container(S, before), fake.container(A, before));
     let (mut journal, mut r) = fake.start(options(true));
     r.set(&mut journal, &[(s, cpus("1"))], &[a]);
     assert_eq!((fake.cpuset(S), fake.cpuset(A)), ("3".into(), "0-2".into()));
     match end {
-        End::Regular => journal.undo_all(),
+        End::Regular => journal.revert_all(),
         End::Killed => {
             drop(journal);
             fake.journal().1
@@ -38,13 +38,13 @@ fn ended(fake: &Fake, before: &str, end: End) -> UndoReport {
         End::RuleRemoved => {
             r.set(&mut journal, &[], &[]);
             assert_eq!(journal.in_force(), 0);
-            journal.undo_all()
+            journal.revert_all()
         }
         End::ContainerGone => {
             fake.remove_all(&S.to_string());
             r.set(&mut journal, &[], &[]);
             assert_eq!(journal.in_force(), 0);
-            journal.undo_all()
+            journal.revert_all()
         }
     }
 }
@@ -64,7 +64,7 @@ fn a_refused_empty_cpuset_reverts_to_all_possible_cpus() {
         }
         assert_eq!(
             fake.journal().1,
-            UndoReport::default(),
+            RevertReport::default(),
             "nothing is left over"
         );
     }
@@ -93,7 +93,7 @@ fn an_empty_cpuset_next_to_a_partition_is_reverted() {
     fake.write("part/cpuset.cpus", "1");
     fake.write("part/cpuset.cpus.partition", "root");
     fake.write("cpuset.cpus.effective", "0,2-3");
-    let report = journal.undo_all();
+    let report = journal.revert_all();
     assert!(report.is_clean(), "{report:?}");
     assert_eq!((report.instead.len(), fake.cpuset(S)), (1, "0,2-3".into()));
 }
@@ -155,7 +155,7 @@ fn an_interrupt_of_offline_cpus_moves_to_online_cpus() {
     r.set(&mut journal, &[(s, cpus("1"))], &[]);
     assert_eq!(fake.read_host(irq), "0-2");
     fake.online("0-2");
-    let report = journal.undo_all();
+    let report = journal.revert_all();
     assert!(report.is_clean(), "{report:?}");
     assert_eq!(fake.read_host(irq), "0-2");
 }

@@ -133,17 +133,17 @@ impl Tree {
     }
 
     /// CPUs that each cgroup has with these lists, by the kernel's rules.
-    fn given(&self, list: impl Fn(usize) -> Option<Cpus>) -> Vec<Cpus> {
-        let mut given: Vec<Cpus> = Vec::new();
+    fn effective_lists(&self, list: impl Fn(usize) -> Option<Cpus>) -> Vec<Cpus> {
+        let mut lists: Vec<Cpus> = Vec::new();
         let all = of_mask(15);
         for (i, node) in self.nodes.iter().enumerate() {
-            let above = node.parent.map_or(&all, |p| &given[p]);
+            let above = node.parent.map_or(&all, |p| &lists[p]);
             let folder = self.fake.cpuset_folder(&node.path);
             let mut cpus = above.clone();
-            FakeKernel::change(|kernel| cpus = kernel.given(&folder, list(i), above));
-            given.push(cpus);
+            FakeKernel::change(|kernel| cpus = kernel.effective_cpus(&folder, list(i), above));
+            lists.push(cpus);
         }
-        given
+        lists
     }
 
     fn happen(&mut self, event: &Event) {
@@ -162,7 +162,7 @@ impl Tree {
                 let is_new = !self.is_like_ours(i, &of_mask(*mask));
                 let mut is_taken = false;
                 // v1 would refuse a list beyond the cgroup above without us as well.
-                let without_us = self.given(|i| self.nodes[i].base.clone());
+                let without_us = self.effective_lists(|i| self.nodes[i].base.clone());
                 let above = self.nodes[i].parent.map(|p| &without_us[p]);
                 let fits = !self.v1 || above.is_none_or(|above| of_mask(*mask).is_subset(above));
                 if self.exists(i) && is_new && fits {
@@ -210,7 +210,7 @@ impl Tree {
     }
 
     /// Containers that the inventory lists: strict and standard.
-    fn lists(&self) -> (Vec<Request>, Vec<Given>) {
+    fn lists(&self) -> (Vec<Request>, Vec<ReservationContainer>) {
         let (mut strict, mut standard) = (Vec::new(), Vec::new());
         for node in &self.nodes {
             let Some(container) = &node.container else {
@@ -267,7 +267,7 @@ impl Tree {
     }
 
     fn check(&self, r: &Reservations) {
-        let without_us = self.given(|i| self.nodes[i].base.clone());
+        let without_us = self.effective_lists(|i| self.nodes[i].base.clone());
         let texts: Vec<String> = (0..self.nodes.len())
             .map(|i| {
                 if self.exists(i) {
@@ -277,7 +277,7 @@ impl Tree {
                 }
             })
             .collect();
-        let now = self.given(|i| read_list(&texts[i]));
+        let now = self.effective_lists(|i| read_list(&texts[i]));
         let mut owners: BTreeMap<usize, (Cpus, Cpus)> = BTreeMap::new();
         let mut conflicts = Vec::new();
         for (id, state, degraded) in r.states() {
@@ -360,8 +360,8 @@ impl Tree {
             k.taken.clear();
             k.vanishes = None;
         });
-        let without_us = self.given(|i| self.nodes[i].base.clone());
-        let now = self.given(|i| {
+        let without_us = self.effective_lists(|i| self.nodes[i].base.clone());
+        let now = self.effective_lists(|i| {
             let list = self.exists(i).then(|| self.list(i));
             read_list(&list.unwrap_or_default())
         });
@@ -400,7 +400,7 @@ proptest! {
             r.reconcile(&mut journal, &strict, &standard);
             tree.note_lists();
             for _ in 0..3 {
-                now += LOOK_OVER / 2;
+                now += COMPARE_EVERY / 2;
                 r.step(&mut journal, now);
                 tree.note_lists();
             }
@@ -408,7 +408,7 @@ proptest! {
         }
         FakeKernel::change(|k| k.vanishes = None);
         r.reconcile(&mut journal, &[], &[]);
-        let report = journal.undo_all();
+        let report = journal.revert_all();
         assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
         tree.check_reverted();
     }

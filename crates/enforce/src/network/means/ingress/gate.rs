@@ -32,21 +32,21 @@ pub(super) struct Gate {
     members: BTreeMap<CgroupId, Member>,
     looked: Instant,
     /// Priority now and at the start.
-    first: First,
-    begins: First,
+    priority: Priority,
+    initial_priority: Priority,
     /// Consecutive steps in which a container was flooded.
     flooded: u32,
 }
 
 /// Priority that decides where the programs are attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum First {
+pub(super) enum Priority {
     /// Passing packets must be cheap: XDP in a veth's driver copies every packet, and makes its
     /// peer split TCP's large segments.
     Passing,
     /// Dropped packets must be cheap: a container is flooded, but the programs do not drop in the
     /// driver yet.
-    DroppingWanted,
+    DroppingPending,
     /// Dropped packets are cheap: the programs drop in the driver.
     Dropping,
 }
@@ -85,15 +85,15 @@ struct Entries {
 }
 
 impl Gate {
-    pub fn load(first: First) -> Result<Gate, LimitError> {
+    pub fn load(priority: Priority) -> Result<Gate, LimitError> {
         Ok(Gate {
             programs: DropPrograms::load()?,
             links: BTreeMap::new(),
             tunnels: BTreeSet::new(),
             members: BTreeMap::new(),
             looked: Instant::now(),
-            first,
-            begins: first,
+            priority,
+            initial_priority: priority,
             flooded: 0,
         })
     }
@@ -148,20 +148,20 @@ impl Gate {
         }
         if self.members.is_empty() {
             self.links.clear();
-            self.first = self.begins;
+            self.priority = self.initial_priority;
         }
     }
 
     /// Updates addresses and attachments: for a `new` container, when a flood changes the priority,
     /// and from time to time.
-    pub fn keep_attached(
+    pub fn update_attachments(
         &mut self,
         container: &Container,
         netns: NetnsId,
         new: bool,
         skip: &HostEnds,
     ) -> Result<(), LimitError> {
-        let flooded = self.first == First::DroppingWanted;
+        let flooded = self.priority == Priority::DroppingPending;
         if !new && !flooded && self.looked.elapsed() <= DEVICES_LOOK {
             return Ok(());
         }
@@ -170,7 +170,7 @@ impl Gate {
         self.learn_addresses(container)?;
         // The old programs stay attached until the new ones are.
         let before = flooded.then(|| {
-            self.first = First::Dropping;
+            self.priority = Priority::Dropping;
             std::mem::take(&mut self.links)
         });
         self.attach(&file, netns, skip)?;
@@ -180,7 +180,7 @@ impl Gate {
 
     /// Limits what the sockets of a container without an address of its own receive. `directory` is
     /// its v2 cgroup.
-    pub fn keep_sockets(
+    pub fn attach_sockets(
         &mut self,
         container: &Container,
         directory: &Path,
@@ -212,12 +212,12 @@ impl Gate {
         let Some(member) = self.members.get_mut(&container.cgroup) else {
             return Ok(());
         };
-        for gone in member.addresses.difference(&found) {
-            self.programs.remove_address(*gone);
+        for removed in member.addresses.difference(&found) {
+            self.programs.remove_address(*removed);
         }
         for new in found.difference(&member.addresses) {
-            let told = self.programs.set_address(*new, member.slot);
-            told.map_err(|source| LimitError::Address {
+            let result = self.programs.set_address(*new, member.slot);
+            result.map_err(|source| LimitError::Address {
                 address: *new,
                 source,
             })?;
@@ -230,12 +230,12 @@ impl Gate {
     fn attach(&mut self, file: &File, netns: NetnsId, skip: &HostEnds) -> Result<(), LimitError> {
         let programs = self.programs.programs();
         let attached: BTreeSet<u32> = self.links.keys().copied().collect();
-        let first = self.first;
-        let skipped = |index: u32| skip.contains(&(netns, IfIndex(index)));
+        let priority = self.priority;
+        let is_skipped = |index: u32| skip.contains(&(netns, IfIndex(index)));
         let found = in_namespace(file, || {
             let devices = inside::devices()?;
             let enters = |d: &&LinkMessage| {
-                !INNER.contains(&d.kind.as_str()) && d.tunnel().is_none() && !skipped(d.index)
+                !INNER.contains(&d.kind.as_str()) && d.tunnel().is_none() && !is_skipped(d.index)
             };
             let entries = devices.iter().filter(enters).take(MOST_DEVICES);
             let mut found = Entries {
@@ -248,7 +248,7 @@ impl Gate {
                 if attached.contains(&device.index) {
                     continue;
                 }
-                match first_that_works(programs, device, first) {
+                match attach_at_first(programs, device, priority) {
                     Ok(link) => found.new.push((device.index, link)),
                     Err(source) => {
                         found.refusal = Some(LimitError::Attach {
@@ -273,8 +273,8 @@ impl Gate {
     }
 
     fn learn_tunnels(&mut self, found: BTreeSet<Tunnel>) -> Result<(), LimitError> {
-        for gone in self.tunnels.difference(&found) {
-            self.programs.remove_tunnel(*gone);
+        for removed in self.tunnels.difference(&found) {
+            self.programs.remove_tunnel(*removed);
         }
         for new in found.difference(&self.tunnels) {
             self.programs.set_tunnel(*new).map_err(LimitError::Tunnel)?;
@@ -327,7 +327,7 @@ impl Gate {
     }
 
     /// Sets a container's budget in the programs.
-    pub fn spend(&mut self, cgroup: CgroupId, spending: Spending) -> Result<(), LimitError> {
+    pub fn set_budget(&mut self, cgroup: CgroupId, spending: Spending) -> Result<(), LimitError> {
         let Some(member) = self.members.get(&cgroup) else {
             return Ok(());
         };
@@ -359,8 +359,8 @@ impl Gate {
         };
         let floods = since.rx_dropped >= FLOOD_PACKETS.max(since.rx_passed);
         self.flooded = if floods { self.flooded + 1 } else { 0 };
-        if self.flooded >= FLOOD_STEPS && self.first == First::Passing {
-            self.first = First::DroppingWanted;
+        if self.flooded >= FLOOD_STEPS && self.priority == Priority::Passing {
+            self.priority = Priority::DroppingPending;
         }
         since
     }
@@ -368,14 +368,14 @@ impl Gate {
 
 /// Attaches at the first entry that works. A real device may reset its queues for XDP in its
 /// driver, so that entry is left out there; a veth tolerates it.
-fn first_that_works(
+fn attach_at_first(
     programs: DropDescriptors,
     device: &LinkMessage,
-    first: First,
+    priority: Priority,
 ) -> std::io::Result<DropLink> {
-    let order: &[Entry] = match (device.kind.as_str(), first) {
+    let order: &[Entry] = match (device.kind.as_str(), priority) {
         _ if !device.ethernet => &[Entry::TcIp],
-        ("veth", First::Passing) => &[Entry::Tc, Entry::Native, Entry::Generic],
+        ("veth", Priority::Passing) => &[Entry::Tc, Entry::Native, Entry::Generic],
         ("veth", _) => &[Entry::Native, Entry::Tc, Entry::Generic],
         _ => &[Entry::Tc, Entry::Generic],
     };

@@ -11,10 +11,10 @@ mod refusal;
 pub(in crate::network) use gate::HostEnds;
 pub(in crate::network) use refusal::LimitError;
 
-use crate::network::place::Located;
+use crate::network::place::PlacedContainer;
 use crate::network::policy::{Limiting, PacketLimit};
 use cofferdam_types::{CgroupId, Container, NetnsId};
-use gate::{First, Gate, Member};
+use gate::{Gate, Member, Priority};
 use refusal::Refusal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Ingress {
     /// be limited: a kernel before 6.6 has no tcx. Received packets are limited all the same.
     pub fn limit(
         &mut self,
-        located: &Located,
+        placed: &PlacedContainer,
         netns: NetnsId,
         limit: &PacketLimit,
         skip: &HostEnds,
@@ -58,7 +58,7 @@ impl Ingress {
         {
             return Err(refusal.why.clone());
         }
-        self.try_limit(located, netns, limit, skip)
+        self.try_limit(placed, netns, limit, skip)
             .map_err(Arc::new)
             .inspect_err(|why| {
                 self.refused.insert(netns, Refusal::new(why.clone()));
@@ -70,27 +70,27 @@ impl Ingress {
     pub fn prepare(&mut self, container: &Container) {
         if let Some(netns) = gate_of(container, false) {
             // A failure is reported when the programs are needed.
-            let _ = self.gate(netns, First::Dropping);
+            let _ = self.gate(netns, Priority::Dropping);
         }
     }
 
-    fn gate(&mut self, netns: NetnsId, first: First) -> Result<&mut Gate, LimitError> {
+    fn gate(&mut self, netns: NetnsId, priority: Priority) -> Result<&mut Gate, LimitError> {
         use std::collections::btree_map::Entry;
         match self.gates.entry(netns) {
-            Entry::Occupied(known) => Ok(known.into_mut()),
-            Entry::Vacant(new) => Ok(new.insert(Gate::load(first)?)),
+            Entry::Occupied(gate) => Ok(gate.into_mut()),
+            Entry::Vacant(new) => Ok(new.insert(Gate::load(priority)?)),
         }
     }
 
     /// Unloads the programs of namespaces that forward to no wanted container.
-    pub fn keep(&mut self, wanted: &BTreeSet<NetnsId>) {
+    pub fn retain(&mut self, wanted: &BTreeSet<NetnsId>) {
         self.gates
             .retain(|netns, gate| wanted.contains(netns) || !gate.is_empty());
     }
 
     fn try_limit(
         &mut self,
-        Located { container, place }: &Located,
+        PlacedContainer { container, place }: &PlacedContainer,
         netns: NetnsId,
         limit: &PacketLimit,
         skip: &HostEnds,
@@ -98,27 +98,27 @@ impl Ingress {
         // A packet dropped where it enters the host costs all containers. In a container's own
         // namespace only that container pays for it.
         let own = container.netns == Some(netns);
-        let first = if own && limit.large {
-            First::Passing
+        let priority = if own && limit.large {
+            Priority::Passing
         } else {
-            First::Dropping
+            Priority::Dropping
         };
-        let gate = self.gate(netns, first)?;
+        let gate = self.gate(netns, priority)?;
         let new = gate.admit(container)?;
         if container.host_network {
             let directory = place.directories.first().ok_or(LimitError::NoProcess)?;
-            gate.keep_sockets(container, &directory.full())?;
-            gate.spend(container.cgroup, limit.spending)?;
+            gate.attach_sockets(container, &directory.full())?;
+            gate.set_budget(container.cgroup, limit.spending)?;
             return Ok(None);
         }
         if limit.received {
-            gate.keep_attached(container, netns, new, skip)?;
+            gate.update_attachments(container, netns, new, skip)?;
         }
         let sent_refused = limit
             .sent
             .then(|| gate.limit_sent(container, netns))
             .flatten();
-        gate.spend(container.cgroup, limit.spending)?;
+        gate.set_budget(container.cgroup, limit.spending)?;
         Ok(sent_refused)
     }
 

@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 
 /// Request for one measurement.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Order {
+pub(super) struct MeasureOrder {
     pub cpu: CpuId,
     /// Whether earlier losses are discarded because packets now arrive differently.
-    pub anew: bool,
+    pub discard_earlier: bool,
 }
 
 /// Cost if enough interrupts were seen, or the reason why it can never be measured.
@@ -31,8 +31,8 @@ type Answer = Result<Option<Duration>, String>;
 #[derive(Debug)]
 pub(super) struct Watcher {
     load: fn() -> Result<Interruptions, LoadError>,
-    thread: Option<(Sender<Order>, Receiver<Answer>)>,
-    asked: bool,
+    thread: Option<(Sender<MeasureOrder>, Receiver<Answer>)>,
+    is_pending: bool,
     /// Reason why nothing can be measured.
     failure: Option<String>,
 }
@@ -49,14 +49,14 @@ impl Watcher {
         Watcher {
             load,
             thread: None,
-            asked: false,
+            is_pending: false,
             failure: None,
         }
     }
 
     /// Requests a measurement; returns false while an earlier one is pending.
-    pub fn ask(&mut self, order: Order) -> bool {
-        if self.asked || (self.failure.is_some() && self.thread.is_some()) {
+    pub fn ask(&mut self, order: MeasureOrder) -> bool {
+        if self.is_pending || (self.failure.is_some() && self.thread.is_some()) {
             return false;
         }
         if self.thread.is_none() {
@@ -69,13 +69,13 @@ impl Watcher {
             self.thread = started.ok();
         }
         let sent = self.thread.as_ref().map(|(orders, _)| orders.send(order));
-        self.asked = matches!(sent, Some(Ok(())));
-        self.asked
+        self.is_pending = matches!(sent, Some(Ok(())));
+        self.is_pending
     }
 
     /// Whether a measurement is pending, or was at the last check for its result.
-    pub fn looks(&self) -> bool {
-        self.asked
+    pub fn is_measuring(&self) -> bool {
+        self.is_pending
     }
 
     /// Reason why nothing can be measured, as far as known.
@@ -91,7 +91,7 @@ impl Watcher {
             Err(TryRecvError::Empty) => return None,
             Err(TryRecvError::Disconnected) => Err("the thread that measures has ended".to_owned()),
         };
-        self.asked = false;
+        self.is_pending = false;
         // Programs that cannot be loaded now cannot be loaded later.
         self.failure = answer.as_ref().err().cloned();
         answer.ok().flatten()
@@ -100,7 +100,7 @@ impl Watcher {
 
 fn start(
     load: fn() -> Result<Interruptions, LoadError>,
-) -> io::Result<(Sender<Order>, Receiver<Answer>)> {
+) -> io::Result<(Sender<MeasureOrder>, Receiver<Answer>)> {
     let (orders, inbox) = mpsc::channel();
     let (outbox, answers) = mpsc::channel();
     let work = move || {
@@ -111,10 +111,14 @@ fn start(
                 return;
             }
         };
-        let mut lost_on: HashMap<CpuId, Vec<Lost>> = HashMap::new();
-        for Order { cpu, anew } in inbox {
+        let mut lost_on: HashMap<CpuId, Vec<LostTime>> = HashMap::new();
+        for MeasureOrder {
+            cpu,
+            discard_earlier,
+        } in inbox
+        {
             let lost = lost_on.entry(cpu).or_default();
-            if anew {
+            if discard_earlier {
                 lost.clear();
             }
             if outbox.send(Ok(measure(&mut programs, cpu, lost))).is_err() {
@@ -128,7 +132,7 @@ fn start(
 
 /// Time that a task lost between two reads of the clock beyond the traced time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Lost {
+struct LostTime {
     time: Duration,
     /// Number of network softirqs in it, without softirqs that directly followed another: after an
     /// interrupt the kernel handles all pending ones, up to ten times.
@@ -137,7 +141,7 @@ struct Lost {
 
 /// Cost of an interruption beyond the softirqs' own time, from a measurement on `cpu` and the
 /// losses `lost` of earlier ones. `None` if too few were seen, or this thread may not run there.
-fn measure(programs: &mut Interruptions, cpu: CpuId, lost: &mut Vec<Lost>) -> Option<Duration> {
+fn measure(programs: &mut Interruptions, cpu: CpuId, lost: &mut Vec<LostTime>) -> Option<Duration> {
     run_on(cpu).ok()?;
     let mut lost_now = Vec::with_capacity(MOST_COSTS);
     programs.watch(|seen| look(seen, &mut lost_now)).ok()?;
@@ -150,13 +154,13 @@ fn measure(programs: &mut Interruptions, cpu: CpuId, lost: &mut Vec<Lost>) -> Op
 /// Average cost, if enough samples are plausible. The average, because a task loses the sum, and
 /// some interruptions take half as long again as the median. Samples in which the hypervisor took
 /// part do not count.
-fn average(lost: &[Lost]) -> Option<Duration> {
-    let believed = lost.iter().filter(|lost| lost.time <= MOST_LOST);
-    if believed.clone().count() < ENOUGH_SEEN {
+fn average(lost: &[LostTime]) -> Option<Duration> {
+    let plausible = lost.iter().filter(|lost| lost.time <= MOST_LOST);
+    if plausible.clone().count() < ENOUGH_SEEN {
         return None;
     }
-    let interruptions = believed.clone().map(|lost| lost.interruptions).sum();
-    let time: Duration = believed.map(|lost| lost.time).sum();
+    let interruptions = plausible.clone().map(|lost| lost.interruptions).sum();
+    let time: Duration = plausible.map(|lost| lost.time).sum();
     time.checked_div(interruptions)
 }
 
@@ -164,7 +168,7 @@ fn average(lost: &[Lost]) -> Option<Duration> {
 /// time that `seen` shows. The clock is read in user space. Reading the thread's clock enters the
 /// kernel with interrupts disabled, and an interrupt that arrives then costs a virtual machine one
 /// more exit. That clock is therefore read only after a gap, to leave out the time of other tasks.
-fn look(seen: &dyn Fn() -> SeenInterruptions, lost: &mut Vec<Lost>) {
+fn look(seen: &dyn Fn() -> SeenInterruptions, lost: &mut Vec<LostTime>) {
     let begin = Clocks::read();
     let (mut checked, mut last) = (begin, begin.wall);
     let (mut usual, mut before) = (Duration::MAX, seen());
@@ -221,12 +225,16 @@ impl Clocks {
 }
 
 /// Time lost in a `gap` between two reads; `None` if no packets were handled.
-fn lost_in(gap: Duration, before: &SeenInterruptions, after: &SeenInterruptions) -> Option<Lost> {
+fn lost_in(
+    gap: Duration,
+    before: &SeenInterruptions,
+    after: &SeenInterruptions,
+) -> Option<LostTime> {
     let interruptions = u32::try_from(after.interruptions - before.interruptions).ok()?;
     // The gap is shorter than the traced time: the scheduler deducts interrupts itself
     // (IRQ_TIME_ACCOUNTING).
     let time = gap.checked_sub(after.time - before.time)?;
-    (interruptions > 0).then_some(Lost {
+    (interruptions > 0).then_some(LostTime {
         time,
         interruptions,
     })
@@ -246,9 +254,9 @@ mod tests {
     fn unloadable_programs_are_reported_with_the_reason() {
         let mut watcher = Watcher::loading(no_programs);
         assert_eq!(watcher.failure(), None);
-        let order = Order {
+        let order = MeasureOrder {
             cpu: CpuId(0),
-            anew: false,
+            discard_earlier: false,
         };
         assert!(watcher.ask(order));
         let until = Instant::now() + Duration::from_secs(20);
@@ -261,7 +269,10 @@ mod tests {
                 .failure()
                 .is_some_and(|why| why.contains("type information"))
         );
-        assert!(!watcher.looks() && !watcher.ask(order), "no second attempt");
+        assert!(
+            !watcher.is_measuring() && !watcher.ask(order),
+            "no second attempt"
+        );
     }
 
     fn seen(us: u64, interruptions: u64) -> SeenInterruptions {
@@ -271,8 +282,8 @@ mod tests {
         }
     }
 
-    fn lost(us: u64, interruptions: u32) -> Lost {
-        Lost {
+    fn lost(us: u64, interruptions: u32) -> LostTime {
+        LostTime {
             time: Duration::from_micros(us),
             interruptions,
         }
@@ -302,7 +313,7 @@ mod tests {
     /// Promise 35.
     #[test]
     fn the_average_is_per_interruption() {
-        let some: Vec<Lost> = (0..20).map(|i| lost(6, 1 + i % 2 * 2)).collect();
+        let some: Vec<LostTime> = (0..20).map(|i| lost(6, 1 + i % 2 * 2)).collect();
         assert_eq!(average(&some), Some(Duration::from_micros(3)));
     }
 

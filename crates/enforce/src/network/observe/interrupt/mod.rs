@@ -9,9 +9,9 @@ mod once;
 pub(super) use once::measure;
 
 use crate::network::policy::InterruptionCosts;
-use crate::tuning::interrupt::{AGAIN_AFTER, FIRST_AGAIN_AFTER, MANY, MANY_MORE, PRESSED_RATE};
+use crate::tuning::interrupt::{AGAIN_AFTER, BUSY_RATE, FIRST_AGAIN_AFTER, MANY, MANY_MORE};
 use cofferdam_types::{CpuId, Interval};
-use live::{Order, Watcher};
+use live::{MeasureOrder, Watcher};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -29,16 +29,16 @@ struct Live {
     watcher: Watcher,
     /// CPU of the last measurement.
     asked: Option<u32>,
-    looks: HashMap<u32, Looked>,
+    measurements: HashMap<u32, LastMeasurement>,
 }
 
 /// Last measurement on one CPU, and the conditions at that time.
 #[derive(Debug)]
-struct Looked {
+struct LastMeasurement {
     again: Instant,
     /// Inconclusive measurements so far.
-    in_vain: u32,
-    is_known: bool,
+    inconclusive: u32,
+    has_result: bool,
     /// Interruptions of tasks per second.
     rate: f64,
 }
@@ -61,9 +61,9 @@ impl Interrupts {
     }
 
     /// CPU on which the cost is being measured, or was in the last interval.
-    pub fn looks_at(&self) -> Option<u32> {
+    pub fn measured_cpu(&self) -> Option<u32> {
         let live = self.live.as_ref()?;
-        live.asked.filter(|_| live.watcher.looks())
+        live.asked.filter(|_| live.watcher.is_measuring())
     }
 
     /// Reason why the cost cannot be measured in place, and the first estimate, microseconds.
@@ -74,12 +74,12 @@ impl Interrupts {
 
     /// Returns the known costs. Starts a measurement if many tasks were interrupted in `interval`,
     /// which ends now.
-    pub fn look(&mut self, interval: &Interval) -> &InterruptionCosts {
+    pub fn update(&mut self, interval: &Interval) -> &InterruptionCosts {
         if let Some(live) = &mut self.live {
             let now = Instant::now();
             if let (Some(cost), Some(cpu)) = (live.watcher.answer(), live.asked) {
                 self.costs.by_cpu_ns.insert(cpu, cost.as_nanos() as f64);
-                live.note_answer(cpu, now);
+                live.record_result(cpu, now);
             }
             live.consider(interval, now);
         }
@@ -101,21 +101,24 @@ impl Live {
         let Some(&(cpu, rate)) = next.or(due.first()) else {
             return;
         };
-        let order = Order {
+        let order = MeasureOrder {
             cpu: CpuId(cpu),
-            anew: self.looks.get(&cpu).is_some_and(|last| last.is_over(rate)),
+            discard_earlier: self
+                .measurements
+                .get(&cpu)
+                .is_some_and(|last| last.is_over(rate)),
         };
         if self.watcher.ask(order) {
             self.asked = Some(cpu);
-            self.note_look(cpu, rate, now);
+            self.record_measurement(cpu, rate, now);
         }
     }
 
     /// Whether a measurement is due. Single packets may begin to interrupt a CPU that `ksoftirqd`
     /// had kept free of interrupts; then one is due at once.
     fn is_due(&self, cpu: u32, rate: f64, now: Instant) -> bool {
-        match self.looks.get(&cpu) {
-            _ if rate < PRESSED_RATE => false,
+        match self.measurements.get(&cpu) {
+            _ if rate < BUSY_RATE => false,
             Some(last) => last.is_over(rate) || last.again <= now,
             None => true,
         }
@@ -123,30 +126,33 @@ impl Live {
 
     /// Sets the time of the next measurement. Each takes 3 to 10 ms of a busy CPU, so inconclusive
     /// ones become rare.
-    fn note_look(&mut self, cpu: u32, rate: f64, now: Instant) {
-        let before = self.looks.get(&cpu).filter(|last| !last.is_over(rate));
-        let in_vain = before.map_or(0, |last| last.in_vain.saturating_add(1));
-        let is_known = before.is_some_and(|last| last.is_known);
-        let doubled = FIRST_AGAIN_AFTER.saturating_mul(2_u32.saturating_pow(in_vain));
-        let pause = if is_known { AGAIN_AFTER } else { doubled };
-        let look = Looked {
+    fn record_measurement(&mut self, cpu: u32, rate: f64, now: Instant) {
+        let before = self
+            .measurements
+            .get(&cpu)
+            .filter(|last| !last.is_over(rate));
+        let inconclusive = before.map_or(0, |last| last.inconclusive.saturating_add(1));
+        let has_result = before.is_some_and(|last| last.has_result);
+        let doubled = FIRST_AGAIN_AFTER.saturating_mul(2_u32.saturating_pow(inconclusive));
+        let pause = if has_result { AGAIN_AFTER } else { doubled };
+        let measurement = LastMeasurement {
             again: now + pause.min(AGAIN_AFTER),
-            in_vain,
-            is_known,
+            inconclusive,
+            has_result,
             rate,
         };
-        self.looks.insert(cpu, look);
+        self.measurements.insert(cpu, measurement);
     }
 
     /// Records that the measurement on `cpu` had a result.
-    fn note_answer(&mut self, cpu: u32, now: Instant) {
-        if let Some(look) = self.looks.get_mut(&cpu) {
-            (look.is_known, look.again) = (true, now + AGAIN_AFTER);
+    fn record_result(&mut self, cpu: u32, now: Instant) {
+        if let Some(measurement) = self.measurements.get_mut(&cpu) {
+            (measurement.has_result, measurement.again) = (true, now + AGAIN_AFTER);
         }
     }
 }
 
-impl Looked {
+impl LastMeasurement {
     /// Whether this rate of interruptions differs so much that the earlier measurement no longer
     /// applies.
     fn is_over(&self, rate: f64) -> bool {
@@ -168,15 +174,15 @@ mod tests {
             ..CpuTime::default()
         };
         let mut interrupts = Interrupts::new(Duration::from_micros(2));
-        let cost = interrupts.look(&interval(&[time(90_000)], &[]));
+        let cost = interrupts.update(&interval(&[time(90_000)], &[]));
         assert_eq!((cost.on(0), cost.by_cpu_ns.len()), (2_000.0, 0));
-        assert_eq!(interrupts.looks_at(), None);
+        assert_eq!(interrupts.measured_cpu(), None);
     }
 
     /// Promise 35.
     #[test]
     fn only_a_cpu_whose_tasks_are_interrupted_much_is_watched() {
-        let in_20_ms = (PRESSED_RATE * 0.02) as u64;
+        let in_20_ms = (BUSY_RATE * 0.02) as u64;
         let time = |interruptions| CpuTime {
             interruptions,
             ..CpuTime::default()
@@ -191,8 +197,8 @@ mod tests {
     }
 
     /// Milliseconds at which CPU 0 is measured. The CPUs have the interruption `rates` of a time in
-    /// milliseconds, and measurements on `known` have a result.
-    fn looks(known: Option<u32>, rates: impl Fn(u32) -> [f64; 2]) -> Vec<u32> {
+    /// milliseconds, and measurements on `conclusive` have a result.
+    fn measured_at(conclusive: Option<u32>, rates: impl Fn(u32) -> [f64; 2]) -> Vec<u32> {
         let (mut live, start) = (Live::default(), Instant::now());
         let mut at = Vec::new();
         for ms in (0..32_000).step_by(20) {
@@ -200,9 +206,9 @@ mod tests {
             for cpu in [0, 1] {
                 let rate = rates(ms)[cpu as usize];
                 if live.is_due(cpu, rate, now) {
-                    live.note_look(cpu, rate, now);
-                    if known == Some(cpu) {
-                        live.note_answer(cpu, now);
+                    live.record_measurement(cpu, rate, now);
+                    if conclusive == Some(cpu) {
+                        live.record_result(cpu, now);
                     }
                     at.extend((cpu == 0).then_some(ms));
                 }
@@ -214,18 +220,22 @@ mod tests {
     /// Promise 35.
     #[test]
     fn inconclusive_measurements_become_rare() {
-        let at = looks(None, |_| [20e3, 90e3]);
+        let at = measured_at(None, |_| [20e3, 90e3]);
         assert_eq!(at, [0, 500, 1_500, 3_500, 7_500, 15_500, 25_500]);
-        assert_eq!(looks(Some(1), |_| [20e3, 90e3]), at, "a CPU for itself");
-        let known = looks(Some(0), |_| [20e3, 0.0]);
-        assert_eq!(known, [0, 10_000, 20_000, 30_000]);
+        assert_eq!(
+            measured_at(Some(1), |_| [20e3, 90e3]),
+            at,
+            "a CPU for itself"
+        );
+        let conclusive = measured_at(Some(0), |_| [20e3, 0.0]);
+        assert_eq!(conclusive, [0, 10_000, 20_000, 30_000]);
     }
 
     /// Rates that differ from one control period to the next.
     /// Promise 35.
     #[test]
     fn small_fluctuations_cause_no_measurement() {
-        let at = looks(None, |ms| {
+        let at = measured_at(None, |ms| {
             [if ms % 40 == 0 { 2_100.0 } else { 6_000.0 }, 0.0]
         });
         assert_eq!(at[..4], [0, 500, 1_500, 3_500]);
@@ -236,8 +246,12 @@ mod tests {
     #[test]
     fn a_rise_of_interrupts_is_measured() {
         let rates = |ms| [if ms < 4_000 { 18e3 } else { 50e3 }, 90e3];
-        let at = looks(None, rates);
+        let at = measured_at(None, rates);
         assert_eq!(at[..6], [0, 500, 1_500, 3_500, 4_000, 4_500]);
-        assert_eq!(looks(Some(0), rates)[..3], [0, 4_000, 14_000], "known too");
+        assert_eq!(
+            measured_at(Some(0), rates)[..3],
+            [0, 4_000, 14_000],
+            "known too"
+        );
     }
 }

@@ -25,7 +25,7 @@ impl Account {
         let may_rx = rules.may(Means::IngressDrop);
         let may_tx = rules.may(Means::EgressDrop);
         if !may_rx && !may_tx {
-            return Packets::Kept;
+            return Packets::Unchanged;
         }
         let budget = self.budget(rules, own, share);
         let over = budget.is_some_and(|cpus| self.quota.counted(&self.rates) > cpus);
@@ -37,8 +37,8 @@ impl Account {
         }
         let is_idle = |at| now.saturating_sub(at) >= tuning::LIMIT_IDLE;
         match is_limited {
-            false if !over => return Packets::Kept,
-            true if self.bound_at.is_some_and(is_idle) => return Packets::Freed,
+            false if !over => return Packets::Unchanged,
+            true if self.bound_at.is_some_and(is_idle) => return Packets::Unlimited,
             _ => {}
         }
         let burst = match self.streams {
@@ -72,7 +72,7 @@ impl Account {
             let counted = self.quota.counted(&self.rates);
             let scale = counted / self.rates.at_others_cost().max(1e-6);
             let budget =
-                self.rates.budget(share, &self.debts.here()) + self.room(rules, own, share);
+                self.rates.budget(share, &self.debts.here()) + self.overdraft(rules, own, share);
             budget * scale.max(1.0)
         });
         match (of_share, of_quota) {
@@ -95,15 +95,17 @@ impl Account {
     /// reduces the overdraft. A stream that loses a window is silent for 200 ms and more, and BBR
     /// sends into a limit again and again. A stream may therefore exceed its budget freely until
     /// its debt is more than its weight can soon repay.
-    pub(super) fn room(&self, rules: &Rules, own: &ContainerFacts, share: f64) -> f64 {
-        let may_wait = self.streams || !self.outweighed;
+    pub(super) fn overdraft(&self, rules: &Rules, own: &ContainerFacts, share: f64) -> f64 {
+        let may_wait = self.streams || !self.exceeded_weight;
         if !self.is_by_weight(rules, own) || !may_wait || self.rates.runs_elsewhere() {
             return 0.0;
         }
         let is_modest = self.rates.at_others_cost() < tuning::MODEST_PART * share;
         match self.streams || is_modest {
-            true => stream_room(share, &self.debts.here()),
-            false => (tuning::ROOM_PART * share - self.debts.here().payment().max(0.0)).max(0.0),
+            true => stream_overdraft(share, &self.debts.here()),
+            false => {
+                (tuning::OVERDRAFT_PART * share - self.debts.here().payment().max(0.0)).max(0.0)
+            }
         }
     }
 }
@@ -125,8 +127,8 @@ pub(super) fn are_full(row: Option<&ContainerLedger>) -> bool {
 }
 
 /// CPUs by which streams may exceed the rest of `cpus`: all of `cpus` while repaying `debt` takes
-/// half of [`tuning::STREAM_ROOM_PART`], none from the whole of it on.
-fn stream_room(cpus: f64, debt: &Debt) -> f64 {
-    let most = tuning::STREAM_ROOM_PART * cpus;
+/// half of [`tuning::STREAM_OVERDRAFT_PART`], none from the whole of it on.
+fn stream_overdraft(cpus: f64, debt: &Debt) -> f64 {
+    let most = tuning::STREAM_OVERDRAFT_PART * cpus;
     (most / debt.payment().max(1e-6) - 1.0).clamp(0.0, 1.0) * cpus
 }

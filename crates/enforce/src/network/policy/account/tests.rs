@@ -1,5 +1,5 @@
 use super::*;
-use crate::network::policy::{InterruptionCosts, Packets, Written, pressed, simulation};
+use crate::network::policy::{Correction, InterruptionCosts, Packets, contended, simulation};
 use cofferdam_types::{CpuTime, Interval};
 
 const SHARE: f64 = 0.5;
@@ -29,50 +29,67 @@ fn communicating() -> Account {
     account
 }
 
-fn room(account: &Account) -> f64 {
-    account.room(&rules(), &simulation::facts(), SHARE)
+fn overdraft(account: &Account) -> f64 {
+    account.overdraft(&rules(), &simulation::facts(), SHARE)
 }
 
 /// Promise 34.
 #[test]
 fn an_overdraft_needs_a_weight_and_no_debt() {
-    let mut held = communicating();
-    assert!((room(&held) - 0.05).abs() < 1e-9, "{}", room(&held));
+    let mut account = communicating();
+    assert!(
+        (overdraft(&account) - 0.05).abs() < 1e-9,
+        "{}",
+        overdraft(&account)
+    );
     let bounds = Bounds {
         debt: Duration::from_secs(1),
         credit: Duration::ZERO,
         pay_back: tuning::PAY_BACK,
     };
-    held.debts
+    account
+        .debts
         .update(0, 0.51, SHARE, Duration::from_secs(1), bounds);
-    assert!((room(&held) - 0.03).abs() < 1e-9, "{}", room(&held));
-    held.debts
+    assert!(
+        (overdraft(&account) - 0.03).abs() < 1e-9,
+        "{}",
+        overdraft(&account)
+    );
+    account
+        .debts
         .update(0, 0.52, SHARE, Duration::from_secs(1), bounds);
-    assert_eq!(room(&held), 0.0);
+    assert_eq!(overdraft(&account), 0.0);
 
     let mut reserved = account();
     reserved.weight_reserved = true;
-    assert_eq!(room(&reserved), 0.0, "its weight is its reservation's");
+    assert_eq!(overdraft(&reserved), 0.0, "its weight is its reservation's");
     let mut flooded = account();
-    flooded.outweighed = true;
-    assert_eq!(room(&flooded), 0.0, "more than a weight can compensate");
+    flooded.exceeded_weight = true;
+    assert_eq!(
+        overdraft(&flooded),
+        0.0,
+        "more than a weight can compensate"
+    );
     let without = Rules {
         means: vec![Means::IngressDrop],
         ..rules()
     };
-    let held = account();
-    assert_eq!(held.room(&without, &simulation::facts(), SHARE), 0.0);
+    let account = account();
+    assert_eq!(
+        account.overdraft(&without, &simulation::facts(), SHARE),
+        0.0
+    );
 }
 
 /// Promise 34.
 #[test]
 fn a_flood_pays_back_sooner_than_a_stream() {
-    let mut held = account();
-    assert_eq!(held.pay_back(), tuning::PAY_BACK);
-    held.outweighed = true;
-    assert!(held.pay_back() < tuning::PAY_BACK);
-    held.streams = true;
-    assert_eq!(held.pay_back(), tuning::PAY_BACK);
+    let mut account = account();
+    assert_eq!(account.pay_back(), tuning::PAY_BACK);
+    account.exceeded_weight = true;
+    assert!(account.pay_back() < tuning::PAY_BACK);
+    account.streams = true;
+    assert_eq!(account.pay_back(), tuning::PAY_BACK);
 }
 
 /// An executor of a batch job: its packets take little, whatever their kind.
@@ -80,11 +97,11 @@ fn a_flood_pays_back_sooner_than_a_stream() {
 #[test]
 fn a_modest_sender_has_a_streams_overdraft() {
     let modest = account();
-    assert_eq!(room(&modest), SHARE);
-    assert!(room(&communicating()) < 0.1 * SHARE + 1e-9);
+    assert_eq!(overdraft(&modest), SHARE);
+    assert!(overdraft(&communicating()) < 0.1 * SHARE + 1e-9);
     let mut flooded = account();
-    flooded.outweighed = true;
-    assert_eq!(room(&flooded), 0.0);
+    flooded.exceeded_weight = true;
+    assert_eq!(overdraft(&flooded), 0.0);
 }
 
 /// An executor of a batch job while its siblings pause: the scheduler gave it more than its
@@ -105,29 +122,29 @@ fn only_a_flood_owes_its_tasks_excess() {
         Rates::of(&used, second)
     };
     let is = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found}");
-    let mut held = account();
-    is(held.counted(&of(0.9e9, 0.0, 0.0), SHARE), SHARE);
-    is(held.counted(&of(0.3e9, 0.0, 0.0), SHARE), 0.3);
+    let mut account = account();
+    is(account.counted(&of(0.9e9, 0.0, 0.0), SHARE), SHARE);
+    is(account.counted(&of(0.3e9, 0.0, 0.0), SHARE), 0.3);
     // The packets also took time that the scheduler gave to others, or more than its tasks did.
-    is(held.counted(&of(0.8e9, 0.05e9, 0.0), SHARE), SHARE);
-    is(held.counted(&of(0.52e9, 0.05e9, 0.0), SHARE), 0.53);
-    is(held.counted(&of(0.5e9, 0.05e9, 0.0), SHARE), 0.55);
+    is(account.counted(&of(0.8e9, 0.05e9, 0.0), SHARE), SHARE);
+    is(account.counted(&of(0.52e9, 0.05e9, 0.0), SHARE), 0.53);
+    is(account.counted(&of(0.5e9, 0.05e9, 0.0), SHARE), 0.55);
     // The container is charged more than it causes: a flood runs in its time slices.
-    is(held.counted(&of(0.55e9, 0.05e9, 0.1e9), SHARE), SHARE);
-    held.outweighed = true;
-    assert!(held.counted(&of(0.8e9, 0.05e9, 0.1e9), SHARE) > 0.7);
-    is(held.counted(&of(0.9e9, 0.4e9, 0.0), SHARE), 1.0);
+    is(account.counted(&of(0.55e9, 0.05e9, 0.1e9), SHARE), SHARE);
+    account.exceeded_weight = true;
+    assert!(account.counted(&of(0.8e9, 0.05e9, 0.1e9), SHARE) > 0.7);
+    is(account.counted(&of(0.9e9, 0.4e9, 0.0), SHARE), 1.0);
 }
 
 /// Promise 34.
 #[test]
 fn streams_may_overdraw_until_their_debt_is_large() {
-    let mut held = account();
-    held.streams = true;
-    assert_eq!(room(&held), SHARE);
+    let mut account = account();
+    account.streams = true;
+    assert_eq!(overdraft(&account), SHARE);
     // Also with a running NAPI thread.
-    held.outweighed = true;
-    assert_eq!(room(&held), SHARE);
+    account.exceeded_weight = true;
+    assert_eq!(overdraft(&account), SHARE);
     let bounds = Bounds {
         debt: Duration::from_secs(1),
         credit: Duration::ZERO,
@@ -135,8 +152,8 @@ fn streams_may_overdraw_until_their_debt_is_large() {
     };
     let mut owe = |used: f64| {
         let second = Duration::from_secs(1);
-        held.debts.update(0, SHARE + used, SHARE, second, bounds);
-        room(&held)
+        account.debts.update(0, SHARE + used, SHARE, second, bounds);
+        overdraft(&account)
     };
     assert!((owe(0.05) - 0.25).abs() < 1e-9, "a payment of 0.1 of a CPU");
     assert_eq!(owe(0.03), 0.0, "0.16");
@@ -156,9 +173,9 @@ fn a_quota_returns_time_charged_for_others() {
     interval.containers[0].ledger.charged_network_ns = 2_000_000;
     interval.containers[0].interruptions_by_cpu = vec![200];
     let row = &interval.containers[0];
-    assert!(pressed::counts(row, &interval), "it is looked at");
+    assert!(contended::counts(row, &interval), "it is looked at");
     let mut own = simulation::facts();
-    (own.active.pressed, own.active.pressed_now) = (Vec::new(), Vec::new());
+    (own.active.contended, own.active.contended_now) = (Vec::new(), Vec::new());
     own.billed.all_ns = 10e6;
     own.quota_cpus = Some(0.5);
     own.own_quota = Some(OwnQuota {
@@ -168,18 +185,22 @@ fn a_quota_returns_time_charged_for_others() {
     for (interruption_ns, least) in [(0.0, 59_000.0), (5_000.0, 64_000.0)] {
         let mut facts = facts(&interval);
         facts.interruptions = InterruptionCosts::everywhere(interruption_ns);
-        let mut held = account();
+        let mut account = account();
         let mut last = None;
         for _ in 0..30 {
-            last = Some(held.step(&rules(), &facts, &own, Some(row), None).0);
+            last = Some(account.step(&rules(), &facts, &own, Some(row), None).0);
         }
-        let Some(Action::Hold(hold)) = last else {
+        let Some(Action::Enforce(settings)) = last else {
             panic!("{last:?}");
         };
-        let quota = hold.quota_us.unwrap_or_default();
+        let quota = settings.quota_us.unwrap_or_default();
         assert!((least..least + 3_000.0).contains(&quota), "{quota}");
-        assert_eq!(hold.napi, NapiPlace::Untouched, "it causes nothing");
-        assert!(matches!(hold.packets, Packets::Kept), "{:?}", hold.packets);
+        assert_eq!(settings.napi, NapiPlace::Unchanged, "it causes nothing");
+        assert!(
+            matches!(settings.packets, Packets::Unchanged),
+            "{:?}",
+            settings.packets
+        );
     }
 }
 
@@ -196,12 +217,12 @@ fn facts(interval: &Interval) -> Facts<'_> {
 }
 
 /// Contest for CPU 0.
-fn contest(causers: &Causers) -> Contest<'_> {
+fn contest(offenders: &Offenders) -> Contest<'_> {
     Contest {
         cpu: 0,
         share: SHARE,
         shares: &[(0, SHARE)],
-        causers,
+        offenders,
     }
 }
 
@@ -213,28 +234,28 @@ fn a_napi_thread_is_for_containers_that_receive() {
     let mut interval = simulation::interval(&[], &[]);
     interval.length = step;
     let facts = facts(&interval);
-    let place_of = |sends_ns: f64, held: Account, weight: f64, softirq_cpus: f64| {
-        let mut held = held;
+    let place_of = |sends_ns: f64, account: Account, weight: f64, softirq_cpus: f64| {
+        let mut account = account;
         let used = Use {
             softirq_ns: softirq_cpus * 20e6,
             ..Use::default()
         };
         let mut own = simulation::facts();
-        own.weight = Some(Standing {
+        own.weight = Some(CorrectionState {
             base: Some(weight),
             written: None,
         });
-        held.packets.tx.update(sends_ns, 1_000.0, step);
-        held.packets.rx.update(10e6 - sends_ns, 1_000.0, step);
+        account.packets.tx.update(sends_ns, 1_000.0, step);
+        account.packets.rx.update(10e6 - sends_ns, 1_000.0, step);
         let places = (0..30).map(|_| {
-            held.rates.update(&used, step);
-            held.napi(&rules(), &facts, &own, Some(SHARE))
+            account.rates.update(&used, step);
+            account.napi(&rules(), &facts, &own, Some(SHARE))
         });
         let place = places.last();
-        assert!(held.is_outweighed());
+        assert!(account.has_exceeded_weight());
         place
     };
-    let (untouched, engaged) = (Some(NapiPlace::Untouched), Some(NapiPlace::Engaged));
+    let (untouched, engaged) = (Some(NapiPlace::Unchanged), Some(NapiPlace::InContainer));
     assert_eq!(place_of(9e6, account(), 100.0, 0.4), untouched);
     assert_eq!(place_of(1e6, account(), 100.0, 0.4), engaged);
     // A weight is enough for streams if it can still be lowered.
@@ -276,20 +297,20 @@ fn a_weight_does_not_stay_low_without_competitors() {
     let interval = simulation::interval(&[], &[]);
     let mut facts = facts(&interval);
     let mut own = simulation::facts();
-    own.weight = Some(Standing {
+    own.weight = Some(CorrectionState {
         base: Some(100.0),
-        written: Some(Written {
+        written: Some(Correction {
             value: 40.0,
             at: Duration::ZERO,
         }),
     });
-    let causers = Causers::default();
-    let contest = contest(&causers);
-    let mut held = account();
+    let offenders = Offenders::default();
+    let contest = contest(&offenders);
+    let mut account = account();
     let mut weight_at = |ms: u64, contest| {
         facts.now = Duration::from_millis(ms);
-        match held.step(&rules(), &facts, &own, None, contest).0 {
-            Action::Hold(hold) => hold.weight,
+        match account.step(&rules(), &facts, &own, None, contest).0 {
+            Action::Enforce(settings) => settings.weight,
             other => panic!("{other:?}"),
         }
     };
@@ -309,16 +330,16 @@ fn a_limit_that_drops_nothing_is_removed() {
     let mut facts = facts(&interval);
     let mut own = simulation::facts();
     own.limiting.received = true;
-    let mut held = account();
+    let mut account = account();
     let mut packets_at = |ms: u64, dropped: u64| {
         own.limiting.counts.rx_dropped = dropped;
         facts.now = Duration::from_millis(ms);
-        held.packets(&rules(), facts.now, &own, None, Some(SHARE))
+        account.packets(&rules(), facts.now, &own, None, Some(SHARE))
     };
     assert!(matches!(packets_at(0, 1), Packets::Limited(_)));
     assert!(matches!(packets_at(900, 1), Packets::Limited(_)));
     assert!(matches!(packets_at(1_500, 0), Packets::Limited(_)));
-    assert_eq!(packets_at(1_900, 0), Packets::Freed);
+    assert_eq!(packets_at(1_900, 0), Packets::Unlimited);
 }
 
 /// Two offenders' tasks took 30 of 100 interruptions, at 2 µs each.
@@ -337,11 +358,11 @@ fn others_are_billed_for_their_interruptions() {
         row.interruptions_by_cpu = vec![interruptions];
         row.charged_by_cpu_ns = vec![charged];
     }
-    let mut causers = Causers::default();
-    causers.add(interval.containers[1].container.cgroup, &[(0, 0.25)]);
+    let mut offenders = Offenders::default();
+    offenders.add(interval.containers[1].container.cgroup, &[(0, 0.25)]);
     let mut facts = facts(&interval);
     facts.interruptions = InterruptionCosts::everywhere(2_000.0);
-    let contest = contest(&causers);
+    let contest = contest(&offenders);
     let account = Account::new(interval.containers[0].container.clone());
     let billed = account.others_charged_ns(&facts, contest);
     assert_eq!(billed, 507_000.0 + 70.0 * 2_000.0);

@@ -23,9 +23,9 @@ fn of_host(container: &Container) -> Arc<Container> {
 }
 
 /// Share of CPU 0 among cgroups of equal weight.
-fn share_of(rivals: &Rivals, container: &Container) -> f64 {
-    let divided = rivals.divide(0, |_| false, |_| 100.0);
-    divided.share(&container.cgroup_path, |_| 100.0)
+fn share_of(competitors: &Competitors, container: &Container) -> f64 {
+    let division = competitors.divide(0, |_| false, |_| 100.0);
+    division.share(&container.cgroup_path, |_| 100.0)
 }
 
 /// 0.2 ms of 10 ms of network work ran in softirqs, half of that in the victim's time. The rest
@@ -38,10 +38,10 @@ fn work_in_napi_threads_hides_no_competitor() {
         ..network_work(200_000)
     };
     let interval = interval(&[time], &[(10_000_000, 9_900_000), (0, 100_000)]);
-    let mut rivals = Rivals::default();
-    rivals.note(Duration::ZERO, &interval, None);
+    let mut competitors = Competitors::default();
+    competitors.note(Duration::ZERO, &interval, None);
     let offender = &interval.containers[0].container;
-    assert_eq!(share_of(&rivals, offender), 0.5);
+    assert_eq!(share_of(&competitors, offender), 0.5);
 }
 
 /// `ksoftirqd` had 15 ms of 20 ms, for the offender's packets. Hardly any of them interrupted the
@@ -56,10 +56,10 @@ fn ksoftirqds_work_hides_no_competitor() {
     for (used_ns, share) in [(4_500_000, 0.5), (500_000, 1.0)] {
         let mut interval = interval(&[time], &[(15_000_000, 4_000_000), (0, 100_000)]);
         interval.containers[1].ledger.cpu_usage_ns = used_ns;
-        let mut rivals = Rivals::default();
-        rivals.note(Duration::ZERO, &interval, None);
+        let mut competitors = Competitors::default();
+        competitors.note(Duration::ZERO, &interval, None);
         let offender = &interval.containers[0].container;
-        assert_eq!(share_of(&rivals, offender), share);
+        assert_eq!(share_of(&competitors, offender), share);
     }
 }
 
@@ -71,13 +71,13 @@ fn tasks_of_unknown_cgroups_compete_and_idle_time_does_not() {
         ..network_work(10_000_000)
     };
     for (time, share) in [(time(5_000_000, 5_000_000), 0.5), (time(0, 5_000_000), 1.0)] {
-        let mut rivals = Rivals::default();
+        let mut competitors = Competitors::default();
         let mut interval = interval(&[time], &[(10_000_000, 5_000_000)]);
         for step in 0..10_u32 {
-            rivals.note(interval.length * step, &interval, None);
+            competitors.note(interval.length * step, &interval, None);
         }
         let offender = interval.containers.remove(0).container;
-        assert_eq!(share_of(&rivals, &offender), share, "{time:?}");
+        assert_eq!(share_of(&competitors, &offender), share, "{time:?}");
     }
 }
 
@@ -91,16 +91,16 @@ fn a_host_job_competes_even_without_interruptions() {
         ..network_work(6_000_000)
     };
     let share = |used_ns: u64| {
-        let mut rivals = Rivals::default();
+        let mut competitors = Competitors::default();
         let mut interval = interval(&[time], &[(6_000_000, 2_500_000), (0, 500_000)]);
         interval.containers[1].container = of_host(&interval.containers[1].container);
         interval.containers[1].ledger.cpu_usage_ns = used_ns;
         for step in 0..50_u32 {
-            rivals.note(interval.length * step, &interval, None);
+            competitors.note(interval.length * step, &interval, None);
             interval.containers[1].charged_by_cpu_ns = vec![0];
         }
         let offender = &interval.containers[0].container;
-        share_of(&rivals, offender)
+        share_of(&competitors, offender)
     };
     assert_eq!(share(5_000_000), 0.5);
     assert!(share(0) > 0.99, "{}: it has gone to sleep", share(0));
@@ -111,7 +111,7 @@ fn a_host_job_competes_even_without_interruptions() {
 /// Promise 30.
 #[test]
 fn a_starting_container_claims_as_a_container() {
-    let mut rivals = Rivals::default();
+    let mut competitors = Competitors::default();
     let mut interval = interval(
         &[network_work(10_000_000)],
         &[(10_000_000, 5_000_000), (0, 5_000_000)],
@@ -123,11 +123,14 @@ fn a_starting_container_claims_as_a_container() {
             _ => entered.clone(),
         };
         interval.containers[1].ledger.cpu_usage_ns = 10_000_000;
-        rivals.note(interval.length * step, &interval, None);
+        competitors.note(interval.length * step, &interval, None);
         let offender = &interval.containers[0].container;
-        let share = share_of(&rivals, offender);
+        let share = share_of(&competitors, offender);
         assert!(step < 20 || share == 0.5, "{step}: {share}");
-        assert!(step < 20 || rivals.has_other(0, offender.cgroup), "{step}");
+        assert!(
+            step < 20 || competitors.has_other(0, offender.cgroup),
+            "{step}"
+        );
     }
 }
 
@@ -135,7 +138,7 @@ fn a_starting_container_claims_as_a_container() {
 /// Promise 30.
 #[test]
 fn a_reading_covers_the_time_since_the_last_one() {
-    let mut used = Used::default();
+    let mut used = RecentUse::default();
     let mut interval = interval(&[CpuTime::default()], &[(0, 0), (0, 0)]);
     let ids = [0, 1].map(|n: usize| interval.containers[n].container.cgroup);
     for step in 1..=100_u32 {
@@ -154,7 +157,7 @@ fn a_sleeping_competitor_loses_its_share() {
     let time = network_work(10_000_000);
     // A reading in every step, or in every fifth.
     for every in [1_u32, 5] {
-        let mut rivals = Rivals::default();
+        let mut competitors = Competitors::default();
         let mut after = |step: u32, victim_ns: u64| {
             let charged = if victim_ns > 0 { 5_000_000 } else { 0 };
             let mut interval = interval(&[time], &[(10_000_000, 5_000_000), (0, charged)]);
@@ -162,10 +165,10 @@ fn a_sleeping_competitor_loses_its_share() {
                 interval.containers[0].ledger.cpu_usage_ns = 5_000_000 * u64::from(every);
                 interval.containers[1].ledger.cpu_usage_ns = victim_ns * u64::from(every);
             }
-            rivals.note(interval.length * step, &interval, None);
+            competitors.note(interval.length * step, &interval, None);
             let offender = &interval.containers[0].container;
-            let share = share_of(&rivals, offender);
-            (share, rivals.has_other(0, offender.cgroup))
+            let share = share_of(&competitors, offender);
+            (share, competitors.has_other(0, offender.cgroup))
         };
         for step in 0..=20 {
             assert_eq!(after(step, 10_000_000), (0.5, true), "{every}: {step}");
@@ -187,15 +190,15 @@ fn a_sleeping_competitor_loses_its_share() {
 /// Promise 30.
 #[test]
 fn a_host_job_claims_its_share_from_its_second_step() {
-    let mut rivals = Rivals::default();
+    let mut competitors = Competitors::default();
     let mut interval = interval(
         &[network_work(10_000_000)],
         &[(10_000_000, 5_000_000), (0, 5_000_000)],
     );
     interval.containers[1].container = of_host(&interval.containers[1].container);
     let shares = (0..4_u32).map(|step| {
-        rivals.note(interval.length * step, &interval, None);
-        share_of(&rivals, &interval.containers[0].container)
+        competitors.note(interval.length * step, &interval, None);
+        share_of(&competitors, &interval.containers[0].container)
     });
     let shares: Vec<f64> = shares.collect();
     assert!(shares[0] > 0.9, "one step may be a wake-up: {shares:?}");
@@ -213,13 +216,13 @@ fn a_host_task_claims_by_its_use() {
             ..network_work(10_000_000)
         };
         let half = ns((1.0 - service) / 2.0);
-        let mut rivals = Rivals::default();
+        let mut competitors = Competitors::default();
         let interval = interval(&[time], &[(10_000_000, half), (0, half)]);
         for step in 0..100_u32 {
-            rivals.note(interval.length * step, &interval, None);
+            competitors.note(interval.length * step, &interval, None);
         }
         let offender = &interval.containers[0].container;
-        let share = share_of(&rivals, offender);
+        let share = share_of(&competitors, offender);
         assert!((least..most).contains(&share), "{service}: {share}");
     }
 }
@@ -233,16 +236,16 @@ fn a_small_claim_stays_small_among_many() {
         charged_host_ns: 800_000,
         ..network_work(10_000_000)
     };
-    let mut rivals = Rivals::default();
+    let mut competitors = Competitors::default();
     let mut interval = interval(&[time], &[(2_500_000, 2_300_000); 4]);
     for row in &mut interval.containers {
         row.ledger.cpu_usage_ns = 3_800_000;
     }
     for step in 0..100_u32 {
-        rivals.note(interval.length * step, &interval, None);
+        competitors.note(interval.length * step, &interval, None);
     }
     let offender = &interval.containers[0].container;
-    let share = share_of(&rivals, offender);
+    let share = share_of(&competitors, offender);
     assert!((0.205..0.215).contains(&share), "{share}");
 }
 
@@ -254,13 +257,13 @@ fn a_throttled_container_claims_its_whole_share() {
     let mut interval = interval(&[time], &[(10_000_000, 9_000_000), (0, 1_000_000)]);
     interval.containers[0].ledger.cpu_usage_ns = 18_000_000;
     interval.containers[1].ledger.cpu_usage_ns = 2_000_000;
-    let mut rivals = Rivals::default();
-    (0..3).for_each(|step| rivals.note(interval.length * step, &interval, None));
+    let mut competitors = Competitors::default();
+    (0..3).for_each(|step| competitors.note(interval.length * step, &interval, None));
     let [offender, paused] = [0, 1].map(|i: usize| &interval.containers[i].container);
-    let share = |is_held: bool| {
-        let is_held = |id| is_held && id == paused.cgroup;
-        let divided = rivals.divide(0, is_held, |_| 100.0);
-        divided.share(&offender.cgroup_path, |_| 100.0)
+    let share = |is_throttled: bool| {
+        let is_throttled = |id| is_throttled && id == paused.cgroup;
+        let division = competitors.divide(0, is_throttled, |_| 100.0);
+        division.share(&offender.cgroup_path, |_| 100.0)
     };
     assert!((share(false) - 0.8).abs() < 1e-9, "{}", share(false));
     assert_eq!(share(true), 0.5);
@@ -273,7 +276,7 @@ fn a_throttled_container_claims_its_whole_share() {
 fn a_new_container_claims_its_whole_share_until_read() {
     let time = network_work(10_000_000);
     let offers = |comes_at: u32, uses: f64, heeds: bool| {
-        let mut rivals = Rivals::default();
+        let mut competitors = Competitors::default();
         let (mut since, mut soon) = (0.0, false);
         let step = |step: u32| {
             let is_there = step >= comes_at;
@@ -287,39 +290,39 @@ fn a_new_container_claims_its_whole_share_until_read() {
                 interval.containers[1].ledger.cpu_usage_ns = (since * 20e6) as u64;
                 since = 0.0;
             }
-            rivals.note(interval.length * step, &interval, None);
-            soon = heeds && rivals.wants_reading();
-            let share = share_of(&rivals, &interval.containers[0].container);
+            competitors.note(interval.length * step, &interval, None);
+            soon = heeds && competitors.needs_usage();
+            let share = share_of(&competitors, &interval.containers[0].container);
             (share, soon)
         };
         (0..55).map(step).collect::<Vec<(f64, bool)>>()
     };
     for comes_at in 30..35 {
-        let told = offers(comes_at, 0.5, true);
+        let claims = offers(comes_at, 0.5, true);
         let at = comes_at as usize;
-        assert!(told[at - 1].0 > 0.98, "{comes_at}: {told:?}");
+        assert!(claims[at - 1].0 > 0.98, "{comes_at}: {claims:?}");
         assert!(
-            told[at..].iter().all(|(share, _)| *share == 0.5),
-            "{comes_at}: {told:?}"
+            claims[at..].iter().all(|(share, _)| *share == 0.5),
+            "{comes_at}: {claims:?}"
         );
         // At most two extra readings, and none before it appears.
-        let soon: Vec<usize> = (10..55).filter(|i| told[*i].1).collect();
+        let soon: Vec<usize> = (10..55).filter(|i| claims[*i].1).collect();
         assert!(soon == [at] || soon == [at, at + 1], "{comes_at}: {soon:?}");
         // With little use it has its whole share for only these two steps; without extra readings
         // for five to ten.
-        let told = offers(comes_at, 0.1, true);
+        let claims = offers(comes_at, 0.1, true);
         assert!(
-            told[at + 2..].iter().all(|(share, _)| *share > 0.79),
-            "{told:?}"
+            claims[at + 2..].iter().all(|(share, _)| *share > 0.79),
+            "{claims:?}"
         );
-        let told = offers(comes_at, 0.1, false);
+        let claims = offers(comes_at, 0.1, false);
         assert!(
-            told[at..at + 5].iter().all(|(share, _)| *share == 0.5),
-            "{told:?}"
+            claims[at..at + 5].iter().all(|(share, _)| *share == 0.5),
+            "{claims:?}"
         );
         assert!(
-            told[at + 10..].iter().all(|(share, _)| *share > 0.79),
-            "{told:?}"
+            claims[at + 10..].iter().all(|(share, _)| *share > 0.79),
+            "{claims:?}"
         );
     }
 }
@@ -329,13 +332,13 @@ fn a_new_container_claims_its_whole_share_until_read() {
 #[test]
 fn many_new_containers_cause_few_extra_readings() {
     let time = network_work(10_000_000);
-    let mut rivals = Rivals::default();
+    let mut competitors = Competitors::default();
     let wanted = (0..200_usize).filter(|step| {
         let mut work = vec![(0, 0); 201];
         (work[0], work[step + 1]) = ((10_000_000, 5_000_000), (0, 5_000_000));
         let interval = interval(&[time], &work);
-        rivals.note(interval.length * *step as u32, &interval, None);
-        rivals.wants_reading()
+        competitors.note(interval.length * *step as u32, &interval, None);
+        competitors.needs_usage()
     });
     // In 4 s: three steps of every 25.
     assert_eq!(wanted.count(), 24);
@@ -349,13 +352,13 @@ fn a_momentary_host_task_takes_no_share() {
         charged_host_ns,
         ..network_work(10_000_000)
     };
-    let mut rivals = Rivals::default();
+    let mut competitors = Competitors::default();
     for step in 0..100_u32 {
         let charged_ns = if step % 10 == 0 { 2_000_000 } else { 0 };
         let interval = interval(&[time(charged_ns)], &[(10_000_000, 9_000_000)]);
-        rivals.note(interval.length * step, &interval, None);
+        competitors.note(interval.length * step, &interval, None);
         let offender = &interval.containers[0].container;
-        assert_eq!(share_of(&rivals, offender), 1.0, "step {step}");
+        assert_eq!(share_of(&competitors, offender), 1.0, "step {step}");
     }
 }
 
@@ -368,8 +371,8 @@ fn our_own_measurement_claims_nothing() {
         charged_host_ns: 8_000_000,
         ..network_work(10_000_000)
     };
-    let share = |looked_at| {
-        let mut rivals = Rivals::default();
+    let share = |measured_cpu| {
+        let mut competitors = Competitors::default();
         let interval = interval(&[time], &[(10_000_000, 1_000_000), (0, 1_000_000)]);
         let quiet = super::super::simulation::interval(
             &[CpuTime {
@@ -378,9 +381,9 @@ fn our_own_measurement_claims_nothing() {
             }],
             &[(10_000_000, 5_000_000), (0, 5_000_000)],
         );
-        (0..10).for_each(|step| rivals.note(quiet.length * step, &quiet, None));
-        rivals.note(quiet.length * 11, &interval, looked_at);
-        share_of(&rivals, &interval.containers[0].container)
+        (0..10).for_each(|step| competitors.note(quiet.length * step, &quiet, None));
+        competitors.note(quiet.length * 11, &interval, measured_cpu);
+        share_of(&competitors, &interval.containers[0].container)
     };
     assert!(share(None) < 0.47, "{}", share(None));
     assert_eq!(share(Some(0)), 0.5);

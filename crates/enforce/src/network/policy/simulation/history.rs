@@ -1,7 +1,7 @@
 //! Histories of a simulated host, generated from seeds.
 
 use super::host::{Host, INTERRUPTS_PER_MS};
-use super::tenant::{Cost, Kind, Tenant};
+use super::tenant::{Cost, Tenant, TenantKind};
 use super::traffic::{Stream, Traffic};
 use crate::network::policy::{Account, Policy, Rules};
 use cofferdam_types::{Container, Means, Runtime};
@@ -29,7 +29,7 @@ pub(super) struct Plan {
     pub interrupt_ns: f64,
     /// Quota of the offender, CPUs.
     pub quota_cpus: Option<f64>,
-    pub victim: Kind,
+    pub victim: TenantKind,
     /// Load of a victim that is a job of several containers.
     pub job: Option<Job>,
 }
@@ -73,24 +73,24 @@ impl Plan {
                 .then(|| Duration::from_millis(between(5.0, 200.0) as u64)),
             interrupt_ns: [0.0, 1_500.0][between(0.0, 2.0) as usize],
             quota_cpus: None,
-            victim: Kind::Enforced,
+            victim: TenantKind::Enforced,
             job: None,
         }
     }
 
     /// A plan as of [`Plan::from_seed`] with a victim that no rule enforces: a container, a host
     /// cgroup, or a task of an unknown cgroup, which competes with the default weight.
-    pub fn beside_anybody(seed: u64) -> Plan {
+    pub fn with_unruled_victim(seed: u64) -> Plan {
         let mut plan = Plan::from_seed(seed);
-        plan.victim = [Kind::Observed, Kind::Unknown][seed as usize % 2];
-        if plan.victim == Kind::Unknown {
+        plan.victim = [TenantKind::Observed, TenantKind::Unknown][seed as usize % 2];
+        if plan.victim == TenantKind::Unknown {
             plan.weights.1 = 100.0;
         }
         plan
     }
 
     /// An offender and a victim that together leave a quarter of the CPU idle.
-    pub fn with_room(seed: u64) -> Plan {
+    pub fn with_idle_time(seed: u64) -> Plan {
         let mut random = fastrand::Rng::with_seed(!seed);
         let plan = Plan::from_seed(seed);
         let victim_computes = random.f64() * 0.25;
@@ -118,7 +118,7 @@ impl Plan {
     /// A flood and a victim that is one container of a batch job. The victim computes with all time
     /// that it gets, which is more while its sibling pauses. Its packets take up to a quarter of
     /// its share.
-    pub fn beside_a_job(seed: u64) -> Plan {
+    pub fn with_job(seed: u64) -> Plan {
         let mut random = fastrand::Rng::with_seed(!seed);
         let plan = Plan {
             stream: false,
@@ -147,7 +147,7 @@ impl Plan {
         });
         let mut victim = Tenant::new(2, self.weights.1, self.victim_computes);
         victim.kind = self.victim;
-        if self.victim == Kind::Observed && self.seed.is_multiple_of(4) {
+        if self.victim == TenantKind::Observed && self.seed.is_multiple_of(4) {
             let of_host = Container {
                 runtime: Runtime::Host,
                 ..(*victim.container).clone()
@@ -185,7 +185,7 @@ impl Plan {
 
     /// Whether the means can bound the offender to its share: dropping a flood also costs time, and
     /// a small part of the share always passes packets.
-    pub fn can_be_held(&self) -> bool {
+    pub fn can_be_bounded(&self) -> bool {
         let interrupts = self.interrupt_ns * INTERRUPTS_PER_MS / 1e6;
         self.dropping_cpus() + interrupts < 0.8 * (1.0 - self.fair())
     }

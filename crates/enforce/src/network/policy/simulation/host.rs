@@ -1,7 +1,7 @@
 //! One CPU with fair scheduling by weight, softirqs that run in the time of the running task,
 //! quotas, and the effects of the means.
 
-use super::tenant::{Kind, QUEUE, Since, Tenant, WINDOW};
+use super::tenant::{QUEUE, StepUse, Tenant, TenantKind, WINDOW};
 use super::traffic::Outcome;
 use crate::network::policy::{
     Active, ContainerFacts, Facts, IdleParts, InterruptionCosts, Policy, Rules,
@@ -52,7 +52,10 @@ impl Host {
 
     pub fn policy(&self, rules: Rules) -> Policy {
         let mut policy = Policy::new(rules);
-        let enforced = self.tenants.iter().filter(|t| t.kind == Kind::Enforced);
+        let enforced = self
+            .tenants
+            .iter()
+            .filter(|t| t.kind == TenantKind::Enforced);
         let containers: Vec<_> = enforced.map(|t| t.container.clone()).collect();
         policy.set(&containers, &Default::default());
         policy
@@ -73,17 +76,17 @@ impl Host {
                 tenant.period_ns = tenant.period_ns.max(0.0);
             }
         }
-        let (softirq_ns, unseen_ns) = self.arrivals();
+        let (softirq_ns, interrupts_ns) = self.arrivals();
         self.softirq_ns += softirq_ns;
-        self.interruptions += unseen_ns / self.interrupt_ns.max(1.0);
-        self.schedule(&computing, softirq_ns, unseen_ns);
+        self.interruptions += interrupts_ns / self.interrupt_ns.max(1.0);
+        self.schedule(&computing, softirq_ns, interrupts_ns);
         self.now += Duration::from_nanos(TICK_NS as u64);
     }
 
     /// Handles the packets of a tick. Returns the softirq time and the time of the interrupts,
     /// nanoseconds.
     fn arrivals(&mut self) -> (f64, f64) {
-        let (mut softirq, mut unseen) = (0.0, 0.0);
+        let (mut softirq, mut interrupts) = (0.0, 0.0);
         for tenant in &mut self.tenants {
             let Some(traffic) = &mut tenant.traffic else {
                 continue;
@@ -101,25 +104,25 @@ impl Host {
             let chance = self.random.f64();
             let passed = tenant.bucket.pass(offered, is_stream, TICK_NS, chance);
             let each = tenant.cost.host + if in_thread { 0.0 } else { tenant.cost.receive };
-            let room = (TICK_NS * MOST_SOFTIRQ - softirq).max(0.0);
-            let dropping = ((offered - passed) * tenant.cost.dropping).min(room);
-            let room = room - dropping;
-            let handled = passed.min(room / each.max(1.0));
+            let free_ns = (TICK_NS * MOST_SOFTIRQ - softirq).max(0.0);
+            let dropping = ((offered - passed) * tenant.cost.dropping).min(free_ns);
+            let free_ns = free_ns - dropping;
+            let handled = passed.min(free_ns / each.max(1.0));
             let caused = handled * each + dropping;
             let queue = if in_thread {
                 &mut tenant.napi_queue
             } else {
                 &mut tenant.application_queue
             };
-            let room = if is_stream { WINDOW } else { QUEUE };
-            let queued = handled.min((room - *queue).max(0.0));
+            let free_ns = if is_stream { WINDOW } else { QUEUE };
+            let queued = handled.min((free_ns - *queue).max(0.0));
             *queue += queued;
-            tenant.since.caused += caused;
+            tenant.step_use.caused += caused;
             tenant.caused_ns += caused;
             tenant.dropping_ns += dropping;
-            tenant.since.packets += handled;
+            tenant.step_use.packets += handled;
             softirq += caused;
-            unseen += self.interrupt_ns * offered.min(INTERRUPTS_PER_MS * TICK_MS);
+            interrupts += self.interrupt_ns * offered.min(INTERRUPTS_PER_MS * TICK_MS);
             let lost = match is_stream {
                 true => offered - passed,
                 false => offered - queued,
@@ -132,12 +135,12 @@ impl Host {
                 },
             );
         }
-        (softirq, unseen.min(TICK_NS * (1.0 - MOST_SOFTIRQ)))
+        (softirq, interrupts.min(TICK_NS * (1.0 - MOST_SOFTIRQ)))
     }
 
     /// Divides a tick among the ready tenants; softirqs run in the time of the running one.
-    fn schedule(&mut self, computing: &[bool], softirq_ns: f64, unseen_ns: f64) {
-        let useful = 1.0 - (softirq_ns + unseen_ns) / TICK_NS;
+    fn schedule(&mut self, computing: &[bool], softirq_ns: f64, interrupts_ns: f64) {
+        let useful = 1.0 - (softirq_ns + interrupts_ns) / TICK_NS;
         let mut left = TICK_NS;
         while left > 1.0 {
             let ready = self
@@ -154,14 +157,14 @@ impl Host {
             let floor = self.tenants[next].vruntime;
             let tenant = &mut self.tenants[next];
             let wall = (tenant.ready_ns(computing[next]) / useful).min(left);
-            let napi_before = tenant.since.napi;
+            let napi_before = tenant.step_use.napi;
             let ran = tenant.run(wall * useful, computing[next]) / useful;
             let ran = ran.clamp(1.0, wall);
             tenant.vruntime += ran / tenant.weight_now() * 100.0;
-            tenant.since.billed += ran;
-            tenant.since.charged += softirq_ns * ran / TICK_NS;
+            tenant.step_use.billed += ran;
+            tenant.step_use.charged += softirq_ns * ran / TICK_NS;
             tenant.period_ns += ran;
-            self.napi_ns += tenant.since.napi - napi_before;
+            self.napi_ns += tenant.step_use.napi - napi_before;
             left -= ran;
             for other in &mut self.tenants {
                 other.vruntime = other.vruntime.max(floor - SLEEPER_NS);
@@ -204,26 +207,26 @@ impl Host {
                 self.tenant(cgroup).apply(&action, now, lag);
             }
         }
-        policy.note_payers(&interval);
+        policy.note_victims(&interval);
         self.idle_since_ns = 0.0;
         self.interruptions = 0.0;
         self.softirq_ns = 0.0;
         self.napi_ns = 0.0;
         for tenant in &mut self.tenants {
-            tenant.since = Since::default();
+            tenant.step_use = StepUse::default();
         }
     }
 
     /// Receive softirqs in the tenant's time.
     fn interruptions_of(&self, tenant: &Tenant) -> f64 {
-        self.interruptions * tenant.since.charged / self.softirq_ns.max(1.0)
+        self.interruptions * tenant.step_use.charged / self.softirq_ns.max(1.0)
     }
 
     fn interval(&self, length: Duration) -> Interval {
-        let (unknown, known): (Vec<_>, Vec<_>) =
-            (self.tenants.iter()).partition(|t| t.kind == Kind::Unknown);
+        let (unruled, ruled): (Vec<_>, Vec<_>) =
+            (self.tenants.iter()).partition(|t| t.kind == TenantKind::Unknown);
         let cpu = CpuTime {
-            charged_host_ns: unknown.iter().map(|t| t.since.charged as u64).sum(),
+            charged_host_ns: unruled.iter().map(|t| t.step_use.charged as u64).sum(),
             softirq_ns: self.softirq_ns as u64,
             network_softirq_ns: self.softirq_ns as u64,
             napi_thread_ns: self.napi_ns as u64,
@@ -232,20 +235,20 @@ impl Host {
         };
         let mut interval = super::interval(&[cpu], &[]);
         interval.length = length;
-        interval.containers = known
+        interval.containers = ruled
             .into_iter()
             .map(|t| ContainerLedger {
                 container: t.container.clone(),
                 ledger: Ledger {
-                    caused_rx_ns: t.since.caused as u64,
-                    rx_packets: t.since.packets as u64,
-                    rx_bytes: t.since.packets as u64 * t.packet_bytes(),
-                    charged_network_ns: t.since.charged as u64,
-                    cpu_usage_ns: t.since.billed as u64,
+                    caused_rx_ns: t.step_use.caused as u64,
+                    rx_packets: t.step_use.packets as u64,
+                    rx_bytes: t.step_use.packets as u64 * t.packet_bytes(),
+                    charged_network_ns: t.step_use.charged as u64,
+                    cpu_usage_ns: t.step_use.billed as u64,
                     ..Ledger::default()
                 },
-                caused_by_cpu_ns: vec![t.since.caused as u64],
-                charged_by_cpu_ns: vec![t.since.charged as u64],
+                caused_by_cpu_ns: vec![t.step_use.caused as u64],
+                charged_by_cpu_ns: vec![t.step_use.charged as u64],
                 interruptions_by_cpu: vec![self.interruptions_of(t) as u64],
                 received_from: std::collections::BTreeMap::new(),
             })

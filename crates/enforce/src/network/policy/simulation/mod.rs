@@ -47,8 +47,8 @@ pub(in crate::network) fn interval(cpus: &[CpuTime], columns: &[(u64, u64)]) -> 
 pub(in crate::network::policy) fn facts() -> ContainerFacts {
     let active = Active {
         cgroup: CgroupId(1),
-        pressed: vec![0],
-        pressed_now: vec![0],
+        contended: vec![0],
+        contended_now: vec![0],
     };
     Tenant::new(1, 100.0, 0.0).facts(active)
 }

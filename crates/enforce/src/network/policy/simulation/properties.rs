@@ -2,21 +2,21 @@
 //! means.
 
 use super::history::{History, Plan};
-use super::tenant::{Cost, Kind};
+use super::tenant::{Cost, TenantKind};
 use cofferdam_types::Means;
 use std::time::Duration;
 
 /// Histories per property. With other seeds a few in a thousand leave a bound: streams whose
-/// sawtooth is longer than [`WINDOW`], and floods whose cost to others stays near [`PAID_CPUS`].
+/// sawtooth is longer than [`WINDOW`], and floods whose cost to others stays near [`VICTIM_CPUS`].
 ///
-/// [`PAID_CPUS`]: crate::tuning::network::PAID_CPUS
+/// [`VICTIM_CPUS`]: crate::tuning::network::PAID_CPUS
 const HISTORIES: u64 = 1_000;
 /// Median use of the victim, as a part of its fair share.
 const FAIR: std::ops::RangeInclusive<f64> = 0.97..=1.03;
 /// Deviation, in CPUs, that is fair as well.
 const COARSE_CPUS: f64 = 0.012;
 /// Time after which the means are in place and the first debt is repaid.
-const SETTLED: Duration = Duration::from_millis(1_500);
+const STEADY_AFTER: Duration = Duration::from_millis(1_500);
 const WINDOW: Duration = Duration::from_millis(500);
 /// Smallest change of direction that counts, as a part of a weight, or in CPUs.
 const TURN: f64 = 0.05;
@@ -64,10 +64,10 @@ fn ensure(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
 #[test]
 fn a_victim_has_its_share() {
     in_every_history(Plan::from_seed, |plan, mut history| {
-        if !plan.can_be_held() {
+        if !plan.can_be_bounded() {
             return Ok(());
         }
-        history.pass(SETTLED);
+        history.pass(STEADY_AFTER);
         let windows = (0..7).map(|_| history.works(VICTIM, WINDOW) / plan.fair());
         let part = median(windows.collect());
         ensure(is_fair(part, plan), || format!("median {part:.3}"))
@@ -78,11 +78,11 @@ fn a_victim_has_its_share() {
 /// Promise 30.
 #[test]
 fn a_victim_without_rule_has_its_share() {
-    in_every_history(Plan::beside_anybody, |plan, mut history| {
-        if !plan.can_be_held() {
+    in_every_history(Plan::with_unruled_victim, |plan, mut history| {
+        if !plan.can_be_bounded() {
             return Ok(());
         }
-        history.pass(SETTLED);
+        history.pass(STEADY_AFTER);
         let windows = (0..7).map(|_| history.works(VICTIM, WINDOW) / plan.fair());
         let part = median(windows.collect());
         ensure(is_fair(part, plan), || format!("median {part:.3}"))
@@ -94,15 +94,15 @@ fn a_victim_without_rule_has_its_share() {
 #[test]
 fn a_momentary_host_task_enforces_no_container() {
     let plan = |seed| Plan {
-        victim: [Kind::Observed, Kind::Unknown][seed as usize % 2],
+        victim: [TenantKind::Observed, TenantKind::Unknown][seed as usize % 2],
         victim_computes: 0.02,
         ..Plan::from_seed(seed & !3)
     };
     in_every_history(plan, |_, mut history| {
         for _ in 0..100 {
             history.pass(STEP);
-            let is_held = history.account().is_held();
-            ensure(!is_held, || "it is held".to_owned())?;
+            let is_enforced = history.account().is_enforced();
+            ensure(!is_enforced, || "it is held".to_owned())?;
         }
         Ok(())
     });
@@ -162,8 +162,12 @@ fn debt_stays_within_its_bound() {
 #[test]
 fn nothing_is_dropped_while_the_cpu_has_idle_time() {
     let plan = |seed| Plan {
-        victim: [Kind::Enforced, Kind::Observed, Kind::Unknown][seed as usize % 3],
-        ..Plan::with_room(seed)
+        victim: [
+            TenantKind::Enforced,
+            TenantKind::Observed,
+            TenantKind::Unknown,
+        ][seed as usize % 3],
+        ..Plan::with_idle_time(seed)
     };
     in_every_history(plan, |plan, mut history| {
         let time = Duration::from_secs(3);
@@ -186,7 +190,7 @@ fn nothing_is_dropped_while_the_cpu_has_idle_time() {
 /// Promise 34.
 #[test]
 fn a_communicating_job_loses_no_packets_to_a_flood() {
-    in_every_history(Plan::beside_a_job, |_, mut history| {
+    in_every_history(Plan::with_job, |_, mut history| {
         history.pass(Duration::from_secs(5));
         let dropped = history.host.tenants[VICTIM].bucket.dropped_in_all;
         ensure(dropped == 0.0, || format!("{dropped} dropped"))
@@ -205,10 +209,10 @@ fn weights_are_respected() {
         plan
     };
     in_every_history(plan, |plan, mut history| {
-        if !plan.can_be_held() {
+        if !plan.can_be_bounded() {
             return Ok(());
         }
-        history.pass(SETTLED);
+        history.pass(STEADY_AFTER);
         let part = history.works(VICTIM, Duration::from_secs(2)) / plan.fair();
         ensure(is_fair(part, plan), || format!("{part:.3}"))
     });
@@ -223,10 +227,10 @@ fn weight_and_budget_do_not_oscillate() {
         ..Plan::from_seed(seed)
     };
     in_every_history(plan, |plan, mut history| {
-        if !plan.can_be_held() {
+        if !plan.can_be_bounded() {
             return Ok(());
         }
-        history.pass(SETTLED);
+        history.pass(STEADY_AFTER);
         let (mut weights, mut rates) = (Vec::new(), Vec::new());
         for _ in 0..100 {
             history.pass(STEP);
@@ -272,7 +276,7 @@ fn a_quota_holds_and_silences_no_container() {
             return Ok(());
         }
         let quota = plan.quota_cpus.unwrap_or(1.0);
-        history.pass(SETTLED);
+        history.pass(STEADY_AFTER);
         let before = history.host.tenants[OFFENDER].clone();
         history.pass(Duration::from_secs(3));
         let after = &history.host.tenants[OFFENDER];

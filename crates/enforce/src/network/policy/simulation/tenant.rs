@@ -4,8 +4,8 @@ use super::bucket::Bucket;
 use super::traffic::Traffic;
 use crate::network::policy::facts::PacketCounts;
 use crate::network::policy::{
-    Action, Active, Billed, ContainerFacts, Limiting, NapiPlace, OwnQuota, Packets, Standing,
-    Written,
+    Action, Active, BilledInterval, ContainerFacts, Correction, CorrectionState, Limiting,
+    NapiPlace, OwnQuota, Packets,
 };
 use cofferdam_types::Container;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Cost {
 
 /// Relation of a tenant to the policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TenantKind {
     /// Container under a rule.
     #[default]
     Enforced,
@@ -51,7 +51,7 @@ pub(super) enum Kind {
 #[derive(Clone, Debug)]
 pub(super) struct Tenant {
     pub container: Arc<Container>,
-    pub kind: Kind,
+    pub kind: TenantKind,
     pub base_weight: f64,
     /// Part of the time in which it also computes.
     pub computes: f64,
@@ -59,8 +59,8 @@ pub(super) struct Tenant {
     pub cost: Cost,
     /// Quota with a period of 100 ms, CPUs.
     pub quota_cpus: Option<f64>,
-    pub weight: Standing,
-    pub quota: Standing,
+    pub weight: CorrectionState,
+    pub quota: CorrectionState,
     pub bucket: Bucket,
     /// Moment at which its NAPI thread is in place.
     pub napi_at: Option<Duration>,
@@ -76,12 +76,12 @@ pub(super) struct Tenant {
     pub dropping_ns: f64,
     /// Packets that its application has taken since the start.
     pub done: f64,
-    pub since: Since,
+    pub since: StepUse,
 }
 
 /// Use since the last step: nanoseconds, and a number of packets.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Since {
+pub(super) struct StepUse {
     pub caused: f64,
     pub charged: f64,
     pub billed: f64,
@@ -93,7 +93,7 @@ impl Tenant {
     pub fn new(id: u64, base_weight: f64, computes: f64) -> Tenant {
         Tenant {
             container: super::container(id),
-            kind: Kind::Enforced,
+            kind: TenantKind::Enforced,
             base_weight,
             computes,
             traffic: None,
@@ -104,11 +104,11 @@ impl Tenant {
                 dropping: 0.0,
             },
             quota_cpus: None,
-            weight: Standing {
+            weight: CorrectionState {
                 base: Some(base_weight),
                 written: None,
             },
-            quota: Standing::default(),
+            quota: CorrectionState::default(),
             bucket: Bucket::default(),
             napi_at: None,
             vruntime: 0.0,
@@ -119,7 +119,7 @@ impl Tenant {
             caused_ns: 0.0,
             dropping_ns: 0.0,
             done: 0.0,
-            since: Since::default(),
+            since: StepUse::default(),
         }
     }
 
@@ -169,11 +169,11 @@ impl Tenant {
         self.napi_queue -= napi / receive.max(1.0);
         let arrived = napi / receive.max(1.0);
         self.application_queue = (self.application_queue + arrived).min(WINDOW);
-        self.since.napi += napi;
-        self.since.caused += napi;
+        self.step_use.napi += napi;
+        self.step_use.caused += napi;
         self.caused_ns += napi;
         // A NAPI thread's time is charged to its container.
-        self.since.charged += napi;
+        self.step_use.charged += napi;
         left -= napi;
         let work = (self.application_queue * application).min(left);
         self.application_queue -= work / application.max(1.0);
@@ -193,11 +193,11 @@ impl Tenant {
         ContainerFacts {
             active,
             is_alive: true,
-            billed: Billed {
-                all_ns: self.since.billed,
-                by_cpu_ns: vec![self.since.billed],
+            billed: BilledInterval {
+                all_ns: self.step_use.billed,
+                by_cpu_ns: vec![self.step_use.billed],
             },
-            napi_ns: self.since.napi as u64,
+            napi_ns: self.step_use.napi as u64,
             quota_cpus: self.quota_cpus,
             quota_period: Duration::from_millis(100),
             own_quota: self.quota_cpus.map(|cpus| OwnQuota {
@@ -219,33 +219,33 @@ impl Tenant {
 
     /// Applies a decision; NAPI threads take `napi_lag` to be in place.
     pub fn apply(&mut self, action: &Action, now: Duration, napi_lag: Duration) {
-        let hold = match action {
+        let settings = match action {
             Action::Nothing => return,
-            Action::LetGo => {
+            Action::Revert => {
                 self.bucket = Bucket::default();
                 (self.weight.written, self.quota.written) = (None, None);
                 self.napi_at = None;
                 return;
             }
-            Action::Hold(hold) => hold,
+            Action::Enforce(settings) => settings,
         };
-        match &hold.packets {
-            Packets::Kept => {}
+        match &settings.packets {
+            Packets::Unchanged => {}
             Packets::Limited(limit) => self.bucket.spending = Some(limit.spending),
-            Packets::Freed => self.bucket.spending = None,
+            Packets::Unlimited => self.bucket.spending = None,
         }
-        if let Some(value) = hold.weight {
-            self.weight.written = Some(Written { value, at: now });
+        if let Some(value) = settings.weight {
+            self.weight.written = Some(Correction { value, at: now });
         }
-        if let Some(value) = hold.quota_us {
+        if let Some(value) = settings.quota_us {
             // Writing a quota refills it.
-            self.quota.written = Some(Written { value, at: now });
+            self.quota.written = Some(Correction { value, at: now });
             self.period_ns = 0.0;
         }
-        match hold.napi {
-            NapiPlace::Untouched => {}
-            NapiPlace::KeptOut => self.napi_at = None,
-            NapiPlace::Engaged => {
+        match settings.napi {
+            NapiPlace::Unchanged => {}
+            NapiPlace::Removed => self.napi_at = None,
+            NapiPlace::InContainer => {
                 self.napi_at.get_or_insert(now + napi_lag);
             }
         }
