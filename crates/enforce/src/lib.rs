@@ -229,7 +229,7 @@ impl Enforcer {
             degraded: {
                 let mut degraded = self.reservations.degraded().to_vec();
                 degraded.extend(self.network.unprotected());
-                degraded.extend(self.network.estimates());
+                degraded.extend(self.network.estimated_interrupt_cost());
                 degraded
             },
             changes_in_force: self.journal.in_force() + self.network.attached(),

@@ -1,6 +1,6 @@
 //! Threads: identity, cgroup and CPUs.
 
-use crate::tuning::thread::{NOT_YET, NOT_YET_ROUNDS};
+use crate::tuning::thread::{MOVE_RETRY_PAUSE, MOVE_TRIES};
 use cofferdam_affinity::Affinity;
 use cofferdam_host::parse;
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ impl ThreadId {
 }
 
 fn started_ticks(tid: u32) -> io::Result<u64> {
-    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).map_err(gone)?;
+    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).map_err(not_found_if_ended)?;
     // The name is in brackets and may contain brackets itself.
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let field = rest.split_whitespace().nth(19);
@@ -49,14 +49,15 @@ const PF_KTHREAD: u32 = 0x0020_0000;
 /// Fails if the thread is gone, or `/proc` cannot be read.
 pub(crate) fn is_napi(thread: ThreadId) -> io::Result<bool> {
     check(thread)?;
-    let stat = fs::read_to_string(format!("/proc/{}/stat", thread.tid)).map_err(gone)?;
+    let stat =
+        fs::read_to_string(format!("/proc/{}/stat", thread.tid)).map_err(not_found_if_ended)?;
     let (head, rest) = stat.rsplit_once(')').unwrap_or_default();
     let flags = rest.split_whitespace().nth(6).and_then(|f| f.parse().ok());
     let is_kernels = flags.is_some_and(|flags: u32| flags & PF_KTHREAD != 0);
     Ok(is_kernels && head.contains("(napi/"))
 }
 
-fn gone(e: io::Error) -> io::Error {
+fn not_found_if_ended(e: io::Error) -> io::Error {
     match e.raw_os_error() {
         Some(libc::ESRCH) => io::ErrorKind::NotFound.into(),
         _ => e,
@@ -77,7 +78,8 @@ fn check(thread: ThreadId) -> io::Result<()> {
 /// Path of the thread's cgroup in the hierarchy mounted at `mount`, beginning with `/`.
 pub(crate) fn cgroup(thread: ThreadId, mount: &Path) -> io::Result<String> {
     check(thread)?;
-    let text = fs::read_to_string(format!("/proc/{}/cgroup", thread.tid)).map_err(gone)?;
+    let text =
+        fs::read_to_string(format!("/proc/{}/cgroup", thread.tid)).map_err(not_found_if_ended)?;
     cgroup_in(&text, mount).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidData,
@@ -144,14 +146,14 @@ fn move_into(tid: u32, directory: &Path) -> io::Result<()> {
             .is_err_and(|e| e.raw_os_error() == Some(libc::EINVAL))
     };
     let mut moved = write();
-    for _ in 0..NOT_YET_ROUNDS {
+    for _ in 0..MOVE_TRIES {
         if !refused(&moved) {
             break;
         }
-        std::thread::sleep(NOT_YET);
+        std::thread::sleep(MOVE_RETRY_PAUSE);
         moved = write();
     }
-    moved.map_err(gone)
+    moved.map_err(not_found_if_ended)
 }
 
 /// Moves the remaining tasks of our cgroup to its parent, so that it can be removed. There should
@@ -174,7 +176,8 @@ pub(crate) fn empty_cgroup(directory: &Path) -> io::Result<()> {
 /// omits.
 pub(crate) fn cpus(thread: ThreadId) -> io::Result<String> {
     check(thread)?;
-    let status = fs::read_to_string(format!("/proc/{}/status", thread.tid)).map_err(gone)?;
+    let status =
+        fs::read_to_string(format!("/proc/{}/status", thread.tid)).map_err(not_found_if_ended)?;
     let line = status
         .lines()
         .find_map(|l| l.strip_prefix("Cpus_allowed_list:"));
@@ -192,7 +195,7 @@ pub(crate) fn set_cpus(thread: ThreadId, cpus: &str) -> io::Result<()> {
     let list = parse::cpu_list(cpus)
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no list of CPUs"))?;
     let affinity = Affinity::to(list)?;
-    affinity.bind_thread(thread.tid).map_err(gone)
+    affinity.bind_thread(thread.tid).map_err(not_found_if_ended)
 }
 
 /// Kernel threads whose name begins with `prefix`.

@@ -33,10 +33,10 @@ pub(crate) mod network {
     pub const RATE_MEMORY_S: f64 = 0.06;
     /// Time in which debt is repaid. Shorter: more than a share is withheld after a start; longer:
     /// a competitor waits longer for its time.
-    pub const PAY_BACK: Duration = Duration::from_millis(500);
+    pub const REPAYMENT_TIME: Duration = Duration::from_millis(500);
     /// Time in which a flood repays its debt: it has no window that collapses when more packets are
     /// dropped.
-    pub const FLOOD_PAY_BACK: Duration = Duration::from_millis(200);
+    pub const FLOOD_REPAYMENT_TIME: Duration = Duration::from_millis(200);
     /// Time whose share a container may save. Measured rates scatter, and the average must equal
     /// the share. Longer: a container that slept may exceed its share for a while.
     pub const CREDIT: Duration = Duration::from_millis(20);
@@ -307,7 +307,7 @@ pub(crate) mod thread {
 
     /// Most retries of a refused move: the kernel refuses a thread that was just created and has
     /// not run yet.
-    pub const NOT_YET_ROUNDS: u32 = 50;
+    pub const MOVE_TRIES: u32 = 50;
     /// Pause between two retries.
-    pub const NOT_YET: Duration = Duration::from_millis(1);
+    pub const MOVE_RETRY_PAUSE: Duration = Duration::from_millis(1);
 }

@@ -21,6 +21,6 @@ pub mod simulated;
 mod socket;
 
 pub use pods::{Container, Pod, Qos, Resources};
-pub use roster::{MOST_KEPT_BYTES, Roster};
+pub use roster::{MOST_STORED_BYTES, Roster};
 pub use session::{Adjustment, Call, Event, Session, Update};
 pub use socket::Socket;

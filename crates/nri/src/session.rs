@@ -9,7 +9,7 @@ use crate::api;
 use crate::api::event;
 use crate::frame::{self, Decoder, FrameError, Message, MessageKind};
 use crate::pods::{Container, Pod, Resources};
-use crate::roster::MOST_KEPT_BYTES;
+use crate::roster::MOST_STORED_BYTES;
 use crate::rpc;
 use prost::Message as _;
 use std::sync::Arc;
@@ -121,7 +121,7 @@ pub enum SessionError {
     #[error("the runtime has left {MOST_UNSENT_BYTES} bytes of answers unread")]
     Unread,
     /// The descriptions exceed the memory bound.
-    #[error("the runtime described more than {MOST_KEPT_BYTES} bytes of pods and containers")]
+    #[error("the runtime described more than {MOST_STORED_BYTES} bytes of pods and containers")]
     TooMuch,
 }
 

@@ -76,7 +76,7 @@ impl Pending {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RevertReport {
     /// Number of reverted values.
-    pub restored: u64,
+    pub reverted: u64,
     /// Targets that still had their former values: the change had not been made.
     pub unchanged: u64,
     /// Objects that are gone or were created again.

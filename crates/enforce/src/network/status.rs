@@ -126,7 +126,7 @@ impl Network {
     }
 
     fn means_state(&self, member: &Member, account: &Account, means: Means) -> MeansState {
-        let (status, why) = self.standing(member, account, means);
+        let (status, why) = self.means_status(member, account, means);
         MeansState {
             means,
             in_force: status == MeansStatus::InForce,
@@ -135,7 +135,12 @@ impl Network {
         }
     }
 
-    fn status(&self, member: &Member, account: &Account, means: Means) -> (MeansStatus, String) {
+    fn means_status(
+        &self,
+        member: &Member,
+        account: &Account,
+        means: Means,
+    ) -> (MeansStatus, String) {
         let cgroup = member.placed.container.cgroup;
         let AppliedMeans {
             napi,

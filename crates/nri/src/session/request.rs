@@ -7,7 +7,7 @@ use super::{Call, CallKind, Event, PartialState, Session, SessionError};
 use crate::api::{self, event};
 use crate::frame;
 use crate::pods::{Container, Pod, resources};
-use crate::roster::MOST_KEPT_BYTES;
+use crate::roster::MOST_STORED_BYTES;
 use crate::rpc;
 use prost::Message as _;
 use std::collections::HashMap;
@@ -139,7 +139,7 @@ impl Session {
         };
         let all = &mut self.partial;
         all.bytes += payload.len();
-        if all.bytes > MOST_KEPT_BYTES {
+        if all.bytes > MOST_STORED_BYTES {
             return Err(SessionError::TooMuch);
         }
         let pods = part.pods.into_iter().map(Pod::new).map(Arc::new);

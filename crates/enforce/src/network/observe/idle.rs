@@ -20,7 +20,7 @@ impl Default for IdleTicks {
 
 impl IdleTicks {
     /// Reads `/proc/stat`, `length` after the last call.
-    pub fn look(&mut self, length: Duration) -> IdleParts {
+    pub fn update(&mut self, length: Duration) -> IdleParts {
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();
         self.take(&text, length)
     }

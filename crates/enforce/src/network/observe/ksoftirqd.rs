@@ -50,7 +50,7 @@ impl Ksoftirqd {
     /// Time billed to each CPU's thread since the last reading, beyond the unattributed softirqs of
     /// `interval`, which ends now, nanoseconds. A CPU without such softirqs is not read, because
     /// its thread did not run: few CPUs of a large host are busy.
-    pub fn look(&mut self, interval: &Interval) -> BTreeMap<u32, f64> {
+    pub fn update(&mut self, interval: &Interval) -> BTreeMap<u32, f64> {
         let cpus = interval.cpus.iter();
         let late = cpus.filter_map(|(cpu, time)| {
             let thread = self.threads.get_mut(&cpu.0)?;
@@ -58,7 +58,7 @@ impl Ksoftirqd {
                 thread.billed_ns = None;
                 return None;
             }
-            let billed_ns = thread.look()?;
+            let billed_ns = thread.update()?;
             let late = billed_ns.saturating_sub(time.charged_nobody_ns);
             Some((cpu.0, late as f64))
         });
@@ -67,7 +67,7 @@ impl Ksoftirqd {
 }
 
 impl Thread {
-    fn look(&mut self) -> Option<u64> {
+    fn update(&mut self) -> Option<u64> {
         let mut text = [0; 128];
         let length = self.schedstat.read_at(&mut text, 0).ok()?;
         let now = billed_ns(std::str::from_utf8(text.get(..length)?).ok()?)?;
@@ -115,20 +115,24 @@ mod tests {
         let mut threads = Ksoftirqd {
             threads: [(0, thread)].into(),
         };
-        let mut look = |billed_ns: u64, nobody_ns: u64| {
+        let mut update = |billed_ns: u64, nobody_ns: u64| {
             fs::write(file.path(), format!("{billed_ns} 7 3\n")).unwrap();
             let time = CpuTime {
                 charged_nobody_ns: nobody_ns,
                 ..CpuTime::default()
             };
-            threads.look(&interval(&[time], &[])).get(&0).copied()
+            threads.update(&interval(&[time], &[])).get(&0).copied()
         };
-        assert_eq!(look(1_000_000, 1), None, "the first look");
-        assert_eq!(look(10_000_000, 5_000_000), Some(4e6));
-        assert_eq!(look(10_000_000, 5_000_000), Some(0.0));
-        assert_eq!(look(20_000_000, 0), None, "no softirq of the thread");
-        assert_eq!(look(30_000_000, 5_000_000), None, "the first one after it");
-        assert_eq!(look(36_000_000, 5_000_000), Some(1e6));
+        assert_eq!(update(1_000_000, 1), None, "the first reading");
+        assert_eq!(update(10_000_000, 5_000_000), Some(4e6));
+        assert_eq!(update(10_000_000, 5_000_000), Some(0.0));
+        assert_eq!(update(20_000_000, 0), None, "no softirq of the thread");
+        assert_eq!(
+            update(30_000_000, 5_000_000),
+            None,
+            "the first one after it"
+        );
+        assert_eq!(update(36_000_000, 5_000_000), Some(1e6));
     }
 
     /// One thread per CPU, where kernel threads are visible.

@@ -30,7 +30,7 @@ pub(super) struct Observer {
     interrupts: Option<Interrupts>,
     ksoftirqd: Ksoftirqd,
     weights: Weights,
-    looked: Option<Instant>,
+    read_at: Option<Instant>,
     /// Whether a quota stops a NAPI thread as it stops a task. Determined when first needed.
     quota_stops_threads: Option<bool>,
 }
@@ -64,7 +64,7 @@ impl Observer {
             interrupts: None,
             ksoftirqd: Ksoftirqd::default(),
             weights: Weights::default(),
-            looked: None,
+            read_at: None,
             quota_stops_threads: None,
         }
     }
@@ -92,19 +92,19 @@ impl Observer {
     /// Idle time in `interval`, which ends now, and the cost of interrupts in it.
     pub fn read_host(&mut self, interval: &Interval) -> HostReadings {
         // After a pause the first readings cover a longer time than the interval.
-        let since = self.looked.map_or(interval.length, |at| at.elapsed());
-        self.looked = Some(Instant::now());
-        let idle = self.idle.look(since.max(interval.length));
+        let since = self.read_at.map_or(interval.length, |at| at.elapsed());
+        self.read_at = Some(Instant::now());
+        let idle = self.idle.update(since.max(interval.length));
         let was_away = since > interval.length * 2;
         let interrupts = self.interrupts.as_mut();
-        let interruptions = interrupts.map(|interrupts| interrupts.look(interval).clone());
+        let interruptions = interrupts.map(|interrupts| interrupts.update(interval).clone());
         if was_away {
             self.ksoftirqd.forget();
         }
         HostReadings {
             idle,
             interruptions: interruptions.unwrap_or_default(),
-            late_ns: self.ksoftirqd.look(interval),
+            late_ns: self.ksoftirqd.update(interval),
         }
     }
 
@@ -151,7 +151,7 @@ pub(super) fn container(
 ) -> ContainerFacts {
     let corrected = applied.quota.is_corrected();
     let own_us = applied.quota.state.base.filter(|_| corrected);
-    readings.quota.look(place, own_us);
+    readings.quota.update(place, own_us);
     let quota_cpus = readings.quota.cpus;
     let own_quota = quota_cpus.and_then(|_| place.quota());
     if let Some(found) = &own_quota {
@@ -168,7 +168,7 @@ pub(super) fn container(
     ContainerFacts {
         active,
         is_alive: place.is_alive(container),
-        billed: readings.usage.look(place, length),
+        billed: readings.usage.update(place, length),
         napi_ns: applied.napi_used_ns(),
         quota_cpus,
         quota_period: readings.quota.period,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// Quotas of one container and the cgroups above it, as last read.
 #[derive(Debug)]
 pub(super) struct QuotaFiles {
-    looked: Option<Instant>,
+    read_at: Option<Instant>,
     /// Tightest of these quotas, CPUs.
     pub cpus: Option<f64>,
     /// Period of its own quota, or the kernel's default.
@@ -17,7 +17,7 @@ pub(super) struct QuotaFiles {
 impl Default for QuotaFiles {
     fn default() -> Self {
         QuotaFiles {
-            looked: None,
+            read_at: None,
             cpus: None,
             period: QUOTA_PERIOD,
         }
@@ -27,11 +27,11 @@ impl Default for QuotaFiles {
 impl QuotaFiles {
     /// Reads the files if that is due. `own_us` is the container's own quota if its file contains a
     /// correction.
-    pub fn look(&mut self, place: &Place, own_us: Option<f64>) {
-        if self.looked.is_some_and(|at| at.elapsed() < QUOTA_LOOK) {
+    pub fn update(&mut self, place: &Place, own_us: Option<f64>) {
+        if self.read_at.is_some_and(|at| at.elapsed() < QUOTA_LOOK) {
             return;
         }
-        self.looked = Some(Instant::now());
+        self.read_at = Some(Instant::now());
         self.cpus = place.tightest_quota(own_us);
         let own = place
             .quota()

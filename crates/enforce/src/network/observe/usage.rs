@@ -25,7 +25,7 @@ struct UsageReading {
 impl Usage {
     /// CPU time billed in an interval of `length` that ends now. If the last reading is older, the
     /// time since then is assumed to be spread evenly.
-    pub fn look(&mut self, place: &Place, length: Duration) -> BilledInterval {
+    pub fn update(&mut self, place: &Place, length: Duration) -> BilledInterval {
         self.was_read = true;
         let read = self.file.as_ref().and_then(UsageFile::read);
         let read = read.or_else(|| {
@@ -112,13 +112,13 @@ mod tests {
             is_pods: false,
         };
         let (mut usage, mut open) = (Usage::default(), 0);
-        usage.look(&place, Duration::ZERO);
+        usage.update(&place, Duration::ZERO);
         usage.limit_open_files(&mut open);
         assert!(usage.file.is_some() && open == 1);
         usage.limit_open_files(&mut open);
         assert!(usage.file.is_none() && open == 1, "nobody looked");
         open = USAGE_FILES;
-        usage.look(&place, Duration::ZERO);
+        usage.update(&place, Duration::ZERO);
         usage.limit_open_files(&mut open);
         assert!(usage.file.is_none() && open == USAGE_FILES);
     }

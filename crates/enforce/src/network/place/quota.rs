@@ -72,7 +72,7 @@ fn add_below(directory: &Path, files: &mut Vec<Follower>, left: &mut usize) {
 pub(super) fn above(directory: &Path, v2: bool) -> Option<f64> {
     let above = directory.ancestors().skip(1).filter(|_| !v2);
     // The root of a hierarchy has no such file.
-    let mut levels = above.map_while(|at| look(at, false).ok());
+    let mut levels = above.map_while(|at| read_quota(at, false).ok());
     levels.find_map(|found| found.map(|found| found.quota.cpus()))
 }
 
@@ -81,7 +81,9 @@ pub(super) fn above(directory: &Path, v2: bool) -> Option<f64> {
 pub(super) fn tightest(directory: &Path, v2: bool, own_us: Option<f64>) -> Option<f64> {
     let mut cpus: Option<f64> = None;
     // The root of a hierarchy has no such file.
-    let levels = directory.ancestors().map_while(|at| look(at, v2).ok());
+    let levels = directory
+        .ancestors()
+        .map_while(|at| read_quota(at, v2).ok());
     for (level, found) in levels.enumerate() {
         let Some(found) = found else { continue };
         let quota_us = own_us
@@ -95,11 +97,11 @@ pub(super) fn tightest(directory: &Path, v2: bool, own_us: Option<f64>) -> Optio
 
 /// Quota of one directory; `None` without one.
 pub(super) fn read(directory: &Path, v2: bool) -> Option<QuotaFile> {
-    look(directory, v2).ok().flatten()
+    read_quota(directory, v2).ok().flatten()
 }
 
 /// Reads as [`read`] does, with an error if the file does not exist.
-fn look(directory: &Path, v2: bool) -> io::Result<Option<QuotaFile>> {
+fn read_quota(directory: &Path, v2: bool) -> io::Result<Option<QuotaFile>> {
     let name = if v2 { "cpu.max" } else { "cpu.cfs_quota_us" };
     let file = directory.join(name);
     let text = fs::read_to_string(&file)?;

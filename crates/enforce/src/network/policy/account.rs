@@ -191,7 +191,7 @@ impl Account {
             let bounds = Bounds {
                 debt: rules.debt_bound,
                 credit: self.credit(facts.now, own),
-                pay_back: self.pay_back(),
+                repayment_time: self.repayment_time(),
             };
             self.debts.update(cpu, used, share, length, bounds);
             // A limit's effect is not unused share. Softirq time that remains with a running NAPI
@@ -248,10 +248,10 @@ impl Account {
     }
 
     /// Time over which it repays a debt.
-    fn pay_back(&self) -> Duration {
+    fn repayment_time(&self) -> Duration {
         match self.exceeded_weight && !self.streams {
-            true => tuning::FLOOD_PAY_BACK,
-            false => tuning::PAY_BACK,
+            true => tuning::FLOOD_REPAYMENT_TIME,
+            false => tuning::REPAYMENT_TIME,
         }
     }
 
@@ -304,13 +304,13 @@ impl Account {
     ) -> Rates {
         let interval = facts.interval;
         let ledger = row.map(|row| row.ledger).unwrap_or_default();
-        let at_pressed = |column: &[u64]| -> u64 {
+        let at_contended = |column: &[u64]| -> u64 {
             let cpus = interval.cpus.iter().zip(column);
             let contended = cpus.filter(|((cpu, _), _)| contended.contains(&cpu.0));
             contended.map(|(_, ns)| *ns).sum()
         };
-        let caused = row.map_or(0, |row| at_pressed(&row.caused_by_cpu_ns));
-        let charged = row.map_or(0, |row| at_pressed(&row.charged_by_cpu_ns));
+        let caused = row.map_or(0, |row| at_contended(&row.caused_by_cpu_ns));
+        let charged = row.map_or(0, |row| at_contended(&row.charged_by_cpu_ns));
         let uncharged_ns = row.map_or(0.0, |row| {
             uncharged::uncharged_ns(facts, row, contended, own.napi_ns)
         });
@@ -321,7 +321,7 @@ impl Account {
         let used = Use {
             usage_ns: own.billed.all_ns,
             billed_ns: own.billed.on(contended),
-            there_ns: own.billed.known_on(contended),
+            billed_here_ns: own.billed.known_on(contended),
             caused_ns: ledger.caused_ns() as f64 + uncharged_ns,
             charged_ns: charged as f64,
             others_charged_ns,

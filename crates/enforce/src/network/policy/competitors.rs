@@ -37,7 +37,7 @@ struct RecentUse {
 impl RecentUse {
     /// Adds an interval that ends `now`. All cgroups are read at once: if one has used time, those
     /// without were idle.
-    fn note(&mut self, now: Duration, interval: &Interval) {
+    fn add_interval(&mut self, now: Duration, interval: &Interval) {
         let rows = &interval.containers;
         if rows.iter().all(|row| row.ledger.cpu_usage_ns == 0) {
             return;
@@ -106,13 +106,13 @@ pub(super) struct Competitors {
     host_charges: HashMap<(u32, CgroupId), HostCharge>,
     needs_usage: bool,
     /// Beginning of the current or last extra readings of CPU use.
-    soon_since: Option<Duration>,
+    extra_since: Option<Duration>,
 }
 
 impl Competitors {
     /// Adds an interval that ends `now`. Ignores `measured_cpu`, on which a thread of ours
     /// measured: it ran there for milliseconds, and would count as a competitor until they fade.
-    pub fn note(&mut self, now: Duration, interval: &Interval, measured_cpu: Option<u32>) {
+    pub fn add_interval(&mut self, now: Duration, interval: &Interval, measured_cpu: Option<u32>) {
         let length_ns = interval.length.as_nanos() as f64;
         let keep = (-interval.length.as_secs_f64() / HOST_RAN_AVERAGED.as_secs_f64()).exp();
         self.host_charges.retain(|(cpu, _), ran| {
@@ -121,8 +121,8 @@ impl Competitors {
             }
             ran.average > RAN_PART / 100.0
         });
-        self.used.note(now, interval);
-        self.placement.note(interval, measured_cpu);
+        self.used.add_interval(now, interval);
+        self.placement.add_interval(interval, measured_cpu);
         for row in &interval.containers {
             let used_cpus = self.used.cpus(row.container.cgroup);
             let (container, is_of_host) = (&row.container, row.container.is_of_host());
@@ -142,7 +142,7 @@ impl Competitors {
                 };
                 if part > RAN_PART {
                     let path = &container.cgroup_path;
-                    self.ran(now, (cpu.0, container.cgroup), path, is_of_host);
+                    self.record_run(now, (cpu.0, container.cgroup), path, is_of_host);
                 }
             }
         }
@@ -150,7 +150,7 @@ impl Competitors {
         for (cpu, time) in cpus.filter(|(cpu, _)| measured_cpu != Some(cpu.0)) {
             let part = part_of(time, time.charged_host_ns, length_ns);
             if self.add_host_charge((cpu.0, UNKNOWN), part, keep) > RAN_PART {
-                self.ran(now, (cpu.0, UNKNOWN), Path::new("/"), true);
+                self.record_run(now, (cpu.0, UNKNOWN), Path::new("/"), true);
             }
         }
         self.ran_at
@@ -194,8 +194,8 @@ impl Competitors {
             return false;
         }
         let is_recent = |at: &Duration| now.saturating_sub(*at) < EXTRA_READINGS_AGAIN;
-        let since = self.soon_since.filter(is_recent).unwrap_or(now);
-        self.soon_since = Some(since);
+        let since = self.extra_since.filter(is_recent).unwrap_or(now);
+        self.extra_since = Some(since);
         now.saturating_sub(since) < EXTRA_READINGS
     }
 
@@ -213,7 +213,7 @@ impl Competitors {
         (uses < LITTLE_PART).then_some(2.0 * uses)
     }
 
-    fn ran(&mut self, now: Duration, who: (u32, CgroupId), path: &Path, is_of_host: bool) {
+    fn record_run(&mut self, now: Duration, who: (u32, CgroupId), path: &Path, is_of_host: bool) {
         self.ran_at.insert(who, now);
         let new = || Competitor {
             path: path.to_owned(),

@@ -30,7 +30,7 @@ struct ContendedCpu {
 impl ContendedCpus {
     /// Records the CPUs on which others are charged now, with the part of each that the container's
     /// packets took. A CPU stays contended for a moment: a limited container causes work in bursts.
-    pub fn note(&mut self, contended: &[(u32, f64)], now: Duration) {
+    pub fn record(&mut self, contended: &[(u32, f64)], now: Duration) {
         self.cpus
             .retain(|one| now.saturating_sub(one.last) < STAYS_CONTENDED);
         for one in &mut self.cpus {
@@ -147,14 +147,15 @@ pub(super) fn contended_cpus(
 ) -> Vec<(u32, f64)> {
     let length_ns = interval.length.as_nanos() as f64;
     let columns = row.caused_by_cpu_ns.iter().zip(&row.charged_by_cpu_ns);
-    let paid = charged.contending_with(is_under_quota).iter();
+    let charges = charged.contending_with(is_under_quota).iter();
     let cpus = interval.cpus.iter().zip(columns);
-    let cpus = cpus.zip(paid.zip(&charged.threads));
-    cpus.filter(|(((cpu, _), (caused, own)), (paid, threads))| {
-        let is_paid = |ns: u64| ns as f64 > VICTIM_CPUS * length_ns;
+    let cpus = cpus.zip(charges.zip(&charged.threads));
+    cpus.filter(|(((cpu, _), (caused, own)), (charges, threads))| {
+        let is_notable = |ns: u64| ns as f64 > VICTIM_CPUS * length_ns;
         let waits = || !is_under_quota && competitors.has_other(cpu.0, row.container.cgroup);
-        let others_pay = is_paid(paid.saturating_sub(**own)) || (is_paid(**threads) && waits());
-        others_pay && **caused as f64 > CAUSES_CPUS * length_ns
+        let others_are_charged =
+            is_notable(charges.saturating_sub(**own)) || (is_notable(**threads) && waits());
+        others_are_charged && **caused as f64 > CAUSES_CPUS * length_ns
     })
     .map(|(((cpu, _), (caused, _)), _)| (cpu.0, *caused as f64 / length_ns))
     .collect()
@@ -202,7 +203,7 @@ mod tests {
     fn the_cpu_furthest_beyond_the_share_is_chosen() {
         let mut cpus = ContendedCpus::default();
         for step in 0..100 {
-            cpus.note(&[(0, 0.6), (1, 0.1)], STEP * step);
+            cpus.record(&[(0, 0.6), (1, 0.1)], STEP * step);
             assert_eq!(cpus.worst(&[(0, 0.5), (1, 0.5)]), Some((0, 0.5)));
         }
         // The container causes less on CPU 1, but its share there is almost nothing.
@@ -216,20 +217,20 @@ mod tests {
     fn the_choice_stays_until_another_cpu_is_clearly_worse() {
         let mut cpus = ContendedCpus::default();
         let shares = [(0, 0.5), (1, 0.5)];
-        cpus.note(&[(0, 0.6), (1, 0.3)], Duration::ZERO);
+        cpus.record(&[(0, 0.6), (1, 0.3)], Duration::ZERO);
         assert_eq!(cpus.worst(&shares), Some((0, 0.5)));
         let mut now = Duration::ZERO;
         let mut cause = |cpus: &mut ContendedCpus, there: f64| {
             for _ in 0..500 {
                 now += STEP;
-                cpus.note(&[(0, 0.6), (1, there)], now);
+                cpus.record(&[(0, 0.6), (1, there)], now);
             }
             cpus.worst(&shares).map(|(cpu, _)| cpu)
         };
         assert_eq!(cause(&mut cpus, 0.63), Some(0));
         assert_eq!(cause(&mut cpus, 0.7), Some(1));
         assert_eq!(cause(&mut cpus, 0.6), Some(1), "nor back at once");
-        cpus.note(&[], now + STAYS_CONTENDED);
+        cpus.record(&[], now + STAYS_CONTENDED);
         assert!(cpus.cpus().is_empty());
     }
 
@@ -252,7 +253,7 @@ mod tests {
             let mut interval = interval(&[time], &[(8_000_000, 1_950_000), (0, 50_000)]);
             interval.containers[1].ledger.cpu_usage_ns = victim_ns;
             let mut competitors = Competitors::default();
-            competitors.note(Duration::ZERO, &interval, None);
+            competitors.add_interval(Duration::ZERO, &interval, None);
             let mut idle = IdleTime::default();
             idle.update(&IdleParts {
                 length: STEP,

@@ -1,6 +1,6 @@
 //! Debt: CPU time that a container used beyond its share.
 
-use crate::tuning::network::{FADES, PAY_BACK};
+use crate::tuning::network::{FADES, REPAYMENT_TIME};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(super) struct Debt {
     ns: f64,
     forgiven_ns: f64,
-    pay_back: Duration,
+    repayment_time: Duration,
 }
 
 impl Default for Debt {
@@ -17,7 +17,7 @@ impl Default for Debt {
         Debt {
             ns: 0.0,
             forgiven_ns: 0.0,
-            pay_back: PAY_BACK,
+            repayment_time: REPAYMENT_TIME,
         }
     }
 }
@@ -29,8 +29,8 @@ pub(super) struct Bounds {
     pub debt: Duration,
     /// Time whose share may be saved.
     pub credit: Duration,
-    /// Time over which a debt is repaid. A credit is spent over [`PAY_BACK`].
-    pub pay_back: Duration,
+    /// Time over which a debt is repaid. A credit is spent over [`REPAYMENT_TIME`].
+    pub repayment_time: Duration,
 }
 
 impl Debt {
@@ -42,7 +42,7 @@ impl Debt {
         let least = -share * bounds.credit.as_secs_f64() * 1e9;
         self.forgiven_ns += (ns - most).max(0.0);
         self.ns = ns.clamp(least, most);
-        self.pay_back = bounds.pay_back;
+        self.repayment_time = bounds.repayment_time;
     }
 
     /// Forgives part of the debt in an interval without waiting competitors. The victims have left,
@@ -62,10 +62,10 @@ impl Debt {
     }
 
     /// CPUs to repay now; negative: CPUs that may be used beyond the share.
-    pub fn payment(&self) -> f64 {
+    pub fn repayment(&self) -> f64 {
         let over = match self.ns > 0.0 {
-            true => self.pay_back,
-            false => PAY_BACK,
+            true => self.repayment_time,
+            false => REPAYMENT_TIME,
         };
         self.ns / over.as_nanos() as f64
     }
@@ -131,7 +131,7 @@ mod tests {
     const BOUNDS: Bounds = Bounds {
         debt: Duration::from_secs(1),
         credit: Duration::from_millis(20),
-        pay_back: PAY_BACK,
+        repayment_time: REPAYMENT_TIME,
     };
 
     /// Promise 34.
@@ -148,7 +148,11 @@ mod tests {
         assert_eq!(debt.ns(), 800_000_000);
         debt.update(0.0, 0.5, Duration::from_secs(100), bounds);
         assert_eq!((debt.ns(), debt.forgiven_ns()), (0, 500_000_000));
-        assert!((debt.payment() + 0.02).abs() < 1e-9, "{}", debt.payment());
+        assert!(
+            (debt.repayment() + 0.02).abs() < 1e-9,
+            "{}",
+            debt.repayment()
+        );
     }
 
     /// Promise 34.
@@ -164,9 +168,9 @@ mod tests {
         assert!(debt.ns() < 10_000, "{debt:?}");
         assert_eq!(debt.ns() + debt.forgiven_ns(), 50_000_000 - 1);
         debt.update(0.0, 0.5, Duration::from_millis(100), BOUNDS);
-        let credit = debt.payment();
+        let credit = debt.repayment();
         debt.fade(step);
-        assert_eq!(debt.payment(), credit);
+        assert_eq!(debt.repayment(), credit);
     }
 
     #[test]
@@ -177,25 +181,33 @@ mod tests {
             ..BOUNDS
         };
         debt.update(0.0, 0.5, Duration::from_secs(1), saving);
-        assert!((debt.payment() + 0.05).abs() < 1e-9, "{}", debt.payment());
+        assert!(
+            (debt.repayment() + 0.05).abs() < 1e-9,
+            "{}",
+            debt.repayment()
+        );
         debt.update(0.5, 0.5, Duration::from_millis(20), BOUNDS);
-        assert!((debt.payment() + 0.02).abs() < 1e-9, "{}", debt.payment());
+        assert!(
+            (debt.repayment() + 0.02).abs() < 1e-9,
+            "{}",
+            debt.repayment()
+        );
     }
 
     /// Promise 34.
     #[test]
     fn a_bound_speeds_up_repayment_but_no_credit() {
         let soon = Bounds {
-            pay_back: PAY_BACK / 2,
+            repayment_time: REPAYMENT_TIME / 2,
             ..BOUNDS
         };
-        let paid = |used, bounds| {
+        let repaid = |used, bounds| {
             let mut debt = Debt::default();
             debt.update(used, 0.5, Duration::from_millis(100), bounds);
-            debt.payment()
+            debt.repayment()
         };
-        assert!((paid(1.0, soon) - 2.0 * paid(1.0, BOUNDS)).abs() < 1e-9);
-        assert_eq!(paid(0.0, soon), paid(0.0, BOUNDS));
+        assert!((repaid(1.0, soon) - 2.0 * repaid(1.0, BOUNDS)).abs() < 1e-9);
+        assert_eq!(repaid(0.0, soon), repaid(0.0, BOUNDS));
     }
 
     /// The container exceeded its share of CPU 1 while no competitor waited on CPU 0, where a

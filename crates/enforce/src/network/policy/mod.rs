@@ -74,7 +74,7 @@ pub(super) struct Policy {
     competitors: Competitors,
     victims: Victims,
     /// Time returned in this step to containers without a rule, nanoseconds.
-    to_others: HashMap<CgroupId, f64>,
+    to_unenforced: HashMap<CgroupId, f64>,
 }
 
 impl Policy {
@@ -85,7 +85,7 @@ impl Policy {
             idle: IdleTime::default(),
             competitors: Competitors::default(),
             victims: Victims::default(),
-            to_others: HashMap::new(),
+            to_unenforced: HashMap::new(),
         }
     }
 
@@ -113,7 +113,7 @@ impl Policy {
 
     /// Victims that no rule enforces, by name; the worst first.
     pub fn uncompensated_without_rule(&self) -> Vec<(&str, UncompensatedTime)> {
-        self.victims.others(&self.accounts)
+        self.victims.without_rule(&self.accounts)
     }
 
     /// Whether the next step should read CPU use; see [`Competitors::needs_usage`].
@@ -132,7 +132,7 @@ impl Policy {
         if self.accounts.is_empty() {
             return Vec::new();
         }
-        self.competitors.note(now, interval, measured_cpu);
+        self.competitors.add_interval(now, interval, measured_cpu);
         let rows = rows_by_cgroup(interval);
         let charged = contended::ChargedTime::of(interval, &self.competitors, &self.idle);
         let mut active = Vec::new();
@@ -150,7 +150,7 @@ impl Policy {
             });
             let counts = row.is_some_and(|row| contended::counts(row, interval));
             if account.is_enforced() || !contended_now.is_empty() || counts {
-                account.contended.note(&contended_now, now);
+                account.contended.record(&contended_now, now);
                 active.push(Active {
                     cgroup: *id,
                     contended: account.contended.cpus(),
@@ -215,14 +215,14 @@ impl Policy {
             });
             let row = rows.get(&one.active.cgroup).copied();
             let (action, withheld_ns) = account.step(&self.rules, facts, one, row, contest);
-            withheld.push(victims::Withheld {
+            withheld.push(victims::WithheldTime {
                 cgroup: one.active.cgroup,
                 cpus: &one.active.contended_now,
                 ns: withheld_ns,
             });
             decision.containers.push((one.active.cgroup, action));
         }
-        self.to_others = victims::note_returned(&mut self.accounts, &withheld, facts.interval);
+        self.to_unenforced = victims::add_returned(&mut self.accounts, &withheld, facts.interval);
         decision
     }
 
@@ -262,8 +262,9 @@ impl Policy {
 
     /// Ends a step: records the victims' uncompensated time.
     pub fn note_victims(&mut self, interval: &Interval) {
-        let to_others = std::mem::take(&mut self.to_others);
-        self.victims.note(&self.accounts, &to_others, interval);
+        let to_unenforced = std::mem::take(&mut self.to_unenforced);
+        self.victims
+            .add_interval(&self.accounts, &to_unenforced, interval);
     }
 }
 

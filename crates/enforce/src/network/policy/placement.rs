@@ -19,7 +19,7 @@ impl Placement {
     /// little, so older ones count too: on one CPU `ksoftirqd` may hide a sender, while a few
     /// softirqs interrupt it on another where it hardly runs. Ignores `measured_cpu`, on which a
     /// thread of ours measured.
-    pub fn note(&mut self, interval: &Interval, measured_cpu: Option<u32>) {
+    pub fn add_interval(&mut self, interval: &Interval, measured_cpu: Option<u32>) {
         let ids = interval.containers.iter().map(|row| row.container.cgroup);
         let present: HashSet<CgroupId> = ids.collect();
         self.parts.retain(|id, _| present.contains(id));
@@ -126,10 +126,10 @@ mod tests {
     fn a_few_softirqs_elsewhere_move_a_hidden_sender_little() {
         let mut placement = Placement::default();
         assert_eq!(parts(&placement), [0.0, 0.0]);
-        (0..10).for_each(|_| placement.note(&interruptions([0, 2_000_000]), None));
+        (0..10).for_each(|_| placement.add_interval(&interruptions([0, 2_000_000]), None));
         assert_eq!(parts(&placement), [0.0, 1.0]);
-        placement.note(&interruptions([200_000, 0]), None);
-        placement.note(&interruptions([10_000, 0]), None);
+        placement.add_interval(&interruptions([200_000, 0]), None);
+        placement.add_interval(&interruptions([10_000, 0]), None);
         let [here, there] = parts(&placement);
         assert!(
             here < 0.02 && (here + there - 1.0).abs() < 1e-9,
@@ -141,8 +141,8 @@ mod tests {
     #[test]
     fn a_moved_container_is_found_on_its_new_cpu() {
         let mut placement = Placement::default();
-        (0..10).for_each(|_| placement.note(&interruptions([0, 2_000_000]), None));
-        (0..15).for_each(|_| placement.note(&interruptions([2_000_000, 0]), None));
+        (0..10).for_each(|_| placement.add_interval(&interruptions([0, 2_000_000]), None));
+        (0..15).for_each(|_| placement.add_interval(&interruptions([2_000_000, 0]), None));
         let [here, there] = parts(&placement);
         assert!(
             here > 0.9 && (here + there - 1.0).abs() < 1e-9,
@@ -156,12 +156,12 @@ mod tests {
     #[test]
     fn ksoftirqds_time_counts_for_no_container() {
         let mut placement = Placement::default();
-        placement.note(&interruptions([3_000_000, 30_000]), None);
+        placement.add_interval(&interruptions([3_000_000, 30_000]), None);
         let [here, there] = parts(&placement);
         assert!((here - 1.0 / 3.0).abs() < 1e-9, "{here} {there}");
         let mut empty = interval(&[], &[]);
         empty.containers.clear();
-        placement.note(&empty, None);
+        placement.add_interval(&empty, None);
         assert_eq!(parts(&placement), [0.0, 0.0], "nothing is kept of it");
     }
 
@@ -172,7 +172,7 @@ mod tests {
     fn a_container_that_softirqs_miss_runs_elsewhere() {
         let mut placement = Placement::default();
         let both = interruptions([3_000_000, 3_000_000]);
-        placement.note(&both, None);
+        placement.add_interval(&both, None);
         let used = |placement: &Placement, interval: &Interval| {
             let row = &interval.containers[0];
             [0, 1].map(|at| placement.used_on(at, row, 1.0, interval))
@@ -183,12 +183,12 @@ mod tests {
             "{here} {there}"
         );
         let missed = interruptions([0, 3_000_000]);
-        placement.note(&missed, None);
+        placement.add_interval(&missed, None);
         let [here, there] = used(&placement, &missed);
         assert!(here < 0.01 && there > 0.7, "{here} {there}");
         let mut hidden = interruptions([0, 0]);
         hidden.containers[1].caused_by_cpu_ns = vec![6_000_000, 0];
-        placement.note(&hidden, None);
+        placement.add_interval(&hidden, None);
         let [here, there] = used(&placement, &hidden);
         assert!(
             here > 0.2,

@@ -2,7 +2,9 @@
 
 use super::debt::{Bounds, Debt};
 use super::rates::Rates;
-use crate::tuning::network::{CREDIT, LOWEST_BUDGET_PART, PAY_BACK, QUOTA_HALF, QUOTA_QUARTER};
+use crate::tuning::network::{
+    CREDIT, LOWEST_BUDGET_PART, QUOTA_HALF, QUOTA_QUARTER, REPAYMENT_TIME,
+};
 use std::time::Duration;
 
 /// Tightest quota of one container and the cgroups above it.
@@ -52,7 +54,7 @@ impl Quota {
             let bounds = Bounds {
                 debt: bound,
                 credit: CREDIT,
-                pay_back: PAY_BACK,
+                repayment_time: REPAYMENT_TIME,
             };
             self.debt.update(used, cpus, length, bounds);
         }
@@ -63,7 +65,7 @@ impl Quota {
     /// cost of dropped packets, `dropping` CPUs, comes out of the packets' half, down to a quarter.
     pub fn budget(&self, rates: &Rates, dropping: f64) -> Option<f64> {
         let cpus = self.cpus?;
-        let left = cpus - self.debt.payment();
+        let left = cpus - self.debt.repayment();
         let all = left - rates.own_work_anywhere() - dropping;
         let floor = (left * QUOTA_HALF - dropping).max(left * QUOTA_QUARTER);
         Some(all.max(floor).max(cpus * LOWEST_BUDGET_PART))
@@ -73,7 +75,7 @@ impl Quota {
     /// its packets are limited and must repay the debt: the tasks keep their half. The cost of
     /// dropping grows with the flood, not with the container's activity.
     pub fn left_for_tasks(&self, cpus: f64, rates: &Rates, bounded: bool) -> f64 {
-        let left = cpus - self.debt.payment();
+        let left = cpus - self.debt.repayment();
         let floor = if bounded { cpus * QUOTA_HALF } else { 0.0 };
         (left - rates.owed())
             .max(floor)

@@ -16,7 +16,7 @@ pub(super) struct Use {
     /// the sum.
     pub billed_ns: f64,
     /// Time billed by the scheduler on the contended CPUs; 0 where the kernel reports only the sum.
-    pub there_ns: f64,
+    pub billed_here_ns: f64,
     /// Network CPU caused on all CPUs, NAPI threads included.
     pub caused_ns: f64,
     /// Network CPU of all containers that ran in its time slices on the contended CPUs.
@@ -36,7 +36,7 @@ pub(super) struct Use {
 pub(super) struct Rates {
     usage: f64,
     billed: f64,
-    there: f64,
+    billed_here: f64,
     caused: f64,
     charged: f64,
     others_charged: f64,
@@ -52,7 +52,7 @@ impl Rates {
         Rates {
             usage: used.usage_ns / ns,
             billed: used.billed_ns / ns,
-            there: used.there_ns / ns,
+            billed_here: used.billed_here_ns / ns,
             caused: used.caused_ns / ns,
             charged: used.charged_ns / ns,
             others_charged: used.others_charged_ns / ns,
@@ -80,7 +80,7 @@ impl Rates {
         let mix = |old: &mut f64, new: f64| *old = *old * keep + new * (1.0 - keep);
         mix(&mut self.usage, now.usage);
         mix(&mut self.billed, now.billed);
-        mix(&mut self.there, now.there);
+        mix(&mut self.billed_here, now.billed_here);
         mix(&mut self.caused, now.caused);
         mix(&mut self.charged, now.charged);
         mix(&mut self.others_charged, now.others_charged);
@@ -127,7 +127,7 @@ impl Rates {
     /// dropped in bursts. Where the kernel bills each CPU, its bill decides.
     pub fn runs_elsewhere(&self) -> bool {
         self.charged < RUNS_THERE_PART * self.usage * self.softirq
-            && self.there <= RUNS_THERE_PART * self.usage
+            && self.billed_here <= RUNS_THERE_PART * self.usage
     }
 
     /// CPU time on the contended CPUs as if every packet had been billed to its owner.
@@ -177,7 +177,7 @@ impl Rates {
         let not_interrupted = self.softirq - interrupted;
         // The unused share reduces both factors in proportion.
         let counts = (1.0 - unused_share.cpus() / self.softirq.max(1e-9)).max(0.0);
-        let own = 1.0 - (not_interrupted * counts + debt.payment()) / reference;
+        let own = 1.0 - (not_interrupted * counts + debt.repayment()) / reference;
         let part = own * others / (others + self.others_charged * counts);
         part.clamp(LOWEST_WEIGHT_PART, 1.0)
     }
@@ -198,7 +198,7 @@ impl Rates {
     /// Network CPU, in CPUs, that it may cause while its other work and its packets stay within
     /// `share`.
     pub fn budget(&self, share: f64, debt: &Debt) -> f64 {
-        (share - self.own_work() - debt.payment()).max(share * LOWEST_BUDGET_PART)
+        (share - self.own_work() - debt.repayment()).max(share * LOWEST_BUDGET_PART)
     }
 }
 
@@ -220,7 +220,7 @@ mod tests {
         steady(Use {
             usage_ns: ns(billed),
             billed_ns: ns(billed),
-            there_ns: ns(billed),
+            billed_here_ns: ns(billed),
             caused_ns: ns(caused),
             charged_ns: ns(charged),
             others_charged_ns: ns(caused - charged),
@@ -291,7 +291,7 @@ mod tests {
         assert!(!steady(least).runs_elsewhere());
         // The container runs there, and next to no softirq interrupts it.
         let not_interrupted = Use {
-            there_ns: 1e6,
+            billed_here_ns: 1e6,
             ..used(0.0)
         };
         assert!(!steady(not_interrupted).runs_elsewhere());

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Scheduled time that was withheld from an offender in an interval.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Withheld<'a> {
+pub(super) struct WithheldTime<'a> {
     pub cgroup: CgroupId,
     /// CPUs on which others were charged for its packets.
     pub cpus: &'a [u32],
@@ -17,16 +17,16 @@ pub(super) struct Withheld<'a> {
 
 /// Credits the time withheld from offenders to their victims, in proportion to their charges.
 /// Returns the part of victims without a rule, nanoseconds.
-pub(super) fn note_returned(
+pub(super) fn add_returned(
     accounts: &mut BTreeMap<CgroupId, Account>,
-    withheld: &[Withheld],
+    withheld: &[WithheldTime],
     interval: &Interval,
 ) -> HashMap<CgroupId, f64> {
-    let mut to_others: HashMap<CgroupId, f64> = HashMap::new();
+    let mut to_unenforced: HashMap<CgroupId, f64> = HashMap::new();
     for one in withheld.iter().filter(|one| one.ns > 0.0) {
         let victims = interval.containers.iter();
         let victims = victims.filter(|row| row.container.cgroup != one.cgroup);
-        let paid: Vec<(CgroupId, f64)> = victims
+        let charges: Vec<(CgroupId, f64)> = victims
             .map(|row| {
                 (
                     row.container.cgroup,
@@ -35,19 +35,19 @@ pub(super) fn note_returned(
             })
             .filter(|(_, ns)| *ns > 0.0)
             .collect();
-        let all: f64 = paid.iter().map(|(_, ns)| ns).sum();
-        for (id, ns) in paid {
+        let all: f64 = charges.iter().map(|(_, ns)| ns).sum();
+        for (id, ns) in charges {
             let returned = one.ns.min(all) * ns / all;
             match accounts.get_mut(&id) {
                 Some(victim) => victim.returned_ns += returned as u64,
-                None => *to_others.entry(id).or_default() += returned,
+                None => *to_unenforced.entry(id).or_default() += returned,
             }
         }
     }
     for victim in accounts.values_mut() {
         victim.returned_ns += (victim.added_quota_cpus * interval.length.as_nanos() as f64) as u64;
     }
-    to_others
+    to_unenforced
 }
 
 /// CPU time that a container is charged for others and has not been repaid.
@@ -91,12 +91,12 @@ impl Victim {
 }
 
 impl Victims {
-    /// Adds an interval, after its actions. `to_others` is the time repaid in it to victims without
-    /// a rule, nanoseconds.
-    pub fn note(
+    /// Adds an interval, after its actions. `to_unenforced` is the time repaid in it to victims
+    /// without a rule, nanoseconds.
+    pub fn add_interval(
         &mut self,
         accounts: &BTreeMap<CgroupId, Account>,
-        to_others: &HashMap<CgroupId, f64>,
+        to_unenforced: &HashMap<CgroupId, f64>,
         interval: &Interval,
     ) {
         let seconds = interval.length.as_secs_f64();
@@ -122,7 +122,7 @@ impl Victims {
                     let before = std::mem::replace(&mut victim.returned_ns, account.returned_ns);
                     account.returned_ns.saturating_sub(before) as f64
                 }
-                None => to_others.get(&id).copied().unwrap_or(0.0),
+                None => to_unenforced.get(&id).copied().unwrap_or(0.0),
             };
             // Sum over all CPUs: work caused on one CPU may be charged on another.
             let owed = row.ledger.owed_ns() as f64 + returned;
@@ -143,17 +143,17 @@ impl Victims {
     }
 
     /// Victims that no rule enforces, by name; the worst first.
-    pub fn others<'a>(
+    pub fn without_rule<'a>(
         &'a self,
         accounts: &'a BTreeMap<CgroupId, Account>,
     ) -> Vec<(&'a str, UncompensatedTime)> {
         let others = self.by_cgroup.iter();
         let others = others.filter(|(id, _)| !accounts.contains_key(id));
-        let mut paying: Vec<(&str, UncompensatedTime)> = others
+        let mut victims: Vec<(&str, UncompensatedTime)> = others
             .filter_map(|(_, victim)| Some((victim.name.as_str(), victim.uncompensated()?)))
             .collect();
-        paying.sort_by(|a, b| b.1.cpus.total_cmp(&a.1.cpus).then(a.0.cmp(b.0)));
-        paying
+        victims.sort_by(|a, b| b.1.cpus.total_cmp(&a.1.cpus).then(a.0.cmp(b.0)));
+        victims
     }
 }
 

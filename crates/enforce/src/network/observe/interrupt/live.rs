@@ -144,7 +144,7 @@ struct LostTime {
 fn measure(programs: &mut Interruptions, cpu: CpuId, lost: &mut Vec<LostTime>) -> Option<Duration> {
     run_on(cpu).ok()?;
     let mut lost_now = Vec::with_capacity(MOST_COSTS);
-    programs.watch(|seen| look(seen, &mut lost_now)).ok()?;
+    programs.watch(|seen| update(seen, &mut lost_now)).ok()?;
     lost.extend(lost_now);
     let old = lost.len().saturating_sub(MOST_COSTS);
     lost.drain(..old);
@@ -168,7 +168,7 @@ fn average(lost: &[LostTime]) -> Option<Duration> {
 /// time that `seen` shows. The clock is read in user space. Reading the thread's clock enters the
 /// kernel with interrupts disabled, and an interrupt that arrives then costs a virtual machine one
 /// more exit. That clock is therefore read only after a gap, to leave out the time of other tasks.
-fn look(seen: &dyn Fn() -> SeenInterruptions, lost: &mut Vec<LostTime>) {
+fn update(seen: &dyn Fn() -> SeenInterruptions, lost: &mut Vec<LostTime>) {
     let begin = Clocks::read();
     let (mut checked, mut last) = (begin, begin.wall);
     let (mut usual, mut before) = (Duration::MAX, seen());
@@ -197,10 +197,10 @@ fn look(seen: &dyn Fn() -> SeenInterruptions, lost: &mut Vec<LostTime>) {
 /// Whether a measurement that took this CPU time has seen enough, or will not see it. A stream
 /// pauses while its receiver waits for this thread, and a longer measurement would take the CPU
 /// from its users.
-fn is_over(looked: Duration, seen: usize) -> bool {
-    let pace = ENOUGH_SEEN as f64 * looked.as_secs_f64() / LONGEST_LOOK.as_secs_f64();
-    let is_enough = seen >= ENOUGH_SEEN && looked >= LOOK;
-    is_enough || looked >= LONGEST_LOOK || (looked >= SHORTEST_LOOK && seen < pace as usize)
+fn is_over(read_at: Duration, seen: usize) -> bool {
+    let pace = ENOUGH_SEEN as f64 * read_at.as_secs_f64() / LONGEST_LOOK.as_secs_f64();
+    let is_enough = seen >= ENOUGH_SEEN && read_at >= LOOK;
+    is_enough || read_at >= LONGEST_LOOK || (read_at >= SHORTEST_LOOK && seen < pace as usize)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn nothing_is_recorded_without_packets() {
         let mut lost = Vec::new();
-        look(&|| seen(1, 1), &mut lost);
+        update(&|| seen(1, 1), &mut lost);
         assert_eq!(lost, []);
     }
 }

@@ -104,7 +104,7 @@ impl Account {
         match self.streams || is_modest {
             true => stream_overdraft(share, &self.debts.here()),
             false => {
-                (tuning::OVERDRAFT_PART * share - self.debts.here().payment().max(0.0)).max(0.0)
+                (tuning::OVERDRAFT_PART * share - self.debts.here().repayment().max(0.0)).max(0.0)
             }
         }
     }
@@ -130,5 +130,5 @@ pub(super) fn are_full(row: Option<&ContainerLedger>) -> bool {
 /// half of [`tuning::STREAM_OVERDRAFT_PART`], none from the whole of it on.
 fn stream_overdraft(cpus: f64, debt: &Debt) -> f64 {
     let most = tuning::STREAM_OVERDRAFT_PART * cpus;
-    (most / debt.payment().max(1e-6) - 1.0).clamp(0.0, 1.0) * cpus
+    (most / debt.repayment().max(1e-6) - 1.0).clamp(0.0, 1.0) * cpus
 }

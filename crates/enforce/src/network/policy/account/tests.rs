@@ -36,29 +36,29 @@ fn overdraft(account: &Account) -> f64 {
 /// Promise 34.
 #[test]
 fn an_overdraft_needs_a_weight_and_no_debt() {
-    let mut account = communicating();
+    let mut sender = communicating();
     assert!(
-        (overdraft(&account) - 0.05).abs() < 1e-9,
+        (overdraft(&sender) - 0.05).abs() < 1e-9,
         "{}",
-        overdraft(&account)
+        overdraft(&sender)
     );
     let bounds = Bounds {
         debt: Duration::from_secs(1),
         credit: Duration::ZERO,
-        pay_back: tuning::PAY_BACK,
+        repayment_time: tuning::REPAYMENT_TIME,
     };
-    account
+    sender
         .debts
         .update(0, 0.51, SHARE, Duration::from_secs(1), bounds);
     assert!(
-        (overdraft(&account) - 0.03).abs() < 1e-9,
+        (overdraft(&sender) - 0.03).abs() < 1e-9,
         "{}",
-        overdraft(&account)
+        overdraft(&sender)
     );
-    account
+    sender
         .debts
         .update(0, 0.52, SHARE, Duration::from_secs(1), bounds);
-    assert_eq!(overdraft(&account), 0.0);
+    assert_eq!(overdraft(&sender), 0.0);
 
     let mut reserved = account();
     reserved.weight_reserved = true;
@@ -85,11 +85,11 @@ fn an_overdraft_needs_a_weight_and_no_debt() {
 #[test]
 fn a_flood_pays_back_sooner_than_a_stream() {
     let mut account = account();
-    assert_eq!(account.pay_back(), tuning::PAY_BACK);
+    assert_eq!(account.repayment_time(), tuning::REPAYMENT_TIME);
     account.exceeded_weight = true;
-    assert!(account.pay_back() < tuning::PAY_BACK);
+    assert!(account.repayment_time() < tuning::REPAYMENT_TIME);
     account.streams = true;
-    assert_eq!(account.pay_back(), tuning::PAY_BACK);
+    assert_eq!(account.repayment_time(), tuning::REPAYMENT_TIME);
 }
 
 /// An executor of a batch job: its packets take little, whatever their kind.
@@ -114,7 +114,7 @@ fn only_a_flood_owes_its_tasks_excess() {
         let used = super::Use {
             usage_ns: tasks_ns,
             billed_ns: tasks_ns,
-            there_ns: tasks_ns,
+            billed_here_ns: tasks_ns,
             softirq_ns: packets_ns,
             charged_ns,
             ..super::Use::default()
@@ -148,7 +148,7 @@ fn streams_may_overdraw_until_their_debt_is_large() {
     let bounds = Bounds {
         debt: Duration::from_secs(1),
         credit: Duration::ZERO,
-        pay_back: tuning::PAY_BACK,
+        repayment_time: tuning::REPAYMENT_TIME,
     };
     let mut owe = |used: f64| {
         let second = Duration::from_secs(1);

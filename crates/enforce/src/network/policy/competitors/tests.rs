@@ -39,7 +39,7 @@ fn work_in_napi_threads_hides_no_competitor() {
     };
     let interval = interval(&[time], &[(10_000_000, 9_900_000), (0, 100_000)]);
     let mut competitors = Competitors::default();
-    competitors.note(Duration::ZERO, &interval, None);
+    competitors.add_interval(Duration::ZERO, &interval, None);
     let offender = &interval.containers[0].container;
     assert_eq!(share_of(&competitors, offender), 0.5);
 }
@@ -57,7 +57,7 @@ fn ksoftirqds_work_hides_no_competitor() {
         let mut interval = interval(&[time], &[(15_000_000, 4_000_000), (0, 100_000)]);
         interval.containers[1].ledger.cpu_usage_ns = used_ns;
         let mut competitors = Competitors::default();
-        competitors.note(Duration::ZERO, &interval, None);
+        competitors.add_interval(Duration::ZERO, &interval, None);
         let offender = &interval.containers[0].container;
         assert_eq!(share_of(&competitors, offender), share);
     }
@@ -74,7 +74,7 @@ fn tasks_of_unknown_cgroups_compete_and_idle_time_does_not() {
         let mut competitors = Competitors::default();
         let mut interval = interval(&[time], &[(10_000_000, 5_000_000)]);
         for step in 0..10_u32 {
-            competitors.note(interval.length * step, &interval, None);
+            competitors.add_interval(interval.length * step, &interval, None);
         }
         let offender = interval.containers.remove(0).container;
         assert_eq!(share_of(&competitors, &offender), share, "{time:?}");
@@ -96,7 +96,7 @@ fn a_host_job_competes_even_without_interruptions() {
         interval.containers[1].container = of_host(&interval.containers[1].container);
         interval.containers[1].ledger.cpu_usage_ns = used_ns;
         for step in 0..50_u32 {
-            competitors.note(interval.length * step, &interval, None);
+            competitors.add_interval(interval.length * step, &interval, None);
             interval.containers[1].charged_by_cpu_ns = vec![0];
         }
         let offender = &interval.containers[0].container;
@@ -123,7 +123,7 @@ fn a_starting_container_claims_as_a_container() {
             _ => entered.clone(),
         };
         interval.containers[1].ledger.cpu_usage_ns = 10_000_000;
-        competitors.note(interval.length * step, &interval, None);
+        competitors.add_interval(interval.length * step, &interval, None);
         let offender = &interval.containers[0].container;
         let share = share_of(&competitors, offender);
         assert!(step < 20 || share == 0.5, "{step}: {share}");
@@ -144,7 +144,7 @@ fn a_reading_covers_the_time_since_the_last_one() {
     for step in 1..=100_u32 {
         let is_read = step % 5 == 0;
         interval.containers[0].ledger.cpu_usage_ns = if is_read { 40_000_000 } else { 0 };
-        used.note(interval.length * step, &interval);
+        used.add_interval(interval.length * step, &interval);
         let cpus = ids.map(|id| used.cpus(id));
         assert!(step < 10 || cpus == [0.4, 0.0], "{step}: {cpus:?}");
     }
@@ -165,7 +165,7 @@ fn a_sleeping_competitor_loses_its_share() {
                 interval.containers[0].ledger.cpu_usage_ns = 5_000_000 * u64::from(every);
                 interval.containers[1].ledger.cpu_usage_ns = victim_ns * u64::from(every);
             }
-            competitors.note(interval.length * step, &interval, None);
+            competitors.add_interval(interval.length * step, &interval, None);
             let offender = &interval.containers[0].container;
             let share = share_of(&competitors, offender);
             (share, competitors.has_other(0, offender.cgroup))
@@ -197,7 +197,7 @@ fn a_host_job_claims_its_share_from_its_second_step() {
     );
     interval.containers[1].container = of_host(&interval.containers[1].container);
     let shares = (0..4_u32).map(|step| {
-        competitors.note(interval.length * step, &interval, None);
+        competitors.add_interval(interval.length * step, &interval, None);
         share_of(&competitors, &interval.containers[0].container)
     });
     let shares: Vec<f64> = shares.collect();
@@ -219,7 +219,7 @@ fn a_host_task_claims_by_its_use() {
         let mut competitors = Competitors::default();
         let interval = interval(&[time], &[(10_000_000, half), (0, half)]);
         for step in 0..100_u32 {
-            competitors.note(interval.length * step, &interval, None);
+            competitors.add_interval(interval.length * step, &interval, None);
         }
         let offender = &interval.containers[0].container;
         let share = share_of(&competitors, offender);
@@ -242,7 +242,7 @@ fn a_small_claim_stays_small_among_many() {
         row.ledger.cpu_usage_ns = 3_800_000;
     }
     for step in 0..100_u32 {
-        competitors.note(interval.length * step, &interval, None);
+        competitors.add_interval(interval.length * step, &interval, None);
     }
     let offender = &interval.containers[0].container;
     let share = share_of(&competitors, offender);
@@ -258,7 +258,7 @@ fn a_throttled_container_claims_its_whole_share() {
     interval.containers[0].ledger.cpu_usage_ns = 18_000_000;
     interval.containers[1].ledger.cpu_usage_ns = 2_000_000;
     let mut competitors = Competitors::default();
-    (0..3).for_each(|step| competitors.note(interval.length * step, &interval, None));
+    (0..3).for_each(|step| competitors.add_interval(interval.length * step, &interval, None));
     let [offender, paused] = [0, 1].map(|i: usize| &interval.containers[i].container);
     let share = |is_throttled: bool| {
         let is_throttled = |id| is_throttled && id == paused.cgroup;
@@ -290,7 +290,7 @@ fn a_new_container_claims_its_whole_share_until_read() {
                 interval.containers[1].ledger.cpu_usage_ns = (since * 20e6) as u64;
                 since = 0.0;
             }
-            competitors.note(interval.length * step, &interval, None);
+            competitors.add_interval(interval.length * step, &interval, None);
             soon = heeds && competitors.needs_usage();
             let share = share_of(&competitors, &interval.containers[0].container);
             (share, soon)
@@ -337,7 +337,7 @@ fn many_new_containers_cause_few_extra_readings() {
         let mut work = vec![(0, 0); 201];
         (work[0], work[step + 1]) = ((10_000_000, 5_000_000), (0, 5_000_000));
         let interval = interval(&[time], &work);
-        competitors.note(interval.length * *step as u32, &interval, None);
+        competitors.add_interval(interval.length * *step as u32, &interval, None);
         competitors.needs_usage()
     });
     // In 4 s: three steps of every 25.
@@ -356,7 +356,7 @@ fn a_momentary_host_task_takes_no_share() {
     for step in 0..100_u32 {
         let charged_ns = if step % 10 == 0 { 2_000_000 } else { 0 };
         let interval = interval(&[time(charged_ns)], &[(10_000_000, 9_000_000)]);
-        competitors.note(interval.length * step, &interval, None);
+        competitors.add_interval(interval.length * step, &interval, None);
         let offender = &interval.containers[0].container;
         assert_eq!(share_of(&competitors, offender), 1.0, "step {step}");
     }
@@ -381,8 +381,8 @@ fn our_own_measurement_claims_nothing() {
             }],
             &[(10_000_000, 5_000_000), (0, 5_000_000)],
         );
-        (0..10).for_each(|step| competitors.note(quiet.length * step, &quiet, None));
-        competitors.note(quiet.length * 11, &interval, measured_cpu);
+        (0..10).for_each(|step| competitors.add_interval(quiet.length * step, &quiet, None));
+        competitors.add_interval(quiet.length * 11, &interval, measured_cpu);
         share_of(&competitors, &interval.containers[0].container)
     };
     assert!(share(None) < 0.47, "{}", share(None));

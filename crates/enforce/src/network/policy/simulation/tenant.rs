@@ -76,7 +76,7 @@ pub(super) struct Tenant {
     pub dropping_ns: f64,
     /// Packets that its application has taken since the start.
     pub done: f64,
-    pub since: StepUse,
+    pub step_use: StepUse,
 }
 
 /// Use since the last step: nanoseconds, and a number of packets.
@@ -119,7 +119,7 @@ impl Tenant {
             caused_ns: 0.0,
             dropping_ns: 0.0,
             done: 0.0,
-            since: StepUse::default(),
+            step_use: StepUse::default(),
         }
     }
 
