@@ -1,7 +1,7 @@
 //! Kernel's part for a program: the clock, the maps, the ring of events. Each thread has one state;
 //! [`crate::Machine`] ensures that one machine exists at a time.
 
-use crate::machine::Runs;
+use crate::machine::RunningTask;
 use crate::programs::{Object, world_current};
 use crate::programs::{replay_irq_handler_entry, replay_irq_handler_exit, replay_softirq_raise};
 use crate::softirq;
@@ -28,14 +28,14 @@ const LRU_HASH: u32 = 9;
 const BPF_NOEXIST: u64 = 1;
 const EEXIST: c_long = 17;
 
-pub(crate) struct State {
+pub(crate) struct KernelState {
     pub now_ns: u64,
     /// Advance of the clock at each reading, nanoseconds.
     pub tick_ns: u64,
     pub cpu: u32,
     pub cgroup: u64,
     /// Running task.
-    pub runs: Runs,
+    pub runs: RunningTask,
     /// Task object, if the scheduler is replayed.
     pub task: Option<Object>,
     /// Number of events sent through the ring.
@@ -49,18 +49,18 @@ pub(crate) struct State {
 }
 
 thread_local! {
-    static STATE: RefCell<State> = RefCell::new(State::new());
+    static STATE: RefCell<KernelState> = RefCell::new(KernelState::new());
 }
 
-impl State {
-    fn new() -> State {
-        State {
+impl KernelState {
+    fn new() -> KernelState {
+        KernelState {
             // No moment is 0, which in some fields means "never".
             now_ns: 1_000_000_000,
             tick_ns: 0,
             cpu: 0,
             cgroup: 1,
-            runs: Runs::Idle,
+            runs: RunningTask::Idle,
             task: None,
             events: 0,
             interrupt: None,
@@ -72,12 +72,12 @@ impl State {
 }
 
 /// Must not span a call of a program: the programs call back.
-pub(crate) fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
+pub(crate) fn with<T>(body: impl FnOnce(&mut KernelState) -> T) -> T {
     STATE.with_borrow_mut(body)
 }
 
 pub(crate) fn reset() {
-    with(|state| *state = State::new());
+    with(|state| *state = KernelState::new());
 }
 
 /// Value of `key` in the map at `map`. A missing one is created with zeros.
@@ -102,7 +102,7 @@ pub(crate) fn entries(map: *const u8) -> Vec<(u64, u64)> {
 }
 
 /// Takes the interrupt out if it is due, so that it does not interrupt itself.
-fn due(state: &mut State) -> Option<Interrupt> {
+fn due(state: &mut KernelState) -> Option<Interrupt> {
     let interrupt = state.interrupt.as_mut().filter(|_| !state.masked)?;
     if interrupt.after > 0 {
         interrupt.after -= 1;

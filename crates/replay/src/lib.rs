@@ -13,5 +13,5 @@ mod programs;
 pub mod schedule;
 
 pub use helpers::Interrupt;
-pub use machine::{Machine, Runs, softirq};
-pub use objects::{Cgroup, Device, Net, Packet, Packets, Socket, Task};
+pub use machine::{Machine, RunningTask, softirq};
+pub use objects::{Cgroup, Device, Net, Packet, PacketSpec, Socket, Task};

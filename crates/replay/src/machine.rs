@@ -21,7 +21,7 @@ pub mod softirq {
 
 /// Task that runs on a CPU; `world_current` in shim/world.c has the objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Runs {
+pub enum RunningTask {
     /// Idle task.
     #[default]
     Idle,
@@ -102,11 +102,11 @@ impl Machine {
 
     /// Makes a process of this cgroup the running task.
     pub fn run_as(&self, cgroup: u64) {
-        with(|state| (state.cgroup, state.runs) = (cgroup, Runs::Process));
+        with(|state| (state.cgroup, state.runs) = (cgroup, RunningTask::Process));
     }
 
     /// Makes this task, in the root cgroup, the running one.
-    pub fn run(&self, what: Runs) {
+    pub fn run(&self, what: RunningTask) {
         with(|state| (state.cgroup, state.runs) = (Self::ROOT_CGROUP, what));
     }
 

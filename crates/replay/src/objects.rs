@@ -31,7 +31,7 @@ object!(
 
 /// Properties of a packet, apart from its device.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Packets<'m> {
+pub struct PacketSpec<'m> {
     /// Length without the link-layer header.
     pub bytes: u32,
     /// Number of segments that GRO has merged into it; 0 for one packet.
@@ -75,7 +75,7 @@ impl Machine {
     }
 
     /// Creates a packet on `device`.
-    pub fn packet<'m>(&'m self, device: Device<'m>, what: Packets<'m>) -> Packet<'m> {
+    pub fn packet<'m>(&'m self, device: Device<'m>, what: PacketSpec<'m>) -> Packet<'m> {
         let null = std::ptr::null_mut();
         let (sk, next) = (
             what.socket.map_or(null, |s| s.0),

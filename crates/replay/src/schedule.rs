@@ -162,7 +162,7 @@ impl<'m> Runqueues<'m> {
         // SAFETY: all objects live as long as the machine; the programs run on this thread.
         unsafe { c::world_clock(self.clocks[cpu as usize], now) };
         for thread in [prev, next] {
-            self.show(thread, cpu);
+            self.fill_in(thread, cpu);
         }
         if counted {
             self.machine.on(cpu);
@@ -182,7 +182,7 @@ impl<'m> Runqueues<'m> {
         let now = self.machine.now_ns();
         for cpu in 0..CPUS {
             let running = self.running[cpu as usize];
-            self.show(running, cpu);
+            self.fill_in(running, cpu);
             let object = self.threads[running].object;
             self.machine.on(cpu);
             with(|state| state.task = Some(object));
@@ -200,7 +200,7 @@ impl<'m> Runqueues<'m> {
         let (from, _) = self.threads[thread].queued.expect("it waits somewhere");
         let (group, now) = (self.threads[thread].group, self.machine.now_ns());
         self.group(group, from).runnable -= 1;
-        self.show(thread, from);
+        self.fill_in(thread, from);
         let (object, cfs) = (self.threads[thread].object, self.group(group, from).object);
         // SAFETY: as in `switch`. 2 is TASK_ON_RQ_MIGRATING.
         unsafe {
@@ -212,7 +212,7 @@ impl<'m> Runqueues<'m> {
     }
 
     /// Fills in the kernel's fields.
-    fn show(&mut self, thread: Thread, cpu: u32) {
+    fn fill_in(&mut self, thread: Thread, cpu: u32) {
         let now = self.machine.now_ns();
         let ThreadState {
             object,

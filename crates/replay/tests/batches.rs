@@ -4,7 +4,7 @@
 
 mod common;
 
-use cofferdam_replay::{Device, Machine, Packets, softirq};
+use cofferdam_replay::{Device, Machine, PacketSpec, softirq};
 use common::*;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 
 /// Packet inside a container's namespace (even) or on the host's end of its veth (odd), and the
 /// time that it takes.
-type Received = (usize, u64);
+type ReceivedPacket = (usize, u64);
 
 #[derive(Clone, Debug)]
 struct Poll {
     /// Time from the end of the previous poll to the first packet.
     head_ns: u64,
-    packets: Vec<Received>,
+    packets: Vec<ReceivedPacket>,
 }
 
 fn poll() -> impl Strategy<Value = Poll> {
@@ -31,11 +31,11 @@ fn poll() -> impl Strategy<Value = Poll> {
 }
 
 /// Expected time by owner and direction, (rx or tx, hardirq).
-type Expected = BTreeMap<usize, (u64, u64)>;
+type ExpectedTimes = BTreeMap<usize, (u64, u64)>;
 
 /// Gives `ns` of softirq and `hardirq_ns` of interrupts to the owners of `packets`, by runs of the
 /// same owner.
-fn share(expected: &mut Expected, packets: &[Received], ns: u64, hardirq_ns: u64) {
+fn share(expected: &mut ExpectedTimes, packets: &[ReceivedPacket], ns: u64, hardirq_ns: u64) {
     let runs: Vec<(usize, u64)> = packets
         .chunk_by(|a, b| a.0 == b.0)
         .map(|run| (run[0].0, run.len() as u64))
@@ -64,8 +64,8 @@ const LEFT_OPEN_NS: u64 = 500_000;
 /// Expected time of the polls of one softirq. A poll of one owner stays open. If the next one
 /// begins with the same owner, the time in between belongs to that owner, and the programs read no
 /// clock for it.
-fn expected(polls: &[Poll], interrupt_ns: u64, tail_ns: u64) -> Expected {
-    let mut expected = Expected::new();
+fn expected(polls: &[Poll], interrupt_ns: u64, tail_ns: u64) -> ExpectedTimes {
+    let mut expected = ExpectedTimes::new();
     let (mut open, mut run_ns) = (None, 0);
     for (i, poll) in polls.iter().enumerate() {
         let (first, packets) = (poll.packets[0].0, &poll.packets);
@@ -157,9 +157,9 @@ fn more_owners_than_fit_are_shared_out_in_two_parts() {
     machine.softirq_entry(softirq::NET_RX);
     machine.pass(6_400);
     for device in &nets {
-        let one = Packets {
+        let one = PacketSpec {
             bytes: 60,
-            ..Packets::default()
+            ..PacketSpec::default()
         };
         machine.netif_receive_skb(machine.packet(*device, one));
         machine.pass(1_000);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use cofferdam_replay::{Machine, Runs, softirq};
+use cofferdam_replay::{Machine, RunningTask, softirq};
 use common::*;
 
 /// Cgroup of the host, and the row that it may get.
@@ -29,14 +29,14 @@ fn nobody(machine: &Machine) -> (u64, u64) {
 fn idle_time_and_network_threads_are_charged_to_no_cgroup() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
-    for (i, serves) in (1..).zip([Runs::Idle, Runs::Softirqd, Runs::Napi]) {
+    for (i, serves) in (1..).zip([RunningTask::Idle, RunningTask::Softirqd, RunningTask::Napi]) {
         machine.run(serves);
         interrupt(&scene);
         assert_eq!(nobody(&machine), (i * 1_000, 0), "{serves:?}");
     }
     // This holds too while the root cgroup has a row.
     machine.set_cgroup(Machine::ROOT_CGROUP, SERVICE_ROW);
-    machine.run(Runs::Idle);
+    machine.run(RunningTask::Idle);
     interrupt(&scene);
     assert_eq!(nobody(&machine), (4_000, 0));
     assert_eq!(machine.row_of(0, SERVICE_ROW).charged_network_ns, 0);
@@ -49,7 +49,7 @@ fn idle_time_and_network_threads_are_charged_to_no_cgroup() {
 fn host_tasks_are_victims_even_without_a_row() {
     let machine = Machine::new(1);
     let scene = Scene::new(&machine);
-    for (i, runs) in (1..).zip([Runs::Process, Runs::Worker]) {
+    for (i, runs) in (1..).zip([RunningTask::Process, RunningTask::Worker]) {
         machine.run(runs);
         interrupt(&scene);
         assert_eq!(nobody(&machine), (i * 1_000, i * 1_000), "{runs:?}");
@@ -72,7 +72,7 @@ fn a_host_cgroup_with_a_row_is_charged_by_name() {
     machine.set_cgroup(Machine::ROOT_CGROUP, SERVICE_ROW + 1);
     machine.run_as(SERVICE);
     interrupt(&scene);
-    machine.run(Runs::Worker);
+    machine.run(RunningTask::Worker);
     interrupt(&scene);
     machine.hardirq(300, false);
     assert_eq!(nobody(&machine), (0, 0));
@@ -101,7 +101,7 @@ fn interruptions_of_tasks_are_counted() {
         let container = machine.row_of(0, A).interruptions;
         (reading(&machine, 0).time.interruptions, container)
     };
-    for serves in [Runs::Idle, Runs::Softirqd, Runs::Napi] {
+    for serves in [RunningTask::Idle, RunningTask::Softirqd, RunningTask::Napi] {
         machine.run(serves);
         interrupt(&scene);
         assert_eq!(counts(), (0, 0), "{serves:?}");
@@ -156,7 +156,7 @@ fn a_softirq_right_after_another_interrupts_no_task() {
     interrupt(&scene);
     assert_eq!(count(), 3);
     // The result does not depend on the previous task.
-    machine.run(Runs::Softirqd);
+    machine.run(RunningTask::Softirqd);
     machine.pass(APART_NS);
     interrupt(&scene);
     machine.run_as(cgroup_of(A));
@@ -176,7 +176,7 @@ fn a_cgroup_without_a_row_is_reported_once() {
             machine.run_as(cgroup);
             interrupt(&scene);
         }
-        machine.run(Runs::Idle);
+        machine.run(RunningTask::Idle);
         interrupt(&scene);
     }
     assert_eq!(machine.events(), 2);

@@ -3,7 +3,7 @@
 
 mod common;
 
-use cofferdam_replay::{Interrupt, Machine, Runs, softirq};
+use cofferdam_replay::{Interrupt, Machine, RunningTask, softirq};
 use common::*;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -43,12 +43,12 @@ const VECTORS: [u32; 6] = [
 ];
 
 /// Tasks of the root cgroup that run besides the containers, and a cgroup without a row.
-const OTHERS: [Runs; 5] = [
-    Runs::Idle,
-    Runs::Process,
-    Runs::Worker,
-    Runs::Softirqd,
-    Runs::Napi,
+const OTHERS: [RunningTask; 5] = [
+    RunningTask::Idle,
+    RunningTask::Process,
+    RunningTask::Worker,
+    RunningTask::Softirqd,
+    RunningTask::Napi,
 ];
 const STRANGER: u64 = 77;
 
@@ -82,7 +82,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// State of a CPU.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct CpuState {
     softirq: Option<u32>,
     napi_thread: bool,
 }
@@ -91,7 +91,7 @@ struct Place {
 /// changes in one.
 struct Driver<'m> {
     scene: Scene<'m>,
-    places: [Place; 2],
+    places: [CpuState; 2],
     cpu: usize,
     /// Time that a CPU was in a softirq or a NAPI thread, and in interrupts, measured independently
     /// of the programs. Valid while the clock stands still inside them.

@@ -110,8 +110,8 @@ fn an_undelivered_packet_is_forwarded_or_the_hosts() {
 /// Promise 2.
 #[test]
 fn a_pending_packet_belongs_to_the_receiving_socket() {
-    type Settle = fn(&Machine, &Scene<'_>, u32);
-    let ways: [Settle; 3] = [
+    type Delivery = fn(&Machine, &Scene<'_>, u32);
+    let ways: [Delivery; 3] = [
         |machine, scene, row| machine.sk_data_ready(scene.socket_of(row)),
         |machine, scene, row| machine.tcp_probe(scene.socket_of(row)),
         |machine, scene, row| machine.udp_fail_queue_rcv_skb(scene.socket_of(row)),

@@ -4,7 +4,7 @@
 mod common;
 
 use cofferdam_bpf::Counts;
-use cofferdam_replay::{Interrupt, Machine, Packets, softirq};
+use cofferdam_replay::{Interrupt, Machine, PacketSpec, softirq};
 use common::*;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -26,7 +26,7 @@ fn forward(scene: &Scene<'_>, sender: u32, receiver: Option<u32>, by_bridge: boo
     let (machine, veth) = (scene.machine, |row| {
         [scene.veth_a, scene.veth_b][(row - A) as usize]
     });
-    let large = |p: &mut Packets<'_>| p.segments = segments;
+    let large = |p: &mut PacketSpec<'_>| p.segments = segments;
     machine.netif_receive_skb(scene.packet_with(veth(sender), large));
     machine.pass(100);
     if by_bridge {

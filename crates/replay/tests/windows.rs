@@ -4,7 +4,7 @@
 
 mod common;
 
-use cofferdam_replay::{Machine, Runs, softirq};
+use cofferdam_replay::{Machine, RunningTask, softirq};
 use common::*;
 
 /// Runs a receive softirq for A.
@@ -64,7 +64,7 @@ fn a_napi_thread_is_joined_and_left_between_two_polls() {
     let scene = Scene::new(&machine);
     machine.window(false);
     machine.sched_switch(scene.task, scene.napi);
-    machine.run(Runs::Napi);
+    machine.run(RunningTask::Napi);
     scene.receive(scene.in_a, 1_000);
     machine.napi_poll();
     machine.window(true);
@@ -104,7 +104,7 @@ fn a_napi_thread_with_a_hidden_switch_is_reported() {
     receive(&scene, 10);
     receive(&scene, 10);
     assert_eq!(reading(&machine, 0).softirqs, 2);
-    machine.run(Runs::Napi);
+    machine.run(RunningTask::Napi);
     scene.receive(scene.in_a, 1_000);
     machine.napi_poll();
     assert_eq!(reading(&machine, 0).softirqs, 1, "one poll was not seen");
@@ -128,7 +128,7 @@ fn a_window_may_end_in_a_softirq_over_napi() {
     for closes_in_softirq in [true, false] {
         machine.window(true);
         machine.sched_switch(scene.task, scene.napi);
-        machine.run(Runs::Napi);
+        machine.run(RunningTask::Napi);
         scene.receive(scene.in_a, 50);
         if !closes_in_softirq {
             machine.window(false);

@@ -3,7 +3,7 @@
 
 use super::*;
 use cofferdam_bpf::FIRST_CONTAINER_ROW;
-use cofferdam_replay::{Device, Machine, Packets, softirq};
+use cofferdam_replay::{Device, Machine, PacketSpec, softirq};
 
 const A: u32 = FIRST_CONTAINER_ROW;
 const B: u32 = A + 1;
@@ -17,7 +17,7 @@ fn devices(machine: &Machine) -> [Device<'_>; 2] {
 }
 
 fn receive(machine: &Machine, device: Device<'_>, ns: u64) {
-    machine.netif_receive_skb(machine.packet(device, Packets::default()));
+    machine.netif_receive_skb(machine.packet(device, PacketSpec::default()));
     machine.pass(ns);
 }
 

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use cofferdam_bpf::{Counts, CpuReading, FIRST_CONTAINER_ROW};
-use cofferdam_replay::{Device, Machine, Net, Packet, Packets, Socket, Task};
+use cofferdam_replay::{Device, Machine, Net, Packet, PacketSpec, Socket, Task};
 
 /// Rows of reasons, in the order of `enum cf_row_index`.
 pub const HOST_TRAFFIC: u32 = 0;
@@ -113,11 +113,11 @@ impl<'m> Scene<'m> {
     pub fn packet_with(
         &self,
         device: Device<'m>,
-        more: impl FnOnce(&mut Packets<'m>),
+        more: impl FnOnce(&mut PacketSpec<'m>),
     ) -> Packet<'m> {
-        let mut what = Packets {
+        let mut what = PacketSpec {
             bytes: 100,
-            ..Packets::default()
+            ..PacketSpec::default()
         };
         more(&mut what);
         self.machine.packet(device, what)
