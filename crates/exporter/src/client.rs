@@ -57,9 +57,9 @@ impl Client {
 
     /// Reads or writes. `answer` builds the answer to a request's head. Returns false when the
     /// connection is over.
-    pub fn turn(&mut self, answer: impl FnOnce(&[u8]) -> Vec<u8>) -> bool {
+    pub fn serve(&mut self, answer: impl FnOnce(&[u8]) -> Vec<u8>) -> bool {
         if !self.is_answered() {
-            let is_open = self.hear();
+            let is_open = self.read();
             self.output = match http::head_length(&self.input) {
                 Some(end) => answer(&self.input[..end]),
                 None if self.input.len() >= http::LONGEST_REQUEST_BYTES => http::too_long(),
@@ -71,7 +71,7 @@ impl Client {
     }
 
     /// Reads the available bytes. Returns false at the end of the stream.
-    fn hear(&mut self) -> bool {
+    fn read(&mut self) -> bool {
         let mut bytes = [0; 4096];
         while self.input.len() < http::LONGEST_REQUEST_BYTES {
             let room = bytes
@@ -122,7 +122,10 @@ mod tests {
         let before = Instant::now();
         // Larger than the buffers of the socket.
         while !client.is_answered() {
-            assert!(client.turn(|_| vec![b'x'; 32 << 20]), "it is not all taken");
+            assert!(
+                client.serve(|_| vec![b'x'; 32 << 20]),
+                "it is not all taken"
+            );
         }
         assert!(client.deadline >= before + WRITE);
         assert!(client.deadline <= Instant::now() + WRITE);
@@ -134,7 +137,7 @@ mod tests {
         let (mut client, mut peer) = client();
         let _ = peer.write_all(&[b'x'; 2 * http::LONGEST_REQUEST_BYTES]);
         while !client.is_answered() {
-            client.turn(|_| panic!("no request"));
+            client.serve(|_| panic!("no request"));
         }
         assert_eq!(client.input.len(), http::LONGEST_REQUEST_BYTES);
         assert_eq!(client.output, http::too_long());

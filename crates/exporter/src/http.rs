@@ -53,7 +53,7 @@ pub struct Answer<'a> {
     pub status: &'static str,
     /// Type of the body.
     pub content_type: &'static str,
-    /// Body.
+    /// Body of the answer.
     pub body: Cow<'a, str>,
 }
 
@@ -69,12 +69,12 @@ impl<'a> Answer<'a> {
 
     /// Builds an answer with metrics, in the format that `request` prefers. Metrics that are text
     /// already stay text.
-    pub fn metrics(request: &Request<'_>, text: String, made: Exposition) -> Answer<'a> {
-        let format = match made {
+    pub fn metrics(request: &Request<'_>, text: String, format_of_text: Exposition) -> Answer<'a> {
+        let format = match format_of_text {
             Exposition::OpenMetrics => Exposition::preferred(request.headers("accept")),
             Exposition::Text => Exposition::Text,
         };
-        let body = match format == made {
+        let body = match format == format_of_text {
             true => text,
             false => as_text(&text),
         };

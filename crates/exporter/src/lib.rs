@@ -103,7 +103,7 @@ impl Exporter {
     /// from the counts, which include this request.
     pub fn serve(&mut self, ready: &[bool], mut metrics: impl FnMut(Traffic) -> String) {
         let format = self.format;
-        self.turns(ready, |head, traffic| {
+        self.serve_ready(ready, |head, traffic| {
             http::answer(head, &format, || metrics(traffic))
         });
     }
@@ -111,10 +111,10 @@ impl Exporter {
     /// Serves like [`Exporter::serve`], for an owner that has more than metrics: `handle` answers
     /// every GET and HEAD.
     pub fn route<'a>(&mut self, ready: &[bool], handle: impl Fn(&Request<'_>) -> Answer<'a>) {
-        self.turns(ready, |head, _| http::route(head, &handle));
+        self.serve_ready(ready, |head, _| http::route(head, &handle));
     }
 
-    fn turns(&mut self, ready: &[bool], mut answer: impl FnMut(&[u8], Traffic) -> Vec<u8>) {
+    fn serve_ready(&mut self, ready: &[bool], mut answer: impl FnMut(&[u8], Traffic) -> Vec<u8>) {
         let mut ready = ready.iter().copied();
         let newcomers = ready.next().unwrap_or(false);
         let now = Instant::now();
@@ -124,7 +124,7 @@ impl Exporter {
             let before = client.pending_bytes();
             let goes_on = match ready.next() {
                 // While too many bytes are pending, a new request waits for the next round.
-                Some(true) if before > 0 || pending <= MOST_PENDING_BYTES => client.turn(|head| {
+                Some(true) if before > 0 || pending <= MOST_PENDING_BYTES => client.serve(|head| {
                     traffic.scrapes += 1;
                     answer(head, *traffic)
                 }),

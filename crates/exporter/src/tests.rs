@@ -9,12 +9,12 @@ const FORMAT: Format = Format {
     index: "index",
 };
 
-fn round(exporter: &mut Exporter) {
-    round_of(exporter, "x 1\n", 1000);
+fn serve_once(exporter: &mut Exporter) {
+    serve_request(exporter, "x 1\n", 1000);
 }
 
 /// Runs one round of an exporter whose metrics are `line`, `lines` times.
-fn round_of(exporter: &mut Exporter, line: &str, lines: usize) {
+fn serve_request(exporter: &mut Exporter, line: &str, lines: usize) {
     let ready: Vec<bool> = {
         let mut fds: Vec<PollFd<'_>> = exporter.poll_fds().collect();
         poll(&mut fds, PollTimeout::from(5_u8)).expect("polled");
@@ -24,7 +24,7 @@ fn round_of(exporter: &mut Exporter, line: &str, lines: usize) {
 }
 
 /// Serves while `body` runs.
-fn beside<T: Send>(body: impl FnOnce(SocketAddr) -> T + Send) -> (T, Exporter) {
+fn serve_during<T: Send>(body: impl FnOnce(SocketAddr) -> T + Send) -> (T, Exporter) {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let mut exporter = Exporter::bind(any, FORMAT).expect("bound");
     let (address, ended) = (exporter.address().expect("bound"), AtomicBool::new(false));
@@ -35,7 +35,7 @@ fn beside<T: Send>(body: impl FnOnce(SocketAddr) -> T + Send) -> (T, Exporter) {
             outcome
         });
         while !ended.load(Ordering::Relaxed) {
-            round(&mut exporter);
+            serve_once(&mut exporter);
         }
         body.join().expect("caught")
     });
@@ -61,8 +61,8 @@ fn scrape(address: SocketAddr) -> String {
 /// Promise 71.
 #[test]
 fn a_scraper_is_served_among_bad_connections() {
-    let (held, exporter) = beside(|address| {
-        let mut held = Vec::new();
+    let (connections, exporter) = serve_during(|address| {
+        let mut connections = Vec::new();
         for n in 0..1500 {
             let mut stream = TcpStream::connect(address).expect("connected");
             match n % 3 {
@@ -70,25 +70,25 @@ fn a_scraper_is_served_among_bad_connections() {
                 1 => drop(stream.write_all(b"GET /met")),
                 _ => drop(stream.write_all(&[b'x'; 20_000])),
             }
-            held.push(stream);
+            connections.push(stream);
             if n % 100 == 99 {
                 let text = scrape(address);
                 assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
                 assert!(text.ends_with("x 1\n") && text.len() > 4000);
             }
         }
-        held
+        connections
     });
     assert!(exporter.clients.len() <= MOST_CLIENTS);
     assert_eq!(exporter.traffic().scrapes, 15);
     assert!(exporter.traffic().evicted >= 500);
-    drop(held);
+    drop(connections);
 }
 
 /// Promise 71.
 #[test]
 fn slow_connections_are_closed() {
-    let ((), exporter) = beside(|address| {
+    let ((), exporter) = serve_during(|address| {
         let mut silent = TcpStream::connect(address).expect("connected");
         let limit = Some(Duration::from_secs(20));
         silent.set_read_timeout(limit).expect("set");
@@ -119,13 +119,13 @@ fn slow_readers_of_large_answers_cost_bounded_memory() {
     }
     let pending = |e: &Exporter| -> usize { e.clients.iter().map(Client::pending_bytes).sum() };
     while exporter.traffic().scrapes < slow.len() as u64 {
-        round_of(&mut exporter, "x", ANSWER);
+        serve_request(&mut exporter, "x", ANSWER);
         assert!(pending(&exporter) <= MOST_PENDING_BYTES);
     }
     assert!(exporter.traffic().evicted > 0);
     let scraper = std::thread::spawn(move || scrape(address));
     while !scraper.is_finished() {
-        round_of(&mut exporter, "x", ANSWER);
+        serve_request(&mut exporter, "x", ANSWER);
         assert!(pending(&exporter) <= MOST_PENDING_BYTES);
     }
     let text = scraper.join().expect("served");
@@ -140,7 +140,7 @@ fn one_answer_may_be_larger_than_all_together() {
     let address = exporter.address().expect("bound");
     let scraper = std::thread::spawn(move || scrape(address));
     while !scraper.is_finished() {
-        round_of(&mut exporter, "x", MOST_PENDING_BYTES + 1);
+        serve_request(&mut exporter, "x", MOST_PENDING_BYTES + 1);
     }
     assert!(scraper.join().expect("served").len() > MOST_PENDING_BYTES);
 }
@@ -155,6 +155,6 @@ fn a_lack_of_descriptors_does_not_spin() {
     assert_eq!(waits, PollFlags::empty());
     assert!(exporter.deadline().is_some());
     exporter.resting = Some(Instant::now());
-    round(&mut exporter);
+    serve_once(&mut exporter);
     assert_eq!(exporter.deadline(), None);
 }

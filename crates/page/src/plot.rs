@@ -2,7 +2,7 @@
 
 use crate::DrawError;
 use crate::chart::mark;
-use crate::chart::{Drawn, GRID, MUTED, NARROW, REFERENCE, Tone, both_widths, style, tick};
+use crate::chart::{DrawResult, GRID, MUTED, NARROW, REFERENCE, Tone, both_widths, style, tick};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
@@ -115,7 +115,7 @@ pub struct Line {
     pub is_trace: bool,
 }
 
-/// Plot.
+/// Diagram of lines and points over two axes.
 #[derive(Clone, Debug)]
 pub struct Plot {
     /// Text alternative of the picture.
@@ -140,7 +140,7 @@ impl Plot {
         both_widths(&self.alt, |width, text| self.draw(text, width))
     }
 
-    fn draw(&self, text: &mut String, width: u32) -> Drawn {
+    fn draw(&self, text: &mut String, width: u32) -> DrawResult {
         let right = width.cast_signed() - MARGIN;
         let is_hollow = self.lines.iter().any(|l| l.hollow_from.is_some());
         let rows = self.named().count().div_ceil(2) as i32 + i32::from(is_hollow);
@@ -193,9 +193,9 @@ impl Plot {
         write(&root, self.x.title, (middle, bottom + 30), HPos::Center)?;
         for line in &self.lines {
             let full = line.hollow_from.unwrap_or(line.points.len());
-            let shown = line.points.iter().enumerate();
-            let shown = shown.filter(|(_, p)| self.x.shows(p.0) && self.y.shows(p.1));
-            let places: Vec<(bool, (i32, i32))> = shown
+            let visible = line.points.iter().enumerate();
+            let visible = visible.filter(|(_, p)| self.x.shows(p.0) && self.y.shows(p.1));
+            let places: Vec<(bool, (i32, i32))> = visible
                 .map(|(n, p)| (n < full, (across(p.0), up(p.1))))
                 .collect();
             let color = line.tone.color();
@@ -230,7 +230,7 @@ impl Plot {
             .map(|(_, line)| line)
     }
 
-    fn legend(&self, root: &Area<'_>) -> Drawn {
+    fn legend(&self, root: &Area<'_>) -> DrawResult {
         for (n, line) in (0..).zip(self.named()) {
             let (x, y) = (
                 8 + n % 2 * (NARROW.cast_signed() / 2),
@@ -248,7 +248,7 @@ impl Plot {
 }
 
 /// Draws a dashed line, which ends before the hollow point at `b`.
-fn dashes(root: &Area<'_>, a: (i32, i32), b: (i32, i32), stroke: ShapeStyle) -> Drawn {
+fn dashes(root: &Area<'_>, a: (i32, i32), b: (i32, i32), stroke: ShapeStyle) -> DrawResult {
     let (dx, dy) = (f64::from(b.0 - a.0), f64::from(b.1 - a.1));
     let length = dx.hypot(dy) - 5.0;
     let at = |way: f64| {
@@ -264,12 +264,12 @@ fn dashes(root: &Area<'_>, a: (i32, i32), b: (i32, i32), stroke: ShapeStyle) -> 
     Ok(())
 }
 
-fn join(root: &Area<'_>, points: Vec<(i32, i32)>, stroke: ShapeStyle) -> Drawn {
+fn join(root: &Area<'_>, points: Vec<(i32, i32)>, stroke: ShapeStyle) -> DrawResult {
     root.draw(&PathElement::new(points, stroke))?;
     Ok(())
 }
 
-fn write(root: &Area<'_>, text: &str, at: (i32, i32), side: HPos) -> Drawn {
+fn write(root: &Area<'_>, text: &str, at: (i32, i32), side: HPos) -> DrawResult {
     root.draw(&Text::new(text.to_owned(), at, style(11.0, MUTED, side)))?;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Marks on a lane: their colours and shapes.
 
-use super::{Drawn, Plane, Spread};
+use super::{DrawResult, Plane, Spread};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
@@ -16,7 +16,7 @@ pub enum Tone {
     Caused,
     /// Compute, or CPU time that was paid.
     Paid,
-    /// Baseline.
+    /// Colour of the baseline.
     Neutral,
     /// Any further meaning.
     Other,
@@ -140,14 +140,14 @@ pub(crate) fn shape(
     at: (f64, f64),
     radius: i32,
     fill: ShapeStyle,
-) -> Drawn {
+) -> DrawResult {
     let shape = EmptyElement::at(at) + outline(tone, (0, 0), radius, fill);
     plane.draw_series(std::iter::once(shape))?;
     Ok(())
 }
 
 /// Draws the outline of `tone` at a place of the plane, empty inside.
-pub(crate) fn hollow(plane: &mut Plane<'_>, tone: Tone, at: (f64, f64)) -> Drawn {
+pub(crate) fn hollow(plane: &mut Plane<'_>, tone: Tone, at: (f64, f64)) -> DrawResult {
     let mut corners = points(tone, (0, 0), 4);
     corners.extend(corners.first().copied());
     let line = PathElement::new(corners, tone.color().stroke_width(2));
@@ -156,7 +156,7 @@ pub(crate) fn hollow(plane: &mut Plane<'_>, tone: Tone, at: (f64, f64)) -> Drawn
 }
 
 /// Draws a wedge that points down at a place of the plane.
-pub(crate) fn wedge(plane: &mut Plane<'_>, at: (f64, f64)) -> Drawn {
+pub(crate) fn wedge(plane: &mut Plane<'_>, at: (f64, f64)) -> DrawResult {
     let shape = EmptyElement::at(at) + wedge_at((0, 0));
     plane.draw_series(std::iter::once(shape))?;
     Ok(())
@@ -172,7 +172,7 @@ pub(crate) fn sign(
     area: &DrawingArea<SVGBackend<'_>, Shift>,
     sign: Sign,
     (x, y): (i32, i32),
-) -> Drawn {
+) -> DrawResult {
     let line = |from, to| PathElement::new(vec![from, to], INK.stroke_width(2));
     match sign {
         Sign::Dot => area.draw(&Circle::new((x, y), 3, INK.mix(0.65).filled()))?,
@@ -194,7 +194,7 @@ pub(crate) fn swatch(
     area: &DrawingArea<SVGBackend<'_>, Shift>,
     tone: Tone,
     at: (i32, i32),
-) -> Drawn {
+) -> DrawResult {
     area.draw(&outline(tone, at, 4, tone.color().filled()))?;
     Ok(())
 }

@@ -102,7 +102,7 @@ pub struct Chart {
 type Plane<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 /// Placed name of a reference: its line in the head, and its anchor.
-struct Named {
+struct PlacedName {
     at: f64,
     name: &'static str,
     line: u32,
@@ -111,14 +111,14 @@ struct Named {
 
 /// Symbol of an entry in the legend.
 #[derive(Clone, Copy)]
-enum Key {
+enum LegendSymbol {
     Tone(Tone),
     Sign(Sign),
 }
 
 /// Placed entry of the legend.
-struct Entry {
-    key: Key,
+struct LegendEntry {
+    key: LegendSymbol,
     words: &'static str,
     x: i32,
     line: u32,
@@ -130,7 +130,7 @@ impl Chart {
         both_widths(&self.alt, |width, text| self.draw(text, width))
     }
 
-    fn draw(&self, text: &mut String, width: u32) -> Drawn {
+    fn draw(&self, text: &mut String, width: u32) -> DrawResult {
         let (from, to) = (self.from, self.end());
         let names = self.names(to, width);
         let lines = names.iter().map(|n| n.line + 1).max().unwrap_or(0);
@@ -162,8 +162,8 @@ impl Chart {
         for entry in &entries {
             let y = (LEGEND_HEIGHT * entry.line + LEGEND_HEIGHT / 2).cast_signed();
             match entry.key {
-                Key::Tone(tone) => mark::swatch(&root, tone, (entry.x, y))?,
-                Key::Sign(sign) => mark::sign(&root, sign, (entry.x, y))?,
+                LegendSymbol::Tone(tone) => mark::swatch(&root, tone, (entry.x, y))?,
+                LegendSymbol::Sign(sign) => mark::sign(&root, sign, (entry.x, y))?,
             }
             let text = style(11.0, MUTED, HPos::Left);
             root.draw(&Text::new(entry.words, (entry.x + 11, y), text))?;
@@ -198,24 +198,24 @@ impl Chart {
     }
 
     /// Entries of the legend, for each named tone and each mark in use, on as many lines as needed.
-    fn entries(&self, width: u32) -> Vec<Entry> {
+    fn entries(&self, width: u32) -> Vec<LegendEntry> {
         let marks = self.rows.iter().flat_map(|r| r.lanes.iter().flatten());
         let signs: BTreeSet<Sign> = marks.filter_map(Mark::sign).collect();
         let tones = self
             .legend
             .iter()
-            .map(|(tone, words)| (Key::Tone(*tone), *words));
+            .map(|(tone, words)| (LegendSymbol::Tone(*tone), *words));
         let signs = signs
             .into_iter()
-            .map(|sign| (Key::Sign(sign), sign.words()));
+            .map(|sign| (LegendSymbol::Sign(sign), sign.words()));
         let begin = MARGIN.cast_signed() + 7;
         let (mut x, mut line) = (begin, 0);
-        let entry = |(key, words): (Key, &'static str)| {
+        let entry = |(key, words): (LegendSymbol, &'static str)| {
             let size = 32 + (words.chars().count() as f64 * LETTER) as i32;
             if x > begin && x + size > width.cast_signed() {
                 (x, line) = (begin, line + 1);
             }
-            let entry = Entry {
+            let entry = LegendEntry {
                 key,
                 words,
                 x,
@@ -228,7 +228,7 @@ impl Chart {
     }
 
     /// Places the references' names so that none covers another.
-    fn names(&self, to: f64, width: u32) -> Vec<Named> {
+    fn names(&self, to: f64, width: u32) -> Vec<PlacedName> {
         let span = f64::from(width - 2 * MARGIN);
         let mut taken: Vec<Vec<(f64, f64)>> = Vec::new();
         let named = self.references.iter().map(|(at, name)| {
@@ -250,7 +250,7 @@ impl Chart {
                 taken.push(Vec::new());
             }
             taken[line].push(own);
-            Named {
+            PlacedName {
                 at: *at,
                 name,
                 line: line as u32,
@@ -260,7 +260,7 @@ impl Chart {
         named.collect()
     }
 
-    fn row(&self, plane: &mut Plane<'_>, row: &Row, top: f64, to: f64, width: u32) -> Drawn {
+    fn row(&self, plane: &mut Plane<'_>, row: &Row, top: f64, to: f64, width: u32) -> DrawResult {
         let limit = TEXT_LIMIT * width as usize / NARROW as usize;
         let note = short(&row.note, limit / 2);
         let label = short(&row.label, limit - note.chars().count());
@@ -281,7 +281,7 @@ impl Chart {
         Ok(())
     }
 
-    fn mark(&self, plane: &mut Plane<'_>, mark: &Mark, y: f64, to: f64) -> Drawn {
+    fn mark(&self, plane: &mut Plane<'_>, mark: &Mark, y: f64, to: f64) -> DrawResult {
         let x = |value: f64| clamp(value, self.from, to);
         match mark {
             Mark::Interval {
@@ -348,12 +348,12 @@ impl Chart {
     }
 }
 
-pub(crate) type Drawn = Result<(), Box<dyn std::error::Error>>;
+pub(crate) type DrawResult = Result<(), Box<dyn std::error::Error>>;
 
 /// Draws a picture in both widths, each with `alt` as its text alternative.
 pub(crate) fn both_widths(
     alt: &str,
-    draw: impl Fn(u32, &mut String) -> Drawn,
+    draw: impl Fn(u32, &mut String) -> DrawResult,
 ) -> Result<String, DrawError> {
     let mut escaped = String::new();
     // Attribute of an element that plotters opens: escaped by the same rules as maud.
@@ -396,12 +396,17 @@ pub(crate) fn style(size: f64, color: RGBColor, side: HPos) -> TextStyle<'static
     font.color(&color).pos(Pos::new(side, VPos::Center))
 }
 
-fn line(plane: &mut Plane<'_>, points: &[(f64, f64)], stroke: ShapeStyle) -> Drawn {
+fn line(plane: &mut Plane<'_>, points: &[(f64, f64)], stroke: ShapeStyle) -> DrawResult {
     plane.draw_series(std::iter::once(PathElement::new(points.to_vec(), stroke)))?;
     Ok(())
 }
 
-fn write(plane: &mut Plane<'_>, text: &str, at: (f64, f64), style: TextStyle<'static>) -> Drawn {
+fn write(
+    plane: &mut Plane<'_>,
+    text: &str,
+    at: (f64, f64),
+    style: TextStyle<'static>,
+) -> DrawResult {
     plane.draw_series(std::iter::once(Text::new(text.to_owned(), at, style)))?;
     Ok(())
 }
