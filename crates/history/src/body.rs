@@ -46,7 +46,7 @@ struct Body {
 /// Accounting mode of a frame, if its record has one. The confidence intervals of the figures are
 /// not stored: those of a longer time do not follow from those of its parts.
 #[derive(Serialize, Deserialize)]
-struct Sampled {
+struct SamplingBody {
     mode: String,
     windows: u64,
     observed_s: f64,
@@ -108,7 +108,7 @@ pub(crate) fn encode(frame: &Frame, keys: &mut Keys<'_>) -> rusqlite::Result<Vec
         },
         conditions,
     };
-    let sampled = record.accounting.as_ref().map(|a| Sampled {
+    let sampled = record.accounting.as_ref().map(|a| SamplingBody {
         mode: a.mode.clone(),
         windows: a.windows,
         observed_s: a.observed_s,
@@ -142,7 +142,7 @@ pub(crate) fn read(
         return None;
     }
     let plain = lz4_flex::decompress_size_prepended(packed).ok()?;
-    let (sampled, body): (Option<Sampled>, Body) = match format {
+    let (sampled, body): (Option<SamplingBody>, Body) = match format {
         SAMPLED => {
             let (sampled, body) = postcard::from_bytes(&plain).ok()?;
             (Some(sampled), body)
@@ -210,15 +210,15 @@ pub(crate) fn read(
 /// Decodes a frame of one second with an unreadable dictionary. `None` if `bytes` is no frame. For
 /// a fuzzer: foreign bytes must not do more harm than that.
 pub fn decode(bytes: &[u8]) -> Option<Frame> {
-    struct Nothing;
-    impl Entries for Nothing {
+    struct EmptyDictionary;
+    impl Entries for EmptyDictionary {
         fn get(&mut self, _: EntryId) -> Option<Entry> {
             None
         }
     }
     let length = Duration::from_secs(1);
     let (start, end) = (SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH + length);
-    let (record, conditions) = read(bytes, (end, length), &mut Nothing)?;
+    let (record, conditions) = read(bytes, (end, length), &mut EmptyDictionary)?;
     Some(Frame {
         start,
         end,

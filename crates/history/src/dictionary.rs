@@ -39,7 +39,7 @@ pub(crate) trait Entries {
 const REMEMBERED_NS: i64 = Duration::from_secs(3600).as_nanos() as i64;
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct EntryUse {
     id: EntryId,
     /// Recorded time of the last use, and the value of it in the file.
     used: i64,
@@ -49,15 +49,15 @@ struct Known {
 /// Writer's side: recently used entries.
 #[derive(Debug, Default)]
 pub(crate) struct Dictionary {
-    known: HashMap<Entry, Known>,
+    entries: HashMap<Entry, EntryUse>,
 }
 
 impl Dictionary {
     /// Key of `entry`, which a frame uses at the recorded time `now`. Creates the entry if needed.
     pub fn key(&mut self, db: &Connection, entry: Entry, now: i64) -> rusqlite::Result<EntryId> {
-        if let Some(known) = self.known.get_mut(&entry) {
-            known.used = known.used.max(now);
-            return Ok(known.id);
+        if let Some(used_entry) = self.entries.get_mut(&entry) {
+            used_entry.used = used_entry.used.max(now);
+            return Ok(used_entry.id);
         }
         let bytes = to_bytes(&entry);
         let crc = crc32fast::hash(&bytes);
@@ -67,13 +67,13 @@ impl Dictionary {
             .optional()?;
         let id = match found {
             Some(id) => {
-                touch(db, id, now)?;
+                write_use(db, id, now)?;
                 id
             }
             None => {
                 let next = "SELECT coalesce(max(id), 0) + 1 FROM entry";
                 let id: EntryId = db.prepare_cached(next)?.query_row([], |row| row.get(0))?;
-                let sum = sum(id, &bytes);
+                let sum = checksum(id, &bytes);
                 db.prepare_cached(
                     "INSERT INTO entry (id, crc, sum, used, body) VALUES (?1, ?2, ?3, ?4, ?5)",
                 )?
@@ -82,18 +82,18 @@ impl Dictionary {
             }
         };
         let (used, written) = (now, now);
-        self.known.insert(entry, Known { id, used, written });
+        self.entries.insert(entry, EntryUse { id, used, written });
         Ok(id)
     }
 
     /// Writes the last uses to the file, removes entries that no frame after `oldest` can use, and
     /// forgets those unused for a while.
     pub fn sweep(&mut self, db: &Connection, now: i64, oldest: i64) -> rusqlite::Result<()> {
-        for known in self.known.values_mut().filter(|k| k.used > k.written) {
-            touch(db, known.id, known.used)?;
-            known.written = known.used;
+        for used_entry in self.entries.values_mut().filter(|k| k.used > k.written) {
+            write_use(db, used_entry.id, used_entry.used)?;
+            used_entry.written = used_entry.used;
         }
-        self.known.retain(|_, k| k.used > now - REMEMBERED_NS);
+        self.entries.retain(|_, k| k.used > now - REMEMBERED_NS);
         // A use that is not in the file yet is younger than the last sweep.
         let before = oldest.min(now - 2 * REMEMBERED_NS);
         db.prepare_cached("DELETE FROM entry WHERE used < ?1")?
@@ -102,14 +102,14 @@ impl Dictionary {
     }
 }
 
-fn touch(db: &Connection, id: EntryId, used: i64) -> rusqlite::Result<()> {
+fn write_use(db: &Connection, id: EntryId, used: i64) -> rusqlite::Result<()> {
     db.prepare_cached("UPDATE entry SET used = ?2 WHERE id = ?1")?
         .execute(params![id, used])
         .map(|_| ())
 }
 
 /// Checksum that includes the key: an entry under another key counts as damaged.
-fn sum(id: EntryId, bytes: &[u8]) -> u32 {
+fn checksum(id: EntryId, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&id.to_le_bytes());
     hasher.update(bytes);
@@ -157,7 +157,7 @@ fn read(db: &Connection, id: EntryId) -> Option<Entry> {
         Ok((row.get::<_, u32>(0)?, row.get::<_, Vec<u8>>(1)?))
     });
     let (expected, bytes) = row.ok()?;
-    (sum(id, &bytes) == expected)
+    (checksum(id, &bytes) == expected)
         .then(|| postcard::from_bytes(&bytes).ok())
         .flatten()
 }

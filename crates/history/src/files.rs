@@ -14,7 +14,7 @@ pub(crate) const LOG_SUFFIXES: [&str; 2] = ["-wal", "-shm"];
 pub(crate) const LOCK_SUFFIX: &str = "-lock";
 
 /// Path with a suffix appended to its name.
-pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
@@ -22,7 +22,7 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
 
 /// Paths of the write-ahead log of the store at `path`, and of its index.
 pub(crate) fn log_files(path: &Path) -> [PathBuf; 2] {
-    LOG_SUFFIXES.map(|suffix| beside(path, suffix))
+    LOG_SUFFIXES.map(|suffix| with_suffix(path, suffix))
 }
 
 /// Effect of another program on the files of a store.
@@ -38,10 +38,10 @@ pub(crate) enum Change {
 
 /// Files of a store, in the state after its last write.
 #[derive(Debug)]
-pub(crate) struct Files(Vec<Watched>);
+pub(crate) struct Files(Vec<WatchedFile>);
 
 #[derive(Debug)]
-struct Watched {
+struct WatchedFile {
     path: PathBuf,
     state: FileState,
     /// Whether only the store writes to it, so that its times mean something. Readers write to the
@@ -78,9 +78,9 @@ impl Files {
     pub fn of(path: &Path) -> io::Result<Files> {
         let mut files = Vec::new();
         let mut watch = |suffix: &str, is_needed: bool| {
-            let path = beside(path, suffix);
+            let path = with_suffix(path, suffix);
             match FileState::of(&path) {
-                Ok(state) => files.push(Watched {
+                Ok(state) => files.push(WatchedFile {
                     path,
                     state,
                     is_written_here_alone: matches!(suffix, "" | "-wal"),
@@ -99,7 +99,7 @@ impl Files {
     }
 
     /// Compares the files with their recorded state.
-    pub fn look(&self) -> Change {
+    pub fn compare(&self) -> Change {
         let mut change = Change::Nothing;
         for file in &self.0 {
             match FileState::of(&file.path) {

@@ -16,7 +16,7 @@ const WAIT: Duration = Duration::from_secs(2);
 
 /// Kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FileKind {
     /// Store that this version reads and writes.
     Store,
     /// Empty file, which can become a store.
@@ -24,7 +24,7 @@ pub(crate) enum Kind {
 }
 
 /// Determines the kind of the file, and changes nothing.
-pub(crate) fn check(db: &Connection, path: &Path) -> Result<Kind, OpenError> {
+pub(crate) fn check(db: &Connection, path: &Path) -> Result<FileKind, OpenError> {
     let error = |e| OpenError::database(path, e);
     db.busy_timeout(WAIT).map_err(error)?;
     let number = |name: &str| db.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
@@ -35,7 +35,7 @@ pub(crate) fn check(db: &Connection, path: &Path) -> Result<Kind, OpenError> {
             row.get::<_, i64>(0)
         });
         return match tables.map_err(error)? {
-            0 if application == 0 && found == 0 => Ok(Kind::Empty),
+            0 if application == 0 && found == 0 => Ok(FileKind::Empty),
             _ => Err(OpenError::NotAStore(path.to_owned())),
         };
     }
@@ -46,7 +46,7 @@ pub(crate) fn check(db: &Connection, path: &Path) -> Result<Kind, OpenError> {
             known: FORMAT,
         });
     }
-    Ok(Kind::Store)
+    Ok(FileKind::Store)
 }
 
 /// Creates the tables of a new store.
@@ -97,8 +97,8 @@ pub(crate) fn open_to_read(path: &Path, how: &str) -> Result<Connection, OpenErr
         other => other?,
     };
     match kind {
-        Kind::Store => Ok(db),
-        Kind::Empty => Err(OpenError::NotAStore(path.to_owned())),
+        FileKind::Store => Ok(db),
+        FileKind::Empty => Err(OpenError::NotAStore(path.to_owned())),
     }
 }
 

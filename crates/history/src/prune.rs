@@ -40,7 +40,9 @@ pub(crate) fn prune(db: &Connection, now_ns: i64, most_bytes: i64) -> rusqlite::
         delete(
             db,
             tier,
-            now_ns.saturating_sub(tier.kept_ns()).min(summed(db, at)?),
+            now_ns
+                .saturating_sub(tier.kept_ns())
+                .min(summed_up_to(db, at)?),
         )?;
     }
     while Pages::of(db)?.used_bytes() > most_bytes {
@@ -80,7 +82,11 @@ fn remove_oldest(db: &Connection) -> rusqlite::Result<bool> {
     tiers.sort_unstable();
     for any in [false, true] {
         for (_, at) in &tiers {
-            let until_ns = if any { i64::MAX } else { summed(db, *at)? };
+            let until_ns = if any {
+                i64::MAX
+            } else {
+                summed_up_to(db, *at)?
+            };
             let sql = format!(
                 "DELETE FROM {0} WHERE recorded_ns <= ?1 AND recorded_ns IN
                  (SELECT recorded_ns FROM {0} ORDER BY recorded_ns LIMIT ?2)",
@@ -100,7 +106,7 @@ fn delete(db: &Connection, tier: &Tier, until_ns: i64) -> rusqlite::Result<usize
 }
 
 /// Recorded time up to which the rows of tier `at` are summed up in the next coarser one.
-fn summed(db: &Connection, at: usize) -> rusqlite::Result<i64> {
+fn summed_up_to(db: &Connection, at: usize) -> rusqlite::Result<i64> {
     match TIERS.get(at + 1) {
         Some(coarser) => Ok(edge(db, coarser, "max(recorded_ns)")?.unwrap_or(i64::MIN)),
         None => Ok(i64::MAX),

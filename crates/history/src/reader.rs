@@ -4,8 +4,8 @@ use crate::dictionary::{Cache, Lookup};
 use crate::error::{Damage, OpenError, ReadError};
 use crate::frame::Frame;
 use crate::header::open_to_read;
-use crate::row::{COLUMNS, Stored};
-use crate::salvage::{self, Reached};
+use crate::row::{COLUMNS, FrameRow};
+use crate::salvage::{self, ReachableFrame};
 use crate::sum::Sum;
 use crate::tier::TIERS;
 use crate::timeline;
@@ -30,7 +30,7 @@ pub struct Reader {
 }
 
 /// Place of a frame: its tier, and the recorded time at its end.
-type Place = (usize, i64);
+type FramePlace = (usize, i64);
 
 impl Reader {
     /// Opens the store at `path`, which must exist.
@@ -246,8 +246,8 @@ impl Reader {
         wanted: usize,
         from: SystemTime,
         to: SystemTime,
-    ) -> Result<Vec<Place>, ReadError> {
-        let read = || -> rusqlite::Result<Vec<Place>> {
+    ) -> Result<Vec<FramePlace>, ReadError> {
+        let read = || -> rusqlite::Result<Vec<FramePlace>> {
             // Use the index: a full scan would read every row, and rows are large.
             let mut places = Vec::new();
             for part in timeline::parts(&self.db, wanted)? {
@@ -275,7 +275,7 @@ impl Reader {
         match read() {
             Err(e) if salvage::is_damage(&e) => {
                 let (from, to) = (wall::ms(from), wall::ms(to));
-                let between = |r: &Reached| r.end_ms > from && r.start_ms < to;
+                let between = |r: &ReachableFrame| r.end_ms > from && r.start_ms < to;
                 let reached = salvage::reach(&self.db, wanted).into_iter();
                 Ok(reached
                     .filter(between)
@@ -287,13 +287,13 @@ impl Reader {
     }
 
     /// Reads the frame at a place. `None` if it is damaged, or has been removed since.
-    fn frame_of(&mut self, (tier, recorded_ns): Place) -> Result<Option<Frame>, ReadError> {
+    fn frame_of(&mut self, (tier, recorded_ns): FramePlace) -> Result<Option<Frame>, ReadError> {
         let table = TIERS[tier].table;
         let sql = format!("SELECT {COLUMNS} FROM {table} WHERE recorded_ns = ?1");
         let found = self
             .db
             .prepare_cached(&sql)
-            .and_then(|mut s| s.query_row([recorded_ns], Stored::read).optional());
+            .and_then(|mut s| s.query_row([recorded_ns], FrameRow::read).optional());
         match found {
             Ok(row) => Ok(row.and_then(|row| self.frame(tier, &row))),
             Err(e) if salvage::is_damage(&e) => {
@@ -311,13 +311,13 @@ impl Reader {
         side: Side,
         ms: i64,
         skip: i64,
-    ) -> Result<Option<Stored>, ReadError> {
+    ) -> Result<Option<FrameRow>, ReadError> {
         let (table, condition) = (TIERS[tier].table, side.condition());
         let sql = format!("SELECT {COLUMNS} FROM {table} WHERE {condition} LIMIT 1 OFFSET ?2");
         let found = self
             .db
             .prepare_cached(&sql)
-            .and_then(|mut s| s.query_row(params![ms, skip], Stored::read).optional());
+            .and_then(|mut s| s.query_row(params![ms, skip], FrameRow::read).optional());
         found.map_err(|e| self.error(e))
     }
 
@@ -347,7 +347,7 @@ impl Reader {
 
     fn nearest_by_index(&mut self, ms: i64, side: Side) -> Result<Option<Frame>, ReadError> {
         let mut skips = [0; TIERS.len()];
-        let mut next: [Option<Stored>; TIERS.len()] = [const { None }; TIERS.len()];
+        let mut next: [Option<FrameRow>; TIERS.len()] = [const { None }; TIERS.len()];
         for (tier, first) in next.iter_mut().enumerate() {
             *first = self.one(tier, side, ms, 0)?;
         }
@@ -371,7 +371,7 @@ impl Reader {
     }
 
     /// Records that a page of the frame is damaged. Its end may be readable nevertheless.
-    fn note_unreachable(&mut self, (tier, recorded_ns): Place) {
+    fn note_unreachable(&mut self, (tier, recorded_ns): FramePlace) {
         let table = TIERS[tier].table;
         let sql = format!("SELECT end_ms FROM {table} WHERE recorded_ns = ?1");
         let end_ms = self.db.query_row(&sql, [recorded_ns], |row| row.get(0));
@@ -382,7 +382,7 @@ impl Reader {
     }
 
     /// Decodes the frame of a row. If it is damaged, records that and returns `None`.
-    fn frame(&mut self, tier: usize, row: &Stored) -> Option<Frame> {
+    fn frame(&mut self, tier: usize, row: &FrameRow) -> Option<Frame> {
         let (db, cache) = (&self.db, &mut self.cache);
         let frame = row.frame(&TIERS[tier], &mut Lookup { db, cache });
         if frame.is_none() {

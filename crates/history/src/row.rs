@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Row as it is read; [`FrameRow::frame`] checks its body.
 #[derive(Debug)]
-pub(crate) struct Stored {
+pub(crate) struct FrameRow {
     /// Recorded time at its end: the sum of the lengths of all frames up to and including this one.
     pub recorded_ns: i64,
     pub length_ns: i64,
@@ -23,9 +23,9 @@ pub(crate) struct Stored {
 /// Columns that [`FrameRow::read`] reads, in its order.
 pub(crate) const COLUMNS: &str = "recorded_ns, length_ns, start_ms, end_ms, crc, body";
 
-impl Stored {
-    pub fn new(frame: &Frame, recorded_ns: i64, body: Vec<u8>) -> Stored {
-        let mut row = Stored {
+impl FrameRow {
+    pub fn new(frame: &Frame, recorded_ns: i64, body: Vec<u8>) -> FrameRow {
+        let mut row = FrameRow {
             recorded_ns,
             length_ns: length_ns(frame),
             start_ms: wall::ms(frame.start),
@@ -33,12 +33,12 @@ impl Stored {
             crc: 0,
             body,
         };
-        row.crc = row.sum();
+        row.crc = row.checksum();
         row
     }
 
-    pub fn read(row: &Row<'_>) -> rusqlite::Result<Stored> {
-        Ok(Stored {
+    pub fn read(row: &Row<'_>) -> rusqlite::Result<FrameRow> {
+        Ok(FrameRow {
             recorded_ns: row.get(0)?,
             length_ns: row.get(1)?,
             start_ms: row.get(2)?,
@@ -66,7 +66,7 @@ impl Stored {
 
     /// Decodes the frame. `None` if its bytes do not match their checksum.
     pub fn frame(&self, tier: &Tier, entries: &mut dyn Entries) -> Option<Frame> {
-        if self.crc != self.sum() {
+        if self.crc != self.checksum() {
             return None;
         }
         let length = Duration::from_nanos(u64::try_from(self.length_ns).ok()?);
@@ -82,7 +82,7 @@ impl Stored {
         })
     }
 
-    fn sum(&self) -> u32 {
+    fn checksum(&self) -> u32 {
         let mut hasher = crc32fast::Hasher::new();
         for number in [self.recorded_ns, self.length_ns, self.start_ms, self.end_ms] {
             hasher.update(&number.to_le_bytes());

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// Place of a frame that can be read, on both axes of time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reached {
+pub(crate) struct ReachableFrame {
     pub tier: usize,
     pub recorded_ns: i64,
     pub start_ms: i64,
@@ -25,9 +25,9 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
 
 /// Frames that can be read, in the order of recording: from tier `wanted` if it has them, otherwise
 /// from a finer or a coarser one. No time is covered twice.
-pub(crate) fn reach(db: &Connection, wanted: usize) -> Vec<Reached> {
+pub(crate) fn reach(db: &Connection, wanted: usize) -> Vec<ReachableFrame> {
     let finer = (0..wanted).rev();
-    let mut all: BTreeMap<i64, Reached> = BTreeMap::new();
+    let mut all: BTreeMap<i64, ReachableFrame> = BTreeMap::new();
     for tier in std::iter::once(wanted)
         .chain(finer)
         .chain(wanted + 1..TIERS.len())
@@ -46,7 +46,7 @@ pub(crate) fn reach(db: &Connection, wanted: usize) -> Vec<Reached> {
     all.into_values().collect()
 }
 
-fn walk(db: &Connection, tier: usize) -> Vec<Reached> {
+fn walk(db: &Connection, tier: usize) -> Vec<ReachableFrame> {
     let mut found = BTreeMap::new();
     for direction in ["ASC", "DESC"] {
         // The first damaged page ends the walk.
@@ -59,7 +59,7 @@ fn walk_one_way(
     db: &Connection,
     tier: usize,
     direction: &str,
-    found: &mut BTreeMap<i64, Reached>,
+    found: &mut BTreeMap<i64, ReachableFrame>,
 ) -> rusqlite::Result<()> {
     let sql = format!(
         "SELECT recorded_ns, start_ms, end_ms, length_ns FROM {} NOT INDEXED
@@ -70,7 +70,7 @@ fn walk_one_way(
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         let recorded_ns = row.get(0)?;
-        let reached = Reached {
+        let reached = ReachableFrame {
             tier,
             recorded_ns,
             start_ms: row.get(1)?,

@@ -4,7 +4,7 @@
 use crate::body;
 use crate::dictionary::{Cache, Dictionary, Lookup};
 use crate::frame::Frame;
-use crate::row::{COLUMNS, Stored, length_ns};
+use crate::row::{COLUMNS, FrameRow, length_ns};
 use crate::sum::Sum;
 use crate::tier::{TIERS, Tier};
 use crate::wall;
@@ -20,7 +20,7 @@ struct Pending {
 }
 
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct WriterState {
     /// Recorded time at the end of the last frame.
     pub recorded_ns: i64,
     pub dictionary: Dictionary,
@@ -28,26 +28,26 @@ pub(crate) struct State {
     pending: [Option<Pending>; TIERS.len() - 1],
 }
 
-impl State {
+impl WriterState {
     /// Reads the state from the store. Frames that no coarser row covers are summed up again.
-    pub fn load(db: &Connection) -> rusqlite::Result<State> {
-        let mut state = State {
+    pub fn load(db: &Connection) -> rusqlite::Result<WriterState> {
+        let mut state = WriterState {
             recorded_ns: last_recorded_ns(db)?,
             dictionary: Dictionary::default(),
             pending: [const { None }; TIERS.len() - 1],
         };
         let mut cache = Cache::default();
         for at in (1..TIERS.len()).rev() {
-            let done = edge(db, &TIERS[at], "max(recorded_ns)")?.unwrap_or(0);
+            let finished = edge(db, &TIERS[at], "max(recorded_ns)")?.unwrap_or(0);
             let finer = &TIERS[at - 1];
             let sql = format!(
                 "SELECT {COLUMNS} FROM {} WHERE recorded_ns > ?1 ORDER BY recorded_ns",
                 finer.table
             );
             let mut select = db.prepare(&sql)?;
-            let mut rows = select.query([done])?;
+            let mut rows = select.query([finished])?;
             while let Some(row) = rows.next()? {
-                let row = Stored::read(row)?;
+                let row = FrameRow::read(row)?;
                 let cache = &mut cache;
                 // A damaged row is part of no sum.
                 if let Some(frame) = row.frame(finer, &mut Lookup { db, cache }) {
@@ -91,13 +91,13 @@ impl State {
             bucket,
             recorded_ns,
         };
-        let Some(done) = self.pending[at - 1].replace(begun) else {
+        let Some(finished) = self.pending[at - 1].replace(begun) else {
             return Ok(false);
         };
-        let frame = done.sum.finish();
-        self.write(db, at, &frame, done.recorded_ns)?;
+        let frame = finished.sum.finish();
+        self.write(db, at, &frame, finished.recorded_ns)?;
         if at + 1 < TIERS.len() {
-            self.add(db, at + 1, &frame, done.recorded_ns)?;
+            self.add(db, at + 1, &frame, finished.recorded_ns)?;
         }
         Ok(true)
     }
@@ -112,7 +112,7 @@ impl State {
         let (dictionary, now) = (&mut self.dictionary, self.recorded_ns);
         let mut keys = |entry| dictionary.key(db, entry, now);
         let bytes = body::encode(frame, &mut keys)?;
-        Stored::new(frame, recorded_ns, bytes).insert(db, &TIERS[at])
+        FrameRow::new(frame, recorded_ns, bytes).insert(db, &TIERS[at])
     }
 }
 

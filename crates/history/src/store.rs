@@ -1,11 +1,11 @@
 //! Writer of a store.
 
 use crate::error::{AppendError, OpenError};
-use crate::files::{Change, Files, LOCK_SUFFIX, beside, log_files};
+use crate::files::{Change, Files, LOCK_SUFFIX, log_files, with_suffix};
 use crate::frame::Frame;
-use crate::header::{self, Kind};
+use crate::header::{self, FileKind};
 use crate::prune::{self, Pages};
-use crate::state::{State, edge, last_recorded_ns};
+use crate::state::{WriterState, edge, last_recorded_ns};
 use crate::tier::TIERS;
 use crate::wall;
 use nix::errno::Errno;
@@ -73,7 +73,7 @@ pub struct Store {
     limits: Limits,
     db: Connection,
     /// `None` after a failure: read again before the next frame.
-    state: Option<State>,
+    state: Option<WriterState>,
     swept_ns: Option<i64>,
     files: Files,
     /// Lock that excludes a second writer.
@@ -98,14 +98,14 @@ impl Store {
         let lock = lock(path)?;
         let error = |e| OpenError::database(path, e);
         let read_only = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let looked = Connection::open_with_flags(path, read_only).map_err(error)?;
-        let kind = header::check(&looked, path)?;
-        drop(looked);
+        let probe = Connection::open_with_flags(path, read_only).map_err(error)?;
+        let kind = header::check(&probe, path)?;
+        drop(probe);
         give_access(path, limits.access).map_err(io)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut db = Connection::open_with_flags(path, flags).map_err(error)?;
         header::check(&db, path)?;
-        if kind == Kind::Empty {
+        if kind == FileKind::Empty {
             header::create(&mut db).map_err(error)?;
         }
         set_up(&db).map_err(error)?;
@@ -126,7 +126,7 @@ impl Store {
             _lock: lock,
         };
         store.limit(limits.bytes).map_err(error)?;
-        store.state = Some(State::load(&store.db).map_err(error)?);
+        store.state = Some(WriterState::load(&store.db).map_err(error)?);
         store.files.update();
         Ok(store)
     }
@@ -146,11 +146,11 @@ impl Store {
         if frame.length.is_zero() || frame.length > Duration::from_secs(86_400) {
             return Err(AppendError::Empty);
         }
-        match self.files.look() {
+        match self.files.compare() {
             Change::Nothing => {}
             Change::Written => self.verify()?,
             Change::Gone(path) => {
-                self.leave();
+                self.close_replaced();
                 return Err(AppendError::Gone(path));
             }
         }
@@ -197,7 +197,7 @@ impl Store {
 
     /// Closes a store whose paths now belong to another program's files. The log goes into the open
     /// file, and closing removes nothing at these paths.
-    fn leave(&self) {
+    fn close_replaced(&self) {
         // The rest of the log is lost if this fails. The caller reports that the store is gone.
         let _ = self
             .db
@@ -213,14 +213,14 @@ impl Store {
 
     fn append_in_transaction(
         &mut self,
-        state: Option<State>,
+        state: Option<WriterState>,
         frame: &Frame,
-    ) -> rusqlite::Result<State> {
+    ) -> rusqlite::Result<WriterState> {
         let most_bytes = self.most_bytes();
         let tx = self.db.transaction()?;
         let mut state = match state {
             Some(state) => state,
-            None => State::load(&tx)?,
+            None => WriterState::load(&tx)?,
         };
         state.append(&tx, frame)?;
         let now_ns = state.recorded_ns;
@@ -285,7 +285,7 @@ impl Store {
 /// # Errors
 /// The folder cannot be written.
 pub fn set_aside(path: &Path) -> std::io::Result<PathBuf> {
-    let to = beside(path, ".damaged");
+    let to = with_suffix(path, ".damaged");
     // The log belongs to a file of this name, and would be mistaken for the new one's.
     for (from, to) in log_files(path).iter().zip(log_files(&to)) {
         match std::fs::rename(from, to) {
@@ -331,11 +331,12 @@ fn make_file(path: &Path) -> std::io::Result<()> {
 
 /// Locks a file next to the store.
 fn lock(path: &Path) -> Result<Flock<File>, OpenError> {
-    let beside = beside(path, LOCK_SUFFIX);
-    let file = cofferdam_paths::open_lock_file(&beside, 0o600).map_err(|source| OpenError::Io {
-        path: beside,
-        source,
-    })?;
+    let lock_path = with_suffix(path, LOCK_SUFFIX);
+    let file =
+        cofferdam_paths::open_lock_file(&lock_path, 0o600).map_err(|source| OpenError::Io {
+            path: lock_path,
+            source,
+        })?;
     Flock::lock(file, FlockArg::LockExclusiveNonblock)
         .map_err(|_| OpenError::InUse(path.to_owned()))
 }

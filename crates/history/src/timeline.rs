@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 /// Part of recorded time, after `after_ns` up to and including `until_ns`, from one tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct TimelinePart {
     pub tier: usize,
     pub after_ns: i64,
     pub until_ns: i64,
@@ -15,8 +15,8 @@ pub(crate) struct Part {
 
 /// Divides all recorded time: tier `wanted` if it has the time, coarser tiers before its begin,
 /// finer ones after its last sum.
-pub(crate) fn parts(db: &Connection, wanted: usize) -> rusqlite::Result<Vec<Part>> {
-    let mut parts: Vec<Part> = Vec::new();
+pub(crate) fn parts(db: &Connection, wanted: usize) -> rusqlite::Result<Vec<TimelinePart>> {
+    let mut parts: Vec<TimelinePart> = Vec::new();
     let mut after_ns = i64::MIN;
     // Coarser tiers, up to the frame in which the next finer one begins.
     for tier in (wanted + 1..TIERS.len()).rev() {
@@ -42,11 +42,11 @@ pub(crate) fn parts(db: &Connection, wanted: usize) -> rusqlite::Result<Vec<Part
     Ok(parts)
 }
 
-fn add(parts: &mut Vec<Part>, tier: usize, after_ns: i64, last: Option<i64>) -> i64 {
+fn add(parts: &mut Vec<TimelinePart>, tier: usize, after_ns: i64, last: Option<i64>) -> i64 {
     let Some(until_ns) = last.filter(|last| *last > after_ns) else {
         return after_ns;
     };
-    parts.push(Part {
+    parts.push(TimelinePart {
         tier,
         after_ns,
         until_ns,

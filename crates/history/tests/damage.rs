@@ -1,23 +1,23 @@
 //! Tests with files that are damaged, truncated, foreign, of another version, or read-only.
 #![allow(clippy::unwrap_used)]
 
-mod made_up;
+mod synthetic;
 
 use cofferdam_history::{AppendError, Limits, OpenError, Reader, Store, TIERS, set_aside};
-use made_up::{all, append, begin, frame, open};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
+use synthetic::{all, append, begin, frame, open};
 
 fn at(seconds: u64) -> std::time::SystemTime {
     begin() + Duration::from_secs(seconds)
 }
 
 /// Bytes of a closed store of `seconds` seconds, which is one file.
-fn made(path: &Path, seconds: u64, containers: u64) -> Vec<u8> {
+fn make_store(path: &Path, seconds: u64, containers: u64) -> Vec<u8> {
     let mut store = open(path);
     for second in 0..seconds {
         let frame = frame(at(second + 1), containers, second);
@@ -35,7 +35,7 @@ fn readable(path: &Path, seconds: u64, containers: u64) -> (usize, usize) {
     let mut whole = 0;
     let read = reader.each(begin(), at(seconds), TIERS[0].resolution, |frame| {
         let second = frame.end.duration_since(begin()).unwrap().as_secs();
-        let mut written = made_up::frame(at(second), containers, second - 1);
+        let mut written = synthetic::frame(at(second), containers, second - 1);
         written.resolution = frame.resolution;
         // The identity of a container is stored apart from its counts.
         let mut frame = frame;
@@ -70,7 +70,7 @@ fn readable(path: &Path, seconds: u64, containers: u64) -> (usize, usize) {
 fn a_flipped_bit_costs_one_frame_and_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history");
-    made(&path, 30, 2);
+    make_store(&path, 30, 2);
     // Flip a bit in a frame's bytes, wherever the database has put them.
     let db = rusqlite::Connection::open(&path).unwrap();
     let which = "frame_1s WHERE recorded_ns = 7000000000";
@@ -108,7 +108,7 @@ fn a_flipped_bit_costs_one_frame_and_is_reported() {
 fn a_bit_flipped_anywhere_never_passes_for_data() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history");
-    let whole = made(&path, 60, 2);
+    let whole = make_store(&path, 60, 2);
     let copy = folder.path().join("copy");
     let (mut unaffected, mut reported) = (0, 0);
     for step in 0..200 {
@@ -128,7 +128,7 @@ fn a_bit_flipped_anywhere_never_passes_for_data() {
 fn the_rest_of_a_truncated_file_is_readable() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history");
-    let whole = made(&path, 300, 50);
+    let whole = make_store(&path, 300, 50);
     let half = whole.len() / 2 / 4096 * 4096;
     for length in [half, half + 1000, whole.len() - 5000] {
         std::fs::write(&path, &whole[..length]).unwrap();
@@ -137,8 +137,8 @@ fn the_rest_of_a_truncated_file_is_readable() {
         // The agent does not write into it: the file is set aside, and a new one begins.
         let refused = Store::open(&path, Limits::default()).unwrap_err();
         assert!(matches!(refused, OpenError::Damaged { .. }), "{refused}");
-        let kept = set_aside(&path).unwrap();
-        assert_eq!(std::fs::metadata(kept).unwrap().len(), length as u64);
+        let aside = set_aside(&path).unwrap();
+        assert_eq!(std::fs::metadata(aside).unwrap().len(), length as u64);
         append(&mut open(&path), 0..3);
         assert_eq!(all(&path).len(), 3);
     }
@@ -149,8 +149,8 @@ fn the_rest_of_a_truncated_file_is_readable() {
 fn files_of_other_formats_stay_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history");
-    type Refused = fn(&OpenError) -> bool;
-    let check = |bytes: &[u8], as_expected: Refused, words: &str| {
+    type RefusalCheck = fn(&OpenError) -> bool;
+    let check = |bytes: &[u8], as_expected: RefusalCheck, words: &str| {
         std::fs::write(&path, bytes).unwrap();
         let writing = Store::open(&path, Limits::default()).unwrap_err();
         let reading = Reader::open(&path).unwrap_err();
@@ -161,7 +161,7 @@ fn files_of_other_formats_stay_unchanged() {
         assert!(std::fs::read(&path).unwrap() == bytes, "it was changed");
         std::fs::remove_file(&path).unwrap();
     };
-    let foreign: Refused = |e| matches!(e, OpenError::NotAStore(_));
+    let foreign: RefusalCheck = |e| matches!(e, OpenError::NotAStore(_));
     check(
         b"# a shell script\necho\n".repeat(400).as_slice(),
         foreign,
@@ -175,12 +175,12 @@ fn files_of_other_formats_stay_unchanged() {
     drop(db);
     check(&std::fs::read(&other).unwrap(), foreign, "is not a history");
     std::fs::remove_file(&other).unwrap();
-    made(&other, 5, 2);
+    make_store(&other, 5, 2);
     let db = rusqlite::Connection::open(&other).unwrap();
     db.execute_batch("PRAGMA journal_mode = DELETE; PRAGMA user_version = 7")
         .unwrap();
     drop(db);
-    let newer: Refused = |e| matches!(e, OpenError::Newer { found: 7, .. });
+    let newer: RefusalCheck = |e| matches!(e, OpenError::Newer { found: 7, .. });
     check(
         &std::fs::read(&other).unwrap(),
         newer,
@@ -226,16 +226,16 @@ fn a_removed_store_is_not_written_any_more() {
 }
 
 /// Change that a program makes to a file without opening it as a database.
-type Deed = fn(&Path, &Path);
+type Interference = fn(&Path, &Path);
 
-const REMOVE: Deed = |path, _| std::fs::remove_file(path).unwrap();
-const MOVE: Deed = |path, elsewhere| std::fs::rename(path, elsewhere).unwrap();
-const REPLACE: Deed = |path, elsewhere| {
+const REMOVE: Interference = |path, _| std::fs::remove_file(path).unwrap();
+const MOVE: Interference = |path, elsewhere| std::fs::rename(path, elsewhere).unwrap();
+const REPLACE: Interference = |path, elsewhere| {
     std::fs::copy(path, elsewhere).unwrap();
     std::fs::rename(elsewhere, path).unwrap();
 };
-const CUT_OFF: Deed = |path, _| std::fs::write(path, "").unwrap();
-const OVERWRITE: Deed = |path, _| {
+const CUT_OFF: Interference = |path, _| std::fs::write(path, "").unwrap();
+const OVERWRITE: Interference = |path, _| {
     let bytes = std::fs::metadata(path).unwrap().len() as usize;
     std::fs::write(path, vec![0x5a; bytes]).unwrap();
 };
@@ -310,7 +310,7 @@ fn files_that_another_program_wrote_are_reported() {
 fn an_older_copy_over_the_file_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let (path, copy) = (folder.path().join("history"), folder.path().join("copy"));
-    std::fs::write(&copy, made(&path, 14, 2)).unwrap();
+    std::fs::write(&copy, make_store(&path, 14, 2)).unwrap();
     drop({
         let mut store = open(&path);
         append(&mut store, 14..20);
@@ -374,11 +374,11 @@ fn a_full_disk_costs_the_frames_that_do_not_fit() {
         let mut store = open(&path);
         append(&mut store, 0..10);
         std::fs::write(&filler, vec![1; 4 << 20]).unwrap_err();
-        let mut kept: HashSet<u64> = (0..10).collect();
+        let mut stored: HashSet<u64> = (0..10).collect();
         let mut full = 0;
         for second in 10..60 {
             match store.append(&frame(at(second + 1), 50, second)) {
-                Ok(()) => assert!(kept.insert(second)),
+                Ok(()) => assert!(stored.insert(second)),
                 Err(AppendError::Full(_)) => full += 1,
                 Err(other) => panic!("{other}"),
             }
@@ -386,13 +386,13 @@ fn a_full_disk_costs_the_frames_that_do_not_fit() {
         assert!(full > 0, "the disk did not get full");
         std::fs::remove_file(&filler).unwrap();
         append(&mut store, 60..70);
-        kept.extend(60..70);
+        stored.extend(60..70);
         drop(store);
         let frames = all(&path);
         let seconds = frames
             .iter()
             .map(|f| f.end.duration_since(begin()).unwrap().as_secs() - 1);
-        assert_eq!(seconds.collect::<HashSet<_>>(), kept);
+        assert_eq!(seconds.collect::<HashSet<_>>(), stored);
         assert!(frames.iter().any(|f| f.length == Duration::from_secs(1)));
     });
 }

@@ -3,14 +3,14 @@
 //! program again, so it has no test harness.
 #![allow(clippy::unwrap_used)]
 
-mod made_up;
 mod moments;
+mod synthetic;
 
-use made_up::{all, append, begin, host_traffic_ns, open};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use synthetic::{all, append, begin, host_traffic_ns, open};
 
 const WRITER: &str = "COFFERDAM_TEST_WRITER";
 const KILLS: u64 = 40;
@@ -63,8 +63,8 @@ fn killed_in_a_loop() {
         writer.kill().expect("it is killed");
         writer.wait().expect("it ends");
         // The writer may have stored more frames than it printed.
-        let said = lines.map_while(Result::ok).filter_map(|l| l.parse().ok());
-        committed = said.last().unwrap_or(committed);
+        let printed = lines.map_while(Result::ok).filter_map(|l| l.parse().ok());
+        committed = printed.last().unwrap_or(committed);
         let frames = all(&path);
         let seconds = frames.len() as u64;
         assert!(
@@ -72,7 +72,7 @@ fn killed_in_a_loop() {
             "{committed} frames were committed, {seconds} are there"
         );
         for (second, frame) in frames.iter().enumerate() {
-            let mut written = made_up::frame(
+            let mut written = synthetic::frame(
                 begin() + Duration::from_secs(second as u64 + 1),
                 2,
                 second as u64,

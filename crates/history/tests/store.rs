@@ -2,13 +2,13 @@
 //! and within the bounds.
 #![allow(clippy::unwrap_used)]
 
-mod made_up;
+mod synthetic;
 
 use cofferdam_history::{Access, Frame, Limits, Reader, SMALLEST_LIMIT_BYTES, Store, TIERS};
-use made_up::{all, append, begin, frame, host_traffic_ns, open};
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
+use synthetic::{all, append, begin, frame, host_traffic_ns, open};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -80,7 +80,7 @@ impl Containers {
         for (row, who) in self.who.iter().enumerate() {
             let who = match entries.get(*who) {
                 Some(Entry::Container(identity)) => identity,
-                _ => lost(),
+                _ => unreadable_identity(),
             };
             let cpus = row * cpus..(row + 1) * cpus;
             let mut container = ContainerRecord {
@@ -123,7 +123,7 @@ impl Containers {
 }
 
 /// Identity of a container whose entry cannot be read; its counts are still valid.
-fn lost() -> Identity {
+fn unreadable_identity() -> Identity {
     Identity {
         name: LOST.to_owned(),
         cgroup_id: 0,

@@ -1,7 +1,7 @@
 //! Test with other SQLite clients at every moment of a store's life, and then a kill: nothing is
 //! lost.
 
-use crate::made_up::{all, append, begin, open};
+use crate::synthetic::{all, append, begin, open};
 use cofferdam_history::{Limits, Reader, SMALLEST_LIMIT_BYTES, Store, set_aside};
 use rusqlite::{Connection, OpenFlags};
 use std::io::{BufRead, BufReader, Lines, Write};
