@@ -1,7 +1,7 @@
 //! Foreign ledgers: a record as JSON that becomes rows, and a Parquet file.
 #![no_main]
 
-use cofferdam_columnar::{COLUMNS, Kind, Reader, Rows, Text};
+use cofferdam_columnar::{COLUMNS, RowKind, Reader, Rows, Text};
 use cofferdam_records::accounting::AccountingRecord;
 use libfuzzer_sys::fuzz_target;
 
@@ -9,7 +9,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(record) = serde_json::from_slice::<AccountingRecord>(bytes) {
         let mut rows = Rows::new("host").expect("a name");
         if rows.push(&record).is_ok() {
-            let containers = rows.take(Kind::Container).map_or(0, |b| b.num_rows());
+            let containers = rows.take(RowKind::Container).map_or(0, |b| b.num_rows());
             assert_eq!(containers, record.containers.len());
         }
     }
@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
     std::fs::write(&path, bytes).expect("written");
     let Ok(reader) = Reader::open(&path) else { return };
     let all: Vec<&str> = COLUMNS.iter().map(|c| c.name).collect();
-    for kind in Kind::ALL {
+    for kind in RowKind::ALL {
         if let Ok(batches) = reader.rows(kind, &all, Text::View) {
             let _rows: usize = batches.map_while(Result::ok).map(|b| b.num_rows()).sum();
         }

@@ -1,6 +1,6 @@
 //! Columns: name, type and value.
 
-use crate::Kind;
+use crate::RowKind;
 use crate::error::RowError;
 use crate::rows::time_ms;
 use crate::transfer::{Side, Transfer};
@@ -14,65 +14,65 @@ pub(crate) struct Row<'a> {
     pub host: &'a str,
     pub time_ms: i64,
     pub record: &'a AccountingRecord,
-    pub of: Of<'a>,
+    pub of: RowContent<'a>,
 }
 
 /// Part of a row that depends on its kind.
-pub(crate) enum Of<'a> {
+pub(crate) enum RowContent<'a> {
     Interval,
     Container(&'a ContainerRecord, Option<&'a CpuLossRecord>),
-    Flow(Transfer<'a>),
+    Transfer(Transfer<'a>),
 }
 
-impl<'a> Of<'a> {
+impl<'a> RowContent<'a> {
     /// Row of a container of `record`, with its losses.
     pub(crate) fn container(
         record: &'a AccountingRecord,
         container: &'a ContainerRecord,
-    ) -> Of<'a> {
+    ) -> RowContent<'a> {
         let losses = record.diagnosis.iter().flat_map(|d| &d.containers);
         let mut own = losses.filter(|loss| loss.cgroup_id == container.cgroup_id);
-        Of::Container(container, own.next())
+        RowContent::Container(container, own.next())
     }
 }
 
 impl<'a> Row<'a> {
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> RowKind {
         match self.of {
-            Of::Interval => Kind::Interval,
-            Of::Container(..) => Kind::Container,
-            Of::Flow(_) => Kind::Flow,
+            RowContent::Interval => RowKind::Interval,
+            RowContent::Container(..) => RowKind::Container,
+            RowContent::Transfer(_) => RowKind::Transfer,
         }
     }
 
     fn record(&self) -> Option<&'a AccountingRecord> {
-        matches!(self.of, Of::Interval).then_some(self.record)
+        matches!(self.of, RowContent::Interval).then_some(self.record)
     }
 
     fn container(&self) -> Option<&'a ContainerRecord> {
         match self.of {
-            Of::Container(container, _) => Some(container),
+            RowContent::Container(container, _) => Some(container),
             _ => None,
         }
     }
 
     fn loss(&self) -> Option<&'a CpuLossRecord> {
         match self.of {
-            Of::Container(_, loss) => loss,
+            RowContent::Container(_, loss) => loss,
             _ => None,
         }
     }
 
     fn offender(&self) -> Option<Side<'a>> {
         match self.of {
-            Of::Flow(transfer) => Some(transfer.offender),
+            RowContent::Transfer(transfer) => Some(transfer.offender),
             _ => None,
         }
     }
 
     fn victim(&self) -> Option<Side<'a>> {
         match self.of {
-            Of::Flow(transfer) => Some(transfer.victim),
+            RowContent::Transfer(transfer) => Some(transfer.victim),
             _ => None,
         }
     }
@@ -110,7 +110,7 @@ pub struct Column {
     /// Name, with its unit.
     pub name: &'static str,
     /// Kinds of rows that have a value in the column.
-    pub kinds: &'static [Kind],
+    pub kinds: &'static [RowKind],
     pub(crate) get: Get,
 }
 
@@ -131,17 +131,17 @@ impl Column {
 impl Get {
     /// Formats the value as text; empty if there is none.
     fn text(self, row: &Row<'_>) -> String {
-        fn shown<T: ToString>(value: Option<T>) -> String {
+        fn format_value<T: ToString>(value: Option<T>) -> String {
             value.map_or(String::new(), |value| value.to_string())
         }
         match self {
             // Keep the recorded text.
             Get::Time(_) => row.record.time.clone(),
             Get::Text(get) => get(row).unwrap_or_default().to_owned(),
-            Get::Count(get) => shown(get(row)),
-            Get::Signed(get) => shown(get(row)),
-            Get::Number(get) => shown(get(row)),
-            Get::Flag(get) => shown(get(row)),
+            Get::Count(get) => format_value(get(row)),
+            Get::Signed(get) => format_value(get(row)),
+            Get::Number(get) => format_value(get(row)),
+            Get::Flag(get) => format_value(get(row)),
         }
     }
 }
@@ -158,27 +158,27 @@ pub fn text_rows(host: &str, record: &AccountingRecord) -> Result<Vec<Vec<String
             host,
             time_ms,
             record,
-            of: Of::container(record, container),
+            of: RowContent::container(record, container),
         };
         COLUMNS.iter().map(|column| column.get.text(&row)).collect()
     });
     Ok(rows.collect())
 }
 
-const fn column(name: &'static str, kinds: &'static [Kind], get: Get) -> Column {
+const fn column(name: &'static str, kinds: &'static [RowKind], get: Get) -> Column {
     Column { name, kinds, get }
 }
 
 const fn every(name: &'static str, get: Get) -> Column {
-    column(name, &Kind::ALL, get)
+    column(name, &RowKind::ALL, get)
 }
 
 const fn interval(name: &'static str, get: for<'a> fn(&Row<'a>) -> Option<u64>) -> Column {
-    column(name, &[Kind::Interval], Get::Count(get))
+    column(name, &[RowKind::Interval], Get::Count(get))
 }
 
 const fn container(name: &'static str, get: Get) -> Column {
-    column(name, &[Kind::Container], get)
+    column(name, &[RowKind::Container], get)
 }
 
 const fn count(name: &'static str, get: for<'a> fn(&Row<'a>) -> Option<u64>) -> Column {
@@ -186,7 +186,7 @@ const fn count(name: &'static str, get: for<'a> fn(&Row<'a>) -> Option<u64>) -> 
 }
 
 const fn flow(name: &'static str, get: Get) -> Column {
-    column(name, &[Kind::Flow], get)
+    column(name, &[RowKind::Transfer], get)
 }
 
 /// All columns, in the order of the file.
@@ -278,7 +278,7 @@ pub const COLUMNS: &[Column] = &[
     flow(
         "flow_ns",
         Get::Number(|r| match r.of {
-            Of::Flow(transfer) => Some(transfer.ns),
+            RowContent::Transfer(transfer) => Some(transfer.ns),
             _ => None,
         }),
     ),
@@ -287,7 +287,8 @@ pub const COLUMNS: &[Column] = &[
 /// Schema of [`COLUMNS`].
 pub fn schema() -> SchemaRef {
     static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
-        let field = |c: &Column| Field::new(c.name, c.data_type(), c.kinds.len() < Kind::ALL.len());
+        let field =
+            |c: &Column| Field::new(c.name, c.data_type(), c.kinds.len() < RowKind::ALL.len());
         Arc::new(Schema::new(COLUMNS.iter().map(field).collect::<Vec<_>>()))
     });
     Arc::clone(&SCHEMA)

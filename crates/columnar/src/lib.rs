@@ -40,25 +40,25 @@ pub const KEY_RECORDS: &str = "cofferdam.records";
 
 /// Kind of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum RowKind {
     /// Record as a whole.
     Interval,
     /// Container in a record.
     Container,
     /// Transfer in a record.
-    Flow,
+    Transfer,
 }
 
-impl Kind {
+impl RowKind {
     /// All kinds.
-    pub const ALL: [Kind; 3] = [Kind::Interval, Kind::Container, Kind::Flow];
+    pub const ALL: [RowKind; 3] = [RowKind::Interval, RowKind::Container, RowKind::Transfer];
 
     /// Name in the column `kind`.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Interval => "interval",
-            Kind::Container => "container",
-            Kind::Flow => "flow",
+            RowKind::Interval => "interval",
+            RowKind::Container => "container",
+            RowKind::Transfer => "flow",
         }
     }
 }

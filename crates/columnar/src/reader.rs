@@ -1,7 +1,7 @@
 //! Reader of a file. It refuses a foreign file before it reads a row.
 
 use crate::error::ReadError;
-use crate::{COLUMNS, Column, KEY_HOST, KEY_RECORDS, KEY_SCHEMA, Kind, SCHEMA};
+use crate::{COLUMNS, Column, KEY_HOST, KEY_RECORDS, KEY_SCHEMA, RowKind, SCHEMA};
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema};
 use parquet::arrow::ProjectionMask;
@@ -55,8 +55,8 @@ impl Reader {
             source,
         };
         let load = || ArrowReaderMetadata::load(&file, ArrowReaderOptions::new());
-        let metadata = guarded(load).map_err(broken)?;
-        let key = |key| found(&metadata, key);
+        let metadata = catch_panics(load).map_err(broken)?;
+        let key = |key| metadata_value(&metadata, key);
         let foreign = |key| ReadError::Foreign {
             path: path.to_owned(),
             key,
@@ -84,14 +84,14 @@ impl Reader {
 
     /// Number of records, according to the writer.
     pub fn records(&self) -> Option<u64> {
-        found(&self.metadata, KEY_RECORDS)?.parse().ok()
+        metadata_value(&self.metadata, KEY_RECORDS)?.parse().ok()
     }
 
     /// Rows of `kind` with these columns, in the order of [`COLUMNS`].
     ///
     /// # Errors
     /// The file lacks a column, or mixes kinds of rows.
-    pub fn rows(&self, kind: Kind, columns: &[&str], text: Text) -> Result<Batches, ReadError> {
+    pub fn rows(&self, kind: RowKind, columns: &[&str], text: Text) -> Result<Batches, ReadError> {
         let groups = self.groups(kind)?;
         let wanted: Vec<&Column> = COLUMNS
             .iter()
@@ -100,8 +100,8 @@ impl Reader {
         let fields = self.metadata.schema().fields();
         for column in &wanted {
             let expected = column.data_type();
-            let held = fields.iter().find(|f| f.name() == column.name);
-            if held.is_none_or(|f| *f.data_type() != expected) {
+            let field = fields.iter().find(|f| f.name() == column.name);
+            if field.is_none_or(|f| *f.data_type() != expected) {
                 return Err(ReadError::Column {
                     path: self.path.clone(),
                     column: column.name.to_owned(),
@@ -137,12 +137,12 @@ impl Reader {
             .with_batch_size(BATCH_ROWS);
         Ok(Batches {
             path: self.path.clone(),
-            reader: Some(guarded(|| builder.build()).map_err(rows)?),
+            reader: Some(catch_panics(|| builder.build()).map_err(rows)?),
         })
     }
 
     /// Row groups of `kind`, by the statistics of the column `kind`.
-    fn groups(&self, kind: Kind) -> Result<Vec<usize>, ReadError> {
+    fn groups(&self, kind: RowKind) -> Result<Vec<usize>, ReadError> {
         let mut found = Vec::new();
         for (group, metadata) in self.metadata.metadata().row_groups().iter().enumerate() {
             let chunk = metadata
@@ -168,14 +168,14 @@ impl Reader {
     }
 }
 
-fn found<'a>(metadata: &'a ArrowReaderMetadata, key: &str) -> Option<&'a str> {
+fn metadata_value<'a>(metadata: &'a ArrowReaderMetadata, key: &str) -> Option<&'a str> {
     let pairs = metadata.metadata().file_metadata().key_value_metadata()?;
     pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
 }
 
 /// Runs `read`. The Parquet library panics on some damaged files: that becomes an error of the
 /// file, and does not end the program.
-fn guarded<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
+fn catch_panics<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
         let what = "its bytes do not decode: it is damaged";
         Err(ParquetError::General(what.to_owned()))
@@ -194,7 +194,7 @@ impl Iterator for Batches {
 
     fn next(&mut self) -> Option<Self::Item> {
         let reader = self.reader.as_mut()?;
-        let next = guarded(|| reader.next().transpose().map_err(ParquetError::from));
+        let next = catch_panics(|| reader.next().transpose().map_err(ParquetError::from));
         if next.is_err() {
             self.reader = None;
         }

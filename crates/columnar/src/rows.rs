@@ -1,9 +1,9 @@
 //! Rows of one kind, collected column by column.
 
-use crate::column::{COLUMNS, Get, Of, Row};
+use crate::column::{COLUMNS, Get, Row, RowContent};
 use crate::error::RowError;
 use crate::transfer::transfers;
-use crate::{Kind, LONGEST_HOST_BYTES, MOST_ROWS, MOST_TEXT_BYTES, schema};
+use crate::{LONGEST_HOST_BYTES, MOST_ROWS, MOST_TEXT_BYTES, RowKind, schema};
 use arrow_array::builder::{
     BooleanBuilder, Float64Builder, Int64Builder, StringBuilder, TimestampMillisecondBuilder,
     UInt64Builder,
@@ -34,7 +34,7 @@ impl Rows {
         }
         Ok(Rows {
             host: host.to_owned(),
-            kinds: Kind::ALL.map(|_| Builder::new()),
+            kinds: RowKind::ALL.map(|_| Builder::new()),
             records: 0,
         })
     }
@@ -55,7 +55,7 @@ impl Rows {
     /// The time or the length is invalid; nothing is added then.
     pub fn push(&mut self, record: &AccountingRecord) -> Result<(), RowError> {
         let time_ms = time_ms(record)?;
-        let mut add = |of: Of<'_>| {
+        let mut add = |of: RowContent<'_>| {
             let row = Row {
                 host: &self.host,
                 time_ms,
@@ -64,27 +64,27 @@ impl Rows {
             };
             self.kinds[row.kind() as usize].push(&row);
         };
-        add(Of::Interval);
+        add(RowContent::Interval);
         for container in &record.containers {
-            add(Of::container(record, container));
+            add(RowContent::container(record, container));
         }
         for transfer in transfers(record) {
-            add(Of::Flow(transfer));
+            add(RowContent::Transfer(transfer));
         }
         self.records += 1;
         Ok(())
     }
 
     /// Kind that has enough rows for a batch.
-    pub fn full(&self) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| {
+    pub fn full(&self) -> Option<RowKind> {
+        RowKind::ALL.into_iter().find(|kind| {
             let builder = &self.kinds[*kind as usize];
             builder.rows >= MOST_ROWS || builder.text_bytes >= MOST_TEXT_BYTES
         })
     }
 
     /// Takes the rows of `kind`. `None` if there are none.
-    pub fn take(&mut self, kind: Kind) -> Option<RecordBatch> {
+    pub fn take(&mut self, kind: RowKind) -> Option<RecordBatch> {
         let builder = &mut self.kinds[kind as usize];
         (builder.rows > 0).then(|| builder.finish())
     }

@@ -64,7 +64,7 @@ fn written(dir: &Path, records: impl IntoIterator<Item = AccountingRecord>) -> P
     path
 }
 
-fn rows(path: &Path, kind: Kind, columns: &[&str]) -> Vec<RecordBatch> {
+fn rows(path: &Path, kind: RowKind, columns: &[&str]) -> Vec<RecordBatch> {
     let reader = Reader::open(path).unwrap();
     let rows = reader.rows(kind, columns, Text::Plain).unwrap();
     rows.map(Result::unwrap).collect()
@@ -84,7 +84,7 @@ fn rows_survive_a_file_and_transfers_add_up() {
 
     let intervals = rows(
         &path,
-        Kind::Interval,
+        RowKind::Interval,
         &["measured_ns", "unattributed_ns", "events_lost"],
     );
     assert_eq!(intervals[0].num_rows(), 3);
@@ -95,7 +95,7 @@ fn rows_survive_a_file_and_transfers_add_up() {
 
     let containers = rows(
         &path,
-        Kind::Container,
+        RowKind::Container,
         &["host", "name", "owed_ns", "lost_lack_ns"],
     );
     let mut owed: BTreeMap<String, f64> = BTreeMap::new();
@@ -111,7 +111,7 @@ fn rows_survive_a_file_and_transfers_add_up() {
     assert_eq!(owed["web"], 3.0 * 380.0 * MS as f64);
     assert_eq!(owed["db"], -3.0 * 340.0 * MS as f64);
 
-    for batch in rows(&path, Kind::Flow, &["offender", "victim", "flow_ns"]) {
+    for batch in rows(&path, RowKind::Transfer, &["offender", "victim", "flow_ns"]) {
         let (offenders, victims) = (batch.column(0).as_string::<i32>(), batch.column(1));
         let (victims, ns) = (
             victims.as_string::<i32>(),
@@ -170,7 +170,7 @@ fn text_has_the_columns_and_values_of_parquet() {
     let expected = text_rows("node-1", &record).unwrap();
     let path = written(dir.path(), [record]);
     let names: Vec<_> = COLUMNS.iter().map(|column| column.name).collect();
-    let batches = rows(&path, Kind::Container, &names);
+    let batches = rows(&path, RowKind::Container, &names);
     assert_eq!((batches.len(), expected.len()), (1, 2));
     for (at, name) in names.iter().enumerate() {
         let text: Vec<_> = expected.iter().map(|row| row[at].clone()).collect();
@@ -196,7 +196,7 @@ fn each_kind_has_row_groups_of_its_own() {
         .collect();
     let records = MOST_ROWS / 100 + 10;
     let path = written(dir.path(), (0..records as u64).map(|s| record(s, &many)));
-    let batches = rows(&path, Kind::Container, &["kind", "cgroup_id"]);
+    let batches = rows(&path, RowKind::Container, &["kind", "cgroup_id"]);
     assert_eq!(
         batches.iter().map(RecordBatch::num_rows).sum::<usize>(),
         records * 100
@@ -273,7 +273,7 @@ fn a_damaged_file_never_ends_the_program() {
         bytes[at] ^= 0x55;
         std::fs::write(&path, bytes).unwrap();
         let read = Reader::open(&path).and_then(|reader| {
-            for kind in Kind::ALL {
+            for kind in RowKind::ALL {
                 for batch in reader.rows(kind, &all, Text::View)? {
                     batch?;
                 }
@@ -299,7 +299,11 @@ fn a_missing_column_is_reported() {
     }
     std::fs::write(&path, bytes).unwrap();
     let reader = Reader::open(&path).unwrap();
-    let refused = failure(reader.rows(Kind::Flow, &["flow_ns"], Text::View).map(drop));
+    let refused = failure(
+        reader
+            .rows(RowKind::Transfer, &["flow_ns"], Text::View)
+            .map(drop),
+    );
     assert!(refused.contains("'flow_ns'"), "{refused}");
 }
 
@@ -343,5 +347,5 @@ fn a_record_without_a_time_or_length_adds_nothing() {
         };
         rows.push(&wrong).unwrap_err();
     }
-    assert!(Kind::ALL.iter().all(|kind| rows.take(*kind).is_none()));
+    assert!(RowKind::ALL.iter().all(|kind| rows.take(*kind).is_none()));
 }

@@ -18,7 +18,7 @@ pub const SMALL_SHARE: f64 = 0.001;
 /// One end of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Side<'a> {
-    /// Container.
+    /// Container of the record.
     Container(&'a ContainerRecord),
     /// [`NO_CONTAINER`], [`SMALL`] or [`NOBODY`].
     Other(&'static str),

@@ -1,7 +1,7 @@
 //! Writer of a file of one host.
 
 use crate::error::WriteError;
-use crate::{KEY_HOST, KEY_RECORDS, KEY_SCHEMA, Kind, MOST_ROWS, Rows, SCHEMA, schema};
+use crate::{KEY_HOST, KEY_RECORDS, KEY_SCHEMA, MOST_ROWS, RowKind, Rows, SCHEMA, schema};
 use cofferdam_records::accounting::AccountingRecord;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
@@ -75,7 +75,7 @@ impl Writer {
     /// # Errors
     /// The rest cannot be written.
     pub fn finish(mut self) -> Result<u64, WriteError> {
-        for kind in Kind::ALL {
+        for kind in RowKind::ALL {
             self.flush(kind)?;
         }
         let records = self.rows.records();
@@ -87,7 +87,7 @@ impl Writer {
     }
 
     /// Writes the rows of `kind` as a row group of their own.
-    fn flush(&mut self, kind: Kind) -> Result<(), WriteError> {
+    fn flush(&mut self, kind: RowKind) -> Result<(), WriteError> {
         let Some(batch) = self.rows.take(kind) else {
             return Ok(());
         };

@@ -24,15 +24,15 @@ mod tests {
     use std::io;
 
     #[derive(Debug)]
-    struct Failed(&'static str, io::Error);
+    struct FailedStep(&'static str, io::Error);
 
-    impl fmt::Display for Failed {
+    impl fmt::Display for FailedStep {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str(self.0)
         }
     }
 
-    impl Error for Failed {
+    impl Error for FailedStep {
         fn source(&self) -> Option<&(dyn Error + 'static)> {
             Some(&self.1)
         }
@@ -43,7 +43,7 @@ mod tests {
     fn a_cause_is_in_the_text_once() {
         let cause = || io::Error::from_raw_os_error(2);
         let words = "cannot read x: No such file or directory (os error 2)";
-        assert_eq!(error_chain(&Failed("cannot read x", cause())), words);
-        assert_eq!(error_chain(&Failed(words, cause())), words);
+        assert_eq!(error_chain(&FailedStep("cannot read x", cause())), words);
+        assert_eq!(error_chain(&FailedStep(words, cause())), words);
     }
 }

@@ -4,7 +4,7 @@
 use crate::error::FleetError;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, TimestampMillisecondType, UInt64Type};
-use cofferdam_columnar::{Kind, Reader, Text};
+use cofferdam_columnar::{Reader, RowKind, Text};
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{Hash, Hasher};
@@ -34,9 +34,9 @@ pub struct Ledger {
 /// Span of time, milliseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Begin.
+    /// Begin, milliseconds since 1970.
     pub from_ms: i64,
-    /// End.
+    /// End, milliseconds since 1970.
     pub to_ms: i64,
 }
 
@@ -116,11 +116,11 @@ pub fn take(ledgers: Vec<Ledger>) -> Result<Census, FleetError> {
     let mut copies = Vec::new();
     for ledger in ledgers {
         let contents = contents(&ledger)?;
-        let known = by_host.entry(ledger.host.clone()).or_default();
+        let same_host = by_host.entry(ledger.host.clone()).or_default();
         let same = |(_, other): &&(Ledger, Contents)| other.fingerprint == contents.fingerprint;
-        match known.iter().find(same) {
+        match same_host.iter().find(same) {
             Some((first, _)) => copies.push((ledger.named, first.named.clone())),
-            None => known.push((ledger, contents)),
+            None => same_host.push((ledger, contents)),
         }
     }
     let (mut all, mut hosts) = (Vec::new(), BTreeMap::new());
@@ -207,7 +207,7 @@ fn each(
         "events_lost",
         "markers_missed",
     ];
-    for batch in Reader::open(path)?.rows(Kind::Interval, &COLUMNS, Text::Plain)? {
+    for batch in Reader::open(path)?.rows(RowKind::Interval, &COLUMNS, Text::Plain)? {
         let batch = batch?;
         let times = batch.column(0).as_primitive::<TimestampMillisecondType>();
         let lengths = batch.column(1).as_primitive::<Float64Type>();

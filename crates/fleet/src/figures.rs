@@ -41,8 +41,8 @@ pub struct Sum {
 
 /// Transfer: CPU time that a victim was charged for an offender's packets.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Flow {
-    /// Host.
+pub struct Transfer {
+    /// Name of the host.
     pub host: String,
     /// Container whose packets caused it.
     pub offender: String,
@@ -54,7 +54,7 @@ pub struct Flow {
 
 /// Sums of the transfers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Flows {
+pub struct TransferSums {
     /// CPU time that containers were billed for packets of other containers, seconds.
     pub harm_s: f64,
     /// CPU time that containers were billed for packets of no container, seconds.
@@ -66,7 +66,7 @@ pub struct Flows {
 /// Hours of a host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hours {
-    /// Host.
+    /// Name of the host.
     pub host: String,
     /// Recorded time and harm, seconds, by the number of the hour since 1970.
     pub hours: BTreeMap<i64, (f64, f64)>,
@@ -75,7 +75,7 @@ pub struct Hours {
 /// Host that lacks hours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Missing {
-    /// Host.
+    /// Name of the host.
     pub host: String,
     /// Missing hours.
     pub gap: Gap,
@@ -87,9 +87,9 @@ pub struct Figures {
     /// Sums of all containers.
     pub all: Sum,
     /// Sums of all transfers.
-    pub flows: Flows,
+    pub flows: TransferSums,
     /// Largest transfers between containers.
-    pub top_flows: Vec<Flow>,
+    pub top_transfers: Vec<Transfer>,
     /// Bill of the tenants, largest first.
     pub tenants: Vec<Sum>,
     /// Number of all tenants.
@@ -150,7 +150,7 @@ impl Figures {
                 .map(|row| of.value(row) && to.value(row))
                 .collect()
         });
-        let top_flows = collect(engine.top(between, "cpu_s", LISTED)?, flow)?;
+        let top_transfers = collect(engine.top(between, "cpu_s", LISTED)?, transfer)?;
         let mut all = Sum::default();
         let mut tenants_count = 0;
         for batch in (results.tenants.open)() {
@@ -187,8 +187,8 @@ impl Figures {
         missing.sort_by_key(|m| std::cmp::Reverse(m.gap.missing_hours));
         Ok(Figures {
             all,
-            flows: flows(&results.flows)?,
-            top_flows,
+            flows: sum_transfers(&results.flows)?,
+            top_transfers,
             tenants: top(&results.tenants, "billed_s", "tenant")?,
             tenants_count,
             noisiest,
@@ -214,18 +214,18 @@ impl Sum {
 
     /// Sums without the `listed` ones.
     pub fn without(&self, listed: &[Sum]) -> Sum {
-        let mut shown = Sum::default();
-        listed.iter().for_each(|sum| shown.add(sum));
+        let mut listed_sum = Sum::default();
+        listed.iter().for_each(|sum| listed_sum.add(sum));
         Sum {
             name: String::new(),
-            billed_s: self.billed_s - shown.billed_s,
-            corrected_s: self.corrected_s - shown.corrected_s,
-            caused_s: self.caused_s - shown.caused_s,
-            inflicted_s: self.inflicted_s - shown.inflicted_s,
-            suffered_s: self.suffered_s - shown.suffered_s,
-            returned_s: self.returned_s - shown.returned_s,
-            containers: self.containers - shown.containers,
-            covered_s: self.covered_s - shown.covered_s,
+            billed_s: self.billed_s - listed_sum.billed_s,
+            corrected_s: self.corrected_s - listed_sum.corrected_s,
+            caused_s: self.caused_s - listed_sum.caused_s,
+            inflicted_s: self.inflicted_s - listed_sum.inflicted_s,
+            suffered_s: self.suffered_s - listed_sum.suffered_s,
+            returned_s: self.returned_s - listed_sum.returned_s,
+            containers: self.containers - listed_sum.containers,
+            covered_s: self.covered_s - listed_sum.covered_s,
         }
     }
 }
@@ -257,9 +257,9 @@ fn sum(batch: &RecordBatch, key: &str, row: usize) -> Sum {
     }
 }
 
-fn flow(batch: &RecordBatch, row: usize) -> Flow {
+fn transfer(batch: &RecordBatch, row: usize) -> Transfer {
     let text = |name| texts(batch, name).value(row).to_owned();
-    Flow {
+    Transfer {
         host: text("host"),
         offender: text("offender"),
         victim: text("victim"),
@@ -267,8 +267,8 @@ fn flow(batch: &RecordBatch, row: usize) -> Flow {
     }
 }
 
-fn flows(source: &Source) -> Result<Flows, FleetError> {
-    let mut sums = Flows::default();
+fn sum_transfers(source: &Source) -> Result<TransferSums, FleetError> {
+    let mut sums = TransferSums::default();
     for batch in (source.open)() {
         let batch = batch?;
         let of = column(&batch, "offender_is_container").as_boolean();

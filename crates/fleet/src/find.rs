@@ -13,7 +13,7 @@ pub enum Format {
     Lines,
     /// One record per line, compressed by gzip.
     Gzip,
-    /// Parquet.
+    /// Parquet file.
     Columns,
     /// History of an agent.
     History,
@@ -21,7 +21,7 @@ pub enum Format {
 
 /// Ledger file to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct LedgerFile {
     /// Path of the file.
     pub path: PathBuf,
     /// Format, recognized by the first bytes and not by the name.
@@ -38,17 +38,17 @@ const HISTORY: &str = "history";
 ///
 /// # Errors
 /// A path cannot be read or is no ledger, or a folder has none.
-pub fn find(named: &[PathBuf]) -> Result<Vec<Found>, FleetError> {
+pub fn find(named: &[PathBuf]) -> Result<Vec<LedgerFile>, FleetError> {
     let mut found = Vec::new();
     for path in named {
-        let meta = fs::metadata(path).map_err(|source| unread(path, source))?;
+        let meta = fs::metadata(path).map_err(|source| unreadable(path, source))?;
         if !meta.is_dir() {
-            found.push(look(path)?);
+            found.push(inspect(path)?);
             continue;
         }
         let before = found.len();
         for file in walk(path)? {
-            found.push(look(&file)?);
+            found.push(inspect(&file)?);
         }
         if found.len() == before {
             return Err(FleetError::Nothing(path.clone()));
@@ -60,7 +60,7 @@ pub fn find(named: &[PathBuf]) -> Result<Vec<Found>, FleetError> {
 fn walk(folder: &Path) -> Result<Vec<PathBuf>, FleetError> {
     let (mut files, mut folders) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {
-        let failed = |source| unread(&folder, source);
+        let failed = |source| unreadable(&folder, source);
         for entry in fs::read_dir(&folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let kind = entry.file_type().map_err(failed)?;
@@ -77,8 +77,8 @@ fn walk(folder: &Path) -> Result<Vec<PathBuf>, FleetError> {
     Ok(files)
 }
 
-fn look(path: &Path) -> Result<Found, FleetError> {
-    let failed = |source| unread(path, source);
+fn inspect(path: &Path) -> Result<LedgerFile, FleetError> {
+    let failed = |source| unreadable(path, source);
     let mut first = Vec::new();
     let file = open_regular(path).map_err(|why| failed(why.into()))?;
     file.take(4).read_to_end(&mut first).map_err(failed)?;
@@ -91,7 +91,7 @@ fn look(path: &Path) -> Result<Found, FleetError> {
         [b'{', ..] => Format::Lines,
         _ => return Err(FleetError::Format(path.to_owned())),
     };
-    Ok(Found {
+    Ok(LedgerFile {
         path: path.to_owned(),
         format,
     })
@@ -110,7 +110,7 @@ pub fn host_of(path: &Path) -> String {
     }
 }
 
-fn unread(path: &Path, source: std::io::Error) -> FleetError {
+fn unreadable(path: &Path, source: std::io::Error) -> FleetError {
     FleetError::Read {
         path: path.to_owned(),
         source,

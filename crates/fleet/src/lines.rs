@@ -1,7 +1,7 @@
 //! Reader of JSON Lines, record by record, in bounded memory.
 
 use crate::error::FleetError;
-use crate::find::{Format, Found};
+use crate::find::{Format, LedgerFile};
 use cofferdam_paths::open_regular;
 use cofferdam_records::accounting::{ACCOUNTING, AccountingRecord};
 use flate2::read::MultiGzDecoder;
@@ -15,7 +15,7 @@ pub const LONGEST_LINE_BYTES: u64 = 64 << 20;
 /// Line of a file.
 #[derive(Debug)]
 pub enum Line {
-    /// Record.
+    /// Next record of the file.
     Record(Box<AccountingRecord>),
     /// Last line, which its writer did not finish.
     CutOff,
@@ -35,7 +35,7 @@ impl Lines {
     ///
     /// # Errors
     /// The file cannot be opened.
-    pub fn open(found: &Found) -> Result<Lines, FleetError> {
+    pub fn open(found: &LedgerFile) -> Result<Lines, FleetError> {
         let path = found.path.clone();
         let file = open_regular(&path).map_err(|why| FleetError::Read {
             path: path.clone(),
@@ -136,7 +136,7 @@ fn parse(text: &[u8]) -> Result<AccountingRecord, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::made_up::Host;
+    use crate::synthetic::Host;
     use std::io::Cursor;
 
     fn of(text: Vec<u8>) -> Lines {
@@ -168,8 +168,8 @@ mod tests {
         assert!(matches!(bare[..], [Line::Record(_), Line::Record(_)]));
         let mut broken = whole.clone();
         broken[10] = b'}';
-        let said = of(broken).next().unwrap().unwrap_err().to_string();
-        assert!(said.contains("x.jsonl, line 1: no JSON"), "{said}");
+        let message = of(broken).next().unwrap().unwrap_err().to_string();
+        assert!(message.contains("x.jsonl, line 1: no JSON"), "{message}");
     }
 
     #[test]
@@ -200,7 +200,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("a.gz");
             std::fs::write(&path, bytes).unwrap();
-            let found = Found {
+            let found = LedgerFile {
                 path,
                 format: Format::Gzip,
             };

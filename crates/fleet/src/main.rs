@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use cofferdam_fleet::report::{self, Made, Request};
+use cofferdam_fleet::report::{self, Report, Request};
 use cofferdam_fleet::{model, pairs};
 use cofferdam_fleet_args::{CheckArgs, Cli, Command, ReportArgs, error_chain};
 use std::io::{IsTerminal, Write, stderr, stdout};
@@ -13,11 +13,11 @@ use std::thread;
 const MOST_THREADS: usize = 8;
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let result = match Cli::parse().command {
         Command::Report(args) => report(args),
         Command::CheckModel(args) => check_model(&args),
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("cofferdam-fleet: {}", error_chain(&*error));
@@ -43,35 +43,35 @@ fn report(args: ReportArgs) -> Result<()> {
             eprint!("\r\x1b[K{what} …");
         }
     };
-    let made = report::make(&request, &progress);
+    let finished = report::make(&request, &progress);
     if is_terminal {
         eprint!("\r\x1b[K");
     }
-    tell(&made?).context("cannot write to stdout")
+    print_result(&finished?).context("cannot write to stdout")
 }
 
-fn tell(made: &Made) -> std::io::Result<()> {
-    for (copy, first) in &made.census.copies {
+fn print_result(finished: &Report) -> std::io::Result<()> {
+    for (copy, first) in &finished.census.copies {
         eprintln!(
             "cofferdam-fleet: {} holds the same records as {}: counted once",
             copy.display(),
             first.display()
         );
     }
-    for path in &made.cut_off {
+    for path in &finished.cut_off {
         eprintln!(
             "cofferdam-fleet: the last line of {} is cut off: left out",
             path.display()
         );
     }
-    let records: u64 = made.census.hosts.values().map(|f| f.records).sum();
-    let hosts = made.census.hosts.len();
+    let records: u64 = finished.census.hosts.values().map(|f| f.records).sum();
+    let hosts = finished.census.hosts.len();
     let many = if hosts == 1 { "" } else { "s" };
     eprintln!(
         "{hosts} host{many}, {records} records in {:.1} s",
-        made.took_s
+        finished.took_s
     );
-    writeln!(stdout(), "{}", made.page.display())
+    writeln!(stdout(), "{}", finished.page.display())
 }
 
 fn check_model(args: &CheckArgs) -> Result<()> {
@@ -101,7 +101,7 @@ fn check_model(args: &CheckArgs) -> Result<()> {
         writeln!(
             out,
             "measured ÷ model: {middle:.2} ({least:.2} to {most:.2}); at least 1 in {} of {} pairs",
-            check.held, check.pairs
+            check.confirmed, check.pairs
         )?;
         let [least, middle, most] = check.small.map(|s| s * 100.0);
         writeln!(

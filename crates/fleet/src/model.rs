@@ -61,7 +61,7 @@ pub struct Check {
     /// Number of pairs for which the model returns time.
     pub pairs: usize,
     /// Number of those in which at least that time was returned.
-    pub held: usize,
+    pub confirmed: usize,
     /// Measured ÷ predicted in all of them: minimum, median, maximum.
     pub factor: [f64; 3],
     /// Cells of the pairs in which less was returned.
@@ -87,19 +87,19 @@ pub fn check(pairs: &[Pair]) -> Option<Check> {
         .filter(fails)
         .map(|p| p.cell.clone())
         .collect();
-    let held = returned.len() - exceptions.len();
+    let confirmed = returned.len() - exceptions.len();
     exceptions.dedup();
     Some(Check {
         pairs: factors.len(),
-        held,
+        confirmed,
         exceptions,
-        factor: three(factors)?,
+        factor: range_and_median(factors)?,
         small_pairs: rest.len(),
-        small: three(rest).unwrap_or_default(),
+        small: range_and_median(rest).unwrap_or_default(),
     })
 }
 
-fn three(mut values: Vec<f64>) -> Option<[f64; 3]> {
+fn range_and_median(mut values: Vec<f64>) -> Option<[f64; 3]> {
     values.sort_by(f64::total_cmp);
     let middle = *values.get(values.len() / 2)?;
     Some([*values.first()?, middle, *values.last()?])
@@ -126,7 +126,7 @@ mod tests {
         let check = check(recorded()).expect("pairs");
         assert!(check.pairs >= 10, "{check:?}");
         assert!(
-            check.held as f64 >= HELD_IN * check.pairs as f64,
+            check.confirmed as f64 >= HELD_IN * check.pairs as f64,
             "{check:?}"
         );
         // The path shows what enforcement does not return: no rule can charge the host's stage to a

@@ -79,8 +79,8 @@ impl Ledger {
 /// # Errors
 /// A file is missing, or a line is not of a penalty run.
 pub fn read(run: &Path) -> Result<Vec<Pair>, FleetError> {
-    let ledgers: Vec<Ledger> = lines(&run.join("ledger.jsonl"))?;
-    let samples: Vec<Sample> = lines(&run.join("samples.jsonl"))?;
+    let ledgers: Vec<Ledger> = read_lines(&run.join("ledger.jsonl"))?;
+    let samples: Vec<Sample> = read_lines(&run.join("samples.jsonl"))?;
     let is_vanilla =
         |role: Option<&str>, treatment: &str| role == Some("traffic") && treatment == "vanilla";
     let paid: BTreeMap<_, f64> = (ledgers.iter())
@@ -105,7 +105,7 @@ pub fn read(run: &Path) -> Result<Vec<Pair>, FleetError> {
     Ok(samples.iter().filter(enforced).filter_map(pair).collect())
 }
 
-fn lines<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Vec<T>, FleetError> {
+fn read_lines<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Vec<T>, FleetError> {
     let text = read_text(path, LARGEST_RUN_BYTES).map_err(|why| FleetError::Read {
         path: path.to_owned(),
         source: why.into(),

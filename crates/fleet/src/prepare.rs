@@ -3,7 +3,7 @@
 
 use crate::census::Ledger;
 use crate::error::FleetError;
-use crate::find::{self, Format, Found};
+use crate::find::{self, Format, LedgerFile};
 use crate::lines::{Line, Lines};
 use cofferdam_columnar::{Reader, WriteError, Writer};
 use std::ops::ControlFlow;
@@ -15,7 +15,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// Ledgers to read, and their incomplete files.
 #[derive(Debug, Default)]
-pub struct Prepared {
+pub struct PreparedLedgers {
     /// All ledgers as Parquet.
     pub ledgers: Vec<Ledger>,
     /// Files whose last line is cut off.
@@ -28,12 +28,12 @@ pub struct Prepared {
 /// # Errors
 /// A file cannot be read or written, or `host` is given and the files name several hosts.
 pub fn prepare(
-    found: &[Found],
+    found: &[LedgerFile],
     host: Option<&str>,
     temporary: &Path,
-) -> Result<Prepared, FleetError> {
-    let mut prepared = Prepared::default();
-    let mut said: Option<String> = None;
+) -> Result<PreparedLedgers, FleetError> {
+    let mut prepared = PreparedLedgers::default();
+    let mut named_host: Option<String> = None;
     for (number, file) in found.iter().enumerate() {
         let own = match file.format {
             Format::Columns => Reader::open(&file.path)?.host().to_owned(),
@@ -42,9 +42,9 @@ pub fn prepare(
         // Two files may have different names and belong to one host. Two Parquet files that name
         // hosts may not.
         if host.is_some() && file.format == Format::Columns {
-            match &said {
+            match &named_host {
                 Some(other) if *other != own => return Err(FleetError::Hosts(other.clone(), own)),
-                _ => said = Some(own.clone()),
+                _ => named_host = Some(own.clone()),
             }
         }
         let host = host.map_or(own, str::to_owned);
@@ -73,7 +73,7 @@ pub fn prepare(
 }
 
 /// Writes the records of lines as columns. Returns whether the last one is cut off.
-fn convert(file: &Found, host: &str, to: &Path) -> Result<bool, FleetError> {
+fn convert(file: &LedgerFile, host: &str, to: &Path) -> Result<bool, FleetError> {
     let mut lines = Lines::open(file)?;
     let mut writer = Writer::create(to, host)?;
     let mut is_cut_off = false;
@@ -93,7 +93,7 @@ fn convert(file: &Found, host: &str, to: &Path) -> Result<bool, FleetError> {
 }
 
 /// Writes the frames of an agent's history as columns: minutes, if it has them.
-fn history(file: &Found, host: &str, to: &Path) -> Result<(), FleetError> {
+fn history(file: &LedgerFile, host: &str, to: &Path) -> Result<(), FleetError> {
     let unreadable = |e: &dyn std::error::Error| FleetError::History {
         path: file.path.clone(),
         reason: e.to_string(),

@@ -35,7 +35,7 @@ pub struct Request {
 
 /// Finished report.
 #[derive(Debug)]
-pub struct Made {
+pub struct Report {
     /// Path of the page.
     pub page: PathBuf,
     /// Figures of the page.
@@ -53,7 +53,7 @@ pub struct Made {
 /// # Errors
 /// A ledger cannot be used, or the output cannot be written. An output folder that did not exist is
 /// then removed.
-pub fn make(request: &Request, progress: &dyn Fn(&str)) -> Result<Made, FleetError> {
+pub fn make(request: &Request, progress: &dyn Fn(&str)) -> Result<Report, FleetError> {
     let begin = Instant::now();
     let files = [
         PAGE,
@@ -117,7 +117,7 @@ pub fn make(request: &Request, progress: &dyn Fn(&str)) -> Result<Made, FleetErr
         let path = request.output.join(name);
         fs::rename(to(name), &path).map_err(write(&path))?;
     }
-    Ok(Made {
+    Ok(Report {
         page: request.output.join(PAGE),
         figures,
         census,

@@ -8,7 +8,9 @@ use crate::census::{Census, HOUR_MS, Ledger};
 use crate::engine::{Batches, Engine, Source, Sums};
 use crate::error::FleetError;
 use crate::model;
-use crate::store::{self, column, constant, made, number, numbers, schema, seconds, text, texts};
+use crate::store::{
+    self, batch_of, column, constant, number, numbers, schema, seconds, text, texts,
+};
 use arrow_array::builder::StringViewBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampMillisecondType;
@@ -16,7 +18,7 @@ use arrow_array::{
     Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringViewArray,
 };
 use arrow_schema::{DataType, Field, SchemaRef};
-use cofferdam_columnar::{Kind, NO_CONTAINER, Reader, Text};
+use cofferdam_columnar::{NO_CONTAINER, Reader, RowKind, Text};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -120,7 +122,7 @@ fn parts(census: &Census, parts: usize) -> Vec<Vec<Ledger>> {
 /// Source of the rows of `kind` in `ledgers`, converted by `shape`.
 fn rows(
     ledgers: Vec<Ledger>,
-    kind: Kind,
+    kind: RowKind,
     columns: &'static [&'static str],
     schema: &SchemaRef,
     shape: fn(&RecordBatch, &str) -> Vec<ArrayRef>,
@@ -140,7 +142,8 @@ fn rows(
                             .and_then(|r| r.rows(kind, columns, Text::View));
                         match opened {
                             Ok(batches) => Box::new(
-                                batches.map(move |batch| made(&own, shape(&batch?, &ledger.host))),
+                                batches
+                                    .map(move |batch| batch_of(&own, shape(&batch?, &ledger.host))),
                             ),
                             Err(e) => Box::new(std::iter::once(Err(e.into()))),
                         }
@@ -194,7 +197,7 @@ pub fn containers_summed(
             .collect()
     };
     let parts = parts(census, threads).into_iter();
-    let sources = parts.map(|ledgers| rows(ledgers, Kind::Container, COLUMNS, &schema, shape));
+    let sources = parts.map(|ledgers| rows(ledgers, RowKind::Container, COLUMNS, &schema, shape));
     let sums = Sums {
         keys: &["host", "name", "pod"],
         sums: &COLUMNS[2..],
@@ -214,7 +217,15 @@ pub fn flows(
 ) -> Result<Source, FleetError> {
     let schema = flows_schema();
     let parts = parts(census, threads).into_iter();
-    let sources = parts.map(|ledgers| rows(ledgers, Kind::Flow, FLOW_COLUMNS, &schema, flow_shape));
+    let sources = parts.map(|ledgers| {
+        rows(
+            ledgers,
+            RowKind::Transfer,
+            FLOW_COLUMNS,
+            &schema,
+            transfer_columns,
+        )
+    });
     let sums = Sums {
         keys: &[
             "host",
@@ -244,7 +255,7 @@ const FLOW_COLUMNS: &[&str] = &[
     "flow_ns",
 ];
 
-fn flow_shape(batch: &RecordBatch, host: &str) -> Vec<ArrayRef> {
+fn transfer_columns(batch: &RecordBatch, host: &str) -> Vec<ArrayRef> {
     let own = |name| Arc::clone(column(batch, name));
     vec![
         hosts_column(batch, host),
@@ -278,7 +289,7 @@ fn is_harm(batch: &RecordBatch) -> impl Fn(usize) -> bool {
 
 /// Removes the nulls of the type: sums may be null by their type, but are not here.
 fn plain(schema: &SchemaRef, batch: RecordBatch) -> Result<RecordBatch, FleetError> {
-    made(schema, batch.columns().to_vec())
+    batch_of(schema, batch.columns().to_vec())
 }
 
 /// Bill, harm done and harm suffered of every container: [`CONTAINERS`].
@@ -322,11 +333,11 @@ pub fn containers(
     let side = |name: &'static str, pod: &'static str, flag: &'static str, is_victim: bool| {
         store::shaped(flows.clone(), &between, move |batch| {
             let harm = is_harm(batch);
-            let known = column(batch, flag).as_boolean();
+            let flags = column(batch, flag).as_boolean();
             let all = numbers(batch, "cpu_s");
             let own: Float64Array = (0..batch.num_rows())
                 .map(|row| {
-                    if known.value(row) && harm(row) {
+                    if flags.value(row) && harm(row) {
                         all.value(row)
                     } else {
                         0.0
@@ -358,11 +369,11 @@ pub fn containers(
     };
     let all = store::chained(vec![
         billed,
-        only(
+        positive_rows(
             side("offender", "offender_pod", "offender_is_container", false),
             "inflicted_s",
         ),
-        only(
+        positive_rows(
             side("victim", "victim_pod", "victim_is_container", true),
             "suffered_s",
         ),
@@ -379,7 +390,7 @@ pub fn containers(
 }
 
 /// Rows with more than 0 in `name`.
-fn only(source: Source, name: &'static str) -> Source {
+fn positive_rows(source: Source, name: &'static str) -> Source {
     filtered(source, move |batch| {
         let values = numbers(batch, name);
         (0..batch.num_rows())
@@ -401,8 +412,8 @@ pub fn filtered(
             let keep = Arc::clone(&keep);
             Box::new((source.open)().map(move |batch| {
                 let batch = batch?;
-                let kept = BooleanArray::from(keep(&batch));
-                datafusion_common::arrow::compute::filter_record_batch(&batch, &kept)
+                let mask = BooleanArray::from(keep(&batch));
+                datafusion_common::arrow::compute::filter_record_batch(&batch, &mask)
                     .map_err(|e| FleetError::Query(e.to_string()))
             }))
         }),
@@ -425,7 +436,7 @@ fn with_tenant(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch, F
         "returned_s" => Arc::new(returned.clone()),
         _ => Arc::clone(column(batch, name)),
     }));
-    made(schema, columns)
+    batch_of(schema, columns)
 }
 
 /// Bill of the tenants: [`TENANTS`].
@@ -467,7 +478,7 @@ pub fn hosts(
             fact(|f| f.cpus as f64),
             fact(|f| f.records as f64),
         ]);
-        made(&schema, columns)
+        batch_of(&schema, columns)
     };
     store::write(to, &schema, rows.map(|b| with_facts(b?)))?;
     Ok(store::read(to, &schema))
@@ -489,8 +500,8 @@ pub fn hours(
             .iter()
             .map(|ms| (ms - 1).div_euclid(HOUR_MS))
             .collect();
-        let flows =
-            made(&flows_schema(), flow_shape(batch, host)).expect("the schema's own columns");
+        let flows = batch_of(&flows_schema(), transfer_columns(batch, host))
+            .expect("the schema's own columns");
         let harm = is_harm(&flows);
         let all = numbers(&flows, "cpu_s");
         let harm_s: Float64Array = (0..batch.num_rows())
@@ -510,7 +521,7 @@ pub fn hours(
             all.push(covered(host, &census.hosts[host].hours, &schema));
             all.push(rows(
                 of_host.to_vec(),
-                Kind::Flow,
+                RowKind::Transfer,
                 FLOW_COLUMNS,
                 &schema,
                 shape,
@@ -541,7 +552,7 @@ fn covered(host: &str, hours: &BTreeMap<i64, f64>, schema: &SchemaRef) -> Source
         Arc::new(hours.values().copied().collect::<Float64Array>()),
         Arc::new(hours.values().map(|_| 0.0).collect::<Float64Array>()),
     ];
-    let batch = made(schema, columns).expect("the schema's own columns");
+    let batch = batch_of(schema, columns).expect("the schema's own columns");
     Source {
         schema: Arc::clone(schema),
         open: Arc::new(move || Box::new(std::iter::once(Ok(batch.clone())))),

@@ -126,7 +126,7 @@ pub fn shaped(
         schema: Arc::clone(schema),
         open: Arc::new(move || {
             let (own, shape) = (Arc::clone(&own), Arc::clone(&shape));
-            Box::new((source.open)().map(move |batch| made(&own, shape(&batch?))))
+            Box::new((source.open)().map(move |batch| batch_of(&own, shape(&batch?))))
         }),
     }
 }
@@ -150,7 +150,7 @@ pub fn chained(sources: Vec<Source>) -> Source {
 ///
 /// # Errors
 /// The columns do not fit the schema.
-pub fn made(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch, FleetError> {
+pub fn batch_of(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch, FleetError> {
     RecordBatch::try_new(Arc::clone(schema), columns).map_err(|e| FleetError::Query(e.to_string()))
 }
 

@@ -5,9 +5,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
 use cofferdam_columnar::Writer;
 use cofferdam_fleet::error::FleetError;
-use cofferdam_fleet::made_up::Host;
 use cofferdam_fleet::page::CONSERVED_WITHIN;
-use cofferdam_fleet::report::{Made, Request, make};
+use cofferdam_fleet::report::{Report, Request, make};
+use cofferdam_fleet::synthetic::Host;
 use cofferdam_fleet::{stages, store};
 use cofferdam_history::{Frame, Limits, Store};
 use cofferdam_records::accounting::AccountingRecord;
@@ -35,11 +35,11 @@ impl Fleet {
 
     /// Writes a ledger as Parquet: records `from` to `to` of `host`.
     fn columns(&self, file: &str, host: &str, from: u64, to: u64) -> PathBuf {
-        let (path, made_up) = (self.at(file), Host::new(host, 4, 20));
+        let (path, synthetic) = (self.at(file), Host::new(host, 4, 20));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let mut writer = Writer::create(&path, host).unwrap();
         for number in from..to {
-            writer.write(&made_up.record(number, MINUTE)).unwrap();
+            writer.write(&synthetic.record(number, MINUTE)).unwrap();
         }
         writer.finish().unwrap();
         path
@@ -70,7 +70,7 @@ impl Fleet {
         }
     }
 
-    fn make(&self, ledgers: &[PathBuf]) -> Result<Made, FleetError> {
+    fn make(&self, ledgers: &[PathBuf]) -> Result<Report, FleetError> {
         make(&self.request(ledgers), &|_| ())
     }
 
@@ -97,8 +97,8 @@ fn records(host: &str, numbers: std::ops::Range<u64>) -> Vec<AccountingRecord> {
     numbers.map(|n| host.record(n, MINUTE)).collect()
 }
 
-fn failure(made: Result<Made, FleetError>) -> String {
-    made.expect_err("refused").to_string()
+fn failure(report: Result<Report, FleetError>) -> String {
+    report.expect_err("refused").to_string()
 }
 
 fn column(path: &Path, schema: &arrow_schema::SchemaRef, name: &str) -> f64 {
@@ -122,7 +122,7 @@ fn sums_conserve_and_are_those_of_the_records() {
     ledgers.push(fleet.columns("hosts/a.parquet", "a", 0, 90));
     ledgers.push(fleet.columns("hosts/b-1.parquet", "b", 0, 45));
     ledgers.push(fleet.columns("hosts/b-2.parquet", "b", 45, 90));
-    let made = fleet.make(&ledgers).unwrap();
+    let report = fleet.make(&ledgers).unwrap();
     let all: Vec<AccountingRecord> = ["a", "b", "c"]
         .iter()
         .flat_map(|h| records(h, 0..90))
@@ -130,7 +130,7 @@ fn sums_conserve_and_are_those_of_the_records() {
     let sum = |of: fn(&cofferdam_records::accounting::ContainerRecord) -> f64| -> f64 {
         all.iter().flat_map(|r| &r.containers).map(of).sum::<f64>() / 1e9
     };
-    let figures = &made.figures;
+    let figures = &report.figures;
     let near = |a: f64, b: f64| {
         assert!(
             (a - b).abs() <= b.abs() * CONSERVED_WITHIN + 1e-9,
@@ -171,9 +171,9 @@ fn a_copy_counts_once_and_an_overlap_is_refused() {
     let copy = fleet.at("copy.parquet");
     fs::copy(&once, &copy).unwrap();
     let lines = fleet.lines("a.jsonl", records("a", 0..10));
-    let made = fleet.make(&[once.clone(), copy, lines]).unwrap();
-    assert_eq!(made.census.copies.len(), 2);
-    assert_eq!(made.census.hosts["a"].records, 10);
+    let report = fleet.make(&[once.clone(), copy, lines]).unwrap();
+    assert_eq!(report.census.copies.len(), 2);
+    assert_eq!(report.census.hosts["a"].records, 10);
     assert!(fleet.page().contains("counted once"));
     let later = fleet.columns("later.parquet", "a", 8, 20);
     let refused = failure(make(
@@ -209,8 +209,8 @@ fn a_repeated_record_is_refused() {
         all.push(record);
     }
     let stepped = fleet.lines("b.jsonl", all);
-    let made = fleet.make(&[stepped]).unwrap();
-    assert_eq!(made.census.hosts["b"].records, 8);
+    let report = fleet.make(&[stepped]).unwrap();
+    assert_eq!(report.census.hosts["b"].records, 8);
     assert!(fleet.page().contains("Clocks were set back"));
 }
 
@@ -221,9 +221,9 @@ fn a_truncated_line_is_skipped_and_a_broken_one_refused() {
     let path = fleet.lines("a.jsonl", records("a", 0..3));
     let text = fs::read(&path).unwrap();
     fs::write(&path, &text[..text.len() - 20]).unwrap();
-    let made = fleet.make(from_ref(&path)).unwrap();
-    assert_eq!(made.census.hosts["a"].records, 2);
-    assert_eq!(made.cut_off, from_ref(&path));
+    let report = fleet.make(from_ref(&path)).unwrap();
+    assert_eq!(report.census.hosts["a"].records, 2);
+    assert_eq!(report.cut_off, from_ref(&path));
     assert!(fleet.page().contains("cut off"));
     let mut broken = text.clone();
     broken[2] = b'}';
@@ -252,14 +252,14 @@ fn the_history_of_an_agent_is_a_ledger() {
             .unwrap();
     }
     drop(store);
-    let made = fleet.make(&[fleet.at("node-1")]).unwrap();
+    let report = fleet.make(&[fleet.at("node-1")]).unwrap();
     let all: f64 = records("a", 0..5)
         .iter()
         .flat_map(|r| &r.containers)
         .map(|c| c.cpu_usage_ns as f64 / 1e9)
         .sum();
-    assert!((made.figures.all.billed_s - all).abs() < 1e-6 * all);
-    assert!(made.census.hosts.contains_key("node-1"));
+    assert!((report.figures.all.billed_s - all).abs() < 1e-6 * all);
+    assert!(report.census.hosts.contains_key("node-1"));
     fs::write(
         fleet.at("other"),
         [b"SQLite format 3\0".as_slice(), &[0; 4096]].concat(),
@@ -434,9 +434,9 @@ fn one_host_cannot_be_named_for_ledgers_of_several() {
         refused.contains("'a'") && refused.contains("'b'"),
         "{refused}"
     );
-    let made = with("c", &[a, lines]).unwrap();
-    assert_eq!(made.census.hosts.keys().collect::<Vec<_>>(), ["c"]);
-    assert_eq!(made.census.hosts["c"].records, 6);
+    let report = with("c", &[a, lines]).unwrap();
+    assert_eq!(report.census.hosts.keys().collect::<Vec<_>>(), ["c"]);
+    assert_eq!(report.census.hosts["c"].records, 6);
 }
 
 /// Promise 17.
@@ -450,8 +450,8 @@ fn hosts_that_lack_hours_are_named() {
             .into_iter()
             .chain(records("b", 180..300)),
     );
-    let made = fleet.make(&[a, b]).unwrap();
-    let missing = &made.figures.missing;
+    let report = fleet.make(&[a, b]).unwrap();
+    let missing = &report.figures.missing;
     assert_eq!(missing.len(), 1);
     assert_eq!(
         (missing[0].host.as_str(), missing[0].gap.missing_hours),

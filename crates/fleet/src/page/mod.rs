@@ -17,7 +17,7 @@ use unit::{Unit, count, date};
 /// Longest name on the page, letters; longer ones are cut.
 const NAME: usize = 64;
 /// Limit on the files named in one warning.
-const NAMED: usize = 5;
+const MAX_NAMED_FILES: usize = 5;
 
 /// Renders the whole document.
 ///
@@ -64,14 +64,14 @@ fn header(figures: &Figures, census: &Census) -> Markup {
         } @else {
             h1 { "No container was billed for packets of another one" }
         }
-        @if let Some(worst) = figures.top_flows.first() {
+        @if let Some(worst) = figures.top_transfers.first() {
             p.finding {
                 "The largest part between two: on " b { (short(&worst.host, NAME)) } ", "
                 b { (short(&worst.offender, NAME)) } " cost " b { (short(&worst.victim, NAME)) } " "
                 (Unit::of(worst.cpu_s).show(worst.cpu_s)) "."
             }
         }
-        p.finding { (enforced(figures)) }
+        p.finding { (returned_sentence(figures)) }
         p.meta {
             (count(census.hosts.len() as f64, "host")) " · "
             (count(figures.all.containers, "container")) " · "
@@ -82,7 +82,7 @@ fn header(figures: &Figures, census: &Census) -> Markup {
 }
 
 /// Sentence about the time that enforcement would return.
-fn enforced(figures: &Figures) -> String {
+fn returned_sentence(figures: &Figures) -> String {
     let returned = figures.all.returned_s;
     if returned <= 0.0 {
         return format!(
@@ -112,7 +112,7 @@ fn warnings(census: &Census, cut_off: &[PathBuf], figures: &Figures) -> Vec<Stri
             some(copies.len(), "ledger holds", "ledgers hold"),
             name(first),
             name(of),
-            named(&copies)
+            file_list(&copies)
         ));
     }
     if !cut_off.is_empty() {
@@ -120,7 +120,7 @@ fn warnings(census: &Census, cut_off: &[PathBuf], figures: &Figures) -> Vec<Stri
         all.push(format!(
             "The last line of {} was cut off and left out: {}.",
             some(files.len(), "ledger", "ledgers"),
-            named(&files)
+            file_list(&files)
         ));
     }
     let hosts = |is: fn(&crate::census::Facts) -> bool| -> Vec<&str> {
@@ -131,14 +131,14 @@ fn warnings(census: &Census, cut_off: &[PathBuf], figures: &Figures) -> Vec<Stri
     if !steps.is_empty() {
         all.push(format!(
             "Clocks were set back, so hours overlap: {}.",
-            listed(&steps)
+            short_list(&steps)
         ));
     }
     let failures = hosts(|f| f.failures > 0);
     if !failures.is_empty() {
         all.push(format!(
             "The accounting lost events or markers: {}.",
-            listed(&failures)
+            short_list(&failures)
         ));
     }
     if !figures.missing.is_empty() {
@@ -169,13 +169,17 @@ fn name(path: &Path) -> String {
     short(&path.display().to_string(), NAME)
 }
 
-fn named(files: &[&Path]) -> String {
+fn file_list(files: &[&Path]) -> String {
     let names: Vec<String> = files.iter().map(|path| name(path)).collect();
-    listed(&names.iter().map(String::as_str).collect::<Vec<_>>())
+    short_list(&names.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-fn listed(names: &[&str]) -> String {
-    let first: Vec<String> = names.iter().take(NAMED).map(|n| short(n, NAME)).collect();
+fn short_list(names: &[&str]) -> String {
+    let first: Vec<String> = names
+        .iter()
+        .take(MAX_NAMED_FILES)
+        .map(|n| short(n, NAME))
+        .collect();
     match names.len() - first.len() {
         0 => first.join(", "),
         more => format!("{} and {more} more", first.join(", ")),
@@ -200,13 +204,13 @@ fn model_section() -> Markup {
                 p.said {
                     "Checked against " (pairs.len())
                     " jobs of fixed work, each measured with the same traffic with and without \
-                     enforcement. In " (check.held) " of the " (check.pairs)
+                     enforcement. In " (check.confirmed) " of the " (check.pairs)
                     " pairs where the model returns something, at least that came back, and "
                     (number(middle)) " times that in the median (at most " (number(most))
                     "): an interruption costs its victim more than the packets' own time. So an \
                      estimate is rather too low than too high."
                     @if !check.exceptions.is_empty() {
-                        " In the other " (check.pairs - check.held)
+                        " In the other " (check.pairs - check.confirmed)
                         " (" (check.exceptions.join(", ")) ") the bill rose, by up to "
                         (number(-least))
                         " times the estimate: on a bridge with NAT most of the work is the host's \

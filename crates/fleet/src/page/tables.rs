@@ -30,15 +30,15 @@ fn scroll(label: &str, table: Markup) -> Markup {
 /// Section about the transfers between containers.
 pub fn flows(figures: &Figures) -> Result<Markup, FleetError> {
     let harm = figures.flows.harm_s;
-    if figures.top_flows.is_empty() {
+    if figures.top_transfers.is_empty() {
         return Ok(section(
             "Who caused whose harm",
             "",
             html! { p.said { "No container was billed for packets of another one." } },
         ));
     }
-    let unit = Unit::of(figures.top_flows[0].cpu_s);
-    let row = |flow: &crate::figures::Flow| Row {
+    let unit = Unit::of(figures.top_transfers[0].cpu_s);
+    let row = |flow: &crate::figures::Transfer| Row {
         label: format!("{} → {}", flow.offender, flow.victim),
         note: format!("{} · {}", unit.value(flow.cpu_s), flow.host),
         lanes: vec![vec![Mark::Bar {
@@ -52,7 +52,7 @@ pub fn flows(figures: &Figures) -> Result<Markup, FleetError> {
         from: 0.0,
         legend: &[],
         references: Vec::new(),
-        rows: figures.top_flows.iter().take(BARS).map(row).collect(),
+        rows: figures.top_transfers.iter().take(BARS).map(row).collect(),
     };
     let table = html! {
         table {
@@ -60,7 +60,7 @@ pub fn flows(figures: &Figures) -> Result<Markup, FleetError> {
                 th.words { "Host" } th.words { "Offender → victim" } th { (unit.name()) }
                 th { "Share of all harm" }
             } }
-            tbody { @for flow in &figures.top_flows { tr {
+            tbody { @for flow in &figures.top_transfers { tr {
                 td.words { (short(&flow.host, NAME)) }
                 td.words { (short(&flow.offender, NAME)) " → " (short(&flow.victim, NAME)) }
                 td { (unit.value(flow.cpu_s)) }
@@ -74,7 +74,7 @@ pub fn flows(figures: &Figures) -> Result<Markup, FleetError> {
         html! {
             div.charts { (figure("Largest flows", &chart.svg()?)) }
             details {
-                summary { "The " (figures.top_flows.len()) " largest flows" }
+                summary { "The " (figures.top_transfers.len()) " largest flows" }
                 (scroll("Largest flows", table))
             }
         },

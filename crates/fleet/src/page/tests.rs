@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
 use crate::census::{Facts, Span};
-use crate::figures::{Flow, Flows, Hours, Sum};
+use crate::figures::{Hours, Sum, Transfer, TransferSums};
 use std::collections::BTreeMap;
 
 fn tenant(name: &str, billed_s: f64, owed_s: f64) -> Sum {
@@ -17,12 +17,12 @@ fn tenant(name: &str, billed_s: f64, owed_s: f64) -> Sum {
 fn figures() -> Figures {
     Figures {
         all: tenant("", 100_000.0, 50.0),
-        flows: Flows {
+        flows: TransferSums {
             harm_s: 900.0,
             of_none_s: 50.0,
             to_nobody_s: 100.0,
         },
-        top_flows: vec![Flow {
+        top_transfers: vec![Transfer {
             host: "n1".to_owned(),
             offender: "web".to_owned(),
             victim: "db".to_owned(),
@@ -92,11 +92,11 @@ fn hours_without_records_are_gaps_and_the_worst_is_darkest() {
 #[test]
 fn a_quiet_fleet_has_a_page() {
     let mut quiet = figures();
-    quiet.flows = Flows {
+    quiet.flows = TransferSums {
         to_nobody_s: 50.0,
-        ..Flows::default()
+        ..TransferSums::default()
     };
-    quiet.top_flows = Vec::new();
+    quiet.top_transfers = Vec::new();
     quiet.hours = Vec::new();
     let page = html(&quiet, &census(), &[]).unwrap();
     assert!(page.contains("No container was billed for packets of another one"));

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, bail};
 use cofferdam_columnar::Writer;
-use cofferdam_fleet::made_up::Host;
+use cofferdam_fleet::synthetic::Host;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let (dir, numbers) = words
         .split_first()
-        .context("usage: made_up DIR HOSTS DAYS CONTAINERS [INTERVAL_S]")?;
+        .context("usage: synthetic DIR HOSTS DAYS CONTAINERS [INTERVAL_S]")?;
     let parsed: Vec<f64> = numbers
         .iter()
         .map(|n| n.parse())
