@@ -1,7 +1,7 @@
 //! Headers and query of a request to the live page.
 #![no_main]
 
-use cofferdam_web::{Access, Address, Decision, MOST_POINTS, Route, Shown, Token, route, token};
+use cofferdam_web::{Access, Address, Decision, MOST_POINTS, Route, RequestFacts, Token, route, token};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
         String::from_utf8_lossy(path),
         String::from_utf8_lossy(query),
     );
-    let shown = Shown {
+    let shown = RequestFacts {
         host: Some(host),
         cookie: Some(cookie),
         token: token(&query).map(str::as_bytes),

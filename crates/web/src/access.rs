@@ -35,9 +35,9 @@ impl Token {
         &self.0
     }
 
-    /// Whether `shown` is the token. The time of the comparison reveals only the length.
-    pub(crate) fn is(&self, shown: &[u8]) -> bool {
-        self.0.as_bytes().ct_eq(shown).into()
+    /// Whether `request` is the token. The time of the comparison reveals only the length.
+    pub(crate) fn is(&self, request: &[u8]) -> bool {
+        self.0.as_bytes().ct_eq(request).into()
     }
 }
 
@@ -63,7 +63,7 @@ pub struct Access {
 
 /// Parts of a request that the decision depends on.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Shown<'a> {
+pub struct RequestFacts<'a> {
     /// Host headers.
     pub host: Option<&'a [u8]>,
     /// Cookie headers, joined by `; `.
@@ -114,26 +114,26 @@ impl Access {
     }
 
     /// Decides about one request.
-    pub fn decide(&self, shown: &Shown<'_>) -> Decision {
-        if !shown.host.is_some_and(|host| self.is_own(host)) {
+    pub fn decide(&self, request: &RequestFacts<'_>) -> Decision {
+        if !request.host.is_some_and(|host| self.is_own(host)) {
             return Decision::WrongHost;
         }
-        let navigates = shown.fetch_mode == Some(b"navigate");
-        if shown.fetch_site == Some(b"cross-site") && !navigates {
+        let navigates = request.fetch_mode == Some(b"navigate");
+        if request.fetch_site == Some(b"cross-site") && !navigates {
             return Decision::CrossSite;
         }
         let Some(token) = &self.token else {
             return Decision::Allowed;
         };
-        if let Some(brought) = shown.token {
+        if let Some(brought) = request.token {
             return match token.is(brought) {
                 true => Decision::Remember,
                 false => Decision::WrongToken,
             };
         }
         let name = self.cookie.as_bytes();
-        let kept = shown.cookie.and_then(|all| cookie(all, name));
-        match kept {
+        let value = request.cookie.and_then(|all| cookie(all, name));
+        match value {
             Some(value) if token.is(value) => Decision::Allowed,
             Some(_) => Decision::WrongToken,
             None => Decision::NoToken,

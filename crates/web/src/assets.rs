@@ -6,7 +6,7 @@ pub struct File {
     pub path: &'static str,
     /// Media type.
     pub media_type: &'static str,
-    /// Content.
+    /// Content of the file.
     pub bytes: &'static [u8],
 }
 

@@ -41,7 +41,7 @@ impl PageBody {
         // The newest message, if there is one, is new to this reader.
         messages.mark_changed();
         PageBody::Live(Live {
-            next: Box::pin(next(messages)),
+            next: Box::pin(next_message(messages)),
             _viewer: viewer,
             _place: place,
         })
@@ -49,7 +49,9 @@ impl PageBody {
 }
 
 /// Waits for the next message. `None` when the page ends.
-async fn next(mut messages: watch::Receiver<Message>) -> Option<(watch::Receiver<Message>, Bytes)> {
+async fn next_message(
+    mut messages: watch::Receiver<Message>,
+) -> Option<(watch::Receiver<Message>, Bytes)> {
     loop {
         messages.changed().await.ok()?;
         let message = messages.borrow_and_update().clone();
@@ -73,7 +75,7 @@ impl Body for PageBody {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(None) => Poll::Ready(None),
                 Poll::Ready(Some((messages, message))) => {
-                    live.next = Box::pin(next(messages));
+                    live.next = Box::pin(next_message(messages));
                     Poll::Ready(Some(Ok(Frame::data(message))))
                 }
             },

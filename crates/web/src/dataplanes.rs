@@ -85,7 +85,7 @@ fn run<E: Display>(
     ticks: &Receiver<()>,
     to: &Mutex<Vec<Dataplane>>,
 ) {
-    let mut all: Vec<Followed> = sockets.into_iter().map(Followed::new).collect();
+    let mut all: Vec<TrackedDataplane> = sockets.into_iter().map(TrackedDataplane::new).collect();
     while ticks.recv().is_ok() {
         let rows = all.iter_mut().map(|one| one.read(ask, Instant::now()));
         let rows = rows.collect();
@@ -94,15 +94,15 @@ fn run<E: Display>(
 }
 
 /// One dataplane with its last answer.
-struct Followed {
+struct TrackedDataplane {
     socket: PathBuf,
     last: Option<(Instant, Value)>,
     failed: Option<(Instant, String)>,
 }
 
-impl Followed {
-    fn new(socket: PathBuf) -> Followed {
-        Followed {
+impl TrackedDataplane {
+    fn new(socket: PathBuf) -> TrackedDataplane {
+        TrackedDataplane {
             socket,
             last: None,
             failed: None,
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_dataplane_has_cores_from_its_second_answer_on() {
-        let mut one = Followed::new("/run/x".into());
+        let mut one = TrackedDataplane::new("/run/x".into());
         let at = Instant::now();
         assert_eq!(one.read(answers, at).cores, []);
         let row = one.read(answers, at + Duration::from_secs(1));
@@ -178,7 +178,7 @@ mod tests {
     /// Promise 14.
     #[test]
     fn a_silent_dataplane_is_not_queried_for_a_while() {
-        let mut one = Followed::new("/run/x".into());
+        let mut one = TrackedDataplane::new("/run/x".into());
         let at = Instant::now();
         let row = one.read(|_| Err("gone"), at);
         assert_eq!(row.error.as_deref(), Some("gone"));

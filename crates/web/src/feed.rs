@@ -28,7 +28,7 @@ pub struct Latency {
     pub cgroup_id: u64,
     /// `egress` or `ingress`.
     pub direction: &'static str,
-    /// Protocol.
+    /// Name of the protocol.
     pub protocol: &'static str,
     /// Number of packets.
     pub packets: u64,

@@ -186,7 +186,7 @@ impl<'a> Lookup<'a> {
     pub fn row(&self, c: &'a ContainerRecord) -> Row<'a> {
         let managed = self.managed(c.cgroup_id);
         let loss = self.loss(c.cgroup_id);
-        let known = |of: &dyn Fn(&CpuLossRecord) -> u64| {
+        let figure = |of: &dyn Fn(&CpuLossRecord) -> u64| {
             let cpus = loss.map_or(0.0, |loss| self.lost_cpus(of(loss)));
             self.is_diagnosed().then_some(cpus)
         };
@@ -200,8 +200,8 @@ impl<'a> Lookup<'a> {
             charged: self.cpus(c.charged_network_ns as f64),
             owed: self.cpus(c.owed_ns as f64),
             corrected: self.cpus(c.corrected_cpu_ns as f64),
-            taken: known(&|loss| loss.forced_sharing_ns + loss.phantom_ns),
-            throttled: known(&|loss| loss.throttled_ns),
+            taken: figure(&|loss| loss.forced_sharing_ns + loss.phantom_ns),
+            throttled: figure(&|loss| loss.throttled_ns),
             network_cpu: managed.map_or("observe", |m| &m.policy.network_cpu),
             reserved: managed.and_then(|m| m.policy.cpus),
             help: self.help(c),
@@ -243,7 +243,7 @@ impl<'a> Frame<'a> {
         let lookup = Lookup::new(moment);
         let explanation = &moment.explanation;
         let (promises, promises_total) = promises(&lookup);
-        let shown = explanation.findings.len().min(MOST_FINDINGS);
+        let listed = explanation.findings.len().min(MOST_FINDINGS);
         let row = |flow: &Flow| {
             Some(FlowRow {
                 from: flow.offender.map(|id| id.to_string()),
@@ -263,7 +263,7 @@ impl<'a> Frame<'a> {
             error: moment.error.as_deref(),
             agent: moment.status.as_ref().map(AgentRow::new),
             summary: &explanation.summary,
-            findings: &explanation.findings[..shown],
+            findings: &explanation.findings[..listed],
             findings_total: explanation.findings.len(),
             figures: &explanation.figures,
             flows: lookup

@@ -31,7 +31,7 @@ mod stall;
 mod story;
 mod visitors;
 
-pub use access::{Access, Decision, Shown, Token};
+pub use access::{Access, Decision, RequestFacts, Token};
 pub use address::{Address, AddressError};
 pub use dataplanes::{Ask, Dataplane, Dataplanes, MOST_DATAPLANES};
 pub use feed::{Feed, FeedError, Latency, Past, PastError, Point, Points, Reading};

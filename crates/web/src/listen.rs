@@ -84,22 +84,22 @@ fn owner_of_tcp(address: SocketAddr, remote: SocketAddr) -> Option<u32> {
 
 /// File that this process created. Dropping it removes the file.
 #[derive(Debug)]
-pub(crate) struct Made {
+pub(crate) struct CreatedFile {
     path: PathBuf,
     /// Inode of the file: another process may have replaced the file since.
     inode: u64,
 }
 
-impl Made {
-    pub fn of(path: &Path) -> io::Result<Made> {
-        Ok(Made {
+impl CreatedFile {
+    pub fn of(path: &Path) -> io::Result<CreatedFile> {
+        Ok(CreatedFile {
             path: path.to_owned(),
             inode: fs::symlink_metadata(path)?.ino(),
         })
     }
 }
 
-impl Drop for Made {
+impl Drop for CreatedFile {
     fn drop(&mut self) {
         if fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.ino() == self.inode) {
             let _ = fs::remove_file(&self.path);
@@ -152,7 +152,7 @@ fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Writes `text` to a new file that only its owner can read, and replaces an older one. A reader
 /// sees the complete text or no file: it is written as [`unfinished`] and renamed.
-pub(crate) fn write_secret(path: &Path, text: &str) -> io::Result<Made> {
+pub(crate) fn write_secret(path: &Path, text: &str) -> io::Result<CreatedFile> {
     match fs::symlink_metadata(path) {
         Ok(meta) if !meta.is_file() => {
             return Err(io::Error::new(ErrorKind::AlreadyExists, "it is not a file"));
@@ -161,24 +161,25 @@ pub(crate) fn write_secret(path: &Path, text: &str) -> io::Result<Made> {
         Ok(_) => fs::remove_file(path)?,
         Err(_) => {}
     }
-    let beside = unfinished(path);
+    let unfinished_path = unfinished_path(path);
     // A killed process may have left one.
-    let _ = fs::remove_file(&beside);
-    let written = write_new(&beside, text).and_then(|()| fs::rename(&beside, path));
+    let _ = fs::remove_file(&unfinished_path);
+    let written =
+        write_new(&unfinished_path, text).and_then(|()| fs::rename(&unfinished_path, path));
     if written.is_err() {
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(&unfinished_path);
     }
-    written.and_then(|()| Made::of(path))
+    written.and_then(|()| CreatedFile::of(path))
 }
 
 /// Removes the file with the URL of a page whose process was killed, and an unfinished one.
 pub fn remove_url_file(path: &Path) {
-    let _ = fs::remove_file(unfinished(path));
+    let _ = fs::remove_file(unfinished_path(path));
     let _ = fs::remove_file(path);
 }
 
 /// Path of a secret file until it is written completely.
-fn unfinished(path: &Path) -> PathBuf {
+fn unfinished_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
     name.into()

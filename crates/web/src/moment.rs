@@ -27,7 +27,7 @@ pub(crate) struct Moment {
 
 /// Newest readings.
 #[derive(Debug, Default)]
-pub(crate) struct Recent {
+pub(crate) struct NewestReadings {
     ledgers: VecDeque<AccountingRecord>,
     statuses: VecDeque<StatusReport>,
     latency: Vec<Latency>,
@@ -35,7 +35,7 @@ pub(crate) struct Recent {
     error: Option<String>,
 }
 
-impl Recent {
+impl NewestReadings {
     pub fn push(&mut self, reading: Reading) {
         self.error = None;
         if self.ledgers.len() == READINGS {

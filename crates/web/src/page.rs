@@ -3,8 +3,8 @@
 use crate::access::{Access, Token};
 use crate::address::{Address, AddressError};
 use crate::feed::{Feed, Past};
-use crate::listen::{ListenError, Listener, Made, listen, write_secret};
-use crate::sampler::{self, Shared};
+use crate::listen::{CreatedFile, ListenError, Listener, listen, write_secret};
+use crate::sampler::{self, PageState};
 use crate::server::Server;
 use std::io;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ const KEEP_THREAD: Duration = Duration::from_secs(5);
 /// Options of a page.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Address.
+    /// Address to listen on.
     pub address: Address,
     /// Further host names of the page.
     pub hosts: Vec<String>,
@@ -66,10 +66,10 @@ pub enum StartError {
 pub struct Page {
     address: Address,
     url: Option<String>,
-    shared: Arc<Shared>,
+    shared: Arc<PageState>,
     end: Option<oneshot::Sender<()>>,
     threads: Vec<JoinHandle<()>>,
-    _url_file: Option<Made>,
+    _url_file: Option<CreatedFile>,
 }
 
 impl Page {
@@ -96,7 +96,7 @@ impl Page {
             let _within = runtime.enter();
             listen(&options.address, options.group)?
         };
-        let address = bound(&options.address, &listener);
+        let address = bound_address(&options.address, &listener);
         let token = match address {
             Address::Tcp(_) => Some(Token::new().map_err(process("read random numbers"))?),
             Address::Unix(_) => None,
@@ -114,7 +114,7 @@ impl Page {
             Some(path) => format!("open the URL in {} (sudo cat it)", path.display()),
             None => "open the URL that 'cofferdam web' has printed".to_owned(),
         };
-        let shared = Arc::new(Shared::new(host_name()));
+        let shared = Arc::new(PageState::new(host_name()));
         let (live, messages) = watch::channel(None);
         let access = Access::new(&address, token, &options.hosts);
         let server = Server::new(access, shared.clone(), messages, past, hint);
@@ -187,10 +187,10 @@ fn serve(runtime: Runtime, server: Arc<Server>, listener: Listener, ended: onesh
     runtime.shutdown_background();
 }
 
-fn bound(asked: &Address, listener: &Listener) -> Address {
+fn bound_address(requested: &Address, listener: &Listener) -> Address {
     match listener {
-        Listener::Tcp(tcp) => tcp.local_addr().map_or(asked.clone(), Address::Tcp),
-        Listener::Unix(..) => asked.clone(),
+        Listener::Tcp(tcp) => tcp.local_addr().map_or(requested.clone(), Address::Tcp),
+        Listener::Unix(..) => requested.clone(),
     }
 }
 

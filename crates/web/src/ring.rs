@@ -16,7 +16,7 @@ pub const KEPT: Duration = Duration::from_secs(900);
 pub const MOST_BYTES: usize = 8 << 20;
 
 #[derive(Debug)]
-struct Kept {
+struct StoredInterval {
     time: SystemTime,
     length: Duration,
     points: Box<[Point]>,
@@ -57,9 +57,9 @@ struct Identity {
 /// Ring of intervals.
 #[derive(Debug, Default)]
 pub struct Ring {
-    kept: VecDeque<Kept>,
+    intervals: VecDeque<StoredInterval>,
     bytes: usize,
-    known: HashMap<u64, Arc<Identity>>,
+    identities: HashMap<u64, Arc<Identity>>,
     cpus: Arc<[u32]>,
     /// Newest record, as a template for rebuilt records.
     newest: Option<AccountingRecord>,
@@ -76,11 +76,11 @@ impl Ring {
         let points = points(record, Some(&reading.status));
         let active = record.containers.iter().filter(|c| !is_idle(c));
         let ledger: Box<[Row]> = active.map(|c| self.row(c)).collect();
-        let bytes = std::mem::size_of::<Kept>()
+        let bytes = std::mem::size_of::<StoredInterval>()
             + points.len() * std::mem::size_of::<Point>()
             + ledger.iter().map(Row::bytes).sum::<usize>();
         self.bytes += bytes;
-        self.kept.push_back(Kept {
+        self.intervals.push_back(StoredInterval {
             time: now,
             length: Duration::try_from_secs_f64(record.interval_s).unwrap_or_default(),
             points: points.into(),
@@ -96,29 +96,29 @@ impl Ring {
 
     fn forget(&mut self, now: SystemTime) {
         let mut forgot = false;
-        while let Some(oldest) = self.kept.front() {
+        while let Some(oldest) = self.intervals.front() {
             // After the clock was set back, the age is unknown: only the bound in bytes applies.
             let old = now.duration_since(oldest.time).is_ok_and(|age| age > KEPT);
             if !old && self.bytes <= MOST_BYTES {
                 break;
             }
             self.bytes -= oldest.bytes;
-            self.kept.pop_front();
+            self.intervals.pop_front();
             forgot = true;
         }
         if forgot {
             // A name is needed while an interval has it; one reference is the table's own.
-            self.known.retain(|_, who| Arc::strong_count(who) > 1);
+            self.identities.retain(|_, who| Arc::strong_count(who) > 1);
         }
     }
 
     fn row(&mut self, container: &ContainerRecord) -> Row {
-        let known = self.known.get(&container.cgroup_id);
-        let who = match known.filter(|who| who.is(container)) {
-            Some(known) => known.clone(),
+        let identity = self.identities.get(&container.cgroup_id);
+        let who = match identity.filter(|who| who.is(container)) {
+            Some(identity) => identity.clone(),
             None => {
                 let who = Arc::new(Identity::of(container));
-                self.known.insert(container.cgroup_id, who.clone());
+                self.identities.insert(container.cgroup_id, who.clone());
                 who
             }
         };
@@ -153,7 +153,7 @@ impl Ring {
 
     /// End of the oldest interval.
     pub fn first(&self) -> Option<SystemTime> {
-        self.kept.front().map(|kept| kept.time)
+        self.intervals.front().map(|interval| interval.time)
     }
 
     /// Approximate bytes in use.
@@ -162,21 +162,25 @@ impl Ring {
         self.bytes
     }
 
-    fn record(&self, kept: &Kept) -> Option<AccountingRecord> {
+    fn record(&self, interval: &StoredInterval) -> Option<AccountingRecord> {
         let mut record = self.newest.clone()?;
-        record.time = cofferdam_records::time(kept.time);
-        record.interval_s = kept.length.as_secs_f64();
+        record.time = cofferdam_records::time(interval.time);
+        record.interval_s = interval.length.as_secs_f64();
         record.diagnosis = None;
         record.unattributed_ns.clear();
-        record.cpus.retain(|c| kept.cpus.contains(&c.cpu));
+        record.cpus.retain(|c| interval.cpus.contains(&c.cpu));
         let seconds = record.interval_s;
-        record.containers = kept
+        record.containers = interval
             .ledger
             .iter()
             .map(|row| {
                 let id = row.who.cgroup_id;
-                let point = kept.points.iter().find(|p| p.cgroup_id == id);
-                row.record(point.copied().unwrap_or_default(), seconds, kept.cpus.len())
+                let point = interval.points.iter().find(|p| p.cgroup_id == id);
+                row.record(
+                    point.copied().unwrap_or_default(),
+                    seconds,
+                    interval.cpus.len(),
+                )
             })
             .collect();
         Some(record)
@@ -255,13 +259,13 @@ impl Identity {
 
 impl Past for Ring {
     fn extent(&mut self) -> Result<Option<(SystemTime, SystemTime)>, PastError> {
-        let ends = self.kept.front().zip(self.kept.back());
+        let ends = self.intervals.front().zip(self.intervals.back());
         Ok(ends.map(|(first, last)| (first.time, last.time)))
     }
 
     fn at(&mut self, at: SystemTime) -> Result<Option<AccountingRecord>, PastError> {
-        let begins = |k: &Kept| k.time.checked_sub(k.length).unwrap_or(k.time);
-        let found = self.kept.iter().rev().find(|k| begins(k) < at);
+        let begins = |k: &StoredInterval| k.time.checked_sub(k.length).unwrap_or(k.time);
+        let found = self.intervals.iter().rev().find(|k| begins(k) < at);
         Ok(found.and_then(|k| self.record(k)))
     }
 
@@ -272,18 +276,22 @@ impl Past for Ring {
         _step: Duration,
         visit: &mut dyn FnMut(Points<'_>),
     ) -> Result<(), PastError> {
-        for kept in self.kept.iter().filter(|k| k.time > from && k.time <= to) {
+        for interval in self
+            .intervals
+            .iter()
+            .filter(|k| k.time > from && k.time <= to)
+        {
             visit(Points {
-                time: kept.time,
-                length: kept.length,
-                points: &kept.points,
+                time: interval.time,
+                length: interval.length,
+                points: &interval.points,
             });
         }
         Ok(())
     }
 
     fn name(&mut self, cgroup_id: u64) -> Option<String> {
-        Some(self.known.get(&cgroup_id)?.name.clone())
+        Some(self.identities.get(&cgroup_id)?.name.clone())
     }
 }
 
@@ -294,8 +302,8 @@ fn is_idle(c: &ContainerRecord) -> bool {
 /// Points of the containers of `record` that did or lost anything. Losses are those of its own
 /// diagnosis, or of the agent's.
 pub fn points(record: &AccountingRecord, status: Option<&StatusReport>) -> Vec<Point> {
-    let told = status.and_then(|s| s.diagnosis.as_ref());
-    let diagnosis = record.diagnosis.as_ref().or(told);
+    let of_status = status.and_then(|s| s.diagnosis.as_ref());
+    let diagnosis = record.diagnosis.as_ref().or(of_status);
     let cpus = |ns: f64, seconds: f64| {
         if seconds > 0.0 {
             (ns / 1e9 / seconds) as f32

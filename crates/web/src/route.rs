@@ -26,7 +26,7 @@ pub enum Route {
     },
     /// Figures over time, of the host or of one container.
     Series {
-        /// Begin.
+        /// Begin of the requested time.
         from: SystemTime,
         /// End, later than `from`.
         to: SystemTime,

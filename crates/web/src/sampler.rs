@@ -3,7 +3,7 @@
 
 use crate::feed::Feed;
 use crate::frame::Frame;
-use crate::moment::Recent;
+use crate::moment::NewestReadings;
 use crate::ring::Ring;
 use bytes::Bytes;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,9 +16,9 @@ pub const INTERVAL: Duration = Duration::from_secs(1);
 
 /// State that the threads of a page share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct PageState {
     pub host: String,
-    pub recent: Mutex<Recent>,
+    pub recent: Mutex<NewestReadings>,
     pub ring: Mutex<Ring>,
     viewers: AtomicUsize,
     stop: AtomicBool,
@@ -31,15 +31,15 @@ pub(crate) type Message = Option<Bytes>;
 
 /// Visitor, counted while this exists.
 #[derive(Debug)]
-pub(crate) struct Viewer(Arc<Shared>);
+pub(crate) struct Viewer(Arc<PageState>);
 
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shared {
-    pub fn new(host: String) -> Shared {
-        Shared {
+impl PageState {
+    pub fn new(host: String) -> PageState {
+        PageState {
             host,
             recent: Mutex::default(),
             ring: Mutex::default(),
@@ -51,7 +51,7 @@ impl Shared {
     }
 
     /// Counts a visitor. The first one starts the reading at once.
-    pub fn look(self: &Arc<Shared>) -> Viewer {
+    pub fn look(self: &Arc<PageState>) -> Viewer {
         self.viewers.fetch_add(1, Ordering::Relaxed);
         self.wake();
         Viewer(self.clone())
@@ -89,12 +89,12 @@ impl Drop for Viewer {
 }
 
 /// Reads until stopped.
-pub(crate) fn run(shared: &Shared, mut feed: Box<dyn Feed>, live: &watch::Sender<Message>) {
+pub(crate) fn run(shared: &PageState, mut feed: Box<dyn Feed>, live: &watch::Sender<Message>) {
     let mut read: Option<Instant> = None;
-    let mut shown = false;
+    let mut published = false;
     while !shared.stop.load(Ordering::Relaxed) {
-        let looked = shared.viewers.load(Ordering::Relaxed) > 0;
-        let interval = match looked {
+        let is_viewed = shared.viewers.load(Ordering::Relaxed) > 0;
+        let interval = match is_viewed {
             true => INTERVAL,
             false => feed.idle_interval().max(INTERVAL),
         };
@@ -102,24 +102,24 @@ pub(crate) fn run(shared: &Shared, mut feed: Box<dyn Feed>, live: &watch::Sender
         let due = read.map_or(now, |at| at + interval);
         if now >= due {
             read = Some(now);
-            take(shared, &mut *feed, looked);
-            shown = false;
+            take(shared, &mut *feed, is_viewed);
+            published = false;
         }
-        if looked && !shown {
+        if is_viewed && !published {
             live.send_replace(message(shared));
-            shown = true;
+            published = true;
         }
-        if !looked && shown {
+        if !is_viewed && published {
             // The message is not stored without a visitor. The next visitor gets a new one.
             live.send_replace(None);
-            shown = false;
+            published = false;
         }
         shared.rest(read.map_or(now, |at| at + interval));
     }
 }
 
-fn take(shared: &Shared, feed: &mut dyn Feed, looked: bool) {
-    match feed.read(looked) {
+fn take(shared: &PageState, feed: &mut dyn Feed, is_viewed: bool) {
+    match feed.read(is_viewed) {
         Ok(Some(reading)) => {
             locked(&shared.ring).push(&reading, SystemTime::now());
             locked(&shared.recent).push(reading);
@@ -130,7 +130,7 @@ fn take(shared: &Shared, feed: &mut dyn Feed, looked: bool) {
 }
 
 /// Newest reading as a message of the stream, or the reason why there is none.
-fn message(shared: &Shared) -> Message {
+fn message(shared: &PageState) -> Message {
     let moment = locked(&shared.recent).moment();
     let (event, document) = match moment {
         Some(moment) => ("frame", document(&Frame::new(&moment, &shared.host))?),

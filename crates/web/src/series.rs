@@ -18,9 +18,11 @@ pub struct Series {
     /// Figures of all containers, or of the requested one.
     total: Columns,
     /// Victims that paid most for others.
-    payers: Vec<Line>,
+    #[serde(rename = "payers")]
+    victims: Vec<Line>,
     /// Offenders whose packets required most.
-    causers: Vec<Line>,
+    #[serde(rename = "causers")]
+    offenders: Vec<Line>,
     /// Containers from which others took most CPU time.
     losers: Vec<Line>,
 }
@@ -44,10 +46,10 @@ struct Line {
 
 /// Request for a series.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
-    /// Begin.
+pub struct SeriesRequest {
+    /// Begin of the requested time.
     pub from: SystemTime,
-    /// End.
+    /// End of the requested time.
     pub to: SystemTime,
     /// Limit on the points.
     pub points: u32,
@@ -91,7 +93,7 @@ struct Steps {
 ///
 /// # Errors
 /// [`PastError`].
-pub fn series(past: &mut dyn Past, wanted: &Wanted) -> Result<Series, PastError> {
+pub fn series(past: &mut dyn Past, wanted: &SeriesRequest) -> Result<Series, PastError> {
     let span = wanted.to.duration_since(wanted.from).unwrap_or_default();
     let step = (span / wanted.points.max(1)).max(Duration::from_secs(1));
     let count = usize::try_from(span.as_millis().div_ceil(step.as_millis())).unwrap_or(1);
@@ -154,14 +156,15 @@ impl Steps {
     fn series(self, past: &mut dyn Past) -> Series {
         let column = |of: &dyn Fn(&Sum) -> f64| -> Vec<Option<f32>> {
             let all = self.total.iter().zip(&self.known_s);
-            all.map(|(sum, known)| average(of(sum), *known)).collect()
+            all.map(|(sum, seconds)| average(of(sum), *seconds))
+                .collect()
         };
         let mut worst = |of: &dyn Fn(&Sum) -> f64| self.worst(past, of);
         Series {
             time_ms: (1..=self.known_s.len()).map(|n| self.end_ms(n)).collect(),
             step_s: self.step.as_secs_f64(),
-            payers: worst(&|s| s.paid),
-            causers: worst(&|s| s.caused),
+            victims: worst(&|s| s.paid),
+            offenders: worst(&|s| s.caused),
             losers: worst(&|s| s.taken),
             total: Columns {
                 cpu: column(&|s| s.cpu),

@@ -1,6 +1,6 @@
 //! Thread that serves: connections, their limits, and the answer to each request.
 
-use crate::access::{Access, Decision, Shown};
+use crate::access::{Access, Decision, RequestFacts};
 use crate::answer::{EVENTS, answer, json, refuse};
 use crate::assets::FILES;
 use crate::body::PageBody;
@@ -9,8 +9,8 @@ use crate::frame::Frame;
 use crate::listen::{Listener, Stream};
 use crate::moment::Moment;
 use crate::route::{NoRoute, Route, route, token};
-use crate::sampler::{Message, Shared, locked};
-use crate::series::{Wanted, ms, series};
+use crate::sampler::{Message, PageState, locked};
+use crate::series::{SeriesRequest, ms, series};
 use crate::stall::Stall;
 use crate::story::Story;
 use crate::visitors::{MOST_STREAMS, MOST_VIEWERS, Place, Visitors};
@@ -43,7 +43,7 @@ const REST: Duration = Duration::from_millis(200);
 /// State that all connections share.
 pub(crate) struct Server {
     pub access: Access,
-    pub shared: Arc<Shared>,
+    pub shared: Arc<PageState>,
     pub live: watch::Receiver<Message>,
     pub past: Option<Arc<Mutex<Box<dyn Past>>>>,
     pub visitors: Arc<Visitors>,
@@ -55,7 +55,7 @@ pub(crate) struct Server {
 impl Server {
     pub fn new(
         access: Access,
-        shared: Arc<Shared>,
+        shared: Arc<PageState>,
         live: watch::Receiver<Message>,
         past: Option<Box<dyn Past>>,
         hint: String,
@@ -167,7 +167,7 @@ impl Server {
                 points,
                 container,
             }) => {
-                let wanted = Wanted {
+                let wanted = SeriesRequest {
                     from,
                     to,
                     points,
@@ -191,14 +191,14 @@ impl Server {
             // No browser sends a header twice.
             first.filter(|_| all.next().is_none())
         };
-        let shown = Shown {
+        let facts = RequestFacts {
             host: bytes(&header::HOST),
             cookie: bytes(&header::COOKIE),
             token: token(query).map(str::as_bytes),
             fetch_site: bytes(&HeaderName::from_static("sec-fetch-site")),
             fetch_mode: bytes(&HeaderName::from_static("sec-fetch-mode")),
         };
-        let decision = self.access.decide(&shown);
+        let decision = self.access.decide(&facts);
         let is_let_in = matches!(decision, Decision::Allowed | Decision::Remember);
         if is_let_in && !place.become_viewer() {
             let text = format!(
@@ -213,8 +213,8 @@ impl Server {
                 let mut response = refuse(StatusCode::SEE_OTHER, "the page is at /");
                 let headers = response.headers_mut();
                 headers.insert(header::LOCATION, HeaderValue::from_static("/"));
-                let kept = self.access.set_cookie();
-                if let Some(cookie) = kept.and_then(|c| HeaderValue::from_str(&c).ok()) {
+                let cookie = self.access.set_cookie();
+                if let Some(cookie) = cookie.and_then(|c| HeaderValue::from_str(&c).ok()) {
                     headers.insert(header::SET_COOKIE, cookie);
                 }
                 Some(response)
@@ -276,9 +276,9 @@ impl Server {
         }
     }
 
-    async fn series(&self, wanted: Wanted) -> Response<PageBody> {
-        let made = self.ask(wanted.from, move |past| series(past, &wanted));
-        match made.await {
+    async fn series(&self, wanted: SeriesRequest) -> Response<PageBody> {
+        let answer = self.ask(wanted.from, move |past| series(past, &wanted));
+        match answer.await {
             Ok(series) => json(&series),
             Err(refusal) => refusal,
         }
@@ -286,8 +286,8 @@ impl Server {
 
     async fn extent(&self) -> Response<PageBody> {
         // Query from the oldest possible moment.
-        let made = self.ask(SystemTime::UNIX_EPOCH, |past| past.extent()).await;
-        match made {
+        let answer = self.ask(SystemTime::UNIX_EPOCH, |past| past.extent()).await;
+        match answer {
             Ok(extent) => json(&extent.map(|(first, last)| [ms(first), ms(last)])),
             Err(refusal) => refusal,
         }
@@ -305,7 +305,7 @@ impl Server {
             return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, text));
         };
         let (shared, store) = (self.shared.clone(), self.past.clone());
-        let asked = tokio::task::spawn_blocking(move || {
+        let result = tokio::task::spawn_blocking(move || {
             let _permit = permit;
             let first = locked(&shared.ring).first();
             if let Some(store) = store.filter(|_| first.is_none_or(|first| first > from)) {
@@ -316,7 +316,7 @@ impl Server {
             }
             question(&mut *locked(&shared.ring))
         });
-        let why = match asked.await {
+        let why = match result.await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(why)) => why.to_string(),
             Err(why) => format!("the past cannot be read: {why}"),
@@ -327,13 +327,13 @@ impl Server {
 }
 
 /// Answers with a file, or with "not modified" if the browser has it already.
-fn asset(index: usize, asked: &HeaderMap) -> Response<PageBody> {
+fn asset(index: usize, headers: &HeaderMap) -> Response<PageBody> {
     let Some(file) = FILES.get(index) else {
         return refuse(StatusCode::NOT_FOUND, "there is nothing here");
     };
     let tag = file.tag();
-    let known = asked.get(header::IF_NONE_MATCH);
-    let mut response = match known.is_some_and(|k| k.as_bytes() == tag.as_bytes()) {
+    let cached = headers.get(header::IF_NONE_MATCH);
+    let mut response = match cached.is_some_and(|k| k.as_bytes() == tag.as_bytes()) {
         true => answer(
             StatusCode::NOT_MODIFIED,
             file.media_type,

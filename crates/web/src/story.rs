@@ -34,8 +34,8 @@ pub(crate) struct Story<'a> {
     by_cpu: Vec<OnCpu>,
     received_from: Vec<Sender<'a>>,
     received_from_total: usize,
-    harms: Vec<Other<'a>>,
-    suffers: Vec<Other<'a>>,
+    harms: Vec<Counterpart<'a>>,
+    suffers: Vec<Counterpart<'a>>,
     losses: Option<Losses<'a>>,
     /// Classes of the container and their state, as in `status`.
     managed: Option<&'a Managed>,
@@ -60,7 +60,7 @@ struct Sender<'a> {
 
 /// Container at the other end of flows. A null `id` stands for packets of no container.
 #[derive(Debug, Serialize)]
-struct Other<'a> {
+struct Counterpart<'a> {
     id: Option<String>,
     name: Option<&'a str>,
     cpus: f64,
@@ -115,10 +115,10 @@ impl<'a> Story<'a> {
                 })
                 .collect(),
             received_from_total: senders.len(),
-            harms: others(&lookup, |f| {
+            harms: counterparts(&lookup, |f| {
                 (f.offender == Some(id)).then_some(Some(f.victim))
             }),
-            suffers: others(&lookup, |f| (f.victim == id).then_some(f.offender)),
+            suffers: counterparts(&lookup, |f| (f.victim == id).then_some(f.offender)),
             losses: lookup.loss(id).map(|loss| Losses::new(&lookup, loss)),
             managed: lookup.managed(id),
             latency: moment
@@ -147,7 +147,10 @@ fn by_cpu(lookup: &Lookup<'_>, c: &ContainerRecord) -> Vec<OnCpu> {
 }
 
 /// Sums up the flows for which `end` returns a container, by that container, largest first.
-fn others<'a>(lookup: &Lookup<'a>, end: impl Fn(&Flow) -> Option<Option<u64>>) -> Vec<Other<'a>> {
+fn counterparts<'a>(
+    lookup: &Lookup<'a>,
+    end: impl Fn(&Flow) -> Option<Option<u64>>,
+) -> Vec<Counterpart<'a>> {
     let mut by: BTreeMap<Option<u64>, (f64, Vec<u32>)> = BTreeMap::new();
     for flow in &lookup.flows {
         if let Some(other) = end(flow) {
@@ -156,12 +159,12 @@ fn others<'a>(lookup: &Lookup<'a>, end: impl Fn(&Flow) -> Option<Option<u64>>) -
             on.push(flow.cpu);
         }
     }
-    let mut others: Vec<Other<'a>> = by
+    let mut others: Vec<Counterpart<'a>> = by
         .into_iter()
         .map(|(id, (ns, mut on))| {
             on.sort_unstable();
             on.dedup();
-            Other {
+            Counterpart {
                 name: id.and_then(|id| lookup.name(id)),
                 id: id.map(|id| id.to_string()),
                 cpus: lookup.cpus(ns),

@@ -9,10 +9,10 @@ fn access(address: &str, token: bool, hosts: &[&str]) -> (Access, Token) {
     (rules, token_of)
 }
 
-fn host(name: &str) -> Shown<'_> {
-    Shown {
+fn host(name: &str) -> RequestFacts<'_> {
+    RequestFacts {
         host: Some(name.as_bytes()),
-        ..Shown::default()
+        ..RequestFacts::default()
     }
 }
 
@@ -65,10 +65,10 @@ fn the_page_answers_under_its_own_names_only() {
             "{foreign:?}"
         );
     }
-    assert_eq!(rules.decide(&Shown::default()), Decision::WrongHost);
-    let odd = Shown {
+    assert_eq!(rules.decide(&RequestFacts::default()), Decision::WrongHost);
+    let odd = RequestFacts {
         host: Some(&[0xff, 0xfe]),
-        ..Shown::default()
+        ..RequestFacts::default()
     };
     assert_eq!(rules.decide(&odd), Decision::WrongHost);
 }
@@ -88,25 +88,25 @@ fn the_token_comes_once_and_stays_as_a_cookie() {
     let (rules, token) = access("127.0.0.1:9478", true, &[]);
     let own = host("localhost");
     assert_eq!(rules.decide(&own), Decision::NoToken);
-    let brought = |text: &'static str| Shown {
+    let brought = |text: &'static str| RequestFacts {
         token: Some(text.as_bytes()),
         ..own
     };
     assert_eq!(rules.decide(&brought("")), Decision::WrongToken);
     assert_eq!(rules.decide(&brought("00")), Decision::WrongToken);
-    let right = Shown {
+    let right = RequestFacts {
         token: Some(token.as_str().as_bytes()),
         ..own
     };
     assert_eq!(rules.decide(&right), Decision::Remember);
-    let kept = rules.set_cookie().unwrap();
+    let cookie = rules.set_cookie().unwrap();
     assert!(
-        kept.ends_with("; Path=/; HttpOnly; SameSite=Strict"),
-        "{kept}"
+        cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"),
+        "{cookie}"
     );
-    let pair = kept.split(';').next().unwrap();
+    let pair = cookie.split(';').next().unwrap();
     let header = format!("a=b; {pair}; c=d");
-    let again = Shown {
+    let again = RequestFacts {
         cookie: Some(header.as_bytes()),
         ..own
     };
@@ -114,32 +114,32 @@ fn the_token_comes_once_and_stays_as_a_cookie() {
     let longer = format!("{pair}0");
     let cut = &pair[..pair.len() - 1];
     for wrong in [longer.as_str(), cut] {
-        let shown = Shown {
+        let facts = RequestFacts {
             cookie: Some(wrong.as_bytes()),
             ..own
         };
-        assert_eq!(rules.decide(&shown), Decision::WrongToken);
+        assert_eq!(rules.decide(&facts), Decision::WrongToken);
     }
     // A cookie does not make up for a wrong token in the URL, and the cookie of another port is
     // ignored.
-    let both = Shown {
+    let both = RequestFacts {
         token: Some(b"no"),
         ..again
     };
     assert_eq!(rules.decide(&both), Decision::WrongToken);
     let other = format!("cofferdam_1={}", token.as_str());
-    let shown = Shown {
+    let facts = RequestFacts {
         cookie: Some(other.as_bytes()),
         ..own
     };
-    assert_eq!(rules.decide(&shown), Decision::NoToken);
+    assert_eq!(rules.decide(&facts), Decision::NoToken);
 }
 
 /// Promise 73.
 #[test]
 fn pages_of_other_sites_are_answered_only_as_links() {
     let (rules, _) = access("unix:/run/web.sock", false, &[]);
-    let from = |site: &'static str, mode: &'static str| Shown {
+    let from = |site: &'static str, mode: &'static str| RequestFacts {
         fetch_site: Some(site.as_bytes()),
         fetch_mode: Some(mode.as_bytes()),
         ..host("localhost:9478")
@@ -173,13 +173,13 @@ proptest! {
         token in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..70)),
     ) {
         let (rules, _) = access("127.0.0.1:9478", true, &[]);
-        let shown = Shown {
+        let facts = RequestFacts {
             host: name.as_deref().or(Some(b"localhost")),
             cookie: cookie.as_deref(),
             token: token.as_deref(),
-            ..Shown::default()
+            ..RequestFacts::default()
         };
-        let decision = rules.decide(&shown);
+        let decision = rules.decide(&facts);
         prop_assert!(!matches!(decision, Decision::Allowed | Decision::Remember));
     }
 }

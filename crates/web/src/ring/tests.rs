@@ -46,12 +46,12 @@ fn many_containers_are_bounded_in_bytes() {
         ring.push(&reading(&all), at(second));
         assert!(ring.bytes() <= MOST_BYTES, "{} bytes", ring.bytes());
     }
-    let kept: usize = ring.kept.iter().map(|k| k.ledger.len()).sum();
-    assert!(kept > 10_000, "{kept} rows");
+    let rows: usize = ring.intervals.iter().map(|k| k.ledger.len()).sum();
+    assert!(rows > 10_000, "{rows} rows");
     assert!(
-        ring.known.len() <= kept,
-        "{} names for {kept} rows",
-        ring.known.len()
+        ring.identities.len() <= rows,
+        "{} names for {rows} rows",
+        ring.identities.len()
     );
     assert_eq!(ring.name(0), None);
     assert_eq!(ring.name(199 * 2000).as_deref(), Some("short-lived"));
@@ -64,7 +64,7 @@ fn setting_the_clock_back_loses_nothing() {
     for second in [1000, 1001, 10, 11, 12] {
         ring.push(&reading(&[(1, "web", [1, 1, 1])]), at(second));
     }
-    assert_eq!(ring.kept.len(), 5);
+    assert_eq!(ring.intervals.len(), 5);
     let mut seen = 0;
     ring.visit(at(9), at(12), INTERVAL, &mut |_| seen += 1)
         .unwrap();

@@ -6,8 +6,8 @@ fn at(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
 }
 
-fn wanted(from: u64, to: u64, points: u32) -> Wanted {
-    Wanted {
+fn wanted(from: u64, to: u64, points: u32) -> SeriesRequest {
+    SeriesRequest {
         from: at(from),
         to: at(to),
         points,
@@ -40,13 +40,16 @@ fn figures_are_averaged_over_each_step_and_gaps_stay_gaps() {
         series.total.paid[10], None,
         "nothing is known from there on"
     );
-    assert_eq!(series.payers.len(), 1);
+    assert_eq!(series.victims.len(), 1);
     assert_eq!(
-        (series.payers[0].name.as_str(), series.payers[0].id.as_str()),
+        (
+            series.victims[0].name.as_str(),
+            series.victims[0].id.as_str()
+        ),
         ("db", "2")
     );
     assert_eq!(
-        series.payers[0].values[..7],
+        series.victims[0].values[..7],
         [
             Some(0.0),
             Some(0.0),
@@ -57,7 +60,7 @@ fn figures_are_averaged_over_each_step_and_gaps_stay_gaps() {
             Some(0.3)
         ]
     );
-    assert_eq!(series.causers[0].name, "web");
+    assert_eq!(series.offenders[0].name, "web");
     assert!(series.losers.is_empty());
 }
 
@@ -69,7 +72,7 @@ fn one_container_alone_has_its_own_figures() {
     assert_eq!(series.total.cpu[9], Some(0.4));
     assert_eq!(series.total.charged[9], Some(0.3));
     assert_eq!(series.total.caused[9], Some(0.0));
-    assert!(series.payers.is_empty());
+    assert!(series.victims.is_empty());
 }
 
 /// Promise 14.
@@ -84,5 +87,5 @@ fn points_are_bounded_for_any_request() {
     let all: Vec<_> = (0..50).map(|n| (n, "one", [10, 1, 5])).collect();
     many.push(&reading(&all), at(1));
     let series = series(&mut many, &wanted(0, 2, 2)).unwrap();
-    assert_eq!(series.payers.len(), MOST_LINES);
+    assert_eq!(series.victims.len(), MOST_LINES);
 }

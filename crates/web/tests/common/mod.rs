@@ -188,12 +188,12 @@ impl Past for Day {
     }
 
     fn at(&mut self, at: SystemTime) -> Result<Option<AccountingRecord>, PastError> {
-        let known = SystemTime::now()
+        let is_known = SystemTime::now()
             .duration_since(at)
             .is_ok_and(|age| age < LENGTH);
         let mut ledger = flooded(3).ledger;
         ledger.time = cofferdam_records::time(at);
-        Ok(known.then_some(ledger))
+        Ok(is_known.then_some(ledger))
     }
 
     fn visit(
