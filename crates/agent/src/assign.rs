@@ -2,8 +2,8 @@
 
 use crate::config::MayAsk;
 use crate::pods::{self, Decision, MADE_ON, decide};
-use crate::rules::{Known, Matcher, Rule, changes_host};
-use cofferdam_enforce::ContainerPolicy;
+use crate::rules::{MatchContext, Matcher, Rule, changes_host};
+use cofferdam_enforce::Wanted;
 use cofferdam_host::{HostFs, online_cpus, parse};
 use cofferdam_nri::Roster;
 use cofferdam_types::{
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Limit on the number of rules set over the socket.
 pub const MOST_SET: usize = 64;
 /// Interval at which the names of namespaces and processes are resolved again.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const RESOLVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Rules in force, and the containers that they apply to.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Assigner {
     /// Rules set over the socket. They precede those of the file.
     set: Vec<Rule>,
     file: Vec<Rule>,
-    under: HashMap<CgroupId, Assigned>,
+    assignments: HashMap<CgroupId, Assignment>,
     labels: HashMap<CgroupId, Arc<BTreeMap<String, String>>>,
     namespaces: BTreeMap<String, NetnsId>,
     /// Cgroups of the processes that rules name, while those processes run.
@@ -36,14 +36,14 @@ pub(crate) struct Assigner {
     /// Start time, in ticks, of each process that a rule names, from the first lookup. The kernel
     /// may reuse the process number later.
     starts: BTreeMap<u32, u64>,
-    looked: Option<Instant>,
+    resolved_at: Option<Instant>,
     /// Whether every container must be matched again.
     stale: bool,
 }
 
 /// Result of matching one container.
 #[derive(Clone, Debug)]
-struct Assigned {
+struct Assignment {
     container: Arc<Container>,
     /// Index among all rules. `None` if no rule matches: the container is observed, with standard
     /// CPU.
@@ -76,12 +76,12 @@ impl Assigner {
             fs,
             set: Vec::new(),
             file,
-            under: HashMap::new(),
+            assignments: HashMap::new(),
             labels: HashMap::new(),
             namespaces: BTreeMap::new(),
             processes: BTreeMap::new(),
             starts: BTreeMap::new(),
-            looked: None,
+            resolved_at: None,
             stale: true,
         }
     }
@@ -124,49 +124,52 @@ impl Assigner {
 
     /// Whether [`Assigner::follow`] has work to do even without new containers.
     pub fn is_due(&self) -> bool {
-        self.stale || self.looked.is_none_or(|t| t.elapsed() >= LOOK_AGAIN)
+        self.stale
+            || self
+                .resolved_at
+                .is_none_or(|t| t.elapsed() >= RESOLVE_INTERVAL)
     }
 
     /// Updates the assignment for `containers` and returns whether it changed. Cgroups of the host
     /// are skipped: one that a rule names is a container.
     pub fn follow(&mut self, containers: &[Arc<Container>], pods: Pods<'_>) -> bool {
-        self.look_up();
+        self.resolve_names();
         let mut changed = std::mem::take(&mut self.stale);
         if changed {
-            self.under.clear();
+            self.assignments.clear();
         }
         let mut next = HashMap::with_capacity(containers.len());
         for container in containers.iter().filter(|c| !c.is_of_host()) {
-            let known = self.under.remove(&container.cgroup);
-            let assigned = match known {
+            let previous = self.assignments.remove(&container.cgroup);
+            let assigned = match previous {
                 Some(old) if Arc::ptr_eq(&old.container, container) => old,
                 _ => {
                     changed = true;
                     let (rule, decision) = self.decide(container, pods);
-                    let told = pods.container(container);
-                    Assigned {
+                    let record = pods.container(container);
+                    Assignment {
                         container: container.clone(),
                         rule,
                         decision,
-                        made_on: told.and_then(|c| c.annotations.get(MADE_ON).cloned()),
+                        made_on: record.and_then(|c| c.annotations.get(MADE_ON).cloned()),
                     }
                 }
             };
             next.insert(container.cgroup, assigned);
         }
         // The entries that remain belong to containers that have ended.
-        changed |= !self.under.is_empty();
+        changed |= !self.assignments.is_empty();
         if changed {
             self.labels.retain(|cgroup, _| next.contains_key(cgroup));
         }
-        self.under = next;
+        self.assignments = next;
         changed
     }
 
     /// Cgroups and processes that rules name. The ledger must treat them as containers whatever
     /// their network namespace, or the rule would silently have no effect.
-    pub fn named(&mut self) -> Vec<Selector> {
-        self.look_up();
+    pub fn selectors(&mut self) -> Vec<Selector> {
+        self.resolve_names();
         let cgroups = self.rules().filter_map(|rule| match &rule.matcher {
             Matcher::Selector(selector) if selector.names_cgroups() => Some(selector.clone()),
             _ => None,
@@ -179,9 +182,9 @@ impl Assigner {
 
     /// Every container with its classes. Containers without a reservation are included because they
     /// must leave the reserved CPUs.
-    pub fn wanted(&self) -> Vec<ContainerPolicy> {
-        let mut wanted: Vec<ContainerPolicy> = self
-            .under
+    pub fn wanted(&self) -> Vec<Wanted> {
+        let mut wanted: Vec<Wanted> = self
+            .assignments
             .values()
             .map(|a| ContainerPolicy {
                 container: a.container.clone(),
@@ -201,32 +204,32 @@ impl Assigner {
     }
 
     /// Whether a container of this name exists.
-    pub fn knows(&self, name: &str) -> bool {
-        self.under.values().any(|a| a.container.name == name)
+    pub fn has_container(&self, name: &str) -> bool {
+        self.assignments.values().any(|a| a.container.name == name)
     }
 
     /// CPUs that rules reserve, by container.
     pub fn reserved(&self) -> BTreeMap<CgroupId, CpuAmount> {
-        let amount = |a: &Assigned| match a.decision.policy.cpu {
+        let amount = |a: &Assignment| match a.decision.policy.cpu {
             CpuPolicy::Strict(amount) => Some((a.container.cgroup, amount)),
             CpuPolicy::Standard => None,
         };
-        self.under.values().filter_map(amount).collect()
+        self.assignments.values().filter_map(amount).collect()
     }
 
     /// Number of containers under each rule, in the order of [`Assigner::rules`].
     pub fn counts(&self) -> Vec<u64> {
         let mut counts = vec![0; self.set.len() + self.file.len()];
-        for rule in self.under.values().filter_map(|a| a.rule) {
+        for rule in self.assignments.values().filter_map(|a| a.rule) {
             counts[rule] += 1;
         }
         counts
     }
 
     /// Cgroup paths of the tracked containers.
-    pub fn paths(&self) -> HashMap<CgroupId, String> {
+    pub fn cgroup_paths(&self) -> HashMap<CgroupId, String> {
         let path = |c: &Container| path_text(&c.cgroup_path).into_owned();
-        self.under
+        self.assignments
             .values()
             .map(|a| (a.container.cgroup, path(&a.container)))
             .collect()
@@ -235,10 +238,10 @@ impl Assigner {
     /// Decides the rule and the classes of a container that exists, or that its runtime is about to
     /// create.
     pub fn decide(&mut self, container: &Container, pods: Pods<'_>) -> (Option<usize>, Decision) {
-        let told = pods.container(container);
-        let at = self.rule_of(container, told.map(Arc::as_ref));
+        let record = pods.container(container);
+        let at = self.rule_of(container, record.map(Arc::as_ref));
         let rule = at.and_then(|i| self.rules().nth(i));
-        let Some(told) = told else {
+        let Some(record) = record else {
             let mut decision = Decision::of_rule(rule.map(|r| r.policy).unwrap_or_default());
             if rule.is_some_and(|r| r.by_request) {
                 decision.problems.push(Degradation {
@@ -250,26 +253,32 @@ impl Assigner {
             }
             return (at, decision);
         };
-        let claim = pods::claim(&told.pod, &told.name);
-        let may_ask = pods.may_ask.allows(&told.pod.namespace);
-        let decision = pods::decide(rule, claim, told, may_ask, is_pinned(told, &self.online));
+        let claim = pods::claim(&record.pod, &record.name);
+        let may_ask = pods.may_ask.allows(&record.pod.namespace);
+        let decision = pods::decide(
+            rule,
+            claim,
+            record,
+            may_ask,
+            is_pinned(record, &self.online),
+        );
         (at, decision)
     }
 
     /// Schedules the container with this id to be matched again.
-    pub fn look_again(&mut self, id: &str) {
-        self.under
+    pub fn match_again(&mut self, id: &str) {
+        self.assignments
             .retain(|_, a| a.container.id.as_deref() != Some(id));
     }
 
     /// Schedules every container to be matched again.
-    pub fn look_at_all_again(&mut self) {
+    pub fn match_all_again(&mut self) {
         self.stale = true;
     }
 
     /// Requests of containers that are refused, by container.
     pub fn problems(&self) -> impl Iterator<Item = (&Arc<Container>, Policy, &[Degradation])> {
-        let refused = self.under.values();
+        let refused = self.assignments.values();
         refused
             .filter(|a| !a.decision.problems.is_empty())
             .map(|a| (&a.container, a.decision.policy, &a.decision.problems[..]))
@@ -277,13 +286,16 @@ impl Assigner {
 
     /// Whether anything on the host is, or must be, changed for a container.
     pub fn changes_host(&self) -> bool {
-        let is_changed = |a: &Assigned| changes_host(&a.decision.policy) || a.made_on.is_some();
-        self.under.values().any(is_changed)
+        let is_changed = |a: &Assignment| changes_host(&a.decision.policy) || a.made_on.is_some();
+        self.assignments.values().any(is_changed)
     }
 
     /// Containers whose pods ask for latency measurement.
-    pub fn measured(&self) -> Vec<Arc<Container>> {
-        let asks = self.under.values().filter(|a| a.decision.measures_latency);
+    pub fn measured_containers(&self) -> Vec<Arc<Container>> {
+        let asks = self
+            .assignments
+            .values()
+            .filter(|a| a.decision.measures_latency);
         let mut all: Vec<_> = asks.map(|a| a.container.clone()).collect();
         all.sort_by_key(|c| c.cgroup);
         all
@@ -292,34 +304,38 @@ impl Assigner {
     fn rule_of(
         &mut self,
         container: &Container,
-        told: Option<&cofferdam_nri::Container>,
+        record: Option<&cofferdam_nri::Container>,
     ) -> Option<usize> {
         let need_labels = self.rules().any(|r| r.matcher.needs_labels());
-        let labels = match told {
+        let labels = match record {
             _ if !need_labels => Arc::default(),
-            Some(told) => Arc::new(labels_of(told)),
+            Some(record) => Arc::new(labels_of(record)),
             None => {
-                let known = self.labels.entry(container.cgroup);
+                let entry = self.labels.entry(container.cgroup);
                 let read = || Arc::new(cofferdam_host::labels(&self.fs, container));
-                known.or_insert_with(read).clone()
+                entry.or_insert_with(read).clone()
             }
         };
-        let known = Known {
+        let context = MatchContext {
             labels: &labels,
             namespaces: &self.namespaces,
             processes: &self.processes,
         };
         self.rules()
-            .position(|r| r.matcher.matches(container, &known))
+            .position(|r| r.matcher.matches(container, &context))
     }
 
     /// Resolves `netns:NAME` and `pid:N`. Schedules a new match of everything if the result
     /// changed.
-    fn look_up(&mut self) {
-        if self.looked.is_some_and(|t| t.elapsed() < LOOK_AGAIN) && !self.stale {
+    fn resolve_names(&mut self) {
+        if self
+            .resolved_at
+            .is_some_and(|t| t.elapsed() < RESOLVE_INTERVAL)
+            && !self.stale
+        {
             return;
         }
-        self.looked = Some(Instant::now());
+        self.resolved_at = Some(Instant::now());
         let mut namespaces = BTreeMap::new();
         let mut processes = BTreeMap::new();
         let mut starts = BTreeMap::new();
@@ -354,13 +370,13 @@ impl Assigner {
 mod tests;
 
 /// Labels and annotations of a pod and of its container. The container's take precedence.
-fn labels_of(told: &cofferdam_nri::Container) -> BTreeMap<String, String> {
-    let pod = &told.pod;
+fn labels_of(record: &cofferdam_nri::Container) -> BTreeMap<String, String> {
+    let pod = &record.pod;
     let all = [
         &pod.annotations,
         &pod.labels,
-        &told.annotations,
-        &told.labels,
+        &record.annotations,
+        &record.labels,
     ];
     let all = all.into_iter().flatten();
     all.map(|(k, v)| (k.clone(), v.clone())).collect()
@@ -368,13 +384,13 @@ fn labels_of(told: &cofferdam_nri::Container) -> BTreeMap<String, String> {
 
 /// Whether another party has pinned the container to CPUs. CPUs that the container was created on
 /// because of a promise do not count, nor do all `online` CPUs, to which the agent reverts it.
-fn is_pinned(told: &cofferdam_nri::Container, online: &BTreeSet<CpuId>) -> bool {
+fn is_pinned(record: &cofferdam_nri::Container, online: &BTreeSet<CpuId>) -> bool {
     let cpus = |list: &str| parse::cpu_list(list).map(BTreeSet::from_iter);
-    let chosen = cpus(&told.resources.cpus).filter(|c: &BTreeSet<CpuId>| !c.is_empty());
+    let chosen = cpus(&record.resources.cpus).filter(|c: &BTreeSet<CpuId>| !c.is_empty());
     let Some(chosen) = chosen else {
         return false;
     };
-    match told.annotations.get(MADE_ON) {
+    match record.annotations.get(MADE_ON) {
         Some(ours) => cpus(ours).as_ref() != Some(&chosen) && chosen != *online,
         None => true,
     }

@@ -21,11 +21,11 @@ pub(crate) const QUIET: Duration = Duration::from_secs(5);
 pub(crate) const WATCHED: Duration = Duration::from_secs(10);
 /// CPUs. A sample shows a victim if it pays this much for the packets of others. Half of what makes
 /// a condition, since a window may have sampled a quieter moment.
-const PRESSED_CPUS: f64 = SUFFERS_CPUS / 2.0;
+const VICTIM_CPUS: f64 = SUFFERS_CPUS / 2.0;
 
 /// Reason for exact accounting. The most informative one has the highest order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Why {
+pub(crate) enum ExactReason {
     /// The agent has just started and knows nothing of the host yet.
     Starting,
     /// The host handles so few packets that windows would cost more.
@@ -33,22 +33,22 @@ pub(crate) enum Why {
     /// A client reads the ledger.
     Watched,
     /// A container or a host task pays, or may pay, for the packets of others.
-    Pressed,
+    VictimSuspected,
     /// An enforcement mechanism is in place.
     Enforced,
     /// The configuration demands it.
     Configured,
 }
 
-impl Why {
+impl ExactReason {
     fn label(self) -> &'static str {
         match self {
-            Why::Starting => "starting",
-            Why::FewPackets => "few packets",
-            Why::Watched => "watched",
-            Why::Pressed => "pressed",
-            Why::Enforced => "enforced",
-            Why::Configured => "configured",
+            ExactReason::Starting => "starting",
+            ExactReason::FewPackets => "few packets",
+            ExactReason::Watched => "watched",
+            ExactReason::VictimSuspected => "pressed",
+            ExactReason::Enforced => "enforced",
+            ExactReason::Configured => "configured",
         }
     }
 }
@@ -58,7 +58,7 @@ impl Why {
 pub(crate) struct Attention {
     config: AccountingConfig,
     /// Reasons, each with the time at which it expires.
-    reasons: BTreeMap<Why, Instant>,
+    reasons: BTreeMap<ExactReason, Instant>,
     mode: AccountingMode,
     since: SystemTime,
 }
@@ -67,7 +67,7 @@ impl Attention {
     pub fn new(config: AccountingConfig, now: Instant) -> Attention {
         Attention {
             config,
-            reasons: BTreeMap::from([(Why::Starting, now + QUIET)]),
+            reasons: BTreeMap::from([(ExactReason::Starting, now + QUIET)]),
             mode: AccountingMode::Exact,
             since: SystemTime::now(),
         }
@@ -78,8 +78,12 @@ impl Attention {
     }
 
     /// Records a reason that holds now.
-    pub fn note(&mut self, why: Why, now: Instant) {
-        let lasts = if why == Why::Watched { WATCHED } else { QUIET };
+    pub fn add_reason(&mut self, why: ExactReason, now: Instant) {
+        let lasts = if why == ExactReason::Watched {
+            WATCHED
+        } else {
+            QUIET
+        };
         self.reasons.insert(why, now + lasts);
     }
 
@@ -93,7 +97,7 @@ impl Attention {
             AccountingMode::Sampled => self.config.exact_below_cpus / 2.0,
         };
         if cpus < below {
-            self.note(Why::FewPackets, now);
+            self.add_reason(ExactReason::FewPackets, now);
         }
     }
 
@@ -127,11 +131,11 @@ impl Attention {
     pub fn record(&self) -> AccountingStatusRecord {
         let why = match (self.mode, self.config.mode) {
             (AccountingMode::Sampled, _) => "quiet",
-            (_, AccountingMode::Exact) => Why::Configured.label(),
+            (_, AccountingMode::Exact) => ExactReason::Configured.label(),
             _ => {
                 let last = self.reasons.keys().next_back();
                 // The last reason has just expired, and the sampling thread has not started yet.
-                last.copied().unwrap_or(Why::Starting).label()
+                last.copied().unwrap_or(ExactReason::Starting).label()
             }
         };
         AccountingStatusRecord {
@@ -145,8 +149,8 @@ impl Attention {
 }
 
 /// Whether a container, or a cgroup of the host, pays for others in the interval `seen`.
-pub(crate) fn is_pressed(seen: &Interval) -> bool {
-    let most = PRESSED_CPUS * seen.length.as_nanos() as f64;
+pub(crate) fn has_victim(seen: &Interval) -> bool {
+    let most = VICTIM_CPUS * seen.length.as_nanos() as f64;
     let pays = |paid_ns: i64| paid_ns as f64 > most;
     seen.containers
         .iter()
@@ -158,7 +162,7 @@ pub(crate) fn is_pressed(seen: &Interval) -> bool {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::testing::paying;
+    use crate::testing::interval_with_payments;
 
     fn at(start: Instant, seconds: f64) -> Instant {
         start + Duration::from_secs_f64(seconds)
@@ -184,9 +188,9 @@ mod tests {
     #[test]
     fn each_reason_makes_the_ledger_exact_for_a_while() {
         for (why, lasts) in [
-            (Why::Pressed, QUIET),
-            (Why::Enforced, QUIET),
-            (Why::Watched, WATCHED),
+            (ExactReason::VictimSuspected, QUIET),
+            (ExactReason::Enforced, QUIET),
+            (ExactReason::Watched, WATCHED),
         ] {
             let start = Instant::now();
             let mut attention = Attention::new(sampled(), start);
@@ -194,14 +198,14 @@ mod tests {
             assert_eq!(attention.wanted(later), AccountingMode::Sampled);
             assert!(attention.is_now(AccountingMode::Sampled));
             assert_eq!(attention.record().why, "quiet");
-            attention.note(why, later);
+            attention.add_reason(why, later);
             assert_eq!(attention.wanted(later), AccountingMode::Exact);
             assert!(attention.is_now(AccountingMode::Exact));
             assert!(!attention.is_now(AccountingMode::Exact), "no news");
             assert_eq!(attention.record().why, why.label());
             // Renewed again and again, the reason never flickers.
             for step in 0..20 {
-                attention.note(why, later + lasts / 2 * step);
+                attention.add_reason(why, later + lasts / 2 * step);
                 assert_eq!(
                     attention.wanted(later + lasts / 2 * step),
                     AccountingMode::Exact
@@ -220,7 +224,7 @@ mod tests {
     #[test]
     fn few_packets_are_all_counted_and_many_are_not() {
         let with = |cpus: f64| {
-            let mut seen = paying(Duration::from_millis(50), &[]);
+            let mut seen = interval_with_payments(Duration::from_millis(50), &[]);
             seen.cpus[0].1.network_softirq_ns = (cpus * 40e6) as u64;
             seen.cpus[0].1.hardirq_ns = (cpus * 10e6) as u64;
             seen
@@ -273,10 +277,16 @@ mod tests {
     fn half_of_a_condition_makes_a_victim() {
         let window = Duration::from_millis(50);
         // 1 ms and 2 ms of 50 ms are 2% and 4% of a CPU.
-        assert!(!is_pressed(&paying(window, &[(7, 1), (8, 1)])));
-        assert!(is_pressed(&paying(window, &[(7, 1), (8, 2)])));
-        let mut unknown = paying(window, &[]);
+        assert!(!has_victim(&interval_with_payments(
+            window,
+            &[(7, 1), (8, 1)]
+        )));
+        assert!(has_victim(&interval_with_payments(
+            window,
+            &[(7, 1), (8, 2)]
+        )));
+        let mut unknown = interval_with_payments(window, &[]);
         unknown.cpus[0].1.charged_host_ns = 2_000_000;
-        assert!(is_pressed(&unknown), "of whom no more is known");
+        assert!(has_victim(&unknown), "of whom no more is known");
     }
 }

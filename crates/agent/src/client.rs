@@ -1,8 +1,8 @@
 //! Client of a running agent.
 
 use crate::wire::{
-    Answer, Changed, LONGEST_ANSWER_BYTES, Reloaded, Request, Stopping, VERSION, WireSnapshot,
-    other_schema,
+    Answer, ChangeResult, LONGEST_ANSWER_BYTES, ReloadResult, Request, StopResult, VERSION,
+    WireSnapshot, other_schema,
 };
 use cofferdam_records::status::{STATUS, StatusReport};
 use cofferdam_types::Snapshot;
@@ -70,17 +70,17 @@ impl Client {
                 ClientError::NotRunning(self.path.clone())
             }
             ErrorKind::PermissionDenied => ClientError::Denied(self.path.clone()),
-            _ => self.broken(&e),
+            _ => self.connection_error(&e),
         })?;
         let timeouts = stream
             .set_read_timeout(Some(PATIENCE))
             .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
-        timeouts.map_err(|e| self.broken(&e))?;
+        timeouts.map_err(|e| self.connection_error(&e))?;
         self.stream = Some(BufReader::new(stream));
         Ok(())
     }
 
-    fn broken(&self, why: &dyn std::fmt::Display) -> ClientError {
+    fn connection_error(&self, why: &dyn std::fmt::Display) -> ClientError {
         ClientError::Broken {
             path: self.path.clone(),
             why: why.to_string(),
@@ -90,8 +90,8 @@ impl Client {
     /// Reads the state of the agent.
     pub fn status(&mut self) -> Result<StatusReport, ClientError> {
         let document: serde_json::Value = self.ask(&Request::Status)?;
-        cofferdam_records::check(&document, STATUS).map_err(|e| self.broken(&e))?;
-        serde_json::from_value(document).map_err(|e| self.broken(&e))
+        cofferdam_records::check(&document, STATUS).map_err(|e| self.connection_error(&e))?;
+        serde_json::from_value(document).map_err(|e| self.connection_error(&e))
     }
 
     /// Reads the ledger, including the containers that have ended since this client's last reading.
@@ -114,24 +114,26 @@ impl Client {
         let line = self.answer(&request)?;
         let wire: WireSnapshot = self
             .read(&line)
-            .map_err(|e| other_schema(&line).map_or(e, |other| self.broken(&other)))?;
-        let snapshot = wire.into_snapshot().map_err(|e| self.broken(&e))?;
+            .map_err(|e| other_schema(&line).map_or(e, |other| self.connection_error(&other)))?;
+        let snapshot = wire
+            .into_snapshot()
+            .map_err(|e| self.connection_error(&e))?;
         self.last = Some(snapshot.uptime);
         Ok(snapshot)
     }
 
     /// Makes the agent read its configuration again.
-    pub fn reload(&mut self) -> Result<Reloaded, ClientError> {
+    pub fn reload(&mut self) -> Result<ReloadResult, ClientError> {
         self.ask(&Request::Reload)
     }
 
     /// Sets a rule before those of the file, or clears one.
-    pub fn change(&mut self, request: &Request) -> Result<Changed, ClientError> {
+    pub fn change(&mut self, request: &Request) -> Result<ChangeResult, ClientError> {
         self.ask(request)
     }
 
     /// Makes the agent revert its changes and end.
-    pub fn stop(&mut self) -> Result<Stopping, ClientError> {
+    pub fn stop(&mut self) -> Result<StopResult, ClientError> {
         self.ask(&Request::Stop)
     }
 
@@ -152,22 +154,23 @@ impl Client {
         };
         line.map_err(|e| {
             self.stream = None;
-            self.broken(&e)
+            self.connection_error(&e)
         })
     }
 
     fn read<T: DeserializeOwned>(&self, line: &[u8]) -> Result<T, ClientError> {
-        let answer: Answer<T> = serde_json::from_slice(line).map_err(|e| self.broken(&e))?;
+        let answer: Answer<T> =
+            serde_json::from_slice(line).map_err(|e| self.connection_error(&e))?;
         match answer {
             Answer { error: Some(e), .. } => Err(ClientError::Refused(e.text)),
             Answer { version, .. } if version != VERSION => {
-                Err(self.broken(&format!("it speaks version {version} of the protocol")))
+                Err(self.connection_error(&format!("it speaks version {version} of the protocol")))
             }
             Answer {
                 ok: Some(value), ..
             } => Ok(value),
             Answer { ok: None, .. } => {
-                Err(self.broken(&"it returned neither an answer nor an error"))
+                Err(self.connection_error(&"it returned neither an answer nor an error"))
             }
         }
     }

@@ -29,12 +29,12 @@ pub(crate) struct Condition {
 pub(crate) struct Conditions {
     pays: Averages,
     loses: Averages,
-    returned: HashMap<CgroupId, Returned>,
+    returned: HashMap<CgroupId, ReturnedTime>,
 }
 
 /// CPU time that enforcement returned to a container.
 #[derive(Debug)]
-struct Returned {
+struct ReturnedTime {
     /// Total since enforcement began, nanoseconds.
     total_ns: u64,
     /// Part that is not yet counted against what the container paid, nanoseconds.
@@ -54,7 +54,7 @@ struct Average {
 
 impl Conditions {
     /// Records what enforcement has returned: a container that is repaid does not suffer.
-    pub fn give_back(&mut self, status: &EnforcementStatus) {
+    pub fn record_returned(&mut self, status: &EnforcementStatus) {
         let network = |id: &CgroupId| {
             let mut all = status.containers.iter();
             let found = all.find(|c| c.cgroup == *id)?;
@@ -68,7 +68,7 @@ impl Conditions {
             let total_ns = network.returned_ns;
             let one = self.returned.entry(container.cgroup);
             // Earlier returns belong to earlier payments.
-            let one = one.or_insert(Returned {
+            let one = one.or_insert(ReturnedTime {
                 total_ns,
                 open_ns: 0,
             });
@@ -78,7 +78,7 @@ impl Conditions {
     }
 
     /// Records what containers paid for others in `interval`, which ends at `now`.
-    pub fn pay(&mut self, interval: &Interval, now: Instant) {
+    pub fn record_payments(&mut self, interval: &Interval, now: Instant) {
         let returned = &mut self.returned;
         let rows = interval.containers.iter().map(|entry| {
             let mut paid_ns = u64::try_from(-entry.ledger.owed_ns()).unwrap_or(0);
@@ -93,7 +93,7 @@ impl Conditions {
     }
 
     /// Records what containers lost to others.
-    pub fn lose(&mut self, interval: &ScheduleInterval, now: Instant) {
+    pub fn record_losses(&mut self, interval: &ScheduleInterval, now: Instant) {
         let rows = interval
             .containers
             .iter()
@@ -186,7 +186,7 @@ impl Condition {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::paying;
+    use crate::testing::interval_with_payments;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -195,8 +195,8 @@ mod tests {
     fn a_lasting_payment_is_a_condition_since_its_begin() {
         let (mut conditions, begin) = (Conditions::default(), Instant::now());
         for second in 1..=60 {
-            conditions.pay(
-                &paying(SECOND, &[(1, 300), (2, 4)]),
+            conditions.record_payments(
+                &interval_with_payments(SECOND, &[(1, 300), (2, 4)]),
                 begin + SECOND * second,
             );
         }
@@ -216,26 +216,26 @@ mod tests {
     fn a_burst_is_no_condition_and_a_flicker_is_one() {
         let (mut conditions, begin) = (Conditions::default(), Instant::now());
         let step = Duration::from_millis(20);
-        conditions.pay(&paying(step, &[(1, 10)]), begin);
+        conditions.record_payments(&interval_with_payments(step, &[(1, 10)]), begin);
         assert!(conditions.now().is_empty(), "half a CPU for 20 ms");
         let mut now = begin;
         for second in 0..20 {
             now += SECOND;
             let paid = if second % 2 == 0 { 90 } else { 50 };
-            conditions.pay(&paying(SECOND, &[(1, paid)]), now);
+            conditions.record_payments(&interval_with_payments(SECOND, &[(1, paid)]), now);
         }
         let since = conditions.now()[0].since;
         now += SECOND;
-        conditions.pay(&paying(SECOND, &[(1, 20)]), now);
+        conditions.record_payments(&interval_with_payments(SECOND, &[(1, 20)]), now);
         assert_eq!(conditions.now()[0].since, since, "not yet below half");
         for _ in 0..5 {
             now += SECOND;
-            conditions.pay(&paying(SECOND, &[]), now);
+            conditions.record_payments(&interval_with_payments(SECOND, &[]), now);
         }
         assert!(conditions.now().is_empty());
         for _ in 0..20 {
             now += SECOND;
-            conditions.pay(&paying(SECOND, &[]), now);
+            conditions.record_payments(&interval_with_payments(SECOND, &[]), now);
         }
         assert!(conditions.pays.0.is_empty(), "nothing is kept of it");
     }
@@ -245,22 +245,25 @@ mod tests {
     fn returned_time_does_not_count_as_paid() {
         let (mut conditions, begin) = (Conditions::default(), Instant::now());
         let given = |ms: u64| EnforcementStatus {
-            containers: vec![crate::testing::returned(1, ms)],
+            containers: vec![crate::testing::status_with_returned(1, ms)],
             ..EnforcementStatus::default()
         };
-        conditions.give_back(&given(7000));
+        conditions.record_returned(&given(7000));
         for second in 1..=30 {
             // The steps of the control loop deliver it in two parts.
-            conditions.give_back(&given(7000 + 300 * u64::from(second)));
+            conditions.record_returned(&given(7000 + 300 * u64::from(second)));
             let now = begin + SECOND * second;
-            conditions.pay(&paying(SECOND / 2, &[(1, 150)]), now);
-            conditions.pay(&paying(SECOND / 2, &[(1, 150)]), now);
+            conditions.record_payments(&interval_with_payments(SECOND / 2, &[(1, 150)]), now);
+            conditions.record_payments(&interval_with_payments(SECOND / 2, &[(1, 150)]), now);
         }
         assert!(conditions.now().is_empty(), "{:?}", conditions.now());
         // Enforcement ends, and the container pays again.
-        conditions.give_back(&EnforcementStatus::default());
+        conditions.record_returned(&EnforcementStatus::default());
         for second in 31..=40 {
-            conditions.pay(&paying(SECOND, &[(1, 300)]), begin + SECOND * second);
+            conditions.record_payments(
+                &interval_with_payments(SECOND, &[(1, 300)]),
+                begin + SECOND * second,
+            );
         }
         assert_eq!(conditions.now().len(), 1);
     }
@@ -270,7 +273,9 @@ mod tests {
     fn setting_the_clock_does_not_change_a_duration() {
         let begin = Instant::now();
         let condition = Condition {
-            container: paying(SECOND, &[(1, 1)]).containers[0].container.clone(),
+            container: interval_with_payments(SECOND, &[(1, 1)]).containers[0]
+                .container
+                .clone(),
             name: LOSES,
             cpus: 0.5,
             since: begin,

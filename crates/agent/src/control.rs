@@ -2,18 +2,17 @@
 //! acts on the host.
 
 mod attend;
+mod degradation_log;
 mod requests;
 mod runtime;
 mod show;
-mod told;
 
 use crate::assign::{Assigner, Pods};
 use crate::attention::{Attention, Signs};
 use crate::conditions::Conditions;
-use crate::config::{Config, Loaded, Source};
-use crate::effects::{Effects, ObserveOnly, Undone};
+use crate::config::{Config, LoadedConfig, Source};
+use crate::effects::{Effects, ObserveOnly, RevertResult};
 use crate::events::{Events, offender};
-use crate::harm::Recent;
 use crate::latency::Latency;
 use crate::ledger::{Ledger, Readings};
 use crate::losses::{Losses, OpenDiagnosis};
@@ -21,6 +20,7 @@ use crate::notify::{Notifier, own_unit};
 use crate::nri::Nri;
 use crate::otlp::Otlp;
 use crate::page::LivePage;
+use crate::recent_readings::RecentReadings;
 use crate::recorder::Recorder;
 use crate::rules::Rule;
 use crate::server::{Command, Notice};
@@ -39,14 +39,14 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Interval at which the process measures its own cost.
-const LOOK_AT_COST: Duration = Duration::from_secs(1);
+const COST_INTERVAL: Duration = Duration::from_secs(1);
 /// Oldest CPU use of containers that a step accepts. Reading it costs a system call per container.
 const USAGE_AGE: Duration = Duration::from_secs(1);
 /// Oldest CPU use that a step accepts while a container pays for others: CPU use also shows which
 /// tasks wait, and on which CPU.
-const USAGE_AGE_PRESSED: Duration = Duration::from_millis(100);
+const USAGE_AGE_BUSY: Duration = Duration::from_millis(100);
 /// Interval at which the state in force is published. Changes are published at once.
-const SHOW: Duration = Duration::from_millis(200);
+const PUBLISH_INTERVAL: Duration = Duration::from_millis(200);
 /// Time for which readings may fail in a row before the agent gives up.
 const GIVE_UP: Duration = Duration::from_secs(10);
 
@@ -60,7 +60,7 @@ pub(crate) struct Signals {
 
 /// Cause of the agent's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum EndCause {
     /// SIGTERM, or a request over the socket: the agent has done what it had to.
     Stopped,
     /// SIGINT.
@@ -68,10 +68,10 @@ pub enum Ended {
 }
 
 /// Time until the next attempt after an enforcement that could not start.
-const TRY_AGAIN: Duration = Duration::from_secs(10);
+const RETRY_DELAY: Duration = Duration::from_secs(10);
 
 /// Opens the [`Effects`] for a configuration, or returns the reason why there are none.
-pub(crate) type Open = Box<dyn FnMut(&Config) -> Result<Box<dyn Effects>, Degradation>>;
+pub(crate) type OpenEffects = Box<dyn FnMut(&Config) -> Result<Box<dyn Effects>, Degradation>>;
 
 /// Ends of the queues that the control loop owns.
 #[derive(Debug)]
@@ -85,14 +85,14 @@ pub(crate) struct Channels {
 
 pub(crate) struct Control<L> {
     readings: Readings<L>,
-    open: Open,
+    open: OpenEffects,
     effects: Option<Box<dyn Effects>>,
     /// Time of the next attempt, if nothing could be enforced.
-    try_again: Option<Instant>,
+    retry_at: Option<Instant>,
     assigner: Assigner,
     losses: Losses,
     conditions: Conditions,
-    recent: Arc<Recent>,
+    recent: Arc<RecentReadings>,
     events: Events,
     latency: Latency,
     otlp: Otlp,
@@ -102,7 +102,7 @@ pub(crate) struct Control<L> {
     /// Promised CPUs of containers that do not run yet, by the runtime's container id.
     promised: HashMap<String, String>,
     /// Whether promises were made or withdrawn that the host does not follow yet.
-    unsettled: bool,
+    has_open_promises: bool,
     config: Config,
     source: Source,
     configuration: ConfigurationRecord,
@@ -124,7 +124,7 @@ pub(crate) struct Control<L> {
     paths: Arc<HashMap<cofferdam_types::CgroupId, String>>,
     enforcement: Arc<EnforcementStatus>,
     /// Time at which `enforcement` was last updated.
-    shown: Option<Instant>,
+    published_at: Option<Instant>,
     /// Containers whose classes are in force.
     followed: Option<Arc<[Arc<Container>]>>,
     /// Whether a container pays for others: enforcement must follow closely.
@@ -135,11 +135,11 @@ pub(crate) struct Control<L> {
     ordered: AccountingMode,
     /// Last window that was examined.
     window: Option<Arc<Interval>>,
-    told: told::Told,
+    degradations: degradation_log::DegradationLog,
     /// Rules without a container, and whether they were logged.
-    unmatched: told::Told,
+    unmatched: degradation_log::DegradationLog,
     restart_needed: bool,
-    undo_failures: Vec<String>,
+    revert_failures: Vec<String>,
     stop: bool,
 }
 
@@ -147,9 +147,9 @@ impl<L: Ledger> Control<L> {
     /// Takes the first reading and puts `loaded` in force.
     pub fn start(
         ledger: L,
-        (open, open_diagnosis): (Open, OpenDiagnosis),
+        (open, open_diagnosis): (OpenEffects, OpenDiagnosis),
         assigner: Assigner,
-        (source, loaded): (Source, Loaded),
+        (source, loaded): (Source, LoadedConfig),
         signals: Signals,
     ) -> Result<Control<L>, ReadError> {
         let mut readings = Readings::new(ledger);
@@ -158,7 +158,7 @@ impl<L: Ledger> Control<L> {
             readings,
             open,
             effects: None,
-            try_again: None,
+            retry_at: None,
             assigner,
             losses: Losses::new(open_diagnosis),
             conditions: Conditions::default(),
@@ -170,7 +170,7 @@ impl<L: Ledger> Control<L> {
             recorder: Recorder::default(),
             nri: Nri::default(),
             promised: HashMap::new(),
-            unsettled: false,
+            has_open_promises: false,
             configuration: ConfigurationRecord {
                 path: source.path.display().to_string(),
                 from_file: loaded.from_file,
@@ -199,16 +199,16 @@ impl<L: Ledger> Control<L> {
             rules: Arc::default(),
             paths: Arc::default(),
             enforcement: Arc::default(),
-            shown: None,
+            published_at: None,
             followed: None,
             busy: false,
             signs: Signs::default(),
             ordered: AccountingMode::Exact,
             window: None,
-            told: told::Told::default(),
-            unmatched: told::Told::default(),
+            degradations: degradation_log::DegradationLog::default(),
+            unmatched: degradation_log::DegradationLog::default(),
             restart_needed: false,
-            undo_failures: Vec::new(),
+            revert_failures: Vec::new(),
             stop: false,
         };
         control.assigner.replace(control.config.rules.clone());
@@ -231,7 +231,7 @@ impl<L: Ledger> Control<L> {
     }
 
     /// Runs until stopped, then reverts everything.
-    pub fn run(mut self, channels: &Channels) -> (Result<Ended, ReadError>, Undone) {
+    pub fn run(mut self, channels: &Channels) -> (Result<EndCause, ReadError>, RevertResult) {
         let history = self.config.history.file();
         self.page.switch(
             &self.config.web,
@@ -241,22 +241,22 @@ impl<L: Ledger> Control<L> {
         );
         let ended = loop {
             self.publish(channels);
-            match self.turn(channels) {
+            match self.take_turn(channels) {
                 Ok(None) => {}
                 Ok(Some(ended)) => break Ok(ended),
                 Err(error) => break Err(error),
             }
         };
         // From here on systemd waits for TimeoutStopSec and expects no watchdog message.
-        self.notifier.tell("STOPPING=1");
+        self.notifier.send("STOPPING=1");
         self.recorder.end();
-        let undone = self.effects.take().map(Effects::undo).unwrap_or_default();
+        let reverted = self.effects.take().map(Effects::revert).unwrap_or_default();
         self.leave_runtime(channels.sleeper.fd());
-        (ended, undone)
+        (ended, reverted)
     }
 
     /// Serves requests and takes steps until there is something to publish, or until the end.
-    fn turn(&mut self, channels: &Channels) -> Result<Option<Ended>, ReadError> {
+    fn take_turn(&mut self, channels: &Channels) -> Result<Option<EndCause>, ReadError> {
         loop {
             let until = self.nri.due().map_or(self.due, |due| due.min(self.due));
             let attends = self.attends_at(Instant::now());
@@ -266,19 +266,19 @@ impl<L: Ledger> Control<L> {
             // after this has ended: they would inherit the priority.
             let urgent = Urgent::begin();
             if let Err(error) = self.readings.ledger().follow(until, wake) {
-                self.failed(error)?;
+                self.note_failed_reading(error)?;
                 std::thread::sleep(Duration::from_millis(100));
             }
-            channels.sleeper.rest();
+            channels.sleeper.clear();
             // The runtime comes first: it waits for its answers.
             let mut show = self.serve_runtime(channels.sleeper.fd());
             drop(urgent);
-            self.notifier.beat(Instant::now());
+            self.notifier.send_sign_of_life(Instant::now());
             if self.signals.interrupt.load(Ordering::Relaxed) {
-                return Ok(Some(Ended::Interrupted));
+                return Ok(Some(EndCause::Interrupted));
             }
             if self.signals.terminate.load(Ordering::Relaxed) || self.stop {
-                return Ok(Some(Ended::Stopped));
+                return Ok(Some(EndCause::Stopped));
             }
             if self.signals.reload.swap(false, Ordering::Relaxed) {
                 let _ = self.reload(channels);
@@ -286,7 +286,7 @@ impl<L: Ledger> Control<L> {
             }
             show |= self.serve(channels);
             if let Err(error) = self.attend() {
-                self.failed(error)?;
+                self.note_failed_reading(error)?;
             }
             self.diagnose();
             if Instant::now() >= self.due && !self.rests() {
@@ -326,12 +326,12 @@ impl<L: Ledger> Control<L> {
             }
             Err(error) => {
                 // The error was logged; `turn` gives up if it lasts.
-                let _ = self.failed(error);
+                let _ = self.note_failed_reading(error);
             }
         }
         self.steps += 1;
         self.last_step = begin.elapsed();
-        if self.cost_read.is_none_or(|t| t.elapsed() >= LOOK_AT_COST) {
+        if self.cost_read.is_none_or(|t| t.elapsed() >= COST_INTERVAL) {
             self.cost = Cost::now();
             self.cost_read = Some(begin);
         }
@@ -346,8 +346,8 @@ impl<L: Ledger> Control<L> {
     /// Oldest CPU use of containers that the next step accepts.
     fn usage_age(&self) -> Duration {
         match &self.effects {
-            Some(effects) if effects.wants_reading() => Duration::ZERO,
-            _ if self.busy => USAGE_AGE_PRESSED,
+            Some(effects) if effects.needs_reading() => Duration::ZERO,
+            _ if self.busy => USAGE_AGE_BUSY,
             _ => USAGE_AGE,
         }
     }
@@ -362,10 +362,10 @@ impl<L: Ledger> Control<L> {
 
     fn act(&mut self, snapshot: &Arc<Snapshot>) {
         let mut interval: Interval = snapshot.since(&self.last);
-        let gone = self.readings.gone_since(Some(self.last.uptime));
+        let ended = self.readings.ended_since(Some(self.last.uptime));
         interval
             .containers
-            .extend(gone.into_iter().map(|mut entry| {
+            .extend(ended.into_iter().map(|mut entry| {
                 let same = |c: &&cofferdam_types::ContainerLedger| {
                     c.container.cgroup == entry.container.cgroup
                 };
@@ -377,14 +377,16 @@ impl<L: Ledger> Control<L> {
         let now = Instant::now();
         let judges = self.judges(&interval);
         match judges {
-            true => self.conditions.pay(&interval, now),
+            true => self.conditions.record_payments(&interval, now),
             // While the accounting is estimated, earlier payments are forgotten.
-            false => (self.conditions).pay(&attend::nothing(&interval, interval.length), now),
+            false => {
+                (self.conditions).record_payments(&attend::nothing(&interval, interval.length), now)
+            }
         }
         self.name_containers();
         let containers = self.readings.containers();
         let changed = self.follow_rules(&containers);
-        self.settle();
+        self.apply_promises();
         if let Some(effects) = &mut self.effects {
             let _urgent = Urgent::begin();
             match judges {
@@ -392,20 +394,24 @@ impl<L: Ledger> Control<L> {
                 // Reservations are maintained even without a judgement.
                 false => effects.step(&attend::nothing(&interval, Duration::ZERO)),
             }
-            self.busy = effects.is_pressed();
+            self.busy = effects.has_victim();
         }
         if changed {
             let all = containers.iter().filter(|c| !c.is_of_host());
             let measured: Vec<Arc<Container>> = match self.config.latency.histograms {
                 true => all.cloned().collect(),
-                false => self.assigner.measured(),
+                false => self.assigner.measured_containers(),
             };
             self.latency.follow(&measured);
         }
         self.diagnose();
-        if changed || self.shown.is_none_or(|at| at.elapsed() >= SHOW) {
-            self.tell_changes();
-            self.tell_unmatched_rules();
+        if changed
+            || self
+                .published_at
+                .is_none_or(|at| at.elapsed() >= PUBLISH_INTERVAL)
+        {
+            self.log_degradations();
+            self.log_unmatched_rules();
             let conditions = self.conditions.now();
             let offender = |victim| offender(&interval, victim);
             for event in self.events.update(&conditions, offender, now) {
@@ -417,7 +423,7 @@ impl<L: Ledger> Control<L> {
         }
         self.last = snapshot.clone();
         let (losses, status) = (&self.losses.view, &self.enforcement);
-        if let Some(recent) = self.recent.with(snapshot, losses, status) {
+        if let Some(recent) = self.recent.with_reading(snapshot, losses, status) {
             self.recent = Arc::new(recent);
         }
     }
@@ -426,7 +432,7 @@ impl<L: Ledger> Control<L> {
     /// time: see [`cofferdam_host::Inventory::name`].
     fn name_containers(&mut self) {
         if self.assigner.is_due() {
-            let named = self.assigner.named();
+            let named = self.assigner.selectors();
             if let Err(e) = self.readings.ledger().name(&named) {
                 tracing::warn!("cgroups that rules name cannot be followed: {e}");
             }
@@ -435,10 +441,10 @@ impl<L: Ledger> Control<L> {
 
     /// Applies the classes to the containers. Returns whether anything changed, or may have.
     fn follow_rules(&mut self, containers: &Arc<[Arc<Container>]>) -> bool {
-        let same = |known: &Arc<[Arc<Container>]>| Arc::ptr_eq(known, containers);
-        let known = self.followed.as_ref().is_some_and(same);
-        let again = self.try_again.is_some_and(|t| Instant::now() >= t);
-        if known && !again && !self.assigner.is_due() {
+        let same = |followed: &Arc<[Arc<Container>]>| Arc::ptr_eq(followed, containers);
+        let is_followed = self.followed.as_ref().is_some_and(same);
+        let again = self.retry_at.is_some_and(|t| Instant::now() >= t);
+        if is_followed && !again && !self.assigner.is_due() {
             return false;
         }
         self.followed = Some(containers.clone());
@@ -461,11 +467,12 @@ impl<L: Ledger> Control<L> {
         if self.paths.len() != named.clone().count()
             || named.clone().any(|c| !self.paths.contains_key(&c.cgroup))
         {
-            self.paths = Arc::new(self.assigner.paths());
+            self.paths = Arc::new(self.assigner.cgroup_paths());
         }
-        let asked = self.assigner.rules().any(Rule::changes_host) || self.assigner.changes_host();
+        let changes_host =
+            self.assigner.rules().any(Rule::changes_host) || self.assigner.changes_host();
         // Open lazily: an agent without such a rule touches nothing.
-        let begin = self.effects.is_none() && asked;
+        let begin = self.effects.is_none() && changes_host;
         if begin || again {
             self.open_effects();
         }
@@ -481,21 +488,21 @@ impl<L: Ledger> Control<L> {
         match (self.open)(&self.config) {
             Ok(effects) => {
                 self.effects = Some(effects);
-                self.try_again = None;
+                self.retry_at = None;
             }
             Err(why) => {
                 self.effects = Some(Box::new(ObserveOnly::new(why)));
-                self.try_again = Some(Instant::now() + TRY_AGAIN);
+                self.retry_at = Some(Instant::now() + RETRY_DELAY);
             }
         }
     }
 
     /// Records a change of an earlier agent that could not be reverted.
-    pub fn not_taken_back(&mut self, failure: Option<String>) {
-        self.undo_failures.extend(failure);
+    pub fn record_unreverted(&mut self, failure: Option<String>) {
+        self.revert_failures.extend(failure);
     }
 
-    fn failed(&mut self, error: ReadError) -> Result<(), ReadError> {
+    fn note_failed_reading(&mut self, error: ReadError) -> Result<(), ReadError> {
         self.failed_readings += 1;
         let since = *self.failing_since.get_or_insert_with(|| {
             tracing::error!("{error}");
@@ -508,7 +515,7 @@ impl<L: Ledger> Control<L> {
     }
 }
 
-fn warnings(source: &Source, loaded: &Loaded) -> Vec<String> {
+fn warnings(source: &Source, loaded: &LoadedConfig) -> Vec<String> {
     let line = |p: &crate::config::Problem| format!("{}:{p}", source.path.display());
     loaded.warnings.iter().map(line).collect()
 }

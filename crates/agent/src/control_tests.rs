@@ -1,6 +1,6 @@
 //! Tests of the control loop on a synthetic ledger.
 
-use crate::Ended;
+use crate::EndCause;
 use crate::testing::{TestAgent, World, container, until};
 use crate::wire::Request;
 use cofferdam_records::diagnosis::NeighbourRecord;
@@ -19,18 +19,18 @@ fn request(line: &str) -> Request {
 fn enforcement_opens_only_for_a_rule_that_needs_it() {
     let world = World::default();
     world.add(1, "web-1");
-    let mut agent = TestAgent::with("[[rule]]\nmatch = \"*\"\n", world);
+    let mut agent = TestAgent::start_with("[[rule]]\nmatch = \"*\"\n", world);
     let status = agent.client().status().unwrap();
     assert_eq!(
         (status.containers_known, status.rules[0].containers),
         (1, 1)
     );
     assert_eq!(status.changes_in_force, 0);
-    assert_eq!(agent.stop(), Some(Ended::Stopped));
+    assert_eq!(agent.stop(), Some(EndCause::Stopped));
     assert_eq!(
         (
             agent.world.opened.load(Relaxed),
-            agent.world.undone.load(Relaxed)
+            agent.world.reverted.load(Relaxed)
         ),
         (0, 0)
     );
@@ -59,11 +59,11 @@ fn containers_get_classes_and_the_end_reverts_them() {
     );
     agent.world.remove(2);
     until("web-1 is gone", || agent.world.wanted() == ["web-2"]);
-    assert_eq!(agent.stop(), Some(Ended::Stopped));
+    assert_eq!(agent.stop(), Some(EndCause::Stopped));
     assert_eq!(
         (
             agent.world.opened.load(Relaxed),
-            agent.world.undone.load(Relaxed)
+            agent.world.reverted.load(Relaxed)
         ),
         (1, 1)
     );
@@ -83,10 +83,10 @@ fn cpu_use_is_current_while_the_enforcement_needs_it() {
     go_on();
     let readings = || agent.world.usage_readings.load(Relaxed);
     assert_eq!(readings(), 0, "it may be a second old");
-    agent.world.wants_reading.store(true, Relaxed);
+    agent.world.needs_reading.store(true, Relaxed);
     go_on();
     assert!(readings() >= 5, "{}", readings());
-    assert_eq!(agent.stop(), Some(Ended::Stopped));
+    assert_eq!(agent.stop(), Some(EndCause::Stopped));
 }
 
 /// Promise 5.
@@ -97,7 +97,7 @@ fn estimates_accuse_no_container() {
     world.pays.store(true, Relaxed);
     world.estimates.store(true, Relaxed);
     let config = format!("{ENFORCE_WEB}[diagnosis]\nenabled = false\n");
-    let mut agent = TestAgent::with(&config, world);
+    let mut agent = TestAgent::start_with(&config, world);
     let steps = || agent.world.steps.load(Relaxed);
     // Payments are averaged over two seconds.
     let first = agent.world.steps.load(Relaxed);
@@ -118,7 +118,7 @@ fn estimates_accuse_no_container() {
     until("it pays", || {
         !agent.client().status().unwrap().conditions.is_empty()
     });
-    assert_eq!(agent.stop(), Some(Ended::Stopped));
+    assert_eq!(agent.stop(), Some(EndCause::Stopped));
 }
 
 /// No rule matches a cgroup of the host by name; only a rule with its path does.
@@ -126,7 +126,7 @@ fn estimates_accuse_no_container() {
 #[test]
 fn cgroups_of_the_host_match_no_rule() {
     let world = World::default();
-    let mut agent = TestAgent::with(
+    let mut agent = TestAgent::start_with(
         "[[rule]]\nmatch = \"*\"\nnetwork_cpu = \"enforce\"\n",
         world,
     );
@@ -166,7 +166,7 @@ fn the_ledger_knows_the_cgroups_that_the_rules_name() {
         named(&agent) == ["cgroup:/bar*", own.as_str()]
     });
     agent.rewrite(ENFORCE_WEB);
-    agent.hang_up();
+    agent.send_sighup();
     until("none is named", || named(&agent).is_empty());
     agent.stop();
 }
@@ -176,14 +176,14 @@ fn the_ledger_knows_the_cgroups_that_the_rules_name() {
 fn a_bad_file_leaves_the_old_configuration_in_force() {
     let world = World::default();
     world.add(2, "web-1");
-    let agent = TestAgent::with(ENFORCE_WEB, world);
+    let agent = TestAgent::start_with(ENFORCE_WEB, world);
     until("web-1 is wanted", || agent.world.wanted() == ["web-1"]);
     // The first rule is right, the second is not: neither may be applied.
     agent.rewrite("[[rule]]\nmatch = \"db-*\"\n[[rule]]\nmatch = \"web-*\"\ncpus = 1\n");
-    let told = agent.client().reload().unwrap_err().to_string();
+    let message = agent.client().reload().unwrap_err().to_string();
     assert!(
-        told.contains("agent.toml:7:8") && told.contains("stays in force"),
-        "{told}"
+        message.contains("agent.toml:7:8") && message.contains("stays in force"),
+        "{message}"
     );
     let status = agent.client().status().unwrap();
     assert_eq!(
@@ -198,7 +198,7 @@ fn a_bad_file_leaves_the_old_configuration_in_force() {
     );
     assert_eq!(status.configuration.refusals, 1);
     assert_eq!(status.degraded[0].name, "configuration_refused");
-    assert_eq!(agent.world.undone.load(Relaxed), 0);
+    assert_eq!(agent.world.reverted.load(Relaxed), 0);
 
     agent.rewrite("[[rule]]\nmatch = \"db-*\"\nnetwork_cpu = \"enforce\"\n");
     assert_eq!(agent.client().reload().unwrap().rules, 1);
@@ -214,11 +214,11 @@ fn a_bad_file_leaves_the_old_configuration_in_force() {
 fn a_hang_up_reloads_and_a_missing_file_is_refused() {
     let agent = TestAgent::start("");
     agent.rewrite(ENFORCE_WEB);
-    agent.hang_up();
+    agent.send_sighup();
     let rules = || agent.client().status().unwrap().rules.len();
     until("the rule is in force", || rules() == 1);
     std::fs::remove_file(agent.folder.path().join("agent.toml")).unwrap();
-    agent.hang_up();
+    agent.send_sighup();
     let refused = || agent.client().status().unwrap().configuration.refused;
     until("it is refused", || {
         refused().is_some_and(|why| why.contains("does not exist"))
@@ -243,7 +243,7 @@ fn a_configuration_that_would_block_is_refused_and_blocks_nothing() {
             refused.contains("not a regular file"),
             "{target}: {refused}"
         );
-        agent.hang_up();
+        agent.send_sighup();
         let set = request(r#"{"version":1,"op":"set","match":"web-1","network_cpu":"observe"}"#);
         agent.client().change(&set).unwrap();
         assert_eq!(agent.client().status().unwrap().rules.len(), 1, "{target}");
@@ -256,7 +256,7 @@ fn enforcement_is_reverted_when_no_rule_needs_it() {
     until("it is opened", || agent.world.opened.load(Relaxed) == 1);
     agent.rewrite("");
     agent.client().reload().unwrap();
-    assert_eq!(agent.world.undone.load(Relaxed), 1);
+    assert_eq!(agent.world.reverted.load(Relaxed), 1);
     agent.rewrite(ENFORCE_WEB);
     agent.client().reload().unwrap();
     assert_eq!(agent.world.opened.load(Relaxed), 2);
@@ -265,7 +265,7 @@ fn enforcement_is_reverted_when_no_rule_needs_it() {
     agent.client().reload().unwrap();
     assert_eq!(
         (
-            agent.world.undone.load(Relaxed),
+            agent.world.reverted.load(Relaxed),
             agent.world.opened.load(Relaxed)
         ),
         (2, 3)
@@ -278,7 +278,7 @@ fn failed_enforcement_is_reported_and_retried() {
     let world = World::default();
     world.unavailable.store(true, Relaxed);
     world.add(1, "web-1");
-    let agent = TestAgent::with(ENFORCE_WEB, world);
+    let agent = TestAgent::start_with(ENFORCE_WEB, world);
     let status = agent.client().status().unwrap();
     let [web] = &status.containers[..] else {
         panic!("{:?}", status.containers);
@@ -294,7 +294,7 @@ fn a_rule_of_the_socket_precedes_those_of_the_file() {
     let world = World::default();
     world.add(1, "web-1");
     world.add(2, "web-2");
-    let agent = TestAgent::with(ENFORCE_WEB, world);
+    let agent = TestAgent::start_with(ENFORCE_WEB, world);
     let mut client = agent.client();
     let set = request(r#"{"version":1,"op":"set","match":"web-1","network_cpu":"observe"}"#);
     assert_eq!(client.change(&set).unwrap().containers, 1);
@@ -326,7 +326,7 @@ fn a_rule_of_the_socket_precedes_those_of_the_file() {
 fn each_reader_learns_of_every_ended_container() {
     let world = World::default();
     world.add(5, "short");
-    let agent = TestAgent::with("", world);
+    let agent = TestAgent::start_with("", world);
     let (mut first, mut second) = (agent.client(), agent.client());
     let has = |snapshot: &cofferdam_types::Snapshot| {
         snapshot
@@ -356,8 +356,8 @@ fn each_reader_learns_of_every_ended_container() {
 fn a_client_can_stop_it() {
     let mut agent = TestAgent::start(ENFORCE_WEB);
     assert!(agent.client().stop().unwrap().stopping);
-    assert_eq!(agent.join(), Some(Ended::Stopped));
-    assert_eq!(agent.world.undone.load(Relaxed), 1);
+    assert_eq!(agent.join(), Some(EndCause::Stopped));
+    assert_eq!(agent.world.reverted.load(Relaxed), 1);
 }
 
 #[test]
@@ -394,7 +394,7 @@ fn a_thousand_rules_and_containers_are_assigned() {
     let rules: String = (0..1000)
         .map(|i| format!("[[rule]]\nmatch = \"web-{i}-*\"\nnetwork_cpu = \"enforce\"\n"))
         .collect();
-    let agent = TestAgent::with(&rules, world);
+    let agent = TestAgent::start_with(&rules, world);
     let status = agent.client().status().unwrap();
     assert_eq!(status.rules.len(), 1000);
     assert_eq!(status.rules.iter().map(|r| r.containers).sum::<u64>(), 200);
@@ -405,7 +405,7 @@ fn a_thousand_rules_and_containers_are_assigned() {
 fn lost_cpu_is_shown_and_can_be_switched_off() {
     let world = World::default();
     world.add(1, "web-1");
-    let agent = TestAgent::with("", world);
+    let agent = TestAgent::start_with("", world);
     let mut client = agent.client();
     let status = client.status().unwrap();
     let diagnosis = status.diagnosis.unwrap();
@@ -438,7 +438,7 @@ fn lost_cpu_is_shown_and_can_be_switched_off() {
 fn the_status_names_victims_and_their_begin() {
     let world = World::default();
     world.add(1, "web-1");
-    let mut agent = TestAgent::with("", world);
+    let mut agent = TestAgent::start_with("", world);
     let mut client = agent.client();
     until("it suffers", || {
         !client.status().unwrap().conditions.is_empty()
@@ -456,5 +456,5 @@ fn the_status_names_victims_and_their_begin() {
     until("it has ended", || {
         client.status().unwrap().conditions.is_empty()
     });
-    assert_eq!(agent.stop(), Some(Ended::Stopped));
+    assert_eq!(agent.stop(), Some(EndCause::Stopped));
 }

@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// Result of reverting all changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Undone {
+pub struct RevertResult {
     /// Number of reverted changes.
     pub changes: u64,
     /// Reverted changes whose old value the kernel refuses and which got another value of the same
@@ -33,8 +33,8 @@ pub trait Effects {
     /// Takes one control step with the interval since the last.
     fn step(&mut self, interval: &Interval);
 
-    /// Promises CPUs to a container that its runtime is about to create; [`Effects::settle`] must
-    /// follow. Returns the CPUs, as a list.
+    /// Promises CPUs to a container that its runtime is about to create;
+    /// [`Effects::apply_promises`] must follow. Returns the CPUs, as a list.
     ///
     /// # Errors
     /// The reason why the promise cannot be kept.
@@ -48,13 +48,13 @@ pub trait Effects {
     }
 
     /// Withdraws the promise to a container that will not come. Returns false if there was none;
-    /// otherwise [`Effects::settle`] must follow.
+    /// otherwise [`Effects::apply_promises`] must follow.
     fn withdraw(&mut self, _container: &str) -> bool {
         false
     }
 
     /// Moves all other tasks off the promised CPUs.
-    fn settle(&mut self) {}
+    fn apply_promises(&mut self) {}
 
     /// Whether CPUs are reserved or promised.
     fn reserves(&self) -> bool {
@@ -62,22 +62,22 @@ pub trait Effects {
     }
 
     /// Whether the next step must follow soon because a container pays for others.
-    fn is_pressed(&self) -> bool {
+    fn has_victim(&self) -> bool {
         false
     }
 
     /// Whether the next step needs current CPU use.
-    fn wants_reading(&self) -> bool {
+    fn needs_reading(&self) -> bool {
         false
     }
 
     /// Whether a step might act if the load of `seen`, a sample of the time, lasted.
-    fn would_look(&self, _seen: &Interval) -> bool {
+    fn would_act(&self, _seen: &Interval) -> bool {
         false
     }
 
     /// Whether steps may be skipped while next to nothing is spent on packets.
-    fn may_rest(&self) -> bool {
+    fn can_rest(&self) -> bool {
         false
     }
 
@@ -85,7 +85,7 @@ pub trait Effects {
     fn status(&self) -> EnforcementStatus;
 
     /// Reverts every change.
-    fn undo(self: Box<Self>) -> Undone;
+    fn revert(self: Box<Self>) -> RevertResult;
 }
 
 /// Observes and changes nothing. Reports each rule that asks for a change as not in force, with the
@@ -122,15 +122,15 @@ impl Effects for ObserveOnly {
             reservation: None,
             degraded: vec![self.why.clone()],
         };
-        let asked = self.wanted.iter().filter(|w| changes_host(&w.policy));
+        let changing = self.wanted.iter().filter(|w| changes_host(&w.policy));
         EnforcementStatus {
-            containers: asked.map(container).collect(),
+            containers: changing.map(container).collect(),
             ..EnforcementStatus::default()
         }
     }
 
-    fn undo(self: Box<Self>) -> Undone {
-        Undone::default()
+    fn revert(self: Box<Self>) -> RevertResult {
+        RevertResult::default()
     }
 }
 
@@ -157,7 +157,7 @@ impl HostEffects {
     /// Takes over the host's enforcement. Reverts first what an earlier process left.
     pub fn open(config: &Config) -> Result<HostEffects, EnforceError> {
         let enforcer = Enforcer::open(options(config))?;
-        let left = Undone::from(enforcer.leftover());
+        let left = RevertResult::from(enforcer.taken_over());
         left.log("an earlier agent had left changes");
         Ok(HostEffects(enforcer))
     }
@@ -185,27 +185,27 @@ impl Effects for HostEffects {
         self.0.cancel_promise(container)
     }
 
-    fn settle(&mut self) {
-        self.0.reconcile_reservations();
+    fn apply_promises(&mut self) {
+        self.0.settle();
     }
 
     fn reserves(&self) -> bool {
         self.0.reserves()
     }
 
-    fn is_pressed(&self) -> bool {
-        self.0.needs_close_steps()
+    fn has_victim(&self) -> bool {
+        self.0.is_pressed()
     }
 
-    fn wants_reading(&self) -> bool {
-        self.0.needs_usage()
+    fn needs_reading(&self) -> bool {
+        self.0.wants_reading()
     }
 
-    fn would_look(&self, seen: &Interval) -> bool {
-        self.0.may_act_on(seen)
+    fn would_act(&self, seen: &Interval) -> bool {
+        self.0.would_look(seen)
     }
 
-    fn may_rest(&self) -> bool {
+    fn can_rest(&self) -> bool {
         self.0.may_rest()
     }
 
@@ -215,18 +215,21 @@ impl Effects for HostEffects {
             let touched = c.network.is_some() || c.reservation.is_some();
             touched || !c.degraded.is_empty() || changes_host(&c.policy)
         });
-        status.containers.iter_mut().for_each(say_what_lacks);
+        status
+            .containers
+            .iter_mut()
+            .for_each(add_missing_degradations);
         status
     }
 
-    fn undo(self: Box<Self>) -> Undone {
-        Undone::from(&self.0.revert())
+    fn revert(self: Box<Self>) -> RevertResult {
+        RevertResult::from(&self.0.undo())
     }
 }
 
 /// Adds a degradation to a container with a class of which nothing is in force and nothing is
 /// reported.
-fn say_what_lacks(container: &mut ContainerStatus) {
+fn add_missing_degradations(container: &mut ContainerStatus) {
     if !container.degraded.is_empty() {
         return;
     }
@@ -250,11 +253,11 @@ fn say_what_lacks(container: &mut ContainerStatus) {
     }
 }
 
-impl From<&RevertReport> for Undone {
-    fn from(report: &RevertReport) -> Undone {
+impl From<&UndoReport> for RevertResult {
+    fn from(report: &UndoReport) -> RevertResult {
         let failures = report.failed.iter().chain(&report.damage);
-        Undone {
-            changes: report.reverted,
+        RevertResult {
+            changes: report.restored,
             instead: report.instead.clone(),
             left_alone: report.foreign.clone(),
             failures: failures.cloned().collect(),
@@ -262,10 +265,10 @@ impl From<&RevertReport> for Undone {
     }
 }
 
-impl Undone {
+impl RevertResult {
     /// Logs the result, or nothing if nothing was reverted.
     pub(crate) fn log(&self, what: &str) {
-        if *self != Undone::default() {
+        if *self != RevertResult::default() {
             tracing::info!("{what}: {} reverted", self.changes);
         }
         for text in &self.instead {

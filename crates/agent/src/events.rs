@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 /// Log target of these events, by which [`crate::log`] recognizes them.
 pub(crate) const TARGET: &str = "cofferdam::event";
 /// Shortest condition that is an event.
-const LASTS: Duration = Duration::from_secs(5);
+const MIN_DURATION: Duration = Duration::from_secs(5);
 /// Time without the condition after which the event is over.
-const OVER: Duration = Duration::from_secs(30);
+const END_DELAY: Duration = Duration::from_secs(30);
 
 /// Event to be logged.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,20 +28,20 @@ pub(crate) struct Event {
     /// Path of its cgroup.
     pub cgroup: String,
     /// Begin or end.
-    pub what: What,
+    pub phase: EventPhase,
 }
 
 /// Begin or end of an event.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum What {
-    /// The condition has lasted for [`LASTS`].
+pub(crate) enum EventPhase {
+    /// The condition has lasted for [`MIN_DURATION`].
     Begins {
         /// Current loss, CPUs.
         cpus: f64,
         /// Container that causes most of it, if known.
         offender: Option<String>,
     },
-    /// The condition has been absent for [`OVER`].
+    /// The condition has been absent for [`END_DELAY`].
     Ends {
         /// Duration of the condition.
         lasted: Duration,
@@ -52,14 +52,14 @@ pub(crate) enum What {
 
 /// Events that have begun and are not over.
 #[derive(Debug, Default)]
-pub(crate) struct Events(HashMap<(CgroupId, &'static str), Open>);
+pub(crate) struct Events(HashMap<(CgroupId, &'static str), OpenEvent>);
 
 #[derive(Debug)]
-struct Open {
+struct OpenEvent {
     victim: String,
     cgroup: String,
     since: Instant,
-    seen: Instant,
+    last_seen: Instant,
     most_cpus: f64,
     logged: bool,
 }
@@ -77,22 +77,22 @@ impl Events {
         for condition in conditions {
             let container = &condition.container;
             let key = (container.cgroup, condition.name);
-            let open = self.0.entry(key).or_insert_with(|| Open {
+            let open = self.0.entry(key).or_insert_with(|| OpenEvent {
                 victim: container.name.clone(),
                 cgroup: path_text(&container.cgroup_path).into_owned(),
                 since: condition.since,
-                seen: now,
+                last_seen: now,
                 most_cpus: 0.0,
                 logged: false,
             });
-            open.seen = now;
+            open.last_seen = now;
             open.most_cpus = open.most_cpus.max(condition.cpus);
-            if !open.logged && now.saturating_duration_since(open.since) >= LASTS {
+            if !open.logged && now.saturating_duration_since(open.since) >= MIN_DURATION {
                 open.logged = true;
                 let pays = condition.name == PAYS;
                 events.push(open.event(
                     condition.name,
-                    What::Begins {
+                    EventPhase::Begins {
                         cpus: condition.cpus,
                         offender: pays.then(|| offender(container.cgroup)).flatten(),
                     },
@@ -100,11 +100,11 @@ impl Events {
             }
         }
         self.0.retain(|(_, name), open| {
-            let over = now.saturating_duration_since(open.seen) >= OVER;
+            let over = now.saturating_duration_since(open.last_seen) >= END_DELAY;
             if over && open.logged {
-                let lasted = open.seen.saturating_duration_since(open.since);
+                let lasted = open.last_seen.saturating_duration_since(open.since);
                 let most_cpus = open.most_cpus;
-                events.push(open.event(name, What::Ends { lasted, most_cpus }));
+                events.push(open.event(name, EventPhase::Ends { lasted, most_cpus }));
             }
             !over
         });
@@ -112,13 +112,13 @@ impl Events {
     }
 }
 
-impl Open {
-    fn event(&self, name: &'static str, what: What) -> Event {
+impl OpenEvent {
+    fn event(&self, name: &'static str, phase: EventPhase) -> Event {
         Event {
             name,
             victim: self.victim.clone(),
             cgroup: self.cgroup.clone(),
-            what,
+            phase,
         }
     }
 }
@@ -140,15 +140,19 @@ pub(crate) fn offender(interval: &Interval, victim: CgroupId) -> Option<String> 
 impl Event {
     /// Writes the event to the log.
     pub fn log(&self) {
-        let (event, victim, cgroup) = (self.name, shown(&self.victim), shown(&self.cgroup));
+        let (event, victim, cgroup) = (
+            self.name,
+            printable_name(&self.victim),
+            printable_name(&self.cgroup),
+        );
         let does = if event == PAYS {
             "pays for the packets of others"
         } else {
             "is kept from CPU time that it was promised"
         };
-        match &self.what {
-            What::Begins { cpus, offender } => {
-                let offender = shown(offender.as_deref().unwrap_or_default());
+        match &self.phase {
+            EventPhase::Begins { cpus, offender } => {
+                let offender = printable_name(offender.as_deref().unwrap_or_default());
                 let most = match offender.as_str() {
                     "" => String::new(),
                     name => format!(", most of them {name}'s"),
@@ -158,7 +162,7 @@ impl Event {
                     "{victim} {does}{most}: {cpus:.2} CPUs; 'cofferdam explain' says what helps"
                 );
             }
-            What::Ends { lasted, most_cpus } => {
+            EventPhase::Ends { lasted, most_cpus } => {
                 let seconds = lasted.as_secs();
                 let lasted = humantime::format_duration(Duration::from_secs(seconds));
                 tracing::info!(
@@ -172,7 +176,7 @@ impl Event {
 }
 
 /// Makes a name that a container chose safe to print: no control characters, at most 256 letters.
-fn shown(name: &str) -> String {
+fn printable_name(name: &str) -> String {
     const LONGEST: usize = 256;
     printable(name).chars().take(LONGEST).collect()
 }
@@ -180,13 +184,15 @@ fn shown(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::paying;
+    use crate::testing::interval_with_payments;
 
     const SECOND: Duration = Duration::from_secs(1);
 
     fn condition(cpus: f64, since: Instant) -> Condition {
         Condition {
-            container: paying(SECOND, &[(1, 1)]).containers[0].container.clone(),
+            container: interval_with_payments(SECOND, &[(1, 1)]).containers[0]
+                .container
+                .clone(),
             name: PAYS,
             cpus,
             since,
@@ -204,13 +210,13 @@ mod tests {
             let pays = second < 60 || (70..100).contains(&second);
             let conditions: Vec<_> = pays.then(|| condition(0.3, begin)).into_iter().collect();
             let new = events.update(&conditions, |_| Some("web".to_owned()), now);
-            all.extend(new.into_iter().map(|event| (second, event.what)));
+            all.extend(new.into_iter().map(|event| (second, event.phase)));
         }
-        let begins = What::Begins {
+        let begins = EventPhase::Begins {
             cpus: 0.3,
             offender: Some("web".to_owned()),
         };
-        let ends = What::Ends {
+        let ends = EventPhase::Ends {
             lasted: SECOND * 99,
             most_cpus: 0.3,
         };
@@ -224,7 +230,7 @@ mod tests {
         let (mut events, begin) = (Events::default(), Instant::now());
         let burst = [condition(0.9, begin)];
         assert!(events.update(&burst, |_| None, begin + SECOND).is_empty());
-        let later = begin + OVER * 2;
+        let later = begin + END_DELAY * 2;
         assert!(events.update(&[], |_| None, later).is_empty());
         assert!(events.0.is_empty());
     }
@@ -232,7 +238,10 @@ mod tests {
     /// Promise 23.
     #[test]
     fn a_name_is_printable_and_short() {
-        assert_eq!(shown("a\nb\x1b[2J\u{9b}"), r"a\x0ab\x1b[2J\xc2\x9b");
-        assert_eq!(shown(&"x".repeat(10_000)).len(), 256);
+        assert_eq!(
+            printable_name("a\nb\x1b[2J\u{9b}"),
+            r"a\x0ab\x1b[2J\xc2\x9b"
+        );
+        assert_eq!(printable_name(&"x".repeat(10_000)).len(), 256);
     }
 }

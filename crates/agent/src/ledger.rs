@@ -154,7 +154,7 @@ impl Ledger for Accountant {
 /// acts on containers that take more.
 const CALM: f64 = 0.01;
 /// Limit on the number of ended containers whose last counts are stored.
-const MOST_KEPT: usize = 4096;
+const MOST_ENDED: usize = 4096;
 
 /// Readings that several readers share. Each learns of every container that ended since its own
 /// last reading.
@@ -165,11 +165,11 @@ pub(crate) struct Readings<L> {
     /// Time of the last reading, if that was a complete one.
     taken: Option<Instant>,
     /// Containers at a generation.
-    known: Option<(u64, Arc<[Arc<Container>]>)>,
+    tracked: Option<(u64, Arc<[Arc<Container>]>)>,
     /// Time and counts of the last call of [`Readings::are_calm`].
-    looked: Option<(Instant, Vec<u64>)>,
+    calm_check: Option<(Instant, Vec<u64>)>,
     /// Last counts of ended containers, with the uptime of the reading that had them last.
-    gone: VecDeque<(Duration, ContainerLedger)>,
+    ended: VecDeque<(Duration, ContainerLedger)>,
 }
 
 impl<L: Ledger> Readings<L> {
@@ -178,9 +178,9 @@ impl<L: Ledger> Readings<L> {
             ledger,
             last: None,
             taken: None,
-            known: None,
-            looked: None,
-            gone: VecDeque::new(),
+            tracked: None,
+            calm_check: None,
+            ended: VecDeque::new(),
         }
     }
 
@@ -202,14 +202,14 @@ impl<L: Ledger> Readings<L> {
     /// changed.
     pub fn containers(&mut self) -> Arc<[Arc<Container>]> {
         let generation = self.ledger.generation();
-        if let Some((of, known)) = &self.known
+        if let Some((of, tracked)) = &self.tracked
             && *of == generation
         {
-            return known.clone();
+            return tracked.clone();
         }
-        let known: Arc<[Arc<Container>]> = self.ledger.containers().into();
-        self.known = Some((generation, known.clone()));
-        known
+        let tracked: Arc<[Arc<Container>]> = self.ledger.containers().into();
+        self.tracked = Some((generation, tracked.clone()));
+        tracked
     }
 
     /// Whether a reading can wait: since the last call no CPU has spent a hundredth of its time on
@@ -217,8 +217,11 @@ impl<L: Ledger> Readings<L> {
     pub fn are_calm(&mut self) -> Result<bool, ReadError> {
         let (at, now) = (Instant::now(), self.ledger.network_ns()?);
         let generation = self.ledger.generation();
-        let same = self.known.as_ref().is_some_and(|(of, _)| *of == generation);
-        let before = self.looked.replace((at, now.clone()));
+        let same = self
+            .tracked
+            .as_ref()
+            .is_some_and(|(of, _)| *of == generation);
+        let before = self.calm_check.replace((at, now.clone()));
         let Some((earlier, before)) = before.filter(|(_, b)| b.len() == now.len()) else {
             return Ok(false);
         };
@@ -249,24 +252,24 @@ impl<L: Ledger> Readings<L> {
 
     fn keep_living(&mut self, mut snapshot: Snapshot) -> Arc<Snapshot> {
         let uptime = snapshot.uptime;
-        let known = self.containers();
-        let all_live = snapshot.containers.len() == known.len()
+        let tracked = self.containers();
+        let all_live = snapshot.containers.len() == tracked.len()
             && snapshot
                 .containers
                 .iter()
-                .zip(known.iter())
-                .all(|(entry, known)| entry.container.cgroup == known.cgroup);
+                .zip(tracked.iter())
+                .all(|(entry, tracked)| entry.container.cgroup == tracked.cgroup);
         if !all_live {
-            let living: HashSet<CgroupId> = known.iter().map(|c| c.cgroup).collect();
+            let living: HashSet<CgroupId> = tracked.iter().map(|c| c.cgroup).collect();
             let lives = |entry: &ContainerLedger| living.contains(&entry.container.cgroup);
-            let (kept, gone) = snapshot.containers.into_iter().partition(lives);
-            snapshot.containers = kept;
-            let gone: Vec<ContainerLedger> = gone;
-            self.gone
-                .extend(gone.into_iter().map(|entry| (uptime, entry)));
+            let (live, ended) = snapshot.containers.into_iter().partition(lives);
+            snapshot.containers = live;
+            let ended: Vec<ContainerLedger> = ended;
+            self.ended
+                .extend(ended.into_iter().map(|entry| (uptime, entry)));
         }
-        while self.gone.len() > MOST_KEPT {
-            self.gone.pop_front();
+        while self.ended.len() > MOST_ENDED {
+            self.ended.pop_front();
         }
         let snapshot = Arc::new(snapshot);
         self.last = Some(snapshot.clone());
@@ -274,11 +277,15 @@ impl<L: Ledger> Readings<L> {
     }
 
     /// Containers that ended after the reading at `after`; none without one.
-    pub fn gone_since(&self, after: Option<Duration>) -> Vec<ContainerLedger> {
+    pub fn ended_since(&self, after: Option<Duration>) -> Vec<ContainerLedger> {
         let Some(after) = after else {
             return Vec::new();
         };
-        let since = self.gone.iter().rev().take_while(|(when, _)| *when > after);
+        let since = self
+            .ended
+            .iter()
+            .rev()
+            .take_while(|(when, _)| *when > after);
         since.map(|(_, entry)| entry.clone()).collect()
     }
 }

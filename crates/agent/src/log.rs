@@ -57,7 +57,7 @@ where
         .with_ansi(false)
         .event_format(form)
         .with_filter(filter_fn(move |meta| {
-            is_told(meta) && !(apart && is_event(meta))
+            is_logged(meta) && !(apart && is_event(meta))
         }));
     let named = |layer: tracing_journald::Layer| {
         let layer = layer.with_field_prefix(Some(FIELDS.to_owned()));
@@ -68,7 +68,7 @@ where
         .with(journald.map(named))
 }
 
-fn is_told(meta: &Metadata<'_>) -> bool {
+fn is_logged(meta: &Metadata<'_>) -> bool {
     *meta.level() <= Level::INFO
 }
 
@@ -139,7 +139,7 @@ fn priority(level: Level) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::{Event, What};
+    use crate::events::{Event, EventPhase};
     use cofferdam_records::status::PAYS;
     use nix::mount::{MsFlags, mount};
     use nix::sched::{CloneFlags, unshare};
@@ -148,9 +148,9 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
+    struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Kept {
+    impl Write for LogBuffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())
@@ -162,11 +162,11 @@ mod tests {
     }
 
     fn logged(form: Form, log: impl FnOnce()) -> String {
-        let kept = Kept::default();
-        let to = kept.clone();
+        let buffer = LogBuffer::default();
+        let to = buffer.clone();
         let subscriber = subscriber(form, None, move || to.clone());
         tracing::subscriber::with_default(subscriber, log);
-        let bytes = kept.0.lock().unwrap().clone();
+        let bytes = buffer.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
     }
 
@@ -198,7 +198,7 @@ mod tests {
             name: PAYS,
             victim: "db\n\x1b[2J".to_owned(),
             cgroup: "/db".to_owned(),
-            what: What::Begins {
+            phase: EventPhase::Begins {
                 cpus: 0.31,
                 offender: Some("web".to_owned()),
             },
@@ -211,8 +211,8 @@ mod tests {
             mount(none, "/run", Some("tmpfs"), MsFlags::empty(), none).unwrap();
             std::fs::create_dir_all("/run/systemd/journal").unwrap();
             let journald = UnixDatagram::bind("/run/systemd/journal/socket").unwrap();
-            let (kept, layer) = (Kept::default(), tracing_journald::layer().unwrap());
-            let to = kept.clone();
+            let (buffer, layer) = (LogBuffer::default(), tracing_journald::layer().unwrap());
+            let to = buffer.clone();
             let subscriber = subscriber(Form::Journal, Some(layer), move || to.clone());
             tracing::subscriber::with_default(subscriber, || {
                 tracing::info!("ready");
@@ -222,7 +222,7 @@ mod tests {
             // The layer checks with an empty message whether journald is there.
             assert_eq!(journald.recv(&mut bytes).unwrap(), 0);
             let length = journald.recv(&mut bytes).unwrap();
-            let lines = kept.0.lock().unwrap().clone();
+            let lines = buffer.0.lock().unwrap().clone();
             (fields(&bytes[..length]), lines)
         })
         .join()

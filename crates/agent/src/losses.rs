@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Time between two readings, over which promises are compared; a shorter one shows less.
-const BETWEEN: Duration = Duration::from_secs(1);
+const READING_INTERVAL: Duration = Duration::from_secs(1);
 /// Loss in a window that starts exact counting, CPUs: half of what makes a condition.
 const LOSES_CPUS: f64 = SUFFERS_CPUS / 2.0;
 
@@ -42,12 +42,12 @@ pub(crate) trait Diagnose {
 pub(crate) type OpenDiagnosis = Box<dyn FnMut() -> Result<Box<dyn Diagnose>, String>>;
 
 /// Diagnosis of this host.
-struct Running {
+struct HostDiagnosis {
     diagnosis: Diagnosis,
     last: Option<Reading>,
 }
 
-impl Diagnose for Running {
+impl Diagnose for HostDiagnosis {
     fn read(
         &mut self,
         containers: &[Arc<Container>],
@@ -74,8 +74,8 @@ impl Diagnose for Running {
 
 /// Loads the diagnosis of this host.
 pub(crate) fn open() -> Result<Box<dyn Diagnose>, String> {
-    match Diagnosis::start(DiagnosisOptions::default()) {
-        Ok(diagnosis) => Ok(Box::new(Running {
+    match Diagnosis::start(Options::default()) {
+        Ok(diagnosis) => Ok(Box::new(HostDiagnosis {
             diagnosis,
             last: None,
         })),
@@ -113,7 +113,7 @@ pub(crate) struct Losses {
     /// Time until which everything is counted.
     exact_until: Instant,
     /// End of the time that the view covers.
-    told: Instant,
+    covered_until: Instant,
     pub view: Arc<LossView>,
 }
 
@@ -129,7 +129,7 @@ impl Losses {
             counts: false,
             in_window: false,
             exact_until: now,
-            told: now,
+            covered_until: now,
             view: Arc::default(),
         }
     }
@@ -151,7 +151,7 @@ impl Losses {
                 Ok(running) => {
                     self.running = Some(running);
                     (self.counts, self.in_window) = (true, false);
-                    (self.told, self.exact_until) = (now, now + QUIET);
+                    (self.covered_until, self.exact_until) = (now, now + QUIET);
                 }
                 Err(why) => self.fail("diagnosis_unavailable", &why),
             }
@@ -178,7 +178,7 @@ impl Losses {
         reserved: BTreeMap<CgroupId, CpuAmount>,
         now: Instant,
     ) -> bool {
-        self.due = now + BETWEEN;
+        self.due = now + READING_INTERVAL;
         if !self.counts {
             return self.resume(containers, now);
         }
@@ -188,7 +188,7 @@ impl Losses {
         let interval = match running.read(containers, reserved) {
             Ok(Some(interval)) => interval,
             Ok(None) => {
-                self.told = now;
+                self.covered_until = now;
                 return false;
             }
             Err(why) => {
@@ -197,16 +197,16 @@ impl Losses {
             }
         };
         self.degraded = None;
-        let lost = loses(&interval);
+        let lost = has_large_loss(&interval);
         if lost {
             self.exact_until = self.exact_until.max(now + QUIET);
         }
-        let passed = now.saturating_duration_since(self.told);
-        self.take(match self.in_window && !lost {
+        let passed = now.saturating_duration_since(self.covered_until);
+        self.add_interval(match self.in_window && !lost {
             true => interval.extrapolate(passed),
             false => interval,
         });
-        self.told = now;
+        self.covered_until = now;
         self.in_window = false;
         if !self.is_exact(now) {
             self.rest(now);
@@ -233,7 +233,7 @@ impl Losses {
         match self.in_window {
             true => self.due = now + WINDOW,
             // Losses since the last window are unknown.
-            false => self.told = now,
+            false => self.covered_until = now,
         }
         false
     }
@@ -252,7 +252,7 @@ impl Losses {
         }
     }
 
-    fn take(&mut self, interval: ScheduleInterval) {
+    fn add_interval(&mut self, interval: ScheduleInterval) {
         let mut totals = HashMap::with_capacity(interval.containers.len());
         for one in &interval.containers {
             let id = one.container.cgroup;
@@ -287,7 +287,7 @@ impl Losses {
 }
 
 /// Whether a container lost more time than [`LOSES_CPUS`] to others.
-fn loses(interval: &ScheduleInterval) -> bool {
+fn has_large_loss(interval: &ScheduleInterval) -> bool {
     let most = LOSES_CPUS * interval.length.as_nanos() as f64;
     let mut losses = interval.containers.iter().map(|c| c.loss.taken_ns());
     losses.any(|ns| ns as f64 > most)

@@ -35,7 +35,7 @@ impl Notifier {
     }
 
     /// Sends `state`, such as `READY=1`; several assignments are lines of it. Errors are ignored.
-    pub fn tell(&self, state: &str) {
+    pub fn send(&self, state: &str) {
         if let Some(socket) = &self.socket {
             let _ = socket.send(state.as_bytes());
         }
@@ -43,10 +43,10 @@ impl Notifier {
 
     /// Sends a sign of life if one is due. Cheap: called in every turn of the control loop, and
     /// only there, so that systemd notices a loop that hangs.
-    pub fn beat(&mut self, now: Instant) {
+    pub fn send_sign_of_life(&mut self, now: Instant) {
         let due = self.watchdog.as_mut().is_some_and(|w| w.is_due(now));
         if due {
-            self.tell("WATCHDOG=1");
+            self.send("WATCHDOG=1");
         }
     }
 }
@@ -128,7 +128,7 @@ mod tests {
         (notifier, theirs)
     }
 
-    fn received(socket: &UnixDatagram) -> Vec<String> {
+    fn read_messages(socket: &UnixDatagram) -> Vec<String> {
         let mut buffer = [0; 256];
         let mut all = Vec::new();
         while let Ok(length) = socket.recv(&mut buffer) {
@@ -175,23 +175,23 @@ mod tests {
         let begin = Instant::now();
         // A turn every 20 ms for one limit.
         for turn in 0..1500 {
-            notifier.beat(begin + Duration::from_millis(20 * turn));
+            notifier.send_sign_of_life(begin + Duration::from_millis(20 * turn));
         }
-        assert_eq!(received(&manager), ["WATCHDOG=1"; 3]);
+        assert_eq!(read_messages(&manager), ["WATCHDOG=1"; 3]);
         // A loop that stood still sends one sign, and does not catch up.
-        notifier.beat(begin + 3 * limit);
-        notifier.beat(begin + 3 * limit);
-        assert_eq!(received(&manager).len(), 1);
+        notifier.send_sign_of_life(begin + 3 * limit);
+        notifier.send_sign_of_life(begin + 3 * limit);
+        assert_eq!(read_messages(&manager).len(), 1);
     }
 
     /// Promise 63.
     #[test]
     fn without_a_watchdog_no_sign_is_sent_and_states_are() {
         let (mut notifier, manager) = pair(None);
-        notifier.beat(Instant::now());
-        notifier.tell("READY=1\nSTATUS=observing");
-        assert_eq!(received(&manager), ["READY=1\nSTATUS=observing"]);
-        Notifier::default().tell("READY=1");
+        notifier.send_sign_of_life(Instant::now());
+        notifier.send("READY=1\nSTATUS=observing");
+        assert_eq!(read_messages(&manager), ["READY=1\nSTATUS=observing"]);
+        Notifier::default().send("READY=1");
     }
 
     /// Promise 63.
@@ -199,7 +199,7 @@ mod tests {
     fn a_manager_that_never_reads_cannot_block_the_loop() {
         let (notifier, _manager) = pair(None);
         for _ in 0..10_000 {
-            notifier.tell("STATUS=a line that nobody reads");
+            notifier.send("STATUS=a line that nobody reads");
         }
     }
 
@@ -211,7 +211,7 @@ mod tests {
         let file = UnixDatagram::bind(&path).unwrap();
         connect(path.as_os_str()).unwrap().send(b"READY=1").unwrap();
         file.set_nonblocking(true).unwrap();
-        assert_eq!(received(&file), ["READY=1"]);
+        assert_eq!(read_messages(&file), ["READY=1"]);
 
         let name = format!("cofferdam-test-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(name.as_bytes()).unwrap();
@@ -221,7 +221,7 @@ mod tests {
             .unwrap()
             .send(b"STOPPING=1")
             .unwrap();
-        assert_eq!(received(&hidden), ["STOPPING=1"]);
+        assert_eq!(read_messages(&hidden), ["STOPPING=1"]);
 
         assert!(connect("/nowhere/notify".as_ref()).is_err());
         assert!(connect(folder.path().as_os_str()).is_err());

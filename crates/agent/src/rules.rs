@@ -143,22 +143,22 @@ impl Matcher {
     }
 
     /// Whether it matches `container`.
-    pub fn matches(&self, container: &Container, known: &Known<'_>) -> bool {
+    pub fn matches(&self, container: &Container, context: &MatchContext<'_>) -> bool {
         match self {
             Matcher::Selector(Selector::Netns(name)) => {
-                let named = known.namespaces.get(name).copied();
+                let named = context.namespaces.get(name).copied();
                 let netns = named.or_else(|| name.parse().ok().map(NetnsId));
                 let has = |netns| {
                     container.netns == Some(netns) || container.further_netns.contains(&netns)
                 };
                 netns.is_some_and(has)
             }
-            Matcher::Selector(Selector::Pid(pid)) => known
+            Matcher::Selector(Selector::Pid(pid)) => context
                 .processes
                 .get(pid)
                 .is_some_and(|path| path.starts_with(&container.cgroup_path)),
             Matcher::Selector(selector) => selector.matches(container),
-            Matcher::Label { key, value } => known
+            Matcher::Label { key, value } => context
                 .labels
                 .get(key)
                 .is_some_and(|label| value.matches(label)),
@@ -177,7 +177,7 @@ impl Matcher {
 
 /// Facts about the host that matching needs in addition to the container.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'a> {
+pub struct MatchContext<'a> {
     /// Labels of the container.
     pub labels: &'a BTreeMap<String, String>,
     /// Namespaces by their name below `/run/netns`.

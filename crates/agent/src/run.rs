@@ -2,8 +2,8 @@
 
 use crate::assign::Assigner;
 use crate::config::{Config, ConfigError, Source};
-use crate::control::{Channels, Control, Ended, Open, Signals};
-use crate::effects::{Effects, HostEffects, Undone, options};
+use crate::control::{Channels, Control, EndCause, OpenEffects, Signals};
+use crate::effects::{Effects, HostEffects, RevertResult, options};
 use crate::losses::{self, OpenDiagnosis};
 use crate::notify::Notifier;
 use crate::remains;
@@ -52,7 +52,7 @@ pub enum AgentError {
     #[error(
         "{count} changes could not be reverted, first: {first}; try 'cofferdam agent --restore'"
     )]
-    NotUndone {
+    NotReverted {
         /// Number of changes that remain.
         count: usize,
         /// First of them.
@@ -63,8 +63,8 @@ pub enum AgentError {
 /// Runs the agent until a signal or a client stops it, then reverts everything that it changed.
 ///
 /// # Errors
-/// [`AgentError`]; nothing on the host is changed then, except as [`AgentError::NotUndone`] says.
-pub fn run(config: Option<&Path>) -> Result<Ended, AgentError> {
+/// [`AgentError`]; nothing on the host is changed then, except as [`AgentError::NotReverted`] says.
+pub fn run(config: Option<&Path>) -> Result<EndCause, AgentError> {
     let source = Source::new(config);
     let loaded = source.load()?;
     let process = |what: &'static str| move |why: io::Error| AgentError::Process { what, why };
@@ -86,12 +86,12 @@ pub fn run(config: Option<&Path>) -> Result<Ended, AgentError> {
     }
     let accountant = Accountant::start(Options::default())?;
     let control_socket = ControlSocket::open(&loaded.config.socket)?;
-    let mut not_restored = None;
-    match take_back() {
-        Ok(undone) => undone.log("an earlier agent had left changes"),
+    let mut not_reverted = None;
+    match revert_leftovers() {
+        Ok(reverted) => reverted.log("an earlier agent had left changes"),
         Err(why) => {
             tracing::error!("could not look for changes of an earlier agent: {why}");
-            not_restored = Some(why.to_string());
+            not_reverted = Some(why.to_string());
         }
     }
     let metrics = loaded.config.metrics.address;
@@ -99,12 +99,12 @@ pub fn run(config: Option<&Path>) -> Result<Ended, AgentError> {
     let rules = loaded.config.rules.len();
     let path = source.path.clone();
     let assigner = Assigner::new(HostFs::host(), Vec::new());
-    let openers: (Open, OpenDiagnosis) = (opener(), Box::new(losses::open));
+    let openers: (OpenEffects, OpenDiagnosis) = (opener(), Box::new(losses::open));
     let mut control = Control::start(accountant, openers, assigner, (source, loaded), signals)?;
-    control.not_taken_back(not_restored);
+    control.record_unreverted(not_reverted);
     let view = Arc::new(Mutex::new(Arc::new(control.view())));
     let (commands, incoming) = sync_channel(QUEUE);
-    let (notices, told) = channel();
+    let (notices, notices_receiver) = channel();
     let (wake_server, server_sleeper) = wake::pair().map_err(process("make a pipe"))?;
     let server = Server::new(Parts {
         control: control_socket,
@@ -112,7 +112,7 @@ pub fn run(config: Option<&Path>) -> Result<Ended, AgentError> {
         view: view.clone(),
         commands,
         wake_control,
-        notices: told,
+        notices: notices_receiver,
         sleeper: server_sleeper,
     });
     let server = std::thread::Builder::new()
@@ -132,28 +132,28 @@ pub fn run(config: Option<&Path>) -> Result<Ended, AgentError> {
         format!("{} does not exist, observing only", path.display())
     };
     tracing::info!("ready: {state}");
-    notifier.tell(&format!("READY=1\nSTATUS={state}"));
+    notifier.send(&format!("READY=1\nSTATUS={state}"));
     control.notify(notifier);
-    let (ended, undone) = control.run(&channels);
+    let (ended, reverted) = control.run(&channels);
     let _ = channels.notices.send(Notice::End);
     channels.wake_server.wake();
     if server.join().is_err() {
         tracing::error!("the thread that serves clients had panicked");
     }
-    undone.log("stopping");
+    reverted.log("stopping");
     let ended = ended?;
     tracing::info!("stopped");
-    match undone.failures.first() {
+    match reverted.failures.first() {
         None => Ok(ended),
-        Some(first) => Err(AgentError::NotUndone {
-            count: undone.failures.len(),
+        Some(first) => Err(AgentError::NotReverted {
+            count: reverted.failures.len(),
             first: first.clone(),
         }),
     }
 }
 
 /// Opens the enforcement of this host.
-fn opener() -> Open {
+fn opener() -> OpenEffects {
     Box::new(|config: &Config| match HostEffects::open(config) {
         Ok(effects) => Ok(Box::new(effects) as Box<dyn Effects>),
         Err(why) => Err(Degradation {
@@ -168,13 +168,13 @@ fn opener() -> Open {
 ///
 /// # Errors
 /// An agent is running, or the journal cannot be read.
-pub fn restore(socket: &Path) -> Result<Undone, AgentError> {
-    let undone = take_back()?;
+pub fn restore(socket: &Path) -> Result<RevertResult, AgentError> {
+    let reverted = revert_leftovers()?;
     remains::clear(Path::new(cofferdam_enforce::journal::FOLDER), socket);
-    Ok(undone)
+    Ok(reverted)
 }
 
-fn take_back() -> Result<Undone, AgentError> {
-    let report = cofferdam_enforce::revert_leftover(&options(&Config::default()))?;
-    Ok(Undone::from(&report))
+fn revert_leftovers() -> Result<RevertResult, AgentError> {
+    let report = cofferdam_enforce::restore(&options(&Config::default()))?;
+    Ok(RevertResult::from(&report))
 }

@@ -3,8 +3,8 @@
 use crate::assign::Assigner;
 use crate::client::Client;
 use crate::config::Source;
-use crate::control::{Channels, Control, Ended, Signals};
-use crate::effects::{Effects, Undone};
+use crate::control::{Channels, Control, EndCause, Signals};
+use crate::effects::{Effects, RevertResult};
 use crate::ledger::Ledger;
 use crate::losses::{Diagnose, OpenDiagnosis};
 use crate::server::{ControlSocket, Notice, Parts, Server};
@@ -38,13 +38,13 @@ pub(crate) struct World {
     pub named: Arc<Mutex<Vec<Selector>>>,
     /// Containers to which CPUs are promised.
     pub promised: Arc<Mutex<Vec<String>>>,
-    pub settled: Arc<AtomicU64>,
+    pub promises_applied: Arc<AtomicU64>,
     /// Runtime records that the ledger received.
     pub introduced: Arc<Mutex<Vec<Introduction>>>,
     /// Whether names are read from files, once that was set.
     pub reads_files: Arc<Mutex<Option<bool>>>,
     pub steps: Arc<AtomicU64>,
-    pub undone: Arc<AtomicU64>,
+    pub reverted: Arc<AtomicU64>,
     pub opened: Arc<AtomicU64>,
     pub unavailable: Arc<AtomicBool>,
     pub unreadable: Arc<AtomicBool>,
@@ -55,7 +55,7 @@ pub(crate) struct World {
     /// For each step of the effects: number of containers in the interval, and its length.
     pub judged: Arc<Mutex<Vec<(usize, Duration)>>>,
     /// Whether a container came whose use the effects do not know yet.
-    pub wants_reading: Arc<AtomicBool>,
+    pub needs_reading: Arc<AtomicBool>,
     /// Readings, between two frames of the recorder, that needed current CPU use.
     pub usage_readings: Arc<AtomicU64>,
 }
@@ -77,8 +77,8 @@ impl World {
         self.promised.lock().unwrap().clone()
     }
 
-    pub fn settled(&self) -> u64 {
-        self.settled.load(Ordering::Relaxed)
+    pub fn promises_applied(&self) -> u64 {
+        self.promises_applied.load(Ordering::Relaxed)
     }
 
     pub fn remove(&self, id: u64) {
@@ -106,7 +106,7 @@ pub(crate) fn container(id: u64, name: &str) -> Arc<Container> {
 }
 
 /// Interval in which each of `paid` (cgroup, milliseconds) paid that much for others.
-pub(crate) fn paying(length: Duration, paid: &[(u64, u64)]) -> Interval {
+pub(crate) fn interval_with_payments(length: Duration, paid: &[(u64, u64)]) -> Interval {
     let snapshot = |uptime, share: u64| Snapshot {
         time: SystemTime::UNIX_EPOCH,
         uptime,
@@ -133,7 +133,7 @@ pub(crate) fn paying(length: Duration, paid: &[(u64, u64)]) -> Interval {
 }
 
 /// Enforced container to which `ms` milliseconds were returned.
-pub(crate) fn returned(id: u64, ms: u64) -> ContainerStatus {
+pub(crate) fn status_with_returned(id: u64, ms: u64) -> ContainerStatus {
     ContainerStatus {
         cgroup: CgroupId(id),
         name: format!("c{id}"),
@@ -154,7 +154,7 @@ pub(crate) fn returned(id: u64, ms: u64) -> ContainerStatus {
 
 struct FakeLedger {
     world: World,
-    known: Vec<Arc<Container>>,
+    tracked: Vec<Arc<Container>>,
     generation: u64,
     started: Instant,
 }
@@ -180,13 +180,13 @@ impl Ledger for FakeLedger {
             return Err(ReadError("the map is gone".into()));
         }
         let before = std::mem::replace(
-            &mut self.known,
+            &mut self.tracked,
             self.world.containers.lock().unwrap().clone(),
         );
-        self.generation += u64::from(before != self.known);
-        let gone = before
+        self.generation += u64::from(before != self.tracked);
+        let ended = before
             .iter()
-            .filter(|c| !self.known.iter().any(|k| k.cgroup == c.cgroup));
+            .filter(|c| !self.tracked.iter().any(|k| k.cgroup == c.cgroup));
         let uptime = self.started.elapsed();
         let uptime_ns = uptime.as_nanos() as u64;
         let paid_ns = u64::from(self.world.pays.load(Ordering::Relaxed)) * uptime_ns / 2;
@@ -207,7 +207,7 @@ impl Ledger for FakeLedger {
             time: SystemTime::now(),
             uptime,
             cpus: vec![(CpuId(0), CpuTime::default())],
-            containers: gone.chain(&self.known).map(entry).collect(),
+            containers: ended.chain(&self.tracked).map(entry).collect(),
             unattributed_ns: BTreeMap::new(),
             health: Health::default(),
             sampling: Some(Arc::new(Sampling {
@@ -219,7 +219,7 @@ impl Ledger for FakeLedger {
     }
 
     fn containers(&self) -> Vec<Arc<Container>> {
-        self.known.clone()
+        self.tracked.clone()
     }
 
     fn name(&mut self, selectors: &[Selector]) -> Result<(), ReadError> {
@@ -273,18 +273,18 @@ impl Effects for FakeEffects {
         promised.len() < before
     }
 
-    fn settle(&mut self) {
-        self.0.settled.fetch_add(1, Ordering::Relaxed);
+    fn apply_promises(&mut self) {
+        self.0.promises_applied.fetch_add(1, Ordering::Relaxed);
     }
 
     fn step(&mut self, interval: &Interval) {
-        let told = (interval.containers.len(), interval.length);
-        self.0.judged.lock().unwrap().push(told);
+        let judged = (interval.containers.len(), interval.length);
+        self.0.judged.lock().unwrap().push(judged);
         self.0.steps.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn wants_reading(&self) -> bool {
-        self.0.wants_reading.load(Ordering::Relaxed)
+    fn needs_reading(&self) -> bool {
+        self.0.needs_reading.load(Ordering::Relaxed)
     }
 
     fn status(&self) -> EnforcementStatus {
@@ -294,9 +294,9 @@ impl Effects for FakeEffects {
         }
     }
 
-    fn undo(self: Box<Self>) -> Undone {
-        self.0.undone.fetch_add(1, Ordering::Relaxed);
-        Undone::default()
+    fn revert(self: Box<Self>) -> RevertResult {
+        self.0.reverted.fetch_add(1, Ordering::Relaxed);
+        RevertResult::default()
     }
 }
 
@@ -305,7 +305,7 @@ struct FakeDiagnosis;
 
 /// Interval in which each container is entitled to a CPU, gets half of it, and loses `lost_ms` of
 /// each second to the host.
-pub(crate) fn losing(
+pub(crate) fn interval_with_losses(
     containers: &[Arc<Container>],
     length: Duration,
     lost_ms: u64,
@@ -343,7 +343,11 @@ impl Diagnose for FakeDiagnosis {
         containers: &[Arc<Container>],
         _: BTreeMap<CgroupId, CpuAmount>,
     ) -> Result<Option<ScheduleInterval>, String> {
-        Ok(Some(losing(containers, Duration::from_secs(1), 500)))
+        Ok(Some(interval_with_losses(
+            containers,
+            Duration::from_secs(1),
+            500,
+        )))
     }
 
     fn rest(&mut self) -> Result<(), String> {
@@ -362,16 +366,16 @@ pub(crate) struct TestAgent {
     terminate: Arc<AtomicBool>,
     reload: Arc<AtomicBool>,
     wake: Waker,
-    control: Option<JoinHandle<(Result<Ended, ReadError>, Undone)>>,
+    control: Option<JoinHandle<(Result<EndCause, ReadError>, RevertResult)>>,
     server: Option<JoinHandle<()>>,
 }
 
 impl TestAgent {
     pub fn start(config: &str) -> TestAgent {
-        TestAgent::with(config, World::default())
+        TestAgent::start_with(config, World::default())
     }
 
-    pub fn with(config: &str, world: World) -> TestAgent {
+    pub fn start_with(config: &str, world: World) -> TestAgent {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agent.toml");
         let head = format!(
@@ -384,14 +388,14 @@ impl TestAgent {
         let (wake_control, sleeper) = wake::pair().unwrap();
         let (wake_server, server_sleeper) = wake::pair().unwrap();
         let (commands, incoming) = sync_channel(64);
-        let (notices, told) = channel();
+        let (notices, notices_receiver) = channel();
         let signals = Signals::default();
         let (terminate, reload) = (signals.terminate.clone(), signals.reload.clone());
         let socket = ControlSocket::open(&loaded.config.socket).unwrap();
         let metrics = loaded.config.metrics.address;
         let ledger = FakeLedger {
             world: world.clone(),
-            known: Vec::new(),
+            tracked: Vec::new(),
             generation: 0,
             started: Instant::now(),
         };
@@ -399,7 +403,7 @@ impl TestAgent {
         let theirs = world.clone();
         let control = std::thread::spawn(move || {
             let world = theirs.clone();
-            let open: crate::control::Open = Box::new(move |_| {
+            let open: crate::control::OpenEffects = Box::new(move |_| {
                 world.opened.fetch_add(1, Ordering::Relaxed);
                 if world.unavailable.load(Ordering::Relaxed) {
                     return Err(Degradation {
@@ -447,7 +451,7 @@ impl TestAgent {
             view,
             commands,
             wake_control,
-            notices: told,
+            notices: notices_receiver,
             sleeper: server_sleeper,
         });
         TestAgent {
@@ -479,20 +483,20 @@ impl TestAgent {
         std::fs::write(path, head + config).unwrap();
     }
 
-    pub fn hang_up(&self) {
+    pub fn send_sighup(&self) {
         self.reload.store(true, Ordering::Relaxed);
         self.wake.wake();
     }
 
     /// Ends the agent like SIGTERM does.
-    pub fn stop(&mut self) -> Option<Ended> {
+    pub fn stop(&mut self) -> Option<EndCause> {
         self.terminate.store(true, Ordering::Relaxed);
         self.wake.wake();
         self.join()
     }
 
     /// Waits for the end of the agent.
-    pub fn join(&mut self) -> Option<Ended> {
+    pub fn join(&mut self) -> Option<EndCause> {
         let (ended, _) = self.control.take()?.join().unwrap();
         self.server.take()?.join().unwrap();
         Some(ended.unwrap())

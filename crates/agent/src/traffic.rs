@@ -12,7 +12,7 @@ pub(crate) struct Traffic {
 
 impl Traffic {
     /// Sum of the control socket's counts and the scrapers'.
-    pub fn with(self, scrapers: cofferdam_exporter::Traffic) -> Traffic {
+    pub fn plus(self, scrapers: cofferdam_exporter::Traffic) -> Traffic {
         Traffic {
             refused_connections: self.refused_connections + scrapers.evicted,
             timeouts: self.timeouts + scrapers.timeouts,

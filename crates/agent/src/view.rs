@@ -1,10 +1,10 @@
 //! View: the state that the control loop publishes to the threads that answer clients.
 
 use crate::conditions::Condition;
-use crate::harm::Recent;
 use crate::latency::LatencyView;
 use crate::losses::LossView;
-use crate::otlp::Sent;
+use crate::otlp::PushCounts;
+use crate::recent_readings::RecentReadings;
 use crate::recorder::HistoryView;
 use cofferdam_host::with_remedy;
 use cofferdam_records::status::{
@@ -24,7 +24,7 @@ pub(crate) struct View {
     pub enforcement: Arc<EnforcementStatus>,
     pub losses: Arc<LossView>,
     pub conditions: Vec<Condition>,
-    pub recent: Arc<Recent>,
+    pub recent: Arc<RecentReadings>,
     pub latency: Arc<LatencyView>,
     pub history: HistoryView,
     pub nri: Option<NriRecord>,
@@ -43,7 +43,7 @@ pub(crate) struct View {
     pub failed_readings: u64,
     pub cost: Cost,
     /// Counts of pushed metrics.
-    pub sent: Sent,
+    pub sent: PushCounts,
     /// Limit on the containers with series of their own.
     pub exported: u32,
 }

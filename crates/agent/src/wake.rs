@@ -54,12 +54,12 @@ impl Sleeper {
     }
 
     /// Wakes itself, because there is more to do.
-    pub fn wake_again(&self) {
+    pub fn wake_self(&self) {
         self.own.wake();
     }
 
     /// Clears the wake-up, so that the next one is noticed.
-    pub fn rest(&self) {
+    pub fn clear(&self) {
         let mut bytes = [0; 256];
         while matches!((&self.stream).read(&mut bytes), Ok(n) if n == bytes.len()) {}
     }

@@ -6,7 +6,7 @@ use crate::exit::{Failure, Outcome, refused_without_root};
 use crate::output::Output;
 use cofferdam_accounting::StartError;
 use cofferdam_agent::config::{ConfigError, Source};
-use cofferdam_agent::{AgentError, Client, ClientError, Ended};
+use cofferdam_agent::{AgentError, Client, ClientError, EndCause};
 use cofferdam_types::{Problem, Severity};
 use std::path::Path;
 
@@ -32,8 +32,8 @@ pub fn run(args: &AgentArgs) -> Outcome {
     }
     cofferdam_agent::log::install();
     match cofferdam_agent::run(args.config.as_deref()) {
-        Ok(Ended::Stopped) => Ok(()),
-        Ok(Ended::Interrupted) => Err(Failure::Interrupted(None)),
+        Ok(EndCause::Stopped) => Ok(()),
+        Ok(EndCause::Interrupted) => Err(Failure::Interrupted(None)),
         Err(error) => Err(error.into()),
     }
 }

@@ -22,9 +22,13 @@ fn rule() -> Rule {
 }
 
 /// Looks again, and returns the texts of the selectors and the processes that have ended.
-fn look(assigner: &mut Assigner) -> (Vec<String>, Vec<u32>) {
-    assigner.looked = None;
-    let named = assigner.named().iter().map(ToString::to_string).collect();
+fn follow(assigner: &mut Assigner) -> (Vec<String>, Vec<u32>) {
+    assigner.resolved_at = None;
+    let named = assigner
+        .selectors()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     (named, assigner.ended_processes().collect())
 }
 
@@ -33,23 +37,33 @@ fn look(assigner: &mut Assigner) -> (Vec<String>, Vec<u32>) {
 fn a_reused_process_number_is_ignored() {
     let root = tempfile::tempdir().unwrap();
     let mut assigner = Assigner::new(HostFs::below(root.path()), vec![rule()]);
-    assert_eq!(look(&mut assigner), (vec![], vec![]), "it has not come yet");
+    assert_eq!(
+        follow(&mut assigner),
+        (vec![], vec![]),
+        "it has not come yet"
+    );
     process(root.path(), "/a", 100);
-    assert_eq!(look(&mut assigner), (vec!["cgroup:/a".to_owned()], vec![]));
+    assert_eq!(
+        follow(&mut assigner),
+        (vec!["cgroup:/a".to_owned()], vec![])
+    );
     // A process may move to another cgroup.
     process(root.path(), "/a/b", 100);
     assert_eq!(
-        look(&mut assigner),
+        follow(&mut assigner),
         (vec!["cgroup:/a/b".to_owned()], vec![])
     );
     std::fs::remove_dir_all(root.path().join("proc/7")).unwrap();
-    assert_eq!(look(&mut assigner), (vec![], vec![7]));
+    assert_eq!(follow(&mut assigner), (vec![], vec![7]));
     process(root.path(), "/b", 200);
-    assert_eq!(look(&mut assigner), (vec![], vec![7]));
+    assert_eq!(follow(&mut assigner), (vec![], vec![7]));
     // A new file with the same rule still means the old process. A rule set again by a person means
     // the new one.
     assigner.replace(vec![rule()]);
-    assert_eq!(look(&mut assigner), (vec![], vec![7]));
+    assert_eq!(follow(&mut assigner), (vec![], vec![7]));
     assert!(assigner.set(rule()));
-    assert_eq!(look(&mut assigner), (vec!["cgroup:/b".to_owned()], vec![]));
+    assert_eq!(
+        follow(&mut assigner),
+        (vec!["cgroup:/b".to_owned()], vec![])
+    );
 }

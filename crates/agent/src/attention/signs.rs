@@ -7,15 +7,15 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 /// Shortest time between two readings of `/proc/stat`.
-const LOOK: Duration = Duration::from_millis(250);
+const READ_INTERVAL: Duration = Duration::from_millis(250);
 /// A reading may take one part in this many of the time. The file lists every interrupt of the
 /// host, which takes a millisecond where there are thousands.
-const COSTS: u32 = 200;
+const COST_PARTS: u32 = 200;
 /// Rise of interrupt time that counts as a sign, as a part of a CPU. A quarter of a second holds 62
 /// ticks, so noise seldom reaches this rise on a CPU that is steady at 10%.
-const RISES: f64 = 0.1;
+const MIN_RISE: f64 = 0.1;
 /// Shortest time between two signs: the windows that they start must not add up.
-const ONCE_IN: Duration = Duration::from_secs(1);
+const SIGN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Results of the last readings.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub(crate) struct Signs {
     /// Interrupt time of each CPU before the last reading, as a part of the CPU.
     parts: Vec<f64>,
     due: Option<Instant>,
-    told: Option<Instant>,
+    last_sign: Option<Instant>,
 }
 
 impl Signs {
@@ -41,17 +41,17 @@ impl Signs {
     }
 
     /// Reads the ticks if it is time. Returns whether interrupt time has risen.
-    pub fn look(&mut self, now: Instant) -> bool {
+    pub fn detect_rise(&mut self, now: Instant) -> bool {
         if now < self.due(now) {
             return false;
         }
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();
         let took = now.elapsed();
-        self.due = Some(now + LOOK.max(took * COSTS));
-        self.take(&ticks(&text), now)
+        self.due = Some(now + READ_INTERVAL.max(took * COST_PARTS));
+        self.add_ticks(&ticks(&text), now)
     }
 
-    fn take(&mut self, ticks: &[u64], now: Instant) -> bool {
+    fn add_ticks(&mut self, ticks: &[u64], now: Instant) -> bool {
         let Some((at, before)) = self.last.replace((now, ticks.to_vec())) else {
             return false;
         };
@@ -62,14 +62,14 @@ impl Signs {
         }
         let part = |(now, before): (&u64, &u64)| now.saturating_sub(*before) as f64 / passed;
         let parts: Vec<f64> = ticks.iter().zip(&before).map(part).collect();
-        let rises = |(now, before): (&f64, &f64)| now - before >= RISES;
+        let rises = |(now, before): (&f64, &f64)| now - before >= MIN_RISE;
         let risen = parts.iter().zip(&self.parts).any(rises);
         self.parts = parts;
-        let lately = |told: Instant| now.saturating_duration_since(told) < ONCE_IN;
-        if !risen || self.told.is_some_and(lately) {
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < SIGN_INTERVAL;
+        if !risen || self.last_sign.is_some_and(is_recent) {
             return false;
         }
-        self.told = Some(now);
+        self.last_sign = Some(now);
         true
     }
 }
@@ -104,8 +104,8 @@ mod tests {
         for look in 0..40_u32 {
             ticks[0] += 2;
             ticks[1] += if (12..30).contains(&look) { 15 } else { 0 };
-            let now = start + LOOK * look;
-            if signs.take(&ticks, now) {
+            let now = start + READ_INTERVAL * look;
+            if signs.add_ticks(&ticks, now) {
                 signs_at.push(look);
             }
         }
@@ -115,7 +115,7 @@ mod tests {
         let mut found = 0;
         for look in 0..40_u32 {
             ticks[0] += if look % 2 == 0 { 25 } else { 0 };
-            found += u32::from(signs.take(&ticks, start + LOOK * look));
+            found += u32::from(signs.add_ticks(&ticks, start + READ_INTERVAL * look));
         }
         assert_eq!(found, 10, "once a second in ten seconds");
     }

@@ -266,7 +266,7 @@ pub struct Source {
 
 /// Configuration, and facts about the file that it was read from.
 #[derive(Clone, Debug, Default)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// Configuration to put in force.
     pub config: Config,
     /// Warnings about settings without effect.
@@ -285,12 +285,12 @@ impl Source {
     }
 
     /// Reads and checks the file.
-    pub fn load(&self) -> Result<Loaded, ConfigError> {
+    pub fn load(&self) -> Result<LoadedConfig, ConfigError> {
         let path = self.path.clone();
         let text = match read_text(&self.path, LARGEST_FILE_BYTES) {
             Ok(text) => text,
             Err(FileError::Io(e)) if e.kind() == ErrorKind::NotFound && !self.required => {
-                return Ok(Loaded::default());
+                return Ok(LoadedConfig::default());
             }
             Err(FileError::Io(e)) if e.kind() == ErrorKind::NotFound => {
                 return Err(ConfigError::Missing(path));
@@ -310,7 +310,7 @@ impl Source {
         if let Ok(cpus) = online_cpus(&HostFs::host()) {
             warnings.extend(check::beyond_host(&config.rules, cpus.len() as u32));
         }
-        Ok(Loaded {
+        Ok(LoadedConfig {
             config,
             warnings,
             from_file: true,
@@ -364,8 +364,8 @@ pub fn parse(text: &str) -> Result<(Config, Vec<Problem>), Vec<Problem>> {
     }
     // Report conflicts between the valid parts together with the errors of form.
     let more = checked.map_or_else(|problems| problems, |(_, warnings)| warnings);
-    let told = |p: &Problem| !check::is_consequence(p, &parsed.without);
-    problems.extend(more.into_iter().filter(told));
+    let is_no_consequence = |p: &Problem| !check::is_consequence(p, &parsed.without);
+    problems.extend(more.into_iter().filter(is_no_consequence));
     problems.sort_by_key(|p| (p.severity == Severity::Warning, p.line, p.column));
     Err(problems)
 }

@@ -257,10 +257,10 @@ fn each_mistake_is_reported_with_line_column_and_remedy() {
         ("match = \"unclosed", "1:", ""),
         ("rule = []\nrule = []", "2:1", "duplicate key"),
     ] {
-        let told = first(text);
-        assert!(told.starts_with(place), "{text}: {told}");
-        assert!(told.contains(words), "{text}: {told}");
-        assert_eq!(told.lines().count(), 1, "{told}");
+        let message = first(text);
+        assert!(message.starts_with(place), "{text}: {message}");
+        assert!(message.contains(words), "{text}: {message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
     }
 }
 
@@ -269,20 +269,20 @@ fn each_mistake_is_reported_with_line_column_and_remedy() {
 fn all_mistakes_are_reported_at_once_errors_first() {
     let text = "[[rule]]\nmatch = \"*\"\n[[rule]]\nmatch = \"a\"\n[[rule]]\nmatch = \"id:x\"\n\
                 [metrics]\naddress = \"x\"";
-    let told = refused(text);
-    assert_eq!(told.len(), 3, "{told:?}");
-    assert!(told[0].contains("error") && told[1].contains("error"));
-    assert!(told[2].contains("warning: never reached") && told[2].contains("line 1"));
+    let messages = refused(text);
+    assert_eq!(messages.len(), 3, "{messages:?}");
+    assert!(messages[0].contains("error") && messages[1].contains("error"));
+    assert!(messages[2].contains("warning: never reached") && messages[2].contains("line 1"));
 }
 
 /// Promise 27.
 #[test]
 fn conflicting_rules_are_refused_and_useless_rules_cause_warnings() {
     let conflict = "[[rule]]\nmatch = \"a\"\n[[rule]]\nmatch = \"a\"\nnetwork_cpu = \"enforce\"";
-    let told = first(conflict);
+    let message = first(conflict);
     assert!(
-        told.starts_with("4:9: error") && told.contains("line 1"),
-        "{told}"
+        message.starts_with("4:9: error") && message.contains("line 1"),
+        "{message}"
     );
     let twice = "[[rule]]\nmatch = \"a\"\n[[rule]]\nmatch = \"a\"";
     let (config, warnings) = parse(twice).unwrap();
@@ -332,11 +332,14 @@ fn a_binary_file_is_refused_in_one_line() {
         path: path.clone(),
         required: true,
     };
-    let told = source.load().unwrap_err().to_string();
-    assert!(told.contains("byte 6") && told.contains("UTF-8"), "{told}");
+    let message = source.load().unwrap_err().to_string();
+    assert!(
+        message.contains("byte 6") && message.contains("UTF-8"),
+        "{message}"
+    );
     std::fs::write(&path, "[[rule]]\nmatch = 5\n").unwrap();
-    let told = source.load().unwrap_err().to_string();
-    assert!(told.contains("x.toml:2:9: "), "{told}");
+    let message = source.load().unwrap_err().to_string();
+    assert!(message.contains("x.toml:2:9: "), "{message}");
     let folder = Source {
         path: folder.path().into(),
         required: true,
@@ -379,13 +382,13 @@ debt_bound = 3
 match = "b"
 cpus = 1
 "#;
-    let told = refused(text);
-    let lines: Vec<usize> = told
+    let messages = refused(text);
+    let lines: Vec<usize> = messages
         .iter()
         .map(|t| t.split(':').next().unwrap().parse().unwrap())
         .collect();
     // The rule in line 7 has an amount, which is wrong. That it needs one is not reported.
-    assert_eq!(lines, [3, 4, 6, 10, 11, 14, 15, 18], "{told:#?}");
+    assert_eq!(lines, [3, 4, 6, 10, 11, 14, 15, 18], "{messages:#?}");
 }
 
 /// Promise 75.

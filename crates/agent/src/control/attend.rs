@@ -2,7 +2,7 @@
 //! period.
 
 use super::Control;
-use crate::attention::{Why, is_pressed};
+use crate::attention::{ExactReason, has_victim};
 use crate::ledger::Ledger;
 use cofferdam_accounting::ReadError;
 use cofferdam_records::status::PAYS;
@@ -51,7 +51,7 @@ impl<L: Ledger> Control<L> {
         let reserved = self.assigner.reserved();
         if self.losses.step(&containers, reserved, now) {
             match &self.losses.view.interval {
-                Some(losses) => self.conditions.lose(losses, now),
+                Some(losses) => self.conditions.record_losses(losses, now),
                 None => self.conditions.forget_losses(),
             }
         }
@@ -65,8 +65,8 @@ impl<L: Ledger> Control<L> {
         if let Some(seen) = self.readings.ledger().window()
             && !(self.window.as_ref()).is_some_and(|last| Arc::ptr_eq(last, &seen))
         {
-            if self.is_pressed_in(&seen) {
-                self.attention.note(Why::Pressed, now);
+            if self.has_victim_in(&seen) {
+                self.attention.add_reason(ExactReason::VictimSuspected, now);
             }
             self.attention.note_traffic(&seen, now);
             self.window = Some(seen);
@@ -78,7 +78,9 @@ impl<L: Ledger> Control<L> {
         }
         match mode {
             AccountingMode::Exact => self.signs.forget(),
-            AccountingMode::Sampled if self.signs.look(now) => self.readings.ledger().look_now(),
+            AccountingMode::Sampled if self.signs.detect_rise(now) => {
+                self.readings.ledger().look_now()
+            }
             AccountingMode::Sampled => {}
         }
         let wanted = self.attention.wanted(now);
@@ -97,7 +99,7 @@ impl<L: Ledger> Control<L> {
     }
 
     /// Makes the ledger exact for a client that reads it.
-    pub(super) fn look_closely(&mut self) {
+    pub(super) fn count_exactly(&mut self) {
         self.note_watched(Instant::now());
         if self.readings.mode() == AccountingMode::Exact && self.ordered == AccountingMode::Exact {
             return;
@@ -111,7 +113,7 @@ impl<L: Ledger> Control<L> {
     }
 
     fn note_watched(&mut self, now: Instant) {
-        self.attention.note(Why::Watched, now);
+        self.attention.add_reason(ExactReason::Watched, now);
         self.losses.look_closely(now);
     }
 
@@ -124,15 +126,15 @@ impl<L: Ledger> Control<L> {
     pub(super) fn note_reasons(&mut self, judged: &Interval) {
         let now = Instant::now();
         if self.busy {
-            self.attention.note(Why::Enforced, now);
+            self.attention.add_reason(ExactReason::Enforced, now);
         }
         let says_enough = judged.length >= SAYS_ENOUGH;
         if says_enough {
             self.attention.note_traffic(judged, now);
         }
         let suffers = self.conditions.now().iter().any(|c| c.name == PAYS);
-        if suffers || (says_enough && self.is_pressed_in(judged)) {
-            self.attention.note(Why::Pressed, now);
+        if suffers || (says_enough && self.has_victim_in(judged)) {
+            self.attention.add_reason(ExactReason::VictimSuspected, now);
         }
     }
 
@@ -148,7 +150,7 @@ impl<L: Ledger> Control<L> {
     /// Skips a step when there is nothing to do: a reading of many containers costs more than all
     /// else. Returns whether it did.
     pub(super) fn rests(&mut self) -> bool {
-        let may = self.effects.as_ref().is_some_and(|e| e.may_rest());
+        let may = self.effects.as_ref().is_some_and(|e| e.can_rest());
         let lately = self.stepped.is_some_and(|at| at.elapsed() < OBSERVING);
         // The step itself reports a failed reading.
         if self.busy || !may || !lately || !self.readings.are_calm().unwrap_or(false) {
@@ -158,8 +160,8 @@ impl<L: Ledger> Control<L> {
         true
     }
 
-    fn is_pressed_in(&self, seen: &Interval) -> bool {
-        is_pressed(seen) || self.effects.as_ref().is_some_and(|e| e.would_look(seen))
+    fn has_victim_in(&self, seen: &Interval) -> bool {
+        has_victim(seen) || self.effects.as_ref().is_some_and(|e| e.would_act(seen))
     }
 }
 

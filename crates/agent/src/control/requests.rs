@@ -1,12 +1,13 @@
 //! Requests of clients and signals to the control loop.
 
 use super::{Channels, Control, now, warnings};
-use crate::config::{Config, ConfigError, Loaded};
+use crate::config::{Config, ConfigError, LoadedConfig};
 use crate::ledger::Ledger;
 use crate::rules::Rule;
 use crate::server::{ListenError, Notice, find_group};
 use crate::wire::{
-    Changed, Refusal, RefusalCode, Reloaded, Request, SetRule, Stopping, ok_line, refusal_line,
+    ChangeResult, Refusal, RefusalCode, ReloadResult, Request, SetRule, StopResult, ok_line,
+    refusal_line,
 };
 use std::path::PathBuf;
 use std::time::Duration;
@@ -41,12 +42,12 @@ impl<L: Ledger> Control<L> {
                     estimates,
                 } => {
                     if !estimates {
-                        self.look_closely();
+                        self.count_exactly();
                     }
                     match self.readings.read(FRESH) {
                         Ok(snapshot) => Notice::Reading {
                             client,
-                            gone: self.readings.gone_since(gone_after),
+                            ended: self.readings.ended_since(gone_after),
                             snapshot,
                         },
                         Err(error) => answer(client, Err::<(), _>(error.to_string())),
@@ -65,7 +66,7 @@ impl<L: Ledger> Control<L> {
             channels.wake_server.wake();
         }
         // More requests may be waiting: return at once.
-        channels.sleeper.wake_again();
+        channels.sleeper.wake_self();
         show
     }
 
@@ -73,13 +74,13 @@ impl<L: Ledger> Control<L> {
         match request {
             Request::Reload => {
                 let reloaded = self.reload(channels);
-                let kept = |e| format!("{e}; the old configuration stays in force");
-                answer(client, reloaded.map_err(kept))
+                let explain = |e| format!("{e}; the old configuration stays in force");
+                answer(client, reloaded.map_err(explain))
             }
             Request::Stop => {
                 tracing::info!("stop requested over the socket");
                 self.stop = true;
-                answer(client, Ok(Stopping { stopping: true }))
+                answer(client, Ok(StopResult { stopping: true }))
             }
             Request::Set(rule) => {
                 let SetRule(rule) = *rule;
@@ -87,21 +88,21 @@ impl<L: Ledger> Control<L> {
                 if !self.assigner.set(rule) {
                     let most = crate::assign::MOST_SET;
                     let why = format!("{most} rules are set already: clear one, or use the file");
-                    return answer(client, Err::<Changed, _>(why));
+                    return answer(client, Err::<ChangeResult, _>(why));
                 }
                 tracing::info!("rule for '{text}' set over the socket");
                 self.step();
                 let set = self.rules.first().map_or(0, |r| r.containers);
-                answer(client, Ok(Changed { containers: set }))
+                answer(client, Ok(ChangeResult { containers: set }))
             }
             Request::Clear { matches } => {
                 if !self.assigner.clear(&matches) {
                     let why = format!("no rule for '{matches}' was set over the socket");
-                    return answer(client, Err::<Changed, _>(why));
+                    return answer(client, Err::<ChangeResult, _>(why));
                 }
                 tracing::info!("rule for '{matches}' cleared over the socket");
                 self.step();
-                answer(client, Ok(Changed { containers: 0 }))
+                answer(client, Ok(ChangeResult { containers: 0 }))
             }
             // The server itself, or `serve`, answers these.
             Request::Status | Request::Snapshot { .. } => {
@@ -112,7 +113,7 @@ impl<L: Ledger> Control<L> {
 
     /// Puts the current configuration file in force as a whole, or keeps the old configuration and
     /// returns the reason.
-    pub(super) fn reload(&mut self, channels: &Channels) -> Result<Reloaded, ReloadError> {
+    pub(super) fn reload(&mut self, channels: &Channels) -> Result<ReloadResult, ReloadError> {
         let loaded = match self.check() {
             Ok(loaded) => loaded,
             Err(error) => {
@@ -137,15 +138,15 @@ impl<L: Ledger> Control<L> {
         tracing::info!("configuration in force: {rules} rules");
         let path = self.source.path.display();
         self.notifier
-            .tell(&format!("STATUS={rules} rules from {path}"));
-        Ok(Reloaded {
+            .send(&format!("STATUS={rules} rules from {path}"));
+        Ok(ReloadResult {
             rules: self.config.rules.len() as u64,
             warnings: self.configuration.warnings.clone(),
         })
     }
 
     /// Loads the current configuration file and checks that it can be put in force.
-    fn check(&self) -> Result<Loaded, ReloadError> {
+    fn check(&self) -> Result<LoadedConfig, ReloadError> {
         let loaded = self.source.load()?;
         if let Some(group) = &loaded.config.socket.group {
             find_group(group).map_err(|source| ReloadError::Group {
@@ -167,7 +168,7 @@ impl<L: Ledger> Control<L> {
         // Send it even if unchanged: the port may be free by now.
         let _ = channels.notices.send(Notice::Metrics(new.metrics.address));
         channels.wake_server.wake();
-        let asked = new.rules.iter().any(Rule::changes_host);
+        let changes_host = new.rules.iter().any(Rule::changes_host);
         let options = new.enforcement.debt_bound != old.enforcement.debt_bound
             || new.reservation != old.reservation;
         // Switch even if unchanged: a missing part may be available by now.
@@ -179,15 +180,15 @@ impl<L: Ledger> Control<L> {
             .switch(&new.web, &new.socket, history, &channels.view);
         self.recorder.switch(new);
         let moved = self.nri.switch(&new.nri);
-        if (options || !asked)
+        if (options || !changes_host)
             && let Some(effects) = self.effects.take()
         {
             // New options restart the enforcement. Without a rule that needs it, nothing stays
             // changed.
-            let undone = effects.undo();
-            undone.log("enforcement ends");
-            self.undo_failures = undone.failures;
-            self.try_again = None;
+            let result = effects.revert();
+            result.log("enforcement ends");
+            self.revert_failures = result.failures;
+            self.retry_at = None;
         }
         if moved {
             self.read_runtime_files(true);

@@ -20,25 +20,25 @@ use std::time::{Duration, Instant};
 
 /// Longest wait for the runtime at the end, after the agent has returned all CPUs to the
 /// containers.
-const LAST_WORD: Duration = Duration::from_millis(500);
+const END_WAIT: Duration = Duration::from_millis(500);
 /// Name of the container that only holds a pod's namespaces.
 const PAUSE: &str = "pause";
 
 impl<L: Ledger> Control<L> {
     /// Serves the runtime. Returns whether a change must be published.
     pub(super) fn serve_runtime(&mut self, sleeper: BorrowedFd<'_>) -> bool {
-        let turn = self.nri.turn(sleeper, Instant::now());
+        let turn = self.nri.take_turn(sleeper, Instant::now());
         if turn.lost {
             self.read_runtime_files(true);
         }
         let any = turn.lost || !turn.events.is_empty();
         for event in turn.events {
-            self.take(event);
+            self.handle(event);
         }
         any
     }
 
-    fn take(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         match event {
             Event::Configured { .. } | Event::Shutdown => {}
             Event::Synchronized {
@@ -62,15 +62,15 @@ impl<L: Ledger> Control<L> {
             Event::Update(container, wanted, call) => self.update(&container.id, wanted, call),
             Event::Changed(id) => {
                 self.due = Instant::now();
-                self.unsettled |= self.has_promise(&id);
+                self.has_open_promises |= self.has_promise(&id);
             }
             Event::Stopped(id) => self.withdraw(&id),
             Event::Gone(id) => {
                 self.withdraw(&id);
                 self.readings.ledger().forget_introduced(&id);
-                let gone = self.nri.roster.remove(&id);
+                let removed = self.nri.roster.remove(&id);
                 // containerd (2.4) does not report the end of pods that it had before its restart.
-                if let Some(pod) = gone.map(|c| c.pod.id.clone())
+                if let Some(pod) = removed.map(|c| c.pod.id.clone())
                     && !self.nri.roster.has_containers(&pod)
                 {
                     self.nri.roster.remove_pod(&pod);
@@ -100,7 +100,7 @@ impl<L: Ledger> Control<L> {
         }
         self.nri.roster.replace(pods, containers);
         self.introduce(all);
-        self.assigner.look_at_all_again();
+        self.assigner.match_all_again();
         // Apply the rules at once, not a step later.
         self.due = Instant::now();
     }
@@ -111,15 +111,15 @@ impl<L: Ledger> Control<L> {
         if self.nri.roster.pod(&container.pod.id).is_none() {
             self.nri.roster.add_pod(container.pod.clone());
         }
-        let told = self.nri.roster.add(container.clone());
-        let before = self.to_be(&container);
+        let added = self.nri.roster.add(container.clone());
+        let before = self.expected_container(&container);
         let pods = Pods {
             roster: &self.nri.roster,
             may_ask: &self.config.nri.may_ask,
         };
         let (_, decision) = self.assigner.decide(&before, pods);
         let promised = match decision.policy.cpu {
-            CpuPolicy::Strict(amount) if told.is_some() => {
+            CpuPolicy::Strict(amount) if added.is_some() => {
                 if self.effects.is_none() {
                     self.open_effects();
                 }
@@ -140,7 +140,7 @@ impl<L: Ledger> Control<L> {
         let Some(cpus) = promised else {
             return;
         };
-        self.unsettled = true;
+        self.has_open_promises = true;
         self.promised.insert(container.id.clone(), cpus.clone());
         container.annotations.insert(MADE_ON.to_owned(), cpus);
         self.nri.roster.add(container);
@@ -157,11 +157,11 @@ impl<L: Ledger> Control<L> {
                 Err(_) => return self.nri.answer(call, None),
             };
             if let Err(error) = self.readings.ledger().follow(now, sleeper.fd()) {
-                let _ = self.failed(error);
+                let _ = self.note_failed_reading(error);
             }
             let containers = self.readings.containers();
             self.follow_rules(&containers);
-            self.settle();
+            self.apply_promises();
         }
         self.promised.remove(id);
         self.nri.answer(call, None);
@@ -170,51 +170,52 @@ impl<L: Ledger> Control<L> {
     /// Handles a change of a container's resources, in place or by the kubelet's CPU manager.
     fn update(&mut self, id: &str, wanted: Resources, call: Call) {
         self.nri.answer(call, None);
-        let known = self.nri.roster.container(id).map(|c| c.resources.clone());
-        if known.as_ref() != Some(&wanted) && self.nri.roster.set_resources(id, wanted).is_some() {
-            self.assigner.look_again(id);
+        let current = self.nri.roster.container(id).map(|c| c.resources.clone());
+        if current.as_ref() != Some(&wanted) && self.nri.roster.set_resources(id, wanted).is_some()
+        {
+            self.assigner.match_again(id);
             // The runtime must write the requested resources first.
             self.followed = None;
-            self.due = self.due.min(Instant::now() + super::SHOW);
+            self.due = self.due.min(Instant::now() + super::PUBLISH_INTERVAL);
         }
     }
 
     fn withdraw(&mut self, id: &str) {
         self.promised.remove(id);
         if let Some(effects) = &mut self.effects {
-            self.unsettled |= effects.withdraw(id);
+            self.has_open_promises |= effects.withdraw(id);
         }
     }
 
     /// Whether the runtime may have overwritten a part of the container's reservation.
     fn has_promise(&self, id: &str) -> bool {
-        let told = self.nri.roster.container(id);
-        told.is_some_and(|c| c.annotations.contains_key(MADE_ON))
+        let record = self.nri.roster.container(id);
+        record.is_some_and(|c| c.annotations.contains_key(MADE_ON))
     }
 
     /// Applies the promises made or withdrawn since the last call to the host.
-    pub(super) fn settle(&mut self) {
-        if std::mem::take(&mut self.unsettled)
+    pub(super) fn apply_promises(&mut self) {
+        if std::mem::take(&mut self.has_open_promises)
             && let Some(effects) = &mut self.effects
         {
-            effects.settle();
+            effects.apply_promises();
         }
     }
 
     fn introduce(&mut self, containers: Vec<Introduction>) {
         if let Err(error) = self.readings.ledger().introduce(containers) {
-            let _ = self.failed(error);
+            let _ = self.note_failed_reading(error);
         }
     }
 
     pub(super) fn read_runtime_files(&mut self, read: bool) {
         if let Err(error) = self.readings.ledger().read_runtime_files(read) {
-            let _ = self.failed(error);
+            let _ = self.note_failed_reading(error);
         }
     }
 
     /// Container as the inventory will describe it once it exists.
-    fn to_be(&self, container: &Container) -> cofferdam_types::Container {
+    fn expected_container(&self, container: &Container) -> cofferdam_types::Container {
         let path = cgroup_path(&container.cgroups_path).unwrap_or_default();
         cofferdam_types::Container {
             id: Some(container.id.clone()),
@@ -233,9 +234,10 @@ impl<L: Ledger> Control<L> {
             .iter()
             .map(|c| c.to_string())
             .collect();
-        let made = self.nri.roster.containers();
-        let made = made.filter(|c| !c.is_stopped && c.annotations.contains_key(MADE_ON));
-        let updates: Vec<Update> = made
+        let containers = self.nri.roster.containers();
+        let containers =
+            containers.filter(|c| !c.is_stopped && c.annotations.contains_key(MADE_ON));
+        let updates: Vec<Update> = containers
             .map(|c| Update {
                 container: c.id.clone(),
                 cpus: cpus.join(","),
@@ -245,9 +247,9 @@ impl<L: Ledger> Control<L> {
             return;
         }
         self.nri.update(&updates);
-        let until = Instant::now() + LAST_WORD;
+        let until = Instant::now() + END_WAIT;
         while Instant::now() < until && self.nri.is_connected() {
-            let turn = self.nri.turn(sleeper, Instant::now());
+            let turn = self.nri.take_turn(sleeper, Instant::now());
             for event in turn.events {
                 match event {
                     Event::Updated { .. } => return,
@@ -281,8 +283,8 @@ fn of_container(container: &Container) -> Introduction {
 }
 
 /// Path at which a runtime creates a cgroup. `asked` is a path, or `SLICE:PREFIX:NAME` for systemd.
-fn cgroup_path(asked: &str) -> Option<PathBuf> {
-    let mut parts = asked.split(':');
+fn cgroup_path(requested: &str) -> Option<PathBuf> {
+    let mut parts = requested.split(':');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
         (Some(path), None, ..) if path.starts_with('/') => Some(path.into()),
         (Some(slice), Some(prefix), Some(name), None) => {
@@ -306,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_cgroup_is_where_either_driver_makes_it() {
-        for (asked, path) in [
+        for (requested, path) in [
             ("/kubepods/pod1/abc", Some("/kubepods/pod1/abc")),
             (
                 "kubepods-burstable-pod1.slice:cri-containerd:abc",
@@ -319,7 +321,11 @@ mod tests {
             ("a:b", None),
             ("a:b:c:d", None),
         ] {
-            assert_eq!(cgroup_path(asked), path.map(PathBuf::from), "{asked}");
+            assert_eq!(
+                cgroup_path(requested),
+                path.map(PathBuf::from),
+                "{requested}"
+            );
         }
     }
 }

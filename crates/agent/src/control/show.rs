@@ -1,6 +1,6 @@
 //! Output of the control loop: its log, and the view that answers clients and scrapes.
 
-use super::told::{Line, unmatched};
+use super::degradation_log::{Line, unmatched};
 use super::{Channels, Control};
 use crate::ledger::Ledger;
 use crate::rules::Rule;
@@ -34,7 +34,7 @@ impl<L: Ledger> Control<L> {
     }
 
     /// Logs what has become degraded, and what no longer is.
-    pub(super) fn tell_changes(&mut self) {
+    pub(super) fn log_degradations(&mut self) {
         let mut status = match &self.effects {
             Some(effects) => effects.status(),
             None => EnforcementStatus::default(),
@@ -49,25 +49,25 @@ impl<L: Ledger> Control<L> {
             let name = Some(container.name.as_str());
             lines.extend(container.degraded.iter().map(|d| line(name, d)));
         }
-        let known = |name: &str| self.assigner.knows(name);
-        let news = self.told.update(lines, known, Instant::now());
-        for line in news.begins {
+        let exists = |name: &str| self.assigner.has_container(name);
+        let changes = self.degradations.update(lines, exists, Instant::now());
+        for line in changes.begins {
             tracing::warn!("degraded: {line}");
         }
-        for line in news.ends {
+        for line in changes.ends {
             tracing::info!("no longer degraded: {line}");
         }
-        self.conditions.give_back(&status);
+        self.conditions.record_returned(&status);
         self.enforcement = Arc::new(status);
-        self.shown = Some(Instant::now());
+        self.published_at = Some(Instant::now());
     }
 
     /// Adds the refused requests of pods to the degradations that have other causes.
     fn add_refusals(&self, status: &mut EnforcementStatus) {
         for (container, policy, problems) in self.assigner.problems() {
-            let known = status.containers.iter_mut();
-            match known.into_iter().find(|c| c.cgroup == container.cgroup) {
-                Some(known) => known.degraded.extend_from_slice(problems),
+            let statuses = status.containers.iter_mut();
+            match statuses.into_iter().find(|c| c.cgroup == container.cgroup) {
+                Some(found) => found.degraded.extend_from_slice(problems),
                 None => status.containers.push(ContainerStatus {
                     cgroup: container.cgroup,
                     name: container.name.clone(),
@@ -81,21 +81,21 @@ impl<L: Ledger> Control<L> {
     }
 
     /// Logs each rule that has matched no container for a while, and each that matches again.
-    pub(super) fn tell_unmatched_rules(&mut self) {
+    pub(super) fn log_unmatched_rules(&mut self) {
         let rules = self.rules.clone();
         let lines = unmatched(&rules);
         // There may be a thousand rules, and each is looked up.
         let all: HashSet<&str> = rules.iter().map(|rule| rule.matches.as_str()).collect();
-        let known = |matches: &str| all.contains(matches);
-        let news = self.unmatched.update(lines, known, Instant::now());
+        let exists = |matches: &str| all.contains(matches);
+        let changes = self.unmatched.update(lines, exists, Instant::now());
         let name = |line: &Line| {
             let matches = line.container.as_deref().unwrap_or_default();
             format!("the rule for '{matches}' ({})", line.text)
         };
-        for line in &news.begins {
+        for line in &changes.begins {
             tracing::warn!("{} matches no container: it has no effect", name(line));
         }
-        for line in &news.ends {
+        for line in &changes.ends {
             tracing::info!("{} matches a container now", name(line));
         }
     }
@@ -138,7 +138,7 @@ impl<L: Ledger> Control<L> {
                 "the accounting cannot be read; the log says why".to_owned(),
             );
         }
-        for failure in &self.undo_failures {
+        for failure in &self.revert_failures {
             add("not_taken_back", failure.clone());
         }
         for pid in self.assigner.ended_processes() {
@@ -179,7 +179,7 @@ impl<L: Ledger> Control<L> {
             steps: self.steps,
             failed_readings: self.failed_readings,
             cost: self.cost,
-            sent: self.otlp.sent(),
+            sent: self.otlp.counts(),
             exported: self.config.metrics.containers,
         }
     }

@@ -16,9 +16,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Time between two readings of the rings.
-const READ_EVERY: Duration = Duration::from_millis(20);
+const READ_INTERVAL: Duration = Duration::from_millis(20);
 /// Time between two updates of the containers and the view.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const UPDATE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Sums of one container, direction and protocol.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,7 +48,7 @@ pub(crate) struct LatencyView {
     pub memory_bytes: u64,
 }
 
-struct Shared {
+struct SharedMeasurements {
     stop: AtomicBool,
     wanted: Mutex<Vec<Arc<Container>>>,
     view: Mutex<Arc<LatencyView>>,
@@ -60,7 +60,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Running measurement thread. Dropping it ends the thread and unloads the programs.
 pub(super) struct Measuring {
-    shared: Arc<Shared>,
+    shared: Arc<SharedMeasurements>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -73,7 +73,7 @@ impl Measuring {
         };
         let meter = Meter::load(sizes, config.start)?;
         let reader = meter.reader()?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedMeasurements {
             stop: AtomicBool::new(false),
             wanted: Mutex::default(),
             view: Mutex::default(),
@@ -114,7 +114,7 @@ impl Drop for Measuring {
         self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             // The result does not matter: the thread has ended or panicked.
-            let _gone = thread.join();
+            let _result = thread.join();
         }
     }
 }
@@ -128,23 +128,23 @@ struct Worker {
 }
 
 impl Worker {
-    fn run(mut self, shared: &Shared) {
+    fn run(mut self, shared: &SharedMeasurements) {
         let mut due = Instant::now();
         while !shared.stop.load(Ordering::Relaxed) {
             let measured = &mut self.measured;
             self.reader.take(|sample| add(measured, &sample));
             if Instant::now() >= due {
-                due = Instant::now() + LOOK_EVERY;
-                if let Err(why) = self.look(shared) {
+                due = Instant::now() + UPDATE_INTERVAL;
+                if let Err(why) = self.update(shared) {
                     tracing::error!("latency is no longer measured: {why}");
                     return;
                 }
             }
-            std::thread::sleep(READ_EVERY);
+            std::thread::sleep(READ_INTERVAL);
         }
     }
 
-    fn look(&mut self, shared: &Shared) -> Result<(), MeasureError> {
+    fn update(&mut self, shared: &SharedMeasurements) -> Result<(), MeasureError> {
         self.meter.tend()?;
         let wanted = locked(&shared.wanted).clone();
         self.follow(&wanted)?;
@@ -164,20 +164,20 @@ impl Worker {
 
     /// Measures one container per network namespace, the first. The others of a pod share its path.
     fn follow(&mut self, containers: &[Arc<Container>]) -> Result<(), MeasureError> {
-        let mut there: BTreeMap<NetnsId, &Arc<Container>> = BTreeMap::new();
+        let mut present: BTreeMap<NetnsId, &Arc<Container>> = BTreeMap::new();
         for container in containers {
             if let Ok(netns) = measurable(container) {
-                there.entry(netns).or_insert(container);
+                present.entry(netns).or_insert(container);
             }
         }
-        let gone = |n: &&NetnsId| !there.contains_key(n);
-        let gone: Vec<NetnsId> = self.measured.keys().filter(gone).copied().collect();
-        for netns in gone {
+        let has_ended = |n: &&NetnsId| !present.contains_key(n);
+        let ended: Vec<NetnsId> = self.measured.keys().filter(has_ended).copied().collect();
+        for netns in ended {
             self.meter.off(netns);
             self.measured.remove(&netns);
         }
-        let count = there.len();
-        for (netns, container) in there {
+        let count = present.len();
+        for (netns, container) in present {
             if let Some(measured) = self.measured.get_mut(&netns) {
                 measured.container = container.clone();
             } else if self.measured.len() < self.most {

@@ -53,7 +53,7 @@ impl Drop for Service {
         drop(self.wake.take());
         if let Some(thread) = self.thread.take() {
             // The result does not matter: the thread has ended or panicked.
-            let _gone = thread.join();
+            let _result = thread.join();
         }
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::losing;
+use crate::testing::interval_with_losses;
 use cofferdam_diagnosis::windows::PERIOD;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,9 +16,9 @@ struct Host {
     log: Vec<String>,
 }
 
-struct Made(Rc<RefCell<Host>>);
+struct SyntheticDiagnosis(Rc<RefCell<Host>>);
 
-impl Diagnose for Made {
+impl Diagnose for SyntheticDiagnosis {
     fn read(
         &mut self,
         containers: &[Arc<Container>],
@@ -29,7 +29,7 @@ impl Diagnose for Made {
         let length = host.now - host.read;
         host.read = host.now;
         host.log.push(format!("read {} ms", length.as_millis()));
-        Ok((!length.is_zero()).then(|| losing(containers, length, host.lost_ms)))
+        Ok((!length.is_zero()).then(|| interval_with_losses(containers, length, host.lost_ms)))
     }
 
     fn rest(&mut self) -> Result<(), String> {
@@ -63,7 +63,8 @@ impl Scene {
             ..Host::default()
         }));
         let theirs = Rc::clone(&host);
-        let open = move || Ok(Box::new(Made(Rc::clone(&theirs))) as Box<dyn Diagnose>);
+        let open =
+            move || Ok(Box::new(SyntheticDiagnosis(Rc::clone(&theirs))) as Box<dyn Diagnose>);
         let mut losses = Losses::new(Box::new(open));
         losses.switch(DiagnosisConfig {
             enabled: true,
@@ -71,7 +72,7 @@ impl Scene {
         });
         Scene {
             host,
-            start: losses.told,
+            start: losses.covered_until,
             losses,
         }
     }
@@ -148,11 +149,15 @@ fn a_client_sees_exact_counts() {
     scene
         .losses
         .look_closely(scene.start + scene.host.borrow().now);
-    scene.pass(BETWEEN * 2);
-    let log = scene.pass(WATCHED - BETWEEN * 3);
+    scene.pass(READING_INTERVAL * 2);
+    let log = scene.pass(WATCHED - READING_INTERVAL * 3);
     assert_eq!(log, vec!["read 1000 ms"; log.len()]);
     assert_eq!(scene.counted_part(), 1.0);
-    assert!(scene.pass(BETWEEN * 4).contains(&"rests".to_owned()));
+    assert!(
+        scene
+            .pass(READING_INTERVAL * 4)
+            .contains(&"rests".to_owned())
+    );
 }
 
 /// Promise 5.

@@ -14,9 +14,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 /// Collects all current values. Those of clients are added only for the server, which has them.
 pub(super) fn values(view: &View, more: &[Degradation], traffic: Option<Traffic>) -> Values {
     let mut values = Values::default();
-    let shown = shown(view);
+    let exported = containers_with_series(view);
     let mut names = HashMap::new();
-    for entry in &shown {
+    for entry in &exported {
         ledger(&mut values, entry);
         names.insert(entry.container.cgroup, name(&entry.container));
     }
@@ -25,7 +25,7 @@ pub(super) fn values(view: &View, more: &[Degradation], traffic: Option<Traffic>
     let hosts = containers.filter(|c| c.container.is_of_host()).count();
     values.add(&CONTAINERS, &[], (all - hosts) as f64);
     values.add(&HOST_CGROUPS, &[], hosts as f64);
-    values.add(&NOT_EXPORTED, &[], (all - shown.len()) as f64);
+    values.add(&NOT_EXPORTED, &[], (all - exported.len()) as f64);
     host(&mut values, view);
     for status in &view.enforcement.containers {
         if let Some(name) = names.get(&status.cgroup) {
@@ -45,7 +45,7 @@ pub(super) fn values(view: &View, more: &[Degradation], traffic: Option<Traffic>
 
 /// Containers with series of their own: enforced or reserved ones first, then by network CPU,
 /// cgroups of the host last.
-fn shown(view: &View) -> Vec<&ContainerLedger> {
+fn containers_with_series(view: &View) -> Vec<&ContainerLedger> {
     let touched: HashSet<_> = view
         .enforcement
         .containers

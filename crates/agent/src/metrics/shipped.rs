@@ -53,28 +53,28 @@ fn check_names(query: &str) {
         .filter_map(|rest| rest.split(')').next());
     labels.extend(by.flat_map(|list| list.split(',')));
     for label in labels.into_iter().map(str::trim) {
-        let known = ["instance", "le"].contains(&label)
+        let is_known = ["instance", "le"].contains(&label)
             || metrics.iter().all(|m| m.labels.contains(&label));
-        assert!(known, "{query}: no label {label}");
+        assert!(is_known, "{query}: no label {label}");
     }
 }
 
 /// Promise 23.
 #[test]
 fn the_dashboard_asks_for_metrics_and_labels_that_exist() {
-    let text = std::fs::read_to_string(shipped("grafana-dashboard.json")).unwrap();
+    let text = std::fs::read_to_string(packaging_file("grafana-dashboard.json")).unwrap();
     let dashboard: serde_json::Value = serde_json::from_str(&text).unwrap();
     let mut found = Vec::new();
     queries(&dashboard, &mut found);
-    let asked: Vec<&String> = found.iter().filter(|q| q.contains("cofferdam_")).collect();
-    assert!(asked.len() > 25, "{found:?}");
-    for query in asked {
+    let queried: Vec<&String> = found.iter().filter(|q| q.contains("cofferdam_")).collect();
+    assert!(queried.len() > 25, "{found:?}");
+    for query in queried {
         check_names(query);
     }
 }
 
 /// Path of a file of `etc/`.
-fn shipped(name: &str) -> PathBuf {
+fn packaging_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../etc")
         .join(name)
@@ -83,19 +83,19 @@ fn shipped(name: &str) -> PathBuf {
 /// Promise 23.
 #[test]
 fn the_alerts_ask_for_metrics_that_exist() {
-    let text = std::fs::read_to_string(shipped("prometheus-rules.yaml")).unwrap();
+    let text = std::fs::read_to_string(packaging_file("prometheus-rules.yaml")).unwrap();
     let word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
     let rules = text
         .lines()
         .filter(|line| !line.trim_start().starts_with('#'));
-    let mut asked: Vec<&str> = rules
+    let mut queried: Vec<&str> = rules
         .flat_map(|line| line.split(word))
         .filter(|w| w.starts_with("cofferdam_"))
         .collect();
-    asked.sort_unstable();
-    asked.dedup();
-    assert!(asked.len() >= 10, "{asked:?}");
-    for name in asked {
+    queried.sort_unstable();
+    queried.dedup();
+    assert!(queried.len() >= 10, "{queried:?}");
+    for name in queried {
         check_names(name);
     }
 }
@@ -104,8 +104,8 @@ fn the_alerts_ask_for_metrics_that_exist() {
 /// Promise 23.
 #[test]
 fn every_alert_links_to_its_section_of_the_documents() {
-    let text = std::fs::read_to_string(shipped("prometheus-rules.yaml")).unwrap();
-    let page = std::fs::read_to_string(shipped("../docs/src/guide/alerts.md")).unwrap();
+    let text = std::fs::read_to_string(packaging_file("prometheus-rules.yaml")).unwrap();
+    let page = std::fs::read_to_string(packaging_file("../docs/src/guide/alerts.md")).unwrap();
     let mut alerts = 0;
     for rule in text.split("- alert: ").skip(1) {
         let name = rule.lines().next().unwrap();
@@ -135,14 +135,17 @@ fn every_alert_links_to_its_section_of_the_documents() {
 #[test]
 fn the_alerts_fire_when_they_should_and_only_then() {
     let target = std::env::var_os("CARGO_TARGET_DIR");
-    let target = target.map_or(shipped("../target"), Into::into);
+    let target = target.map_or(packaging_file("../target"), Into::into);
     let own = target.join("tools/promtool");
     let promtool = if own.exists() { own } else { "promtool".into() };
     let out = std::process::Command::new(&promtool)
         .args(["test", "rules"])
-        .arg(shipped("prometheus-rules-test.yaml"))
+        .arg(packaging_file("prometheus-rules-test.yaml"))
         .output();
     let out = out.unwrap_or_else(|e| panic!("{}: {e}; see scripts/setup", promtool.display()));
-    let said = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success() && said.contains("SUCCESS"), "{said}");
+    let output = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
+    assert!(
+        out.status.success() && output.contains("SUCCESS"),
+        "{output}"
+    );
 }

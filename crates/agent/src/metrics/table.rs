@@ -18,7 +18,7 @@ pub struct Metric {
     pub stem: &'static str,
     /// Base unit, empty for counts.
     pub unit: &'static str,
-    /// Kind.
+    /// Kind of the metric.
     pub kind: Kind,
     /// Labels, in order.
     pub labels: &'static [&'static str],

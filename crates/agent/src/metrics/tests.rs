@@ -254,7 +254,7 @@ pub(crate) fn full(containers: u64) -> View {
             cpu: Duration::from_secs(1),
             resident_bytes: 1,
         },
-        sent: crate::otlp::Sent {
+        sent: crate::otlp::PushCounts {
             requests: 3,
             failures: 1,
         },
@@ -414,12 +414,12 @@ fn containers_beyond_the_limit_are_counted_and_the_enforced_stay() {
     // The cgroup of the host is left out too, although it causes even more.
     assert_eq!(value(&text, not), Some(99.0));
     // The one that caused most among the others stays.
-    let shown: HashSet<&str> = text
+    let exported: HashSet<&str> = text
         .lines()
         .filter(|l| l.starts_with("cofferdam_container_owed_seconds{"))
         .filter_map(|l| l.split("cgroup=\"").nth(1)?.split('"').next())
         .collect();
-    assert_eq!(shown, HashSet::from(["/tenants/1", "/tenants/100"]));
+    assert_eq!(exported, HashSet::from(["/tenants/1", "/tenants/100"]));
 }
 
 /// Promise 22.

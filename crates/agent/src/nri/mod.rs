@@ -44,7 +44,7 @@ enum Link {
     Off,
     /// Disconnected; the next attempt is at `until`.
     Down { until: Instant, why: String },
-    /// Connected.
+    /// Connection to the runtime.
     Up(Box<Up>),
 }
 
@@ -134,7 +134,7 @@ impl Nri {
     }
 
     /// Connects, reads and writes as far as possible without blocking.
-    pub fn turn(&mut self, sleeper: BorrowedFd<'_>, now: Instant) -> Turn {
+    pub fn take_turn(&mut self, sleeper: BorrowedFd<'_>, now: Instant) -> Turn {
         let mut turn = Turn::default();
         if self.due().is_some_and(|until| now >= until) {
             self.connect(sleeper, now);
@@ -159,15 +159,15 @@ impl Nri {
         }
         let shutdown = turn.events.contains(&Event::Shutdown);
         if let Some(error) = ended {
-            self.lose(error.to_string(), now);
+            self.disconnect(error.to_string(), now);
             turn.lost = true;
             // Nobody waits for these answers.
             turn.events.clear();
         } else if shutdown {
-            self.lose("the runtime has shut the plugin down".to_owned(), now);
+            self.disconnect("the runtime has shut the plugin down".to_owned(), now);
             turn.lost = true;
         } else {
-            self.listen();
+            self.update_waiter();
         }
         turn
     }
@@ -184,7 +184,7 @@ impl Nri {
         self.counts.answers += 1;
         self.counts.late += u64::from(took > ANSWER_WITHIN);
         self.counts.slowest = self.counts.slowest.max(took);
-        self.listen();
+        self.update_waiter();
     }
 
     /// Requests other CPUs for containers.
@@ -194,7 +194,7 @@ impl Nri {
         {
             up.session.update(updates);
             let _ = up.socket.flush(&mut up.session);
-            self.listen();
+            self.update_waiter();
         }
     }
 
@@ -217,11 +217,11 @@ impl Nri {
                     malformed: 0,
                 }));
             }
-            Err(e) => self.lose(format!("cannot connect to {}: {e}", path.display()), now),
+            Err(e) => self.disconnect(format!("cannot connect to {}: {e}", path.display()), now),
         }
     }
 
-    fn lose(&mut self, why: String, now: Instant) {
+    fn disconnect(&mut self, why: String, now: Instant) {
         let news = match &self.link {
             Link::Down { why: before, .. } => *before != why,
             Link::Up(up) => {
@@ -244,9 +244,9 @@ impl Nri {
     }
 
     /// Waits for room to write only while data is unsent.
-    fn listen(&mut self) {
+    fn update_waiter(&mut self) {
         if let (Link::Up(up), Some(waiter)) = (&self.link, &mut self.waiter) {
-            waiter.want_room(up.socket.as_fd(), !up.session.unsent().is_empty());
+            waiter.wait_for_room(up.socket.as_fd(), !up.session.unsent().is_empty());
         }
     }
 

@@ -17,7 +17,7 @@ impl Node {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("nri.sock");
         let listener = UnixListener::bind(&path).unwrap();
-        let agent = TestAgent::with(&config(&path, may_ask), world);
+        let agent = TestAgent::start_with(&config(&path, may_ask), world);
         (Node { listener, agent }, folder)
     }
 
@@ -59,21 +59,21 @@ fn a_strict_container_is_created_on_its_promised_cpus() {
     let mut runtime = node.accept();
     let (name, updates) = runtime.greet(Vec::new(), Vec::new()).unwrap();
     assert_eq!((name.as_str(), updates.len()), ("cofferdam", 0));
-    let made = create(&mut runtime, &asking("1", "shop", STRICT), "c1");
-    let adjust = made.adjust.expect("it was promised CPUs");
+    let response = create(&mut runtime, &asking("1", "shop", STRICT), "c1");
+    let adjust = response.adjust.expect("it was promised CPUs");
     let cpu = adjust.linux.unwrap().resources.unwrap().cpu.unwrap();
     assert_eq!(cpu.cpus, "7");
     assert!(cpu.shares.is_none());
     assert_eq!(adjust.annotations["made-on.cofferdam.dev/cpus"], "7");
     // The neighbours must leave before it may run.
-    until("settled", || node.agent.world.settled() == 1);
+    until("settled", || node.agent.world.promises_applied() == 1);
     assert_eq!(node.agent.world.promises(), ["c1"]);
-    let gone = ContainerRequest {
+    let removal = ContainerRequest {
         pod: Some(pod("1", "shop", "web")),
         container: Some(container("c1", "1", "app", 1024)),
         linux_resources: None,
     };
-    let _: api::UpdateContainerResponse = runtime.call("RemoveContainer", &gone).unwrap();
+    let _: api::UpdateContainerResponse = runtime.call("RemoveContainer", &removal).unwrap();
     until("withdrawn", || node.agent.world.promises().is_empty());
 }
 
@@ -83,13 +83,13 @@ fn a_namespace_that_may_not_ask_gets_nothing() {
     let (node, _folder) = Node::start("\"team-*\"", World::default());
     let mut runtime = node.accept();
     runtime.greet(Vec::new(), Vec::new()).unwrap();
-    let made = create(&mut runtime, &asking("1", "shop", STRICT), "c1");
-    assert_eq!(made, CreateContainerResponse::default());
-    let made = create(&mut runtime, &asking("2", "team-a", STRICT), "c2");
-    assert!(made.adjust.is_some());
+    let response = create(&mut runtime, &asking("1", "shop", STRICT), "c1");
+    assert_eq!(response, CreateContainerResponse::default());
+    let response = create(&mut runtime, &asking("2", "team-a", STRICT), "c2");
+    assert!(response.adjust.is_some());
     let garbage = [("cofferdam.dev/cpu", "yes please")];
-    let made = create(&mut runtime, &asking("3", "team-a", &garbage), "c3");
-    assert_eq!(made, CreateContainerResponse::default());
+    let response = create(&mut runtime, &asking("3", "team-a", &garbage), "c3");
+    assert_eq!(response, CreateContainerResponse::default());
     let status = node.agent.client().status().unwrap();
     let nri = status.nri.unwrap();
     assert!(nri.connected);
@@ -136,8 +136,8 @@ fn a_restarted_runtime_is_found_again() {
     let (node, folder) = Node::start("\"*\"", World::default());
     let mut runtime = node.accept();
     runtime.greet(Vec::new(), Vec::new()).unwrap();
-    let made = create(&mut runtime, &asking("1", "shop", STRICT), "c1");
-    assert!(made.adjust.is_some());
+    let response = create(&mut runtime, &asking("1", "shop", STRICT), "c1");
+    assert!(response.adjust.is_some());
     drop(runtime);
     until("its absence is said", || {
         let status = node.agent.client().status().unwrap();
@@ -173,10 +173,10 @@ fn a_hostile_runtime_costs_its_connection_and_nothing_else() {
         stream.write_all(garbage).unwrap();
         until("it is said", || {
             let status = node.agent.client().status().unwrap();
-            let said = |d: &cofferdam_records::status::DegradedRecord| {
+            let has_text = |d: &cofferdam_records::status::DegradedRecord| {
                 d.text.contains("does not keep to the protocol")
             };
-            status.degraded.iter().any(said)
+            status.degraded.iter().any(has_text)
         });
     }
     let mut runtime = node.accept();

@@ -22,7 +22,7 @@ impl Waiter {
     }
 
     /// Sets whether to wait for room to write to `second`, too.
-    pub fn want_room(&mut self, second: BorrowedFd<'_>, room: bool) {
+    pub fn wait_for_room(&mut self, second: BorrowedFd<'_>, room: bool) {
         if room == self.room {
             return;
         }

@@ -30,7 +30,7 @@ pub struct OtlpConfig {
 
 /// Cumulative counts of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sent {
+pub(crate) struct PushCounts {
     /// Requests that the collector accepted.
     pub requests: u64,
     /// Requests that it refused, or that were skipped because it was still busy with the last one.
@@ -44,7 +44,7 @@ pub(crate) struct Otlp {
     worker: Option<Worker>,
     due: Option<Instant>,
     /// Counts of workers that have ended.
-    before: Sent,
+    before: PushCounts,
     /// Outlasts the workers: after a reload the collector stores the same streams.
     streams: Arc<Mutex<Streams>>,
     unavailable: Option<String>,
@@ -53,12 +53,12 @@ pub(crate) struct Otlp {
 #[derive(Debug)]
 struct Worker {
     views: SyncSender<(Arc<View>, Moment)>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<PushState>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    sent: Sent,
+struct PushState {
+    sent: PushCounts,
     /// Cause of the last failure.
     failed: Option<String>,
 }
@@ -69,7 +69,7 @@ impl Otlp {
         if *config == self.config && self.unavailable.is_none() {
             return;
         }
-        self.before = self.sent();
+        self.before = self.counts();
         self.worker = None;
         self.unavailable = None;
         self.config.clone_from(config);
@@ -111,10 +111,10 @@ impl Otlp {
     }
 
     /// Counts of all requests.
-    pub fn sent(&self) -> Sent {
+    pub fn counts(&self) -> PushCounts {
         let now = self.worker.as_ref().map(|worker| worker.state().sent);
         let now = now.unwrap_or_default();
-        Sent {
+        PushCounts {
             requests: self.before.requests + now.requests,
             failures: self.before.failures + now.failures,
         }
@@ -135,16 +135,16 @@ impl Worker {
     fn start(config: &OtlpConfig, streams: Arc<Mutex<Streams>>) -> std::io::Result<Worker> {
         // One view may wait while another is sent.
         let (views, incoming) = sync_channel(1);
-        let state = Arc::new(Mutex::new(State::default()));
+        let state = Arc::new(Mutex::new(PushState::default()));
         let sender = Sender::new(config.endpoint.clone());
         let shared = state.clone();
         std::thread::Builder::new()
             .name("cofferdam-otlp".into())
-            .spawn(move || work(&sender, &incoming, &shared, &streams))?;
+            .spawn(move || send_views(&sender, &incoming, &shared, &streams))?;
         Ok(Worker { views, state })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PushState> {
         lock(&self.state)
     }
 }
@@ -153,7 +153,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl State {
+impl PushState {
     /// Counts a failed request, and logs it unless the previous one failed too.
     fn fail(&mut self, why: String) {
         self.sent.failures += 1;
@@ -166,10 +166,10 @@ impl State {
 }
 
 /// Sends views until the control loop drops the channel.
-fn work(
+fn send_views(
     sender: &Sender,
     views: &Receiver<(Arc<View>, Moment)>,
-    state: &Mutex<State>,
+    state: &Mutex<PushState>,
     streams: &Mutex<Streams>,
 ) {
     // The call fails only for a buffer that is too short.

@@ -126,7 +126,7 @@ impl Sender {
             return Err(SendError::Refused {
                 endpoint: endpoint(),
                 status: status.as_u16(),
-                words: words(&body.unwrap_or_default()),
+                words: first_line(&body.unwrap_or_default()),
             });
         }
         // The request was accepted. An unreadable answer does not change that.
@@ -135,7 +135,7 @@ impl Sender {
             Some(partial) if partial.rejected_data_points > 0 => Err(SendError::Rejected {
                 endpoint: endpoint(),
                 points: partial.rejected_data_points,
-                words: words(partial.error_message.as_bytes()),
+                words: first_line(partial.error_message.as_bytes()),
             }),
             _ => Ok(()),
         }
@@ -143,13 +143,13 @@ impl Sender {
 }
 
 /// Begin of a collector's message, as one line of text.
-fn words(bytes: &[u8]) -> String {
+fn first_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let clean = |c: char| if c.is_control() { ' ' } else { c };
     let text: String = text.chars().map(clean).take(LONGEST_WORDS).collect();
     let text = text.trim();
-    let said = if text.is_empty() { "no reason" } else { text };
-    said.to_owned()
+    let message = if text.is_empty() { "no reason" } else { text };
+    message.to_owned()
 }
 
 #[cfg(test)]
@@ -185,16 +185,16 @@ mod tests {
 
     #[test]
     fn the_words_of_a_collector_are_one_short_line() {
-        assert_eq!(words(b"no\n\x1b[2Jroom"), "no  [2Jroom");
-        assert_eq!(words(b""), "no reason");
-        assert_eq!(words(&[b'a'; 4096]).len(), LONGEST_WORDS);
+        assert_eq!(first_line(b"no\n\x1b[2Jroom"), "no  [2Jroom");
+        assert_eq!(first_line(b""), "no reason");
+        assert_eq!(first_line(&[b'a'; 4096]).len(), LONGEST_WORDS);
     }
 
     proptest::proptest! {
         #[test]
         fn no_text_panics(text in ".{0,300}") {
             let _ = text.parse::<Endpoint>();
-            let _ = words(text.as_bytes());
+            let _ = first_line(text.as_bytes());
         }
     }
 }

@@ -16,12 +16,12 @@ const SECOND: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One request as a collector sees it.
-struct Heard {
+struct ReceivedRequest {
     head: Vec<String>,
     body: Vec<u8>,
 }
 
-fn hear(stream: &TcpStream) -> Heard {
+fn read_request(stream: &TcpStream) -> ReceivedRequest {
     let mut reader = BufReader::new(stream);
     let mut head = Vec::new();
     loop {
@@ -36,7 +36,7 @@ fn hear(stream: &TcpStream) -> Heard {
     let length = head.iter().find_map(|l| l.strip_prefix("content-length: "));
     let mut body = vec![0; length.unwrap().parse().unwrap()];
     reader.read_exact(&mut body).unwrap();
-    Heard { head, body }
+    ReceivedRequest { head, body }
 }
 
 fn answer(mut stream: &TcpStream, status: &str, body: &[u8]) {
@@ -51,14 +51,14 @@ fn answer(mut stream: &TcpStream, status: &str, body: &[u8]) {
 
 /// Starts a collector that gives these answers, one after the other. Returns the requests that it
 /// receives.
-fn collector(answers: Vec<(&'static str, Vec<u8>)>) -> (SocketAddr, Receiver<Heard>) {
+fn collector(answers: Vec<(&'static str, Vec<u8>)>) -> (SocketAddr, Receiver<ReceivedRequest>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let (heard, all) = channel();
+    let (received, all) = channel();
     std::thread::spawn(move || {
         for (status, body) in answers {
             let (stream, _) = listener.accept().unwrap();
-            heard.send(hear(&stream)).unwrap();
+            received.send(read_request(&stream)).unwrap();
             answer(&stream, status, &body);
         }
     });
@@ -72,10 +72,10 @@ fn to(address: SocketAddr) -> Option<OtlpConfig> {
     })
 }
 
-fn wait(otlp: &Otlp, what: impl Fn(Sent) -> bool) {
+fn wait(otlp: &Otlp, what: impl Fn(PushCounts) -> bool) {
     let until = Instant::now() + PATIENCE;
-    while !what(otlp.sent()) {
-        assert!(Instant::now() < until, "{:?}", otlp.sent());
+    while !what(otlp.counts()) {
+        assert!(Instant::now() < until, "{:?}", otlp.counts());
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -145,7 +145,7 @@ fn a_request_has_every_metric_with_its_resource() {
 /// Promise 22.
 #[test]
 fn a_collector_receives_one_request_when_it_is_due() {
-    let (address, heard) = collector(vec![("200 OK", Vec::new())]);
+    let (address, received) = collector(vec![("200 OK", Vec::new())]);
     let mut otlp = Otlp::default();
     assert!(!otlp.is_due(Instant::now()));
     otlp.switch(&to(address));
@@ -153,17 +153,17 @@ fn a_collector_receives_one_request_when_it_is_due() {
     assert!(otlp.is_due(now));
     otlp.send(Arc::new(full(2)), now);
     assert!(!otlp.is_due(now) && otlp.is_due(now + SECOND));
-    let heard = heard.recv_timeout(PATIENCE).unwrap();
-    assert_eq!(heard.head[0], "post /v1/metrics http/1.1");
+    let received = received.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(received.head[0], "post /v1/metrics http/1.1");
     let kind = "content-type: application/x-protobuf".to_owned();
-    assert!(heard.head.contains(&kind), "{:?}", heard.head);
-    let request = ExportMetricsServiceRequest::decode(&heard.body[..]).unwrap();
+    assert!(received.head.contains(&kind), "{:?}", received.head);
+    let request = ExportMetricsServiceRequest::decode(&received.body[..]).unwrap();
     assert!(request.resource_metrics.len() >= 3);
     wait(&otlp, |sent| sent.requests == 1);
     assert_eq!(otlp.degraded(), None);
     // Counts outlast the collector to which they were sent.
     otlp.switch(&None);
-    assert_eq!(otlp.sent().requests, 1);
+    assert_eq!(otlp.counts().requests, 1);
     assert!(!otlp.is_due(now + PATIENCE));
 }
 
@@ -185,7 +185,7 @@ fn a_refusal_of_the_collector_is_reported_and_retried() {
     let mut otlp = Otlp::default();
     otlp.switch(&to(address));
     let view = Arc::new(full(1));
-    for (failures, said) in [
+    for (failures, expected) in [
         (1, "answers 503: full"),
         (2, "answers 302"),
         (3, "rejects 7 data points: too [2J many"),
@@ -194,7 +194,7 @@ fn a_refusal_of_the_collector_is_reported_and_retried() {
         wait(&otlp, |sent| sent.failures == failures);
         let degraded = otlp.degraded().unwrap();
         assert_eq!(degraded.name, "otlp_unavailable");
-        assert!(degraded.text.contains(said), "{}", degraded.text);
+        assert!(degraded.text.contains(expected), "{}", degraded.text);
         assert!(degraded.text.contains(&address.to_string()));
     }
     otlp.send(view, Instant::now());
@@ -228,7 +228,7 @@ fn a_silent_collector_costs_one_queued_view() {
     let (_stream, _) = listener.accept().unwrap();
     otlp.send(view.clone(), Instant::now());
     otlp.send(view.clone(), Instant::now());
-    assert_eq!(otlp.sent().failures, 1);
+    assert_eq!(otlp.counts().failures, 1);
     assert!(otlp.degraded().unwrap().text.contains("has not answered"));
     // The references of this test, of the queued view, and at most of the one that is being read.
     assert!(Arc::strong_count(&view) <= 3);

@@ -64,20 +64,20 @@ pub(crate) fn claim(pod: &Pod, name: &str) -> Claim {
     // The pod's come first: those of the container replace them.
     for own in [false, true] {
         for (key, value) in asked(&pod.annotations, own.then_some(name)) {
-            let shown = shown(key.whole);
-            let Some((_, values)) = KEYS.iter().find(|(known, _)| *known == key.key) else {
-                let known: Vec<&str> = KEYS.iter().map(|(known, _)| *known).collect();
+            let annotation = short_text(key.whole);
+            let Some((_, values)) = KEYS.iter().find(|(name, _)| *name == key.key) else {
+                let names: Vec<&str> = KEYS.iter().map(|(name, _)| *name).collect();
                 let text = format!(
-                    "there is no annotation '{shown}': write {PREFIX}/KEY with one of {}",
-                    known.join(", ")
+                    "there is no annotation '{annotation}': write {PREFIX}/KEY with one of {}",
+                    names.join(", ")
                 );
                 problem(&mut claim, UNKNOWN, text);
                 continue;
             };
-            if !claim.take(key.key, value) {
+            if !claim.apply(key.key, value) {
                 let text = format!(
-                    "annotation '{shown}' is '{}', which is not {values}: it has no effect",
-                    self::shown(value)
+                    "annotation '{annotation}' is '{}', which is not {values}: it has no effect",
+                    short_text(value)
                 );
                 problem(&mut claim, INVALID, text);
             }
@@ -93,7 +93,7 @@ pub(crate) fn claim(pod: &Pod, name: &str) -> Claim {
 
 impl Claim {
     /// Applies one annotation. Returns false if the value is invalid.
-    fn take(&mut self, key: &str, value: &str) -> bool {
+    fn apply(&mut self, key: &str, value: &str) -> bool {
         match (key, value) {
             ("cpu", "strict") => self.strict = Some(true),
             ("cpu", "standard") => self.strict = Some(false),
@@ -134,7 +134,7 @@ fn asked<'a>(
 }
 
 /// Makes a pod's text fit for a line.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn short_text(text: &str) -> String {
     let printable = printable(text);
     match printable.char_indices().nth(MOST_REPEATED) {
         Some((end, _)) => format!("{}…", &printable[..end]),

@@ -11,7 +11,7 @@
 //! floods others must not be able to opt out.
 
 use super::Claim;
-use super::claim::shown;
+use super::claim::short_text;
 use crate::rules::Rule;
 use cofferdam_nri::Container;
 use cofferdam_types::{CpuAmount, CpuPolicy, Degradation, NetworkCpu, Policy};
@@ -73,7 +73,7 @@ pub(crate) fn decide(
     let claim = match claim.is_empty() || may_ask {
         true => claim,
         false => {
-            let namespace = shown(&container.pod.namespace);
+            let namespace = short_text(&container.pod.namespace);
             refuse(
                 MAY_NOT_ASK,
                 format!(
@@ -101,7 +101,7 @@ pub(crate) fn decide(
                 rule.map_or(0, |r| r.line)
             ),
         ),
-        (Some(asked), _) => decision.policy.network_cpu = asked,
+        (Some(requested_cpu), _) => decision.policy.network_cpu = requested_cpu,
         (None, _) => {}
     }
     let strict = claim.strict.filter(|_| !is_live);
@@ -120,7 +120,7 @@ pub(crate) fn decide(
                 format!(
                     "its CPUs are not reserved: the kubelet's CPU manager has bound it to {}; use \
                      cpuManagerPolicy none on this node, or leave reservations to the kubelet",
-                    shown(&container.resources.cpus)
+                    short_text(&container.resources.cpus)
                 ),
             );
             CpuPolicy::Standard

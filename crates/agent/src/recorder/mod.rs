@@ -31,10 +31,10 @@ const END: Duration = Duration::from_secs(2);
 
 /// Two readings, and the events between them.
 #[derive(Debug)]
-struct Cut {
+struct FrameCut {
     earlier: Arc<Snapshot>,
     later: Arc<Snapshot>,
-    gone: Vec<ContainerLedger>,
+    ended: Vec<ContainerLedger>,
     losses: Vec<Arc<LossView>>,
     conditions: Vec<Condition>,
     at: Instant,
@@ -68,7 +68,7 @@ struct Store {
 #[derive(Debug)]
 struct Running {
     settings: Settings,
-    queue: SyncSender<Cut>,
+    queue: SyncSender<FrameCut>,
     thread: JoinHandle<()>,
     store: Arc<Mutex<Store>>,
 }
@@ -155,8 +155,8 @@ impl Recorder {
         (due, conditions): (bool, impl FnOnce() -> Vec<Condition>),
     ) {
         let Some(running) = &self.running else { return };
-        let known = self.seen.as_ref().is_some_and(|l| Arc::ptr_eq(l, losses));
-        if losses.interval.is_some() && !known {
+        let is_seen = self.seen.as_ref().is_some_and(|l| Arc::ptr_eq(l, losses));
+        if losses.interval.is_some() && !is_seen {
             if self.losses.len() == MOST_LOSSES {
                 self.losses.remove(0);
             }
@@ -171,10 +171,10 @@ impl Recorder {
             self.begin = Some((snapshot.clone(), now));
             return;
         };
-        let cut = Cut {
+        let cut = FrameCut {
             earlier: begin.clone(),
             later: snapshot.clone(),
-            gone: readings.gone_since(Some(begin.uptime)),
+            ended: readings.ended_since(Some(begin.uptime)),
             losses: self.losses.clone(),
             conditions: conditions(),
             at: now,

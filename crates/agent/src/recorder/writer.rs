@@ -1,6 +1,6 @@
 //! Thread that writes frames.
 
-use super::{Counts, Cut, Settings, Store};
+use super::{Counts, FrameCut, Settings, Store};
 use cofferdam_history::{AppendError, Frame, OpenError, set_aside, sum_of_losses};
 use cofferdam_records::accounting::AccountingRecord;
 use cofferdam_records::diagnosis::DiagnosisRecord;
@@ -14,32 +14,32 @@ use std::time::{Duration, Instant, SystemTime};
 /// Time until the next attempt after a failure.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
 /// Number of frames after which the size is read again.
-const LOOK: u64 = 10;
+const USAGE_FRAMES: u64 = 10;
 
 pub(super) struct Writer {
     settings: Settings,
-    shown: Arc<Mutex<Store>>,
+    published: Arc<Mutex<Store>>,
     counts: Arc<Counts>,
     store: Option<cofferdam_history::Store>,
     try_again: Option<Instant>,
     /// Frames since the size was last read.
-    unseen: u64,
+    frames_since_usage: u64,
 }
 
 impl Writer {
-    pub fn new(settings: Settings, shown: Arc<Mutex<Store>>, counts: Arc<Counts>) -> Writer {
+    pub fn new(settings: Settings, published: Arc<Mutex<Store>>, counts: Arc<Counts>) -> Writer {
         Writer {
             settings,
-            shown,
+            published,
             counts,
             store: None,
             try_again: None,
-            unseen: 0,
+            frames_since_usage: 0,
         }
     }
 
     /// Writes frames until the control loop drops the channel.
-    pub fn run(mut self, cuts: &Receiver<Cut>) {
+    pub fn run(mut self, cuts: &Receiver<FrameCut>) {
         self.open();
         while let Ok(cut) = cuts.recv() {
             let waits = self.try_again.is_some_and(|at| Instant::now() < at);
@@ -53,9 +53,9 @@ impl Writer {
                 &self.counts.dropped
             };
             count.fetch_add(1, Ordering::Relaxed);
-            self.unseen += u64::from(written);
-            if self.unseen >= LOOK {
-                self.look();
+            self.frames_since_usage += u64::from(written);
+            if self.frames_since_usage >= USAGE_FRAMES {
+                self.read_usage();
             }
         }
     }
@@ -64,27 +64,27 @@ impl Writer {
         let (path, limits) = (self.settings.path.clone(), self.settings.limits);
         let mut opened = cofferdam_history::Store::open(&path, limits);
         if let Err(OpenError::Damaged { why, .. }) = &opened {
-            put_aside(&path, why);
+            set_damaged_aside(&path, why);
             opened = cofferdam_history::Store::open(&path, limits);
         }
         match opened {
             Ok(store) => {
                 tracing::info!("history in {}", path.display());
                 self.store = Some(store);
-                self.look();
+                self.read_usage();
                 // Read the size again after the next frame: an empty store has no begin.
-                self.unseen = LOOK - 1;
+                self.frames_since_usage = USAGE_FRAMES - 1;
             }
-            Err(why) => self.failed(&why.to_string()),
+            Err(why) => self.publish_error(&why.to_string()),
         }
     }
 
     /// Writes a frame and returns whether it succeeded. If another program has removed or damaged
     /// the store's files, the frame goes into a new store at once.
-    fn write(&mut self, cut: &Cut) -> bool {
+    fn write(&mut self, cut: &FrameCut) -> bool {
         let Ok(frame) = frame(cut) else {
             // The frame is dated before 1970, or too far ahead to be stored.
-            self.failed("the system's clock shows no time that can be kept: set it");
+            self.publish_error("the system's clock shows no time that can be kept: set it");
             return false;
         };
         let mut appended = self.append(&frame);
@@ -93,9 +93,9 @@ impl Writer {
         {
             self.store = None;
             if let AppendError::Damaged { why, .. } = why {
-                put_aside(&self.settings.path, why);
+                set_damaged_aside(&self.settings.path, why);
             }
-            self.interrupted(&why.to_string());
+            self.publish_interruption(&why.to_string());
             self.open();
             appended = self.append(&frame);
         }
@@ -103,14 +103,14 @@ impl Writer {
             // The store is not open, and the reason is published already.
             None => false,
             Some(Ok(())) => {
-                self.succeeded();
+                self.clear_error();
                 true
             }
             Some(Err(why)) => {
                 if why.needs_new_store() {
                     self.store = None;
                 }
-                self.failed(&why.to_string());
+                self.publish_error(&why.to_string());
                 false
             }
         }
@@ -120,41 +120,53 @@ impl Writer {
         self.store.as_mut().map(|store| store.append(frame))
     }
 
-    fn look(&mut self) {
-        self.unseen = 0;
+    fn read_usage(&mut self) {
+        self.frames_since_usage = 0;
         let Some(Ok(usage)) = self.store.as_ref().map(cofferdam_history::Store::usage) else {
             return;
         };
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        (shown.bytes, shown.since) = (usage.bytes, usage.since);
+        let mut published = self
+            .published
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        (published.bytes, published.since) = (usage.bytes, usage.since);
     }
 
-    fn succeeded(&mut self) {
+    fn clear_error(&mut self) {
         self.try_again = None;
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        if shown.error.take().is_some() {
+        let mut published = self
+            .published
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if published.error.take().is_some() {
             tracing::info!("history: written again");
         }
     }
 
     /// Publishes for a while that frames may be missing, although recording continues.
-    fn interrupted(&mut self, why: &str) {
+    fn publish_interruption(&mut self, why: &str) {
         tracing::warn!("{why}: earlier frames may be missing, recording continues");
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        shown.interruption = Some((why.to_owned(), Instant::now()));
+        let mut published = self
+            .published
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        published.interruption = Some((why.to_owned(), Instant::now()));
     }
 
-    fn failed(&mut self, why: &str) {
+    fn publish_error(&mut self, why: &str) {
         self.try_again = Some(Instant::now() + TRY_AGAIN);
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        if shown.error.as_deref() != Some(why) {
+        let mut published = self
+            .published
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if published.error.as_deref() != Some(why) {
             tracing::warn!("no history is kept: {why}");
         }
-        shown.error = Some(why.to_owned());
+        published.error = Some(why.to_owned());
     }
 }
 
-fn put_aside(path: &Path, why: &str) {
+fn set_damaged_aside(path: &Path, why: &str) {
     match set_aside(path) {
         Ok(to) => tracing::error!(
             "history {} is damaged ({why}): kept as {}, a new one begins",
@@ -166,9 +178,9 @@ fn put_aside(path: &Path, why: &str) {
 }
 
 /// Builds the frame between the two readings.
-fn frame(cut: &Cut) -> Result<Frame, cofferdam_history::BadTime> {
+fn frame(cut: &FrameCut) -> Result<Frame, cofferdam_history::BadTime> {
     let mut interval = cut.later.since(&cut.earlier);
-    add_gone(&mut interval, cut);
+    add_ended(&mut interval, cut);
     // Times before 1970 cannot be stored.
     interval.time = interval.time.max(SystemTime::UNIX_EPOCH);
     let mut record = AccountingRecord::new(&interval);
@@ -183,8 +195,8 @@ fn frame(cut: &Cut) -> Result<Frame, cofferdam_history::BadTime> {
 }
 
 /// Adds the last counts of containers that had ended at the later reading.
-fn add_gone(interval: &mut Interval, cut: &Cut) {
-    for last in &cut.gone {
+fn add_ended(interval: &mut Interval, cut: &FrameCut) {
+    for last in &cut.ended {
         let same = |c: &&ContainerLedger| c.container.cgroup == last.container.cgroup;
         let before = cut.earlier.containers.iter().find(same);
         interval.containers.push(match before {

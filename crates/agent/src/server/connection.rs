@@ -32,7 +32,7 @@ pub(super) enum Phase {
 
 /// Result of reading.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum ReadOutcome {
     /// No complete message yet.
     Nothing,
     /// One line, without its end.
@@ -89,7 +89,7 @@ impl Connection {
     }
 
     /// Reads the available bytes, at most one message.
-    pub fn hear(&mut self) -> Heard {
+    pub fn read_input(&mut self) -> ReadOutcome {
         let limit = LONGEST_REQUEST_BYTES;
         let fresh = self.input.is_empty();
         let mut bytes = [0; 4096];
@@ -116,15 +116,15 @@ impl Connection {
     }
 
     /// Takes the next complete message from the input.
-    fn message(&mut self) -> Heard {
+    fn message(&mut self) -> ReadOutcome {
         match self.input.iter().position(|b| *b == b'\n') {
             Some(end) => {
                 let mut line: Vec<u8> = self.input.drain(..=end).collect();
                 line.pop();
-                Heard::Line(line)
+                ReadOutcome::Line(line)
             }
-            None if self.input.len() >= LONGEST_REQUEST_BYTES => Heard::TooLong,
-            None => Heard::Nothing,
+            None if self.input.len() >= LONGEST_REQUEST_BYTES => ReadOutcome::TooLong,
+            None => ReadOutcome::Nothing,
         }
     }
 
@@ -166,9 +166,9 @@ impl Connection {
     }
 
     /// Takes a message that arrived while another was answered.
-    pub fn next_message(&mut self) -> Heard {
+    pub fn next_message(&mut self) -> ReadOutcome {
         if self.phase != Phase::Reading || self.input.is_empty() {
-            return Heard::Nothing;
+            return ReadOutcome::Nothing;
         }
         self.deadline = Instant::now() + REQUEST;
         self.message()

@@ -21,7 +21,7 @@ use crate::wire::{Refusal, RefusalCode, Request, WireSnapshot, ok_line, refusal_
 use cofferdam_exporter::{Exporter, Exposition, Format};
 use cofferdam_paths::{Admission, Peer, PeerBudget};
 use cofferdam_types::{ContainerLedger, Degradation, Snapshot};
-use connection::{Connection, Heard, Phase};
+use connection::{Connection, Phase, ReadOutcome};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -56,7 +56,7 @@ const ACCEPT_AT_ONCE: usize = 32;
 pub(crate) struct Command {
     /// Connection that waits for the answer.
     pub client: u64,
-    /// Request.
+    /// Request of the client.
     pub request: Request,
 }
 
@@ -67,7 +67,7 @@ pub(crate) enum Notice {
     Reading {
         client: u64,
         snapshot: Arc<Snapshot>,
-        gone: Vec<ContainerLedger>,
+        ended: Vec<ContainerLedger>,
     },
     /// Answer as a line.
     Answer { client: u64, line: Vec<u8> },
@@ -122,7 +122,7 @@ impl Server {
     /// Serves until stopped. Returning removes the socket's file.
     pub fn run(mut self) {
         while !self.ending {
-            self.round();
+            self.serve_once();
         }
         let until = Instant::now() + Duration::from_millis(500);
         while self
@@ -132,7 +132,7 @@ impl Server {
             && Instant::now() < until
         {
             self.connections.retain(|_, c| c.phase() == Phase::Writing);
-            self.round();
+            self.serve_once();
         }
     }
 
@@ -141,7 +141,7 @@ impl Server {
         view.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn round(&mut self) {
+    fn serve_once(&mut self) {
         let accepting = !self.ending && self.resting.is_none_or(|until| Instant::now() >= until);
         let listen = if accepting {
             PollFlags::POLLIN
@@ -171,8 +171,8 @@ impl Server {
         };
         self.serve_metrics(&http);
         if woken {
-            self.parts.sleeper.rest();
-            self.take_notices();
+            self.parts.sleeper.clear();
+            self.handle_notices();
         }
         for id in ready {
             self.serve(id);
@@ -180,7 +180,7 @@ impl Server {
         if control && accepting {
             self.accept_control();
         }
-        self.sweep();
+        self.remove_ended();
     }
 
     fn timeout(&self, accepting: bool) -> PollTimeout {
@@ -208,17 +208,17 @@ impl Server {
         for _ in 0..ACCEPT_AT_ONCE {
             let stream = match self.parts.control.listener.accept() {
                 Ok((stream, _)) => stream,
-                Err(e) => return self.accept_failed(&e),
+                Err(e) => return self.pause_accepting(&e),
             };
             let Ok(mut connection) = Connection::new(stream) else {
                 continue;
             };
-            match self.place_for(connection.uid) {
-                Some(None) => self.keep(connection),
+            match self.find_place(connection.uid) {
+                Some(None) => self.add_connection(connection),
                 Some(Some(silent)) => {
                     self.traffic.refused_connections += 1;
                     self.connections.remove(&silent);
-                    self.keep(connection);
+                    self.add_connection(connection);
                 }
                 None => {
                     self.traffic.refused_connections += 1;
@@ -232,7 +232,7 @@ impl Server {
     /// Finds a place for a connection of `uid`. `Some(None)`: there is one. `Some(Some(id))`: there
     /// is one if the connection `id` is closed, which has no pending request. `None`: there is
     /// none.
-    fn place_for(&self, uid: u32) -> Option<Option<u64>> {
+    fn find_place(&self, uid: u32) -> Option<Option<u64>> {
         let mut idle_first: Vec<(&u64, &Connection)> = self.connections.iter().collect();
         idle_first.sort_by_key(|(_, connection)| connection.deadline);
         let is_silent = |connection: &Connection| connection.phase() == Phase::Reading;
@@ -253,19 +253,19 @@ impl Server {
             return;
         };
         http.serve(ready, |scrapers| {
-            metrics::text(&self.view(), &self.degraded, self.traffic.with(scrapers))
+            metrics::text(&self.view(), &self.degraded, self.traffic.plus(scrapers))
         });
         self.http = Some(http);
     }
 
-    fn accept_failed(&mut self, error: &std::io::Error) {
+    fn pause_accepting(&mut self, error: &std::io::Error) {
         if error.kind() != std::io::ErrorKind::WouldBlock {
             tracing::debug!("cannot take a connection: {error}");
             self.resting = Some(Instant::now() + REST);
         }
     }
 
-    fn keep(&mut self, connection: Connection) {
+    fn add_connection(&mut self, connection: Connection) {
         self.next += 1;
         self.connections.insert(self.next, connection);
     }
@@ -274,8 +274,8 @@ impl Server {
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
         };
-        let heard = match connection.phase() {
-            Phase::Reading => connection.hear(),
+        let outcome = match connection.phase() {
+            Phase::Reading => connection.read_input(),
             Phase::Writing => {
                 connection.write();
                 connection.next_message()
@@ -286,21 +286,21 @@ impl Server {
                 return;
             }
         };
-        self.take(id, heard);
+        self.handle_messages(id, outcome);
     }
 
     /// Answers a message and, one by one, the further messages that arrived with it.
-    fn take(&mut self, id: u64, mut heard: Heard) {
+    fn handle_messages(&mut self, id: u64, mut outcome: ReadOutcome) {
         loop {
-            match heard {
-                Heard::Nothing => return,
-                Heard::Line(line) => self.handle(id, &line),
-                Heard::TooLong => self.refuse_length(id),
+            match outcome {
+                ReadOutcome::Nothing => return,
+                ReadOutcome::Line(line) => self.handle(id, &line),
+                ReadOutcome::TooLong => self.refuse_length(id),
             }
             let Some(connection) = self.connections.get_mut(&id) else {
                 return;
             };
-            heard = connection.next_message();
+            outcome = connection.next_message();
         }
     }
 
@@ -360,21 +360,21 @@ impl Server {
         }
     }
 
-    fn take_notices(&mut self) {
+    fn handle_notices(&mut self) {
         while let Ok(notice) = self.parts.notices.try_recv() {
             match notice {
                 Notice::Reading {
                     client,
                     snapshot,
-                    gone,
-                } => self.reply(client, ok_line(&WireSnapshot::new(&snapshot, &gone))),
-                Notice::Answer { client, line } => self.reply(client, line),
+                    ended,
+                } => self.send_reply(client, ok_line(&WireSnapshot::new(&snapshot, &ended))),
+                Notice::Answer { client, line } => self.send_reply(client, line),
                 Notice::Metrics(address) => self.open_metrics(address),
                 Notice::Group(group) => {
                     if let Err(error) = self.parts.control.set_group(group.as_deref()) {
-                        self.degrade("socket_group", error.to_string());
+                        self.add_degradation("socket_group", error.to_string());
                     } else {
-                        self.restore("socket_group");
+                        self.clear_degradation("socket_group");
                     }
                 }
                 Notice::End => self.ending = true,
@@ -383,13 +383,13 @@ impl Server {
     }
 
     /// Sends an answer of the control loop, if its client still waits.
-    fn reply(&mut self, id: u64, line: Vec<u8>) {
+    fn send_reply(&mut self, id: u64, line: Vec<u8>) {
         let waits = |c: &Connection| c.phase() == Phase::Waiting;
         if self.connections.get(&id).is_some_and(waits) {
             self.answer(id, line, false);
             if let Some(connection) = self.connections.get_mut(&id) {
-                let heard = connection.next_message();
-                self.take(id, heard);
+                let outcome = connection.next_message();
+                self.handle_messages(id, outcome);
             }
         }
     }
@@ -402,15 +402,15 @@ impl Server {
         }
         if let Some(old) = self.http.take() {
             // The counts of the old address stay in the sum.
-            self.traffic = self.traffic.with(old.traffic());
+            self.traffic = self.traffic.plus(old.traffic());
         }
         match address.map(|a| (a, Exporter::bind(a, FORMAT))) {
-            None => self.restore(NAME),
+            None => self.clear_degradation(NAME),
             Some((_, Ok(exporter))) => {
                 self.http = Some(exporter);
-                self.restore(NAME);
+                self.clear_degradation(NAME);
             }
-            Some((address, Err(why))) => self.degrade(
+            Some((address, Err(why))) => self.add_degradation(
                 NAME,
                 format!(
                     "no metrics are served: cannot listen on {address}: {why}; free it or give \
@@ -420,7 +420,7 @@ impl Server {
         }
     }
 
-    fn degrade(&mut self, name: &str, text: String) {
+    fn add_degradation(&mut self, name: &str, text: String) {
         tracing::warn!("{text}");
         self.degraded.retain(|d| d.name != name);
         self.degraded.push(Degradation {
@@ -429,11 +429,11 @@ impl Server {
         });
     }
 
-    fn restore(&mut self, name: &str) {
+    fn clear_degradation(&mut self, name: &str) {
         self.degraded.retain(|d| d.name != name);
     }
 
-    fn sweep(&mut self) {
+    fn remove_ended(&mut self) {
         let now = Instant::now();
         let traffic = &mut self.traffic;
         self.connections.retain(|_, c| {

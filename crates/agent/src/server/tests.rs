@@ -76,8 +76,8 @@ fn a_message_without_end_is_cut_off() {
     let mut stream = connect(&agent);
     // The agent may close before all is written.
     let _ = stream.get_mut().write_all(&vec![b'x'; 1 << 20]);
-    let told = line(&mut stream);
-    assert_eq!(refusal(&told), RefusalCode::TooLong);
+    let answer = line(&mut stream);
+    assert_eq!(refusal(&answer), RefusalCode::TooLong);
     assert!(agent.client().status().is_ok());
 }
 
@@ -122,15 +122,18 @@ fn a_message_may_come_in_pieces_and_several_at_once() {
 fn thousands_of_connections_exclude_no_client() {
     let agent = TestAgent::start("");
     let before = std::fs::read_dir("/proc/self/fd").unwrap().count();
-    let mut held: Vec<_> = (0..3000).map(|_| connect(&agent)).collect();
+    let mut connections: Vec<_> = (0..3000).map(|_| connect(&agent)).collect();
     // The user's longest silent connections made room for the last ones.
-    for stream in &mut held[3000 - MOST_CONTROL..] {
+    for stream in &mut connections[3000 - MOST_CONTROL..] {
         stream.get_mut().write_all(STATUS).unwrap();
         assert!(is_status(&line(stream)));
     }
-    assert!(line(&mut held[0]).is_empty(), "closed without a word");
+    assert!(
+        line(&mut connections[0]).is_empty(),
+        "closed without a word"
+    );
     assert!(agent.client().status().is_ok());
-    drop(held);
+    drop(connections);
     until("there is room again", || agent.client().status().is_ok());
     until("descriptors are closed", || {
         std::fs::read_dir("/proc/self/fd").unwrap().count() <= before + 64
@@ -202,8 +205,8 @@ fn a_reader_that_takes_no_answers_delays_no_other() {
         .map(|_| {
             let mut stream = connect(&agent);
             stream.get_mut().set_nonblocking(true).unwrap();
-            let asked = b"{\"version\":1,\"op\":\"snapshot\"}\n".repeat(100);
-            let _ = stream.get_mut().write(&asked);
+            let requests = b"{\"version\":1,\"op\":\"snapshot\"}\n".repeat(100);
+            let _ = stream.get_mut().write(&requests);
             stream
         })
         .collect();
@@ -248,10 +251,10 @@ fn metrics_are_scraped_over_http() {
     assert_eq!(rest, "");
     assert!(http(&address, "x\r\n\r\n").starts_with("HTTP/1.1 400"));
     let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(10_000));
-    let told = http(&address, &long);
+    let message = http(&address, &long);
     assert!(
-        told.starts_with("HTTP/1.1 431") || told.is_empty(),
-        "{told}"
+        message.starts_with("HTTP/1.1 431") || message.is_empty(),
+        "{message}"
     );
 }
 
@@ -328,9 +331,9 @@ fn a_living_socket_is_kept_and_a_stale_one_replaced() {
     let first = socket(&path, None).unwrap();
     let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(), 0o600);
-    let told = socket(&path, None).unwrap_err();
-    assert!(matches!(told, ListenError::Taken(_)), "{told}");
-    assert_eq!(told.to_string().lines().count(), 1);
+    let message = socket(&path, None).unwrap_err();
+    assert!(matches!(message, ListenError::Taken(_)), "{message}");
+    assert_eq!(message.to_string().lines().count(), 1);
     // Like after kill -9: the file stays, and no process listens.
     std::mem::drop(first.listener.try_clone().unwrap());
     let stale = folder.path().join("stale.sock");
@@ -355,7 +358,7 @@ fn a_file_that_is_no_socket_is_left_alone() {
     std::fs::write(&path, "mine").unwrap();
     assert!(matches!(socket(&path, None), Err(ListenError::Foreign(_))));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
-    let told = socket(&folder.path().join("x"), Some("no-such-group")).unwrap_err();
-    assert!(told.to_string().contains("groupadd"), "{told}");
+    let message = socket(&folder.path().join("x"), Some("no-such-group")).unwrap_err();
+    assert!(message.to_string().contains("groupadd"), "{message}");
     assert!(!folder.path().join("x").exists());
 }

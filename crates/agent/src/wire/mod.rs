@@ -62,7 +62,7 @@ pub enum RefusalCode {
 
 /// Result of a reload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reloaded {
+pub struct ReloadResult {
     /// Number of rules in force.
     pub rules: u64,
     /// Warnings about settings without effect.
@@ -71,14 +71,14 @@ pub struct Reloaded {
 
 /// Result of setting or clearing a rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Changed {
+pub struct ChangeResult {
     /// Number of containers that the rule matches now.
     pub containers: u64,
 }
 
 /// Confirmation that the agent has begun to stop.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stopping {
+pub struct StopResult {
     /// Always true.
     pub stopping: bool,
 }

@@ -73,7 +73,7 @@ pub struct WireContainer {
     pub pid: Option<u32>,
     /// Network devices.
     pub interfaces: Vec<InterfacePair>,
-    /// Counts.
+    /// Counts of the container.
     pub ledger: Ledger,
     /// Network CPU caused on each CPU, in the order of `cpus`.
     pub caused_by_cpu_ns: Vec<u64>,
@@ -88,10 +88,10 @@ pub struct WireContainer {
 }
 
 impl WireSnapshot {
-    /// Converts `snapshot` for the socket, with the containers that have `gone` since.
-    pub fn new(snapshot: &Snapshot, gone: &[ContainerLedger]) -> WireSnapshot {
+    /// Converts `snapshot` for the socket, with the containers that have `ended` since.
+    pub fn new(snapshot: &Snapshot, ended: &[ContainerLedger]) -> WireSnapshot {
         let time = snapshot.time.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let containers = gone.iter().chain(&snapshot.containers);
+        let containers = ended.iter().chain(&snapshot.containers);
         WireSnapshot {
             schema: SNAPSHOT.to_owned(),
             time_unix_ns: nanoseconds(time),
@@ -130,7 +130,7 @@ impl WireSnapshot {
             containers: self
                 .containers
                 .into_iter()
-                .map(WireContainer::back)
+                .map(WireContainer::into_ledger)
                 .collect(),
             unattributed_ns: self.unattributed_ns,
             health: self.health,
@@ -143,14 +143,14 @@ impl WireSnapshot {
 /// parsed: a snapshot may be 15 MiB long, and its fields are those of another version.
 pub(crate) fn other_schema(line: &[u8]) -> Option<OtherSchema> {
     #[derive(Deserialize)]
-    struct Answered {
+    struct SnapshotAnswer {
         ok: Document,
     }
     #[derive(Deserialize)]
     struct Document {
         schema: String,
     }
-    let Answered { ok } = serde_json::from_slice(line).ok()?;
+    let SnapshotAnswer { ok } = serde_json::from_slice(line).ok()?;
     (ok.schema != SNAPSHOT).then_some(OtherSchema {
         found: ok.schema,
         expected: SNAPSHOT,
@@ -183,7 +183,7 @@ impl WireContainer {
         }
     }
 
-    fn back(self) -> ContainerLedger {
+    fn into_ledger(self) -> ContainerLedger {
         ContainerLedger {
             container: Arc::new(Container {
                 cgroup: CgroupId(self.cgroup_id),
@@ -224,14 +224,15 @@ mod tests {
     #[test]
     fn a_path_that_is_no_text_crosses_the_socket() {
         let second = Duration::from_secs(1);
-        let mut entry = crate::testing::paying(second, &[(1, 1)]).containers[0].clone();
+        let mut entry =
+            crate::testing::interval_with_payments(second, &[(1, 1)]).containers[0].clone();
         let mut container = Container::clone(&entry.container);
         container.cgroup_path = OsStr::from_bytes(b"/a\xff/\x1b").into();
         container.further_netns = vec![NetnsId(8)];
         entry.container = Arc::new(container);
         let line = serde_json::to_string(&WireContainer::new(&entry)).unwrap();
         let back: WireContainer = serde_json::from_str(&line).unwrap();
-        assert_eq!(back.back().container, entry.container);
+        assert_eq!(back.into_ledger().container, entry.container);
     }
 
     /// Promise 77.

@@ -37,10 +37,10 @@ fn snapshot(tenths: u64) -> Arc<Snapshot> {
 }
 
 /// Readings of a control loop that ran for `seconds`, in steps of a tenth of a second.
-fn watched(seconds: u64, status: &EnforcementStatus) -> Recent {
-    let mut recent = Recent::default();
+fn watched(seconds: u64, status: &EnforcementStatus) -> RecentReadings {
+    let mut recent = RecentReadings::default();
     for tenths in 0..=seconds * 10 {
-        if let Some(next) = recent.with(&snapshot(tenths), &Arc::default(), status) {
+        if let Some(next) = recent.with_reading(&snapshot(tenths), &Arc::default(), status) {
             recent = next;
         }
     }
@@ -63,7 +63,7 @@ fn the_last_seconds_have_one_answer_for_all_clients() {
         let harm = recent.harm(&report).unwrap();
         let sentence = "web takes 0.30 CPUs from db for its packets.";
         assert_eq!(harm.findings[0].sentence, sentence);
-        let most = INTERVALS as u64;
+        let most = MAX_INTERVALS as u64;
         assert_eq!(harm.figures.readings, seconds.min(most));
         assert_eq!(recent.harm(&report), Some(harm));
     }
@@ -73,5 +73,5 @@ fn the_last_seconds_have_one_answer_for_all_clients() {
 #[test]
 fn the_window_of_readings_is_bounded() {
     let recent = watched(600, &EnforcementStatus::default());
-    assert_eq!(recent.moments.len(), INTERVALS + 1);
+    assert_eq!(recent.moments.len(), MAX_INTERVALS + 1);
 }

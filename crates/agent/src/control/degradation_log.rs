@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 /// Shortest degradation of a container that is logged. In a shorter one the container has ended, or
 /// was only starting.
-const LASTS: Duration = Duration::from_secs(2);
+const MIN_DURATION: Duration = Duration::from_secs(2);
 /// Time without a degradation after which it has ended.
-const ENDED: Duration = Duration::from_secs(10);
+const END_DELAY: Duration = Duration::from_secs(10);
 
 /// One degradation. It concerns the host if `container` is `None`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,7 +36,7 @@ pub(super) fn unmatched(rules: &[RuleRecord]) -> BTreeSet<Line> {
 
 /// Lines to be logged now.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct News {
+pub(super) struct LogChanges {
     pub begins: Vec<Line>,
     pub ends: Vec<Line>,
 }
@@ -47,66 +47,66 @@ impl Line {
     fn key(&self) -> Line {
         let mut is_figure = false;
         let words = self.text.split(' ');
-        let kept = words.filter(|word| !mem::replace(&mut is_figure, *word == "about"));
+        let words_of_key = words.filter(|word| !mem::replace(&mut is_figure, *word == "about"));
         Line {
             container: self.container.clone(),
-            text: kept.collect::<Vec<_>>().join(" "),
+            text: words_of_key.collect::<Vec<_>>().join(" "),
         }
     }
 }
 
 /// Degradation that holds, or held until a moment ago.
 #[derive(Debug)]
-struct Known {
+struct LoggedLine {
     /// Text as it was logged or, until then, first seen.
     line: Line,
     since: Instant,
-    seen: Instant,
+    last_seen: Instant,
     logged: bool,
 }
 
 /// Degradations, by key.
 #[derive(Debug, Default)]
-pub(super) struct Told(BTreeMap<Line, Known>);
+pub(super) struct DegradationLog(BTreeMap<Line, LoggedLine>);
 
-impl Told {
-    /// Takes the complete set of current degradations. `known` says whether a container of a name
+impl DegradationLog {
+    /// Takes the complete set of current degradations. `exists` says whether a container of a name
     /// exists.
     pub fn update(
         &mut self,
         lines: BTreeSet<Line>,
-        known: impl Fn(&str) -> bool,
+        exists: impl Fn(&str) -> bool,
         now: Instant,
-    ) -> News {
-        let mut news = News::default();
+    ) -> LogChanges {
+        let mut changes = LogChanges::default();
         for line in lines {
-            let it = self.0.entry(line.key()).or_insert_with(|| Known {
+            let entry = self.0.entry(line.key()).or_insert_with(|| LoggedLine {
                 line: line.clone(),
                 since: now,
-                seen: now,
+                last_seen: now,
                 logged: false,
             });
-            it.seen = now;
-            let lasts = now.saturating_duration_since(it.since) >= LASTS;
-            if (lasts || line.container.is_none()) && !it.logged {
-                it.logged = true;
-                it.line = line.clone();
-                news.begins.push(line);
+            entry.last_seen = now;
+            let lasts = now.saturating_duration_since(entry.since) >= MIN_DURATION;
+            if (lasts || line.container.is_none()) && !entry.logged {
+                entry.logged = true;
+                entry.line = line.clone();
+                changes.begins.push(line);
             }
         }
-        self.0.retain(|_, it| {
-            let is_there = it.line.container.as_deref().is_none_or(&known);
-            let absent = now.saturating_duration_since(it.seen);
-            if absent.is_zero() || (it.logged && is_there && absent < ENDED) {
+        self.0.retain(|_, entry| {
+            let is_there = entry.line.container.as_deref().is_none_or(&exists);
+            let absent = now.saturating_duration_since(entry.last_seen);
+            if absent.is_zero() || (entry.logged && is_there && absent < END_DELAY) {
                 return true;
             }
             // The end of a container is no improvement.
-            if it.logged && is_there {
-                news.ends.push(it.line.clone());
+            if entry.logged && is_there {
+                changes.ends.push(entry.line.clone());
             }
             false
         });
-        news
+        changes
     }
 }
 
@@ -133,13 +133,13 @@ mod tests {
     /// Promise 63.
     #[test]
     fn a_short_lived_container_is_not_logged() {
-        let (mut told, start) = (Told::default(), Instant::now());
+        let (mut log, start) = (DegradationLog::default(), Instant::now());
         let degraded = BTreeSet::from([line(Some("short"))]);
-        assert_eq!(told.update(degraded, |_| true, start), News::default());
+        assert_eq!(log.update(degraded, |_| true, start), LogChanges::default());
         let later = start + Duration::from_secs(1);
         assert_eq!(
-            told.update(BTreeSet::new(), |_| false, later),
-            News::default()
+            log.update(BTreeSet::new(), |_| false, later),
+            LogChanges::default()
         );
     }
 
@@ -148,18 +148,18 @@ mod tests {
     #[test]
     fn a_lasting_problem_is_logged_once_with_its_end() {
         for stays in [true, false] {
-            let (mut told, start) = (Told::default(), Instant::now());
+            let (mut log, start) = (DegradationLog::default(), Instant::now());
             let degraded = || BTreeSet::from([line(Some("web")), line(None)]);
             let mut begins = Vec::new();
             for second in 0..5 {
                 let now = start + Duration::from_secs(second);
-                begins.push(told.update(degraded(), |_| true, now).begins);
+                begins.push(log.update(degraded(), |_| true, now).begins);
             }
             assert_eq!(begins[0], [line(None)], "the host's at once");
             assert_eq!(begins[2], [line(Some("web"))]);
             assert_eq!(begins.concat().len(), 2);
-            let end = start + Duration::from_secs(4) + ENDED;
-            let ends = told.update(BTreeSet::new(), |_| stays, end).ends;
+            let end = start + Duration::from_secs(4) + END_DELAY;
+            let ends = log.update(BTreeSet::new(), |_| stays, end).ends;
             assert_eq!(ends.contains(&line(Some("web"))), stays);
             assert!(ends.contains(&line(None)));
         }
@@ -168,7 +168,7 @@ mod tests {
     /// Promise 23.
     #[test]
     fn a_flickering_problem_is_logged_in_two_lines() {
-        let (mut told, start) = (Told::default(), Instant::now());
+        let (mut log, start) = (DegradationLog::default(), Instant::now());
         let pays = |cpus: &str| Line {
             container: None,
             text: format!("/ pays about {cpus} CPUs for packets of others"),
@@ -180,15 +180,15 @@ mod tests {
                 1 | 2 => BTreeSet::from([pays("0.2")]),
                 _ => BTreeSet::new(),
             };
-            let news = told.update(lines, |_| true, start + step * Duration::from_millis(200));
-            all.extend([news.begins, news.ends].concat());
+            let changes = log.update(lines, |_| true, start + step * Duration::from_millis(200));
+            all.extend([changes.begins, changes.ends].concat());
         }
         assert_eq!(all, [pays("0.1")]);
         let later = |seconds: u64| start + Duration::from_secs(40 + seconds);
-        let news = told.update(BTreeSet::new(), |_| true, later(5));
-        assert_eq!(news, News::default());
-        let news = told.update(BTreeSet::new(), |_| true, later(11));
-        assert_eq!(news.ends, [pays("0.1")]);
+        let changes = log.update(BTreeSet::new(), |_| true, later(5));
+        assert_eq!(changes, LogChanges::default());
+        let changes = log.update(BTreeSet::new(), |_| true, later(11));
+        assert_eq!(changes.ends, [pays("0.1")]);
     }
 
     /// Promise 30.
@@ -204,13 +204,13 @@ mod tests {
             },
             containers,
         };
-        let told = unmatched(&[
+        let lines_of_rules = unmatched(&[
             rule("cgroup:/bar*", "enforce", 0, Some(7)),
             rule("set", "enforce", 0, None),
             rule("web-*", "enforce", 2, Some(9)),
             rule("*", "observe", 0, Some(11)),
         ]);
-        let lines: Vec<String> = told.iter().map(ToString::to_string).collect();
+        let lines: Vec<String> = lines_of_rules.iter().map(ToString::to_string).collect();
         assert_eq!(
             lines,
             [

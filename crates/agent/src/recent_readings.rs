@@ -14,11 +14,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Time between two readings.
-const BETWEEN: Duration = Duration::from_secs(1);
+const READING_INTERVAL: Duration = Duration::from_secs(1);
 /// Number of intervals behind the answer. A finding that holds in all of them lasts.
-const INTERVALS: usize = 4;
+const MAX_INTERVALS: usize = 4;
 /// Number of intervals below which there is no answer.
-const FEWEST: usize = 2;
+const MIN_INTERVALS: usize = 2;
 
 /// State of the host at one moment.
 #[derive(Clone, Debug)]
@@ -31,21 +31,21 @@ struct Moment {
 
 /// Readings of the last seconds.
 #[derive(Debug, Default)]
-pub(crate) struct Recent {
+pub(crate) struct RecentReadings {
     moments: VecDeque<Moment>,
     harm: OnceLock<Option<Harm>>,
 }
 
-impl Recent {
+impl RecentReadings {
     /// Returns the readings with this one added, or `None` while the last one is too recent.
-    pub fn with(
+    pub fn with_reading(
         &self,
         snapshot: &Arc<Snapshot>,
         losses: &Arc<LossView>,
         status: &EnforcementStatus,
-    ) -> Option<Recent> {
+    ) -> Option<RecentReadings> {
         let last = self.moments.back().map(|m| m.snapshot.uptime);
-        let is_due = last.is_none_or(|last| snapshot.uptime >= last + BETWEEN);
+        let is_due = last.is_none_or(|last| snapshot.uptime >= last + READING_INTERVAL);
         if !is_due {
             return None;
         }
@@ -57,9 +57,9 @@ impl Recent {
                 .filter_map(|c| Some((c.cgroup, c.network.as_ref()?.returned_ns)))
                 .collect(),
         };
-        let kept = self.moments.len().saturating_sub(INTERVALS);
-        let older = self.moments.iter().skip(kept).cloned();
-        Some(Recent {
+        let skipped = self.moments.len().saturating_sub(MAX_INTERVALS);
+        let older = self.moments.iter().skip(skipped).cloned();
+        Some(RecentReadings {
             moments: older.chain([moment]).collect(),
             harm: OnceLock::new(),
         })
@@ -72,7 +72,7 @@ impl Recent {
     }
 
     fn find(&self, report: &StatusReport) -> Option<Harm> {
-        if self.moments.len() <= FEWEST {
+        if self.moments.len() <= MIN_INTERVALS {
             return None;
         }
         let pairs = self.moments.iter().zip(self.moments.iter().skip(1));
