@@ -51,7 +51,7 @@ fn shift(group: u8, from: &mut Node, to: &mut Node) -> Vec<(ConnectionId, Connec
 
 /// Promise 54.
 #[test]
-fn half_open_waiting_and_time_wait_connections_move_with_their_group() {
+fn connections_in_every_state_move_with_their_group() {
     let (mut client, [mut first, mut second]) = scene();
     let ours = client.stack.connect(NOW, None, at(1, false, 7), 1);
     let ours = ours.expect("a port");

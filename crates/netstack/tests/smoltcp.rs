@@ -23,11 +23,11 @@ struct Queues {
     sent: VecDeque<Vec<u8>>,
 }
 
-struct Received(Vec<u8>);
+struct RxFrame(Vec<u8>);
 
 struct Sending<'a>(&'a mut VecDeque<Vec<u8>>);
 
-impl RxToken for Received {
+impl RxToken for RxFrame {
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
         f(&self.0)
     }
@@ -43,12 +43,12 @@ impl TxToken for Sending<'_> {
 }
 
 impl Device for Queues {
-    type RxToken<'a> = Received;
+    type RxToken<'a> = RxFrame;
     type TxToken<'a> = Sending<'a>;
 
-    fn receive(&mut self, _now: Instant) -> Option<(Received, Sending<'_>)> {
+    fn receive(&mut self, _now: Instant) -> Option<(RxFrame, Sending<'_>)> {
         let frame = self.received.pop_front()?;
-        Some((Received(frame), Sending(&mut self.sent)))
+        Some((RxFrame(frame), Sending(&mut self.sent)))
     }
 
     fn transmit(&mut self, _now: Instant) -> Option<Sending<'_>> {
@@ -64,7 +64,7 @@ impl Device for Queues {
 }
 
 /// State of smoltcp's side: interface, socket and position in its stream.
-struct Other {
+struct SmoltcpPeer {
     queues: Queues,
     interface: Interface,
     sockets: SocketSet<'static>,
@@ -74,7 +74,7 @@ struct Other {
     received: u64,
 }
 
-impl Other {
+impl SmoltcpPeer {
     fn new(now: Time, total: u64) -> Self {
         let mut queues = Queues::default();
         let mac = HardwareAddress::Ethernet(EthernetAddress([2, 0, 0, 0, 0, 2]));
@@ -143,7 +143,7 @@ fn instant(now: Time) -> Instant {
 fn talk(faults: Faults, seed: u64, v6: bool, we_open: bool, bytes: [u64; 2]) {
     let mut now = Time::from_nanos(1_000_000_000);
     let mut node = Node::new(config(0), now);
-    let mut other = Other::new(now, bytes[1]);
+    let mut other = SmoltcpPeer::new(now, bytes[1]);
     let mut ours = Stream::new(bytes[0], 3000, !we_open);
     // smoltcp 0.12 loses its retransmission timer when a FIN arrives, so our FIN follows its data.
     ours.close_after = bytes[1];

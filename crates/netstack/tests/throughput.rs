@@ -80,8 +80,8 @@ fn throughput_by_loss_and_buffer_is_that_of_the_table() {
     if std::env::var_os("COFFERDAM_UPDATE_SNAPSHOTS").is_some() {
         std::fs::write(path, &text).expect("written");
     }
-    let known = std::fs::read_to_string(path).expect("the table");
-    for (line, (name, row)) in known.lines().skip(1).zip(&rows) {
+    let expected = std::fs::read_to_string(path).expect("the table");
+    for (line, (name, row)) in expected.lines().skip(1).zip(&rows) {
         let (known_name, cells) = line.split_once(": ").expect("a row");
         assert_eq!(known_name, name);
         let cells: Vec<u64> = cells
@@ -98,7 +98,7 @@ fn throughput_by_loss_and_buffer_is_that_of_the_table() {
         }
         assert_eq!(cells.len(), row.len());
     }
-    assert_eq!(known.lines().count(), rows.len() + 1);
+    assert_eq!(expected.lines().count(), rows.len() + 1);
     // These conditions hold for any table.
     let cell =
         |name: &str, window: usize| rows.iter().find(|row| row.0 == name).expect("a row").1[window];

@@ -71,7 +71,7 @@ fn loss_and_reordering_change_nothing_but_the_time() {
 /// sleeping caller.
 /// Promise 54.
 #[test]
-fn a_sleeping_caller_is_not_woken_for_what_has_already_come() {
+fn a_sleeping_caller_is_not_woken_for_old_data() {
     let mut world = World::new(Faults::default(), 3);
     let mut apps = [false, true].map(|server| Stream::new(2000, 100, server));
     let [client, server] = &mut apps;
@@ -95,7 +95,7 @@ fn a_sleeping_caller_is_not_woken_for_what_has_already_come() {
 /// side notices.
 /// Promise 54.
 #[test]
-fn a_flow_group_moves_to_another_stack_and_its_connections_continue() {
+fn connections_continue_when_their_flow_group_moves() {
     let faults = Faults {
         loss_pct: 5,
         reorder_pct: 20,

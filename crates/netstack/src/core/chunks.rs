@@ -72,9 +72,9 @@ impl Chunks {
         self.nodes.len() as u32 - self.used
     }
 
-    /// Number of ranges of received buffers: added by [`Chunks::keep`] and not yet removed by
-    /// [`Chunks::take_kept`].
-    pub fn kept(&self) -> u32 {
+    /// Number of ranges of received buffers: added by [`Chunks::store`] and not yet removed by
+    /// [`Chunks::take_stored`].
+    pub fn stored(&self) -> u32 {
         self.kept
     }
 
@@ -126,20 +126,20 @@ impl Chunks {
 
     /// Inserts a range of a received buffer like [`Chunks::insert_after`]. Such a range may move to
     /// another list of received buffers.
-    pub fn keep(&mut self, list: &mut List, previous: u32, chunk: Chunk, seq: u32) -> bool {
+    pub fn store(&mut self, list: &mut List, previous: u32, chunk: Chunk, seq: u32) -> bool {
         let has_room = self.insert_after(list, previous, chunk, seq);
         self.kept += u32::from(has_room);
         has_room
     }
 
     /// Appends a range of a received buffer like [`Chunks::push`].
-    pub fn keep_last(&mut self, list: &mut List, chunk: Chunk, seq: u32) -> bool {
+    pub fn store_last(&mut self, list: &mut List, chunk: Chunk, seq: u32) -> bool {
         let tail = list.tail;
-        self.keep(list, tail, chunk, seq)
+        self.store(list, tail, chunk, seq)
     }
 
     /// Removes the first range of a list of received buffers.
-    pub fn take_kept(&mut self, list: &mut List) -> Option<Node> {
+    pub fn take_stored(&mut self, list: &mut List) -> Option<Node> {
         let node = self.pop(list)?;
         self.kept -= 1;
         Some(node)

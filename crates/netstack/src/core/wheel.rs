@@ -141,14 +141,14 @@ impl Wheel {
     fn distance(&self, level: usize, from: usize) -> Option<usize> {
         let bits = &self.occupied[level];
         let mut at = from % SLOTS;
-        let mut gone = 0;
-        while gone < SLOTS + 64 {
+        let mut distance = 0;
+        while distance < SLOTS + 64 {
             let word = bits[at / 64] >> (at % 64);
             if word != 0 {
-                return Some(gone + word.trailing_zeros() as usize);
+                return Some(distance + word.trailing_zeros() as usize);
             }
             let step = 64 - at % 64;
-            gone += step;
+            distance += step;
             at = (at + step) % SLOTS;
         }
         None

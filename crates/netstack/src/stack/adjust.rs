@@ -45,7 +45,7 @@ impl Stack {
     pub fn set_nagle(&mut self, connection: ConnectionId, nagle: bool) -> Result<(), GoneError> {
         let slot = self.slot_of(connection).ok_or(GoneError)?;
         self.connections.tcb_mut(slot).set_nagle(nagle);
-        self.settle(slot);
+        self.update_tables(slot);
         Ok(())
     }
 
@@ -63,7 +63,7 @@ impl Stack {
         let slot = self.slot_of(connection).ok_or(GoneError)?;
         let tcb = self.connections.tcb_mut(slot);
         tcb.set_options(options, &self.config.tcp, now);
-        self.settle(slot);
+        self.update_tables(slot);
         Ok(())
     }
 }

@@ -81,7 +81,7 @@ impl Connection {
     }
 
     /// Records the Ethernet address from which a segment arrived.
-    pub fn came_from(&mut self, mac: MacAddress) {
+    pub fn set_peer_mac(&mut self, mac: MacAddress) {
         self.mac = mac;
     }
 

@@ -114,7 +114,7 @@ impl Connections {
     /// Frees the slot of an ended connection that is in no list and has nothing to report.
     pub fn free_if_done(&mut self, slot: u32) {
         let Connection { tcb, links, .. } = self.get(slot);
-        if tcb.notices.is_end_settled()
+        if tcb.notices.is_end_final()
             && !links.is_ready
             && !links.has_events
             && self.slots.is_used(slot)

@@ -73,13 +73,13 @@ impl Stack {
             self.counters.backlog_full += 1;
             return Some(None);
         }
-        let remembered = Cookies::remembered(mss, header.options.timestamps.map(|(_, echo)| echo));
+        let options = Cookies::options(mss, header.options.timestamps.map(|(_, echo)| echo));
         let mut syn = *segment;
         syn.header.seq = irs;
         syn.header.options = Options {
-            mss: Some(remembered.mss),
-            scale: remembered.scale,
-            sack_permitted: remembered.sack,
+            mss: Some(options.mss),
+            scale: options.scale,
+            sack_permitted: options.sack,
             timestamps: header.options.timestamps,
             ..Options::default()
         };

@@ -43,12 +43,12 @@ impl Stack {
             let resets = tcb.tick(context);
             let (retries, key) = (tcb.timers().retries(), tcb.key);
             if retries > before && retries >= SILENT_TIMEOUTS {
-                self.doubt_neighbour(&key, now);
+                self.suspect_neighbour(&key, now);
             }
             if resets {
-                self.tell_of_reset(slot, now);
+                self.send_reset(slot, now);
             }
-            self.settle(slot);
+            self.update_tables(slot);
         } else if let Some(at) = tcb.deadline() {
             self.timers.arm(Timer::Connection(slot), at);
         }

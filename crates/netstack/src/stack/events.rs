@@ -10,7 +10,7 @@ impl Stack {
     /// `handle_*` calls and commands.
     pub fn poll_event(&mut self) -> Option<Event> {
         while let Some(slot) = self.connections.first_news() {
-            if !self.connections.tcb_mut(slot).notices.hush()
+            if !self.connections.tcb_mut(slot).notices.silence_end()
                 && let Some(event) = self.connection_event(slot)
             {
                 return Some(event);
@@ -54,7 +54,7 @@ impl Stack {
                 local: SocketAddr::new(key.local.ip(), key.local_port),
             });
         }
-        let window_bytes = tcb.sender().invited(&self.config.tcp);
+        let window_bytes = tcb.sender().writable_bytes(&self.config.tcp);
         if tcb.notices.take_connected() {
             return Some(Event::Connected {
                 connection,
@@ -89,8 +89,8 @@ impl Stack {
         }
         if waits {
             // The end of the stream is reported after the data.
-            if !tcb.receiver().is_held_up() {
-                self.hold_up(slot);
+            if !tcb.receiver().is_suspended() {
+                self.suspend(slot);
             }
             return None;
         }
@@ -112,7 +112,7 @@ impl Stack {
     }
 
     /// Sends an RST to the peer.
-    pub(super) fn tell_of_reset(&mut self, slot: u32, now: Time) {
+    pub(super) fn send_reset(&mut self, slot: u32, now: Time) {
         let entry = self.connections.get(slot);
         let (key, segment) = (entry.tcb.key, entry.tcb.reset_segment(now));
         self.reset_peer(&key, (entry.mac(), entry.reader()), &segment, now);
@@ -121,7 +121,7 @@ impl Stack {
     /// Resets a connection in any state. The peer gets an RST if it knows the connection.
     pub(super) fn reset(&mut self, slot: u32, now: Time) {
         if self.connections.tcb(slot).state() != State::SynSent {
-            self.tell_of_reset(slot, now);
+            self.send_reset(slot, now);
         }
         let reason = crate::api::DeadReason::Aborted;
         let tcb = self.connections.tcb_mut(slot);
@@ -129,6 +129,6 @@ impl Stack {
             reason,
             &mut self.ranges.context(&self.config, &mut self.counters, now),
         );
-        self.settle(slot);
+        self.update_tables(slot);
     }
 }

@@ -124,9 +124,9 @@ impl Servers {
         mss: u16,
     ) {
         let place = self.place(ip);
-        let known = Some(self.all[place]).filter(|known| known.ip == *ip);
-        let mut has_refused = known.is_some_and(|known| known.has_refused);
-        let known = known.map(|known| known.option).unwrap_or_default();
+        let entry = Some(self.all[place]).filter(|entry| entry.ip == *ip);
+        let mut has_refused = entry.is_some_and(|entry| entry.has_refused);
+        let old_option = entry.map(|entry| entry.option).unwrap_or_default();
         let option = match (theirs, ours) {
             (Some(option), _) if !option.cookie().is_empty() => option,
             // A server that ignores the request may know the option by the other number (RFC 7413,
@@ -135,7 +135,7 @@ impl Servers {
                 has_refused |= ours.is_experimental;
                 FastOpenOption::new(&[], !has_refused)
             }
-            _ => known,
+            _ => old_option,
         };
         self.all[place] = Server {
             ip: *ip,
@@ -201,14 +201,14 @@ impl Stack {
             connection.tcb.offer_fast_open(option);
         }
         let context = &mut self.ranges.context(&self.config, &mut self.counters, now);
-        let held = connection.tcb.open_early(segment, context);
+        let keeps_buffer = connection.tcb.open_early(segment, context);
         self.counters.fast_opened += 1;
         let slot = self.insert(connection);
         let slot = slot.expect("the caller has seen that there is room");
         self.listeners.get_mut(listener).add_pending();
         self.listeners.add_early();
-        self.settle(slot);
-        held
+        self.update_tables(slot);
+        keeps_buffer
     }
 
     /// Fast Open option for our SYN to a server, and the largest amount of data for it.

@@ -187,12 +187,12 @@ impl Reassembly {
 
 impl Reassembly {
     /// Takes the bytes of a complete datagram out, so that the stack may read them while it
-    /// changes. [`Self::give_back`] returns them.
+    /// changes. [`Self::return_bytes`] returns them.
     pub fn lend(&mut self, slot: usize) -> Vec<u8> {
         std::mem::take(&mut self.slots[slot].bytes)
     }
 
-    pub fn give_back(&mut self, slot: usize, bytes: Vec<u8>) {
+    pub fn return_bytes(&mut self, slot: usize, bytes: Vec<u8>) {
         self.slots[slot].bytes = bytes;
     }
 }

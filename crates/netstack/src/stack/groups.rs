@@ -4,23 +4,23 @@
 use super::Stack;
 use super::connection::Connection;
 use super::flows::Place;
-use super::ranges::Luggage;
+use super::ranges::ConnectionRanges;
 use crate::api::{BufferId, ConnectionId, Time};
 use crate::tcp::timewait::Entry;
 
 /// Connection that moves to another stack.
 #[derive(Debug, Clone)]
-struct Moved {
+struct MovingConnection {
     old: ConnectionId,
     connection: Connection,
-    ranges: Luggage,
+    ranges: ConnectionRanges,
 }
 
 /// Connections of a flow group between two stacks. Their buffers must be valid for the destination
 /// stack too.
 #[derive(Debug, Clone, Default)]
 pub struct FlowGroup {
-    connections: Vec<Moved>,
+    connections: Vec<MovingConnection>,
     time_wait: Vec<Entry>,
 }
 
@@ -67,15 +67,15 @@ impl Stack {
         taken
     }
 
-    fn take_out(&mut self, slot: u32) -> Moved {
+    fn take_out(&mut self, slot: u32) -> MovingConnection {
         let old = self.connections.id_of(slot);
         let original = self.connections.get_mut(slot);
         let mut connection = *original;
         // The remaining copy ends without an event.
-        original.tcb.move_away();
-        let ranges = self.ranges.pack(&mut connection.tcb);
-        self.settle(slot);
-        Moved {
+        original.tcb.end_after_move();
+        let ranges = self.ranges.take_ranges_of(&mut connection.tcb);
+        self.update_tables(slot);
+        MovingConnection {
             old,
             connection,
             ranges,
@@ -117,10 +117,11 @@ impl Stack {
         Ok(handles)
     }
 
-    fn put_in(&mut self, now: Time, moved: Moved) -> Option<u32> {
+    fn put_in(&mut self, now: Time, moved: MovingConnection) -> Option<u32> {
         let mut connection = moved.connection;
         connection.arrive();
-        self.ranges.unpack(&mut connection.tcb, &moved.ranges);
+        self.ranges
+            .add_ranges_to(&mut connection.tcb, &moved.ranges);
         let waits = connection.take_listener().is_some();
         let tcb = &connection.tcb;
         let listener = self.listeners.find(&tcb.key.local, tcb.key.local_port);
@@ -141,7 +142,7 @@ impl Stack {
         if waits && listener.is_none() {
             self.reset(slot, now);
         } else {
-            self.settle(slot);
+            self.update_tables(slot);
         }
         Some(slot)
     }

@@ -200,13 +200,13 @@ impl Stack {
         };
         let at = be32(ports, 4);
         let found = (packet.protocol == ip::TCP).then(|| self.find(&key));
-        let under_way = match found.flatten() {
+        let slot_in_flight = match found.flatten() {
             Some(Place::Connection(slot)) => {
-                Some(slot).filter(|slot| self.connections.tcb(*slot).is_under_way(at))
+                Some(slot).filter(|slot| self.connections.tcb(*slot).is_in_flight(at))
             }
             _ => None,
         };
-        let Some(slot) = under_way else {
+        let Some(slot) = slot_in_flight else {
             self.counters.icmp_errors_ignored += 1;
             return;
         };
@@ -238,7 +238,7 @@ impl Stack {
         if tcb.unreachable(hard, reason) {
             let context = &mut self.ranges.context(&self.config, &mut self.counters, now);
             tcb.end(reason, context);
-            self.settle(slot);
+            self.update_tables(slot);
         }
     }
 
@@ -247,9 +247,9 @@ impl Stack {
     pub(super) fn path_shrank(&mut self, slot: u32, mtu_bytes: u32) {
         let tcb = self.connections.tcb_mut(slot);
         if tcb.fit_path(mtu_bytes) {
-            tcb.send_again();
+            tcb.retransmit_all();
         }
-        self.settle(slot);
+        self.update_tables(slot);
     }
 }
 

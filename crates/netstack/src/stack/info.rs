@@ -160,7 +160,7 @@ impl Stack {
                 .board()
                 .bytes_between(tcb.sender().una(), tcb.sender().max()),
             lost_bytes: tcb.recovery().lost(tcb.sender(), tcb.terms()),
-            resent_bytes: tcb.recovery().under_repair(tcb.sender()),
+            resent_bytes: tcb.recovery().retransmitted_bytes(tcb.sender()),
             initial_sequence: tcb.sender().iss(),
             acked_bytes: tcb.sender().una().wrapping_sub(tcb.sender().iss()),
             received_bytes: tcb.receiver().next().wrapping_sub(tcb.receiver().irs()),
@@ -192,7 +192,7 @@ impl Stack {
             connections: self.connections.used(),
             time_wait: self.time_wait.len(),
             chunks: self.ranges.used(),
-            kept: self.ranges.kept(),
+            kept: self.ranges.stored(),
             neighbours: self.neighbours.len(),
             timers: self.timers.armed(),
             app_timers: self.app_timers.len(),

@@ -18,11 +18,11 @@ use std::net::SocketAddr;
 
 /// Result of a segment without a connection.
 #[derive(Debug, Clone, Copy)]
-pub enum Opened {
+pub enum OpenResult {
     Nothing,
-    /// A SYN that may have opened a connection; `held`: the connection keeps the segment's buffer.
+    /// A SYN that may have opened a connection, which then keeps the segment's buffer or not.
     BySyn {
-        held: bool,
+        keeps_buffer: bool,
     },
     /// The connection in this slot, opened by a cookie, which must process the segment.
     ByCookie(u32),
@@ -101,28 +101,28 @@ impl Stack {
         datagram: &Datagram<'_>,
         key: &FlowKey,
         segment: &Incoming,
-    ) -> Opened {
+    ) -> OpenResult {
         let listener = self.listeners.find(&key.local, key.local_port);
         if let Some(listener) = listener {
             if is_opening(segment.header.flags) {
-                let held = self.syn(now, datagram, key, segment, listener, None);
-                return Opened::BySyn { held };
+                let keeps_buffer = self.syn(now, datagram, key, segment, listener, None);
+                return OpenResult::BySyn { keeps_buffer };
             }
             // RFC 9293, 3.10.7.2: only an ACK is answered with an RST. A FIN without ACK is
             // dropped, and so is SYN+FIN, which no TCP sends.
             if segment.is(RST) || !segment.is(ACK) {
-                return Opened::Nothing;
+                return OpenResult::Nothing;
             }
             if !segment.is(SYN)
                 && let Some(opened) = self.cookie(now, datagram, key, segment, listener)
             {
-                return opened.map_or(Opened::Nothing, Opened::ByCookie);
+                return opened.map_or(OpenResult::Nothing, OpenResult::ByCookie);
             }
         } else {
             self.counters.no_listener += 1;
         }
         self.refuse(now, datagram, key, segment);
-        Opened::Nothing
+        OpenResult::Nothing
     }
 
     /// Processes a SYN to a listener. `after` is a lower bound of our sequence number (reuse of a
@@ -165,7 +165,7 @@ impl Stack {
         }
         if let Some(slot) = self.insert(connection) {
             self.listeners.add_half_open(listener);
-            self.settle(slot);
+            self.update_tables(slot);
         }
         false
     }
@@ -197,7 +197,7 @@ impl Stack {
         let mut connection = Connection::new(tcb, self.flows.hash(key));
         connection.set_listener(listener);
         // Answers go to the SYN's sender until the neighbour table has an address.
-        connection.came_from(datagram.mac);
+        connection.set_peer_mac(datagram.mac);
         connection
     }
 

@@ -69,12 +69,12 @@ pub enum Claim {
 
 /// Result of a neighbour's claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard {
+pub enum ClaimResult {
     Nothing,
     /// The entry in this slot has changed, and packets may be waiting for it.
     Changed(u32),
     /// The entry in this slot becomes doubtful at that time ([`Neighbours::due`]).
-    DoubtAt(u32, Time),
+    ProbeAt(u32, Time),
 }
 
 /// Result of a lookup.
@@ -246,20 +246,26 @@ impl Neighbours {
     /// Processes a neighbour's claim; `None` claims its known address (RFC 4861, 7.2.5). A question
     /// to this stack adds an entry if there is space (RFC 826; RFC 4861, 7.2.3). Other claims only
     /// change existing entries, so that no host can fill the table.
-    pub fn heard(&mut self, hop: &Hop, mac: Option<MacAddress>, claim: Claim, now: Time) -> Heard {
+    pub fn record_claim(
+        &mut self,
+        hop: &Hop,
+        mac: Option<MacAddress>,
+        claim: Claim,
+        now: Time,
+    ) -> ClaimResult {
         let (hash, found) = self.find(hop);
         let Some(slot) = found else {
             let (Claim::Question, Some(mac)) = (claim, mac) else {
-                return Heard::Nothing;
+                return ClaimResult::Nothing;
             };
             let Some(slot) = self.insert(*hop, hash, false) else {
-                return Heard::Nothing;
+                return ClaimResult::Nothing;
             };
             // No reader asked for this neighbour, so the entry counts for none.
             self.entries[slot as usize].state = State::Stale;
             self.entries[slot as usize].mac = mac;
             self.epoch = self.epoch.wrapping_add(1);
-            return Heard::Changed(slot);
+            return ClaimResult::Changed(slot);
         };
         let entry = self.entries[slot as usize];
         let is_same = mac.is_none_or(|mac| mac == entry.mac);
@@ -270,28 +276,28 @@ impl Neighbours {
                 self.take(slot, entry.mac, true, now)
             }
             (State::Searching, Some(mac)) if is_answer => self.take(slot, mac, true, now),
-            (State::Reachable, _) if !is_same => self.doubt_at(slot, now),
-            _ => Heard::Nothing,
+            (State::Reachable, _) if !is_same => self.suspect_slot(slot, now),
+            _ => ClaimResult::Nothing,
         }
     }
 
     /// Makes the neighbour of an unanswered path doubtful, because it may have disappeared.
-    pub fn doubt(&self, hop: &Hop, now: Time) -> Heard {
+    pub fn suspect(&self, hop: &Hop, now: Time) -> ClaimResult {
         match self.find(hop) {
-            (_, Some(slot)) if self.is_reachable(slot) => self.doubt_at(slot, now),
-            _ => Heard::Nothing,
+            (_, Some(slot)) if self.is_reachable(slot) => self.suspect_slot(slot, now),
+            _ => ClaimResult::Nothing,
         }
     }
 
     /// Limits doubts to one an interval: neither false announcements nor silence may cause endless
     /// questions.
-    fn doubt_at(&self, slot: u32, now: Time) -> Heard {
+    fn suspect_slot(&self, slot: u32, now: Time) -> ClaimResult {
         let confirmed = self.entries[slot as usize].confirmed;
-        Heard::DoubtAt(slot, now.max(confirmed + RETRANSMIT))
+        ClaimResult::ProbeAt(slot, now.max(confirmed + RETRANSMIT))
     }
 
     /// Stores an address, `confirmed` by an answer to a question of this stack or not.
-    fn take(&mut self, slot: u32, mac: MacAddress, confirmed: bool, now: Time) -> Heard {
+    fn take(&mut self, slot: u32, mac: MacAddress, confirmed: bool, now: Time) -> ClaimResult {
         self.answered(slot);
         let entry = &mut self.entries[slot as usize];
         if entry.state == State::Incomplete || entry.mac != mac {
@@ -303,7 +309,7 @@ impl Neighbours {
         } else {
             entry.state = State::Stale;
         }
-        Heard::Changed(slot)
+        ClaimResult::Changed(slot)
     }
 
     /// Whether the entry is confirmed; its timer then expires at [`Self::reachable_until`].

@@ -100,7 +100,7 @@ mod tests {
     /// RFC 1191, 3 and 5; CVE-2004-1060.
     /// Promise 59.
     #[test]
-    fn an_ipv4_size_below_68_is_discarded_and_552_is_the_least() {
+    fn reports_below_68_are_ignored_and_the_minimum_is_552() {
         for claimed in [1, 67, 1500, 65_535] {
             assert_eq!(shrink("10.0.0.1", claimed, 1500), None, "{claimed}");
         }

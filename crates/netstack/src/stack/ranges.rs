@@ -17,13 +17,13 @@ pub struct Ranges {
 
 /// Ranges of one connection that moves to another stack.
 #[derive(Debug, Clone)]
-pub struct Luggage {
+pub struct ConnectionRanges {
     send: Vec<(Chunk, u32)>,
     /// Ranges in order and out of order.
     received: [Vec<(Chunk, u32)>; 2],
 }
 
-impl Luggage {
+impl ConnectionRanges {
     /// Number of ranges.
     pub fn len(&self) -> usize {
         self.send.len() + self.received.iter().map(Vec::len).sum::<usize>()
@@ -70,7 +70,7 @@ impl Ranges {
             payload: &mut self.payload,
             most_packet_bytes: 0,
             reader_is_stopped: false,
-            most_kept: config.limits.kept,
+            kept_limit: config.limits.kept,
         }
     }
 
@@ -90,8 +90,8 @@ impl Ranges {
     }
 
     /// Number of ranges of received buffers.
-    pub fn kept(&self) -> u32 {
-        self.pool.kept()
+    pub fn stored(&self) -> u32 {
+        self.pool.stored()
     }
 
     /// Removes the first range of received data that waits for the application.
@@ -110,32 +110,32 @@ impl Ranges {
             buffer,
             ..Chunk::default()
         };
-        self.pool.keep_last(&mut self.released, chunk, 0);
+        self.pool.store_last(&mut self.released, chunk, 0);
     }
 
     /// Next buffer to return to the caller.
     pub fn next_released(&mut self) -> Option<BufferId> {
-        let node = self.pool.take_kept(&mut self.released)?;
+        let node = self.pool.take_stored(&mut self.released)?;
         Some(node.chunk.buffer)
     }
 
     /// Removes all ranges of a connection.
-    pub fn pack(&mut self, tcb: &mut Tcb) -> Luggage {
+    pub fn take_ranges_of(&mut self, tcb: &mut Tcb) -> ConnectionRanges {
         let received = tcb.received_lists();
-        let received = received.map(|list| drain(|| self.pool.take_kept(list)));
+        let received = received.map(|list| drain(|| self.pool.take_stored(list)));
         let send = drain(|| self.pool.pop(tcb.send_list()));
-        Luggage { send, received }
+        ConnectionRanges { send, received }
     }
 
     /// Adds the ranges to a connection; the caller has checked the space.
-    pub fn unpack(&mut self, tcb: &mut Tcb, luggage: &Luggage) {
-        for (chunk, seq) in &luggage.send {
+    pub fn add_ranges_to(&mut self, tcb: &mut Tcb, ranges: &ConnectionRanges) {
+        for (chunk, seq) in &ranges.send {
             self.pool.push(tcb.send_list(), *chunk, *seq);
         }
         let lists = tcb.received_lists();
-        for (list, chunks) in lists.into_iter().zip(&luggage.received) {
+        for (list, chunks) in lists.into_iter().zip(&ranges.received) {
             for (chunk, seq) in chunks {
-                self.pool.keep_last(list, *chunk, *seq);
+                self.pool.store_last(list, *chunk, *seq);
             }
         }
     }

@@ -12,7 +12,7 @@ pub(super) struct Readers {
     stopped: u32,
     /// Connections whose peers see a closed window or whose data was not delivered. Some may have
     /// ended since.
-    held_up: Vec<ConnectionId>,
+    suspended: Vec<ConnectionId>,
     most: usize,
 }
 
@@ -20,7 +20,7 @@ impl Readers {
     pub fn new(connections: u32) -> Self {
         Self {
             stopped: 0,
-            held_up: Vec::with_capacity(connections as usize),
+            suspended: Vec::with_capacity(connections as usize),
             most: connections as usize,
         }
     }
@@ -44,14 +44,14 @@ impl Readers {
 
     /// Removes the next connection, from index `n` of the list on, whose reader is not stopped.
     pub fn next_resumed(&mut self, n: &mut usize, connections: &Connections) -> Option<u32> {
-        while let Some(id) = self.held_up.get(*n).copied() {
+        while let Some(id) = self.suspended.get(*n).copied() {
             let slot = connections.find(id);
             let reader = slot.map(|slot| connections.get(slot).reader());
             if reader.is_some_and(|reader| self.is_stopped(reader)) {
                 *n += 1;
                 continue;
             }
-            self.held_up.swap_remove(*n);
+            self.suspended.swap_remove(*n);
             if slot.is_some() {
                 return slot;
             }
@@ -61,15 +61,15 @@ impl Readers {
 
     /// Remembers a connection whose reader is stopped. If the list is full, the peer must probe the
     /// window.
-    pub fn hold_up(&mut self, connection: ConnectionId, connections: &Connections) {
-        if self.held_up.len() >= self.most {
-            self.held_up.retain(|id| {
+    pub fn suspend(&mut self, connection: ConnectionId, connections: &Connections) {
+        if self.suspended.len() >= self.most {
+            self.suspended.retain(|id| {
                 let slot = connections.find(*id);
-                slot.is_some_and(|slot| connections.tcb(slot).receiver().is_held_up())
+                slot.is_some_and(|slot| connections.tcb(slot).receiver().is_suspended())
             });
         }
-        if self.held_up.len() < self.most {
-            self.held_up.push(connection);
+        if self.suspended.len() < self.most {
+            self.suspended.push(connection);
         }
     }
 }

@@ -36,21 +36,21 @@ impl Stack {
 
     fn resume(&mut self, slot: u32) {
         self.connections.tcb_mut(slot).resume();
-        self.settle(slot);
+        self.update_tables(slot);
     }
 
     /// Remembers a connection whose reader is stopped.
-    pub(super) fn hold_up(&mut self, slot: u32) {
-        self.connections.tcb_mut(slot).hold_up();
+    pub(super) fn suspend(&mut self, slot: u32) {
+        self.connections.tcb_mut(slot).suspend();
         let connection = self.connections.id_of(slot);
-        self.readers.hold_up(connection, &self.connections);
+        self.readers.suspend(connection, &self.connections);
     }
 
     /// Adopts a connection of another stack, where its reader may have been stopped.
     pub(super) fn take_over_reader(&mut self, slot: u32) {
-        if self.connections.tcb(slot).receiver().is_held_up() {
+        if self.connections.tcb(slot).receiver().is_suspended() {
             match self.is_stopped(slot) {
-                true => self.hold_up(slot),
+                true => self.suspend(slot),
                 false => self.resume(slot),
             }
         }

@@ -5,7 +5,7 @@ use super::fragment::Outcome;
 use super::neighbour::Claim;
 use super::route::Hop;
 use crate::api::{BufferId, BufferPool, Chunk, Disposition, InterfaceId, MacAddress, Time};
-use crate::wire::packet::{Packet, Refused};
+use crate::wire::packet::{Packet, PacketError};
 use crate::wire::{arp, ethernet, ip, ipv4, ipv6};
 
 /// IP datagram in a buffer: whole in its frame, or reassembled from fragments.
@@ -95,8 +95,8 @@ impl Stack {
         pool: &mut impl BufferPool,
     ) -> Disposition {
         self.counters.frames_received += 1;
-        let held = self.frame(now, interface, frame, buffer, pool);
-        if held {
+        let keeps_buffer = self.frame(now, interface, frame, buffer, pool);
+        if keeps_buffer {
             Disposition::Held
         } else {
             Disposition::Free
@@ -144,15 +144,15 @@ impl Stack {
         };
         let packet = match packet {
             Ok(packet) => packet,
-            Err(Refused::Malformed) => {
+            Err(PacketError::Malformed) => {
                 self.counters.malformed += 1;
                 return false;
             }
-            Err(Refused::Checksum) => {
+            Err(PacketError::Checksum) => {
                 self.counters.bad_checksum += 1;
                 return false;
             }
-            Err(Refused::Problem(problem)) => {
+            Err(PacketError::Problem(problem)) => {
                 self.counters.malformed += 1;
                 let Ok(packet) = ipv6::parse_header(bytes) else {
                     return false;
@@ -211,9 +211,9 @@ impl Stack {
             false => Ok(()),
         };
         datagram.packet = &whole;
-        let is_held = match followed {
+        let keeps_buffer = match followed {
             Ok(()) => self.datagram(now, &datagram),
-            Err(Refused::Problem(problem)) => {
+            Err(PacketError::Problem(problem)) => {
                 self.counters.malformed += 1;
                 self.parameter_problem(now, &datagram, problem)
             }
@@ -222,10 +222,10 @@ impl Stack {
                 false
             }
         };
-        if !is_held {
+        if !keeps_buffer {
             self.ranges.release(buffer);
         }
-        self.fragments.give_back(slot, all);
+        self.fragments.return_bytes(slot, all);
         false
     }
 
@@ -296,7 +296,7 @@ impl Stack {
         }
         if honest {
             let ip = message.sender;
-            self.neighbour_says(now, &Hop { interface, ip }, Some(from), claim);
+            self.process_claim(now, &Hop { interface, ip }, Some(from), claim);
         }
         if !is_for_us {
             self.counters.frames_not_ours += 1;

@@ -2,7 +2,7 @@
 //! answer.
 
 use super::Stack;
-use super::neighbour::{Claim, Due, Heard, Lookup, Neighbours};
+use super::neighbour::{Claim, ClaimResult, Due, Lookup, Neighbours};
 use super::receive::Datagram;
 use super::replies::{Outline, Reply};
 use super::route::{Hop, Way};
@@ -54,7 +54,7 @@ impl Stack {
     }
 
     /// Processes a neighbour's claim, and wakes the packets that wait for it.
-    pub(super) fn neighbour_says(
+    pub(super) fn process_claim(
         &mut self,
         now: Time,
         hop: &Hop,
@@ -62,34 +62,36 @@ impl Stack {
         claim: Claim,
     ) {
         let before = self.neighbours.epoch();
-        let heard = self.neighbours.heard(hop, mac, claim, now);
-        self.neighbour_heard(heard, now);
+        let result = self.neighbours.record_claim(hop, mac, claim, now);
+        self.apply_claim_result(result, now);
         if self.neighbours.epoch() != before {
             self.wake_waiting();
         }
     }
 
     /// Makes the neighbour of an unanswered flow doubtful, because it may have moved.
-    pub(super) fn doubt_neighbour(&mut self, key: &FlowKey, now: Time) {
+    pub(super) fn suspect_neighbour(&mut self, key: &FlowKey, now: Time) {
         if let Some(hop) = self.routes.next_hop(&key.local, &key.remote) {
-            let heard = self.neighbours.doubt(&hop, now);
-            self.neighbour_heard(heard, now);
+            let result = self.neighbours.suspect(&hop, now);
+            self.apply_claim_result(result, now);
         }
     }
 
-    fn neighbour_heard(&mut self, heard: Heard, now: Time) {
-        match heard {
-            Heard::Nothing => {}
-            Heard::DoubtAt(slot, at) if at > now => self.timers.arm(Timer::Neighbour(slot), at),
-            Heard::DoubtAt(slot, _) => {
+    fn apply_claim_result(&mut self, result: ClaimResult, now: Time) {
+        match result {
+            ClaimResult::Nothing => {}
+            ClaimResult::ProbeAt(slot, at) if at > now => {
+                self.timers.arm(Timer::Neighbour(slot), at)
+            }
+            ClaimResult::ProbeAt(slot, _) => {
                 self.timers.disarm(Timer::Neighbour(slot));
                 self.neighbour_due(slot, now);
             }
-            Heard::Changed(slot) if self.neighbours.is_reachable(slot) => {
+            ClaimResult::Changed(slot) if self.neighbours.is_reachable(slot) => {
                 let until = Neighbours::reachable_until(now);
                 self.timers.arm(Timer::Neighbour(slot), until);
             }
-            Heard::Changed(slot) => self.timers.disarm(Timer::Neighbour(slot)),
+            ClaimResult::Changed(slot) => self.timers.disarm(Timer::Neighbour(slot)),
         }
     }
 
@@ -128,7 +130,7 @@ impl Stack {
                     DeadReason::Unreachable,
                     &mut self.ranges.context(&self.config, &mut self.counters, now),
                 );
-                self.settle(slot);
+                self.update_tables(slot);
             }
             if there {
                 // The connection does not wait in the list, or it would ask endlessly.
@@ -250,7 +252,7 @@ impl Stack {
         } else {
             Claim::Announcement
         };
-        self.neighbour_says(now, &hop, message.mac, claim);
+        self.process_claim(now, &hop, message.mac, claim);
     }
 
     fn neighbour_solicited(&mut self, now: Time, datagram: &Datagram<'_>, message: &Neighbour) {
@@ -277,7 +279,7 @@ impl Stack {
                 interface,
                 ip: packet.source,
             };
-            self.neighbour_says(now, &hop, Some(mac), Claim::Question);
+            self.process_claim(now, &hop, Some(mac), Claim::Question);
         }
         let reply = self.ndp(
             self.routes.way(interface, to),

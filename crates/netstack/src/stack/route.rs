@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_near_is_talked_to_from_its_network_and_the_rest_by_a_gateway() {
+    fn the_source_address_is_on_link_or_beside_the_gateway() {
         let routes = two();
         let source = |remote: &str| routes.source_for(&Addr::from(ip(remote))).map(|a| a.ip());
         assert_eq!(source("10.0.0.7"), Some(ip("10.0.0.9")));

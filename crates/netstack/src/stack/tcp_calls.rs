@@ -100,7 +100,7 @@ impl Stack {
         let slot = self
             .insert(connection)
             .ok_or(ConnectError::Full(self.config.limits.connections))?;
-        self.settle(slot);
+        self.update_tables(slot);
         Ok(self.connections.id_of(slot))
     }
 
@@ -211,8 +211,8 @@ impl Stack {
         self.leave_listener(slot);
         let connection = self.connections.get_mut(slot);
         connection.own(cookie);
-        let room = connection.tcb.sender().invited(&self.config.tcp);
-        self.settle(slot);
+        let room = connection.tcb.sender().writable_bytes(&self.config.tcp);
+        self.update_tables(slot);
         Ok(room)
     }
 
@@ -293,7 +293,7 @@ impl Stack {
         let context = &mut self.ranges.context(&self.config, &mut self.counters, now);
         let taken = take(tcb, data, context);
         if taken > 0 {
-            self.settle(slot);
+            self.update_tables(slot);
         }
         Ok(taken)
     }
@@ -315,7 +315,7 @@ impl Stack {
         let slot = self.owned(connection).ok_or(GoneError)?;
         let tcb = self.connections.tcb_mut(slot);
         if tcb.read(bytes, buffers, &self.config.tcp) {
-            self.settle(slot);
+            self.update_tables(slot);
         }
         Ok(())
     }
@@ -332,7 +332,7 @@ impl Stack {
             return Err(GoneError);
         }
         tcb.queue_fin();
-        self.settle(slot);
+        self.update_tables(slot);
         Ok(())
     }
 
@@ -346,7 +346,7 @@ impl Stack {
         let slot = self.owned(connection).ok_or(GoneError)?;
         let tcb = self.connections.tcb_mut(slot);
         if tcb.close(&self.config.tcp, now) {
-            self.settle(slot);
+            self.update_tables(slot);
         } else {
             self.reset(slot, now);
         }
@@ -360,7 +360,7 @@ impl Stack {
     /// If the connection has ended.
     pub fn abort(&mut self, now: Time, connection: ConnectionId) -> Result<(), GoneError> {
         let slot = self.owned(connection).ok_or(GoneError)?;
-        self.connections.tcb_mut(slot).deafen();
+        self.connections.tcb_mut(slot).stop_receiving();
         self.reset(slot, now);
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use super::Stack;
 use super::flows::Place;
-use super::listen::Opened;
+use super::listen::OpenResult;
 use super::receive::Datagram;
 use crate::api::Time;
 use crate::flow::FlowKey;
@@ -54,9 +54,9 @@ impl Stack {
                 return self.time_wait_segment(now, datagram, &key, &segment, place);
             }
             None => match self.no_connection(now, datagram, &key, &segment) {
-                Opened::Nothing => None,
-                Opened::BySyn { held } => return held,
-                Opened::ByCookie(slot) => Some(slot),
+                OpenResult::Nothing => None,
+                OpenResult::BySyn { keeps_buffer } => return keeps_buffer,
+                OpenResult::ByCookie(slot) => Some(slot),
             },
         };
         slot.is_some_and(|slot| self.segment(now, datagram, &key, &segment, slot))
@@ -88,12 +88,12 @@ impl Stack {
         if half_open {
             // Answers go to the sender of the last segment: one SYN with a wrong or forged Ethernet
             // address must not misdirect them permanently.
-            connection.came_from(datagram.mac);
+            connection.set_peer_mac(datagram.mac);
         }
         let was_early = connection.tcb.is_early();
         let reader_is_stopped = self.readers.is_stopped(connection.reader());
         let tcb = &mut connection.tcb;
-        let was_held_up = tcb.receiver().is_held_up();
+        let was_held_up = tcb.receiver().is_suspended();
         let context = &mut Context {
             reader_is_stopped,
             ..self.ranges.context(&self.config, &mut self.counters, now)
@@ -105,7 +105,7 @@ impl Stack {
             tcb.input(segment, context)
         };
         let has_opened = half_open && !tcb.notices.is_half_open();
-        let is_held_up = !was_held_up && tcb.receiver().is_held_up();
+        let is_held_up = !was_held_up && tcb.receiver().is_suspended();
         let is_open = tcb.state() == State::Established;
         if has_opened {
             self.count_opened(slot);
@@ -117,7 +117,7 @@ impl Stack {
             self.learn_fast_open(slot, segment);
         }
         if is_held_up {
-            self.hold_up(slot);
+            self.suspend(slot);
         }
         if verdict.reset {
             // An RST of a connection has its timestamps once they are negotiated (RFC 7323, 3.2).
@@ -142,9 +142,9 @@ impl Stack {
             }
             self.enter_time_wait(slot, now);
         } else {
-            self.settle(slot);
+            self.update_tables(slot);
         }
-        verdict.held
+        verdict.keeps_buffer
     }
 
     fn time_wait_segment(

@@ -149,7 +149,7 @@ impl Stack {
                     DeadReason::Unreachable,
                     &mut self.ranges.context(&self.config, &mut self.counters, now),
                 );
-                self.settle(slot);
+                self.update_tables(slot);
                 None
             }
         }

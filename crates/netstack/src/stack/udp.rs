@@ -139,7 +139,7 @@ impl Udp {
     }
 
     /// Gives up all queued datagrams of a bound address.
-    fn give_up_from(&mut self, udp: UdpId) {
+    fn drop_queued(&mut self, udp: UdpId) {
         let cookie = self.bound.get(udp.slot).cookie();
         for queue in [&mut self.sends, &mut self.waiting] {
             queue.retain(|send| {
@@ -195,7 +195,7 @@ impl Udp {
     pub fn unbind(&mut self, udp: UdpId) -> bool {
         let is_there = self.get(udp).is_some();
         if is_there {
-            self.give_up_from(udp);
+            self.drop_queued(udp);
             self.bound.unbind(udp.slot);
         }
         is_there

@@ -35,7 +35,7 @@ impl Tcb {
                 .duplicate(&mut self.sender, &self.terms, context.now);
             context.counters.fast_recoveries += u64::from(began);
             if began {
-                self.slowed_down();
+                self.window_reduced();
             }
         }
         self.tail_answered(segment, context);
@@ -130,7 +130,7 @@ impl Tcb {
         context.counters.fast_recoveries += 1;
         self.recovery
             .begin_fast(&mut self.sender, &self.terms, context.now);
-        self.slowed_down();
+        self.window_reduced();
     }
 
     /// Reacts to a change of the peer's window: if it opened, zero-window probing ends and pending

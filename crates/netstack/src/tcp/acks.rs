@@ -91,7 +91,7 @@ impl Acks {
 
     /// Records the peer's answer to our SYN: data sent with the acknowledgement counts as the
     /// answer to the SYN+ACK.
-    pub fn greeted(&mut self) {
+    pub fn syn_answered(&mut self) {
         (self.question, self.greets) = (true, true);
     }
 
@@ -108,7 +108,7 @@ impl Acks {
     }
 
     /// Makes an acknowledgement due whose delay has ended.
-    pub fn missed(&mut self, config: &TcpConfig) {
+    pub fn make_due(&mut self, config: &TcpConfig) {
         self.is_due = true;
         if self.question && self.is_answer_expected(config) {
             self.answers = ANSWER_MISSED;

@@ -47,7 +47,7 @@ impl Tcb {
     /// connection is not open yet, or received data was not delivered (RFC 2525, 2.17).
     pub fn close(&mut self, config: &TcpConfig, now: Time) -> bool {
         let unread = self.receiver.has_data();
-        self.receiver.deafen();
+        self.receiver.stop_receiving();
         if !self.is_open() || unread {
             return false;
         }
@@ -60,8 +60,8 @@ impl Tcb {
     }
 
     /// Discards received data from now on.
-    pub fn deafen(&mut self) {
-        self.receiver.deafen();
+    pub fn stop_receiving(&mut self) {
+        self.receiver.stop_receiving();
     }
 
     /// Removes the first range of received data for the application.
@@ -70,8 +70,8 @@ impl Tcb {
     }
 
     /// Records that the reader is stopped while data waits for it.
-    pub fn hold_up(&mut self) {
-        self.receiver.hold_up();
+    pub fn suspend(&mut self) {
+        self.receiver.suspend();
     }
 
     /// Starts the retransmission timer because nothing can be sent now. Returns its expiry.
@@ -99,7 +99,7 @@ impl Tcb {
 
     /// Ends this copy of a connection that has moved to another stack with all its data. No event
     /// is reported.
-    pub fn move_away(&mut self) {
+    pub fn end_after_move(&mut self) {
         self.state = State::Closed;
         self.notices.end_silently();
         self.sender.queue.forget();

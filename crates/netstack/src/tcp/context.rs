@@ -19,5 +19,5 @@ pub struct Context<'a> {
     /// Whether the connection's reader is stopped: the stack drops the segment's data.
     pub reader_is_stopped: bool,
     /// Value of [`crate::api::Limits::kept`].
-    pub most_kept: u32,
+    pub kept_limit: u32,
 }

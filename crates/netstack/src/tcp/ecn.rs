@@ -79,11 +79,11 @@ impl Tcb {
         }
         let (flight, mss) = (self.sender.flight(), self.payload_mss());
         self.sender.window.begin_recovery(flight, 0, mss, now);
-        self.slowed_down();
+        self.window_reduced();
     }
 
     /// Records that the window was reduced, for a mark or for a loss (RFC 3168, 6.1.2).
-    pub fn slowed_down(&mut self) {
+    pub fn window_reduced(&mut self) {
         if self.terms.ecn() {
             self.ecn.is_reduced = true;
             self.ecn.reduced_at = Some(self.sender.max());

@@ -71,7 +71,7 @@ impl FastOpen {
     }
 
     /// Records that the peer has accepted the data of our SYN.
-    pub fn was_taken(&mut self) {
+    pub fn syn_data_accepted(&mut self) {
         self.has_data = true;
     }
 }
@@ -99,7 +99,7 @@ impl Tcb {
         self.fast_open.is_early = true;
         self.fast_open.is_answer_due = true;
         self.sender.open_early();
-        self.recovery.repair_from(self.sender.una());
+        self.recovery.restart_repair(self.sender.una());
         self.notices.opened();
         if syn.payload.len == 0 {
             return false;
@@ -108,15 +108,15 @@ impl Tcb {
         data.header.flags = crate::wire::tcp::ACK;
         data.header.seq = syn.header.seq.wrapping_add(1);
         // The application has not accepted the connection yet.
-        let held = self
+        let keeps_buffer = self
             .receiver
             .take(&data, false, &self.terms, &mut self.timers, context);
-        self.fast_open.has_data = held;
-        held
+        self.fast_open.has_data = keeps_buffer;
+        keeps_buffer
     }
 
     /// Sends the SYN+ACK again, because it was lost or the peer's SYN came again.
-    pub fn answer_again(&mut self) {
+    pub fn resend_syn_ack(&mut self) {
         if self.fast_open.is_early {
             self.fast_open.is_answer_due = true;
         } else {

@@ -11,7 +11,7 @@ use crate::wire::tcp::{ACK, FIN, RST, SYN, Segment, URG};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Verdict {
     /// The connection keeps the segment's buffer.
-    pub held: bool,
+    pub keeps_buffer: bool,
     /// The stack must answer with an RST as for a segment without a connection.
     pub reset: bool,
     /// The connection entered TIME_WAIT, or restarts it.
@@ -92,7 +92,7 @@ impl Tcb {
         }
         // Not earlier: a forged segment whose acknowledgement was refused must have no effect.
         self.remember_timestamp(segment, context.now);
-        self.timers.heard(context.now);
+        self.timers.record_segment(context.now);
         self.closing(context);
         let mut verdict = Verdict::default();
         if self.state == State::Closed {
@@ -112,7 +112,7 @@ impl Tcb {
                     ..drop
                 };
             }
-            verdict.held = self.take_data(segment, context);
+            verdict.keeps_buffer = self.take_data(segment, context);
         }
         verdict.time_wait = self.finish_receiving();
         verdict
@@ -186,7 +186,7 @@ impl Tcb {
             self.receiver.syn_again(&self.terms);
             return verdict;
         }
-        self.answer_again();
+        self.resend_syn_ack();
         Verdict::default()
     }
 
@@ -218,7 +218,7 @@ impl Tcb {
             }
         } else {
             self.sender.syn_acked();
-            self.recovery.repair_from(self.sender.una());
+            self.recovery.restart_repair(self.sender.una());
         }
         let window = u32::from(header.window) << self.terms.peer_scale();
         self.sender.set_window(header.seq, header.ack, window);
@@ -261,7 +261,7 @@ impl Tcb {
         match self.state {
             State::FinWait1 => {
                 self.state = State::FinWait2;
-                if self.receiver.is_deaf() {
+                if self.receiver.has_stopped_receiving() {
                     self.timers
                         .set_idle(context.now + context.config.fin_wait_2);
                 }
@@ -275,7 +275,8 @@ impl Tcb {
     /// Returns whether the next state is TIME_WAIT.
     pub fn finish_receiving(&mut self) -> bool {
         if self.receiver.take_fin() {
-            self.notices.peer_closed(!self.receiver.is_deaf());
+            self.notices
+                .peer_closed(!self.receiver.has_stopped_receiving());
             self.state = match self.state {
                 State::Established => State::CloseWait,
                 State::FinWait1 => State::Closing,

@@ -60,7 +60,7 @@ mod tests {
     /// RFC 6528, 3: M + F(localip, localport, remoteip, remoteport, secretkey).
     /// Promise 60.
     #[test]
-    fn first_numbers_follow_the_clock_for_one_pair_of_sockets_and_reveal_nothing_of_another() {
+    fn initial_sequence_numbers_follow_the_clock_and_reveal_nothing() {
         let numbers = Numbers::new(&[7; 16]);
         let start = Time::from_nanos(5_000_000_000);
         for steps in [1, 1000, 1 << 31] {
@@ -100,7 +100,7 @@ mod tests {
     /// RFC 7323, 5.4; RFC 6191: each 4-tuple has its own offset, which does not change.
     /// Promise 60.
     #[test]
-    fn timestamps_of_a_pair_of_sockets_rise_and_reveal_nothing_of_another() {
+    fn timestamps_rise_per_socket_pair_and_reveal_nothing() {
         let numbers = Numbers::new(&[7; 16]);
         let (ours, others) = (
             numbers.timestamp_offset(&key(9)),

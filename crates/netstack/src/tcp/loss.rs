@@ -50,7 +50,7 @@ impl Tcb {
         }
         let first = seq::max(una, header.ack);
         if reports_duplicate(ranges, first) {
-            self.recovery.rack.needless(una, max);
+            self.recovery.rack.spurious_retransmission(una, max);
         }
         for &(left, right) in ranges {
             if seq::lt(left, right) && seq::lt(first, left) && seq::le(right, max) {
@@ -76,7 +76,7 @@ impl Tcb {
         if matches!(self.recovery.phase(), Phase::Loss { .. }) {
             return None;
         }
-        let (resent, board) = (self.recovery.resent(), &self.recovery.board);
+        let (resent, board) = (self.recovery.retransmitted_end(), &self.recovery.board);
         let end = board.last_missing(from, to)?;
         let again = seq::le(end, resent);
         let late_by = board.highest().filter(|top| !again && seq::lt(end, *top));
@@ -93,7 +93,7 @@ impl Tcb {
         let round_trip = self.recovery.rack.arrived(end, again, now);
         if let Some(bytes) = late_by {
             self.recovery.rack.reordered(bytes);
-            self.recovery.board.judge_by_time_only();
+            self.recovery.board.ignore_segment_count();
         }
         round_trip
     }
@@ -137,7 +137,7 @@ impl Tcb {
             }
         }
         if let (Some(end), true) = (lost.again, self.recovery.is_fast()) {
-            self.recovery.lose_again(una, end);
+            self.recovery.retransmission_lost(una, end);
             reveals = true;
         }
         match lost.ask_at {

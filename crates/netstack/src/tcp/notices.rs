@@ -70,7 +70,7 @@ impl Notices {
     }
 
     /// Whether the end was reported, or never will be.
-    pub fn is_end_settled(&self) -> bool {
+    pub fn is_end_final(&self) -> bool {
         matches!(self.end, End::Reported | End::Silent)
     }
 
@@ -124,7 +124,7 @@ impl Notices {
 
     /// Silences the end of a connection that the application does not know. Returns whether no end
     /// will be reported.
-    pub fn hush(&mut self) -> bool {
+    pub fn silence_end(&mut self) -> bool {
         if !self.has_ended() {
             return false;
         }

@@ -109,12 +109,12 @@ impl Offer {
     }
 
     /// Whether the window counts as closed because the reader is stopped.
-    pub const fn is_held_up(&self) -> bool {
+    pub const fn is_suspended(&self) -> bool {
         self.is_held_up
     }
 
     /// Records that the reader is stopped while data waits for it.
-    pub fn hold_up(&mut self) {
+    pub fn suspend(&mut self) {
         self.is_held_up = true;
     }
 

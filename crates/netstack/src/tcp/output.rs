@@ -104,7 +104,7 @@ impl Tcb {
         }
         let mss = self.room_in_segment(context);
         if self.recovery.take_first()
-            && let Some(segment) = self.resend_missing(mss, context)
+            && let Some(segment) = self.retransmit_missing(mss, context)
         {
             return Some(segment);
         }
@@ -128,22 +128,22 @@ impl Tcb {
     fn in_sack_recovery(&mut self, mss: u32, context: &mut Context<'_>) -> Option<Outgoing> {
         // RFC 9937 grants bytes, but whole segments are sent. The excess is subtracted from the
         // next grant.
-        if self.recovery.under_way(&self.sender, &self.terms) >= self.sender.window.cwnd() {
+        if self.recovery.bytes_in_flight(&self.sender, &self.terms) >= self.sender.window.cwnd() {
             return None;
         }
         if let Some((start, end)) = self.recovery.next_lost_again(self.sender.una()) {
-            return self.resend(start, end, mss, context);
+            return self.retransmit(start, end, mss, context);
         }
-        let from = seq::max(self.recovery.resent(), self.sender.una());
+        let from = seq::max(self.recovery.retransmitted_end(), self.sender.una());
         let full = self.payload_mss();
         if let Some((start, end)) = self.recovery.board.next_hole(from, false, full) {
-            return self.resend(start, end, mss, context);
+            return self.retransmit(start, end, mss, context);
         }
         if let Some(segment) = self.fresh_data(mss, false, context) {
             return Some(segment);
         }
         let (start, end) = self.recovery.board.next_hole(from, true, full)?;
-        self.resend(start, end, mss, context)
+        self.retransmit(start, end, mss, context)
     }
 
     /// Largest payload of a segment with the current options.
@@ -156,17 +156,17 @@ impl Tcb {
     }
 
     /// Retransmits the first missing data, up to one segment.
-    pub fn resend_missing(&mut self, mss: u32, context: &mut Context<'_>) -> Option<Outgoing> {
+    pub fn retransmit_missing(&mut self, mss: u32, context: &mut Context<'_>) -> Option<Outgoing> {
         let end = self
             .recovery
             .board
             .next_range(self.sender.una())
             .unwrap_or(self.sender.max());
-        self.resend(self.sender.una(), end, mss, context)
+        self.retransmit(self.sender.una(), end, mss, context)
     }
 
     /// Retransmits `start..end`, up to one segment.
-    pub fn resend(
+    pub fn retransmit(
         &mut self,
         start: u32,
         end: u32,
@@ -182,8 +182,8 @@ impl Tcb {
         }
         let segment = self.segment(start, data, fin, context);
         let taken = segment.len + u32::from(segment.flags & FIN != 0);
-        self.path.sent_again(start);
-        self.recovery.sent_again(start, taken, context.now);
+        self.path.retransmitted(start);
+        self.recovery.retransmitted(start, taken, context.now);
         self.count_retransmit(context);
         self.sender.rto.stop_timing_from(start);
         self.timers.start_retransmission(self.timeout_at(context));
@@ -216,12 +216,12 @@ impl Tcb {
             .board
             .next_range(start)
             .map_or(u32::MAX, |left| left.wrapping_sub(start));
-        let flight = self.recovery.under_way(&self.sender, &self.terms);
+        let flight = self.recovery.bytes_in_flight(&self.sender, &self.terms);
         // RFC 3042: two more segments during duplicate acknowledgements.
         let limited = self.recovery.limited_transmit(&self.terms) * mss;
         let most = self.sender.window.cwnd().saturating_add(limited);
         let again = seq::lt(start, self.sender.max());
-        let segments = if again || probes_tail || !self.is_calm() {
+        let segments = if again || probes_tail || !self.has_uniform_segments() {
             1
         } else {
             let most = context.most_packet_bytes.min(most.saturating_sub(flight));
@@ -300,7 +300,7 @@ impl Tcb {
         if segment.len < mss {
             self.sender.small_sent(end);
         }
-        self.tail.begins_at(start.wrapping_add(behind_first));
+        self.tail.set_start(start.wrapping_add(behind_first));
         self.timers.start_retransmission(self.timeout_at(context));
         self.watch_tail(context);
         let heard = self.timers.last_heard();
@@ -311,7 +311,7 @@ impl Tcb {
 
     /// Whether no loss is suspected and no segment needs its own flags, so that consecutive
     /// segments differ only in their sequence numbers.
-    pub fn is_calm(&self) -> bool {
+    pub fn has_uniform_segments(&self) -> bool {
         !self.recovery.is_on()
             && !self.recovery.is_suspicious()
             && !self.terms.ecn()

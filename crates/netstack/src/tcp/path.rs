@@ -45,7 +45,7 @@ impl PathSearch {
     }
 
     /// Records a retransmission from `start` on: a probe at or behind it was too long.
-    pub fn sent_again(&mut self, start: u32) {
+    pub fn retransmitted(&mut self, start: u32) {
         if let Some((size, from, _)) = self.probe
             && seq::le(start, from)
         {
@@ -88,7 +88,7 @@ impl Tcb {
         let len = u32::from(size - self.terms.mss()) + mss;
         let enough = len + SEGMENTS_BEHIND * mss;
         let cwnd = self.sender.window.cwnd();
-        let is_time = self.is_calm()
+        let is_time = self.has_uniform_segments()
             && start == self.sender.max()
             && !self.timers.is_probing()
             && seq::distance(start, self.sender.end()) >= enough
@@ -133,8 +133,8 @@ mod tests {
                 assert_eq!(search.acknowledged(end - 1), None);
                 mss = search.acknowledged(end).expect("it got through");
             } else {
-                search.sent_again(end);
-                search.sent_again(at);
+                search.retransmitted(end);
+                search.retransmitted(at);
                 assert_eq!(search.acknowledged(end), None, "it was lost");
             }
             at = end;

@@ -37,12 +37,12 @@ pub struct Rack {
     more_quarters: u8,
     calm_recoveries: u8,
     /// End of the round trip in which the last spurious retransmission was counted.
-    needless_until: Option<u32>,
+    spurious_until: Option<u32>,
 }
 
 /// Result of loss detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Lost {
+pub struct LossReport {
     /// Everything missing below this number that was sent once is lost.
     pub first: Option<u32>,
     /// Everything missing below this number that was retransmitted is lost again.
@@ -60,12 +60,12 @@ impl Rack {
     }
 
     /// Records that `start..end` is retransmitted.
-    pub fn sent_again(&mut self, start: u32, end: u32, now: Time) {
-        self.again.sent_again(start, end, Tick::of(now));
+    pub fn retransmitted(&mut self, start: u32, end: u32, now: Time) {
+        self.again.retransmitted(start, end, Tick::of(now));
     }
 
     /// Forgets the retransmissions because the repair starts with the first segment again.
-    pub fn repair_anew(&mut self) {
+    pub fn forget_retransmissions(&mut self) {
         self.again.clear();
     }
 
@@ -139,10 +139,10 @@ impl Rack {
 
     /// Records that the peer got a segment twice (RFC 2883). The reordering window grows, at most
     /// once a round trip (6.2, step 4).
-    pub fn needless(&mut self, una: u32, max: u32) {
-        if self.needless_until.is_none_or(|until| seq::le(until, una)) {
+    pub fn spurious_retransmission(&mut self, una: u32, max: u32) {
+        if self.spurious_until.is_none_or(|until| seq::le(until, una)) {
             self.more_quarters = (self.more_quarters + 1).min(REORDER_MOST);
-            self.needless_until = Some(max);
+            self.spurious_until = Some(max);
             self.calm_recoveries = 0;
         }
     }
@@ -151,7 +151,7 @@ impl Rack {
     pub fn recovered(&mut self) {
         self.calm_recoveries = self.calm_recoveries.saturating_add(1);
         if self.calm_recoveries >= REORDER_KEPT {
-            (self.more_quarters, self.needless_until) = (0, None);
+            (self.more_quarters, self.spurious_until) = (0, None);
         }
     }
 }
@@ -170,9 +170,9 @@ impl Rack {
     }
 
     /// Data that is lost by now (6.2, step 5). `una` is the first missing byte.
-    pub fn lost(&self, una: u32, is_clear: bool, srtt: Option<Duration>, now: Time) -> Lost {
+    pub fn lost(&self, una: u32, is_clear: bool, srtt: Option<Duration>, now: Time) -> LossReport {
         let Some(newest) = self.newest else {
-            return Lost::default();
+            return LossReport::default();
         };
         let patience = self.patience(is_clear, srtt);
         let old = Tick::of(now).before(newest.rtt.saturating_add(patience));
@@ -199,7 +199,7 @@ impl Rack {
             let due = newest.rtt.saturating_add(patience);
             now + duration(due.saturating_sub(Tick::of(now).since(newest.sent)).max(1))
         };
-        Lost {
+        LossReport {
             first,
             again,
             ask_at: (patience > 0 && later).then(wait),

@@ -13,8 +13,8 @@ pub struct Reassembly {
     /// Data in order that waits for the application.
     ready: List,
     /// Data out of order: sorted ranges without overlap.
-    held: List,
-    held_count: u16,
+    out_of_order: List,
+    out_of_order_count: u16,
     /// Positions of the latest segments that arrived out of order, at most one in each gapless
     /// range. The range of the latest is first.
     recent: [u32; MAX_SACK],
@@ -23,19 +23,19 @@ pub struct Reassembly {
 
 /// Result of adding data out of order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
+pub enum Insertion {
     /// The data was added; the range is the part that was already present.
-    Yes(Option<(u32, u32)>),
+    Stored(Option<(u32, u32)>),
     /// All of the data was already present.
     Duplicate,
     NoRoom,
 }
 
-/// Extends `known`, the duplicate to report (RFC 2883, 4), by a range that arrived twice. A range
+/// Extends the duplicate to report (RFC 2883, 4) by a range that arrived twice. A range
 /// that does not touch it stays unreported.
-pub fn add_duplicate(known: &mut Option<(u32, u32)>, (left, right): (u32, u32)) {
-    match known {
-        None => *known = Some((left, right)),
+pub fn add_duplicate(duplicate: &mut Option<(u32, u32)>, (left, right): (u32, u32)) {
+    match duplicate {
+        None => *duplicate = Some((left, right)),
         Some((first, last)) if seq::le(left, *last) && seq::le(*first, right) => {
             if seq::lt(left, *first) {
                 *first = left;
@@ -61,17 +61,17 @@ impl Reassembly {
 
     /// Whether no data is out of order.
     pub const fn has_no_gap(&self) -> bool {
-        self.held.is_empty()
+        self.out_of_order.is_empty()
     }
 
     /// Removes the first range that waits for the application.
     pub fn take(&mut self, chunks: &mut Chunks) -> Option<Node> {
-        chunks.take_kept(&mut self.ready)
+        chunks.take_stored(&mut self.ready)
     }
 
     /// Resolves overlaps of new data at `next` with buffered data: releases buffered ranges that it
     /// covers, and cuts it where a range extends beyond it. Returns the range that arrived twice.
-    pub fn make_way(
+    pub fn resolve_overlap(
         &mut self,
         data: &mut Chunk,
         next: u32,
@@ -79,7 +79,7 @@ impl Reassembly {
     ) -> Option<(u32, u32)> {
         let mut twice = None;
         let end = next.wrapping_add(data.len);
-        while let Some(first) = context.chunks.front(&self.held).copied() {
+        while let Some(first) = context.chunks.front(&self.out_of_order).copied() {
             let first_end = first.seq.wrapping_add(first.chunk.len);
             if !seq::lt(first.seq, end) {
                 break;
@@ -90,8 +90,10 @@ impl Reassembly {
                 break;
             }
             add_duplicate(&mut twice, (first.seq, first_end));
-            context.chunks.shift(&mut self.held, NONE, context.released);
-            self.held_count -= 1;
+            context
+                .chunks
+                .shift(&mut self.out_of_order, NONE, context.released);
+            self.out_of_order_count -= 1;
         }
         twice
     }
@@ -102,15 +104,17 @@ impl Reassembly {
         if context.chunks.free() == 0 {
             self.drop_last(context);
         }
-        context.chunks.keep_last(&mut self.ready, data, next)
+        context.chunks.store_last(&mut self.ready, data, next)
     }
 
     /// Moves the first range that is out of order to the data in order if it begins at `next`.
     /// Returns its length in bytes.
     pub fn advance(&mut self, next: u32, chunks: &mut Chunks) -> Option<u32> {
-        chunks.front(&self.held).filter(|first| first.seq == next)?;
-        let node = chunks.shift(&mut self.held, NONE, &mut self.ready)?;
-        self.held_count -= 1;
+        chunks
+            .front(&self.out_of_order)
+            .filter(|first| first.seq == next)?;
+        let node = chunks.shift(&mut self.out_of_order, NONE, &mut self.ready)?;
+        self.out_of_order_count -= 1;
         Some(node.chunk.len)
     }
 
@@ -121,25 +125,25 @@ impl Reassembly {
         mut data: Chunk,
         most: u16,
         context: &mut Context<'_>,
-    ) -> Kept {
+    ) -> Insertion {
         let end = start.wrapping_add(data.len);
-        let mut twice = None;
+        let mut duplicate = None;
         let mut previous = NONE;
-        let mut at = self.held.head;
+        let mut at = self.out_of_order.head;
         while at != NONE && seq::le(context.chunks.node(at).seq, start) {
             previous = at;
             at = context.chunks.node(at).next;
         }
         if previous != NONE {
             let node = context.chunks.node(previous);
-            let known = node.seq.wrapping_add(node.chunk.len);
-            if seq::le(end, known) {
+            let node_end = node.seq.wrapping_add(node.chunk.len);
+            if seq::le(end, node_end) {
                 self.note(start, context.chunks);
-                return Kept::Duplicate;
+                return Insertion::Duplicate;
             }
-            let overlap = seq::distance(start, known);
+            let overlap = seq::distance(start, node_end);
             if overlap > 0 {
-                add_duplicate(&mut twice, (start, known));
+                add_duplicate(&mut duplicate, (start, node_end));
             }
             start = start.wrapping_add(overlap);
             data.offset += overlap;
@@ -150,50 +154,54 @@ impl Reassembly {
             let node = *context.chunks.node(at);
             if seq::lt(end, node.seq.wrapping_add(node.chunk.len)) {
                 if seq::lt(node.seq, end) {
-                    add_duplicate(&mut twice, (node.seq, end));
+                    add_duplicate(&mut duplicate, (node.seq, end));
                     data.len -= end.wrapping_sub(node.seq);
                 }
                 break;
             }
             add_duplicate(
-                &mut twice,
+                &mut duplicate,
                 (node.seq, node.seq.wrapping_add(node.chunk.len)),
             );
             context
                 .chunks
-                .shift(&mut self.held, previous, context.released);
-            self.held_count -= 1;
+                .shift(&mut self.out_of_order, previous, context.released);
+            self.out_of_order_count -= 1;
             at = node.next;
         }
-        if self.held_count >= most || !context.chunks.keep(&mut self.held, previous, data, start) {
-            return Kept::NoRoom;
+        if self.out_of_order_count >= most
+            || !context
+                .chunks
+                .store(&mut self.out_of_order, previous, data, start)
+        {
+            return Insertion::NoRoom;
         }
-        self.held_count += 1;
+        self.out_of_order_count += 1;
         self.note(start, context.chunks);
-        Kept::Yes(twice)
+        Insertion::Stored(duplicate)
     }
 
     /// Releases the highest range that is out of order. A range is free once the caller has
     /// processed the release; the peer retransmits both.
     fn drop_last(&mut self, context: &mut Context<'_>) {
         let mut previous = NONE;
-        let mut at = self.held.head;
+        let mut at = self.out_of_order.head;
         while at != NONE && context.chunks.node(at).next != NONE {
             previous = at;
             at = context.chunks.node(at).next;
         }
         if context
             .chunks
-            .shift(&mut self.held, previous, context.released)
+            .shift(&mut self.out_of_order, previous, context.released)
             .is_some()
         {
-            self.held_count -= 1;
+            self.out_of_order_count -= 1;
         }
     }
 
     /// The gapless range that contains the byte at `wanted`.
     fn range_around(&self, wanted: u32, chunks: &Chunks) -> Option<(u32, u32)> {
-        let mut at = self.held.head;
+        let mut at = self.out_of_order.head;
         while at != NONE {
             let (left, right);
             ((left, right), at) = gapless(at, chunks);
@@ -230,7 +238,7 @@ impl Reassembly {
                 add(range);
             }
         }
-        let mut at = self.held.head;
+        let mut at = self.out_of_order.head;
         while at != NONE {
             let range;
             (range, at) = gapless(at, chunks);
@@ -239,9 +247,11 @@ impl Reassembly {
     }
 
     /// Releases the data that is out of order.
-    pub fn release_held(&mut self, context: &mut Context<'_>) {
-        context.chunks.append(&mut self.held, context.released);
-        self.held_count = 0;
+    pub fn release_out_of_order(&mut self, context: &mut Context<'_>) {
+        context
+            .chunks
+            .append(&mut self.out_of_order, context.released);
+        self.out_of_order_count = 0;
     }
 
     /// Releases the data that waits for the application.
@@ -254,7 +264,7 @@ impl Reassembly {
 impl Reassembly {
     /// Lists of the ranges in order and out of order.
     pub fn lists(&mut self) -> [&mut List; 2] {
-        [&mut self.ready, &mut self.held]
+        [&mut self.ready, &mut self.out_of_order]
     }
 
     /// Drops the lists without freeing their ranges, which have moved to another stack.

@@ -4,7 +4,7 @@
 use super::acks::Acks;
 use super::context::Context;
 use super::offer::Offer;
-use super::reassembly::{Kept, Reassembly, add_duplicate};
+use super::reassembly::{Insertion, Reassembly, add_duplicate};
 use super::segment::{Incoming, is_in_window};
 use super::seq;
 use super::terms::Terms;
@@ -124,12 +124,12 @@ impl Receiver {
         }
         let late = (late > 0).then_some((segment.header.seq, start));
         let is_stopped = context.reader_is_stopped;
-        let most_kept = most_kept(is_owned, start != self.next, context.most_kept);
-        if is_stopped || context.chunks.kept() >= most_kept {
+        let kept_limit = buffer_limit(is_owned, start != self.next, context.kept_limit);
+        if is_stopped || context.chunks.stored() >= kept_limit {
             context.counters.no_room += 1;
             self.acks.demand();
             if is_stopped {
-                self.offer.hold_up();
+                self.offer.suspend();
             }
             return false;
         }
@@ -137,7 +137,7 @@ impl Receiver {
         if self.fin_at.is_some_and(|fin| seq::lt(fin, data_end)) {
             return false;
         }
-        self.came_twice(late, terms);
+        self.record_duplicate(late, terms);
         if start == self.next {
             self.in_order(data, segment.is(PSH), terms, timers, context)
         } else {
@@ -156,8 +156,8 @@ impl Receiver {
     ) -> bool {
         let mut is_kept = self.offer.has_buffer(context.config);
         if is_kept {
-            let twice = self.data.make_way(&mut data, self.next, context);
-            self.came_twice(twice, terms);
+            let duplicate = self.data.resolve_overlap(&mut data, self.next, context);
+            self.record_duplicate(duplicate, terms);
             is_kept = self.data.append(data, self.next, context);
         }
         if !is_kept {
@@ -194,19 +194,19 @@ impl Receiver {
         self.acks.demand();
         // The other half of the buffers is for data that closes the gap.
         let most = context.config.receive_buffers.div_ceil(2);
-        let kept = self.data.insert(start, data, most, context);
-        match kept {
-            Kept::Yes(twice) => {
-                self.came_twice(twice, terms);
+        let insertion = self.data.insert(start, data, most, context);
+        match insertion {
+            Insertion::Stored(duplicate) => {
+                self.record_duplicate(duplicate, terms);
                 context.counters.out_of_order += 1;
             }
-            Kept::NoRoom => context.counters.no_room += 1,
-            Kept::Duplicate if terms.sack() => {
+            Insertion::NoRoom => context.counters.no_room += 1,
+            Insertion::Duplicate if terms.sack() => {
                 self.duplicate = Some((start, start.wrapping_add(data.len)));
             }
-            Kept::Duplicate => {}
+            Insertion::Duplicate => {}
         }
-        matches!(kept, Kept::Yes(_))
+        matches!(insertion, Insertion::Stored(_))
     }
 
     /// Whether data waits for an application that accepts it.
@@ -230,19 +230,19 @@ impl Receiver {
     }
 
     /// Whether the application accepts no more data.
-    pub const fn is_deaf(&self) -> bool {
+    pub const fn has_stopped_receiving(&self) -> bool {
         self.is_deaf
     }
 
     /// Accepts no more data for the application.
-    pub fn deafen(&mut self) {
+    pub fn stop_receiving(&mut self) {
         self.is_deaf = true;
     }
 
     /// Releases data at the connection's end. Data that waits for the application stays only if
     /// `is_wanted`.
     pub fn end(&mut self, is_wanted: bool, context: &mut Context<'_>) {
-        self.data.release_held(context);
+        self.data.release_out_of_order(context);
         if self.is_deaf || !is_wanted {
             self.data.release_ready(context);
         }
@@ -310,13 +310,13 @@ impl Receiver {
     }
 
     /// Whether the window counts as closed because the reader is stopped.
-    pub const fn is_held_up(&self) -> bool {
-        self.offer.is_held_up()
+    pub const fn is_suspended(&self) -> bool {
+        self.offer.is_suspended()
     }
 
     /// Records that the reader is stopped while data waits for it.
-    pub fn hold_up(&mut self) {
-        self.offer.hold_up();
+    pub fn suspend(&mut self) {
+        self.offer.suspend();
     }
 
     /// Records that the reader resumes.
@@ -361,7 +361,7 @@ impl Receiver {
     }
 
     /// Remembers a range that arrived twice for the next SACK option (D-SACK, RFC 2883).
-    fn came_twice(&mut self, range: Option<(u32, u32)>, terms: &Terms) {
+    fn record_duplicate(&mut self, range: Option<(u32, u32)>, terms: &Terms) {
         let Some(range) = range else { return };
         self.acks.demand();
         if terms.sack() {
@@ -395,7 +395,7 @@ impl Receiver {
 /// Number of buffers in use by the whole stack from which on it drops such data. Data in order for
 /// an owned connection may use all of them. The limits prevent a peer from using up the buffers by
 /// leaving gaps, or by sending to an application that does not accept.
-fn most_kept(is_owned: bool, leaves_gap: bool, most: u32) -> u32 {
+fn buffer_limit(is_owned: bool, leaves_gap: bool, most: u32) -> u32 {
     match (is_owned, leaves_gap) {
         (true, false) => most,
         (false, false) => most / 2,

@@ -62,10 +62,10 @@ impl Recovery {
     }
 
     /// Restarts the repair: nothing from `una` on counts as retransmitted.
-    pub fn repair_from(&mut self, una: u32) {
+    pub fn restart_repair(&mut self, una: u32) {
         self.resent = una;
         self.lost_again = (una, una);
-        self.rack.repair_anew();
+        self.rack.forget_retransmissions();
     }
 
     /// Active recovery.
@@ -109,23 +109,23 @@ impl Recovery {
     }
 
     /// End of the data that this recovery has retransmitted.
-    pub const fn resent(&self) -> u32 {
+    pub const fn retransmitted_end(&self) -> u32 {
         self.resent
     }
 
     /// Records that `bytes` from `start` on are retransmitted.
-    pub fn sent_again(&mut self, start: u32, bytes: u32, now: Time) {
+    pub fn retransmitted(&mut self, start: u32, bytes: u32, now: Time) {
         let end = start.wrapping_add(bytes);
         if seq::lt(start, self.lost_again.1) {
             self.lost_again.0 = seq::max(self.lost_again.0, end);
         }
         self.resent = seq::max(self.resent, end);
-        self.rack.sent_again(start, end, now);
+        self.rack.retransmitted(start, end, now);
         self.prr.sent(bytes);
     }
 
     /// Records that retransmitted data up to `end` was lost again.
-    pub fn lose_again(&mut self, una: u32, end: u32) {
+    pub fn retransmission_lost(&mut self, una: u32, end: u32) {
         self.lost_again = (una, seq::max(end, self.lost_again.1));
         self.is_first_due = true;
     }
@@ -145,7 +145,7 @@ impl Recovery {
 
     /// Records that sending restarts at SND.UNA, which makes earlier send times meaningless.
     pub fn rewound(&mut self, una: u32) {
-        self.repair_from(una);
+        self.restart_repair(una);
         self.rack.timed_out();
     }
 
@@ -156,7 +156,7 @@ impl Recovery {
 
     /// Sets the window after an acknowledgement during fast recovery (RFC 9937).
     pub fn reduce(&mut self, delivery: Delivery, sender: &mut Sender, terms: &Terms) {
-        let pipe = self.under_way(sender, terms);
+        let pipe = self.bytes_in_flight(sender, terms);
         let mss = terms.payload_mss();
         let is_due = delivery.bytes > 0 || !self.prr.has_sent();
         if let (true, Some(ssthresh)) = (is_due, sender.window.ssthresh()) {
@@ -204,7 +204,7 @@ impl Recovery {
 impl Recovery {
     /// Bytes in flight (RFC 6675, 4, SetPipe).
     #[inline]
-    pub fn under_way(&self, sender: &Sender, terms: &Terms) -> u32 {
+    pub fn bytes_in_flight(&self, sender: &Sender, terms: &Terms) -> u32 {
         let (una, next) = (sender.una(), sender.next());
         if terms.sack() && !self.board.is_empty() {
             let pipe = self.board.pipe(una, next, self.resent, terms.payload_mss());
@@ -232,7 +232,7 @@ impl Recovery {
     }
 
     /// Bytes that were retransmitted and are not acknowledged.
-    pub fn under_repair(&self, sender: &Sender) -> u32 {
+    pub fn retransmitted_bytes(&self, sender: &Sender) -> u32 {
         let end = match self.phase {
             Phase::None => return 0,
             Phase::Fast { .. } => self.resent,
@@ -334,8 +334,8 @@ impl Recovery {
     }
 
     /// Restarts the repair with the first segment.
-    pub fn resend_from_first(&mut self, sender: &Sender) {
-        self.repair_from(sender.una());
+    pub fn restart_from_first(&mut self, sender: &Sender) {
+        self.restart_repair(sender.una());
         self.is_first_due = true;
     }
 
@@ -354,7 +354,7 @@ impl Recovery {
         self.phase = Phase::Fast {
             point: sender.max(),
         };
-        self.resend_from_first(sender);
+        self.restart_from_first(sender);
     }
 
     /// Starts the retransmission of all data in flight after a timeout. `is_first` is `false` if

@@ -163,7 +163,7 @@ mod tests {
 
     /// Promise 58.
     #[test]
-    fn starts_at_one_second_and_follows_the_rules_of_section_2() {
+    fn the_timeout_starts_at_one_second_and_follows_measurements() {
         let mut rto = Rto::new(&config());
         assert_eq!(rto.timeout(&config()), MS(1000));
         rto.measured(MS(100), &config());
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_syn_sets_the_timeout_to_three_seconds_until_a_measurement() {
+    fn a_lost_syn_sets_the_timeout_to_three_seconds() {
         let mut rto = Rto::new(&config());
         rto.back_off();
         rto.after_lost_handshake();

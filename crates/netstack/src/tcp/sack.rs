@@ -37,16 +37,16 @@ impl Scoreboard {
     /// Marks everything missing from `una` to `end` as lost: it was sent long before data that has
     /// arrived. Returns whether a part of it did not count as lost before.
     pub fn all_lost_below(&mut self, una: u32, end: u32) -> bool {
-        let known = self.late.map_or(una, |late| seq::max(una, late));
-        if seq::le(end, known) {
+        let start = self.late.map_or(una, |late| seq::max(una, late));
+        if seq::le(end, start) {
             return false;
         }
         self.late = Some(end);
-        self.missing_between(known, end) > 0
+        self.missing_between(start, end) > 0
     }
 
     /// Ignores the number of segments above a hole from now on (RFC 8985, 6.2, step 3).
-    pub fn judge_by_time_only(&mut self) {
+    pub fn ignore_segment_count(&mut self) {
         self.by_time_only = true;
     }
 
@@ -88,15 +88,15 @@ impl Scoreboard {
 
     /// Forgets everything below `una`.
     pub fn advance(&mut self, una: u32) {
-        let mut kept = 0;
+        let mut count = 0;
         for at in 0..usize::from(self.count) {
             let (left, right) = self.ranges[at];
             if seq::lt(una, right) {
-                self.ranges[kept] = (seq::max(left, una), right);
-                kept += 1;
+                self.ranges[count] = (seq::max(left, una), right);
+                count += 1;
             }
         }
-        self.count = kept as u8;
+        self.count = count as u8;
         self.late = self.late.filter(|late| seq::lt(una, *late));
     }
 
@@ -272,7 +272,7 @@ mod tests {
     /// RFC 6675, 4: three ranges or more than two segments above a hole make it lost.
     /// Promise 58.
     #[test]
-    fn a_hole_is_lost_by_ranges_or_by_bytes_above_it() {
+    fn a_hole_is_lost_by_sacked_ranges_or_bytes() {
         assert!(!board(0, &[(100, 300)]).first_lost(MSS));
         assert!(board(0, &[(100, 301)]).first_lost(MSS));
         assert!(board(0, &[(100, 101), (110, 111), (120, 121)]).first_lost(MSS));
@@ -286,7 +286,7 @@ mod tests {
     /// RFC 6675, 4, SetPipe by hand: of 0..1000 the receiver has [100,400), and [0,100) is lost.
     /// Promise 58.
     #[test]
-    fn pipe_counts_what_is_neither_there_nor_lost_and_what_was_sent_again() {
+    fn pipe_counts_outstanding_and_retransmitted_bytes() {
         let board = board(0, &[(100, 400)]);
         assert_eq!(board.pipe(0, 1000, 0, MSS), 600);
         assert_eq!(board.pipe(0, 1000, 100, MSS), 700);
@@ -294,7 +294,7 @@ mod tests {
 
     /// Promise 58.
     #[test]
-    fn what_is_late_is_lost_above_all_ranges_too_until_it_is_sent_again() {
+    fn late_segments_above_all_ranges_count_as_lost() {
         let mut board = board(0, &[(100, 150)]);
         board.all_lost_below(0, 300);
         assert_eq!(board.next_hole(0, false, MSS), Some((0, 100)));

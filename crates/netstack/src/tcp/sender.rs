@@ -268,7 +268,7 @@ impl Sender {
     /// Bytes that the application is invited to send. The amount exceeds the peer's window only a
     /// little, so that a peer which never reads occupies little of the memory that all connections
     /// share. If it is 0, data is unacknowledged, and its acknowledgement reports the next amount.
-    pub fn invited(&self, config: &TcpConfig) -> u32 {
+    pub fn writable_bytes(&self, config: &TcpConfig) -> u32 {
         let useful = self.peer_window.saturating_add(AHEAD_BYTES);
         let room = useful.saturating_sub(self.queue.bytes());
         room.min(self.room(config))

@@ -92,7 +92,7 @@ impl SentLog {
 
     /// Records that `start..end` was retransmitted at `at`. The entries below and above keep their
     /// times.
-    pub fn sent_again(&mut self, start: u32, end: u32, at: Tick) {
+    pub fn retransmitted(&mut self, start: u32, end: u32, at: Tick) {
         if usize::from(self.count) == SEND_TIMES {
             self.halve();
         }
@@ -169,7 +169,7 @@ mod tests {
 
     /// Promise 58.
     #[test]
-    fn a_full_log_never_says_that_something_was_sent_earlier_than_it_was() {
+    fn a_full_log_never_reports_too_early_a_time() {
         let mut log = SentLog::default();
         let start = u32::MAX - 500;
         for n in 0..100 {
@@ -210,7 +210,7 @@ mod tests {
         .into_iter()
         .enumerate()
         {
-            log.sent_again(start, end, Tick(at as u32 + 1));
+            log.retransmitted(start, end, Tick(at as u32 + 1));
             times[start as usize..end as usize].fill(Tick(at as u32 + 1));
             for byte in 0..end {
                 assert_eq!(
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(log.late_front(|at| at.0 > 6), Some((5, Tick(7))));
         assert_eq!(log.late_front(|at| at.0 < 7), None);
         for round in 0..50 {
-            log.sent_again(round, round + 1, Tick(100 + round));
+            log.retransmitted(round, round + 1, Tick(100 + round));
             assert!(log.time_of(round).is_some_and(|at| at.0 >= 100 + round));
         }
     }

@@ -129,7 +129,7 @@ impl Tcb {
     fn start_sending(&mut self, iss: u32) {
         self.sender.start(iss);
         self.recovery.start(iss);
-        self.tail.begins_at(iss);
+        self.tail.set_start(iss);
     }
 
     /// Largest payload of a segment with the usual options.
@@ -148,7 +148,7 @@ impl Tcb {
             _ => false,
         };
         if !ends {
-            self.timers.blame(reason);
+            self.timers.set_silence_reason(reason);
         }
         ends
     }
@@ -213,7 +213,7 @@ impl Tcb {
 
     /// Whether the byte at `at` is in flight: `SND.UNA <= at < SND.NXT` (RFC 5927, 4.1). This
     /// includes our SYN+ACK if the application got the connection before its acknowledgement.
-    pub fn is_under_way(&self, at: u32) -> bool {
+    pub fn is_in_flight(&self, at: u32) -> bool {
         let first = if self.is_early() {
             self.sender.iss()
         } else {
@@ -224,7 +224,7 @@ impl Tcb {
 
     /// Retransmits all data in flight in shorter segments because the path MTU has shrunk (RFC
     /// 1191, 6.4).
-    pub fn send_again(&mut self) {
+    pub fn retransmit_all(&mut self) {
         if self.state == State::SynSent && self.sender.queue.bytes() > 0 {
             // Our SYN had data and is retransmitted without it (RFC 7413, 4.1.3).
             self.sender.repeat_syn();

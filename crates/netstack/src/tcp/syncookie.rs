@@ -23,7 +23,7 @@ pub struct Cookies(Key);
 
 /// Options that a cookie and its timestamp encode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Remembered {
+pub struct CookieOptions {
     pub mss: u16,
     pub scale: Option<u8>,
     pub sack: bool,
@@ -73,12 +73,12 @@ impl Cookies {
     }
 
     /// Options of a cookie's ACK. Only an echoed timestamp restores scale and SACK.
-    pub fn remembered(mss: u16, echo: Option<u32>) -> Remembered {
+    pub fn options(mss: u16, echo: Option<u32>) -> CookieOptions {
         let bits = echo.map(|echo| echo & OPTION_BITS);
         let scale = bits
             .map(|bits| (bits >> 2) as u8)
             .filter(|scale| *scale != NO_SCALE);
-        Remembered {
+        CookieOptions {
             mss,
             scale,
             sack: bits.is_some_and(|bits| bits & 2 != 0),
@@ -99,7 +99,7 @@ mod tests {
 
     /// Promise 57.
     #[test]
-    fn a_cookie_holds_for_its_syn_alone_and_not_for_long() {
+    fn a_cookie_matches_only_its_syn_for_a_limited_time() {
         let cookies = Cookies::new(&[7; 16]);
         let at = |seconds: u64| Time::from_nanos(seconds * 1_000_000_000);
         for start in [0, 63, 64, 100_000] {
@@ -143,8 +143,8 @@ mod tests {
                 let value = Cookies::timestamp(now, 5, scale, sack);
                 assert!(super::super::seq::le(value, isn::timestamp(now, 5)));
                 assert_eq!(
-                    Cookies::remembered(1460, Some(value)),
-                    Remembered {
+                    Cookies::options(1460, Some(value)),
+                    CookieOptions {
                         mss: 1460,
                         scale,
                         sack
@@ -152,11 +152,11 @@ mod tests {
                 );
             }
         }
-        let plain = Remembered {
+        let plain = CookieOptions {
             mss: 536,
             scale: None,
             sack: false,
         };
-        assert_eq!(Cookies::remembered(536, None), plain);
+        assert_eq!(Cookies::options(536, None), plain);
     }
 }

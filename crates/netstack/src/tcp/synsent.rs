@@ -43,7 +43,7 @@ impl Tcb {
         }
         self.agree(&header.options, context.config, context.now);
         self.receiver.begin(header.seq, context.config);
-        self.timers.heard(context.now);
+        self.timers.record_segment(context.now);
         // The window of a SYN is not scaled (RFC 7323, 2.2).
         self.sender
             .set_window(header.seq, header.ack, u32::from(header.window));
@@ -55,17 +55,17 @@ impl Tcb {
                 .rto
                 .handshake_done(was_repeated, context.now, context.config);
             self.sender.syn_acked();
-            self.recovery.repair_from(header.ack);
+            self.recovery.restart_repair(header.ack);
             self.timers.answered();
             self.timers.stop_retransmission();
             self.notices.opened();
             context.counters.connected += 1;
             self.receiver.acks_mut().demand();
-            self.receiver.acks_mut().greeted();
+            self.receiver.acks_mut().syn_answered();
             self.arm_keepalive(context);
             if seq::lt(self.sender.una(), header.ack) {
                 // The peer has accepted data of our SYN (RFC 7413, 4.1.3).
-                self.fast_open.was_taken();
+                self.fast_open.syn_data_accepted();
                 let bytes = seq::distance(self.sender.una(), header.ack);
                 let report = Report {
                     bytes,
@@ -92,7 +92,7 @@ impl Tcb {
             self.take_urgent_pointer(&rest);
         }
         if rest.payload.len > 0 || rest.is(FIN) {
-            verdict.held = self.take_data(&rest, context);
+            verdict.keeps_buffer = self.take_data(&rest, context);
             verdict.time_wait = self.finish_receiving();
         }
         verdict

@@ -42,7 +42,7 @@ pub struct Tail {
 
 impl Tail {
     /// Records that a segment of new data, or the stream, starts at `start`.
-    pub fn begins_at(&mut self, start: u32) {
+    pub fn set_start(&mut self, start: u32) {
         self.last_segment = start;
     }
 

@@ -64,17 +64,17 @@ impl Tcb {
     pub fn tail_segment(&mut self, mss: u32, context: &mut Context<'_>) -> Option<Outgoing> {
         let mut again = false;
         let segment = if self.recovery.is_on() {
-            self.recovery.repair_from(self.sender.una());
-            self.resend_missing(mss, context)?
+            self.recovery.restart_repair(self.sender.una());
+            self.retransmit_missing(mss, context)?
         } else if let Some(segment) = self.fresh_data(mss, true, context) {
             segment
         } else {
             again = true;
             let last = seq::max(self.tail.last_segment(), self.sender.una());
-            let resent = self.recovery.resent();
-            let segment = self.resend(last, self.sender.max(), mss, context)?;
+            let resent = self.recovery.retransmitted_end();
+            let segment = self.retransmit(last, self.sender.max(), mss, context)?;
             // The retransmission is no start of a repair.
-            self.recovery.repair_from(resent);
+            self.recovery.restart_repair(resent);
             segment
         };
         let end = self.sender.max();

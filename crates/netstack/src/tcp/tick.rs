@@ -3,7 +3,7 @@
 
 use super::context::Context;
 use super::state::{State, Tcb};
-use super::timers::{Silence, Watched};
+use super::timers::{LossTimer, Silence};
 use crate::api::{ConnectionOptions, DeadReason, Keepalive, TcpConfig, Time};
 
 impl Tcb {
@@ -12,11 +12,11 @@ impl Tcb {
     pub fn tick(&mut self, context: &mut Context<'_>) -> bool {
         let now = context.now;
         if self.timers.take_ack(now) {
-            self.receiver.acks_mut().missed(context.config);
+            self.receiver.acks_mut().make_due(context.config);
         }
         match self.timers.take_loss(now) {
-            Some(Watched::Tail) => self.tail_is_late(context),
-            Some(Watched::Reordering) => self.reordering_is_over(context),
+            Some(LossTimer::Tail) => self.tail_is_late(context),
+            Some(LossTimer::Reordering) => self.reordering_is_over(context),
             None => {}
         }
         if self.timers.take_retransmission(now) {
@@ -44,7 +44,7 @@ impl Tcb {
         };
         let stalled = self
             .timers
-            .stalled(context.now, self.sender.rto.timeout(config));
+            .silence_duration(context.now, self.sender.rto.timeout(config));
         let is_over = (self.options.user_timeout).is_some_and(|most| stalled >= most);
         if is_over || !self.timers.retry(most) {
             context.counters.timed_out += 1;
@@ -55,13 +55,13 @@ impl Tcb {
         self.sender.rto.back_off();
         if matches!(self.state, State::SynSent | State::SynReceived) {
             context.counters.timeouts += 1;
-            self.answer_again();
+            self.resend_syn_ack();
         } else if self.sender.peer_window() == 0 {
             self.timers.probe_closed_window();
         } else if self.sender.is_waiting() {
             context.counters.timeouts += 1;
             let is_first = self.timers.retries() == 1;
-            self.path.sent_again(self.sender.una());
+            self.path.retransmitted(self.sender.una());
             self.suspect_black_hole(context);
             self.recovery
                 .timed_out(&mut self.sender, &self.terms, is_first, context.now);
@@ -80,7 +80,7 @@ impl Tcb {
 
     /// Handles the idle timer. Returns whether keepalive has ended the connection.
     fn idle(&mut self, context: &mut Context<'_>) -> bool {
-        if self.state == State::FinWait2 && self.receiver.is_deaf() {
+        if self.state == State::FinWait2 && self.receiver.has_stopped_receiving() {
             // The peer does not close, and no application is left to wait for it (RFC 9293, 3.6:
             // "FIN-WAIT-2").
             self.end(DeadReason::Closed, context);
@@ -115,7 +115,8 @@ impl Tcb {
         if let Some(most) = options.segment_bytes {
             self.terms.limit_mss(most);
         }
-        let is_waiting_for_fin = self.state == State::FinWait2 && self.receiver.is_deaf();
+        let is_waiting_for_fin =
+            self.state == State::FinWait2 && self.receiver.has_stopped_receiving();
         if before.keepalive == options.keepalive || !self.is_open() || is_waiting_for_fin {
             return;
         }

@@ -21,7 +21,7 @@ enum Persist {
 
 /// Purpose of the loss timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Watched {
+pub enum LossTimer {
     /// Tail loss probe.
     #[default]
     Tail,
@@ -78,7 +78,7 @@ pub struct Timers {
     /// Expiry of the tail loss probe or of the reordering timer, which never run together (RFC
     /// 8985, 8).
     loss: Timer,
-    watched: Watched,
+    loss_kind: LossTimer,
     ack: Timer,
     /// Keepalive, or the end of FIN-WAIT-2.
     idle: Timer,
@@ -88,7 +88,7 @@ pub struct Timers {
     retries: u8,
     stalled_since: Time,
     /// Reason for the silence that a router has reported.
-    blamed: Option<DeadReason>,
+    silence_cause: Option<DeadReason>,
     persist: Persist,
     /// Unanswered keepalive probes, and whether another is to be sent.
     keepalive_probes: u8,
@@ -101,13 +101,13 @@ impl Timers {
         Self {
             retransmission: Timer::OFF,
             loss: Timer::OFF,
-            watched: Watched::Tail,
+            loss_kind: LossTimer::Tail,
             ack: Timer::OFF,
             idle: Timer::OFF,
             last_heard: now,
             retries: 0,
             stalled_since: now,
-            blamed: None,
+            silence_cause: None,
             persist: Persist::Off,
             keepalive_probes: 0,
             is_keepalive_due: false,
@@ -168,7 +168,7 @@ impl Timers {
     }
 
     /// Time without an answer when a timeout of length `timeout` has expired.
-    pub fn stalled(&mut self, now: Time, timeout: Duration) -> Duration {
+    pub fn silence_duration(&mut self, now: Time, timeout: Duration) -> Duration {
         if self.retries == 0 {
             let sent_ns = now.as_nanos().saturating_sub(timeout.as_nanos() as u64);
             self.stalled_since = Time::from_nanos(sent_ns);
@@ -178,54 +178,54 @@ impl Timers {
 
     /// Records that the peer has answered.
     pub fn answered(&mut self) {
-        (self.retries, self.blamed) = (0, None);
+        (self.retries, self.silence_cause) = (0, None);
     }
 
     /// Records a router's reason for the peer's silence.
-    pub fn blame(&mut self, reason: DeadReason) {
-        self.blamed = Some(reason);
+    pub fn set_silence_reason(&mut self, reason: DeadReason) {
+        self.silence_cause = Some(reason);
     }
 
     /// Reason of the end of a connection whose peer is silent: a router's reason, or a timeout.
     pub fn silence_reason(&self) -> DeadReason {
-        self.blamed.unwrap_or(DeadReason::TimedOut)
+        self.silence_cause.unwrap_or(DeadReason::TimedOut)
     }
 }
 
 /// Tail loss probe and reordering timer.
 impl Timers {
     pub fn awaits_tail(&self) -> bool {
-        self.loss.is_on() && self.watched == Watched::Tail
+        self.loss.is_on() && self.loss_kind == LossTimer::Tail
     }
 
     /// Sets or clears the time of the tail loss probe, unless the reordering timer runs.
     pub fn set_tail_probe(&mut self, at: Option<Time>) {
-        if !self.loss.is_on() || self.watched == Watched::Tail {
+        if !self.loss.is_on() || self.loss_kind == LossTimer::Tail {
             self.loss = at.map_or(Timer::OFF, Timer);
-            self.watched = Watched::Tail;
+            self.loss_kind = LossTimer::Tail;
         }
     }
 
     /// Starts the reordering timer until `at`.
     pub fn watch_reordering(&mut self, at: Time) {
         self.loss = Timer(at);
-        self.watched = Watched::Reordering;
+        self.loss_kind = LossTimer::Reordering;
     }
 
     /// Stops the reordering timer.
     pub fn stop_reordering(&mut self) {
-        if self.watched == Watched::Reordering {
-            (self.loss, self.watched) = (Timer::OFF, Watched::Tail);
+        if self.loss_kind == LossTimer::Reordering {
+            (self.loss, self.loss_kind) = (Timer::OFF, LossTimer::Tail);
         }
     }
 
     /// Returns the purpose of the loss timer if it has expired, and stops it in that case.
-    pub fn take_loss(&mut self, now: Time) -> Option<Watched> {
-        let watched = std::mem::take(&mut self.watched);
+    pub fn take_loss(&mut self, now: Time) -> Option<LossTimer> {
+        let loss_kind = std::mem::take(&mut self.loss_kind);
         if self.loss.take_due(now) {
-            return Some(watched);
+            return Some(loss_kind);
         }
-        self.watched = watched;
+        self.loss_kind = loss_kind;
         None
     }
 }
@@ -300,7 +300,7 @@ impl Timers {
     }
 
     /// Records that a segment was accepted.
-    pub fn heard(&mut self, now: Time) {
+    pub fn record_segment(&mut self, now: Time) {
         self.last_heard = now;
         self.keepalive_probes = 0;
     }

@@ -65,7 +65,7 @@ impl Timestamps {
     }
 
     /// Values that TIME_WAIT needs: the peer's timestamp and our offset.
-    pub const fn kept(&self) -> (u32, u32) {
+    pub const fn time_wait_values(&self) -> (u32, u32) {
         (self.recent, self.offset)
     }
 }

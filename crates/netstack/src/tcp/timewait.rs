@@ -86,7 +86,7 @@ impl TimeWait {
     }
 
     /// The oldest entry if it has ended or the table is full.
-    pub fn victim(&self, now: Time) -> Option<u32> {
+    pub fn entry_to_evict(&self, now: Time) -> Option<u32> {
         let over = self.next_end().is_some_and(|end| end <= now);
         (over || self.len() == self.slots.count())
             .then_some(self.oldest)
@@ -94,7 +94,7 @@ impl TimeWait {
     }
 
     /// Adds the remains of `tcb`, whose 4-tuple has this hash. The caller makes space first (see
-    /// [`Self::victim`]).
+    /// [`Self::entry_to_evict`]).
     pub fn add(&mut self, tcb: &Tcb, hash: u64, config: &TcpConfig, now: Time) -> Option<u32> {
         let slot = self.slots.take()?;
         self.entries[slot as usize] = Entry {
@@ -104,7 +104,7 @@ impl TimeWait {
             rcv_nxt: tcb.receiver.next(),
             window: tcb.receiver.scaled_window(&tcb.terms),
             scale: tcb.terms.our_scale(),
-            timestamps: (tcb.terms.timestamps()).then(|| tcb.timestamps.kept()),
+            timestamps: (tcb.terms.timestamps()).then(|| tcb.timestamps.time_wait_values()),
             challenged_at: None,
             ends: now + config.time_wait,
             next: NONE,

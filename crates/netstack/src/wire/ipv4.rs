@@ -1,7 +1,7 @@
 //! IPv4 (RFC 791).
 
 use super::address::Addr;
-use super::packet::{Fragment, Packet, Refused};
+use super::packet::{Fragment, Packet, PacketError};
 use super::{be16, checksum};
 
 pub const HEADER_BYTES: usize = 20;
@@ -10,15 +10,15 @@ const MORE_FRAGMENTS: u16 = 0x2000;
 
 /// Checks the header of the packet in `bytes`. Skips options, as RFC 1122, 3.2.1.8, allows, and
 /// does not follow source routes.
-pub fn parse(bytes: &[u8], verified: bool) -> Result<Packet, Refused> {
-    let fixed = bytes.get(..HEADER_BYTES).ok_or(Refused::Malformed)?;
+pub fn parse(bytes: &[u8], verified: bool) -> Result<Packet, PacketError> {
+    let fixed = bytes.get(..HEADER_BYTES).ok_or(PacketError::Malformed)?;
     let header = usize::from(fixed[0] & 15) * 4;
     let total = usize::from(be16(fixed, 2));
     if fixed[0] >> 4 != 4 || header < HEADER_BYTES || total < header || total > bytes.len() {
-        return Err(Refused::Malformed);
+        return Err(PacketError::Malformed);
     }
     if !verified && checksum::sum(&bytes[..header]) != 0xffff {
-        return Err(Refused::Checksum);
+        return Err(PacketError::Checksum);
     }
     let word = be16(fixed, 6);
     let offset = u32::from(word & 0x1fff) * 8;

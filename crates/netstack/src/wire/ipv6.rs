@@ -1,7 +1,7 @@
 //! IPv6 (RFC 8200).
 
 use super::address::Addr;
-use super::packet::{Fragment, Packet, Refused};
+use super::packet::{Fragment, Packet, PacketError};
 use super::{be16, be32, icmp, ip, tcp, udp};
 use crate::tuning::belief::MOST_EXTENSION_HEADERS;
 
@@ -46,8 +46,8 @@ impl Problem {
         }
     }
 
-    const fn refused(code: u8, pointer: usize) -> Refused {
-        Refused::Problem(Self::new(code, pointer))
+    const fn error_at(code: u8, pointer: usize) -> PacketError {
+        PacketError::Problem(Self::new(code, pointer))
     }
 
     /// The problem of a payload whose protocol the stack does not support; `None` if there is no
@@ -73,11 +73,11 @@ impl Problem {
 
 /// Parses only the fixed header. The protocol is that of the first extension header, if there is
 /// one.
-pub fn parse_header(bytes: &[u8]) -> Result<Packet, Refused> {
-    let fixed = bytes.get(..HEADER_BYTES).ok_or(Refused::Malformed)?;
+pub fn parse_header(bytes: &[u8]) -> Result<Packet, PacketError> {
+    let fixed = bytes.get(..HEADER_BYTES).ok_or(PacketError::Malformed)?;
     let end = HEADER_BYTES + usize::from(be16(fixed, LENGTH_AT));
     if fixed[0] >> 4 != 6 || end > bytes.len() {
-        return Err(Refused::Malformed);
+        return Err(PacketError::Malformed);
     }
     Ok(Packet {
         source: Addr::v6_at(fixed, 8),
@@ -94,15 +94,15 @@ pub fn parse_header(bytes: &[u8]) -> Result<Packet, Refused> {
 
 /// Checks the header and the extension headers of the packet in `bytes`, up to a fragment header.
 /// The stack supports no routing header and no option but padding.
-pub fn parse(bytes: &[u8]) -> Result<Packet, Refused> {
+pub fn parse(bytes: &[u8]) -> Result<Packet, PacketError> {
     let mut packet = parse_header(bytes)?;
     follow(bytes, &mut packet, 0)?;
     if let Some(fragment) = packet.fragment {
         if let Some(problem) = Problem::of_fragment(&packet, &fragment) {
-            return Err(Refused::Problem(problem));
+            return Err(PacketError::Problem(problem));
         }
         if fragment.offset == 0 && !has_upper_layer(bytes, &packet) {
-            return Err(Problem::refused(code::FIRST_FRAGMENT, 0));
+            return Err(Problem::error_at(code::FIRST_FRAGMENT, 0));
         }
     }
     Ok(packet)
@@ -110,29 +110,29 @@ pub fn parse(bytes: &[u8]) -> Result<Packet, Refused> {
 
 /// Parses the extension headers of a reassembled packet: `bytes` is the content behind the fragment
 /// headers. Offsets in a problem assume that only the fixed header precedes it.
-pub fn follow_whole(bytes: &[u8], packet: &mut Packet) -> Result<(), Refused> {
+pub fn follow_whole(bytes: &[u8], packet: &mut Packet) -> Result<(), PacketError> {
     packet.protocol_at = NEXT_HEADER_AT;
     follow(bytes, packet, HEADER_BYTES)
 }
 
 /// Parses the extension headers from the packet's payload on, until a fragment header or the upper
 /// layer. `shift` is the number of the packet's bytes that `bytes` lacks at its start.
-fn follow(bytes: &[u8], packet: &mut Packet, shift: usize) -> Result<(), Refused> {
+fn follow(bytes: &[u8], packet: &mut Packet, shift: usize) -> Result<(), PacketError> {
     for _ in 0..=MOST_EXTENSION_HEADERS {
         let at = packet.payload_at;
-        let bytes = bytes.get(..packet.end).ok_or(Refused::Malformed)?;
+        let bytes = bytes.get(..packet.end).ok_or(PacketError::Malformed)?;
         match packet.protocol {
             // The hop-by-hop header must be the first (RFC 8200, 4.1); elsewhere its number is
             // unknown.
             HOP_BY_HOP if shift != 0 || at != HEADER_BYTES => {
-                return Err(Problem::refused(code::NEXT_HEADER, packet.protocol_at));
+                return Err(Problem::error_at(code::NEXT_HEADER, packet.protocol_at));
             }
             HOP_BY_HOP | DESTINATION | ROUTING => {
-                let (next, len) = extension(bytes, at).ok_or(Refused::Malformed)?;
+                let (next, len) = extension(bytes, at).ok_or(PacketError::Malformed)?;
                 if packet.protocol == ROUTING {
                     // A routing header with segments left must not be ignored (RFC 8200, 4.4).
                     if bytes[at + 3] != 0 {
-                        return Err(Problem::refused(code::FIELD, shift + at + 2));
+                        return Err(Problem::error_at(code::FIELD, shift + at + 2));
                     }
                 } else {
                     check_options(&bytes[..at + len], at + 2, shift)?;
@@ -142,7 +142,7 @@ fn follow(bytes: &[u8], packet: &mut Packet, shift: usize) -> Result<(), Refused
             }
             FRAGMENT => {
                 let header = bytes.get(at..at + FRAGMENT_HEADER_BYTES);
-                let header = header.ok_or(Refused::Malformed)?;
+                let header = header.ok_or(PacketError::Malformed)?;
                 let word = be16(header, 2);
                 let fragment = Fragment {
                     id: be32(header, 4),
@@ -160,7 +160,7 @@ fn follow(bytes: &[u8], packet: &mut Packet, shift: usize) -> Result<(), Refused
             _ => return Ok(()),
         }
     }
-    Err(Refused::Malformed)
+    Err(PacketError::Malformed)
 }
 
 /// Number of the next header and length of the extension header at `at` (options or routing).
@@ -225,22 +225,22 @@ pub fn is_icmp_error(bytes: &[u8], protocol: u8, at: usize) -> bool {
 
 /// Checks the options of a header, from `at` to the end of `bytes`. The two highest bits of an
 /// unknown option determine whether the packet is accepted (RFC 8200, 4.2).
-fn check_options(bytes: &[u8], mut at: usize, shift: usize) -> Result<(), Refused> {
+fn check_options(bytes: &[u8], mut at: usize, shift: usize) -> Result<(), PacketError> {
     while let Some(&kind) = bytes.get(at) {
         if kind == 0 {
             at += 1;
             continue;
         }
-        let len = usize::from(*bytes.get(at + 1).ok_or(Refused::Malformed)?);
+        let len = usize::from(*bytes.get(at + 1).ok_or(PacketError::Malformed)?);
         if at + 2 + len > bytes.len() {
-            return Err(Refused::Malformed);
+            return Err(PacketError::Malformed);
         }
         let problem = Problem::new(code::OPTION, shift + at);
         match kind >> 6 {
             0 => {}
-            1 => return Err(Refused::Malformed),
+            1 => return Err(PacketError::Malformed),
             action => {
-                return Err(Refused::Problem(Problem {
+                return Err(PacketError::Problem(Problem {
                     is_for_groups: action == 2,
                     ..problem
                 }));

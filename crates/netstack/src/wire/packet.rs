@@ -33,9 +33,9 @@ pub struct Fragment {
     pub more: bool,
 }
 
-/// Reason why the stack refuses a packet.
+/// Reason why the stack rejects a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum PacketError {
     /// The packet is too short or contradicts itself.
     Malformed,
     /// The header checksum is wrong.

@@ -87,7 +87,7 @@ proptest! {
 }
 
 #[test]
-fn bad_tcp_options_end_the_list_and_keep_what_came_before() {
+fn an_invalid_tcp_option_ends_the_list() {
     let mut bytes = [0u8; 60];
     bytes[12] = 15 << 4;
     bytes[20..28].copy_from_slice(&[2, 4, 5, 180, 8, 200, 1, 1]);
@@ -104,7 +104,7 @@ fn bad_tcp_options_end_the_list_and_keep_what_came_before() {
 }
 
 #[test]
-fn addresses_know_their_family_network_and_whether_one_host_has_them() {
+fn addresses_are_classified_by_family_network_and_kind() {
     let ip = |text: &str| Addr::from(text.parse::<std::net::IpAddr>().unwrap());
     assert!(ip("10.1.2.3").same_prefix(&ip("10.1.3.3"), 23));
     assert!(!ip("10.1.2.3").same_prefix(&ip("10.1.3.3"), 24));
@@ -146,5 +146,5 @@ fn a_long_chain_of_extension_headers_is_refused() {
         ipv6::parse(&packet)
     };
     assert_eq!(chain(8).map(|packet| packet.payload_at), Ok(104));
-    assert_eq!(chain(9).map(|_| ()), Err(packet::Refused::Malformed));
+    assert_eq!(chain(9).map(|_| ()), Err(packet::PacketError::Malformed));
 }

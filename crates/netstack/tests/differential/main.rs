@@ -6,8 +6,8 @@
 //! sequence number, the own timestamp, the window and its scale, which each stack chooses.
 
 mod kernel;
-mod ours;
 mod scenarios;
+mod stack_host;
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../support/tap.rs"]
@@ -15,8 +15,8 @@ mod tap;
 
 use cofferdam_lab::fixtures::{Namespace, exclusive, time_limit};
 use kernel::Kernel;
-use ours::Ours;
 use scenarios::{SCENARIOS, Scenario};
+use stack_host::StackHost;
 use std::time::{Duration, Instant};
 use support::app::pattern;
 use support::script::{PEER_ISN, number, peer_segment};
@@ -177,7 +177,7 @@ fn differences(v6: bool) -> Vec<String> {
         let mut wrong = Vec::new();
         for scenario in SCENARIOS {
             let theirs = kernels(&mut kernel, scenario, &mut next_port);
-            let ours = play(&mut Ours::new(v6), scenario, (next_port, next_port));
+            let ours = play(&mut StackHost::new(v6), scenario, (next_port, next_port));
             let answered = theirs.iter().flatten().count() + ours.iter().flatten().count();
             assert!(answered > 0, "{}: no answer ever came", scenario.name);
             wrong.extend(compare(scenario, &ours, &theirs));

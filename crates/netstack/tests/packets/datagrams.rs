@@ -38,7 +38,7 @@ fn echo_requests_are_answered_with_their_data() {
 /// RFC 1122, 3.2.2.1; RFC 4443, 3.1: the error quotes the packet.
 /// Promise 61.
 #[test]
-fn a_datagram_to_a_closed_port_is_answered_by_port_unreachable() {
+fn a_datagram_to_a_closed_port_gets_port_unreachable() {
     for v6 in [false, true] {
         let mut node = node();
         let sent = datagram(v6, 77, &[1; 900]);
@@ -156,7 +156,7 @@ fn a_flood_of_datagrams_stops_at_the_backlog() {
 /// exactly once, even if its address was closed before, and each buffer is returned.
 /// Promise 66.
 #[test]
-fn each_datagram_that_was_taken_is_reported_back_whatever_became_of_its_address() {
+fn every_accepted_datagram_is_reported_when_it_is_done() {
     let mut random = 20_u64;
     let mut draw = |most: u64| {
         random = random
@@ -236,7 +236,7 @@ fn reported(node: &mut Node, out: &mut std::collections::HashSet<u64>) {
 /// others. It may ask again once its share is free.
 /// Promise 70.
 #[test]
-fn each_reader_has_a_limit_of_its_own_for_unknown_neighbours() {
+fn each_reader_has_its_own_limit_for_unresolved_neighbours() {
     let mut node = node();
     let [greedy, other] = [53, 54].map(|port| {
         let udp = node.stack.udp_bind(at(0, true, port), 0).expect("free");

@@ -216,7 +216,7 @@ fn a_long_echo_request_is_answered_in_fragments() {
 /// If the queue cannot take all fragments of a reply, none is sent and the buffer is returned.
 /// Promise 61.
 #[test]
-fn an_echo_that_finds_no_room_is_not_answered_in_part() {
+fn an_echo_without_room_gets_no_partial_reply() {
     for v6 in [false, true] {
         let mut settings = crate::support::config(0);
         settings.limits.replies = 4;

@@ -82,7 +82,7 @@ fn answer(node: &mut Node, from: IpAddr) -> Option<Error> {
 /// and whether its datagram is delivered.
 /// Promise 61.
 #[test]
-fn each_header_that_cannot_be_taken_is_answered_as_its_rule_says() {
+fn each_invalid_header_is_answered_as_its_rfc_requires() {
     let to = ip(0, true);
     let two = |first: Vec<u8>, second: Vec<u8>| vec![(OPTIONS, first), (OPTIONS, second)];
     let behind_padding = vec![0, 0, 0x87, 3, 0, 0, 0];
@@ -244,7 +244,7 @@ fn each_header_that_cannot_be_taken_is_answered_as_its_rule_says() {
 /// answered, from a unicast address. A packet without a source address is never answered.
 /// Promise 61.
 #[test]
-fn packets_to_groups_and_from_nobody_are_answered_where_a_rule_says_so() {
+fn multicast_and_unspecified_sources_get_only_the_permitted_answers() {
     let all: IpAddr = "ff02::1".parse().expect("a group");
     let solicited: IpAddr = "ff02::1:ff00:1".parse().expect("a group");
     let foreign: IpAddr = "ff02::1:ff00:9".parse().expect("a group");

@@ -326,7 +326,7 @@ fn hostile_frames_do_no_harm() {
 /// If the frame of a SYN has a wrong sender, the next SYN corrects it.
 /// Promise 57.
 #[test]
-fn a_syn_with_a_broken_sender_is_answered_when_it_is_repeated() {
+fn a_repeated_syn_from_a_broken_sender_is_answered() {
     let mut node = node();
     node.stack.listen(at(0, false, 80), 8, 0).expect("free");
     let syn = syn(9);

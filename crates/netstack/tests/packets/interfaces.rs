@@ -57,7 +57,7 @@ fn syn(macs: [[u8; 6]; 2], from: [u8; 4], to: [u8; 4]) -> Vec<u8> {
 
 /// Promise 61.
 #[test]
-fn what_is_sent_from_an_address_leaves_by_its_interface_with_its_station_and_size() {
+fn the_source_address_selects_interface_ethernet_address_and_mtu() {
     let mut node = two();
     node.stack.listen(at("0.0.0.0:80"), 4, 0).expect("free");
     let frames = [
@@ -142,7 +142,7 @@ fn no_host_speaks_for_one_of_another_network() {
 
 /// Promise 61.
 #[test]
-fn other_networks_are_reached_by_the_interface_that_has_a_gateway() {
+fn other_networks_are_reached_by_the_gateways_interface() {
     let mut node = two();
     node.stack
         .connect(NOW, None, at("192.0.2.1:80"), 1)

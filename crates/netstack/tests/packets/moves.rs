@@ -84,7 +84,7 @@ fn answer(v6: bool, station: [u8; 6]) -> Vec<u8> {
 
 /// Kind of a frame that the node sent.
 #[derive(Debug, PartialEq, Eq)]
-enum Sent {
+enum SentFrame {
     /// TCP segment to a station.
     Segment([u8; 6]),
     /// Question for node 1, to a station or to all.
@@ -94,7 +94,7 @@ enum Sent {
 }
 
 /// Frames that the node sends now.
-fn sent(node: &mut Node, now: Time) -> Vec<Sent> {
+fn sent(node: &mut Node, now: Time) -> Vec<SentFrame> {
     let frames = std::iter::from_fn(|| node.transmit(now));
     frames
         .map(|frame| {
@@ -106,14 +106,14 @@ fn sent(node: &mut Node, now: Time) -> Vec<Sent> {
             };
             match (&frame[12..14], frame[20], kind) {
                 ([8, 6], _, 1) | ([0x86, 0xdd], 58, 135) => {
-                    Sent::Question(if to[..3] == [0x33, 0x33, 0xff] {
+                    SentFrame::Question(if to[..3] == [0x33, 0x33, 0xff] {
                         ALL
                     } else {
                         to
                     })
                 }
-                ([8, 6], _, 2) | ([0x86, 0xdd], 58, 136) => Sent::Answer,
-                _ => Sent::Segment(to),
+                ([8, 6], _, 2) | ([0x86, 0xdd], 58, 136) => SentFrame::Answer,
+                _ => SentFrame::Segment(to),
             }
         })
         .collect()
@@ -144,19 +144,19 @@ fn open(v6: bool) -> (Node, ConnectionId) {
     };
     node.stack.accept(NOW, connection, 0).expect("it is there");
     // The first segment makes the node resolve its neighbour.
-    assert_eq!(send(&mut node, connection, NOW), [Sent::Question(ALL)]);
+    assert_eq!(send(&mut node, connection, NOW), [SentFrame::Question(ALL)]);
     node.receive(NOW, &answer(v6, MACS[0]));
-    assert_eq!(sent(&mut node, NOW), [Sent::Segment(MACS[0])]);
+    assert_eq!(sent(&mut node, NOW), [SentFrame::Segment(MACS[0])]);
     (node, connection)
 }
 
-fn send(node: &mut Node, connection: ConnectionId, now: Time) -> Vec<Sent> {
+fn send(node: &mut Node, connection: ConnectionId, now: Time) -> Vec<SentFrame> {
     let data = node.memory.data(b"x");
     node.stack
         .sendv(now, connection, &[data])
         .expect("it is open");
     let mut all = sent(node, now);
-    all.retain(|frame| *frame != Sent::Answer);
+    all.retain(|frame| *frame != SentFrame::Answer);
     all
 }
 
@@ -172,14 +172,18 @@ fn a_lie_about_a_neighbour_redirects_no_connection() {
     for v6 in [false, true] {
         for (name, claim) in claims(v6, OTHER) {
             let (mut node, connection) = open(v6);
-            let known = Sent::Segment(MACS[0]);
-            assert_eq!(send(&mut node, connection, NOW), [known], "{name}");
+            let expected = SentFrame::Segment(MACS[0]);
+            assert_eq!(send(&mut node, connection, NOW), [expected], "{name}");
             // More than a second has passed, so the next doubt is acted on at once.
             let now = after_ms(2000);
             node.receive(now, &claim);
             let frames = send(&mut node, connection, now);
-            let asked = Sent::Question(MACS[0]);
-            assert_eq!(frames, [Sent::Segment(MACS[0]), asked], "{name}, v6 {v6}");
+            let asked = SentFrame::Question(MACS[0]);
+            assert_eq!(
+                frames,
+                [SentFrame::Segment(MACS[0]), asked],
+                "{name}, v6 {v6}"
+            );
             // The other station also sends unsolicited answers.
             node.receive(now, &answer(v6, OTHER));
             node.receive(now, &answer(v6, MACS[0]));
@@ -188,7 +192,7 @@ fn a_lie_about_a_neighbour_redirects_no_connection() {
                 node.stack.handle_timers(after_ms(ms));
                 node.receive(after_ms(ms), &claim);
                 let frames = send(&mut node, connection, after_ms(ms));
-                assert_eq!(frames, [Sent::Segment(MACS[0])], "{name}, v6 {v6}");
+                assert_eq!(frames, [SentFrame::Segment(MACS[0])], "{name}, v6 {v6}");
             }
         }
     }
@@ -209,13 +213,13 @@ fn a_stream_of_lies_makes_one_question_a_second() {
             if ms % 10 == 0 {
                 for frame in send(&mut node, connection, now) {
                     match frame {
-                        Sent::Question(to) => {
+                        SentFrame::Question(to) => {
                             assert_eq!(to, MACS[0]);
                             node.receive(now, &answer(v6, MACS[0]));
                             questions += 1;
                         }
-                        Sent::Segment(to) => assert_eq!(to, MACS[0]),
-                        Sent::Answer => {}
+                        SentFrame::Segment(to) => assert_eq!(to, MACS[0]),
+                        SentFrame::Answer => {}
                     }
                 }
             }
@@ -248,14 +252,14 @@ fn a_neighbour_that_has_moved_is_found() {
                 };
                 for frame in frames {
                     match frame {
-                        Sent::Question(to) => questions.push(to),
-                        Sent::Segment(OTHER) => {
+                        SentFrame::Question(to) => questions.push(to),
+                        SentFrame::Segment(OTHER) => {
                             found_ms.get_or_insert(ms);
                         }
                         _ => {}
                     }
                     // The neighbour answers at its new station.
-                    if frame == Sent::Question(ALL) {
+                    if frame == SentFrame::Question(ALL) {
                         node.receive(now, &answer(v6, OTHER));
                     }
                 }
@@ -287,12 +291,12 @@ fn a_neighbour_that_moves_in_silence_is_found_by_timeouts() {
             frames.extend(sent(&mut node, now));
             for frame in frames.drain(..) {
                 match frame {
-                    Sent::Question(ALL) => {
+                    SentFrame::Question(ALL) => {
                         questions.push(ALL);
                         node.receive(now, &answer(v6, OTHER));
                     }
-                    Sent::Question(to) => questions.push(to),
-                    Sent::Segment(OTHER) => {
+                    SentFrame::Question(to) => questions.push(to),
+                    SentFrame::Segment(OTHER) => {
                         found_ms.get_or_insert(ms - began);
                     }
                     _ => {}

@@ -42,7 +42,7 @@ fn search(stack: &mut Stack) -> (Result<ConnectionId, ConnectError>, u32) {
 
 /// Promise 70.
 #[test]
-fn a_search_in_parts_finds_the_last_free_port_and_no_other() {
+fn a_partial_search_finds_the_last_free_port() {
     let mut stack = stack();
     let all: Vec<ConnectionId> = (0..PORTS)
         .map(|_| stack.connect(NOW, None, remote(80), 0).expect("a port"))

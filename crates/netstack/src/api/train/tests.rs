@@ -92,7 +92,7 @@ fn a_trains_headers_are_those_of_one_long_segment() {
 
 /// Promise 51.
 #[test]
-fn packets_of_several_segments_are_a_train_together_with_single_ones() {
+fn coalesced_and_single_packets_form_one_train() {
     let several = |seq: u32, flags, len, cut| {
         let (header, transmit) = segment(true, seq, flags, len);
         let cut = Some(cut);
@@ -126,7 +126,7 @@ fn packets_of_several_segments_are_a_train_together_with_single_ones() {
 
 /// Promise 51.
 #[test]
-fn what_does_not_continue_a_train_leaves_it_as_it_is() {
+fn a_packet_that_does_not_fit_leaves_the_train_unchanged() {
     let (first, transmit) = segment(true, SEQ, ACK, 100);
     let train = Train::begin(&first, &transmit).expect("it begins");
     let next = SEQ.wrapping_add(100);
@@ -167,7 +167,7 @@ fn what_does_not_continue_a_train_leaves_it_as_it_is() {
 
 /// Promise 51.
 #[test]
-fn only_plain_data_begins_a_train_and_no_ip_packet_is_too_long() {
+fn only_plain_data_begins_a_train_within_the_ip_limit() {
     for flags in [ACK | FIN, FIN, 0, ACK | 0x20, ACK | 0x40, ACK | 0x80] {
         let (header, transmit) = segment(true, SEQ, flags, 100);
         assert!(Train::begin(&header, &transmit).is_none(), "{flags:x}");

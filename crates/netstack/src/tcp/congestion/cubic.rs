@@ -113,7 +113,7 @@ mod tests {
     /// RFC 9438, figure 1: concave up to the old window, a plateau there, then convex.
     /// Promise 58.
     #[test]
-    fn grows_back_to_the_old_window_in_k_seconds_and_then_beyond() {
+    fn the_window_reaches_its_old_maximum_after_k_seconds() {
         let mut cubic = Cubic::default();
         let before = 400;
         let ssthresh = cubic.lost(before * MSS, before * MSS, MSS, Time::ZERO);

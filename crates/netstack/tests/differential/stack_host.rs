@@ -10,7 +10,7 @@ use cofferdam_netstack::*;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-pub struct Ours {
+pub struct StackHost {
     node: Node,
     now: Time,
     us: IpAddr,
@@ -20,10 +20,10 @@ pub struct Ours {
     unread: (u32, u32),
 }
 
-impl Ours {
-    pub fn new(v6: bool) -> Ours {
+impl StackHost {
+    pub fn new(v6: bool) -> StackHost {
         let now = Time::from_nanos(1_000_000_000);
-        Ours {
+        StackHost {
             node: Node::new(config(0), now),
             now,
             us: ip(0, v6),
@@ -61,7 +61,7 @@ impl Ours {
     }
 }
 
-impl Host for Ours {
+impl Host for StackHost {
     fn command(&mut self, words: &[&str], ports: (u16, u16)) {
         let (stack, now) = (&mut self.node.stack, self.now);
         let local = SocketAddr::new(self.us, ports.0);

@@ -22,10 +22,10 @@ impl Stack {
 
     /// Updates the tables after a change of a connection: its events, its readiness to send, its
     /// deadline, or its end.
-    pub(super) fn settle(&mut self, slot: u32) {
+    pub(super) fn update_tables(&mut self, slot: u32) {
         let tcb = self.connections.tcb(slot);
         if tcb.notices.has_ended() {
-            self.unhook(slot);
+            self.remove_from_tables(slot);
         } else {
             if let Some(at) = tcb.deadline() {
                 self.timers.arm_no_later(Timer::Connection(slot), at);
@@ -40,7 +40,7 @@ impl Stack {
 
     /// Removes an ended connection from all tables and lists except the ones that still refer to
     /// its slot.
-    fn unhook(&mut self, slot: u32) {
+    fn remove_from_tables(&mut self, slot: u32) {
         let hash = self.connections.get(slot).hash();
         if self.flows.remove(hash, Place::Connection(slot)) {
             self.connections.leave_group(slot);
@@ -64,7 +64,7 @@ impl Stack {
                 reason,
                 &mut self.ranges.context(&self.config, &mut self.counters, now),
             );
-            self.settle(slot);
+            self.update_tables(slot);
             self.flows.insert(hash, Place::TimeWait(place));
             self.arm_time_wait();
         }
@@ -79,7 +79,7 @@ impl Stack {
 
     /// Removes expired TIME_WAIT entries, and the oldest one if the table is full.
     pub(super) fn drop_old_time_wait(&mut self, now: Time) {
-        while let Some(place) = self.time_wait.victim(now) {
+        while let Some(place) = self.time_wait.entry_to_evict(now) {
             if self.time_wait.next_end().is_some_and(|end| end > now) {
                 self.counters.time_wait_overflow += 1;
             }
