@@ -189,7 +189,7 @@ unsafe fn patch(base: u64, mut entries: *const Dynamic, replacements: &[Replacem
                     continue;
                 }
                 let name = CStr::from_ptr(names.add((*symbols.add(symbol)).st_name as usize));
-                let ours = replacements.iter().find(|(known, _)| *known == name);
+                let ours = replacements.iter().find(|(replaced, _)| *replaced == name);
                 if let Some((_, function)) = ours {
                     point((base + relocation.offset) as *mut usize, *function);
                 }

@@ -28,7 +28,7 @@ pub fn frame(packet: &[u8]) -> Option<Vec<u8>> {
 
 /// A classified frame from the stack.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Sent {
+pub enum LinkFrame {
     /// An IP packet for packetdrill.
     Packet(Vec<u8>),
     /// A request for the owner of an address; the value is its answer.
@@ -38,16 +38,16 @@ pub enum Sent {
 }
 
 /// Classifies a frame from the stack.
-pub fn sort(frame: &[u8]) -> Sent {
+pub fn sort(frame: &[u8]) -> LinkFrame {
     let Some((link, packet)) = frame.split_at_checked(ETHERNET_BYTES) else {
-        return Sent::Nothing;
+        return LinkFrame::Nothing;
     };
     match [link[12], link[13]] {
-        ARP => arp_reply(packet).map_or(Sent::Nothing, Sent::Question),
+        ARP => arp_reply(packet).map_or(LinkFrame::Nothing, LinkFrame::Question),
         IPV6 if is_neighbour_message(packet) => {
-            advertisement(packet).map_or(Sent::Nothing, Sent::Question)
+            advertisement(packet).map_or(LinkFrame::Nothing, LinkFrame::Question)
         }
-        _ => Sent::Packet(packet.to_vec()),
+        _ => LinkFrame::Packet(packet.to_vec()),
     }
 }
 

@@ -109,7 +109,7 @@ fn send_with_syn(player: &Player, file: i32, data: &[u8]) -> Result<isize, Errno
 
 /// Promise 62.
 #[test]
-fn a_cookie_is_given_out_and_data_with_a_syn_is_taken_before_the_handshake_is_done() {
+fn a_valid_cookie_admits_data_before_the_handshake_ends() {
     time_limit(LIMIT, || {
         let sysctls = both("server");
         for v6 in [false, true] {
@@ -149,7 +149,7 @@ fn a_cookie_is_given_out_and_data_with_a_syn_is_taken_before_the_handshake_is_do
 
 /// Promise 62.
 #[test]
-fn a_wrong_cookie_gets_a_right_one_and_an_ordinary_handshake() {
+fn a_wrong_cookie_gets_a_valid_one_and_a_handshake() {
     time_limit(LIMIT, || {
         let sysctls = both("wrong");
         let mut player = Player::new(&sysctls.flags(), false);
@@ -168,7 +168,7 @@ fn a_wrong_cookie_gets_a_right_one_and_an_ordinary_handshake() {
 
 /// Promise 62.
 #[test]
-fn a_listener_that_was_not_asked_takes_no_data_with_a_syn() {
+fn a_listener_without_fast_open_ignores_data_in_syns() {
     time_limit(LIMIT, || {
         let sysctls = both("not-asked");
         let mut player = Player::new(&sysctls.flags(), false);
@@ -183,7 +183,7 @@ fn a_listener_that_was_not_asked_takes_no_data_with_a_syn() {
 
 /// Promise 62.
 #[test]
-fn a_client_asks_for_a_cookie_and_sends_data_with_its_next_syn() {
+fn a_client_requests_a_cookie_and_uses_it_next_time() {
     time_limit(LIMIT, || {
         let sysctls = both("client");
         let mut player = Player::new(&sysctls.flags(), false);
@@ -222,7 +222,7 @@ fn a_client_asks_for_a_cookie_and_sends_data_with_its_next_syn() {
 
 /// Promise 62.
 #[test]
-fn a_syn_that_is_lost_is_repeated_without_option_and_data() {
+fn a_lost_syn_is_retransmitted_without_option_and_data() {
     time_limit(LIMIT, || {
         let sysctls = both("lost");
         let mut player = Player::new(&sysctls.flags(), false);

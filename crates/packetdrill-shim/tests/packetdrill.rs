@@ -349,7 +349,7 @@ fn poll_and_epoll_report_the_files_that_are_ready() {
 
 /// Promise 62.
 #[test]
-fn a_socket_is_fresh_again_after_a_connect_to_no_family() {
+fn a_connect_to_af_unspec_resets_the_socket() {
     time_limit(LIMIT, || {
         let mut player = Player::new("nonagle", false);
         let calls = player.calls;

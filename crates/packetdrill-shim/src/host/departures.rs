@@ -1,7 +1,7 @@
 //! Accounting for packets that leave and arrive: bursts, timestamps and `TCP_INFO`.
 
 use super::Host;
-use super::meter::Held;
+use super::meter::SendLimit;
 use crate::burst::{self, Bursts, Shape};
 use cofferdam_netstack::ConnectionInfo;
 
@@ -11,9 +11,9 @@ const LEAST_BURST_SEGMENTS: u32 = 2;
 impl Host {
     /// Handles a packet that leaves the stack.
     pub(super) fn depart(&mut self, packet: Vec<u8>) {
-        let known = burst::shape(&packet).and_then(|shape| self.sent_by(&shape));
+        let segment = burst::shape(&packet).and_then(|shape| self.sent_by(&shape));
         let mut began = None;
-        let (most, pushes) = match known {
+        let (most, pushes) = match segment {
             Some((bits, mut info, shape)) => {
                 let end = self.stream_end(&info, &shape);
                 let now = self.now;
@@ -75,7 +75,7 @@ impl Host {
         let now = self.now;
         for place in self.connections.values_mut() {
             let Some(info) = self.stack.connection(place.id) else {
-                place.meter.hold(Held::Idle, now);
+                place.meter.set_limit(SendLimit::Idle, now);
                 continue;
             };
             place.last_info = Some(info);
@@ -83,16 +83,16 @@ impl Host {
             let window = info.peer_window_bytes.saturating_sub(info.flight_bytes);
             // Linux checks the congestion window first.
             let has_room = info.flight_bytes + info.mss_bytes <= info.cwnd_bytes;
-            let held = if info.send_queue_bytes + place.out.len() == 0 {
-                Held::Idle
+            let limit = if info.send_queue_bytes + place.out.len() == 0 {
+                SendLimit::Idle
             } else if waiting > 0 && has_room && window < waiting.min(info.mss_bytes) {
-                Held::ByWindow
+                SendLimit::ByWindow
             } else if waiting == 0 && place.out.was_full && has_room {
-                Held::ByBuffer
+                SendLimit::ByBuffer
             } else {
-                Held::Busy
+                SendLimit::Busy
             };
-            place.meter.hold(held, now);
+            place.meter.set_limit(limit, now);
         }
     }
 

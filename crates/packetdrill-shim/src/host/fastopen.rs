@@ -170,11 +170,12 @@ impl Host {
     /// whether it waits.
     pub(super) fn defers_connect(&mut self, file: i32, to: SocketAddr) -> Result<bool> {
         let allowed = self.fast_open_bits() & CLIENT != 0;
-        let known = self.stack.knows_cookie(to);
+        let has_cookie = self.stack.knows_cookie(to);
         let socket = self.fresh(file, to)?;
         let settings = &socket.settings;
-        let defers =
-            allowed && settings.fast_open_connect && (known || settings.fast_open_without_cookie);
+        let defers = allowed
+            && settings.fast_open_connect
+            && (has_cookie || settings.fast_open_without_cookie);
         if defers {
             socket.deferred = Some(to);
         }

@@ -47,8 +47,8 @@ impl Host {
         let set = socket.settings.tcp.most_segment_bytes;
         let place = self.connection_of(file).ok();
         let pending = place.as_ref().map_or(0, |place| place.out.len());
-        let known = place.map(|place| (place.id, place.meter.clone(), place.last_info));
-        let known = known.and_then(|(id, meter, last)| {
+        let parts = place.map(|place| (place.id, place.meter.clone(), place.last_info));
+        let found = parts.and_then(|(id, meter, last)| {
             // A connection that has ended keeps its last values.
             let closed = last.map(|info| ConnectionInfo {
                 state: CLOSED,
@@ -57,7 +57,7 @@ impl Host {
             let reordered = self.stack.reordered_bytes(id).unwrap_or(0);
             Some((self.stack.connection(id).or(closed)?, meter, reordered))
         });
-        let Some((info, meter, reordered)) = known else {
+        let Some((info, meter, reordered)) = found else {
             return Ok(only_state(if listens { LISTEN } else { CLOSED }));
         };
         let headers = if info.local.is_ipv4() { 40 } else { 60 };

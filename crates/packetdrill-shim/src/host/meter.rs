@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Limit of a sender (`tcp_chrono` of Linux).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Held {
+pub enum SendLimit {
     /// No data to send.
     #[default]
     Idle,
@@ -41,7 +41,7 @@ pub struct Meter {
     pub busy: Duration,
     pub window_limited: Duration,
     pub buffer_limited: Duration,
-    held: Held,
+    limit: SendLimit,
     since: Time,
 }
 
@@ -65,27 +65,27 @@ impl Meter {
             busy: Duration::ZERO,
             window_limited: Duration::ZERO,
             buffer_limited: Duration::ZERO,
-            held: Held::Idle,
+            limit: SendLimit::Idle,
             since: now,
         }
     }
 
     /// Changes the limit; the time since the last change counts for the old one.
-    pub fn hold(&mut self, held: Held, now: Time) {
+    pub fn set_limit(&mut self, limit: SendLimit, now: Time) {
         let past = now.since(self.since);
-        match self.held {
-            Held::Idle => {}
-            Held::Busy => self.busy += past,
-            Held::ByWindow => {
+        match self.limit {
+            SendLimit::Idle => {}
+            SendLimit::Busy => self.busy += past,
+            SendLimit::ByWindow => {
                 self.busy += past;
                 self.window_limited += past;
             }
-            Held::ByBuffer => {
+            SendLimit::ByBuffer => {
                 self.busy += past;
                 self.buffer_limited += past;
             }
         }
-        (self.held, self.since) = (held, now);
+        (self.limit, self.since) = (limit, now);
     }
 
     /// Whether the SYN-ACK acknowledged all data sent with the SYN.
@@ -128,11 +128,11 @@ mod tests {
     fn time_goes_to_what_held_the_sender() {
         let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
         let mut meter = Meter::new(at(0));
-        meter.hold(Held::ByWindow, at(10));
-        meter.hold(Held::Busy, at(30));
-        meter.hold(Held::ByBuffer, at(35));
-        meter.hold(Held::Idle, at(36));
-        meter.hold(Held::Idle, at(99));
+        meter.set_limit(SendLimit::ByWindow, at(10));
+        meter.set_limit(SendLimit::Busy, at(30));
+        meter.set_limit(SendLimit::ByBuffer, at(35));
+        meter.set_limit(SendLimit::Idle, at(36));
+        meter.set_limit(SendLimit::Idle, at(99));
         let ms = Duration::from_millis;
         assert_eq!(
             (meter.busy, meter.window_limited, meter.buffer_limited),

@@ -28,7 +28,7 @@ use crate::buffers::Buffers;
 use crate::burst::Bursts;
 use crate::descriptors::Descriptors;
 use crate::flags::Setup;
-use crate::link::{self, Sent};
+use crate::link::{self, LinkFrame};
 use crate::sysctls::Sysctls;
 use cofferdam_netstack::{
     BufferId, ConfigError, Counters, Disposition, Event, InterfaceId, ListenerId, MAX_HEADER_BYTES,
@@ -218,10 +218,10 @@ impl Host {
 
     fn receive(&mut self, frame: &[u8]) {
         let buffer = self.buffers.add(frame);
-        let kept =
+        let disposition =
             self.stack
                 .handle_frame(self.now, InterfaceId(0), frame, buffer, &mut self.buffers);
-        if kept == Disposition::Free {
+        if disposition == Disposition::Free {
             self.buffers.free(buffer);
         }
     }
@@ -243,20 +243,20 @@ impl Host {
                 return;
             };
             match link::sort(&frame) {
-                Sent::Packet(packet) => self.depart(packet),
-                Sent::Question(answer) => self.receive(&answer),
-                Sent::Nothing => {}
+                LinkFrame::Packet(packet) => self.depart(packet),
+                LinkFrame::Question(answer) => self.receive(&answer),
+                LinkFrame::Nothing => {}
             }
         }
     }
 
     /// Time of the next timer of the stack or of the next corked segment.
     fn next_due(&self) -> Option<Time> {
-        let held = self
+        let corked = self
             .connections
             .values()
-            .filter_map(|place| place.out.held_until);
-        held.chain(self.stack.poll_at()).min()
+            .filter_map(|place| place.out.corked_until);
+        corked.chain(self.stack.poll_at()).min()
     }
 
     fn transmit(&mut self) -> Option<Vec<u8>> {

@@ -241,7 +241,7 @@ mod tests {
 
     /// Promise 62.
     #[test]
-    fn a_write_is_stamped_when_its_last_byte_leaves_and_when_it_is_acknowledged() {
+    fn the_last_byte_of_a_write_is_timestamped() {
         let all = TX_SOFTWARE | TX_SCHED | TX_ACK | SOFTWARE | OPT_ID;
         let mut notices = Notices::default();
         notices.stamping(all, 10);

@@ -99,7 +99,7 @@ impl Host {
             libc::SO_TIMESTAMPING => settings.timestamping as i32,
             libc::SO_RCVLOWAT => bytes(settings.least_readable_bytes()),
             libc::SO_BROADCAST | libc::SO_OOBINLINE | libc::SO_DONTROUTE => {
-                settings.kept_value(SOL_SOCKET, name)
+                settings.stored_value(SOL_SOCKET, name)
             }
             _ => return Err(Errno::ENOPROTOOPT),
         })
@@ -124,7 +124,7 @@ impl Host {
             (IPPROTO_IP, libc::IP_RECVERR) | (IPPROTO_IPV6, libc::IPV6_RECVERR) => {
                 settings.receives_errors.into()
             }
-            (IPPROTO_IP, libc::IP_FREEBIND) => settings.kept_value(level, name),
+            (IPPROTO_IP, libc::IP_FREEBIND) => settings.stored_value(level, name),
             (IPPROTO_IPV6, libc::IPV6_V6ONLY) => 0,
             _ => return Err(Errno::ENOPROTOOPT),
         })
@@ -217,7 +217,7 @@ impl Host {
                 settings.receives_errors = first != 0;
             }
             (IPPROTO_IP, libc::IP_FREEBIND) => {
-                settings.kept.insert((level, name), (first != 0).into());
+                settings.stored.insert((level, name), (first != 0).into());
             }
             _ => return Err(Errno::ENOPROTOOPT),
         }
@@ -303,13 +303,13 @@ fn set_socket_option(settings: &mut Settings, name: i32, first: i32, value: &[u8
         }
         libc::SO_BROADCAST | libc::SO_OOBINLINE | libc::SO_DONTROUTE => {
             settings
-                .kept
+                .stored
                 .insert((SOL_SOCKET, name), (first != 0).into());
         }
         // A negative value means the maximum and zero means 1, as in Linux.
         libc::SO_RCVLOWAT => {
             let bytes = if first < 0 { i32::MAX } else { first.max(1) };
-            settings.kept.insert((SOL_SOCKET, name), bytes);
+            settings.stored.insert((SOL_SOCKET, name), bytes);
         }
         libc::SO_PRIORITY => settings.priority = first,
         libc::SO_MARK => settings.mark = first,
@@ -328,11 +328,11 @@ fn set_socket_option(settings: &mut Settings, name: i32, first: i32, value: &[u8
 impl Settings {
     /// SO_RCVLOWAT: minimum number of bytes for which the socket counts as readable.
     pub(super) fn least_readable_bytes(&self) -> u32 {
-        let kept = self.kept_value(SOL_SOCKET, libc::SO_RCVLOWAT);
-        kept.max(1).unsigned_abs()
+        let threshold = self.stored_value(SOL_SOCKET, libc::SO_RCVLOWAT);
+        threshold.max(1).unsigned_abs()
     }
 
-    pub(super) fn kept_value(&self, level: i32, name: i32) -> i32 {
-        self.kept.get(&(level, name)).copied().unwrap_or(0)
+    pub(super) fn stored_value(&self, level: i32, name: i32) -> i32 {
+        self.stored.get(&(level, name)).copied().unwrap_or(0)
     }
 }

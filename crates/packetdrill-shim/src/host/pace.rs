@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_acknowledgement_measures_by_what_it_is_the_first_to_acknowledge() {
+    fn every_acknowledgement_measures_newly_acknowledged_segments() {
         let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
         let ms = Duration::from_millis;
         let mut pace = Pace::default();

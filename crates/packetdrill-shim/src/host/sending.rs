@@ -92,9 +92,9 @@ pub struct Outgoing {
     record_ends: VecDeque<u64>,
     /// Stream offset of the end of urgent data that the stack does not have yet.
     urgent_end: Option<u64>,
-    /// An incomplete last segment waits for more data, until `held_until`.
+    /// An incomplete last segment waits for more data, until `corked_until`.
     is_corked: bool,
-    pub held_until: Option<Time>,
+    pub corked_until: Option<Time>,
     /// Largest window that the peer has offered, in bytes.
     most_window: u32,
     /// Payload of a piece in bytes, as of the last write.
@@ -122,7 +122,7 @@ impl Outgoing {
         self.piece_ends = self.piece_ends.split_off(&end);
         if std::mem::take(&mut self.waits_for_ack) {
             self.is_corked = false;
-            self.held_until = None;
+            self.corked_until = None;
         }
     }
 
@@ -130,7 +130,7 @@ impl Outgoing {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.record_ends.clear();
-        self.held_until = None;
+        self.corked_until = None;
     }
 
     /// Skips `bytes` that went with the SYN.
@@ -435,7 +435,7 @@ impl Host {
             let whole = (not_sent + len) / segment * segment;
             len = whole.saturating_sub(not_sent).min(len);
             if len < out.len() {
-                out.held_until = out.held_until.or(Some(now + CORK_LIMIT));
+                out.corked_until = out.corked_until.or(Some(now + CORK_LIMIT));
             }
         }
         if len == 0 {
@@ -466,7 +466,7 @@ impl Host {
         let out = &mut place.out;
         out.bytes.drain(..taken as usize);
         if out.bytes.is_empty() {
-            out.held_until = None;
+            out.corked_until = None;
         }
         true
     }
@@ -475,7 +475,7 @@ impl Host {
     pub(super) fn flush_all(&mut self, bits: u64) {
         if let Some(place) = self.connections.get_mut(&bits) {
             place.out.is_corked = false;
-            place.out.held_until = None;
+            place.out.corked_until = None;
             place.out.push();
         }
         self.turn();
@@ -491,7 +491,7 @@ impl Host {
             && !is_corked
         {
             place.out.is_corked = false;
-            place.out.held_until = None;
+            place.out.corked_until = None;
         }
     }
 
@@ -499,12 +499,12 @@ impl Host {
     pub(super) fn uncork_due(&mut self) {
         let now = self.now;
         let due: Vec<u64> = (self.connections.iter())
-            .filter(|(_, place)| place.out.held_until.is_some_and(|until| until <= now))
+            .filter(|(_, place)| place.out.corked_until.is_some_and(|until| until <= now))
             .map(|(bits, _)| *bits)
             .collect();
         for bits in due {
             if let Some(place) = self.connections.get_mut(&bits) {
-                place.out.held_until = None;
+                place.out.corked_until = None;
                 place.out.is_corked = false;
                 place.out.push();
             }
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poller_is_told_of_room_when_a_third_is_free() {
+    fn a_poller_learns_of_room_once_a_third_is_free() {
         let fill = |queued, not_sent| Fill {
             queued,
             not_sent,

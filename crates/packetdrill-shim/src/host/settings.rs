@@ -49,7 +49,7 @@ pub struct Settings {
     /// TCP_FASTOPEN_KEY: one or two keys of 16 bytes.
     pub fast_open_keys: Vec<u8>,
     /// Options that are only stored and read back.
-    pub kept: std::collections::BTreeMap<(i32, i32), i32>,
+    pub stored: std::collections::BTreeMap<(i32, i32), i32>,
 }
 
 /// Minimum buffers (net/core/sock.c: SOCK_MIN_SNDBUF, SOCK_MIN_RCVBUF).

@@ -71,7 +71,7 @@ impl Host {
         }
         let reuse = socket.settings.reuse_address;
         let ours = address.ip().is_unspecified()
-            || (self.stack.config().addresses()).any(|known| known.ip == address.ip());
+            || (self.stack.config().addresses()).any(|own| own.ip == address.ip());
         if !ours {
             return Err(Errno::EADDRNOTAVAIL);
         }
@@ -238,7 +238,7 @@ impl Host {
         };
         let inline = socket
             .settings
-            .kept_value(libc::SOL_SOCKET, libc::SO_OOBINLINE)
+            .stored_value(libc::SOL_SOCKET, libc::SO_OOBINLINE)
             != 0;
         let place = self.connections.get_mut(&bits).ok_or(Errno::ENOTCONN)?;
         let from = place.read_to;
@@ -261,7 +261,7 @@ impl Host {
         let socket = self.socket_of(file)?;
         let inline = socket
             .settings
-            .kept_value(libc::SOL_SOCKET, libc::SO_OOBINLINE)
+            .stored_value(libc::SOL_SOCKET, libc::SO_OOBINLINE)
             != 0;
         let bits = match socket.role {
             Role::Connection(bits) => bits,
@@ -414,8 +414,8 @@ impl Host {
 
     /// An address with a free port; an IPv6 address if the socket and the host support it.
     fn free_address(&self, is_v6: bool) -> Option<SocketAddr> {
-        let mut known = self.stack.config().addresses();
-        let any = match is_v6 && known.any(|known| known.ip.is_ipv6()) {
+        let mut addresses = self.stack.config().addresses();
+        let any = match is_v6 && addresses.any(|address| address.ip.is_ipv6()) {
             true => IpAddr::from(Ipv6Addr::UNSPECIFIED),
             false => IpAddr::from(Ipv4Addr::UNSPECIFIED),
         };
